@@ -1,0 +1,12 @@
+//! tollgate: a reverse proxy that gives sign-in forms exact limits.
+//!
+//! The library is what the binary, the tests and other Rust programs use. It does not print and does not read
+//! arguments; the binary does. Layers only look down: see `ARCHITECTURE.md`, which a test enforces.
+
+pub mod bucket;
+pub mod config;
+pub mod net;
+pub mod observe;
+pub mod policy;
+pub mod proxy;
+pub mod time;

@@ -1,0 +1,6 @@
+//! Sockets: where connections come from and which of them get in.
+//!
+//! Nothing here knows HTTP. A connection that is let in is handed to whoever listens; one that is not has cost an
+//! accept and a look at a table.
+
+pub mod listener;

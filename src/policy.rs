@@ -1,0 +1,235 @@
+//! Who pays what: from a request to the buckets that it is charged to.
+//!
+//! Routes say what is an attempt, limits say how often. This layer knows HTTP's types and nothing that reads or
+//! writes a socket. The surprising thing: a path with several readings is charged for the first matching route of
+//! *each* reading, so that a cheap route cannot hide an expensive one.
+
+pub mod attempt;
+pub mod canonical;
+pub mod key;
+pub mod matcher;
+pub mod network;
+pub mod query;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use self::attempt::Attempt;
+use self::key::{KeyHasher, Part, PrefixLengths, TooManyValues};
+use self::matcher::{Case, HostPattern, Pattern};
+use self::network::{NetworkMap, NetworkSet};
+use crate::bucket::{Key, Spec};
+
+/// All routes and limits, in the order of the file.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    /// What is protected; for each reading of a request the first that matches counts.
+    pub routes: Vec<Route>,
+    /// How often; charged in this order.
+    pub limits: Vec<Limit>,
+}
+
+/// What is protected: `[route.NAME]`.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// The identity in metrics, logs and answers.
+    pub name: Arc<str>,
+    /// Any of these makes a request an attempt.
+    pub patterns: Vec<Pattern>,
+    /// Any of these hosts; empty means any host.
+    pub hosts: Vec<HostPattern>,
+    /// Whether letter case distinguishes paths.
+    pub case: Case,
+    /// Tokens an attempt takes, at least 1.
+    pub cost: u32,
+    /// Indices into [`Policy::limits`], ascending.
+    pub limits: Vec<usize>,
+    /// Where its requests go; `None` is the default upstream. An index that the proxy layer understands.
+    pub upstream: Option<usize>,
+}
+
+/// How often: `[limit.NAME]`.
+#[derive(Debug, Clone)]
+pub struct Limit {
+    /// The identity in metrics, headers, admin paths and buckets.
+    pub name: Arc<str>,
+    /// What the bucket is kept for, joined by `+` in the file.
+    pub key: Vec<Part>,
+    /// How many leading bits of an address make a bucket.
+    pub prefixes: PrefixLengths,
+    /// The bucket of everybody who has no other rate.
+    pub spec: Spec,
+    /// Other rates for some clients; the longest prefix wins.
+    pub rates: NetworkMap<Rate>,
+    /// Clients that this limit does not see.
+    pub exempt: NetworkSet,
+    /// Whether a refusal of this limit refuses.
+    pub mode: Mode,
+}
+
+/// The rate of clients who have another one than the rest.
+#[derive(Debug, Clone)]
+pub struct Rate {
+    /// The name or prefix in the file: part of the bucket's identity, so that a narrower client in a wider
+    /// bucket's prefix keeps a bucket of its own.
+    pub class: Arc<str>,
+    /// `None` means no limit.
+    pub spec: Option<Spec>,
+}
+
+/// What a limit does with what it decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Refuses.
+    Enforce,
+    /// Decides, logs and counts, but never refuses.
+    Observe,
+    /// Is not there.
+    Off,
+}
+
+/// One bucket that an attempt is charged to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Charge {
+    /// Index into [`Policy::limits`].
+    pub limit: usize,
+    /// The bucket.
+    pub key: Key,
+    /// What it promises.
+    pub spec: Spec,
+    /// Tokens it has to give, at least 1.
+    pub cost: u32,
+    /// Whether its refusal refuses the attempt.
+    pub enforce: bool,
+}
+
+/// What the policy says about a request.
+#[derive(Debug, Clone, Default)]
+pub struct Charges {
+    /// The first route that matched, an index into [`Policy::routes`]; `None`: not an attempt.
+    pub route: Option<usize>,
+    /// The buckets to pay from, by limit.
+    pub charges: SmallVec<[Charge; 4]>,
+    /// The limits that do not see this client.
+    pub exempt: SmallVec<[usize; 4]>,
+}
+
+impl Policy {
+    /// The buckets that an attempt is charged to.
+    ///
+    /// # Errors
+    /// [`TooManyValues`]: a header or cookie that makes a key was sent more often than could honestly be meant.
+    pub fn charges(&self, attempt: &Attempt<'_>, hasher: &KeyHasher) -> Result<Charges, TooManyValues> {
+        let mut found = Charges::default();
+        for route in self.routes_of(attempt) {
+            found.route.get_or_insert(route);
+            for &limit in &self.routes[route].limits {
+                self.charge(limit, self.routes[route].cost, attempt, hasher, &mut found)?;
+            }
+        }
+        found.charges.sort_by_key(|charge| charge.limit);
+        Ok(found)
+    }
+
+    /// The routes that a request is counted for: for each reading the first that matches, each once.
+    #[must_use]
+    pub fn routes_of(&self, attempt: &Attempt<'_>) -> SmallVec<[usize; 2]> {
+        let mut found = SmallVec::new();
+        let as_write = attempt.could_be_a_write();
+        let candidates: SmallVec<[usize; 8]> = (0..self.routes.len())
+            .filter(|&index| self.routes[index].could_match(attempt, as_write))
+            .collect();
+        if candidates.is_empty() {
+            return found;
+        }
+        let methods: &[bool] = if as_write { &[false, true] } else { &[false] };
+        for reading in canonical::readings(attempt.path) {
+            for &as_write in methods {
+                let matching = |index: &&usize| self.routes[**index].matches(attempt, &reading, as_write);
+                if let Some(&index) = candidates.iter().find(matching)
+                    && !found.contains(&index)
+                {
+                    found.push(index);
+                }
+            }
+        }
+        found
+    }
+
+    /// Where a request goes: the upstream of the first route that its one strict reading matches.
+    #[must_use]
+    pub fn upstream_of(&self, attempt: &Attempt<'_>) -> Option<usize> {
+        if self.routes.iter().all(|route| route.upstream.is_none()) {
+            return None;
+        }
+        self.routes.iter().find(|route| route.matches_strictly(attempt))?.upstream
+    }
+
+    fn charge(
+        &self,
+        index: usize,
+        cost: u32,
+        attempt: &Attempt<'_>,
+        hasher: &KeyHasher,
+        found: &mut Charges,
+    ) -> Result<(), TooManyValues> {
+        let limit = &self.limits[index];
+        if limit.mode == Mode::Off {
+            return Ok(());
+        }
+        let Some((class, spec)) = limit.rate_of(attempt) else {
+            if !found.exempt.contains(&index) {
+                found.exempt.push(index);
+            }
+            return Ok(());
+        };
+        for key in hasher.keys(&limit.name, class, &limit.key, limit.prefixes, attempt)? {
+            match found.charges.iter_mut().find(|charge| charge.limit == index && charge.key == key) {
+                Some(charge) => charge.cost = charge.cost.max(cost),
+                None => found.charges.push(Charge {
+                    limit: index,
+                    key,
+                    spec,
+                    cost,
+                    enforce: limit.mode == Mode::Enforce,
+                }),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Route {
+    fn could_match(&self, attempt: &Attempt<'_>, as_write: bool) -> bool {
+        self.host_fits(attempt.host) && self.patterns.iter().any(|p| p.could_match(attempt.method, as_write))
+    }
+
+    fn matches(&self, attempt: &Attempt<'_>, reading: &Cow<'_, [u8]>, as_write: bool) -> bool {
+        self.patterns.iter().any(|pattern| pattern.matches(attempt, reading, as_write, self.case))
+    }
+
+    fn matches_strictly(&self, attempt: &Attempt<'_>) -> bool {
+        self.host_fits(attempt.host) && self.patterns.iter().any(|p| p.matches_strictly(attempt, self.case))
+    }
+
+    fn host_fits(&self, host: &str) -> bool {
+        self.hosts.is_empty() || self.hosts.iter().any(|pattern| pattern.matches(host))
+    }
+}
+
+impl Limit {
+    /// The bucket of this client and the class it belongs to; `None`: this limit does not see it.
+    #[must_use]
+    pub fn rate_of(&self, attempt: &Attempt<'_>) -> Option<(&str, Spec)> {
+        let Some(ip) = attempt.client.ip() else { return Some(("", self.spec)) };
+        if self.exempt.contains(ip) {
+            return None;
+        }
+        match self.rates.find(ip) {
+            Some(rate) => rate.spec.map(|spec| (&*rate.class, spec)),
+            None => Some(("", self.spec)),
+        }
+    }
+}

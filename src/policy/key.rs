@@ -1,0 +1,187 @@
+//! Whose bucket it is: the parts of a limit's `key`, hashed into a [`Key`].
+//!
+//! Every part is written with its kind and its length, so that no two different lists of parts share a hash input
+//! (`1.2.3.4` + `5/login` is not `1.2.3.45` + `/login`). The hash is SipHash-1-3 with 128 bits under a key that is
+//! random per process: nobody can aim at a bucket or read a client out of one.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::IpAddr;
+
+use http::HeaderName;
+use siphasher::sip128::{Hasher128, SipHasher13};
+use smallvec::{SmallVec, smallvec};
+
+use super::attempt::{Attempt, Client};
+use crate::bucket::Key;
+
+/// One part of a limit's `key`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// The client's address, cut to the limit's prefix length.
+    Ip,
+    /// The host asked for.
+    Host,
+    /// Nothing: one bucket for everybody.
+    All,
+    /// A header's value, byte for byte.
+    Header(HeaderName),
+    /// A cookie's value, byte for byte.
+    Cookie(String),
+}
+
+/// How many leading bits of an address make a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrefixLengths {
+    /// 0 to 32.
+    pub ipv4: u8,
+    /// 0 to 128.
+    pub ipv6: u8,
+}
+
+impl Default for PrefixLengths {
+    /// One IPv4 address, one IPv6 /64: what a single household has.
+    fn default() -> Self {
+        Self { ipv4: 32, ipv6: 64 }
+    }
+}
+
+impl PrefixLengths {
+    /// The address with all but the leading bits cleared, in canonical form.
+    #[must_use]
+    pub fn mask(self, ip: IpAddr) -> IpAddr {
+        match ip.to_canonical() {
+            IpAddr::V4(v4) => {
+                let bits = u32::MAX.checked_shl(32 - u32::from(self.ipv4.min(32))).unwrap_or(0);
+                IpAddr::V4((v4.to_bits() & bits).into())
+            }
+            IpAddr::V6(v6) => {
+                let bits = u128::MAX.checked_shl(128 - u32::from(self.ipv6.min(128))).unwrap_or(0);
+                IpAddr::V6((v6.to_bits() & bits).into())
+            }
+        }
+    }
+}
+
+/// The secret under which this process names buckets.
+#[derive(Clone)]
+pub struct KeyHasher(SipHasher13);
+
+impl Default for KeyHasher {
+    fn default() -> Self {
+        // The standard library seeds each `RandomState` from the operating system's randomness.
+        Self(SipHasher13::new_with_keys(RandomState::new().hash_one(0_u8), RandomState::new().hash_one(1_u8)))
+    }
+}
+
+impl std::fmt::Debug for KeyHasher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyHasher(secret)")
+    }
+}
+
+/// A client sent more values for one key than could honestly be meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("more than {MOST_VALUES} values for one header or cookie")]
+pub struct TooManyValues;
+
+impl KeyHasher {
+    /// The keys of an attempt under a limit: one, or several where a header or cookie was sent several times, so
+    /// that a second value cannot hide the first.
+    ///
+    /// # Errors
+    /// [`TooManyValues`] beyond eight combinations.
+    pub fn keys(
+        &self,
+        limit: &str,
+        class: &str,
+        parts: &[Part],
+        lengths: PrefixLengths,
+        attempt: &Attempt<'_>,
+    ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
+        let mut start = self.0;
+        write_bytes(&mut start, b'l', limit.as_bytes());
+        write_bytes(&mut start, b'c', class.as_bytes());
+        let mut hashers: SmallVec<[SipHasher13; 1]> = smallvec![start];
+        for part in parts {
+            extend(&mut hashers, part, lengths, attempt)?;
+        }
+        Ok(hashers.iter().map(|hasher| Key(hasher.finish128().as_u128())).collect())
+    }
+}
+
+fn extend(
+    hashers: &mut SmallVec<[SipHasher13; 1]>,
+    part: &Part,
+    lengths: PrefixLengths,
+    attempt: &Attempt<'_>,
+) -> Result<(), TooManyValues> {
+    match part {
+        Part::All => {}
+        Part::Ip => hashers.iter_mut().for_each(|hasher| write_client(hasher, lengths, attempt.client)),
+        Part::Host => {
+            hashers.iter_mut().for_each(|hasher| write_bytes(hasher, b'n', attempt.host.as_bytes()))
+        }
+        Part::Header(name) => {
+            let values = attempt.headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
+            *hashers = fan_out(hashers, b'h', values)?;
+        }
+        Part::Cookie(name) => *hashers = fan_out(hashers, b'k', cookie_values(attempt, name))?,
+    }
+    Ok(())
+}
+
+fn fan_out<'v>(
+    hashers: &[SipHasher13],
+    kind: u8,
+    values: impl Iterator<Item = &'v [u8]>,
+) -> Result<SmallVec<[SipHasher13; 1]>, TooManyValues> {
+    let mut distinct: SmallVec<[Option<&[u8]>; 4]> = SmallVec::new();
+    for value in values {
+        if !distinct.contains(&Some(value)) {
+            distinct.push(Some(value));
+        }
+        if distinct.len() * hashers.len() > MOST_VALUES {
+            return Err(TooManyValues);
+        }
+    }
+    if distinct.is_empty() {
+        distinct.push(None);
+    }
+    let all = hashers.iter().flat_map(|hasher| distinct.iter().map(move |value| (*hasher, *value)));
+    let all = all.map(|(mut hasher, value)| {
+        match value {
+            Some(value) => write_bytes(&mut hasher, kind, value),
+            None => hasher.write_u8(b'-'),
+        }
+        hasher
+    });
+    Ok(all.collect())
+}
+
+fn cookie_values<'a>(attempt: &Attempt<'a>, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+    let lines = attempt.headers.get_all(http::header::COOKIE).iter();
+    let pairs = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b';'));
+    pairs.filter_map(move |pair| pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+}
+
+fn write_client(hasher: &mut SipHasher13, lengths: PrefixLengths, client: Client) {
+    match client.ip().map(|ip| lengths.mask(ip)) {
+        Some(IpAddr::V4(v4)) => {
+            hasher.write_u16(u16::from_be_bytes([b'4', lengths.ipv4]));
+            hasher.write_u32(v4.to_bits());
+        }
+        Some(IpAddr::V6(v6)) => {
+            hasher.write_u16(u16::from_be_bytes([b'6', lengths.ipv6]));
+            hasher.write_u128(v6.to_bits());
+        }
+        None => hasher.write_u8(b'u'),
+    }
+}
+
+fn write_bytes(hasher: &mut SipHasher13, kind: u8, bytes: &[u8]) {
+    hasher.write_u8(kind);
+    hasher.write_u64(bytes.len() as u64);
+    hasher.write(bytes);
+}
+
+const MOST_VALUES: usize = 8;

@@ -1,0 +1,289 @@
+//! Which requests are attempts: `METHOD PATH?parameter=value` and host patterns.
+//!
+//! Matching is a security boundary. A pattern is held against every [reading](super::canonical) of a path; method
+//! and parameters are read as widely. It never decides where a request goes: see [`Pattern::matches_strictly`].
+
+use http::Method;
+
+use super::attempt::Attempt;
+use super::canonical::{fold_segment, strict_reading};
+use super::query;
+
+/// One entry of a route's `match`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern {
+    method: MethodRule,
+    segments: Vec<Segment>,
+    parameters: Vec<(String, Option<String>)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum MethodRule {
+    Any,
+    /// `POST`: every method that can carry a form. Applications take PUT or invented methods for it.
+    Write,
+    Exact(Method),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Segment {
+    Literal(Vec<u8>),
+    One,
+    Rest,
+}
+
+/// Why a text is not a pattern; the words are the message that the writer of the file sees.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// Not two words.
+    #[error("a match is a method and a path, as in \"POST /login\"")]
+    TwoWords,
+    /// The method is not a token (RFC 9110, 5.6.2).
+    #[error("`{0}` is not a method")]
+    Method(String),
+    /// The path does not start with a slash.
+    #[error("the path `{0}` does not start with `/`")]
+    Path(String),
+    /// An asterisk beside other letters.
+    #[error("`{0}` mixes `*` with letters: `*` stands for one whole segment, `**` for any rest")]
+    Glob(String),
+    /// A path that no request could have after it was read.
+    #[error("the path `{0}` can never match: write it decoded, without empty or dot segments")]
+    NeverMatches(String),
+    /// Requests with this method are never counted.
+    #[error("OPTIONS is never counted")]
+    Options,
+}
+
+impl Pattern {
+    /// Whether any reading of the request fits. `readings` are those of the attempt's path.
+    #[must_use]
+    pub fn matches<R: AsRef<[u8]>>(
+        &self,
+        attempt: &Attempt<'_>,
+        reading: R,
+        as_write: bool,
+        case: Case,
+    ) -> bool {
+        self.method.fits(attempt.method, as_write)
+            && path_fits(&self.segments, reading.as_ref(), case)
+            && self.parameters_fit(attempt.query, case)
+    }
+
+    /// Whether the method alone could fit: saves reading the paths of requests that no pattern is about.
+    #[must_use]
+    pub fn could_match(&self, method: &Method, as_write: bool) -> bool {
+        self.method.fits(method, as_write)
+    }
+
+    /// Whether the one strict reading fits: this may choose an upstream.
+    #[must_use]
+    pub fn matches_strictly(&self, attempt: &Attempt<'_>, case: Case) -> bool {
+        self.matches(attempt, strict_reading(attempt.path), false, case)
+    }
+
+    fn parameters_fit(&self, query: Option<&str>, case: Case) -> bool {
+        self.parameters.iter().all(|(name, value)| {
+            query::pairs(query.unwrap_or_default()).any(|(given, found)| {
+                given == *name && value.as_ref().is_none_or(|value| value_fits(value, &found, case))
+            })
+        })
+    }
+}
+
+/// Whether letter case distinguishes paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Case {
+    /// `/LOGIN` is `/login`: over-matching costs a token, under-matching is a bypass.
+    #[default]
+    Insensitive,
+    /// `/LOGIN` is another path.
+    Sensitive,
+}
+
+impl Case {
+    fn eq(self, a: &[u8], b: &[u8]) -> bool {
+        match self {
+            Self::Sensitive => a == b,
+            Self::Insensitive if a.is_ascii() && b.is_ascii() => a.eq_ignore_ascii_case(b),
+            Self::Insensitive => {
+                let lower = |bytes| String::from_utf8_lossy(bytes).to_lowercase();
+                lower(a) == lower(b)
+            }
+        }
+    }
+}
+
+impl MethodRule {
+    fn fits(&self, method: &Method, as_write: bool) -> bool {
+        if method == Method::OPTIONS {
+            return false;
+        }
+        let reads = method == Method::GET || method == Method::HEAD;
+        match self {
+            Self::Any => true,
+            Self::Write => !reads || as_write,
+            Self::Exact(exact) if exact == Method::GET => reads,
+            Self::Exact(exact) => exact.as_str().eq_ignore_ascii_case(method.as_str()) || as_write,
+        }
+    }
+}
+
+/// Wildcard matching with one point to come back to, so that no path takes more than length times length steps.
+///
+/// Applications hand `/login.php/anything` to `/login.php`: where a script stands in the pattern or in the path,
+/// any rest may follow it.
+fn path_fits(pattern: &[Segment], path: &[u8], case: Case) -> bool {
+    let segments: Vec<&[u8]> = path.split(|&b| b == b'/').filter(|segment| !segment.is_empty()).collect();
+    let (mut p, mut s) = (0, 0);
+    let mut back: Option<(usize, usize)> = None;
+    loop {
+        if p == pattern.len() && (s == segments.len() || ends_in_script(pattern, &segments[..s])) {
+            return true;
+        }
+        let fits = match (pattern.get(p), segments.get(s)) {
+            (Some(Segment::Rest), _) => {
+                back = Some((p, s));
+                p += 1;
+                continue;
+            }
+            (Some(Segment::One), Some(_)) => true,
+            (Some(Segment::Literal(literal)), Some(segment)) => literal_fits(literal, segment, case),
+            _ => false,
+        };
+        if fits {
+            (p, s) = (p + 1, s + 1);
+        } else if let Some((rest, from)) = back.filter(|&(_, from)| from < segments.len()) {
+            back = Some((rest, from + 1));
+            (p, s) = (rest + 1, from + 1);
+        } else {
+            return false;
+        }
+    }
+}
+
+fn ends_in_script(pattern: &[Segment], matched: &[&[u8]]) -> bool {
+    let named = matches!(pattern.last(), Some(Segment::Literal(literal)) if script_stem(literal).is_some());
+    named || matched.last().is_some_and(|segment| script_stem(segment).is_some())
+}
+
+/// `login` and `login.php` are one place where a server negotiates (Apache's MultiViews, `php -S`).
+fn literal_fits(literal: &[u8], segment: &[u8], case: Case) -> bool {
+    if case.eq(literal, segment) {
+        return true;
+    }
+    match (script_stem(literal), script_stem(segment)) {
+        (Some(stem), None) => case.eq(stem, segment) || short_name_fits(literal, segment),
+        (None, Some(stem)) => case.eq(literal, stem) || short_name_fits(literal, segment),
+        _ => short_name_fits(literal, segment),
+    }
+}
+
+/// Windows' short names: `SIGN-I~1.ASP` is the first of the files that start so.
+fn short_name_fits(literal: &[u8], segment: &[u8]) -> bool {
+    let Some(tilde) = segment.iter().position(|&b| b == b'~') else { return false };
+    let (start, rest) = segment.split_at(tilde);
+    let long: Vec<u8> = literal.iter().copied().filter(|&b| b != b' ').collect();
+    rest.get(1).is_some_and(u8::is_ascii_digit)
+        && !start.is_empty()
+        && long.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
+}
+
+/// A script's name without its extension.
+fn script_stem(segment: &[u8]) -> Option<&[u8]> {
+    let dot = segment.iter().rposition(|&b| b == b'.').filter(|&at| at > 0)?;
+    let extension = &segment[dot + 1..];
+    let is_script = SCRIPTS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension));
+    is_script.then(|| &segment[..dot])
+}
+
+fn value_fits(wanted: &str, found: &str, case: Case) -> bool {
+    case.eq(wanted.as_bytes(), found.as_bytes())
+        || case.eq(wanted.as_bytes(), query::decode(found).as_bytes())
+}
+
+impl std::str::FromStr for Pattern {
+    type Err = PatternError;
+
+    fn from_str(text: &str) -> Result<Self, PatternError> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [method, target] = words[..] else { return Err(PatternError::TwoWords) };
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        if !path.starts_with('/') {
+            return Err(PatternError::Path(path.into()));
+        }
+        let segments = path.split('/').skip(1).filter(|segment| !segment.is_empty());
+        let segments = segments.map(|segment| parse_segment(segment, path)).collect::<Result<_, _>>()?;
+        Ok(Self { method: parse_method(method)?, segments, parameters: parse_parameters(query) })
+    }
+}
+
+fn parse_method(word: &str) -> Result<MethodRule, PatternError> {
+    match word {
+        "ANY" => Ok(MethodRule::Any),
+        "POST" => Ok(MethodRule::Write),
+        "OPTIONS" => Err(PatternError::Options),
+        "HEAD" => Ok(MethodRule::Exact(Method::GET)),
+        _ if word.bytes().any(|byte| byte.is_ascii_lowercase()) => Err(PatternError::Method(word.into())),
+        _ => Method::from_bytes(word.as_bytes())
+            .map(MethodRule::Exact)
+            .map_err(|_| PatternError::Method(word.into())),
+    }
+}
+
+fn parse_segment(segment: &str, path: &str) -> Result<Segment, PatternError> {
+    match segment {
+        "*" => Ok(Segment::One),
+        "**" => Ok(Segment::Rest),
+        _ if segment.contains('*') => Err(PatternError::Glob(segment.into())),
+        "." | ".." => Err(PatternError::NeverMatches(path.into())),
+        _ if segment.contains(['%', '\\', '#', ';']) => Err(PatternError::NeverMatches(path.into())),
+        _ => Ok(Segment::Literal(fold_segment(segment.as_bytes()).to_vec())),
+    }
+}
+
+fn parse_parameters(query: &str) -> Vec<(String, Option<String>)> {
+    let parts = query.split('&').filter(|part| !part.is_empty());
+    let parts = parts.map(|part| match part.split_once('=') {
+        Some((name, "*")) => (query::fold_name(name), None),
+        Some((name, value)) => (query::fold_name(name), Some(value.to_owned())),
+        None => (query::fold_name(part), None),
+    });
+    parts.collect()
+}
+
+/// An entry of a route's `host`: a name, or `*.` and a name for everything below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPattern {
+    name: String,
+    below: bool,
+}
+
+impl HostPattern {
+    /// A pattern from its text; `None` if it is not a host name.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let (name, below) = text.strip_prefix("*.").map_or((text, false), |name| (name, true));
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        let is_name = !name.is_empty()
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b':' | b'[' | b']'));
+        is_name.then_some(Self { name, below })
+    }
+
+    /// Whether a host, in lower case and without port, is meant.
+    #[must_use]
+    pub fn matches(&self, host: &str) -> bool {
+        match host.strip_suffix(self.name.as_str()) {
+            Some("") => !self.below,
+            Some(front) => self.below && front.len() > 1 && front.ends_with('.'),
+            None => false,
+        }
+    }
+}
+
+const SCRIPTS: [&str; 24] = [
+    "php", "php3", "php4", "php5", "php7", "php8", "phtml", "phar", "cgi", "fcgi", "pl", "py", "rb", "asp",
+    "aspx", "ashx", "asmx", "jsp", "jspx", "do", "action", "cfm", "html", "htm",
+];

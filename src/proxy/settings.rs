@@ -1,0 +1,62 @@
+//! What the file says about the proxy, checked: `[proxy]`.
+
+use crate::time::Span;
+
+/// Bounds and time-outs of `[proxy]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Worker threads; 0 is one for each core.
+    pub threads: usize,
+    /// Client connections in all, at least 1.
+    pub connections: usize,
+    /// Connections from one client prefix at once, at least 1.
+    pub client_max: usize,
+    /// New connections from one client prefix; `None` is no bound.
+    pub client_rate: Option<ClientRate>,
+    /// For the whole head of a request.
+    pub header_timeout: Span,
+    /// For a request's body to make some progress.
+    pub body_timeout: Span,
+    /// For the next request on a connection that is kept.
+    pub idle_timeout: Span,
+    /// For a connection to an upstream, or a free place among `upstream_max`.
+    pub connect_timeout: Span,
+    /// For the head of an upstream's answer, and for its body to make some progress.
+    pub reply_timeout: Span,
+    /// How long an idle connection to an upstream is kept.
+    pub upstream_idle: Span,
+    /// Connections to one upstream at once, at least 1.
+    pub upstream_max: usize,
+    /// How long requests in flight may take to finish after a stop.
+    pub drain: Span,
+}
+
+/// New connections from one client prefix: `count` each `period`, `burst` at once; all at least 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientRate {
+    /// Connections each period.
+    pub count: u32,
+    /// The period.
+    pub period: Span,
+    /// Connections at once.
+    pub burst: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            threads: 0,
+            connections: 10_000,
+            client_max: 1_000,
+            client_rate: Some(ClientRate { count: 1000, period: Span::from_secs(1), burst: 2000 }),
+            header_timeout: Span::from_secs(10),
+            body_timeout: Span::from_secs(30),
+            idle_timeout: Span::from_secs(75),
+            connect_timeout: Span::from_secs(2),
+            reply_timeout: Span::from_secs(60),
+            upstream_idle: Span::from_secs(4),
+            upstream_max: 512,
+            drain: Span::from_secs(30),
+        }
+    }
+}

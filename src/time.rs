@@ -1,0 +1,77 @@
+//! The one clock: everything else is handed a [`Time`].
+//!
+//! Monotonic, anchored to the wall once at the start: setting the wall clock later changes nothing. It stands
+//! still while the machine is suspended (`CLOCK_MONOTONIC`), which errs on the strict side.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+pub use crate::bucket::{Span, Time};
+
+/// Says what time it is.
+#[derive(Debug, Clone)]
+pub struct Clock(Source);
+
+#[derive(Debug, Clone)]
+enum Source {
+    System { anchor: Time, started: Instant },
+    Manual(Arc<AtomicU64>),
+}
+
+impl Clock {
+    /// The machine's clock, anchored to the wall now.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that asks")]
+    pub fn system() -> Self {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let anchor = Time::from_nanos(u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX));
+        Self(Source::System { anchor, started: Instant::now() })
+    }
+
+    /// A clock that stands still until it is [set](Self::set): for tests and simulations.
+    #[must_use]
+    pub fn manual(start: Time) -> Self {
+        Self(Source::Manual(Arc::new(AtomicU64::new(start.as_nanos()))))
+    }
+
+    /// What time it is. Never runs backwards for a system clock.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        match &self.0 {
+            Source::System { anchor, started } => {
+                let nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                anchor.after(Span::from_nanos(nanos))
+            }
+            Source::Manual(time) => Time::from_nanos(time.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Sets a manual clock, forwards or backwards; a system clock is left alone.
+    pub fn set(&self, time: Time) {
+        if let Source::Manual(shared) = &self.0 {
+            shared.store(time.as_nanos(), Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_clock_is_near_the_wall_and_never_steps_back() {
+        let clock = Clock::system();
+        let first = clock.now();
+        assert!(first.as_nanos() > 1_700_000_000_000_000_000, "anchored to the wall: {first:?}");
+        assert!((0..1000).map(|_| clock.now()).is_sorted());
+    }
+
+    #[test]
+    fn a_manual_clock_stands_still_and_its_copies_agree() {
+        let clock = Clock::manual(Time::from_nanos(5));
+        let copy = clock.clone();
+        copy.set(Time::from_nanos(3));
+        assert_eq!(clock.now(), Time::from_nanos(3));
+    }
+}
