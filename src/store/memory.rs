@@ -9,7 +9,7 @@ mod table;
 
 use smallvec::SmallVec;
 
-pub use self::table::Table;
+pub use self::table::{Table, TooLarge};
 use crate::bucket::{Key, Op, Spec, Step, Verdict, step};
 use crate::time::Time;
 
