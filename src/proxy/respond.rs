@@ -16,6 +16,7 @@ mod wait;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
+use smallvec::SmallVec;
 
 pub use self::problem::Problem;
 pub use self::rate_limit::{RateLimitHeaders, rate_limit_headers};
@@ -82,13 +83,15 @@ pub fn refusal(
         .wait
         .map(|wait| wait::retry_after(wait, settings.jitter_permille, asked.request_id.as_bytes()));
     let limits = refusal.violated().filter_map(|standing| policy.limits.get(standing.charge.limit));
+    let mut limits: SmallVec<[&str; 4]> = limits.map(|limit| &*limit.name).collect();
+    limits.dedup();
     let message = Message {
         kind: "https://iana.org/assignments/http-problem-types#quota-exceeded",
         title: "Too many sign-in attempts",
         status: settings.status,
         detail: if retry_after.is_some() { "" } else { NEVER_FITS },
         retry_after,
-        limits: limits.map(|limit| &*limit.name).collect(),
+        limits,
         request_id: asked.request_id,
     };
     // A page of the site's own speaks of a wait; where there is none, the built-in one tells the truth.

@@ -3,6 +3,8 @@
 //!
 //! Both are lists of structured fields (RFC 9651). Limits that only observe are not shown: they limit nobody.
 
+use std::cmp::Reverse;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -24,18 +26,14 @@ pub struct RateLimitHeaders {
 pub fn rate_limit_headers(policy: &Policy, standings: &[Standing]) -> Option<RateLimitHeaders> {
     let mut text = String::with_capacity(64 * standings.len());
     push_policy(&mut text, policy, standings);
+    if text.is_empty() {
+        return None;
+    }
     let middle = text.len();
     push_limit(&mut text, policy, standings);
     let text = Bytes::from(text);
     let value = |part| HeaderValue::from_maybe_shared(part).ok();
-    (middle > 0)
-        .then(|| {
-            Some(RateLimitHeaders {
-                policy: value(text.slice(..middle))?,
-                limit: value(text.slice(middle..))?,
-            })
-        })
-        .flatten()
+    Some(RateLimitHeaders { policy: value(text.slice(..middle))?, limit: value(text.slice(middle..))? })
 }
 
 impl RateLimitHeaders {
@@ -70,7 +68,10 @@ fn push_items(
     parameters: impl Fn(&mut String, &Standing),
 ) {
     let start = out.len();
-    for standing in standings.iter().filter(|standing| standing.charge.enforce) {
+    // A limit may have charged several buckets, where a header that makes its key was sent twice: the scarcest shows.
+    for same_limit in standings.chunk_by(|one, next| one.charge.limit == next.charge.limit) {
+        let scarcest = same_limit.iter().min_by_key(|s| (s.verdict.left, Reverse(s.verdict.next_token)));
+        let Some(standing) = scarcest.filter(|standing| standing.charge.enforce) else { continue };
         let Some(limit) = policy.limits.get(standing.charge.limit) else { continue };
         out.push_str(if out.len() == start { "\"" } else { ", \"" });
         push_string(out, &limit.name);

@@ -191,6 +191,16 @@ fn every_refusing_limit_is_named_and_every_limit_shows_its_state() {
 }
 
 #[test]
+fn a_limit_that_charged_two_buckets_is_named_once() {
+    let mut what = refused(9 * SECOND);
+    what.standings.insert(0, standing(0, Answer::Refused { wait: Span::from_secs(2) }));
+    what.standings.push(standing(0, Answer::Admitted));
+    let answer = answer(&RefuseSettings::default(), &["a"], &what, "application/json");
+    assert!(body(&answer).contains(r#""violated-policies":["a"]"#));
+    assert_eq!(answer.headers()["ratelimit"], r#""a";r=0;t=9"#);
+}
+
+#[test]
 fn a_limit_that_only_observes_is_not_shown() {
     let mut observed = standing(1, Answer::Refused { wait: Span::from_secs(99) });
     observed.charge.enforce = false;
