@@ -116,7 +116,9 @@ pub enum Reason {
 pub enum Failure {
     /// No connection.
     Connect,
-    /// No connection or answer in time.
+    /// No connection in time.
+    ConnectTimeout,
+    /// No answer in time.
     Timeout,
     /// An answer that is not HTTP, or one that broke off.
     Broken,

@@ -11,6 +11,7 @@ mod escape;
 mod message;
 mod problem;
 mod rate_limit;
+mod raw;
 mod template;
 mod wait;
 
@@ -20,6 +21,7 @@ use smallvec::SmallVec;
 
 pub use self::problem::Problem;
 pub use self::rate_limit::{RateLimitHeaders, rate_limit_headers};
+pub use self::raw::raw_problem;
 pub use self::template::Template;
 
 use self::accept::Form;
