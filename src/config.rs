@@ -5,7 +5,7 @@
 //! surprising thing: where there is a mistake there is no configuration at all, never half of one.
 
 mod check;
-pub mod diagnostic;
+mod diagnostic;
 mod document;
 mod overrides;
 mod raw;

@@ -4,9 +4,12 @@
 //! lines may add to the sources: `#! set KEY=VALUE` and `#! env NAME=VALUE`. `UPDATE=1 cargo test --test config`
 //! writes the expected texts anew; read the difference before you keep it.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use proptest::prelude::*;
 use tollgate::config::{Loaded, Sources, load, worst_case};
 
 #[test]
@@ -111,8 +114,21 @@ fn an_unknown_key_in_any_table_of_any_sample_is_refused() {
 #[test]
 fn an_unknown_key_by_environment_or_command_line_is_refused() {
     let sample = Sources::from_file(Path::new("config.toml")).unwrap();
-    let tables = ["", "client.", "networks.", "route.", "route.login.", "limit.", "limit.address.",
-        "limit.address.rates.", "store.", "refuse.", "proxy.", "log.", "admin."];
+    let tables = [
+        "",
+        "client.",
+        "networks.",
+        "route.",
+        "route.login.",
+        "limit.",
+        "limit.address.",
+        "limit.address.rates.",
+        "store.",
+        "refuse.",
+        "proxy.",
+        "log.",
+        "admin.",
+    ];
     for table in tables {
         let set = sample.clone().with_set([(format!("{table}intruder"), "1".to_owned())]);
         assert!(load(&set).config.is_none(), "--set {table}intruder");
@@ -157,6 +173,66 @@ fn broken_texts_of_any_kind_are_refused_without_a_panic() {
     }
 }
 
+proptest! {
+    #[test]
+    fn any_text_is_judged_without_a_panic(text in ".*(\\n.*)*") {
+        let loaded = load(&Sources::from_text("any", &text));
+        loaded.diagnostics.iter().for_each(|found| drop((found.render(true), found.to_json())));
+    }
+
+    #[test]
+    fn any_value_for_any_key_is_judged_without_a_panic(key in prop::sample::select(settings()), value in "[ -~\u{e4}]{0,20}") {
+        let sample = Sources::from_file(Path::new("config.toml")).unwrap();
+        let loaded = load(&sample.with_set([(key.to_owned(), value)]));
+        loaded.diagnostics.iter().for_each(|found| drop((found.render(true), found.to_json())));
+        prop_assert_eq!(loaded.config.is_none(), loaded.diagnostics.iter().any(|found| found.is_error()));
+    }
+}
+
+fn settings() -> Vec<&'static str> {
+    vec![
+        "listen",
+        "upstream",
+        "client.trust",
+        "client.header",
+        "client.ipv4",
+        "networks.office",
+        "route.login.match",
+        "route.login.host",
+        "route.login.upstream",
+        "route.login.limits",
+        "route.login.case",
+        "route.login.cost",
+        "limit.address.key",
+        "limit.address.rate",
+        "limit.address.exempt",
+        "limit.address.rates",
+        "limit.address.ipv6",
+        "limit.address.rates.\"::/0\"",
+        "limit.address.mode",
+        "limit.address.initial",
+        "limit.address.debt",
+        "limit.address.routes",
+        "store.url",
+        "store.capacity",
+        "refuse.status",
+        "refuse.html",
+        "refuse.delay",
+        "refuse.jitter",
+        "proxy.threads",
+        "proxy.client_rate",
+        "proxy.drain",
+        "log.level",
+        "log.access",
+        "admin.listen",
+        "client",
+        "route",
+        "limit",
+        "networks",
+        "store",
+    ]
+}
+
 /// The sample with every line that is a setting in a comment.
 fn activated(text: &str) -> String {
     let lines = text.lines().map(|line| match line.strip_prefix('#') {
@@ -169,12 +245,19 @@ fn activated(text: &str) -> String {
 /// The text with an unknown key at the top, after each table's header, and as a table of its own.
 fn mutations(text: &str) -> Vec<(usize, String)> {
     let lines: Vec<&str> = text.lines().collect();
-    let headers = lines.iter().enumerate().filter(|(_, line)| line.starts_with('[')).map(|(index, _)| index + 1);
+    let headers =
+        lines.iter().enumerate().filter(|(_, line)| line.starts_with('[')).map(|(index, _)| index + 1);
     let mut mutated: Vec<(usize, String)> = std::iter::once(0)
         .chain(headers)
         .map(|after| (after, [&lines[..after], &[INTRUDER], &lines[after..]].concat().join("\n")))
         .collect();
-    for table in ["[intruder]", "[route.x.intruder]", "[limit.x.intruder]", "[route]\nintruder = 1", "[limit]\nintruder = 1"] {
+    for table in [
+        "[intruder]",
+        "[route.x.intruder]",
+        "[limit.x.intruder]",
+        "[route]\nintruder = 1",
+        "[limit]\nintruder = 1",
+    ] {
         mutated.push((lines.len(), format!("{text}\n{table}\n")));
     }
     mutated
@@ -194,7 +277,8 @@ fn cases() -> Vec<PathBuf> {
 fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let paths = entries.map(|entry| entry.unwrap().path());
-    let mut paths: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|e| e == extension)).collect();
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|e| e == extension)).collect();
     paths.sort();
     paths
 }

@@ -11,8 +11,8 @@ use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use serde_json::json;
 
 /// A text that settings come from.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Source {
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Source {
     /// Sorts diagnostics: the file first, then what overrides it, then the files that it names.
     pub(super) kind: SourceKind,
     /// The file's path, `environment NAME` or `--set KEY`.
@@ -47,8 +47,18 @@ impl Spot {
         Self { source: Arc::clone(source), range: None }
     }
 
+    /// The order of diagnostics.
+    fn place(&self) -> (SourceKind, &str, usize) {
+        (self.source.kind, &self.source.name, self.start())
+    }
+
     pub(super) fn start(&self) -> usize {
         self.range.as_ref().map_or(0, |range| range.start)
+    }
+
+    /// What stands here, as it was written.
+    pub(super) fn text(&self) -> &str {
+        self.range.clone().and_then(|range| self.source.text.get(range)).unwrap_or_default()
     }
 
     /// A part of what stands here, by bytes from its start. Only a string without escapes has parts: its value
@@ -168,8 +178,7 @@ impl Findings {
 
     /// By source and line, each once.
     pub(super) fn sorted(mut self) -> Vec<Diagnostic> {
-        let place = |found: &Diagnostic| (Arc::clone(&found.spot.source), found.spot.start());
-        self.0.sort_by_key(place);
+        self.0.sort_by(|a, b| a.spot.place().cmp(&b.spot.place()));
         self.0.dedup();
         self.0
     }

@@ -85,7 +85,10 @@ pub(super) fn parse_value(source: &Arc<Source>) -> Located<Value> {
 fn report(error: &Error, source: &Arc<Source>, findings: &mut Findings) {
     let spot = error.span().map_or_else(|| Spot::whole(source), |range| Spot::new(source, range));
     let (message, hint) = match error.message().split_once(", expected ") {
+        Some((UNQUOTED, _)) if spot.text().is_empty() => ("a value is missing", "write one".to_owned()),
+        Some((UNQUOTED, _)) => (UNQUOTED, "put it in quotes".to_owned()),
         Some((message, expected)) => (message, format!("expected {expected}")),
+        None if error.message() == REPEATED => (REPEATED, "it is there already".to_owned()),
         None => (error.message(), String::new()),
     };
     findings.error(&spot, message, hint);
@@ -124,7 +127,9 @@ fn nearest_integer(digits: &str, radix: u32) -> i64 {
     i64::from_str_radix(digits, radix).unwrap_or(beyond)
 }
 
+// The words of the `toml` crate.
 const REPEATED: &str = "duplicate key";
+const UNQUOTED: &str = "string values must be quoted";
 
 #[cfg(test)]
 mod tests {

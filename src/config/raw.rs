@@ -43,6 +43,8 @@ pub(super) struct Client {
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) patterns: Option<List>,
+    /// Whether there is a `preset`, which was refused already and stands for the patterns that are not there.
+    pub(super) has_preset: bool,
     pub(super) host: Option<List>,
     pub(super) upstream: Option<List>,
     pub(super) limits: Option<List>,
@@ -158,6 +160,7 @@ impl Route {
     fn read(section: &Section<'_>, f: &mut Findings) -> Self {
         Self {
             patterns: section.strings("match", f),
+            has_preset: section.entry("preset").is_some(),
             host: section.strings("host", f),
             upstream: section.strings("upstream", f),
             limits: section.strings("limits", f),

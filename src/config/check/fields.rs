@@ -56,7 +56,7 @@ pub(super) fn within<T: TryFrom<i64>>(
     if value.is_none() {
         f.error(
             &number.spot,
-            format!("{} is out of range", number.value),
+            format!("{} is out of range", number.spot.text()),
             format!("{} to {}", grouped(bounds.start().unsigned_abs()), grouped(bounds.end().unsigned_abs())),
         );
     }

@@ -54,7 +54,7 @@ fn check_limit(
     let rates = check_rates(&raw.rates, networks, &extras, f);
     let spec = raw.rate.as_ref().and_then(|rate| check_rate(rate, &extras, f));
     if let Some(Key(parts)) = &key {
-        warn_of_idle_lengths(parts, raw, f);
+        warn_of_lengths(parts, raw, client, f);
     }
     let Key(key) = key?;
     Some(Limit { name: name.value.as_str().into(), key, prefixes, spec: spec?, rates, exempt, mode })
@@ -127,11 +127,18 @@ fn spec_hint(error: SpecError) -> &'static str {
     }
 }
 
-fn warn_of_idle_lengths(parts: &[Part], raw: &raw::Limit, f: &mut Findings) {
-    if parts.contains(&Part::Ip) {
+fn warn_of_lengths(parts: &[Part], raw: &raw::Limit, client: PrefixLengths, f: &mut Findings) {
+    if !parts.contains(&Part::Ip) {
+        for length in raw.ipv4.iter().chain(&raw.ipv6) {
+            f.warning(&length.spot, "this prefix length changes nothing", "the limit's `key` has no \"ip\"");
+        }
         return;
     }
-    for length in raw.ipv4.iter().chain(&raw.ipv6) {
-        f.warning(&length.spot, "this prefix length changes nothing", "the limit's `key` has no \"ip\"");
+    // Whoever gathers neighbours in IPv4 means those in IPv6 too, where one customer has many /64 to hop over.
+    if let (Some(ipv4), None) = (&raw.ipv4, &raw.ipv6)
+        && ipv4.value < i64::from(client.ipv4)
+    {
+        let message = format!("neighbours are gathered in IPv4 only: IPv6 stays at /{}", client.ipv6);
+        f.warning(&ipv4.spot, message, "add ipv6, as in ipv6 = 48");
     }
 }

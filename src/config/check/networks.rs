@@ -62,14 +62,24 @@ fn check_network_name(name: &Located<String>, f: &mut Findings) {
 /// One prefix a line; blank lines and what follows a `#` are left out.
 fn read_list(path: &str, spot: &Spot, files: &mut Files<'_>, f: &mut Findings) -> Vec<IpNet> {
     let Some(source) = files.text(path, spot, f) else { return Vec::new() };
-    let lines = lines(&source).filter_map(|(start, line)| {
+    let (mut prefixes, mut wrong) = (Vec::new(), 0);
+    for (start, line) in lines(&source) {
         let text = line.split('#').next().unwrap_or_default();
         let start = start + (text.len() - text.trim_start().len());
         let text = text.trim();
+        if text.is_empty() {
+            continue;
+        }
         let spot = Spot::new(&source, start..start + text.len());
-        if text.is_empty() { None } else { prefix(text, &spot, f) }
-    });
-    lines.collect()
+        if wrong == MOST_MISTAKES {
+            f.error(&spot, "too many mistakes: the list was not read beyond this line", "");
+            break;
+        }
+        let prefix = prefix(text, &spot, f);
+        wrong += usize::from(prefix.is_none());
+        prefixes.extend(prefix);
+    }
+    prefixes
 }
 
 /// Lines with the offset of each. Editors of some systems begin a text with a byte order mark.
@@ -101,3 +111,6 @@ fn prefix(text: &str, spot: &Spot, f: &mut Findings) -> Option<IpNet> {
         }
     }
 }
+
+/// A list may have millions of lines and be something else altogether.
+const MOST_MISTAKES: usize = 10;

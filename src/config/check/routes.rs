@@ -19,7 +19,7 @@ pub(super) fn check(
     upstreams: &mut Vec<Vec<UpstreamAddress>>,
     f: &mut Findings,
 ) -> Vec<Option<Route>> {
-    let routes = raw.iter().map(|named| check_route(named, upstreams, f)).collect();
+    let routes: Vec<_> = raw.iter().map(|named| check_route(named, upstreams, f)).collect();
     warn_of_shadows(raw, &routes, f);
     routes
 }
@@ -30,7 +30,7 @@ fn check_route(
     f: &mut Findings,
 ) -> Option<Route> {
     check_name(name, f);
-    let patterns = patterns(name, raw.patterns.as_ref(), f);
+    let patterns = patterns(name, raw, f);
     let hosts = distinct(raw.host.as_ref(), f).into_iter().filter_map(|host| host_pattern(host, f)).collect();
     if let Some(list) = raw.host.as_ref().filter(|list| list.is_empty) {
         f.error(&list.spot, "`host` is empty", "leave it out to mean any host");
@@ -47,15 +47,16 @@ fn check_route(
     })
 }
 
-fn patterns(name: &Located<String>, list: Option<&List>, f: &mut Findings) -> Vec<Pattern> {
+fn patterns(name: &Located<String>, raw: &raw::Route, f: &mut Findings) -> Vec<Pattern> {
     let hint = "match = \"POST /login\"";
-    match list {
+    match &raw.patterns {
+        None if raw.has_preset => {}
         None => f.error(&name.spot, format!("route `{}` has no `match`", name.value), hint),
         Some(list) if list.is_empty => f.error(&list.spot, "`match` is empty", hint),
         Some(_) => {}
     }
     let mut patterns: Vec<Pattern> = Vec::new();
-    for text in list.map_or(&[][..], |list| &list.value) {
+    for text in raw.patterns.as_ref().map_or(&[][..], |list| &list.value) {
         match text.value.parse::<Pattern>() {
             Ok(pattern) if patterns.contains(&pattern) => {
                 f.error(&text.spot, format!("`{}` is listed twice", text.value), "");
@@ -70,7 +71,11 @@ fn patterns(name: &Located<String>, list: Option<&List>, f: &mut Findings) -> Ve
 fn pattern_hint(error: &PatternError) -> String {
     match error {
         PatternError::TwoWords => "write the method, a blank and the path".into(),
-        PatternError::Method(word) => format!("write it in capitals, as in {}", word.to_uppercase()),
+        PatternError::Method(word) if *word == word.to_uppercase() => {
+            "as in POST, or ANY for every one".into()
+        }
+        PatternError::Method(word) => format!("write it in capitals: {}", word.to_uppercase()),
+        PatternError::Path(url) if url.contains("://") => "write the path here and the host in `host`".into(),
         PatternError::Path(path) => format!("write /{path}"),
         PatternError::Glob(_) => "leave the letters out, or write one pattern for each path".into(),
         PatternError::NeverMatches(_) => "write the path as the application sees it".into(),
@@ -128,7 +133,7 @@ fn upstream(list: &List, upstreams: &mut Vec<Vec<UpstreamAddress>>, f: &mut Find
 }
 
 /// A pattern that stands in an earlier route as well, for the same hosts, is never reached there.
-fn warn_of_shadows(raw: &[Named<raw::Route>], routes: &Vec<Option<Route>>, f: &mut Findings) {
+fn warn_of_shadows(raw: &[Named<raw::Route>], routes: &[Option<Route>], f: &mut Findings) {
     for (index, later) in routes.iter().enumerate() {
         let Some(later) = later else { continue };
         let texts = raw[index].value.patterns.as_ref().map_or(&[][..], |list| &list.value);

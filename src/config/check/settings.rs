@@ -118,7 +118,7 @@ fn page(path: Option<&Located<String>>, files: &mut Files<'_>, f: &mut Findings)
 
 fn permille(jitter: &Located<f64>, f: &mut Findings) -> Option<u32> {
     if !(0.0..=1.0).contains(&jitter.value) {
-        f.error(&jitter.spot, format!("{} is out of range", jitter.value), "0.0 to 1.0");
+        f.error(&jitter.spot, format!("{} is out of range", jitter.spot.text()), "0.0 to 1.0");
         return None;
     }
     // From 0 to 1000, as was just checked.

@@ -39,11 +39,17 @@ impl FromStr for Rate {
 fn parse_count(word: &str, what: &str, text: &str) -> Result<u32, Mistake> {
     let is_number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     match word.parse() {
-        Ok(0) => Err(pointing(format!("a {what} of 0 would never admit anything"), "at least 1", what, word, text)),
-        Ok(count) if is_number => Ok(count),
-        Err(_) if is_number => {
-            Err(pointing(format!("a {what} of {word} is too large"), "at most 4,294,967,295", what, word, text))
+        Ok(0) => {
+            Err(pointing(format!("a {what} of 0 would never admit anything"), "at least 1", what, word, text))
         }
+        Ok(count) if is_number => Ok(count),
+        Err(_) if is_number => Err(pointing(
+            format!("a {what} of {word} is too large"),
+            "at most 4,294,967,295",
+            what,
+            word,
+            text,
+        )),
         _ => Err(pointing(format!("`{word}` is not a {what}"), HINT, what, word, text)),
     }
 }
