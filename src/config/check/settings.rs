@@ -16,7 +16,7 @@ use super::networks::Networks;
 use crate::observe::settings::{AccessTarget, ClientsShown, Format, Level, LogSettings, Style};
 use crate::policy::key::PrefixLengths;
 use crate::proxy::client_addr::{ClientSettings, IdentityHeader};
-use crate::proxy::respond::{RefuseSettings, ShowLimits};
+use crate::proxy::respond::{RefuseSettings, ShowLimits, Template};
 use crate::proxy::settings::{ClientRate, Settings};
 use crate::time::Span;
 
@@ -103,7 +103,7 @@ pub(super) fn refuse(raw: &raw::Refuse, files: &mut Files<'_>, f: &mut Findings)
 }
 
 /// A page of the site's own; the empty name means the built-in one.
-fn page(path: Option<&Located<String>>, files: &mut Files<'_>, f: &mut Findings) -> Option<String> {
+fn page(path: Option<&Located<String>>, files: &mut Files<'_>, f: &mut Findings) -> Option<Template> {
     let path = path.filter(|path| !path.value.is_empty())?;
     let source = files.text(&path.value, &path.spot, f)?;
     for (at, _) in source.text.match_indices("{{") {
@@ -113,7 +113,7 @@ fn page(path: Option<&Located<String>>, files: &mut Files<'_>, f: &mut Findings)
             f.warning(&spot, format!("unknown placeholder `{name}`"), suggest(name.trim(), PLACEHOLDERS));
         }
     }
-    Some(source.text.clone())
+    Some(Template::parse(&source.text))
 }
 
 fn permille(jitter: &Located<f64>, f: &mut Findings) -> Option<u32> {
