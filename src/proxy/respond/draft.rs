@@ -113,6 +113,9 @@ fn built_in(message: &Message<'_>) -> &'static Template {
     if message.retry_after.is_some() && message.detail.is_empty() { &REFUSED } else { &PROBLEM }
 }
 
+/// Its clock runs without script: four strips of digits, each one line high, jump one line every 600, 60, 10 or 1
+/// seconds. All of them start as far into their hour as leaves the wait, so that they show 00:00 exactly when it is
+/// over. Waits of an hour and more have no clock: its height is what is left of 3,600 seconds in lines, or nothing.
 static REFUSED: LazyLock<Template> = LazyLock::new(|| styled(include_str!("../../../assets/refused.html")));
 static PROBLEM: LazyLock<Template> = LazyLock::new(|| styled(include_str!("../../../assets/problem.html")));
 
