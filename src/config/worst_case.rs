@@ -82,7 +82,8 @@ mod tests {
 
     fn words(limit: &str) -> String {
         let text = format!(
-            "listen = \"http://[::]:80\"\nupstream = \"http://a\"\n[route.a]\nmatch = \"POST /\"\n[limit.address]\n{limit}"
+            "listen = \"http://[::]:80\"\nupstream = \"http://a\"\n\
+             [route.a]\nmatch = \"POST /\"\n[limit.address]\n{limit}"
         );
         let config = load(&Sources::from_text("f", &text)).config.unwrap();
         worst_case(&config.policy.limits[0])
@@ -118,10 +119,12 @@ mod tests {
     #[test]
     fn other_rates_and_exempt_clients_are_named() {
         let text = words(
-            "rate = \"1/s\"\nexempt = \"10.1.0.0/16\"\nmode = \"observe\"\n[limit.address.rates]\n\"10.0.0.0/8\" = \"off\"\n\"::1\" = \"1/h burst 5\"",
+            "rate = \"1/s\"\nexempt = \"10.1.0.0/16\"\nmode = \"observe\"\n\
+             [limit.address.rates]\n\"10.0.0.0/8\" = \"off\"\n\"::1\" = \"1/h burst 5\"",
         );
-        let expected = "address: at most 1 at once, then 86,400 a day from one address; `10.0.0.0/8`: no limit; \
-                        `::1`: at most 5 at once, then 24 a day; exempt clients: no limit; only observed, nothing is refused";
+        let expected = "address: at most 1 at once, then 86,400 a day from one address; \
+                        `10.0.0.0/8`: no limit; `::1`: at most 5 at once, then 24 a day; \
+                        exempt clients: no limit; only observed, nothing is refused";
         assert_eq!(text, expected);
     }
 }
