@@ -21,6 +21,7 @@ use prometheus_client::registry::Registry;
 
 use self::answers::Answers;
 use self::buckets::Buckets;
+pub(super) use self::exposition::CONTENT_TYPE;
 use self::rules::RuleCounters;
 use crate::engine::Engine;
 use crate::event::{Event, Failure, Listener, Reason};

@@ -3,8 +3,6 @@
 //! Everything that a stranger sent goes through `escape`. The surprising thing: the time is the one when the request
 //! arrived, as in Apache's log, so lines of slow answers are not in order.
 
-
-
 use http::{HeaderValue, Uri, Version};
 
 use super::escape;
@@ -103,7 +101,6 @@ fn with_target<T>(target: &Uri, then: impl FnOnce(&[u8]) -> T) -> T {
         _ => then(target.to_string().as_bytes()),
     }
 }
-
 
 fn protocol(version: Version) -> &'static str {
     match version {

@@ -45,8 +45,7 @@ impl Answers {
 
     fn encode_codes(&self, encoder: &mut DescriptorEncoder<'_>) -> std::fmt::Result {
         let help = "Requests by the status of their answer.";
-        let mut family =
-            encoder.encode_descriptor("tollgate_requests", help, None, MetricType::Counter)?;
+        let mut family = encoder.encode_descriptor("tollgate_requests", help, None, MetricType::Counter)?;
         for index in 0..CODES {
             let count = self.0.iter().map(|counts| counts.codes[index].load(Ordering::Relaxed)).sum::<u64>();
             if count > 0 {
@@ -75,9 +74,12 @@ fn encode_total(
     help: &str,
     total: &Total,
 ) -> std::fmt::Result {
-    encoder
-        .encode_descriptor(name, help, None, MetricType::Histogram)?
-        .encode_histogram::<NoLabelSet>(total.sum, total.count, &total.buckets, None)
+    encoder.encode_descriptor(name, help, None, MetricType::Histogram)?.encode_histogram::<NoLabelSet>(
+        total.sum,
+        total.count,
+        &total.buckets,
+        None,
+    )
 }
 
 /// 100 to 599 and all others.

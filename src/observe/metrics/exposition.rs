@@ -23,7 +23,8 @@ fn name_counters(open: &str) -> String {
     for line in open.lines() {
         if let Some(text) = line.strip_prefix("# HELP ") {
             help = text.split_once(' ');
-        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))
+        {
             let suffix = if kind == "counter" { "_total" } else { "" };
             let text = help.take().map_or("", |(_, text)| text);
             for part in ["# HELP ", name, suffix, " ", text, "\n# TYPE ", name, suffix, " ", kind, "\n"] {

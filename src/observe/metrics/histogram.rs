@@ -45,7 +45,8 @@ impl<const N: usize> Histogram<N> {
     /// Everything that these histograms have seen.
     pub(super) fn total<'a>(all: impl Iterator<Item = &'a Self> + Clone, bounds: &[Span]) -> Total {
         let bounds = bounds.iter().map(|bound| seconds(bound.as_nanos())).chain([f64::INFINITY]);
-        let counts = (0..N).map(|i| all.clone().map(|one| one.counts[i].load(Ordering::Relaxed)).sum::<u64>());
+        let counts =
+            (0..N).map(|i| all.clone().map(|one| one.counts[i].load(Ordering::Relaxed)).sum::<u64>());
         let buckets: Vec<_> = bounds.zip(counts).collect();
         // Summed from what is shown, so that the count and the last bucket never disagree.
         let count = buckets.iter().map(|(_, count)| count).sum();
@@ -54,7 +55,10 @@ impl<const N: usize> Histogram<N> {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody sums up to the nanosecond after 104 days of busy time")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "nobody sums up to the nanosecond after 104 days of busy time"
+)]
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }

@@ -90,7 +90,8 @@ impl RuleCounters {
     fn resolve(&self, generation: u64, policy: &Policy) -> Resolved {
         let routes: Vec<_> = policy.routes.iter().map(|route| Arc::clone(&route.name)).collect();
         let limits: Vec<_> = policy.limits.iter().map(|limit| Arc::clone(&limit.name)).collect();
-        let attempts = routes.iter().map(|route| OUTCOMES.map(|outcome| self.attempt(route, outcome))).collect();
+        let attempts =
+            routes.iter().map(|route| OUTCOMES.map(|outcome| self.attempt(route, outcome))).collect();
         let pairs = policy.routes.iter().flat_map(|route| {
             policy.limits.iter().enumerate().map(move |(index, limit)| (route, index, limit))
         });

@@ -28,7 +28,8 @@ fn decided(generation: u64, route: usize, limit: usize, decision: Decision) -> E
 #[test]
 fn decisions_and_attempts_are_counted_by_name() {
     let metrics = Metrics::new();
-    metrics.hear(&Event::Rules { generation: 0, policy: &policy(&["login", "blog"], &["address", "subnet"]) });
+    metrics
+        .hear(&Event::Rules { generation: 0, policy: &policy(&["login", "blog"], &["address", "subnet"]) });
     metrics.hear(&decided(0, 1, 0, Decision::Refuse));
     metrics.hear(&decided(0, 1, 1, Decision::Admit));
     metrics.hear(&decided(0, 1, 1, Decision::Admit));
