@@ -4,6 +4,7 @@
 //! arguments; the binary does. Layers only look down: see `ARCHITECTURE.md`, which a test enforces.
 
 pub mod bucket;
+pub mod cli;
 pub mod config;
 pub mod engine;
 pub mod event;

@@ -1,0 +1,3 @@
+//! People: arguments, exit codes, printing.
+
+pub mod demo;
