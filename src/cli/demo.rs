@@ -36,7 +36,7 @@ pub fn show(tally: &Tally) {
     // Nobody is left to tell when standard error is closed.
     let _ = if out.is_terminal() {
         write!(out, "\r{tally}  ")
-    } else if tally.tried % 50 == 0 {
+    } else if tally.tried.is_multiple_of(50) {
         writeln!(out, "{tally}")
     } else {
         Ok(())
