@@ -2,6 +2,8 @@
 //!
 //! The lines go to `/dev/null`, so the writer's thread takes part but no disk does.
 
+#![allow(clippy::unwrap_used, reason = "a bench that cannot be set up has nothing to measure")]
+
 use std::hint::black_box;
 use std::sync::Arc;
 
