@@ -38,6 +38,5 @@ fn attack(tool: &str, arguments: &[&str]) {
     let output = Command::new("python3").arg(script).args(arguments).output().expect("python3 is installed");
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    println!("{said}");
     assert!(output.status.success(), "{said}");
 }

@@ -653,7 +653,7 @@ fn no_answer_names_the_server_its_version_or_what_is_behind_it() {
     let gate = Gate::start(&upstream.file(ONE_AN_HOUR));
     gate.drain("/login", "");
     let port = upstream.address.port().to_string();
-    let secrets = [port.as_str(), "/tmp", "/work", ".rs", "src/"];
+    let secrets = [port.as_str(), "/tmp", env!("CARGO_MANIFEST_DIR"), ".rs", "src/"];
     is_clean(&gate.ask(post("/login", "")), &secrets);
     for request in [
         "GET /%00 HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),

@@ -308,6 +308,9 @@ fn a_front_controllers_form_is_found_in_the_query() {
         "/?a;page=login",
         "/index.php/x?page=login",
         "//?page=login",
+        "/?+page=login",
+        "/?page%00x=login",
+        "/?page%5b%5d=login",
         "/?page=%6c%6f%67%69%6e",
     ];
     let upstream = Upstream::start();
@@ -328,6 +331,25 @@ fn a_front_controllers_form_is_found_in_the_query() {
     );
 }
 
+/// D16: PHP makes underscores of dots, blanks and a lone bracket in a name.
+#[test]
+fn a_parameters_name_is_read_as_php_reads_it() {
+    let upstream = Upstream::start();
+    let gate = Gate::start(&file(&upstream, "POST /?do_login=1", "1 per 1h"));
+    gate.drain("/?do_login=1", "");
+    for query in [
+        "do.login=1",
+        "do+login=1",
+        "do%20login=1",
+        "do%2elogin=1",
+        "do[login=1",
+        "do_login[x]=1",
+        "Do_Login=1",
+    ] {
+        assert_eq!(gate.ask(post_with(&format!("/?{query}"), "")).status, 429, "{query}");
+    }
+}
+
 /// D19: every method that can carry a form.
 #[test]
 fn every_method_that_can_carry_a_form_is_an_attempt() {
@@ -340,9 +362,14 @@ fn every_method_that_can_carry_a_form_is_an_attempt() {
     for method in ["POST", "PUT", "PATCH", "DELETE", "post", "Post", "INVENTED", "QUERY", "PROPFIND"] {
         assert_eq!(gate.ask(with(method, "/login.php")).status, 429, "{method}");
     }
-    for query in
-        ["?user=a&password=b", "?pwd=x", "?USER_PASS=x", "?pass%77ord=x", "?a[password]=1&password[]=x"]
-    {
+    for query in [
+        "?user=a&password=b",
+        "?pwd=x",
+        "?USER_PASS=x",
+        "?pass%77ord=x",
+        "?user[password]=x",
+        "?password[]=x",
+    ] {
         assert_eq!(gate.ask(get_with(&format!("/login.php{query}"), "")).status, 429, "GET {query}");
     }
     assert_eq!(gate.ask(get_with("/login.php", "")).status, 200, "the form itself can still be seen");

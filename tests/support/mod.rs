@@ -9,6 +9,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stderr,
     clippy::disallowed_methods,
     reason = "a test that cannot go on says so, and asks the real clock"
 )]

@@ -24,7 +24,7 @@ pub(crate) enum Reply {
     /// Sends these bytes and closes.
     BytesAndClose(Vec<u8>),
     /// Waits this long first.
-    After(Duration, Box<Reply>),
+    After(Duration, Box<Self>),
     /// Sends these bytes, then sends back whatever comes (a tunnel, as for WebSocket).
     Echo(Vec<u8>),
     /// Nothing, ever.
