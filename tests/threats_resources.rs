@@ -236,6 +236,49 @@ fn connections_to_a_slow_upstream_are_bounded() {
     assert!(upstream.connections().len() <= 2, "{}", upstream.connections().len());
 }
 
+/// H9: an upstream that answers before it has read a request, and then reads no further.
+#[test]
+fn a_connection_that_the_upstream_does_not_read_holds_up_nobody() {
+    let address = upstream_that_reads_little();
+    let gate = Gate::start(&format!(
+        "upstream = \"http://{address}\"\n[proxy]\nthreads = 1\nreply_timeout = \"1s\"\n"
+    ));
+    for size in [20_000, 60_000, 120_000, 250_000, 500_000, 1_000_000, 3_000_000] {
+        let mut client = gate.connect();
+        let mut sender = client.sender();
+        let request = post("/upload", &"x".repeat(size));
+        let sending = std::thread::spawn(move || drop(sender.write_all(request.as_bytes())));
+        assert!(client.try_answer().is_some_and(|answer| matches!(answer.status, 200 | 502 | 504)), "{size}");
+        let started = Instant::now();
+        let status = gate.ask(get_with("/next", "")).status;
+        assert!(matches!(status, 200 | 502 | 504), "after {size} bytes: {status}");
+        assert!(started.elapsed() < Duration::from_secs(5), "after {size} bytes: {:?}", started.elapsed());
+        client.finish();
+        drop(client);
+        sending.join().unwrap();
+    }
+}
+
+/// Reads some of each connection once, answers, and keeps it open.
+fn upstream_that_reads_little() -> std::net::SocketAddr {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
+    socket.listen(64).unwrap();
+    let listener: TcpListener = socket.into();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut some = [0; 200];
+            let _ = std::io::Read::read(&mut stream, &mut some);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            held.push(stream);
+        }
+    });
+    address
+}
+
 /// H11: the reader of the log is stuck.
 #[test]
 fn a_log_that_nobody_reads_holds_up_no_request() {
