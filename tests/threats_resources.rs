@@ -466,7 +466,7 @@ fn a_stopping_gate_waits_for_the_requests_of_all_its_listeners() {
     let upstream = Upstream::answering(|_, _| Reply::ok().after(Duration::from_millis(600)));
     let file = upstream.file("[proxy]\nthreads = 1\n");
     let gate = Launch::new(&file).on_unix_socket_too().start();
-    let by_socket: Vec<_> = (0..4)
+    let by_socket: Vec<_> = (0..8)
         .map(|_| {
             let mut stream =
                 std::os::unix::net::UnixStream::connect(gate.directory.join("gate.sock")).unwrap();
@@ -476,7 +476,7 @@ fn a_stopping_gate_waits_for_the_requests_of_all_its_listeners() {
         .collect();
     let mut busy: Vec<Client> = (0..4).map(|_| gate.connect()).collect();
     busy.iter_mut().for_each(|client| client.send(get_with("/tcp", "")));
-    upstream.wait_for(8);
+    upstream.wait_for(12);
     drop(by_socket);
     gate.signal("TERM");
     let statuses: Vec<_> =
