@@ -1,4 +1,25 @@
 //! The file, checked: everything that a gate needs to run, in the types of the layers that use it.
+//!
+//! [`load`] is the way in: text, environment and command line in, a [`Config`] or every mistake at once out. It
+//! reads no environment and no arguments by itself; of the file system only the files that the text names. The
+//! surprising thing: where there is a mistake there is no configuration at all, never half of one.
+
+mod check;
+mod diagnostic;
+mod document;
+mod overrides;
+mod raw;
+mod section;
+pub mod values;
+mod worst_case;
+
+pub use diagnostic::{Diagnostic, Severity};
+pub use worst_case::worst_case;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::net::listener::Address;
 use crate::observe::settings::LogSettings;
@@ -7,6 +28,7 @@ use crate::proxy::client_addr::ClientSettings;
 use crate::proxy::respond::RefuseSettings;
 use crate::proxy::settings::Settings;
 use crate::proxy::upstream::UpstreamAddress;
+use diagnostic::{Findings, Source, SourceKind};
 
 /// A checked configuration.
 #[derive(Debug, Clone)]
@@ -31,5 +53,77 @@ pub struct Config {
     /// `admin.listen`.
     pub admin: Vec<Address>,
     /// Files that were read for the policy (`@path` in `[networks]`, pages of `[refuse]`): read again when changed.
-    pub files: Vec<std::path::PathBuf>,
+    pub files: Vec<PathBuf>,
+}
+
+/// All that settings come from; what comes later wins: file, environment, command line.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// What diagnostics call the file.
+    pub name: String,
+    /// The file's text.
+    pub text: String,
+    /// Where the relative paths of the file begin.
+    pub base: PathBuf,
+    /// Variables; those whose names begin with `TOLLGATE_` are settings.
+    pub environment: Vec<(String, String)>,
+    /// `--set KEY=VALUE`, split at the first `=`.
+    pub set: Vec<(String, String)>,
+}
+
+impl Sources {
+    /// A text without a file, an environment or a command line.
+    #[must_use]
+    pub fn from_text(name: &str, text: &str) -> Self {
+        Self { name: name.to_owned(), text: text.to_owned(), ..Self::default() }
+    }
+
+    /// A file, whose relative paths begin beside it.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not UTF-8.
+    pub fn from_file(path: &Path) -> io::Result<Self> {
+        let base = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        Ok(Self { base, ..Self::from_text(&path.display().to_string(), &std::fs::read_to_string(path)?) })
+    }
+
+    /// The same with the settings among these variables (`std::env::vars_os()`).
+    #[must_use]
+    pub fn with_environment(mut self, variables: impl Iterator<Item = (OsString, OsString)>) -> Self {
+        let text = |raw: OsString| raw.to_string_lossy().into_owned();
+        let variables = variables.map(|(name, value)| (text(name), text(value)));
+        self.environment.extend(variables.filter(|(name, _)| name.starts_with("TOLLGATE_")));
+        self
+    }
+
+    /// The same with these `--set KEY=VALUE` pairs.
+    #[must_use]
+    pub fn with_set(mut self, pairs: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.set.extend(pairs);
+        self
+    }
+}
+
+/// What became of the sources.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The configuration, unless there is a mistake.
+    pub config: Option<Config>,
+    /// Mistakes and warnings, by source and line.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Checks all sources together.
+#[must_use]
+pub fn load(sources: &Sources) -> Loaded {
+    let mut findings = Findings::default();
+    let file = Source { kind: SourceKind::File, name: sources.name.clone(), text: sources.text.clone() };
+    let file = Arc::new(file);
+    let config = document::Table::parse(&file, &mut findings).and_then(|mut root| {
+        overrides::merge_environment(&mut root, &sources.environment, &mut findings);
+        overrides::merge_set(&mut root, &sources.set, &mut findings);
+        let raw = raw::File::read(&root, &mut findings);
+        check::check(&raw, &sources.base, &file, &mut findings)
+    });
+    Loaded { config: config.filter(|_| !findings.has_errors()), diagnostics: findings.sorted() }
 }

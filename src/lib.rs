@@ -5,8 +5,11 @@
 
 pub mod bucket;
 pub mod config;
+pub mod engine;
+pub mod event;
 pub mod net;
 pub mod observe;
 pub mod policy;
 pub mod proxy;
+pub mod store;
 pub mod time;

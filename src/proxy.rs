@@ -1,8 +1,20 @@
 //! HTTP in and out: who is asking, what the engine says, the answer.
 //!
-//! Six hops, one file each; nothing here decides how often anybody may ask.
+//! The hops of a request are a file each, and `service` tells their story; nothing here decides how often anybody
+//! may ask.
 
+pub mod body;
 pub mod client_addr;
+pub mod connection;
+mod drain;
+pub mod error;
+mod exchange;
+pub mod headers;
+pub mod ids;
 pub mod respond;
+pub mod service;
 pub mod settings;
+pub mod target;
+mod tunnel;
 pub mod upstream;
+pub mod worker;

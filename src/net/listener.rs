@@ -1,8 +1,21 @@
-//! Where connections come from.
+//! Where connections come from: listening sockets, and an accept loop that never fails.
+//!
+//! Each worker thread has a TCP socket of its own on the same port (`SO_REUSEPORT`), so that the kernel spreads
+//! connections and no lock is shared. The surprising thing: that option would also let a *second gate* share the
+//! port silently, so a plain socket is bound first to find out whether the port is free.
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, UnixListener};
+
+use super::stream::{Peer, Stream};
 
 /// A place to listen at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -19,5 +32,196 @@ impl fmt::Display for Address {
             Self::Tcp(address) => write!(f, "http://{address}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
+    }
+}
+
+/// A bound socket that is not yet part of a runtime, so that it can be made before threads are.
+#[derive(Debug)]
+pub struct Bound {
+    address: Address,
+    socket: Socket,
+}
+
+/// An address that cannot be listened at.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen at {address}: {source}{}", hint(source))]
+pub struct BindError {
+    address: Address,
+    source: io::Error,
+}
+
+impl Address {
+    /// Binds `count` sockets at this address, one for each worker.
+    ///
+    /// # Errors
+    /// [`BindError`], with what would help.
+    pub fn bind(&self, count: usize) -> Result<Vec<Bound>, BindError> {
+        let bound = match self {
+            Self::Tcp(address) => bind_tcp(*address, count),
+            Self::Unix(path) => bind_unix(path, count),
+        };
+        bound.map_err(|source| BindError { address: self.clone(), source })
+    }
+}
+
+impl Bound {
+    /// Where it listens, with the port that the kernel chose for port 0.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Starts to listen within the current runtime.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn listen(self) -> io::Result<Listener> {
+        match self.address {
+            Address::Tcp(_) => TcpListener::from_std(self.socket.into()).map(Listener::Tcp),
+            Address::Unix(_) => {
+                let listener: StdUnixListener = std::os::fd::OwnedFd::from(self.socket).into();
+                UnixListener::from_std(listener).map(Listener::Unix)
+            }
+        }
+    }
+}
+
+/// A listening socket of one worker.
+#[derive(Debug)]
+pub enum Listener {
+    /// TCP.
+    Tcp(TcpListener),
+    /// Unix.
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// The next connection. Never fails: a connection that was reset while it waited is none, and running out of
+    /// descriptors is waited out (accepting at once again would only spin). `report` hears of the latter.
+    pub async fn accept(&self, report: impl Fn(&io::Error)) -> (Stream, Peer) {
+        loop {
+            match self.try_accept().await {
+                Ok(connection) => return connection,
+                Err(error) if is_the_clients(&error) => {}
+                Err(error) => {
+                    report(&error);
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn try_accept(&self) -> io::Result<(Stream, Peer)> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok((Stream::Tcp(stream), Peer::Ip(peer)))
+            }
+            Self::Unix(listener) => Ok((Stream::Unix(listener.accept().await?.0), Peer::Unix)),
+        }
+    }
+}
+
+/// Errors of one connection that say nothing about the listener.
+fn is_the_clients(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, InvalidInput, NotConnected};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset | InvalidInput | NotConnected
+    )
+}
+
+fn bind_tcp(address: SocketAddr, count: usize) -> io::Result<Vec<Bound>> {
+    let mut address = address;
+    let probe = tcp_socket(address, false)?;
+    if address.port() == 0 {
+        address = probe.local_addr()?.as_socket().unwrap_or(address);
+    }
+    drop(probe);
+    let socket = |_| {
+        let socket = tcp_socket(address, true)?;
+        socket.listen(BACKLOG)?;
+        Ok(Bound { address: Address::Tcp(address), socket })
+    };
+    (0..count).map(socket).collect()
+}
+
+fn tcp_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.ip() == std::net::Ipv6Addr::UNSPECIFIED {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(shared)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+fn bind_unix(path: &Path, count: usize) -> io::Result<Vec<Bound>> {
+    remove_stale(path)?;
+    let listener = StdUnixListener::bind(path)?;
+    listener.set_nonblocking(true)?;
+    let bound = |_| {
+        let socket = std::os::fd::OwnedFd::from(listener.try_clone()?).into();
+        Ok(Bound { address: Address::Unix(path.to_owned()), socket })
+    };
+    (0..count).map(bound).collect()
+}
+
+/// A socket file that a crash left behind is removed; one that somebody listens at is not, nor any other file.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    let is_dead = metadata.file_type().is_socket() && std::os::unix::net::UnixStream::connect(path).is_err();
+    if is_dead { std::fs::remove_file(path) } else { Err(io::ErrorKind::AddrInUse.into()) }
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "; another program listens there: stop it or choose another port",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need CAP_NET_BIND_SERVICE",
+        io::ErrorKind::AddrNotAvailable => "; this machine does not have that address",
+        _ => "",
+    }
+}
+
+const BACKLOG: i32 = 4096;
+const PAUSE: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local() -> Address {
+        Address::Tcp("127.0.0.1:0".parse().unwrap())
+    }
+
+    #[test]
+    fn all_workers_share_the_port_that_the_kernel_chose() {
+        let bound = local().bind(3).unwrap();
+        assert!(bound.iter().all(|b| b.address() == bound[0].address()));
+        assert_ne!(bound[0].address(), &local());
+    }
+
+    #[test]
+    fn a_second_gate_is_told_that_the_port_is_taken() {
+        let first = local().bind(2).unwrap();
+        let error = first[0].address().bind(1).unwrap_err().to_string();
+        assert!(error.contains("another program listens there"), "{error}");
+    }
+
+    #[test]
+    fn a_stale_socket_file_is_replaced_and_a_living_one_is_not() {
+        let path = std::env::temp_dir().join(format!("tollgate-listener-{}.sock", std::process::id()));
+        let address = Address::Unix(path.clone());
+        let living = address.bind(2).unwrap();
+        assert!(address.bind(1).is_err());
+        drop(living);
+        drop(address.bind(1).unwrap());
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "a letter").unwrap();
+        assert!(address.bind(1).is_err(), "another file is never removed");
+        std::fs::remove_file(&path).unwrap();
     }
 }

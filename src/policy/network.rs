@@ -44,6 +44,11 @@ impl<T> NetworkMap<T> {
         self.find(ip).is_some()
     }
 
+    /// All prefixes with their values.
+    pub fn iter(&self) -> impl Iterator<Item = (IpNet, &T)> {
+        self.0.iter()
+    }
+
     /// Whether there is no prefix at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {

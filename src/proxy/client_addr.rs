@@ -1,7 +1,14 @@
-//! Who is the client?
+//! Who is the client? One configured source, read from the right over trusted hops.
+//!
+//! Nobody is believed by default. The surprising thing: what cannot be read never becomes a key of its own; the hop
+//! that said it stands for its client, or anybody could mint keys by writing nonsense.
 
-use http::HeaderName;
+use std::net::{IpAddr, SocketAddr};
 
+use http::{HeaderMap, HeaderName};
+
+use crate::net::stream::Peer;
+use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
 use crate::policy::network::NetworkSet;
 
@@ -28,4 +35,254 @@ pub enum IdentityHeader {
     Forwarded,
     /// A header that holds one address, such as `X-Real-IP`.
     Single(HeaderName),
+}
+
+impl IdentityHeader {
+    /// Its name, if it is not one of the usual two.
+    #[must_use]
+    pub fn name(&self) -> Option<&HeaderName> {
+        match self {
+            Self::Single(name) => Some(name),
+            Self::XForwardedFor | Self::Forwarded => None,
+        }
+    }
+}
+
+impl ClientSettings {
+    /// Whether this peer is a proxy of ours.
+    #[must_use]
+    pub fn trusts(&self, peer: Peer) -> bool {
+        match peer {
+            Peer::Ip(address) => self.trust.contains(address.ip()),
+            Peer::Unix => self.trust_unix,
+        }
+    }
+
+    /// The prefix that the door's bounds are kept for; `None` for peers that have none.
+    #[must_use]
+    pub fn prefix_at_the_door(&self, peer: Peer) -> Option<IpAddr> {
+        match peer {
+            Peer::Ip(address) if !self.trusts(peer) => Some(self.prefixes.mask(address.ip())),
+            _ => None,
+        }
+    }
+
+    /// The client behind a peer.
+    #[must_use]
+    pub fn client_of(&self, peer: Peer, headers: &HeaderMap) -> Client {
+        let start = match peer {
+            Peer::Ip(address) => Client::from_ip(address.ip()),
+            Peer::Unix => Client::Local,
+        };
+        if !self.trusts(peer) {
+            return start;
+        }
+        match &self.header {
+            IdentityHeader::XForwardedFor => self.walk(start, &x_forwarded_for(headers)),
+            IdentityHeader::Forwarded => self.walk(start, &forwarded(headers)),
+            IdentityHeader::Single(name) => single(headers, name).unwrap_or(start),
+        }
+    }
+
+    /// From the last hop to the first: the client is the first address that is not a proxy of ours, or the last
+    /// hop that could be read.
+    fn walk(&self, start: Client, hops: &[Option<IpAddr>]) -> Client {
+        if hops.len() > MOST_HOPS {
+            return start;
+        }
+        let mut client = start;
+        for hop in hops.iter().rev() {
+            let Some(ip) = *hop else { return client };
+            client = Client::from_ip(ip);
+            if !self.trust.contains(ip) {
+                return client;
+            }
+        }
+        client
+    }
+}
+
+/// The hops of all lines in order; `None` is one that is not an address. Empty items are no hops.
+fn x_forwarded_for(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
+    let lines = headers.get_all("x-forwarded-for").iter();
+    let items = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
+    let items = items.map(<[u8]>::trim_ascii).filter(|item| !item.is_empty());
+    items.take(MOST_HOPS + 1).map(address).collect()
+}
+
+fn forwarded(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
+    let lines = headers.get_all(http::header::FORWARDED).iter();
+    let elements = lines.flat_map(|line| split_unquoted(line.as_bytes(), b','));
+    elements
+        .filter(|element| !element.trim_ascii().is_empty())
+        .take(MOST_HOPS + 1)
+        .map(forwarded_for)
+        .collect()
+}
+
+fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
+    let mut values = split_unquoted(element, b';').filter_map(|pair| {
+        let at = pair.iter().position(|&byte| byte == b'=')?;
+        pair[..at].trim_ascii().eq_ignore_ascii_case(b"for").then(|| pair[at + 1..].trim_ascii())
+    });
+    let value = values.next()?;
+    if values.next().is_some() { None } else { address(value) }
+}
+
+/// Parts between separators that do not stand within quotes.
+fn split_unquoted(bytes: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let mut quoted = false;
+    bytes.split(move |&byte| {
+        quoted ^= byte == b'"';
+        byte == separator && !quoted
+    })
+}
+
+fn single(headers: &HeaderMap, name: &HeaderName) -> Option<Client> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?;
+    if values.next().is_some() {
+        return None;
+    }
+    address(value.as_bytes().trim_ascii()).map(Client::from_ip)
+}
+
+/// An address with or without quotes, brackets and port; never a name, never an octal or short form.
+fn address(item: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(item).ok()?;
+    let text = text.strip_prefix('"').map_or(Some(text), |rest| rest.strip_suffix('"'))?;
+    let bracketed = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    bracketed
+        .and_then(|inner| inner.parse().ok().map(IpAddr::V6))
+        .or_else(|| text.parse().ok())
+        .or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
+}
+
+/// An honest chain is never as long; beyond it nothing of the header is believed.
+const MOST_HOPS: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn settings(header: IdentityHeader) -> ClientSettings {
+        let trust = ["10.0.0.0/8".parse().unwrap(), "127.0.0.1/32".parse().unwrap()].into_iter().collect();
+        ClientSettings { trust, header, ..Default::default() }
+    }
+
+    fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
+        lines.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+    }
+
+    fn peer(ip: &str) -> Peer {
+        Peer::Ip(SocketAddr::new(ip.parse().unwrap(), 5))
+    }
+
+    fn client(settings: &ClientSettings, from: &str, lines: &[(&'static str, &str)]) -> String {
+        match settings.client_of(peer(from), &headers(lines)) {
+            Client::Ip(ip) => ip.to_string(),
+            Client::Local => "local".into(),
+        }
+    }
+
+    #[test]
+    fn an_untrusted_peer_is_itself_whatever_it_says() {
+        let settings = settings(IdentityHeader::XForwardedFor);
+        assert_eq!(client(&settings, "192.0.2.1", &[("x-forwarded-for", "198.51.100.1")]), "192.0.2.1");
+        assert_eq!(client(&settings, "192.0.2.1", &[("x-real-ip", "198.51.100.1")]), "192.0.2.1");
+    }
+
+    #[test]
+    fn the_rightmost_untrusted_hop_is_the_client() {
+        let settings = settings(IdentityHeader::XForwardedFor);
+        for (chain, wanted) in [
+            ("198.51.100.1", "198.51.100.1"),
+            ("6.6.6.6, 198.51.100.1", "198.51.100.1"),
+            ("6.6.6.6, 198.51.100.1, 10.0.0.9", "198.51.100.1"),
+            ("10.0.0.8, 10.0.0.9", "10.0.0.8"),
+            ("198.51.100.1:4711", "198.51.100.1"),
+            ("\"[2001:db8::7]:80\"", "2001:db8::7"),
+            ("[2001:db8::7]", "2001:db8::7"),
+            ("::ffff:198.51.100.1", "198.51.100.1"),
+            ("2001:db8::1.2.3.4", "2001:db8::102:304"),
+            (",, 198.51.100.1 ,", "198.51.100.1"),
+        ] {
+            assert_eq!(client(&settings, "127.0.0.1", &[("x-forwarded-for", chain)]), wanted, "{chain}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_an_address_stands_for_the_hop_that_said_it() {
+        let settings = settings(IdentityHeader::XForwardedFor);
+        let nonsense = [
+            "unknown",
+            "_hidden",
+            "0177.0.0.1",
+            "127.1",
+            "0x7f.1",
+            "fe80::1%eth0",
+            "1.2.3.4.5",
+            "\"1.2.3.4",
+            "[1.2.3.4",
+        ];
+        for chain in nonsense {
+            assert_eq!(client(&settings, "127.0.0.1", &[("x-forwarded-for", chain)]), "127.0.0.1", "{chain}");
+            let chain = format!("{chain}, 10.0.0.9");
+            assert_eq!(client(&settings, "127.0.0.1", &[("x-forwarded-for", &chain)]), "10.0.0.9", "{chain}");
+        }
+    }
+
+    #[test]
+    fn several_lines_are_one_list_and_a_flood_of_hops_is_not_believed() {
+        let settings = settings(IdentityHeader::XForwardedFor);
+        let lines = [("x-forwarded-for", "6.6.6.6"), ("x-forwarded-for", "198.51.100.1, 10.0.0.9")];
+        assert_eq!(client(&settings, "127.0.0.1", &lines), "198.51.100.1");
+        let flood = vec!["198.51.100.1"; 33].join(",");
+        assert_eq!(client(&settings, "127.0.0.1", &[("x-forwarded-for", &flood)]), "127.0.0.1");
+    }
+
+    #[test]
+    fn forwarded_is_read_by_its_for_parameters() {
+        let settings = settings(IdentityHeader::Forwarded);
+        for (value, wanted) in [
+            ("for=198.51.100.1;proto=https", "198.51.100.1"),
+            ("For=\"[2001:db8::7]:4711\"", "2001:db8::7"),
+            ("for=6.6.6.6, for=198.51.100.1, for=10.0.0.9;by=10.0.0.1", "198.51.100.1"),
+            ("for=\"6.6.6.6, for=7.7.7.7\"", "127.0.0.1"),
+            ("for=unknown", "127.0.0.1"),
+            ("for=198.51.100.1;for=6.6.6.6", "127.0.0.1"),
+        ] {
+            assert_eq!(client(&settings, "127.0.0.1", &[("forwarded", value)]), wanted, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_single_address_header_must_be_single() {
+        let settings = settings(IdentityHeader::Single(HeaderName::from_static("x-real-ip")));
+        assert_eq!(client(&settings, "127.0.0.1", &[("x-real-ip", "198.51.100.1")]), "198.51.100.1");
+        let twice = [("x-real-ip", "198.51.100.1"), ("x-real-ip", "6.6.6.6")];
+        assert_eq!(client(&settings, "127.0.0.1", &twice), "127.0.0.1");
+        assert_eq!(client(&settings, "127.0.0.1", &[("x-forwarded-for", "198.51.100.1")]), "127.0.0.1");
+    }
+
+    #[test]
+    fn a_unix_peer_is_local_unless_it_is_trusted() {
+        let mut settings = settings(IdentityHeader::XForwardedFor);
+        let headers = headers(&[("x-forwarded-for", "198.51.100.1")]);
+        assert_eq!(settings.client_of(Peer::Unix, &headers), Client::Local);
+        settings.trust_unix = true;
+        assert_eq!(settings.client_of(Peer::Unix, &headers), Client::Ip("198.51.100.1".parse().unwrap()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_is_read_without_a_panic(value in "[ -~]{0,80}") {
+            for header in [IdentityHeader::XForwardedFor, IdentityHeader::Forwarded] {
+                let lines = [("x-forwarded-for", value.as_str()), ("forwarded", value.as_str())];
+                client(&settings(header), "127.0.0.1", &lines);
+            }
+        }
+    }
 }

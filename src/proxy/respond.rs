@@ -1,7 +1,34 @@
-//! The gate's own answers.
+//! The gate's own answers: refusals, and what is said where the application cannot answer.
+//!
+//! Pure functions from what is known to a finished response; no socket, no clock, no randomness. No answer names a
+//! version, an address or a path: the link back to the form is an empty reference, which a browser resolves to the
+//! page it is on, so nothing has to be echoed. The surprising thing: all values of an answer that are not constant
+//! are written into one string and cut out of it, because a refusal is what the gate gives most often.
 
-use http::StatusCode;
+mod accept;
+mod draft;
+mod escape;
+mod message;
+mod problem;
+mod rate_limit;
+mod raw;
+mod template;
+mod wait;
 
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode};
+use smallvec::SmallVec;
+
+pub use self::problem::Problem;
+pub use self::rate_limit::{RateLimitHeaders, rate_limit_headers};
+pub use self::raw::raw_problem;
+pub use self::template::Template;
+
+use self::accept::Form;
+use self::draft::Draft;
+use self::message::Message;
+use crate::engine::Refusal;
+use crate::policy::Policy;
 use crate::time::Span;
 
 /// What the file says about refusals: `[refuse]`.
@@ -9,12 +36,12 @@ use crate::time::Span;
 pub struct RefuseSettings {
     /// The status of a refusal, 4xx or 5xx.
     pub status: StatusCode,
-    /// A page of the site's own instead of the built-in one, with `{{retry_after}}`, `{{limit}}`, `{{request_id}}`.
-    pub html: Option<String>,
+    /// A page of the site's own instead of the built-in one.
+    pub html: Option<Template>,
     /// Likewise for programs.
-    pub json: Option<String>,
+    pub json: Option<Template>,
     /// Likewise for the rest.
-    pub text: Option<String>,
+    pub text: Option<Template>,
     /// When `RateLimit` and `RateLimit-Policy` are sent.
     pub headers: ShowLimits,
     /// How long a refusal is held before it is sent.
@@ -34,6 +61,71 @@ pub enum ShowLimits {
     Never,
 }
 
+/// What of a request shapes the gate's own answer to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The first `Accept` header: decides between HTML, JSON and text.
+    pub accept: Option<&'a HeaderValue>,
+    /// Whether the method is `HEAD`: the same headers, no body.
+    pub head: bool,
+    /// The identity of the request, named in the answer.
+    pub request_id: &'a HeaderValue,
+}
+
+/// The answer to a refused attempt: `refuse.status` with `Retry-After`, unless waiting would never help.
+#[must_use]
+pub fn refusal(
+    settings: &RefuseSettings,
+    policy: &Policy,
+    refusal: &Refusal,
+    asked: &Asked<'_>,
+) -> Response<Bytes> {
+    let form = Form::preferred(asked.accept);
+    let retry_after = refusal
+        .wait
+        .map(|wait| wait::retry_after(wait, settings.jitter_permille, asked.request_id.as_bytes()));
+    let limits = refusal.violated().filter_map(|standing| policy.limits.get(standing.charge.limit));
+    let mut limits: SmallVec<[&str; 4]> = limits.map(|limit| &*limit.name).collect();
+    limits.dedup();
+    let message = Message {
+        kind: "https://iana.org/assignments/http-problem-types#quota-exceeded",
+        title: "Too many sign-in attempts",
+        status: settings.status,
+        detail: if retry_after.is_some() { "" } else { NEVER_FITS },
+        retry_after,
+        limits,
+        request_id: asked.request_id,
+    };
+    // A page of the site's own speaks of a wait; where there is none, the built-in one tells the truth.
+    let own = settings.own(form).filter(|_| retry_after.is_some());
+    let mut draft = Draft::new(&message, form, own, asked.head);
+    if settings.headers != ShowLimits::Never {
+        draft.rate_limits(policy, &refusal.standings);
+    }
+    draft.finish()
+}
+
+/// The answer where the gate itself has to say that something went wrong.
+#[must_use]
+pub fn problem(problem: Problem, asked: &Asked<'_>) -> Response<Bytes> {
+    let message = problem.message(asked.request_id);
+    let mut draft = Draft::new(&message, Form::preferred(asked.accept), None, asked.head);
+    if problem == Problem::Method {
+        draft.allow(problem::METHODS);
+    }
+    draft.finish()
+}
+
+impl RefuseSettings {
+    fn own(&self, form: Form) -> Option<&Template> {
+        match form {
+            Form::Html => self.html.as_ref(),
+            Form::Json => self.json.as_ref(),
+            Form::Text => self.text.as_ref(),
+        }
+    }
+}
+
 impl Default for RefuseSettings {
     fn default() -> Self {
         Self {
@@ -47,3 +139,9 @@ impl Default for RefuseSettings {
         }
     }
 }
+
+const NEVER_FITS: &str =
+    "This request asks for more than the limit ever allows at once. Waiting does not help.";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! From what was written to what runs: [`raw::File`] to [`Config`], with every mistake on the way.
+//!
+//! One file for each idea. Each part goes on after a mistake with whatever lets the next part speak, so that one
+//! run names them all; [`load`](super::load) throws the result away if there was any.
+
+mod fields;
+mod files;
+mod limits;
+mod networks;
+mod places;
+mod reach;
+mod routes;
+mod settings;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use self::files::Files;
+use self::networks::Networks;
+use super::Config;
+use super::diagnostic::{Findings, Source, Spot};
+use super::raw;
+use crate::policy::Policy;
+
+/// The configuration; `None` only after a mistake was reported.
+pub(super) fn check(raw: &raw::File, base: &Path, file: &Arc<Source>, f: &mut Findings) -> Option<Config> {
+    let whole = Spot::whole(file);
+    let mut files = Files::new(base);
+    let networks = Networks::check(&raw.networks, &mut files, f);
+    let listen = places::listen(raw.listen.as_ref(), &whole, f);
+    let admin = places::admin(raw.admin.as_ref(), &listen, f);
+    let mut upstreams = places::upstreams(raw.upstream.as_ref(), &whole, f);
+    let client = settings::client(&raw.client, &networks, f);
+    let limits = limits::check(&raw.limits, &networks, client.prefixes, f);
+    let mut routes = routes::check(&raw.routes, &mut upstreams, f);
+    reach::check(raw, &mut routes, &limits, &whole, f);
+    Some(Config {
+        listen,
+        upstreams,
+        client,
+        policy: Policy {
+            routes: routes.into_iter().collect::<Option<_>>()?,
+            limits: limits.into_iter().collect::<Option<_>>()?,
+        },
+        capacity: settings::capacity(&raw.store, f),
+        refuse: settings::refuse(&raw.refuse, &mut files, f),
+        proxy: settings::proxy(&raw.proxy, f),
+        log: settings::log(&raw.log, base, f),
+        admin,
+        files: files.read,
+    })
+}

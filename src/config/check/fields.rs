@@ -1,0 +1,120 @@
+//! Single values: a grammar, one of several words, a number or a duration within bounds, a name.
+
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use super::super::diagnostic::{Findings, grouped, suggest};
+use super::super::document::Located;
+use super::super::raw::Named;
+use super::super::section::{List, refuse};
+use super::super::values::{Duration, Mistake};
+use crate::time::Span;
+
+/// A text by its grammar.
+pub(super) fn parsed<T: FromStr<Err = Mistake>>(text: &Located<String>, f: &mut Findings) -> Option<T> {
+    match text.value.parse() {
+        Ok(value) => Some(value),
+        Err(mistake) => {
+            refuse(&text.spot, &text.value, mistake, f);
+            None
+        }
+    }
+}
+
+/// One of several words. `not_built` are words of the manual that this version refuses.
+pub(super) fn one_of<T: Copy>(
+    text: Option<&Located<String>>,
+    choices: &[(&str, T)],
+    not_built: &[&str],
+    f: &mut Findings,
+) -> Option<T> {
+    let text = text?;
+    let given = text.value.as_str();
+    if let Some((_, choice)) = choices.iter().find(|(word, _)| *word == given) {
+        return Some(*choice);
+    }
+    let words = choices.iter().map(|(word, _)| *word);
+    let mistake = if not_built.contains(&given) {
+        let built: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
+        Mistake::not_built(given, format!("built: {}", built.join(", ")))
+    } else {
+        Mistake::new(format!("unknown value `{given}`"), suggest(given, words))
+    };
+    refuse(&text.spot, given, mistake, f);
+    None
+}
+
+/// A whole number within bounds.
+pub(super) fn within<T: TryFrom<i64>>(
+    number: Option<&Located<i64>>,
+    bounds: RangeInclusive<i64>,
+    f: &mut Findings,
+) -> Option<T> {
+    let number = number?;
+    let value = bounds.contains(&number.value).then(|| T::try_from(number.value).ok()).flatten();
+    if value.is_none() {
+        f.error(
+            &number.spot,
+            format!("{} is out of range", number.spot.text()),
+            format!("{} to {}", grouped(bounds.start().unsigned_abs()), grouped(bounds.end().unsigned_abs())),
+        );
+    }
+    value
+}
+
+/// A duration within bounds.
+pub(super) fn lasting(
+    text: Option<&Located<String>>,
+    bounds: RangeInclusive<Span>,
+    f: &mut Findings,
+) -> Option<Span> {
+    let text = text?;
+    let Duration(span) = parsed(text, f)?;
+    if bounds.contains(&span) {
+        return Some(span);
+    }
+    let hint = format!("{} to {}", Duration(*bounds.start()), Duration(*bounds.end()));
+    f.error(&text.spot, format!("`{}` is out of range", text.value), hint);
+    None
+}
+
+/// The entries of a list, each once; what is there twice is reported.
+pub(super) fn distinct<'l>(list: Option<&'l List>, f: &mut Findings) -> Vec<&'l Located<String>> {
+    let mut seen = HashSet::new();
+    let items = list.map_or(&[][..], |list| &list.value).iter();
+    let fresh = items.filter(|item| {
+        let fresh = seen.insert(item.value.as_str());
+        if !fresh {
+            f.error(&item.spot, format!("`{}` is listed twice", item.value), "");
+        }
+        fresh
+    });
+    fresh.collect()
+}
+
+/// Names become labels, header values and paths, where other letters would need quoting in three ways.
+pub(super) fn check_name(name: &Located<String>, f: &mut Findings) {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let text = &name.value;
+    if text.is_empty() || text.len() > LONGEST_NAME || !text.bytes().all(plain) {
+        f.error(&name.spot, format!("`{text}` is not a name"), "1 to 64 of: letters, digits, `-`, `_`, `.`");
+    }
+}
+
+/// The position of a name among its kind; an unknown one is reported with the nearest.
+pub(super) fn index_of<T>(
+    name: &Located<String>,
+    kind: &str,
+    all: &[Named<T>],
+    f: &mut Findings,
+) -> Option<usize> {
+    let index = all.iter().position(|named| named.name.value == name.value);
+    if index.is_none() {
+        let hint = suggest(&name.value, all.iter().map(|named| named.name.value.as_str()));
+        f.error(&name.spot, format!("unknown {kind} `{}`", name.value), hint);
+    }
+    index
+}
+
+const LONGEST_NAME: usize = 64;

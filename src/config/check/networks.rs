@@ -1,0 +1,116 @@
+//! `[networks]`: names for prefixes, and what an entry of `exempt`, `rates` or `trust` means.
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use super::super::diagnostic::{Findings, Source, Spot, suggest};
+use super::super::document::Located;
+use super::super::raw::Named;
+use super::super::section::{List, refuse};
+use super::super::values::Prefix;
+use super::fields::check_name;
+use super::files::Files;
+
+/// The named networks.
+pub(super) struct Networks<'r>(Vec<(&'r str, Vec<IpNet>)>);
+
+impl<'r> Networks<'r> {
+    /// Reads every list, and the files that they name.
+    pub(super) fn check(raw: &'r [Named<List>], files: &mut Files<'_>, f: &mut Findings) -> Self {
+        let networks = raw.iter().map(|network| {
+            check_network_name(&network.name, f);
+            let mut prefixes = Vec::new();
+            for entry in &network.value.value {
+                match entry.value.strip_prefix('@') {
+                    Some(path) => prefixes.extend(read_list(path, &entry.spot, files, f)),
+                    None => prefixes.extend(prefix(&entry.value, &entry.spot, f)),
+                }
+            }
+            (network.name.value.as_str(), prefixes)
+        });
+        Self(networks.collect())
+    }
+
+    /// The prefixes that a name or a prefix stands for.
+    pub(super) fn resolve(&self, entry: &Located<String>, f: &mut Findings) -> Vec<IpNet> {
+        let text = entry.value.as_str();
+        if let Some((_, prefixes)) = self.0.iter().find(|(name, _)| *name == text) {
+            return prefixes.clone();
+        }
+        if text.contains([':', '/']) || text.starts_with(|c: char| c.is_ascii_digit()) {
+            return prefix(text, &entry.spot, f).into_iter().collect();
+        }
+        f.error(
+            &entry.spot,
+            format!("unknown network `{text}`"),
+            suggest(text, self.0.iter().map(|(name, _)| *name)),
+        );
+        Vec::new()
+    }
+}
+
+fn check_network_name(name: &Located<String>, f: &mut Findings) {
+    if name.value == "off" || name.value.parse::<Prefix>().is_ok() {
+        let message = format!("a network cannot be called `{}`", name.value);
+        f.error(&name.spot, message, "write a name here and the prefixes behind the `=`");
+    } else {
+        check_name(name, f);
+    }
+}
+
+/// One prefix a line; blank lines and what follows a `#` are left out.
+fn read_list(path: &str, spot: &Spot, files: &mut Files<'_>, f: &mut Findings) -> Vec<IpNet> {
+    let Some(source) = files.text(path, spot, f) else { return Vec::new() };
+    let (mut prefixes, mut wrong) = (Vec::new(), 0);
+    for (start, line) in lines(&source) {
+        let text = line.split('#').next().unwrap_or_default();
+        let start = start + (text.len() - text.trim_start().len());
+        let text = text.trim();
+        if text.is_empty() {
+            continue;
+        }
+        let spot = Spot::new(&source, start..start + text.len());
+        if wrong == MOST_MISTAKES {
+            f.error(&spot, "too many mistakes: the list was not read beyond this line", "");
+            break;
+        }
+        let prefix = prefix(text, &spot, f);
+        wrong += usize::from(prefix.is_none());
+        prefixes.extend(prefix);
+    }
+    prefixes
+}
+
+/// Lines with the offset of each. Editors of some systems begin a text with a byte order mark.
+fn lines(source: &Arc<Source>) -> impl Iterator<Item = (usize, &str)> {
+    let mark = if source.text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let mut next = mark;
+    source.text[mark..].split_inclusive('\n').map(move |line| {
+        let start = next;
+        next += line.len();
+        (start, line)
+    })
+}
+
+fn prefix(text: &str, spot: &Spot, f: &mut Findings) -> Option<IpNet> {
+    match text.parse::<Prefix>() {
+        Ok(prefix) => {
+            if prefix.host_bits {
+                f.warning(
+                    spot,
+                    format!("`{text}` has bits set beyond its length"),
+                    format!("it means {}", prefix.net),
+                );
+            }
+            Some(prefix.net)
+        }
+        Err(mistake) => {
+            refuse(spot, text, mistake, f);
+            None
+        }
+    }
+}
+
+/// A list may have millions of lines and be something else altogether.
+const MOST_MISTAKES: usize = 10;

@@ -1,0 +1,56 @@
+//! Where to listen, where to forward to.
+
+use super::super::diagnostic::{Findings, Spot};
+use super::super::section::List;
+use super::super::values::{ListenUrl, UpstreamUrl};
+use super::fields::{distinct, parsed};
+use crate::net::listener::Address;
+use crate::proxy::upstream::UpstreamAddress;
+
+/// `listen`, at least one.
+pub(super) fn listen(list: Option<&List>, whole: &Spot, f: &mut Findings) -> Vec<Address> {
+    required(list, "listen", "http://[::]:8080", whole, f);
+    let items = distinct(list, f);
+    items.into_iter().filter_map(|item| parsed::<ListenUrl>(item, f)).map(|url| url.0).collect()
+}
+
+/// `upstream` as the first group.
+pub(super) fn upstreams(list: Option<&List>, whole: &Spot, f: &mut Findings) -> Vec<Vec<UpstreamAddress>> {
+    required(list, "upstream", "http://127.0.0.1:8081", whole, f);
+    vec![upstream_group(list, f)]
+}
+
+/// A group of upstreams among which the least busy wins.
+pub(super) fn upstream_group(list: Option<&List>, f: &mut Findings) -> Vec<UpstreamAddress> {
+    let items = distinct(list, f);
+    items.into_iter().filter_map(|item| parsed::<UpstreamUrl>(item, f)).map(|url| url.0).collect()
+}
+
+/// `admin.listen`. Whoever reaches it may do what an operator may, so that only this machine does.
+pub(super) fn admin(list: Option<&List>, listen: &[Address], f: &mut Findings) -> Vec<Address> {
+    let mut places = Vec::new();
+    for item in distinct(list, f) {
+        let Some(ListenUrl(address)) = parsed(item, f) else { continue };
+        if matches!(&address, Address::Tcp(tcp) if !tcp.ip().to_canonical().is_loopback()) {
+            f.error(
+                &item.spot,
+                format!("`{}` can be reached from elsewhere, and `admin.token` is not built yet", item.value),
+                "listen at http://127.0.0.1:9180 or unix:/run/tollgate/admin.sock",
+            );
+        }
+        if listen.contains(&address) {
+            f.error(&item.spot, format!("`{}` is an address of `listen` as well", item.value), "");
+        }
+        places.push(address);
+    }
+    places
+}
+
+fn required(list: Option<&List>, key: &str, example: &str, whole: &Spot, f: &mut Findings) {
+    let hint = format!("{key} = \"{example}\"");
+    match list {
+        None => f.error(whole, format!("`{key}` is missing"), hint),
+        Some(list) if list.is_empty => f.error(&list.spot, format!("`{key}` is empty"), hint),
+        Some(_) => {}
+    }
+}

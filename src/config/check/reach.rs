@@ -1,0 +1,122 @@
+//! Which limits apply to which routes, and what of it can surely not be meant.
+//!
+//! Every limit applies to every route unless one side names the other. Where both sides name names they have to
+//! agree: guessing which of them was meant could leave a form without its limit.
+
+use super::super::diagnostic::{Findings, Spot, grouped};
+use super::super::document::Located;
+use super::super::raw;
+use super::fields::{distinct, index_of};
+use super::routes::tokens;
+use crate::policy::{Limit, Mode, Route};
+
+/// Fills in the limits of every route.
+pub(super) fn check(
+    raw: &raw::File,
+    routes: &mut [Option<Route>],
+    limits: &[Option<Limit>],
+    whole: &Spot,
+    f: &mut Findings,
+) {
+    let of_route = named_limits(raw, f);
+    let of_limit = named_routes(raw, f);
+    report_disagreement(raw, &of_route, &of_limit, f);
+    let applies = |route: usize, limit: usize| {
+        let by_route = of_route[route].as_ref().is_none_or(|names| has(names, limit));
+        by_route && of_limit[limit].as_ref().is_none_or(|names| has(names, route))
+    };
+    for (index, route) in routes.iter_mut().enumerate() {
+        if let Some(route) = route {
+            route.limits = (0..limits.len()).filter(|&limit| applies(index, limit)).collect();
+        }
+    }
+    match () {
+        () if raw.routes.is_empty() => f.warning(whole, "nothing is protected: there is no route", ROUTE),
+        () if raw.limits.is_empty() => f.warning(whole, "nothing is protected: there is no limit", LIMIT),
+        () => warn_of_unreached(raw, &applies, f),
+    }
+    for (index, limit) in limits.iter().enumerate() {
+        let Some(limit) = limit.as_ref().filter(|limit| limit.mode != Mode::Off) else { continue };
+        let reaching = routes.iter().flatten().filter(|route| route.limits.contains(&index));
+        warn_of_costs(raw, index, limit, reaching, f);
+    }
+}
+
+/// What one side names of the other: positions, each with its place in the file.
+type Names<'r> = Option<Vec<(usize, &'r Located<String>)>>;
+
+fn named_limits<'r>(raw: &'r raw::File, f: &mut Findings) -> Vec<Names<'r>> {
+    let lists = raw.routes.iter().map(|route| {
+        let list = route.value.limits.as_ref()?;
+        let names = distinct(Some(list), f).into_iter();
+        Some(names.filter_map(|name| Some((index_of(name, "limit", &raw.limits, f)?, name))).collect())
+    });
+    lists.collect()
+}
+
+fn named_routes<'r>(raw: &'r raw::File, f: &mut Findings) -> Vec<Names<'r>> {
+    let lists = raw.limits.iter().map(|limit| {
+        let list = limit.value.routes.as_ref()?;
+        let names = distinct(Some(list), f).into_iter();
+        Some(names.filter_map(|name| Some((index_of(name, "route", &raw.routes, f)?, name))).collect())
+    });
+    lists.collect()
+}
+
+fn has(names: &[(usize, &Located<String>)], wanted: usize) -> bool {
+    names.iter().any(|(index, _)| *index == wanted)
+}
+
+fn report_disagreement(raw: &raw::File, of_route: &[Names<'_>], of_limit: &[Names<'_>], f: &mut Findings) {
+    for (route, names) in of_route.iter().enumerate() {
+        for (limit, name) in names.iter().flatten() {
+            if of_limit[*limit].as_ref().is_some_and(|routes| !has(routes, route)) {
+                let message = format!("limit `{}` is narrowed to other routes", name.value);
+                let hint =
+                    format!("add \"{}\" to its `routes`, or leave it out here", raw.routes[route].name.value);
+                f.error(&name.spot, message, hint);
+            }
+        }
+    }
+    for (limit, names) in of_limit.iter().enumerate() {
+        for (route, name) in names.iter().flatten() {
+            if of_route[*route].as_ref().is_some_and(|limits| !has(limits, limit)) {
+                let message = format!("route `{}` is narrowed to other limits", name.value);
+                let hint =
+                    format!("add \"{}\" to its `limits`, or leave it out here", raw.limits[limit].name.value);
+                f.error(&name.spot, message, hint);
+            }
+        }
+    }
+}
+
+fn warn_of_unreached(raw: &raw::File, applies: &dyn Fn(usize, usize) -> bool, f: &mut Findings) {
+    for (index, limit) in raw.limits.iter().enumerate() {
+        if !(0..raw.routes.len()).any(|route| applies(route, index)) {
+            let message = format!("no route reaches limit `{}`", limit.name.value);
+            f.warning(&limit.name.spot, message, "add it to the `limits` of a route, or leave it out");
+        }
+    }
+}
+
+fn warn_of_costs<'p>(
+    raw: &raw::File,
+    index: usize,
+    limit: &Limit,
+    routes: impl Iterator<Item = &'p Route>,
+    f: &mut Findings,
+) {
+    let others = limit.rates.iter().filter_map(|(_, rate)| rate.spec);
+    let Some(smallest) = others.chain([limit.spec]).map(|spec| spec.burst()).min() else { return };
+    for route in routes.filter(|route| route.cost > smallest) {
+        let spot = raw.routes.iter().find(|named| *named.name.value == *route.name);
+        let spot = spot.and_then(|named| named.value.cost.as_ref()).map(|cost| &cost.spot);
+        let message =
+            format!("an attempt of {} can never fit into limit `{}`", tokens(route.cost), limit.name);
+        let hint = format!("its smallest bucket holds {}", grouped(smallest.into()));
+        f.warning(spot.unwrap_or(&raw.limits[index].name.spot), message, hint);
+    }
+}
+
+const ROUTE: &str = "add [route.login] with match = \"POST /login\"";
+const LIMIT: &str = "add [limit.address] with rate = \"10 per 5m\"";

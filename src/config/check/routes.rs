@@ -1,0 +1,159 @@
+//! `[route.NAME]`: what is protected.
+//!
+//! Which limits apply is decided in [`reach`](super::reach), once limits are known too.
+
+use super::super::diagnostic::{Findings, grouped};
+use super::super::document::{Located, Value};
+use super::super::raw::{self, Named};
+use super::super::section::{List, refuse};
+use super::super::values::Mistake;
+use super::fields::{check_name, distinct, one_of, within};
+use super::places::upstream_group;
+use crate::policy::Route;
+use crate::policy::matcher::{Case, HostPattern, Pattern, PatternError};
+use crate::proxy::upstream::UpstreamAddress;
+
+/// The routes without their limits, in the order of the file; `None` where one cannot be.
+pub(super) fn check(
+    raw: &[Named<raw::Route>],
+    upstreams: &mut Vec<Vec<UpstreamAddress>>,
+    f: &mut Findings,
+) -> Vec<Option<Route>> {
+    let routes: Vec<_> = raw.iter().map(|named| check_route(named, upstreams, f)).collect();
+    warn_of_shadows(raw, &routes, f);
+    routes
+}
+
+fn check_route(
+    Named { name, value: raw }: &Named<raw::Route>,
+    upstreams: &mut Vec<Vec<UpstreamAddress>>,
+    f: &mut Findings,
+) -> Option<Route> {
+    check_name(name, f);
+    let patterns = patterns(name, raw, f);
+    let hosts = distinct(raw.host.as_ref(), f).into_iter().filter_map(|host| host_pattern(host, f)).collect();
+    if let Some(list) = raw.host.as_ref().filter(|list| list.is_empty) {
+        f.error(&list.spot, "`host` is empty", "leave it out to mean any host");
+    }
+    let cases = [("insensitive", Case::Insensitive), ("sensitive", Case::Sensitive)];
+    Some(Route {
+        name: name.value.as_str().into(),
+        patterns,
+        hosts,
+        case: one_of(raw.case.as_ref(), &cases, &[], f).unwrap_or_default(),
+        cost: raw.cost.as_ref().and_then(|cost| check_cost(cost, f)).unwrap_or(1),
+        limits: Vec::new(),
+        upstream: raw.upstream.as_ref().and_then(|list| upstream(list, upstreams, f)),
+    })
+}
+
+fn patterns(name: &Located<String>, raw: &raw::Route, f: &mut Findings) -> Vec<Pattern> {
+    let hint = "match = \"POST /login\"";
+    match &raw.patterns {
+        None if raw.has_preset => {}
+        None => f.error(&name.spot, format!("route `{}` has no `match`", name.value), hint),
+        Some(list) if list.is_empty => f.error(&list.spot, "`match` is empty", hint),
+        Some(_) => {}
+    }
+    let mut patterns: Vec<Pattern> = Vec::new();
+    for text in raw.patterns.as_ref().map_or(&[][..], |list| &list.value) {
+        match text.value.parse::<Pattern>() {
+            Ok(pattern) if patterns.contains(&pattern) => {
+                f.error(&text.spot, format!("`{}` is listed twice", text.value), "");
+            }
+            Ok(pattern) => patterns.push(pattern),
+            Err(error) => f.error(&text.spot, error.to_string(), pattern_hint(&error)),
+        }
+    }
+    patterns
+}
+
+fn pattern_hint(error: &PatternError) -> String {
+    match error {
+        PatternError::TwoWords => "write the method, a blank and the path".into(),
+        PatternError::Method(word) if *word == word.to_uppercase() => {
+            "as in POST, or ANY for every one".into()
+        }
+        PatternError::Method(word) => format!("write it in capitals: {}", word.to_uppercase()),
+        PatternError::Path(url) if url.contains("://") => "write the path here and the host in `host`".into(),
+        PatternError::Path(path) => format!("write /{path}"),
+        PatternError::Glob(_) => "leave the letters out, or write one pattern for each path".into(),
+        PatternError::NeverMatches(_) => "write the path as the application sees it".into(),
+        PatternError::Options => "name the method that carries the form".into(),
+    }
+}
+
+fn host_pattern(text: &Located<String>, f: &mut Findings) -> Option<HostPattern> {
+    let has_port = text.value.contains(':') && !text.value.starts_with('[');
+    let pattern = HostPattern::new(&text.value).filter(|_| !has_port);
+    if pattern.is_none() {
+        let hint = match () {
+            () if has_port => "hosts are compared without scheme and port",
+            () if text.value == "*" => "leave `host` out to mean any host",
+            () if !text.value.is_ascii() => "write it in its ASCII form, as in xn--mnchen-3ya.example",
+            () => "write it as intranet.example.org or *.example.org",
+        };
+        f.error(&text.spot, format!("`{}` is not a host", text.value), hint);
+    }
+    pattern
+}
+
+fn check_cost(node: &Located<Value>, f: &mut Findings) -> Option<u32> {
+    match &node.value {
+        Value::Integer(value) => {
+            within(Some(&Located { value: *value, spot: node.spot.clone() }), 1..=i64::from(u32::MAX), f)
+        }
+        Value::String(text) if text.starts_with("count:") => {
+            refuse(&node.spot, text, Mistake::not_built("count:", "write a number of tokens"), f);
+            None
+        }
+        other => {
+            f.error(
+                &node.spot,
+                format!("{} where an integer belongs", other.kind()),
+                "write a number of tokens",
+            );
+            None
+        }
+    }
+}
+
+/// The index of a group, which routes with the same upstreams share.
+fn upstream(list: &List, upstreams: &mut Vec<Vec<UpstreamAddress>>, f: &mut Findings) -> Option<usize> {
+    if list.is_empty {
+        f.error(&list.spot, "`upstream` is empty", "leave it out to mean the top-level one");
+        return None;
+    }
+    let group = upstream_group(Some(list), f);
+    let index = upstreams.iter().position(|known| *known == group).unwrap_or_else(|| {
+        upstreams.push(group);
+        upstreams.len() - 1
+    });
+    Some(index)
+}
+
+/// A pattern that stands in an earlier route as well, for the same hosts, is never reached there.
+fn warn_of_shadows(raw: &[Named<raw::Route>], routes: &[Option<Route>], f: &mut Findings) {
+    for (index, later) in routes.iter().enumerate() {
+        let Some(later) = later else { continue };
+        let texts = raw[index].value.patterns.as_ref().map_or(&[][..], |list| &list.value);
+        for text in texts {
+            let Ok(pattern) = text.value.parse::<Pattern>() else { continue };
+            let covers = |earlier: &&Route| {
+                let hosts = earlier.hosts.is_empty() || earlier.hosts == later.hosts;
+                let case = earlier.case == Case::Insensitive || earlier.case == later.case;
+                hosts && case && earlier.patterns.contains(&pattern)
+            };
+            if let Some(earlier) = routes[..index].iter().flatten().find(covers) {
+                let message = format!("`{}` is never reached here", text.value);
+                f.warning(&text.spot, message, format!("route `{}` above has it already", earlier.name));
+            }
+        }
+    }
+}
+
+/// What an attempt costs, for messages.
+pub(super) fn tokens(count: u32) -> String {
+    let number = grouped(count.into());
+    if count == 1 { format!("{number} token") } else { format!("{number} tokens") }
+}

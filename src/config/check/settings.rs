@@ -1,0 +1,199 @@
+//! The tables that are settings and nothing more: `[client]`, `[store]`, `[refuse]`, `[proxy]`, `[log]`.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use http::{HeaderName, StatusCode};
+
+use super::super::diagnostic::{Findings, Spot, suggest};
+use super::super::document::Located;
+use super::super::raw;
+use super::super::section::refuse as refuse_text;
+use super::super::values::{Mistake, Prefix, Rate};
+use super::fields::{distinct, lasting, one_of, parsed, within};
+use super::files::Files;
+use super::networks::Networks;
+use crate::observe::settings::{AccessTarget, ClientsShown, Format, Level, LogSettings, Style};
+use crate::policy::key::PrefixLengths;
+use crate::proxy::client_addr::{ClientSettings, IdentityHeader};
+use crate::proxy::respond::{RefuseSettings, ShowLimits, Template};
+use crate::proxy::settings::{ClientRate, Settings};
+use crate::time::Span;
+
+/// `[client]`.
+pub(super) fn client(raw: &raw::Client, networks: &Networks<'_>, f: &mut Findings) -> ClientSettings {
+    let mut settings = ClientSettings::default();
+    for entry in distinct(raw.trust.as_ref(), f) {
+        if entry.value == "unix:" {
+            settings.trust_unix = true;
+            continue;
+        }
+        for net in networks.resolve(entry, f) {
+            if (Prefix { net, host_bits: false }).is_everybody() {
+                let hint = "anybody can then pose as any client: name only the proxies in front of this one";
+                f.warning(&entry.spot, format!("`client.trust` holds {net}"), hint);
+            }
+            settings.trust.insert(net, ());
+        }
+    }
+    if let Some(header) = &raw.header {
+        settings.header = identity_header(header, f).unwrap_or_default();
+    }
+    settings.prefixes = prefixes(raw.ipv4.as_ref(), raw.ipv6.as_ref(), settings.prefixes, f);
+    settings
+}
+
+/// Prefix lengths, where those that are not given are as `otherwise` says.
+pub(super) fn prefixes(
+    ipv4: Option<&Located<i64>>,
+    ipv6: Option<&Located<i64>>,
+    otherwise: PrefixLengths,
+    f: &mut Findings,
+) -> PrefixLengths {
+    PrefixLengths {
+        ipv4: within(ipv4, 0..=32, f).unwrap_or(otherwise.ipv4),
+        ipv6: within(ipv6, 0..=128, f).unwrap_or(otherwise.ipv6),
+    }
+}
+
+fn identity_header(text: &Located<String>, f: &mut Findings) -> Option<IdentityHeader> {
+    match text.value.to_ascii_lowercase().as_str() {
+        "x-forwarded-for" => Some(IdentityHeader::XForwardedFor),
+        "forwarded" => Some(IdentityHeader::Forwarded),
+        name => match name.parse::<HeaderName>() {
+            Ok(name) => Some(IdentityHeader::Single(name)),
+            Err(_) => {
+                let hint = "as in \"X-Forwarded-For\", \"Forwarded\" or \"X-Real-IP\"";
+                f.error(&text.spot, format!("`{}` is not a header name", text.value), hint);
+                None
+            }
+        },
+    }
+}
+
+/// `[store]`.
+pub(super) fn capacity(raw: &raw::Store, f: &mut Findings) -> usize {
+    if let Some(url) = &raw.url {
+        let scheme = url.value.split(':').next().unwrap_or_default();
+        if STORES_NOT_BUILT.contains(&scheme) {
+            let mistake = Mistake::not_built(&format!("{scheme}:"), "built: \"memory:\"");
+            refuse_text(&url.spot, &url.value, mistake, f);
+        } else if url.value != "memory:" {
+            f.error(&url.spot, format!("`{}` is not a store", url.value), "write \"memory:\"");
+        }
+    }
+    within(raw.capacity.as_ref(), 1..=1_000_000_000, f).unwrap_or(1_000_000)
+}
+
+/// `[refuse]`.
+pub(super) fn refuse(raw: &raw::Refuse, files: &mut Files<'_>, f: &mut Findings) -> RefuseSettings {
+    let default = RefuseSettings::default();
+    let status = within::<u16>(raw.status.as_ref(), 400..=599, f);
+    let headers =
+        [("refused", ShowLimits::Refused), ("always", ShowLimits::Always), ("never", ShowLimits::Never)];
+    RefuseSettings {
+        status: status.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(default.status),
+        html: page(raw.html.as_ref(), files, f),
+        json: page(raw.json.as_ref(), files, f),
+        text: page(raw.text.as_ref(), files, f),
+        headers: one_of(raw.headers.as_ref(), &headers, &[], f).unwrap_or(default.headers),
+        delay: lasting(raw.delay.as_ref(), Span::ZERO..=Span::from_secs(60), f).unwrap_or(default.delay),
+        jitter_permille: raw.jitter.as_ref().and_then(|jitter| permille(jitter, f)).unwrap_or_default(),
+    }
+}
+
+/// A page of the site's own; the empty name means the built-in one.
+fn page(path: Option<&Located<String>>, files: &mut Files<'_>, f: &mut Findings) -> Option<Template> {
+    let path = path.filter(|path| !path.value.is_empty())?;
+    let source = files.text(&path.value, &path.spot, f)?;
+    for (at, _) in source.text.match_indices("{{") {
+        let Some((name, _)) = source.text[at + 2..].split_once("}}") else { continue };
+        if !name.contains(['\n', '{']) && !PLACEHOLDERS.contains(&name.trim()) {
+            let spot = Spot::new(&source, at..at + name.len() + 4);
+            f.warning(&spot, format!("unknown placeholder `{name}`"), suggest(name.trim(), PLACEHOLDERS));
+        }
+    }
+    Some(Template::parse(&source.text))
+}
+
+fn permille(jitter: &Located<f64>, f: &mut Findings) -> Option<u32> {
+    if !(0.0..=1.0).contains(&jitter.value) {
+        f.error(&jitter.spot, format!("{} is out of range", jitter.spot.text()), "0.0 to 1.0");
+        return None;
+    }
+    // From 0 to 1000, as was just checked.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
+    Some((jitter.value * 1000.0).round() as u32)
+}
+
+/// `[proxy]`.
+pub(super) fn proxy(raw: &raw::Proxy, f: &mut Findings) -> Settings {
+    let default = Settings::default();
+    one_of(raw.proxy_protocol.as_ref(), &[("off", ())], &["v1", "v2", "any"], f);
+    let mut limit = |text: &Option<_>, default: Span| lasting(text.as_ref(), TIMEOUT, f).unwrap_or(default);
+    let timeouts = Settings {
+        header_timeout: limit(&raw.header_timeout, default.header_timeout),
+        body_timeout: limit(&raw.body_timeout, default.body_timeout),
+        idle_timeout: limit(&raw.idle_timeout, default.idle_timeout),
+        connect_timeout: limit(&raw.connect_timeout, default.connect_timeout),
+        reply_timeout: limit(&raw.reply_timeout, default.reply_timeout),
+        upstream_idle: limit(&raw.upstream_idle, default.upstream_idle),
+        ..default.clone()
+    };
+    Settings {
+        threads: within(raw.threads.as_ref(), 0..=1024, f).unwrap_or(default.threads),
+        connections: within(raw.connections.as_ref(), CONNECTIONS, f).unwrap_or(default.connections),
+        client_max: within(raw.client_max.as_ref(), CONNECTIONS, f).unwrap_or(default.client_max),
+        client_rate: raw.client_rate.as_ref().map_or(default.client_rate, |rate| client_rate(rate, f)),
+        upstream_max: within(raw.upstream_max.as_ref(), CONNECTIONS, f).unwrap_or(default.upstream_max),
+        drain: lasting(raw.drain.as_ref(), Span::ZERO..=DAY, f).unwrap_or(default.drain),
+        ..timeouts
+    }
+}
+
+fn client_rate(text: &Located<String>, f: &mut Findings) -> Option<ClientRate> {
+    if text.value == "off" {
+        return None;
+    }
+    let Rate { count, period, burst } = parsed(text, f)?;
+    // The guard counts in whole nanoseconds a connection.
+    if period.as_nanos() < u64::from(count) {
+        f.error(&text.spot, "more than 1,000,000,000 connections a second", "or \"off\"");
+    }
+    Some(ClientRate { count, period, burst })
+}
+
+/// `[log]`.
+pub(super) fn log(raw: &raw::Log, base: &Path, f: &mut Findings) -> LogSettings {
+    let levels = [
+        ("error", Level::Error),
+        ("warn", Level::Warn),
+        ("info", Level::Info),
+        ("debug", Level::Debug),
+        ("trace", Level::Trace),
+    ];
+    let formats = [("auto", Format::Auto), ("text", Format::Text), ("json", Format::Json)];
+    let styles = [("combined", Style::Combined), ("json", Style::Json)];
+    let clients =
+        [("full", ClientsShown::Full), ("prefix", ClientsShown::Prefix), ("hash", ClientsShown::Hash)];
+    let access = raw.access.as_ref().and_then(|path| match path.value.as_str() {
+        "" => None,
+        "-" => Some(AccessTarget::StandardOutput),
+        path => Some(AccessTarget::File(base.join(path))),
+    });
+    LogSettings {
+        level: one_of(raw.level.as_ref(), &levels, &[], f).unwrap_or_default(),
+        format: one_of(raw.format.as_ref(), &formats, &[], f).unwrap_or_default(),
+        access,
+        style: one_of(raw.style.as_ref(), &styles, &[], f).unwrap_or_default(),
+        clients: one_of(raw.clients.as_ref(), &clients, &[], f).unwrap_or_default(),
+    }
+}
+
+const DAY: Span = Span::from_secs(86_400);
+/// A time-out of nothing would end every request before it began.
+const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=DAY;
+const CONNECTIONS: RangeInclusive<i64> = 1..=10_000_000;
+const PLACEHOLDERS: [&str; 3] = ["retry_after", "limit", "request_id"];
+const STORES_NOT_BUILT: [&str; 7] =
+    ["redis", "rediss", "redis-cluster", "memcached", "postgres", "mysql", "dynamodb"];

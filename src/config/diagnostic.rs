@@ -1,0 +1,271 @@
+//! What is wrong with the file, where, and what would be right: for people and for programs.
+//!
+//! A diagnostic carries the text that it points into, so it can be shown long after the file has changed. It does
+//! not print: it becomes a string. The surprising thing: the "file" may be an environment variable, a `--set` or a
+//! list of networks, and the caret then stands in that text.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
+use serde_json::json;
+
+/// A text that settings come from.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    /// Sorts diagnostics: the file first, then what overrides it, then the files that it names.
+    pub(super) kind: SourceKind,
+    /// The file's path, `environment NAME` or `--set KEY`.
+    pub(super) name: String,
+    /// The text as it was read.
+    pub(super) text: String,
+}
+
+/// What kind of text settings come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SourceKind {
+    File,
+    Environment,
+    Set,
+    Included,
+}
+
+/// A place in a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Spot {
+    source: Arc<Source>,
+    /// Bytes; `None` means the source as a whole.
+    range: Option<Range<usize>>,
+}
+
+impl Spot {
+    pub(super) fn new(source: &Arc<Source>, range: Range<usize>) -> Self {
+        Self { source: Arc::clone(source), range: Some(range) }
+    }
+
+    pub(super) fn whole(source: &Arc<Source>) -> Self {
+        Self { source: Arc::clone(source), range: None }
+    }
+
+    /// The order of diagnostics.
+    fn place(&self) -> (SourceKind, &str, usize) {
+        (self.source.kind, &self.source.name, self.start())
+    }
+
+    pub(super) fn start(&self) -> usize {
+        self.range.as_ref().map_or(0, |range| range.start)
+    }
+
+    /// What stands here, as it was written.
+    pub(super) fn text(&self) -> &str {
+        self.range.clone().and_then(|range| self.source.text.get(range)).unwrap_or_default()
+    }
+
+    /// A part of what stands here, by bytes from its start. Only a string without escapes has parts: its value
+    /// and its text are then the same but for the quotes, and anything else is pointed at as a whole.
+    pub(super) fn part(&self, value: &str, part: Range<usize>) -> Self {
+        let found = self.range.clone().and_then(|range| {
+            let text = self.source.text.get(range.clone())?;
+            let quotes = (text.len().checked_sub(value.len())?) / 2;
+            let inner = text.get(quotes..quotes.checked_add(value.len())?)?;
+            (inner == value).then(|| range.start + quotes + part.start..range.start + quotes + part.end)
+        });
+        Self { source: Arc::clone(&self.source), range: found.or_else(|| self.range.clone()) }
+    }
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// The file is refused.
+    Error,
+    /// Legal, and surely not meant.
+    Warning,
+}
+
+/// One mistake or warning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong: lower case, no full stop.
+    pub message: String,
+    /// What would be right.
+    pub hint: Option<String>,
+    spot: Spot,
+}
+
+impl Diagnostic {
+    /// As people read it: file, line, column, the line itself, a caret and the hint beside it. Ends with a newline.
+    #[must_use]
+    pub fn render(&self, colour: bool) -> String {
+        let level = match self.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let title = level.primary_title(self.message.as_str());
+        let name = self.spot.source.name.as_str();
+        let group = match &self.spot.range {
+            Some(range) => {
+                let caret = AnnotationKind::Primary.span(range.clone()).label(self.hint.as_deref());
+                title.element(Snippet::source(self.spot.source.text.as_str()).path(name).annotation(caret))
+            }
+            None => {
+                let help = self.hint.as_deref().map(|hint| Level::HELP.message(hint));
+                title.element(Origin::path(name)).elements(help)
+            }
+        };
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        let mut text = renderer.render(&[group]);
+        text.push('\n');
+        text
+    }
+
+    /// As programs read it: `severity`, `message`, `hint`, `file`, `line`, `column`, `end_line` and `end_column`.
+    /// Lines and columns count from 1, columns in characters; they are null where the file as a whole is meant.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        let place = |at: usize| {
+            let before = self.spot.source.text.get(..at).unwrap_or_default();
+            let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+            (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+        };
+        let start = self.spot.range.as_ref().map(|range| place(range.start));
+        let end = self.spot.range.as_ref().map(|range| place(range.end));
+        json!({
+            "severity": match self.severity { Severity::Error => "error", Severity::Warning => "warning" },
+            "message": self.message,
+            "hint": self.hint,
+            "file": self.file(),
+            "line": start.map(|(line, _)| line),
+            "column": start.map(|(_, column)| column),
+            "end_line": end.map(|(line, _)| line),
+            "end_column": end.map(|(_, column)| column),
+        })
+    }
+
+    /// The file's path, or `environment NAME` or `--set KEY`.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        &self.spot.source.name
+    }
+
+    /// Whether the file is refused for this.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+/// All mistakes and warnings found so far.
+#[derive(Debug, Default)]
+pub(super) struct Findings(Vec<Diagnostic>);
+
+impl Findings {
+    /// Notes a mistake; an empty hint is none.
+    pub(super) fn error(&mut self, spot: &Spot, message: impl Into<String>, hint: impl Into<String>) {
+        self.add(Severity::Error, spot, message.into(), hint.into());
+    }
+
+    /// Notes what is legal and surely not meant; an empty hint is none.
+    pub(super) fn warning(&mut self, spot: &Spot, message: impl Into<String>, hint: impl Into<String>) {
+        self.add(Severity::Warning, spot, message.into(), hint.into());
+    }
+
+    pub(super) fn has_errors(&self) -> bool {
+        self.0.iter().any(Diagnostic::is_error)
+    }
+
+    /// By source and line, each once.
+    pub(super) fn sorted(mut self) -> Vec<Diagnostic> {
+        self.0.sort_by(|a, b| a.spot.place().cmp(&b.spot.place()));
+        self.0.dedup();
+        self.0
+    }
+
+    fn add(&mut self, severity: Severity, spot: &Spot, message: String, hint: String) {
+        let hint = Some(hint).filter(|hint| !hint.is_empty());
+        self.0.push(Diagnostic { severity, message, hint, spot: spot.clone() });
+    }
+}
+
+/// "did you mean `x`?" where some known name is near, otherwise the list of known names.
+pub(super) fn suggest<'n>(given: &str, known: impl IntoIterator<Item = &'n str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    match nearest(given, known.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None if known.is_empty() => String::new(),
+        None => {
+            let names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+            format!("known: {}", names.join(", "))
+        }
+    }
+}
+
+fn nearest<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    // A text this long is no typo, and the distance of two long texts takes the product of their lengths.
+    if given.len() > 64 {
+        return None;
+    }
+    let lower = given.to_lowercase();
+    let distances = known.map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name));
+    let (distance, name) = distances.min_by_key(|&(distance, _)| distance)?;
+    (distance <= (name.len() / 3).max(1)).then_some(name)
+}
+
+/// `1234567` as `1,234,567`.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let start = digits.len() % 3;
+    let mut groups: Vec<&str> = Vec::new();
+    groups.extend(digits.get(..start).filter(|head| !head.is_empty()));
+    groups.extend((start..digits.len()).step_by(3).filter_map(|at| digits.get(at..at + 3)));
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str, range: Option<Range<usize>>) -> Diagnostic {
+        let source =
+            Arc::new(Source { kind: SourceKind::File, name: "config.toml".into(), text: text.into() });
+        let spot = range.map_or_else(|| Spot::whole(&source), |range| Spot::new(&source, range));
+        let mut findings = Findings::default();
+        findings.error(&spot, "unknown network `ofice`", "did you mean `office`?");
+        findings.sorted().remove(0)
+    }
+
+    #[test]
+    fn the_caret_stands_under_the_value_with_the_hint_beside_it() {
+        let expected = "error: unknown network `ofice`\n --> config.toml:2:11\n  |\n2 | exempt = [\"ofice\"]\n  \
+                        |           ^^^^^^^ did you mean `office`?\n";
+        assert_eq!(found("\nexempt = [\"ofice\"]\n", Some(11..18)).render(false), expected);
+        assert!(found("", None).render(true).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn json_counts_columns_in_characters() {
+        let json = found("a = 1\n\u{e4} = \"x\"\n", Some(11..14)).to_json();
+        assert_eq!((json["line"].as_u64(), json["column"].as_u64()), (Some(2), Some(5)));
+        assert_eq!((json["end_line"].as_u64(), json["end_column"].as_u64()), (Some(2), Some(8)));
+        assert_eq!(json["severity"], "error");
+        assert!(found("", None).to_json()["line"].is_null());
+    }
+
+    #[test]
+    fn a_near_name_is_suggested_and_far_ones_are_listed() {
+        assert_eq!(suggest("ofice", ["office", "home"]), "did you mean `office`?");
+        assert_eq!(suggest("Rate", ["rate"]), "did you mean `rate`?");
+        assert_eq!(suggest("zzz", ["rate", "key"]), "known: `rate`, `key`");
+        assert_eq!(suggest("zzz", []), "");
+    }
+
+    #[test]
+    fn large_numbers_are_grouped_by_three() {
+        assert_eq!(
+            [0, 12, 123, 1234, 123_456, 1_234_567].map(grouped),
+            ["0", "12", "123", "1,234", "123,456", "1,234,567"]
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! TOML as a tree in which every key and value knows where it stands.
+//!
+//! This is about shape only; what a key means is said in [`raw`](super::raw). The surprising thing: entries are in
+//! the order of the file, because the first matching route counts.
+
+use std::sync::Arc;
+
+use toml::de::{DeTable, DeValue, Error};
+
+use super::diagnostic::{Findings, Source, Spot};
+
+/// A value and where it stands.
+#[derive(Debug, Clone)]
+pub(super) struct Located<T> {
+    pub(super) value: T,
+    pub(super) spot: Spot,
+}
+
+/// A table's entries, in the order of the file.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Table(pub(super) Vec<Entry>);
+
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) key: Located<String>,
+    pub(super) node: Located<Value>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    String(String),
+    /// The nearest number that can be said, so that a bound is what it fails.
+    Integer(i64),
+    Float(f64),
+    Boolean,
+    Datetime,
+    List(Vec<Located<Self>>),
+    Table(Table),
+}
+
+impl Value {
+    /// With its article, for "... where a string belongs".
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::String(_) => "a string",
+            Self::Integer(_) => "an integer",
+            Self::Float(_) => "a fraction",
+            Self::Boolean => "a boolean",
+            Self::Datetime => "a date",
+            Self::List(_) => "a list",
+            Self::Table(_) => "a table",
+        }
+    }
+}
+
+impl Table {
+    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
+        self.0.iter().find(|entry| entry.key.value == key)
+    }
+
+    /// The text of a source as a table; `None` if it is broken in a way that leaves its meaning open.
+    ///
+    /// All syntax errors are reported at once. A repeated key leaves no doubt about the rest of the file, so that
+    /// its other mistakes are looked for as well.
+    pub(super) fn parse(source: &Arc<Source>, findings: &mut Findings) -> Option<Self> {
+        let (table, errors) = DeTable::parse_recoverable(&source.text);
+        for error in &errors {
+            report(error, source, findings);
+        }
+        errors.iter().all(|error| error.message() == REPEATED).then(|| convert_table(table.get_ref(), source))
+    }
+}
+
+/// One value standing alone; what is not TOML is a string.
+pub(super) fn parse_value(source: &Arc<Source>) -> Located<Value> {
+    match DeValue::parse(&source.text) {
+        Ok(value) => convert(value.get_ref(), Spot::new(source, value.span()), source),
+        Err(_) => Located {
+            value: Value::String(source.text.clone()),
+            spot: Spot::new(source, 0..source.text.len()),
+        },
+    }
+}
+
+fn report(error: &Error, source: &Arc<Source>, findings: &mut Findings) {
+    let spot = error.span().map_or_else(|| Spot::whole(source), |range| Spot::new(source, range));
+    let (message, hint) = match error.message().split_once(", expected ") {
+        Some((UNQUOTED, _)) if spot.text().is_empty() => ("a value is missing", "write one".to_owned()),
+        Some((UNQUOTED, _)) => (UNQUOTED, "put it in quotes".to_owned()),
+        Some((message, expected)) => (message, format!("expected {expected}")),
+        None if error.message() == REPEATED => (REPEATED, "it is there already".to_owned()),
+        None => (error.message(), String::new()),
+    };
+    findings.error(&spot, message, hint);
+}
+
+fn convert_table(table: &DeTable<'_>, source: &Arc<Source>) -> Table {
+    let entries = table.iter().map(|(key, value)| Entry {
+        key: Located { value: key.get_ref().to_string(), spot: Spot::new(source, key.span()) },
+        node: convert(value.get_ref(), Spot::new(source, value.span()), source),
+    });
+    let mut entries: Vec<Entry> = entries.collect();
+    entries.sort_by_key(|entry| entry.key.spot.start());
+    Table(entries)
+}
+
+fn convert(value: &DeValue<'_>, spot: Spot, source: &Arc<Source>) -> Located<Value> {
+    let value = match value {
+        DeValue::String(text) => Value::String(text.to_string()),
+        DeValue::Integer(integer) => Value::Integer(nearest_integer(integer.as_str(), integer.radix())),
+        DeValue::Float(float) => Value::Float(float.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(_) => Value::Boolean,
+        DeValue::Datetime(_) => Value::Datetime,
+        DeValue::Array(items) => Value::List(
+            items
+                .iter()
+                .map(|item| convert(item.get_ref(), Spot::new(source, item.span()), source))
+                .collect(),
+        ),
+        DeValue::Table(table) => Value::Table(convert_table(table, source)),
+    };
+    Located { value, spot }
+}
+
+fn nearest_integer(digits: &str, radix: u32) -> i64 {
+    let beyond = if digits.starts_with('-') { i64::MIN } else { i64::MAX };
+    i64::from_str_radix(digits, radix).unwrap_or(beyond)
+}
+
+// The words of the `toml` crate.
+const REPEATED: &str = "duplicate key";
+const UNQUOTED: &str = "string values must be quoted";
+
+#[cfg(test)]
+mod tests {
+    use super::super::diagnostic::SourceKind;
+    use super::*;
+
+    fn parse(text: &str) -> (Option<Table>, Findings) {
+        let source = Arc::new(Source { kind: SourceKind::File, name: "f".into(), text: text.into() });
+        let mut findings = Findings::default();
+        (Table::parse(&source, &mut findings), findings)
+    }
+
+    #[test]
+    fn tables_keep_the_order_of_the_file() {
+        let (table, _) = parse("[route.z]\na = 1\n[limit.x]\n[route.b]\n[route.a]\n");
+        let table = table.unwrap();
+        let names = |table: &Table| table.0.iter().map(|entry| entry.key.value.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&table), ["route", "limit"]);
+        let Value::Table(routes) = &table.0[0].node.value else { panic!("a table") };
+        assert_eq!(names(routes), ["z", "b", "a"]);
+    }
+
+    #[test]
+    fn a_broken_text_reports_every_error_and_is_judged_no_further() {
+        let (table, findings) = parse("a = \nb = \"x\nc = 1\n");
+        assert!(table.is_none());
+        assert_eq!(findings.sorted().len(), 2);
+    }
+
+    #[test]
+    fn a_repeated_key_leaves_the_rest_readable() {
+        let (table, findings) = parse("a = 1\na = 2\n");
+        assert!(table.is_some_and(|table| table.get("a").is_some()));
+        assert!(findings.has_errors());
+    }
+
+    #[test]
+    fn numbers_beyond_64_bits_are_the_nearest_that_can_be_said() {
+        assert_eq!(nearest_integer("99999999999999999999", 10), i64::MAX);
+        assert_eq!(nearest_integer("-99999999999999999999", 10), i64::MIN);
+        assert_eq!(nearest_integer("ff", 16), 255);
+    }
+}

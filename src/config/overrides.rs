@@ -1,0 +1,185 @@
+//! What stands above the file: `TOLLGATE_STORE__CAPACITY=...` and `--set store.capacity=...`.
+//!
+//! Merges single values into the tree, each pointing into its own text. A value that is not TOML is a string, so
+//! that nobody has to quote inside quotes. The surprising thing: some variables that begin with `TOLLGATE_` are
+//! left alone, because Kubernetes sets them for a service of that name.
+
+use std::sync::Arc;
+
+use toml::de::{DeTable, DeValue};
+
+use super::diagnostic::{Findings, Source, SourceKind, Spot};
+use super::document::{Entry, Located, Table, Value, parse_value};
+
+/// Merges the variables that are settings; all others are left alone.
+pub(super) fn merge_environment(root: &mut Table, pairs: &[(String, String)], findings: &mut Findings) {
+    let mut settings: Vec<_> =
+        pairs.iter().filter_map(|(name, value)| Some((name, setting(name)?, value))).collect();
+    // The environment has no order of its own, diagnostics and tables should have one.
+    settings.sort();
+    for (name, setting, value) in settings {
+        let source = source(SourceKind::Environment, format!("environment {name}"), value);
+        let path: Vec<String> = setting.to_lowercase().split("__").map(str::to_owned).collect();
+        if path.iter().any(String::is_empty) {
+            findings.error(&place(&source), format!("`{name}` names no setting"), LEVELS);
+            continue;
+        }
+        merge(root, &path, &source, Fold::Case, findings);
+    }
+}
+
+/// Merges the `--set` pairs, later ones over earlier ones.
+pub(super) fn merge_set(root: &mut Table, pairs: &[(String, String)], findings: &mut Findings) {
+    for (key, value) in pairs {
+        let source = source(SourceKind::Set, format!("--set {key}"), value);
+        match path_of(key) {
+            Some(path) => merge(root, &path, &source, Fold::Nothing, findings),
+            None => findings.error(&place(&source), format!("`{key}` is not a key"), KEY),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Fold {
+    Nothing,
+    /// Variables come in capitals, the names of routes and limits may hold some.
+    Case,
+}
+
+fn setting(name: &str) -> Option<&str> {
+    let setting = name.strip_prefix("TOLLGATE_")?;
+    let kubernetes = setting == "PORT" || setting.starts_with("PORT_") || setting.starts_with("SERVICE_");
+    (setting != "CONFIG" && !kubernetes).then_some(setting)
+}
+
+/// The levels of a dotted key, by TOML's own rules for quotes.
+fn path_of(key: &str) -> Option<Vec<String>> {
+    if key.contains(['=', '#', '{', '[']) || key.chars().any(char::is_control) {
+        return None;
+    }
+    let text = format!("{key} = 0");
+    let document = DeTable::parse(&text).ok()?;
+    let mut path = Vec::new();
+    let mut table = document.get_ref();
+    loop {
+        let (key, value) = table.iter().next()?;
+        path.push(key.get_ref().to_string());
+        match value.get_ref() {
+            DeValue::Table(inner) => table = inner,
+            _ => return Some(path),
+        }
+    }
+}
+
+fn merge(root: &mut Table, path: &[String], source: &Arc<Source>, fold: Fold, findings: &mut Findings) {
+    let Some((last, levels)) = path.split_last() else { return };
+    let mut table = root;
+    for level in levels {
+        let entry = entry(table, level, source, fold, || Value::Table(Table::default()));
+        let kind = entry.node.value.kind();
+        let Value::Table(inner) = &mut entry.node.value else {
+            findings.error(&place(source), format!("`{level}` is {kind}, not a table"), "");
+            return;
+        };
+        table = inner;
+    }
+    let node = parse_value(source);
+    let entry = entry(table, last, source, fold, || Value::Boolean);
+    entry.key.spot = place(source);
+    entry.node = node;
+}
+
+fn entry<'t>(
+    table: &'t mut Table,
+    key: &str,
+    source: &Arc<Source>,
+    fold: Fold,
+    absent: impl FnOnce() -> Value,
+) -> &'t mut Entry {
+    let exact = table.0.iter().position(|entry| entry.key.value == key);
+    let folded = || match fold {
+        Fold::Nothing => None,
+        Fold::Case => table.0.iter().position(|entry| entry.key.value.eq_ignore_ascii_case(key)),
+    };
+    let index = exact.or_else(folded).unwrap_or_else(|| {
+        let key = Located { value: key.to_owned(), spot: place(source) };
+        table.0.push(Entry { key, node: Located { value: absent(), spot: place(source) } });
+        table.0.len() - 1
+    });
+    &mut table.0[index]
+}
+
+fn source(kind: SourceKind, name: String, text: &str) -> Arc<Source> {
+    Arc::new(Source { kind, name, text: text.to_owned() })
+}
+
+fn place(source: &Arc<Source>) -> Spot {
+    Spot::new(source, 0..source.text.len())
+}
+
+const LEVELS: &str = "two underscores stand between levels, as in TOLLGATE_STORE__CAPACITY";
+const KEY: &str = "write the levels with dots, as in store.capacity";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn merged(environment: &[(&str, &str)], set: &[(&str, &str)]) -> (Table, Findings) {
+        let owned =
+            |pairs: &[(&str, &str)]| pairs.iter().map(|&(a, b)| (a.into(), b.into())).collect::<Vec<_>>();
+        let (mut root, mut findings) = (Table::default(), Findings::default());
+        merge_environment(&mut root, &owned(environment), &mut findings);
+        merge_set(&mut root, &owned(set), &mut findings);
+        (root, findings)
+    }
+
+    fn value(table: &Table, path: &[&str]) -> Option<Value> {
+        let (first, rest) = path.split_first()?;
+        match (&table.get(first)?.node.value, rest) {
+            (Value::Table(inner), [_, ..]) => value(inner, rest),
+            (found, _) => Some(found.clone()),
+        }
+    }
+
+    #[test]
+    fn the_command_line_wins_over_the_environment() {
+        let (root, _) = merged(&[("TOLLGATE_STORE__CAPACITY", "1")], &[("store.capacity", "2")]);
+        assert!(matches!(value(&root, &["store", "capacity"]), Some(Value::Integer(2))));
+    }
+
+    #[test]
+    fn quoted_levels_may_hold_dots() {
+        let (root, _) = merged(&[], &[("limit.a.rates.\"10.0.0.0/8\"", "off")]);
+        assert!(matches!(value(&root, &["limit", "a", "rates", "10.0.0.0/8"]), Some(Value::String(_))));
+    }
+
+    #[test]
+    fn foreign_variables_are_left_alone() {
+        let foreign =
+            ["TOLLGATE_CONFIG", "TOLLGATE_PORT_80_TCP", "TOLLGATE_SERVICE_HOST", "PATH", "TOLLGATEX"];
+        let (root, findings) = merged(&foreign.map(|name| (name, "x")), &[]);
+        assert!(root.0.is_empty() && !findings.has_errors());
+    }
+
+    #[test]
+    fn a_name_in_capitals_finds_the_name_in_the_file() {
+        let (root, _) = merged(&[("TOLLGATE_LIMIT__WHOIS__RATE", "1/s")], &[("limit.Whois.rate", "2/s")]);
+        assert!(value(&root, &["limit", "whois"]).is_some());
+        let mut root = merged(&[], &[("limit.Whois.rate", "2/s")]).0;
+        let pairs = [("TOLLGATE_LIMIT__WHOIS__RATE".to_owned(), "1/s".to_owned())];
+        merge_environment(&mut root, &pairs, &mut Findings::default());
+        assert!(
+            matches!(value(&root, &["limit", "Whois", "rate"]), Some(Value::String(rate)) if rate == "1/s")
+        );
+    }
+
+    #[test]
+    fn what_names_nothing_is_refused() {
+        for key in ["", "a b", "a..b", "a=b", "a\nb = 1\n", "a = {b", "[x]", "a#"] {
+            assert!(merged(&[], &[(key, "1")]).1.has_errors(), "{key:?}");
+        }
+        assert!(merged(&[("TOLLGATE_", "1")], &[]).1.has_errors());
+        assert!(merged(&[("TOLLGATE_A____B", "1")], &[]).1.has_errors());
+        assert!(merged(&[], &[("a", "1"), ("a.b", "1")]).1.has_errors());
+    }
+}

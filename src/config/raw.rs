@@ -1,0 +1,300 @@
+//! The file as it was written: which keys there are, and of which type their values are.
+//!
+//! No defaults, no meaning, nothing resolved: that is [`check`](super::check). A key that the manual names and
+//! this version does not build is refused here, so that nobody relies on what is not there.
+
+use super::diagnostic::Findings;
+use super::document::{Entry, Located, Table, Value};
+use super::section::{Keys, List, Section, string, strings};
+
+type Text = Option<Located<String>>;
+type Integer = Option<Located<i64>>;
+
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) listen: Option<List>,
+    pub(super) upstream: Option<List>,
+    pub(super) client: Client,
+    pub(super) networks: Vec<Named<List>>,
+    pub(super) routes: Vec<Named<Route>>,
+    pub(super) limits: Vec<Named<Limit>>,
+    pub(super) store: Store,
+    pub(super) refuse: Refuse,
+    pub(super) proxy: Proxy,
+    pub(super) log: Log,
+    pub(super) admin: Option<List>,
+}
+
+/// Something whose name the writer of the file chose.
+#[derive(Debug)]
+pub(super) struct Named<T> {
+    pub(super) name: Located<String>,
+    pub(super) value: T,
+}
+
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) trust: Option<List>,
+    pub(super) header: Text,
+    pub(super) ipv4: Integer,
+    pub(super) ipv6: Integer,
+}
+
+#[derive(Debug)]
+pub(super) struct Route {
+    pub(super) patterns: Option<List>,
+    /// Whether there is a `preset`, which was refused already and stands for the patterns that are not there.
+    pub(super) has_preset: bool,
+    pub(super) host: Option<List>,
+    pub(super) upstream: Option<List>,
+    pub(super) limits: Option<List>,
+    pub(super) case: Text,
+    pub(super) cost: Option<Located<Value>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Limit {
+    pub(super) key: Text,
+    pub(super) rate: Text,
+    /// Whether `rate` stands there at all: one of the wrong type is not missing.
+    pub(super) has_rate: bool,
+    pub(super) exempt: Option<List>,
+    pub(super) rates: Vec<Named<Located<String>>>,
+    pub(super) ipv4: Integer,
+    pub(super) ipv6: Integer,
+    pub(super) mode: Text,
+    pub(super) initial: Integer,
+    pub(super) debt: Integer,
+    pub(super) routes: Option<List>,
+    pub(super) refill: Text,
+    pub(super) count: Text,
+    pub(super) unit: Text,
+}
+
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) url: Text,
+    pub(super) capacity: Integer,
+}
+
+#[derive(Debug)]
+pub(super) struct Refuse {
+    pub(super) status: Integer,
+    pub(super) html: Text,
+    pub(super) json: Text,
+    pub(super) text: Text,
+    pub(super) headers: Text,
+    pub(super) delay: Text,
+    pub(super) jitter: Option<Located<f64>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Proxy {
+    pub(super) threads: Integer,
+    pub(super) connections: Integer,
+    pub(super) client_max: Integer,
+    pub(super) client_rate: Text,
+    pub(super) header_timeout: Text,
+    pub(super) body_timeout: Text,
+    pub(super) idle_timeout: Text,
+    pub(super) connect_timeout: Text,
+    pub(super) reply_timeout: Text,
+    pub(super) upstream_idle: Text,
+    pub(super) upstream_max: Integer,
+    pub(super) drain: Text,
+    pub(super) proxy_protocol: Text,
+}
+
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) level: Text,
+    pub(super) format: Text,
+    pub(super) access: Text,
+    pub(super) style: Text,
+    pub(super) clients: Text,
+}
+
+impl File {
+    pub(super) fn read(root: &Table, f: &mut Findings) -> Self {
+        let top = Section::top(root, TOP, f);
+        let networks = top.named("networks", f).iter();
+        let networks = networks.map(|entry| named(entry, strings(&entry.node, f))).collect();
+        let routes = top.named("route", f).iter();
+        let routes =
+            routes.map(|entry| named(entry, Route::read(&Section::of(entry, ROUTE, f), f))).collect();
+        let limits = top.named("limit", f).iter();
+        let limits =
+            limits.map(|entry| named(entry, Limit::read(&Section::of(entry, LIMIT, f), f))).collect();
+        Self {
+            listen: top.strings("listen", f),
+            upstream: top.strings("upstream", f),
+            client: Client::read(&top.table("client", CLIENT, f), f),
+            networks,
+            routes,
+            limits,
+            store: Store::read(&top.table("store", STORE, f), f),
+            refuse: Refuse::read(&top.table("refuse", REFUSE, f), f),
+            proxy: Proxy::read(&top.table("proxy", PROXY, f), f),
+            log: Log::read(&top.table("log", LOG, f), f),
+            admin: top.table("admin", ADMIN, f).strings("listen", f),
+        }
+    }
+}
+
+fn named<T>(entry: &Entry, value: T) -> Named<T> {
+    Named { name: entry.key.clone(), value }
+}
+
+impl Client {
+    fn read(section: &Section<'_>, f: &mut Findings) -> Self {
+        Self {
+            trust: section.strings("trust", f),
+            header: section.string("header", f),
+            ipv4: section.integer("ipv4", f),
+            ipv6: section.integer("ipv6", f),
+        }
+    }
+}
+
+impl Route {
+    fn read(section: &Section<'_>, f: &mut Findings) -> Self {
+        Self {
+            patterns: section.strings("match", f),
+            has_preset: section.entry("preset").is_some(),
+            host: section.strings("host", f),
+            upstream: section.strings("upstream", f),
+            limits: section.strings("limits", f),
+            case: section.string("case", f),
+            cost: section.entry("cost").map(|entry| entry.node.clone()),
+        }
+    }
+}
+
+impl Limit {
+    fn read(section: &Section<'_>, f: &mut Findings) -> Self {
+        let rates = section.named("rates", f).iter();
+        let rates = rates.filter_map(|entry| Some(named(entry, string(&entry.node, f)?))).collect();
+        Self {
+            key: section.string("key", f),
+            rate: section.string("rate", f),
+            has_rate: section.entry("rate").is_some(),
+            exempt: section.strings("exempt", f),
+            rates,
+            ipv4: section.integer("ipv4", f),
+            ipv6: section.integer("ipv6", f),
+            mode: section.string("mode", f),
+            initial: section.integer("initial", f),
+            debt: section.integer("debt", f),
+            routes: section.strings("routes", f),
+            refill: section.string("refill", f),
+            count: section.string("count", f),
+            unit: section.string("unit", f),
+        }
+    }
+}
+
+impl Store {
+    fn read(section: &Section<'_>, f: &mut Findings) -> Self {
+        Self { url: section.string("url", f), capacity: section.integer("capacity", f) }
+    }
+}
+
+impl Refuse {
+    fn read(section: &Section<'_>, f: &mut Findings) -> Self {
+        Self {
+            status: section.integer("status", f),
+            html: section.string("html", f),
+            json: section.string("json", f),
+            text: section.string("text", f),
+            headers: section.string("headers", f),
+            delay: section.string("delay", f),
+            jitter: section.number("jitter", f),
+        }
+    }
+}
+
+impl Proxy {
+    fn read(section: &Section<'_>, f: &mut Findings) -> Self {
+        Self {
+            threads: section.integer("threads", f),
+            connections: section.integer("connections", f),
+            client_max: section.integer("client_max", f),
+            client_rate: section.string("client_rate", f),
+            header_timeout: section.string("header_timeout", f),
+            body_timeout: section.string("body_timeout", f),
+            idle_timeout: section.string("idle_timeout", f),
+            connect_timeout: section.string("connect_timeout", f),
+            reply_timeout: section.string("reply_timeout", f),
+            upstream_idle: section.string("upstream_idle", f),
+            upstream_max: section.integer("upstream_max", f),
+            drain: section.string("drain", f),
+            proxy_protocol: section.string("proxy_protocol", f),
+        }
+    }
+}
+
+impl Log {
+    fn read(section: &Section<'_>, f: &mut Findings) -> Self {
+        Self {
+            level: section.string("level", f),
+            format: section.string("format", f),
+            access: section.string("access", f),
+            style: section.string("style", f),
+            clients: section.string("clients", f),
+        }
+    }
+}
+
+pub(super) const TOP: Keys = Keys {
+    known: &[
+        "listen", "upstream", "client", "networks", "route", "limit", "store", "refuse", "proxy", "log",
+        "admin",
+    ],
+    not_built: &["device", "tls"],
+};
+const CLIENT: Keys = Keys { known: &["trust", "header", "ipv4", "ipv6"], not_built: &[] };
+const ROUTE: Keys = Keys {
+    known: &["match", "host", "upstream", "limits", "case", "cost"],
+    not_built: &[
+        "preset",
+        "when",
+        "user",
+        "password",
+        "success",
+        "failure",
+        "otherwise",
+        "body",
+        "in_flight",
+    ],
+};
+const LIMIT: Keys = Keys {
+    known: &[
+        "key", "rate", "exempt", "rates", "ipv4", "ipv6", "mode", "initial", "debt", "routes", "refill",
+        "count", "unit",
+    ],
+    not_built: &["anchor", "rolling", "every", "floor", "wait", "max_failures", "escalate"],
+};
+const STORE: Keys =
+    Keys { known: &["url", "capacity"], not_built: &["timeout", "on_error", "prefix", "snapshot"] };
+const REFUSE: Keys =
+    Keys { known: &["status", "html", "json", "text", "headers", "delay", "jitter"], not_built: &[] };
+const PROXY: Keys = Keys {
+    known: &[
+        "threads",
+        "connections",
+        "client_max",
+        "client_rate",
+        "header_timeout",
+        "body_timeout",
+        "idle_timeout",
+        "connect_timeout",
+        "reply_timeout",
+        "upstream_idle",
+        "upstream_max",
+        "drain",
+        "proxy_protocol",
+    ],
+    not_built: &[],
+};
+const LOG: Keys = Keys { known: &["level", "format", "access", "style", "clients"], not_built: &[] };
+const ADMIN: Keys = Keys { known: &["listen"], not_built: &["token"] };

@@ -1,0 +1,169 @@
+//! Typed reads out of one table: unknown keys, keys that are not built yet and wrong types are reported here.
+//!
+//! What a value means is none of its business. A read that fails has been reported and looks like an absent key.
+
+use super::diagnostic::{Findings, Spot, suggest};
+use super::document::{Entry, Located, Table, Value};
+use super::values::Mistake;
+
+/// The keys that a table may have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Keys {
+    /// Keys with a meaning.
+    pub(super) known: &'static [&'static str],
+    /// Keys that the manual names and this version refuses.
+    pub(super) not_built: &'static [&'static str],
+}
+
+/// One table while it is read.
+pub(super) struct Section<'t> {
+    table: Option<&'t Table>,
+}
+
+/// A string or a list of strings, with the place of the whole.
+#[derive(Debug)]
+pub(super) struct List {
+    pub(super) value: Vec<Located<String>>,
+    pub(super) spot: Spot,
+    /// Whether it was written empty: a list that held something of a wrong type has been reported already.
+    pub(super) is_empty: bool,
+}
+
+impl<'t> Section<'t> {
+    /// The top of the document.
+    pub(super) fn top(table: &'t Table, keys: Keys, findings: &mut Findings) -> Self {
+        Self { table: Some(table) }.checked(keys, findings)
+    }
+
+    /// The table under a key; an absent one has no entries.
+    pub(super) fn table(&self, key: &str, keys: Keys, findings: &mut Findings) -> Self {
+        match self.entry(key) {
+            Some(entry) => Self::of(entry, keys, findings),
+            None => Self { table: None },
+        }
+    }
+
+    /// The table that an entry holds.
+    pub(super) fn of(entry: &'t Entry, keys: Keys, findings: &mut Findings) -> Self {
+        Self { table: table_of(entry, findings) }.checked(keys, findings)
+    }
+
+    /// The entries of a table whose keys are names that the writer of the file chose.
+    pub(super) fn named(&self, key: &str, findings: &mut Findings) -> &'t [Entry] {
+        let table = self.entry(key).and_then(|entry| table_of(entry, findings));
+        table.map_or(&[], |table| &table.0)
+    }
+
+    /// A key's value as it stands.
+    pub(super) fn entry(&self, key: &str) -> Option<&'t Entry> {
+        self.table.and_then(|table| table.get(key))
+    }
+
+    pub(super) fn string(&self, key: &str, findings: &mut Findings) -> Option<Located<String>> {
+        string(&self.entry(key)?.node, findings)
+    }
+
+    pub(super) fn strings(&self, key: &str, findings: &mut Findings) -> Option<List> {
+        Some(strings(&self.entry(key)?.node, findings))
+    }
+
+    pub(super) fn integer(&self, key: &str, findings: &mut Findings) -> Option<Located<i64>> {
+        let node = &self.entry(key)?.node;
+        match node.value {
+            Value::Integer(value) => Some(Located { value, spot: node.spot.clone() }),
+            _ => wrong_type(node, "an integer", findings),
+        }
+    }
+
+    pub(super) fn number(&self, key: &str, findings: &mut Findings) -> Option<Located<f64>> {
+        let node = &self.entry(key)?.node;
+        match node.value {
+            Value::Float(value) => Some(Located { value, spot: node.spot.clone() }),
+            Value::Integer(value) => {
+                // Beyond 32 bits the bounds of every key are far behind.
+                let value = i32::try_from(value).map_or(f64::INFINITY, f64::from);
+                Some(Located { value, spot: node.spot.clone() })
+            }
+            _ => wrong_type(node, "a number", findings),
+        }
+    }
+
+    fn checked(self, keys: Keys, findings: &mut Findings) -> Self {
+        for Entry { key, .. } in self.table.map_or(&[][..], |table| &table.0) {
+            let name = key.value.as_str();
+            if keys.not_built.contains(&name) {
+                refuse(&key.spot, &key.value, Mistake::not_built(name, ""), findings);
+            } else if !keys.known.contains(&name) {
+                let hint = match name {
+                    // TOML has no way back to the top once a table has begun, which surprises most people once.
+                    "listen" | "upstream" => MOVE_UP.to_owned(),
+                    _ => suggest(name, keys.known.iter().copied()),
+                };
+                findings.error(&key.spot, format!("unknown key `{name}`"), hint);
+            }
+        }
+        self
+    }
+}
+
+/// Reports a text that does not fit its grammar.
+pub(super) fn refuse(spot: &Spot, text: &str, mistake: Mistake, findings: &mut Findings) {
+    let spot = mistake.part.map_or_else(|| spot.clone(), |part| spot.part(text, part));
+    findings.error(&spot, mistake.message, mistake.hint);
+}
+
+pub(super) fn string(node: &Located<Value>, findings: &mut Findings) -> Option<Located<String>> {
+    let Value::String(text) = &node.value else { return wrong_type(node, "a string", findings) };
+    if text.starts_with("${") {
+        refuse(&node.spot, text, Mistake::not_built("${...}", "write the value itself"), findings);
+        return None;
+    }
+    Some(Located { value: text.clone(), spot: node.spot.clone() })
+}
+
+/// A single value may stand where a list is allowed.
+pub(super) fn strings(node: &Located<Value>, findings: &mut Findings) -> List {
+    let items = match &node.value {
+        Value::List(items) => items.as_slice(),
+        Value::String(_) => std::slice::from_ref(node),
+        _ => {
+            wrong_type::<()>(node, "a string or a list of strings", findings);
+            &[]
+        }
+    };
+    let value = items.iter().filter_map(|item| string(item, findings)).collect();
+    let is_empty = matches!(&node.value, Value::List(items) if items.is_empty());
+    List { value, spot: node.spot.clone(), is_empty }
+}
+
+fn table_of<'t>(entry: &'t Entry, findings: &mut Findings) -> Option<&'t Table> {
+    match &entry.node.value {
+        Value::Table(table) => Some(table),
+        other => {
+            let message = format!("`{}` is {} where a table belongs", entry.key.value, other.kind());
+            findings.error(&entry.node.spot, message, "");
+            None
+        }
+    }
+}
+
+fn wrong_type<T>(node: &Located<Value>, wanted: &str, findings: &mut Findings) -> Option<T> {
+    findings.error(
+        &node.spot,
+        format!("{} where {wanted} belongs", node.value.kind()),
+        hint_for(node, wanted),
+    );
+    None
+}
+
+fn hint_for(node: &Located<Value>, wanted: &str) -> &'static str {
+    match node.value {
+        Value::Integer(_) | Value::Float(_) | Value::Boolean if wanted.starts_with("a string") => {
+            "put it in quotes"
+        }
+        Value::String(_) if !wanted.starts_with("a string") => "write it without quotes",
+        _ => "",
+    }
+}
+
+const MOVE_UP: &str = "it belongs at the top of the file, before the first table";

@@ -1,0 +1,50 @@
+//! The small grammars of the file: durations, sizes, rates, prefixes, addresses, keys.
+//!
+//! Each is a type that can only be made from a text that fits (`FromStr`), so that a caret can stand under what
+//! does not. Nothing here knows which key a text was written for.
+
+mod address;
+mod duration;
+mod key;
+mod prefix;
+mod rate;
+mod size;
+
+pub use address::{ListenUrl, UpstreamUrl};
+pub use duration::Duration;
+pub use key::Key;
+pub use prefix::Prefix;
+pub use rate::Rate;
+pub use size::Size;
+
+use std::ops::Range;
+
+/// Why a text does not fit its grammar.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}{}{hint}", if hint.is_empty() { "" } else { ": " })]
+pub struct Mistake {
+    /// What is wrong.
+    pub message: String,
+    /// What would be right; empty if the message says it.
+    pub hint: String,
+    /// Which bytes of the text are meant; `None` means all of it.
+    pub part: Option<Range<usize>>,
+}
+
+impl Mistake {
+    pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into(), part: None }
+    }
+
+    /// Something that this version refuses, so that nobody takes it for working.
+    pub(super) fn not_built(what: &str, hint: impl Into<String>) -> Self {
+        Self::new(format!("`{what}` is not built yet in this version"), hint)
+    }
+}
+
+/// Leading ASCII digits as a number, and what follows; `None` without digits or beyond 64 bits.
+fn leading_number(text: &str) -> Option<(u64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    Some((digits.parse().ok()?, rest))
+}

@@ -1,0 +1,217 @@
+//! Where to listen and where to forward to: `"http://[::]:8080"`, `"unix:/run/app.sock"`.
+//!
+//! Both are origins: a path, a query or a name and password in them would be silently ignored, and are refused.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::Mistake;
+use crate::net::listener::Address;
+use crate::proxy::upstream::UpstreamAddress;
+
+/// An entry of `listen`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenUrl(pub Address);
+
+/// An entry of `upstream`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamUrl(pub UpstreamAddress);
+
+impl FromStr for ListenUrl {
+    type Err = Mistake;
+
+    fn from_str(text: &str) -> Result<Self, Mistake> {
+        match scheme(text) {
+            ("unix", _) => socket_path(text).map(|path| Self(Address::Unix(path))),
+            ("http", Some(authority)) => {
+                let (host, port) = host_and_port(text, authority, LISTEN)?;
+                let ip: IpAddr = host.parse().map_err(|_| not_an_address(text, host, port))?;
+                Ok(Self(Address::Tcp(SocketAddr::new(ip, port))))
+            }
+            ("https", Some(_)) => Err(Mistake::not_built("https://", "write http:// here")),
+            ("systemd", _) => Err(Mistake::not_built("systemd:", "write http:// or unix: here")),
+            _ => Err(Mistake::new(format!("`{text}` is not an address to listen at"), LISTEN)),
+        }
+    }
+}
+
+impl FromStr for UpstreamUrl {
+    type Err = Mistake;
+
+    fn from_str(text: &str) -> Result<Self, Mistake> {
+        match scheme(text) {
+            ("unix", _) => socket_path(text).map(|path| Self(UpstreamAddress::Unix(path))),
+            ("http", Some(authority)) => {
+                let (host, port) = host_and_port(text, authority, UPSTREAM)?;
+                if !is_host(host) {
+                    return Err(Mistake::new(format!("`{host}` is not a host"), UPSTREAM));
+                }
+                if port == 0 {
+                    return Err(Mistake::new("port 0 cannot be connected to", "1 to 65535"));
+                }
+                Ok(Self(UpstreamAddress::Tcp { host: host.to_ascii_lowercase(), port }))
+            }
+            ("https", Some(_)) => Err(Mistake::not_built("https://", "write http:// here")),
+            _ => Err(Mistake::new(format!("`{text}` is not an upstream"), UPSTREAM)),
+        }
+    }
+}
+
+fn scheme(text: &str) -> (&str, Option<&str>) {
+    let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
+    (scheme, rest.strip_prefix("//"))
+}
+
+/// Absolute, because nobody knows what a socket beside "here" is once the process is a service.
+fn socket_path(text: &str) -> Result<PathBuf, Mistake> {
+    let path = text.strip_prefix("unix:").unwrap_or_default();
+    if !path.starts_with('/') || path.ends_with('/') || path.contains('\0') {
+        return Err(Mistake::new(format!("`{text}` has no absolute path"), "as in \"unix:/run/app.sock\""));
+    }
+    let path = format!("/{}", path.trim_start_matches('/'));
+    if path.len() > LONGEST_SOCKET_PATH {
+        return Err(Mistake::new(format!("`{text}` is too long"), "a socket's path has at most 107 bytes"));
+    }
+    Ok(path.into())
+}
+
+/// The host without brackets, and the port, which is 80 where none is given.
+fn host_and_port<'t>(text: &str, authority: &'t str, hint: &str) -> Result<(&'t str, u16), Mistake> {
+    let authority = authority.strip_suffix('/').unwrap_or(authority);
+    if authority.contains(['/', '?', '#']) {
+        return Err(Mistake::new(format!("`{text}` has more than a host and a port"), hint));
+    }
+    if authority.contains('@') {
+        return Err(Mistake::new(format!("`{text}` has a name or a password"), hint));
+    }
+    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, rest)) if host.contains(':') => {
+            (host, rest.strip_prefix(':').or_else(|| rest.is_empty().then_some("80")))
+        }
+        Some(_) => (authority, None),
+        None if authority.matches(':').count() > 1 => {
+            return Err(Mistake::new(format!("`{text}` needs brackets"), "write an IPv6 address as [::1]"));
+        }
+        None => authority.split_once(':').map_or((authority, Some("80")), |(host, port)| (host, Some(port))),
+    };
+    let digits = port.filter(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+    match digits.and_then(|digits| digits.parse().ok()) {
+        Some(port) => Ok((host, port)),
+        None => Err(Mistake::new(format!("`{text}` has no valid port"), "0 to 65535")),
+    }
+}
+
+fn is_host(host: &str) -> bool {
+    let name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
+    match host.parse::<IpAddr>() {
+        Ok(_) => true,
+        Err(_) => !host.is_empty() && host.len() <= 253 && host.bytes().all(name),
+    }
+}
+
+fn not_an_address(text: &str, host: &str, port: u16) -> Mistake {
+    let message = match host {
+        "" | "*" => format!("`{text}` has no address"),
+        _ => format!("`{host}` is not an IP address"),
+    };
+    let instead = match host {
+        "localhost" => "127.0.0.1",
+        _ => "[::]",
+    };
+    let note = if instead == "[::]" { " for every address of this machine" } else { "" };
+    Mistake::new(message, format!("write http://{instead}:{port}{note}"))
+}
+
+/// `sun_path` of Linux has 108 bytes, the last of which is zero.
+const LONGEST_SOCKET_PATH: usize = 107;
+const LISTEN: &str = "write it as \"http://[::]:8080\" or \"unix:/run/tollgate.sock\"";
+const UPSTREAM: &str = "write it as \"http://127.0.0.1:8081\" or \"unix:/run/app.sock\"";
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn listen(text: &str) -> String {
+        text.parse::<ListenUrl>().unwrap().0.to_string()
+    }
+
+    fn upstream(text: &str) -> String {
+        text.parse::<UpstreamUrl>().unwrap().0.to_string()
+    }
+
+    #[test]
+    fn a_listener_has_an_address_or_a_path() {
+        assert_eq!(listen("http://[::]:8080"), "http://[::]:8080");
+        assert_eq!(listen("http://127.0.0.1"), "http://127.0.0.1:80");
+        assert_eq!(listen("http://[::1]/"), "http://[::1]:80");
+        assert_eq!(listen("unix:///run/a.sock"), "unix:/run/a.sock");
+    }
+
+    #[test]
+    fn an_upstream_may_have_a_name() {
+        assert_eq!(upstream("http://App.internal:3000/"), "http://app.internal:3000");
+        assert_eq!(upstream("http://[2001:db8::1]:81"), "http://[2001:db8::1]:81");
+        assert_eq!(upstream("unix:/run/php.sock"), "unix:/run/php.sock");
+    }
+
+    #[test]
+    fn what_is_no_place_is_refused() {
+        let wrong = [
+            "",
+            "8080",
+            ":8080",
+            "http://",
+            "http://:8080",
+            "http://*:80",
+            "http://a b",
+            "http://::1:80",
+            "http://[::1",
+            "http://[::1]x",
+            "http://[1.2.3.4]:80",
+            "http://1.2.3.4:",
+            "http://1.2.3.4:65536",
+            "http://1.2.3.4:+1",
+            "http://u:p@1.2.3.4",
+            "http://1.2.3.4/app",
+            "http://1.2.3.4?x",
+            "https://1.2.3.4",
+            "ftp://1.2.3.4",
+            "unix:",
+            "unix:relative",
+            "unix:/",
+            "unix:/a\0b",
+            "http:1.2.3.4",
+            "systemd:x",
+        ];
+        for text in wrong {
+            assert!(text.parse::<ListenUrl>().is_err(), "{text:?}");
+            assert!(text.parse::<UpstreamUrl>().is_err(), "{text:?}");
+        }
+        assert!("http://localhost:80".parse::<ListenUrl>().is_err());
+        assert!("http://1.2.3.4:0".parse::<UpstreamUrl>().is_err());
+        assert!(format!("unix:/{}", "a".repeat(107)).parse::<ListenUrl>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "(http://|unix:|https://|)?.*") {
+            let _ = text.parse::<ListenUrl>();
+            let _ = text.parse::<UpstreamUrl>();
+        }
+
+        #[test]
+        fn what_is_written_reads_back(ip: IpAddr, port: u16) {
+            let url = ListenUrl(Address::Tcp(SocketAddr::new(ip, port)));
+            prop_assert_eq!(url.0.to_string().parse(), Ok(url));
+        }
+
+        #[test]
+        fn upstream_names_read_back(host in "[a-z][a-z0-9.-]{0,40}", port in 1_u16..) {
+            let url = UpstreamUrl(UpstreamAddress::Tcp { host, port });
+            prop_assert_eq!(url.0.to_string().parse(), Ok(url));
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What happened. Metrics, logs and the dashboard listen; nobody else counts or writes.
+//!
+//! The request path emits and goes on: a listener may neither block nor fail. The surprising thing: decisions carry
+//! positions instead of names, so that a counter is an index away.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::{HeaderValue, Method, StatusCode, Uri, Version};
+
+use crate::policy::Policy;
+use crate::policy::attempt::Client;
+use crate::time::{Span, Time};
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// These rules are in force from now on.
+    Rules {
+        /// Counts up with every change.
+        generation: u64,
+        /// The routes and limits to which positions refer.
+        policy: &'a Policy,
+    },
+    /// A limit looked at an attempt.
+    Decided {
+        /// Which rules the positions refer to.
+        generation: u64,
+        /// Position of the route.
+        route: usize,
+        /// Position of the limit.
+        limit: usize,
+        /// What it said.
+        decision: Decision,
+    },
+    /// An admitted attempt was answered, or not.
+    Settled {
+        /// Which rules the position refers to.
+        generation: u64,
+        /// Position of the route.
+        route: usize,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// An answer has left, or the client has.
+    Answered(&'a Answered),
+    /// A client connected.
+    Connected,
+    /// A client's connection ended.
+    Disconnected,
+    /// A client was not let in.
+    TurnedAway {
+        /// Who, if it had an address.
+        peer: Option<IpAddr>,
+        /// Why.
+        reason: Reason,
+    },
+    /// Accepting failed and is tried again.
+    AcceptFailed(&'a std::io::Error),
+    /// An upstream failed a request.
+    UpstreamFailed {
+        /// Its address as configured.
+        upstream: &'a str,
+        /// How.
+        reason: Failure,
+    },
+    /// An upstream is skipped from now on, or used again.
+    UpstreamUp {
+        /// Its address as configured.
+        upstream: &'a str,
+        /// Whether it is used.
+        up: bool,
+    },
+    /// The files of the configuration were read again.
+    Reloaded {
+        /// Whether they were taken over.
+        taken: bool,
+    },
+    /// A task panicked; its connection is gone, the others are not.
+    Panicked,
+}
+
+/// What a limit said to an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// The tokens were there.
+    Admit,
+    /// They were not.
+    Refuse,
+    /// They were not, but the limit only observes.
+    Observe,
+    /// The limit does not see this client.
+    Exempt,
+}
+
+/// What came of an admitted attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// An answer of the application that nothing is known about.
+    Neutral,
+    /// 5xx or no answer.
+    Error,
+}
+
+/// Why a connection was not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// `client_max`: as many from this prefix are here already.
+    ClientMax,
+    /// `client_rate`: too many new ones from this prefix.
+    ClientRate,
+}
+
+/// How an upstream failed a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// No connection.
+    Connect,
+    /// No connection in time.
+    ConnectTimeout,
+    /// No answer in time.
+    Timeout,
+    /// An answer that is not HTTP, or one that broke off.
+    Broken,
+    /// `upstream_max` connections are busy.
+    Busy,
+}
+
+/// One request and its answer, as the access log wants it.
+#[derive(Debug, Clone)]
+pub struct Answered {
+    /// Who asked.
+    pub client: Client,
+    /// As sent.
+    pub method: Method,
+    /// As sent.
+    pub target: Uri,
+    /// Of the request.
+    pub version: Version,
+    /// The `Host` as sent.
+    pub host: Option<HeaderValue>,
+    /// The `Referer` as sent.
+    pub referer: Option<HeaderValue>,
+    /// The `User-Agent` as sent.
+    pub user_agent: Option<HeaderValue>,
+    /// The identity of this request.
+    pub request_id: Option<HeaderValue>,
+    /// Name of the route, if it was an attempt.
+    pub route: Option<Arc<str>>,
+    /// Name of the first limit that refused, if one did.
+    pub refused_by: Option<Arc<str>>,
+    /// Of the answer.
+    pub status: StatusCode,
+    /// Bytes of the answer's body that were handed to the connection.
+    pub bytes: u64,
+    /// Whether the body was handed over to its end.
+    pub complete: bool,
+    /// When the head of the request was read.
+    pub at: Time,
+    /// From then to the end of the answer.
+    pub duration: Span,
+    /// The part of it that the gate took for itself.
+    pub added: Span,
+}
+
+/// Hears what happened.
+pub trait Listener: Send + Sync {
+    /// Must neither block nor fail.
+    fn hear(&self, event: &Event<'_>);
+}
+
+/// Everybody who listens.
+#[derive(Clone, Default)]
+pub struct Events(Arc<[Arc<dyn Listener>]>);
+
+impl Events {
+    /// Tells everybody.
+    pub fn emit(&self, event: &Event<'_>) {
+        for listener in self.0.iter() {
+            listener.hear(event);
+        }
+    }
+}
+
+impl FromIterator<Arc<dyn Listener>> for Events {
+    fn from_iter<I: IntoIterator<Item = Arc<dyn Listener>>>(listeners: I) -> Self {
+        Self(listeners.into_iter().collect())
+    }
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Events({} listeners)", self.0.len())
+    }
+}

@@ -1,0 +1,283 @@
+//! The guard at the door: how many connections there may be, and how fast new ones may come.
+//!
+//! It looks at a connection before a byte is read. `governor` decides on the rate, on our clock and over a bounded
+//! table of our own: its stock keyed store grows with the number of attackers. These are not the policy's buckets.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::ops::Add;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use governor::clock::Reference;
+use governor::middleware::NoOpMiddleware;
+use governor::nanos::Nanos;
+use governor::state::StateStore;
+use governor::{Quota, RateLimiter};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::time::{Clock, Span, Time};
+
+/// Who may connect.
+pub struct Guard {
+    connections: Arc<Semaphore>,
+    per_client: usize,
+    present: Arc<Present>,
+    rate: Option<Rate>,
+}
+
+type Rate = RateLimiter<IpAddr, Recent, Clock, NoOpMiddleware<Moment>>;
+
+/// Why a client is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnedAway {
+    /// Too many connections from its prefix.
+    Max,
+    /// Too many new connections from its prefix.
+    Rate,
+}
+
+/// A connection that was let in; dropping it frees its place.
+#[derive(Debug)]
+pub struct Pass {
+    _place: OwnedSemaphorePermit,
+    _presence: Option<Presence>,
+}
+
+/// New connections from one prefix: one each `replenish`, `burst` at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewConnections {
+    /// At least one nanosecond.
+    pub replenish: Span,
+    /// At least 1.
+    pub burst: u32,
+}
+
+impl Guard {
+    /// A guard for `connections` in all, `per_client` from one prefix, and new ones at this rate.
+    #[must_use]
+    pub fn new(connections: usize, per_client: usize, rate: Option<NewConnections>, clock: &Clock) -> Self {
+        let quota = |rate: NewConnections| {
+            let quota = Quota::with_period(rate.replenish.to_std())?;
+            Some(quota.allow_burst(NonZeroU32::new(rate.burst)?))
+        };
+        Self {
+            connections: Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS))),
+            per_client,
+            present: Arc::default(),
+            rate: rate.and_then(quota).map(|quota| Rate::new(quota, Recent::default(), clock.clone())),
+        }
+    }
+
+    /// Waits for a free place among all connections. Each listener holds back at most one client meanwhile, and the
+    /// kernel's queue the others.
+    pub async fn place(&self) -> Place {
+        loop {
+            // The semaphore is never closed; should it ever be, waiting is what is left to do.
+            match Arc::clone(&self.connections).acquire_owned().await {
+                Ok(permit) => return Place(permit),
+                Err(_) => std::future::pending::<()>().await,
+            }
+        }
+    }
+
+    /// Lets a client in or not. `prefix` is what its bounds are kept for; `None` is a client without bounds: one on
+    /// a Unix socket, or a proxy in front of us that speaks for many.
+    ///
+    /// # Errors
+    /// Why it is turned away.
+    pub fn admit(&self, place: Place, prefix: Option<IpAddr>) -> Result<Pass, TurnedAway> {
+        let Some(prefix) = prefix else { return Ok(Pass { _place: place.0, _presence: None }) };
+        if self.rate.as_ref().is_some_and(|rate| rate.check_key(&prefix).is_err()) {
+            return Err(TurnedAway::Rate);
+        }
+        let presence = Present::enter(&self.present, prefix, self.per_client).ok_or(TurnedAway::Max)?;
+        Ok(Pass { _place: place.0, _presence: Some(presence) })
+    }
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard").field("free", &self.connections.available_permits()).finish_non_exhaustive()
+    }
+}
+
+/// A free place among all connections.
+#[derive(Debug)]
+pub struct Place(OwnedSemaphorePermit);
+
+/// How many connections each prefix has; bounded by the connections in all.
+#[derive(Debug, Default)]
+struct Present(Mutex<HashMap<IpAddr, usize>>);
+
+#[derive(Debug)]
+struct Presence {
+    present: Arc<Present>,
+    prefix: IpAddr,
+}
+
+impl Present {
+    fn enter(present: &Arc<Self>, prefix: IpAddr, most: usize) -> Option<Presence> {
+        let mut counts = present.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(prefix).or_default();
+        if *count >= most {
+            return None;
+        }
+        *count += 1;
+        drop(counts);
+        Some(Presence { present: Arc::clone(present), prefix })
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let mut counts = self.present.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.prefix) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.prefix);
+            }
+        }
+    }
+}
+
+/// governor's states of the prefixes that connected lately, in bounded space: the one nearest to a full bucket
+/// gives way, as in the memory store.
+struct Recent {
+    sets: Box<[Mutex<[(Option<IpAddr>, u64); SET]>]>,
+    hasher: RandomState,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self { sets: (0..SETS).map(|_| Mutex::new([(None, 0); SET])).collect(), hasher: RandomState::new() }
+    }
+}
+
+impl StateStore for Recent {
+    type Key = IpAddr;
+
+    fn measure_and_replace<T, F, E>(&self, prefix: &IpAddr, decide: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        let set = usize::try_from(self.hasher.hash_one(prefix) % SETS as u64).unwrap_or(0);
+        let mut slots = self.sets[set].lock().unwrap_or_else(PoisonError::into_inner);
+        let own = slots.iter().position(|(key, _)| *key == Some(*prefix));
+        let (said, next) = decide(own.map(|slot| slots[slot].1.into()))?;
+        let nearest_to_full = || (0..SET).min_by_key(|&slot| slots[slot].1).unwrap_or(0);
+        let slot = own.unwrap_or_else(nearest_to_full);
+        slots[slot] = (Some(*prefix), next.into());
+        Ok(said)
+    }
+}
+
+/// Our clock as governor's.
+impl governor::clock::Clock for Clock {
+    type Instant = Moment;
+
+    fn now(&self) -> Moment {
+        Moment(Self::now(self))
+    }
+}
+
+/// A [`Time`] as governor's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(Time);
+
+impl Reference for Moment {
+    fn duration_since(&self, earlier: Self) -> Nanos {
+        self.0.since(earlier.0).as_nanos().into()
+    }
+
+    fn saturating_sub(&self, duration: Nanos) -> Self {
+        Self(self.0.before(Span::from_nanos(duration.into())))
+    }
+}
+
+impl Add<Nanos> for Moment {
+    type Output = Self;
+
+    fn add(self, duration: Nanos) -> Self {
+        Self(
+            self.0
+                .after(Span::from_nanos(Duration::from(duration).as_nanos().try_into().unwrap_or(u64::MAX))),
+        )
+    }
+}
+
+const SETS: usize = 2048;
+const SET: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefix(last: u8) -> Option<IpAddr> {
+        Some(IpAddr::from([127, 0, 0, last]))
+    }
+
+    async fn enter(guard: &Guard, prefix: Option<IpAddr>) -> Result<Pass, TurnedAway> {
+        guard.admit(guard.place().await, prefix)
+    }
+
+    #[tokio::test]
+    async fn a_prefix_may_hold_its_share_and_leaving_frees_it() {
+        let guard = Guard::new(10, 2, None, &Clock::system());
+        let first = enter(&guard, prefix(1)).await.unwrap();
+        let _second = enter(&guard, prefix(1)).await.unwrap();
+        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), TurnedAway::Max);
+        assert!(enter(&guard, prefix(2)).await.is_ok());
+        drop(first);
+        assert!(enter(&guard, prefix(1)).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn new_connections_come_at_their_rate_on_our_clock() {
+        let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
+        let rate = NewConnections { replenish: Span::from_millis(100), burst: 2 };
+        let guard = Guard::new(10, 10, Some(rate), &clock);
+        assert!(enter(&guard, prefix(1)).await.is_ok() && enter(&guard, prefix(1)).await.is_ok());
+        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), TurnedAway::Rate);
+        assert!(enter(&guard, prefix(2)).await.is_ok());
+        clock.set(clock.now().after(Span::from_millis(100)));
+        assert!(enter(&guard, prefix(1)).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_proxy_in_front_of_us_has_no_bounds_of_its_own() {
+        let guard = Guard::new(
+            10,
+            1,
+            Some(NewConnections { replenish: Span::from_secs(9), burst: 1 }),
+            &Clock::system(),
+        );
+        let passes: Vec<_> = [enter(&guard, None).await, enter(&guard, None).await].into();
+        assert!(passes.iter().all(Result::is_ok));
+    }
+
+    #[tokio::test]
+    async fn nobody_is_accepted_beyond_all_places() {
+        let guard = Guard::new(1, 9, None, &Clock::system());
+        let pass = enter(&guard, prefix(1)).await.unwrap();
+        assert!(tokio::time::timeout(Duration::from_millis(20), guard.place()).await.is_err());
+        drop(pass);
+        guard.place().await;
+    }
+
+    #[test]
+    fn a_flood_of_prefixes_does_not_give_a_spent_one_a_fresh_burst() {
+        let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
+        let quota =
+            Quota::with_period(Duration::from_secs(60)).unwrap().allow_burst(NonZeroU32::new(10).unwrap());
+        let rate = Rate::new(quota, Recent::default(), clock);
+        let spent = IpAddr::from([203, 0, 113, 7]);
+        (0..10).for_each(|_| assert!(rate.check_key(&spent).is_ok()));
+        for other in 0..100_000_u32 {
+            assert!(rate.check_key(&IpAddr::from((0x0A00_0000 + other).to_be_bytes())).is_ok());
+        }
+        assert!(rate.check_key(&spent).is_err());
+    }
+}

@@ -1,0 +1,152 @@
+//! The client's socket as hyper sees it.
+//!
+//! It notes what hyper does not tell (bytes arrive, nothing can be written), swaps hyper's empty error answers for
+//! ours, and lingers when it is closed. The surprising thing: a late head is answered from here, because by then
+//! hyper has nobody to ask.
+
+use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+use super::Connection;
+use crate::net::stream::Stream;
+use crate::proxy::respond;
+
+pub(super) struct Io {
+    stream: TokioIo<Stream>,
+    connection: Arc<Connection>,
+    lingering: Option<Lingering>,
+}
+
+struct Lingering {
+    until: Pin<Box<Sleep>>,
+    left: usize,
+}
+
+impl Io {
+    pub(super) fn new(stream: Stream, connection: Arc<Connection>) -> Self {
+        Self { stream: TokioIo::new(stream), connection, lingering: None }
+    }
+
+    /// Writes a page of ours for what hyper would answer with an empty one. What does not fit at once is lost: the
+    /// connection is over.
+    fn answer(&mut self, status: http::StatusCode, cx: &mut Context<'_>) {
+        let page = respond::raw_problem(status);
+        // Whether the client still reads it does not matter any more.
+        let _ = Pin::new(self.stream.inner_mut()).poll_write(cx, &page);
+        self.connection.phases.linger();
+    }
+
+    /// Reads and forgets until the client closes too, for a bounded time and length.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let lingering = self.lingering.get_or_insert_with(|| Lingering {
+            until: Box::pin(tokio::time::sleep(LINGER)),
+            left: LINGER_BYTES,
+        });
+        let mut scratch = [std::mem::MaybeUninit::uninit(); 8192];
+        while lingering.left > 0 && lingering.until.as_mut().poll(cx).is_pending() {
+            let mut buffer = ReadBuf::uninit(&mut scratch);
+            match ready!(Pin::new(self.stream.inner_mut()).poll_read(cx, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => {
+                    lingering.left = lingering.left.saturating_sub(buffer.filled().len());
+                }
+                _ => break,
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Read for Io {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<Result<()>> {
+        let this = self.get_mut();
+        if this.connection.phases.head_has_expired() {
+            this.answer(http::StatusCode::REQUEST_TIMEOUT, cx);
+            return Poll::Ready(Err(Error::from(ErrorKind::TimedOut)));
+        }
+        let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        if read.is_ready() {
+            this.connection.phases.bytes_arrived();
+        }
+        read
+    }
+}
+
+impl Write for Io {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        let this = self.get_mut();
+        if this.connection.phases.is_hypers_own_answer()
+            && let Some(status) = error_status(bytes)
+        {
+            this.answer(status, cx);
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let wrote = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        this.connection.phases.wrote(wrote.is_ready());
+        wrote
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        // An error answer of hyper is a head alone and comes as one slice.
+        if let [only] = slices {
+            return self.poll_write(cx, only);
+        }
+        let this = self.get_mut();
+        let wrote = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
+        this.connection.phases.wrote(wrote.is_ready());
+        wrote
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let this = self.get_mut();
+        this.connection.phases.flushed();
+        Pin::new(&mut this.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let this = self.get_mut();
+        if this.lingering.is_none() {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+        }
+        if this.connection.phases.lingers() {
+            ready!(this.poll_linger(cx));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The status in `HTTP/1.1 400 Bad Request`, if it is one.
+fn error_status(bytes: &[u8]) -> Option<http::StatusCode> {
+    let status = bytes.strip_prefix(b"HTTP/1.")?.get(2..5)?;
+    http::StatusCode::from_bytes(status).ok().filter(http::StatusCode::is_client_error)
+}
+
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_error_answers_are_recognised() {
+        assert_eq!(error_status(b"HTTP/1.1 431 Request Header Fields Too Large\r\n").unwrap().as_u16(), 431);
+        assert_eq!(error_status(b"HTTP/1.1 100 Continue\r\n"), None);
+        assert_eq!(error_status(b"HTTP/1.1 20"), None);
+    }
+}

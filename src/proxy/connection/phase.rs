@@ -1,0 +1,264 @@
+//! Where a connection stands, and what it is late with.
+//!
+//! hyper does not say; the socket's wrapper and the service do: bytes arrive (a head begins), the service is called,
+//! the answer ends. Atomics only because the wrapper has to be sendable; nobody else looks.
+
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+use std::task::{Context, Waker};
+
+use crate::proxy::settings::Settings;
+use crate::time::{Clock, Span, Time};
+
+/// Where a connection stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// A head is being read; a new connection starts here.
+    Head,
+    /// A request is being served.
+    Busy,
+    /// Kept alive between two requests.
+    Idle,
+}
+
+/// Where a connection stands and since when.
+#[derive(Debug)]
+pub struct Phases {
+    clock: Clock,
+    phase: AtomicU8,
+    since: AtomicU64,
+    /// An answer of the service may not be flushed yet.
+    unflushed: AtomicBool,
+    /// Since when nothing could be written; 0 if something could.
+    write_stalled: AtomicU64,
+    head_expired: AtomicBool,
+    lingers: AtomicBool,
+    draining: AtomicBool,
+    waker: OnceLock<Waker>,
+}
+
+impl Phases {
+    pub(super) fn new(clock: Clock) -> Self {
+        let since = AtomicU64::new(clock.now().as_nanos());
+        Self {
+            clock,
+            phase: AtomicU8::new(Phase::Head as u8),
+            since,
+            unflushed: AtomicBool::new(false),
+            write_stalled: AtomicU64::new(0),
+            head_expired: AtomicBool::new(false),
+            lingers: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
+            waker: OnceLock::new(),
+        }
+    }
+
+    /// A request is being served from now on.
+    pub fn request_begins(&self, now: Time) {
+        self.enter(Phase::Busy, now);
+    }
+
+    /// The service hands over the head of an answer.
+    pub fn answer_begins(&self) {
+        self.unflushed.store(true, Relaxed);
+    }
+
+    /// The answer was handed over to its end.
+    pub fn answer_ends(&self, now: Time) {
+        self.unflushed.store(true, Relaxed);
+        self.enter(Phase::Idle, now);
+    }
+
+    /// The client may still be sending: when the connection closes, listen for a moment, so that the kernel does
+    /// not take the answer back with a reset.
+    pub fn linger(&self) {
+        self.lingers.store(true, Relaxed);
+    }
+
+    /// Closes the connection as soon as it is idle.
+    pub fn drain(&self) {
+        self.draining.store(true, Relaxed);
+        if let Some(waker) = self.waker.get() {
+            waker.wake_by_ref();
+        }
+    }
+
+    pub(super) fn now_in(&self) -> Phase {
+        match self.phase.load(Relaxed) {
+            0 => Phase::Head,
+            1 => Phase::Busy,
+            _ => Phase::Idle,
+        }
+    }
+
+    pub(super) fn bytes_arrived(&self) {
+        if self.now_in() == Phase::Idle {
+            self.enter(Phase::Head, self.clock.now());
+        }
+    }
+
+    pub(super) fn flushed(&self) {
+        self.unflushed.store(false, Relaxed);
+    }
+
+    pub(super) fn wrote(&self, something: bool) {
+        let stalled = self.write_stalled.load(Relaxed);
+        if something && stalled != 0 {
+            self.write_stalled.store(0, Relaxed);
+        } else if !something && stalled == 0 {
+            self.write_stalled.store(self.clock.now().as_nanos(), Relaxed);
+        }
+    }
+
+    /// Whether what hyper writes now is an error answer of its own.
+    pub(super) fn is_hypers_own_answer(&self) -> bool {
+        self.now_in() == Phase::Head && !self.unflushed.load(Relaxed)
+    }
+
+    pub(super) fn expire_head(&self) {
+        self.head_expired.store(true, Relaxed);
+    }
+
+    pub(super) fn head_has_expired(&self) -> bool {
+        self.head_expired.load(Relaxed)
+    }
+
+    pub(super) fn lingers(&self) -> bool {
+        self.lingers.load(Relaxed)
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining.load(Relaxed)
+    }
+
+    /// A connection is one task for its whole life, so its waker never changes.
+    pub(super) fn remember_waker(&self, cx: &Context<'_>) {
+        self.waker.get_or_init(|| cx.waker().clone());
+    }
+
+    fn enter(&self, phase: Phase, now: Time) {
+        self.phase.store(phase as u8, Relaxed);
+        self.since.store(now.as_nanos(), Relaxed);
+    }
+}
+
+/// How long a connection may stay where it stands.
+#[derive(Debug)]
+pub(super) struct Deadlines {
+    head: Span,
+    idle: Span,
+}
+
+/// What a connection is late with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Overdue {
+    Nothing,
+    Head,
+    Idle,
+    Write,
+}
+
+impl Deadlines {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self { head: settings.header_timeout, idle: settings.idle_timeout }
+    }
+
+    /// When to look again, at the earliest in a moment.
+    pub(super) fn next(&self, phases: &Phases) -> Span {
+        let due = match phases.now_in() {
+            Phase::Head => Time::from_nanos(phases.since.load(Relaxed)).after(self.head),
+            Phase::Idle => Time::from_nanos(phases.since.load(Relaxed)).after(self.idle),
+            Phase::Busy => phases.clock.now().after(self.idle),
+        };
+        due.since(phases.clock.now()).max(MOMENT)
+    }
+
+    pub(super) fn overdue(&self, phases: &Phases) -> Overdue {
+        let now = phases.clock.now();
+        let passed = now.since(Time::from_nanos(phases.since.load(Relaxed)));
+        let stalled = phases.write_stalled.load(Relaxed);
+        match phases.now_in() {
+            _ if stalled != 0 && now.since(Time::from_nanos(stalled)) >= self.idle => Overdue::Write,
+            Phase::Head if passed >= self.head => Overdue::Head,
+            Phase::Idle if passed >= self.idle => Overdue::Idle,
+            _ => Overdue::Nothing,
+        }
+    }
+}
+
+const MOMENT: Span = Span::from_millis(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setup() -> (Clock, Phases, Deadlines) {
+        let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
+        let phases = Phases::new(clock.clone());
+        (clock, phases, Deadlines { head: Span::from_secs(10), idle: Span::from_secs(75) })
+    }
+
+    fn pass(clock: &Clock, secs: u64) {
+        clock.set(clock.now().after(Span::from_secs(secs)));
+    }
+
+    #[test]
+    fn a_head_is_late_after_its_time_however_many_bytes_trickle_in() {
+        let (clock, phases, deadlines) = setup();
+        for _ in 0..9 {
+            pass(&clock, 1);
+            phases.bytes_arrived();
+            assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
+        }
+        pass(&clock, 1);
+        assert_eq!(deadlines.overdue(&phases), Overdue::Head);
+    }
+
+    #[test]
+    fn an_idle_connection_has_its_own_time_and_a_new_head_starts_afresh() {
+        let (clock, phases, deadlines) = setup();
+        phases.request_begins(clock.now());
+        pass(&clock, 1000);
+        assert_eq!(
+            deadlines.overdue(&phases),
+            Overdue::Nothing,
+            "a busy connection is the service's business"
+        );
+        phases.answer_ends(clock.now());
+        pass(&clock, 74);
+        assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
+        phases.bytes_arrived();
+        pass(&clock, 9);
+        assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
+        pass(&clock, 1);
+        assert_eq!(deadlines.overdue(&phases), Overdue::Head);
+    }
+
+    #[test]
+    fn a_client_that_reads_nothing_is_late_too() {
+        let (clock, phases, deadlines) = setup();
+        phases.request_begins(clock.now());
+        phases.wrote(false);
+        pass(&clock, 74);
+        phases.wrote(true);
+        phases.wrote(false);
+        pass(&clock, 74);
+        assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
+        pass(&clock, 1);
+        assert_eq!(deadlines.overdue(&phases), Overdue::Write);
+    }
+
+    #[test]
+    fn hypers_own_answers_are_those_that_no_service_gave() {
+        let (clock, phases, _) = setup();
+        assert!(phases.is_hypers_own_answer());
+        phases.request_begins(clock.now());
+        phases.answer_begins();
+        phases.answer_ends(clock.now());
+        phases.bytes_arrived();
+        assert!(!phases.is_hypers_own_answer(), "the last answer may not be flushed yet");
+        phases.flushed();
+        assert!(phases.is_hypers_own_answer());
+    }
+}

@@ -1,0 +1,44 @@
+//! What becomes of a body that nobody will read, because the request was refused.
+//!
+//! A short one is read and forgotten, so that the connection can be kept; a long one is left where it is, and the
+//! connection closes after the answer. Nothing in it ever becomes a request.
+
+use std::time::Duration;
+
+use http::Request;
+use http::header::EXPECT;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+
+use super::connection::Connection;
+
+/// Disposes of the body of a refused request. Says whether the connection may be kept.
+pub(super) fn unread(request: Request<Incoming>, connection: &Connection) -> bool {
+    if request.body().is_end_stream() {
+        return true;
+    }
+    // If the connection has to close in the end, the client must have had the chance to read why.
+    connection.phases.linger();
+    let is_long = request.body().size_hint().lower() > LONGEST;
+    // Whoever waits for `100 Continue` has sent nothing yet, and hears the refusal instead.
+    if is_long || request.headers().contains_key(EXPECT) {
+        return false;
+    }
+    let body = request.into_body();
+    tokio::task::spawn_local(tokio::time::timeout(PATIENCE, forget(body)));
+    true
+}
+
+async fn forget(mut body: Incoming) {
+    let mut left = LONGEST;
+    while let Some(Ok(frame)) = body.frame().await {
+        let length = frame.data_ref().map_or(0, bytes::Bytes::len) as u64;
+        left = left.saturating_sub(length);
+        if left == 0 {
+            break;
+        }
+    }
+}
+
+const LONGEST: u64 = 64 * 1024;
+const PATIENCE: Duration = Duration::from_secs(2);

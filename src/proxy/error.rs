@@ -1,0 +1,33 @@
+//! Why a request gets no answer from the application, and whose fault that is.
+//!
+//! A refusal is not an error: it is what the gate is for.
+
+use crate::event::Failure;
+use crate::policy::key::TooManyValues;
+use crate::proxy::target::Malformed;
+
+/// Why a request gets no answer from the application.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The client sent what two servers could read differently.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// The client sent more values for one key than could honestly be meant.
+    #[error(transparent)]
+    TooManyValues(#[from] TooManyValues),
+    /// The client wants a tunnel.
+    #[error("CONNECT is not served here")]
+    Connect,
+    /// The client's target is longer than anybody's.
+    #[error("the target is too long")]
+    TargetTooLong,
+    /// The client's body made no progress in time.
+    #[error("the client's body made no progress in time")]
+    ClientStalled,
+    /// The client went away in the middle of its body, or sent what is none.
+    #[error("the client broke off")]
+    ClientGone,
+    /// The upstream failed.
+    #[error("the upstream failed: {0:?}")]
+    Upstream(Failure),
+}

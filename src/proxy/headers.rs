@@ -1,0 +1,325 @@
+//! Headers on their way through: what belongs to one connection stays on it, and who the client is, is said by us.
+//!
+//! Names that CGI and PHP fold onto another (`X_Forwarded_For`) are treated as what they become. The surprising
+//! thing: our identity headers are written *after* `Connection` was obeyed, so no client can have them stripped.
+
+use std::net::IpAddr;
+
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use smallvec::SmallVec;
+
+/// Says who the client is and where it asked, for one request.
+#[derive(Debug)]
+pub struct Identity<'a> {
+    /// The peer's address; `None` for a Unix socket.
+    pub peer: Option<&'a HeaderValue>,
+    /// Whether the peer is a proxy of ours, whose own words are kept and added to.
+    pub trusted: bool,
+    /// The header that a trusted proxy says the client in, if it is not one of the usual two.
+    pub kept: Option<&'a HeaderName>,
+    /// The request's id, if it came without a usable one.
+    pub request_id: Option<&'a HeaderValue>,
+}
+
+/// Prepares a request's headers for the upstream.
+pub fn towards_upstream(headers: &mut HeaderMap, identity: &Identity<'_>, upgrade: Option<HeaderValue>) {
+    strip_hop_by_hop(headers);
+    strip_impostors(headers, identity);
+    if let Some(protocol) = upgrade {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, protocol);
+    }
+    say_who(headers, identity);
+}
+
+/// Prepares an answer's headers for the client. An upgrade keeps the two headers that make it one.
+pub fn towards_client(headers: &mut HeaderMap, upgraded: bool) {
+    let protocol = if upgraded { headers.get(UPGRADE).cloned() } else { None };
+    strip_hop_by_hop(headers);
+    if let Some(protocol) = protocol {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, protocol);
+    }
+}
+
+/// The protocol that a client asks to switch to. `h2c` would carry requests past the limiter and is never passed.
+#[must_use]
+pub fn wanted_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+    let asks = connection_options(headers).any(|option| option.eq_ignore_ascii_case(b"upgrade"));
+    let mut protocols = headers.get_all(UPGRADE).iter();
+    let (Some(protocol), None) = (protocols.next().filter(|_| asks), protocols.next()) else { return None };
+    let names_h2c = protocol
+        .as_bytes()
+        .split(|&b| b == b',')
+        .any(|name| name.trim_ascii().to_ascii_lowercase().starts_with(b"h2"));
+    (!names_h2c).then(|| protocol.clone())
+}
+
+/// A client's own request id, if it can go anywhere: up to 128 visible ASCII characters.
+#[must_use]
+pub fn usable_request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let mut ids = headers.get_all(REQUEST_ID).iter();
+    let id = ids
+        .next()
+        .filter(|id| (1..=128).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic));
+    if ids.next().is_some() { None } else { id }
+}
+
+/// RFC 9110, 7.6.1: what `Connection` names, and what is known to belong to one connection.
+fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    if headers.contains_key(CONNECTION) {
+        let named: SmallVec<[HeaderName; 4]> =
+            connection_options(headers).filter_map(|option| HeaderName::from_bytes(option).ok()).collect();
+        for name in named {
+            // These carry the meaning of the message; a client that names them wants to change it.
+            if name != HOST && name != CONTENT_LENGTH && name != TRANSFER_ENCODING {
+                headers.remove(name);
+            }
+        }
+    }
+    for name in HOP_BY_HOP {
+        headers.remove(name);
+    }
+}
+
+fn connection_options(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let lines = headers.get_all(CONNECTION).iter();
+    lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b',')).map(<[u8]>::trim_ascii)
+}
+
+/// Removes every other header that somebody downstream could take for the client's identity or for framing.
+fn strip_impostors(headers: &mut HeaderMap, identity: &Identity<'_>) {
+    let doomed: SmallVec<[HeaderName; 4]> =
+        headers.keys().filter(|name| is_impostor(name, identity)).cloned().collect();
+    for name in doomed {
+        headers.remove(name);
+    }
+}
+
+fn is_impostor(name: &HeaderName, identity: &Identity<'_>) -> bool {
+    let text = name.as_str();
+    if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        let kept = identity.trusted && (KEPT_FROM_TRUSTED.contains(&text) || identity.kept == Some(name));
+        return !kept && (IDENTITY.contains(&text) || text == "proxy" || text.starts_with("proxy-"));
+    }
+    let alias: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let alias = alias.as_str();
+    IDENTITY.contains(&alias) || MEANING.contains(&alias) || identity.kept.is_some_and(|kept| kept == alias)
+}
+
+fn say_who(headers: &mut HeaderMap, identity: &Identity<'_>) {
+    match (identity.peer, headers.contains_key(FORWARDED_FOR)) {
+        (Some(peer), false) => {
+            headers.insert(FORWARDED_FOR, peer.clone());
+        }
+        (Some(peer), true) => append(headers, peer),
+        (None, _) => {}
+    }
+    if !headers.contains_key(FORWARDED_PROTO) {
+        headers.insert(FORWARDED_PROTO, HeaderValue::from_static("http"));
+    }
+    if !headers.contains_key(FORWARDED_HOST)
+        && let Some(host) = headers.get(HOST).cloned()
+    {
+        headers.insert(FORWARDED_HOST, host);
+    }
+    if let Some(id) = identity.request_id {
+        headers.insert(REQUEST_ID, id.clone());
+    }
+}
+
+/// All lines of a trusted proxy as one, and the peer behind them.
+fn append(headers: &mut HeaderMap, peer: &HeaderValue) {
+    let mut list = Vec::new();
+    for line in headers.get_all(FORWARDED_FOR) {
+        list.extend_from_slice(line.as_bytes());
+        list.extend_from_slice(b", ");
+    }
+    list.extend_from_slice(peer.as_bytes());
+    if let Ok(list) = HeaderValue::from_bytes(&list) {
+        headers.insert(FORWARDED_FOR, list);
+    }
+}
+
+/// An address as a header value.
+#[must_use]
+pub fn address_value(ip: IpAddr) -> HeaderValue {
+    // An address is always visible ASCII, so the alternative never happens.
+    HeaderValue::from_str(&ip.to_canonical().to_string()).unwrap_or(HeaderValue::from_static("unknown"))
+}
+
+/// The header that carries a request's id.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// `Expect` was answered by us, and framing is made anew for each connection.
+const HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    EXPECT,
+    HTTP2_SETTINGS,
+];
+
+const KEPT_FROM_TRUSTED: [&str; 4] =
+    ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", FORWARDED_NAME];
+const FORWARDED_NAME: &str = "forwarded";
+
+/// Headers that some proxy or application takes for the client's address or for the way it came.
+const IDENTITY: [&str; 32] = [
+    "x-forwarded-for",
+    "x-forwarded-proto",
+    "x-forwarded-host",
+    FORWARDED_NAME,
+    "x-forwarded",
+    "forwarded-for",
+    "x-real-ip",
+    "x-client-ip",
+    "client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "cf-pseudo-ipv4",
+    "fastly-client-ip",
+    "x-cluster-client-ip",
+    "x-original-forwarded-for",
+    "x-originating-ip",
+    "x-remote-ip",
+    "x-remote-addr",
+    "x-envoy-external-address",
+    "x-azure-clientip",
+    "x-azure-socketip",
+    "x-appengine-user-ip",
+    "x-forwarded-by",
+    "x-forwarded-port",
+    "x-forwarded-server",
+    "x-forwarded-scheme",
+    "x-forwarded-ssl",
+    "x-forwarded-user",
+    "x-original-url",
+    "x-rewrite-url",
+    "x-host",
+];
+
+/// Headers that decide what a message means; their aliases are never passed.
+const MEANING: [&str; 8] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "content-type",
+    "cookie",
+    "authorization",
+    "x-request-id",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(lines: &[(&str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in lines {
+            map.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
+        }
+        map
+    }
+
+    fn forwarded(lines: &[(&str, &str)], trusted: bool) -> HeaderMap {
+        let mut headers = map(lines);
+        let peer = HeaderValue::from_static("192.0.2.1");
+        let identity = Identity { peer: Some(&peer), trusted, kept: None, request_id: None };
+        towards_upstream(&mut headers, &identity, None);
+        headers
+    }
+
+    #[test]
+    fn an_untrusted_peers_words_are_replaced_and_a_trusted_ones_added_to() {
+        let lines =
+            [("x-forwarded-for", "6.6.6.6"), ("forwarded", "for=6.6.6.6"), ("x-forwarded-proto", "https")];
+        let headers = forwarded(&lines, false);
+        assert_eq!(headers["x-forwarded-for"], "192.0.2.1");
+        assert_eq!(headers["x-forwarded-proto"], "http");
+        assert!(!headers.contains_key("forwarded"));
+        let headers = forwarded(&lines, true);
+        assert_eq!(headers["x-forwarded-for"], "6.6.6.6, 192.0.2.1");
+        assert_eq!(headers["x-forwarded-proto"], "https");
+        assert_eq!(headers["forwarded"], "for=6.6.6.6");
+    }
+
+    #[test]
+    fn every_alias_of_an_identity_header_is_removed() {
+        for name in [
+            "X_Forwarded_For",
+            "X.Forwarded.For",
+            "X-Real-IP",
+            "True-Client-IP",
+            "CF-Connecting-IP",
+            "Client_IP",
+            "X_Real-IP",
+            "Transfer_Encoding",
+            "Content_Length",
+            "X-Original-URL",
+            "Proxy",
+            "Proxy-Authorization",
+        ] {
+            let headers = forwarded(&[(name, "6.6.6.6")], false);
+            assert!(!headers.contains_key(name), "{name}");
+            assert_eq!(headers["x-forwarded-for"], "192.0.2.1");
+        }
+    }
+
+    #[test]
+    fn connection_names_are_stripped_but_not_what_gives_the_message_its_meaning() {
+        let lines = [
+            ("connection", "close, X-Secret, X-Forwarded-For, Host, Content-Length"),
+            ("x-secret", "1"),
+            ("host", "a"),
+            ("content-length", "3"),
+            ("keep-alive", "5"),
+            ("te", "trailers"),
+            ("upgrade", "h2c"),
+            ("http2-settings", "x"),
+        ];
+        let headers = forwarded(&lines, false);
+        let mut names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(
+            names,
+            ["content-length", "host", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"]
+        );
+    }
+
+    #[test]
+    fn a_websocket_passes_and_h2c_does_not() {
+        let wanted =
+            |lines: &[(&str, &str)]| wanted_upgrade(&map(lines)).map(|v| v.to_str().unwrap().to_owned());
+        assert_eq!(
+            wanted(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]),
+            Some("websocket".into())
+        );
+        assert_eq!(wanted(&[("upgrade", "websocket")]), None);
+        assert_eq!(wanted(&[("connection", "upgrade"), ("upgrade", "h2c")]), None);
+        assert_eq!(wanted(&[("connection", "upgrade"), ("upgrade", "websocket, H2C")]), None);
+        assert_eq!(wanted(&[("connection", "upgrade"), ("upgrade", "a"), ("upgrade", "b")]), None);
+    }
+
+    #[test]
+    fn a_request_id_is_kept_if_it_can_go_anywhere() {
+        let usable = |value: &str| usable_request_id(&map(&[("x-request-id", value)])).is_some();
+        assert!(usable("0b1-c"));
+        assert!(!usable("") && !usable("a b") && !usable(&"x".repeat(129)));
+        assert!(usable_request_id(&map(&[("x-request-id", "a"), ("x-request-id", "b")])).is_none());
+    }
+}

@@ -1,0 +1,99 @@
+//! Putting foreign text into a body, so that it stays text: nothing that a client sent can become markup.
+//!
+//! What cannot be shown is replaced, not dropped, so that two different identities rarely look the same.
+
+use http::HeaderValue;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+
+use super::accept::Form;
+
+/// Appends `text`, escaped for the form: HTML text and attribute values, the inside of a JSON string, plain lines.
+pub(super) fn push(out: &mut String, form: Form, text: &str) {
+    for letter in text.chars() {
+        match (form, letter) {
+            (Form::Html, '&') => out.push_str("&amp;"),
+            (Form::Html, '<') => out.push_str("&lt;"),
+            (Form::Html, '>') => out.push_str("&gt;"),
+            (Form::Html, '"') => out.push_str("&quot;"),
+            (Form::Html, '\'') => out.push_str("&#39;"),
+            (Form::Json, '"' | '\\') => out.extend(['\\', letter]),
+            (_, letter) if letter.is_control() => out.push('?'),
+            (_, letter) => out.push(letter),
+        }
+    }
+}
+
+/// Appends a header's value, escaped for the form; bytes beyond ASCII become `?`.
+pub(super) fn push_value(out: &mut String, form: Form, value: &HeaderValue) {
+    if let Ok(text) = value.to_str() {
+        return push(out, form, text);
+    }
+    for &byte in value.as_bytes() {
+        push(out, form, char::from(if byte.is_ascii() { byte } else { b'?' }).encode_utf8(&mut [0; 4]));
+    }
+}
+
+/// Appends a header's value as the last part of a URN (RFC 8141): what may not stand there is percent-encoded.
+pub(super) fn push_urn(out: &mut String, value: &HeaderValue) {
+    out.extend(percent_encode(value.as_bytes(), NOT_IN_URN));
+}
+
+/// Appends a number in decimal digits, without the machinery of `format!`.
+pub(super) fn push_number(out: &mut String, mut number: u64) {
+    let mut digits = [0_u8; 20];
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend(digits[start..].iter().map(|&digit| char::from(digit)));
+}
+
+const NOT_IN_URN: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pushed(form: Form, text: &str) -> String {
+        let mut out = String::new();
+        push(&mut out, form, text);
+        out
+    }
+
+    #[test]
+    fn markup_stays_text_in_every_form() {
+        let hostile = "<b a=\"1\" c='2'>&\\\n\u{1b}";
+        assert_eq!(pushed(Form::Html, hostile), "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;\\??");
+        assert_eq!(pushed(Form::Json, hostile), "<b a=\\\"1\\\" c='2'>&\\\\??");
+        assert_eq!(pushed(Form::Text, hostile), "<b a=\"1\" c='2'>&\\??");
+    }
+
+    #[test]
+    fn bytes_beyond_ascii_are_replaced_and_still_escaped() {
+        let mut out = String::new();
+        push_value(&mut out, Form::Html, &HeaderValue::from_bytes(b"a\xe9<\x80\t").unwrap());
+        assert_eq!(out, "a?&lt;??");
+    }
+
+    #[test]
+    fn an_identity_in_a_urn_is_percent_encoded() {
+        let mut out = String::new();
+        push_urn(&mut out, &HeaderValue::from_bytes(b"01-ab_C.~:\"}% \xff").unwrap());
+        assert_eq!(out, "01-ab_C.~:%22%7D%25%20%FF");
+    }
+
+    #[test]
+    fn numbers_have_the_digits_that_the_standard_library_gives_them() {
+        for number in [0, 7, 10, 21, 999, 1_000, 86_400, u64::MAX] {
+            let mut out = String::new();
+            push_number(&mut out, number);
+            assert_eq!(out, number.to_string());
+        }
+    }
+}

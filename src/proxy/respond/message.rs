@@ -1,0 +1,78 @@
+//! What an answer says, before it has a form.
+
+use http::{HeaderValue, StatusCode};
+use smallvec::SmallVec;
+
+use super::accept::Form;
+use super::escape::{push, push_number, push_urn};
+use super::wait::push_count;
+
+/// What an answer says.
+#[derive(Debug)]
+pub(super) struct Message<'a> {
+    /// The problem type (RFC 9457), a URI.
+    pub(super) kind: &'static str,
+    /// A few words, always the same for this kind.
+    pub(super) title: &'static str,
+    /// The status.
+    pub(super) status: StatusCode,
+    /// A sentence or two; the wait is told after it.
+    pub(super) detail: &'static str,
+    /// When to try again: whole seconds, at least 1.
+    pub(super) retry_after: Option<u64>,
+    /// The limits that refused.
+    pub(super) limits: SmallVec<[&'a str; 4]>,
+    /// The identity of the request.
+    pub(super) request_id: &'a HeaderValue,
+}
+
+impl Message<'_> {
+    /// The detail and the wait, as one line that needs no escaping.
+    pub(super) fn push_detail(&self, out: &mut String) {
+        out.push_str(self.detail);
+        let Some(seconds) = self.retry_after else { return };
+        if !self.detail.is_empty() {
+            out.push(' ');
+        }
+        out.push_str("Wait ");
+        push_count(out, seconds, "second");
+        out.push_str(", then try again.");
+    }
+
+    /// Title and detail, a line each.
+    pub(super) fn push_text(&self, out: &mut String) {
+        out.push_str(self.title);
+        out.push_str(".\n");
+        self.push_detail(out);
+        out.push('\n');
+    }
+
+    /// Problem details (RFC 9457) with `violated-policies` (draft-ietf-httpapi-ratelimit-headers).
+    pub(super) fn push_json(&self, out: &mut String) {
+        out.push_str("{\"type\":\"");
+        out.push_str(self.kind);
+        out.push_str("\",\"title\":\"");
+        out.push_str(self.title);
+        out.push_str("\",\"status\":");
+        push_number(out, self.status.as_u16().into());
+        out.push_str(",\"detail\":\"");
+        self.push_detail(out);
+        out.push('"');
+        if let Some(seconds) = self.retry_after {
+            out.push_str(",\"retry_after\":");
+            push_number(out, seconds);
+        }
+        if !self.limits.is_empty() {
+            out.push_str(",\"violated-policies\":[");
+            for (index, name) in self.limits.iter().enumerate() {
+                out.push_str(if index == 0 { "\"" } else { ",\"" });
+                push(out, Form::Json, name);
+                out.push('"');
+            }
+            out.push(']');
+        }
+        out.push_str(",\"instance\":\"urn:request:");
+        push_urn(out, self.request_id);
+        out.push_str("\"}");
+    }
+}

@@ -1,0 +1,50 @@
+//! A whole answer as bytes, for connections on which nobody got as far as a request.
+
+use http::{HeaderValue, StatusCode};
+
+use super::{Asked, Problem, problem};
+use crate::proxy::ids::RequestIds;
+
+/// The answer with this status, ready to be written; the connection closes after it. Nothing is known of what the
+/// client accepts, so it is text.
+#[must_use]
+pub fn raw_problem(status: StatusCode) -> Vec<u8> {
+    let what = match status {
+        StatusCode::REQUEST_TIMEOUT => Problem::Slow,
+        StatusCode::URI_TOO_LONG => Problem::TargetTooLong,
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Problem::HeadersTooLarge,
+        _ => Problem::Malformed,
+    };
+    let request_id = RequestIds::default().next();
+    let mut response = problem(what, &Asked { accept: None, head: false, request_id: &request_id });
+    response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+    let status = response.status();
+    let mut bytes =
+        format!("HTTP/1.1 {} {}\r\n", status.as_str(), status.canonical_reason().unwrap_or("")).into_bytes();
+    for (name, value) in response.headers() {
+        bytes.extend_from_slice(name.as_str().as_bytes());
+        bytes.extend_from_slice(b": ");
+        bytes.extend_from_slice(value.as_bytes());
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(response.body());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_head_is_answered_in_full() {
+        let text = String::from_utf8(raw_problem(StatusCode::REQUEST_TIMEOUT)).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{head}");
+        assert!(
+            head.contains("\r\nconnection: close") && head.contains("\r\ncache-control: no-store"),
+            "{head}"
+        );
+        assert!(head.contains(&format!("\r\ncontent-length: {}", body.len())), "{head}");
+    }
+}

@@ -1,0 +1,130 @@
+//! Pages with places to fill in: the built-in ones and those of a site.
+//!
+//! A page is cut at its `{{names}}` once, when it is read, and only put together for an answer. A name that is not
+//! known stays as it is written. Everything that is filled in is escaped for the form of the page.
+
+use super::accept::Form;
+use super::escape::{push, push_number, push_value};
+use super::message::Message;
+use super::wait::push_words;
+
+/// A page with places for what differs from answer to answer.
+///
+/// `{{retry_after}}` is the wait in whole seconds, `{{wait}}` the same in words, `{{limit}}` the first limit that
+/// refused, `{{request_id}}` the identity of the request, `{{title}}` and `{{detail}}` what the built-in answer says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    parts: Vec<(Box<str>, Option<Slot>)>,
+    length: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    RetryAfter,
+    Wait,
+    Limit,
+    RequestId,
+    Title,
+    Detail,
+}
+
+impl Template {
+    /// Cuts a page at its places. Every text is a page.
+    #[must_use]
+    pub fn parse(page: &str) -> Self {
+        let mut parts = Vec::new();
+        let mut start = 0;
+        for (open, _) in page.match_indices("{{") {
+            let named =
+                page[open + 2..].split_once("}}").and_then(|(name, _)| Some((name, Slot::named(name)?)));
+            if let Some((name, slot)) = named {
+                parts.push((page[start..open].into(), Some(slot)));
+                start = open + name.len() + 4;
+            }
+        }
+        parts.push((page[start..].into(), None));
+        Self { parts, length: page.len() }
+    }
+
+    /// About how many bytes a filled page has.
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Appends the page, filled in.
+    pub(super) fn fill(&self, out: &mut String, form: Form, message: &Message<'_>) {
+        for (text, slot) in &self.parts {
+            out.push_str(text);
+            match slot {
+                Some(Slot::RetryAfter) => push_number(out, message.retry_after.unwrap_or_default()),
+                Some(Slot::Wait) => push_words(out, message.retry_after.unwrap_or_default()),
+                Some(Slot::Limit) => push(out, form, message.limits.first().unwrap_or(&"")),
+                Some(Slot::RequestId) => push_value(out, form, message.request_id),
+                Some(Slot::Title) => push(out, form, message.title),
+                Some(Slot::Detail) => message.push_detail(out),
+                None => {}
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name.trim() {
+            "retry_after" => Self::RetryAfter,
+            "wait" => Self::Wait,
+            "limit" => Self::Limit,
+            "request_id" => Self::RequestId,
+            "title" => Self::Title,
+            "detail" => Self::Detail,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderValue, StatusCode};
+    use smallvec::smallvec;
+
+    use super::*;
+
+    fn filled(page: &str, form: Form, request_id: &'static str) -> String {
+        let message = Message {
+            kind: "about:blank",
+            title: "T & C",
+            status: StatusCode::TOO_MANY_REQUESTS,
+            detail: "",
+            retry_after: Some(80),
+            limits: smallvec!["addr<ess", "other"],
+            request_id: &HeaderValue::from_static(request_id),
+        };
+        let mut out = String::new();
+        Template::parse(page).fill(&mut out, form, &message);
+        out
+    }
+
+    #[test]
+    fn places_are_filled_and_escaped_for_the_form() {
+        let page = "{{title}}: {{ retry_after }} ({{wait}}) {{limit}} {{request_id}}. {{detail}}";
+        assert_eq!(
+            filled(page, Form::Html, "<i>"),
+            "T &amp; C: 80 (1 minute 20 seconds) addr&lt;ess &lt;i&gt;. Wait 80 seconds, then try again."
+        );
+        assert_eq!(filled("{\"id\":\"{{request_id}}\"}", Form::Json, "a\"b\\c"), "{\"id\":\"a\\\"b\\\\c\"}");
+    }
+
+    #[test]
+    fn what_is_filled_in_is_not_filled_again() {
+        assert_eq!(filled("{{request_id}}", Form::Text, "{{limit}}"), "{{limit}}");
+    }
+
+    #[test]
+    fn unknown_and_unfinished_places_stay_as_written() {
+        for page in ["", "{{", "}}", "{{{{", "{{name}} {{", "a {{ b { c }} d", "{{\u{e9}}}"] {
+            assert_eq!(filled(page, Form::Text, "id"), page);
+        }
+        assert_eq!(filled("{{{{limit}}}}", Form::Text, "id"), "{{addr<ess}}");
+        assert_eq!(filled("{{x {{retry_after}}", Form::Text, "id"), "{{x 80");
+    }
+}

@@ -1,0 +1,330 @@
+//! Whole answers, byte for byte.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use smallvec::smallvec;
+
+use super::*;
+use crate::bucket::{Answer, Continuous, Key, Spec, Time, Verdict};
+use crate::engine::Standing;
+use crate::policy::key::{Part, PrefixLengths};
+use crate::policy::{Charge, Limit, Mode};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn spec() -> Spec {
+    Spec::Continuous(Continuous::new(10, Span::from_secs(300), 10).unwrap())
+}
+
+fn policy(names: &[&str]) -> Policy {
+    let limit = |name: &&str| Limit {
+        name: Arc::from(*name),
+        key: vec![Part::Ip],
+        prefixes: PrefixLengths::default(),
+        spec: spec(),
+        rates: Default::default(),
+        exempt: Default::default(),
+        mode: Mode::Enforce,
+    };
+    Policy { routes: Vec::new(), limits: names.iter().map(limit).collect() }
+}
+
+fn standing(limit: usize, answer: Answer) -> Standing {
+    let (left, next_token) = match answer {
+        Answer::Admitted => (7, Span::from_millis(29_001)),
+        Answer::Refused { wait } => (0, wait),
+        Answer::NeverFits => (9, Span::ZERO),
+    };
+    let charge = Charge { limit, key: Key(1), spec: spec(), cost: 1, enforce: true };
+    Standing { charge, verdict: Verdict { answer, left, next_token, full_at: Time::default() } }
+}
+
+fn refused(nanos: u64) -> Refusal {
+    let wait = Span::from_nanos(nanos);
+    Refusal { route: 0, wait: Some(wait), standings: smallvec![standing(0, Answer::Refused { wait })] }
+}
+
+fn never_fits() -> Refusal {
+    Refusal { route: 0, wait: None, standings: smallvec![standing(0, Answer::NeverFits)] }
+}
+
+/// The answer to a client that sends this `Accept`.
+fn answer(
+    settings: &RefuseSettings,
+    names: &[&str],
+    what: &Refusal,
+    accept: &'static str,
+) -> Response<Bytes> {
+    let (accept, id) = (HeaderValue::from_static(accept), HeaderValue::from_static("01-ab"));
+    let asked = Asked { accept: Some(&accept), head: false, request_id: &id };
+    refusal(settings, &policy(names), what, &asked)
+}
+
+fn refused_as(accept: &'static str) -> Response<Bytes> {
+    answer(&RefuseSettings::default(), &["address"], &refused(20 * SECOND + 1), accept)
+}
+
+fn body(answer: &Response<Bytes>) -> &str {
+    std::str::from_utf8(answer.body()).unwrap()
+}
+
+/// The headers as lines, sorted.
+fn lines(headers: &HeaderMap) -> Vec<String> {
+    let mut lines: Vec<_> =
+        headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn a_program_gets_problem_details() {
+    let answer = refused_as("application/json");
+    assert_eq!(
+        body(&answer),
+        concat!(
+            r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","#,
+            r#""title":"Too many sign-in attempts","status":429,"detail":"Wait 21 seconds, then try again.","#,
+            r#""retry_after":21,"violated-policies":["address"],"instance":"urn:request:01-ab"}"#
+        )
+    );
+    assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[test]
+fn a_terminal_gets_text_and_exactly_these_headers() {
+    let answer = refused_as("*/*");
+    assert_eq!(body(&answer), "Too many sign-in attempts.\nWait 21 seconds, then try again.\n");
+    assert_eq!(
+        lines(answer.headers()),
+        [
+            "cache-control: no-store",
+            "content-length: 60",
+            "content-type: text/plain; charset=utf-8",
+            "ratelimit-policy: \"address\";q=10;w=300",
+            "ratelimit: \"address\";r=0;t=21",
+            "retry-after: 21",
+            "vary: Accept",
+            "x-content-type-options: nosniff",
+            "x-request-id: 01-ab",
+        ]
+    );
+}
+
+#[test]
+fn a_browser_gets_a_page_that_needs_nothing_else() {
+    let answer = refused_as("text/html,application/xhtml+xml,*/*;q=0.8");
+    let page = body(&answer);
+    for needed in [
+        "<time datetime=\"PT21S\">21 seconds</time>",
+        "<a href=\"\">",
+        "--wait:21\"",
+        "01-ab",
+        "prefers-color-scheme: dark",
+    ] {
+        assert!(page.contains(needed), "{needed} is missing in {page}");
+    }
+    for unwanted in ["<script", "http-equiv", "http://", "https://", "url(", "@import", "{{", "src="] {
+        assert!(!page.contains(unwanted), "{unwanted} is in {page}");
+    }
+    let headers = answer.headers();
+    assert_eq!(headers["content-type"], "text/html; charset=utf-8");
+    assert_eq!(headers["referrer-policy"], "same-origin");
+    let csp = headers["content-security-policy"].to_str().unwrap();
+    assert!(csp.starts_with("default-src 'none'; ") && !csp.contains("script"), "{csp}");
+}
+
+#[test]
+fn every_form_has_its_true_length_and_none_is_kept_or_guessed() {
+    for accept in ["*/*", "text/html", "application/json"] {
+        let answer = refused_as(accept);
+        let headers = answer.headers();
+        assert_eq!(headers["content-length"], answer.body().len().to_string().as_str());
+        assert_eq!(headers["cache-control"], "no-store");
+        assert_eq!(headers["x-content-type-options"], "nosniff");
+        assert!(!headers.contains_key("server"));
+    }
+}
+
+#[test]
+fn head_gets_the_headers_of_the_other_methods_and_no_body() {
+    let (accept, id) = (HeaderValue::from_static("text/html"), HeaderValue::from_static("01-ab"));
+    let asked = Asked { accept: Some(&accept), head: true, request_id: &id };
+    let head = refusal(&RefuseSettings::default(), &policy(&["address"]), &refused(20 * SECOND + 1), &asked);
+    assert_eq!(lines(head.headers()), lines(refused_as("text/html").headers()));
+    assert!(head.body().is_empty());
+    assert!(problem(Problem::Broken, &asked).body().is_empty());
+}
+
+#[test]
+fn the_wait_is_rounded_up_to_whole_seconds() {
+    for (nanos, said) in [(200_000_000, "1"), (20 * SECOND + 1, "21"), (30 * SECOND, "30")] {
+        let answer = answer(&RefuseSettings::default(), &["address"], &refused(nanos), "*/*");
+        assert_eq!(answer.headers()["retry-after"], said);
+    }
+}
+
+#[test]
+fn where_waiting_never_helps_no_wait_is_named() {
+    for accept in ["*/*", "application/json", "text/html"] {
+        let answer = answer(&RefuseSettings::default(), &["address"], &never_fits(), accept);
+        assert!(!answer.headers().contains_key("retry-after"));
+        assert!(body(&answer).contains("Waiting does not help."));
+        assert!(!body(&answer).contains("retry_after") && !body(&answer).contains("then try again"));
+    }
+}
+
+#[test]
+fn every_refusing_limit_is_named_and_every_limit_shows_its_state() {
+    let wait = Span::from_secs(5);
+    let standings = smallvec![
+        standing(0, Answer::Refused { wait }),
+        standing(1, Answer::Admitted),
+        standing(2, Answer::Refused { wait: Span::from_secs(9) }),
+    ];
+    let what = Refusal { route: 0, wait: Some(Span::from_secs(9)), standings };
+    let answer = answer(&RefuseSettings::default(), &["a", "b", "c"], &what, "application/json");
+    assert!(body(&answer).contains(r#""violated-policies":["a","c"]"#));
+    assert_eq!(answer.headers()["retry-after"], "9");
+    assert_eq!(answer.headers()["ratelimit"], r#""a";r=0;t=5, "b";r=7;t=30, "c";r=0;t=9"#);
+    assert_eq!(answer.headers()["ratelimit-policy"], r#""a";q=10;w=300, "b";q=10;w=300, "c";q=10;w=300"#);
+}
+
+#[test]
+fn a_limit_that_charged_two_buckets_is_named_once() {
+    let mut what = refused(9 * SECOND);
+    what.standings.insert(0, standing(0, Answer::Refused { wait: Span::from_secs(2) }));
+    what.standings.push(standing(0, Answer::Admitted));
+    let answer = answer(&RefuseSettings::default(), &["a"], &what, "application/json");
+    assert!(body(&answer).contains(r#""violated-policies":["a"]"#));
+    assert_eq!(answer.headers()["ratelimit"], r#""a";r=0;t=9"#);
+}
+
+#[test]
+fn a_limit_that_only_observes_is_not_shown() {
+    let mut observed = standing(1, Answer::Refused { wait: Span::from_secs(99) });
+    observed.charge.enforce = false;
+    let mut what = refused(SECOND);
+    what.standings.push(observed);
+    let answer = answer(&RefuseSettings::default(), &["a", "quiet"], &what, "application/json");
+    assert!(!format!("{answer:?}").contains("quiet"));
+    assert!(rate_limit_headers(&policy(&["a", "quiet"]), &[observed]).is_none());
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let answer =
+        answer(&RefuseSettings::default(), &["a\"b\\c\u{e9}\r\n"], &refused(SECOND), "application/json");
+    assert_eq!(answer.headers()["ratelimit"], r#""a\"b\\c???";r=0;t=1"#);
+    assert!(body(&answer).contains(r#"["a\"b\\cé??"]"#));
+}
+
+#[test]
+fn hostile_identities_stay_text() {
+    let id = HeaderValue::from_bytes(b"\"><script>alert(1)</script>\"}\xff").unwrap();
+    for (accept, safe) in [
+        ("text/html", "&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;}?"),
+        ("application/json", "urn:request:%22%3E%3Cscript%3Ealert%281%29%3C%2Fscript%3E%22%7D%FF\"}"),
+    ] {
+        let accept = HeaderValue::from_static(accept);
+        let asked = Asked { accept: Some(&accept), head: false, request_id: &id };
+        let settings = RefuseSettings::default();
+        for answer in
+            [refusal(&settings, &policy(&["a"]), &refused(1), &asked), problem(Problem::Malformed, &asked)]
+        {
+            assert!(body(&answer).contains(safe), "{}", body(&answer));
+            assert!(!body(&answer).contains("<script"));
+        }
+    }
+}
+
+#[test]
+fn a_site_has_pages_of_its_own_and_its_own_status() {
+    let settings = RefuseSettings {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        html: Some(Template::parse("<p>{{limit}}: {{retry_after}}")),
+        json: Some(Template::parse("{\"wait\":{{retry_after}}}")),
+        text: Some(Template::parse("{{request_id}}")),
+        headers: ShowLimits::Never,
+        ..RefuseSettings::default()
+    };
+    for (accept, said) in
+        [("text/html", "<p>a&lt;: 3"), ("application/json", "{\"wait\":3}"), ("*/*", "01-ab")]
+    {
+        let answer = answer(&settings, &["a<"], &refused(3 * SECOND), accept);
+        assert_eq!(body(&answer), said);
+        assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(answer.headers()["content-length"], said.len().to_string().as_str());
+        assert!(!answer.headers().contains_key("ratelimit"));
+        assert!(!answer.headers().contains_key("ratelimit-policy"));
+    }
+    let truth = answer(&settings, &["a"], &never_fits(), "text/html");
+    assert!(body(&truth).contains("Waiting does not help."), "a page about a wait would lie");
+}
+
+#[test]
+fn jitter_is_added_to_everything_that_names_the_wait() {
+    let settings = RefuseSettings { jitter_permille: 500, ..RefuseSettings::default() };
+    let answer = answer(&settings, &["a"], &refused(1000 * SECOND), "application/json");
+    let said: u64 = answer.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1001..=1500).contains(&said), "{said}");
+    assert!(body(&answer).contains(&format!("Wait {said} seconds")));
+    assert!(body(&answer).contains(&format!("\"retry_after\":{said},")));
+    assert_eq!(answer.headers()["ratelimit"], r#""a";r=0;t=1000"#, "the bucket knows no jitter");
+}
+
+#[test]
+fn every_problem_has_its_status_in_every_form() {
+    let busy = Problem::Busy { wait: Span::from_millis(200) };
+    let table = [
+        (Problem::Malformed, 400),
+        (Problem::Method, 405),
+        (Problem::Slow, 408),
+        (Problem::BodyTooLarge, 413),
+        (Problem::TargetTooLong, 414),
+        (Problem::Misdirected, 421),
+        (Problem::HeadersTooLarge, 431),
+        (Problem::Broken, 502),
+        (busy, 503),
+        (Problem::TimedOut, 504),
+    ];
+    let id = HeaderValue::from_static("7");
+    for (kind, status) in table {
+        for accept in ["*/*", "text/html", "application/problem+json"] {
+            let accept = HeaderValue::from_static(accept);
+            let answer = problem(kind, &Asked { accept: Some(&accept), head: false, request_id: &id });
+            assert_eq!(answer.status().as_u16(), status);
+            assert_eq!(answer.headers().contains_key("retry-after"), kind == busy);
+            assert_eq!(answer.headers().contains_key("allow"), kind == Problem::Method);
+            assert_eq!(answer.headers()["x-request-id"], "7");
+            assert!(body(&answer).contains(StatusCode::canonical_reason(&answer.status()).unwrap()));
+        }
+    }
+    let asked =
+        Asked { accept: Some(&HeaderValue::from_static("application/json")), head: false, request_id: &id };
+    assert_eq!(
+        body(&problem(busy, &asked)),
+        concat!(
+            r#"{"type":"about:blank","title":"Service Unavailable","status":503,"#,
+            r#""detail":"The application behind this address is busy. Wait 1 second, then try again.","#,
+            r#""retry_after":1,"instance":"urn:request:7"}"#
+        )
+    );
+}
+
+#[test]
+fn limits_can_be_shown_beside_those_of_the_application() {
+    let mut headers = HeaderMap::new();
+    headers.insert("ratelimit", HeaderValue::from_static("\"theirs\";r=1"));
+    rate_limit_headers(&policy(&["address"]), &[standing(0, Answer::Admitted)])
+        .unwrap()
+        .append_to(&mut headers);
+    assert_eq!(
+        lines(&headers),
+        [
+            "ratelimit-policy: \"address\";q=10;w=300",
+            "ratelimit: \"address\";r=7;t=30",
+            "ratelimit: \"theirs\";r=1"
+        ]
+    );
+}

@@ -1,0 +1,65 @@
+//! After `101 Switching Protocols`: bytes in both directions, and nobody looks at them.
+//!
+//! Only where the client asked for it. An upstream that switches on its own accord is broken.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+use hyper::body::Incoming;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::body::ReplyBody;
+use super::error::Error;
+use super::headers;
+use super::upstream::Lease;
+use crate::event::Failure;
+
+/// Answers with the upstream's 101 and joins the two connections.
+///
+/// # Errors
+/// [`Failure::Broken`] if the client did not ask.
+pub(super) fn open(
+    mut response: Response<Incoming>,
+    lease: Lease,
+    client: Option<OnUpgrade>,
+) -> Result<Response<ReplyBody>, Error> {
+    let Some(client) = client else {
+        lease.close();
+        return Err(Error::Upstream(Failure::Broken));
+    };
+    let upstream = hyper::upgrade::on(&mut response);
+    headers::towards_client(response.headers_mut(), true);
+    tokio::task::spawn_local(async move {
+        if let (Ok(client), Ok(upstream)) = (client.await, upstream.await) {
+            join(client, upstream).await;
+        }
+        // The place among `upstream_max` is taken as long as the tunnel stands.
+        drop(lease);
+    });
+    Ok(response.map(|_| ReplyBody::ours(Bytes::new())))
+}
+
+/// Until both directions have ended, one of them broke, or neither carried anything for an hour.
+async fn join(client: Upgraded, upstream: Upgraded) {
+    let (from_client, to_client) = tokio::io::split(TokioIo::new(client));
+    let (from_upstream, to_upstream) = tokio::io::split(TokioIo::new(upstream));
+    // How a tunnel ends concerns the two ends alone.
+    let _ = tokio::try_join!(carry(from_client, to_upstream), carry(from_upstream, to_client));
+}
+
+async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> std::io::Result<()> {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let length = tokio::time::timeout(LONGEST_SILENCE, from.read(&mut buffer)).await??;
+        if length == 0 {
+            return to.shutdown().await;
+        }
+        tokio::time::timeout(LONGEST_SILENCE, to.write_all(&buffer[..length])).await??;
+    }
+}
+
+const BUFFER: usize = 16 * 1024;
+const LONGEST_SILENCE: Duration = Duration::from_secs(3600);

@@ -1,0 +1,53 @@
+//! A fresh connection to an upstream.
+//!
+//! At most `upstream_max` exist at once; a request waits for a free place as long as for a connection. Each
+//! connection is driven by a task of its own, which ends with it.
+
+use std::io;
+
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{Connection, Health, UpstreamAddress};
+use crate::event::Failure;
+use crate::net::stream::Stream;
+use crate::proxy::settings::Settings;
+
+/// A place among `upstream_max`; dropping it frees it.
+pub(super) type Place = OwnedSemaphorePermit;
+
+pub(super) async fn connect(health: &Health, settings: &Settings) -> Result<Connection, Failure> {
+    let timeout = settings.connect_timeout.to_std();
+    let place = health.places.clone().acquire_owned();
+    let place =
+        tokio::time::timeout(timeout, place).await.map_err(|_| Failure::Busy)?.map_err(|_| Failure::Busy)?;
+    let stream = tokio::time::timeout(timeout, open(&health.address)).await;
+    let stream = stream.map_err(|_| Failure::ConnectTimeout)?.map_err(|_| Failure::Connect)?;
+    let (sender, driver) = http1::Builder::new()
+        .max_headers(MOST_HEADERS)
+        .max_buf_size(BUFFER)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|_| Failure::Connect)?;
+    tokio::task::spawn_local(async move {
+        // How a connection ends is told to the request that is on it; afterwards nobody wants to know.
+        let _ = driver.with_upgrades().await;
+    });
+    Ok(Connection { sender, _place: place })
+}
+
+async fn open(address: &UpstreamAddress) -> io::Result<Stream> {
+    match address {
+        UpstreamAddress::Tcp { host, port } => {
+            let stream = TcpStream::connect((host.as_str(), *port)).await?;
+            stream.set_nodelay(true)?;
+            Ok(Stream::Tcp(stream))
+        }
+        UpstreamAddress::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
+    }
+}
+
+const MOST_HEADERS: usize = 200;
+const BUFFER: usize = 64 * 1024;

@@ -1,0 +1,126 @@
+//! How busy and how well an upstream is: what all workers share of it.
+//!
+//! An upstream that cannot be connected to is passed over for a second, then two, up to half a minute; the next
+//! request after that is the probe. The surprising thing: an upstream that has no substitute is always tried.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+
+use tokio::sync::Semaphore;
+
+use super::UpstreamAddress;
+use crate::event::{Event, Events, Failure};
+use crate::time::{Clock, Span, Time};
+
+/// What all workers know of one upstream.
+pub struct Health {
+    /// Where it listens.
+    pub(super) address: UpstreamAddress,
+    /// Places for connections: `upstream_max`.
+    pub(super) places: Arc<Semaphore>,
+    name: String,
+    busy: AtomicUsize,
+    failures: AtomicU32,
+    down_until: AtomicU64,
+    clock: Clock,
+    events: Events,
+}
+
+impl Health {
+    /// An upstream that nothing bad is known of, with room for `most` connections.
+    #[must_use]
+    pub fn new(address: UpstreamAddress, most: usize, clock: Clock, events: Events) -> Arc<Self> {
+        let name = address.to_string();
+        events.emit(&Event::UpstreamUp { upstream: &name, up: true });
+        Arc::new(Self {
+            address,
+            places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            name,
+            busy: AtomicUsize::new(0),
+            failures: AtomicU32::new(0),
+            down_until: AtomicU64::new(0),
+            clock,
+            events,
+        })
+    }
+
+    /// Requests that it works on.
+    #[must_use]
+    pub fn busy(&self) -> usize {
+        self.busy.load(Relaxed)
+    }
+
+    /// Whether it is passed over.
+    #[must_use]
+    pub fn is_down(&self) -> bool {
+        // The clock is asked only after a failure.
+        self.failures.load(Relaxed) > 0 && Time::from_nanos(self.down_until.load(Relaxed)) > self.clock.now()
+    }
+
+    pub(super) fn enter(health: &Arc<Self>) -> Busy {
+        health.busy.fetch_add(1, Relaxed);
+        Busy(Arc::clone(health))
+    }
+
+    pub(super) fn succeeded(&self) {
+        if self.failures.load(Relaxed) > 0 && self.failures.swap(0, Relaxed) > 0 {
+            self.events.emit(&Event::UpstreamUp { upstream: &self.name, up: true });
+        }
+    }
+
+    /// Counts a failure; one to connect also puts it aside.
+    pub(super) fn failed(&self, failure: Failure) {
+        self.events.emit(&Event::UpstreamFailed { upstream: &self.name, reason: failure });
+        if !matches!(failure, Failure::Connect | Failure::ConnectTimeout) {
+            return;
+        }
+        let failures = self.failures.fetch_add(1, Relaxed);
+        let pause = Span::from_secs(1 << failures.min(5)).min(LONGEST_PAUSE);
+        self.down_until.store(self.clock.now().after(pause).as_nanos(), Relaxed);
+        if failures == 0 {
+            self.events.emit(&Event::UpstreamUp { upstream: &self.name, up: false });
+        }
+    }
+}
+
+/// Counts a request as long as it is there.
+pub(super) struct Busy(Arc<Health>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Relaxed);
+    }
+}
+
+const LONGEST_PAUSE: Span = Span::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_upstream_is_passed_over_for_a_while_and_one_success_clears_it() {
+        let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
+        let address = UpstreamAddress::Tcp { host: "127.0.0.1".into(), port: 1 };
+        let health = Health::new(address, 1, clock.clone(), Events::default());
+        assert!(!health.is_down());
+        health.failed(Failure::Connect);
+        assert!(health.is_down());
+        clock.set(clock.now().after(Span::from_secs(1)));
+        assert!(!health.is_down(), "probed again after a second");
+        health.failed(Failure::Connect);
+        clock.set(clock.now().after(Span::from_secs(1)));
+        assert!(health.is_down(), "then after two");
+        health.succeeded();
+        assert!(!health.is_down());
+    }
+
+    #[test]
+    fn a_slow_answer_does_not_put_an_upstream_aside() {
+        let address = UpstreamAddress::Unix("/nowhere".into());
+        let health = Health::new(address, 1, Clock::system(), Events::default());
+        health.failed(Failure::Timeout);
+        assert!(!health.is_down());
+    }
+}

@@ -1,0 +1,168 @@
+//! One worker: a thread with its own runtime, its own listening sockets and its own connections to the upstreams.
+//!
+//! Workers share the engine's tables, the guard and how well the upstreams are; nothing else, and no lock on the
+//! way of a request.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use tokio::runtime::{Builder, LocalOptions};
+
+use super::connection::{self, Connection};
+use super::service::Gate;
+use crate::event::{Event, Reason};
+use crate::net::guard::{Guard, Pass, TurnedAway};
+use crate::net::listener::{Bound, Listener};
+use crate::net::shutdown::{Shutdown, Stage};
+use crate::net::stream::{Peer, Stream};
+
+/// Serves until the gate stops. Called on the worker's own thread.
+///
+/// # Errors
+/// If there is no runtime to be had, or a socket cannot be listened at.
+pub fn run(
+    sockets: Vec<Bound>,
+    guard: Arc<Guard>,
+    shutdown: Shutdown,
+    gate: impl FnOnce() -> Gate,
+) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    runtime.block_on(async {
+        let worker = Rc::new(Worker { gate: Rc::new(gate()), guard, open: RefCell::default() });
+        let listeners = sockets.into_iter().map(Bound::listen).collect::<io::Result<Vec<_>>>()?;
+        let accepting = listeners
+            .into_iter()
+            .map(|listener| tokio::task::spawn_local(Rc::clone(&worker).accept(listener, shutdown.clone())));
+        let accepting: Vec<_> = accepting.collect();
+        let sweeping = tokio::task::spawn_local(Rc::clone(&worker).sweep());
+        for task in accepting {
+            // A panic there would already have been counted; the others go on.
+            let _ = task.await;
+        }
+        worker.drain(shutdown).await;
+        sweeping.abort();
+        Ok(())
+    })
+}
+
+struct Worker {
+    gate: Rc<Gate>,
+    guard: Arc<Guard>,
+    open: RefCell<HashMap<u64, Arc<Connection>>>,
+}
+
+impl Worker {
+    /// Accepts until the gate drains. What waits in the kernel's queue by then is still served.
+    async fn accept(self: Rc<Self>, listener: Listener, mut shutdown: Shutdown) {
+        let mut number = 0;
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                accepted = self.next(&listener) => accepted,
+                () = shutdown.reached(Stage::Draining) => return,
+            };
+            if let Some((stream, connection)) = accepted {
+                number += 1;
+                self.serve(number, stream, connection);
+            }
+        }
+    }
+
+    async fn next(&self, listener: &Listener) -> Option<(Stream, Arc<Connection>)> {
+        let (stream, peer) =
+            listener.accept(|error| self.gate.events.emit(&Event::AcceptFailed(error))).await;
+        let place = self.guard.place().await;
+        let prefix = self.gate.site.load().client.prefix_at_the_door(peer);
+        match self.guard.admit(place, prefix) {
+            Ok(pass) => Some((stream, self.welcome(peer, pass))),
+            Err(turned_away) => {
+                self.turn_away(peer, turned_away);
+                None
+            }
+        }
+    }
+
+    fn welcome(&self, peer: Peer, pass: Pass) -> Arc<Connection> {
+        Connection::new(peer, pass, self.gate.engine.clock().clone())
+    }
+
+    fn turn_away(&self, peer: Peer, why: TurnedAway) {
+        let peer = match peer {
+            Peer::Ip(address) => Some(address.ip().to_canonical()),
+            Peer::Unix => None,
+        };
+        let reason = match why {
+            TurnedAway::Max => Reason::ClientMax,
+            TurnedAway::Rate => Reason::ClientRate,
+        };
+        self.gate.events.emit(&Event::TurnedAway { peer, reason });
+    }
+
+    fn serve(self: &Rc<Self>, number: u64, stream: Stream, connection: Arc<Connection>) {
+        self.open.borrow_mut().insert(number, Arc::clone(&connection));
+        let worker = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            let _presence = Presence::enter(&worker, number);
+            let gate = Rc::clone(&worker.gate);
+            let known = Arc::clone(&connection);
+            let service = service_fn(move |request| Rc::clone(&gate).handle(Arc::clone(&known), request));
+            connection::serve(stream, connection, service, &worker.gate.settings).await;
+        });
+    }
+
+    /// Lets requests in flight finish, for as long as `proxy.drain` says.
+    async fn drain(&self, mut shutdown: Shutdown) {
+        for connection in self.open.borrow().values() {
+            connection.phases.drain();
+        }
+        let finished = async {
+            while !self.open.borrow().is_empty() {
+                tokio::time::sleep(GLANCE).await;
+            }
+        };
+        tokio::select! {
+            () = finished => {}
+            () = tokio::time::sleep(self.gate.settings.drain.to_std()) => {}
+            () = shutdown.reached(Stage::Stopped) => {}
+        }
+    }
+
+    /// Closes connections to upstreams that were idle for too long.
+    async fn sweep(self: Rc<Self>) {
+        let pause = (self.gate.settings.upstream_idle.to_std() / 2).clamp(GLANCE, Duration::from_secs(1));
+        loop {
+            tokio::time::sleep(pause).await;
+            self.gate.groups.iter().for_each(super::upstream::Group::expire);
+        }
+    }
+}
+
+/// Counts a connection as long as its task lives, and notes if that ended in a panic.
+struct Presence {
+    worker: Rc<Worker>,
+    number: u64,
+}
+
+impl Presence {
+    fn enter(worker: &Rc<Worker>, number: u64) -> Self {
+        worker.gate.events.emit(&Event::Connected);
+        Self { worker: Rc::clone(worker), number }
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.worker.gate.events.emit(&Event::Panicked);
+        }
+        self.worker.open.borrow_mut().remove(&self.number);
+        self.worker.gate.events.emit(&Event::Disconnected);
+    }
+}
+
+const GLANCE: Duration = Duration::from_millis(10);

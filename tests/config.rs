@@ -1,0 +1,310 @@
+//! The file as its writers meet it: every mistake by its exact words, every sample by its every line.
+//!
+//! A case is `tests/config/NAME.toml` with `NAME.txt` beside it: what `check` has to say. Comments in the first
+//! lines may add to the sources: `#! set KEY=VALUE` and `#! env NAME=VALUE`. `UPDATE=1 cargo test --test config`
+//! writes the expected texts anew; read the difference before you keep it.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use tollgate::config::{Loaded, Sources, load, worst_case};
+
+#[test]
+fn every_mistake_is_reported_in_these_words() {
+    let update = std::env::var_os("UPDATE").is_some();
+    let mut wrong = Vec::new();
+    for file in cases() {
+        let said = words(&load(&sources(&file)));
+        let expected = file.with_extension("txt");
+        if update {
+            fs::write(&expected, &said).unwrap();
+        } else if fs::read_to_string(&expected).unwrap_or_default() != said {
+            wrong.push(format!("--- {}\n{said}", file.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "these cases say something else now:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn there_are_many_different_mistakes() {
+    let texts = cases().into_iter().map(|file| words(&load(&sources(&file))));
+    let heads = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+    let mut mistakes: Vec<String> = heads.filter(|line| line.starts_with("error: ")).collect();
+    mistakes.sort();
+    mistakes.dedup();
+    assert!(mistakes.len() >= 45, "only {}", mistakes.len());
+}
+
+#[test]
+fn every_expected_text_belongs_to_a_case() {
+    for file in files("tests/config", "txt") {
+        let named = file.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("-list"));
+        assert!(named || file.with_extension("toml").exists(), "{}", file.display());
+    }
+}
+
+#[test]
+fn diagnostics_are_sorted_by_line() {
+    for file in cases() {
+        let name = file.display().to_string();
+        let found = load(&sources(&file)).diagnostics;
+        let lines = found.iter().filter(|found| found.file() == name);
+        let lines: Vec<u64> = lines.map(|found| found.to_json()["line"].as_u64().unwrap_or(0)).collect();
+        assert!(lines.is_sorted(), "{name}: {lines:?}");
+    }
+}
+
+#[test]
+fn the_sample_works_as_it_stands() {
+    let loaded = load(&Sources::from_file(Path::new("config.toml")).unwrap());
+    assert_eq!(words(&loaded), SAMPLE_SAYS);
+    let config = loaded.config.unwrap();
+    assert_eq!(config.listen[0].to_string(), "http://[::]:8080");
+    assert_eq!(config.upstreams[0][0].to_string(), "http://127.0.0.1:8081");
+    assert_eq!(config.policy.routes[0].limits, [0, 1]);
+    assert_eq!(config.capacity, 1_000_000);
+}
+
+#[test]
+fn the_sample_works_with_every_line_of_it() {
+    let text = activated(&fs::read_to_string("config.toml").unwrap());
+    let loaded = load(&Sources::from_text("config.toml", &text));
+    assert!(loaded.diagnostics.is_empty(), "{}", words(&loaded));
+    assert!(loaded.config.is_some());
+}
+
+#[test]
+fn the_sample_shows_the_true_defaults() {
+    let plain = load(&Sources::from_file(Path::new("config.toml")).unwrap()).config.unwrap();
+    let full = activated(&fs::read_to_string("config.toml").unwrap());
+    let full = load(&Sources::from_text("config.toml", &full)).config.unwrap();
+    assert_eq!(format!("{:?}", plain.refuse), format!("{:?}", full.refuse));
+    assert_eq!((plain.proxy, plain.log, plain.capacity), (full.proxy, full.log, full.capacity));
+    assert_eq!(plain.client.header, full.client.header);
+    assert_eq!(plain.client.prefixes, full.client.prefixes);
+    assert_eq!(plain.policy.limits[0].spec, full.policy.limits[0].spec);
+    assert_eq!(plain.policy.limits[0].mode, full.policy.limits[0].mode);
+    assert_eq!(plain.policy.routes[0].case, full.policy.routes[0].case);
+    assert_eq!(plain.policy.routes[0].cost, full.policy.routes[0].cost);
+}
+
+#[test]
+fn an_unknown_key_in_any_table_of_any_sample_is_refused() {
+    let mut tables = 0;
+    for file in samples() {
+        let sources = sources(&file);
+        let activated = Sources { text: activated(&sources.text), ..sources.clone() };
+        for sample in [sources, activated] {
+            if load(&sample).config.is_none() {
+                continue;
+            }
+            for (line, text) in mutations(&sample.text) {
+                let loaded = load(&Sources { text, ..sample.clone() });
+                assert!(loaded.config.is_none(), "{} accepts `{INTRUDER}` after line {line}", file.display());
+                tables += 1;
+            }
+        }
+    }
+    assert!(tables > 40, "only {tables} tables were tried");
+}
+
+#[test]
+fn an_unknown_key_by_environment_or_command_line_is_refused() {
+    let sample = Sources::from_file(Path::new("config.toml")).unwrap();
+    let tables = [
+        "",
+        "client.",
+        "networks.",
+        "route.",
+        "route.login.",
+        "limit.",
+        "limit.address.",
+        "limit.address.rates.",
+        "store.",
+        "refuse.",
+        "proxy.",
+        "log.",
+        "admin.",
+    ];
+    for table in tables {
+        let set = sample.clone().with_set([(format!("{table}intruder"), "1".to_owned())]);
+        assert!(load(&set).config.is_none(), "--set {table}intruder");
+        let name = format!("TOLLGATE_{}INTRUDER", table.replace('.', "__").to_uppercase());
+        let variables = [(name.clone().into(), "1".into())].into_iter();
+        assert!(load(&sample.clone().with_environment(variables)).config.is_none(), "{name}");
+    }
+}
+
+#[test]
+fn command_line_wins_over_environment_wins_over_file() {
+    let sample = Sources::from_file(Path::new("config.toml")).unwrap();
+    let capacity = |sources: &Sources| load(sources).config.unwrap().capacity;
+    let variables = [("TOLLGATE_STORE__CAPACITY".into(), "7".into()), ("TOLLGATE_CONFIG".into(), "x".into())];
+    let by_environment = sample.with_environment(variables.into_iter());
+    assert_eq!(capacity(&by_environment), 7);
+    let by_both = by_environment.with_set([("store.capacity".to_owned(), "8".to_owned())]);
+    assert_eq!(capacity(&by_both), 8);
+}
+
+#[test]
+fn files_that_were_read_are_named_for_the_next_reload() {
+    let config = load(&sources(Path::new("tests/config/valid-full.toml"))).config.unwrap();
+    let names: Vec<_> = config.files.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+    assert_eq!(names, ["abusers-list.txt", "page.html"]);
+}
+
+#[test]
+fn broken_texts_of_any_kind_are_refused_without_a_panic() {
+    let sample = activated(&fs::read_to_string("config.toml").unwrap());
+    for cut in (0..sample.len()).step_by(7).filter(|&cut| sample.is_char_boundary(cut)) {
+        let cut = load(&Sources::from_text("cut", &sample[..cut]));
+        cut.diagnostics.iter().for_each(|found| drop((found.render(true), found.to_json())));
+    }
+    for odd in ['\0', '"', '[', ']', '=', '\u{feff}', '\u{202e}', '{', '.', '\''] {
+        for at in (0..sample.len()).step_by(97).filter(|&at| sample.is_char_boundary(at)) {
+            let mut text = sample.clone();
+            text.insert(at, odd);
+            let loaded = load(&Sources::from_text("odd", &text));
+            loaded.diagnostics.iter().for_each(|found| drop((found.render(false), found.to_json())));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_judged_without_a_panic(text in ".*(\\n.*)*") {
+        let loaded = load(&Sources::from_text("any", &text));
+        loaded.diagnostics.iter().for_each(|found| drop((found.render(true), found.to_json())));
+    }
+
+    #[test]
+    fn any_value_for_any_key_is_judged_without_a_panic(key in prop::sample::select(settings()), value in "[ -~\u{e4}]{0,20}") {
+        let sample = Sources::from_file(Path::new("config.toml")).unwrap();
+        let loaded = load(&sample.with_set([(key.to_owned(), value)]));
+        loaded.diagnostics.iter().for_each(|found| drop((found.render(true), found.to_json())));
+        prop_assert_eq!(loaded.config.is_none(), loaded.diagnostics.iter().any(|found| found.is_error()));
+    }
+}
+
+fn settings() -> Vec<&'static str> {
+    vec![
+        "listen",
+        "upstream",
+        "client.trust",
+        "client.header",
+        "client.ipv4",
+        "networks.office",
+        "route.login.match",
+        "route.login.host",
+        "route.login.upstream",
+        "route.login.limits",
+        "route.login.case",
+        "route.login.cost",
+        "limit.address.key",
+        "limit.address.rate",
+        "limit.address.exempt",
+        "limit.address.rates",
+        "limit.address.ipv6",
+        "limit.address.rates.\"::/0\"",
+        "limit.address.mode",
+        "limit.address.initial",
+        "limit.address.debt",
+        "limit.address.routes",
+        "store.url",
+        "store.capacity",
+        "refuse.status",
+        "refuse.html",
+        "refuse.delay",
+        "refuse.jitter",
+        "proxy.threads",
+        "proxy.client_rate",
+        "proxy.drain",
+        "log.level",
+        "log.access",
+        "admin.listen",
+        "client",
+        "route",
+        "limit",
+        "networks",
+        "store",
+    ]
+}
+
+/// The sample with every line that is a setting in a comment.
+fn activated(text: &str) -> String {
+    let lines = text.lines().map(|line| match line.strip_prefix('#') {
+        Some(setting) if setting.contains(" = ") && !setting.starts_with([' ', '!']) => setting,
+        _ => line,
+    });
+    lines.collect::<Vec<_>>().join("\n") + "\n"
+}
+
+/// The text with an unknown key at the top, after each table's header, and as a table of its own.
+fn mutations(text: &str) -> Vec<(usize, String)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let headers =
+        lines.iter().enumerate().filter(|(_, line)| line.starts_with('[')).map(|(index, _)| index + 1);
+    let mut mutated: Vec<(usize, String)> = std::iter::once(0)
+        .chain(headers)
+        .map(|after| (after, [&lines[..after], &[INTRUDER], &lines[after..]].concat().join("\n")))
+        .collect();
+    for table in [
+        "[intruder]",
+        "[route.x.intruder]",
+        "[limit.x.intruder]",
+        "[route]\nintruder = 1",
+        "[limit]\nintruder = 1",
+    ] {
+        mutated.push((lines.len(), format!("{text}\n{table}\n")));
+    }
+    mutated
+}
+
+fn samples() -> Vec<PathBuf> {
+    let mut samples = cases();
+    samples.push("config.toml".into());
+    samples.extend(files("examples", "toml"));
+    samples
+}
+
+fn cases() -> Vec<PathBuf> {
+    files("tests/config", "toml")
+}
+
+fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|e| e == extension)).collect();
+    paths.sort();
+    paths
+}
+
+fn sources(file: &Path) -> Sources {
+    let mut sources = Sources::from_file(file).unwrap();
+    for line in sources.text.clone().lines() {
+        let pair = |rest: &str| rest.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+        if let Some(rest) = line.strip_prefix("#! set ") {
+            sources.set.extend(pair(rest));
+        } else if let Some(rest) = line.strip_prefix("#! env ") {
+            sources.environment.extend(pair(rest));
+        }
+    }
+    sources
+}
+
+/// What `check` prints: all diagnostics, then the worst cases.
+fn words(loaded: &Loaded) -> String {
+    let found: String = loaded.diagnostics.iter().map(|found| found.render(false) + "\n").collect();
+    let limits = loaded.config.iter().flat_map(|config| &config.policy.limits);
+    found + &limits.map(|limit| worst_case(limit) + "\n").collect::<String>()
+}
+
+const INTRUDER: &str = "intruder = 1";
+const SAMPLE_SAYS: &str = "\
+address: at most 10 at once, then 2,880 a day from one address
+subnet: at most 60 at once, then 17,280 a day from one /24 network (IPv6: /48)
+";
