@@ -330,7 +330,7 @@ fn a_bad_file_is_refused_with_its_place_before_anything_is_bound() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(78), "{said}");
     assert!(said.contains("ofice") && said.contains("did you mean `office`?"), "{said}");
-    assert!(said.contains("gate.toml:8:11"), "file, line and column: {said}");
+    assert!(said.contains("gate.toml:9:11"), "file, line and column: {said}");
     assert!(output.stdout.is_empty() && TcpStream::connect(("127.0.0.1", port)).is_err());
 }
 

@@ -259,13 +259,26 @@ fn a_monotonic_clock_that_goes_back_neither_panics_nor_refills_nor_locks() {
     let ask = |clocks: &Clocks, address: &str| clocks.gate.ask(attempt_as(address)).status;
     let drained = [0; 3].map(|_| ask(&clocks, "203.0.113.7"));
     assert_eq!(drained, [200, 200, 429]);
-    clocks.pass(Duration::from_secs(400));
+    clocks.pass(Duration::from_millis(999_500));
     assert_eq!(ask(&clocks, "203.0.113.7"), 429, "it does not refill");
     assert_eq!(ask(&clocks, "203.0.113.8"), 200, "others are served");
     clocks.pass(Duration::from_secs(1000 + 61));
     assert_eq!(ask(&clocks, "203.0.113.7"), 200, "and is not locked once the time has come");
     assert!(clocks.gate.is_running());
     assert!(!clocks.gate.messages().contains("panicked"), "{}", clocks.gate.messages());
+}
+
+/// E13: however far back, a bucket stays what it is.
+#[test]
+fn a_bucket_asked_in_the_past_is_neither_fuller_nor_locked_for_longer() {
+    let spec = Spec::Continuous(Continuous::new(2, Span::from_secs(60), 2).unwrap());
+    let (mut state, now) = (None, 1_700_000_000_000_000_000);
+    let admitted = |state: &mut _, at| step(&spec, state, at, Op::Take(1)).verdict.is_admitted();
+    assert_eq!([0; 3].map(|_| admitted(&mut state, now)), [true, true, false]);
+    for back in [1, 1_000_000_000, 3_600_000_000_000, now] {
+        assert!(!admitted(&mut state, now - back), "{back} ns back");
+    }
+    assert!(admitted(&mut state, now + 30_000_000_000), "its next token is due when it always was");
 }
 
 /// E16: `Retry-After` is whole seconds, rounded up, and true.

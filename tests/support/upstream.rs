@@ -31,8 +31,16 @@ pub(crate) enum Reply {
     Silence,
 }
 
-/// The bytes of each connection, in the order in which the connections came.
-type Log = Arc<Mutex<Vec<Vec<u8>>>>;
+/// Where all connections write what they get.
+type Log = Arc<Mutex<Received>>;
+
+#[derive(Default)]
+struct Received {
+    /// The bytes of each connection, in the order in which the connections came.
+    connections: Vec<Vec<u8>>,
+    /// The connection on which something came last.
+    latest: usize,
+}
 
 type Script = Arc<dyn Fn(&[u8], usize) -> Reply + Send + Sync>;
 
@@ -73,7 +81,7 @@ impl Upstream {
 
     /// What was received, by connection.
     pub(crate) fn connections(&self) -> Vec<Vec<u8>> {
-        self.log.lock().unwrap().clone()
+        self.log.lock().unwrap().connections.clone()
     }
 
     /// All bytes received, whatever the connection.
@@ -88,22 +96,28 @@ impl Upstream {
 
     /// All complete requests; panics if anything received could be read in two ways.
     pub(crate) fn requests(&self) -> Vec<Request> {
-        let connections = self.connections();
-        let all = connections.iter().map(|bytes| match strict::parse(bytes) {
-            Ok(recorded) => recorded.requests,
-            Err(why) => panic!("ambiguous ({why}): {:?}", String::from_utf8_lossy(bytes)),
-        });
-        all.flatten().collect()
+        self.connections().iter().flat_map(|bytes| self.read(bytes)).collect()
     }
 
-    /// The last request of all.
+    fn read(&self, bytes: &[u8]) -> Vec<Request> {
+        match strict::parse(bytes) {
+            Ok(recorded) => recorded.requests,
+            Err(why) => panic!("ambiguous ({why}): {:?}", String::from_utf8_lossy(bytes)),
+        }
+    }
+
+    /// The request that came last.
     pub(crate) fn last(&self) -> Request {
-        self.requests().pop().expect("a request reached the upstream")
+        let bytes = {
+            let log = self.log.lock().unwrap();
+            log.connections.get(log.latest).cloned().unwrap_or_default()
+        };
+        self.read(&bytes).pop().expect("a request reached the upstream")
     }
 
     /// Forgets what was received on connections so far; open ones go on being recorded.
     pub(crate) fn forget(&self) {
-        self.log.lock().unwrap().iter_mut().for_each(Vec::clear);
+        self.log.lock().unwrap().connections.iter_mut().for_each(Vec::clear);
     }
 
     /// Waits until this many complete requests have come.
@@ -147,19 +161,26 @@ fn serve(mut stream: TcpStream, script: &Script, log: &Log) {
     let _ = stream.set_nodelay(true);
     let index = {
         let mut log = log.lock().unwrap();
-        log.push(Vec::new());
-        log.len() - 1
+        log.connections.push(Vec::new());
+        log.connections.len() - 1
     };
     let mut pending = Vec::new();
     for number in 0.. {
         let Some(request) = next_request(&mut stream, &mut pending, |bytes| {
-            log.lock().unwrap()[index].extend_from_slice(bytes);
+            log.lock().unwrap().note(index, bytes);
         }) else {
             return;
         };
         if !reply(&mut stream, script(&request, number), log, index) {
             return;
         }
+    }
+}
+
+impl Received {
+    fn note(&mut self, connection: usize, bytes: &[u8]) {
+        self.connections[connection].extend_from_slice(bytes);
+        self.latest = connection;
     }
 }
 
@@ -180,7 +201,7 @@ fn reply(stream: &mut TcpStream, reply: Reply, log: &Log, index: usize) -> bool 
             let _ = stream.write_all(&bytes);
             let mut buffer = [0; 4096];
             while let Ok(length @ 1..) = stream.read(&mut buffer) {
-                log.lock().unwrap()[index].extend_from_slice(&buffer[..length]);
+                log.lock().unwrap().note(index, &buffer[..length]);
                 let _ = stream.write_all(&buffer[..length]);
             }
             false
