@@ -3,7 +3,9 @@
 //! The library is what the binary, the tests and other Rust programs use. It does not print and does not read
 //! arguments; the binary does. Layers only look down: see `ARCHITECTURE.md`, which a test enforces.
 
+pub mod app;
 pub mod bucket;
+pub mod cli;
 pub mod config;
 pub mod engine;
 pub mod event;

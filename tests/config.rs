@@ -10,7 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
+use tollgate::bucket::{Span, Spec};
 use tollgate::config::{Loaded, Sources, load, worst_case};
+use tollgate::policy::Mode;
 
 #[test]
 fn every_mistake_is_reported_in_these_words() {
@@ -89,6 +91,49 @@ fn the_sample_shows_the_true_defaults() {
     assert_eq!(plain.policy.limits[0].mode, full.policy.limits[0].mode);
     assert_eq!(plain.policy.routes[0].case, full.policy.routes[0].case);
     assert_eq!(plain.policy.routes[0].cost, full.policy.routes[0].cost);
+}
+
+#[test]
+fn routes_and_limits_are_joined_as_the_file_says() {
+    let config = load(&sources(Path::new("tests/config/valid-full.toml"))).config.unwrap();
+    let [intranet, blog] = &config.policy.routes[..] else { panic!("two routes") };
+    assert_eq!((&*intranet.name, &*blog.name), ("intranet", "blog"));
+    assert_eq!((&intranet.limits[..], &blog.limits[..]), (&[0, 1][..], &[0, 1, 2][..]));
+    assert_eq!((intranet.upstream, blog.upstream), (Some(1), Some(1)), "one group for one list of addresses");
+    assert_eq!((config.upstreams.len(), config.upstreams[0].len()), (2, 2));
+    assert_eq!((intranet.cost, blog.cost), (2, 1));
+}
+
+#[test]
+fn limits_become_what_the_file_says() {
+    let config = load(&sources(Path::new("tests/config/valid-full.toml"))).config.unwrap();
+    let [address, subnet, agents] = &config.policy.limits[..] else { panic!("three limits") };
+    let Spec::Continuous(bucket) = address.spec;
+    assert_eq!((bucket.burst(), bucket.initial(), bucket.debt()), (10, 5, 10));
+    assert_eq!(bucket.per_token(), Span::from_secs(30));
+    assert_eq!((address.prefixes.ipv4, address.prefixes.ipv6), (32, 56), "as [client] says");
+    assert_eq!((subnet.prefixes.ipv4, subnet.prefixes.ipv6), (24, 48));
+    assert_eq!((subnet.mode, agents.mode), (Mode::Observe, Mode::Off));
+    assert!(address.exempt.contains("203.0.113.9".parse().unwrap()), "by the name of a network");
+    let class =
+        |ip: &str| address.rates.find(ip.parse().unwrap()).map(|rate| (&*rate.class, rate.spec.is_some()));
+    assert_eq!(class("10.9.9.9"), Some(("10.0.0.0/8", true)));
+    assert_eq!(class("198.51.100.7"), Some(("abusers", true)), "out of a file");
+    assert_eq!(class("192.0.2.200"), Some(("192.0.2.200", false)));
+    assert_eq!(class("192.0.2.201"), None);
+}
+
+#[test]
+fn the_other_tables_become_what_the_file_says() {
+    let config = load(&sources(Path::new("tests/config/valid-full.toml"))).config.unwrap();
+    assert!(config.client.trust_unix && config.client.trust.contains("2001:db8:42::7".parse().unwrap()));
+    assert_eq!(
+        (config.capacity, config.refuse.status.as_u16(), config.refuse.jitter_permille),
+        (50_000, 503, 250)
+    );
+    assert!(config.refuse.html.is_some_and(|page| page.contains("{{retry_after}}")));
+    assert_eq!((config.proxy.threads, config.proxy.client_rate), (2, None));
+    assert_eq!((config.listen.len(), config.admin.len()), (2, 2));
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn promise(Spec::Continuous(bucket): Spec) -> String {
     format!("at most {} at once, then {}", grouped(bucket.burst().into()), pace(&bucket))
 }
 
-/// A day, or as many days as make ten tokens: "then 1 a week" says more than "then 0 a day".
+/// By the shortest period that brings a token back: "then 1 a week" says more than "then 0 a day".
 fn pace(bucket: &Continuous) -> String {
     let periods = [(DAY, "day"), (DAY.times(7), "week"), (DAY.times(365), "year")];
     for (period, name) in periods {
@@ -50,9 +50,10 @@ fn pace(bucket: &Continuous) -> String {
 
 /// The time for a token is rounded up by less than a nanosecond, so that a whole count may seem to miss by as much.
 fn tokens_in(period: Span, per_token: Span) -> u64 {
-    let whole = period.as_nanos() / per_token.as_nanos().max(1);
-    let next = per_token.times(whole + 1).minus(period).as_nanos();
-    if next < whole + 1 { whole + 1 } else { whole }
+    let (period, per_token) = (period.as_nanos(), per_token.as_nanos().max(1));
+    let whole = period / per_token;
+    let missing = per_token - period % per_token;
+    if missing < per_token && missing <= whole { whole + 1 } else { whole }
 }
 
 fn subject(part: &Part, lengths: PrefixLengths) -> String {
@@ -82,7 +83,8 @@ mod tests {
 
     fn words(limit: &str) -> String {
         let text = format!(
-            "listen = \"http://[::]:80\"\nupstream = \"http://a\"\n[route.a]\nmatch = \"POST /\"\n[limit.address]\n{limit}"
+            "listen = \"http://[::]:80\"\nupstream = \"http://a\"\n\
+             [route.a]\nmatch = \"POST /\"\n[limit.address]\n{limit}"
         );
         let config = load(&Sources::from_text("f", &text)).config.unwrap();
         worst_case(&config.policy.limits[0])
@@ -105,6 +107,16 @@ mod tests {
     }
 
     #[test]
+    fn rounding_of_the_time_for_a_token_does_not_show() {
+        for (rate, words) in
+            [("7 per day", "7 a day"), ("1000/s", "86,400,000 a day"), ("3 per 7d", "3 a week")]
+        {
+            let text = self::words(&format!("rate = \"{rate}\""));
+            assert!(text.contains(&format!("then {words}")), "{text}");
+        }
+    }
+
+    #[test]
     fn prefixes_and_other_keys_are_named() {
         let text = words("rate = \"60 per 5m\"\nipv4 = 24\nipv6 = 48");
         assert!(text.ends_with("from one /24 network (IPv6: /48)"), "{text}");
@@ -118,10 +130,12 @@ mod tests {
     #[test]
     fn other_rates_and_exempt_clients_are_named() {
         let text = words(
-            "rate = \"1/s\"\nexempt = \"10.1.0.0/16\"\nmode = \"observe\"\n[limit.address.rates]\n\"10.0.0.0/8\" = \"off\"\n\"::1\" = \"1/h burst 5\"",
+            "rate = \"1/s\"\nexempt = \"10.1.0.0/16\"\nmode = \"observe\"\n\
+             [limit.address.rates]\n\"10.0.0.0/8\" = \"off\"\n\"::1\" = \"1/h burst 5\"",
         );
-        let expected = "address: at most 1 at once, then 86,400 a day from one address; `10.0.0.0/8`: no limit; \
-                        `::1`: at most 5 at once, then 24 a day; exempt clients: no limit; only observed, nothing is refused";
+        let expected = "address: at most 1 at once, then 86,400 a day from one address; \
+                        `10.0.0.0/8`: no limit; `::1`: at most 5 at once, then 24 a day; \
+                        exempt clients: no limit; only observed, nothing is refused";
         assert_eq!(text, expected);
     }
 }

@@ -108,12 +108,17 @@ fn page(path: Option<&Located<String>>, files: &mut Files<'_>, f: &mut Findings)
     let source = files.text(&path.value, &path.spot, f)?;
     for (at, _) in source.text.match_indices("{{") {
         let Some((name, _)) = source.text[at + 2..].split_once("}}") else { continue };
-        if !name.contains(['\n', '{']) && !PLACEHOLDERS.contains(&name.trim()) {
+        if is_name(name.trim()) && !PLACEHOLDERS.contains(&name) {
             let spot = Spot::new(&source, at..at + name.len() + 4);
             f.warning(&spot, format!("unknown placeholder `{name}`"), suggest(name.trim(), PLACEHOLDERS));
         }
     }
     Some(Template::parse(&source.text))
+}
+
+/// What stands between the braces of a placeholder; anything else is a page's own script.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 fn permille(jitter: &Located<f64>, f: &mut Findings) -> Option<u32> {

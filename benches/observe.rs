@@ -1,0 +1,118 @@
+//! What it costs a request to be heard: metrics and the access log, together and alone.
+//!
+//! The lines go to `/dev/null`, so the writer's thread takes part but no disk does.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use http::{HeaderValue, Method, StatusCode, Version};
+use prometheus_client::metrics::counter::Counter;
+use tollgate::bucket::{Continuous, Spec};
+use tollgate::event::{Answered, Decision, Event, Events, Listener, Outcome};
+use tollgate::observe::access_log::AccessLog;
+use tollgate::observe::clients::Clients;
+use tollgate::observe::metrics::Metrics;
+use tollgate::observe::settings::{AccessTarget, ClientsShown, Style};
+use tollgate::policy::attempt::Client;
+use tollgate::policy::key::{Part, PrefixLengths};
+use tollgate::policy::matcher::Case;
+use tollgate::policy::network::NetworkMap;
+use tollgate::policy::{Limit, Mode, Policy, Route};
+use tollgate::time::{Clock, Span, Time};
+
+fn answered() -> Answered {
+    let agent =
+        "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0 Safari/537.36";
+    Answered {
+        client: Client::from_ip([203, 0, 113, 9].into()),
+        method: Method::POST,
+        target: "/wp-login.php?redirect_to=%2Fwp-admin%2F".parse().unwrap(),
+        version: Version::HTTP_11,
+        host: Some(HeaderValue::from_static("blog.example.org")),
+        referer: Some(HeaderValue::from_static("https://blog.example.org/wp-login.php")),
+        user_agent: Some(HeaderValue::from_static(agent)),
+        request_id: Some(HeaderValue::from_static("0192f0c1a6b07c3e8d5f001122334455")),
+        route: Some(Arc::from("blog")),
+        refused_by: Some(Arc::from("address")),
+        status: StatusCode::TOO_MANY_REQUESTS,
+        bytes: 512,
+        complete: true,
+        at: Time::from_nanos(1_795_216_912_043_000_000),
+        duration: Span::from_nanos(1_234_567),
+        added: Span::from_nanos(4_250),
+    }
+}
+
+fn policy() -> Policy {
+    let limit = |name: &str| Limit {
+        name: Arc::from(name),
+        key: vec![Part::Ip],
+        prefixes: PrefixLengths::default(),
+        spec: Spec::Continuous(Continuous::new(10, Span::from_secs(300), 10).unwrap()),
+        rates: NetworkMap::default(),
+        exempt: NetworkMap::default(),
+        mode: Mode::Enforce,
+    };
+    let route = Route {
+        name: Arc::from("blog"),
+        patterns: vec!["POST /wp-login.php".parse().unwrap()],
+        hosts: Vec::new(),
+        case: Case::Insensitive,
+        cost: 1,
+        limits: vec![0, 1],
+        upstream: None,
+    };
+    Policy { routes: vec![route], limits: vec![limit("address"), limit("subnet")] }
+}
+
+fn metrics() -> Arc<dyn Listener> {
+    let metrics = Metrics::new();
+    metrics.hear(&Event::Rules { generation: 0, policy: &policy() });
+    Arc::new(metrics)
+}
+
+fn access_log(style: Style, shown: ClientsShown) -> Arc<dyn Listener> {
+    let clients = Clients::new(shown, PrefixLengths::default());
+    let target = AccessTarget::File("/dev/null".into());
+    Arc::new(AccessLog::open(target, style, clients, Counter::default(), Clock::system()).unwrap())
+}
+
+/// Every request is a millisecond later than the one before.
+fn hear(criterion: &mut Criterion, name: &str, listeners: Vec<Arc<dyn Listener>>) {
+    let events = Events::from_iter(listeners);
+    let mut answered = answered();
+    criterion.bench_function(name, |bencher| {
+        bencher.iter(|| {
+            answered.at = answered.at.after(Span::from_millis(1));
+            events.emit(black_box(&Event::Answered(&answered)));
+        });
+    });
+}
+
+fn whole_attempt(criterion: &mut Criterion) {
+    let events = Events::from_iter([metrics(), access_log(Style::Combined, ClientsShown::Full)]);
+    let answered = answered();
+    criterion.bench_function("a whole attempt: 2 decisions, settled, answered", |bencher| {
+        bencher.iter(|| {
+            for limit in 0..2 {
+                let decision = Decision::Admit;
+                events.emit(black_box(&Event::Decided { generation: 0, route: 0, limit, decision }));
+            }
+            events.emit(black_box(&Event::Settled { generation: 0, route: 0, outcome: Outcome::Neutral }));
+            events.emit(black_box(&Event::Answered(&answered)));
+        });
+    });
+}
+
+fn answers(criterion: &mut Criterion) {
+    hear(criterion, "answered: metrics", vec![metrics()]);
+    hear(criterion, "answered: combined", vec![access_log(Style::Combined, ClientsShown::Full)]);
+    hear(criterion, "answered: combined, hash", vec![access_log(Style::Combined, ClientsShown::Hash)]);
+    hear(criterion, "answered: json", vec![access_log(Style::Json, ClientsShown::Full)]);
+    let both = vec![metrics(), access_log(Style::Combined, ClientsShown::Full)];
+    hear(criterion, "answered: metrics and combined", both);
+}
+
+criterion_group!(benches, answers, whole_attempt);
+criterion_main!(benches);

@@ -1,0 +1,254 @@
+//! The one place that knows all parts: from a checked configuration to a running gate, and to its end.
+//!
+//! Binds everything before anything starts, so that a gate either runs whole or not at all. The surprising thing:
+//! the workers know nothing of signals, files and pages; all of that lives on one background runtime.
+
+mod signals;
+mod watch;
+
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use arc_swap::ArcSwap;
+
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::event::{Event, Events, Listener};
+use crate::net::guard::{Guard, NewConnections};
+use crate::net::listener::{Address, BindError, Bound};
+use crate::net::shutdown::{self, Shutdown, Stage, Trigger};
+use crate::observe::access_log::AccessLog;
+use crate::observe::admin::{Admin, Socket};
+use crate::observe::clients::Clients;
+use crate::observe::messages::Messages;
+use crate::observe::metrics::Metrics;
+use crate::proxy::ids::RequestIds;
+use crate::proxy::service::{Gate, Site};
+use crate::proxy::settings::{ClientRate, Settings};
+use crate::proxy::upstream::{Group, Health};
+use crate::proxy::worker;
+use crate::store::memory::TooLarge;
+use crate::time::{Clock, Span};
+
+/// A gate that is bound and ready, but does not serve yet.
+pub struct App {
+    parts: Parts,
+    sockets: Vec<Vec<Bound>>,
+    admin_sockets: Vec<Bound>,
+    watched: Vec<PathBuf>,
+}
+
+/// What the threads of a gate share.
+struct Parts {
+    settings: Settings,
+    engine: Arc<Engine>,
+    site: Arc<ArcSwap<Site>>,
+    guard: Arc<Guard>,
+    upstreams: Vec<Vec<Arc<Health>>>,
+    events: Events,
+    metrics: Arc<Metrics>,
+    access: Option<Arc<AccessLog>>,
+}
+
+/// Why a gate cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened at.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The buckets do not fit.
+    #[error("store.capacity: {0}")]
+    Capacity(#[from] TooLarge),
+    /// The access log cannot be opened.
+    #[error("log.access: {0}")]
+    AccessLog(io::Error),
+    /// The machine gives no thread or runtime.
+    #[error("cannot start a worker: {0}")]
+    Worker(io::Error),
+}
+
+impl App {
+    /// Binds all addresses and prepares all parts.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left bound.
+    pub fn build(config: Config) -> Result<Self, StartError> {
+        raise_descriptor_limit();
+        let threads = match config.proxy.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let sockets = bind(&config.listen, threads)?;
+        let admin_sockets = config.admin.iter().map(|address| address.bind(1)).collect::<Result<Vec<_>, _>>()?;
+        let watched = config.files.clone();
+        let parts = Parts::build(config)?;
+        Ok(Self { parts, sockets, admin_sockets: admin_sockets.into_iter().flatten().collect(), watched })
+    }
+
+    /// Where clients connect, with the ports that the kernel chose.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<Address> {
+        self.sockets.first().map(|sockets| sockets.iter().map(|s| s.address().clone()).collect()).unwrap_or_default()
+    }
+
+    /// Where operators connect.
+    #[must_use]
+    pub fn admin_addresses(&self) -> Vec<Address> {
+        self.admin_sockets.iter().map(|socket| socket.address().clone()).collect()
+    }
+
+    /// Serves until a signal says otherwise or `until` ends, then drains. `read_again` reads the configuration once
+    /// more when one of the files that it names has changed; what it gives replaces the rules.
+    ///
+    /// # Errors
+    /// [`StartError::Worker`].
+    pub async fn run(
+        self, read_again: impl Fn() -> Option<Config>, until: impl Future<Output = ()>,
+    ) -> Result<(), StartError> {
+        let (trigger, shutdown) = shutdown::channel();
+        let draining = Arc::new(AtomicBool::new(false));
+        let workers = self.parts.spawn_workers(self.sockets, &shutdown)?;
+        let admin = Arc::new(Admin::new(Arc::clone(&self.parts.metrics), Arc::clone(&draining)));
+        for socket in self.admin_sockets {
+            let socket = admin_socket(socket).map_err(StartError::Worker)?;
+            let mut stop = shutdown.clone();
+            tokio::spawn(Arc::clone(&admin).serve(socket, async move { stop.reached(Stage::Stopped).await }));
+        }
+        let parts = &self.parts;
+        tokio::select! {
+            () = signals::stop() => {}
+            () = until => {}
+            () = watch::files(&self.watched, || parts.take_over(read_again())) => {}
+            () = signals::each_usr1(|| parts.reopen_logs()) => {}
+            () = signals::each_hup() => {}
+        }
+        draining.store(true, Ordering::Relaxed);
+        tracing::info!("draining: requests in flight may take {:?} to finish", self.parts.settings.drain);
+        self.parts.finish(&trigger, workers).await
+    }
+}
+
+impl Parts {
+    fn build(config: Config) -> Result<Self, StartError> {
+        let clock = Clock::system();
+        let clients = || Clients::new(config.log.clients, config.client.prefixes);
+        let metrics = Arc::new(Metrics::new());
+        let access = match &config.log.access {
+            None => None,
+            Some(target) => Some(Arc::new(
+                AccessLog::open(target.clone(), config.log.style, clients(), metrics.lines_dropped(), clock.clone())
+                    .map_err(StartError::AccessLog)?,
+            )),
+        };
+        let mut listeners: Vec<Arc<dyn Listener>> =
+            vec![Arc::clone(&metrics) as _, Arc::new(Messages::new(clients(), clock.clone()))];
+        listeners.extend(access.clone().map(|access| access as _));
+        let events: Events = listeners.into_iter().collect();
+        let engine = Arc::new(Engine::new(config.policy, config.capacity, clock.clone(), events.clone())?);
+        metrics.watch(&engine);
+        let settings = config.proxy;
+        let health = |address| Health::new(address, settings.upstream_max, clock.clone(), events.clone());
+        let upstreams = config.upstreams.into_iter().map(|group| group.into_iter().map(health).collect()).collect();
+        let rate = settings.client_rate.map(new_connections);
+        let guard = Arc::new(Guard::new(settings.connections, settings.client_max, rate, &clock));
+        let site = Arc::new(ArcSwap::from_pointee(Site { client: config.client, refuse: config.refuse }));
+        Ok(Self { settings, engine, site, guard, upstreams, events, metrics, access })
+    }
+
+    fn spawn_workers(
+        &self, sockets: Vec<Vec<Bound>>, shutdown: &Shutdown,
+    ) -> Result<Vec<JoinHandle<io::Result<()>>>, StartError> {
+        let spawn = |(number, sockets): (usize, Vec<Bound>)| {
+            let (guard, shutdown, gate) = (Arc::clone(&self.guard), shutdown.clone(), self.gate_maker());
+            let thread = std::thread::Builder::new().name(format!("worker-{number}"));
+            thread.spawn(move || worker::run(sockets, guard, shutdown, gate)).map_err(StartError::Worker)
+        };
+        sockets.into_iter().enumerate().map(spawn).collect()
+    }
+
+    /// Makes a worker's own part on its own thread: it is not to be shared.
+    fn gate_maker(&self) -> impl FnOnce() -> Gate + Send + use<> {
+        let (engine, site, events) = (Arc::clone(&self.engine), Arc::clone(&self.site), self.events.clone());
+        let (upstreams, settings) = (self.upstreams.clone(), self.settings.clone());
+        move || {
+            let settings = Rc::new(settings);
+            let groups = upstreams.iter().map(|group| Group::new(group, &settings)).collect();
+            Gate { engine, site, settings, groups, events, ids: RequestIds::default() }
+        }
+    }
+
+    fn take_over(&self, config: Option<Config>) {
+        let taken = config.is_some_and(|config| {
+            self.site.store(Arc::new(Site { client: config.client, refuse: config.refuse }));
+            self.engine.replace(config.policy).is_ok()
+        });
+        self.events.emit(&Event::Reloaded { taken });
+    }
+
+    fn reopen_logs(&self) {
+        if let Some(Err(error)) = self.access.as_ref().map(|access| access.reopen()) {
+            tracing::error!("log.access cannot be opened again, the old file stays: {error}");
+        }
+    }
+
+    async fn finish(
+        &self, trigger: &Trigger, workers: Vec<JoinHandle<io::Result<()>>>,
+    ) -> Result<(), StartError> {
+        trigger.reach(Stage::Draining);
+        let joined = tokio::task::spawn_blocking(|| workers.into_iter().map(JoinHandle::join).collect::<Vec<_>>());
+        let joined = tokio::pin!(joined);
+        let ended = tokio::select! {
+            ended = joined => ended,
+            () = signals::stop() => {
+                trigger.reach(Stage::Stopped);
+                joined.await
+            }
+        };
+        trigger.reach(Stage::Stopped);
+        if let Some(access) = &self.access {
+            access.close();
+        }
+        for worker in ended.map_err(|error| StartError::Worker(io::Error::other(error)))? {
+            worker.map_err(|_| StartError::Worker(io::Error::other("a worker panicked")))?.map_err(StartError::Worker)?;
+        }
+        Ok(())
+    }
+}
+
+/// For each thread its sockets: one for each address.
+fn bind(addresses: &[Address], threads: usize) -> Result<Vec<Vec<Bound>>, BindError> {
+    let mut sockets: Vec<Vec<Bound>> = (0..threads).map(|_| Vec::new()).collect();
+    for address in addresses {
+        for (thread, socket) in sockets.iter_mut().zip(address.bind(threads)?) {
+            thread.push(socket);
+        }
+    }
+    Ok(sockets)
+}
+
+fn admin_socket(socket: Bound) -> io::Result<Socket> {
+    use crate::net::listener::Listener as Bound;
+    Ok(match socket.listen()? {
+        Bound::Tcp(listener) => Socket::Tcp(listener),
+        Bound::Unix(listener) => Socket::Unix(listener),
+    })
+}
+
+fn new_connections(rate: ClientRate) -> NewConnections {
+    let replenish = Span::from_nanos(rate.period.as_nanos().div_ceil(u64::from(rate.count.max(1))).max(1));
+    NewConnections { replenish, burst: rate.burst }
+}
+
+/// Each connection takes a descriptor, and one to the upstream: as many as the machine allows. Where it cannot be
+/// raised the gate still serves what it can, and waits with accepting when it runs out.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Refused only where the limit was lowered meanwhile.
+    let _ = setrlimit(Resource::Nofile, limit);
+}

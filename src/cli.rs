@@ -1,0 +1,87 @@
+//! People: arguments, exit codes, printing. Data goes to standard output, messages to standard error.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the layer that prints")]
+
+mod check;
+mod completions;
+pub mod demo;
+mod explain;
+mod run;
+mod sources;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use self::sources::ConfigArgs;
+
+/// What the program's end says to scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// 0.
+    Ok,
+    /// 1.
+    Failed,
+    /// 78, as in `sysexits.h`: the configuration is bad.
+    BadConfiguration,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Ok => Self::SUCCESS,
+            Exit::Failed => Self::FAILURE,
+            Exit::BadConfiguration => Self::from(78),
+        }
+    }
+}
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "tollgate",
+    version,
+    about = "A reverse proxy that gives sign-in forms exact rate limits by client address",
+    after_help = "Without a command the gate runs.",
+    args_conflicts_with_subcommands = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run in the foreground
+    Run(ConfigArgs),
+    /// Show all mistakes, all warnings and each limit's worst case; change nothing
+    Check(check::Arguments),
+    /// Show what would happen to a request, step by step
+    Explain(explain::Arguments),
+    /// Serve a sign-in form, a gate before it and, if wanted, an attacker, in one process
+    Demo(demo::Arguments),
+    /// Print a completion script for a shell
+    Completions(completions::Arguments),
+}
+
+/// Parses the arguments and does what they say.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.command {
+        None => run::run(&arguments.config),
+        Some(Command::Run(config)) => run::run(&config),
+        Some(Command::Check(arguments)) => check::check(&arguments),
+        Some(Command::Explain(arguments)) => explain::explain(&arguments),
+        Some(Command::Demo(arguments)) => demo::demo(&arguments),
+        Some(Command::Completions(arguments)) => completions::completions(&arguments),
+    };
+    match done {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            eprintln!("tollgate: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

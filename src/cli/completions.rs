@@ -1,0 +1,20 @@
+//! `tollgate completions SHELL`.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use super::Exit;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The shell to write for
+    shell: Shell,
+}
+
+pub(super) fn completions(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let mut command = super::Arguments::command();
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut command, "tollgate", &mut script);
+    std::io::Write::write_all(&mut std::io::stdout(), &script)?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,257 @@
+//! The attacker of the demonstration: wrong passwords, one after the other, from several addresses.
+//!
+//! It is a customer of the gate like any other: it speaks HTTP over sockets and knows nothing that a stranger would
+//! not know. Requests, time and targets are bounded; a target beyond the loopback interface is refused.
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpSocket;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+/// How far the attacker goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Wrong passwords in all; 300 at most.
+    pub requests: u32,
+    /// Addresses, from 127.0.0.11 on; 1 to 100.
+    pub addresses: u8,
+    /// The time between two of them, at least a millisecond.
+    pub pace: Duration,
+    /// When it gives up, done or not; 30 s at most.
+    pub duration: Duration,
+}
+
+impl Default for Bounds {
+    /// A dozen a second for 24 seconds from three addresses.
+    fn default() -> Self {
+        let pace = Duration::from_millis(80);
+        Self { requests: MOST_REQUESTS, addresses: 3, pace, duration: LONGEST }
+    }
+}
+
+/// What the attacker saw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Passwords tried.
+    pub tried: u32,
+    /// Those that the application answered.
+    pub let_through: u32,
+    /// Those that the gate refused.
+    pub refused: u32,
+    /// Those that nobody answered, or with an error.
+    pub failed: u32,
+}
+
+/// Tries wrong passwords at `POST /login` of `target`, and tells `watch` after each how it stands.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] if the target is not on the loopback interface.
+pub async fn attack(target: SocketAddr, bounds: Bounds, mut watch: impl FnMut(&Tally)) -> io::Result<Tally> {
+    if !target.ip().is_loopback() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the attacker does not leave the loopback interface",
+        ));
+    }
+    let (requests, duration) = (bounds.requests.clamp(1, MOST_REQUESTS), bounds.duration.min(LONGEST));
+    let mut clients: Vec<Client> = (0..bounds.addresses.clamp(1, MOST_ADDRESSES))
+        .map(|index| Client::new(target, FIRST + index))
+        .collect();
+    let mut pace = interval(bounds.pace.max(Duration::from_millis(1)));
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut tally = Tally::default();
+    let attempts = async {
+        for (index, number) in (0..clients.len()).cycle().zip(0..requests) {
+            pace.tick().await;
+            tally.count(clients[index].attempt(number).await.ok());
+            watch(&tally);
+        }
+    };
+    tokio::select! {
+        () = attempts => {}
+        () = sleep(duration) => {}
+    }
+    Ok(tally)
+}
+
+impl Tally {
+    fn count(&mut self, status: Option<StatusCode>) {
+        self.tried += 1;
+        match status {
+            Some(StatusCode::TOO_MANY_REQUESTS) => self.refused += 1,
+            Some(status) if !status.is_server_error() => self.let_through += 1,
+            _ => self.failed += 1,
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tried, let_through, refused, failed } = self;
+        write!(f, "tried {tried:>3}   let through {let_through:>3}   refused {refused:>3}")?;
+        if *failed > 0 { write!(f, "   failed {failed:>3}") } else { Ok(()) }
+    }
+}
+
+/// One address of the attacker, with the connection that it keeps.
+struct Client {
+    target: SocketAddr,
+    source: Ipv4Addr,
+    connection: Option<SendRequest<Full<Bytes>>>,
+}
+
+impl Client {
+    fn new(target: SocketAddr, last_byte: u8) -> Self {
+        Self { target, source: Ipv4Addr::new(127, 0, 0, last_byte), connection: None }
+    }
+
+    async fn attempt(&mut self, number: u32) -> anyhow::Result<StatusCode> {
+        let form = format!("username=alice&password={}{number}", WRONG[number as usize % WRONG.len()]);
+        let request = Request::post("/login")
+            .header("host", self.target.to_string())
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(Full::from(form))?;
+        timeout(PATIENCE, self.send(request)).await?
+    }
+
+    async fn send(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<StatusCode> {
+        // Taken out and put back only after a complete answer: a broken connection is not used again.
+        let mut connection = match self.connection.take().filter(|connection| !connection.is_closed()) {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        connection.ready().await?;
+        let answer = connection.send_request(request).await?;
+        let status = answer.status();
+        answer.into_body().collect().await?;
+        self.connection = Some(connection);
+        Ok(status)
+    }
+
+    async fn connect(&self) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+        let socket = if self.target.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        if self.target.is_ipv4() {
+            // Systems other than Linux only know 127.0.0.1; there all attempts come from one address.
+            let _ = socket.bind((self.source, 0).into());
+        }
+        let stream = socket.connect(self.target).await?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+}
+
+const MOST_REQUESTS: u32 = 300;
+const LONGEST: Duration = Duration::from_secs(30);
+const FIRST: u8 = 11;
+const MOST_ADDRESSES: u8 = 100;
+const PATIENCE: Duration = Duration::from_secs(5);
+const WRONG: [&str; 6] = ["123456", "password", "qwerty", "letmein", "cheshire", "queenofhearts"];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::convert::Infallible;
+    use std::net::IpAddr;
+    use std::sync::{Arc, Mutex};
+
+    use http::Response;
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::cli::demo::application::{Application, serve_application};
+
+    type Seen = Arc<Mutex<BTreeMap<IpAddr, u32>>>;
+
+    /// Lets two attempts through from each address, and closes every connection after its third answer.
+    async fn gate() -> (SocketAddr, Seen) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
+        let all = Arc::clone(&seen);
+        tokio::spawn(async move {
+            loop {
+                let (stream, peer) = listener.accept().await.unwrap();
+                let all = Arc::clone(&all);
+                tokio::spawn(http1::Builder::new().serve_connection(
+                    TokioIo::new(stream),
+                    service_fn(move |_| {
+                        let mut all = all.lock().unwrap();
+                        let count = all.entry(peer.ip()).or_default();
+                        *count += 1;
+                        let mut answer = Response::new(Full::<Bytes>::from("said"));
+                        *answer.status_mut() =
+                            if *count > 2 { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
+                        if *count % 3 == 0 {
+                            answer.headers_mut().insert("connection", "close".parse().unwrap());
+                        }
+                        std::future::ready(Ok::<_, Infallible>(answer))
+                    }),
+                ));
+            }
+        });
+        (address, seen)
+    }
+
+    fn bounds(requests: u32, addresses: u8, millis: u64) -> Bounds {
+        let (pace, duration) = (Duration::ZERO, Duration::from_millis(millis));
+        Bounds { requests, addresses, pace, duration }
+    }
+
+    #[tokio::test]
+    async fn every_address_is_counted_for_itself() {
+        let (address, seen) = gate().await;
+        let mut lines = Vec::new();
+        let tally =
+            attack(address, bounds(30, 3, 30_000), |tally| lines.push(tally.to_string())).await.unwrap();
+        assert_eq!(tally, Tally { tried: 30, let_through: 6, refused: 24, failed: 0 });
+        assert_eq!(lines.len(), 30);
+        assert_eq!(lines[29], "tried  30   let through   6   refused  24");
+        let seen = seen.lock().unwrap();
+        let addresses: Vec<_> = seen.keys().map(ToString::to_string).collect();
+        assert_eq!(addresses, ["127.0.0.11", "127.0.0.12", "127.0.0.13"]);
+        assert!(seen.values().all(|&count| count == 10));
+    }
+
+    #[tokio::test]
+    async fn without_a_gate_every_attempt_reaches_the_application_and_none_is_right() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, application) = (listener.local_addr().unwrap(), Arc::new(Application::default()));
+        tokio::spawn(serve_application(listener, Arc::clone(&application)));
+        let tally = attack(address, bounds(20, 2, 30_000), |_| {}).await.unwrap();
+        assert_eq!(tally, Tally { tried: 20, let_through: 20, refused: 0, failed: 0 });
+        assert_eq!(application.attempts(), 20);
+    }
+
+    #[tokio::test]
+    async fn the_attack_ends_in_time_and_survives_a_dead_target() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let dead = listener.local_addr().unwrap();
+        drop(listener);
+        let tally = attack(dead, bounds(5, 200, 100), |_| {}).await.unwrap();
+        assert!(tally.failed > 0 && tally.let_through == 0, "{tally:?}");
+
+        // Accepts, and never answers.
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let attacked = attack(silent.local_addr().unwrap(), bounds(u32::MAX, 1, 200), |_| {});
+        timeout(Duration::from_secs(4), attacked).await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_attacker_does_not_leave_the_loopback_interface() {
+        let elsewhere = "192.0.2.1:80".parse().unwrap();
+        assert_eq!(
+            attack(elsewhere, Bounds::default(), |_| {}).await.unwrap_err().kind(),
+            io::ErrorKind::InvalidInput
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! The access log: one line for each answer, written by a thread of its own.
+//!
+//! A request formats its line into memory and goes on; it never waits for a disk. The surprising thing: nobody flushes
+//! an idle worker's lines but the writer itself, which sweeps all pages several times a second. Lines that it cannot
+//! keep up with are dropped and counted.
+
+mod escape;
+mod line;
+mod page;
+mod writer;
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use prometheus_client::metrics::counter::Counter;
+
+use self::page::{Batch, Page};
+use self::writer::Writer;
+use super::clients::Clients;
+use super::settings::{AccessTarget, Style};
+use super::shards::Shards;
+use crate::event::{Event, Listener};
+use crate::time::{Clock, Span};
+
+/// Writes a line for each answer.
+#[derive(Debug)]
+pub struct AccessLog {
+    target: AccessTarget,
+    style: Style,
+    clients: Clients,
+    shared: Arc<Shared>,
+    batches: SyncSender<Batch>,
+    /// Disconnected when the writer has ended.
+    ended: Mutex<Receiver<()>>,
+}
+
+/// What requests and the writer both touch.
+#[derive(Debug)]
+struct Shared {
+    pages: Shards<Mutex<Page>>,
+    dropped: Counter,
+    /// Opened by [`AccessLog::reopen`], picked up by the writer before the next line.
+    replacement: Mutex<Option<File>>,
+    stopping: AtomicBool,
+}
+
+impl AccessLog {
+    /// Opens the target and starts the writer. `dropped` counts the lines that are lost, as
+    /// [`Metrics::lines_dropped`](super::metrics::Metrics::lines_dropped) shows them.
+    ///
+    /// # Errors
+    /// The file cannot be opened for appending, or no thread can be started.
+    pub fn open(
+        target: AccessTarget,
+        style: Style,
+        clients: Clients,
+        dropped: Counter,
+        clock: Clock,
+    ) -> io::Result<Self> {
+        let sink = open(&target)?;
+        Self::over(sink, target, style, clients, dropped, clock)
+    }
+
+    /// Opens the file again under its name, as after `logrotate` has renamed it: what is heard from now on goes
+    /// there. Standard output stays what it is.
+    ///
+    /// # Errors
+    /// The file cannot be opened; the old one is written on.
+    pub fn reopen(&self) -> io::Result<()> {
+        if let AccessTarget::File(path) = &self.target {
+            *lock(&self.shared.replacement) = Some(open_file(path)?);
+            self.wake();
+        }
+        Ok(())
+    }
+
+    /// Writes what is left and ends the writer; waits for it no longer than two seconds. Later answers are lost.
+    pub fn close(&self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        self.wake();
+        // An error is what is waited for: the writer's end of the channel is gone.
+        let _ = lock(&self.ended).recv_timeout(PATIENCE.to_std());
+    }
+
+    fn over(
+        sink: impl io::Write + From<File> + Send + 'static,
+        target: AccessTarget,
+        style: Style,
+        clients: Clients,
+        dropped: Counter,
+        clock: Clock,
+    ) -> io::Result<Self> {
+        let (batches, waiting) = sync_channel(MOST_WAITING);
+        let (alive, ended) = sync_channel(0);
+        let shared = Arc::new(Shared {
+            pages: Shards::default(),
+            dropped,
+            replacement: Mutex::default(),
+            stopping: AtomicBool::new(false),
+        });
+        let writer = Writer::new(sink, Arc::clone(&shared), waiting, clock);
+        std::thread::Builder::new().name("access-log".to_owned()).spawn(move || {
+            writer.run();
+            drop(alive);
+        })?;
+        Ok(Self { target, style, clients, shared, batches, ended: Mutex::new(ended) })
+    }
+
+    /// A full channel needs no waking.
+    fn wake(&self) {
+        let _ = self.batches.try_send(Batch::default());
+    }
+}
+
+impl Listener for AccessLog {
+    fn hear(&self, event: &Event<'_>) {
+        let Event::Answered(answered) = event else { return };
+        let full = lock(self.shared.pages.mine()).write(self.style, &self.clients, answered);
+        if let Some(batch) = full
+            && let Err(refused) = self.batches.try_send(batch)
+        {
+            let (std::sync::mpsc::TrySendError::Full(batch)
+            | std::sync::mpsc::TrySendError::Disconnected(batch)) = refused;
+            self.shared.dropped.inc_by(batch.lines);
+        }
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn open(target: &AccessTarget) -> io::Result<File> {
+    match target {
+        // Not `io::stdout()`, which keeps what it could not write and tries again in the middle of another line.
+        AccessTarget::StandardOutput => Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
+        AccessTarget::File(path) => open_file(path),
+    }
+}
+
+/// Readable by the group, not by everybody: it holds addresses.
+fn open_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+}
+
+/// A panic elsewhere does not make a line unusable.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// With pages of 32 KiB this is the most memory that lines wait in: 2 MiB, when they are of usual length.
+const MOST_WAITING: usize = 64;
+
+const PATIENCE: Span = Span::from_secs(2);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! The exact lines.
+
+use http::StatusCode;
+use proptest::prelude::*;
+
+use super::*;
+use crate::observe::samples::{AT, answered};
+use crate::observe::settings::ClientsShown;
+use crate::policy::attempt::Client;
+use crate::policy::key::PrefixLengths;
+
+fn written(write: fn(&mut Vec<u8>, &str, &Clients, &Answered), second: &str, answered: &Answered) -> String {
+    let clients = Clients::new(ClientsShown::Full, PrefixLengths::default());
+    let mut line = Vec::new();
+    write(&mut line, second, &clients, answered);
+    String::from_utf8(line).unwrap()
+}
+
+fn as_combined(answered: &Answered) -> String {
+    written(combined, "20/Nov/2026:23:21:52 +0000", answered)
+}
+
+fn as_json(answered: &Answered) -> String {
+    written(json, "2026-11-20T23:21:52", answered)
+}
+
+/// As little as a request can have.
+fn bare() -> Answered {
+    Answered {
+        client: Client::Local,
+        version: Version::HTTP_10,
+        host: None,
+        referer: None,
+        user_agent: None,
+        request_id: None,
+        route: None,
+        refused_by: None,
+        status: StatusCode::OK,
+        bytes: 0,
+        complete: false,
+        at: AT.after(Span::from_millis(900)),
+        duration: Span::ZERO,
+        added: Span::from_nanos(999),
+        ..answered()
+    }
+}
+
+#[test]
+fn the_combined_format_is_the_one_that_every_tool_reads() {
+    assert_eq!(
+        as_combined(&answered()),
+        "203.0.113.9 - - [20/Nov/2026:23:21:52 +0000] \"POST /login?next=%2F HTTP/1.1\" 429 512 \
+         \"https://intranet.example.org/login\" \"Mozilla/5.0 (X11; Linux x86_64)\"\n"
+    );
+    assert_eq!(
+        as_combined(&bare()),
+        "- - - [20/Nov/2026:23:21:52 +0000] \"POST /login?next=%2F HTTP/1.0\" 200 0 \"-\" \"-\"\n"
+    );
+}
+
+#[test]
+fn the_json_format_says_everything_in_one_line() {
+    assert_eq!(
+        as_json(&answered()),
+        "{\"time\":\"2026-11-20T23:21:52.043Z\",\"client\":\"203.0.113.9\",\"method\":\"POST\",\
+         \"target\":\"/login?next=%2F\",\"protocol\":\"HTTP/1.1\",\"host\":\"intranet.example.org\",\
+         \"status\":429,\"bytes\":512,\"duration_ms\":1.234,\"added_us\":4.250,\"route\":\"login\",\
+         \"refused_by\":\"address\",\"request_id\":\"0192f0c1\",\
+         \"referer\":\"https://intranet.example.org/login\",\
+         \"user_agent\":\"Mozilla/5.0 (X11; Linux x86_64)\",\"complete\":true}\n"
+    );
+    assert_eq!(
+        as_json(&bare()),
+        "{\"time\":\"2026-11-20T23:21:52.943Z\",\"client\":\"-\",\"method\":\"POST\",\
+         \"target\":\"/login?next=%2F\",\"protocol\":\"HTTP/1.0\",\"host\":null,\"status\":200,\"bytes\":0,\
+         \"duration_ms\":0.000,\"added_us\":0.999,\"route\":null,\"refused_by\":null,\"request_id\":null,\
+         \"referer\":null,\"user_agent\":null,\"complete\":false}\n"
+    );
+}
+
+#[test]
+fn other_forms_of_a_target_are_written_as_sent() {
+    for target in ["*", "http://example.org/a?b", "example.org:443"] {
+        let answered = Answered { target: target.parse().unwrap(), ..answered() };
+        assert!(as_combined(&answered).contains(&format!("\"POST {target} HTTP/1.1\"")), "{target}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_sent_is_one_line_of_printable_ascii(
+        path in proptest::collection::vec(any::<u8>(), 0..60),
+        sent in proptest::collection::vec(any::<u8>(), 0..60),
+    ) {
+        let target = [b"/", path.as_slice()].concat();
+        let mut answered = answered();
+        if let Ok(target) = Uri::try_from(target) {
+            answered.target = target;
+        }
+        let header = HeaderValue::from_bytes(&sent).ok();
+        answered.referer = header.clone();
+        answered.host = header.clone();
+        answered.request_id = header.clone();
+        answered.user_agent = header;
+        for line in [as_combined(&answered), as_json(&answered)] {
+            prop_assert!(line.ends_with('\n'));
+            prop_assert!(line.trim_end_matches('\n').bytes().all(|b| (0x20..0x7f).contains(&b)), "{:?}", line);
+            prop_assert_eq!(line.bytes().filter(|&b| b == b'\n').count(), 1);
+        }
+        prop_assert_eq!(as_combined(&answered).matches('"').count(), 6);
+        let parsed: serde_json::Value = serde_json::from_str(&as_json(&answered)).unwrap();
+        prop_assert_eq!(parsed.as_object().unwrap().len(), 16);
+    }
+}

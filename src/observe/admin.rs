@@ -1,0 +1,134 @@
+//! The pages for operators: `/livez`, `/readyz` and `/metrics`, on sockets of their own.
+//!
+//! It changes nothing in the gate and shares no listener, runtime or path with visitors. The surprising thing: a
+//! caller over TCP may be a page in the operator's own browser, so who was asked for and who asks is looked at
+//! before anything else.
+
+mod answer;
+
+use std::convert::Infallible;
+use std::future::{Future, ready};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use self::answer::{Caller, answer};
+use super::metrics::Metrics;
+use crate::time::Span;
+
+/// What the pages show.
+#[derive(Debug)]
+pub struct Admin {
+    metrics: Arc<Metrics>,
+    draining: Arc<AtomicBool>,
+}
+
+/// A bound socket for operators.
+#[derive(Debug)]
+pub enum Socket {
+    /// Callers may be anybody's browser.
+    Tcp(TcpListener),
+    /// The permissions of the file say who may call.
+    Unix(UnixListener),
+}
+
+impl Admin {
+    /// `draining` makes `/readyz` say no.
+    #[must_use]
+    pub fn new(metrics: Arc<Metrics>, draining: Arc<AtomicBool>) -> Self {
+        Self { metrics, draining }
+    }
+
+    /// Answers callers until `shutdown`. Needs a tokio runtime with time and I/O, not the workers' one.
+    pub async fn serve(self: Arc<Self>, socket: Socket, shutdown: impl Future<Output = ()>) {
+        // The permit moves into the task, so a slow caller takes a place and nothing else.
+        let places = Arc::new(Semaphore::new(MOST_CALLERS));
+        let mut shutdown = pin!(shutdown);
+        loop {
+            let accepted = async {
+                let permit = Arc::clone(&places).acquire_owned().await;
+                (permit, socket.accept().await)
+            };
+            let (permit, stream) = tokio::select! {
+                () = &mut shutdown => return,
+                accepted = accepted => accepted,
+            };
+            let Ok(permit) = permit else { return };
+            match stream {
+                Ok(stream) => self.welcome(stream, permit),
+                // Out of descriptors, most likely: nothing that asking again at once would change.
+                Err(_) => tokio::time::sleep(AFTER_FAILURE.to_std()).await,
+            }
+        }
+    }
+
+    fn welcome(self: &Arc<Self>, stream: Stream, permit: OwnedSemaphorePermit) {
+        let admin = Arc::clone(self);
+        match stream {
+            Stream::Tcp(stream) => {
+                let caller = Caller::Tcp { to: stream.local_addr().ok().as_ref().map(SocketAddr::ip) };
+                tokio::spawn(admin.talk(stream, caller, permit));
+            }
+            Stream::Unix(stream) => drop(tokio::spawn(admin.talk(stream, Caller::Unix, permit))),
+        }
+    }
+
+    async fn talk(
+        self: Arc<Self>,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        caller: Caller,
+        _permit: OwnedSemaphorePermit,
+    ) {
+        let service = service_fn(|request| ready(Ok::<_, Infallible>(answer(&self, caller, &request))));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIMEOUT.to_std())
+            // One request a connection: nobody keeps a place that others wait for.
+            .keep_alive(false)
+            .serve_connection(TokioIo::new(stream), service);
+        let _ = tokio::time::timeout(WHOLE_TIMEOUT.to_std(), connection).await;
+    }
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    async fn accept(&self) -> io::Result<Stream> {
+        Ok(match self {
+            Self::Tcp(listener) => Stream::Tcp(listener.accept().await?.0),
+            Self::Unix(listener) => Stream::Unix(listener.accept().await?.0),
+        })
+    }
+}
+
+impl From<TcpListener> for Socket {
+    fn from(listener: TcpListener) -> Self {
+        Self::Tcp(listener)
+    }
+}
+
+impl From<UnixListener> for Socket {
+    fn from(listener: UnixListener) -> Self {
+        Self::Unix(listener)
+    }
+}
+
+const MOST_CALLERS: usize = 64;
+const HEADER_TIMEOUT: Span = Span::from_secs(5);
+const WHOLE_TIMEOUT: Span = Span::from_secs(30);
+const AFTER_FAILURE: Span = Span::from_millis(100);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! What an operator's request is answered: a function without sockets.
+//!
+//! Every error is problem+json (RFC 9457). The surprising thing: a name in `Host` is refused even if it leads here,
+//! since a stranger's page can make a name of its own lead here too (DNS rebinding); addresses cannot be rebound.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::Ordering;
+
+use http::header::{self, HeaderMap, HeaderValue};
+use http::uri::Authority;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Bytes;
+
+use super::Admin;
+use crate::observe::metrics::CONTENT_TYPE;
+
+/// How a request came in.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Caller {
+    /// Over TCP, to this address of ours.
+    Tcp { to: Option<IpAddr> },
+    /// Over a Unix socket, which no browser can reach.
+    Unix,
+}
+
+type Answer = Response<Full<Bytes>>;
+
+pub(super) fn answer<B>(admin: &Admin, caller: Caller, request: &Request<B>) -> Answer {
+    if let Caller::Tcp { to } = caller {
+        if !asks_for_us(request.headers(), to) {
+            return problem(StatusCode::FORBIDDEN, "the Host is not one of this gate's addresses");
+        }
+        if !asked_by_us(request.headers()) {
+            return problem(StatusCode::FORBIDDEN, "pages of other origins may not ask");
+        }
+    }
+    let page: fn(&Admin) -> Answer = match request.uri().path() {
+        "/livez" => |_| text(StatusCode::OK, "ok\n"),
+        "/readyz" => ready,
+        "/metrics" => metrics,
+        _ => return problem(StatusCode::NOT_FOUND, "there is no such page"),
+    };
+    if matches!(*request.method(), Method::GET | Method::HEAD) { page(admin) } else { not_allowed() }
+}
+
+fn ready(admin: &Admin) -> Answer {
+    if admin.draining.load(Ordering::Relaxed) {
+        text(StatusCode::SERVICE_UNAVAILABLE, "draining\n")
+    } else {
+        text(StatusCode::OK, "ok\n")
+    }
+}
+
+fn metrics(admin: &Admin) -> Answer {
+    respond(StatusCode::OK, CONTENT_TYPE, admin.metrics.render())
+}
+
+/// Whether the one `Host` is a loopback name or the address that was connected to; any port will do, for tunnels.
+fn asks_for_us(headers: &HeaderMap, to: Option<IpAddr>) -> bool {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+    let Ok(authority) = Authority::try_from(host.as_bytes()) else { return false };
+    if authority.as_str().contains('@') {
+        return false;
+    }
+    let name = authority.host();
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    match bare.parse::<IpAddr>() {
+        Ok(ip) => {
+            ip == Ipv4Addr::LOCALHOST
+                || ip == Ipv6Addr::LOCALHOST
+                || Some(ip) == to.map(|to| to.to_canonical())
+        }
+        Err(_) => name.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+/// Whether a page asks, and if one does, whether it came from here.
+fn asked_by_us(headers: &HeaderMap) -> bool {
+    let host = headers.get(header::HOST).map_or(&b""[..], HeaderValue::as_bytes);
+    headers.get_all(header::ORIGIN).iter().all(|origin| {
+        let origin = origin.as_bytes();
+        let authority = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
+        authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+    })
+}
+
+fn text(status: StatusCode, text: &'static str) -> Answer {
+    respond(status, "text/plain; charset=utf-8", text)
+}
+
+fn not_allowed() -> Answer {
+    let mut answer = problem(StatusCode::METHOD_NOT_ALLOWED, "this page can only be read");
+    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+    answer
+}
+
+fn problem(status: StatusCode, detail: &str) -> Answer {
+    let body = serde_json::json!({
+        "type": "about:blank",
+        "title": status.canonical_reason(),
+        "status": status.as_u16(),
+        "detail": detail,
+    });
+    respond(status, "application/problem+json", body.to_string())
+}
+
+fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    for (name, value) in [
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(host: &[&str], origin: &[&str], to: &str) -> StatusCode {
+        let mut request = Request::builder().uri("/livez");
+        for host in host {
+            request = request.header(header::HOST, *host);
+        }
+        for origin in origin {
+            request = request.header(header::ORIGIN, *origin);
+        }
+        let admin = Admin::new(std::sync::Arc::default(), std::sync::Arc::default());
+        let caller = Caller::Tcp { to: Some(to.parse().unwrap()) };
+        answer(&admin, caller, &request.body(()).unwrap()).status()
+    }
+
+    #[test]
+    fn loopback_names_and_the_address_itself_are_welcome_with_any_port() {
+        for host in ["127.0.0.1", "127.0.0.1:9180", "[::1]", "[::1]:1", "localhost", "LOCALHOST:80"] {
+            assert_eq!(status(&[host], &[], "192.0.2.7"), StatusCode::OK, "{host}");
+        }
+        assert_eq!(status(&["192.0.2.7:9180"], &[], "192.0.2.7"), StatusCode::OK);
+        assert_eq!(status(&["192.0.2.7:9180"], &[], "::ffff:192.0.2.7"), StatusCode::OK);
+        assert_eq!(status(&["[2001:db8::7]"], &[], "2001:db8::7"), StatusCode::OK);
+    }
+
+    #[test]
+    fn a_name_that_was_rebound_to_us_is_refused() {
+        for host in [
+            "evil.example",
+            "evil.example:9180",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "evil@127.0.0.1",
+            "192.0.2.8",
+            "0.0.0.0",
+            "",
+            "[::1",
+        ] {
+            assert_eq!(status(&[host], &[], "192.0.2.7"), StatusCode::FORBIDDEN, "{host}");
+        }
+        assert_eq!(status(&[], &[], "192.0.2.7"), StatusCode::FORBIDDEN);
+        assert_eq!(status(&["localhost", "evil.example"], &[], "192.0.2.7"), StatusCode::FORBIDDEN);
+    }
+
+    #[test]
+    fn a_page_of_another_origin_is_refused() {
+        let host = ["127.0.0.1:9180"];
+        assert_eq!(status(&host, &["http://127.0.0.1:9180"], "127.0.0.1"), StatusCode::OK);
+        for origin in ["http://evil.example", "null", "http://127.0.0.1:8080", "127.0.0.1:9180", ""] {
+            assert_eq!(status(&host, &[origin], "127.0.0.1"), StatusCode::FORBIDDEN, "{origin}");
+        }
+        let two = ["http://127.0.0.1:9180", "http://evil.example"];
+        assert_eq!(status(&host, &two, "127.0.0.1"), StatusCode::FORBIDDEN);
+    }
+}

@@ -1,0 +1,128 @@
+//! Real sockets, plain clients.
+
+use std::io::{Read, Write};
+use std::net::TcpStream as Client;
+use std::os::unix::net::UnixStream as LocalClient;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use tokio::runtime;
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::event::{Event, Listener};
+
+/// A server that runs until it is dropped.
+struct Running {
+    draining: Arc<AtomicBool>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn start<S: Into<Socket>>(bind: impl FnOnce() -> io::Result<S> + Send + 'static) -> Self {
+        let metrics = Arc::new(Metrics::new());
+        metrics.hear(&Event::Connected);
+        let draining = Arc::new(AtomicBool::new(false));
+        let admin = Arc::new(Admin::new(metrics, Arc::clone(&draining)));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let socket = bind().unwrap().into();
+                admin.serve(socket, async { drop(stopped.await) }).await;
+            });
+        });
+        Self { draining, stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn over_tcp() -> (Running, SocketAddr) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    (Running::start(move || TcpListener::from_std(listener)), address)
+}
+
+fn talk(mut stream: impl Read + Write, request: &str) -> String {
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn ask(address: SocketAddr, method: &str, path: &str) -> String {
+    let client = Client::connect(address).unwrap();
+    talk(client, &format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"))
+}
+
+#[test]
+fn the_gate_is_alive_and_ready_until_it_drains() {
+    let (running, address) = over_tcp();
+    assert!(ask(address, "GET", "/livez").starts_with("HTTP/1.1 200 OK\r\n"));
+    let ready = ask(address, "GET", "/readyz");
+    assert!(ready.starts_with("HTTP/1.1 200 OK\r\n") && ready.ends_with("\r\n\r\nok\n"), "{ready}");
+    running.draining.store(true, Ordering::Relaxed);
+    assert!(ask(address, "GET", "/readyz").starts_with("HTTP/1.1 503 "));
+    assert!(ask(address, "GET", "/livez").starts_with("HTTP/1.1 200 OK\r\n"));
+}
+
+#[test]
+fn metrics_are_served_as_the_text_that_prometheus_reads() {
+    let (_running, address) = over_tcp();
+    let answer = ask(address, "GET", "/metrics");
+    assert!(answer.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{answer}");
+    assert!(answer.contains("\ntollgate_connections 1\n"), "{answer}");
+    let head = ask(address, "HEAD", "/metrics");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+}
+
+#[test]
+fn other_pages_and_methods_are_problems() {
+    let (_running, address) = over_tcp();
+    let missing = ask(address, "GET", "/metrics/");
+    assert!(missing.starts_with("HTTP/1.1 404 "), "{missing}");
+    assert!(missing.contains("content-type: application/problem+json\r\n"), "{missing}");
+    let written = ask(address, "DELETE", "/metrics");
+    assert!(written.starts_with("HTTP/1.1 405 ") && written.contains("allow: GET, HEAD\r\n"), "{written}");
+}
+
+#[test]
+fn a_foreign_host_is_refused_over_tcp_and_does_not_matter_on_a_unix_socket() {
+    let request = "GET /livez HTTP/1.1\r\nHost: evil.example\r\nOrigin: http://evil.example\r\n\r\n";
+    let (_running, address) = over_tcp();
+    let refused = talk(Client::connect(address).unwrap(), request);
+    assert!(refused.starts_with("HTTP/1.1 403 "), "{refused}");
+    assert!(refused.contains("\"status\":403"), "{refused}");
+
+    let path = std::env::temp_dir().join(format!("tollgate-admin-{}.sock", std::process::id()));
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let _running = Running::start(move || UnixListener::from_std(listener));
+    let welcome = talk(LocalClient::connect(&path).unwrap(), request);
+    std::fs::remove_file(&path).unwrap();
+    assert!(welcome.starts_with("HTTP/1.1 200 OK\r\n"), "{welcome}");
+}
+
+#[test]
+fn idle_callers_do_not_keep_others_out_for_good_or_the_gate_from_stopping() {
+    let (running, address) = over_tcp();
+    let idle: Vec<_> = (0..MOST_CALLERS + 1).map(|_| Client::connect(address).unwrap()).collect();
+    drop(running);
+    drop(idle);
+}
+
+#[test]
+fn garbage_is_answered_and_the_next_caller_is_served() {
+    let (_running, address) = over_tcp();
+    let answer = talk(Client::connect(address).unwrap(), "\0\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(ask(address, "GET", "/livez").starts_with("HTTP/1.1 200 OK\r\n"));
+}

@@ -1,0 +1,127 @@
+//! How addresses of clients are written to logs: `log.clients`.
+//!
+//! It decides nothing about buckets. The surprising thing: a prefix is written as its first address without a length,
+//! because programs that read access logs want an address in the first column.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::Write;
+use std::net::IpAddr;
+
+use siphasher::sip::SipHasher13;
+
+use super::settings::ClientsShown;
+use crate::policy::attempt::Client;
+use crate::policy::key::PrefixLengths;
+
+/// Writes addresses the way the file asks for. Copies write the same hashes.
+#[derive(Clone)]
+pub struct Clients {
+    shown: ClientsShown,
+    lengths: PrefixLengths,
+    hasher: SipHasher13,
+}
+
+impl Clients {
+    /// `lengths` are the ones of `[client]`; they matter to [`ClientsShown::Prefix`] only.
+    #[must_use]
+    pub fn new(shown: ClientsShown, lengths: PrefixLengths) -> Self {
+        // The standard library seeds each `RandomState` from the operating system's randomness.
+        let secret = || RandomState::new().hash_one(0_u8);
+        Self { shown, lengths, hasher: SipHasher13::new_with_keys(secret(), secret()) }
+    }
+
+    /// Appends the client, `-` for one without an address.
+    pub fn write(&self, client: Client, line: &mut Vec<u8>) {
+        match (client, self.shown) {
+            (Client::Local, _) => line.push(b'-'),
+            (Client::Ip(ip), ClientsShown::Full) => write_ip(ip, line),
+            (Client::Ip(ip), ClientsShown::Prefix) => write_ip(self.lengths.mask(ip), line),
+            (Client::Ip(ip), ClientsShown::Hash) => write_hex(self.hash(ip), line),
+        }
+    }
+
+    /// The client as text, for rare messages.
+    #[must_use]
+    pub fn show(&self, client: Client) -> String {
+        let mut text = Vec::with_capacity(40);
+        self.write(client, &mut text);
+        String::from_utf8(text).unwrap_or_default()
+    }
+
+    fn hash(&self, ip: IpAddr) -> u64 {
+        let mut hasher = self.hasher;
+        match ip {
+            IpAddr::V4(v4) => hasher.write(&v4.octets()),
+            IpAddr::V6(v6) => hasher.write(&v6.octets()),
+        }
+        hasher.finish()
+    }
+}
+
+impl std::fmt::Debug for Clients {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Clients({:?})", self.shown)
+    }
+}
+
+fn write_ip(ip: IpAddr, line: &mut Vec<u8>) {
+    match ip {
+        IpAddr::V4(v4) => {
+            let mut digits = itoa::Buffer::new();
+            for (index, octet) in v4.octets().into_iter().enumerate() {
+                if index > 0 {
+                    line.push(b'.');
+                }
+                line.extend_from_slice(digits.format(octet).as_bytes());
+            }
+        }
+        // Writing to memory cannot fail.
+        IpAddr::V6(v6) => drop(write!(line, "{v6}")),
+    }
+}
+
+fn write_hex(hash: u64, line: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in hash.to_be_bytes() {
+        line.push(DIGITS[usize::from(byte >> 4)]);
+        line.push(DIGITS[usize::from(byte & 15)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(ip: &str) -> Client {
+        Client::from_ip(ip.parse().unwrap())
+    }
+
+    #[test]
+    fn a_full_address_is_written_as_the_standard_library_writes_it() {
+        let clients = Clients::new(ClientsShown::Full, PrefixLengths::default());
+        for ip in ["0.0.0.0", "203.0.113.9", "255.255.255.255", "2001:db8::1", "::1"] {
+            assert_eq!(clients.show(client(ip)), ip);
+        }
+        assert_eq!(clients.show(client("::ffff:192.0.2.1")), "192.0.2.1");
+        assert_eq!(clients.show(Client::Local), "-");
+    }
+
+    #[test]
+    fn a_prefix_hides_the_rest_of_the_address() {
+        let clients = Clients::new(ClientsShown::Prefix, PrefixLengths { ipv4: 24, ipv6: 48 });
+        assert_eq!(clients.show(client("203.0.113.9")), "203.0.113.0");
+        assert_eq!(clients.show(client("2001:db8:1:2::3")), "2001:db8:1::");
+    }
+
+    #[test]
+    fn a_hash_is_the_same_for_the_same_client_and_another_in_another_process() {
+        let clients = Clients::new(ClientsShown::Hash, PrefixLengths::default());
+        let shown = clients.show(client("203.0.113.9"));
+        assert_eq!(shown.len(), 16);
+        assert!(shown.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert_eq!(clients.clone().show(client("203.0.113.9")), shown);
+        assert_ne!(clients.show(client("203.0.113.10")), shown);
+        let other = Clients::new(ClientsShown::Hash, PrefixLengths::default());
+        assert_ne!(other.show(client("203.0.113.9")), shown);
+    }
+}

@@ -1,0 +1,118 @@
+//! Messages on their way to standard error.
+//!
+//! The surprising thing: a message that finds the queue full is dropped without a word, because there is nobody left
+//! to tell.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use crate::time::Span;
+
+/// Takes one message for each `write`, never blocks and never fails.
+#[derive(Debug, Clone)]
+pub(super) struct Queue(SyncSender<Entry>);
+
+enum Entry {
+    Message(Vec<u8>),
+    /// Everything before this has been written when it is dropped.
+    Flush {
+        _reached: SyncSender<()>,
+    },
+}
+
+impl Queue {
+    /// Starts the thread that writes. Without one, messages are dropped.
+    pub(super) fn start(sink: impl Write + Send + 'static) -> Self {
+        let (queue, waiting) = sync_channel(MOST_WAITING);
+        let thread = std::thread::Builder::new().name("messages".to_owned());
+        drop(thread.spawn(move || write_all(&waiting, sink)));
+        Self(queue)
+    }
+
+    /// Waits until everything that waits now is written, for at most this long.
+    pub(super) fn flush_within(&self, patience: Span) {
+        let (reached, wait) = sync_channel(0);
+        if self.0.try_send(Entry::Flush { _reached: reached }).is_ok() {
+            // An error is what is waited for: the other end is gone.
+            let _ = wait.recv_timeout(patience.to_std());
+        }
+    }
+}
+
+impl Write for Queue {
+    fn write(&mut self, message: &[u8]) -> io::Result<usize> {
+        let _ = self.0.try_send(Entry::Message(message.to_vec()));
+        Ok(message.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn write_all(waiting: &Receiver<Entry>, mut sink: impl Write) {
+    for entry in waiting {
+        if let Entry::Message(message) = entry {
+            // A closed standard error is no reason to stop serving.
+            let _ = sink.write_all(&message);
+        }
+    }
+}
+
+const MOST_WAITING: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    struct Probe {
+        held: Receiver<()>,
+        written: Sender<Vec<u8>>,
+    }
+
+    impl Write for Probe {
+        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+            let _ = self.held.recv();
+            let _ = self.written.send(text.to_vec());
+            Ok(text.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_stops_reading_blocks_nobody() {
+        let (release, held) = channel::<()>();
+        let (sender, written) = channel();
+        let mut queue = Queue::start(Probe { held, written: sender });
+        (0..2 * MOST_WAITING).for_each(|_| assert_eq!(queue.write(b"message\n").unwrap(), 8));
+        queue.flush_within(Span::ZERO);
+        drop(release);
+        drop(queue);
+        let count = written.iter().count();
+        assert!((MOST_WAITING..=MOST_WAITING + 1).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn what_waits_is_written_before_a_flush_returns() {
+        let (release, held) = channel::<()>();
+        drop(release);
+        let (sender, written) = channel();
+        let mut queue = Queue::start(Probe { held, written: sender });
+        queue.write_all(b"one\n").unwrap();
+        queue.flush_within(Span::from_secs(20));
+        assert_eq!(written.try_recv().unwrap(), b"one\n");
+    }
+
+    #[test]
+    fn a_closed_standard_error_is_survived() {
+        let mut queue = Queue::start(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+        queue.write_all(b"one\n").unwrap();
+        queue.write_all(b"two\n").unwrap();
+        queue.flush_within(Span::from_secs(20));
+    }
+}

@@ -1,0 +1,87 @@
+//! What somebody reads on standard error.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::observe::samples::AT;
+use crate::observe::settings::ClientsShown;
+use crate::policy::key::PrefixLengths;
+
+fn messages(clock: &Clock) -> Messages {
+    Messages::new(Clients::new(ClientsShown::Prefix, PrefixLengths { ipv4: 24, ipv6: 48 }), clock.clone())
+}
+
+/// Everything that is written while `act` runs.
+fn written(level: Level, json: bool, act: impl FnOnce()) -> Vec<String> {
+    let text = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&text);
+    let writer = move || Sink(Arc::clone(&sink));
+    tracing::subscriber::with_default(subscriber(level, json, writer), act);
+    let text = String::from_utf8(text.lock().unwrap().clone()).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Sink {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn repeated_failures_are_told_once_a_second_with_a_count_of_the_others() {
+    let clock = Clock::manual(AT);
+    let messages = messages(&clock);
+    let failure = io::Error::from_raw_os_error(24);
+    let lines = written(Level::Info, true, || {
+        (0..50_000).for_each(|_| messages.hear(&Event::AcceptFailed(&failure)));
+        clock.set(AT.after(Span::from_secs(1)));
+        messages.hear(&Event::AcceptFailed(&failure));
+    });
+    assert_eq!(lines.len(), 2);
+    let second: serde_json::Value = serde_json::from_str(&lines[1]).unwrap();
+    assert_eq!(second["left_out"], 49_999);
+    assert_eq!(second["level"], "WARN");
+    assert_eq!(second["message"], "a connection could not be accepted");
+}
+
+#[test]
+fn a_flood_of_one_kind_does_not_hide_another() {
+    let clock = Clock::manual(AT);
+    let messages = messages(&clock);
+    let peer = Some("203.0.113.9".parse().unwrap());
+    let lines = written(Level::Info, false, || {
+        for _ in 0..1000 {
+            messages.hear(&Event::TurnedAway { peer, reason: Reason::ClientRate });
+        }
+        messages.hear(&Event::TurnedAway { peer, reason: Reason::ClientMax });
+        messages.hear(&Event::UpstreamUp { upstream: "http://127.0.0.1:8081", up: false });
+        messages.hear(&Event::UpstreamUp { upstream: "http://127.0.0.1:8082", up: false });
+        messages.hear(&Event::Panicked);
+    });
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    assert!(lines[0].contains("203.0.113.0"), "addresses are written as the file says: {}", lines[0]);
+    assert!(lines[3].contains("http://127.0.0.1:8082"), "{}", lines[3]);
+}
+
+#[test]
+fn the_level_decides_what_is_written() {
+    let clock = Clock::manual(AT);
+    let hear = || {
+        let messages = messages(&clock);
+        messages.hear(&Event::Reloaded { taken: true });
+        messages.hear(&Event::Reloaded { taken: false });
+        messages.hear(&Event::UpstreamFailed { upstream: "x", reason: Failure::Busy });
+        messages.hear(&Event::Connected);
+    };
+    assert_eq!(written(Level::Info, false, hear).len(), 3);
+    assert_eq!(written(Level::Warn, false, hear).len(), 2);
+    assert_eq!(written(Level::Error, false, hear).len(), 1);
+}

@@ -1,0 +1,197 @@
+//! Counts what happens, for Prometheus.
+//!
+//! It counts and shows; it serves no socket (that is `admin`). No address, account or path is ever a label: the
+//! number of series is bounded by the configuration. The surprising thing: what is counted for every request is held
+//! once per thread and only summed up when somebody asks.
+
+mod answers;
+mod buckets;
+mod exposition;
+mod histogram;
+mod process;
+mod rules;
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use self::answers::Answers;
+use self::buckets::Buckets;
+pub(super) use self::exposition::CONTENT_TYPE;
+use self::rules::RuleCounters;
+use crate::engine::Engine;
+use crate::event::{Event, Failure, Listener, Reason};
+
+/// Keeps the metrics.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    rules: RuleCounters,
+    answers: Arc<Answers>,
+    engine: Arc<OnceLock<Weak<Engine>>>,
+    connections: Gauge,
+    refused: Family<Label, Counter>,
+    upstream_up: Family<UpstreamLabels, Gauge>,
+    upstream_errors: Family<UpstreamErrorLabels, Counter>,
+    reloads: Family<Label, Counter>,
+    panics: Counter,
+    lines_dropped: Counter,
+}
+
+type Label = [(&'static str, &'static str); 1];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct UpstreamLabels {
+    upstream: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct UpstreamErrorLabels {
+    upstream: String,
+    reason: &'static str,
+}
+
+impl Metrics {
+    /// Nothing has happened yet.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::default(),
+            rules: RuleCounters::default(),
+            answers: Arc::default(),
+            engine: Arc::default(),
+            connections: Gauge::default(),
+            refused: Family::default(),
+            upstream_up: Family::default(),
+            upstream_errors: Family::default(),
+            reloads: Family::default(),
+            panics: Counter::default(),
+            lines_dropped: Counter::default(),
+        };
+        metrics.register();
+        for reason in [Reason::ClientMax, Reason::ClientRate] {
+            drop(metrics.refused.get_or_create_owned(&[("reason", reason_name(reason))]));
+        }
+        for taken in [true, false] {
+            drop(metrics.reloads.get_or_create_owned(&[("result", result_name(taken))]));
+        }
+        metrics
+    }
+
+    /// The engine whose buckets are shown. It is held weakly: the engine's events hold these metrics.
+    pub fn watch(&self, engine: &Arc<Engine>) {
+        // A second engine is not expected; the first one stays.
+        let _ = self.engine.set(Arc::downgrade(engine));
+    }
+
+    /// Shows an upstream as used before anything has happened to it; `name` is its address as configured.
+    pub fn expect_upstream(&self, name: &str) {
+        self.upstream_up(name).set(1);
+    }
+
+    /// The number of lines that the access log had to drop, for the log to count up.
+    #[must_use]
+    pub fn lines_dropped(&self) -> Counter {
+        self.lines_dropped.clone()
+    }
+
+    /// Everything, in Prometheus' text format 0.0.4.
+    #[must_use]
+    pub fn render(&self) -> String {
+        exposition::render(&self.registry)
+    }
+
+    fn upstream_up(&self, name: &str) -> Gauge {
+        self.upstream_up.get_or_create_owned(&UpstreamLabels { upstream: name.to_owned() })
+    }
+
+    fn register(&mut self) {
+        let registry = &mut self.registry;
+        self.rules.register(registry);
+        registry.register_collector(Box::new(Arc::clone(&self.answers)));
+        registry.register_collector(Box::new(Buckets(Arc::clone(&self.engine))));
+        registry.register_collector(Box::new(process::Process::default()));
+        let build = Family::<Label, Gauge>::default();
+        build.get_or_create_owned(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
+        registry.register("tollgate_build_info", "The version of this gate", build);
+        let connections = self.connections.clone();
+        registry.register("tollgate_connections", "Clients that are connected now", connections);
+        for (name, help, metric) in [
+            ("tollgate_connections_refused", "Connections that were not let in", &self.refused),
+            ("tollgate_config_reloads", "How often the configuration was read again", &self.reloads),
+        ] {
+            registry.register(name, help, metric.clone());
+        }
+        for (name, help, metric) in [
+            ("tollgate_panics", "Tasks that panicked", &self.panics),
+            ("tollgate_access_log_dropped", "Lines of the access log that were lost", &self.lines_dropped),
+        ] {
+            registry.register(name, help, metric.clone());
+        }
+        registry.register("tollgate_upstream_up", "Whether an upstream is used", self.upstream_up.clone());
+        let errors = self.upstream_errors.clone();
+        registry.register("tollgate_upstream_errors", "Requests that an upstream failed", errors);
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Listener for Metrics {
+    fn hear(&self, event: &Event<'_>) {
+        match *event {
+            Event::Rules { generation, policy } => self.rules.learn(generation, policy),
+            Event::Decided { generation, route, limit, decision } => {
+                self.rules.decided(generation, route, limit, decision);
+            }
+            Event::Settled { generation, route, outcome } => self.rules.settled(generation, route, outcome),
+            Event::Answered(answered) => self.answers.count(answered),
+            Event::Connected => drop(self.connections.inc()),
+            Event::Disconnected => drop(self.connections.dec()),
+            Event::TurnedAway { reason, .. } => {
+                self.refused.get_or_create_owned(&[("reason", reason_name(reason))]).inc();
+            }
+            Event::UpstreamFailed { upstream, reason } => {
+                let labels =
+                    UpstreamErrorLabels { upstream: upstream.to_owned(), reason: failure_name(reason) };
+                self.upstream_errors.get_or_create_owned(&labels).inc();
+            }
+            Event::UpstreamUp { upstream, up } => drop(self.upstream_up(upstream).set(i64::from(up))),
+            Event::Reloaded { taken } => {
+                self.reloads.get_or_create_owned(&[("result", result_name(taken))]).inc();
+            }
+            Event::Panicked => drop(self.panics.inc()),
+            Event::AcceptFailed(_) => {}
+        }
+    }
+}
+
+fn reason_name(reason: Reason) -> &'static str {
+    match reason {
+        Reason::ClientMax => "client_max",
+        Reason::ClientRate => "client_rate",
+    }
+}
+
+fn failure_name(failure: Failure) -> &'static str {
+    match failure {
+        Failure::Connect => "connect",
+        Failure::Timeout => "timeout",
+        Failure::Broken => "broken",
+        Failure::Busy => "busy",
+    }
+}
+
+fn result_name(taken: bool) -> &'static str {
+    if taken { "ok" } else { "refused" }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! What the tests of this layer listen to.
+
+use std::sync::Arc;
+
+use http::{HeaderValue, Method, StatusCode, Version};
+
+use crate::bucket::{Continuous, Spec};
+use crate::event::Answered;
+use crate::policy::attempt::Client;
+use crate::policy::key::{Part, PrefixLengths};
+use crate::policy::matcher::Case;
+use crate::policy::network::NetworkMap;
+use crate::policy::{Limit, Mode, Policy, Route};
+use crate::time::{Span, Time};
+
+/// 2026-11-20 23:21:52.043 UTC.
+pub(super) const AT: Time = Time::from_nanos(1_795_216_912_043_000_000);
+
+/// A refused attempt with everything in it.
+pub(super) fn answered() -> Answered {
+    Answered {
+        client: Client::from_ip([203, 0, 113, 9].into()),
+        method: Method::POST,
+        target: "/login?next=%2F".parse().unwrap(),
+        version: Version::HTTP_11,
+        host: Some(HeaderValue::from_static("intranet.example.org")),
+        referer: Some(HeaderValue::from_static("https://intranet.example.org/login")),
+        user_agent: Some(HeaderValue::from_static("Mozilla/5.0 (X11; Linux x86_64)")),
+        request_id: Some(HeaderValue::from_static("0192f0c1")),
+        route: Some(Arc::from("login")),
+        refused_by: Some(Arc::from("address")),
+        status: StatusCode::TOO_MANY_REQUESTS,
+        bytes: 512,
+        complete: true,
+        at: AT,
+        duration: Span::from_nanos(1_234_567),
+        added: Span::from_nanos(4_250),
+    }
+}
+
+/// One route for each name, and all limits on every route.
+pub(super) fn policy(routes: &[&str], limits: &[&str]) -> Policy {
+    let spec = Spec::Continuous(Continuous::new(10, Span::from_secs(300), 10).unwrap());
+    let route = |name: &&str| Route {
+        name: Arc::from(*name),
+        patterns: vec!["POST /login".parse().unwrap()],
+        hosts: Vec::new(),
+        case: Case::Insensitive,
+        cost: 1,
+        limits: (0..limits.len()).collect(),
+        upstream: None,
+    };
+    let limit = |name: &&str| Limit {
+        name: Arc::from(*name),
+        key: vec![Part::Ip],
+        prefixes: PrefixLengths::default(),
+        spec,
+        rates: NetworkMap::default(),
+        exempt: NetworkMap::default(),
+        mode: Mode::Enforce,
+    };
+    Policy { routes: routes.iter().map(route).collect(), limits: limits.iter().map(limit).collect() }
+}
