@@ -83,7 +83,8 @@ impl App {
             threads => threads,
         };
         let sockets = bind(&config.listen, threads)?;
-        let admin_sockets = config.admin.iter().map(|address| address.bind(1)).collect::<Result<Vec<_>, _>>()?;
+        let admin_sockets =
+            config.admin.iter().map(|address| address.bind(1)).collect::<Result<Vec<_>, _>>()?;
         let watched = config.files.clone();
         let parts = Parts::build(config)?;
         Ok(Self { parts, sockets, admin_sockets: admin_sockets.into_iter().flatten().collect(), watched })
@@ -92,7 +93,10 @@ impl App {
     /// Where clients connect, with the ports that the kernel chose.
     #[must_use]
     pub fn addresses(&self) -> Vec<Address> {
-        self.sockets.first().map(|sockets| sockets.iter().map(|s| s.address().clone()).collect()).unwrap_or_default()
+        self.sockets
+            .first()
+            .map(|sockets| sockets.iter().map(|s| s.address().clone()).collect())
+            .unwrap_or_default()
     }
 
     /// Where operators connect.
@@ -107,7 +111,9 @@ impl App {
     /// # Errors
     /// [`StartError::Worker`].
     pub async fn run(
-        self, read_again: impl Fn() -> Option<Config>, until: impl Future<Output = ()>,
+        self,
+        read_again: impl Fn() -> Option<Config>,
+        until: impl Future<Output = ()>,
     ) -> Result<(), StartError> {
         let (trigger, shutdown) = shutdown::channel();
         let draining = Arc::new(AtomicBool::new(false));
@@ -140,8 +146,14 @@ impl Parts {
         let access = match &config.log.access {
             None => None,
             Some(target) => Some(Arc::new(
-                AccessLog::open(target.clone(), config.log.style, clients(), metrics.lines_dropped(), clock.clone())
-                    .map_err(StartError::AccessLog)?,
+                AccessLog::open(
+                    target.clone(),
+                    config.log.style,
+                    clients(),
+                    metrics.lines_dropped(),
+                    clock.clone(),
+                )
+                .map_err(StartError::AccessLog)?,
             )),
         };
         let mut listeners: Vec<Arc<dyn Listener>> =
@@ -152,7 +164,8 @@ impl Parts {
         metrics.watch(&engine);
         let settings = config.proxy;
         let health = |address| Health::new(address, settings.upstream_max, clock.clone(), events.clone());
-        let upstreams = config.upstreams.into_iter().map(|group| group.into_iter().map(health).collect()).collect();
+        let upstreams =
+            config.upstreams.into_iter().map(|group| group.into_iter().map(health).collect()).collect();
         let rate = settings.client_rate.map(new_connections);
         let guard = Arc::new(Guard::new(settings.connections, settings.client_max, rate, &clock));
         let site = Arc::new(ArcSwap::from_pointee(Site { client: config.client, refuse: config.refuse }));
@@ -160,7 +173,9 @@ impl Parts {
     }
 
     fn spawn_workers(
-        &self, sockets: Vec<Vec<Bound>>, shutdown: &Shutdown,
+        &self,
+        sockets: Vec<Vec<Bound>>,
+        shutdown: &Shutdown,
     ) -> Result<Vec<JoinHandle<io::Result<()>>>, StartError> {
         let spawn = |(number, sockets): (usize, Vec<Bound>)| {
             let (guard, shutdown, gate) = (Arc::clone(&self.guard), shutdown.clone(), self.gate_maker());
@@ -196,13 +211,16 @@ impl Parts {
     }
 
     async fn finish(
-        &self, trigger: &Trigger, workers: Vec<JoinHandle<io::Result<()>>>,
+        &self,
+        trigger: &Trigger,
+        workers: Vec<JoinHandle<io::Result<()>>>,
     ) -> Result<(), StartError> {
         trigger.reach(Stage::Draining);
-        let joined = tokio::task::spawn_blocking(|| workers.into_iter().map(JoinHandle::join).collect::<Vec<_>>());
-        let joined = tokio::pin!(joined);
+        let joined =
+            tokio::task::spawn_blocking(|| workers.into_iter().map(JoinHandle::join).collect::<Vec<_>>());
+        tokio::pin!(joined);
         let ended = tokio::select! {
-            ended = joined => ended,
+            ended = &mut joined => ended,
             () = signals::stop() => {
                 trigger.reach(Stage::Stopped);
                 joined.await
@@ -213,7 +231,9 @@ impl Parts {
             access.close();
         }
         for worker in ended.map_err(|error| StartError::Worker(io::Error::other(error)))? {
-            worker.map_err(|_| StartError::Worker(io::Error::other("a worker panicked")))?.map_err(StartError::Worker)?;
+            worker
+                .map_err(|_| StartError::Worker(io::Error::other("a worker panicked")))?
+                .map_err(StartError::Worker)?;
         }
         Ok(())
     }

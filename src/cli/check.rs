@@ -4,8 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::Exit;
 use super::sources::{ConfigArgs, report};
-use crate::config::worst_case::worst_case;
-use crate::config::{Loaded, load};
+use crate::config::{Diagnostic, Loaded, load, worst_case};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -47,10 +46,13 @@ fn print_text(loaded: &Loaded, name: &str) {
 }
 
 fn print_json(loaded: &Loaded) -> anyhow::Result<()> {
-    let diagnostics: Vec<_> = loaded.diagnostics.iter().map(crate::config::diagnostic::Diagnostic::to_json).collect();
+    let diagnostics: Vec<_> = loaded.diagnostics.iter().map(Diagnostic::to_json).collect();
     let limits = loaded.config.iter().flat_map(|config| &config.policy.limits);
-    let worst: Vec<_> = limits.map(|limit| serde_json::json!({"limit": &*limit.name, "worst_case": worst_case(limit)})).collect();
-    let result = serde_json::json!({"ok": loaded.config.is_some(), "diagnostics": diagnostics, "limits": worst});
+    let worst: Vec<_> = limits
+        .map(|limit| serde_json::json!({"limit": &*limit.name, "worst_case": worst_case(limit)}))
+        .collect();
+    let result =
+        serde_json::json!({"ok": loaded.config.is_some(), "diagnostics": diagnostics, "limits": worst});
     println!("{}", serde_json::to_string_pretty(&result)?);
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The pieces of `tollgate demo`: an application that cannot defend itself, the policy of the gate in front of it, and
-//! an attacker who has read the form.
+//! `tollgate demo`: an application that cannot defend itself, the gate in front of it, and an attacker who has read
+//! the form, in one process.
 //!
 //! All of it stays on the loopback interface. The attacker is bounded and refuses to leave it: this is a
 //! demonstration, not a tool.
@@ -8,9 +8,106 @@ pub mod application;
 pub mod attack;
 
 use std::io::{self, IsTerminal, Write};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
-use self::attack::Tally;
+use clap::Args;
+use tokio::net::TcpListener;
+
+use self::application::{Application, serve_application};
+use self::attack::{Bounds, Tally, attack};
+use super::Exit;
+use super::sources::load_and_report;
+use crate::app::App;
+use crate::config::{Config, Sources};
+use crate::net::listener::Address;
+use crate::observe::messages;
+use crate::observe::settings::{Format, Level};
+
+/// What `tollgate demo` takes.
+#[derive(Debug, Clone, Args)]
+pub struct Arguments {
+    /// Let an attacker try 300 passwords, and stop when it gives up
+    #[arg(long)]
+    attack: bool,
+    /// The gate's port on 127.0.0.1; any free one if it is taken
+    #[arg(long, value_name = "PORT", default_value_t = 8080)]
+    port: u16,
+}
+
+/// Runs the demonstration until Ctrl-C, or until the attacker gives up.
+///
+/// # Errors
+/// If no port can be had.
+pub fn demo(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let _flush = messages::start(Level::Warn, Format::Auto)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(serve(arguments))
+}
+
+async fn serve(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let application = Arc::new(Application::default());
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let upstream = listener.local_addr()?;
+    tokio::spawn(serve_application(listener, Arc::clone(&application)));
+    let Some((app, sources)) = gate(arguments.port, upstream)? else { return Ok(Exit::BadConfiguration) };
+    let Some(Address::Tcp(gate)) = app.addresses().into_iter().next() else { return Ok(Exit::Failed) };
+    print_what_to_try(gate, upstream, arguments.attack);
+    let until = async {
+        if !arguments.attack {
+            return std::future::pending().await;
+        }
+        match attack(gate, Bounds::default(), show).await {
+            Ok(tally) => println!(
+                "\nThe attacker gave up: {tally}. {} reached the application.",
+                application.attempts()
+            ),
+            Err(error) => eprintln!("tollgate: the attacker: {error}"),
+        }
+    };
+    app.run(|| config_of(&sources), until).await?;
+    Ok(Exit::Ok)
+}
+
+/// The gate at the wanted port, or at any free one.
+fn gate(port: u16, upstream: SocketAddr) -> anyhow::Result<Option<(App, Sources)>> {
+    let at =
+        |port: u16| Sources::from_text("demo.toml", &config((Ipv4Addr::LOCALHOST, port).into(), upstream));
+    for sources in [at(port), at(0)] {
+        let Some(config) = config_of(&sources) else { return Ok(None) };
+        match App::build(config) {
+            Ok(app) => return Ok(Some((app, sources))),
+            Err(error) => tracing::warn!("{error}"),
+        }
+    }
+    anyhow::bail!("no port can be had on 127.0.0.1")
+}
+
+fn config_of(sources: &Sources) -> Option<Config> {
+    load_and_report(sources)
+}
+
+fn print_what_to_try(gate: SocketAddr, application: SocketAddr, attacked: bool) {
+    println!(
+        "An old application with a sign-in form   http://{application}/\n\
+         The same behind the gate                 http://{gate}/\n\n\
+         The gate's file:\n"
+    );
+    config(gate, application).lines().for_each(|line| println!("    {line}"));
+    println!();
+    if attacked {
+        println!(
+            "An attacker is at it, at most 300 passwords from three addresses. Sign in meanwhile: alice, wonderland."
+        );
+    } else {
+        println!(
+            "Try in a browser: the sixth wrong password in a row is refused, with the time to wait.\n\
+             The right one is alice, wonderland. In a terminal:\n\n    \
+             for i in 1 2 3 4 5 6; do curl -si -d 'user=alice&password=guess' http://{gate}/login | head -n 1; done\n\n\
+             With --attack somebody tries 300 passwords. Ctrl-C ends it."
+        );
+    }
+}
 
 /// The file of the gate of the demonstration.
 ///

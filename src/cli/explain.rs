@@ -38,7 +38,9 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn explain(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let Some(config) = load_and_report(&arguments.config.sources()?) else { return Ok(Exit::BadConfiguration) };
+    let Some(config) = load_and_report(&arguments.config.sources()?) else {
+        return Ok(Exit::BadConfiguration);
+    };
     let request = arguments.request();
     let host = match target::check(&request) {
         Ok(host) => host,
@@ -88,7 +90,11 @@ impl Arguments {
 
 fn print_request(attempt: &Attempt<'_>, arguments: &Arguments) {
     let client = attempt.client.ip().map_or_else(|| "a Unix socket".to_owned(), |ip| ip.to_string());
-    let why = if arguments.from.is_some() { "as told".into() } else { format!("connected from {}", arguments.peer) };
+    let why = if arguments.from.is_some() {
+        "as told".into()
+    } else {
+        format!("connected from {}", arguments.peer)
+    };
     println!("client    {client}, {why}");
     println!("host      {}", attempt.host);
     for (number, reading) in canonical::readings(attempt.path).iter().enumerate() {

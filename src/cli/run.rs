@@ -10,7 +10,7 @@ use crate::observe::messages;
 ///
 /// # Errors
 /// If the configuration cannot be read or the gate cannot start.
-pub fn run(arguments: &ConfigArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(arguments: &ConfigArgs) -> anyhow::Result<Exit> {
     let sources = arguments.sources()?;
     let Some(config) = load_and_report(&sources) else { return Ok(Exit::BadConfiguration) };
     let _flush = messages::start(config.log.level, config.log.format)?;
@@ -19,7 +19,7 @@ pub fn run(arguments: &ConfigArgs) -> anyhow::Result<Exit> {
 }
 
 fn serve(config: Config, sources: &Sources) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let app = App::build(config)?;
         for address in app.addresses() {

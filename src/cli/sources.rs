@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::config::diagnostic::Diagnostic;
-use crate::config::{Config, Sources, load};
+use crate::config::{Config, Diagnostic, Sources, load};
 
 /// Arguments that every command with a configuration takes.
 #[derive(Debug, Clone, Args)]
-pub struct ConfigArgs {
+pub(super) struct ConfigArgs {
     /// The file [default: $TOLLGATE_CONFIG, ./config.toml, /etc/tollgate/config.toml]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -24,7 +23,7 @@ impl ConfigArgs {
     ///
     /// # Errors
     /// If there is no file, or it cannot be read.
-    pub fn sources(&self) -> anyhow::Result<Sources> {
+    pub(super) fn sources(&self) -> anyhow::Result<Sources> {
         let path = self.path()?;
         let sources = Sources::from_file(&path)
             .map_err(|error| anyhow::anyhow!("cannot read the configuration {}: {error}", path.display()))?;
@@ -40,21 +39,26 @@ impl ConfigArgs {
         }
         let found = DEFAULTS.iter().map(Path::new).find(|path| path.exists());
         found.map(Path::to_path_buf).ok_or_else(|| {
-            anyhow::anyhow!("no configuration: there is neither {} nor {}; name one with --config FILE", DEFAULTS[0], DEFAULTS[1])
+            anyhow::anyhow!(
+                "no configuration: there is neither {} nor {}; name one with --config FILE",
+                DEFAULTS[0],
+                DEFAULTS[1]
+            )
         })
     }
 }
 
 /// Prints everything that is wrong or doubtful; the configuration, if it can be used.
-pub fn load_and_report(sources: &Sources) -> Option<Config> {
+pub(super) fn load_and_report(sources: &Sources) -> Option<Config> {
     let loaded = load(sources);
     loaded.diagnostics.iter().for_each(report);
     loaded.config
 }
 
 /// Prints one mistake or warning, in colour on a terminal unless `NO_COLOR` is set.
-pub fn report(diagnostic: &Diagnostic) {
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+pub(super) fn report(diagnostic: &Diagnostic) {
+    let colour =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     eprintln!("{}\n", diagnostic.render(colour).trim_end());
 }
 

@@ -54,7 +54,7 @@ pub struct Messages {
     clock: Clock,
     clients: Clients,
     upstream_up: Gate,
-    upstream_failed: [Gate; 4],
+    upstream_failed: [Gate; 5],
     turned_away: [Gate; 2],
     accept_failed: Gate,
     panicked: Gate,
@@ -88,6 +88,7 @@ impl Messages {
             Failure::Timeout => (1, "no answer in time"),
             Failure::Broken => (2, "the answer is not HTTP or broke off"),
             Failure::Busy => (3, "all connections are busy"),
+            Failure::ConnectTimeout => (4, "no connection in time"),
         };
         if let Some(left_out) = self.pass(&self.upstream_failed[gate]) {
             warn!(upstream, reason, left_out, "an upstream failed a request");

@@ -186,6 +186,7 @@ fn failure_name(failure: Failure) -> &'static str {
         Failure::Timeout => "timeout",
         Failure::Broken => "broken",
         Failure::Busy => "busy",
+        Failure::ConnectTimeout => "connect_timeout",
     }
 }
 
