@@ -173,10 +173,12 @@ fn a_request_without_exactly_one_valid_host_is_refused() {
         "Host: a|b\r\n",
         "Host: a%00b\r\n",
     ];
-    for lines in hosts {
+    let passes = |lines: &&str| {
         let answer = gate.try_ask(format!("GET / HTTP/1.1\r\n{lines}\r\n"));
-        assert!(answer.as_ref().is_none_or(|answer| answer.status == 400), "{lines:?}: {answer:?}");
-    }
+        answer.is_some_and(|answer| answer.status != 400)
+    };
+    let passed: Vec<_> = hosts.into_iter().filter(passes).collect();
+    assert!(passed.is_empty(), "{passed:?}");
     assert_eq!(upstream.bytes(), b"", "nothing of them reached the upstream");
 }
 

@@ -318,9 +318,9 @@ fn a_front_controllers_form_is_found_in_the_query() {
                   [limit.address]\nrate = \"1 per 1h\"\n";
     let gate = Gate::start(&upstream.file(tables));
     gate.drain("/?page=login", "");
-    for spelling in spellings {
-        assert_eq!(gate.ask(post_with(spelling, "")).status, 429, "{spelling}");
-    }
+    let missed: Vec<_> =
+        spellings.into_iter().filter(|spelling| gate.ask(post_with(spelling, "")).status != 429).collect();
+    assert!(missed.is_empty(), "{missed:?}");
     for other in ["/?page=news", "/", "/?q=page%3Dlogin"] {
         assert_eq!(gate.ask(post_with(other, "")).status, 200, "{other} is another page");
     }
@@ -337,17 +337,21 @@ fn a_parameters_name_is_read_as_php_reads_it() {
     let upstream = Upstream::start();
     let gate = Gate::start(&file(&upstream, "POST /?do_login=1", "1 per 1h"));
     gate.drain("/?do_login=1", "");
-    for query in [
+    let queries = [
         "do.login=1",
         "do+login=1",
         "do%20login=1",
         "do%2elogin=1",
         "do[login=1",
+        "do%5blogin=1",
         "do_login[x]=1",
         "Do_Login=1",
-    ] {
-        assert_eq!(gate.ask(post_with(&format!("/?{query}"), "")).status, 429, "{query}");
-    }
+    ];
+    let missed: Vec<_> = queries
+        .into_iter()
+        .filter(|query| gate.ask(post_with(&format!("/?{query}"), "")).status != 429)
+        .collect();
+    assert!(missed.is_empty(), "{missed:?}");
 }
 
 /// D19: every method that can carry a form.
@@ -362,16 +366,20 @@ fn every_method_that_can_carry_a_form_is_an_attempt() {
     for method in ["POST", "PUT", "PATCH", "DELETE", "post", "Post", "INVENTED", "QUERY", "PROPFIND"] {
         assert_eq!(gate.ask(with(method, "/login.php")).status, 429, "{method}");
     }
-    for query in [
+    let queries = [
         "?user=a&password=b",
         "?pwd=x",
         "?USER_PASS=x",
         "?pass%77ord=x",
         "?user[password]=x",
+        "?user%5Bpassword%5D=x",
         "?password[]=x",
-    ] {
-        assert_eq!(gate.ask(get_with(&format!("/login.php{query}"), "")).status, 429, "GET {query}");
-    }
+    ];
+    let missed: Vec<_> = queries
+        .into_iter()
+        .filter(|query| gate.ask(get_with(&format!("/login.php{query}"), "")).status != 429)
+        .collect();
+    assert!(missed.is_empty(), "{missed:?}");
     assert_eq!(gate.ask(get_with("/login.php", "")).status, 200, "the form itself can still be seen");
     assert_eq!(gate.ask(with("OPTIONS", "/login.php")).status, 200, "OPTIONS is never counted");
     let mut client = gate.connect();
