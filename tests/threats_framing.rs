@@ -321,6 +321,25 @@ fn a_client_that_is_still_sending_its_body_can_read_the_refusal() {
     }
 }
 
+/// A26: a connection that closes after a refusal does not take the refusal back with a reset.
+#[test]
+fn a_client_that_sends_on_after_a_refusal_is_not_met_with_a_reset() {
+    let upstream = Upstream::start();
+    let gate = Gate::start(&upstream.file(ONE_AN_HOUR));
+    gate.drain("/login", "");
+    let mut client = gate.connect();
+    client.send("POST /login HTTP/1.1\r\nHost: app.test\r\nContent-Length: 200000\r\n\r\n");
+    for _ in 0..4 {
+        // Each piece arrives after the gate has said all it has to say.
+        std::thread::sleep(Duration::from_millis(30));
+        client.send([b'x'; 10_000]);
+    }
+    let answer = client.answer();
+    assert!(answer.status == 429 && answer.closes(), "{answer:?}");
+    client.finish();
+    assert!(client.ends_well_within(Duration::from_secs(5)), "the connection ends without a reset");
+}
+
 /// A26: the rest of a large body is not read for ever.
 #[test]
 fn a_large_refused_body_is_not_read_to_its_end() {

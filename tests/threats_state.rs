@@ -69,6 +69,18 @@ fn a_refused_attempt_takes_no_token_anywhere_even_in_a_race() {
     assert_eq!(admitted_of_many(&gate, Ipv4Addr::new(127, 0, 0, 2), 32, 4), 5);
 }
 
+/// E2: the same where a refusal does leave something behind: its own debt, and nothing else.
+#[test]
+fn debt_at_one_limit_takes_no_token_from_another() {
+    let upstream = Upstream::start();
+    let tables = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"2 per 1h\"\ndebt = 3\n\
+                  [limit.everybody]\nkey = \"all\"\nrate = \"5 per 1h\"\n";
+    let gate = Gate::start(&upstream.file(tables));
+    assert_eq!(admitted_of_many(&gate, Ipv4Addr::new(127, 0, 0, 1), 1, 12), 2);
+    assert_eq!(admitted_of_many(&gate, Ipv4Addr::new(127, 0, 0, 2), 1, 12), 2);
+    assert_eq!(admitted_of_many(&gate, Ipv4Addr::new(127, 0, 0, 3), 1, 12), 1);
+}
+
 /// E3: more keys than the table has places.
 #[test]
 fn a_flood_of_keys_does_not_grow_the_gate() {

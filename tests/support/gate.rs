@@ -105,6 +105,14 @@ impl Gate {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
+    /// Processor time of all its threads so far, in hundredths of a second.
+    pub(crate) fn processor_time(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
+        // After the name in brackets, user and system time are the 12th and 13th field.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+    }
+
     /// What the gate said on standard error so far.
     pub(crate) fn messages(&self) -> String {
         self.messages.lock().unwrap().clone()
