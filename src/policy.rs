@@ -11,7 +11,6 @@ pub mod matcher;
 pub mod network;
 pub mod query;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -206,7 +205,7 @@ impl Route {
         self.host_fits(attempt.host) && self.patterns.iter().any(|p| p.could_match(attempt.method, as_write))
     }
 
-    fn matches(&self, attempt: &Attempt<'_>, reading: &Cow<'_, [u8]>, as_write: bool) -> bool {
+    fn matches(&self, attempt: &Attempt<'_>, reading: &[u8], as_write: bool) -> bool {
         self.patterns.iter().any(|pattern| pattern.matches(attempt, reading, as_write, self.case))
     }
 

@@ -131,7 +131,7 @@ fn the_other_tables_become_what_the_file_says() {
         (config.capacity, config.refuse.status.as_u16(), config.refuse.jitter_permille),
         (50_000, 503, 250)
     );
-    assert!(config.refuse.html.is_some_and(|page| page.contains("{{retry_after}}")));
+    assert!(config.refuse.html.is_some() && config.refuse.json.is_none());
     assert_eq!((config.proxy.threads, config.proxy.client_rate), (2, None));
     assert_eq!((config.listen.len(), config.admin.len()), (2, 2));
 }

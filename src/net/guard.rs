@@ -146,9 +146,11 @@ impl Drop for Presence {
 /// governor's states of the prefixes that connected lately, in bounded space: the one nearest to a full bucket
 /// gives way, as in the memory store.
 struct Recent {
-    sets: Box<[Mutex<[(Option<IpAddr>, u64); SET]>]>,
+    sets: Box<[Mutex<Set>]>,
     hasher: RandomState,
 }
+
+type Set = [(Option<IpAddr>, u64); SET];
 
 impl Default for Recent {
     fn default() -> Self {

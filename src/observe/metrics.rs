@@ -114,7 +114,7 @@ impl Metrics {
         self.rules.register(registry);
         registry.register_collector(Box::new(Arc::clone(&self.answers)));
         registry.register_collector(Box::new(Buckets(Arc::clone(&self.engine))));
-        registry.register_collector(Box::new(process::Process::default()));
+        registry.register_collector(Box::new(process::Process));
         let build = Family::<Label, Gauge>::default();
         build.get_or_create_owned(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
         registry.register("tollgate_build_info", "The version of this gate", build);

@@ -30,13 +30,16 @@ impl RequestIds {
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         let bits = u128::from(self.worker) << 64 | u128::from(mixed ^ (mixed >> 31));
         let mut digits = [0; 32];
-        for (at, digit) in digits.iter_mut().enumerate() {
-            *digit = b"0123456789abcdef"[usize::from((bits >> (124 - 4 * at)) as u8 & 15)];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(bits.to_be_bytes()) {
+            pair[0] = HEX[usize::from(byte >> 4)];
+            pair[1] = HEX[usize::from(byte & 15)];
         }
         // Hexadecimal digits are always a header value.
         HeaderValue::from_bytes(&digits).unwrap_or(HeaderValue::from_static("-"))
     }
 }
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
 
 #[cfg(test)]
 mod tests {

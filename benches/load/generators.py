@@ -1,0 +1,104 @@
+"""The load: oha and wrk with the same attempt to sign in, and what one run of them showed."""
+
+import json
+import subprocess
+from dataclasses import dataclass, field
+
+from process import wait_for
+from servers import fill, spell
+
+FORM = "username=alice&password=wrong"
+FORM_TYPE = "application/x-www-form-urlencoded"
+
+
+@dataclass
+class Sample:
+    """One run against one server. Times in seconds; the latencies are the generator's."""
+
+    requests: int
+    seconds: float
+    p50: float
+    p99: float
+    p999: float
+    admitted: int
+    refused: int
+    forwarded: int = 0
+    logged: int = 0
+    user: float = 0.0
+    system: float = 0.0
+    notes: dict = field(default_factory=dict)
+
+    @property
+    def errors(self):
+        """Neither admitted nor refused: other answers, broken connections."""
+        return self.requests - self.admitted - self.refused
+
+    @property
+    def rate(self):
+        """Requests a second."""
+        return self.requests / self.seconds
+
+    @property
+    def processor(self):
+        """Seconds of the server's processor time for a request."""
+        return (self.user + self.system) / max(1, self.requests)
+
+
+class Generators:
+    """oha and wrk on the core that is not the server's."""
+
+    def __init__(self, directory, core):
+        self.pin = ["taskset", "-c", str(core)]
+        self.script = fill("login.lua", {"FORM": FORM}, directory / "login.lua")
+
+    def oha(self, server, seconds, connections, rate=None):
+        """Waits for the last answers, so each request has one. With `rate`, latency counts from when it was due."""
+        fixed = ["-q", str(rate), "--latency-correction"] if rate else []
+        # One thread: it has one core.
+        text = self._run(["oha", "-z", f"{seconds}s", "-w", "-c", str(connections), *fixed, "--worker-threads", "1",
+                          "--no-tui", "--output-format", "json", "-t", "10s", "-m", "POST", "-d", FORM,
+                          "-T", FORM_TYPE, f"http://{spell(server.address)}/login"], seconds)
+        return oha_sample(json.loads(text))
+
+    def wrk(self, server, seconds, connections):
+        """Ends with up to `connections` requests unanswered and uncounted; does not tell 429 from 500."""
+        text = self._run(["wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", "-s", str(self.script),
+                          "--timeout", "10s", f"http://{spell(server.address)}/login"], seconds)
+        return wrk_sample(json.loads(text.strip().splitlines()[-1]))
+
+    def _run(self, command, seconds):
+        return subprocess.run(self.pin + command, check=True, text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, timeout=seconds + 30).stdout
+
+
+def oha_sample(report):
+    """From oha's JSON."""
+    codes, errors = report["statusCodeDistribution"], report["errorDistribution"]
+    latency = {name: value or 0.0 for name, value in report["latencyPercentiles"].items()}
+    return Sample(
+        requests=sum(codes.values()) + sum(errors.values()), seconds=report["summary"]["total"],
+        p50=latency["p50"], p99=latency["p99"], p999=latency["p99.9"],
+        admitted=sum(n for code, n in codes.items() if code.startswith("2")), refused=codes.get("429", 0),
+        notes={**{code: n for code, n in codes.items() if code[0] != "2" and code != "429"}, **errors})
+
+
+def wrk_sample(report):
+    """From the line of login.lua."""
+    broken, refused = report["broken"], report["not_2xx"]
+    return Sample(
+        requests=report["requests"] + broken, seconds=report["micros"] / 1e6,
+        p50=report["p50"] / 1e6, p99=report["p99"] / 1e6, p999=report["p999"] / 1e6,
+        admitted=report["requests"] - refused, refused=refused, notes={"broken": broken} if broken else {})
+
+
+def measure(run, server, upstream):
+    """Runs a generator and adds what it cost the server, what reached the upstream and what the log got of it."""
+    server.forget_log()
+    forwarded, before = upstream.count(), server.process.processor_time()
+    sample = run()
+    # A server that writes its log later is charged for that too. This one also outlasts the requests wrk gave up.
+    wait_for(lambda: server.logged() >= sample.requests, 1)
+    after = server.process.processor_time()
+    sample.user, sample.system = after[0] - before[0], after[1] - before[1]
+    sample.logged, sample.forwarded = server.logged(), upstream.count() - forwarded
+    return sample

@@ -1,0 +1,12 @@
+-- The same attempt to sign in as oha sends, and the results as one line of JSON (wrk's own text has no p99.9).
+wrk.method = "POST"
+wrk.body = "@FORM@"
+wrk.headers["Content-Type"] = "application/x-www-form-urlencoded"
+
+function done(summary, latency, requests)
+    local e = summary.errors
+    io.write(string.format(
+        '\n{"requests":%d,"micros":%d,"p50":%d,"p99":%d,"p999":%d,"not_2xx":%d,"broken":%d}\n',
+        summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
+        latency:percentile(99.9), e.status, e.connect + e.read + e.write + e.timeout))
+end

@@ -1,0 +1,92 @@
+"""WordPress from Debian on PHP's own server, with a MariaDB of its own behind a Unix socket.
+
+WordPress answers 200 to a wrong password and 302 to a right one.
+"""
+
+import os
+import re
+import secrets
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+
+from person import PASSWORD, USER
+from processes import accepts, call, running, wait_until
+
+FILES = Path(__file__).parent / "wordpress"
+FORM = "/wp-login.php"
+
+
+class WordPress:
+    """A running site; `site` is the address that its links and redirects carry."""
+
+    title = "WordPress"
+    gate = FILES / "gate.toml"
+    page = FORM
+    file = "/wp-includes/js/jquery/jquery.js"
+    hydra = f"{FORM}:log=^USER^&pwd=^PASS^:S=wordpress_logged_in"
+    welcome = "<title>Dashboard"
+    failure = "is incorrect"
+
+    def __init__(self, address, log):
+        self.address, self.log = address, log
+
+    @classmethod
+    @contextmanager
+    def start(cls, directory, address, site):
+        """Database, tables, one account and the server, for the length of the block."""
+        root = directory / "root"
+        shutil.copytree("/usr/share/wordpress", root, ignore=shutil.ignore_patterns(".htaccess"))
+        shutil.copy(FILES / "wp-config.php", root)
+        with database(directory) as env:
+            env |= {"APP_SITE": site, "PHP_CLI_SERVER_WORKERS": "4"}
+            install(root, env, directory / "install.log")
+            log = directory / "php.log"
+            with running("php -S", ["php", *SETTINGS, "-S", "%s:%d" % address, "-t", str(root)], log, env) as server:
+                wait_until(lambda: accepts(address), server)
+                yield cls(address, log)
+
+    def posts(self):
+        """Sign-in attempts that the application's own log counts."""
+        return len(re.findall(rf"\]: POST {FORM}", self.log.read_text(errors="replace")))
+
+    @staticmethod
+    def sign_in(browser, _page, password):
+        """Sends the form as the page has it; a right password ends on the dashboard."""
+        return browser.post(FORM, {"log": USER, "pwd": password, "testcookie": "1", "redirect_to": "/wp-admin/"})
+
+
+# No mail, and no warnings of an older WordPress on a newer PHP inside the pages.
+SETTINGS = ["-d", "sendmail_path=true", "-d", "display_errors=0"]
+
+
+@contextmanager
+def database(directory):
+    """A MariaDB without a network port and with one ordinary account; yields how WordPress reaches it."""
+    socket, accounts, password = directory / "db.sock", directory / "accounts.sql", secrets.token_hex(16)
+    options = ["--no-defaults", f"--datadir={directory}/data", f"--tmpdir={scratch(directory)}"]
+    if os.getuid() == 0:
+        options.append("--user=root")  # MariaDB wants to be told that root means it
+    # --force: it need not find the name of this machine, which nobody will use.
+    call(["mariadb-install-db", *options, "--skip-test-db", "--force"], directory / "mariadb-install.log")
+    accounts.write_text(
+        "CREATE DATABASE wordpress;\n"
+        f"CREATE USER wordpress@localhost IDENTIFIED BY '{password}';\n"
+        "GRANT ALL ON wordpress.* TO wordpress@localhost;\n"
+    )
+    options += ["--skip-networking", f"--socket={socket}", f"--pid-file={directory}/db.pid", f"--init-file={accounts}"]
+    with running("mariadbd", ["mariadbd", *options], directory / "mariadb.log") as server:
+        wait_until(socket.exists, server)
+        yield {"APP_DB_SOCKET": str(socket), "APP_DB_PASSWORD": password}
+
+
+def scratch(directory):
+    """A place for temporary tables: a MariaDB that starts clears away those of every other one in the same place."""
+    place = directory / "tmp"
+    place.mkdir()
+    return place
+
+
+def install(root, env, log):
+    """Creates the tables and the account."""
+    call(["php", *SETTINGS, str(FILES / "install.php"), str(root), USER, PASSWORD], log, env)
