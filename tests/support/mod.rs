@@ -66,3 +66,15 @@ pub(crate) fn post_with(target: &str, lines: &str) -> String {
 pub(crate) fn get_with(target: &str, lines: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: app.test\r\n{lines}\r\n")
 }
+
+/// No word about the program or about the place where it runs.
+pub(crate) fn assert_clean(answer: &Answer, secrets: &[&str]) {
+    assert_eq!(
+        (answer.header("server"), answer.header("x-powered-by"), answer.header("via")),
+        (None, None, None)
+    );
+    let shown = format!("{:?} {}", answer.headers, answer.text());
+    for word in secrets.iter().copied().chain(["hyper", "panicked", "backtrace", env!("CARGO_PKG_VERSION")]) {
+        assert!(!shown.contains(word), "{word:?} in {shown}");
+    }
+}
