@@ -71,7 +71,7 @@ pub struct Refusal {
 }
 
 /// What each limit of an attempt said, in the order of the file.
-pub type Standings = SmallVec<[Standing; 4]>;
+pub type Standings = SmallVec<[Standing; 2]>;
 
 /// What one limit said.
 #[derive(Debug, Clone, Copy)]
@@ -132,12 +132,12 @@ impl Engine {
     ///
     /// # Errors
     /// [`TooManyValues`]: the request names too many buckets at once; nothing was taken.
-    pub fn decide(&self, rules: &Rules, attempt: &Attempt<'_>) -> Result<Ruling, TooManyValues> {
+    pub fn decide(&self, rules: &Rules, attempt: &Attempt<'_>, now: Time) -> Result<Ruling, TooManyValues> {
         let Charges { route, charges, exempt } = rules.policy.charges(attempt, &self.hasher)?;
         let Some(route) = route else { return Ok(Ruling::Uncounted) };
-        let withdrawals: SmallVec<[Withdrawal<'_>; 4]> =
+        let withdrawals: SmallVec<[Withdrawal<'_>; 2]> =
             charges.iter().map(|c| rules.withdrawal(c)).collect();
-        let outcome = take_all(&withdrawals, self.clock.now());
+        let outcome = take_all(&withdrawals, now);
         let standings: Standings = charges
             .into_iter()
             .zip(outcome.verdicts)
@@ -252,5 +252,5 @@ fn longest_wait(standings: &[Standing]) -> Option<Span> {
             Answer::NeverFits => None,
         }
     });
-    waits.collect::<Option<SmallVec<[Span; 4]>>>()?.into_iter().max()
+    waits.collect::<Option<SmallVec<[Span; 2]>>>()?.into_iter().max()
 }

@@ -110,9 +110,9 @@ pub struct Charges {
     /// The first route that matched, an index into [`Policy::routes`]; `None`: not an attempt.
     pub route: Option<usize>,
     /// The buckets to pay from, by limit.
-    pub charges: SmallVec<[Charge; 4]>,
+    pub charges: SmallVec<[Charge; 2]>,
     /// The limits that do not see this client.
-    pub exempt: SmallVec<[usize; 4]>,
+    pub exempt: SmallVec<[usize; 2]>,
 }
 
 impl Policy {
@@ -137,17 +137,15 @@ impl Policy {
     pub fn routes_of(&self, attempt: &Attempt<'_>) -> SmallVec<[usize; 2]> {
         let mut found = SmallVec::new();
         let as_write = attempt.could_be_a_write();
-        let candidates: SmallVec<[usize; 8]> = (0..self.routes.len())
-            .filter(|&index| self.routes[index].could_match(attempt, as_write))
-            .collect();
-        if candidates.is_empty() {
+        // Most requests are about no route at all, by their method alone: then nobody has to read the path.
+        if !self.routes.iter().any(|route| route.could_match(attempt, as_write)) {
             return found;
         }
         let methods: &[bool] = if as_write { &[false, true] } else { &[false] };
         for reading in canonical::readings(attempt.path) {
             for &as_write in methods {
-                let matching = |index: &&usize| self.routes[**index].matches(attempt, &reading, as_write);
-                if let Some(&index) = candidates.iter().find(matching)
+                let matching = |route: &Route| route.matches(attempt, &reading, as_write);
+                if let Some(index) = self.routes.iter().position(matching)
                     && !found.contains(&index)
                 {
                     found.push(index);
@@ -206,7 +204,8 @@ impl Route {
     }
 
     fn matches(&self, attempt: &Attempt<'_>, reading: &[u8], as_write: bool) -> bool {
-        self.patterns.iter().any(|pattern| pattern.matches(attempt, reading, as_write, self.case))
+        self.host_fits(attempt.host)
+            && self.patterns.iter().any(|pattern| pattern.matches(attempt, reading, as_write, self.case))
     }
 
     fn matches_strictly(&self, attempt: &Attempt<'_>) -> bool {

@@ -9,6 +9,7 @@ pub mod connection;
 mod drain;
 pub mod error;
 mod exchange;
+mod forward;
 pub mod headers;
 pub mod ids;
 pub mod respond;

@@ -44,7 +44,10 @@ impl Flood {
             client: Client::from_ip(IpAddr::V6(client)),
             headers: &HeaderMap::new(),
         };
-        matches!(self.engine.decide(&self.engine.rules(), &attempt), Ok(Ruling::Admitted(_)))
+        matches!(
+            self.engine.decide(&self.engine.rules(), &attempt, self.clock.now()),
+            Ok(Ruling::Admitted(_))
+        )
     }
 
     /// The same; the processor time that it took is remembered if it was the longest. Not the time on the wall: a

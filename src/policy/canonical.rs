@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
+use smallvec::{SmallVec, smallvec};
 use unicode_normalization::UnicodeNormalization;
 
 /// A path as some upstream may read it: it starts with `/`, and no segment is empty.
@@ -50,11 +51,11 @@ pub fn check(path: &str) -> Result<(), Malformed> {
 ///
 /// The path must have passed [`check`].
 #[must_use]
-pub fn readings(path: &str) -> Vec<Reading<'_>> {
+pub fn readings(path: &str) -> SmallVec<[Reading<'_>; 1]> {
     if let Some(plain) = plain(path) {
-        return vec![Cow::Borrowed(plain)];
+        return smallvec![Cow::Borrowed(plain)];
     }
-    let mut all: Vec<Reading<'_>> = Vec::new();
+    let mut all: SmallVec<[Reading<'_>; 1]> = SmallVec::new();
     for decoded in decodings(path) {
         for separators in Separators::all_for(&decoded) {
             for parameters in [Parameters::Kept, Parameters::Stripped] {
@@ -288,7 +289,7 @@ mod tests {
         for (path, reading) in
             [("/", "/"), ("/login", "/login"), ("/a/b.php/", "/a/b.php"), ("/A-b_c.9", "/A-b_c.9")]
         {
-            assert_eq!(readings(path), [Cow::Borrowed(reading.as_bytes())]);
+            assert_eq!(&readings(path)[..], [Cow::Borrowed(reading.as_bytes())]);
             assert!(matches!(readings(path)[0], Cow::Borrowed(_)));
         }
     }

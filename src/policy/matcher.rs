@@ -4,6 +4,7 @@
 //! and parameters are read as widely. It never decides where a request goes: see [`Pattern::matches_strictly`].
 
 use http::Method;
+use smallvec::SmallVec;
 
 use super::attempt::Attempt;
 use super::canonical::{fold_segment, strict_reading};
@@ -170,7 +171,8 @@ impl Eyes for Strictly {
 /// Applications hand `/login.php/anything` to `/login.php`: where a script stands in the pattern or in the path,
 /// any rest may follow it.
 fn path_fits(pattern: &[Segment], path: &[u8], eyes: &impl Eyes) -> bool {
-    let segments: Vec<&[u8]> = path.split(|&b| b == b'/').filter(|segment| !segment.is_empty()).collect();
+    let segments: SmallVec<[&[u8]; 16]> =
+        path.split(|&b| b == b'/').filter(|segment| !segment.is_empty()).collect();
     let (mut p, mut s) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
     loop {

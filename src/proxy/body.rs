@@ -156,10 +156,8 @@ impl ReplyBody {
     }
 
     /// Does this when the answer has left.
-    #[must_use]
-    pub fn at_end(mut self, end: Box<dyn AtEnd>) -> Self {
+    pub fn at_end(&mut self, end: Box<dyn AtEnd>) {
         self.end = Some(end);
-        self
     }
 }
 

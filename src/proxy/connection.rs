@@ -62,7 +62,7 @@ where
     let mut driver = pin!(builder().serve_connection(io, service).with_upgrades());
     let mut timer = pin!(tokio::time::sleep(Duration::ZERO));
     timer.as_mut().reset(Instant::now() + deadlines.next(&connection.phases).to_std());
-    let (mut closing, mut armed_for) = (false, Phase::Head);
+    let (mut closing, mut armed_for, mut registered) = (false, Phase::Head, false);
     poll_fn(|cx| {
         connection.phases.remember_waker(cx);
         loop {
@@ -78,10 +78,17 @@ where
             }
             // The only change of phase that makes the deadline earlier.
             if connection.phases.now_in() == Phase::Head && armed_for != Phase::Head {
+                connection.phases.head_begins();
                 timer.as_mut().reset(Instant::now() + deadlines.next(&connection.phases).to_std());
-                armed_for = Phase::Head;
+                (armed_for, registered) = (Phase::Head, false);
             }
+            // A timer that has registered this task wakes it: until then there is nothing to ask it.
+            if registered && !timer.is_elapsed() {
+                return Poll::Pending;
+            }
+            registered = true;
             ready!(timer.as_mut().poll(cx));
+            registered = false;
             match deadlines.overdue(&connection.phases) {
                 Overdue::Nothing => {}
                 Overdue::Head => connection.phases.expire_head(),

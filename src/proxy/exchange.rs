@@ -1,5 +1,6 @@
 //! The record of one request and its answer, told when the answer has left.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use http::header::{HOST, REFERER, USER_AGENT};
@@ -7,24 +8,37 @@ use http::{HeaderValue, Request, Response, StatusCode};
 
 use super::body::{AtEnd, ReplyBody};
 use super::connection::Connection;
+use super::service::Gate;
 use crate::engine::Refusal;
-use crate::event::{Answered, Event, Events};
+use crate::event::{Answered, Event};
 use crate::policy::Policy;
 use crate::policy::attempt::Client;
-use crate::time::{Clock, Span, Time};
+use crate::time::{Span, Time};
 
 /// The record while it is being written.
-pub(super) struct Exchange {
-    record: Answered,
+pub(super) struct Exchange(Box<Record>);
+
+/// Made once a request and never moved: it is the largest thing there is about one.
+struct Record {
+    answered: Answered,
     left: Option<Time>,
     elsewhere: Span,
+    gate: Rc<Gate>,
+    connection: Arc<Connection>,
 }
 
 impl Exchange {
     /// Begins with the head of a request.
-    pub(super) fn begin<B>(request: &Request<B>, client: Client, request_id: HeaderValue, at: Time) -> Self {
+    pub(super) fn begin<B>(
+        gate: &Rc<Gate>,
+        connection: &Arc<Connection>,
+        request: &Request<B>,
+        client: Client,
+        request_id: HeaderValue,
+        at: Time,
+    ) -> Self {
         let header = |name| request.headers().get(name).cloned();
-        let record = Answered {
+        let answered = Answered {
             client,
             method: request.method().clone(),
             target: request.uri().clone(),
@@ -42,65 +56,51 @@ impl Exchange {
             duration: Span::ZERO,
             added: Span::ZERO,
         };
-        Self { record, left: None, elsewhere: Span::ZERO }
-    }
-
-    /// Who asks.
-    pub(super) fn client(&self) -> Client {
-        self.record.client
+        let (gate, connection) = (Rc::clone(gate), Arc::clone(connection));
+        Self(Box::new(Record { answered, left: None, elsewhere: Span::ZERO, gate, connection }))
     }
 
     /// The attempt of this route was admitted.
     pub(super) fn admitted(&mut self, policy: &Policy, route: usize) {
-        self.record.route = policy.routes.get(route).map(|route| Arc::clone(&route.name));
+        self.0.answered.route = policy.routes.get(route).map(|route| Arc::clone(&route.name));
     }
 
     /// The attempt was refused.
     pub(super) fn refused(&mut self, policy: &Policy, refusal: &Refusal) {
         self.admitted(policy, refusal.route);
         let first = refusal.violated().next().and_then(|standing| policy.limits.get(standing.charge.limit));
-        self.record.refused_by = first.map(|limit| Arc::clone(&limit.name));
+        self.0.answered.refused_by = first.map(|limit| Arc::clone(&limit.name));
     }
 
     /// The request leaves for the upstream.
     pub(super) fn leaves(&mut self, now: Time) {
-        self.left = Some(now);
+        self.0.left = Some(now);
     }
 
     /// The head of the upstream's answer is here, or none will be.
     pub(super) fn returns(&mut self, now: Time) {
-        self.elsewhere = self.left.map_or(Span::ZERO, |left| now.since(left));
+        self.0.elsewhere = self.0.left.map_or(Span::ZERO, |left| now.since(left));
     }
 
     /// Ends with this answer: everybody hears of it when it has left.
-    pub(super) fn end_with(
-        mut self,
-        response: Response<ReplyBody>,
-        connection: Arc<Connection>,
-        clock: Clock,
-        events: Events,
-    ) -> Response<ReplyBody> {
-        self.record.status = response.status();
-        self.record.added = clock.now().since(self.record.at).minus(self.elsewhere);
-        let end = Box::new(Ending { record: self.record, connection, clock, events });
-        response.map(|body| body.at_end(end))
+    pub(super) fn end_with(mut self, mut response: Response<ReplyBody>) -> Response<ReplyBody> {
+        let record = &mut self.0;
+        record.connection.phases.answer_begins();
+        record.answered.status = response.status();
+        record.answered.added =
+            record.gate.engine.clock().now().since(record.answered.at).minus(record.elsewhere);
+        response.body_mut().at_end(self.0);
+        response
     }
 }
 
-struct Ending {
-    record: Answered,
-    connection: Arc<Connection>,
-    clock: Clock,
-    events: Events,
-}
-
-impl AtEnd for Ending {
+impl AtEnd for Record {
     fn ended(&mut self, bytes: u64, complete: bool) {
-        let now = self.clock.now();
+        let now = self.gate.engine.clock().now();
         self.connection.phases.answer_ends(now);
-        self.record.bytes = bytes;
-        self.record.complete = complete;
-        self.record.duration = now.since(self.record.at);
-        self.events.emit(&Event::Answered(&self.record));
+        self.answered.bytes = bytes;
+        self.answered.complete = complete;
+        self.answered.duration = now.since(self.answered.at);
+        self.gate.events.emit(&Event::Answered(&self.answered));
     }
 }

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
@@ -24,8 +24,7 @@ pub struct Identity<'a> {
 
 /// Prepares a request's headers for the upstream.
 pub fn towards_upstream(headers: &mut HeaderMap, identity: &Identity<'_>, upgrade: Option<HeaderValue>) {
-    strip_hop_by_hop(headers);
-    strip_impostors(headers, identity);
+    strip(headers, |name| is_impostor(name, identity));
     if let Some(protocol) = upgrade {
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(UPGRADE, protocol);
@@ -36,7 +35,7 @@ pub fn towards_upstream(headers: &mut HeaderMap, identity: &Identity<'_>, upgrad
 /// Prepares an answer's headers for the client. An upgrade keeps the two headers that make it one.
 pub fn towards_client(headers: &mut HeaderMap, upgraded: bool) {
     let protocol = if upgraded { headers.get(UPGRADE).cloned() } else { None };
-    strip_hop_by_hop(headers);
+    strip(headers, |_| false);
     if let Some(protocol) = protocol {
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(UPGRADE, protocol);
@@ -66,21 +65,38 @@ pub fn usable_request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
     if ids.next().is_some() { None } else { id }
 }
 
-/// RFC 9110, 7.6.1: what `Connection` names, and what is known to belong to one connection.
-fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    if headers.contains_key(CONNECTION) {
-        let named: SmallVec<[HeaderName; 4]> =
-            connection_options(headers).filter_map(|option| HeaderName::from_bytes(option).ok()).collect();
-        for name in named {
-            // These carry the meaning of the message; a client that names them wants to change it.
-            if name != HOST && name != CONTENT_LENGTH && name != TRANSFER_ENCODING {
-                headers.remove(name);
-            }
-        }
+/// RFC 9110, 7.6.1: what `Connection` names, and what is known to belong to one connection; and whatever else `also`
+/// says. One look at each name: most headers simply pass.
+fn strip(headers: &mut HeaderMap, also: impl Fn(&HeaderName) -> bool) {
+    let mut doomed: SmallVec<[HeaderName; 4]> = SmallVec::new();
+    for name in headers.keys().filter(|name| is_hop_by_hop(name.as_str()) || also(name)) {
+        doomed.push(name.clone());
     }
-    for name in HOP_BY_HOP {
+    if doomed.contains(&CONNECTION) {
+        // These carry the meaning of the message; a client that names them wants to change it.
+        let means_something = |name: &HeaderName| *name == HOST || *name == CONTENT_LENGTH;
+        let named = connection_options(headers).filter_map(|option| HeaderName::from_bytes(option).ok());
+        doomed.extend(named.filter(|name| !means_something(name) && headers.contains_key(name)));
+    }
+    for name in doomed {
         headers.remove(name);
     }
+}
+
+/// `Expect` was answered by us, and framing is made anew for each connection.
+fn is_hop_by_hop(name: &str) -> bool {
+    matches!(
+        name,
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+            | "expect"
+            | "http2-settings"
+    )
 }
 
 fn connection_options(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
@@ -88,20 +104,18 @@ fn connection_options(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b',')).map(<[u8]>::trim_ascii)
 }
 
-/// Removes every other header that somebody downstream could take for the client's identity or for framing.
-fn strip_impostors(headers: &mut HeaderMap, identity: &Identity<'_>) {
-    let doomed: SmallVec<[HeaderName; 4]> =
-        headers.keys().filter(|name| is_impostor(name, identity)).cloned().collect();
-    for name in doomed {
-        headers.remove(name);
-    }
-}
-
+/// Every other header that somebody downstream could take for the client's identity or for framing.
 fn is_impostor(name: &HeaderName, identity: &Identity<'_>) -> bool {
     let text = name.as_str();
     if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
-        let kept = identity.trusted && (KEPT_FROM_TRUSTED.contains(&text) || identity.kept == Some(name));
-        return !kept && (IDENTITY.contains(&text) || text == "proxy" || text.starts_with("proxy-"));
+        if identity.kept == Some(name) {
+            return !identity.trusted;
+        }
+        // Most names are told apart by their first letters.
+        let may_identify =
+            matches!(text.as_bytes(), [b'x' | b'f' | b't' | b'p', ..] | [b'c', b'f' | b'l', ..]);
+        let identifies = || IDENTITY.contains(&text) || text == "proxy" || text.starts_with("proxy-");
+        return may_identify && identifies() && !(identity.trusted && KEPT_FROM_TRUSTED.contains(&text));
     }
     let alias: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let alias = alias.as_str();
@@ -155,22 +169,6 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-
-/// `Expect` was answered by us, and framing is made anew for each connection.
-const HOP_BY_HOP: [HeaderName; 9] = [
-    CONNECTION,
-    KEEP_ALIVE,
-    PROXY_CONNECTION,
-    TE,
-    TRAILER,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    EXPECT,
-    HTTP2_SETTINGS,
-];
 
 const KEPT_FROM_TRUSTED: [&str; 4] =
     ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", FORWARDED_NAME];
@@ -277,6 +275,19 @@ mod tests {
             let headers = forwarded(&[(name, "6.6.6.6")], false);
             assert!(!headers.contains_key(name), "{name}");
             assert_eq!(headers["x-forwarded-for"], "192.0.2.1");
+        }
+    }
+
+    #[test]
+    fn the_configured_header_is_believed_from_trusted_peers_alone() {
+        let (peer, kept) =
+            (HeaderValue::from_static("192.0.2.1"), HeaderName::from_static("x-client-of-ours"));
+        for trusted in [true, false] {
+            let mut headers = map(&[("x-client-of-ours", "6.6.6.6"), ("x_client_of_ours", "6.6.6.6")]);
+            let identity = Identity { peer: Some(&peer), trusted, kept: Some(&kept), request_id: None };
+            towards_upstream(&mut headers, &identity, None);
+            assert_eq!(headers.contains_key("x-client-of-ours"), trusted);
+            assert!(!headers.contains_key("x_client_of_ours"));
         }
     }
 

@@ -1,31 +1,37 @@
 //! One request, from its head to its answer.
 //!
 //! It reads like the story it is: who is this client; which route; decide; refuse or forward; settle by the answer.
-//! The outer function turns errors into answers, the inner one uses `?`.
+//! The surprising thing: everything up to the decision happens at once, without a task or a future, so a refusal
+//! costs little more than reading the request did.
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
 use http::header::{ACCEPT, CONNECTION};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 
-use super::body::{ReplyBody, RequestBody};
+use super::body::ReplyBody;
 use super::client_addr::ClientSettings;
 use super::connection::Connection;
+use super::drain;
 use super::error::Error;
 use super::exchange::Exchange;
-use super::headers::{self, Identity};
+use super::forward::Departure;
+use super::headers;
+use super::ids::RequestIds;
 use super::respond::{self, Asked, Problem, RefuseSettings, ShowLimits};
 use super::settings::Settings;
+use super::target;
 use super::upstream::Group;
-use super::{drain, ids, target, tunnel};
-use crate::engine::{Engine, Refusal, Reservation, Rules, Ruling};
-use crate::event::{Failure, Outcome};
-use crate::policy::attempt::Attempt;
-use crate::time::Span;
+use crate::engine::{Engine, Refusal, Rules, Ruling};
+use crate::event::{Events, Failure};
+use crate::policy::attempt::{Attempt, Client};
+use crate::time::{Span, Time};
 
 /// What one worker needs to serve requests.
 pub struct Gate {
@@ -38,9 +44,9 @@ pub struct Gate {
     /// The upstreams; the first group is the default.
     pub groups: Vec<Group>,
     /// Hears what happened.
-    pub events: crate::event::Events,
+    pub events: Events,
     /// Names requests.
-    pub ids: ids::RequestIds,
+    pub ids: RequestIds,
 }
 
 /// What of the file may change while the gate runs, besides the rules.
@@ -52,158 +58,150 @@ pub struct Site {
     pub refuse: RefuseSettings,
 }
 
+/// Serves the requests of one connection.
+pub struct Service {
+    gate: Rc<Gate>,
+    connection: Arc<Connection>,
+}
+
+/// An answer that is there, or that will be.
+pub enum Answering {
+    /// Taken when it is asked for.
+    Now(Option<Response<ReplyBody>>),
+    /// When the upstream has spoken, or a delay is over.
+    Later(Pin<Box<dyn Future<Output = Response<ReplyBody>>>>),
+}
+
 /// A request as far as the gate's own answers to it go.
-struct Asker {
+pub(super) struct Asker {
     accept: Option<HeaderValue>,
     head: bool,
-    request_id: HeaderValue,
-    id_is_ours: bool,
+    pub(super) request_id: HeaderValue,
+    pub(super) id_is_ours: bool,
+}
+
+/// What was decided on a request, and where it goes if it may.
+struct Judgement {
+    ruling: Ruling,
+    group: usize,
+}
+
+impl Service {
+    /// For this connection.
+    #[must_use]
+    pub fn new(gate: Rc<Gate>, connection: Arc<Connection>) -> Self {
+        Self { gate, connection }
+    }
+}
+
+impl hyper::service::Service<Request<Incoming>> for Service {
+    type Response = Response<ReplyBody>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: Request<Incoming>) -> Answering {
+        self.gate.answer(&self.connection, request)
+    }
 }
 
 impl Gate {
     /// Answers one request. There is always an answer.
-    ///
-    /// # Errors
-    /// None.
-    pub async fn handle(
-        self: Rc<Self>,
-        connection: Arc<Connection>,
-        request: Request<Incoming>,
-    ) -> Result<Response<ReplyBody>, Infallible> {
+    fn answer(self: &Rc<Self>, connection: &Arc<Connection>, request: Request<Incoming>) -> Answering {
         let now = self.engine.clock().now();
         connection.phases.request_begins(now);
-        let asker = Asker::of(&request, &self.ids);
-        let site = self.site.load_full();
+        let (site, rules) = (self.site.load(), self.engine.rules());
         let client = site.client.client_of(connection.peer, request.headers());
-        let mut exchange = Exchange::begin(&request, client, asker.request_id.clone(), now);
-        let response = match self.answer(&connection, &site, request, &asker, &mut exchange).await {
-            Ok(response) => response,
-            Err(error) => self.apologise(&connection, &error, &asker),
+        let asker = Asker::of(&request, &self.ids);
+        let mut exchange = Exchange::begin(self, connection, &request, client, asker.request_id.clone(), now);
+        let Judgement { ruling, group } = match self.judge(&rules, &request, client, now) {
+            Ok(judgement) => judgement,
+            Err(error) => return Answering::now(exchange.end_with(apologise(connection, &error, &asker))),
         };
-        connection.phases.answer_begins();
-        let clock = self.engine.clock().clone();
-        Ok(exchange.end_with(response, connection, clock, self.events.clone()))
+        let reservation = match ruling {
+            Ruling::Uncounted => None,
+            Ruling::Admitted(reservation) => Some(reservation),
+            Ruling::Refused(refusal) => {
+                exchange.refused(&rules.policy, &refusal);
+                let response = refuse(connection, &site, &rules, &refusal, request, &asker);
+                return Answering::after(site.refuse.delay, exchange.end_with(response));
+            }
+        };
+        let mut shown = None;
+        if let Some(reservation) = &reservation {
+            exchange.admitted(&rules.policy, reservation.route());
+            if site.refuse.headers == ShowLimits::Always {
+                shown = respond::rate_limit_headers(&rules.policy, &reservation.standings);
+            }
+        }
+        let mut departure = Departure::prepare(request, connection, &site.client, &asker, &self.settings);
+        let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
+        Answering::Later(Box::pin(async move {
+            match departure.go(&gate, group, &connection, reservation, &mut exchange).await {
+                Ok(mut response) => {
+                    if let Some(shown) = shown {
+                        shown.append_to(response.headers_mut());
+                    }
+                    exchange.end_with(response)
+                }
+                Err(error) => exchange.end_with(apologise(&connection, &error, &asker)),
+            }
+        }))
     }
 
-    async fn answer(
+    fn judge(
         &self,
-        connection: &Connection,
-        site: &Site,
-        request: Request<Incoming>,
-        asker: &Asker,
-        exchange: &mut Exchange,
-    ) -> Result<Response<ReplyBody>, Error> {
-        let host = check(&request)?;
-        let rules = self.engine.rules();
+        rules: &Rules,
+        request: &Request<Incoming>,
+        client: Client,
+        now: Time,
+    ) -> Result<Judgement, Error> {
+        let host = check(request)?;
         let uri = request.uri();
         let attempt = Attempt {
             method: request.method(),
             path: uri.path(),
             query: uri.query(),
             host: &host,
-            client: exchange.client(),
+            client,
             headers: request.headers(),
         };
-        let reservation = match self.engine.decide(&rules, &attempt)? {
-            Ruling::Uncounted => None,
-            Ruling::Admitted(reservation) => Some(reservation),
-            Ruling::Refused(refusal) => {
-                exchange.refused(&rules.policy, &refusal);
-                return Ok(self.refuse(connection, site, &rules, &refusal, request, asker).await);
+        let ruling = self.engine.decide(rules, &attempt, now)?;
+        Ok(Judgement { ruling, group: rules.policy.upstream_of(&attempt).unwrap_or(0) })
+    }
+}
+
+impl Answering {
+    fn now(response: Response<ReplyBody>) -> Self {
+        Self::Now(Some(response))
+    }
+
+    fn after(delay: Span, response: Response<ReplyBody>) -> Self {
+        if delay == Span::ZERO {
+            return Self::now(response);
+        }
+        Self::Later(Box::pin(async move {
+            tokio::time::sleep(delay.to_std()).await;
+            response
+        }))
+    }
+}
+
+impl Future for Answering {
+    type Output = Result<Response<ReplyBody>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            // Nobody polls an answer that was already given.
+            Self::Now(response) => {
+                response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
             }
-        };
-        let group = rules.policy.upstream_of(&attempt).unwrap_or(0);
-        if let Some(reservation) = &reservation {
-            exchange.admitted(&rules.policy, reservation.route());
+            Self::Later(response) => response.as_mut().poll(cx).map(Ok),
         }
-        let shown = reservation.as_ref().filter(|_| site.refuse.headers == ShowLimits::Always);
-        let shown = shown.and_then(|r| respond::rate_limit_headers(&rules.policy, &r.standings));
-        drop(rules);
-        let mut response =
-            self.forward(connection, site, group, request, asker, exchange, reservation).await?;
-        if let Some(shown) = shown {
-            shown.append_to(response.headers_mut());
-        }
-        Ok(response)
-    }
-
-    async fn refuse(
-        &self,
-        connection: &Connection,
-        site: &Site,
-        rules: &Rules,
-        refusal: &Refusal,
-        request: Request<Incoming>,
-        asker: &Asker,
-    ) -> Response<ReplyBody> {
-        let response = respond::refusal(&site.refuse, &rules.policy, refusal, &asker.asked());
-        let mut response = response.map(ReplyBody::ours);
-        let stays = drain::unread(request, connection);
-        if !stays {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        if site.refuse.delay > Span::ZERO {
-            tokio::time::sleep(site.refuse.delay.to_std()).await;
-        }
-        response
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "one hop, one call, each thing needed once")]
-    async fn forward(
-        &self,
-        connection: &Connection,
-        site: &Site,
-        group: usize,
-        mut request: Request<Incoming>,
-        asker: &Asker,
-        exchange: &mut Exchange,
-        reservation: Option<Reservation>,
-    ) -> Result<Response<ReplyBody>, Error> {
-        let upgrade = headers::wanted_upgrade(request.headers());
-        let client_side = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
-        let identity = Identity {
-            peer: connection.peer_value.as_ref(),
-            trusted: site.client.trusts(connection.peer),
-            kept: site.client.header.name(),
-            request_id: asker.id_is_ours.then_some(&asker.request_id),
-        };
-        let asked_upgrade = upgrade.is_some();
-        headers::towards_upstream(request.headers_mut(), &identity, upgrade);
-        let (mut parts, body) = request.into_parts();
-        parts.uri = origin_form(&parts.uri);
-        parts.version = Version::HTTP_11;
-        let (body, progress) = RequestBody::new(body, self.settings.body_timeout.to_std());
-        let group = self.groups.get(group).unwrap_or(&self.groups[0]);
-        exchange.leaves(self.engine.clock().now());
-        let forwarded = group.forward(Request::from_parts(parts, body), &progress).await;
-        exchange.returns(self.engine.clock().now());
-        settle(reservation, &forwarded);
-        let (response, lease) = forwarded?;
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return tunnel::open(response, lease, client_side);
-        }
-        let timeout = self.settings.reply_timeout.to_std();
-        let mut response = response.map(|body| ReplyBody::upstreams(body, timeout, lease));
-        headers::towards_client(response.headers_mut(), false);
-        if asked_upgrade || progress.sent() != super::body::Sent::Wholly {
-            // Whatever the client sent in the hope of another protocol, or still sends, is not a request.
-            connection.phases.linger();
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        Ok(response)
-    }
-
-    fn apologise(&self, connection: &Connection, error: &Error, asker: &Asker) -> Response<ReplyBody> {
-        let mut response = respond::problem(problem_of(error), &asker.asked()).map(ReplyBody::ours);
-        // A connection on which anything unusual happened is not used again.
-        connection.phases.linger();
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        response
     }
 }
 
 impl Asker {
-    fn of(request: &Request<Incoming>, ids: &ids::RequestIds) -> Self {
+    fn of(request: &Request<Incoming>, ids: &RequestIds) -> Self {
         let own = headers::usable_request_id(request.headers());
         Self {
             accept: request.headers().get(ACCEPT).cloned(),
@@ -218,8 +216,32 @@ impl Asker {
     }
 }
 
+fn refuse(
+    connection: &Connection,
+    site: &Site,
+    rules: &Rules,
+    refusal: &Refusal,
+    request: Request<Incoming>,
+    asker: &Asker,
+) -> Response<ReplyBody> {
+    let response = respond::refusal(&site.refuse, &rules.policy, refusal, &asker.asked());
+    let mut response = response.map(ReplyBody::ours);
+    if !drain::unread(request, connection) {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+fn apologise(connection: &Connection, error: &Error, asker: &Asker) -> Response<ReplyBody> {
+    let mut response = respond::problem(problem_of(error), &asker.asked()).map(ReplyBody::ours);
+    // A connection on which anything unusual happened is not used again.
+    connection.phases.linger();
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
 /// Refuses what the gate does not understand, and tells the host.
-fn check(request: &Request<Incoming>) -> Result<String, Error> {
+fn check(request: &Request<Incoming>) -> Result<target::Host<'_>, Error> {
     if request.method() == Method::CONNECT {
         return Err(Error::Connect);
     }
@@ -227,23 +249,6 @@ fn check(request: &Request<Incoming>) -> Result<String, Error> {
         return Err(Error::TargetTooLong);
     }
     Ok(target::check(request)?)
-}
-
-fn settle<T>(reservation: Option<Reservation>, forwarded: &Result<(Response<Incoming>, T), Error>) {
-    let Some(reservation) = reservation else { return };
-    let outcome = match forwarded {
-        Ok((response, _)) if !response.status().is_server_error() => Outcome::Neutral,
-        _ => Outcome::Error,
-    };
-    reservation.settle(outcome);
-}
-
-/// Path and query as sent, without the authority of an absolute target.
-fn origin_form(uri: &Uri) -> Uri {
-    match uri.path_and_query() {
-        Some(target) => Uri::from(target.clone()),
-        None => Uri::from_static("/"),
-    }
 }
 
 /// The one place where an error becomes a status.

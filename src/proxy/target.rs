@@ -4,6 +4,8 @@
 //! refused. Nothing is repaired. The surprising thing: a header is never looked at twice with different eyes, so
 //! whatever passes here means the same to the policy and to the upstream.
 
+use std::borrow::Cow;
+
 use http::header::{HOST, TRANSFER_ENCODING};
 use http::uri::Scheme;
 use http::{HeaderMap, Method, Request, Uri, Version};
@@ -39,25 +41,29 @@ pub enum Malformed {
     Path(#[from] canonical::Malformed),
 }
 
+/// A host in lower case, without port and trailing dot.
+pub type Host<'a> = Cow<'a, str>;
+
 /// Checks the target, `Host` and framing of a request, and tells the host: in lower case, without port and trailing
 /// dot; empty if an HTTP/1.0 client named none.
 ///
 /// # Errors
 /// See [`Malformed`].
-pub fn check<B>(request: &Request<B>) -> Result<String, Malformed> {
+pub fn check<B>(request: &Request<B>) -> Result<Host<'_>, Malformed> {
     check_transfer_encoding(request.headers())?;
     let authority = check_authority(request.uri())?;
     let host = host(request.headers(), request.version())?;
-    if let (Some(authority), Some(host)) = (authority, host)
+    if let (Some(authority), Some((host, _))) = (authority, host)
         && !authority.eq_ignore_ascii_case(host)
     {
         return Err(Malformed::HostMismatch);
     }
     check_ascii(request.uri())?;
     check_path(request.method(), request.uri().path())?;
-    match authority.or(host) {
-        Some(host) => name_of(host).map(|name| name.trim_end_matches('.').to_ascii_lowercase()),
-        None => Ok(String::new()),
+    match (host, authority) {
+        (Some((_, name)), _) => Ok(folded(name)),
+        (None, Some(authority)) => name_of(authority).map(folded),
+        (None, None) => Ok(Cow::Borrowed("")),
     }
 }
 
@@ -93,13 +99,14 @@ fn check_authority(uri: &Uri) -> Result<Option<&str>, Malformed> {
     }
 }
 
-fn host(headers: &HeaderMap, version: Version) -> Result<Option<&str>, Malformed> {
+/// The `Host` as sent, and the name in it.
+fn host(headers: &HeaderMap, version: Version) -> Result<Option<(&str, &str)>, Malformed> {
     let mut hosts = headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (Some(_), Some(_)) => Err(Malformed::SeveralHosts),
         (Some(host), None) => {
             let host = host.to_str().map_err(|_| Malformed::BadHost)?;
-            name_of(host).map(|_| Some(host))
+            Ok(Some((host, name_of(host)?)))
         }
         (None, _) if version == Version::HTTP_10 => Ok(None),
         (None, _) => Err(Malformed::NoHost),
@@ -108,31 +115,41 @@ fn host(headers: &HeaderMap, version: Version) -> Result<Option<&str>, Malformed
 
 /// The name in `name[:port]`; brackets belong to it.
 fn name_of(host: &str) -> Result<&str, Malformed> {
-    if host.is_empty() {
-        return Err(Malformed::NoHost);
-    }
-    let (name, port) = match host.rfind(']') {
-        Some(end) => host.split_at(end + 1),
-        None => host.split_at(host.find(':').unwrap_or(host.len())),
-    };
-    let port_is_fine = match port.strip_prefix(':') {
-        Some(digits) => digits.is_empty() || is_port(digits),
-        None => port.is_empty(),
-    };
-    if port_is_fine && is_name(name) { Ok(name) } else { Err(Malformed::BadHost) }
-}
-
-fn is_port(digits: &str) -> bool {
-    digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse::<u16>().is_ok()
-}
-
-fn is_name(name: &str) -> bool {
-    match name.strip_prefix('[') {
-        Some(rest) => rest.strip_suffix(']').is_some_and(|ip| ip.parse::<std::net::Ipv6Addr>().is_ok()),
-        None => {
-            let mut bytes = name.bytes();
-            !name.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'))
+    let bytes = host.as_bytes();
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let end = match bytes.first() {
+        None => return Err(Malformed::NoHost),
+        Some(b'[') => {
+            host.find(']').map(|end| end + 1).filter(|&end| is_ipv6(&host[1..end - 1])).unwrap_or(0)
         }
+        Some(_) => bytes.iter().position(|byte| !is_letter(byte)).unwrap_or(bytes.len()),
+    };
+    match &bytes[end..] {
+        [] if end > 0 => Ok(host),
+        [b':', port @ ..] if end > 0 && is_port(port) => Ok(&host[..end]),
+        _ => Err(Malformed::BadHost),
+    }
+}
+
+fn is_ipv6(text: &str) -> bool {
+    text.parse::<std::net::Ipv6Addr>().is_ok()
+}
+
+/// Nothing, or a number up to 65,535.
+fn is_port(digits: &[u8]) -> bool {
+    let number = digits.iter().try_fold(0_u16, |number, &digit| {
+        let digit = digit.is_ascii_digit().then(|| digit - b'0')?;
+        number.checked_mul(10)?.checked_add(digit.into())
+    });
+    number.is_some()
+}
+
+fn folded(name: &str) -> Host<'_> {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        name.to_ascii_lowercase().into()
+    } else {
+        name.into()
     }
 }
 
@@ -145,7 +162,7 @@ mod tests {
         for host in hosts {
             request = request.header(HOST, *host);
         }
-        check(&request.body(()).unwrap())
+        check(&request.body(()).unwrap()).map(Cow::into_owned)
     }
 
     #[test]
@@ -190,7 +207,7 @@ mod tests {
             for coding in codings {
                 request = request.header(TRANSFER_ENCODING, *coding);
             }
-            check(&request.body(()).unwrap())
+            check(&request.body(()).unwrap()).map(Cow::into_owned)
         };
         assert!(with(&["chunked"]).is_ok() && with(&["Chunked"]).is_ok());
         for bad in [
@@ -210,7 +227,8 @@ mod tests {
     #[test]
     fn a_star_is_for_options_only() {
         let of = |method: &str| {
-            check(&Request::builder().method(method).uri("*").header(HOST, "a").body(()).unwrap())
+            let request = Request::builder().method(method).uri("*").header(HOST, "a").body(()).unwrap();
+            check(&request).map(Cow::into_owned)
         };
         assert!(of("OPTIONS").is_ok());
         assert_eq!(of("GET"), Err(Malformed::Path(canonical::Malformed::NotAPath)));

@@ -98,21 +98,24 @@ impl Group {
     }
 
     /// Sends a request to the least busy upstream that is up, and waits for the head of its answer. An upstream
-    /// that cannot be connected to is passed over for the next one.
+    /// that cannot be connected to is passed over for the next one. The request is taken out of its slot when it may
+    /// have left, and is still there, or there again, while it provably has not.
     ///
     /// # Errors
     /// What went wrong, and whose fault it was.
     pub async fn forward(
         &self,
-        mut request: Request<RequestBody>,
-        progress: &Rc<Progress>,
+        request: &mut Unsent,
+        progress: &Progress,
     ) -> Result<(Response<Incoming>, Lease), Error> {
+        if let [only] = &self.servers[..] {
+            return only.forward(request, progress).await;
+        }
         let mut last = Error::Upstream(Failure::Connect);
         for server in self.by_preference() {
             match server.forward(request, progress).await {
-                Ok(answer) => return Ok(answer),
-                Err((error, None)) => return Err(error),
-                Err((error, Some(unsent))) => (last, request) = (error, unsent),
+                Err(error) if request.is_some() => last = error,
+                done => return done,
             }
         }
         Err(last)
@@ -137,37 +140,37 @@ impl Group {
     }
 }
 
-/// What went wrong, and the request if it provably never left.
-type Failed = (Error, Option<Request<RequestBody>>);
+/// A request that provably has not left.
+pub type Unsent = Option<Request<RequestBody>>;
 
 impl Server {
     async fn forward(
-        self: Rc<Self>,
-        request: Request<RequestBody>,
-        progress: &Rc<Progress>,
-    ) -> Result<(Response<Incoming>, Lease), Failed> {
+        self: &Rc<Self>,
+        request: &mut Unsent,
+        progress: &Progress,
+    ) -> Result<(Response<Incoming>, Lease), Error> {
         let busy = Health::enter(&self.health);
-        let mut unsent = request;
         let mut idle = self.pop_idle().await;
         loop {
             let is_fresh = idle.is_none();
             let mut connection = match idle.take() {
                 Some(connection) => connection,
-                None => match connect::connect(&self.health, &self.settings).await {
-                    Ok(connection) => connection,
-                    Err(failure) => return Err((self.failed(failure), Some(unsent))),
-                },
+                None => {
+                    connect::connect(&self.health, &self.settings).await.map_err(|why| self.failed(why))?
+                }
             };
-            match self.send(&mut connection, unsent, progress).await {
+            match self.send(&mut connection, request, progress).await {
                 Ok(response) => {
                     let was_early = progress.sent() != Sent::Wholly;
+                    let server = Rc::clone(self);
                     return Ok((
                         response,
-                        Lease { server: self, connection: Some(connection), was_early, _busy: busy },
+                        Lease { server, connection: Some(connection), was_early, _busy: busy },
                     ));
                 }
-                Err((_, Some(returned))) if !is_fresh => unsent = returned,
-                Err(failed) => return Err(failed),
+                // A kept connection that had ended meanwhile, which nobody noticed before it was used.
+                Err(_) if !is_fresh && request.is_some() => {}
+                Err(error) => return Err(error),
             }
         }
     }
@@ -175,10 +178,13 @@ impl Server {
     async fn send(
         &self,
         connection: &mut Connection,
-        mut request: Request<RequestBody>,
-        progress: &Rc<Progress>,
-    ) -> Result<Response<Incoming>, Failed> {
-        request.headers_mut().entry(HOST).or_insert_with(|| self.health.host.clone());
+        slot: &mut Unsent,
+        progress: &Progress,
+    ) -> Result<Response<Incoming>, Error> {
+        let Some(mut request) = slot.take() else { return Err(Error::Upstream(Failure::Broken)) };
+        if !request.headers().contains_key(HOST) {
+            request.headers_mut().insert(HOST, self.health.host.clone());
+        }
         let mut reply = std::pin::pin!(connection.sender.try_send_request(request));
         let timeout = self.settings.reply_timeout.to_std();
         let mut deadline = Instant::now() + timeout;
@@ -190,14 +196,17 @@ impl Server {
                 Err(_) if progress.sent() == Sent::Partly && progress.moved() + timeout > deadline => {
                     deadline = progress.moved() + timeout;
                 }
-                Err(_) => return Err((self.failed(Failure::Timeout), None)),
+                Err(_) => return Err(self.failed(Failure::Timeout)),
             }
         };
-        sent.map_err(|mut error| match (error.take_message(), progress.sent()) {
-            (Some(request), _) => (Error::Upstream(Failure::Broken), Some(request)),
-            (None, Sent::Stalled) => (Error::ClientStalled, None),
-            (None, Sent::Broken) => (Error::ClientGone, None),
-            (None, _) => (self.failed(Failure::Broken), None),
+        sent.map_err(|mut error| {
+            *slot = error.take_message();
+            match progress.sent() {
+                _ if slot.is_some() => Error::Upstream(Failure::Broken),
+                Sent::Stalled => Error::ClientStalled,
+                Sent::Broken => Error::ClientGone,
+                Sent::Partly | Sent::Wholly => self.failed(Failure::Broken),
+            }
         })
     }
 

@@ -10,11 +10,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::service::service_fn;
 use tokio::runtime::{Builder, LocalOptions};
 
 use super::connection::{self, Connection};
-use super::service::Gate;
+use super::service::{Gate, Service};
 use crate::event::{Event, Reason};
 use crate::net::guard::{Guard, Pass, TurnedAway};
 use crate::net::listener::{Bound, Listener};
@@ -115,9 +114,7 @@ impl Worker {
         let worker = Rc::clone(self);
         tokio::task::spawn_local(async move {
             let _presence = Presence::enter(&worker, number);
-            let gate = Rc::clone(&worker.gate);
-            let known = Arc::clone(&connection);
-            let service = service_fn(move |request| Rc::clone(&gate).handle(Arc::clone(&known), request));
+            let service = Service::new(Rc::clone(&worker.gate), Arc::clone(&connection));
             connection::serve(stream, connection, service, &worker.gate.settings).await;
         });
     }

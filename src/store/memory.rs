@@ -35,7 +35,7 @@ pub struct Outcome {
     pub admitted: bool,
     /// What each bucket said, in the order of the withdrawals. If the attempt was refused, buckets that had the
     /// tokens still say so and keep them.
-    pub verdicts: SmallVec<[Verdict; 4]>,
+    pub verdicts: SmallVec<[Verdict; 2]>,
 }
 
 /// Takes from all buckets or from none.
@@ -43,14 +43,14 @@ pub struct Outcome {
 /// The only thing a refused attempt leaves behind is debt, in the buckets that refused it and allow debt.
 #[must_use]
 pub fn take_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Outcome {
-    let seen: SmallVec<[Step; 4]> = withdrawals.iter().map(|w| w.table.look(w.key, w.step_at(now))).collect();
+    let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(|w| w.table.look(w.key, w.step_at(now))).collect();
     if let Some(outcome) = refused(withdrawals, &seen, now)
         && writes_nothing(&seen)
     {
         return outcome;
     }
     let held = hold_all(withdrawals);
-    let steps: SmallVec<[Step; 4]> =
+    let steps: SmallVec<[Step; 2]> =
         withdrawals.iter().map(|w| w.step_at(now)(w.table.stored(w.key))).collect();
     let refused = refused(withdrawals, &steps, now);
     for (withdrawal, step) in withdrawals.iter().zip(&steps) {
@@ -86,8 +86,8 @@ fn writes_nothing(steps: &[Step]) -> bool {
 }
 
 /// Holds the lines of all buckets, always in the same order, so that two attempts never wait for each other.
-fn hold_all<'t>(withdrawals: &[Withdrawal<'t>]) -> SmallVec<[line::Held<'t>; 4]> {
-    let mut places: SmallVec<[(usize, usize, &'t Table); 4]> = withdrawals
+fn hold_all<'t>(withdrawals: &[Withdrawal<'t>]) -> SmallVec<[line::Held<'t>; 2]> {
+    let mut places: SmallVec<[(usize, usize, &'t Table); 2]> = withdrawals
         .iter()
         .map(|w| (std::ptr::from_ref(w.table).addr(), w.table.line_of(w.key), w.table))
         .collect();

@@ -137,7 +137,7 @@ fn buckets_are_read_from_the_engine_when_somebody_asks() {
         client: Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         headers: &HeaderMap::new(),
     };
-    drop(engine.decide(&engine.rules(), &attempt).unwrap());
+    drop(engine.decide(&engine.rules(), &attempt, engine.clock().now()).unwrap());
     assert_value(&metrics, "tollgate_buckets{limit=\"address\"}", "1");
     assert_value(&metrics, "tollgate_buckets_forgotten_total{limit=\"address\"}", "0");
     let series = "tollgate_decisions_total{route=\"login\",limit=\"address\",decision=\"admit\"}";

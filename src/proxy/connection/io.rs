@@ -20,7 +20,7 @@ use crate::net::stream::Stream;
 use crate::proxy::respond;
 
 pub(super) struct Io {
-    stream: TokioIo<Stream>,
+    stream: TokioIo<Counting>,
     connection: Arc<Connection>,
     lingering: Option<Lingering>,
 }
@@ -32,7 +32,8 @@ struct Lingering {
 
 impl Io {
     pub(super) fn new(stream: Stream, connection: Arc<Connection>) -> Self {
-        Self { stream: TokioIo::new(stream), connection, lingering: None }
+        let stream = TokioIo::new(Counting { stream, count: 0 });
+        Self { stream, connection, lingering: None }
     }
 
     /// Writes a page of ours for what hyper would answer with an empty one. What does not fit at once is lost: the
@@ -73,7 +74,7 @@ impl Read for Io {
         }
         let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
         if read.is_ready() {
-            this.connection.phases.bytes_arrived();
+            this.connection.phases.bytes_arrived(this.stream.inner().count);
         }
         read
     }
@@ -127,6 +128,48 @@ impl Write for Io {
             ready!(this.poll_linger(cx));
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+/// Notes how many bytes the last read brought: hyper's buffer does not tell.
+struct Counting {
+    stream: Stream,
+    count: usize,
+}
+
+impl AsyncRead for Counting {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        this.count = buffer.filled().len() - before;
+        read
+    }
+}
+
+impl AsyncWrite for Counting {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
     }
 }
 

@@ -28,6 +28,7 @@ pub struct Phases {
     clock: Clock,
     phase: AtomicU8,
     since: AtomicU64,
+    received: AtomicU64,
     /// An answer of the service may not be flushed yet.
     unflushed: AtomicBool,
     /// Since when nothing could be written; 0 if something could.
@@ -45,6 +46,7 @@ impl Phases {
             clock,
             phase: AtomicU8::new(Phase::Head as u8),
             since,
+            received: AtomicU64::new(0),
             unflushed: AtomicBool::new(false),
             write_stalled: AtomicU64::new(0),
             head_expired: AtomicBool::new(false),
@@ -67,6 +69,7 @@ impl Phases {
     /// The answer was handed over to its end.
     pub fn answer_ends(&self, now: Time) {
         self.unflushed.store(true, Relaxed);
+        self.received.store(0, Relaxed);
         self.enter(Phase::Idle, now);
     }
 
@@ -92,10 +95,22 @@ impl Phases {
         }
     }
 
-    pub(super) fn bytes_arrived(&self) {
+    /// How many bytes came since the last answer ended: the request's, if it was not sent ahead of its turn.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.received.load(Relaxed)
+    }
+
+    pub(super) fn bytes_arrived(&self, count: usize) {
+        self.received.store(self.received().saturating_add(count as u64), Relaxed);
         if self.now_in() == Phase::Idle {
-            self.enter(Phase::Head, self.clock.now());
+            self.phase.store(Phase::Head as u8, Relaxed);
         }
+    }
+
+    /// A head that did not come in one piece takes its time from now on. Most do, and nobody asks for the time.
+    pub(super) fn head_begins(&self) {
+        self.since.store(self.clock.now().as_nanos(), Relaxed);
     }
 
     pub(super) fn flushed(&self) {
@@ -213,7 +228,7 @@ mod tests {
         let (clock, phases, deadlines) = setup();
         for _ in 0..9 {
             pass(&clock, 1);
-            phases.bytes_arrived();
+            phases.bytes_arrived(1);
             assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
         }
         pass(&clock, 1);
@@ -233,7 +248,8 @@ mod tests {
         phases.answer_ends(clock.now());
         pass(&clock, 74);
         assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
-        phases.bytes_arrived();
+        phases.bytes_arrived(1);
+        phases.head_begins();
         pass(&clock, 9);
         assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
         pass(&clock, 1);
@@ -261,7 +277,7 @@ mod tests {
         phases.request_begins(clock.now());
         phases.answer_begins();
         phases.answer_ends(clock.now());
-        phases.bytes_arrived();
+        phases.bytes_arrived(1);
         assert!(!phases.is_hypers_own_answer(), "the last answer may not be flushed yet");
         phases.flushed();
         assert!(phases.is_hypers_own_answer());

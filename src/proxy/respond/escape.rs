@@ -42,18 +42,8 @@ pub(super) fn push_urn(out: &mut String, value: &HeaderValue) {
 }
 
 /// Appends a number in decimal digits, without the machinery of `format!`.
-pub(super) fn push_number(out: &mut String, mut number: u64) {
-    let mut digits = [0_u8; 20];
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + u8::try_from(number % 10).unwrap_or_default();
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.push_str(std::str::from_utf8(&digits[start..]).unwrap_or_default());
+pub(super) fn push_number(out: &mut String, number: u64) {
+    out.push_str(itoa::Buffer::new().format(number));
 }
 
 const NOT_IN_URN: &AsciiSet =
