@@ -13,9 +13,11 @@ use crate::observe::samples::{AT, answered};
 use crate::observe::settings::ClientsShown;
 use crate::policy::key::PrefixLengths;
 
+type Before = Box<dyn FnMut(&[u8]) -> io::Result<usize> + Send>;
+
 /// Hands everything that is written to a test, which may hold it up or fail it first.
 struct Probe {
-    before: Box<dyn FnMut(&[u8]) -> io::Result<usize> + Send>,
+    before: Before,
     written: Sender<String>,
 }
 

@@ -12,7 +12,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 /// Looks at this process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Process;
 
 impl Collector for Process {
