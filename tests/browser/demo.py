@@ -44,7 +44,7 @@ class Demo:
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline and self.process.poll() is None:
             for line in list(self.lines):
-                found = "gate" in line.lower() and re.search(r"http://(127\.0\.0\.1:\d+)", line)
+                found = re.search(r"\bgate\b.*http://(127\.0\.0\.1:\d+)", line)
                 if found:
                     return found[1]
             time.sleep(0.05)

@@ -9,6 +9,9 @@ use super::accept::Form;
 
 /// Appends `text`, escaped for the form: HTML text and attribute values, the inside of a JSON string, plain lines.
 pub(super) fn push(out: &mut String, form: Form, text: &str) {
+    if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_. ".contains(&byte)) {
+        return out.push_str(text);
+    }
     for letter in text.chars() {
         match (form, letter) {
             (Form::Html, '&') => out.push_str("&amp;"),
@@ -50,7 +53,7 @@ pub(super) fn push_number(out: &mut String, mut number: u64) {
             break;
         }
     }
-    out.extend(digits[start..].iter().map(|&digit| char::from(digit)));
+    out.push_str(std::str::from_utf8(&digits[start..]).unwrap_or_default());
 }
 
 const NOT_IN_URN: &AsciiSet =

@@ -82,6 +82,9 @@ fn push_items(
 
 /// The inside of a String (RFC 9651, section 3.3.3), which knows nothing but printable ASCII.
 fn push_string(out: &mut String, name: &str) {
+    if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
+        return out.push_str(name);
+    }
     for letter in name.chars() {
         match letter {
             '"' | '\\' => out.extend(['\\', letter]),

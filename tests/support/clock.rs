@@ -1,0 +1,65 @@
+//! Clocks of a running gate that a test can move, by a small library that is loaded into it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use super::gate::{Gate, Launch, new_directory};
+
+/// A gate whose clocks can be moved.
+pub(crate) struct Clocks {
+    pub(crate) gate: Gate,
+    file: PathBuf,
+    directory: PathBuf,
+}
+
+/// By how much each clock is off, in seconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Shift {
+    /// The wall clock.
+    pub(crate) wall: i64,
+    /// The clock that should never step back.
+    pub(crate) monotonic: f64,
+    /// The one that goes on while the machine sleeps.
+    pub(crate) boot: i64,
+}
+
+impl Clocks {
+    /// Starts a gate on this file with its clocks right.
+    pub(crate) fn start(config: &str) -> Self {
+        let directory = new_directory();
+        let (library, file) = (directory.join("clock_shift.so"), directory.join("shift"));
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tools/clock_shift.c");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).arg("-ldl");
+        assert!(compiler.status().expect("a C compiler, which Rust's linker needs as well").success());
+        fs::write(&file, "0 0 0\n").unwrap();
+        let launch = Launch::new(config)
+            .environment("LD_PRELOAD", library.to_str().unwrap())
+            .environment("CLOCK_SHIFT", file.to_str().unwrap());
+        Self { gate: launch.start(), file, directory }
+    }
+
+    /// Moves the clocks, counted from where they were at the start.
+    pub(crate) fn shift(&self, shift: Shift) {
+        #[allow(clippy::cast_possible_truncation, reason = "a few years in nanoseconds")]
+        let monotonic = (shift.monotonic * 1e9) as i64;
+        let line = format!("{} {monotonic} {}\n", shift.wall * 1_000_000_000, shift.boot * 1_000_000_000);
+        // Renamed into place: the gate never reads half a line.
+        let new = self.file.with_extension("new");
+        fs::write(&new, line).unwrap();
+        fs::rename(&new, &self.file).unwrap();
+    }
+
+    /// Lets this much time pass for the gate, from the start.
+    pub(crate) fn pass(&self, time: Duration) {
+        self.shift(Shift { monotonic: time.as_secs_f64(), ..Shift::default() });
+    }
+}
+
+impl Drop for Clocks {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}

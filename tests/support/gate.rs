@@ -1,0 +1,317 @@
+//! A gate in a process of its own, on ports of its own, gone when dropped.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::{Answer, Client, eventually};
+
+/// A running gate.
+pub(crate) struct Gate {
+    process: Child,
+    /// Where clients connect.
+    pub(crate) address: SocketAddr,
+    /// Where `/metrics` and `/readyz` are.
+    pub(crate) admin: SocketAddr,
+    /// For the gate's files; removed with the gate.
+    pub(crate) directory: PathBuf,
+    messages: Arc<Mutex<String>>,
+}
+
+/// What becomes of the gate's standard output.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Stdout {
+    Discarded,
+    /// A pipe whose reader is gone: every write fails with EPIPE.
+    Closed,
+    /// A pipe that nobody reads: every write blocks once it is full.
+    NeverRead,
+}
+
+/// A gate about to be started, for the tests that need more than a file.
+pub(crate) struct Launch {
+    config: String,
+    stdout: Stdout,
+    descriptors: Option<u32>,
+    environment: Vec<(String, String)>,
+    unix: bool,
+    directory: PathBuf,
+}
+
+impl Gate {
+    /// Starts a gate on this file, to which `listen` and `[admin]` are added, and waits until it is ready.
+    pub(crate) fn start(config: &str) -> Self {
+        Launch::new(config).start()
+    }
+
+    /// A connection from 127.0.0.1.
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// A connection from another address of 127.0.0.0/8.
+    pub(crate) fn connect_from(&self, source: Ipv4Addr) -> Client {
+        Client::connect_from(source, self.address)
+    }
+
+    /// The answer to these bytes on a connection of their own.
+    pub(crate) fn ask(&self, request: impl AsRef<[u8]>) -> Answer {
+        let mut client = self.connect();
+        client.send(request);
+        client.answer()
+    }
+
+    /// The same, or `None` if the connection is closed without an answer.
+    pub(crate) fn try_ask(&self, request: impl AsRef<[u8]>) -> Option<Answer> {
+        let mut client = self.connect();
+        client.send_what_goes(request.as_ref());
+        client.try_answer()
+    }
+
+    /// Takes the only token of a client of [`ONE_AN_HOUR`](super::ONE_AN_HOUR), and sees that it was the last.
+    pub(crate) fn drain(&self, target: &str, lines: &str) {
+        let attempt = super::post_with(target, lines);
+        assert_eq!(self.ask(&attempt).status, 200, "the first attempt is admitted");
+        assert_eq!(self.ask(&attempt).status, 429, "the second attempt is refused");
+    }
+
+    /// The metrics page.
+    pub(crate) fn metrics(&self) -> String {
+        let mut client = Client::connect(self.admin);
+        client.send("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+        let answer = client.answer();
+        assert_eq!(answer.status, 200);
+        answer.text()
+    }
+
+    /// The sum of all samples of this metric whose labels contain `labels`.
+    pub(crate) fn metric(&self, name: &str, labels: &str) -> f64 {
+        let page = self.metrics();
+        let lines = page.lines().filter(|line| {
+            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])) && line.contains(labels)
+        });
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// Resident memory in KiB.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    /// Processor time of all its threads so far, in hundredths of a second.
+    pub(crate) fn processor_time(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
+        // After the name in brackets, user and system time are the 12th and 13th field.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+    }
+
+    /// What the gate said on standard error so far.
+    pub(crate) fn messages(&self) -> String {
+        self.messages.lock().unwrap().clone()
+    }
+
+    /// Sends a signal by name (`TERM`).
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").arg(format!("-{name}")).arg(self.process.id().to_string()).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// How the process ended, if it did within this time.
+    pub(crate) fn exit_status(&mut self, at_most: Duration) -> Option<ExitStatus> {
+        let mut status = None;
+        eventually(at_most, || {
+            status = self.process.try_wait().unwrap();
+            status.is_some()
+        });
+        status
+    }
+
+    /// Whether the process still runs.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if std::thread::panicking() {
+            eprintln!("--- the gate said:\n{}---", self.messages());
+        }
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Launch {
+    /// A gate for this file; `{dir}` in it stands for the gate's own directory.
+    pub(crate) fn new(config: &str) -> Self {
+        let directory = new_directory();
+        Self {
+            config: config.replace("{dir}", directory.to_str().unwrap()),
+            stdout: Stdout::Discarded,
+            descriptors: None,
+            environment: Vec::new(),
+            unix: false,
+            directory,
+        }
+    }
+
+    pub(crate) fn stdout(self, stdout: Stdout) -> Self {
+        Self { stdout, ..self }
+    }
+
+    /// A hard limit on open descriptors, as `ulimit -n` sets it.
+    pub(crate) fn descriptors(self, most: u32) -> Self {
+        Self { descriptors: Some(most), ..self }
+    }
+
+    /// Listens on `gate.sock` in the gate's directory as well.
+    pub(crate) fn on_unix_socket_too(self) -> Self {
+        Self { unix: true, ..self }
+    }
+
+    pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts the gate; another port is tried if somebody was quicker on the one chosen.
+    pub(crate) fn start(self) -> Gate {
+        let mut said = String::new();
+        for _ in 0..5 {
+            match self.try_start() {
+                Ok(gate) => return gate,
+                Err(messages) => said = messages,
+            }
+        }
+        panic!("the gate did not start:\n{said}\n--- with the file:\n{}", self.config);
+    }
+
+    fn try_start(&self) -> Result<Gate, String> {
+        let (port, admin_port) = (free_port(), free_port());
+        let unix = if self.unix {
+            format!(", \"unix:{}/gate.sock\"", self.directory.display())
+        } else {
+            String::new()
+        };
+        let text = format!(
+            "listen = [\"http://127.0.0.1:{port}\"{unix}]\n{}\n[admin]\nlisten = \"http://127.0.0.1:{admin_port}\"\n",
+            self.config
+        );
+        let file = self.directory.join("gate.toml");
+        fs::write(&file, text).unwrap();
+        let mut process = self.command(&file).spawn().expect("the gate's binary starts");
+        let messages = Arc::new(Mutex::new(String::new()));
+        collect(process.stderr.take().unwrap(), Arc::clone(&messages));
+        let stdout = process.stdout.take();
+        if self.stdout == Stdout::NeverRead {
+            // Kept open, and never read, until the test's process ends.
+            std::mem::forget(stdout);
+        }
+        let gate = Gate {
+            process,
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            admin: SocketAddr::from(([127, 0, 0, 1], admin_port)),
+            directory: self.directory.clone(),
+            messages,
+        };
+        wait_until_ready(gate)
+    }
+
+    fn command(&self, file: &Path) -> Command {
+        let mut command = match self.descriptors {
+            None => Command::new(BINARY),
+            Some(most) => {
+                let mut shell = Command::new("sh");
+                shell.arg("-c").arg(format!("ulimit -n {most} && exec \"$0\" \"$@\"")).arg(BINARY);
+                shell
+            }
+        };
+        command.args(["run", "-c"]).arg(file).current_dir(&self.directory);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
+        command.stdout(if self.stdout == Stdout::Discarded { Stdio::null() } else { Stdio::piped() });
+        command
+    }
+}
+
+/// What `tollgate check` says about a whole file, without starting anything.
+pub(crate) fn check_file(config: &str) -> Output {
+    let directory = new_directory();
+    let file = directory.join("gate.toml");
+    fs::write(&file, config.replace("{dir}", directory.to_str().unwrap())).unwrap();
+    let output = Command::new(BINARY).args(["check", "-c"]).arg(&file).output().unwrap();
+    let _ = fs::remove_dir_all(&directory);
+    output
+}
+
+/// A directory that nobody else has.
+pub(crate) fn new_directory() -> PathBuf {
+    static COUNT: AtomicU16 = AtomicU16::new(0);
+    let name = format!("tollgate-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let directory = std::env::temp_dir().join(name);
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+/// A port that is free now. Tests run side by side in processes of their own, so each starts looking elsewhere,
+/// below the range from which the system takes ports for outgoing connections.
+pub(crate) fn free_port() -> u16 {
+    static COUNT: AtomicU16 = AtomicU16::new(0);
+    let start = u64::from(std::process::id()) * 37;
+    for _ in 0..1000 {
+        let step = u64::from(COUNT.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(10_000 + (start + step) % 20_000).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port");
+}
+
+fn wait_until_ready(mut gate: Gate) -> Result<Gate, String> {
+    let end = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < end && gate.is_running() {
+        if is_ready(gate.admin) {
+            return Ok(gate);
+        }
+        // Nobody says when it listens; it has to be tried.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // What it said may still be on its way through the pipe.
+    eventually(Duration::from_millis(200), || !gate.messages().is_empty());
+    Err(gate.messages())
+}
+
+/// Asks the admin listener only, so that a gate begins its test without a connection at its door.
+fn is_ready(admin: SocketAddr) -> bool {
+    TcpStream::connect(admin).is_ok() && {
+        let mut client = Client::connect(admin);
+        client.send_what_goes(b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+        client.try_answer().is_some_and(|answer| answer.status == 200)
+    }
+}
+
+fn collect(stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
+            let mut all = into.lock().unwrap();
+            // Enough to see what went wrong, whatever the gate does.
+            if all.len() < 1 << 20 {
+                all.push_str(&String::from_utf8_lossy(&line));
+                all.push('\n');
+            }
+        }
+    });
+}
+
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tollgate");

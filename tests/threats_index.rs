@@ -1,0 +1,54 @@
+//! No row of the threat table without a test: each has its mark in the tests or beside the code.
+//!
+//! A mark is a doc line that begins with the row's number and a colon, directly above a test.
+
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// The rows that the gate itself answers for.
+const ROWS: &str = "
+    A1 A2 A3 A4 A5 A20 A22 A25 A26 A28 A32
+    C1 C2 C3 C4 C5 C6 C7 C8 C9 C10 C11 C14 C15 C16 C17
+    D1 D2 D3 D4 D5 D6 D7 D8 D9 D10 D11 D12 D13 D14 D15 D16 D19 D20 D24
+    E1 E2 E3 E4 E5 E6 E7 E8 E9 E10 E11 E12 E13 E16 E17 E24
+    H1 H4 H5 H6 H9 H11 H12 H14
+    I1 I3 I4 I6 I9
+    J1 J2 J3 J4 J5 J6 J7";
+
+#[test]
+fn every_threat_has_a_test_that_names_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut marked = BTreeSet::new();
+    for folder in ["tests", "src"] {
+        collect(&root.join(folder), &mut marked);
+    }
+    let missing: Vec<&str> = ROWS.split_whitespace().filter(|row| !marked.contains(*row)).collect();
+    assert!(missing.is_empty(), "no test says `/// ROW: ...` for {missing:?}");
+}
+
+fn collect(folder: &Path, marked: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, marked);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            collect_marks(&fs::read_to_string(&path).unwrap(), marked);
+        }
+    }
+}
+
+fn collect_marks(source: &str, marked: &mut BTreeSet<String>) {
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    for (at, line) in lines.iter().enumerate() {
+        let Some((row, _)) = line.strip_prefix("/// ").and_then(|line| line.split_once(':')) else {
+            continue;
+        };
+        let below = lines[at + 1..].iter().find(|line| !line.starts_with("///"));
+        if below.is_some_and(|line| line.starts_with("#[test]")) {
+            marked.insert(row.to_owned());
+        }
+    }
+}
