@@ -13,12 +13,18 @@ const START: Time = Time::from_nanos(1_800_000_000_000_000_000);
 
 /// A spec with a round time per token, so that a promise can be stated without rounding.
 fn specs() -> impl Strategy<Value = Continuous> {
-    (1_u64..10_000_000_000, 1_u32..200, 0_u32..50, 0.0..=1.0_f64).prop_map(|(per_token, burst, debt, initial)| {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the burst")]
-        let initial = (f64::from(burst) * initial) as u32;
-        let spec = Continuous::new(1, Span::from_nanos(per_token), burst).unwrap();
-        spec.with_initial(initial).unwrap().with_debt(debt).unwrap()
-    })
+    (1_u64..10_000_000_000, 1_u32..200, 0_u32..50, 0.0..=1.0_f64).prop_map(
+        |(per_token, burst, debt, initial)| {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a share of the burst"
+            )]
+            let initial = (f64::from(burst) * initial) as u32;
+            let spec = Continuous::new(1, Span::from_nanos(per_token), burst).unwrap();
+            spec.with_initial(initial).unwrap().with_debt(debt).unwrap()
+        },
+    )
 }
 
 /// Pauses in thousandths of the time per token, most of them short.

@@ -102,7 +102,8 @@ fn trace_5_a_refill_is_capped_at_the_size() {
 
 #[test]
 fn trace_8_debt_makes_the_wait_longer_up_to_its_bound() {
-    let debt = |debt| Bucket::of(Continuous::new(10, Span::from_secs(300), 10).unwrap().with_debt(debt).unwrap());
+    let debt =
+        |debt| Bucket::of(Continuous::new(10, Span::from_secs(300), 10).unwrap().with_debt(debt).unwrap());
     let mut bounded = debt(10);
     (0..10).for_each(|_| assert!(bounded.take().is_admitted()));
     let after_one = wait_of(bounded.take());
@@ -136,7 +137,11 @@ fn a_refused_attempt_writes_nothing() {
     assert!(bucket.take().is_admitted());
     assert_eq!(step(&bucket.spec, bucket.state, bucket.now, Op::Take(1)).next, None);
     assert_eq!(step(&bucket.spec, bucket.state, bucket.now, Op::Peek(1)).next, None);
-    assert_eq!(step(&bucket.spec, None, bucket.now, Op::Give(1)).next, None, "an absent bucket is full already");
+    assert_eq!(
+        step(&bucket.spec, None, bucket.now, Op::Give(1)).next,
+        None,
+        "an absent bucket is full already"
+    );
 }
 
 #[test]
