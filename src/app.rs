@@ -29,7 +29,7 @@ use crate::observe::metrics::Metrics;
 use crate::proxy::ids::RequestIds;
 use crate::proxy::service::{Gate, Site};
 use crate::proxy::settings::{ClientRate, Settings};
-use crate::proxy::upstream::{Group, Health};
+use crate::proxy::upstream::{Group, Health, UpstreamAddress};
 use crate::proxy::worker;
 use crate::store::memory::TooLarge;
 use crate::time::{Clock, Span};
@@ -163,7 +163,10 @@ impl Parts {
         let engine = Arc::new(Engine::new(config.policy, config.capacity, clock.clone(), events.clone())?);
         metrics.watch(&engine);
         let settings = config.proxy;
-        let health = |address| Health::new(address, settings.upstream_max, clock.clone(), events.clone());
+        let health = |address: UpstreamAddress| {
+            metrics.expect_upstream(&address.to_string());
+            Health::new(address, settings.upstream_max, clock.clone(), events.clone())
+        };
         let upstreams =
             config.upstreams.into_iter().map(|group| group.into_iter().map(health).collect()).collect();
         let rate = settings.client_rate.map(new_connections);

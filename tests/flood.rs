@@ -26,13 +26,14 @@ struct Flood {
     engine: Engine,
     clock: Clock,
     slowest: Span,
+    slow: u32,
 }
 
 impl Flood {
     fn new(capacity: usize) -> Self {
         let clock = Clock::manual(Time::from_nanos(1_800_000_000_000_000_000));
         let engine = Engine::new(policy(), capacity, clock.clone(), Events::default()).unwrap();
-        Self { engine, clock, slowest: Span::ZERO }
+        Self { engine, clock, slowest: Span::ZERO, slow: 0 }
     }
 
     /// Whether this client's attempt is admitted.
@@ -53,7 +54,9 @@ impl Flood {
     fn timed_attempt(&mut self, client: Ipv6Addr) -> bool {
         let before = processor_time();
         let admitted = self.attempt(client);
-        self.slowest = self.slowest.max(processor_time().minus(before));
+        let took = processor_time().minus(before);
+        self.slowest = self.slowest.max(took);
+        self.slow += u32::from(took >= Span::from_millis(1));
         admitted
     }
 
@@ -126,7 +129,14 @@ fn flood(capacity: usize, others: u32, each: u32) {
     flood.clock.set(flood.clock.now().after(Span::from_nanos(1)));
     assert_eq!(refused(&flood), 0, "at their Retry-After");
     assert!(grown < 4 << 20, "memory grew by {grown} bytes while the table was full");
-    assert!(flood.slowest < Span::from_millis(1), "one decision took {:?}", flood.slowest);
+    // A virtual machine that is taken off its core charges the absence to whoever was running, so one in a million
+    // is the machine's; a table that grows or sweeps would show up at every doubling.
+    let (slow, slowest) = (flood.slow, flood.slowest);
+    println!("{capacity} slots: the slowest decision took {slowest:?}, {slow} took a millisecond");
+    assert!(
+        slow <= others * each / 1_000_000,
+        "{slow} decisions took a millisecond, the slowest {slowest:?}"
+    );
 }
 
 #[test]

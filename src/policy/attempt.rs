@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderName, Method};
 
 /// Who is asking, as far as buckets are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,13 +52,22 @@ impl Attempt<'_> {
     /// `_method` parameter, or credentials in the query (PHP's `$_REQUEST` does not care where they stand).
     #[must_use]
     pub fn could_be_a_write(&self) -> bool {
-        OVERRIDES.iter().any(|name| self.headers.contains_key(*name))
-            || self
-                .query
-                .is_some_and(|query| super::query::pairs(query).any(|(name, _)| hints_at_write(&name)))
+        self.headers.keys().any(overrides_the_method)
+            || self.query.is_some_and(|query| super::query::names(query).any(|name| hints_at_write(&name)))
     }
 }
 
+/// CGI and PHP read `X_Http_Method_Override` as the real header.
+fn overrides_the_method(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    let is_read_as = |known: &str| {
+        let mut pairs = known.bytes().zip(name.bytes());
+        known.len() == name.len() && pairs.all(|(a, b)| a == b || (a == b'-' && !b.is_ascii_alphanumeric()))
+    };
+    name.starts_with('x') && OVERRIDES.iter().any(|known| is_read_as(known))
+}
+
+/// `user[password]` is a password as well, so the whole name counts.
 fn hints_at_write(name: &str) -> bool {
     name == "_method" || name.contains("pass") || name.contains("pwd")
 }

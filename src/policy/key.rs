@@ -55,7 +55,9 @@ impl PrefixLengths {
                 IpAddr::V4((v4.to_bits() & bits).into())
             }
             IpAddr::V6(v6) => {
-                let bits = u128::MAX.checked_shl(128 - u32::from(self.ipv6.min(128))).unwrap_or(0);
+                // A 6to4 site (RFC 3056) is one IPv4 address, however many networks it makes of it.
+                let length = if v6.segments()[0] == 0x2002 { self.ipv6.min(48) } else { self.ipv6.min(128) };
+                let bits = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
                 IpAddr::V6((v6.to_bits() & bits).into())
             }
         }

@@ -9,17 +9,29 @@ use percent_encoding::percent_decode_str;
 
 /// The parameters as (folded name, decoded value), in the order of the query.
 pub fn pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
-    query.split(['&', ';']).filter(|part| !part.is_empty()).map(|part| {
-        let (name, value) = part.split_once('=').unwrap_or((part, ""));
-        (fold_name(&decode(name)), decode(value).into_owned())
-    })
+    parts(query).map(|(name, value)| (fold_name(&decode(name)), decode(value).into_owned()))
+}
+
+/// The whole names of the parameters, decoded and in lower case.
+pub fn names(query: &str) -> impl Iterator<Item = String> + '_ {
+    parts(query).map(|(name, _)| decode(name).to_lowercase())
+}
+
+fn parts(query: &str) -> impl Iterator<Item = (&str, &str)> {
+    let parts = query.split(['&', ';']).filter(|part| !part.is_empty());
+    parts.map(|part| part.split_once('=').unwrap_or((part, "")))
 }
 
 /// A parameter's name as PHP and case-insensitive frameworks know it.
 #[must_use]
 pub fn fold_name(name: &str) -> String {
-    let name = name.trim_start();
-    let name = name.split('[').next().unwrap_or_default();
+    let name = name.trim_start().split('\0').next().unwrap_or_default();
+    // A bracket that is never closed is a letter that PHP does not allow in a name, and makes an underscore of.
+    let name = match name.split_once('[') {
+        Some((array, index)) if index.contains(']') => Cow::Borrowed(array),
+        Some((front, back)) => Cow::Owned(format!("{front}_{back}")),
+        None => Cow::Borrowed(name),
+    };
     name.chars().map(|c| if matches!(c, '.' | ' ') { '_' } else { c }).collect::<String>().to_lowercase()
 }
 
@@ -42,6 +54,10 @@ mod tests {
         let read = |query| pairs(query).collect::<Vec<_>>();
         assert_eq!(read("p%61ge=login"), [("page".into(), "login".into())]);
         assert_eq!(read("page[]=a&PAGE=b+c"), [("page".into(), "a".into()), ("page".into(), "b c".into())]);
+        assert_eq!(
+            read("page%00x=a&do[login=b"),
+            [("page".into(), "a".into()), ("do_login".into(), "b".into())]
+        );
         assert_eq!(read("a.b=1;c"), [("a_b".into(), "1".into()), ("c".into(), String::new())]);
     }
 

@@ -73,6 +73,9 @@ where
             if driver.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
+            if closing && connection.phases.is_at_rest() {
+                return Poll::Ready(());
+            }
             // The only change of phase that makes the deadline earlier.
             if connection.phases.now_in() == Phase::Head && armed_for != Phase::Head {
                 timer.as_mut().reset(Instant::now() + deadlines.next(&connection.phases).to_std());

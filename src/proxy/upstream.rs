@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use http::header::HOST;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
@@ -77,7 +78,8 @@ struct Connection {
 pub struct Lease {
     server: Rc<Server>,
     connection: Option<Connection>,
-    request: Rc<Progress>,
+    /// The upstream answered before it can have read the whole request: something is unusual about it.
+    was_early: bool,
     _busy: health::Busy,
 }
 
@@ -158,10 +160,10 @@ impl Server {
             };
             match self.send(&mut connection, unsent, progress).await {
                 Ok(response) => {
-                    let request = Rc::clone(progress);
+                    let was_early = progress.sent() != Sent::Wholly;
                     return Ok((
                         response,
-                        Lease { server: self, connection: Some(connection), request, _busy: busy },
+                        Lease { server: self, connection: Some(connection), was_early, _busy: busy },
                     ));
                 }
                 Err((_, Some(returned))) if !is_fresh => unsent = returned,
@@ -173,9 +175,10 @@ impl Server {
     async fn send(
         &self,
         connection: &mut Connection,
-        request: Request<RequestBody>,
+        mut request: Request<RequestBody>,
         progress: &Rc<Progress>,
     ) -> Result<Response<Incoming>, Failed> {
+        request.headers_mut().entry(HOST).or_insert_with(|| self.health.host.clone());
         let mut reply = std::pin::pin!(connection.sender.try_send_request(request));
         let timeout = self.settings.reply_timeout.to_std();
         let mut deadline = Instant::now() + timeout;
@@ -229,7 +232,7 @@ impl Lease {
     pub fn give_back(mut self) {
         self.server.health.succeeded();
         if let Some(connection) = self.connection.take()
-            && self.request.sent() == Sent::Wholly
+            && !self.was_early
             && !connection.sender.is_closed()
         {
             self.server.idle.borrow_mut().push(Idle { connection, since: Instant::now() });

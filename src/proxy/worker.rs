@@ -3,7 +3,7 @@
 //! Workers share the engine's tables, the guard and how well the upstreams are; nothing else, and no lock on the
 //! way of a request.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
@@ -33,7 +33,12 @@ pub fn run(
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     runtime.block_on(async {
-        let worker = Rc::new(Worker { gate: Rc::new(gate()), guard, open: RefCell::default() });
+        let worker = Rc::new(Worker {
+            gate: Rc::new(gate()),
+            guard,
+            open: RefCell::default(),
+            accepted: Cell::new(0),
+        });
         let listeners = sockets.into_iter().map(Bound::listen).collect::<io::Result<Vec<_>>>()?;
         let accepting = listeners
             .into_iter()
@@ -54,12 +59,13 @@ struct Worker {
     gate: Rc<Gate>,
     guard: Arc<Guard>,
     open: RefCell<HashMap<u64, Arc<Connection>>>,
+    /// Counts the connections of all listeners: they share `open`.
+    accepted: Cell<u64>,
 }
 
 impl Worker {
     /// Accepts until the gate drains. What waits in the kernel's queue by then is still served.
     async fn accept(self: Rc<Self>, listener: Listener, mut shutdown: Shutdown) {
-        let mut number = 0;
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -67,8 +73,7 @@ impl Worker {
                 () = shutdown.reached(Stage::Draining) => return,
             };
             if let Some((stream, connection)) = accepted {
-                number += 1;
-                self.serve(number, stream, connection);
+                self.serve(stream, connection);
             }
         }
     }
@@ -103,7 +108,9 @@ impl Worker {
         self.gate.events.emit(&Event::TurnedAway { peer, reason });
     }
 
-    fn serve(self: &Rc<Self>, number: u64, stream: Stream, connection: Arc<Connection>) {
+    fn serve(self: &Rc<Self>, stream: Stream, connection: Arc<Connection>) {
+        let number = self.accepted.get();
+        self.accepted.set(number + 1);
         self.open.borrow_mut().insert(number, Arc::clone(&connection));
         let worker = Rc::clone(self);
         tokio::task::spawn_local(async move {

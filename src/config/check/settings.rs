@@ -52,8 +52,17 @@ pub(super) fn prefixes(
 ) -> PrefixLengths {
     PrefixLengths {
         ipv4: within(ipv4, 0..=32, f).unwrap_or(otherwise.ipv4),
-        ipv6: within(ipv6, 0..=128, f).unwrap_or(otherwise.ipv6),
+        ipv6: longest_network(ipv6, f).unwrap_or(otherwise.ipv6),
     }
+}
+
+/// A household has a whole /64: whoever keeps a bucket for less keeps as many for it as it likes.
+fn longest_network(ipv6: Option<&Located<i64>>, f: &mut Findings) -> Option<u8> {
+    let length = within(ipv6, 0..=128, f)?;
+    if let Some(given) = ipv6.filter(|_| length > 64) {
+        f.warning(&given.spot, format!("one household has 2^{} such networks", length - 64), "64 or less");
+    }
+    Some(length)
 }
 
 fn identity_header(text: &Located<String>, f: &mut Findings) -> Option<IdentityHeader> {

@@ -113,7 +113,12 @@ impl Phases {
 
     /// Whether what hyper writes now is an error answer of its own.
     pub(super) fn is_hypers_own_answer(&self) -> bool {
-        self.now_in() == Phase::Head && !self.unflushed.load(Relaxed)
+        self.now_in() == Phase::Head && self.is_at_rest()
+    }
+
+    /// Whether no request is in flight: none was read, and the last answer has left.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.now_in() != Phase::Busy && !self.unflushed.load(Relaxed)
     }
 
     pub(super) fn expire_head(&self) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
+use http::HeaderValue;
 use tokio::sync::Semaphore;
 
 use super::UpstreamAddress;
@@ -19,6 +20,8 @@ pub struct Health {
     pub(super) address: UpstreamAddress,
     /// Places for connections: `upstream_max`.
     pub(super) places: Arc<Semaphore>,
+    /// For requests that came without a `Host`.
+    pub(super) host: HeaderValue,
     name: String,
     busy: AtomicUsize,
     failures: AtomicU32,
@@ -32,10 +35,10 @@ impl Health {
     #[must_use]
     pub fn new(address: UpstreamAddress, most: usize, clock: Clock, events: Events) -> Arc<Self> {
         let name = address.to_string();
-        events.emit(&Event::UpstreamUp { upstream: &name, up: true });
         Arc::new(Self {
-            address,
             places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            host: host_of(&address),
+            address,
             name,
             busy: AtomicUsize::new(0),
             failures: AtomicU32::new(0),
@@ -82,6 +85,16 @@ impl Health {
             self.events.emit(&Event::UpstreamUp { upstream: &self.name, up: false });
         }
     }
+}
+
+/// What `Host` says of this address when nobody else said anything.
+fn host_of(address: &UpstreamAddress) -> HeaderValue {
+    let host = match address {
+        UpstreamAddress::Tcp { host, port } if host.contains(':') => format!("[{host}]:{port}"),
+        UpstreamAddress::Tcp { host, port } => format!("{host}:{port}"),
+        UpstreamAddress::Unix(_) => "localhost".to_owned(),
+    };
+    HeaderValue::try_from(host).unwrap_or(HeaderValue::from_static("localhost"))
 }
 
 /// Counts a request as long as it is there.

@@ -1,0 +1,67 @@
+//! What the examples and the README say is what the program accepts.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tollgate::config::{Sources, load};
+
+#[test]
+fn every_example_loads_without_a_word() {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir("examples").unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 3, "{files:?}");
+    files.push("config.toml".into());
+    for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "toml")) {
+        let loaded = load(&Sources::from_file(file).unwrap());
+        let said: String = loaded.diagnostics.iter().map(|found| found.render(false)).collect();
+        assert!(loaded.config.is_some() && said.is_empty(), "{}:\n{said}", file.display());
+    }
+}
+
+#[test]
+fn the_file_in_the_readme_is_the_smallest_example_byte_for_byte() {
+    let readme = readme();
+    let (_, rest) = readme.split_once("\n```toml\n").unwrap();
+    let (block, _) = rest.split_once("```\n").unwrap();
+    assert_eq!(block, fs::read_to_string("examples/minimal.toml").unwrap());
+}
+
+#[test]
+fn every_command_in_the_readme_exists() {
+    let named = commands(&readme());
+    for expected in ["check", "demo", "explain", "run"] {
+        assert!(named.contains(expected), "{expected} is not among {named:?}");
+    }
+    for command in &named {
+        let help = Command::new(env!("CARGO_BIN_EXE_tollgate")).args([command, "--help"]).output().unwrap();
+        assert!(help.status.success(), "tollgate {command}");
+    }
+}
+
+#[test]
+fn every_file_that_the_documents_link_to_exists() {
+    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"] {
+        let text = fs::read_to_string(document).unwrap();
+        let targets =
+            text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+        for target in targets.filter(|target| !target.contains("://")) {
+            assert!(Path::new(target).exists(), "{document} links to {target}");
+        }
+    }
+}
+
+fn readme() -> String {
+    fs::read_to_string("README.md").unwrap()
+}
+
+/// The words that follow the program's name in code: after a prompt, a backtick, or cargo's `--`.
+fn commands(text: &str) -> BTreeSet<String> {
+    let after = ["$ tollgate ", "`tollgate ", "cargo run --release -- "];
+    let words = after.iter().flat_map(|front| text.split(front).skip(1));
+    let words = words.map(|rest| rest.chars().take_while(|letter| letter.is_ascii_lowercase()).collect());
+    words.filter(|word: &String| !word.is_empty()).collect()
+}
