@@ -83,11 +83,10 @@ impl App {
             threads => threads,
         };
         let sockets = bind(&config.listen, threads)?;
-        let admin_sockets =
-            config.admin.iter().map(|address| address.bind(1)).collect::<Result<Vec<_>, _>>()?;
+        let admin_sockets = config.admin.iter().map(Address::bind_private).collect::<Result<Vec<_>, _>>()?;
         let watched = config.files.clone();
         let parts = Parts::build(config)?;
-        Ok(Self { parts, sockets, admin_sockets: admin_sockets.into_iter().flatten().collect(), watched })
+        Ok(Self { parts, sockets, admin_sockets, watched })
     }
 
     /// Where clients connect, with the ports that the kernel chose.
@@ -115,14 +114,17 @@ impl App {
         read_again: impl Fn() -> Option<Config>,
         until: impl Future<Output = ()>,
     ) -> Result<(), StartError> {
+        let addresses = [self.addresses(), self.admin_addresses()].concat();
         let (trigger, shutdown) = shutdown::channel();
         let draining = Arc::new(AtomicBool::new(false));
         let workers = self.parts.spawn_workers(self.sockets, &shutdown)?;
         let admin = Arc::new(Admin::new(Arc::clone(&self.parts.metrics), Arc::clone(&draining)));
+        let mut pages = Vec::new();
         for socket in self.admin_sockets {
             let socket = admin_socket(socket).map_err(StartError::Worker)?;
             let mut stop = shutdown.clone();
-            tokio::spawn(Arc::clone(&admin).serve(socket, async move { stop.reached(Stage::Stopped).await }));
+            let stopped = async move { stop.reached(Stage::Stopped).await };
+            pages.push(tokio::spawn(Arc::clone(&admin).serve(socket, stopped)));
         }
         let parts = &self.parts;
         tokio::select! {
@@ -134,7 +136,13 @@ impl App {
         }
         draining.store(true, Ordering::Relaxed);
         tracing::info!("draining: requests in flight may take {:?} to finish", self.parts.settings.drain);
-        self.parts.finish(&trigger, workers).await
+        let finished = self.parts.finish(&trigger, workers).await;
+        for page in pages {
+            // It ends with the stage; a panic there has nothing left to harm.
+            let _ = page.await;
+        }
+        addresses.iter().for_each(Address::clean_up);
+        finished
     }
 }
 
@@ -201,8 +209,11 @@ impl Parts {
 
     fn take_over(&self, config: Option<Config>) {
         let taken = config.is_some_and(|config| {
-            self.site.store(Arc::new(Site { client: config.client, refuse: config.refuse }));
-            self.engine.replace(config.policy).is_ok()
+            let taken = self.engine.replace(config.policy).is_ok();
+            if taken {
+                self.site.store(Arc::new(Site { client: config.client, refuse: config.refuse }));
+            }
+            taken
         });
         self.events.emit(&Event::Reloaded { taken });
     }

@@ -9,9 +9,11 @@ mod explain;
 mod run;
 mod sources;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 
 use self::sources::ConfigArgs;
 
@@ -63,6 +65,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
+    #[command(external_subcommand)]
+    Other(Vec<OsString>),
 }
 
 /// Parses the arguments and does what they say.
@@ -76,12 +80,28 @@ pub fn main() -> ExitCode {
         Some(Command::Explain(arguments)) => explain::explain(&arguments),
         Some(Command::Demo(arguments)) => demo::demo(&arguments),
         Some(Command::Completions(arguments)) => completions::completions(&arguments),
+        Some(Command::Other(words)) => unknown(&words),
     };
     match done {
         Ok(exit) => exit.into(),
         Err(error) => {
             eprintln!("tollgate: {error:#}");
-            ExitCode::FAILURE
+            let missing = error.is::<sources::NoConfiguration>();
+            if missing { Exit::BadConfiguration.into() } else { Exit::Failed.into() }
         }
     }
 }
+
+/// Exits with 2 and says whether the command is unknown or only not built yet.
+fn unknown(words: &[OsString]) -> ! {
+    let word = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+    let message = match NOT_BUILT.contains(&&*word) {
+        true => format!("`tollgate {word}` is not built yet in this version"),
+        false => format!("`{word}` is not a command"),
+    };
+    Arguments::command().error(ErrorKind::InvalidSubcommand, message).exit()
+}
+
+/// Commands of versions to come.
+const NOT_BUILT: [&str; 10] =
+    ["replay", "top", "status", "reload", "drain", "buckets", "presets", "init", "migrate", "man"];

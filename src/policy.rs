@@ -210,7 +210,7 @@ impl Route {
     }
 
     fn matches_strictly(&self, attempt: &Attempt<'_>) -> bool {
-        self.host_fits(attempt.host) && self.patterns.iter().any(|p| p.matches_strictly(attempt, self.case))
+        self.host_fits(attempt.host) && self.patterns.iter().any(|p| p.matches_strictly(attempt))
     }
 
     fn host_fits(&self, host: &str) -> bool {

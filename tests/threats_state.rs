@@ -113,7 +113,8 @@ fn full_buckets_are_dropped_before_any_live_one() {
         client.send(attempt_as(address));
         client.answer().status
     };
-    let drained: Vec<String> = (0..100).map(|host| format!("203.0.113.{host}")).collect();
+    // So few that no line of five slots gets more drained ones than it can hold.
+    let drained: Vec<String> = (0..20).map(|host| format!("203.0.113.{host}")).collect();
     assert!(drained.iter().all(|address| ask(address) == 200));
     assert!((0..5000).all(|number: u32| ask(&format!("2001:db8:0:{number:x}::1")) == 200));
     assert!(drained.iter().all(|address| ask(address) == 429), "all drained buckets are still there");

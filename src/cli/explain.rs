@@ -31,6 +31,9 @@ pub(super) struct Arguments {
     /// A header line; may be repeated
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(HeaderName, HeaderValue)>,
+    /// A body (not built yet)
+    #[arg(long, value_name = "BODY", hide = true)]
+    data: Option<String>,
     /// The method
     method: Method,
     /// The address asked for, or only its path
@@ -41,6 +44,10 @@ pub(super) fn explain(arguments: &Arguments) -> anyhow::Result<Exit> {
     let Some(config) = load_and_report(&arguments.config.sources()?) else {
         return Ok(Exit::BadConfiguration);
     };
+    anyhow::ensure!(
+        arguments.data.is_none(),
+        "explain --data is not built yet: this version reads no bodies"
+    );
     let request = arguments.request();
     let host = match target::check(&request) {
         Ok(host) => host,
@@ -98,7 +105,7 @@ fn print_request(attempt: &Attempt<'_>, arguments: &Arguments) {
     println!("client    {client}, {why}");
     println!("host      {}", attempt.host);
     for (number, reading) in canonical::readings(attempt.path).iter().enumerate() {
-        println!("{} {}", if number == 0 { "path     " } else { "  or     " }, reading.escape_ascii());
+        println!("{} {}", if number == 0 { "path     " } else { "  or     " }, canonical::display(reading));
     }
     if attempt.could_be_a_write() {
         println!("method    {}, which an application could take for a write", attempt.method);

@@ -3,7 +3,7 @@
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
 use crate::app::App;
-use crate::config::{Config, Sources};
+use crate::config::{Config, Sources, load};
 use crate::observe::messages;
 
 /// Runs the gate.
@@ -18,6 +18,15 @@ pub(super) fn run(arguments: &ConfigArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// Reads the files that the configuration names once more; what is wrong with them goes to the log.
+fn read_again(sources: &Sources) -> Option<Config> {
+    let loaded = load(sources);
+    for diagnostic in loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()) {
+        tracing::error!("{} ({}): the rules stay as they are", diagnostic.message, diagnostic.file());
+    }
+    loaded.config
+}
+
 fn serve(config: Config, sources: &Sources) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -28,7 +37,7 @@ fn serve(config: Config, sources: &Sources) -> anyhow::Result<()> {
         for address in app.admin_addresses() {
             tracing::info!("metrics and health at {address}");
         }
-        app.run(|| load_and_report(sources), std::future::pending()).await?;
+        app.run(|| read_again(sources), std::future::pending()).await?;
         Ok(())
     })
 }

@@ -25,12 +25,13 @@ impl ConfigArgs {
     /// If there is no file, or it cannot be read.
     pub(super) fn sources(&self) -> anyhow::Result<Sources> {
         let path = self.path()?;
-        let sources = Sources::from_file(&path)
-            .map_err(|error| anyhow::anyhow!("cannot read the configuration {}: {error}", path.display()))?;
+        let sources = Sources::from_file(&path).map_err(|error| {
+            NoConfiguration(format!("cannot read the configuration {}: {error}", path.display()))
+        })?;
         Ok(sources.with_environment(std::env::vars_os()).with_set(self.set.clone()))
     }
 
-    fn path(&self) -> anyhow::Result<PathBuf> {
+    fn path(&self) -> Result<PathBuf, NoConfiguration> {
         if let Some(path) = &self.config {
             return Ok(path.clone());
         }
@@ -39,14 +40,18 @@ impl ConfigArgs {
         }
         let found = DEFAULTS.iter().map(Path::new).find(|path| path.exists());
         found.map(Path::to_path_buf).ok_or_else(|| {
-            anyhow::anyhow!(
+            NoConfiguration(format!(
                 "no configuration: there is neither {} nor {}; name one with --config FILE",
-                DEFAULTS[0],
-                DEFAULTS[1]
-            )
+                DEFAULTS[0], DEFAULTS[1]
+            ))
         })
     }
 }
+
+/// There is no configuration to be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NoConfiguration(String);
 
 /// Prints everything that is wrong or doubtful; the configuration, if it can be used.
 pub(super) fn load_and_report(sources: &Sources) -> Option<Config> {

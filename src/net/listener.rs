@@ -5,9 +5,10 @@
 //! port silently, so a plain socket is bound first to find out whether the port is free.
 
 use std::fmt;
+use std::fs::Permissions;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,10 +45,10 @@ pub struct Bound {
 
 /// An address that cannot be listened at.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen at {address}: {source}{}", hint(source))]
+#[error("cannot listen at {address}: {error}{}", hint(error))]
 pub struct BindError {
     address: Address,
-    source: io::Error,
+    error: io::Error,
 }
 
 impl Address {
@@ -60,7 +61,32 @@ impl Address {
             Self::Tcp(address) => bind_tcp(*address, count),
             Self::Unix(path) => bind_unix(path, count),
         };
-        bound.map_err(|source| BindError { address: self.clone(), source })
+        bound.map_err(|error| BindError { address: self.clone(), error })
+    }
+
+    /// Binds one socket; a Unix socket is for this user alone.
+    ///
+    /// # Errors
+    /// [`BindError`], with what would help.
+    pub fn bind_private(&self) -> Result<Bound, BindError> {
+        let bound = match self {
+            Self::Tcp(address) => bind_tcp(*address, 1),
+            Self::Unix(path) => bind_unix(path, 1).and_then(|bound| {
+                std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+                Ok(bound)
+            }),
+        };
+        let only =
+            bound.and_then(|bound| bound.into_iter().next().ok_or_else(|| io::ErrorKind::NotFound.into()));
+        only.map_err(|error| BindError { address: self.clone(), error })
+    }
+
+    /// Removes the file of a Unix socket at which nobody listens any more.
+    pub fn clean_up(&self) {
+        if let Self::Unix(path) = self {
+            // A file that cannot be removed is replaced at the next start.
+            let _ = remove_stale(path);
+        }
     }
 }
 

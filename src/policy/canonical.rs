@@ -80,6 +80,13 @@ pub fn strict_reading(path: &str) -> Reading<'_> {
     Cow::Owned(normalise(&decoded, Separators::default(), Parameters::Kept, Dots::ResolvedLast))
 }
 
+/// A reading for people: encoded separators that it keeps as letters are shown encoded.
+#[must_use]
+pub fn display(reading: &[u8]) -> String {
+    let text = reading.escape_ascii().to_string();
+    text.replace("\\x01", "%2f").replace("\\x02", "%5c").replace("\\\\", "\\")
+}
+
 /// A segment without what some file systems and servers overlook in it.
 #[must_use]
 pub fn fold_segment(segment: &[u8]) -> &[u8] {

@@ -66,7 +66,7 @@ impl Pattern {
         case: Case,
     ) -> bool {
         self.method.fits(attempt.method, as_write)
-            && path_fits(&self.segments, reading.as_ref(), case)
+            && path_fits(&self.segments, reading.as_ref(), &Widely(case))
             && self.parameters_fit(attempt.query, case)
     }
 
@@ -76,10 +76,12 @@ impl Pattern {
         self.method.fits(method, as_write)
     }
 
-    /// Whether the one strict reading fits: this may choose an upstream.
+    /// Whether the one strict reading fits, letter for letter: this may choose an upstream.
     #[must_use]
-    pub fn matches_strictly(&self, attempt: &Attempt<'_>, case: Case) -> bool {
-        self.matches(attempt, strict_reading(attempt.path), false, case)
+    pub fn matches_strictly(&self, attempt: &Attempt<'_>) -> bool {
+        self.method.fits(attempt.method, false)
+            && path_fits(&self.segments, &strict_reading(attempt.path), &Strictly)
+            && self.parameters_fit(attempt.query, Case::Sensitive)
     }
 
     fn parameters_fit(&self, query: Option<&str>, case: Case) -> bool {
@@ -129,16 +131,50 @@ impl MethodRule {
     }
 }
 
+/// How closely a path is looked at.
+trait Eyes {
+    /// Whether a segment is what the pattern names.
+    fn same(&self, literal: &[u8], segment: &[u8]) -> bool;
+    /// Whether anything may follow once the whole pattern has matched these segments.
+    fn overlook_rest(&self, pattern: &[Segment], matched: &[&[u8]]) -> bool;
+}
+
+/// As the most lenient server would, to count.
+struct Widely(Case);
+
+/// Letter for letter, to choose an upstream.
+struct Strictly;
+
+impl Eyes for Widely {
+    fn same(&self, literal: &[u8], segment: &[u8]) -> bool {
+        literal_fits(literal, segment, self.0)
+    }
+
+    fn overlook_rest(&self, pattern: &[Segment], matched: &[&[u8]]) -> bool {
+        ends_in_script(pattern, matched)
+    }
+}
+
+impl Eyes for Strictly {
+    fn same(&self, literal: &[u8], segment: &[u8]) -> bool {
+        literal == segment
+    }
+
+    fn overlook_rest(&self, _: &[Segment], _: &[&[u8]]) -> bool {
+        false
+    }
+}
+
 /// Wildcard matching with one point to come back to, so that no path takes more than length times length steps.
 ///
 /// Applications hand `/login.php/anything` to `/login.php`: where a script stands in the pattern or in the path,
 /// any rest may follow it.
-fn path_fits(pattern: &[Segment], path: &[u8], case: Case) -> bool {
+fn path_fits(pattern: &[Segment], path: &[u8], eyes: &impl Eyes) -> bool {
     let segments: Vec<&[u8]> = path.split(|&b| b == b'/').filter(|segment| !segment.is_empty()).collect();
     let (mut p, mut s) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
     loop {
-        if p == pattern.len() && (s == segments.len() || ends_in_script(pattern, &segments[..s])) {
+        if p == pattern.len() && (s == segments.len() || eyes.overlook_rest(pattern, &segments[..s])) {
             return true;
         }
         let fits = match (pattern.get(p), segments.get(s)) {
@@ -148,7 +184,7 @@ fn path_fits(pattern: &[Segment], path: &[u8], case: Case) -> bool {
                 continue;
             }
             (Some(Segment::One), Some(_)) => true,
-            (Some(Segment::Literal(literal)), Some(segment)) => literal_fits(literal, segment, case),
+            (Some(Segment::Literal(literal)), Some(segment)) => eyes.same(literal, segment),
             _ => false,
         };
         if fits {

@@ -206,11 +206,17 @@ impl Server {
         loop {
             let Idle { mut connection, since } = self.idle.borrow_mut().pop()?;
             let is_young = since.elapsed() < self.settings.upstream_idle.to_std();
-            // Ready at once for a connection that rests; the answer's last bytes may still be on their way to it.
-            if is_young && std::future::poll_fn(|cx| connection.sender.poll_ready(cx)).await.is_ok() {
+            // Ready at once for a connection that rests; its task may still have to hear that the answer has ended.
+            if is_young && (connection.sender.is_ready() || self.becomes_ready(&mut connection).await) {
                 return Some(connection);
             }
         }
+    }
+
+    async fn becomes_ready(&self, connection: &mut Connection) -> bool {
+        let ready = std::future::poll_fn(|cx| connection.sender.poll_ready(cx));
+        let ready = tokio::time::timeout(self.settings.connect_timeout.to_std(), ready).await;
+        ready.is_ok_and(|ready| ready.is_ok())
     }
 
     fn expire(&self) {

@@ -50,6 +50,9 @@ pub(super) fn prefixes(
     otherwise: PrefixLengths,
     f: &mut Findings,
 ) -> PrefixLengths {
+    for zero in [ipv4, ipv6].into_iter().flatten().filter(|length| length.value == 0) {
+        f.warning(&zero.spot, "everybody shares one bucket".to_owned(), "at least 8");
+    }
     PrefixLengths {
         ipv4: within(ipv4, 0..=32, f).unwrap_or(otherwise.ipv4),
         ipv6: longest_network(ipv6, f).unwrap_or(otherwise.ipv6),

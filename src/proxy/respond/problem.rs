@@ -18,12 +18,8 @@ pub enum Problem {
     Method,
     /// 408: the request did not arrive in time.
     Slow,
-    /// 413: the body is longer than may be read.
-    BodyTooLarge,
     /// 414: the target is too long.
     TargetTooLong,
-    /// 421: not a host of this site.
-    Misdirected,
     /// 431: too many or too long headers.
     HeadersTooLarge,
     /// 502: the upstream refused or broke.
@@ -45,9 +41,7 @@ impl Problem {
             Self::Malformed => StatusCode::BAD_REQUEST,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
-            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TargetTooLong => StatusCode::URI_TOO_LONG,
-            Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
             Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Broken => StatusCode::BAD_GATEWAY,
             Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
@@ -78,9 +72,7 @@ impl Problem {
             Self::Malformed => "This request cannot be understood.",
             Self::Method => "This method is not available here.",
             Self::Slow => "The request took too long to arrive. Please try again.",
-            Self::BodyTooLarge => "What was sent is too large.",
             Self::TargetTooLong => "The address that was asked for is too long.",
-            Self::Misdirected => "This site is not served here.",
             Self::HeadersTooLarge => "The request carries too many or too large headers.",
             Self::Broken => {
                 "The application behind this address does not answer properly. Please try again later."
