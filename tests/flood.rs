@@ -1,7 +1,7 @@
 //! A flood of foreign keys against the bounded table: nobody gets a fresh burst out of it, nobody new is shut out,
 //! memory stays where it is and no decision takes long.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "these are tests")]
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
