@@ -3,7 +3,6 @@
 //! The lines go to `/dev/null`, so the writer's thread takes part but no disk does. What is measured is the processor
 //! time of the thread that emits: on a shared machine the time on the wall says little.
 
-#![expect(clippy::unwrap_used, reason = "what is measured is written here")]
 #![allow(clippy::unwrap_used, reason = "a bench that cannot be set up has nothing to measure")]
 
 use std::hint::black_box;

@@ -1,5 +1,7 @@
 //! What a continuous bucket promises, over random specs and random times, and agreement with governor.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
+
 use std::num::NonZeroU32;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! The traces that every build must reproduce, in simulated time, and what a bucket says on the way.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
+
 use tollgate::bucket::{Answer, Continuous, Op, Spec, State, Time, Verdict, step};
 use tollgate::time::Span;
 

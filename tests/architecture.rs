@@ -1,0 +1,172 @@
+//! The layers only look down: every arrow between two of them stands in [`ARROWS`], and no other.
+//!
+//! Tests may reach anywhere, so they are left out, and so are links in documentation. The surprising thing: `super::`
+//! that climbs to the root is an arrow as well.
+
+#![allow(clippy::unwrap_used, clippy::unreachable, reason = "these are tests")]
+
+#[path = "support/source.rs"]
+#[allow(dead_code, reason = "shape.rs uses the rest")]
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use source::{Source, Token, closing};
+use toml::de::DeTable;
+
+/// Who may use whom, from the bottom up: the table of ARCHITECTURE.md, with the reason of each exception.
+const ARROWS: &[(&str, &str)] = &[
+    ("bucket", ""),
+    // Beside the bucket, not below it: `Span` and `Time` are the bucket's arithmetic, and the clock hands them out.
+    ("time", "bucket"),
+    ("policy", "bucket time"),
+    ("store", "bucket time"),
+    ("net", "time"),
+    ("event", "bucket time policy"),
+    // Not `net`: a decision knows no sockets.
+    ("engine", "bucket time policy store event"),
+    // Siblings: neither may use the other.
+    ("proxy", "bucket time policy store net event engine"),
+    ("observe", "bucket time policy store net event engine"),
+    ("config", "bucket time policy store net event engine proxy observe"),
+    ("app", "bucket time policy store net event engine proxy observe config"),
+    ("cli", "bucket time policy store net event engine proxy observe config app"),
+    // It only calls `cli::main`.
+    ("main", "cli"),
+    // It only names the layers.
+    ("lib", ""),
+];
+
+/// Crates that only these layers may use, and with them everything that serves a socket, a file or a terminal.
+const CRATES: &[(&str, &str)] = &[
+    ("tokio", "net proxy observe app cli"),
+    ("hyper", "proxy observe cli"),
+    ("hyper_util", "proxy observe cli"),
+    ("http_body", "proxy"),
+    ("http_body_util", "proxy observe cli"),
+    ("socket2", "net"),
+    ("rustix", "app observe"),
+    ("governor", "net"),
+    ("prometheus_client", "observe"),
+    ("tracing", "observe app cli"),
+    ("tracing_subscriber", "observe"),
+    ("toml", "config cli"),
+    ("annotate_snippets", "config"),
+    ("clap", "cli"),
+    ("clap_complete", "cli"),
+    ("anyhow", "cli"),
+];
+
+/// What the standard library has beyond `core`: no name of it stands in `bucket`.
+const BEYOND_CORE: [&str; 9] =
+    ["std", "alloc", "Box", "String", "Vec", "ToOwned", "ToString", "format", "vec"];
+
+#[test]
+fn every_arrow_is_in_the_table() {
+    let allowed: BTreeMap<&str, BTreeSet<&str>> =
+        ARROWS.iter().map(|&(from, to)| (from, to.split_whitespace().collect())).collect();
+    for (arrow, places) in arrows() {
+        let (from, to) = &arrow;
+        let known = allowed.get(&from[..]).is_some_and(|layers| layers.contains(&to[..]));
+        assert!(known, "`{from}` may not use `{to}`: {}", places.join(", "));
+    }
+}
+
+#[test]
+fn the_table_itself_only_looks_down() {
+    for (at, (from, targets)) in ARROWS.iter().enumerate() {
+        for to in targets.split_whitespace() {
+            let below = ARROWS[..at].iter().any(|(layer, _)| *layer == to);
+            assert!(below, "`{to}` is not below `{from}`");
+        }
+    }
+    for (from, to) in [("observe", "proxy"), ("proxy", "observe")] {
+        let (_, targets) = ARROWS.iter().find(|(layer, _)| *layer == from).unwrap();
+        assert!(!targets.contains(to), "`{from}` and `{to}` are siblings");
+    }
+}
+
+#[test]
+fn a_bucket_uses_nothing_but_core() {
+    let outside = dependencies();
+    for source in Source::all().iter().filter(|source| layer(source) == "bucket") {
+        for (at, token) in source.tokens.iter().enumerate() {
+            let name = &token.text[..];
+            let foreign =
+                BEYOND_CORE.contains(&name) || outside.contains(name) && is_root(&source.tokens, at);
+            assert!(!foreign, "{}: `{name}` is not in `core`", source.place(at));
+        }
+    }
+}
+
+#[test]
+fn sockets_files_and_logs_stay_where_they_belong() {
+    for source in &Source::all() {
+        for (name, layers) in CRATES {
+            let at = (0..source.tokens.len())
+                .find(|&at| source.tokens[at].text == *name && is_root(&source.tokens, at));
+            let allowed = layers.split_whitespace().any(|allowed| allowed == layer(source));
+            let place = at.map(|at| source.place(at));
+            assert!(allowed || place.is_none(), "`{}` may not use `{name}`: {place:?}", layer(source));
+        }
+    }
+}
+
+/// Every use of one layer by another, with its places.
+fn arrows() -> BTreeMap<(String, String), Vec<String>> {
+    let mut arrows: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for source in Source::all().iter() {
+        for (at, to) in root_paths(source) {
+            if to != layer(source) {
+                arrows.entry((layer(source).to_owned(), to)).or_default().push(source.place(at));
+            }
+        }
+    }
+    arrows
+}
+
+/// What `crate::`, `tollgate::` in the binary, and as many `super::` as lead to the root are followed by.
+fn root_paths(source: &Source) -> Vec<(usize, String)> {
+    let root = if source.module == "main" { "tollgate" } else { "crate" };
+    let depth = source.module.split('/').count();
+    let to_the_root = ["super", ":", ":"].repeat(depth);
+    let by_name = source.positions(&[root, ":", ":"]).into_iter().map(|at| at + 3);
+    let by_climbing = source.positions(&to_the_root).into_iter().map(|at| at + to_the_root.len());
+    by_name.chain(by_climbing).flat_map(|at| named_at(&source.tokens, at)).collect()
+}
+
+/// The one name that stands there, or the first names of a list in braces.
+fn named_at(tokens: &[Token], at: usize) -> Vec<(usize, String)> {
+    if tokens[at].text != "{" {
+        return vec![(at, tokens[at].text.clone())];
+    }
+    let mut names = Vec::new();
+    let mut inside = at + 1;
+    while inside < closing(tokens, at) {
+        names.push((inside, tokens[inside].text.clone()));
+        while !matches!(&tokens[inside].text[..], "," | "}") {
+            inside = if tokens[inside].text == "{" { closing(tokens, inside) + 1 } else { inside + 1 };
+        }
+        inside += 1;
+    }
+    names
+}
+
+/// Whether a path begins there: `name::`, `use name;`, `#[name(`, but neither `a::name` nor a variable.
+fn is_root(tokens: &[Token], at: usize) -> bool {
+    let before = |back: usize| at.checked_sub(back).map_or("", |at| &tokens[at].text[..]);
+    let after = |next: usize| tokens.get(at + next).map_or("", |token| &token.text[..]);
+    let path = (after(1), after(2)) == (":", ":");
+    before(1) != ":" && (path || before(1) == "use")
+}
+
+fn layer(source: &Source) -> &str {
+    source.module.split('/').next().unwrap()
+}
+
+/// The crates of `[dependencies]`, as they are written in paths.
+fn dependencies() -> BTreeSet<String> {
+    let manifest = DeTable::parse(include_str!("../Cargo.toml")).unwrap();
+    let dependencies = manifest.get_ref()["dependencies"].get_ref().as_table().unwrap();
+    dependencies.keys().map(|name| name.get_ref().replace('-', "_")).collect()
+}

@@ -1,0 +1,131 @@
+//! The sources in `src/` as flat lists of tokens, tests left out.
+//!
+//! For the tests that hold the tree to its own rules. It knows no names and expands no macros. The surprising thing:
+//! a `#[cfg(test)] mod samples;` takes the whole file `samples.rs` out.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+
+/// One file of `src/`.
+pub(crate) struct Source {
+    /// Its path from `src/`, without `.rs`, as in `proxy/respond`.
+    pub(crate) module: String,
+    /// How it begins.
+    pub(crate) opens_with_its_purpose: bool,
+    /// Lines that are not tests.
+    pub(crate) lines: usize,
+    /// Tokens that are not tests; brackets of all kinds are tokens of their own, literals are `""`.
+    pub(crate) tokens: Vec<Token>,
+}
+
+/// A word, a mark or a bracket, and the line where it stands.
+pub(crate) struct Token {
+    pub(crate) text: String,
+    pub(crate) line: usize,
+}
+
+impl Source {
+    /// Every file of the library and the binary, without those that only tests use.
+    pub(crate) fn all() -> Vec<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut test_only = BTreeSet::new();
+        let sources: Vec<Self> =
+            files(&root).iter().map(|path| Self::read(path, &root, &mut test_only)).collect();
+        sources.into_iter().filter(|source| !test_only.contains(&source.module)).collect()
+    }
+
+    fn read(path: &Path, root: &Path, test_only: &mut BTreeSet<String>) -> Self {
+        let text = fs::read_to_string(path).unwrap();
+        let module = path.strip_prefix(root).unwrap().with_extension("").to_str().unwrap().to_owned();
+        let mut tokens = Vec::new();
+        flatten(text.parse().unwrap(), &mut tokens);
+
+        let mut tests = 0;
+        while let Some(at) = find(&tokens, &["#", "[", "cfg", "(", "test", ")", "]"]) {
+            let end =
+                at + 1 + tokens[at..].iter().position(|token| matches!(&token.text[..], "{" | ";")).unwrap();
+            if let ["mod", name, ";"] = words(&tokens[end - 3..end])[..] {
+                test_only.insert(format!("{module}/{name}"));
+            }
+            let end = if tokens[end - 1].text == "{" { closing(&tokens, end - 1) + 1 } else { end };
+            tests += tokens[end - 1].line - tokens[at].line + 1;
+            tokens.drain(at..end);
+        }
+        let opens_with_its_purpose = text.starts_with("//! ");
+        Self { module, opens_with_its_purpose, lines: text.lines().count() - tests, tokens }
+    }
+
+    /// Where these words stand one after the other.
+    pub(crate) fn positions(&self, pattern: &[&str]) -> Vec<usize> {
+        (0..self.tokens.len()).filter(|&at| fits(&self.tokens[at..], pattern)).collect()
+    }
+
+    /// For a failure: where a token stands.
+    pub(crate) fn place(&self, at: usize) -> String {
+        format!("src/{}.rs:{}", self.module, self.tokens[at].line)
+    }
+}
+
+/// The bracket that closes the one at `open`.
+pub(crate) fn closing(tokens: &[Token], open: usize) -> usize {
+    let mut depth = 0;
+    for (at, token) in tokens.iter().enumerate().skip(open) {
+        match &token.text[..] {
+            "{" | "(" | "[" => depth += 1,
+            "}" | ")" | "]" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at;
+        }
+    }
+    unreachable!("the tokenizer takes no unbalanced brackets")
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    let of_entry = |path: PathBuf| match path.extension() {
+        _ if path.is_dir() => files(&path),
+        Some(extension) if extension == "rs" => vec![path],
+        _ => Vec::new(),
+    };
+    entries.into_iter().flat_map(of_entry).collect()
+}
+
+fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
+    let token = |text: &str, span: Span| Token { text: text.to_owned(), line: span.start().line };
+    for tree in stream {
+        match tree {
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::None => ("", ""),
+                };
+                tokens.push(token(open, group.span_open()));
+                flatten(group.stream(), tokens);
+                tokens.push(token(close, group.span_close()));
+            }
+            TokenTree::Ident(ident) => tokens.push(token(&ident.to_string(), ident.span())),
+            TokenTree::Punct(mark) => tokens.push(token(&mark.to_string(), mark.span())),
+            TokenTree::Literal(literal) => tokens.push(token("\"\"", literal.span())),
+        }
+    }
+}
+
+fn find(tokens: &[Token], pattern: &[&str]) -> Option<usize> {
+    (0..tokens.len()).find(|&at| fits(&tokens[at..], pattern))
+}
+
+fn fits(tokens: &[Token], pattern: &[&str]) -> bool {
+    tokens.len() >= pattern.len() && words(&tokens[..pattern.len()]) == pattern
+}
+
+fn words(tokens: &[Token]) -> Vec<&str> {
+    tokens.iter().map(|token| &token.text[..]).collect()
+}
