@@ -27,6 +27,7 @@ use crate::observe::clients::Clients;
 use crate::observe::messages::Messages;
 use crate::observe::metrics::Metrics;
 use crate::proxy::ids::RequestIds;
+use crate::proxy::respond::Said;
 use crate::proxy::service::{Gate, Site};
 use crate::proxy::settings::{ClientRate, Settings};
 use crate::proxy::upstream::{Group, Health, UpstreamAddress};
@@ -179,7 +180,8 @@ impl Parts {
             config.upstreams.into_iter().map(|group| group.into_iter().map(health).collect()).collect();
         let rate = settings.client_rate.map(new_connections);
         let guard = Arc::new(Guard::new(settings.connections, settings.client_max, rate, &clock));
-        let site = Arc::new(ArcSwap::from_pointee(Site { client: config.client, refuse: config.refuse }));
+        let site =
+            Arc::new(ArcSwap::from_pointee(Site { client: config.client, refuse: Arc::new(config.refuse) }));
         Ok(Self { settings, engine, site, guard, upstreams, events, metrics, access })
     }
 
@@ -203,7 +205,7 @@ impl Parts {
         move || {
             let settings = Rc::new(settings);
             let groups = upstreams.iter().map(|group| Group::new(group, &settings)).collect();
-            Gate { engine, site, settings, groups, events, ids: RequestIds::default() }
+            Gate { engine, site, settings, groups, events, ids: RequestIds::default(), said: Said::default() }
         }
     }
 
@@ -211,7 +213,7 @@ impl Parts {
         let taken = config.is_some_and(|config| {
             let taken = self.engine.replace(config.policy).is_ok();
             if taken {
-                self.site.store(Arc::new(Site { client: config.client, refuse: config.refuse }));
+                self.site.store(Arc::new(Site { client: config.client, refuse: Arc::new(config.refuse) }));
             }
             taken
         });

@@ -84,7 +84,7 @@ fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
     let engine = Engine::new(config.policy.clone(), 1000, clock.clone(), events.clone()).unwrap();
     let guard = Guard::new(100, 100, None, &clock);
     let health = Health::new(config.upstreams[0][0].clone(), 10, clock, events.clone());
-    let site = Site { client: config.client.clone(), refuse: config.refuse.clone() };
+    let site = Site { client: config.client.clone(), refuse: Arc::new(config.refuse.clone()) };
     let proxy = config.proxy.clone();
     let (trigger, shutdown) = shutdown::channel();
     // Nobody stops this worker.
@@ -99,6 +99,7 @@ fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
                 settings,
                 events,
                 ids: RequestIds::default(),
+                said: Default::default(),
             }
         })
     });

@@ -250,4 +250,17 @@ mod tests {
         assert!(address.bind(1).is_err(), "another file is never removed");
         std::fs::remove_file(&path).unwrap();
     }
+
+    #[test]
+    fn an_operators_socket_is_private_and_goes_with_the_gate() {
+        let path = std::env::temp_dir().join(format!("tollgate-private-{}.sock", std::process::id()));
+        let address = Address::Unix(path.clone());
+        let bound = address.bind_private().unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        address.clean_up();
+        assert!(path.exists(), "somebody listens there");
+        drop(bound);
+        address.clean_up();
+        assert!(!path.exists());
+    }
 }

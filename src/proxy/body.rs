@@ -39,7 +39,7 @@ pub struct RequestBody {
 #[derive(Debug)]
 pub struct Progress {
     state: Cell<Sent>,
-    moved: Cell<Instant>,
+    moved: Cell<Option<Instant>>,
 }
 
 /// How far a client's body has come.
@@ -59,7 +59,7 @@ impl RequestBody {
     /// A body that has to make some progress within `timeout`.
     pub fn new(incoming: Incoming, timeout: Duration) -> (Self, Rc<Progress>) {
         let state = if incoming.is_end_stream() { Sent::Wholly } else { Sent::Partly };
-        let progress = Rc::new(Progress { state: Cell::new(state), moved: Cell::new(Instant::now()) });
+        let progress = Rc::new(Progress { state: Cell::new(state), moved: Cell::new(None) });
         (Self { incoming, patience: Patience::new(timeout), progress: Rc::clone(&progress) }, progress)
     }
 }
@@ -71,9 +71,9 @@ impl Progress {
         self.state.get()
     }
 
-    /// When the body last made progress.
+    /// When a piece of the body last came that was not all of it.
     #[must_use]
-    pub fn moved(&self) -> Instant {
+    pub fn moved(&self) -> Option<Instant> {
         self.moved.get()
     }
 }
@@ -97,7 +97,9 @@ impl Body for RequestBody {
             Poll::Ready(Some(Err(BodyError::Broken(_)))) => Sent::Broken,
         };
         this.progress.state.set(state);
-        this.progress.moved.set(Instant::now());
+        if state == Sent::Partly {
+            this.progress.moved.set(Some(Instant::now()));
+        }
         polled
     }
 

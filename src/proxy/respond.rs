@@ -12,6 +12,7 @@ mod message;
 mod problem;
 mod rate_limit;
 mod raw;
+mod said;
 mod template;
 mod wait;
 
@@ -22,6 +23,7 @@ use smallvec::SmallVec;
 pub use self::problem::Problem;
 pub use self::rate_limit::{RateLimitHeaders, rate_limit_headers};
 pub use self::raw::raw_problem;
+pub use self::said::Said;
 pub use self::template::Template;
 
 use self::accept::Form;

@@ -24,7 +24,7 @@ use super::exchange::Exchange;
 use super::forward::Departure;
 use super::headers;
 use super::ids::RequestIds;
-use super::respond::{self, Asked, Problem, RefuseSettings, ShowLimits};
+use super::respond::{self, Asked, Problem, RefuseSettings, Said, ShowLimits};
 use super::settings::Settings;
 use super::target;
 use super::upstream::Group;
@@ -47,6 +47,8 @@ pub struct Gate {
     pub events: Events,
     /// Names requests.
     pub ids: RequestIds,
+    /// What this worker's refusals said lately.
+    pub said: Said,
 }
 
 /// What of the file may change while the gate runs, besides the rules.
@@ -55,7 +57,7 @@ pub struct Site {
     /// Who the client is.
     pub client: ClientSettings,
     /// How refusals look.
-    pub refuse: RefuseSettings,
+    pub refuse: Arc<RefuseSettings>,
 }
 
 /// Serves the requests of one connection.
@@ -122,7 +124,7 @@ impl Gate {
             Ruling::Admitted(reservation) => Some(reservation),
             Ruling::Refused(refusal) => {
                 exchange.refused(&rules.policy, &refusal);
-                let response = refuse(connection, &site, &rules, &refusal, request, &asker);
+                let response = self.refuse(connection, &site, &rules, &refusal, request, &asker);
                 return Answering::after(site.refuse.delay, exchange.end_with(response));
             }
         };
@@ -146,6 +148,24 @@ impl Gate {
                 Err(error) => exchange.end_with(apologise(&connection, &error, &asker)),
             }
         }))
+    }
+
+    fn refuse(
+        &self,
+        connection: &Connection,
+        site: &Site,
+        rules: &Rules,
+        refusal: &Refusal,
+        request: Request<Incoming>,
+        asker: &Asker,
+    ) -> Response<ReplyBody> {
+        let response =
+            self.said.refusal(rules.generation, &site.refuse, &rules.policy, refusal, &asker.asked());
+        let mut response = response.map(ReplyBody::ours);
+        if !drain::unread(request, connection) {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
     }
 
     fn judge(
@@ -214,22 +234,6 @@ impl Asker {
     fn asked(&self) -> Asked<'_> {
         Asked { accept: self.accept.as_ref(), head: self.head, request_id: &self.request_id }
     }
-}
-
-fn refuse(
-    connection: &Connection,
-    site: &Site,
-    rules: &Rules,
-    refusal: &Refusal,
-    request: Request<Incoming>,
-    asker: &Asker,
-) -> Response<ReplyBody> {
-    let response = respond::refusal(&site.refuse, &rules.policy, refusal, &asker.asked());
-    let mut response = response.map(ReplyBody::ours);
-    if !drain::unread(request, connection) {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
 }
 
 fn apologise(connection: &Connection, error: &Error, asker: &Asker) -> Response<ReplyBody> {

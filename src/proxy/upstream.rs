@@ -9,15 +9,18 @@ mod health;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::future::poll_fn;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Poll, ready};
 
 use http::header::HOST;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use self::connect::Place;
 pub use self::health::Health;
@@ -65,12 +68,15 @@ pub struct Server {
 
 struct Idle {
     connection: Connection,
-    since: Instant,
+    /// Sweeps that it has seen: telling the time at each request would cost more.
+    sweeps: u32,
 }
 
 /// A connection to an upstream, and its place among `upstream_max`.
 struct Connection {
     sender: SendRequest<RequestBody>,
+    /// For answers; kept, because moving a timer on costs less than making one.
+    patience: Pin<Box<Sleep>>,
     _place: Place,
 }
 
@@ -121,7 +127,7 @@ impl Group {
         Err(last)
     }
 
-    /// Closes what was idle for too long.
+    /// Closes what was idle for too long. To be called [`SWEEPS`] times within `proxy.upstream_idle`.
     pub fn expire(&self) {
         self.servers.iter().for_each(|server| server.expire());
     }
@@ -155,9 +161,8 @@ impl Server {
             let is_fresh = idle.is_none();
             let mut connection = match idle.take() {
                 Some(connection) => connection,
-                None => {
-                    connect::connect(&self.health, &self.settings).await.map_err(|why| self.failed(why))?
-                }
+                // Boxed: a request seldom needs what connecting takes, and would carry it along.
+                None => Box::pin(self.connect()).await.map_err(|why| self.failed(why))?,
             };
             match self.send(&mut connection, request, progress).await {
                 Ok(response) => {
@@ -185,20 +190,27 @@ impl Server {
         if !request.headers().contains_key(HOST) {
             request.headers_mut().insert(HOST, self.health.host.clone());
         }
-        let mut reply = std::pin::pin!(connection.sender.try_send_request(request));
+        let Connection { sender, patience, .. } = connection;
+        let mut reply = std::pin::pin!(sender.try_send_request(request));
         let timeout = self.settings.reply_timeout.to_std();
-        let mut deadline = Instant::now() + timeout;
-        let sent = loop {
-            match tokio::time::timeout_at(deadline, &mut reply).await {
-                Ok(sent) => break sent,
+        patience.as_mut().reset(Instant::now() + timeout);
+        let sent = poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(sent) = reply.as_mut().poll(cx) {
+                    return Poll::Ready(Some(sent));
+                }
+                ready!(patience.as_mut().poll(cx));
                 // The time for an answer starts when the request has been sent: an upload may take as long as it
                 // makes progress.
-                Err(_) if progress.sent() == Sent::Partly && progress.moved() + timeout > deadline => {
-                    deadline = progress.moved() + timeout;
+                match progress.moved().map(|moved| moved + timeout) {
+                    Some(later) if progress.sent() == Sent::Partly && later > patience.deadline() => {
+                        patience.as_mut().reset(later);
+                    }
+                    _ => return Poll::Ready(None),
                 }
-                Err(_) => return Err(self.failed(Failure::Timeout)),
             }
-        };
+        });
+        let Some(sent) = sent.await else { return Err(self.failed(Failure::Timeout)) };
         sent.map_err(|mut error| {
             *slot = error.take_message();
             match progress.sent() {
@@ -213,26 +225,29 @@ impl Server {
     /// The youngest idle connection that still stands.
     async fn pop_idle(&self) -> Option<Connection> {
         loop {
-            let Idle { mut connection, since } = self.idle.borrow_mut().pop()?;
-            let is_young = since.elapsed() < self.settings.upstream_idle.to_std();
+            let Idle { mut connection, .. } = self.idle.borrow_mut().pop()?;
             // Ready at once for a connection that rests; its task may still have to hear that the answer has ended.
-            if is_young && (connection.sender.is_ready() || self.becomes_ready(&mut connection).await) {
+            if connection.sender.is_ready() || Box::pin(self.becomes_ready(&mut connection)).await {
                 return Some(connection);
             }
         }
     }
 
+    async fn connect(&self) -> Result<Connection, Failure> {
+        connect::connect(&self.health, &self.settings).await
+    }
+
     async fn becomes_ready(&self, connection: &mut Connection) -> bool {
-        let ready = std::future::poll_fn(|cx| connection.sender.poll_ready(cx));
+        let ready = poll_fn(|cx| connection.sender.poll_ready(cx));
         let ready = tokio::time::timeout(self.settings.connect_timeout.to_std(), ready).await;
         ready.is_ok_and(|ready| ready.is_ok())
     }
 
     fn expire(&self) {
-        let idle = self.settings.upstream_idle.to_std();
-        self.idle
-            .borrow_mut()
-            .retain(|idle_one| idle_one.since.elapsed() < idle && !idle_one.connection.sender.is_closed());
+        self.idle.borrow_mut().retain_mut(|idle| {
+            idle.sweeps += 1;
+            idle.sweeps < SWEEPS && !idle.connection.sender.is_closed()
+        });
     }
 
     fn failed(&self, failure: Failure) -> Error {
@@ -250,7 +265,7 @@ impl Lease {
             && !self.was_early
             && !connection.sender.is_closed()
         {
-            self.server.idle.borrow_mut().push(Idle { connection, since: Instant::now() });
+            self.server.idle.borrow_mut().push(Idle { connection, sweeps: 0 });
         }
     }
 
@@ -259,3 +274,6 @@ impl Lease {
         self.server.health.failed(Failure::Broken);
     }
 }
+
+/// Sweeps within the time that an idle connection is kept.
+pub const SWEEPS: u32 = 8;

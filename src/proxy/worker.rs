@@ -14,6 +14,7 @@ use tokio::runtime::{Builder, LocalOptions};
 
 use super::connection::{self, Connection};
 use super::service::{Gate, Service};
+use super::upstream::{Group, SWEEPS};
 use crate::event::{Event, Reason};
 use crate::net::guard::{Guard, Pass, TurnedAway};
 use crate::net::listener::{Bound, Listener};
@@ -138,10 +139,10 @@ impl Worker {
 
     /// Closes connections to upstreams that were idle for too long.
     async fn sweep(self: Rc<Self>) {
-        let pause = (self.gate.settings.upstream_idle.to_std() / 2).clamp(GLANCE, Duration::from_secs(1));
+        let pause = (self.gate.settings.upstream_idle.to_std() / SWEEPS).max(MOMENT);
         loop {
             tokio::time::sleep(pause).await;
-            self.gate.groups.iter().for_each(super::upstream::Group::expire);
+            self.gate.groups.iter().for_each(Group::expire);
         }
     }
 }
@@ -169,4 +170,5 @@ impl Drop for Presence {
     }
 }
 
+const MOMENT: Duration = Duration::from_millis(1);
 const GLANCE: Duration = Duration::from_millis(10);

@@ -123,7 +123,7 @@ fn styled(page: &str) -> Template {
     Template::parse(&page.replace("{{style}}", include_str!("../../../assets/page.css")))
 }
 
-const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Nothing but the style that the page carries.
 const BUILT_IN_PAGE: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

@@ -326,3 +326,36 @@ fn limits_can_be_shown_beside_those_of_the_application() {
         ]
     );
 }
+
+#[test]
+fn a_remembered_refusal_is_a_fresh_one_but_for_its_id() {
+    let (said, settings, policy) =
+        (Said::default(), Arc::new(RefuseSettings::default()), policy(&["address"]));
+    let (first, second) = (HeaderValue::from_static("1-first"), HeaderValue::from_static("2-second"));
+    for (nanos, accept) in [(30 * SECOND, "*/*"), (30 * SECOND, "application/json"), (94 * SECOND, "*/*")] {
+        let accept = HeaderValue::from_static(accept);
+        for request_id in [&first, &second, &first] {
+            let asked = Asked { accept: Some(&accept), head: false, request_id };
+            let given = said.refusal(1, &settings, &policy, &refused(nanos), &asked);
+            let fresh = refusal(&settings, &policy, &refused(nanos), &asked);
+            assert_eq!((lines(given.headers()), given.body()), (lines(fresh.headers()), fresh.body()));
+        }
+    }
+}
+
+#[test]
+fn a_refusal_is_not_remembered_across_a_change_of_the_rules() {
+    let (said, settings) = (Said::default(), Arc::new(RefuseSettings::default()));
+    let id = HeaderValue::from_static("1");
+    let asked = Asked { accept: None, head: false, request_id: &id };
+    let named = |generation, name: &'static str, settings: &Arc<RefuseSettings>| {
+        let response = said.refusal(generation, settings, &policy(&[name]), &refused(SECOND), &asked);
+        response.headers()["ratelimit"].to_str().unwrap().to_owned()
+    };
+    assert!(named(1, "address", &settings).starts_with("\"address\""));
+    assert!(named(2, "client", &settings).starts_with("\"client\""));
+    let other =
+        Arc::new(RefuseSettings { status: StatusCode::SERVICE_UNAVAILABLE, ..RefuseSettings::default() });
+    let response = said.refusal(2, &other, &policy(&["client"]), &refused(SECOND), &asked);
+    assert_eq!(response.status(), 503);
+}

@@ -35,7 +35,8 @@ pub(super) async fn connect(health: &Health, settings: &Settings) -> Result<Conn
         // How a connection ends is told to the request that is on it; afterwards nobody wants to know.
         let _ = driver.with_upgrades().await;
     });
-    Ok(Connection { sender, _place: place })
+    let patience = Box::pin(tokio::time::sleep(timeout));
+    Ok(Connection { sender, patience, _place: place })
 }
 
 async fn open(address: &UpstreamAddress) -> io::Result<Stream> {

@@ -1,0 +1,119 @@
+//! What was said lately: a flood is refused with the same words again and again, so they are put together once.
+//!
+//! Only for the plain text form, which differs from one request to the next by its id alone. Bounded, and each
+//! worker has its own. A remembered answer is given only if every number in it is the same.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode};
+use smallvec::SmallVec;
+
+use super::accept::Form;
+use super::draft::X_REQUEST_ID;
+use super::{Asked, RefuseSettings, refusal};
+use crate::bucket::Spec;
+use crate::engine::Refusal;
+use crate::policy::Policy;
+use crate::time::Span;
+
+/// Remembers the refusals that one worker gave lately.
+#[derive(Debug)]
+pub struct Said(RefCell<Box<[Option<Remembered>]>>);
+
+#[derive(Debug)]
+struct Remembered {
+    occasion: Occasion,
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+/// All that a plain refusal depends on, but for the id.
+#[derive(Debug)]
+struct Occasion {
+    generation: u64,
+    settings: Arc<RefuseSettings>,
+    wait: u64,
+    numbers: Numbers,
+}
+
+/// Of each limit: its position, its spec, what is left, the seconds to the next token, whether it refuses.
+type Numbers = SmallVec<[(usize, Spec, u32, u64, bool); 2]>;
+
+impl Default for Said {
+    fn default() -> Self {
+        Self(RefCell::new((0..PLACES).map(|_| None).collect()))
+    }
+}
+
+impl Said {
+    /// The same as [`refusal`], which it asks for what it does not remember. `generation` is that of the policy.
+    pub fn refusal(
+        &self,
+        generation: u64,
+        settings: &Arc<RefuseSettings>,
+        policy: &Policy,
+        refused: &Refusal,
+        asked: &Asked<'_>,
+    ) -> Response<Bytes> {
+        let Some(wait) = refused.wait.filter(|_| is_plain(settings, asked)) else {
+            return refusal(settings, policy, refused, asked);
+        };
+        let occasion = Occasion::of(generation, settings, wait, refused);
+        let mut places = self.0.borrow_mut();
+        let place = &mut places[occasion.place()];
+        match place {
+            Some(remembered) if remembered.occasion.is(&occasion) => remembered.again(asked),
+            _ => {
+                let response = refusal(settings, policy, refused, asked);
+                let (status, headers) = (response.status(), response.headers().clone());
+                *place = Some(Remembered { occasion, status, headers, body: response.body().clone() });
+                response
+            }
+        }
+    }
+}
+
+impl Remembered {
+    fn again(&self, asked: &Asked<'_>) -> Response<Bytes> {
+        let mut response = Response::new(self.body.clone());
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers.clone();
+        response.headers_mut().insert(X_REQUEST_ID, asked.request_id.clone());
+        response
+    }
+}
+
+impl Occasion {
+    fn of(generation: u64, settings: &Arc<RefuseSettings>, wait: Span, refused: &Refusal) -> Self {
+        let mut numbers = Numbers::new();
+        for standing in &refused.standings {
+            let next = standing.verdict.next_token.as_secs_ceil();
+            let (limit, spec) = (standing.charge.limit, standing.charge.spec);
+            numbers.push((limit, spec, standing.verdict.left, next, standing.refuses()));
+        }
+        Self { generation, settings: Arc::clone(settings), wait: wait.as_secs_ceil(), numbers }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        self.generation == other.generation
+            && self.wait == other.wait
+            && Arc::ptr_eq(&self.settings, &other.settings)
+            && self.numbers == other.numbers
+    }
+
+    fn place(&self) -> usize {
+        usize::try_from(self.wait).unwrap_or(0) % PLACES
+    }
+}
+
+/// Whether the answer differs from the next by nothing but its numbers and its id: no page with the id in it, no
+/// jitter drawn from the id.
+fn is_plain(settings: &RefuseSettings, asked: &Asked<'_>) -> bool {
+    let is_text = Form::preferred(asked.accept) == Form::Text;
+    is_text && !asked.head && settings.text.is_none() && settings.jitter_permille == 0
+}
+
+const PLACES: usize = 64;
