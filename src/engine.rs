@@ -135,14 +135,15 @@ impl Engine {
     pub fn decide(&self, rules: &Rules, attempt: &Attempt<'_>, now: Time) -> Result<Ruling, TooManyValues> {
         let Charges { route, charges, exempt } = rules.policy.charges(attempt, &self.hasher)?;
         let Some(route) = route else { return Ok(Ruling::Uncounted) };
-        let withdrawals: SmallVec<[Withdrawal<'_>; 2]> =
-            charges.iter().map(|c| rules.withdrawal(c)).collect();
+        let mut withdrawals: SmallVec<[Withdrawal<'_>; 2]> = SmallVec::new();
+        for charge in &charges {
+            withdrawals.push(rules.withdrawal(charge));
+        }
         let outcome = take_all(&withdrawals, now);
-        let standings: Standings = charges
-            .into_iter()
-            .zip(outcome.verdicts)
-            .map(|(charge, verdict)| Standing { charge, verdict })
-            .collect();
+        let mut standings = Standings::new();
+        for (charge, verdict) in charges.iter().zip(&outcome.verdicts) {
+            standings.push(Standing { charge: *charge, verdict: *verdict });
+        }
         self.tell(rules, route, &standings, &exempt);
         Ok(if outcome.admitted {
             Ruling::Admitted(Reservation {
@@ -245,12 +246,13 @@ impl Standing {
 
 /// `None` if some limit can never admit the attempt.
 fn longest_wait(standings: &[Standing]) -> Option<Span> {
-    let waits = standings.iter().filter(|standing| standing.refuses()).map(|standing| {
+    let mut longest = Span::ZERO;
+    for standing in standings.iter().filter(|standing| standing.refuses()) {
         match standing.verdict.answer {
-            Answer::Refused { wait } => Some(wait),
-            Answer::Admitted => Some(Span::ZERO),
-            Answer::NeverFits => None,
+            Answer::Refused { wait } => longest = longest.max(wait),
+            Answer::NeverFits => return None,
+            Answer::Admitted => {}
         }
-    });
-    waits.collect::<Option<SmallVec<[Span; 2]>>>()?.into_iter().max()
+    }
+    Some(longest)
 }

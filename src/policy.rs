@@ -128,7 +128,9 @@ impl Policy {
                 self.charge(limit, self.routes[route].cost, attempt, hasher, &mut found)?;
             }
         }
-        found.charges.sort_by_key(|charge| charge.limit);
+        if found.charges.len() > 1 {
+            found.charges.sort_by_key(|charge| charge.limit);
+        }
         Ok(found)
     }
 

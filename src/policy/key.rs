@@ -107,7 +107,11 @@ impl KeyHasher {
         for part in parts {
             extend(&mut hashers, part, lengths, attempt)?;
         }
-        Ok(hashers.iter().map(|hasher| Key(hasher.finish128().as_u128())).collect())
+        let mut keys = SmallVec::new();
+        for hasher in &hashers {
+            keys.push(Key(hasher.finish128().as_u128()));
+        }
+        Ok(keys)
     }
 }
 

@@ -171,8 +171,12 @@ impl Eyes for Strictly {
 /// Applications hand `/login.php/anything` to `/login.php`: where a script stands in the pattern or in the path,
 /// any rest may follow it.
 fn path_fits(pattern: &[Segment], path: &[u8], eyes: &impl Eyes) -> bool {
-    let segments: SmallVec<[&[u8]; 16]> =
-        path.split(|&b| b == b'/').filter(|segment| !segment.is_empty()).collect();
+    let mut segments: SmallVec<[&[u8]; 16]> = SmallVec::new();
+    for segment in path.split(|&byte| byte == b'/') {
+        if !segment.is_empty() {
+            segments.push(segment);
+        }
+    }
     let (mut p, mut s) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
     loop {

@@ -14,12 +14,15 @@ use super::connection::Connection;
 
 /// Disposes of the body of a refused request. Says whether the connection may be kept.
 pub(super) fn unread(request: Request<Incoming>, connection: &Connection) -> bool {
-    // hyper forgets a body that is here already when it is dropped, and reads on.
-    if request.body().is_end_stream() || has_arrived(&request, connection) {
+    if request.body().is_end_stream() {
         return true;
     }
     // If the connection has to close in the end, the client must have had the chance to read why.
     connection.phases.linger();
+    // hyper forgets a body that is here already when it is dropped, and reads on.
+    if has_arrived(&request, connection) {
+        return true;
+    }
     let is_long = request.body().size_hint().lower() > LONGEST;
     // Whoever waits for `100 Continue` has sent nothing yet, and hears the refusal instead.
     if is_long || request.headers().contains_key(EXPECT) {

@@ -4,6 +4,7 @@
 //! through. The surprising thing: the token is settled when the head of the answer is here, or will never be.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
@@ -63,7 +64,7 @@ impl Departure {
         &mut self,
         gate: &Gate,
         group: usize,
-        connection: &Connection,
+        connection: &Arc<Connection>,
         reservation: Option<Reservation>,
         exchange: &mut Exchange,
     ) -> Result<Response<ReplyBody>, Error> {
@@ -75,7 +76,7 @@ impl Departure {
         settle(reservation, &forwarded);
         let (response, lease) = forwarded?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return tunnel::open(response, lease, upgrade.take());
+            return tunnel::open(response, lease, upgrade.take(), connection);
         }
         let timeout = gate.settings.reply_timeout.to_std();
         let mut response = response.map(|body| ReplyBody::upstreams(body, timeout, lease));

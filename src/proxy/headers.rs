@@ -123,17 +123,19 @@ fn is_impostor(name: &HeaderName, identity: &Identity<'_>) -> bool {
 }
 
 fn say_who(headers: &mut HeaderMap, identity: &Identity<'_>) {
-    match (identity.peer, headers.contains_key(FORWARDED_FOR)) {
-        (Some(peer), false) => {
+    // What anybody else said was stripped, so only a trusted peer's words can stand there.
+    let said = |headers: &HeaderMap, name: &HeaderName| identity.trusted && headers.contains_key(name);
+    if let Some(peer) = identity.peer {
+        if said(headers, &FORWARDED_FOR) {
+            append(headers, peer);
+        } else {
             headers.insert(FORWARDED_FOR, peer.clone());
         }
-        (Some(peer), true) => append(headers, peer),
-        (None, _) => {}
     }
-    if !headers.contains_key(FORWARDED_PROTO) {
+    if !said(headers, &FORWARDED_PROTO) {
         headers.insert(FORWARDED_PROTO, HeaderValue::from_static("http"));
     }
-    if !headers.contains_key(FORWARDED_HOST)
+    if !said(headers, &FORWARDED_HOST)
         && let Some(host) = headers.get(HOST).cloned()
     {
         headers.insert(FORWARDED_HOST, host);

@@ -2,6 +2,7 @@
 //!
 //! Only where the client asked for it. An upstream that switches on its own accord is broken.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::body::ReplyBody;
+use super::connection::Connection;
 use super::error::Error;
 use super::headers;
 use super::upstream::Lease;
@@ -25,6 +27,7 @@ pub(super) fn open(
     mut response: Response<Incoming>,
     lease: Lease,
     client: Option<OnUpgrade>,
+    connection: &Arc<Connection>,
 ) -> Result<Response<ReplyBody>, Error> {
     let Some(client) = client else {
         lease.close();
@@ -32,12 +35,13 @@ pub(super) fn open(
     };
     let upstream = hyper::upgrade::on(&mut response);
     headers::towards_client(response.headers_mut(), true);
+    let connection = Arc::clone(connection);
     tokio::task::spawn_local(async move {
         if let (Ok(client), Ok(upstream)) = (client.await, upstream.await) {
             join(client, upstream).await;
         }
-        // The place among `upstream_max` is taken as long as the tunnel stands.
-        drop(lease);
+        // The places of both connections are taken as long as the tunnel stands.
+        drop((lease, connection));
     });
     Ok(response.map(|_| ReplyBody::ours(Bytes::new())))
 }

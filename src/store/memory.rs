@@ -43,7 +43,10 @@ pub struct Outcome {
 /// The only thing a refused attempt leaves behind is debt, in the buckets that refused it and allow debt.
 #[must_use]
 pub fn take_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Outcome {
-    let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(|w| w.table.look(w.key, w.step_at(now))).collect();
+    let mut seen: SmallVec<[Step; 2]> = SmallVec::new();
+    for withdrawal in withdrawals {
+        seen.push(withdrawal.table.look(withdrawal.key, withdrawal.step_at(now)));
+    }
     if let Some(outcome) = refused(withdrawals, &seen, now)
         && writes_nothing(&seen)
     {
@@ -74,11 +77,14 @@ impl Withdrawal<'_> {
 /// The outcome if an enforcing bucket refuses. What the others say is what they hold with the token back in.
 fn refused(withdrawals: &[Withdrawal<'_>], steps: &[Step], now: Time) -> Option<Outcome> {
     withdrawals.iter().zip(steps).find(|(w, step)| w.enforce && !step.verdict.is_admitted())?;
-    let verdicts = withdrawals.iter().zip(steps).map(|(w, taken)| match taken.verdict.is_admitted() {
-        true => step(&w.spec, taken.next, now, Op::Give(w.cost)).verdict,
-        false => taken.verdict,
-    });
-    Some(Outcome { admitted: false, verdicts: verdicts.collect() })
+    let mut verdicts = SmallVec::new();
+    for (withdrawal, taken) in withdrawals.iter().zip(steps) {
+        verdicts.push(match taken.verdict.is_admitted() {
+            true => step(&withdrawal.spec, taken.next, now, Op::Give(withdrawal.cost)).verdict,
+            false => taken.verdict,
+        });
+    }
+    Some(Outcome { admitted: false, verdicts })
 }
 
 fn writes_nothing(steps: &[Step]) -> bool {
