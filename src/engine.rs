@@ -54,7 +54,6 @@ pub enum Ruling {
 pub struct Reservation {
     generation: u64,
     route: usize,
-    events: Events,
     /// What each limit said.
     pub standings: Standings,
 }
@@ -146,12 +145,7 @@ impl Engine {
         }
         self.tell(rules, route, &standings, &exempt);
         Ok(if outcome.admitted {
-            Ruling::Admitted(Reservation {
-                generation: rules.generation,
-                route,
-                events: self.events.clone(),
-                standings,
-            })
+            Ruling::Admitted(Reservation { generation: rules.generation, route, standings })
         } else {
             Ruling::Refused(Refusal { route, wait: longest_wait(&standings), standings })
         })
@@ -215,9 +209,9 @@ impl Reservation {
     }
 
     /// Says what came of the attempt. Every attempt is counted, so the tokens stay taken.
-    pub fn settle(self, outcome: Outcome) {
+    pub fn settle(self, engine: &Engine, outcome: Outcome) {
         let (generation, route) = (self.generation, self.route);
-        self.events.emit(&Event::Settled { generation, route, outcome });
+        engine.events.emit(&Event::Settled { generation, route, outcome });
     }
 }
 

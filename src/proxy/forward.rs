@@ -21,7 +21,7 @@ use super::service::{Asker, Gate};
 use super::settings::Settings;
 use super::tunnel;
 use super::upstream::Unsent;
-use crate::engine::Reservation;
+use crate::engine::{Engine, Reservation};
 use crate::event::Outcome;
 
 /// A request that is ready to leave.
@@ -73,7 +73,7 @@ impl Departure {
         exchange.leaves(gate.engine.clock().now());
         let forwarded = group.forward(request, progress).await;
         exchange.returns(gate.engine.clock().now());
-        settle(reservation, &forwarded);
+        settle(&gate.engine, reservation, &forwarded);
         let (response, lease) = forwarded?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return tunnel::open(response, lease, upgrade.take(), connection);
@@ -90,13 +90,17 @@ impl Departure {
     }
 }
 
-fn settle<T>(reservation: Option<Reservation>, forwarded: &Result<(Response<Incoming>, T), Error>) {
+fn settle<T>(
+    engine: &Engine,
+    reservation: Option<Reservation>,
+    forwarded: &Result<(Response<Incoming>, T), Error>,
+) {
     let Some(reservation) = reservation else { return };
     let outcome = match forwarded {
         Ok((response, _)) if !response.status().is_server_error() => Outcome::Neutral,
         _ => Outcome::Error,
     };
-    reservation.settle(outcome);
+    reservation.settle(engine, outcome);
 }
 
 /// Path and query as sent, without the authority of an absolute target.

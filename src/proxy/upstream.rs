@@ -80,13 +80,16 @@ struct Connection {
     _place: Place,
 }
 
+/// Counts a request as long as it is there.
+struct Busy(Rc<Server>);
+
 /// A connection in use, until the answer has come to its end.
 pub struct Lease {
     server: Rc<Server>,
     connection: Option<Connection>,
     /// The upstream answered before it can have read the whole request: something is unusual about it.
     was_early: bool,
-    _busy: health::Busy,
+    _busy: Busy,
 }
 
 impl Group {
@@ -155,7 +158,7 @@ impl Server {
         request: &mut Unsent,
         progress: &Progress,
     ) -> Result<(Response<Incoming>, Lease), Error> {
-        let busy = Health::enter(&self.health);
+        let busy = Busy::enter(self);
         let mut idle = self.pop_idle().await;
         loop {
             let is_fresh = idle.is_none();
@@ -253,6 +256,19 @@ impl Server {
     fn failed(&self, failure: Failure) -> Error {
         self.health.failed(failure);
         Error::Upstream(failure)
+    }
+}
+
+impl Busy {
+    fn enter(server: &Rc<Server>) -> Self {
+        server.health.enter();
+        Self(Rc::clone(server))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.health.leave();
     }
 }
 

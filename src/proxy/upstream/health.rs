@@ -61,9 +61,13 @@ impl Health {
         self.failures.load(Relaxed) > 0 && Time::from_nanos(self.down_until.load(Relaxed)) > self.clock.now()
     }
 
-    pub(super) fn enter(health: &Arc<Self>) -> Busy {
-        health.busy.fetch_add(1, Relaxed);
-        Busy(Arc::clone(health))
+    /// A request more, until it [leaves](Self::leave).
+    pub(super) fn enter(&self) {
+        self.busy.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn leave(&self) {
+        self.busy.fetch_sub(1, Relaxed);
     }
 
     pub(super) fn succeeded(&self) {
@@ -95,15 +99,6 @@ fn host_of(address: &UpstreamAddress) -> HeaderValue {
         UpstreamAddress::Unix(_) => "localhost".to_owned(),
     };
     HeaderValue::try_from(host).unwrap_or(HeaderValue::from_static("localhost"))
-}
-
-/// Counts a request as long as it is there.
-pub(super) struct Busy(Arc<Health>);
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.busy.fetch_sub(1, Relaxed);
-    }
 }
 
 const LONGEST_PAUSE: Span = Span::from_secs(30);
