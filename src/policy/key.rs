@@ -191,3 +191,77 @@ fn write_bytes(hasher: &mut SipHasher13, kind: u8, bytes: &[u8]) {
 }
 
 const MOST_VALUES: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method};
+
+    use super::*;
+
+    fn attempt<'a>(client: &str, headers: &'a HeaderMap) -> Attempt<'a> {
+        let client = Client::from_ip(client.parse().unwrap());
+        Attempt { method: &Method::POST, path: "/", query: None, host: "a", client, headers }
+    }
+
+    fn keys(
+        parts: &[Part],
+        client: &str,
+        lines: &[(&'static str, &str)],
+    ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(HeaderName::from_static(name), value.parse().unwrap());
+        }
+        // One secret for all, so that keys can be compared.
+        let hasher = KeyHasher(SipHasher13::new_with_keys(1, 2));
+        hasher.keys("address", "", parts, PrefixLengths::default(), &attempt(client, &headers))
+    }
+
+    #[test]
+    fn addresses_of_one_prefix_share_a_key_and_others_do_not() {
+        let key = |client| keys(&[Part::Ip], client, &[]).unwrap();
+        assert_eq!(key("2001:db8::1"), key("2001:db8::ffff"));
+        assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
+        assert_eq!(key("::ffff:192.0.2.1"), key("192.0.2.1"));
+        assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
+    }
+
+    #[test]
+    fn every_length_of_a_prefix_masks_without_a_panic() {
+        for ipv4 in 0..=32 {
+            for ipv6 in [0, 1, 48, 64, 127, 128] {
+                let lengths = PrefixLengths { ipv4, ipv6 };
+                assert!(lengths.mask([255, 255, 255, 255].into()).is_ipv4());
+                assert!(lengths.mask("2001:db8::1".parse().unwrap()).is_ipv6());
+            }
+        }
+        assert_eq!(
+            PrefixLengths { ipv4: 24, ipv6: 0 }.mask([192, 0, 2, 77].into()),
+            IpAddr::from([192, 0, 2, 0])
+        );
+    }
+
+    #[test]
+    fn parts_cannot_be_shifted_into_each_other() {
+        let parts = [Part::Header(HeaderName::from_static("a")), Part::Header(HeaderName::from_static("b"))];
+        let key = |a, b| keys(&parts, "192.0.2.1", &[("a", a), ("b", b)]).unwrap();
+        assert_ne!(key("12", "3"), key("1", "23"));
+        assert_ne!(key("", "x"), keys(&parts, "192.0.2.1", &[("b", "x")]).unwrap(), "empty is not absent");
+    }
+
+    #[test]
+    fn a_second_value_does_not_hide_the_first() {
+        let parts = [Part::Cookie("sid".into())];
+        let one = keys(&parts, "192.0.2.1", &[("cookie", "x=1; sid=a")]).unwrap();
+        let both = keys(&parts, "192.0.2.1", &[("cookie", "sid=junk; sid=a"), ("cookie", "sid=a")]).unwrap();
+        assert_eq!((one.len(), both.len()), (1, 2));
+        assert!(both.contains(&one[0]));
+        let many: Vec<String> = (0..9).map(|number| format!("sid={number}")).collect();
+        assert_eq!(keys(&parts, "192.0.2.1", &[("cookie", &many.join(";"))]), Err(TooManyValues));
+    }
+
+    #[test]
+    fn a_secret_is_never_shown() {
+        assert_eq!(format!("{:?}", KeyHasher::default()), "KeyHasher(secret)");
+    }
+}

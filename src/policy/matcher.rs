@@ -329,3 +329,115 @@ const SCRIPTS: [&str; 24] = [
     "php", "php3", "php4", "php5", "php7", "php8", "phtml", "phar", "cgi", "fcgi", "pl", "py", "rb", "asp",
     "aspx", "ashx", "asmx", "jsp", "jspx", "do", "action", "cfm", "html", "htm",
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use http::HeaderMap;
+
+    use super::super::attempt::Client;
+    use super::super::canonical::readings;
+    use super::*;
+
+    fn fits(pattern: &str, method: &str, path: &str, query: Option<&str>, case: Case) -> bool {
+        let (method, headers) = (Method::from_bytes(method.as_bytes()).unwrap(), HeaderMap::new());
+        let client = Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let attempt = Attempt { method: &method, path, query, host: "", client, headers: &headers };
+        let pattern: Pattern = pattern.parse().unwrap();
+        readings(path)
+            .iter()
+            .any(|reading| pattern.matches(&attempt, reading, attempt.could_be_a_write(), case))
+    }
+
+    fn takes(pattern: &str, request: &str) -> bool {
+        let (method, target) = request.split_once(' ').unwrap();
+        let (path, query) =
+            target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+        fits(pattern, method, path, query, Case::Insensitive)
+    }
+
+    #[test]
+    fn asterisks_stand_for_one_segment_or_any_rest() {
+        for (pattern, request, wanted) in [
+            ("ANY /api/*/session", "GET /api/v1/session", true),
+            ("ANY /api/*/session", "GET /api/v1/x/session", false),
+            ("ANY /api/*/session", "GET /api/session", false),
+            ("ANY /app/**", "GET /app", true),
+            ("ANY /app/**", "GET /app/a/b/c", true),
+            ("ANY /app/**", "GET /apple", false),
+            ("POST /**/j_security_check", "POST /j_security_check", true),
+            ("POST /**/j_security_check", "POST /a/j_security_check/b/j_security_check", true),
+            ("POST /**/j_security_check", "POST /a/j_security_checks", false),
+            ("ANY /a/**/b/**/c", "GET /a/x/b/b/y/c", true),
+            ("ANY /a/**/b/**/c", "GET /a/x/c", false),
+            ("ANY /", "GET /", true),
+            ("ANY /", "GET /x", false),
+        ] {
+            assert_eq!(takes(pattern, request), wanted, "{pattern} for {request}");
+        }
+    }
+
+    #[test]
+    fn post_is_every_method_that_can_carry_a_form_and_options_is_none() {
+        for (method, wanted) in [
+            ("POST", true),
+            ("PUT", true),
+            ("post", true),
+            ("BREW", true),
+            ("GET", false),
+            ("HEAD", false),
+            ("OPTIONS", false),
+        ] {
+            assert_eq!(takes("POST /login", &format!("{method} /login")), wanted, "{method}");
+        }
+        assert!(takes("GET /login", "HEAD /login") && !takes("ANY /login", "OPTIONS /login"));
+        assert!(takes("POST /login", "GET /login?password=x"), "credentials in the query");
+    }
+
+    #[test]
+    fn parameters_that_a_pattern_names_have_to_be_there() {
+        for (request, wanted) in [
+            ("POST /index.php?page=login", true),
+            ("POST /index.php?x=1&p%61ge=LOGIN", true),
+            ("POST /index.php?page=lo%67in&page=other", true),
+            ("POST /index.php?page=other", false),
+            ("POST /index.php", false),
+        ] {
+            assert_eq!(takes("POST /index.php?page=login", request), wanted, "{request}");
+        }
+        assert!(takes("POST /?do", "POST /?do=anything") && !takes("POST /?do", "POST /?dot=1"));
+    }
+
+    #[test]
+    fn letter_case_counts_only_where_it_is_said_to() {
+        assert!(fits("POST /login", "POST", "/LogIn", None, Case::Insensitive));
+        assert!(!fits("POST /login", "POST", "/LogIn", None, Case::Sensitive));
+        assert!(fits("POST /b\u{fc}ro", "POST", "/B%C3%9CRO", None, Case::Insensitive));
+    }
+
+    #[test]
+    fn a_text_that_can_never_match_is_refused_with_its_reason() {
+        let error = |text: &str| text.parse::<Pattern>().unwrap_err();
+        assert_eq!(error("/login"), PatternError::TwoWords);
+        assert_eq!(error("post /login"), PatternError::Method("post".into()));
+        assert_eq!(error("POST login"), PatternError::Path("login".into()));
+        assert_eq!(error("POST /*.php"), PatternError::Glob("*.php".into()));
+        assert_eq!(error("POST /a/../b"), PatternError::NeverMatches("/a/../b".into()));
+        assert_eq!(error("POST /%61"), PatternError::NeverMatches("/%61".into()));
+        assert_eq!(error("OPTIONS /"), PatternError::Options);
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_everything_below_one() {
+        let matches = |pattern: &str, host: &str| HostPattern::new(pattern).unwrap().matches(host);
+        assert!(matches("Example.org.", "example.org") && !matches("example.org", "www.example.org"));
+        assert!(matches("*.example.org", "a.b.example.org") && !matches("*.example.org", "example.org"));
+        assert!(!matches("*.example.org", "badexample.org") && !matches("*.example.org", ".example.org"));
+        assert!(
+            HostPattern::new("a b").is_none()
+                && HostPattern::new("").is_none()
+                && HostPattern::new("*").is_none()
+        );
+    }
+}

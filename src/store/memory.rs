@@ -101,3 +101,97 @@ fn hold_all<'t>(withdrawals: &[Withdrawal<'t>]) -> SmallVec<[line::Held<'t>; 2]>
     places.dedup_by_key(|&mut (table, line, _)| (table, line));
     places.into_iter().map(|(_, line, table)| table.hold(line)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::bucket::{Answer, Continuous};
+    use crate::time::Span;
+
+    const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
+
+    fn spec(burst: u32, debt: u32) -> Spec {
+        Spec::Continuous(Continuous::new(1, Span::from_secs(60), burst).unwrap().with_debt(debt).unwrap())
+    }
+
+    fn withdrawal(table: &Table, key: u128, spec: Spec) -> Withdrawal<'_> {
+        Withdrawal { table, key: Key(key), spec, cost: 1, enforce: true }
+    }
+
+    fn left(table: &Table, key: u128, spec: Spec) -> u32 {
+        table.apply(Key(key), &spec, NOW, Op::Peek(1)).left
+    }
+
+    #[test]
+    fn an_attempt_that_one_bucket_refuses_takes_nothing_from_the_others() {
+        let (narrow, wide) = (Table::with_capacity(100).unwrap(), Table::with_capacity(100).unwrap());
+        let both = [withdrawal(&narrow, 1, spec(2, 0)), withdrawal(&wide, 1, spec(9, 0))];
+        let admitted = (0..5).filter(|_| take_all(&both, NOW).admitted).count();
+        assert_eq!((admitted, left(&narrow, 1, spec(2, 0)), left(&wide, 1, spec(9, 0))), (2, 0, 7));
+        let refused = take_all(&both, NOW);
+        assert_eq!(refused.verdicts[0].answer, Answer::Refused { wait: Span::from_secs(60) });
+        assert_eq!((refused.verdicts[1].is_admitted(), refused.verdicts[1].left), (true, 7));
+    }
+
+    #[test]
+    fn a_refusal_leaves_debt_where_it_is_allowed_and_nowhere_else() {
+        let (strict, lenient) = (Table::with_capacity(100).unwrap(), Table::with_capacity(100).unwrap());
+        let both = [withdrawal(&strict, 1, spec(1, 3)), withdrawal(&lenient, 1, spec(9, 3))];
+        for _ in 0..10 {
+            let _ = take_all(&both, NOW);
+        }
+        let wait = strict.apply(Key(1), &spec(1, 3), NOW, Op::Peek(1)).answer;
+        assert_eq!(wait, Answer::Refused { wait: Span::from_secs(4 * 60) });
+        assert_eq!(left(&lenient, 1, spec(9, 3)), 8);
+    }
+
+    #[test]
+    fn an_observing_bucket_never_refuses() {
+        let (table, other) = (Table::with_capacity(100).unwrap(), Table::with_capacity(100).unwrap());
+        let observing = Withdrawal { enforce: false, ..withdrawal(&table, 1, spec(1, 0)) };
+        let both = [observing, withdrawal(&other, 1, spec(9, 0))];
+        assert!((0..5).all(|_| take_all(&both, NOW).admitted));
+        assert_eq!(left(&other, 1, spec(9, 0)), 4);
+    }
+
+    #[test]
+    fn buckets_of_one_line_are_held_together() {
+        // One line in all: every key shares it, and the lock is taken once.
+        let table = Table::with_capacity(1).unwrap();
+        let both = [withdrawal(&table, 1, spec(3, 0)), withdrawal(&table, 2, spec(3, 0))];
+        assert!(take_all(&both, NOW).admitted);
+        assert_eq!((left(&table, 1, spec(3, 0)), left(&table, 2, spec(3, 0))), (2, 2));
+    }
+
+    #[test]
+    fn threads_that_race_get_exactly_the_tokens_in_whatever_order_they_name_the_buckets() {
+        let (one, two) = (Table::with_capacity(100).unwrap(), Table::with_capacity(100).unwrap());
+        let admitted = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (one, two, admitted) = (&one, &two, &admitted);
+                scope.spawn(move || {
+                    let mut both = [withdrawal(one, 7, spec(300, 0)), withdrawal(two, 7, spec(500, 0))];
+                    both.rotate_left(thread % 2);
+                    for _ in 0..200 {
+                        admitted.fetch_add(usize::from(take_all(&both, NOW).admitted), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(admitted.into_inner(), 300);
+        assert_eq!((left(&one, 7, spec(300, 0)), left(&two, 7, spec(500, 0))), (0, 200));
+    }
+
+    #[test]
+    fn a_token_given_back_can_be_taken_again() {
+        let table = Table::with_capacity(100).unwrap();
+        let one = [withdrawal(&table, 1, spec(1, 0))];
+        assert!(take_all(&one, NOW).admitted && !take_all(&one, NOW).admitted);
+        let _ = table.apply(Key(1), &spec(1, 0), NOW, Op::Give(1));
+        assert!(take_all(&one, NOW).admitted);
+        assert_eq!((table.live(NOW), table.forgotten(), table.capacity()), (1, 0, 100));
+    }
+}
