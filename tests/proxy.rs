@@ -332,3 +332,13 @@ fn environment_and_command_line_win_over_the_file() {
     let statuses: Vec<_> = (0..4).map(|_| gate.ask(post_with("/login", "")).status).collect();
     assert_eq!(statuses, [200, 200, 200, 429]);
 }
+
+#[test]
+fn explain_names_each_reading_once() {
+    let explain = ["explain", "-c", "examples/minimal.toml", "POST", "/x%2f..%2flogin"];
+    let output = std::process::Command::new(support::BINARY).args(explain).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let readings: Vec<&str> =
+        text.lines().filter_map(|line| line.split_once(" /")).map(|(_, path)| path).collect();
+    assert_eq!(readings, ["x%2f..%2flogin", "login", "x/../login"], "{text}");
+}

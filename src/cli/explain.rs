@@ -104,8 +104,14 @@ fn print_request(attempt: &Attempt<'_>, arguments: &Arguments) {
     };
     println!("client    {client}, {why}");
     println!("host      {}", attempt.host);
-    for (number, reading) in canonical::readings(attempt.path).iter().enumerate() {
-        println!("{} {}", if number == 0 { "path     " } else { "  or     " }, canonical::display(reading));
+    // An encoded slash that is kept as a letter is shown as it was sent: two readings that look the same are one here.
+    let mut shown: Vec<String> = Vec::new();
+    for reading in canonical::readings(attempt.path) {
+        let text = canonical::display(&reading);
+        if !shown.contains(&text) {
+            println!("{} {text}", if shown.is_empty() { "path     " } else { "  or     " });
+            shown.push(text);
+        }
     }
     if attempt.could_be_a_write() {
         println!("method    {}, which an application could take for a write", attempt.method);
