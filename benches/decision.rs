@@ -21,9 +21,9 @@ use tollgate::event::Events;
 use tollgate::policy::attempt::{Attempt, Client};
 use tollgate::policy::key::{Part, PrefixLengths};
 use tollgate::policy::matcher::Case;
-use tollgate::policy::{Limit, Mode, Policy, Route, canonical};
+use tollgate::policy::{Cost, Limit, Mode, Policy, Route, canonical};
 use tollgate::proxy::target;
-use tollgate::store::memory::Table;
+use tollgate::store::memory::{Buckets, Place};
 use tollgate::time::{Clock, Span};
 
 const SIZES: [u32; 3] = [1, 10_000, 1_000_000];
@@ -48,7 +48,9 @@ fn policy() -> Policy {
         patterns: vec!["POST /login".parse().unwrap()],
         hosts: Vec::new(),
         case: Case::Insensitive,
-        cost: 1,
+        cost: Cost::Fixed(1),
+        body: 65_536,
+        in_flight: None,
         limits: vec![0],
         upstream: None,
     };
@@ -58,7 +60,7 @@ fn policy() -> Policy {
 fn attempt<'a>(path: &'a str, number: u32, headers: &'a HeaderMap) -> Attempt<'a> {
     let [a, b, c, d] = number.to_be_bytes().map(u16::from);
     let client = Client::from_ip(Ipv6Addr::new(0x2001, 0xdb8, a << 8 | b, c << 8 | d, 0, 0, 0, 1).into());
-    Attempt { method: &Method::POST, path, query: None, host: "example.org", client, headers }
+    Attempt { method: &Method::POST, path, query: None, host: "example.org", client, headers, body: None }
 }
 
 /// A walk over the keys that no cache foresees.
@@ -98,13 +100,14 @@ fn decisions(criterion: &mut Criterion) {
                     })
                 });
             });
-            let table = Table::with_capacity(ROOM).unwrap();
+            let buckets = Buckets::new(ROOM, &[spec()]).unwrap();
             group.bench_function(id("table"), |b| {
                 b.iter_custom(|count| {
                     on_threads(threads, count, |step| {
                         let half =
                             u128::from(scattered(step, size)).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060);
-                        black_box(table.apply(Key(half << 64 | half), &spec(), clock.now(), Op::Take(1)));
+                        let place = Place { key: Key(half << 64 | half), class: 0, spec: spec() };
+                        let _ = black_box(buckets.apply(&place, clock.now(), Op::Take(1)));
                     })
                 });
             });

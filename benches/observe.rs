@@ -23,7 +23,7 @@ use tollgate::policy::attempt::Client;
 use tollgate::policy::key::{Part, PrefixLengths};
 use tollgate::policy::matcher::Case;
 use tollgate::policy::network::NetworkMap;
-use tollgate::policy::{Limit, Mode, Policy, Route};
+use tollgate::policy::{Cost, Limit, Mode, Policy, Route};
 use tollgate::time::{Clock, Span, Time};
 
 fn answered() -> Answered {
@@ -64,7 +64,9 @@ fn policy() -> Policy {
         patterns: vec!["POST /wp-login.php".parse().unwrap()],
         hosts: Vec::new(),
         case: Case::Insensitive,
-        cost: 1,
+        cost: Cost::Fixed(1),
+        body: 65_536,
+        in_flight: None,
         limits: vec![0, 1],
         upstream: None,
     };

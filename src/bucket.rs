@@ -1,24 +1,44 @@
-//! The arithmetic of a token bucket: one pure function, [`step`].
+//! The arithmetic of a token bucket: one function, [`step`].
 //!
-//! No clock, no store, no allocation, integers only; nothing here is imported but `core`. The surprising thing:
-//! a bucket that is full says nothing an absent one does not, so `None` is a state like any other and a refused
-//! attempt usually writes nothing at all.
+//! No clock, no store, no allocation, integers only; nothing here is imported but `core`. The surprising thing: a
+//! state is a handful of words that the caller owns, because a rolling window has too many to be handed around. They
+//! are all zero for a bucket that was never seen, and the first is always the time at which the bucket is full again,
+//! so a store can keep, compare and forget states without knowing what they mean.
 
 #![deny(clippy::arithmetic_side_effects, clippy::float_arithmetic)]
 
+mod anchor;
 mod continuous;
-mod state;
+mod convert;
+mod error;
+mod floor;
+mod interval;
+mod record;
+mod ring;
+mod rolling;
 mod units;
 
-pub use continuous::{Continuous, SpecError};
-pub use state::{DecodeError, State};
+pub use anchor::Anchor;
+pub use continuous::Continuous;
+pub use convert::convert;
+pub use error::SpecError;
+pub use floor::Floor;
+pub use interval::Interval;
+pub use record::{DecodeError, Header, LONGEST_RECORD, Own};
+pub use rolling::Rolling;
 pub use units::{Key, Span, Time};
 
-/// What a bucket promises; the shapes of `limits.md` that are built.
+/// What a bucket promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spec {
     /// A steady refill up to a size.
     Continuous(Continuous),
+    /// Full again once a period.
+    Interval(Interval),
+    /// At most so many in any window of whole periods.
+    Rolling(Rolling),
+    /// A guaranteed slow bucket beside a pool.
+    Floor(Floor),
 }
 
 /// What is asked of a bucket.
@@ -28,16 +48,30 @@ pub enum Op {
     Take(u32),
     /// Say what [`Op::Take`] would say, and change nothing.
     Peek(u32),
-    /// Put this many tokens back; never lifts a bucket above its size.
+    /// Give this many tokens, wherever they come from; never lifts a bucket above its size.
     Give(u32),
+    /// Undo what an attempt took, as if it had never been made; never more, whatever has happened since.
+    Refund(Receipt),
 }
 
-/// The outcome of one [`step`]: what to write, and what to say.
+/// What an admitted attempt took: all that is needed to give it back.
+///
+/// Time gives tokens back as well, and a token that time has brought back must not come a second time: whoever holds
+/// ten attempts open until the bucket is full again would find twenty tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Receipt {
+    /// Tokens that do not come back by themselves before `full_at`.
+    pub tokens: u32,
+    /// When the bucket they were taken from would have been full again.
+    pub full_at: Time,
+}
+
+/// The outcome of one [`step`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Step {
-    /// The state to store; `None` means that nothing is written.
-    pub next: Option<State>,
+    /// Whether the state is to be stored. If not, the words may hold anything and are to be thrown away.
+    pub changed: bool,
     /// What the bucket says to the attempt.
     pub verdict: Verdict,
 }
@@ -51,8 +85,10 @@ pub struct Verdict {
     pub left: u32,
     /// Time until one token more than `left` is there; zero when the bucket is full.
     pub next_token: Span,
-    /// When the bucket will be full again; now, if it is full.
+    /// When nothing will be remembered of the bucket any more, because it is full again; now, if it is full.
     pub full_at: Time,
+    /// What an admitted attempt took; nothing for the others.
+    pub receipt: Receipt,
 }
 
 /// Whether an attempt may pass.
@@ -60,6 +96,11 @@ pub struct Verdict {
 pub enum Answer {
     /// The tokens were there.
     Admitted,
+    /// The tokens were taken before they were there: the attempt may pass after this long.
+    Held {
+        /// At most the limit's `wait`.
+        hold: Span,
+    },
     /// They were not, and will be after this long if nobody else takes them.
     Refused {
         /// Exact: one nanosecond earlier the same attempt is refused.
@@ -69,33 +110,48 @@ pub enum Answer {
     NeverFits,
 }
 
+impl Answer {
+    /// Whether the attempt may pass, now or after having been held.
+    #[must_use]
+    pub fn is_admitted(self) -> bool {
+        matches!(self, Self::Admitted | Self::Held { .. })
+    }
+}
+
 impl Verdict {
-    /// Whether the attempt may pass.
+    /// Whether the attempt may pass, now or after having been held.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
-        self.answer == Answer::Admitted
+        self.answer.is_admitted()
     }
 }
 
 /// Decides one operation on one bucket.
 ///
-/// `state` is `None` for a key that was never seen or was forgotten. The function may run several times for one
-/// attempt (a lost race, a look without a lock), so it has no effects.
-pub fn step(spec: &Spec, state: Option<State>, now: Time, op: Op) -> Step {
+/// `state` has [`Spec::words`] words, all zero for a key that was never seen or was forgotten. What stands in them
+/// afterwards is the next state, if [`Step::changed`] says so. The function may run several times for one attempt (a
+/// lost race, a look without a lock): it has no other effects.
+pub fn step(spec: &Spec, state: &mut [u64], now: Time, op: Op) -> Step {
     match spec {
-        Spec::Continuous(continuous) => {
-            let tat = state.map(|State::Continuous { tat }| tat);
-            continuous.step(tat, now, op)
-        }
+        Spec::Continuous(continuous) => continuous.step(state, now, op),
+        Spec::Interval(interval) => interval.step(state, now, op),
+        Spec::Rolling(rolling) => rolling.step(state, now, op),
+        Spec::Floor(floor) => floor.step(state, now, op),
     }
 }
 
 impl Spec {
-    /// Tokens in a full bucket.
+    /// The words of the longest state there is: a rolling window of 1,024 periods.
+    pub const MOST_WORDS: usize = Rolling::words_for(Rolling::MOST_SLOTS);
+
+    /// Tokens in a full bucket: the most that are ever admitted at once.
     #[must_use]
     pub fn burst(&self) -> u32 {
         match self {
             Self::Continuous(continuous) => continuous.burst(),
+            Self::Interval(interval) => interval.quota(),
+            Self::Rolling(rolling) => rolling.burst(),
+            Self::Floor(floor) => floor.burst(),
         }
     }
 
@@ -104,15 +160,50 @@ impl Spec {
     pub fn window(&self) -> Span {
         match self {
             Self::Continuous(continuous) => continuous.window(),
+            Self::Interval(interval) => interval.period(),
+            Self::Rolling(rolling) => rolling.policy_window(),
+            Self::Floor(floor) => floor.window(),
         }
     }
 
-    /// 32 bits that differ when the spec differs (FNV-1a over its numbers): stored beside the state, so that a
-    /// changed limit is noticed.
+    /// The longest that anything is remembered of a bucket: from as deep in debt as it gets to full.
     #[must_use]
-    pub fn fingerprint(&self) -> u32 {
+    pub fn memory(&self) -> Span {
         match self {
-            Self::Continuous(continuous) => continuous.fingerprint(),
+            Self::Continuous(continuous) => continuous.memory(),
+            Self::Interval(interval) => interval.memory(),
+            Self::Rolling(rolling) => rolling.window(),
+            Self::Floor(floor) => floor.memory(),
+        }
+    }
+
+    /// Whether refused attempts cost, too.
+    #[must_use]
+    pub fn has_debt(&self) -> bool {
+        match self {
+            Self::Continuous(continuous) => continuous.debt() > 0,
+            Self::Interval(interval) => interval.debt() > 0,
+            Self::Rolling(rolling) => rolling.debt() > 0,
+            Self::Floor(floor) => floor.pool().debt() > 0,
+        }
+    }
+
+    /// Words of a state, at most [`Spec::MOST_WORDS`].
+    #[must_use]
+    pub fn words(&self) -> usize {
+        match self {
+            Self::Continuous(_) => Continuous::WORDS,
+            Self::Interval(_) => Interval::WORDS,
+            Self::Rolling(rolling) => Rolling::words_for(rolling.slots()),
+            Self::Floor(_) => Floor::WORDS,
         }
     }
 }
+
+/// The time in a state's word; `None` if nothing was ever stored.
+fn seen(word: u64) -> Option<Time> {
+    (word != 0).then_some(Time::from_nanos(word))
+}
+
+/// A quarter of what nanoseconds since 1970 leave free, so that a sum of two such spans and a time always fits.
+const LONGEST: Span = Span::from_nanos(u64::MAX >> 3);

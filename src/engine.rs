@@ -8,12 +8,12 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
 
-use crate::bucket::{Answer, Op, Verdict};
+use crate::bucket::{Answer, Op, Spec, Verdict};
 use crate::event::{Decision, Event, Events, Outcome};
 use crate::policy::attempt::Attempt;
-use crate::policy::key::{KeyHasher, TooManyValues};
-use crate::policy::{Charge, Charges, Mode, Policy};
-use crate::store::memory::{Table, TooLarge, Withdrawal, take_all};
+use crate::policy::key::KeyHasher;
+use crate::policy::{Charge, Charges, Limit, Mode, Policy, Unchargeable};
+use crate::store::memory::{Buckets, Place, Stale, TooLarge, Withdrawal, take_all};
 use crate::time::{Clock, Span, Time};
 
 /// Decides on attempts.
@@ -33,7 +33,8 @@ pub struct Rules {
     pub generation: u64,
     /// Routes and limits.
     pub policy: Policy,
-    tables: Vec<Arc<Table>>,
+    /// For each limit.
+    buckets: Vec<Arc<Buckets>>,
 }
 
 /// What the engine says to a request.
@@ -54,8 +55,21 @@ pub enum Ruling {
 pub struct Reservation {
     generation: u64,
     route: usize,
+    /// How long the attempt is to be held before it is forwarded: the longest that any limit says.
+    pub hold: Span,
     /// What each limit said.
     pub standings: Standings,
+}
+
+/// Why nothing was decided, and nothing taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Undecided {
+    /// The attempt cannot be charged.
+    #[error(transparent)]
+    Unchargeable(#[from] Unchargeable),
+    /// Other rules are in force by now: decide again, by those.
+    #[error(transparent)]
+    Stale(#[from] Stale),
 }
 
 /// Why an attempt was refused.
@@ -87,8 +101,8 @@ impl Engine {
     /// # Errors
     /// [`TooLarge`] if there is not enough address space.
     pub fn new(policy: Policy, capacity: usize, clock: Clock, events: Events) -> Result<Self, TooLarge> {
-        let tables = policy.limits.iter().map(|_| Table::with_capacity(capacity).map(Arc::new));
-        let rules = Rules { generation: 0, tables: tables.collect::<Result<_, _>>()?, policy };
+        let buckets = policy.limits.iter().map(|limit| Buckets::new(capacity, &specs(limit)).map(Arc::new));
+        let rules = Rules { generation: 0, buckets: buckets.collect::<Result<_, _>>()?, policy };
         events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         Ok(Self {
             clock,
@@ -99,21 +113,31 @@ impl Engine {
         })
     }
 
-    /// Puts other rules in force. Limits that keep their name keep their buckets.
+    /// Puts other rules in force, at once. Limits that keep their name keep their buckets; where a limit promises
+    /// something else from now on, the buckets keep their fill level in proportion.
     ///
     /// # Errors
-    /// [`TooLarge`] if there is not enough address space for a new limit; the old rules stay.
+    /// [`TooLarge`] if there is not enough address space; the old rules stay.
     pub fn replace(&self, policy: Policy) -> Result<(), TooLarge> {
-        let old = self.rules();
-        let table = |name: &str| match old.table(name) {
-            Some(table) => Ok(Arc::clone(table)),
-            None => Table::with_capacity(self.capacity).map(Arc::new),
-        };
-        let tables = policy.limits.iter().map(|limit| table(&limit.name)).collect::<Result<_, _>>()?;
-        let rules = Arc::new(Rules { generation: old.generation + 1, policy, tables });
+        let old = self.rules.load_full();
+        let now = self.clock.now();
+        let buckets = policy.limits.iter().map(|limit| old.buckets_for(limit, self.capacity, now));
+        let buckets = buckets.collect::<Result<Vec<_>, _>>()?;
+        let rules = Arc::new(Rules { generation: old.generation + 1, policy, buckets });
         self.events.emit(&Event::Rules { generation: rules.generation, policy: &rules.policy });
+        for former in &old.buckets {
+            if !rules.buckets.iter().any(|kept| Arc::ptr_eq(kept, former)) {
+                former.close();
+            }
+        }
         self.rules.store(rules);
         Ok(())
+    }
+
+    /// Lets go of what was kept for a change of the rules and is of no use any more.
+    pub fn release(&self) {
+        let now = self.clock.now();
+        self.rules().buckets.iter().for_each(|buckets| buckets.release(now));
     }
 
     /// The rules in force.
@@ -130,22 +154,23 @@ impl Engine {
     /// Takes the tokens that an attempt costs, all or none.
     ///
     /// # Errors
-    /// [`TooManyValues`]: the request names too many buckets at once; nothing was taken.
-    pub fn decide(&self, rules: &Rules, attempt: &Attempt<'_>, now: Time) -> Result<Ruling, TooManyValues> {
+    /// See [`Undecided`]; nothing was taken.
+    pub fn decide(&self, rules: &Rules, attempt: &Attempt<'_>, now: Time) -> Result<Ruling, Undecided> {
         let Charges { route, charges, exempt } = rules.policy.charges(attempt, &self.hasher)?;
         let Some(route) = route else { return Ok(Ruling::Uncounted) };
         let mut withdrawals: SmallVec<[Withdrawal<'_>; 2]> = SmallVec::new();
         for charge in &charges {
             withdrawals.push(rules.withdrawal(charge));
         }
-        let outcome = take_all(&withdrawals, now);
+        let outcome = take_all(&withdrawals, now)?;
         let mut standings = Standings::new();
         for (charge, verdict) in charges.iter().zip(&outcome.verdicts) {
             standings.push(Standing { charge: *charge, verdict: *verdict });
         }
         self.tell(rules, route, &standings, &exempt);
         Ok(if outcome.admitted {
-            Ruling::Admitted(Reservation { generation: rules.generation, route, standings })
+            let hold = longest_hold(&standings);
+            Ruling::Admitted(Reservation { generation: rules.generation, route, hold, standings })
         } else {
             Ruling::Refused(Refusal { route, wait: longest_wait(&standings), standings })
         })
@@ -154,14 +179,13 @@ impl Engine {
     /// What the limits of an attempt would say, without taking anything.
     ///
     /// # Errors
-    /// [`TooManyValues`], as [`Engine::decide`].
-    pub fn peek(&self, rules: &Rules, attempt: &Attempt<'_>) -> Result<(Charges, Standings), TooManyValues> {
+    /// See [`Unchargeable`].
+    pub fn peek(&self, rules: &Rules, attempt: &Attempt<'_>) -> Result<(Charges, Standings), Unchargeable> {
         let found = rules.policy.charges(attempt, &self.hasher)?;
         let now = self.clock.now();
         let standing = |charge: &Charge| {
-            let verdict =
-                rules.tables[charge.limit].apply(charge.key, &charge.spec, now, Op::Peek(charge.cost));
-            Standing { charge: *charge, verdict }
+            let Withdrawal { buckets, place, cost, .. } = rules.withdrawal(charge);
+            Standing { charge: *charge, verdict: buckets.peek(&place, now, cost) }
         };
         let standings = found.charges.iter().map(standing).collect();
         Ok((found, standings))
@@ -182,23 +206,47 @@ impl Engine {
 impl Rules {
     /// The buckets of a limit.
     #[must_use]
-    pub fn table(&self, limit: &str) -> Option<&Arc<Table>> {
-        let index = self.policy.limits.iter().position(|known| &*known.name == limit)?;
-        self.tables.get(index)
+    pub fn buckets(&self, limit: &str) -> Option<&Arc<Buckets>> {
+        self.buckets.get(self.index_of(limit)?)
     }
 
     /// For each limit its name, the number of buckets that are not full, and how many live ones gave way.
     pub fn usage(&self, now: Time) -> impl Iterator<Item = (&str, usize, u64)> {
-        let limits = self.policy.limits.iter().zip(&self.tables);
+        let limits = self.policy.limits.iter().zip(&self.buckets);
         limits
             .filter(|(limit, _)| limit.mode != Mode::Off)
-            .map(move |(limit, table)| (&*limit.name, table.live(now), table.forgotten()))
+            .map(move |(limit, buckets)| (&*limit.name, buckets.live(now), buckets.forgotten()))
+    }
+
+    fn index_of(&self, limit: &str) -> Option<usize> {
+        self.policy.limits.iter().position(|known| &*known.name == limit)
     }
 
     fn withdrawal(&self, charge: &Charge) -> Withdrawal<'_> {
-        let Charge { limit, key, spec, cost, enforce } = *charge;
-        Withdrawal { table: &self.tables[limit], key, spec, cost, enforce }
+        let Charge { limit, key, class, spec, cost, enforce } = *charge;
+        Withdrawal { buckets: &self.buckets[limit], place: Place { key, class, spec }, cost, enforce }
     }
+
+    /// The buckets that a limit of the next rules has: the same, or as many that take over from them.
+    fn buckets_for(&self, limit: &Limit, capacity: usize, now: Time) -> Result<Arc<Buckets>, TooLarge> {
+        let Some(index) = self.index_of(&limit.name) else {
+            return Buckets::new(capacity, &specs(limit)).map(Arc::new);
+        };
+        let (before, after) = (self.policy.limits[index].classes(), limit.classes());
+        if before == after {
+            return Ok(Arc::clone(&self.buckets[index]));
+        }
+        let was = |(name, _): &(Arc<str>, Option<Spec>)| {
+            let class = before.iter().position(|(known, _)| known == name)?;
+            Some((class, before[class].1?))
+        };
+        let classes = after.iter().map(was).collect();
+        self.buckets[index].changed(capacity, &specs(limit), classes, now).map(Arc::new)
+    }
+}
+
+fn specs(limit: &Limit) -> Vec<Spec> {
+    limit.classes().into_iter().filter_map(|(_, spec)| spec).collect()
 }
 
 impl Reservation {
@@ -212,6 +260,19 @@ impl Reservation {
     pub fn settle(self, engine: &Engine, outcome: Outcome) {
         let (generation, route) = (self.generation, self.route);
         engine.events.emit(&Event::Settled { generation, route, outcome });
+    }
+
+    /// Gives everything back: the attempt was never made.
+    pub fn give_back(self, engine: &Engine, rules: &Rules) {
+        if rules.generation != self.generation {
+            return;
+        }
+        let now = engine.clock.now();
+        for Standing { charge, verdict } in &self.standings {
+            let Withdrawal { buckets, place, .. } = rules.withdrawal(charge);
+            // Of a limit that has been changed meanwhile nothing is given back: that errs on the strict side.
+            let _ = buckets.apply(&place, now, Op::Refund(verdict.receipt));
+        }
     }
 }
 
@@ -238,6 +299,14 @@ impl Standing {
     }
 }
 
+fn longest_hold(standings: &[Standing]) -> Span {
+    let hold = |standing: &Standing| match standing.verdict.answer {
+        Answer::Held { hold } if standing.charge.enforce => hold,
+        _ => Span::ZERO,
+    };
+    standings.iter().map(hold).max().unwrap_or_default()
+}
+
 /// `None` if some limit can never admit the attempt.
 fn longest_wait(standings: &[Standing]) -> Option<Span> {
     let mut longest = Span::ZERO;
@@ -245,7 +314,7 @@ fn longest_wait(standings: &[Standing]) -> Option<Span> {
         match standing.verdict.answer {
             Answer::Refused { wait } => longest = longest.max(wait),
             Answer::NeverFits => return None,
-            Answer::Admitted => {}
+            Answer::Admitted | Answer::Held { .. } => {}
         }
     }
     Some(longest)

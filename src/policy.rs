@@ -6,16 +6,19 @@
 
 pub mod attempt;
 pub mod canonical;
+pub mod count;
 pub mod key;
 pub mod matcher;
 pub mod network;
 pub mod query;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use self::attempt::Attempt;
+use self::count::{Count, Unreadable};
 use self::key::{KeyHasher, Part, PrefixLengths, TooManyValues};
 use self::matcher::{Case, HostPattern, Pattern};
 use self::network::{NetworkMap, NetworkSet};
@@ -41,12 +44,25 @@ pub struct Route {
     pub hosts: Vec<HostPattern>,
     /// Whether letter case distinguishes paths.
     pub case: Case,
-    /// Tokens an attempt takes, at least 1.
-    pub cost: u32,
+    /// Tokens an attempt takes.
+    pub cost: Cost,
+    /// Bytes of a request's body that are read where its cost depends on it.
+    pub body: usize,
+    /// Attempts at the upstream at once, and those that are held; `None` means any number.
+    pub in_flight: Option<u32>,
     /// Indices into [`Policy::limits`], ascending.
     pub limits: Vec<usize>,
     /// Where its requests go; `None` is the default upstream. An index that the proxy layer understands.
     pub upstream: Option<usize>,
+}
+
+/// Tokens an attempt takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cost {
+    /// Always as many, at least 1.
+    Fixed(u32),
+    /// As many as its body makes attempts at once.
+    Counted(Count),
 }
 
 /// How often: `[limit.NAME]`.
@@ -74,6 +90,8 @@ pub struct Rate {
     /// The name or prefix in the file: part of the bucket's identity, so that a narrower client in a wider
     /// bucket's prefix keeps a bucket of its own.
     pub class: Arc<str>,
+    /// Counts the limit's classes, from 1; clients without another rate are class 0.
+    pub number: usize,
     /// `None` means no limit.
     pub spec: Option<Spec>,
 }
@@ -96,12 +114,25 @@ pub struct Charge {
     pub limit: usize,
     /// The bucket.
     pub key: Key,
+    /// Which of the limit's rates it has: [`Rate::number`].
+    pub class: usize,
     /// What it promises.
     pub spec: Spec,
     /// Tokens it has to give, at least 1.
     pub cost: u32,
     /// Whether its refusal refuses the attempt.
     pub enforce: bool,
+}
+
+/// Why an attempt cannot be charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unchargeable {
+    /// It names more buckets at once than could honestly be meant.
+    #[error(transparent)]
+    TooManyValues(#[from] TooManyValues),
+    /// Nobody can say how many attempts its body makes.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
 }
 
 /// What the policy says about a request.
@@ -119,13 +150,14 @@ impl Policy {
     /// The buckets that an attempt is charged to.
     ///
     /// # Errors
-    /// [`TooManyValues`]: a header or cookie that makes a key was sent more often than could honestly be meant.
-    pub fn charges(&self, attempt: &Attempt<'_>, hasher: &KeyHasher) -> Result<Charges, TooManyValues> {
+    /// See [`Unchargeable`].
+    pub fn charges(&self, attempt: &Attempt<'_>, hasher: &KeyHasher) -> Result<Charges, Unchargeable> {
         let mut found = Charges::default();
         for route in self.routes_of(attempt) {
             found.route.get_or_insert(route);
+            let cost = self.routes[route].cost.of(attempt)?;
             for &limit in &self.routes[route].limits {
-                self.charge(limit, self.routes[route].cost, attempt, hasher, &mut found)?;
+                self.charge(limit, cost, attempt, hasher, &mut found)?;
             }
         }
         if found.charges.len() > 1 {
@@ -178,18 +210,19 @@ impl Policy {
         if limit.mode == Mode::Off {
             return Ok(());
         }
-        let Some((class, spec)) = limit.rate_of(attempt) else {
+        let Some((class, name, spec)) = limit.rate_of(attempt) else {
             if !found.exempt.contains(&index) {
                 found.exempt.push(index);
             }
             return Ok(());
         };
-        for key in hasher.keys(&limit.name, class, &limit.key, limit.prefixes, attempt)? {
+        for key in hasher.keys(&limit.name, name, &limit.key, limit.prefixes, attempt)? {
             match found.charges.iter_mut().find(|charge| charge.limit == index && charge.key == key) {
                 Some(charge) => charge.cost = charge.cost.max(cost),
                 None => found.charges.push(Charge {
                     limit: index,
                     key,
+                    class,
                     spec,
                     cost,
                     enforce: limit.mode == Mode::Enforce,
@@ -197,6 +230,17 @@ impl Policy {
             }
         }
         Ok(())
+    }
+}
+
+impl Cost {
+    /// Before the body was read it is the least that it can be.
+    fn of(&self, attempt: &Attempt<'_>) -> Result<u32, Unreadable> {
+        match (self, attempt.body) {
+            (Self::Fixed(tokens), _) => Ok(*tokens),
+            (Self::Counted(_), None) => Ok(1),
+            (Self::Counted(count), Some(body)) => Ok(count.of(body)?.max(1)),
+        }
     }
 }
 
@@ -220,16 +264,30 @@ impl Route {
 }
 
 impl Limit {
-    /// The bucket of this client and the class it belongs to; `None`: this limit does not see it.
+    /// The number and name of the class that this client belongs to, and the bucket that its members have; `None`:
+    /// this limit does not see it.
     #[must_use]
-    pub fn rate_of(&self, attempt: &Attempt<'_>) -> Option<(&str, Spec)> {
-        let Some(ip) = attempt.client.ip() else { return Some(("", self.spec)) };
+    pub fn rate_of(&self, attempt: &Attempt<'_>) -> Option<(usize, &str, Spec)> {
+        let Some(ip) = attempt.client.ip() else { return Some((0, "", self.spec)) };
         if self.exempt.contains(ip) {
             return None;
         }
         match self.rates.find(ip) {
-            Some(rate) => rate.spec.map(|spec| (&*rate.class, spec)),
-            None => Some(("", self.spec)),
+            Some(rate) => rate.spec.map(|spec| (rate.number, &*rate.class, spec)),
+            None => Some((0, "", self.spec)),
         }
+    }
+
+    /// Names and buckets of all classes of clients, by number.
+    #[must_use]
+    pub fn classes(&self) -> Vec<(Arc<str>, Option<Spec>)> {
+        let others: BTreeMap<usize, &Rate> = self.rates.iter().map(|(_, rate)| (rate.number, rate)).collect();
+        let mut classes = vec![("".into(), Some(self.spec))];
+        for (number, rate) in others {
+            // A class that resolves to no network has no clients.
+            classes.resize(number, ("".into(), None));
+            classes.push((Arc::clone(&rate.class), rate.spec));
+        }
+        classes
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use tollgate::bucket::{Span, Spec};
 use tollgate::config::{Loaded, Sources, load, worst_case};
-use tollgate::policy::Mode;
+use tollgate::policy::{Cost, Mode};
 
 #[test]
 fn every_mistake_is_reported_in_these_words() {
@@ -101,14 +101,14 @@ fn routes_and_limits_are_joined_as_the_file_says() {
     assert_eq!((&intranet.limits[..], &blog.limits[..]), (&[0, 1][..], &[0, 1, 2][..]));
     assert_eq!((intranet.upstream, blog.upstream), (Some(1), Some(1)), "one group for one list of addresses");
     assert_eq!((config.upstreams.len(), config.upstreams[0].len()), (2, 2));
-    assert_eq!((intranet.cost, blog.cost), (2, 1));
+    assert_eq!((&intranet.cost, &blog.cost), (&Cost::Fixed(2), &Cost::Fixed(1)));
 }
 
 #[test]
 fn limits_become_what_the_file_says() {
     let config = load(&sources(Path::new("tests/config/valid-full.toml"))).config.unwrap();
     let [address, subnet, agents] = &config.policy.limits[..] else { panic!("three limits") };
-    let Spec::Continuous(bucket) = address.spec;
+    let Spec::Continuous(bucket) = address.spec else { panic!("{:?}", address.spec) };
     assert_eq!((bucket.burst(), bucket.initial(), bucket.debt()), (10, 5, 10));
     assert_eq!(bucket.per_token(), Span::from_secs(30));
     assert_eq!((address.prefixes.ipv4, address.prefixes.ipv6), (32, 56), "as [client] says");

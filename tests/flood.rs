@@ -14,7 +14,7 @@ use tollgate::event::Events;
 use tollgate::policy::attempt::{Attempt, Client};
 use tollgate::policy::key::{Part, PrefixLengths};
 use tollgate::policy::matcher::Case;
-use tollgate::policy::{Limit, Mode, Policy, Route};
+use tollgate::policy::{Cost, Limit, Mode, Policy, Route};
 use tollgate::time::{Clock, Span, Time};
 
 const BURST: u32 = 10;
@@ -45,6 +45,7 @@ impl Flood {
             host: "example.org",
             client: Client::from_ip(IpAddr::V6(client)),
             headers: &HeaderMap::new(),
+            body: None,
         };
         matches!(
             self.engine.decide(&self.engine.rules(), &attempt, self.clock.now()),
@@ -83,7 +84,9 @@ fn policy() -> Policy {
         patterns: vec!["POST /login".parse().unwrap()],
         hosts: Vec::new(),
         case: Case::Insensitive,
-        cost: 1,
+        cost: Cost::Fixed(1),
+        body: 65_536,
+        in_flight: None,
         limits: vec![0],
         upstream: None,
     };

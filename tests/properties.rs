@@ -2,13 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
+#[path = "support/bucket.rs"]
+mod bucket;
+
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use bucket::Bucket;
 use governor::clock::{Clock as _, FakeRelativeClock};
 use governor::{Quota, RateLimiter};
 use proptest::prelude::*;
-use tollgate::bucket::{Answer, Continuous, Op, Spec, State, Step, Time, step};
+use tollgate::bucket::{Answer, Continuous, Header, LONGEST_RECORD, Op, Spec, Time};
 use tollgate::time::Span;
 
 const START: Time = Time::from_nanos(1_800_000_000_000_000_000);
@@ -35,12 +39,6 @@ fn pauses() -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(pause, 1..200)
 }
 
-fn run(spec: &Spec, state: &mut Option<State>, now: Time, op: Op) -> Step {
-    let step = step(spec, *state, now, op);
-    *state = step.next.or(*state);
-    step
-}
-
 fn thousandths(spec: &Continuous, pause: u64) -> Span {
     Span::from_nanos((u128::from(spec.per_token().as_nanos()) * u128::from(pause) / 1000).try_into().unwrap())
 }
@@ -50,10 +48,10 @@ proptest! {
 
     #[test]
     fn no_window_admits_more_than_burst_and_refill(spec in specs(), pauses in pauses()) {
-        let (mut state, mut now, mut admitted) = (None, START, Vec::new());
+        let (mut bucket, mut now, mut admitted) = (Bucket::new(Spec::Continuous(spec)), START, Vec::new());
         for pause in pauses {
             now = now.after(thousandths(&spec, pause));
-            if run(&Spec::Continuous(spec), &mut state, now, Op::Take(1)).verdict.is_admitted() {
+            if bucket.run(now, Op::Take(1)).verdict.is_admitted() {
                 admitted.push(now);
             }
         }
@@ -67,24 +65,24 @@ proptest! {
 
     #[test]
     fn refused_before_the_wait_is_over_and_admitted_at_it(spec in specs(), pauses in pauses(), cost in 1_u32..5) {
-        let (mut state, mut now) = (None, START);
+        let (mut bucket, mut now) = (Bucket::new(Spec::Continuous(spec)), START);
         for pause in pauses {
             now = now.after(thousandths(&spec, pause));
-            let shape = Spec::Continuous(spec);
-            let said = run(&shape, &mut state, now, Op::Take(cost)).verdict;
+                let said = bucket.run(now, Op::Take(cost)).verdict;
             match said.answer {
                 Answer::Refused { wait } => {
-                    let at = |time| step(&shape, state, time, Op::Peek(cost)).verdict.is_admitted();
+                    let at = |time| bucket.look(time, Op::Peek(cost)).verdict.is_admitted();
                     prop_assert!(!at(now.after(wait).before(Span::from_nanos(1))), "one nanosecond early");
                     prop_assert!(at(now.after(wait)), "at the time that was named");
                 }
+                Answer::Held { .. } => prop_assert!(false, "nothing is held here"),
                 Answer::NeverFits => prop_assert!(cost > spec.burst()),
                 Answer::Admitted => {
-                    let due = step(&shape, state, now.after(said.next_token), Op::Peek(1)).verdict.left;
+                    let due = bucket.look(now.after(said.next_token), Op::Peek(1)).verdict.left;
                     prop_assert_eq!(due, (said.left + 1).min(spec.burst()), "the next token comes when it was said");
                 }
             }
-            prop_assert_eq!(step(&shape, state, said.full_at, Op::Peek(1)).verdict.left, spec.burst());
+            prop_assert_eq!(bucket.look(said.full_at, Op::Peek(1)).verdict.left, spec.burst());
         }
     }
 
@@ -94,12 +92,12 @@ proptest! {
         let quota = Quota::with_period(Duration::from_nanos(per_token)).unwrap();
         let clock = FakeRelativeClock::default();
         let oracle = RateLimiter::direct_with_clock(quota.allow_burst(NonZeroU32::new(burst).unwrap()), clock.clone());
-        let (mut state, mut now) = (None, START);
+        let (mut bucket, mut now) = (Bucket::new(Spec::Continuous(spec)), START);
         for pause in pauses {
             let pause = thousandths(&spec, pause);
             now = now.after(pause);
             clock.advance(pause.to_std());
-            let ours = run(&Spec::Continuous(spec), &mut state, now, Op::Take(1)).verdict;
+            let ours = bucket.run(now, Op::Take(1)).verdict;
             match (oracle.check(), ours.answer) {
                 (Ok(()), Answer::Admitted) => {}
                 (Err(until), Answer::Refused { wait }) => {
@@ -114,8 +112,7 @@ proptest! {
     fn a_clock_that_steps_neither_refills_nor_locks(
         spec in specs(), steps in prop::collection::vec((any::<bool>(), 0_u64..3_600_000_000_000), 1..60),
     ) {
-        let shape = Spec::Continuous(spec);
-        let (mut state, mut now, mut forward) = (None, START, 0_u128);
+        let (mut bucket, mut now, mut forward) = (Bucket::new(Spec::Continuous(spec)), START, 0_u128);
         let mut admitted = 0_u128;
         for (back, by) in steps {
             if back {
@@ -124,7 +121,7 @@ proptest! {
                 now = now.after(Span::from_nanos(by));
                 forward += u128::from(by);
             }
-            let said = run(&shape, &mut state, now, Op::Take(1)).verdict;
+            let said = bucket.run(now, Op::Take(1)).verdict;
             admitted += u128::from(said.is_admitted());
             if let Answer::Refused { wait } = said.answer {
                 let deepest = spec.per_token().times(u64::from(spec.debt()) + 1);
@@ -137,33 +134,36 @@ proptest! {
 
     #[test]
     fn a_token_given_back_is_as_if_it_was_never_taken(spec in specs(), pauses in pauses(), cost in 1_u32..5) {
-        let shape = Spec::Continuous(spec);
-        let (mut state, mut now) = (None, START);
+        let (mut bucket, mut now) = (Bucket::new(Spec::Continuous(spec)), START);
         for pause in pauses {
             now = now.after(thousandths(&spec, pause));
-            let before = step(&shape, state, now, Op::Peek(1)).verdict;
-            let mut tried = state;
-            if run(&shape, &mut tried, now, Op::Take(cost)).verdict.is_admitted() {
-                let after = run(&shape, &mut tried, now, Op::Give(cost)).verdict;
+            let before = bucket.look(now, Op::Peek(1)).verdict;
+            let mut tried = bucket;
+            if tried.run(now, Op::Take(cost)).verdict.is_admitted() {
+                let after = tried.run(now, Op::Give(cost)).verdict;
                 prop_assert_eq!((before.left, before.full_at), (after.left, after.full_at));
             }
-            prop_assert!(step(&shape, state, now, Op::Give(1000)).verdict.left <= spec.burst());
-            let _ = run(&shape, &mut state, now, Op::Take(1));
+            prop_assert!(bucket.look(now, Op::Give(1000)).verdict.left <= spec.burst());
+            let _ = bucket.run(now, Op::Take(1));
         }
     }
 
     #[test]
-    fn a_state_survives_its_bytes(nanos in any::<u64>(), fingerprint in any::<u32>()) {
-        let state = State::Continuous { tat: Time::from_nanos(nanos) };
-        prop_assert_eq!(State::decode(&state.encode(fingerprint)), Ok((state, fingerprint)));
+    fn a_state_survives_its_bytes(spec in specs(), nanos in any::<u64>()) {
+        let (header, mut bytes) = (Header::of(Spec::Continuous(spec)), [0; LONGEST_RECORD]);
+        let written = header.encode(&[nanos], &mut bytes);
+        let mut state = [0; Spec::MOST_WORDS];
+        prop_assert_eq!(Header::decode(&bytes[..written], &mut state), Ok(header));
+        prop_assert_eq!(state[0], nanos);
     }
 
     #[test]
     fn foreign_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..32), now in any::<u64>()) {
-        if let Ok((state, _)) = State::decode(&bytes) {
-            let spec = Spec::Continuous(Continuous::new(10, Span::from_secs(300), 10).unwrap());
+        let mut state = [0; Spec::MOST_WORDS];
+        if let Ok(header) = Header::decode(&bytes, &mut state) {
+            let mut bucket = Bucket { spec: header.spec, state };
             for op in [Op::Take(1), Op::Peek(u32::MAX), Op::Give(u32::MAX)] {
-                let _ = step(&spec, Some(state), Time::from_nanos(now), op);
+                let _ = bucket.run(Time::from_nanos(now), op);
             }
         }
     }
@@ -176,9 +176,9 @@ proptest! {
         let spec = Continuous::new(count, Span::from_nanos(period), burst);
         let spec = spec.and_then(|spec| spec.with_initial(initial)).and_then(|spec| spec.with_debt(debt));
         if let Ok(spec) = spec {
-            let mut state = None;
+            let mut bucket = Bucket::new(Spec::Continuous(spec));
             for op in [Op::Take(cost), Op::Take(1), Op::Give(cost), Op::Peek(cost)] {
-                let _ = run(&Spec::Continuous(spec), &mut state, Time::from_nanos(now), op);
+                let _ = bucket.run(Time::from_nanos(now), op);
             }
         }
     }

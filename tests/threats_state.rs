@@ -5,14 +5,17 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
+#[path = "support/bucket.rs"]
+mod bucket;
 mod support;
 
 use std::net::Ipv4Addr;
 use std::sync::Barrier;
 use std::time::Duration;
 
+use bucket::Bucket;
 use support::{Clocks, Gate, ONE_AN_HOUR, Shift, Upstream, check_file, post_with};
-use tollgate::bucket::{self, Answer, Continuous, Op, Spec, State, Step};
+use tollgate::bucket::{Answer, Continuous, Op, Spec, Step};
 use tollgate::policy::attempt::{Attempt, Client};
 use tollgate::policy::key::{KeyHasher, Part, PrefixLengths};
 use tollgate::time::{Span, Time};
@@ -149,8 +152,15 @@ fn newcomers_are_admitted_while_the_table_is_full() {
 fn the_names_of_buckets_differ_from_process_to_process() {
     let (method, headers) = (http::Method::POST, http::HeaderMap::new());
     let client = Client::from_ip("203.0.113.7".parse().unwrap());
-    let attempt =
-        Attempt { method: &method, path: "/login", query: None, host: "app.test", client, headers: &headers };
+    let attempt = Attempt {
+        method: &method,
+        path: "/login",
+        query: None,
+        host: "app.test",
+        client,
+        headers: &headers,
+        body: None,
+    };
     let name = |hasher: KeyHasher| {
         hasher.keys("address", "", &[Part::Ip], PrefixLengths::default(), &attempt).unwrap()[0]
     };
@@ -159,23 +169,21 @@ fn the_names_of_buckets_differ_from_process_to_process() {
     assert_ne!(name(KeyHasher::default()), name(KeyHasher::default()));
 }
 
-fn step(spec: &Spec, state: &mut Option<State>, nanos: u64, op: Op) -> Step {
-    let step = bucket::step(spec, *state, Time::from_nanos(nanos), op);
-    *state = step.next.or(*state);
-    step
+fn step(bucket: &mut Bucket, nanos: u64, op: Op) -> Step {
+    bucket.run(Time::from_nanos(nanos), op)
 }
 
 /// E8: the largest numbers that a file can hold.
 #[test]
 fn the_largest_bucket_neither_overflows_nor_refills_early() {
     let spec = Spec::Continuous(Continuous::new(1_000_000_000, Span::from_secs(1), u32::MAX).unwrap());
-    let mut state = None;
+    let mut bucket = Bucket::new(spec);
     let now = 1_700_000_000_000_000_000;
-    assert_eq!(step(&spec, &mut state, now, Op::Take(u32::MAX)).verdict.answer, Answer::Admitted);
-    let refused = step(&spec, &mut state, now, Op::Take(1)).verdict.answer;
+    assert_eq!(step(&mut bucket, now, Op::Take(u32::MAX)).verdict.answer, Answer::Admitted);
+    let refused = step(&mut bucket, now, Op::Take(1)).verdict.answer;
     assert_eq!(refused, Answer::Refused { wait: Span::from_nanos(1) });
     for end in [u64::MAX, u64::MAX - 1, 0] {
-        let _ = step(&spec, &mut state, end, Op::Take(u32::MAX));
+        let _ = step(&mut bucket, end, Op::Take(u32::MAX));
     }
     assert!(Continuous::new(1, Span::from_nanos(u64::MAX), 2).is_err(), "584 years a token");
     assert!(Continuous::new(u32::MAX, Span::from_secs(1), 1).is_err(), "faster than a nanosecond");
@@ -209,13 +217,13 @@ fn rates_that_do_not_fit_are_refused_by_check() {
 fn ten_thousand_tokens_at_a_third_of_a_nanosecond_do_not_drift() {
     let t = (Span::from_secs(420).as_nanos()).div_ceil(11);
     let spec = Spec::Continuous(Continuous::new(11, Span::from_secs(420), 1).unwrap());
-    let (mut state, mut now) = (None, 1_700_000_000_000_000_000);
-    assert_eq!(step(&spec, &mut state, now, Op::Take(1)).verdict.answer, Answer::Admitted);
+    let (mut bucket, mut now) = (Bucket::new(spec), 1_700_000_000_000_000_000);
+    assert_eq!(step(&mut bucket, now, Op::Take(1)).verdict.answer, Answer::Admitted);
     for _ in 0..10_000 {
-        let early = step(&spec, &mut state, now + t - 1, Op::Take(1)).verdict.answer;
+        let early = step(&mut bucket, now + t - 1, Op::Take(1)).verdict.answer;
         assert_eq!(early, Answer::Refused { wait: Span::from_nanos(1) });
         now += t;
-        assert_eq!(step(&spec, &mut state, now, Op::Take(1)).verdict.answer, Answer::Admitted);
+        assert_eq!(step(&mut bucket, now, Op::Take(1)).verdict.answer, Answer::Admitted);
     }
 }
 
@@ -285,13 +293,13 @@ fn a_monotonic_clock_that_goes_back_neither_panics_nor_refills_nor_locks() {
 #[test]
 fn a_bucket_asked_in_the_past_is_neither_fuller_nor_locked_for_longer() {
     let spec = Spec::Continuous(Continuous::new(2, Span::from_secs(60), 2).unwrap());
-    let (mut state, now) = (None, 1_700_000_000_000_000_000);
-    let admitted = |state: &mut _, at| step(&spec, state, at, Op::Take(1)).verdict.is_admitted();
-    assert_eq!([0; 3].map(|_| admitted(&mut state, now)), [true, true, false]);
+    let (mut bucket, now) = (Bucket::new(spec), 1_700_000_000_000_000_000);
+    let admitted = |bucket: &mut Bucket, at| step(bucket, at, Op::Take(1)).verdict.is_admitted();
+    assert_eq!([0; 3].map(|_| admitted(&mut bucket, now)), [true, true, false]);
     for back in [1, 1_000_000_000, 3_600_000_000_000, now] {
-        assert!(!admitted(&mut state, now - back), "{back} ns back");
+        assert!(!admitted(&mut bucket, now - back), "{back} ns back");
     }
-    assert!(admitted(&mut state, now + 30_000_000_000), "its next token is due when it always was");
+    assert!(admitted(&mut bucket, now + 30_000_000_000), "its next token is due when it always was");
 }
 
 /// E16: `Retry-After` is whole seconds, rounded up, and true.

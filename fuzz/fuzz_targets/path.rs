@@ -36,7 +36,8 @@ fuzz_target!(|text: &str| {
         host: "example.org",
         client: Client::from_ip(Ipv4Addr::LOCALHOST.into()),
         headers: &HeaderMap::new(),
-    };
+            body: None,
+        };
     let matches = |case| {
         readings.iter().any(|reading| pattern.matches(&attempt, reading, attempt.could_be_a_write(), case))
     };

@@ -7,10 +7,8 @@
 //! Rounding: `t` is the period divided by the count, rounded **up** to a whole nanosecond, so that a bucket never
 //! refills faster than it was promised to (slower by less than one nanosecond a token).
 
-use core::fmt;
-
 use super::units::{Span, Time};
-use super::{Answer, Op, State, Step, Verdict};
+use super::{Answer, LONGEST, Op, Receipt, SpecError, Step, Verdict, seen};
 
 /// A checked continuous bucket: burst, time per token, start balance and debt all fit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,22 +17,12 @@ pub struct Continuous {
     burst: u32,
     initial: u32,
     debt: u32,
-}
-
-/// Why numbers do not make a bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpecError {
-    /// A count or a burst of zero would never admit anything.
-    Zero,
-    /// More than 1,000,000,000 tokens a second.
-    TooFast,
-    /// Filling the bucket (or paying off its debt) would take longer than 73 years.
-    TooLong,
-    /// The start balance is larger than the bucket.
-    InitialAboveBurst,
+    hold: Span,
 }
 
 impl Continuous {
+    pub(super) const WORDS: usize = 1;
+
     /// `count` tokens each `period` into a bucket of `burst` tokens, which starts full and knows no debt.
     ///
     /// # Errors
@@ -47,7 +35,7 @@ impl Continuous {
             return Err(SpecError::TooFast);
         }
         let per_token = Span::from_nanos(period.as_nanos().div_ceil(u64::from(count)));
-        Self { per_token, burst, initial: burst, debt: 0 }.checked()
+        Self { per_token, burst, initial: burst, debt: 0, hold: Span::ZERO }.checked()
     }
 
     /// The same with `initial` tokens for a key that was never seen.
@@ -69,9 +57,18 @@ impl Continuous {
         Self { debt, ..self }.checked()
     }
 
+    /// The same where an attempt whose tokens are due within `hold` takes them now and passes when they are due.
+    ///
+    /// # Errors
+    /// [`SpecError::TooLong`].
+    pub fn with_hold(self, hold: Span) -> Result<Self, SpecError> {
+        Self { hold, ..self }.checked()
+    }
+
     fn checked(self) -> Result<Self, SpecError> {
         let tokens = u64::from(self.burst).checked_add(u64::from(self.debt));
-        match tokens.and_then(|tokens| tokens.checked_mul(self.per_token.as_nanos())) {
+        let nanos = tokens.and_then(|tokens| tokens.checked_mul(self.per_token.as_nanos()));
+        match nanos.and_then(|nanos| nanos.checked_add(self.hold.as_nanos())) {
             Some(nanos) if nanos <= LONGEST.as_nanos() => Ok(self),
             _ => Err(SpecError::TooLong),
         }
@@ -107,101 +104,110 @@ impl Continuous {
         self.time_for(self.burst)
     }
 
-    pub(super) fn fingerprint(&self) -> u32 {
-        let numbers = [self.per_token.as_nanos(), self.burst.into(), self.initial.into(), self.debt.into()];
-        let bytes = numbers.into_iter().flat_map(u64::to_be_bytes);
-        bytes.fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    /// The longest that an attempt is held instead of refused.
+    #[must_use]
+    pub fn hold(&self) -> Span {
+        self.hold
     }
 
-    pub(super) fn step(&self, stored: Option<Time>, now: Time, op: Op) -> Step {
-        let tat = stored.map_or_else(|| self.first_seen(now), |tat| self.clamp(tat, now));
-        match op {
-            Op::Take(cost) => self.take(stored, tat, now, cost),
-            Op::Peek(cost) => {
-                Step { next: None, verdict: self.verdict(tat, now, self.answer(tat, now, cost)) }
-            }
-            Op::Give(tokens) => self.give(stored, tat, now, tokens),
-        }
+    /// The longest that anything is remembered.
+    pub(super) fn memory(&self) -> Span {
+        self.window().plus(self.time_for(self.debt).max(self.hold))
     }
 
-    fn take(&self, stored: Option<Time>, tat: Time, now: Time, cost: u32) -> Step {
-        let answer = self.answer(tat, now, cost);
-        let next = match answer {
-            Answer::Admitted => tat.after(self.time_for(cost)),
-            Answer::Refused { .. } => tat.after(self.time_for(cost)).min(self.deepest(now)).max(tat),
-            Answer::NeverFits => tat,
+    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Op) -> Step {
+        let stored = state.first().copied().and_then(seen);
+        let tat = self.load(stored, now);
+        let (answer, next) = match op {
+            Op::Take(cost) => self.take(tat, now, cost),
+            Op::Peek(cost) => (self.answer(tat, now, cost), tat),
+            Op::Give(tokens) => (Answer::Admitted, tat.before(self.time_for(tokens)).max(now)),
+            Op::Refund(receipt) => (Answer::Admitted, self.refund(tat, now, receipt)),
         };
-        if answer == Answer::Admitted {
-            return Step { next: written(next), verdict: self.verdict(next, now, answer) };
+        let changed = match op {
+            // What would be full needs no writing; what was written by a clock that is behind now is written anew,
+            // or it would stand still until the clock is back.
+            Op::Take(_) => next > now && stored != Some(next),
+            Op::Peek(_) => false,
+            Op::Give(_) | Op::Refund(_) => stored.is_some() && next != tat,
+        };
+        if let Some(word) = state.first_mut() {
+            *word = next.as_nanos();
         }
-        // A refusal without debt leaves the bucket as it is, with one exception: a start balance below full has
-        // to begin its refill somewhere, or the client would find the same balance at every visit.
-        let next = if self.debt == 0 { tat } else { next };
-        let begins = stored.is_none() && self.initial < self.burst;
-        let answer = self.answer(next, now, cost);
-        let next_state = if next != tat || begins { written(next) } else { None };
-        Step { next: next_state, verdict: self.verdict(next, now, answer) }
+        let receipt = match op {
+            Op::Take(tokens) | Op::Peek(tokens) if answer.is_admitted() => Receipt { tokens, full_at: next },
+            _ => Receipt::default(),
+        };
+        let verdict = Verdict {
+            answer,
+            left: self.left(next, now),
+            next_token: self.next_token(next, now),
+            full_at: next,
+            receipt,
+        };
+        Step { changed, verdict }
     }
 
-    fn give(&self, stored: Option<Time>, tat: Time, now: Time, tokens: u32) -> Step {
-        let next = tat.before(self.time_for(tokens)).max(now);
-        let next_state = if stored.is_some() && next != tat { written(next) } else { None };
-        Step { next: next_state, verdict: self.verdict(next, now, Answer::Admitted) }
+    /// Never before now (an old state is a full bucket), never deeper than a bucket can be drained: a clock that
+    /// was set back can neither refill a bucket nor lock it for longer than its own depth.
+    pub(super) fn load(&self, stored: Option<Time>, now: Time) -> Time {
+        match stored {
+            None => now.after(self.time_for(self.burst.saturating_sub(self.initial))),
+            Some(tat) => tat.clamp(now, now.after(self.memory())),
+        }
+    }
+
+    /// A refusal without debt leaves the bucket as it is. With a start balance below full that is written all the
+    /// same: its refill has to begin somewhere, or the client would find the same balance at every visit.
+    fn take(&self, tat: Time, now: Time, cost: u32) -> (Answer, Time) {
+        match self.answer(tat, now, cost) {
+            answer if answer.is_admitted() => (answer, tat.after(self.time_for(cost))),
+            Answer::Refused { .. } if self.debt > 0 => {
+                let next = self.indebted(tat, now, cost);
+                (self.answer(next, now, cost), next)
+            }
+            answer => (answer, tat),
+        }
+    }
+
+    /// After a refused attempt: it takes its tokens too, as far as the debt goes.
+    pub(super) fn indebted(&self, tat: Time, now: Time, cost: u32) -> Time {
+        let deepest = now.after(self.window()).after(self.time_for(self.debt));
+        tat.after(self.time_for(cost)).min(deepest).max(tat)
+    }
+
+    /// Time has brought back all of it by `full_at`, and what time has brought back is not given again.
+    pub(super) fn refund(&self, tat: Time, now: Time, receipt: Receipt) -> Time {
+        let due = self.time_for(receipt.tokens).min(receipt.full_at.since(now));
+        tat.before(due).max(now)
     }
 
     fn answer(&self, tat: Time, now: Time, cost: u32) -> Answer {
         if cost > self.burst {
             return Answer::NeverFits;
         }
-        match tat.after(self.time_for(cost)).since(now.after(self.window())) {
+        match self.due(tat, cost).since(now) {
             Span::ZERO => Answer::Admitted,
-            wait => Answer::Refused { wait },
+            hold if hold <= self.hold => Answer::Held { hold },
+            lacking => Answer::Refused { wait: lacking.minus(self.hold) },
         }
     }
 
-    fn verdict(&self, tat: Time, now: Time, answer: Answer) -> Verdict {
-        let used = tat.since(now);
-        let left = self.window().minus(used).as_nanos().checked_div(self.per_token.as_nanos()).unwrap_or(0);
-        let left = u32::try_from(left).unwrap_or(self.burst);
-        let missing = self.burst.saturating_sub(left).saturating_sub(1);
-        Verdict { answer, left, next_token: used.minus(self.time_for(missing)), full_at: tat }
+    /// When this many tokens are there.
+    pub(super) fn due(&self, tat: Time, tokens: u32) -> Time {
+        tat.before(self.time_for(self.burst.saturating_sub(tokens)))
     }
 
-    fn first_seen(&self, now: Time) -> Time {
-        now.after(self.time_for(self.burst.saturating_sub(self.initial)))
+    pub(super) fn left(&self, tat: Time, now: Time) -> u32 {
+        let left = self.window().minus(tat.since(now)).as_nanos().checked_div(self.per_token.as_nanos());
+        left.and_then(|left| u32::try_from(left).ok()).unwrap_or(self.burst)
     }
 
-    /// Never before now (an old state is a full bucket), never deeper than a bucket can be drained: a clock that
-    /// was set back can neither refill a bucket nor lock it for longer than its own depth.
-    fn clamp(&self, tat: Time, now: Time) -> Time {
-        tat.clamp(now, self.deepest(now))
+    fn next_token(&self, tat: Time, now: Time) -> Span {
+        self.due(tat, self.left(tat, now).saturating_add(1)).since(now)
     }
 
-    fn deepest(&self, now: Time) -> Time {
-        now.after(self.window()).after(self.time_for(self.debt))
-    }
-
-    fn time_for(&self, tokens: u32) -> Span {
+    pub(super) fn time_for(&self, tokens: u32) -> Span {
         self.per_token.times(tokens.into())
     }
 }
-
-fn written(tat: Time) -> Option<State> {
-    Some(State::Continuous { tat })
-}
-
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Zero => "a count, period or burst of zero would never admit anything",
-            Self::TooFast => "more than 1,000,000,000 tokens a second",
-            Self::TooLong => "the bucket would take more than 73 years to fill",
-            Self::InitialAboveBurst => "the start balance is larger than the bucket",
-        })
-    }
-}
-
-impl core::error::Error for SpecError {}
-
-/// A quarter of what nanoseconds since 1970 leave free, so that a sum of two such spans and a time always fits.
-const LONGEST: Span = Span::from_nanos(u64::MAX >> 3);

@@ -64,6 +64,7 @@ pub(super) fn explain(arguments: &Arguments) -> anyhow::Result<Exit> {
         host: &host,
         client,
         headers: request.headers(),
+        body: None,
     };
     print_request(&attempt, arguments);
     print_decision(config, &attempt)?;

@@ -32,8 +32,13 @@ pub fn worst_case(limit: &Limit) -> String {
     text
 }
 
-fn promise(Spec::Continuous(bucket): Spec) -> String {
-    format!("at most {} at once, then {}", grouped(bucket.burst().into()), pace(&bucket))
+fn promise(spec: Spec) -> String {
+    match spec {
+        Spec::Continuous(bucket) => {
+            format!("at most {} at once, then {}", grouped(bucket.burst().into()), pace(&bucket))
+        }
+        other => format!("at most {} at once", grouped(other.burst().into())),
+    }
 }
 
 /// By the shortest period that brings a token back: "then 1 a week" says more than "then 0 a day".

@@ -10,7 +10,7 @@ use crate::policy::attempt::Client;
 use crate::policy::key::{Part, PrefixLengths};
 use crate::policy::matcher::Case;
 use crate::policy::network::NetworkMap;
-use crate::policy::{Limit, Mode, Policy, Route};
+use crate::policy::{Cost, Limit, Mode, Policy, Route};
 use crate::time::{Span, Time};
 
 /// 2026-11-20 23:21:52.043 UTC.
@@ -46,7 +46,9 @@ pub(super) fn policy(routes: &[&str], limits: &[&str]) -> Policy {
         patterns: vec!["POST /login".parse().unwrap()],
         hosts: Vec::new(),
         case: Case::Insensitive,
-        cost: 1,
+        cost: Cost::Fixed(1),
+        body: 65_536,
+        in_flight: None,
         limits: (0..limits.len()).collect(),
         upstream: None,
     };

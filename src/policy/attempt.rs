@@ -45,6 +45,8 @@ pub struct Attempt<'a> {
     pub client: Client,
     /// The header lines as sent.
     pub headers: &'a HeaderMap,
+    /// The whole body, if it was read.
+    pub body: Option<&'a [u8]>,
 }
 
 impl Attempt<'_> {

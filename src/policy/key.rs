@@ -200,7 +200,7 @@ mod tests {
 
     fn attempt<'a>(client: &str, headers: &'a HeaderMap) -> Attempt<'a> {
         let client = Client::from_ip(client.parse().unwrap());
-        Attempt { method: &Method::POST, path: "/", query: None, host: "a", client, headers }
+        Attempt { method: &Method::POST, path: "/", query: None, host: "a", client, headers, body: None }
     }
 
     fn keys(

@@ -343,7 +343,8 @@ mod tests {
     fn fits(pattern: &str, method: &str, path: &str, query: Option<&str>, case: Case) -> bool {
         let (method, headers) = (Method::from_bytes(method.as_bytes()).unwrap(), HeaderMap::new());
         let client = Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let attempt = Attempt { method: &method, path, query, host: "", client, headers: &headers };
+        let attempt =
+            Attempt { method: &method, path, query, host: "", client, headers: &headers, body: None };
         let pattern: Pattern = pattern.parse().unwrap();
         readings(path)
             .iter()

@@ -2,8 +2,8 @@
 //!
 //! A refusal is not an error: it is what the gate is for.
 
+use crate::engine::Undecided;
 use crate::event::Failure;
-use crate::policy::key::TooManyValues;
 use crate::proxy::target::Malformed;
 
 /// Why a request gets no answer from the application.
@@ -12,9 +12,9 @@ pub enum Error {
     /// The client sent what two servers could read differently.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// The client sent more values for one key than could honestly be meant.
+    /// Nothing could be decided on the request.
     #[error(transparent)]
-    TooManyValues(#[from] TooManyValues),
+    Undecided(#[from] Undecided),
     /// The client wants a tunnel.
     #[error("CONNECT is not served here")]
     Connect,

@@ -184,6 +184,7 @@ impl Gate {
             host: &host,
             client,
             headers: request.headers(),
+            body: None,
         };
         let ruling = self.engine.decide(rules, &attempt, now)?;
         Ok(Judgement { ruling, group: rules.policy.upstream_of(&attempt).unwrap_or(0) })
@@ -258,7 +259,7 @@ fn check(request: &Request<Incoming>) -> Result<target::Host<'_>, Error> {
 /// The one place where an error becomes a status.
 fn problem_of(error: &Error) -> Problem {
     match error {
-        Error::Malformed(_) | Error::TooManyValues(_) | Error::ClientGone => Problem::Malformed,
+        Error::Malformed(_) | Error::Undecided(_) | Error::ClientGone => Problem::Malformed,
         Error::Connect => Problem::Method,
         Error::TargetTooLong => Problem::TargetTooLong,
         Error::ClientStalled => Problem::Slow,

@@ -88,7 +88,7 @@ fn check_rates(
 ) -> NetworkMap<policy::Rate> {
     let mut rates = NetworkMap::default();
     let mut seen: HashMap<IpNet, &str> = HashMap::new();
-    for Named { name, value: text } in raw {
+    for (before, Named { name, value: text }) in raw.iter().enumerate() {
         let spec = match text.value.as_str() {
             "off" => None,
             _ => parsed(text, f).and_then(|rate| bucket(rate, &text.spot, extras, f)),
@@ -98,7 +98,7 @@ fn check_rates(
             if let Some(earlier) = seen.insert(net, &name.value).filter(|earlier| *earlier != name.value) {
                 f.error(&name.spot, format!("{net} has a rate already"), format!("as part of `{earlier}`"));
             }
-            rates.insert(net, policy::Rate { class: Arc::clone(&class), spec });
+            rates.insert(net, policy::Rate { class: Arc::clone(&class), number: before + 1, spec });
         }
     }
     rates
@@ -124,6 +124,9 @@ fn spec_hint(error: SpecError) -> &'static str {
         SpecError::TooFast => "count less, or in a longer period",
         SpecError::TooLong => "a shorter period, a smaller burst or less debt",
         SpecError::InitialAboveBurst => "at most the burst",
+        SpecError::NotWhole => "as in rolling = \"10000 per 24h\" and every = \"1h\"",
+        SpecError::TooManyPeriods => "calculate it less often",
+        SpecError::TooLarge => "a smaller size or less debt",
     }
 }
 

@@ -8,7 +8,7 @@ use super::super::document::Located;
 use super::super::raw;
 use super::fields::{distinct, index_of};
 use super::routes::tokens;
-use crate::policy::{Limit, Mode, Route};
+use crate::policy::{Cost, Limit, Mode, Route};
 
 /// Fills in the limits of every route.
 pub(super) fn check(
@@ -108,11 +108,14 @@ fn warn_of_costs<'p>(
 ) {
     let others = limit.rates.iter().filter_map(|(_, rate)| rate.spec);
     let Some(smallest) = others.chain([limit.spec]).map(|spec| spec.burst()).min() else { return };
-    for route in routes.filter(|route| route.cost > smallest) {
+    for route in routes {
         let spot = raw.routes.iter().find(|named| *named.name.value == *route.name);
         let spot = spot.and_then(|named| named.value.cost.as_ref()).map(|cost| &cost.spot);
-        let message =
-            format!("an attempt of {} can never fit into limit `{}`", tokens(route.cost), limit.name);
+        let Cost::Fixed(cost) = route.cost else { continue };
+        if cost <= smallest {
+            continue;
+        }
+        let message = format!("an attempt of {} can never fit into limit `{}`", tokens(cost), limit.name);
         let hint = format!("its smallest bucket holds {}", grouped(smallest.into()));
         f.warning(spot.unwrap_or(&raw.limits[index].name.spot), message, hint);
     }

@@ -9,8 +9,8 @@ use super::super::section::{List, refuse};
 use super::super::values::Mistake;
 use super::fields::{check_name, distinct, one_of, within};
 use super::places::upstream_group;
-use crate::policy::Route;
 use crate::policy::matcher::{Case, HostPattern, Pattern, PatternError};
+use crate::policy::{Cost, Route};
 use crate::proxy::upstream::UpstreamAddress;
 
 /// The routes without their limits, in the order of the file; `None` where one cannot be.
@@ -41,7 +41,9 @@ fn check_route(
         patterns,
         hosts,
         case: one_of(raw.case.as_ref(), &cases, &[], f).unwrap_or_default(),
-        cost: raw.cost.as_ref().and_then(|cost| check_cost(cost, f)).unwrap_or(1),
+        cost: Cost::Fixed(raw.cost.as_ref().and_then(|cost| check_cost(cost, f)).unwrap_or(1)),
+        body: 64 * 1024,
+        in_flight: None,
         limits: Vec::new(),
         upstream: raw.upstream.as_ref().and_then(|list| upstream(list, upstreams, f)),
     })

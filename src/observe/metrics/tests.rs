@@ -136,6 +136,7 @@ fn buckets_are_read_from_the_engine_when_somebody_asks() {
         host: "",
         client: Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         headers: &HeaderMap::new(),
+        body: None,
     };
     drop(engine.decide(&engine.rules(), &attempt, engine.clock().now()).unwrap());
     assert_value(&metrics, "tollgate_buckets{limit=\"address\"}", "1");

@@ -6,7 +6,7 @@ use http::HeaderMap;
 use smallvec::smallvec;
 
 use super::*;
-use crate::bucket::{Answer, Continuous, Key, Spec, Time, Verdict};
+use crate::bucket::{Answer, Continuous, Key, Receipt, Spec, Time, Verdict};
 use crate::engine::Standing;
 use crate::policy::key::{Part, PrefixLengths};
 use crate::policy::{Charge, Limit, Mode};
@@ -32,12 +32,15 @@ fn policy(names: &[&str]) -> Policy {
 
 fn standing(limit: usize, answer: Answer) -> Standing {
     let (left, next_token) = match answer {
-        Answer::Admitted => (7, Span::from_millis(29_001)),
+        Answer::Admitted | Answer::Held { .. } => (7, Span::from_millis(29_001)),
         Answer::Refused { wait } => (0, wait),
         Answer::NeverFits => (9, Span::ZERO),
     };
-    let charge = Charge { limit, key: Key(1), spec: spec(), cost: 1, enforce: true };
-    Standing { charge, verdict: Verdict { answer, left, next_token, full_at: Time::default() } }
+    let charge = Charge { limit, key: Key(1), class: 0, spec: spec(), cost: 1, enforce: true };
+    Standing {
+        charge,
+        verdict: Verdict { answer, left, next_token, full_at: Time::default(), receipt: Receipt::default() },
+    }
 }
 
 fn refused(nanos: u64) -> Refusal {

@@ -1,20 +1,26 @@
-//! The bounded, set-associative table of one limit's buckets.
+//! The bounded, set-associative table under one limit's buckets.
 //!
 //! It never grows, has no sweeper and never pauses: a line is found by the key's hash, five slots are looked at,
-//! and that is all that any operation costs. Memory is touched only when used. The surprising thing: being full is
-//! the same as being absent, so junk that refills needs no removing.
+//! and that is all that any operation costs. Memory is touched only when used. The first word of each state stands in
+//! the lines, the others in an array beside them: a slot is 12.8 bytes and 8 more for each further word. The surprising
+//! thing: being full is the same as being absent, so junk that refills needs no removing.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use zerocopy::FromZeros;
 
 use super::line::{Held, Line, SLOTS, Written};
-use crate::bucket::{Key, Op, Spec, State, Step, Verdict, step};
+use crate::bucket::Key;
 use crate::time::Time;
 
-/// The buckets of one limit.
-pub struct Table {
+/// States by key, all with the same number of words.
+pub(super) struct Table {
     lines: Box<[Line]>,
+    /// For each slot all words of its state but the first.
+    rest: Box<[AtomicU64]>,
+    /// How many those are.
+    further: usize,
     forgotten: AtomicU64,
 }
 
@@ -24,69 +30,60 @@ pub struct Table {
 pub struct TooLarge(usize);
 
 impl Table {
-    /// A table with room for at least this many buckets, at 12.8 bytes each.
-    ///
-    /// # Errors
-    /// [`TooLarge`] if the address space cannot be had.
-    pub fn with_capacity(buckets: usize) -> Result<Self, TooLarge> {
-        let lines = buckets.div_ceil(SLOTS).max(1);
-        let lines = <[Line]>::new_box_zeroed_with_elems(lines).map_err(|_| TooLarge(buckets))?;
-        Ok(Self { lines, forgotten: AtomicU64::new(0) })
+    /// A table with room for at least this many states of so many words.
+    pub(super) fn new(states: usize, words: usize) -> Result<Self, TooLarge> {
+        let (lines, further) = (states.div_ceil(SLOTS).max(1), words.saturating_sub(1));
+        let rest = lines.checked_mul(SLOTS * further).ok_or(TooLarge(states))?;
+        Ok(Self {
+            lines: <[Line]>::new_box_zeroed_with_elems(lines).map_err(|_| TooLarge(states))?,
+            rest: <[AtomicU64]>::new_box_zeroed_with_elems(rest).map_err(|_| TooLarge(states))?,
+            further,
+            forgotten: AtomicU64::new(0),
+        })
     }
 
-    /// Runs one operation on one bucket.
-    pub fn apply(&self, key: Key, spec: &Spec, now: Time, op: Op) -> Verdict {
-        let decide = |state| step(spec, state, now, op);
-        let seen = self.look(key, decide);
-        if seen.next.is_none() {
-            return seen.verdict;
-        }
-        let _held = self.hold(self.line_of(key));
-        let step = decide(self.stored(key));
-        if let Some(next) = step.next {
-            self.write(key, next, now);
-        }
-        step.verdict
-    }
-
-    /// How many buckets are not full. Looks at every line of small tables and at an even sample of large ones.
-    #[must_use]
-    pub fn live(&self, now: Time) -> usize {
+    /// How many states are not full. Looks at every line of small tables and at an even sample of large ones.
+    pub(super) fn live(&self, now: Time) -> usize {
         let stride = self.lines.len().div_ceil(MOST_COUNTED);
         let sample = self.lines.iter().step_by(stride).map(|line| line.live(now)).sum::<usize>();
         sample * stride
     }
 
-    /// How many live buckets gave way to others since the start.
-    #[must_use]
-    pub fn forgotten(&self) -> u64 {
-        self.forgotten.load(Ordering::Relaxed)
+    /// How many live states gave way to others since the start.
+    pub(super) fn forgotten(&self) -> u64 {
+        self.forgotten.load(Relaxed)
     }
 
-    /// How many buckets there is room for.
-    #[must_use]
-    pub fn capacity(&self) -> usize {
+    /// How many states there is room for.
+    pub(super) fn capacity(&self) -> usize {
         self.lines.len() * SLOTS
     }
 
-    /// Decides on what stands there, without the lock.
-    pub(super) fn look(&self, key: Key, decide: impl Fn(Option<State>) -> Step) -> Step {
-        decide(self.line(key).look(tag_of(key)).map(as_state))
+    /// Copies the state of this key, or zeros. Without the lock, unless the caller `holds` the line.
+    pub(super) fn read(&self, key: Key, state: &mut [u64], holds: bool) {
+        let (at, tag) = (self.line_of(key), tag_of(key));
+        // The words beside the lines are on their way already while the line is looked at.
+        let first = self.further_words(at, 0).first();
+        std::hint::black_box(first.map(|word| word.load(Relaxed)));
+        let line = &self.lines[at];
+        let mut copy = |line: &Line| self.copy(line, at, tag, state);
+        if holds { copy(line) } else { line.consistent(copy) }
     }
 
     pub(super) fn hold(&self, line: usize) -> Held<'_> {
         self.lines[line].hold()
     }
 
-    /// What stands there; the line must be held.
-    pub(super) fn stored(&self, key: Key) -> Option<State> {
-        self.line(key).find(tag_of(key)).map(as_state)
-    }
-
-    /// Writes the state; the line must be held.
-    pub(super) fn write(&self, key: Key, State::Continuous { tat }: State, now: Time) {
-        if self.line(key).write(tag_of(key), tat, now) == Written::Forgot {
-            self.forgotten.fetch_add(1, Ordering::Relaxed);
+    /// Writes the state of this key; its line must be held.
+    pub(super) fn write(&self, key: Key, state: &[u64], now: Time) {
+        let Some((full_at, further)) = state.split_first() else { return };
+        let at = self.line_of(key);
+        let (slot, written) = self.lines[at].write(tag_of(key), Time::from_nanos(*full_at), now);
+        for (place, word) in self.further_words(at, slot).iter().zip(further) {
+            place.store(*word, Relaxed);
+        }
+        if written == Written::Forgot {
+            self.forgotten.fetch_add(1, Relaxed);
         }
     }
 
@@ -96,27 +93,24 @@ impl Table {
         usize::try_from(line).unwrap_or(0)
     }
 
-    fn line(&self, key: Key) -> &Line {
-        &self.lines[self.line_of(key)]
+    fn copy(&self, line: &Line, at: usize, tag: u32, state: &mut [u64]) {
+        let Some((slot, full_at)) = line.find(tag) else { return state.fill(0) };
+        let Some((first, further)) = state.split_first_mut() else { return };
+        *first = full_at.as_nanos();
+        for (word, place) in further.iter_mut().zip(self.further_words(at, slot)) {
+            *word = place.load(Relaxed);
+        }
     }
-}
 
-impl std::fmt::Debug for Table {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Table")
-            .field("capacity", &self.capacity())
-            .field("forgotten", &self.forgotten())
-            .finish()
+    fn further_words(&self, line: usize, slot: usize) -> &[AtomicU64] {
+        let from = (line * SLOTS + slot) * self.further;
+        &self.rest[from..from + self.further]
     }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the tag is the low quarter of the key")]
 fn tag_of(Key(key): Key) -> u32 {
     key as u32
-}
-
-fn as_state(tat: Time) -> State {
-    State::Continuous { tat }
 }
 
 const MOST_COUNTED: usize = 262_144;

@@ -1,0 +1,159 @@
+//! A state under another spec: the fill level stays, in proportion.
+//!
+//! Rounded against the client by less than a token. The surprising thing: between two shapes only the level survives,
+//! so what a rolling window would have forgotten period by period then weighs on the period that is on.
+
+use super::interval::Period;
+use super::ring::Ring;
+use super::units::{Span, Time};
+use super::{Continuous, Floor, Interval, Rolling, Spec, floor, seen};
+
+/// What is missing in a bucket, as a fraction of its size; above one is debt.
+#[derive(Debug, Clone, Copy)]
+struct Missing {
+    part: u64,
+    whole: u64,
+}
+
+/// Writes into `to_state` what a bucket of `to` with the same fill level holds. Both states have the words of their
+/// spec. An absent state stays absent; `from_state` is used up.
+pub fn convert(from: &Spec, from_state: &mut [u64], to: &Spec, to_state: &mut [u64], now: Time) {
+    to_state.fill(0);
+    if from_state.first().copied().and_then(seen).is_none() {
+        return;
+    }
+    if from == to {
+        to_state.copy_from_slice(from_state);
+        return;
+    }
+    match (from, to) {
+        (Spec::Rolling(from), Spec::Rolling(to))
+            if from.period() == to.period() && from.anchor() == to.anchor() =>
+        {
+            keep_history(from, from_state, to, to_state, now);
+        }
+        (Spec::Interval(from), Spec::Interval(to)) => {
+            let before = from.load(from.stored(from_state), now);
+            let missing = Missing { part: before.taken, whole: from.quota().into() };
+            to_interval(to, missing, before.end, to_state, now);
+        }
+        (Spec::Floor(from), Spec::Floor(to)) => {
+            let before = from.load(floor::stored(from_state), now);
+            let pool = missing_of(&from.pool(), before.pool, now).drained(&to.pool(), now);
+            let floor = missing_of(&from.floor(), before.floor, now).drained(&to.floor(), now);
+            floor::Both { pool, floor }.write(to_state);
+        }
+        _ => to_level(to, missing(from, from_state, now), to_state, now),
+    }
+}
+
+fn to_level(to: &Spec, missing: Missing, state: &mut [u64], now: Time) {
+    match to {
+        Spec::Continuous(to) => {
+            if let Some(word) = state.first_mut() {
+                *word = missing.drained(to, now).as_nanos();
+            }
+        }
+        Spec::Interval(to) => to_interval(to, missing, now.after(to.period()), state, now),
+        Spec::Floor(to) => {
+            let (pool, floor) = (missing.drained(&to.pool(), now), missing.drained(&to.floor(), now));
+            floor::Both { pool, floor }.write(state);
+        }
+        Spec::Rolling(to) => {
+            if let Some(mut ring) = Ring::new(state, to.slots()) {
+                ring.clear(to.anchor().begin(now, to.period()));
+                ring.set_count(0, missing.tokens(to.quota(), to.debt()));
+                to.write_full_at(&mut ring, now);
+            }
+        }
+    }
+}
+
+fn to_interval(to: &Interval, missing: Missing, end: Time, state: &mut [u64], now: Time) {
+    // Where periods follow the clock, the one that is on ends when the clock says so.
+    let end = end.min(to.load(None, now).end);
+    to.write(Period { end, taken: missing.tokens(to.quota(), to.debt()).into() }, state);
+}
+
+/// Each period's count in proportion to the quota; what the rate of the period that is on had left, in proportion to
+/// the rate.
+fn keep_history(from: &Rolling, from_state: &mut [u64], to: &Rolling, to_state: &mut [u64], now: Time) {
+    let (Some(mut before), Some(mut after)) =
+        (Ring::new(from_state, from.slots()), Ring::new(to_state, to.slots()))
+    else {
+        return;
+    };
+    from.load(&mut before, now);
+    after.clear(before.start());
+    for (age, count) in before.counts().enumerate().take(to.slots().into()) {
+        let missing = Missing { part: count.into(), whole: from.quota().into() };
+        after.set_count(age, missing.tokens(to.quota(), to.debt()));
+    }
+    let used = from.missing_of_rate(&before).tokens(to.burst(), 0);
+    after.set_withheld(used.saturating_sub(after.count(0)));
+    to.write_full_at(&mut after, now);
+}
+
+/// Loads the state as of now, and says what is missing in it.
+fn missing(spec: &Spec, state: &mut [u64], now: Time) -> Missing {
+    match spec {
+        Spec::Continuous(bucket) => {
+            missing_of(bucket, bucket.load(state.first().copied().and_then(seen), now), now)
+        }
+        Spec::Interval(interval) => {
+            let taken = interval.load(interval.stored(state), now).taken;
+            Missing { part: taken, whole: interval.quota().into() }
+        }
+        Spec::Floor(floor) => missing_of_both(floor, state, now),
+        Spec::Rolling(rolling) => {
+            let Some(mut ring) = Ring::new(state, rolling.slots()) else { return Missing::NOTHING };
+            rolling.load(&mut ring, now);
+            let of_quota = Missing { part: ring.total(), whole: rolling.quota().into() };
+            of_quota.or_more(rolling.missing_of_rate(&ring))
+        }
+    }
+}
+
+fn missing_of(bucket: &Continuous, tat: Time, now: Time) -> Missing {
+    Missing { part: tat.since(now).as_nanos(), whole: bucket.window().as_nanos() }
+}
+
+/// Of both together, in whole tokens.
+fn missing_of_both(floor: &Floor, state: &[u64], now: Time) -> Missing {
+    let both = floor.load(floor::stored(state), now);
+    let debt = missing_of(&floor.pool(), both.pool, now);
+    let left = floor.left(both, now);
+    let missing = Missing { part: floor.burst().saturating_sub(left).into(), whole: floor.burst().into() };
+    if left == 0 { missing.or_more(debt) } else { missing }
+}
+
+impl Rolling {
+    fn missing_of_rate(&self, ring: &Ring<'_>) -> Missing {
+        let used = u64::from(ring.count(0)).saturating_add(ring.withheld().into());
+        Missing { part: used, whole: self.burst().into() }
+    }
+}
+
+impl Missing {
+    const NOTHING: Self = Self { part: 0, whole: 1 };
+
+    /// The same share of another whole, rounded up.
+    fn of(self, whole: u64) -> u64 {
+        let product = u128::from(self.part).saturating_mul(whole.into());
+        product.div_ceil(u128::from(self.whole).max(1)).try_into().unwrap_or(u64::MAX)
+    }
+
+    fn tokens(self, size: u32, debt: u32) -> u32 {
+        let most = size.saturating_add(debt);
+        u32::try_from(self.of(size.into())).unwrap_or(most).min(most)
+    }
+
+    fn drained(self, bucket: &Continuous, now: Time) -> Time {
+        now.after(Span::from_nanos(self.of(bucket.window().as_nanos())))
+    }
+
+    fn or_more(self, other: Self) -> Self {
+        let cross = |one: Self, by: Self| u128::from(one.part).saturating_mul(by.whole.into());
+        if cross(self, other) < cross(other, self) { other } else { self }
+    }
+}

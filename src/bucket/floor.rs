@@ -1,0 +1,182 @@
+//! The floor beside a pool: a guaranteed slow bucket that is spent first, and a burst pool for the rest.
+//!
+//! An attempt is refused only when both together have too little. The surprising thing: a refund goes to the pool
+//! alone. Tokens of the floor are use-it-or-lose-it; could they be turned into pool tokens by taking and giving back,
+//! the pool would refill at the floor's pace.
+
+use super::units::{Span, Time};
+use super::{Answer, Continuous, Op, Receipt, SpecError, Step, Verdict, seen};
+
+/// A checked floor beside a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Floor {
+    floor: Continuous,
+    pool: Continuous,
+}
+
+/// Theoretical arrival times of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Both {
+    pub(super) pool: Time,
+    pub(super) floor: Time,
+}
+
+impl Floor {
+    pub(super) const WORDS: usize = 3;
+
+    /// `floor` beside `pool`. Start balance and debt are the pool's; those of the floor count for nothing.
+    ///
+    /// # Errors
+    /// [`SpecError::TooLarge`].
+    pub fn new(floor: Continuous, pool: Continuous) -> Result<Self, SpecError> {
+        floor.burst().checked_add(pool.burst()).ok_or(SpecError::TooLarge)?;
+        let (floor, pool) = (floor.with_initial(floor.burst())?.with_debt(0)?, pool.with_hold(Span::ZERO)?);
+        Ok(Self { floor: floor.with_hold(Span::ZERO)?, pool })
+    }
+
+    /// What is guaranteed.
+    #[must_use]
+    pub fn floor(&self) -> Continuous {
+        self.floor
+    }
+
+    /// What is there beside it.
+    #[must_use]
+    pub fn pool(&self) -> Continuous {
+        self.pool
+    }
+
+    /// Tokens of both when full.
+    #[must_use]
+    pub fn burst(&self) -> u32 {
+        self.floor.burst().saturating_add(self.pool.burst())
+    }
+
+    /// Time until both are full.
+    #[must_use]
+    pub fn window(&self) -> Span {
+        self.floor.window().max(self.pool.window())
+    }
+
+    /// The longest that anything is remembered.
+    pub(super) fn memory(&self) -> Span {
+        self.floor.memory().max(self.pool.memory())
+    }
+
+    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Op) -> Step {
+        let stored = stored(state);
+        let before = self.load(stored, now);
+        let mut receipt = Receipt::default();
+        let (answer, after) = match op {
+            Op::Take(cost) => self.take(before, now, cost, &mut receipt),
+            Op::Peek(cost) => (self.answer(before, now, cost), before),
+            Op::Give(tokens) => (Answer::Admitted, self.give(before, now, tokens)),
+            Op::Refund(taken) => {
+                (Answer::Admitted, Both { pool: self.pool.refund(before.pool, now, taken), ..before })
+            }
+        };
+        let changed = match op {
+            Op::Take(_) => after.full_at() > now && stored != Some(after),
+            Op::Peek(_) => false,
+            Op::Give(_) | Op::Refund(_) => stored.is_some() && after != before,
+        };
+        after.write(state);
+        let left = self.left(after, now);
+        let next_token = match left == self.burst() {
+            true => Span::ZERO,
+            false => self.due(after, now, left.saturating_add(1)).since(now),
+        };
+        Step { changed, verdict: Verdict { answer, left, next_token, full_at: after.full_at(), receipt } }
+    }
+
+    pub(super) fn load(&self, stored: Option<Both>, now: Time) -> Both {
+        Both {
+            pool: self.pool.load(stored.map(|both| both.pool), now),
+            floor: self.floor.load(stored.map(|both| both.floor), now),
+        }
+    }
+
+    fn take(&self, before: Both, now: Time, cost: u32, receipt: &mut Receipt) -> (Answer, Both) {
+        match self.answer(before, now, cost) {
+            Answer::Admitted => {
+                let of_floor = cost.min(self.floor.left(before.floor, now));
+                let of_pool = cost.saturating_sub(of_floor);
+                let after = Both {
+                    pool: before.pool.after(self.pool.time_for(of_pool)),
+                    floor: before.floor.after(self.floor.time_for(of_floor)),
+                };
+                *receipt = Receipt { tokens: of_pool, full_at: after.pool };
+                (Answer::Admitted, after)
+            }
+            Answer::Refused { .. } if self.pool.debt() > 0 => {
+                let after = Both { pool: self.pool.indebted(before.pool, now, cost), ..before };
+                (self.answer(after, now, cost), after)
+            }
+            answer => (answer, before),
+        }
+    }
+
+    /// The pool first: what the floor gets is soon there anyway.
+    fn give(&self, before: Both, now: Time, tokens: u32) -> Both {
+        let pool = before.pool.before(self.pool.time_for(tokens)).max(now);
+        let taken = self.pool.left(pool, now).saturating_sub(self.pool.left(before.pool, now));
+        let floor = before.floor.before(self.floor.time_for(tokens.saturating_sub(taken))).max(now);
+        Both { pool, floor }
+    }
+
+    fn answer(&self, both: Both, now: Time, cost: u32) -> Answer {
+        if cost > self.burst() {
+            return Answer::NeverFits;
+        }
+        if cost <= self.left(both, now) {
+            return Answer::Admitted;
+        }
+        Answer::Refused { wait: self.due(both, now, cost).since(now) }
+    }
+
+    pub(super) fn left(&self, both: Both, now: Time) -> u32 {
+        self.floor.left(both.floor, now).saturating_add(self.pool.left(both.pool, now))
+    }
+
+    /// When so many tokens are there in both together, at most a full bucket.
+    ///
+    /// Of all ways to share them the one whose later part comes first: the floor's part comes later with each token
+    /// more, the pool's part earlier, so the best share stands where the two cross, and is found by halving.
+    fn due(&self, both: Both, now: Time, tokens: u32) -> Time {
+        let floor_due = |of_floor: u32| self.floor.due(both.floor, of_floor).max(now);
+        let pool_due = |of_floor: u32| self.pool.due(both.pool, tokens.saturating_sub(of_floor)).max(now);
+        let (mut low, mut high) = (tokens.saturating_sub(self.pool.burst()), tokens.min(self.floor.burst()));
+        while low < high {
+            let middle = low.midpoint(high);
+            if floor_due(middle) >= pool_due(middle) {
+                high = middle;
+            } else {
+                low = middle.saturating_add(1);
+            }
+        }
+        let with = |of_floor: u32| match of_floor {
+            0 => pool_due(0),
+            _ => floor_due(of_floor).max(pool_due(of_floor)),
+        };
+        let lower = low.saturating_sub(1).max(tokens.saturating_sub(self.pool.burst()));
+        with(low).min(with(lower))
+    }
+}
+
+pub(super) fn stored(state: &[u64]) -> Option<Both> {
+    let &[full_at, pool, floor] = state.first_chunk()?;
+    seen(full_at)?;
+    Some(Both { pool: Time::from_nanos(pool), floor: Time::from_nanos(floor) })
+}
+
+impl Both {
+    pub(super) fn write(self, state: &mut [u64]) {
+        if let Some(words) = state.first_chunk_mut() {
+            *words = [self.full_at().as_nanos(), self.pool.as_nanos(), self.floor.as_nanos()];
+        }
+    }
+
+    fn full_at(self) -> Time {
+        self.pool.max(self.floor)
+    }
+}

@@ -1,0 +1,277 @@
+//! A bucket's bytes, for stores outside this process and for files.
+//!
+//! Layout, all numbers big endian: `version (1) | shape (1) | fingerprint (4) | spec | state`. The highest bit of the
+//! shape says that the bucket has a rate of its own, whose end (8) then stands before the spec. The surprising thing:
+//! the whole spec is there, not just its fingerprint. Whoever reads a bucket that was written under another file can
+//! then convert its fill level, without having known that file; the fingerprint is over the spec's bytes, so that
+//! foreign bytes are told apart.
+
+use super::units::{Span, Time};
+use super::{Anchor, Continuous, Floor, Interval, Rolling, Spec, SpecError, convert};
+
+/// What stands before a state's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// What the state was written under.
+    pub spec: Spec,
+    /// Until when that is the bucket's own rate instead of its limit's.
+    pub own_until: Option<Time>,
+}
+
+/// A rate that one bucket has instead of its limit's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Own {
+    /// What it promises.
+    pub rate: Continuous,
+    /// When the limit's own promise is in force again.
+    pub until: Time,
+}
+
+/// Why bytes are not a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecodeError {
+    /// Too short or too long for what they say they are.
+    Length,
+    /// Written by a version that this one does not know.
+    Version(u8),
+    /// A shape that this version does not know.
+    Shape(u8),
+    /// The spec is not the one that the fingerprint was made of.
+    Fingerprint,
+    /// Numbers that do not make a spec.
+    Spec(SpecError),
+}
+
+/// Bytes of the longest record: a rolling window of 1,024 periods with a rate of its own before it.
+pub const LONGEST_RECORD: usize = 64 + 8 * Spec::MOST_WORDS;
+
+impl Header {
+    /// The limit's promise, as long as the bucket has no rate of its own.
+    #[must_use]
+    pub fn of(spec: Spec) -> Self {
+        Self { spec, own_until: None }
+    }
+
+    /// Gives the bucket a rate of its own, or takes it away; the fill level stays, in proportion.
+    pub fn give_rate(
+        &mut self,
+        limit: &Spec,
+        own: Option<Own>,
+        state: &mut [u64; Spec::MOST_WORDS],
+        now: Time,
+    ) {
+        let to = own.map_or(Self::of(*limit), |own| Self {
+            spec: Spec::Continuous(own.rate),
+            own_until: Some(own.until),
+        });
+        self.turn_into(to, state, now);
+    }
+
+    /// What the bucket promises now, with its state under that promise: its own rate until that ends, then the
+    /// limit's. A state that was written under something else is converted, once.
+    pub fn in_force(&mut self, limit: &Spec, state: &mut [u64; Spec::MOST_WORDS], now: Time) -> Spec {
+        if self.own_until.is_none_or(|until| until <= now) {
+            self.turn_into(Self::of(*limit), state, now);
+        }
+        self.spec
+    }
+
+    /// Writes header and state, and says how many bytes that are.
+    #[must_use]
+    pub fn encode(&self, state: &[u64], bytes: &mut [u8; LONGEST_RECORD]) -> usize {
+        let mut writer = Writer { bytes, at: 0 };
+        writer.put(&[VERSION, shape_of(&self.spec) | if self.own_until.is_some() { OWN } else { 0 }]);
+        writer.put(&self.spec.fingerprint().to_be_bytes());
+        if let Some(until) = self.own_until {
+            writer.word(until.as_nanos());
+        }
+        write_spec(&self.spec, &mut writer);
+        for word in state.iter().take(self.spec.words()) {
+            writer.word(*word);
+        }
+        writer.at
+    }
+
+    /// Reads what [`Header::encode`] wrote. The state's words are [`Spec::words`] of the header's spec.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn decode(bytes: &[u8], state: &mut [u64; Spec::MOST_WORDS]) -> Result<Self, DecodeError> {
+        let mut reader = Reader(bytes);
+        let [version, shape] = reader.take()?;
+        if version != VERSION {
+            return Err(DecodeError::Version(version));
+        }
+        let fingerprint = u32::from_be_bytes(reader.take()?);
+        let own_until = if shape & OWN == 0 { None } else { Some(Time::from_nanos(reader.word()?)) };
+        let spec = read_spec(shape & !OWN, &mut reader)?;
+        if spec.fingerprint() != fingerprint {
+            return Err(DecodeError::Fingerprint);
+        }
+        state.fill(0);
+        for word in state.iter_mut().take(spec.words()) {
+            *word = reader.word()?;
+        }
+        if reader.0.is_empty() { Ok(Self { spec, own_until }) } else { Err(DecodeError::Length) }
+    }
+
+    fn turn_into(&mut self, to: Self, state: &mut [u64; Spec::MOST_WORDS], now: Time) {
+        if self.spec != to.spec {
+            let mut before = *state;
+            let (from, words) = (self.spec.words(), to.spec.words());
+            if let (Some(before), Some(after)) = (before.get_mut(..from), state.get_mut(..words)) {
+                convert(&self.spec, before, &to.spec, after, now);
+            }
+        }
+        *self = to;
+    }
+}
+
+impl Spec {
+    /// 32 bits that differ when the spec differs (FNV-1a over its bytes).
+    #[must_use]
+    pub fn fingerprint(&self) -> u32 {
+        let mut bytes = [0; LONGEST_SPEC];
+        let mut writer = Writer { bytes: &mut bytes, at: 0 };
+        writer.put(&[shape_of(self)]);
+        write_spec(self, &mut writer);
+        bytes.iter().fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+    }
+}
+
+fn shape_of(spec: &Spec) -> u8 {
+    match spec {
+        Spec::Continuous(_) => 1,
+        Spec::Interval(_) => 2,
+        Spec::Rolling(_) => 3,
+        Spec::Floor(_) => 4,
+    }
+}
+
+fn write_spec(spec: &Spec, writer: &mut Writer<'_>) {
+    match spec {
+        Spec::Continuous(bucket) => write_continuous(bucket, writer),
+        Spec::Interval(interval) => {
+            writer.word(interval.period().as_nanos());
+            writer.halves(&[interval.quota(), interval.initial(), interval.debt()]);
+            writer.put(&[anchor_byte(interval.anchor())]);
+        }
+        Spec::Rolling(rolling) => {
+            writer.word(rolling.window().as_nanos());
+            writer.word(rolling.period().as_nanos());
+            writer.halves(&[rolling.quota(), rolling.burst(), rolling.initial(), rolling.debt()]);
+            writer.put(&[anchor_byte(rolling.anchor())]);
+        }
+        Spec::Floor(floor) => {
+            write_continuous(&floor.floor(), writer);
+            write_continuous(&floor.pool(), writer);
+        }
+    }
+}
+
+fn write_continuous(bucket: &Continuous, writer: &mut Writer<'_>) {
+    writer.word(bucket.per_token().as_nanos());
+    writer.halves(&[bucket.burst(), bucket.initial(), bucket.debt()]);
+    writer.word(bucket.hold().as_nanos());
+}
+
+fn read_spec(shape: u8, reader: &mut Reader<'_>) -> Result<Spec, DecodeError> {
+    Ok(match shape {
+        1 => Spec::Continuous(read_continuous(reader)?),
+        2 => {
+            let period = Span::from_nanos(reader.word()?);
+            let [quota, initial, debt] = reader.halves()?;
+            let interval = Interval::new(quota, period, reader.anchor()?);
+            let interval = interval.and_then(|interval| interval.with_initial(initial)?.with_debt(debt));
+            Spec::Interval(interval.map_err(DecodeError::Spec)?)
+        }
+        3 => {
+            let (window, period) = (Span::from_nanos(reader.word()?), Span::from_nanos(reader.word()?));
+            let [quota, rate, initial, debt] = reader.halves()?;
+            let rolling = Rolling::new(quota, window, period, reader.anchor()?);
+            let rolling =
+                rolling.and_then(|rolling| rolling.with_rate(rate)?.with_initial(initial)?.with_debt(debt));
+            Spec::Rolling(rolling.map_err(DecodeError::Spec)?)
+        }
+        4 => {
+            let (floor, pool) = (read_continuous(reader)?, read_continuous(reader)?);
+            Spec::Floor(Floor::new(floor, pool).map_err(DecodeError::Spec)?)
+        }
+        unknown => return Err(DecodeError::Shape(unknown)),
+    })
+}
+
+fn read_continuous(reader: &mut Reader<'_>) -> Result<Continuous, DecodeError> {
+    let per_token = Span::from_nanos(reader.word()?);
+    let [burst, initial, debt] = reader.halves()?;
+    let hold = Span::from_nanos(reader.word()?);
+    let bucket = Continuous::new(1, per_token, burst);
+    let bucket = bucket.and_then(|bucket| bucket.with_initial(initial)?.with_debt(debt)?.with_hold(hold));
+    bucket.map_err(DecodeError::Spec)
+}
+
+fn anchor_byte(anchor: Anchor) -> u8 {
+    match anchor {
+        Anchor::First => 0,
+        Anchor::Clock => 1,
+    }
+}
+
+struct Writer<'b> {
+    bytes: &'b mut [u8],
+    at: usize,
+}
+
+impl Writer<'_> {
+    /// What does not fit is left out; the lengths above leave room for all there is.
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.at.saturating_add(bytes.len());
+        if let Some(place) = self.bytes.get_mut(self.at..end) {
+            place.copy_from_slice(bytes);
+            self.at = end;
+        }
+    }
+
+    fn word(&mut self, word: u64) {
+        self.put(&word.to_be_bytes());
+    }
+
+    fn halves(&mut self, halves: &[u32]) {
+        halves.iter().for_each(|half| self.put(&half.to_be_bytes()));
+    }
+}
+
+struct Reader<'b>(&'b [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(DecodeError::Length)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn word(&mut self) -> Result<u64, DecodeError> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    fn halves<const N: usize>(&mut self) -> Result<[u32; N], DecodeError> {
+        let mut halves = [0; N];
+        for half in &mut halves {
+            *half = u32::from_be_bytes(self.take()?);
+        }
+        Ok(halves)
+    }
+
+    fn anchor(&mut self) -> Result<Anchor, DecodeError> {
+        match self.take()? {
+            [0] => Ok(Anchor::First),
+            [1] => Ok(Anchor::Clock),
+            _ => Err(DecodeError::Fingerprint),
+        }
+    }
+}
+
+const VERSION: u8 = 1;
+const OWN: u8 = 0x80;
+/// A shape byte and two continuous buckets.
+const LONGEST_SPEC: usize = 1 + 2 * 28;

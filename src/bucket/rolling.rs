@@ -1,0 +1,290 @@
+//! The rolling window: at most so many in any window of whole periods, and a counter for each period as its state.
+//!
+//! At each border the allowance of the coming period is what the last window but one period has left over, clamped at
+//! zero; with a rate, at most that. The window is made of whole periods: the finer they are, the closer it comes to
+//! one that slides. The surprising thing: a wait looks at all coming borders, because the next may again allow nothing.
+
+use super::ring::Ring;
+use super::units::{Span, Time};
+use super::{Anchor, Answer, LONGEST, Op, Receipt, SpecError, Step, Verdict};
+
+/// A checked rolling window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rolling {
+    quota: u32,
+    period: Span,
+    slots: u16,
+    anchor: Anchor,
+    /// At most this many in one period; the quota if there is no rate.
+    rate: u32,
+    initial: u32,
+    debt: u32,
+}
+
+impl Rolling {
+    /// Periods in the longest window.
+    pub const MOST_SLOTS: u16 = 1024;
+
+    /// At most `quota` tokens in any `window` of whole periods; starts full and knows no debt.
+    ///
+    /// # Errors
+    /// See [`SpecError`].
+    pub fn new(quota: u32, window: Span, period: Span, anchor: Anchor) -> Result<Self, SpecError> {
+        if quota == 0 || window == Span::ZERO || period == Span::ZERO {
+            return Err(SpecError::Zero);
+        }
+        if window > LONGEST {
+            return Err(SpecError::TooLong);
+        }
+        let slots = window.as_nanos().checked_div(period.as_nanos()).unwrap_or(0);
+        if period.times(slots) != window {
+            return Err(SpecError::NotWhole);
+        }
+        let slots = u16::try_from(slots).ok().filter(|slots| *slots <= Self::MOST_SLOTS);
+        let slots = slots.ok_or(SpecError::TooManyPeriods)?;
+        Ok(Self { quota, period, slots, anchor, rate: quota, initial: quota, debt: 0 })
+    }
+
+    /// The same with at most `rate` tokens in each period, and that many for a key that was never seen.
+    ///
+    /// # Errors
+    /// [`SpecError::Zero`].
+    pub fn with_rate(self, rate: u32) -> Result<Self, SpecError> {
+        if rate == 0 {
+            return Err(SpecError::Zero);
+        }
+        let rate = rate.min(self.quota);
+        Ok(Self { rate, initial: rate, ..self })
+    }
+
+    /// The same with `initial` tokens in the first period of a key that was never seen.
+    ///
+    /// # Errors
+    /// [`SpecError::InitialAboveBurst`].
+    pub fn with_initial(self, initial: u32) -> Result<Self, SpecError> {
+        if initial > self.rate {
+            return Err(SpecError::InitialAboveBurst);
+        }
+        Ok(Self { initial, ..self })
+    }
+
+    /// The same where refused attempts are counted as well, down to `debt` tokens below zero.
+    ///
+    /// # Errors
+    /// [`SpecError::TooLarge`].
+    pub fn with_debt(self, debt: u32) -> Result<Self, SpecError> {
+        self.quota.checked_add(debt).ok_or(SpecError::TooLarge)?;
+        Ok(Self { debt, ..self })
+    }
+
+    /// Tokens in any window, at least 1.
+    #[must_use]
+    pub fn quota(&self) -> u32 {
+        self.quota
+    }
+
+    /// Tokens in one period, at least 1 and at most the quota.
+    #[must_use]
+    pub fn burst(&self) -> u32 {
+        self.rate
+    }
+
+    /// The length of the window.
+    #[must_use]
+    pub fn window(&self) -> Span {
+        self.period.times(self.slots.into())
+    }
+
+    /// How often the allowance is calculated anew.
+    #[must_use]
+    pub fn period(&self) -> Span {
+        self.period
+    }
+
+    /// Periods in the window, 1 to [`Rolling::MOST_SLOTS`].
+    #[must_use]
+    pub fn slots(&self) -> u16 {
+        self.slots
+    }
+
+    /// Where its periods begin.
+    #[must_use]
+    pub fn anchor(&self) -> Anchor {
+        self.anchor
+    }
+
+    /// Tokens in the first period of a key that was never seen.
+    #[must_use]
+    pub fn initial(&self) -> u32 {
+        self.initial
+    }
+
+    /// How far below zero refused attempts may take the bucket.
+    #[must_use]
+    pub fn debt(&self) -> u32 {
+        self.debt
+    }
+
+    /// The span in which [`Rolling::burst`] tokens may be taken: a period where a rate says so.
+    pub(super) fn policy_window(&self) -> Span {
+        if self.rate < self.quota { self.period } else { self.window() }
+    }
+
+    pub(super) const fn words_for(slots: u16) -> usize {
+        // Two times, and one half word more than there are counts.
+        3_usize.saturating_add(slots as usize / 2)
+    }
+
+    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Op) -> Step {
+        let Some(mut ring) = Ring::new(state, self.slots) else {
+            return Step { changed: false, verdict: BROKEN };
+        };
+        let (was_absent, repaired) = (ring.is_absent(), self.load(&mut ring, now));
+        let (answer, counted) = match op {
+            Op::Take(cost) => self.take(&mut ring, now, cost),
+            Op::Peek(cost) => (self.answer(&ring, now, cost), false),
+            Op::Give(tokens) => (Answer::Admitted, give(&mut ring, tokens)),
+            Op::Refund(receipt) => (Answer::Admitted, self.refund(&mut ring, receipt)),
+        };
+        let full_at = self.write_full_at(&mut ring, now);
+        let changed = match op {
+            Op::Take(_) => full_at > now && (counted || was_absent || repaired),
+            Op::Peek(_) => false,
+            Op::Give(_) | Op::Refund(_) => counted && !was_absent,
+        };
+        let receipt = match op {
+            Op::Take(tokens) | Op::Peek(tokens) if answer.is_admitted() => {
+                Receipt { tokens, full_at: ring.start().after(self.window()) }
+            }
+            _ => Receipt::default(),
+        };
+        let left = u32::try_from(self.balance(&ring)).unwrap_or(0);
+        let next_token =
+            if left == self.rate { Span::ZERO } else { self.due(&ring, left.saturating_add(1)).since(now) };
+        Step { changed, verdict: Verdict { answer, left, next_token, full_at, receipt } }
+    }
+
+    /// Brings the counts up to the period that is on. Says whether the clock was set back since they were written:
+    /// then the period that was on begins anew, so that it can neither give a token nor last longer than it may.
+    pub(super) fn load(&self, ring: &mut Ring<'_>, now: Time) -> bool {
+        if ring.is_absent() {
+            ring.clear(self.anchor.begin(now, self.period));
+            ring.set_withheld(self.rate.saturating_sub(self.initial));
+            return false;
+        }
+        if ring.start() > now {
+            ring.set_start(self.anchor.begin(now, self.period));
+            return true;
+        }
+        let ended = now.since(ring.start()).as_nanos().checked_div(self.period.as_nanos()).unwrap_or(0);
+        if ended > 0 {
+            ring.advance(ended, self.period);
+            if ring.youngest().is_none() {
+                ring.set_start(self.anchor.begin(now, self.period));
+            }
+        }
+        false
+    }
+
+    fn take(&self, ring: &mut Ring<'_>, now: Time, cost: u32) -> (Answer, bool) {
+        match self.answer(ring, now, cost) {
+            Answer::Admitted => {
+                ring.set_count(0, ring.count(0).saturating_add(cost));
+                (Answer::Admitted, cost > 0)
+            }
+            Answer::Refused { .. } if self.debt > 0 => {
+                let room = u32::try_from(self.balance(ring).saturating_add(self.debt.into())).unwrap_or(0);
+                ring.set_count(0, ring.count(0).saturating_add(cost.min(room)));
+                (self.answer(ring, now, cost), cost.min(room) > 0)
+            }
+            answer => (answer, false),
+        }
+    }
+
+    /// Out of the period in which it was taken, if that is still remembered.
+    fn refund(&self, ring: &mut Ring<'_>, receipt: Receipt) -> bool {
+        let taken_in = receipt.full_at.before(self.window());
+        let age = ring.start().since(taken_in).as_nanos().checked_div(self.period.as_nanos()).unwrap_or(0);
+        if taken_in.after(self.period.times(age)) != ring.start() {
+            return false;
+        }
+        let Some(age) = usize::try_from(age).ok().filter(|age| *age < usize::from(self.slots)) else {
+            return false;
+        };
+        let count = ring.count(age);
+        ring.set_count(age, count.saturating_sub(receipt.tokens));
+        ring.count(age) != count
+    }
+
+    fn answer(&self, ring: &Ring<'_>, now: Time, cost: u32) -> Answer {
+        if cost > self.rate {
+            return Answer::NeverFits;
+        }
+        if i64::from(cost) <= self.balance(ring) {
+            return Answer::Admitted;
+        }
+        Answer::Refused { wait: self.due(ring, cost).since(now) }
+    }
+
+    /// Tokens that may be taken now; below zero is debt.
+    fn balance(&self, ring: &Ring<'_>) -> i64 {
+        let minus =
+            |size: u32, taken: u64| i64::from(size).saturating_sub(i64::try_from(taken).unwrap_or(i64::MAX));
+        let this_period = u64::from(ring.count(0)).saturating_add(ring.withheld().into());
+        minus(self.rate, this_period).min(minus(self.quota, ring.total()))
+    }
+
+    /// The first border at which so many tokens, at most a full bucket, may be taken: as many of the youngest periods
+    /// are still counted then as leave room for them.
+    fn due(&self, ring: &Ring<'_>, tokens: u32) -> Time {
+        let mut room = u64::from(self.quota.saturating_sub(tokens));
+        let mut counted = 0_u64;
+        for count in ring.counts().take(usize::from(self.slots).saturating_sub(1)) {
+            match room.checked_sub(count.into()) {
+                Some(rest) => room = rest,
+                None => break,
+            }
+            counted = counted.saturating_add(1);
+        }
+        ring.start().after(self.period.times(u64::from(self.slots).saturating_sub(counted)))
+    }
+
+    /// Writes down when nothing is counted any more.
+    pub(super) fn write_full_at(&self, ring: &mut Ring<'_>, now: Time) -> Time {
+        let full_at = self.full_at(ring, now);
+        ring.set_full_at(full_at);
+        full_at
+    }
+
+    fn full_at(&self, ring: &Ring<'_>, now: Time) -> Time {
+        let periods = match ring.youngest() {
+            Some(age) => usize::from(self.slots).saturating_sub(age),
+            None if ring.withheld() > 0 => 1,
+            None => return now,
+        };
+        ring.start().after(self.period.times(periods.try_into().unwrap_or(u64::MAX)))
+    }
+}
+
+/// The youngest first: they count longest. What was withheld bounds only the period that is on.
+fn give(ring: &mut Ring<'_>, tokens: u32) -> bool {
+    let (withheld, before) = (ring.withheld(), ring.total());
+    let beyond = tokens.saturating_sub(ring.count(0));
+    ring.set_withheld(withheld.saturating_sub(beyond));
+    let mut rest = tokens;
+    for age in 0..ring.slots() {
+        let count = ring.count(age);
+        ring.set_count(age, count.saturating_sub(rest));
+        rest = rest.saturating_sub(count);
+    }
+    (ring.withheld(), ring.total()) != (withheld, before)
+}
+
+/// What a state says that has too few words to be one.
+const BROKEN: Verdict = Verdict {
+    answer: Answer::NeverFits,
+    left: 0,
+    next_token: Span::ZERO,
+    full_at: Time::from_nanos(0),
+    receipt: Receipt { tokens: 0, full_at: Time::from_nanos(0) },
+};
