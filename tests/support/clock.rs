@@ -28,6 +28,16 @@ pub(crate) struct Shift {
 impl Clocks {
     /// Starts a gate on this file with its clocks right.
     pub(crate) fn start(config: &str) -> Self {
+        Self::launch(config, &[])
+    }
+
+    /// Starts a gate on this file whose monotonic clock stands still but for what a test lets [pass](Self::pass).
+    /// Its time-outs never run out.
+    pub(crate) fn frozen(config: &str) -> Self {
+        Self::launch(config, &[("CLOCK_FROZEN", "yes")])
+    }
+
+    fn launch(config: &str, environment: &[(&str, &str)]) -> Self {
         let directory = new_directory();
         let (library, file) = (directory.join("clock_shift.so"), directory.join("shift"));
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tools/clock_shift.c");
@@ -38,6 +48,8 @@ impl Clocks {
         let launch = Launch::new(config)
             .environment("LD_PRELOAD", library.to_str().unwrap())
             .environment("CLOCK_SHIFT", file.to_str().unwrap());
+        let set = |launch: Launch, (name, value): &(&str, &str)| launch.environment(name, value);
+        let launch = environment.iter().fold(launch, set);
         Self { gate: launch.start(), file, directory }
     }
 

@@ -1,7 +1,8 @@
 /* Preloaded into a gate: moves its clocks by the nanoseconds written in the file $CLOCK_SHIFT.
  *
  * The file holds one line "REALTIME MONOTONIC BOOTTIME"; it is read at each question, so that a test can move the
- * clocks of a running process. Other clocks are left alone. */
+ * clocks of a running process. Other clocks are left alone. With $CLOCK_FROZEN the monotonic clock only moves by what
+ * the file says: it stands where it was when it was asked first. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -32,6 +33,17 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     static int (*real)(clockid_t, struct timespec *);
     if (!real) real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
     int result = real(clock, now);
+    if (result == 0 && clock == CLOCK_MONOTONIC && getenv("CLOCK_FROZEN")) {
+        static struct timespec start;
+        static int state; /* 0: nobody asked, 1: somebody is writing it down, 2: written */
+        int nobody = 0;
+        if (__atomic_compare_exchange_n(&state, &nobody, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            start = *now;
+            __atomic_store_n(&state, 2, __ATOMIC_RELEASE);
+        }
+        while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != 2) {}
+        *now = start;
+    }
     if (result == 0) {
         long long shift = shift_of(clock);
         long long nanos = now->tv_nsec + shift % 1000000000LL;
