@@ -3,14 +3,18 @@
 //! One file for each idea. Each part goes on after a mistake with whatever lets the next part speak, so that one
 //! run names them all; [`load`](super::load) throws the result away if there was any.
 
+mod buckets;
 mod fields;
 mod files;
 mod limits;
 mod networks;
 mod places;
+mod rates;
 mod reach;
 mod routes;
 mod settings;
+mod shapes;
+mod windows;
 
 use std::path::Path;
 use std::sync::Arc;

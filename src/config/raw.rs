@@ -67,6 +67,13 @@ pub(super) struct Limit {
     pub(super) debt: Integer,
     pub(super) routes: Option<List>,
     pub(super) refill: Text,
+    pub(super) anchor: Text,
+    pub(super) rolling: Text,
+    /// Whether `rolling` stands there at all, as for `rate`.
+    pub(super) has_rolling: bool,
+    pub(super) every: Text,
+    pub(super) floor: Text,
+    pub(super) wait: Text,
     pub(super) count: Text,
     pub(super) unit: Text,
 }
@@ -187,6 +194,12 @@ impl Limit {
             debt: section.integer("debt", f),
             routes: section.strings("routes", f),
             refill: section.string("refill", f),
+            anchor: section.string("anchor", f),
+            rolling: section.string("rolling", f),
+            has_rolling: section.entry("rolling").is_some(),
+            every: section.string("every", f),
+            floor: section.string("floor", f),
+            wait: section.string("wait", f),
             count: section.string("count", f),
             unit: section.string("unit", f),
         }
@@ -270,9 +283,9 @@ const ROUTE: Keys = Keys {
 const LIMIT: Keys = Keys {
     known: &[
         "key", "rate", "exempt", "rates", "ipv4", "ipv6", "mode", "initial", "debt", "routes", "refill",
-        "count", "unit",
+        "anchor", "rolling", "every", "floor", "wait", "count", "unit",
     ],
-    not_built: &["anchor", "rolling", "every", "floor", "wait", "max_failures", "escalate"],
+    not_built: &["max_failures", "escalate"],
 };
 const STORE: Keys =
     Keys { known: &["url", "capacity"], not_built: &["timeout", "on_error", "prefix", "snapshot"] };

@@ -12,6 +12,7 @@ mod size;
 
 pub use address::{ListenUrl, UpstreamUrl};
 pub use duration::Duration;
+pub(super) use duration::in_words;
 pub use key::Key;
 pub use prefix::Prefix;
 pub use rate::Rate;

@@ -52,6 +52,12 @@ impl fmt::Display for Duration {
     }
 }
 
+/// As most people write it: a day is `24h`.
+pub(in crate::config) fn in_words(span: Span) -> String {
+    if span == DAY { "24h".to_owned() } else { Duration(span).to_string() }
+}
+
+const DAY: Span = Span::from_secs(86_400);
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 const LONGEST_MILLIS: u64 = 100 * 366 * 86_400_000;
 const HINT: &str = "write numbers with units: \"250ms\", \"30s\", \"5m\", \"1h30m\", \"7d\"";

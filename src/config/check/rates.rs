@@ -1,0 +1,40 @@
+//! `[limit.NAME.rates]`: other rates for some clients, in the shape of the limit.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use super::super::diagnostic::Findings;
+use super::super::document::Located;
+use super::super::raw::Named;
+use super::buckets::{Extras, of_rate};
+use super::fields::parsed;
+use super::networks::Networks;
+use super::shapes::{Given, Shape};
+use crate::policy::Rate;
+use crate::policy::network::NetworkMap;
+
+/// The rates by network. Without a shape, after a mistake in it, only their grammar is judged.
+pub(super) fn check(
+    raw: &[Named<Located<String>>],
+    networks: &Networks<'_>,
+    shape: Option<&Shape>,
+    extras: &Extras,
+    f: &mut Findings,
+) -> NetworkMap<Rate> {
+    let mut rates = NetworkMap::default();
+    let mut seen: HashMap<IpNet, &str> = HashMap::new();
+    for (before, Named { name, value: text }) in raw.iter().enumerate() {
+        let rate = if text.value == "off" { None } else { parsed(text, f) };
+        let spec = rate.and_then(|rate| of_rate(shape?, Given { rate, text }, extras, f));
+        let class: Arc<str> = name.value.as_str().into();
+        for net in networks.resolve(name, f) {
+            if let Some(earlier) = seen.insert(net, &name.value).filter(|earlier| *earlier != name.value) {
+                f.error(&name.spot, format!("{net} has a rate already"), format!("as part of `{earlier}`"));
+            }
+            rates.insert(net, Rate { class: Arc::clone(&class), number: before + 1, spec });
+        }
+    }
+    rates
+}

@@ -1,0 +1,163 @@
+//! `rolling`, `every` and the `rate` beside them: one window, and how it is cut into periods.
+//!
+//! The surprising thing: a rate whose period is the window's is a quota, and one whose period is `every` is what one
+//! period may have; so both mean the same in `rate`, in `rolling` and in the rates of some clients.
+
+use super::super::diagnostic::{Findings, Spot, grouped};
+use super::super::raw;
+use super::super::values::{Duration, Rate, in_words};
+use super::buckets::{Extras, built, report_burst};
+use super::fields::{lasting, parsed};
+use super::shapes::Given;
+use crate::bucket::{Anchor, Rolling, Spec, SpecError};
+use crate::time::Span;
+
+/// A window in whole periods.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Window {
+    quota: u32,
+    length: Span,
+    every: Span,
+    /// Tokens in one period, if they are bounded.
+    rate: Option<u32>,
+    anchor: Anchor,
+}
+
+impl Window {
+    /// The same for clients with another rate: another quota, or another count for each period.
+    pub(super) fn with(self, rate: Rate) -> Option<Self> {
+        match rate.period {
+            period if period == self.length && period == self.every => {
+                Some(Self { quota: rate.count, rate: None, ..self })
+            }
+            period if period == self.length => Some(Self { quota: rate.count, ..self }),
+            period if period == self.every => Some(Self { rate: Some(rate.count), ..self }),
+            _ => None,
+        }
+    }
+
+    /// What a rate for some clients may be.
+    pub(super) fn hint(&self) -> String {
+        let (length, every) = (in_words(self.length), in_words(self.every));
+        if length == every {
+            return format!("its period has to be {length}, as in \"{} per {length}\"", self.quota);
+        }
+        format!(
+            "\"{} per {length}\" is another quota, \"{} per {every}\" another rate",
+            self.quota,
+            self.burst()
+        )
+    }
+
+    pub(super) fn spec(&self, extras: &Extras) -> Result<Spec, SpecError> {
+        let rolling = self.rolling()?.with_rate(self.burst())?;
+        let initial = extras.initial_within(self.burst());
+        Ok(Spec::Rolling(rolling.with_initial(initial)?.with_debt(extras.debt)?))
+    }
+
+    /// Tokens at once.
+    pub(super) fn burst(&self) -> u32 {
+        self.rate.unwrap_or(self.quota).min(self.quota)
+    }
+
+    fn rolling(&self) -> Result<Rolling, SpecError> {
+        Rolling::new(self.quota, self.length, self.every, self.anchor)
+    }
+}
+
+/// The window of a limit that has one; `None` only after a mistake was reported.
+pub(super) fn check(
+    raw: &raw::Limit,
+    rate: Option<Given<'_>>,
+    anchor: Anchor,
+    f: &mut Findings,
+) -> Option<Window> {
+    let quota = raw.rolling.as_ref().and_then(|text| Some(Given { rate: parsed(text, f)?, text }));
+    let every = lasting(raw.every.as_ref(), SHORTEST..=LONGEST, f);
+    for given in quota.iter().chain(&rate) {
+        report_burst(*given, NO_BURST, f);
+    }
+    if let (Some(every), Some(rate)) = (every, rate)
+        && every != rate.rate.period
+    {
+        let message =
+            format!("the rate's period is {}, `every` says {}", in_words(rate.rate.period), in_words(every));
+        let hint = format!("as in rate = \"{} per {}\"", rate.rate.count, in_words(every));
+        f.error(&rate.text.spot, message, hint);
+        return None;
+    }
+    let quota = quota?;
+    if raw.every.is_none() && !raw.has_rate {
+        let hint = format!("as in every = \"{}\"", proposal(quota.rate.period));
+        f.error(&quota.text.spot, "a rolling window needs `every`: how often it is calculated anew", hint);
+    }
+    let window = Window {
+        quota: quota.rate.count,
+        length: quota.rate.period,
+        every: every.or(rate.filter(|_| raw.every.is_none()).map(|rate| rate.rate.period))?,
+        rate: rate.map(|rate| rate.rate.count),
+        anchor,
+    };
+    let spot = raw.every.as_ref().or(raw.rate.as_ref()).map_or(&quota.text.spot, |text| &text.spot);
+    let rolling = cut(&window, &quota.text.spot, spot, f)?;
+    warn(&window, &rolling, quota, rate, spot, f);
+    Some(window)
+}
+
+/// The window in its periods, or why it cannot be cut into them.
+fn cut(window: &Window, quota: &Spot, spot: &Spot, f: &mut Findings) -> Option<Rolling> {
+    let (length, every) = (in_words(window.length), in_words(window.every));
+    let hint = format!("as in every = \"{}\"", proposal(window.length));
+    match window.rolling() {
+        Err(SpecError::NotWhole) => {
+            f.error(spot, format!("a window of {length} is not a whole number of periods of {every}"), hint);
+            None
+        }
+        Err(SpecError::TooManyPeriods) => {
+            let periods = window.length.as_nanos() / window.every.as_nanos().max(1);
+            let message = format!("a window of {length} has {} periods of {every}", grouped(periods));
+            f.error(spot, message, format!("at most 1,024, {hint}"));
+            None
+        }
+        other => built(other, quota, f),
+    }
+}
+
+fn warn(
+    window: &Window,
+    rolling: &Rolling,
+    quota: Given<'_>,
+    rate: Option<Given<'_>>,
+    every: &Spot,
+    f: &mut Findings,
+) {
+    if rolling.slots() == 1 {
+        let hint = format!("as in every = \"{}\"", proposal(window.length));
+        f.warning(every, "a window of one period does not roll", hint);
+    }
+    let Some(Given { rate, text }) = rate else { return };
+    let in_all = u64::from(rate.count) * u64::from(rolling.slots());
+    if rate.count > window.quota {
+        let hint = format!("the window has only {}", grouped(window.quota.into()));
+        f.warning(&text.spot, "the rate bounds nothing", hint);
+    } else if in_all <= window.quota.into() {
+        let message = "the window bounds nothing";
+        let hint =
+            format!("the rate lets through no more than {} in {}", grouped(in_all), in_words(window.length));
+        f.warning(&quota.text.spot, message, hint);
+    }
+}
+
+/// A period that fits: a twenty-fourth of the window where that is a whole number of seconds, or something near.
+fn proposal(length: Span) -> Duration {
+    let fits = |unit: u64| PARTS.iter().find(|&&parts| length.as_nanos() % (parts * unit) == 0);
+    let parts = fits(SECOND).or_else(|| fits(SHORTEST.as_nanos())).unwrap_or(&1);
+    Duration(Span::from_nanos(length.as_nanos() / parts))
+}
+
+pub(super) const NO_BURST: &str = "a rolling window has no burst";
+const SHORTEST: Span = Span::from_millis(1);
+/// As long as a duration can be.
+const LONGEST: Span = Span::from_secs(100 * 366 * 86_400);
+const SECOND: u64 = 1_000_000_000;
+const PARTS: [u64; 12] = [24, 30, 20, 12, 10, 15, 8, 6, 5, 7, 4, 3];
