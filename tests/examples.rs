@@ -11,9 +11,9 @@ use tollgate::config::{Sources, load};
 
 #[test]
 fn every_example_loads_without_a_word() {
-    let mut files: Vec<PathBuf> =
-        fs::read_dir("examples").unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(files.len() >= 3, "{files:?}");
+    let folders = ["examples", "examples/origins"].map(|folder| fs::read_dir(folder).unwrap());
+    let mut files: Vec<PathBuf> = folders.into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 8, "{files:?}");
     files.push("config.toml".into());
     for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "toml")) {
         let loaded = load(&Sources::from_file(file).unwrap());
