@@ -54,6 +54,27 @@ fn every_file_that_the_documents_link_to_exists() {
     }
 }
 
+#[test]
+fn every_test_that_the_origins_name_exists() {
+    let document = fs::read_to_string("docs/origins.md").unwrap();
+    let quoted = document.split('`').skip(1).step_by(2);
+    let named: BTreeSet<&str> = quoted.filter(|word| is_a_test(word)).collect();
+    assert!(named.len() > 10, "{named:?}");
+    let mut tests = String::new();
+    for file in fs::read_dir("tests").unwrap().map(|entry| entry.unwrap().path()) {
+        tests.extend(fs::read_to_string(file));
+    }
+    for name in named {
+        assert!(tests.contains(&format!("fn {name}()")), "{name}");
+    }
+}
+
+/// A sentence in snake case.
+fn is_a_test(word: &str) -> bool {
+    let is_snake = word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    is_snake && word.matches('_').count() > 3
+}
+
 fn readme() -> String {
     fs::read_to_string("README.md").unwrap()
 }
