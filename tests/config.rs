@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use tollgate::bucket::{Span, Spec};
-use tollgate::config::{Loaded, Sources, load, worst_case};
+use tollgate::config::{Loaded, Sources, load, together, worst_case};
 use tollgate::policy::{Cost, Mode};
 
 #[test]
@@ -258,6 +258,12 @@ fn settings() -> Vec<&'static str> {
         "limit.address.initial",
         "limit.address.debt",
         "limit.address.routes",
+        "limit.address.refill",
+        "limit.address.anchor",
+        "limit.address.rolling",
+        "limit.address.every",
+        "limit.address.floor",
+        "limit.address.wait",
         "store.url",
         "store.capacity",
         "refuse.status",
@@ -344,12 +350,18 @@ fn sources(file: &Path) -> Sources {
 /// What `check` prints: all diagnostics, then the worst cases.
 fn words(loaded: &Loaded) -> String {
     let found: String = loaded.diagnostics.iter().map(|found| found.render(false) + "\n").collect();
-    let limits = loaded.config.iter().flat_map(|config| &config.policy.limits);
-    found + &limits.map(|limit| worst_case(limit) + "\n").collect::<String>()
+    let policy = loaded.config.iter().map(|config| &config.policy);
+    let worst = policy.flat_map(|policy| {
+        let limits = policy.limits.iter().map(worst_case);
+        limits.chain(together(policy).iter().map(ToString::to_string)).collect::<Vec<_>>()
+    });
+    found + &worst.map(|line| line + "\n").collect::<String>()
 }
 
 const INTRUDER: &str = "intruder = 1";
 const SAMPLE_SAYS: &str = "\
 address: at most 10 at once, then 2,880 a day from one address
 subnet: at most 60 at once, then 17,280 a day from one /24 network (IPv6: /48)
+login: one address: at most 10 at once, 2,890 in a day; one /24 network (IPv6: /48): at most 60 at once, 17,340 in a day; \
+nothing bounds an attacker with addresses in many /24 networks (IPv6: /48)
 ";
