@@ -150,7 +150,7 @@ fn warn(
 
 /// A period that fits: a twenty-fourth of the window where that is a whole number of seconds, or something near.
 fn proposal(length: Span) -> Duration {
-    let fits = |unit: u64| PARTS.iter().find(|&&parts| length.as_nanos() % (parts * unit) == 0);
+    let fits = |unit: u64| PARTS.iter().find(|&&parts| length.as_nanos().is_multiple_of(parts * unit));
     let parts = fits(SECOND).or_else(|| fits(SHORTEST.as_nanos())).unwrap_or(&1);
     Duration(Span::from_nanos(length.as_nanos() / parts))
 }

@@ -140,14 +140,14 @@ mod tests {
     use crate::bucket::{Answer, Interval, Op, step};
     use crate::time::Time;
 
-    /// The longest wait that somebody is told who hammers a bucket from a border on.
+    /// The longest wait that somebody is told who hammers a bucket from a border on, and obeys now and then.
     fn told(spec: Spec) -> Span {
+        let mut now = Time::from_nanos(DAY.times(20_000).as_nanos());
         let (mut state, mut longest) = (vec![0; spec.words()], Span::ZERO);
-        for _ in 0..1000 {
-            let decided =
-                step(&spec, &mut state, Time::from_nanos(DAY.times(20_000).as_nanos()), Op::Take(1));
-            if let Answer::Refused { wait } = decided.verdict.answer {
+        for attempt in 0..2000 {
+            if let Answer::Refused { wait } = step(&spec, &mut state, now, Op::Take(1)).verdict.answer {
                 longest = longest.max(wait);
+                now = if attempt % 50 == 0 { now.after(wait) } else { now };
             }
         }
         longest
