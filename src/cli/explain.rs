@@ -16,7 +16,7 @@ use crate::engine::{Engine, Rules, Ruling, Standings};
 use crate::event::Events;
 use crate::net::stream::Peer;
 use crate::policy::attempt::{Attempt, Client};
-use crate::policy::{Charges, Cost, Policy, canonical};
+use crate::policy::{Charges, Cost, Policy, Route, canonical};
 use crate::proxy::target;
 use crate::time::{Clock, Span};
 
@@ -156,11 +156,11 @@ fn print_decision(config: Config, attempt: &Attempt<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How much of a body its route reads, if that is less than there is.
+/// How much of a body its routes read at most, if that is less than there is.
 fn too_long(policy: &Policy, attempt: &Attempt<'_>) -> Option<usize> {
     let counting = policy.routes_of(attempt).into_iter().map(|route| &policy.routes[route]);
     let bounds = counting.filter(|route| matches!(route.cost, Cost::Counted(_))).map(|route| route.body);
-    bounds.min().filter(|most| attempt.body.is_some_and(|body| body.len() > *most))
+    bounds.max().filter(|most| attempt.body.is_some_and(|body| body.len() > *most))
 }
 
 fn print_limits(
@@ -169,12 +169,14 @@ fn print_limits(
     (found, before): (Charges, Standings),
     ruling: &Ruling,
 ) {
-    let Some(route) = found.route.map(|route| &rules.policy.routes[route]) else {
+    let routes = rules.policy.routes_of(attempt);
+    let routes: Vec<&Route> = routes.iter().map(|&route| &rules.policy.routes[route]).collect();
+    let Some(first) = routes.first() else {
         println!("route     none: forwarded and never counted");
         return;
     };
-    println!("route     {}", route.name);
-    if matches!(route.cost, Cost::Counted(_)) && attempt.body.is_none() {
+    println!("route     {}", first.name);
+    if attempt.body.is_none() && routes.iter().any(|route| matches!(route.cost, Cost::Counted(_))) {
         println!("cost      counted in the body, at least 1: name one with --data");
     }
     for limit in found.exempt {
