@@ -61,6 +61,7 @@ fn subject(part: &Part, lengths: PrefixLengths) -> String {
 /// Those who share a bucket.
 fn one(lengths: PrefixLengths) -> String {
     match (lengths.ipv4, lengths.ipv6) {
+        (0, 0) => "everybody, IPv4 and IPv6 apart".to_owned(),
         (32, 64 | 128) => "one address".to_owned(),
         (32, ipv6) => format!("one address (IPv6: one /{ipv6} network)"),
         (ipv4, ipv6) => format!("one /{ipv4} network (IPv6: /{ipv6})"),

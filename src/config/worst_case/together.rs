@@ -224,6 +224,12 @@ mod tests {
     }
 
     #[test]
+    fn a_prefix_of_no_bits_bounds_everybody() {
+        let text = words("[limit.all]\nrate = \"8 per day\"\nipv4 = 0\nipv6 = 0\n");
+        assert!(text.ends_with("; everybody, IPv4 and IPv6 apart: at most 8 at once, 16 in a day"), "{text}");
+    }
+
+    #[test]
     fn each_number_is_that_of_the_limit_that_has_the_least() {
         let day = "[limit.day]\nrolling = \"40 per 24h\"\nevery = \"1h\"\n";
         assert!(
