@@ -6,6 +6,7 @@ mod check;
 mod completions;
 pub mod demo;
 mod explain;
+mod init;
 mod run;
 mod sources;
 
@@ -61,6 +62,8 @@ enum Command {
     Check(check::Arguments),
     /// Show what would happen to a request, step by step
     Explain(explain::Arguments),
+    /// Write a first configuration with a ladder of limits; never overwrites one
+    Init(init::Arguments),
     /// Serve a sign-in form, a gate before it and, if wanted, an attacker, in one process
     Demo(demo::Arguments),
     /// Print a completion script for a shell
@@ -78,6 +81,7 @@ pub fn main() -> ExitCode {
         Some(Command::Run(config)) => run::run(&config),
         Some(Command::Check(arguments)) => check::check(&arguments),
         Some(Command::Explain(arguments)) => explain::explain(&arguments),
+        Some(Command::Init(arguments)) => init::init(&arguments),
         Some(Command::Demo(arguments)) => demo::demo(&arguments),
         Some(Command::Completions(arguments)) => completions::completions(&arguments),
         Some(Command::Other(words)) => unknown(&words),
@@ -103,5 +107,5 @@ fn unknown(words: &[OsString]) -> ! {
 }
 
 /// Commands of versions to come.
-const NOT_BUILT: [&str; 10] =
-    ["replay", "top", "status", "reload", "drain", "buckets", "presets", "init", "migrate", "man"];
+const NOT_BUILT: [&str; 9] =
+    ["replay", "top", "status", "reload", "drain", "buckets", "presets", "migrate", "man"];

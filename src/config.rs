@@ -14,7 +14,7 @@ pub mod values;
 mod worst_case;
 
 pub use diagnostic::{Diagnostic, Severity};
-pub use worst_case::worst_case;
+pub use worst_case::{Bound, Together, together, worst_case};
 
 use std::ffi::OsString;
 use std::io;

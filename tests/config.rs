@@ -10,9 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use tollgate::bucket::{Span, Spec};
-use tollgate::config::{Loaded, Sources, load, worst_case};
-use tollgate::policy::{Cost, Mode};
+use tollgate::bucket::{Anchor, Continuous, Floor, Interval, Rolling, Span, Spec};
+use tollgate::config::{Loaded, Sources, load, together, worst_case};
+use tollgate::policy::{Cost, Limit, Mode};
 
 #[test]
 fn every_mistake_is_reported_in_these_words() {
@@ -88,6 +88,8 @@ fn the_sample_shows_the_true_defaults() {
     assert_eq!(plain.client.header, full.client.header);
     assert_eq!(plain.client.prefixes, full.client.prefixes);
     assert_eq!(plain.policy.limits[0].spec, full.policy.limits[0].spec);
+    let Spec::Continuous(bucket) = plain.policy.limits[0].spec else { panic!("a continuous limit") };
+    assert_eq!(bucket.hold(), Span::ZERO);
     assert_eq!(plain.policy.limits[0].mode, full.policy.limits[0].mode);
     assert_eq!(plain.policy.routes[0].case, full.policy.routes[0].case);
     assert_eq!(plain.policy.routes[0].cost, full.policy.routes[0].cost);
@@ -121,6 +123,52 @@ fn limits_become_what_the_file_says() {
     assert_eq!(class("198.51.100.7"), Some(("abusers", true)), "out of a file");
     assert_eq!(class("192.0.2.200"), Some(("192.0.2.200", false)));
     assert_eq!(class("192.0.2.201"), None);
+}
+
+#[test]
+fn shapes_become_what_the_file_says() {
+    let limits = |name: &str| {
+        let file = format!("tests/config/valid-{name}.toml");
+        load(&sources(Path::new(&file))).config.unwrap().policy.limits
+    };
+    let seconds = Span::from_secs;
+    let of = |limit: &Limit, ip: &str| limit.rates.find(ip.parse().unwrap()).unwrap().spec.unwrap();
+
+    let interval = |quota, period, anchor| Interval::new(quota, period, anchor).unwrap();
+    let [address, daily] = &limits("interval")[..] else { panic!("two limits") };
+    let expected = interval(10, seconds(300), Anchor::First).with_initial(5).unwrap().with_debt(10).unwrap();
+    assert_eq!(address.spec, Spec::Interval(expected));
+    let smaller = interval(3, seconds(3600), Anchor::First).with_initial(3).unwrap().with_debt(10).unwrap();
+    assert_eq!(of(address, "192.0.2.1"), Spec::Interval(smaller), "the start balance is cut to the bucket");
+    assert_eq!(daily.spec, Spec::Interval(interval(100, seconds(86_400), Anchor::Clock)));
+
+    let rolling = |quota, anchor| Rolling::new(quota, seconds(86_400), seconds(3600), anchor).unwrap();
+    let [address, both, fine] = &limits("rolling")[..] else { panic!("three limits") };
+    let extras = |rolling: Rolling| Spec::Rolling(rolling.with_initial(50).unwrap().with_debt(100).unwrap());
+    assert_eq!(address.spec, extras(rolling(10_000, Anchor::Clock)));
+    assert_eq!(of(address, "10.0.0.1"), extras(rolling(20_000, Anchor::Clock)), "another quota");
+    let slower = rolling(10_000, Anchor::Clock).with_rate(500).unwrap();
+    assert_eq!(of(address, "192.0.2.1"), extras(slower), "a rate where the limit has none");
+    let with_rate = |quota, rate| Spec::Rolling(rolling(quota, Anchor::First).with_rate(rate).unwrap());
+    assert_eq!(both.spec, with_rate(10_000, 1000), "the rate says how long a period is");
+    assert_eq!(of(both, "10.0.0.1"), with_rate(20_000, 1000));
+    assert_eq!(of(both, "192.0.2.1"), with_rate(10_000, 500));
+    let Spec::Rolling(fine) = fine.spec else { panic!("{:?}", fine.spec) };
+    assert_eq!((fine.slots(), fine.period()), (30, seconds(90)));
+
+    let [address, subnet] = &limits("floor")[..] else { panic!("two limits") };
+    let bucket = |count, period, burst| Continuous::new(count, seconds(period), burst).unwrap();
+    let pool = |count| bucket(count, 100, count).with_initial(50).unwrap().with_debt(10).unwrap();
+    let floor = |pool| Spec::Floor(Floor::new(bucket(10, 1, 10), pool).unwrap());
+    assert_eq!(address.spec, floor(pool(100)));
+    assert_eq!(of(address, "10.0.0.1"), floor(pool(1000)), "the entry is the pool, the floor stays");
+    let wider = Floor::new(bucket(10, 1, 20), bucket(100, 100, 200)).unwrap();
+    assert_eq!(subnet.spec, Spec::Floor(wider));
+
+    let [address] = &limits("wait")[..] else { panic!("one limit") };
+    let held = |bucket: Continuous| Spec::Continuous(bucket.with_hold(seconds(5)).unwrap());
+    assert_eq!(address.spec, held(bucket(10, 20, 10)));
+    assert_eq!(of(address, "10.0.0.1"), held(bucket(60, 60, 60)));
 }
 
 #[test]
@@ -258,6 +306,12 @@ fn settings() -> Vec<&'static str> {
         "limit.address.initial",
         "limit.address.debt",
         "limit.address.routes",
+        "limit.address.refill",
+        "limit.address.anchor",
+        "limit.address.rolling",
+        "limit.address.every",
+        "limit.address.floor",
+        "limit.address.wait",
         "store.url",
         "store.capacity",
         "refuse.status",
@@ -278,9 +332,10 @@ fn settings() -> Vec<&'static str> {
     ]
 }
 
-/// The sample with every line that is a setting in a comment.
+/// The sample with every line that is a setting, or the head of a table, in a comment.
 fn activated(text: &str) -> String {
     let lines = text.lines().map(|line| match line.strip_prefix('#') {
+        Some(head) if head.starts_with('[') => head,
         Some(setting) if setting.contains(" = ") && !setting.starts_with([' ', '!']) => setting,
         _ => line,
     });
@@ -344,12 +399,18 @@ fn sources(file: &Path) -> Sources {
 /// What `check` prints: all diagnostics, then the worst cases.
 fn words(loaded: &Loaded) -> String {
     let found: String = loaded.diagnostics.iter().map(|found| found.render(false) + "\n").collect();
-    let limits = loaded.config.iter().flat_map(|config| &config.policy.limits);
-    found + &limits.map(|limit| worst_case(limit) + "\n").collect::<String>()
+    let policy = loaded.config.iter().map(|config| &config.policy);
+    let worst = policy.flat_map(|policy| {
+        let limits = policy.limits.iter().map(worst_case);
+        limits.chain(together(policy).iter().map(ToString::to_string)).collect::<Vec<_>>()
+    });
+    found + &worst.map(|line| line + "\n").collect::<String>()
 }
 
 const INTRUDER: &str = "intruder = 1";
 const SAMPLE_SAYS: &str = "\
 address: at most 10 at once, then 2,880 a day from one address
 subnet: at most 60 at once, then 17,280 a day from one /24 network (IPv6: /48)
+login: one address: at most 10 at once, 2,890 in a day; one /24 network (IPv6: /48): at most 60 at once, 17,340 in a day; \
+nothing bounds an attacker with addresses in many /24 networks (IPv6: /48)
 ";

@@ -43,6 +43,22 @@ fn every_command_in_the_readme_exists() {
 }
 
 #[test]
+fn what_the_documents_show_of_the_smallest_example_is_what_the_program_says() {
+    let shown = [
+        ("README.md", &["check"][..]),
+        ("README.md", &["explain", "POST", "//LOGIN"]),
+        ("README.md", &["explain", "GET", "/login"]),
+        ("docs/matching.md", &["explain", "POST", "/x/../LOGIN;a"]),
+    ];
+    for (document, words) in shown {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command.arg(words[0]).args(["-c", "examples/minimal.toml"]).args(&words[1..]);
+        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        assert!(fs::read_to_string(document).unwrap().contains(&said), "{document} does not show\n{said}");
+    }
+}
+
+#[test]
 fn every_file_that_the_documents_link_to_exists() {
     for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"] {
         let text = fs::read_to_string(document).unwrap();

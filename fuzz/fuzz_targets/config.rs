@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate::config::{Sources, load, worst_case};
+use tollgate::config::{Sources, load, together, worst_case};
 
 fuzz_target!(|text: &str| {
     // Nothing lies beside this base, so that no file of the machine is read.
@@ -19,5 +19,8 @@ fuzz_target!(|text: &str| {
     assert_ne!(loaded.config.is_some(), mistaken, "a configuration or a mistake");
     for limit in loaded.config.iter().flat_map(|config| &config.policy.limits) {
         let _ = worst_case(limit);
+    }
+    for config in &loaded.config {
+        together(&config.policy).iter().for_each(|route| drop(route.to_string()));
     }
 });

@@ -1,10 +1,10 @@
-//! `tollgate check`: all mistakes, all warnings and what each limit lets through at worst.
+//! `tollgate check`: all mistakes, all warnings and what each limit lets through at worst, alone and with the others.
 
 use clap::{Args, ValueEnum};
 
 use super::Exit;
 use super::sources::{ConfigArgs, report};
-use crate::config::{Diagnostic, Loaded, load, worst_case};
+use crate::config::{Bound, Diagnostic, Loaded, Together, load, together, worst_case};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -36,6 +36,7 @@ fn print_text(loaded: &Loaded, name: &str) {
     match &loaded.config {
         Some(config) => {
             config.policy.limits.iter().for_each(|limit| println!("{}", worst_case(limit)));
+            together(&config.policy).iter().for_each(|route| println!("{route}"));
             println!("{name}: good, with {}", counted(loaded.diagnostics.len(), "warning"));
         }
         None => {
@@ -47,14 +48,30 @@ fn print_text(loaded: &Loaded, name: &str) {
 
 fn print_json(loaded: &Loaded) -> anyhow::Result<()> {
     let diagnostics: Vec<_> = loaded.diagnostics.iter().map(Diagnostic::to_json).collect();
-    let limits = loaded.config.iter().flat_map(|config| &config.policy.limits);
-    let worst: Vec<_> = limits
+    let policies = || loaded.config.iter().map(|config| &config.policy);
+    let limits = policies().flat_map(|policy| &policy.limits);
+    let limits: Vec<_> = limits
         .map(|limit| serde_json::json!({"limit": &*limit.name, "worst_case": worst_case(limit)}))
         .collect();
-    let result =
-        serde_json::json!({"ok": loaded.config.is_some(), "diagnostics": diagnostics, "limits": worst});
+    let routes: Vec<_> = policies().flat_map(together).map(|route| route_json(&route)).collect();
+    let result = serde_json::json!({
+        "ok": loaded.config.is_some(),
+        "diagnostics": diagnostics,
+        "limits": limits,
+        "routes": routes,
+    });
     println!("{}", serde_json::to_string_pretty(&result)?);
     Ok(())
+}
+
+fn route_json(route: &Together) -> serde_json::Value {
+    let bound = |Bound { who, at_once, in_a_day }: &Bound| serde_json::json!({"who": who, "at_once": at_once, "in_a_day": in_a_day});
+    serde_json::json!({
+        "route": &*route.route,
+        "worst_case": route.to_string(),
+        "bounds": route.bounds.iter().map(bound).collect::<Vec<_>>(),
+        "bounded": route.bounded,
+    })
 }
 
 fn counted(count: usize, what: &str) -> String {

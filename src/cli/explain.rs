@@ -2,6 +2,8 @@
 //!
 //! It has no buckets of a running gate: every bucket is as it is for a client that was never seen.
 
+mod words;
+
 use std::net::{IpAddr, SocketAddr};
 
 use clap::Args;
@@ -10,13 +12,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
 use crate::config::Config;
-use crate::engine::{Engine, Standing};
+use crate::engine::{Engine, Rules, Ruling, Standings};
 use crate::event::Events;
 use crate::net::stream::Peer;
 use crate::policy::attempt::{Attempt, Client};
-use crate::policy::canonical;
+use crate::policy::{Charges, Cost, Policy, Route, canonical};
 use crate::proxy::target;
-use crate::time::Clock;
+use crate::time::{Clock, Span};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -31,8 +33,8 @@ pub(super) struct Arguments {
     /// A header line; may be repeated
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// A body (not built yet)
-    #[arg(long, value_name = "BODY", hide = true)]
+    /// The body, for routes that count the attempts in it
+    #[arg(long, value_name = "BODY")]
     data: Option<String>,
     /// The method
     method: Method,
@@ -44,10 +46,6 @@ pub(super) fn explain(arguments: &Arguments) -> anyhow::Result<Exit> {
     let Some(config) = load_and_report(&arguments.config.sources()?) else {
         return Ok(Exit::BadConfiguration);
     };
-    anyhow::ensure!(
-        arguments.data.is_none(),
-        "explain --data is not built yet: this version reads no bodies"
-    );
     let request = arguments.request();
     let host = match target::check(&request) {
         Ok(host) => host,
@@ -64,7 +62,7 @@ pub(super) fn explain(arguments: &Arguments) -> anyhow::Result<Exit> {
         host: &host,
         client,
         headers: request.headers(),
-        body: None,
+        body: arguments.data.as_deref().map(str::as_bytes),
     };
     print_request(&attempt, arguments);
     print_decision(config, &attempt)?;
@@ -120,37 +118,79 @@ fn print_request(attempt: &Attempt<'_>, arguments: &Arguments) {
 }
 
 fn print_decision(config: Config, attempt: &Attempt<'_>) -> anyhow::Result<()> {
-    let addresses: Vec<Vec<String>> =
-        config.upstreams.iter().map(|group| group.iter().map(ToString::to_string).collect()).collect();
+    let addresses: Vec<String> = config
+        .upstreams
+        .iter()
+        .map(|group| group.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or "))
+        .collect();
+    if let Some(most) = too_long(&config.policy, attempt) {
+        println!("answer    413, because the route reads {most} bytes of a body");
+        return Ok(());
+    }
     // Nothing is kept, so one bucket each is room enough.
     let engine = Engine::new(config.policy, 1, Clock::system(), Events::default())?;
     let rules = engine.rules();
-    let (found, standings) = engine.peek(&rules, attempt)?;
-    match found.route {
-        None => println!("route     none: forwarded and never counted"),
-        Some(route) => println!("route     {}", rules.policy.routes[route].name),
-    }
-    for limit in found.exempt {
-        println!("limit     {}: does not see this client", rules.policy.limits[limit].name);
-    }
-    for standing in &standings {
-        println!("limit     {}: {}", rules.policy.limits[standing.charge.limit].name, words(standing));
-    }
-    let refused = standings.iter().any(Standing::refuses);
-    let group = rules.policy.upstream_of(attempt).unwrap_or(0);
-    match refused {
-        true => println!("answer    refused: the attempt costs more than a bucket holds"),
-        false => println!("answer    forwarded to {}", addresses[group].join(" or ")),
+    let now = engine.clock().now();
+    let before = match engine.peek(&rules, attempt) {
+        Ok(found) => found,
+        Err(why) => {
+            println!("answer    400, because {why}");
+            return Ok(());
+        }
+    };
+    let ruling = engine.decide(&rules, attempt, now)?;
+    print_limits(&rules, attempt, before, &ruling);
+    let group =
+        rules.policy.upstream_of(attempt).and_then(|group| addresses.get(group)).or(addresses.first());
+    let forwarded = format!("forwarded to {}", group.map_or("", String::as_str));
+    match ruling {
+        Ruling::Refused(refusal) => match refusal.wait {
+            Some(wait) => println!("answer    {}: try again in {}", config.refuse.status, words::time(wait)),
+            None => println!("answer    refused: the attempt costs more than a bucket holds"),
+        },
+        Ruling::Admitted(reservation) if reservation.hold > Span::ZERO => {
+            println!("answer    held for {}, then {forwarded}", words::time(reservation.hold));
+        }
+        Ruling::Admitted(_) | Ruling::Uncounted => println!("answer    {forwarded}"),
     }
     Ok(())
 }
 
-fn words(standing: &Standing) -> String {
-    let (cost, verdict) = (standing.charge.cost, standing.verdict);
-    let tokens = if cost == 1 { "1 token".to_owned() } else { format!("{cost} tokens") };
-    let burst = standing.charge.spec.burst();
-    let observing = if standing.charge.enforce { "" } else { " (only observes)" };
-    format!("takes {tokens} of {} in a bucket of {burst} that is new{observing}", verdict.left)
+/// How much of a body its routes read at most, if that is less than there is.
+fn too_long(policy: &Policy, attempt: &Attempt<'_>) -> Option<usize> {
+    let counting = policy.routes_of(attempt).into_iter().map(|route| &policy.routes[route]);
+    let bounds = counting.filter(|route| matches!(route.cost, Cost::Counted(_))).map(|route| route.body);
+    bounds.max().filter(|most| attempt.body.is_some_and(|body| body.len() > *most))
+}
+
+fn print_limits(
+    rules: &Rules,
+    attempt: &Attempt<'_>,
+    (found, before): (Charges, Standings),
+    ruling: &Ruling,
+) {
+    let routes = rules.policy.routes_of(attempt);
+    let routes: Vec<&Route> = routes.iter().map(|&route| &rules.policy.routes[route]).collect();
+    let Some(first) = routes.first() else {
+        println!("route     none: forwarded and never counted");
+        return;
+    };
+    println!("route     {}", first.name);
+    if attempt.body.is_none() && routes.iter().any(|route| matches!(route.cost, Cost::Counted(_))) {
+        println!("cost      counted in the body, at least 1: name one with --data");
+    }
+    for limit in found.exempt {
+        println!("limit     {}: does not see this client", rules.policy.limits[limit].name);
+    }
+    let after = match ruling {
+        Ruling::Admitted(reservation) => &reservation.standings,
+        Ruling::Refused(refusal) => &refusal.standings,
+        Ruling::Uncounted => &before,
+    };
+    for (before, after) in before.iter().zip(after) {
+        println!("limit     {}: {}", rules.policy.limits[before.charge.limit].name, words::taken(before));
+        println!("          {}", words::left(after));
+    }
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {

@@ -11,8 +11,7 @@ mod rate;
 mod size;
 
 pub use address::{ListenUrl, UpstreamUrl};
-pub use duration::Duration;
-pub(super) use duration::in_words;
+pub use duration::{Duration, in_words};
 pub use key::Key;
 pub use prefix::Prefix;
 pub use rate::Rate;

@@ -1,25 +1,34 @@
-//! A limit in words: what it lets through in the worst case.
+//! A limit in words: what it lets through in the worst case, alone and with the others of a route.
 //!
-//! `check` prints it, so that whoever wrote `10 per 5m` reads what it means for a day of guessing.
+//! `check` prints it, so that whoever wrote `10 per 5m` reads what it means for a day of guessing. The surprising
+//! thing: a bucket that is full again once a period, and a window of whole periods, let through twice as much around a
+//! border, and that is said as well.
+
+mod most;
+mod promise;
+mod together;
+
+pub use together::{Bound, Together, together};
 
 use std::collections::BTreeMap;
 
-use super::diagnostic::grouped;
-use crate::bucket::{Continuous, Spec};
+use crate::bucket::Spec;
 use crate::policy::key::{Part, PrefixLengths};
 use crate::policy::{Limit, Mode};
-use crate::time::Span;
 
 /// `address: at most 10 at once, then 2,880 a day from one address`, and what is different for whom.
 #[must_use]
 pub fn worst_case(limit: &Limit) -> String {
     let subject: Vec<String> = limit.key.iter().map(|part| subject(part, limit.prefixes)).collect();
-    let mut text = format!("{}: {} {}", limit.name, promise(limit.spec), subject.join(" "));
+    let (head, notes) = promise::of(limit.spec);
+    let mut text = format!("{}: {head} {}", limit.name, subject.join(" "));
+    for note in notes.into_iter().chain(promise::extras(limit.spec)) {
+        text.push_str(&format!("; {note}"));
+    }
     let rates: BTreeMap<&str, Option<Spec>> =
         limit.rates.iter().map(|(_, rate)| (&*rate.class, rate.spec)).collect();
     for (class, spec) in rates {
-        let words = spec.map_or_else(|| "no limit".to_owned(), promise);
-        text.push_str(&format!("; `{class}`: {words}"));
+        text.push_str(&format!("; `{class}`: {}", spec.map_or_else(|| "no limit".to_owned(), for_some)));
     }
     if !limit.exempt.is_empty() {
         text.push_str("; exempt clients: no limit");
@@ -32,38 +41,16 @@ pub fn worst_case(limit: &Limit) -> String {
     text
 }
 
-fn promise(spec: Spec) -> String {
-    match spec {
-        Spec::Continuous(bucket) => {
-            format!("at most {} at once, then {}", grouped(bucket.burst().into()), pace(&bucket))
-        }
-        other => format!("at most {} at once", grouped(other.burst().into())),
+fn for_some(spec: Spec) -> String {
+    match promise::of(spec) {
+        (head, notes) if notes.is_empty() => head,
+        (head, notes) => format!("{head} ({})", notes.join("; ")),
     }
-}
-
-/// By the shortest period that brings a token back: "then 1 a week" says more than "then 0 a day".
-fn pace(bucket: &Continuous) -> String {
-    let periods = [(DAY, "day"), (DAY.times(7), "week"), (DAY.times(365), "year")];
-    for (period, name) in periods {
-        let tokens = tokens_in(period, bucket.per_token());
-        if tokens > 0 {
-            return format!("{} a {name}", grouped(tokens));
-        }
-    }
-    "less than 1 a year".to_owned()
-}
-
-/// The time for a token is rounded up by less than a nanosecond, so that a whole count may seem to miss by as much.
-fn tokens_in(period: Span, per_token: Span) -> u64 {
-    let (period, per_token) = (period.as_nanos(), per_token.as_nanos().max(1));
-    let whole = period / per_token;
-    let missing = per_token - period % per_token;
-    if missing < per_token && missing <= whole { whole + 1 } else { whole }
 }
 
 fn subject(part: &Part, lengths: PrefixLengths) -> String {
     match part {
-        Part::Ip => client(lengths),
+        Part::Ip => format!("from {}", one(lengths)),
         Part::Host => "to one host".to_owned(),
         Part::All => "from everybody together".to_owned(),
         Part::Header(name) => format!("for one value of header `{name}`"),
@@ -71,15 +58,15 @@ fn subject(part: &Part, lengths: PrefixLengths) -> String {
     }
 }
 
-fn client(lengths: PrefixLengths) -> String {
+/// Those who share a bucket.
+fn one(lengths: PrefixLengths) -> String {
     match (lengths.ipv4, lengths.ipv6) {
-        (32, 64 | 128) => "from one address".to_owned(),
-        (32, ipv6) => format!("from one address (IPv6: one /{ipv6} network)"),
-        (ipv4, ipv6) => format!("from one /{ipv4} network (IPv6: /{ipv6})"),
+        (0, 0) => "everybody, IPv4 and IPv6 apart".to_owned(),
+        (32, 64 | 128) => "one address".to_owned(),
+        (32, ipv6) => format!("one address (IPv6: one /{ipv6} network)"),
+        (ipv4, ipv6) => format!("one /{ipv4} network (IPv6: /{ipv6})"),
     }
 }
-
-const DAY: Span = Span::from_secs(86_400);
 
 #[cfg(test)]
 mod tests {
@@ -119,6 +106,75 @@ mod tests {
             let text = self::words(&format!("rate = \"{rate}\""));
             assert!(text.contains(&format!("then {words}")), "{text}");
         }
+    }
+
+    #[test]
+    fn an_interval_says_what_a_border_lets_through() {
+        assert_eq!(
+            words("rate = \"10 per 5m\"\nrefill = \"interval\""),
+            "address: at most 10 every 5m from one address; 20 around the border of a period"
+        );
+        let text = words("rate = \"100 per day\"\nrefill = \"interval\"\nanchor = \"clock\"\ndebt = 150");
+        let expected = "address: at most 100 every 24h by the clock (UTC) from one address; \
+                        200 around the border of a period; refused attempts cost too, for a wait of at most 2d";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_rolling_window_says_what_fits_across_its_borders() {
+        assert_eq!(
+            words("rolling = \"10000 per 24h\"\nevery = \"1h\""),
+            "address: at most 10,000 in any 24 whole hours from one address; 20,000 in any 24h"
+        );
+        let text = words("rolling = \"10000 per 24h\"\nrate = \"1000 per 1h\"\ninitial = 50\ndebt = 10");
+        let expected = "address: at most 10,000 in any 24 whole hours and 1,000 in one from one address; \
+                        11,000 in any 24h; 2,000 around the border of one; a new bucket starts with 50; \
+                        refused attempts cost too, for a wait of at most 24h";
+        assert_eq!(text, expected);
+        let text = words("rolling = \"100 per 45m\"\nevery = \"90s\"");
+        assert!(text.starts_with("address: at most 100 in any 30 whole periods of 1m30s from"), "{text}");
+    }
+
+    #[test]
+    fn a_window_of_one_period_is_an_interval() {
+        assert_eq!(
+            words("rolling = \"10 per 24h\"\nevery = \"24h\""),
+            "address: at most 10 every 24h from one address; 20 around the border of a period"
+        );
+    }
+
+    #[test]
+    fn a_floor_says_what_is_guaranteed() {
+        let text = words("rate = \"100 per 100s\"\nfloor = \"10/s\"\ninitial = 50\ndebt = 7");
+        let expected = "address: at most 110 at once, then 950,400 a day from one address; \
+                        10 at once and 864,000 a day of these are guaranteed; a new bucket starts with 60; \
+                        refused attempts cost too, down to 7 below zero in the pool";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_a_continuous_limit_adds_is_said_after_its_promise() {
+        let text = words("rate = \"10 per 5m\"\ninitial = 5\ndebt = 10\nwait = \"2s\"");
+        let expected = "address: at most 10 at once, then 2,880 a day from one address; \
+                        an attempt whose tokens are due within 2s is held until then; a new bucket starts with 5; \
+                        refused attempts cost too, for a wait of at most 5m28s";
+        assert_eq!(text, expected);
+        let text = words("rate = \"7 per day\"\ndebt = 6");
+        assert!(
+            text.ends_with("a wait of at most 24h"),
+            "rounding of the time for a token does not show: {text}"
+        );
+    }
+
+    #[test]
+    fn other_rates_say_it_in_the_shape_of_the_limit() {
+        let text = words(
+            "rate = \"10 per 5m\"\nrefill = \"interval\"\ndebt = 5\n[limit.address.rates]\n\"10.0.0.0/8\" = \"60/min\"",
+        );
+        assert!(
+            text.ends_with("; `10.0.0.0/8`: at most 60 every 1m (120 around the border of a period)"),
+            "{text}"
+        );
     }
 
     #[test]

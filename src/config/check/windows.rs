@@ -150,7 +150,7 @@ fn warn(
 
 /// A period that fits: a twenty-fourth of the window where that is a whole number of seconds, or something near.
 fn proposal(length: Span) -> Duration {
-    let fits = |unit: u64| PARTS.iter().find(|&&parts| length.as_nanos() % (parts * unit) == 0);
+    let fits = |unit: u64| PARTS.iter().find(|&&parts| length.as_nanos().is_multiple_of(parts * unit));
     let parts = fits(SECOND).or_else(|| fits(SHORTEST.as_nanos())).unwrap_or(&1);
     Duration(Span::from_nanos(length.as_nanos() / parts))
 }
@@ -161,3 +161,26 @@ const SHORTEST: Span = Span::from_millis(1);
 const LONGEST: Span = Span::from_secs(100 * 366 * 86_400);
 const SECOND: u64 = 1_000_000_000;
 const PARTS: [u64; 12] = [24, 30, 20, 12, 10, 15, 8, 6, 5, 7, 4, 3];
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_day_is_best_cut_into_hours() {
+        let said = [86_400, 3600, 60, 10, 7, 1].map(|seconds| proposal(Span::from_secs(seconds)).to_string());
+        assert_eq!(said, ["1h", "2m30s", "2s", "1s", "1s", "50ms"]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_proposed_is_accepted(millis in 1..10_000_000_000_u64) {
+            let length = Span::from_millis(millis);
+            let Duration(every) = proposal(length);
+            prop_assert!(Rolling::new(1, length, every, Anchor::First).is_ok());
+            prop_assert_eq!(Duration(every).to_string().parse(), Ok(Duration(every)));
+        }
+    }
+}

@@ -52,8 +52,9 @@ impl fmt::Display for Duration {
     }
 }
 
-/// As most people write it: a day is `24h`.
-pub(in crate::config) fn in_words(span: Span) -> String {
+/// A length of time as most people write it, in whole milliseconds: a day is `24h`.
+#[must_use]
+pub fn in_words(span: Span) -> String {
     if span == DAY { "24h".to_owned() } else { Duration(span).to_string() }
 }
 

@@ -1,0 +1,109 @@
+//! What one limit says to an attempt, in words: what is taken, the bucket's shape, and what is there afterwards.
+
+use crate::bucket::{Anchor, Answer, Continuous, Spec};
+use crate::config::values::{Duration, in_words};
+use crate::engine::Standing;
+use crate::time::Span;
+
+/// What the attempt takes, or why it does not.
+pub(super) fn taken(before: &Standing) -> String {
+    let (cost, verdict, burst) = (before.charge.cost, before.verdict, before.charge.spec.burst());
+    let tokens = if cost == 1 { "1 token".to_owned() } else { format!("{cost} tokens") };
+    let bucket = format!("in a bucket of {burst} that is new");
+    let observing = if before.charge.enforce { "" } else { " (only observes)" };
+    match verdict.answer {
+        Answer::Admitted => format!("takes {tokens} of {} {bucket}{observing}", verdict.left),
+        Answer::Held { hold } => {
+            format!("takes {tokens} of {} {bucket}, due in {}{observing}", verdict.left, time(hold))
+        }
+        Answer::Refused { wait } => {
+            format!("refuses {tokens} of {} {bucket} for {}{observing}", verdict.left, time(wait))
+        }
+        Answer::NeverFits => format!("refuses {tokens} {bucket}, for ever{observing}"),
+    }
+}
+
+/// The bucket's shape, and what is in it when the attempt has passed or was refused.
+pub(super) fn left(after: &Standing) -> String {
+    let verdict = after.verdict;
+    let next = match (after.charge.spec, verdict.next_token) {
+        (_, Span::ZERO) => String::new(),
+        (Spec::Interval(_), border) => format!("; the period ends in {}", time(border)),
+        (_, next) => format!(", the next in {}", time(next)),
+    };
+    format!("{}; {} left{next}", shape(after.charge.spec), verdict.left)
+}
+
+fn shape(spec: Spec) -> String {
+    match spec {
+        Spec::Continuous(bucket) if bucket.hold() > Span::ZERO => {
+            format!("{}, attempts are held up to {}", pace(&bucket), in_words(bucket.hold()))
+        }
+        Spec::Continuous(bucket) => pace(&bucket),
+        Spec::Interval(bucket) => {
+            format!("full again every {}{}", in_words(bucket.period()), begins(bucket.anchor()))
+        }
+        Spec::Rolling(window) => {
+            let (quota, every) = (window.quota(), in_words(window.period()));
+            let one =
+                if window.burst() < quota { format!(", {} in one", window.burst()) } else { String::new() };
+            let anchor = begins(window.anchor());
+            format!("at most {quota} in {} periods of {every}{one}{anchor}", window.slots())
+        }
+        Spec::Floor(both) => {
+            let (floor, pool) = (both.floor(), both.pool());
+            format!(
+                "{} guaranteed, {}; a pool of {}, {}",
+                floor.burst(),
+                pace(&floor),
+                pool.burst(),
+                pace(&pool)
+            )
+        }
+    }
+}
+
+fn pace(bucket: &Continuous) -> String {
+    match bucket.per_token() {
+        short if short < MILLISECOND => format!("{} more every second", SECOND / short.as_nanos().max(1)),
+        long => format!("one more every {}", in_words(long)),
+    }
+}
+
+fn begins(anchor: Anchor) -> &'static str {
+    match anchor {
+        Anchor::First => ", from the first attempt on",
+        Anchor::Clock => ", by the clock (UTC)",
+    }
+}
+
+/// Rounded up: to tenths of a second below a minute, to whole seconds above.
+pub(super) fn time(span: Span) -> String {
+    let tenths = span.as_nanos().div_ceil(SECOND / 10);
+    match (tenths / 10, tenths % 10) {
+        (seconds, tenth) if seconds < 60 && tenth > 0 => format!("{seconds}.{tenth}s"),
+        _ => Duration(Span::from_secs(span.as_secs_ceil())).to_string(),
+    }
+}
+
+const SECOND: u64 = 1_000_000_000;
+const MILLISECOND: Span = Span::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rounded_up_and_short_ones_have_a_tenth() {
+        let millis = [0, 1, 1150, 2000, 59_901, 60_001, 90_000, 5_400_000];
+        let said = millis.map(|millis| time(Span::from_millis(millis)));
+        assert_eq!(said, ["0s", "0.1s", "1.2s", "2s", "1m", "1m1s", "1m30s", "1h30m"]);
+    }
+
+    #[test]
+    fn a_fast_refill_is_counted_by_the_second() {
+        let bucket = |count| Continuous::new(count, Span::from_secs(1), 1).unwrap();
+        assert_eq!(pace(&bucket(10)), "one more every 100ms");
+        assert_eq!(pace(&bucket(5000)), "5000 more every second");
+    }
+}
