@@ -70,8 +70,12 @@ fn to_level(to: &Spec, missing: Missing, state: &mut [u64], now: Time) {
 }
 
 fn to_interval(to: &Interval, missing: Missing, end: Time, state: &mut [u64], now: Time) {
-    // Where periods follow the clock, the one that is on ends when the clock says so.
-    let end = end.min(to.load(None, now).end);
+    let end = match missing.part {
+        // Full: the next period begins as if none was on.
+        0 => now,
+        // Where periods follow the clock, the one that is on ends when the clock says so.
+        _ => end.min(to.load(None, now).end),
+    };
     to.write(Period { end, taken: missing.tokens(to.quota(), to.debt()).into() }, state);
 }
 

@@ -1,8 +1,8 @@
 //! The buckets of one limit, also across a change of that limit.
 //!
 //! When a limit is changed while the gate runs, its buckets begin anew, and the old ones stay beside them until all of
-//! them would have been full: a bucket that is touched for the first time takes its fill level over from there, in
-//! proportion. So a change costs nothing at once, whatever the number of buckets. The surprising thing: whoever still
+//! them would be full: a bucket that is touched for the first time takes over the fill level that it had when the limit
+//! was changed, in proportion. So a change costs nothing at once, whatever the number of buckets. The surprising thing: whoever still
 //! decides by the old limit then is told so, and nothing is taken: a token taken from the old buckets, after the new
 //! ones have looked, would be taken from nobody.
 
@@ -30,6 +30,8 @@ struct Former {
     buckets: Arc<Buckets>,
     /// For each class of clients now: which it was, and what was promised to it.
     classes: Box<[Option<(usize, Spec)>]>,
+    /// When that was: from then on they are as the new promise says.
+    since: Time,
     /// When all of them are full.
     until: Time,
 }
@@ -77,8 +79,10 @@ impl Buckets {
         classes: Vec<Option<(usize, Spec)>>,
         now: Time,
     ) -> Result<Self, TooLarge> {
-        let longest = classes.iter().flatten().map(|(_, spec)| spec.memory()).max().unwrap_or(Span::ZERO);
-        let former = Former { buckets: Arc::clone(self), classes: classes.into(), until: now.after(longest) };
+        self.release(now);
+        let longest = specs.iter().map(Spec::memory).max().unwrap_or(Span::ZERO);
+        let (buckets, until) = (Arc::clone(self), now.after(longest));
+        let former = Former { buckets, classes: classes.into(), since: now, until };
         let changed = Self { former: ArcSwapOption::from_pointee(former), ..Self::new(capacity, specs)? };
         changed.cut.store(self.forgotten() + changed.cut_off(MOST_FORMER, now), Ordering::Relaxed);
         Ok(changed)
@@ -86,10 +90,8 @@ impl Buckets {
 
     /// Lets go of former buckets that are all full by now.
     pub fn release(&self, now: Time) {
-        match &*self.former.load() {
-            Some(former) if former.until <= now => self.former.store(None),
-            Some(former) => former.buckets.release(now),
-            None => {}
+        if self.former.load().as_ref().is_some_and(|former| former.until <= now) {
+            self.former.store(None);
         }
     }
 
@@ -197,17 +199,17 @@ impl Buckets {
             && let Some(former) = &*self.former.load()
             && now < former.until
         {
-            former.take_over(place, state, now);
+            former.take_over(place, state);
         }
     }
 }
 
 impl Former {
-    fn take_over(&self, place: &Place, state: &mut [u64], now: Time) {
+    fn take_over(&self, place: &Place, state: &mut [u64]) {
         let Some(&Some((class, spec))) = self.classes.get(place.class) else { return };
         on_words(spec.words(), |before| {
-            self.buckets.read(&Place { key: place.key, class, spec }, before, false, now);
-            convert(&spec, before, &place.spec, state, now);
+            self.buckets.read(&Place { key: place.key, class, spec }, before, false, self.since);
+            convert(&spec, before, &place.spec, state, self.since);
         });
     }
 }
