@@ -50,7 +50,7 @@ impl Fixed {
         ] {
             if !stays {
                 let spot = spot_of(key, root).unwrap_or_else(|| Spot::whole(file));
-                let message = format!("`{key}` is not what this gate runs with");
+                let message = format!("`{key}` cannot change while the gate runs");
                 f.error(&spot, message, "restart the gate to change it");
             }
         }
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(said.len(), 7, "{said:?}");
         assert_eq!(
             said[0],
-            "error: `listen` is not what this gate runs with\n --> gate.toml:1:10\n  |\n\
+            "error: `listen` cannot change while the gate runs\n --> gate.toml:1:10\n  |\n\
              1 | listen = [\"http://127.0.0.1:8080\", \"http://[::1]:9090\"]\n  |          \
              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ restart the gate to change it\n"
         );
@@ -146,8 +146,8 @@ mod tests {
         let said = load_again(&Sources::from_text("gate.toml", FILE), &running).diagnostics;
         assert_eq!(
             said[0].render(false),
-            "error: `store.capacity` is not what this gate runs with\n --> gate.toml\n  |\n  = help: restart the \
-             gate to change it\n"
+            "error: `store.capacity` cannot change while the gate runs\n--> gate.toml\n = help: restart the gate to \
+             change it\n"
         );
     }
 }

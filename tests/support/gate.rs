@@ -21,6 +21,8 @@ pub(crate) struct Gate {
     /// For the gate's files; removed with the gate.
     pub(crate) directory: PathBuf,
     messages: Arc<Mutex<String>>,
+    /// What stands before and behind the tests' own lines in the gate's file.
+    frame: [String; 2],
 }
 
 /// What becomes of the gate's standard output.
@@ -124,6 +126,37 @@ impl Gate {
         assert!(status.unwrap().success());
     }
 
+    /// Puts another file in the place of the gate's own, at the same addresses. Nothing is said to the gate.
+    pub(crate) fn write(&self, config: &str) {
+        let (file, new) = (self.directory.join("gate.toml"), self.directory.join("gate.new"));
+        fs::write(&new, framed(&self.frame, config)).unwrap();
+        fs::rename(&new, &file).unwrap();
+    }
+
+    /// How many files were taken over and how many were refused so far.
+    pub(crate) fn reloads(&self) -> (u32, u32) {
+        let page = self.metrics();
+        let count = |result: &str| {
+            let name = format!("tollgate_config_reloads_total{{result=\"{result}\"}} ");
+            page.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap()
+        };
+        (count("ok"), count("refused"))
+    }
+
+    /// Puts another file in the place of the gate's own and lets it be read; whether it was taken over.
+    pub(crate) fn reload(&self, config: &str) -> bool {
+        self.write(config);
+        let before = self.reloads();
+        self.signal("HUP");
+        let mut after = before;
+        let is_read = || {
+            after = self.reloads();
+            after != before
+        };
+        assert!(eventually(Duration::from_secs(10), is_read), "the file is read again");
+        after.0 > before.0
+    }
+
     /// How the process ended, if it did within this time.
     pub(crate) fn exit_status(&mut self, at_most: Duration) -> Option<ExitStatus> {
         let mut status = None;
@@ -203,12 +236,12 @@ impl Launch {
         } else {
             String::new()
         };
-        let text = format!(
-            "listen = [\"http://127.0.0.1:{port}\"{unix}]\n{}\n[admin]\nlisten = \"http://127.0.0.1:{admin_port}\"\n",
-            self.config
-        );
+        let frame = [
+            format!("listen = [\"http://127.0.0.1:{port}\"{unix}]\n"),
+            format!("\n[admin]\nlisten = \"http://127.0.0.1:{admin_port}\"\n"),
+        ];
         let file = self.directory.join("gate.toml");
-        fs::write(&file, text).unwrap();
+        fs::write(&file, framed(&frame, &self.config)).unwrap();
         let mut process = self.command(&file).spawn().expect("the gate's binary starts");
         let messages = Arc::new(Mutex::new(String::new()));
         collect(process.stderr.take().unwrap(), Arc::clone(&messages));
@@ -223,6 +256,7 @@ impl Launch {
             admin: SocketAddr::from(([127, 0, 0, 1], admin_port)),
             directory: self.directory.clone(),
             messages,
+            frame,
         };
         wait_until_ready(gate)
     }
@@ -276,6 +310,10 @@ pub(crate) fn free_port() -> u16 {
         }
     }
     panic!("no free port");
+}
+
+fn framed([before, behind]: &[String; 2], config: &str) -> String {
+    format!("{before}{config}{behind}")
 }
 
 fn wait_until_ready(mut gate: Gate) -> Result<Gate, String> {
