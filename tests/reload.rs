@@ -9,7 +9,7 @@ mod support;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use support::{
@@ -64,34 +64,44 @@ fn a_hundred_reloads_under_load_fail_no_request_and_refill_no_bucket() {
         Upstream::answering(move |_, _| answer("2")),
     );
     // Which group of upstreams comes first changes from file to file, and so does a limit beside the one that counts.
+    // Another limit moves now and then between two sizes.
     let file = |number: u32| {
         let mut routes = [("one", &one), ("other", &other)].map(|(name, upstream)| {
-            format!(
-                "[route.{name}]\nmatch = \"ANY /{name}\"\nlimits = []\nupstream = \"http://{}\"\n",
-                upstream.address
-            )
+            let address = upstream.address;
+            format!("[route.{name}]\nmatch = \"ANY /{name}\"\nlimits = []\nupstream = \"http://{address}\"\n")
         });
         routes.rotate_left(usize::from(number % 2 == 1));
-        let wrong = if number % 3 == 2 { "limits = [\"nobody\"]\n" } else { "" };
-        let beside = if number % 4 == 3 { String::new() } else { limit("beside", 1_000_000 + number) };
-        let login = format!("[route.login]\nmatch = \"POST /login\"\n{wrong}");
-        site.file(&format!("# {number}\n{}{login}{}{beside}", routes.concat(), limit("address", TOKENS)))
+        let wrong = if number % 3 == 2 { "cost = 0\n" } else { "" };
+        let (beside, limits) = match number % 4 {
+            3 => (String::new(), "[\"address\"]"),
+            _ => (limit("beside", 1_000_000 + number), "[\"beside\", \"address\"]"),
+        };
+        site.file(&format!(
+            "# {number}\n[store]\ncapacity = 1000\n{}[route.login]\nmatch = \"POST /login\"\nlimits = {limits}\n{wrong}\
+             [route.moving]\nmatch = \"POST /moving\"\nlimits = [\"moving\"]\n{beside}{}{}",
+            routes.concat(),
+            limit("address", TOKENS),
+            limit("moving", if number / 7 % 2 == 0 { 1000 } else { 2000 }),
+        ))
     };
     let gate = Gate::start(&file(0));
-    let (over, taken, asked) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+    let (over, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let taken = ["/login", "/moving"].map(|target| (target, AtomicU32::new(0)));
     let work = |number: usize| {
         let mut client = gate.connect();
         let mut ask = |request: String| {
             client.send(request);
             client.answer()
         };
+        let (own, body) = if number.is_multiple_of(2) { ("/one", "1") } else { ("/other", "2") };
         while !over.load(Ordering::Relaxed) {
-            let (target, body) = if number.is_multiple_of(2) { ("/one", "1") } else { ("/other", "2") };
-            let answer = ask(get_with(target, ""));
+            let answer = ask(get_with(own, ""));
             assert_eq!((answer.status, &*answer.text()), (200, body), "its own upstream");
-            let status = ask(post_with("/login", "")).status;
-            assert!(matches!(status, 200 | 429), "{status}");
-            taken.fetch_add(usize::from(status == 200), Ordering::Relaxed);
+            for (target, taken) in &taken {
+                let status = ask(post_with(target, "")).status;
+                assert!(matches!(status, 200 | 429), "{status}");
+                taken.fetch_add(u32::from(status == 200), Ordering::Relaxed);
+            }
             asked.fetch_add(1, Ordering::Relaxed);
         }
     };
@@ -107,13 +117,20 @@ fn a_hundred_reloads_under_load_fail_no_request_and_refill_no_bucket() {
     });
     assert_eq!(good, 67);
     assert!(before.windows(2).filter(|two| two[0] < two[1]).count() > 50, "there was load: {before:?}");
-    let drained = taken.load(Ordering::Relaxed);
-    let left = (0..).take_while(|_| admitted(&gate, 1) == 1).take(TOKENS as usize + 1).count();
-    assert_eq!(drained + left, TOKENS as usize, "{drained} under load");
-    assert!(drained > 100, "{drained}");
+    let [login, moving] = taken.map(|(target, taken)| {
+        let (under_load, mut client) = (taken.into_inner(), gate.connect());
+        let later = (0..=TOKENS).filter(|_| {
+            client.send(post_with(target, ""));
+            client.answer().status == 200
+        });
+        (under_load, under_load + u32::try_from(later.count()).unwrap())
+    });
+    assert_eq!(login.1, TOKENS, "{} under load", login.0);
+    assert!(login.0 > 100, "{}", login.0);
+    assert!((900..=2000).contains(&moving.1), "{moving:?}");
 }
 
-const TOKENS: u32 = 2000;
+const TOKENS: u32 = 3000;
 
 /// E18: a reload neither refills a bucket nor takes from it; what is left stays the same part of the bucket, and only
 /// a limit that was removed is forgotten.
