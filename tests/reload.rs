@@ -55,18 +55,26 @@ fn a_kept_connection_survives_a_reload_and_its_next_request_sees_the_new_file() 
     assert_eq!([status(post_with("/login", "")), status(post_with("/signin", ""))], [200, 403]);
 }
 
-#[test]
-fn a_hundred_reloads_under_load_fail_no_request_and_refill_no_bucket() {
-    let answer = |body: &str| Reply::text(&format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{body}"));
-    let (site, one, other) = (
-        Upstream::start(),
-        Upstream::answering(move |_, _| answer("1")),
-        Upstream::answering(move |_, _| answer("2")),
-    );
-    // Which group of upstreams comes first changes from file to file, and so does a limit beside the one that counts.
-    // Another limit moves now and then between two sizes.
-    let file = |number: u32| {
-        let mut routes = [("one", &one), ("other", &other)].map(|(name, upstream)| {
+/// Files of which each is a little different from the one before, and every third one wrong. Which group of upstreams
+/// comes first changes, and so does a limit beside the one that counts; another limit moves now and then between two
+/// sizes.
+struct Files {
+    site: Upstream,
+    one: Upstream,
+    other: Upstream,
+}
+
+impl Files {
+    fn start() -> Self {
+        let saying = |body: &str| {
+            let answer = Reply::text(&format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{body}"));
+            Upstream::answering(move |_, _| answer.clone())
+        };
+        Self { site: Upstream::start(), one: saying("1"), other: saying("2") }
+    }
+
+    fn number(&self, number: u32) -> String {
+        let mut routes = [("one", &self.one), ("other", &self.other)].map(|(name, upstream)| {
             let address = upstream.address;
             format!("[route.{name}]\nmatch = \"ANY /{name}\"\nlimits = []\nupstream = \"http://{address}\"\n")
         });
@@ -76,15 +84,20 @@ fn a_hundred_reloads_under_load_fail_no_request_and_refill_no_bucket() {
             3 => (String::new(), "[\"address\"]"),
             _ => (limit("beside", 1_000_000 + number), "[\"beside\", \"address\"]"),
         };
-        site.file(&format!(
+        self.site.file(&format!(
             "# {number}\n[store]\ncapacity = 1000\n{}[route.login]\nmatch = \"POST /login\"\nlimits = {limits}\n{wrong}\
              [route.moving]\nmatch = \"POST /moving\"\nlimits = [\"moving\"]\n{beside}{}{}",
             routes.concat(),
             limit("address", TOKENS),
             limit("moving", if number / 7 % 2 == 0 { 1000 } else { 2000 }),
         ))
-    };
-    let gate = Gate::start(&file(0));
+    }
+}
+
+#[test]
+fn a_hundred_reloads_under_load_fail_no_request_and_refill_no_bucket() {
+    let files = Files::start();
+    let gate = Gate::start(&files.number(0));
     let (over, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
     let taken = ["/login", "/moving"].map(|target| (target, AtomicU32::new(0)));
     let work = |number: usize| {
@@ -110,7 +123,7 @@ fn a_hundred_reloads_under_load_fail_no_request_and_refill_no_bucket() {
         let work = &work;
         (0..4).for_each(|number| drop(scope.spawn(move || work(number))));
         for number in 1..=100 {
-            good += usize::from(gate.reload(&file(number)));
+            good += usize::from(gate.reload(&files.number(number)));
             before.push(asked.load(Ordering::Relaxed));
         }
         over.store(true, Ordering::Relaxed);

@@ -99,6 +99,12 @@ impl Group {
         Self { servers, settings: Arc::clone(settings), turn: Cell::new(0) }
     }
 
+    /// Its upstreams, in the order of the file.
+    #[must_use]
+    pub fn servers(&self) -> &[Rc<Server>] {
+        &self.servers
+    }
+
     /// Sends a request to the least busy upstream that is up, and waits for the head of its answer. An upstream
     /// that cannot be connected to is passed over for the next one. The request is taken out of its slot when it may
     /// have left, and is still there, or there again, while it provably has not.
