@@ -77,6 +77,7 @@ impl Reload {
         let (sources, fixed) = (self.sources.clone(), self.fixed.clone());
         // On a thread of its own: a file may be on a disk that has gone, and signals have to be heard meanwhile.
         let read = tokio::task::spawn_blocking(move || read(sources, scope, &fixed)).await;
+        let read = read.inspect_err(|error| tracing::error!("reading the configuration broke off: {error}"));
         let changes =
             read.ok().flatten().and_then(|(sources, config)| self.take_over(sources, config, parts));
         let (taken, changes) = (changes.is_some(), changes.unwrap_or_default());

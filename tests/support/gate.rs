@@ -102,8 +102,17 @@ impl Gate {
 
     /// Resident memory in KiB.
     pub(crate) fn memory(&self) -> u64 {
+        self.kibibytes("VmRSS:")
+    }
+
+    /// Address space in KiB, whether it is used or not.
+    pub(crate) fn address_space(&self) -> u64 {
+        self.kibibytes("VmSize:")
+    }
+
+    fn kibibytes(&self, what: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let line = status.lines().find(|line| line.starts_with(what)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
