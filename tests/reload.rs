@@ -306,6 +306,48 @@ fn a_bad_file_is_reported_as_at_a_start_and_the_old_one_runs_on() {
 }
 
 #[test]
+fn the_message_names_what_has_changed_and_nothing_else() {
+    let (upstream, other) = (Upstream::start(), Upstream::start());
+    let route = |name: &str, rest: &str| format!("[route.{name}]\nmatch = \"POST /{name}\"\n{rest}");
+    let (first, second, one) = (route("a", ""), route("b", ""), limit("one", 1));
+    let with = |upstream: &Upstream, parts: &[&str]| upstream.file(&parts.concat());
+    let gate = Gate::start(&with(&upstream, &[&first, &second, &one]));
+    let own = format!("upstream = \"http://{}\"\n", other.address);
+    let office = |list: &str| {
+        format!("[networks]\noffice = [\"{list}\"]\n{first}{second}{one}exempt = [\"office\"]\n")
+    };
+    for (file, wanted) in [
+        (with(&upstream, &["# the same\n", &first, &one, &second]), "nothing has changed"),
+        (with(&upstream, &[&second, &first, &one]), "routes in another order"),
+        (with(&upstream, &[&second, &route("a", &own), &one]), "route `a` changed"),
+        (with(&other, &[&second, &route("a", &own), &one]), "`upstream` changed"),
+        (
+            with(&upstream, &[&office("192.0.2.0/24")]),
+            "limit `one` changed, route `a` changed, routes in another order, `upstream` changed",
+        ),
+        (with(&upstream, &[&office("192.0.2.0/25")]), "limit `one` changed"),
+        (
+            with(&upstream, &[&limit("two", 1), &office("192.0.2.0/25")]),
+            "limit `two` added, route `a` changed, route `b` changed",
+        ),
+        (
+            with(
+                &upstream,
+                &[
+                    "[client]\nipv4 = 32\nipv6 = 56\n[refuse]\nstatus = 403\n[proxy]\nclient_max = 9\n[log]\nclients = \"hash\"\n",
+                ],
+            ),
+            "limit `two` removed, limit `one` removed, route `a` removed, route `b` removed, `client` changed, `refuse` changed, `proxy` changed, `log` changed",
+        ),
+    ] {
+        assert!(gate.reload(&file), "{wanted}");
+        let wanted = format!("the configuration was read again: {wanted}\"");
+        let is_said = || gate.messages().lines().last().is_some_and(|line| line.contains(&wanted));
+        assert!(eventually(Duration::from_secs(5), is_said), "{wanted}");
+    }
+}
+
+#[test]
 fn what_is_logged_and_how_is_taken_over() {
     let upstream = Upstream::start();
     let file = |log: &str| upstream.file(&format!("[log]\naccess = \"access.log\"\n{log}"));
