@@ -3,21 +3,25 @@
 //! Binds everything before anything starts, so that a gate either runs whole or not at all. The surprising thing:
 //! the workers know nothing of signals, files and pages; all of that lives on one background runtime.
 
+mod changes;
+mod reload;
 mod signals;
+mod upstreams;
 mod watch;
 
+pub use self::signals::Signals;
+
 use std::io;
-use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
 
-use crate::config::Config;
+use self::reload::Reload;
+use crate::config::{Config, Sources};
 use crate::engine::Engine;
-use crate::event::{Event, Events, Listener};
+use crate::event::{Events, Listener};
 use crate::net::guard::{Guard, NewConnections};
 use crate::net::listener::{Address, BindError, Bound};
 use crate::net::shutdown::{self, Shutdown, Stage, Trigger};
@@ -28,9 +32,10 @@ use crate::observe::messages::Messages;
 use crate::observe::metrics::Metrics;
 use crate::proxy::ids::RequestIds;
 use crate::proxy::respond::Said;
-use crate::proxy::service::{Gate, Site};
-use crate::proxy::settings::{ClientRate, Settings};
-use crate::proxy::upstream::{Group, Health, UpstreamAddress};
+use crate::proxy::service::Gate;
+use crate::proxy::settings::ClientRate;
+use crate::proxy::site::{Follower, Site};
+use crate::proxy::upstream::Health;
 use crate::proxy::worker;
 use crate::store::memory::TooLarge;
 use crate::time::{Clock, Span};
@@ -40,16 +45,15 @@ pub struct App {
     parts: Parts,
     sockets: Vec<Vec<Bound>>,
     admin_sockets: Vec<Bound>,
-    watched: Vec<PathBuf>,
+    reload: Reload,
 }
 
 /// What the threads of a gate share.
 struct Parts {
-    settings: Settings,
     engine: Arc<Engine>,
     site: Arc<ArcSwap<Site>>,
     guard: Arc<Guard>,
-    upstreams: Vec<Vec<Arc<Health>>>,
+    clients: Clients,
     events: Events,
     metrics: Arc<Metrics>,
     access: Option<Arc<AccessLog>>,
@@ -73,11 +77,12 @@ pub enum StartError {
 }
 
 impl App {
-    /// Binds all addresses and prepares all parts.
+    /// Binds all addresses and prepares all parts. `sources` is where the configuration came from, and where the next
+    /// one comes from.
     ///
     /// # Errors
     /// See [`StartError`]; nothing is left bound.
-    pub fn build(config: Config) -> Result<Self, StartError> {
+    pub fn build(config: Config, sources: Sources) -> Result<Self, StartError> {
         raise_descriptor_limit();
         let threads = match config.proxy.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -85,9 +90,9 @@ impl App {
         };
         let sockets = bind(&config.listen, threads)?;
         let admin_sockets = config.admin.iter().map(Address::bind_private).collect::<Result<Vec<_>, _>>()?;
-        let watched = config.files.clone();
+        let reload = Reload::new(sources, &config);
         let parts = Parts::build(config)?;
-        Ok(Self { parts, sockets, admin_sockets, watched })
+        Ok(Self { parts, sockets, admin_sockets, reload })
     }
 
     /// Where clients connect, with the ports that the kernel chose.
@@ -105,16 +110,12 @@ impl App {
         self.admin_sockets.iter().map(|socket| socket.address().clone()).collect()
     }
 
-    /// Serves until a signal says otherwise or `until` ends, then drains. `read_again` reads the configuration once
-    /// more when one of the files that it names has changed; what it gives replaces the rules.
+    /// Serves until a signal says otherwise or `until` ends, then drains. Meanwhile the configuration is read again
+    /// whenever there is a reason to.
     ///
     /// # Errors
     /// [`StartError::Worker`].
-    pub async fn run(
-        self,
-        read_again: impl Fn() -> Option<Config>,
-        until: impl Future<Output = ()>,
-    ) -> Result<(), StartError> {
+    pub async fn run(self, mut signals: Signals, until: impl Future<Output = ()>) -> Result<(), StartError> {
         let addresses = [self.addresses(), self.admin_addresses()].concat();
         let (trigger, shutdown) = shutdown::channel();
         let draining = Arc::new(AtomicBool::new(false));
@@ -131,12 +132,12 @@ impl App {
         tokio::select! {
             () = signals::stop() => {}
             () = until => {}
-            () = watch::files(&self.watched, || parts.take_over(read_again())) => {}
-            () = signals::each_usr1(|| parts.reopen_logs()) => {}
-            () = signals::each_hup() => {}
+            () = self.reload.serve(parts, &mut signals.hang_up) => {}
+            () = signals.reopen.each(|| parts.reopen_logs()) => {}
         }
         draining.store(true, Ordering::Relaxed);
-        tracing::info!("draining: requests in flight may take {:?} to finish", self.parts.settings.drain);
+        let drain = self.parts.site.load().settings.drain;
+        tracing::info!("draining: requests in flight may take {drain:?} to finish");
         let finished = self.parts.finish(&trigger, workers).await;
         for page in pages {
             // It ends with the stage; a panic there has nothing left to harm.
@@ -150,7 +151,7 @@ impl App {
 impl Parts {
     fn build(config: Config) -> Result<Self, StartError> {
         let clock = Clock::system();
-        let clients = || Clients::new(config.log.clients, config.client.prefixes);
+        let clients = Clients::new(config.log.clients, config.client.prefixes);
         let metrics = Arc::new(Metrics::new());
         let access = match &config.log.access {
             None => None,
@@ -158,7 +159,7 @@ impl Parts {
                 AccessLog::open(
                     target.clone(),
                     config.log.style,
-                    clients(),
+                    clients.clone(),
                     metrics.lines_dropped(),
                     clock.clone(),
                 )
@@ -166,23 +167,25 @@ impl Parts {
             )),
         };
         let mut listeners: Vec<Arc<dyn Listener>> =
-            vec![Arc::clone(&metrics) as _, Arc::new(Messages::new(clients(), clock.clone()))];
+            vec![Arc::clone(&metrics) as _, Arc::new(Messages::new(clients.clone(), clock.clone()))];
         listeners.extend(access.clone().map(|access| access as _));
         let events: Events = listeners.into_iter().collect();
         let engine = Arc::new(Engine::new(config.policy, config.capacity, clock.clone(), events.clone())?);
         metrics.watch(&engine);
         let settings = config.proxy;
-        let health = |address: UpstreamAddress| {
-            metrics.expect_upstream(&address.to_string());
-            Health::new(address, settings.upstream_max, clock.clone(), events.clone())
-        };
-        let upstreams =
-            config.upstreams.into_iter().map(|group| group.into_iter().map(health).collect()).collect();
         let rate = settings.client_rate.map(new_connections);
         let guard = Arc::new(Guard::new(settings.connections, settings.client_max, rate, &clock));
-        let site =
-            Arc::new(ArcSwap::from_pointee(Site { client: config.client, refuse: Arc::new(config.refuse) }));
-        Ok(Self { settings, engine, site, guard, upstreams, events, metrics, access })
+        let fresh = |address| Health::new(address, settings.upstream_max, clock.clone(), events.clone());
+        let upstreams = upstreams::of(config.upstreams, &Vec::new(), fresh);
+        upstreams.iter().flatten().for_each(|health| metrics.expect_upstream(health.name()));
+        let site = Arc::new(ArcSwap::from_pointee(Site {
+            rules: Arc::clone(&engine.rules()),
+            client: config.client,
+            refuse: Arc::new(config.refuse),
+            settings: Arc::new(settings),
+            upstreams,
+        }));
+        Ok(Self { engine, site, guard, clients, events, metrics, access })
     }
 
     fn spawn_workers(
@@ -201,23 +204,13 @@ impl Parts {
     /// Makes a worker's own part on its own thread: it is not to be shared.
     fn gate_maker(&self) -> impl FnOnce() -> Gate + Send + use<> {
         let (engine, site, events) = (Arc::clone(&self.engine), Arc::clone(&self.site), self.events.clone());
-        let (upstreams, settings) = (self.upstreams.clone(), self.settings.clone());
-        move || {
-            let settings = Rc::new(settings);
-            let groups = upstreams.iter().map(|group| Group::new(group, &settings)).collect();
-            Gate { engine, site, settings, groups, events, ids: RequestIds::default(), said: Said::default() }
+        move || Gate {
+            engine,
+            site: Follower::new(site),
+            events,
+            ids: RequestIds::default(),
+            said: Said::default(),
         }
-    }
-
-    fn take_over(&self, config: Option<Config>) {
-        let taken = config.is_some_and(|config| {
-            let taken = self.engine.replace(config.policy).is_ok();
-            if taken {
-                self.site.store(Arc::new(Site { client: config.client, refuse: Arc::new(config.refuse) }));
-            }
-            taken
-        });
-        self.events.emit(&Event::Reloaded { taken });
     }
 
     fn reopen_logs(&self) {

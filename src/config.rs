@@ -7,6 +7,7 @@
 mod check;
 mod diagnostic;
 mod document;
+mod fixed;
 mod overrides;
 mod raw;
 mod section;
@@ -14,6 +15,7 @@ pub mod values;
 mod worst_case;
 
 pub use diagnostic::{Diagnostic, Severity};
+pub use fixed::Fixed;
 pub use worst_case::{Bound, Together, together, worst_case};
 
 use std::ffi::OsString;
@@ -63,6 +65,8 @@ pub struct Sources {
     pub name: String,
     /// The file's text.
     pub text: String,
+    /// Where the text came from; `None` for one without a file.
+    pub path: Option<PathBuf>,
     /// Where the relative paths of the file begin.
     pub base: PathBuf,
     /// Variables; those whose names begin with `TOLLGATE_` are settings.
@@ -84,7 +88,20 @@ impl Sources {
     /// When the file cannot be read or is not UTF-8.
     pub fn from_file(path: &Path) -> io::Result<Self> {
         let base = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        Ok(Self { base, ..Self::from_text(&path.display().to_string(), &std::fs::read_to_string(path)?) })
+        let sources = Self::from_text(&path.display().to_string(), &std::fs::read_to_string(path)?);
+        Ok(Self { base, path: Some(path.to_path_buf()), ..sources })
+    }
+
+    /// The same with the text that the file holds now; one without a file stays as it is.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is not UTF-8, or is none that could be read twice, such as a pipe.
+    pub fn read_again(&self) -> io::Result<Self> {
+        let Some(path) = &self.path else { return Ok(self.clone()) };
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("not a regular file, so it cannot be read again"));
+        }
+        Ok(Self { text: std::fs::read_to_string(path)?, ..self.clone() })
     }
 
     /// The same with the settings among these variables (`std::env::vars_os()`).
@@ -116,6 +133,16 @@ pub struct Loaded {
 /// Checks all sources together.
 #[must_use]
 pub fn load(sources: &Sources) -> Loaded {
+    load_beside(sources, None)
+}
+
+/// The same for a gate that runs already: what it cannot take over without a restart is a mistake as well.
+#[must_use]
+pub fn load_again(sources: &Sources, running: &Fixed) -> Loaded {
+    load_beside(sources, Some(running))
+}
+
+fn load_beside(sources: &Sources, running: Option<&Fixed>) -> Loaded {
     let mut findings = Findings::default();
     let file = Source { kind: SourceKind::File, name: sources.name.clone(), text: sources.text.clone() };
     let file = Arc::new(file);
@@ -123,7 +150,11 @@ pub fn load(sources: &Sources) -> Loaded {
         overrides::merge_environment(&mut root, &sources.environment, &mut findings);
         overrides::merge_set(&mut root, &sources.set, &mut findings);
         let raw = raw::File::read(&root, &mut findings);
-        check::check(&raw, &sources.base, &file, &mut findings)
+        let config = check::check(&raw, &sources.base, &file, &mut findings)?;
+        if let Some(running) = running {
+            running.demand(&Fixed::of(&config), &root, &file, &mut findings);
+        }
+        Some(config)
     });
     Loaded { config: config.filter(|_| !findings.has_errors()), diagnostics: findings.sorted() }
 }

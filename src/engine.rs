@@ -119,6 +119,16 @@ impl Engine {
     /// # Errors
     /// [`TooLarge`] if there is not enough address space; the old rules stay.
     pub fn replace(&self, policy: Policy) -> Result<(), TooLarge> {
+        self.replace_and(policy, |_| {})
+    }
+
+    /// The same where rules are handed to those who decide by something else than [`rules`](Self::rules): `publish`
+    /// does. It has to be quick: from just before until then an attempt on a limit that has changed is
+    /// [`Undecided::Stale`].
+    ///
+    /// # Errors
+    /// [`TooLarge`] as above; nothing is published.
+    pub fn replace_and(&self, policy: Policy, publish: impl FnOnce(&Arc<Rules>)) -> Result<(), TooLarge> {
         let old = self.rules.load_full();
         let now = self.clock.now();
         let buckets = policy.limits.iter().map(|limit| old.buckets_for(limit, self.capacity, now));
@@ -130,6 +140,7 @@ impl Engine {
                 former.close();
             }
         }
+        publish(&rules);
         self.rules.store(rules);
         Ok(())
     }

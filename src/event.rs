@@ -75,6 +75,8 @@ pub enum Event<'a> {
     Reloaded {
         /// Whether they were taken over.
         taken: bool,
+        /// What is another by that, in words for people; empty if they were not.
+        changes: &'a str,
     },
     /// A task panicked; its connection is gone, the others are not.
     Panicked,

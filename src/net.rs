@@ -5,5 +5,6 @@
 
 pub mod guard;
 pub mod listener;
+pub mod places;
 pub mod shutdown;
 pub mod stream;

@@ -34,7 +34,7 @@ pub struct Policy {
 }
 
 /// What is protected: `[route.NAME]`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Route {
     /// The identity in metrics, logs and answers.
     pub name: Arc<str>,
@@ -66,7 +66,7 @@ pub enum Cost {
 }
 
 /// How often: `[limit.NAME]`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
     /// The identity in metrics, headers, admin paths and buckets.
     pub name: Arc<str>,
@@ -85,7 +85,7 @@ pub struct Limit {
 }
 
 /// The rate of clients who have another one than the rest.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Rate {
     /// The name or prefix in the file: part of the bucket's identity, so that a narrower client in a wider
     /// bucket's prefix keeps a bucket of its own.

@@ -15,6 +15,7 @@ pub mod ids;
 pub mod respond;
 pub mod service;
 pub mod settings;
+pub mod site;
 pub mod target;
 mod tunnel;
 pub mod upstream;

@@ -312,18 +312,6 @@ fn a_list_of_networks_is_read_again_when_it_changes_and_buckets_stay() {
 }
 
 #[test]
-fn a_hang_up_is_answered_with_a_word_and_not_with_the_end() {
-    let upstream = Upstream::start();
-    let mut gate = Gate::start(&upstream.file(""));
-    gate.signal("HUP");
-    assert!(eventually(Duration::from_secs(5), || gate
-        .messages()
-        .contains("reload by SIGHUP is not built yet")));
-    assert!(gate.is_running());
-    assert_eq!(gate.ask(get_with("/", "")).status, 200);
-}
-
-#[test]
 fn environment_and_command_line_win_over_the_file() {
     let upstream = Upstream::start();
     let limit = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"1 per 1h\"\n";

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The rows that the gate itself answers for.
+/// The rows that the gate and its limits answer for.
 const ROWS: &str = "
     A1 A2 A3 A4 A5 A20 A22 A25 A26 A28 A32
     C1 C2 C3 C4 C5 C6 C7 C8 C9 C10 C11 C14 C15 C16 C17
     D1 D2 D3 D4 D5 D6 D7 D8 D9 D10 D11 D12 D13 D14 D15 D16 D19 D20 D24
-    E1 E2 E3 E4 E5 E6 E7 E8 E9 E10 E11 E12 E13 E16 E17 E24
+    E1 E2 E3 E4 E5 E6 E7 E8 E9 E10 E11 E12 E13 E16 E17 E18 E24
     H1 H4 H5 H6 H9 H11 H12 H14
     I1 I3 I4 I6 I9
     J1 J2 J3 J4 J5 J6 J7";

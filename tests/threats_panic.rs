@@ -9,7 +9,6 @@
 mod support;
 
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,8 +21,9 @@ use tollgate::net::guard::Guard;
 use tollgate::net::listener::Address;
 use tollgate::net::shutdown;
 use tollgate::proxy::ids::RequestIds;
-use tollgate::proxy::service::{Gate, Site};
-use tollgate::proxy::upstream::{Group, Health};
+use tollgate::proxy::service::Gate;
+use tollgate::proxy::site::{Follower, Site};
+use tollgate::proxy::upstream::Health;
 use tollgate::proxy::worker;
 use tollgate::time::Clock;
 
@@ -84,23 +84,23 @@ fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
     let engine = Engine::new(config.policy.clone(), 1000, clock.clone(), events.clone()).unwrap();
     let guard = Guard::new(100, 100, None, &clock);
     let health = Health::new(config.upstreams[0][0].clone(), 10, clock, events.clone());
-    let site = Site { client: config.client.clone(), refuse: Arc::new(config.refuse.clone()) };
-    let proxy = config.proxy.clone();
+    let site = Site {
+        rules: Arc::clone(&engine.rules()),
+        client: config.client.clone(),
+        refuse: Arc::new(config.refuse.clone()),
+        settings: Arc::new(config.proxy.clone()),
+        upstreams: vec![vec![health]],
+    };
     let (trigger, shutdown) = shutdown::channel();
     // Nobody stops this worker.
     std::mem::forget(trigger);
     std::thread::spawn(move || {
-        worker::run(sockets, Arc::new(guard), shutdown, || {
-            let settings = Rc::new(proxy);
-            Gate {
-                engine: Arc::new(engine),
-                site: Arc::new(ArcSwap::from_pointee(site)),
-                groups: vec![Group::new(&[health], &settings)],
-                settings,
-                events,
-                ids: RequestIds::default(),
-                said: Default::default(),
-            }
+        worker::run(sockets, Arc::new(guard), shutdown, || Gate {
+            engine: Arc::new(engine),
+            site: Follower::new(Arc::new(ArcSwap::from_pointee(site))),
+            events,
+            ids: RequestIds::default(),
+            said: Default::default(),
         })
     });
     address

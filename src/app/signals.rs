@@ -1,47 +1,64 @@
-//! What the outside tells a gate: stop, reopen the logs.
+//! What the outside tells a gate: stop, read the file again, reopen the logs.
+//!
+//! The surprising thing: two of these end a process that does not listen for them, so a gate listens before it has
+//! read its file. What comes too early then waits until it serves.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits for SIGTERM or SIGINT.
-pub(super) async fn stop() {
-    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate()), listen(SignalKind::interrupt()));
-    tokio::select! {
-        () = next(&mut terminate) => {}
-        () = next(&mut interrupt) => {}
-    }
+/// Signals that a gate must not die of, heard from the moment at which this is made.
+#[derive(Debug)]
+pub struct Signals {
+    pub(super) hang_up: Heard,
+    pub(super) reopen: Heard,
 }
 
-/// Does this at each SIGUSR1.
-pub(super) async fn each_usr1(act: impl Fn()) {
-    let mut signals = listen(SignalKind::user_defined1());
-    loop {
-        next(&mut signals).await;
-        act();
-    }
-}
+/// One of them. However often it came since it was asked for last, it came once.
+#[derive(Debug)]
+pub(super) struct Heard(Option<Signal>);
 
-/// Says at each SIGHUP that reading the file again is not built, instead of dying of it.
-pub(super) async fn each_hup() {
-    let mut signals = listen(SignalKind::hangup());
-    loop {
-        next(&mut signals).await;
-        tracing::warn!("reload by SIGHUP is not built yet: restart the gate to take over a changed file");
-    }
-}
-
-fn listen(kind: SignalKind) -> Option<Signal> {
-    match signal(kind) {
-        Ok(signal) => Some(signal),
-        Err(error) => {
-            tracing::error!("signal {} cannot be heard: {error}", kind.as_raw_value());
-            None
+impl Signals {
+    /// Listens from now on. To be called within a tokio runtime.
+    #[must_use]
+    pub fn listen() -> Self {
+        Self {
+            hang_up: Heard::listen(SignalKind::hangup()),
+            reopen: Heard::listen(SignalKind::user_defined1()),
         }
     }
 }
 
-async fn next(signal: &mut Option<Signal>) {
-    match signal {
-        Some(signal) => drop(signal.recv().await),
-        None => std::future::pending().await,
+impl Heard {
+    fn listen(kind: SignalKind) -> Self {
+        let heard = signal(kind);
+        if let Err(error) = &heard {
+            tracing::error!("signal {} cannot be heard: {error}", kind.as_raw_value());
+        }
+        Self(heard.ok())
+    }
+
+    /// Waits until it comes, if it has not come already.
+    pub(super) async fn next(&mut self) {
+        match &mut self.0 {
+            Some(signal) => drop(signal.recv().await),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Does this each time.
+    pub(super) async fn each(&mut self, act: impl Fn()) {
+        loop {
+            self.next().await;
+            act();
+        }
+    }
+}
+
+/// Waits for SIGTERM or SIGINT.
+pub(super) async fn stop() {
+    let (mut terminate, mut interrupt) =
+        (Heard::listen(SignalKind::terminate()), Heard::listen(SignalKind::interrupt()));
+    tokio::select! {
+        () = terminate.next() => {}
+        () = interrupt.next() => {}
     }
 }

@@ -18,8 +18,8 @@ use self::application::{Application, serve_application};
 use self::attack::{Bounds, Tally, attack};
 use super::Exit;
 use super::sources::load_and_report;
-use crate::app::App;
-use crate::config::{Config, Sources};
+use crate::app::{App, Signals};
+use crate::config::Sources;
 use crate::net::listener::Address;
 use crate::observe::messages;
 use crate::observe::settings::{Format, Level};
@@ -46,11 +46,12 @@ pub fn demo(arguments: &Arguments) -> anyhow::Result<Exit> {
 }
 
 async fn serve(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let signals = Signals::listen();
     let application = Arc::new(Application::default());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let upstream = listener.local_addr()?;
     tokio::spawn(serve_application(listener, Arc::clone(&application)));
-    let Some((app, sources)) = gate(arguments.port, upstream)? else { return Ok(Exit::BadConfiguration) };
+    let Some(app) = gate(arguments.port, upstream)? else { return Ok(Exit::BadConfiguration) };
     let Some(Address::Tcp(gate)) = app.addresses().into_iter().next() else { return Ok(Exit::Failed) };
     print_what_to_try(gate, upstream, arguments.attack);
     let until = async {
@@ -65,26 +66,22 @@ async fn serve(arguments: &Arguments) -> anyhow::Result<Exit> {
             Err(error) => eprintln!("tollgate: the attacker: {error}"),
         }
     };
-    app.run(|| config_of(&sources), until).await?;
+    app.run(signals, until).await?;
     Ok(Exit::Ok)
 }
 
 /// The gate at the wanted port, or at any free one.
-fn gate(port: u16, upstream: SocketAddr) -> anyhow::Result<Option<(App, Sources)>> {
+fn gate(port: u16, upstream: SocketAddr) -> anyhow::Result<Option<App>> {
     let at =
         |port: u16| Sources::from_text("demo.toml", &config((Ipv4Addr::LOCALHOST, port).into(), upstream));
     for sources in [at(port), at(0)] {
-        let Some(config) = config_of(&sources) else { return Ok(None) };
-        match App::build(config) {
-            Ok(app) => return Ok(Some((app, sources))),
+        let Some(config) = load_and_report(&sources) else { return Ok(None) };
+        match App::build(config, sources) {
+            Ok(app) => return Ok(Some(app)),
             Err(error) => tracing::warn!("{error}"),
         }
     }
     anyhow::bail!("no port can be had on 127.0.0.1")
-}
-
-fn config_of(sources: &Sources) -> Option<Config> {
-    load_and_report(sources)
 }
 
 fn print_what_to_try(gate: SocketAddr, application: SocketAddr, attacked: bool) {

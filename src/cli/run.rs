@@ -2,8 +2,8 @@
 
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
-use crate::app::App;
-use crate::config::{Config, Sources, load};
+use crate::app::{App, Signals};
+use crate::config::{Config, Sources};
 use crate::observe::messages;
 
 /// Runs the gate.
@@ -11,33 +11,28 @@ use crate::observe::messages;
 /// # Errors
 /// If the configuration cannot be read or the gate cannot start.
 pub(super) fn run(arguments: &ConfigArgs) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let signals = {
+        let _within = runtime.enter();
+        Signals::listen()
+    };
     let sources = arguments.sources()?;
     let Some(config) = load_and_report(&sources) else { return Ok(Exit::BadConfiguration) };
     let _flush = messages::start(config.log.level, config.log.format)?;
-    serve(config, &sources)?;
-    Ok(Exit::Ok)
+    let served = runtime.block_on(serve(config, sources, signals));
+    // Without waiting for a file that is being read and may never come.
+    runtime.shutdown_background();
+    served.map(|()| Exit::Ok)
 }
 
-/// Reads the files that the configuration names once more; what is wrong with them goes to the log.
-fn read_again(sources: &Sources) -> Option<Config> {
-    let loaded = load(sources);
-    for diagnostic in loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()) {
-        tracing::error!("{} ({}): the rules stay as they are", diagnostic.message, diagnostic.file());
+async fn serve(config: Config, sources: Sources, signals: Signals) -> anyhow::Result<()> {
+    let app = App::build(config, sources)?;
+    for address in app.addresses() {
+        tracing::info!("listening at {address}");
     }
-    loaded.config
-}
-
-fn serve(config: Config, sources: &Sources) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let app = App::build(config)?;
-        for address in app.addresses() {
-            tracing::info!("listening at {address}");
-        }
-        for address in app.admin_addresses() {
-            tracing::info!("metrics and health at {address}");
-        }
-        app.run(|| read_again(sources), std::future::pending()).await?;
-        Ok(())
-    })
+    for address in app.admin_addresses() {
+        tracing::info!("metrics and health at {address}");
+    }
+    app.run(signals, std::future::pending()).await?;
+    Ok(())
 }

@@ -8,24 +8,33 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::ops::Add;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use governor::clock::Reference;
 use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
 use governor::state::StateStore;
 use governor::{Quota, RateLimiter};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::places::{Place, Places};
 use crate::time::{Clock, Span, Time};
 
 /// Who may connect.
 pub struct Guard {
-    connections: Arc<Semaphore>,
-    per_client: usize,
+    connections: Arc<Places>,
+    per_client: AtomicUsize,
     present: Arc<Present>,
-    rate: Option<Rate>,
+    pace: ArcSwapOption<Pace>,
+    clock: Clock,
+}
+
+/// How fast new connections may come, and how fast they came.
+struct Pace {
+    wanted: NewConnections,
+    rate: Rate,
 }
 
 type Rate = RateLimiter<IpAddr, Recent, Clock, NoOpMiddleware<Moment>>;
@@ -42,7 +51,7 @@ pub enum TurnedAway {
 /// A connection that was let in; dropping it frees its place.
 #[derive(Debug)]
 pub struct Pass {
-    _place: OwnedSemaphorePermit,
+    _place: Place,
     _presence: Option<Presence>,
 }
 
@@ -59,28 +68,29 @@ impl Guard {
     /// A guard for `connections` in all, `per_client` from one prefix, and new ones at this rate.
     #[must_use]
     pub fn new(connections: usize, per_client: usize, rate: Option<NewConnections>, clock: &Clock) -> Self {
-        let quota = |rate: NewConnections| {
-            let quota = Quota::with_period(rate.replenish.to_std())?;
-            Some(quota.allow_burst(NonZeroU32::new(rate.burst)?))
-        };
         Self {
-            connections: Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS))),
-            per_client,
+            connections: Places::new(connections),
+            per_client: AtomicUsize::new(per_client),
             present: Arc::default(),
-            rate: rate.and_then(quota).map(|quota| Rate::new(quota, Recent::default(), clock.clone())),
+            pace: ArcSwapOption::new(rate.and_then(|rate| Pace::new(rate, clock))),
+            clock: clock.clone(),
+        }
+    }
+
+    /// Other bounds from now on. Nobody who is in has to leave. Where the rate is another one, each prefix has all of
+    /// its burst again.
+    pub fn change(&self, connections: usize, per_client: usize, rate: Option<NewConnections>) {
+        self.connections.resize(connections);
+        self.per_client.store(per_client, Ordering::Relaxed);
+        if self.pace.load().as_ref().map(|pace| pace.wanted) != rate {
+            self.pace.store(rate.and_then(|rate| Pace::new(rate, &self.clock)));
         }
     }
 
     /// Waits for a free place among all connections. Each listener holds back at most one client meanwhile, and the
     /// kernel's queue the others.
     pub async fn place(&self) -> Place {
-        loop {
-            // The semaphore is never closed; should it ever be, waiting is what is left to do.
-            match Arc::clone(&self.connections).acquire_owned().await {
-                Ok(permit) => return Place(permit),
-                Err(_) => std::future::pending::<()>().await,
-            }
-        }
+        self.connections.take().await
     }
 
     /// Lets a client in or not. `prefix` is what its bounds are kept for; `None` is a client without bounds: one on
@@ -89,24 +99,29 @@ impl Guard {
     /// # Errors
     /// Why it is turned away.
     pub fn admit(&self, place: Place, prefix: Option<IpAddr>) -> Result<Pass, TurnedAway> {
-        let Some(prefix) = prefix else { return Ok(Pass { _place: place.0, _presence: None }) };
-        if self.rate.as_ref().is_some_and(|rate| rate.check_key(&prefix).is_err()) {
+        let Some(prefix) = prefix else { return Ok(Pass { _place: place, _presence: None }) };
+        if self.pace.load().as_ref().is_some_and(|pace| pace.rate.check_key(&prefix).is_err()) {
             return Err(TurnedAway::Rate);
         }
-        let presence = Present::enter(&self.present, prefix, self.per_client).ok_or(TurnedAway::Max)?;
-        Ok(Pass { _place: place.0, _presence: Some(presence) })
+        let most = self.per_client.load(Ordering::Relaxed);
+        let presence = Present::enter(&self.present, prefix, most).ok_or(TurnedAway::Max)?;
+        Ok(Pass { _place: place, _presence: Some(presence) })
     }
 }
 
 impl std::fmt::Debug for Guard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard").field("free", &self.connections.available_permits()).finish_non_exhaustive()
+        f.debug_struct("Guard").field("free", &self.connections.free()).finish_non_exhaustive()
     }
 }
 
-/// A free place among all connections.
-#[derive(Debug)]
-pub struct Place(OwnedSemaphorePermit);
+impl Pace {
+    fn new(wanted: NewConnections, clock: &Clock) -> Option<Arc<Self>> {
+        let quota = Quota::with_period(wanted.replenish.to_std())?;
+        let quota = quota.allow_burst(NonZeroU32::new(wanted.burst)?);
+        Some(Arc::new(Self { wanted, rate: Rate::new(quota, Recent::default(), clock.clone()) }))
+    }
+}
 
 /// How many connections each prefix has; bounded by the connections in all.
 #[derive(Debug, Default)]
@@ -267,6 +282,20 @@ mod tests {
         assert!(tokio::time::timeout(Duration::from_millis(20), guard.place()).await.is_err());
         drop(pass);
         guard.place().await;
+    }
+
+    #[tokio::test]
+    async fn other_bounds_hold_from_then_on_and_the_same_rate_remembers_who_came() {
+        let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
+        let rate = |burst| Some(NewConnections { replenish: Span::from_secs(60), burst });
+        let guard = Guard::new(10, 10, rate(1), &clock);
+        let _first = enter(&guard, prefix(1)).await.unwrap();
+        guard.change(10, 1, rate(1));
+        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), TurnedAway::Rate);
+        guard.change(10, 1, rate(9));
+        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), TurnedAway::Max);
+        guard.change(10, 2, None);
+        assert!(enter(&guard, prefix(1)).await.is_ok());
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! How addresses of clients are written to logs: `log.clients`.
 //!
-//! It decides nothing about buckets. The surprising thing: a prefix is written as its first address without a length,
+//! It decides nothing about buckets, and the choice may change while lines are written. The surprising thing: a prefix is written as its first address without a length,
 //! because programs that read access logs want an address in the first column.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use siphasher::sip::SipHasher13;
 
@@ -13,12 +16,18 @@ use super::settings::ClientsShown;
 use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
 
-/// Writes addresses the way the file asks for. Copies write the same hashes.
+/// Writes addresses the way the file asks for. Copies write the same hashes, and change together.
 #[derive(Clone)]
 pub struct Clients {
+    /// [`Manner`] in one number, so that a line never sees half a change.
+    manner: Arc<AtomicU32>,
+    hasher: SipHasher13,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Manner {
     shown: ClientsShown,
     lengths: PrefixLengths,
-    hasher: SipHasher13,
 }
 
 impl Clients {
@@ -27,15 +36,23 @@ impl Clients {
     pub fn new(shown: ClientsShown, lengths: PrefixLengths) -> Self {
         // The standard library seeds each `RandomState` from the operating system's randomness.
         let secret = || RandomState::new().hash_one(0_u8);
-        Self { shown, lengths, hasher: SipHasher13::new_with_keys(secret(), secret()) }
+        let manner = Manner { shown, lengths }.to_bits();
+        let hasher = SipHasher13::new_with_keys(secret(), secret());
+        Self { manner: Arc::new(AtomicU32::new(manner)), hasher }
+    }
+
+    /// From now on addresses are written so, by all copies.
+    pub fn change(&self, shown: ClientsShown, lengths: PrefixLengths) {
+        self.manner.store(Manner { shown, lengths }.to_bits(), Relaxed);
     }
 
     /// Appends the client, `-` for one without an address.
     pub fn write(&self, client: Client, line: &mut Vec<u8>) {
-        match (client, self.shown) {
+        let Manner { shown, lengths } = self.manner();
+        match (client, shown) {
             (Client::Local, _) => line.push(b'-'),
             (Client::Ip(ip), ClientsShown::Full) => write_ip(ip, line),
-            (Client::Ip(ip), ClientsShown::Prefix) => write_ip(self.lengths.mask(ip), line),
+            (Client::Ip(ip), ClientsShown::Prefix) => write_ip(lengths.mask(ip), line),
             (Client::Ip(ip), ClientsShown::Hash) => write_hex(self.hash(ip), line),
         }
     }
@@ -46,6 +63,10 @@ impl Clients {
         let mut text = Vec::with_capacity(40);
         self.write(client, &mut text);
         String::from_utf8(text).unwrap_or_default()
+    }
+
+    fn manner(&self) -> Manner {
+        Manner::from_bits(self.manner.load(Relaxed))
     }
 
     fn hash(&self, ip: IpAddr) -> u64 {
@@ -60,7 +81,28 @@ impl Clients {
 
 impl std::fmt::Debug for Clients {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Clients({:?})", self.shown)
+        write!(f, "Clients({:?})", self.manner().shown)
+    }
+}
+
+impl Manner {
+    fn to_bits(self) -> u32 {
+        let shown = match self.shown {
+            ClientsShown::Full => 0,
+            ClientsShown::Prefix => 1,
+            ClientsShown::Hash => 2,
+        };
+        u32::from_be_bytes([0, shown, self.lengths.ipv4, self.lengths.ipv6])
+    }
+
+    fn from_bits(bits: u32) -> Self {
+        let [_, shown, ipv4, ipv6] = bits.to_be_bytes();
+        let shown = match shown {
+            0 => ClientsShown::Full,
+            1 => ClientsShown::Prefix,
+            _ => ClientsShown::Hash,
+        };
+        Self { shown, lengths: PrefixLengths { ipv4, ipv6 } }
     }
 }
 
@@ -123,5 +165,18 @@ mod tests {
         assert_ne!(clients.show(client("203.0.113.10")), shown);
         let other = Clients::new(ClientsShown::Hash, PrefixLengths::default());
         assert_ne!(other.show(client("203.0.113.9")), shown);
+    }
+
+    #[test]
+    fn copies_change_together_and_keep_their_hashes() {
+        let clients = Clients::new(ClientsShown::Hash, PrefixLengths::default());
+        let (copy, hash) = (clients.clone(), clients.show(client("203.0.113.9")));
+        clients.change(ClientsShown::Prefix, PrefixLengths { ipv4: 16, ipv6: 128 });
+        assert_eq!(copy.show(client("203.0.113.9")), "203.0.0.0");
+        assert_eq!(copy.show(client("2001:db8::3")), "2001:db8::3");
+        clients.change(ClientsShown::Full, PrefixLengths::default());
+        assert_eq!(copy.show(client("203.0.113.9")), "203.0.113.9");
+        clients.change(ClientsShown::Hash, PrefixLengths::default());
+        assert_eq!(copy.show(client("203.0.113.9")), hash);
     }
 }

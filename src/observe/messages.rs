@@ -7,11 +7,14 @@
 mod queue;
 
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::SetGlobalDefaultError;
 use tracing::{Subscriber, error, info, warn};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::{Registry, fmt, reload};
 
 use self::queue::Queue;
 use super::clients::Clients;
@@ -38,13 +41,29 @@ pub fn start(level: Level, format: Format) -> Result<Flush, SetGlobalDefaultErro
     };
     let queue = Queue::start(std::io::stderr());
     let flush = Flush(queue.clone());
-    tracing::subscriber::set_global_default(subscriber(level, json, move || queue.clone()))?;
+    let (subscriber, chosen) = subscriber(level, json, move || queue.clone());
+    tracing::subscriber::set_global_default(subscriber)?;
+    // The first one is the only one.
+    let _ = CHOSEN.set(chosen);
     Ok(flush)
 }
+
+/// The level of the one subscriber that a process has.
+static CHOSEN: OnceLock<Chosen> = OnceLock::new();
+
+type Chosen = reload::Handle<LevelFilter, Registry>;
 
 impl Drop for Flush {
     fn drop(&mut self) {
         self.0.flush_within(Span::from_secs(1));
+    }
+}
+
+/// What is written from now on, by severity. Changes nothing before [`start`].
+pub fn set_level(level: Level) {
+    if let Some(chosen) = CHOSEN.get() {
+        // Fails only where the subscriber is gone, and with it whatever it could write.
+        let _ = chosen.reload(filter(level));
     }
 }
 
@@ -110,8 +129,10 @@ impl Messages {
 impl Listener for Messages {
     fn hear(&self, event: &Event<'_>) {
         match *event {
-            Event::Reloaded { taken: true } => info!("the configuration was read again"),
-            Event::Reloaded { taken: false } => error!("the new configuration is refused, the old one stays"),
+            Event::Reloaded { taken: true, changes } => info!("the configuration was read again: {changes}"),
+            Event::Reloaded { taken: false, .. } => {
+                error!("the new configuration is refused, the old one stays");
+            }
             Event::UpstreamUp { upstream, up } => {
                 let Some(left_out) = self.pass(&self.upstream_up) else { return };
                 if up {
@@ -144,18 +165,23 @@ impl Listener for Messages {
     }
 }
 
-fn subscriber<W>(level: Level, json: bool, writer: W) -> Box<dyn Subscriber + Send + Sync>
+fn subscriber<W>(level: Level, json: bool, writer: W) -> (Box<dyn Subscriber + Send + Sync>, Chosen)
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    let builder = tracing_subscriber::fmt()
-        .with_max_level(filter(level))
+    let (level, chosen) = reload::Layer::new(filter(level));
+    let layer = fmt::layer()
         .with_target(false)
         .with_ansi(false)
         // Otherwise a failed write is told on standard error, which panics when that is what failed.
         .log_internal_errors(false)
         .with_writer(writer);
-    if json { Box::new(builder.json().flatten_event(true).finish()) } else { Box::new(builder.finish()) }
+    let registry = tracing_subscriber::registry().with(level);
+    let subscriber: Box<dyn Subscriber + Send + Sync> = match json {
+        true => Box::new(registry.with(layer.json().flatten_event(true))),
+        false => Box::new(registry.with(layer)),
+    };
+    (subscriber, chosen)
 }
 
 fn filter(level: Level) -> LevelFilter {

@@ -90,7 +90,12 @@ impl Metrics {
 
     /// Shows an upstream as used before anything has happened to it; `name` is its address as configured.
     pub fn expect_upstream(&self, name: &str) {
-        self.upstream_up(name).set(1);
+        self.upstream_up.get_or_create_owned(&upstream_labels(name)).set(1);
+    }
+
+    /// Shows no longer whether an upstream is used: the file does not name it any more.
+    pub fn forget_upstream(&self, name: &str) {
+        self.upstream_up.remove(&upstream_labels(name));
     }
 
     /// The number of lines that the access log had to drop, for the log to count up.
@@ -103,10 +108,6 @@ impl Metrics {
     #[must_use]
     pub fn render(&self) -> String {
         exposition::render(&self.registry)
-    }
-
-    fn upstream_up(&self, name: &str) -> Gauge {
-        self.upstream_up.get_or_create_owned(&UpstreamLabels { upstream: name.to_owned() })
     }
 
     fn register(&mut self) {
@@ -163,14 +164,23 @@ impl Listener for Metrics {
                     UpstreamErrorLabels { upstream: upstream.to_owned(), reason: failure_name(reason) };
                 self.upstream_errors.get_or_create_owned(&labels).inc();
             }
-            Event::UpstreamUp { upstream, up } => drop(self.upstream_up(upstream).set(i64::from(up))),
-            Event::Reloaded { taken } => {
+            Event::UpstreamUp { upstream, up } => {
+                // What is still under way to one that is forgotten does not bring it back.
+                if let Some(shown) = self.upstream_up.get(&upstream_labels(upstream)) {
+                    shown.set(i64::from(up));
+                }
+            }
+            Event::Reloaded { taken, .. } => {
                 self.reloads.get_or_create_owned(&[("result", result_name(taken))]).inc();
             }
             Event::Panicked => drop(self.panics.inc()),
             Event::AcceptFailed(_) => {}
         }
     }
+}
+
+fn upstream_labels(name: &str) -> UpstreamLabels {
+    UpstreamLabels { upstream: name.to_owned() }
 }
 
 fn reason_name(reason: Reason) -> &'static str {

@@ -14,6 +14,12 @@ pub struct NetworkMap<T>(JointPrefixMap<IpNet, T>);
 /// A set of prefixes.
 pub type NetworkSet = NetworkMap<()>;
 
+impl<T: PartialEq> PartialEq for NetworkMap<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
 impl<T> Default for NetworkMap<T> {
     fn default() -> Self {
         Self(JointPrefixMap::new())

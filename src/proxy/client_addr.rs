@@ -13,7 +13,7 @@ use crate::policy::key::PrefixLengths;
 use crate::policy::network::NetworkSet;
 
 /// What the file says about clients: `[client]`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClientSettings {
     /// Proxies in front of us; nobody else is believed.
     pub trust: NetworkSet,

@@ -19,6 +19,7 @@ use super::exchange::Exchange;
 use super::headers::{self, Identity};
 use super::service::{Asker, Gate};
 use super::settings::Settings;
+use super::site::Local;
 use super::tunnel;
 use super::upstream::Unsent;
 use crate::engine::{Engine, Reservation};
@@ -63,22 +64,22 @@ impl Departure {
     pub(super) async fn go(
         &mut self,
         gate: &Gate,
+        local: &Local,
         group: usize,
         connection: &Arc<Connection>,
         reservation: Option<Reservation>,
         exchange: &mut Exchange,
     ) -> Result<Response<ReplyBody>, Error> {
         let Self { request, progress, upgrade } = self;
-        let group = gate.groups.get(group).unwrap_or(&gate.groups[0]);
         exchange.leaves(gate.engine.clock().now());
-        let forwarded = group.forward(request, progress).await;
+        let forwarded = local.group(group).forward(request, progress).await;
         exchange.returns(gate.engine.clock().now());
         settle(&gate.engine, reservation, &forwarded);
         let (response, lease) = forwarded?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return tunnel::open(response, lease, upgrade.take(), connection);
         }
-        let timeout = gate.settings.reply_timeout.to_std();
+        let timeout = local.site.settings.reply_timeout.to_std();
         let mut response = response.map(|body| ReplyBody::upstreams(body, timeout, lease));
         headers::towards_client(response.headers_mut(), false);
         if upgrade.is_some() || progress.sent() != Sent::Wholly {

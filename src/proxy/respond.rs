@@ -34,7 +34,7 @@ use crate::policy::Policy;
 use crate::time::Span;
 
 /// What the file says about refusals: `[refuse]`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RefuseSettings {
     /// The status of a refusal, 4xx or 5xx.
     pub status: StatusCode,

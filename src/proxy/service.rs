@@ -10,13 +10,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arc_swap::ArcSwap;
 use http::header::{ACCEPT, CONNECTION};
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 
 use super::body::ReplyBody;
-use super::client_addr::ClientSettings;
 use super::connection::Connection;
 use super::drain;
 use super::error::Error;
@@ -24,11 +22,10 @@ use super::exchange::Exchange;
 use super::forward::Departure;
 use super::headers;
 use super::ids::RequestIds;
-use super::respond::{self, Asked, Problem, RefuseSettings, Said, ShowLimits};
-use super::settings::Settings;
+use super::respond::{self, Asked, Problem, Said, ShowLimits};
+use super::site::{Follower, Local, Site};
 use super::target;
-use super::upstream::Group;
-use crate::engine::{Engine, Refusal, Rules, Ruling};
+use crate::engine::{Engine, Refusal, Rules, Ruling, Undecided};
 use crate::event::{Events, Failure};
 use crate::policy::attempt::{Attempt, Client};
 use crate::time::{Span, Time};
@@ -37,27 +34,14 @@ use crate::time::{Span, Time};
 pub struct Gate {
     /// Decides.
     pub engine: Arc<Engine>,
-    /// What of the file may change while the gate runs, besides the rules.
-    pub site: Arc<ArcSwap<Site>>,
-    /// Bounds and time-outs.
-    pub settings: Rc<Settings>,
-    /// The upstreams; the first group is the default.
-    pub groups: Vec<Group>,
+    /// What of the file may change while the gate runs.
+    pub site: Follower,
     /// Hears what happened.
     pub events: Events,
     /// Names requests.
     pub ids: RequestIds,
     /// What this worker's refusals said lately.
     pub said: Said,
-}
-
-/// What of the file may change while the gate runs, besides the rules.
-#[derive(Debug, Clone)]
-pub struct Site {
-    /// Who the client is.
-    pub client: ClientSettings,
-    /// How refusals look.
-    pub refuse: Arc<RefuseSettings>,
 }
 
 /// Serves the requests of one connection.
@@ -111,11 +95,11 @@ impl Gate {
     fn answer(self: &Rc<Self>, connection: &Arc<Connection>, request: Request<Incoming>) -> Answering {
         let now = self.engine.clock().now();
         connection.phases.request_begins(now);
-        let (site, rules) = (self.site.load(), self.engine.rules());
-        let client = site.client.client_of(connection.peer, request.headers());
+        let (local, client, judged) = self.judge_by_the_newest(connection, &request, now);
+        let (site, rules) = (&local.site, &local.site.rules);
         let asker = Asker::of(&request, &self.ids);
         let mut exchange = Exchange::begin(self, connection, &request, client, asker.request_id.clone(), now);
-        let Judgement { ruling, group } = match self.judge(&rules, &request, client, now) {
+        let Judgement { ruling, group } = match judged {
             Ok(judgement) => judgement,
             Err(error) => return Answering::now(exchange.end_with(apologise(connection, &error, &asker))),
         };
@@ -124,7 +108,7 @@ impl Gate {
             Ruling::Admitted(reservation) => Some(reservation),
             Ruling::Refused(refusal) => {
                 exchange.refused(&rules.policy, &refusal);
-                let response = self.refuse(connection, &site, &rules, &refusal, request, &asker);
+                let response = self.refuse(connection, site, &refusal, request, &asker);
                 return Answering::after(site.refuse.delay, exchange.end_with(response));
             }
         };
@@ -135,10 +119,10 @@ impl Gate {
                 shown = respond::rate_limit_headers(&rules.policy, &reservation.standings);
             }
         }
-        let mut departure = Departure::prepare(request, connection, &site.client, &asker, &self.settings);
+        let mut departure = Departure::prepare(request, connection, &site.client, &asker, &site.settings);
         let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
         Answering::Later(Box::pin(async move {
-            match departure.go(&gate, group, &connection, reservation, &mut exchange).await {
+            match departure.go(&gate, &local, group, &connection, reservation, &mut exchange).await {
                 Ok(mut response) => {
                     if let Some(shown) = shown {
                         shown.append_to(response.headers_mut());
@@ -154,18 +138,36 @@ impl Gate {
         &self,
         connection: &Connection,
         site: &Site,
-        rules: &Rules,
         refusal: &Refusal,
         request: Request<Incoming>,
         asker: &Asker,
     ) -> Response<ReplyBody> {
-        let response =
-            self.said.refusal(rules.generation, &site.refuse, &rules.policy, refusal, &asker.asked());
+        let Rules { generation, policy, .. } = &*site.rules;
+        let response = self.said.refusal(*generation, &site.refuse, policy, refusal, &asker.asked());
         let mut response = response.map(ReplyBody::ours);
         if !drain::unread(request, connection) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
+    }
+
+    /// Judges by the site in force. The buckets of the one before are closed a moment earlier than the next one is
+    /// published, so there may be nothing to go by yet.
+    fn judge_by_the_newest(
+        &self,
+        connection: &Connection,
+        request: &Request<Incoming>,
+        now: Time,
+    ) -> (Rc<Local>, Client, Result<Judgement, Error>) {
+        loop {
+            let local = self.site.now();
+            let client = local.site.client.client_of(connection.peer, request.headers());
+            let judged = self.judge(&local.site.rules, request, client, now);
+            if !matches!(judged, Err(Error::Undecided(Undecided::Stale(_)))) {
+                return (local, client, judged);
+            }
+            std::thread::yield_now();
+        }
     }
 
     fn judge(

@@ -22,12 +22,12 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use tokio::time::{Instant, Sleep};
 
-use self::connect::Place;
 pub use self::health::Health;
 use super::body::{Progress, RequestBody, Sent};
 use super::error::Error;
 use super::settings::Settings;
 use crate::event::Failure;
+use crate::net::places::Place;
 
 /// Where an upstream listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -56,13 +56,13 @@ impl fmt::Display for UpstreamAddress {
 /// One worker's connections to a group of upstreams that do the same.
 pub struct Group {
     servers: Vec<Rc<Server>>,
+    settings: Arc<Settings>,
     turn: Cell<usize>,
 }
 
 /// One worker's connections to one upstream.
 pub struct Server {
     health: Arc<Health>,
-    settings: Rc<Settings>,
     idle: RefCell<Vec<Idle>>,
 }
 
@@ -93,17 +93,16 @@ pub struct Lease {
 }
 
 impl Group {
-    /// Connections of this worker to these upstreams.
+    /// These upstreams, at least one, under these time-outs.
     #[must_use]
-    pub fn new(group: &[Arc<Health>], settings: &Rc<Settings>) -> Self {
-        let server = |health: &Arc<Health>| {
-            Rc::new(Server {
-                health: Arc::clone(health),
-                settings: Rc::clone(settings),
-                idle: RefCell::default(),
-            })
-        };
-        Self { servers: group.iter().map(server).collect(), turn: Cell::new(0) }
+    pub fn new(servers: Vec<Rc<Server>>, settings: &Arc<Settings>) -> Self {
+        Self { servers, settings: Arc::clone(settings), turn: Cell::new(0) }
+    }
+
+    /// Its upstreams, in the order of the file.
+    #[must_use]
+    pub fn servers(&self) -> &[Rc<Server>] {
+        &self.servers
     }
 
     /// Sends a request to the least busy upstream that is up, and waits for the head of its answer. An upstream
@@ -118,21 +117,16 @@ impl Group {
         progress: &Progress,
     ) -> Result<(Response<Incoming>, Lease), Error> {
         if let [only] = &self.servers[..] {
-            return only.forward(request, progress).await;
+            return only.forward(request, progress, &self.settings).await;
         }
         let mut last = Error::Upstream(Failure::Connect);
         for server in self.by_preference() {
-            match server.forward(request, progress).await {
+            match server.forward(request, progress, &self.settings).await {
                 Err(error) if request.is_some() => last = error,
                 done => return done,
             }
         }
         Err(last)
-    }
-
-    /// Closes what was idle for too long. To be called [`SWEEPS`] times within `proxy.upstream_idle`.
-    pub fn expire(&self) {
-        self.servers.iter().for_each(|server| server.expire());
     }
 
     /// Those that are up by how busy they are, equals in turn; then the others, in case they are back.
@@ -153,21 +147,44 @@ impl Group {
 pub type Unsent = Option<Request<RequestBody>>;
 
 impl Server {
+    /// No connection of this worker to this upstream yet.
+    #[must_use]
+    pub fn new(health: &Arc<Health>) -> Rc<Self> {
+        Rc::new(Self { health: Arc::clone(health), idle: RefCell::default() })
+    }
+
+    /// Whether this is the upstream.
+    #[must_use]
+    pub fn is(&self, health: &Arc<Health>) -> bool {
+        Arc::ptr_eq(&self.health, health)
+    }
+
+    /// Closes what was idle for too long. To be called [`SWEEPS`] times within `proxy.upstream_idle`.
+    pub fn expire(&self) {
+        self.idle.borrow_mut().retain_mut(|idle| {
+            idle.sweeps += 1;
+            idle.sweeps < SWEEPS && !idle.connection.sender.is_closed()
+        });
+    }
+
     async fn forward(
         self: &Rc<Self>,
         request: &mut Unsent,
         progress: &Progress,
+        settings: &Settings,
     ) -> Result<(Response<Incoming>, Lease), Error> {
         let busy = Busy::enter(self);
-        let mut idle = self.pop_idle().await;
+        let mut idle = self.pop_idle(settings).await;
         loop {
             let is_fresh = idle.is_none();
             let mut connection = match idle.take() {
                 Some(connection) => connection,
                 // Boxed: a request seldom needs what connecting takes, and would carry it along.
-                None => Box::pin(self.connect()).await.map_err(|why| self.failed(why))?,
+                None => Box::pin(connect::connect(&self.health, settings))
+                    .await
+                    .map_err(|why| self.failed(why))?,
             };
-            match self.send(&mut connection, request, progress).await {
+            match self.send(&mut connection, request, progress, settings).await {
                 Ok(response) => {
                     let was_early = progress.sent() != Sent::Wholly;
                     let server = Rc::clone(self);
@@ -188,6 +205,7 @@ impl Server {
         connection: &mut Connection,
         slot: &mut Unsent,
         progress: &Progress,
+        settings: &Settings,
     ) -> Result<Response<Incoming>, Error> {
         let Some(mut request) = slot.take() else { return Err(Error::Upstream(Failure::Broken)) };
         if !request.headers().contains_key(HOST) {
@@ -195,7 +213,7 @@ impl Server {
         }
         let Connection { sender, patience, .. } = connection;
         let mut reply = std::pin::pin!(sender.try_send_request(request));
-        let timeout = self.settings.reply_timeout.to_std();
+        let timeout = settings.reply_timeout.to_std();
         patience.as_mut().reset(Instant::now() + timeout);
         let sent = poll_fn(|cx| {
             loop {
@@ -226,31 +244,14 @@ impl Server {
     }
 
     /// The youngest idle connection that still stands.
-    async fn pop_idle(&self) -> Option<Connection> {
+    async fn pop_idle(&self, settings: &Settings) -> Option<Connection> {
         loop {
             let Idle { mut connection, .. } = self.idle.borrow_mut().pop()?;
             // Ready at once for a connection that rests; its task may still have to hear that the answer has ended.
-            if connection.sender.is_ready() || Box::pin(self.becomes_ready(&mut connection)).await {
+            if connection.sender.is_ready() || Box::pin(becomes_ready(&mut connection, settings)).await {
                 return Some(connection);
             }
         }
-    }
-
-    async fn connect(&self) -> Result<Connection, Failure> {
-        connect::connect(&self.health, &self.settings).await
-    }
-
-    async fn becomes_ready(&self, connection: &mut Connection) -> bool {
-        let ready = poll_fn(|cx| connection.sender.poll_ready(cx));
-        let ready = tokio::time::timeout(self.settings.connect_timeout.to_std(), ready).await;
-        ready.is_ok_and(|ready| ready.is_ok())
-    }
-
-    fn expire(&self) {
-        self.idle.borrow_mut().retain_mut(|idle| {
-            idle.sweeps += 1;
-            idle.sweeps < SWEEPS && !idle.connection.sender.is_closed()
-        });
     }
 
     fn failed(&self, failure: Failure) -> Error {
@@ -289,6 +290,12 @@ impl Lease {
     pub fn close(self) {
         self.server.health.failed(Failure::Broken);
     }
+}
+
+async fn becomes_ready(connection: &mut Connection, settings: &Settings) -> bool {
+    let ready = poll_fn(|cx| connection.sender.poll_ready(cx));
+    let ready = tokio::time::timeout(settings.connect_timeout.to_std(), ready).await;
+    ready.is_ok_and(|ready| ready.is_ok())
 }
 
 /// Sweeps within the time that an idle connection is kept.

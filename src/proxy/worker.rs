@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, LocalOptions};
 
 use super::connection::{self, Connection};
 use super::service::{Gate, Service};
-use super::upstream::{Group, SWEEPS};
+use super::upstream::SWEEPS;
 use crate::event::{Event, Reason};
 use crate::net::guard::{Guard, Pass, TurnedAway};
 use crate::net::listener::{Bound, Listener};
@@ -82,7 +82,7 @@ impl Worker {
         let (stream, peer) =
             listener.accept(|error| self.gate.events.emit(&Event::AcceptFailed(error))).await;
         let place = self.guard.place().await;
-        let prefix = self.gate.site.load().client.prefix_at_the_door(peer);
+        let prefix = self.gate.site.now().site.client.prefix_at_the_door(peer);
         match self.guard.admit(place, prefix) {
             Ok(pass) => Some((stream, self.welcome(peer, pass))),
             Err(turned_away) => {
@@ -116,7 +116,9 @@ impl Worker {
         tokio::task::spawn_local(async move {
             let _presence = Presence::enter(&worker, number);
             let service = Service::new(Rc::clone(&worker.gate), Arc::clone(&connection));
-            connection::serve(stream, connection, service, &worker.gate.settings).await;
+            // Not the site, which a connection would hold for as long as it lasts.
+            let settings = Arc::clone(&worker.gate.site.now().site.settings);
+            connection::serve(stream, connection, service, &settings).await;
         });
     }
 
@@ -132,17 +134,25 @@ impl Worker {
         };
         tokio::select! {
             () = finished => {}
-            () = tokio::time::sleep(self.gate.settings.drain.to_std()) => {}
+            () = tokio::time::sleep(self.gate.site.now().site.settings.drain.to_std()) => {}
             () = shutdown.reached(Stage::Stopped) => {}
         }
     }
 
-    /// Closes connections to upstreams that were idle for too long.
+    /// Closes connections to upstreams that were idle for too long. A worker that nobody asks anything lets go of an
+    /// old site here.
     async fn sweep(self: Rc<Self>) {
-        let pause = (self.gate.settings.upstream_idle.to_std() / SWEEPS).max(MOMENT);
+        let mut waited = Duration::ZERO;
         loop {
-            tokio::time::sleep(pause).await;
-            self.gate.groups.iter().for_each(Group::expire);
+            let pause = self.gate.site.now().site.settings.upstream_idle.to_std() / SWEEPS;
+            let step = pause.clamp(MOMENT, LOOK);
+            tokio::time::sleep(step).await;
+            waited += step;
+            let local = self.gate.site.now();
+            if waited >= pause {
+                local.expire();
+                waited = Duration::ZERO;
+            }
         }
     }
 }
@@ -172,3 +182,5 @@ impl Drop for Presence {
 
 const MOMENT: Duration = Duration::from_millis(1);
 const GLANCE: Duration = Duration::from_millis(10);
+/// However long idle connections are kept, a worker looks this often whether there is another site.
+const LOOK: Duration = Duration::from_secs(1);

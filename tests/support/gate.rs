@@ -21,6 +21,8 @@ pub(crate) struct Gate {
     /// For the gate's files; removed with the gate.
     pub(crate) directory: PathBuf,
     messages: Arc<Mutex<String>>,
+    /// What stands before and behind the tests' own lines in the gate's file.
+    frame: [String; 2],
 }
 
 /// What becomes of the gate's standard output.
@@ -100,8 +102,17 @@ impl Gate {
 
     /// Resident memory in KiB.
     pub(crate) fn memory(&self) -> u64 {
+        self.kibibytes("VmRSS:")
+    }
+
+    /// Address space in KiB, whether it is used or not.
+    pub(crate) fn address_space(&self) -> u64 {
+        self.kibibytes("VmSize:")
+    }
+
+    fn kibibytes(&self, what: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let line = status.lines().find(|line| line.starts_with(what)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
@@ -122,6 +133,37 @@ impl Gate {
     pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").arg(format!("-{name}")).arg(self.process.id().to_string()).status();
         assert!(status.unwrap().success());
+    }
+
+    /// Puts another file in the place of the gate's own, at the same addresses. Nothing is said to the gate.
+    pub(crate) fn write(&self, config: &str) {
+        let (file, new) = (self.directory.join("gate.toml"), self.directory.join("gate.new"));
+        fs::write(&new, framed(&self.frame, config)).unwrap();
+        fs::rename(&new, &file).unwrap();
+    }
+
+    /// How many files were taken over and how many were refused so far.
+    pub(crate) fn reloads(&self) -> (u32, u32) {
+        let page = self.metrics();
+        let count = |result: &str| {
+            let name = format!("tollgate_config_reloads_total{{result=\"{result}\"}} ");
+            page.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap()
+        };
+        (count("ok"), count("refused"))
+    }
+
+    /// Puts another file in the place of the gate's own and lets it be read; whether it was taken over.
+    pub(crate) fn reload(&self, config: &str) -> bool {
+        self.write(config);
+        let before = self.reloads();
+        self.signal("HUP");
+        let mut after = before;
+        let is_read = || {
+            after = self.reloads();
+            after != before
+        };
+        assert!(eventually(Duration::from_secs(10), is_read), "the file is read again");
+        after.0 > before.0
     }
 
     /// How the process ended, if it did within this time.
@@ -203,12 +245,12 @@ impl Launch {
         } else {
             String::new()
         };
-        let text = format!(
-            "listen = [\"http://127.0.0.1:{port}\"{unix}]\n{}\n[admin]\nlisten = \"http://127.0.0.1:{admin_port}\"\n",
-            self.config
-        );
+        let frame = [
+            format!("listen = [\"http://127.0.0.1:{port}\"{unix}]\n"),
+            format!("\n[admin]\nlisten = \"http://127.0.0.1:{admin_port}\"\n"),
+        ];
         let file = self.directory.join("gate.toml");
-        fs::write(&file, text).unwrap();
+        fs::write(&file, framed(&frame, &self.config)).unwrap();
         let mut process = self.command(&file).spawn().expect("the gate's binary starts");
         let messages = Arc::new(Mutex::new(String::new()));
         collect(process.stderr.take().unwrap(), Arc::clone(&messages));
@@ -223,6 +265,7 @@ impl Launch {
             admin: SocketAddr::from(([127, 0, 0, 1], admin_port)),
             directory: self.directory.clone(),
             messages,
+            frame,
         };
         wait_until_ready(gate)
     }
@@ -276,6 +319,10 @@ pub(crate) fn free_port() -> u16 {
         }
     }
     panic!("no free port");
+}
+
+fn framed([before, behind]: &[String; 2], config: &str) -> String {
+    format!("{before}{config}{behind}")
 }
 
 fn wait_until_ready(mut gate: Gate) -> Result<Gate, String> {

@@ -17,7 +17,7 @@ fn written(level: Level, json: bool, act: impl FnOnce()) -> Vec<String> {
     let text = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&text);
     let writer = move || Sink(Arc::clone(&sink));
-    tracing::subscriber::with_default(subscriber(level, json, writer), act);
+    tracing::subscriber::with_default(subscriber(level, json, writer).0, act);
     let text = String::from_utf8(text.lock().unwrap().clone()).unwrap();
     text.lines().map(str::to_owned).collect()
 }
@@ -76,12 +76,30 @@ fn the_level_decides_what_is_written() {
     let clock = Clock::manual(AT);
     let hear = || {
         let messages = messages(&clock);
-        messages.hear(&Event::Reloaded { taken: true });
-        messages.hear(&Event::Reloaded { taken: false });
+        messages.hear(&Event::Reloaded { taken: true, changes: "nothing" });
+        messages.hear(&Event::Reloaded { taken: false, changes: "" });
         messages.hear(&Event::UpstreamFailed { upstream: "x", reason: Failure::Busy });
         messages.hear(&Event::Connected);
     };
     assert_eq!(written(Level::Info, false, hear).len(), 3);
     assert_eq!(written(Level::Warn, false, hear).len(), 2);
     assert_eq!(written(Level::Error, false, hear).len(), 1);
+}
+
+#[test]
+fn the_level_may_change_while_messages_are_written() {
+    let text = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&text);
+    let (subscriber, chosen) = subscriber(Level::Warn, false, move || Sink(Arc::clone(&sink)));
+    tracing::subscriber::with_default(subscriber, || {
+        let messages = messages(&Clock::manual(AT));
+        let tell = |changes| messages.hear(&Event::Reloaded { taken: true, changes });
+        tell("first");
+        chosen.reload(filter(Level::Info)).unwrap();
+        tell("second");
+        chosen.reload(filter(Level::Warn)).unwrap();
+        tell("third");
+    });
+    let text = String::from_utf8(text.lock().unwrap().clone()).unwrap();
+    assert!(text.contains("second") && text.lines().count() == 1, "{text}");
 }

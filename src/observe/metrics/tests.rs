@@ -102,7 +102,7 @@ fn connections_upstreams_reloads_and_panics_are_counted() {
         Event::TurnedAway { peer: None, reason: Reason::ClientMax },
         Event::UpstreamFailed { upstream, reason: Failure::Timeout },
         Event::UpstreamUp { upstream, up: false },
-        Event::Reloaded { taken: true },
+        Event::Reloaded { taken: true, changes: "nothing" },
         Event::Panicked,
     ] {
         metrics.hear(&event);

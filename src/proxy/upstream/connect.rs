@@ -8,21 +8,15 @@ use std::io;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Connection, Health, UpstreamAddress};
 use crate::event::Failure;
 use crate::net::stream::Stream;
 use crate::proxy::settings::Settings;
 
-/// A place among `upstream_max`; dropping it frees it.
-pub(super) type Place = OwnedSemaphorePermit;
-
 pub(super) async fn connect(health: &Health, settings: &Settings) -> Result<Connection, Failure> {
     let timeout = settings.connect_timeout.to_std();
-    let place = health.places.clone().acquire_owned();
-    let place =
-        tokio::time::timeout(timeout, place).await.map_err(|_| Failure::Busy)?.map_err(|_| Failure::Busy)?;
+    let place = tokio::time::timeout(timeout, health.places.take()).await.map_err(|_| Failure::Busy)?;
     let stream = tokio::time::timeout(timeout, open(&health.address)).await;
     let stream = stream.map_err(|_| Failure::ConnectTimeout)?.map_err(|_| Failure::Connect)?;
     let (sender, driver) = http1::Builder::new()

@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use http::HeaderValue;
-use tokio::sync::Semaphore;
 
 use super::UpstreamAddress;
 use crate::event::{Event, Events, Failure};
+use crate::net::places::Places;
 use crate::time::{Clock, Span, Time};
 
 /// What all workers know of one upstream.
@@ -19,7 +19,7 @@ pub struct Health {
     /// Where it listens.
     pub(super) address: UpstreamAddress,
     /// Places for connections: `upstream_max`.
-    pub(super) places: Arc<Semaphore>,
+    pub(super) places: Arc<Places>,
     /// For requests that came without a `Host`.
     pub(super) host: HeaderValue,
     name: String,
@@ -36,7 +36,7 @@ impl Health {
     pub fn new(address: UpstreamAddress, most: usize, clock: Clock, events: Events) -> Arc<Self> {
         let name = address.to_string();
         Arc::new(Self {
-            places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            places: Places::new(most),
             host: host_of(&address),
             address,
             name,
@@ -46,6 +46,23 @@ impl Health {
             clock,
             events,
         })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> &UpstreamAddress {
+        &self.address
+    }
+
+    /// Its address as configured.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// There is room for so many connections from now on.
+    pub fn resize(&self, most: usize) {
+        self.places.resize(most);
     }
 
     /// Requests that it works on.

@@ -1,0 +1,58 @@
+//! The upstreams of a file, and which of them the next file still names.
+//!
+//! The surprising thing: an address that stands in several groups is one upstream, as busy and as well in all of them.
+
+use std::sync::Arc;
+
+use crate::proxy::upstream::{Health, UpstreamAddress};
+
+/// Groups of what is known of each upstream.
+pub(super) type Groups = Vec<Vec<Arc<Health>>>;
+
+/// What is known of these upstreams; for one that is not among the `known` what `fresh` says.
+pub(super) fn of(
+    groups: Vec<Vec<UpstreamAddress>>,
+    known: &Groups,
+    fresh: impl Fn(UpstreamAddress) -> Arc<Health>,
+) -> Groups {
+    let mut met = known.concat();
+    let mut health = |address: UpstreamAddress| {
+        if let Some(known) = met.iter().find(|known| *known.address() == address) {
+            return Arc::clone(known);
+        }
+        let health = fresh(address);
+        met.push(Arc::clone(&health));
+        health
+    };
+    groups.into_iter().map(|group| group.into_iter().map(&mut health).collect()).collect()
+}
+
+/// Those that the others do not have.
+pub(super) fn beyond<'g>(others: &'g Groups, groups: &'g Groups) -> impl Iterator<Item = &'g Health> {
+    let is_new = |health: &&'g Arc<Health>| !others.iter().flatten().any(|other| Arc::ptr_eq(other, health));
+    groups.iter().flatten().filter(is_new).map(Arc::as_ref)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Events;
+    use crate::time::Clock;
+
+    fn groups(names: &[&[&str]], known: &Groups) -> Groups {
+        let address = |name: &&str| UpstreamAddress::Unix(name.into());
+        let names = names.iter().map(|group| group.iter().map(address).collect()).collect();
+        of(names, known, |address| Health::new(address, 1, Clock::system(), Events::default()))
+    }
+
+    #[test]
+    fn an_address_is_one_upstream_in_all_groups_and_files() {
+        let first = groups(&[&["a", "b"], &["b"]], &Groups::new());
+        assert!(Arc::ptr_eq(&first[0][1], &first[1][0]));
+        let second = groups(&[&["c"], &["b"]], &first);
+        assert!(Arc::ptr_eq(&second[1][0], &first[0][1]));
+        let names = |old, new| beyond(old, new).map(|health| health.name().to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(&first, &second), ["unix:c"]);
+        assert_eq!(names(&second, &first), ["unix:a"]);
+    }
+}
