@@ -16,6 +16,8 @@ mod interval;
 mod record;
 mod ring;
 mod rolling;
+#[cfg(test)]
+mod trial;
 mod units;
 
 pub use anchor::Anchor;
@@ -204,6 +206,11 @@ impl Spec {
 fn seen(word: u64) -> Option<Time> {
     (word != 0).then_some(Time::from_nanos(word))
 }
+
+/// By how much an attempt may be late: whoever decides may have read the clock a while before, so a time that is earlier
+/// than a state's by no more than this does not mean that the clock was set back. Concluding that from less would give
+/// a thread that was interrupted at a border the tokens of another period.
+const LATE: Span = Span::from_secs(1);
 
 /// A quarter of what nanoseconds since 1970 leave free, so that a sum of two such spans and a time always fits.
 const LONGEST: Span = Span::from_nanos(u64::MAX >> 3);
