@@ -188,11 +188,13 @@ impl Rolling {
     /// periods follow the clock, those that will come a second time are made one with it: each of their borders moves
     /// all counts on, and would do so twice.
     fn set_back(&self, ring: &mut Ring<'_>, now: Time) {
-        let begin = self.anchor.begin(now, self.period);
-        if self.anchor == Anchor::Clock {
-            let again = ring.start().since(begin).as_nanos().checked_div(self.period.as_nanos()).unwrap_or(0);
-            ring.merge(again);
+        if self.anchor == Anchor::First || self.slots == 1 {
+            // A window of one period has nothing to be made one with: it lasts for a whole one from now.
+            return ring.set_start(now);
         }
+        let begin = self.anchor.begin(now, self.period);
+        let again = ring.start().since(begin).as_nanos().checked_div(self.period.as_nanos()).unwrap_or(0);
+        ring.merge(again);
         ring.set_start(begin);
     }
 
