@@ -52,7 +52,9 @@ pub enum Op {
     Peek(u32),
     /// Give this many tokens, wherever they come from; never lifts a bucket above its size.
     Give(u32),
-    /// Undo what an attempt took, as if it had never been made; never more, whatever has happened since.
+    /// Undo what an attempt took, as if it had never been made, and never more; with one exception. A state that is a
+    /// time does not know which of its tokens were given back. If an attempt is undone that was made before this one,
+    /// and the bucket is full by then, this one's tokens come twice: by time, and by this.
     Refund(Receipt),
 }
 

@@ -89,7 +89,9 @@ proptest! {
             Spec::Rolling(spec) => spec.period(),
             _ => spec.window(),
         };
-        prop_assume!(period > LATE);
+        if period <= LATE {
+            return Ok(());
+        }
         let border = (START.as_nanos() / period.as_nanos() + 1) * period.as_nanos();
         let (mut bucket, mut admitted) = (Bucket::new(spec), 0);
         for seed in seeds {
