@@ -21,10 +21,29 @@ fn step(now: Time, seed: u64, spec: &Spec) -> (Time, Dice) {
     };
     let by = Span::from_nanos(dice.below(longest));
     let earliest = Time::from_nanos(1_000_000_000_000_000);
-    match dice.below(4) {
+    match dice.below(6) {
         0 => (now.before(by).max(earliest), dice),
         1 => (now.after(by), dice),
+        2..4 => (about_a_border(&mut dice, spec), dice),
         _ => (now, dice),
+    }
+}
+
+/// Some seconds before or after it, always the same one.
+fn about_a_border(dice: &mut Dice, spec: &Spec) -> Time {
+    Time::from_nanos(border_of(spec) - 3_000_000_000 + dice.below(6_000_000_000))
+}
+
+fn border_of(spec: &Spec) -> u64 {
+    let period = period_of(spec).as_nanos();
+    (START.as_nanos() / period + 1) * period
+}
+
+fn period_of(spec: &Spec) -> Span {
+    match spec {
+        Spec::Interval(spec) => spec.period(),
+        Spec::Rolling(spec) => spec.period(),
+        _ => spec.window(),
     }
 }
 
@@ -84,15 +103,10 @@ proptest! {
     fn a_clock_that_jitters_about_a_border_gives_one_bucket_on_each_side(
         spec in of(Dice::spec), seeds in attempts(), jitter in 1_u64..900_000_000,
     ) {
-        let period = match spec {
-            Spec::Interval(spec) => spec.period(),
-            Spec::Rolling(spec) => spec.period(),
-            _ => spec.window(),
-        };
-        if period <= LATE {
+        if period_of(&spec) <= LATE {
             return Ok(());
         }
-        let border = (START.as_nanos() / period.as_nanos() + 1) * period.as_nanos();
+        let border = border_of(&spec);
         let (mut bucket, mut admitted) = (Bucket::new(spec), 0);
         for seed in seeds {
             let now = Time::from_nanos(border - jitter / 2 + Dice(seed).below(jitter));
