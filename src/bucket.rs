@@ -16,6 +16,8 @@ mod interval;
 mod record;
 mod ring;
 mod rolling;
+#[cfg(test)]
+mod trial;
 mod units;
 
 pub use anchor::Anchor;
@@ -50,7 +52,9 @@ pub enum Op {
     Peek(u32),
     /// Give this many tokens, wherever they come from; never lifts a bucket above its size.
     Give(u32),
-    /// Undo what an attempt took, as if it had never been made; never more, whatever has happened since.
+    /// Undo what an attempt took, as if it had never been made, and never more; with one exception. A state that is a
+    /// time does not know which of its tokens were given back. If an attempt is undone that was made before this one,
+    /// and the bucket is full by then, this one's tokens come twice: by time, and by this.
     Refund(Receipt),
 }
 
@@ -204,6 +208,11 @@ impl Spec {
 fn seen(word: u64) -> Option<Time> {
     (word != 0).then_some(Time::from_nanos(word))
 }
+
+/// By how much an attempt may be late: whoever decides may have read the clock a while before, so a time that is earlier
+/// than a state's by no more than this does not mean that the clock was set back. Concluding that from less would give
+/// a thread that was interrupted at a border the tokens of another period.
+const LATE: Span = Span::from_secs(1);
 
 /// A quarter of what nanoseconds since 1970 leave free, so that a sum of two such spans and a time always fits.
 const LONGEST: Span = Span::from_nanos(u64::MAX >> 3);

@@ -8,7 +8,7 @@
 //! refills faster than it was promised to (slower by less than one nanosecond a token).
 
 use super::units::{Span, Time};
-use super::{Answer, LONGEST, Op, Receipt, SpecError, Step, Verdict, seen};
+use super::{Answer, LATE, LONGEST, Op, Receipt, SpecError, Step, Verdict, seen};
 
 /// A checked continuous bucket: burst, time per token, start balance and debt all fit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,7 +153,8 @@ impl Continuous {
     pub(super) fn load(&self, stored: Option<Time>, now: Time) -> Time {
         match stored {
             None => now.after(self.time_for(self.burst.saturating_sub(self.initial))),
-            Some(tat) => tat.clamp(now, now.after(self.memory())),
+            Some(tat) if tat.since(now) > self.memory().plus(LATE) => now.after(self.memory()),
+            Some(tat) => tat.max(now),
         }
     }
 
@@ -211,3 +212,6 @@ impl Continuous {
         self.per_token.times(tokens.into())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@
 use super::interval::Period;
 use super::ring::Ring;
 use super::units::{Span, Time};
-use super::{Continuous, Floor, Interval, Rolling, Spec, floor, seen};
+use super::{Anchor, Continuous, Floor, Interval, Rolling, Spec, floor, seen};
 
 /// What is missing in a bucket, as a fraction of its size; above one is debt.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,13 @@ fn to_level(to: &Spec, missing: Missing, state: &mut [u64], now: Time) {
         Spec::Rolling(to) => {
             if let Some(mut ring) = Ring::new(state, to.slots()) {
                 ring.clear(to.anchor().begin(now, to.period()));
-                ring.set_count(0, missing.tokens(to.quota(), to.debt()));
+                let of_quota = missing.tokens(to.quota(), to.debt());
+                let of_rate = missing.tokens(to.burst(), to.debt()).min(of_quota);
+                ring.set_count(0, of_rate);
+                // More than a period's share would drain the one that is on; the one before it remembers as much.
+                if to.slots() > 1 {
+                    ring.set_count(1, of_quota.saturating_sub(of_rate));
+                }
                 to.write_full_at(&mut ring, now);
             }
         }
@@ -70,17 +76,14 @@ fn to_level(to: &Spec, missing: Missing, state: &mut [u64], now: Time) {
 }
 
 fn to_interval(to: &Interval, missing: Missing, end: Time, state: &mut [u64], now: Time) {
-    let end = match missing.part {
-        // Full: the next period begins as if none was on.
-        0 => now,
-        // Where periods follow the clock, the one that is on ends when the clock says so.
-        _ => end.min(to.load(None, now).end),
-    };
-    to.write(Period { end, taken: missing.tokens(to.quota(), to.debt()).into() }, state);
+    let new = to.begin(now).end;
+    // Where periods follow the clock, the one that is on ends when the clock says so.
+    let end = if to.anchor() == Anchor::Clock { new } else { end.min(new) };
+    to.write(Period { end, taken: missing.tokens(to.quota(), to.debt()).into() }, state, now);
 }
 
-/// Each period's count in proportion to the quota; what the rate of the period that is on had left, in proportion to
-/// the rate.
+/// Each period's count in proportion to the quota, rounded so that their sum is rounded once; what the rate of the
+/// period that is on had left, in proportion to the rate.
 fn keep_history(from: &Rolling, from_state: &mut [u64], to: &Rolling, to_state: &mut [u64], now: Time) {
     let (Some(mut before), Some(mut after)) =
         (Ring::new(from_state, from.slots()), Ring::new(to_state, to.slots()))
@@ -89,9 +92,12 @@ fn keep_history(from: &Rolling, from_state: &mut [u64], to: &Rolling, to_state: 
     };
     from.load(&mut before, now);
     after.clear(before.start());
+    let (mut part, mut written) = (0_u64, 0_u32);
     for (age, count) in before.counts().enumerate().take(to.slots().into()) {
-        let missing = Missing { part: count.into(), whole: from.quota().into() };
-        after.set_count(age, missing.tokens(to.quota(), to.debt()));
+        part = part.saturating_add(count.into());
+        let up_to_here = Missing { part, whole: from.quota().into() }.tokens(to.quota(), to.debt());
+        after.set_count(age, up_to_here.saturating_sub(written));
+        written = up_to_here;
     }
     let used = from.missing_of_rate(&before).tokens(to.burst(), 0);
     after.set_withheld(used.saturating_sub(after.count(0)));
@@ -153,7 +159,7 @@ impl Missing {
     }
 
     fn drained(self, bucket: &Continuous, now: Time) -> Time {
-        now.after(Span::from_nanos(self.of(bucket.window().as_nanos())))
+        now.after(Span::from_nanos(self.of(bucket.window().as_nanos())).min(bucket.memory()))
     }
 
     fn or_more(self, other: Self) -> Self {
@@ -161,3 +167,6 @@ impl Missing {
         if cross(self, other) < cross(other, self) { other } else { self }
     }
 }
+
+#[cfg(test)]
+mod tests;

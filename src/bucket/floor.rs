@@ -76,7 +76,7 @@ impl Floor {
             }
         };
         let changed = match op {
-            Op::Take(_) => after.full_at() > now && stored != Some(after),
+            Op::Take(_) => after.full_at() > now && stored.map(|both| both.not_before(now)) != Some(after),
             Op::Peek(_) => false,
             Op::Give(_) | Op::Refund(_) => stored.is_some() && after != before,
         };
@@ -119,8 +119,9 @@ impl Floor {
     /// The pool first: what the floor gets is soon there anyway.
     fn give(&self, before: Both, now: Time, tokens: u32) -> Both {
         let pool = before.pool.before(self.pool.time_for(tokens)).max(now);
-        let taken = self.pool.left(pool, now).saturating_sub(self.pool.left(before.pool, now));
-        let floor = before.floor.before(self.floor.time_for(tokens.saturating_sub(taken))).max(now);
+        let taken = before.pool.since(pool).as_nanos().div_ceil(self.pool.per_token().as_nanos().max(1));
+        let rest = tokens.saturating_sub(u32::try_from(taken).unwrap_or(u32::MAX));
+        let floor = before.floor.before(self.floor.time_for(rest)).max(now);
         Both { pool, floor }
     }
 
@@ -154,8 +155,10 @@ impl Floor {
                 low = middle.saturating_add(1);
             }
         }
+        // Who wants nothing of one waits for nothing there, not even for its debt.
         let with = |of_floor: u32| match of_floor {
             0 => pool_due(0),
+            all if all >= tokens => floor_due(all),
             _ => floor_due(of_floor).max(pool_due(of_floor)),
         };
         let lower = low.saturating_sub(1).max(tokens.saturating_sub(self.pool.burst()));
@@ -176,7 +179,14 @@ impl Both {
         }
     }
 
+    fn not_before(self, now: Time) -> Self {
+        Self { pool: self.pool.max(now), floor: self.floor.max(now) }
+    }
+
     fn full_at(self) -> Time {
         self.pool.max(self.floor)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@
 //! other without a gap.
 
 use super::units::{Span, Time};
-use super::{Anchor, Answer, LONGEST, Op, Receipt, SpecError, Step, Verdict, seen};
+use super::{Anchor, Answer, LATE, LONGEST, Op, Receipt, SpecError, Step, Verdict, seen};
 
 /// A checked interval bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl Interval {
             }
             _ => Receipt::default(),
         };
-        self.write(after, state);
+        self.write(after, state, now);
         Step { changed, verdict: self.verdict(after, now, answer, receipt) }
     }
 
@@ -147,20 +147,30 @@ impl Interval {
 
     /// The period that is on: the stored one, the one that its debt has led to, or a new one.
     pub(super) fn load(&self, stored: Option<Period>, now: Time) -> Period {
-        let new = Period { end: self.anchor.begin(now, self.period).after(self.period), taken: 0 };
+        let new = self.begin(now);
         let Some(stored) = stored else {
             return Period { taken: self.quota.saturating_sub(self.initial).into(), ..new };
         };
+        let taken = stored.taken.min(self.deepest());
+        if stored.end.since(now) > self.period.plus(LATE) {
+            // The clock was set back. A whole period from now even where periods follow the clock, or setting it back
+            // over a border would be a way to be full again.
+            return Period { end: now.after(self.period), taken };
+        }
         if stored.end > now {
-            // No period ends later than one that begins now, unless the clock was set back.
-            return Period { end: stored.end.min(new.end), ..stored };
+            return Period { end: stored.end, taken };
         }
         let ended = now.since(stored.end).as_nanos().checked_div(self.period.as_nanos()).unwrap_or(0);
         let ended = ended.saturating_add(1);
-        match stored.taken.saturating_sub(ended.saturating_mul(self.quota.into())) {
+        match taken.saturating_sub(ended.saturating_mul(self.quota.into())) {
             0 => new,
             taken => Period { end: stored.end.after(self.period.times(ended)), taken },
         }
+    }
+
+    /// A period that begins now, or the clock's that is on.
+    pub(super) fn begin(&self, now: Time) -> Period {
+        Period { end: self.anchor.begin(now, self.period).after(self.period), taken: 0 }
     }
 
     pub(super) fn stored(&self, state: &[u64]) -> Option<Period> {
@@ -169,9 +179,9 @@ impl Interval {
         Some(Period { end, taken })
     }
 
-    pub(super) fn write(&self, period: Period, state: &mut [u64]) {
+    pub(super) fn write(&self, period: Period, state: &mut [u64], now: Time) {
         if let Some([full_at, taken]) = state.first_chunk_mut() {
-            *full_at = self.full_at(period).as_nanos();
+            *full_at = self.full_at(period, now).as_nanos();
             *taken = period.taken;
         }
     }
@@ -188,16 +198,19 @@ impl Interval {
     fn verdict(&self, period: Period, now: Time, answer: Answer, receipt: Receipt) -> Verdict {
         let left = u64::from(self.quota).saturating_sub(period.taken);
         let left = u32::try_from(left).unwrap_or(self.quota);
-        let (next_token, full_at) = match (self.answer(period, now, left.saturating_add(1)), period.taken) {
-            (_, 0) => (Span::ZERO, now),
-            (Answer::Refused { wait }, _) => (wait, self.full_at(period)),
-            _ => (Span::ZERO, self.full_at(period)),
+        let next_token = match self.answer(period, now, left.saturating_add(1)) {
+            Answer::Refused { wait } => wait,
+            _ => Span::ZERO,
         };
-        Verdict { answer, left, next_token, full_at, receipt }
+        Verdict { answer, left, next_token, full_at: self.full_at(period, now), receipt }
     }
 
-    /// When a period's tokens, and the debt beyond them, are forgotten.
-    fn full_at(&self, period: Period) -> Time {
+    /// When a period's tokens, and the debt beyond them, are forgotten. Without any the period itself is, as if it had
+    /// never begun.
+    fn full_at(&self, period: Period, now: Time) -> Time {
+        if period.taken == 0 {
+            return now;
+        }
         self.border(period, self.borders(period.taken))
     }
 
@@ -225,3 +238,6 @@ impl Period {
         Self { taken: self.taken.saturating_sub(tokens.into()), ..self }
     }
 }
+
+#[cfg(test)]
+mod tests;

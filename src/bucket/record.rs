@@ -70,8 +70,11 @@ impl Header {
     /// What the bucket promises now, with its state under that promise: its own rate until that ends, then the
     /// limit's. A state that was written under something else is converted, once.
     pub fn in_force(&mut self, limit: &Spec, state: &mut [u64; Spec::MOST_WORDS], now: Time) -> Spec {
-        if self.own_until.is_none_or(|until| until <= now) {
-            self.turn_into(Self::of(*limit), state, now);
+        match self.own_until {
+            Some(until) if until > now => {}
+            // What the own rate would have brought since its end does not count.
+            Some(until) => self.turn_into(Self::of(*limit), state, until),
+            None => self.turn_into(Self::of(*limit), state, now),
         }
         self.spec
     }
@@ -275,3 +278,6 @@ const VERSION: u8 = 1;
 const OWN: u8 = 0x80;
 /// A shape byte and two continuous buckets.
 const LONGEST_SPEC: usize = 1 + 2 * 28;
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,12 @@ impl<'s> Ring<'s> {
     pub(super) fn new(words: &'s mut [u64], slots: u16) -> Option<Self> {
         let (head, pairs) = words.split_first_chunk_mut()?;
         let slots = usize::from(slots);
-        (pairs.len() > slots / 2).then_some(Self { head, pairs, slots })
+        let mut ring = Self { head, pairs: pairs.get_mut(..=slots / 2)?, slots };
+        if slots.is_multiple_of(2) {
+            // The last half belongs to nothing, and whatever foreign bytes hold there would never be forgotten.
+            ring.set_half(slots.saturating_add(1), 0);
+        }
+        Some(ring)
     }
 
     pub(super) fn slots(&self) -> usize {
@@ -89,6 +94,18 @@ impl<'s> Ring<'s> {
         }
         self.set_withheld(0);
         self.set_start(self.start().after(length.times(periods)));
+    }
+
+    /// Makes one of the period that is on and so many before it. What was counted before them is that much younger.
+    pub(super) fn merge(&mut self, periods: u64) {
+        let by = usize::try_from(periods).unwrap_or(usize::MAX).min(self.slots.saturating_sub(1));
+        let merged = (0..=by).map(|age| self.count(age)).fold(0, u32::saturating_add);
+        for age in 0..self.slots {
+            let from = age.saturating_add(by);
+            let count = if from < self.slots { self.count(from) } else { 0 };
+            self.set_count(age, count);
+        }
+        self.set_count(0, merged);
     }
 
     fn half(&self, index: usize) -> u32 {

@@ -6,7 +6,7 @@
 
 use super::ring::Ring;
 use super::units::{Span, Time};
-use super::{Anchor, Answer, LONGEST, Op, Receipt, SpecError, Step, Verdict};
+use super::{Anchor, Answer, LATE, LONGEST, Op, Receipt, SpecError, Step, Verdict};
 
 /// A checked rolling window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,26 +164,38 @@ impl Rolling {
         Step { changed, verdict: Verdict { answer, left, next_token, full_at, receipt } }
     }
 
-    /// Brings the counts up to the period that is on. Says whether the clock was set back since they were written:
-    /// then the period that was on begins anew, so that it can neither give a token nor last longer than it may.
+    /// Brings the counts up to the period that is on. Says whether the clock was set back since they were written.
     pub(super) fn load(&self, ring: &mut Ring<'_>, now: Time) -> bool {
         if ring.is_absent() {
             ring.clear(self.anchor.begin(now, self.period));
             ring.set_withheld(self.rate.saturating_sub(self.initial));
             return false;
         }
-        if ring.start() > now {
-            ring.set_start(self.anchor.begin(now, self.period));
-            return true;
-        }
+        let is_set_back = ring.start().since(now) > LATE;
         let ended = now.since(ring.start()).as_nanos().checked_div(self.period.as_nanos()).unwrap_or(0);
-        if ended > 0 {
+        if is_set_back {
+            self.set_back(ring, now);
+        } else if ended > 0 {
             ring.advance(ended, self.period);
-            if ring.youngest().is_none() {
-                ring.set_start(self.anchor.begin(now, self.period));
-            }
         }
-        false
+        if ring.youngest().is_none() && ring.withheld() == 0 {
+            ring.set_start(self.anchor.begin(now, self.period));
+        }
+        is_set_back
+    }
+
+    /// The period that was on begins anew, so that it can neither give a token nor last longer than it may. Where
+    /// periods follow the clock, those that will come a second time are made one with it: each of their borders moves
+    /// all counts on, and would do so twice.
+    fn set_back(&self, ring: &mut Ring<'_>, now: Time) {
+        if self.anchor == Anchor::First || self.slots == 1 {
+            // A window of one period has nothing to be made one with: it lasts for a whole one from now.
+            return ring.set_start(now);
+        }
+        let begin = self.anchor.begin(now, self.period);
+        let again = ring.start().since(begin).as_nanos().checked_div(self.period.as_nanos()).unwrap_or(0);
+        ring.merge(again);
+        ring.set_start(begin);
     }
 
     fn take(&self, ring: &mut Ring<'_>, now: Time, cost: u32) -> (Answer, bool) {
@@ -288,3 +300,6 @@ const BROKEN: Verdict = Verdict {
     full_at: Time::from_nanos(0),
     receipt: Receipt { tokens: 0, full_at: Time::from_nanos(0) },
 };
+
+#[cfg(test)]
+mod tests;

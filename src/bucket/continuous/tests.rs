@@ -1,0 +1,64 @@
+use super::super::trial::Trial;
+use super::super::{Answer, Op, Spec};
+use super::*;
+
+const S: u64 = 1_000_000_000;
+const NOW: u64 = 1_800_000_000 * S;
+
+/// One token a second.
+fn bucket(burst: u32) -> Continuous {
+    Continuous::new(1, Span::from_secs(1), burst).unwrap()
+}
+
+fn trial(spec: Continuous) -> Trial {
+    Trial::new(Spec::Continuous(spec))
+}
+
+#[test]
+fn a_token_takes_a_whole_number_of_nanoseconds_rounded_up() {
+    let third = Continuous::new(3, Span::from_secs(1), 3).unwrap();
+    assert_eq!(third.per_token(), Span::from_nanos(333_333_334));
+    let whole = Continuous::new(4, Span::from_secs(1), 3).unwrap();
+    assert_eq!(whole.per_token(), Span::from_nanos(250_000_000));
+}
+
+#[test]
+fn an_attempt_whose_token_is_due_soon_is_held_and_the_next_is_refused() {
+    let mut held = trial(bucket(1).with_hold(Span::from_secs(2)).unwrap());
+    let answers: Vec<_> = (0..4).map(|_| held.take(NOW, 1).answer).collect();
+    let hold = |secs| Answer::Held { hold: Span::from_secs(secs) };
+    assert_eq!(answers, [Answer::Admitted, hold(1), hold(2), Answer::Refused { wait: Span::from_secs(1) }]);
+}
+
+#[test]
+fn whoever_holds_ten_attempts_open_until_the_bucket_is_full_again_finds_ten_tokens() {
+    let mut open = trial(bucket(10));
+    let receipts: Vec<_> = (0..10).map(|_| open.take(NOW, 1).receipt).collect();
+    let later = NOW + 10 * S;
+    assert!((0..10).all(|_| open.take(later, 1).is_admitted()));
+    for receipt in receipts {
+        let _ = open.run(later, Op::Refund(receipt));
+    }
+    assert_eq!(open.peek(later, 1).left, 0);
+}
+
+#[test]
+fn a_clock_that_was_set_back_locks_for_the_depth_of_the_bucket_even_if_all_are_refused() {
+    let mut bucket = trial(bucket(3));
+    assert!((0..3).all(|_| bucket.take(NOW, 1).is_admitted()));
+    let back = NOW - 3600 * S;
+    assert_eq!(bucket.take(back, 1).answer, Answer::Refused { wait: Span::from_secs(1) });
+    assert!(bucket.take(back + S, 1).is_admitted(), "Retry-After was obeyed");
+}
+
+/// A thread may have read the clock a while before it decides.
+#[test]
+fn attempts_that_come_late_with_an_older_time_win_nothing() {
+    let mut bucket = trial(bucket(3));
+    assert!((0..3).all(|_| bucket.take(NOW, 1).is_admitted()));
+    for late in 1..=900 {
+        assert!(!bucket.take(NOW - late * S / 1000, 1).is_admitted());
+    }
+    assert!(!bucket.take(NOW + S - 1, 1).is_admitted());
+    assert!(bucket.take(NOW + S, 1).is_admitted());
+}

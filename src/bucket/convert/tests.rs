@@ -1,0 +1,76 @@
+use super::super::trial::Trial;
+use super::super::{Anchor, Answer};
+use super::*;
+
+const S: u64 = 1_000_000_000;
+/// A whole hour.
+const NOW: u64 = 1_800_000_000 * S;
+const HOUR: Span = Span::from_secs(3600);
+
+fn rolling(quota: u32, hours: u64) -> Rolling {
+    Rolling::new(quota, HOUR.times(hours), HOUR, Anchor::Clock).unwrap()
+}
+
+fn converted(mut from: Trial, to: Spec, nanos: u64) -> Trial {
+    let mut after = Trial::new(to);
+    let (words, before) = (to.words(), &mut from.state[..from.spec.words()]);
+    convert(&from.spec, before, &to, &mut after.state[..words], Time::from_nanos(nanos));
+    after
+}
+
+#[test]
+fn many_small_counts_are_not_rounded_up_one_by_one() {
+    let mut bucket = Trial::new(Spec::Rolling(rolling(1000, 24)));
+    for hour in 0..24 {
+        assert!(bucket.take(NOW + hour * HOUR.as_nanos(), 1).is_admitted());
+    }
+    let now = NOW + 23 * HOUR.as_nanos();
+    assert_eq!(converted(bucket, Spec::Rolling(rolling(10, 24)), now).peek(now, 1).left, 9);
+}
+
+#[test]
+fn a_level_is_shared_out_so_that_the_rate_of_a_period_has_its_share() {
+    let half = Continuous::new(1, HOUR, 10).unwrap();
+    let mut bucket = Trial::new(Spec::Continuous(half));
+    assert!(bucket.take(NOW, 5).is_admitted());
+    let to = Spec::Rolling(rolling(10_000, 24).with_rate(1000).unwrap());
+    let bucket = converted(bucket, to, NOW);
+    assert_eq!(bucket.peek(NOW, 1).left, 500);
+    assert_eq!(bucket.peek(NOW + HOUR.as_nanos(), 1).left, 1000);
+}
+
+#[test]
+fn a_period_that_follows_the_clock_from_now_on_ends_when_the_clock_says_so() {
+    let each = |anchor| Spec::Interval(Interval::new(2, HOUR, anchor).unwrap());
+    let (began, now) = (NOW - HOUR.as_nanos() / 2, NOW + 1);
+    let mut bucket = Trial::new(each(Anchor::First));
+    assert!(bucket.take(began, 2).is_admitted());
+    let bucket = converted(bucket, each(Anchor::Clock), now);
+    assert_eq!(bucket.peek(NOW + HOUR.as_nanos() - 1, 1).left, 0);
+    assert_eq!(bucket.peek(NOW + HOUR.as_nanos(), 1).left, 2);
+}
+
+#[test]
+fn debt_is_cut_to_the_debt_that_is_allowed_now() {
+    let from = Continuous::new(1, HOUR, 2).unwrap().with_debt(100).unwrap();
+    let mut bucket = Trial::new(Spec::Continuous(from));
+    let _ = (0..200).map(|_| bucket.take(NOW, 1)).last();
+    let to = Continuous::new(1, HOUR, 4).unwrap().with_debt(1).unwrap();
+    let bucket = converted(bucket, Spec::Continuous(to), NOW);
+    assert_eq!(bucket.peek(NOW, 1).answer, Answer::Refused { wait: HOUR.times(2) });
+    assert_eq!(bucket.state[0], NOW + HOUR.times(5).as_nanos());
+}
+
+#[test]
+fn between_two_shapes_only_the_level_survives() {
+    let mut bucket = Trial::new(Spec::Rolling(rolling(10, 24)));
+    assert!(bucket.take(NOW - 22 * HOUR.as_nanos(), 5).is_admitted());
+    let to = Spec::Interval(Interval::new(4, HOUR.times(24), Anchor::First).unwrap());
+    let bucket = converted(bucket, to, NOW);
+    assert_eq!(bucket.peek(NOW, 1).left, 2);
+    assert_eq!(
+        bucket.peek(NOW + HOUR.times(24).as_nanos() - 1, 1).left,
+        2,
+        "two hours, had nothing been changed"
+    );
+}

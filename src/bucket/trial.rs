@@ -1,0 +1,36 @@
+//! One bucket outside any store, for the tests beside the code.
+
+use super::{Op, Spec, Step, Time, Verdict, step};
+
+/// A spec and its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Trial {
+    pub(super) spec: Spec,
+    pub(super) state: [u64; Spec::MOST_WORDS],
+}
+
+impl Trial {
+    pub(super) fn new(spec: Spec) -> Self {
+        Self { spec, state: [0; Spec::MOST_WORDS] }
+    }
+
+    /// Does it, and keeps the next state if there is one.
+    pub(super) fn run(&mut self, nanos: u64, op: Op) -> Step {
+        let mut next = self.state;
+        let step = step(&self.spec, &mut next[..self.spec.words()], Time::from_nanos(nanos), op);
+        if step.changed {
+            self.state = next;
+        }
+        step
+    }
+
+    pub(super) fn take(&mut self, nanos: u64, cost: u32) -> Verdict {
+        self.run(nanos, Op::Take(cost)).verdict
+    }
+
+    /// What an attempt would be told.
+    pub(super) fn peek(&self, nanos: u64, cost: u32) -> Verdict {
+        let mut copy = *self;
+        copy.run(nanos, Op::Peek(cost)).verdict
+    }
+}
