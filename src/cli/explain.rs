@@ -126,9 +126,9 @@ fn print_decision(config: Config, attempt: &Attempt<'_>) -> anyhow::Result<()> {
     let engine = Engine::new(config.policy, 1, Clock::system(), Events::default())?;
     let rules = engine.rules();
     let (found, standings) = engine.peek(&rules, attempt)?;
-    match found.route {
+    match found.routes.first() {
         None => println!("route     none: forwarded and never counted"),
-        Some(route) => println!("route     {}", rules.policy.routes[route].name),
+        Some(&route) => println!("route     {}", rules.policy.routes[route].name),
     }
     for limit in found.exempt {
         println!("limit     {}: does not see this client", rules.policy.limits[limit].name);

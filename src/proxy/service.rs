@@ -1,8 +1,8 @@
 //! One request, from its head to its answer.
 //!
-//! It reads like the story it is: who is this client; which route; decide; refuse or forward; settle by the answer.
-//! The surprising thing: everything up to the decision happens at once, without a task or a future, so a refusal
-//! costs little more than reading the request did.
+//! It reads like the story it is: who is this client; which route; read the body if what it costs stands there; decide;
+//! refuse or forward; settle by the answer. The surprising thing: everything up to the decision happens at once, without
+//! a task or a future, unless a body has to be read, so a refusal costs little more than reading the request did.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -10,12 +10,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use http::header::{ACCEPT, CONNECTION};
 use http::{HeaderValue, Method, Request, Response};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 
-use super::body::ReplyBody;
+use super::body::{self, Arrival, ReplyBody};
 use super::client_addr::ClientSettings;
 use super::connection::Connection;
 use super::drain;
@@ -24,11 +24,11 @@ use super::exchange::Exchange;
 use super::forward::Departure;
 use super::headers;
 use super::ids::RequestIds;
-use super::respond::{self, Asked, Problem, RefuseSettings, Said, ShowLimits};
+use super::respond::{self, Asked, Problem, RateLimitHeaders, RefuseSettings, Said, ShowLimits};
 use super::settings::Settings;
 use super::target;
 use super::upstream::Group;
-use crate::engine::{Engine, Refusal, Rules, Ruling};
+use crate::engine::{Engine, Refusal, Reservation, Rules, Ruling, Undecided};
 use crate::event::{Events, Failure};
 use crate::policy::attempt::{Attempt, Client};
 use crate::time::{Span, Time};
@@ -82,10 +82,25 @@ pub(super) struct Asker {
     pub(super) id_is_ours: bool,
 }
 
-/// What was decided on a request, and where it goes if it may.
+/// What was decided on a request, by which rules, and where it goes if it may.
 struct Judgement {
+    rules: Guard<Arc<Rules>>,
     ruling: Ruling,
     group: usize,
+}
+
+/// What can be said after a look at the head of a request.
+enum Look {
+    Judged(Judgement),
+    /// What it costs stands in its body, of which so many bytes are read.
+    Unread(usize),
+}
+
+/// Who asks, and the record of it.
+struct Visit {
+    client: Client,
+    asker: Asker,
+    exchange: Exchange,
 }
 
 impl Service {
@@ -111,43 +126,138 @@ impl Gate {
     fn answer(self: &Rc<Self>, connection: &Arc<Connection>, request: Request<Incoming>) -> Answering {
         let now = self.engine.clock().now();
         connection.phases.request_begins(now);
-        let (site, rules) = (self.site.load(), self.engine.rules());
-        let client = site.client.client_of(connection.peer, request.headers());
+        let client = self.site.load().client.client_of(connection.peer, request.headers());
         let asker = Asker::of(&request, &self.ids);
-        let mut exchange = Exchange::begin(self, connection, &request, client, asker.request_id.clone(), now);
-        let Judgement { ruling, group } = match self.judge(&rules, &request, client, now) {
-            Ok(judgement) => judgement,
-            Err(error) => return Answering::now(exchange.end_with(apologise(connection, &error, &asker))),
-        };
+        let exchange = Exchange::begin(self, connection, &request, client, asker.request_id.clone(), now);
+        let visit = Visit { client, asker, exchange };
+        match self.look(&request, client, now) {
+            Ok(Look::Judged(judgement)) => {
+                self.conclude(connection, judgement, request.map(Arrival::Streaming), visit)
+            }
+            Ok(Look::Unread(most)) => {
+                let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
+                Answering::Later(Box::pin(async move { gate.read(&connection, request, most, visit).await }))
+            }
+            Err(error) => visit.ends_in(&error, connection),
+        }
+    }
+
+    /// Decides by the head of a request, as far as that goes.
+    fn look(&self, request: &Request<Incoming>, client: Client, now: Time) -> Result<Look, Error> {
+        let host = check(request)?;
+        let attempt = attempt(request, &host, client, None);
+        let has_body = !request.body().is_end_stream();
+        let (rules, ruling) = self.engine.by_rules(|rules| {
+            let needed = if has_body { rules.policy.body_of(&attempt)? } else { None };
+            let Some(most) = needed else { return self.engine.decide(rules, &attempt, now).map(Ok) };
+            // Whoever is refused whatever the body says is refused before it is read.
+            let refusal = self.engine.refuse(rules, &attempt, now)?;
+            Ok(refusal.map(Ruling::Refused).ok_or(most))
+        })?;
+        let group = rules.policy.upstream_of(&attempt).unwrap_or(0);
+        Ok(match ruling {
+            Ok(ruling) => Look::Judged(Judgement { rules, ruling, group }),
+            Err(most) => Look::Unread(most),
+        })
+    }
+
+    /// Reads the body, then decides and answers.
+    async fn read(
+        self: Rc<Self>,
+        connection: &Arc<Connection>,
+        request: Request<Incoming>,
+        most: usize,
+        mut visit: Visit,
+    ) -> Response<ReplyBody> {
+        let (head, incoming) = request.into_parts();
+        visit.exchange.leaves(self.engine.clock().now());
+        let read = body::read(incoming, most, self.settings.body_timeout.to_std()).await;
+        visit.exchange.returns(self.engine.clock().now());
+        let judged = read.and_then(|body| {
+            let request =
+                Request::from_parts(head, Arrival::Whole(Some(body.clone()).filter(|b| !b.is_empty())));
+            Ok((self.judge(&request, visit.client, &body)?, request))
+        });
+        let Ok(response) = match judged {
+            Ok((judgement, request)) => self.conclude(connection, judgement, request, visit),
+            Err(error) => visit.ends_in(&error, connection),
+        }
+        .await;
+        response
+    }
+
+    /// Decides on a request with its body.
+    fn judge<B>(&self, request: &Request<B>, client: Client, body: &[u8]) -> Result<Judgement, Error> {
+        let host = check(request)?;
+        let attempt = attempt(request, &host, client, Some(body));
+        let now = self.engine.clock().now();
+        let (rules, ruling) = self.engine.by_rules(|rules| self.engine.decide(rules, &attempt, now))?;
+        let group = rules.policy.upstream_of(&attempt).unwrap_or(0);
+        Ok(Judgement { rules, ruling, group })
+    }
+
+    /// Refuses or forwards.
+    fn conclude(
+        self: &Rc<Self>,
+        connection: &Arc<Connection>,
+        Judgement { rules, ruling, group }: Judgement,
+        request: Request<Arrival>,
+        mut visit: Visit,
+    ) -> Answering {
+        let site = self.site.load();
         let reservation = match ruling {
             Ruling::Uncounted => None,
-            Ruling::Admitted(reservation) => Some(reservation),
+            Ruling::Admitted(reservation) => {
+                visit.exchange.admitted(&rules.policy, reservation.route());
+                let Some(places) = rules.places(&reservation) else {
+                    // The application never hears of it, so it was no attempt.
+                    reservation.give_back(&self.engine, &rules);
+                    return visit.ends_in(&Error::Crowded, connection);
+                };
+                visit.exchange.takes(places);
+                Some(reservation)
+            }
             Ruling::Refused(refusal) => {
-                exchange.refused(&rules.policy, &refusal);
-                let response = self.refuse(connection, &site, &rules, &refusal, request, &asker);
-                return Answering::after(site.refuse.delay, exchange.end_with(response));
+                visit.exchange.refused(&rules.policy, &refusal);
+                let response = self.refuse(connection, &site, &rules, &refusal, request, &visit.asker);
+                return Answering::after(site.refuse.delay, visit.exchange.end_with(response));
             }
         };
-        let mut shown = None;
-        if let Some(reservation) = &reservation {
-            exchange.admitted(&rules.policy, reservation.route());
-            if site.refuse.headers == ShowLimits::Always {
-                shown = respond::rate_limit_headers(&rules.policy, &reservation.standings);
-            }
-        }
-        let mut departure = Departure::prepare(request, connection, &site.client, &asker, &self.settings);
+        let shown = reservation
+            .as_ref()
+            .filter(|_| site.refuse.headers == ShowLimits::Always)
+            .and_then(|admitted| respond::rate_limit_headers(&rules.policy, &admitted.standings));
+        let departure = Departure::prepare(request, connection, &site.client, &visit.asker, &self.settings);
         let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
         Answering::Later(Box::pin(async move {
-            match departure.go(&gate, group, &connection, reservation, &mut exchange).await {
-                Ok(mut response) => {
-                    if let Some(shown) = shown {
-                        shown.append_to(response.headers_mut());
-                    }
-                    exchange.end_with(response)
-                }
-                Err(error) => exchange.end_with(apologise(&connection, &error, &asker)),
-            }
+            gate.forward(departure, group, &connection, reservation, shown, visit).await
         }))
+    }
+
+    async fn forward(
+        &self,
+        mut departure: Departure,
+        group: usize,
+        connection: &Arc<Connection>,
+        reservation: Option<Reservation>,
+        shown: Option<RateLimitHeaders>,
+        Visit { asker, mut exchange, .. }: Visit,
+    ) -> Response<ReplyBody> {
+        if let Some(hold) = reservation.as_ref().map(|held| held.hold).filter(|hold| *hold > Span::ZERO) {
+            exchange.leaves(self.engine.clock().now());
+            tokio::time::sleep(hold.to_std()).await;
+            exchange.returns(self.engine.clock().now());
+            exchange.departs();
+        }
+        match departure.go(self, group, connection, reservation, &mut exchange).await {
+            Ok(mut response) => {
+                if let Some(shown) = shown {
+                    shown.append_to(response.headers_mut());
+                }
+                exchange.end_with(response)
+            }
+            Err(error) => exchange.end_with(apologise(connection, &error, &asker)),
+        }
     }
 
     fn refuse(
@@ -156,38 +266,27 @@ impl Gate {
         site: &Site,
         rules: &Rules,
         refusal: &Refusal,
-        request: Request<Incoming>,
+        request: Request<Arrival>,
         asker: &Asker,
     ) -> Response<ReplyBody> {
         let response =
             self.said.refusal(rules.generation, &site.refuse, &rules.policy, refusal, &asker.asked());
         let mut response = response.map(ReplyBody::ours);
-        if !drain::unread(request, connection) {
+        let (head, arrival) = request.into_parts();
+        let may_be_kept = match arrival {
+            Arrival::Streaming(body) => drain::unread(Request::from_parts(head, body), connection),
+            Arrival::Whole(_) => true,
+        };
+        if !may_be_kept {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }
+}
 
-    fn judge(
-        &self,
-        rules: &Rules,
-        request: &Request<Incoming>,
-        client: Client,
-        now: Time,
-    ) -> Result<Judgement, Error> {
-        let host = check(request)?;
-        let uri = request.uri();
-        let attempt = Attempt {
-            method: request.method(),
-            path: uri.path(),
-            query: uri.query(),
-            host: &host,
-            client,
-            headers: request.headers(),
-            body: None,
-        };
-        let ruling = self.engine.decide(rules, &attempt, now)?;
-        Ok(Judgement { ruling, group: rules.policy.upstream_of(&attempt).unwrap_or(0) })
+impl Visit {
+    fn ends_in(self, error: &Error, connection: &Connection) -> Answering {
+        Answering::now(self.exchange.end_with(apologise(connection, error, &self.asker)))
     }
 }
 
@@ -245,8 +344,18 @@ fn apologise(connection: &Connection, error: &Error, asker: &Asker) -> Response<
     response
 }
 
+fn attempt<'a, B>(
+    request: &'a Request<B>,
+    host: &'a str,
+    client: Client,
+    body: Option<&'a [u8]>,
+) -> Attempt<'a> {
+    let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+    Attempt { method, path: uri.path(), query: uri.query(), host, client, headers, body }
+}
+
 /// Refuses what the gate does not understand, and tells the host.
-fn check(request: &Request<Incoming>) -> Result<target::Host<'_>, Error> {
+fn check<B>(request: &Request<B>) -> Result<target::Host<'_>, Error> {
     if request.method() == Method::CONNECT {
         return Err(Error::Connect);
     }
@@ -259,13 +368,18 @@ fn check(request: &Request<Incoming>) -> Result<target::Host<'_>, Error> {
 /// The one place where an error becomes a status.
 fn problem_of(error: &Error) -> Problem {
     match error {
-        Error::Malformed(_) | Error::Undecided(_) | Error::ClientGone => Problem::Malformed,
+        Error::Malformed(_) | Error::Undecided(Undecided::Unchargeable(_)) | Error::ClientGone => {
+            Problem::Malformed
+        }
         Error::Connect => Problem::Method,
         Error::TargetTooLong => Problem::TargetTooLong,
         Error::ClientStalled => Problem::Slow,
+        Error::BodyTooLong => Problem::BodyTooLarge,
         Error::Upstream(Failure::Connect | Failure::Broken) => Problem::Broken,
         Error::Upstream(Failure::Timeout | Failure::ConnectTimeout) => Problem::TimedOut,
-        Error::Upstream(Failure::Busy) => Problem::Busy { wait: Span::from_secs(1) },
+        Error::Upstream(Failure::Busy) | Error::Crowded | Error::Undecided(Undecided::Stale(_)) => {
+            Problem::Busy { wait: Span::from_secs(1) }
+        }
     }
 }
 

@@ -45,23 +45,59 @@ pub struct Outcome {
 /// # Errors
 /// [`Stale`] if one of the limits was changed meanwhile; nothing was taken.
 pub fn take_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Outcome, Stale> {
-    let mut seen: SmallVec<[Step; 2]> = SmallVec::new();
-    for withdrawal in withdrawals {
-        seen.push(withdrawal.buckets.look(&withdrawal.place, now, withdrawal.take()));
-    }
-    if is_refused(withdrawals, &seen) && seen.iter().all(|step| step.verdict.is_admitted() || !step.changed) {
-        let verdicts =
-            withdrawals.iter().zip(&seen).map(|(withdrawal, step)| match step.verdict.is_admitted() {
-                true => withdrawal.buckets.look(&withdrawal.place, now, withdrawal.peek()).verdict,
-                false => step.verdict,
-            });
-        return Ok(Outcome { admitted: false, verdicts: verdicts.collect() });
+    let seen = look_at_all(withdrawals, now);
+    if leaves_nothing(withdrawals, &seen) {
+        return Ok(refused(withdrawals, &seen, now));
     }
     let _held = hold_all(withdrawals);
     if withdrawals.iter().any(|withdrawal| withdrawal.buckets.is_closed()) {
         return Err(Stale);
     }
     Ok(take_held(withdrawals, now))
+}
+
+/// Refuses as [`take_all`] would, with the debt that this leaves behind; `None` if it would not refuse: then nothing
+/// was taken.
+///
+/// # Errors
+/// [`Stale`] if one of the limits was changed meanwhile.
+pub fn refuse_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Option<Outcome>, Stale> {
+    let seen = look_at_all(withdrawals, now);
+    if !is_refused(withdrawals, &seen) {
+        return Ok(None);
+    }
+    if leaves_nothing(withdrawals, &seen) {
+        return Ok(Some(refused(withdrawals, &seen, now)));
+    }
+    let _held = hold_all(withdrawals);
+    if withdrawals.iter().any(|withdrawal| withdrawal.buckets.is_closed()) {
+        return Err(Stale);
+    }
+    let look =
+        |withdrawal: &Withdrawal<'_>| withdrawal.buckets.look_held(&withdrawal.place, now, withdrawal.take());
+    let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(look).collect();
+    Ok(is_refused(withdrawals, &seen).then(|| take_held(withdrawals, now)))
+}
+
+fn look_at_all(withdrawals: &[Withdrawal<'_>], now: Time) -> SmallVec<[Step; 2]> {
+    let mut seen = SmallVec::new();
+    for withdrawal in withdrawals {
+        seen.push(withdrawal.buckets.look(&withdrawal.place, now, withdrawal.take()));
+    }
+    seen
+}
+
+/// Whether an attempt is refused, and nothing has to be written about it.
+fn leaves_nothing(withdrawals: &[Withdrawal<'_>], seen: &[Step]) -> bool {
+    is_refused(withdrawals, seen) && seen.iter().all(|step| step.verdict.is_admitted() || !step.changed)
+}
+
+fn refused(withdrawals: &[Withdrawal<'_>], seen: &[Step], now: Time) -> Outcome {
+    let verdicts = withdrawals.iter().zip(seen).map(|(withdrawal, step)| match step.verdict.is_admitted() {
+        true => withdrawal.buckets.look(&withdrawal.place, now, withdrawal.peek()).verdict,
+        false => step.verdict,
+    });
+    Outcome { admitted: false, verdicts: verdicts.collect() }
 }
 
 fn take_held(withdrawals: &[Withdrawal<'_>], now: Time) -> Outcome {
