@@ -204,6 +204,42 @@ mod tests {
     }
 
     #[test]
+    fn refusing_alone_takes_nothing_from_whoever_could_be_admitted() {
+        let (table, other) = (room(100), room(100));
+        let both = [withdrawal(&table, 1, spec(2, 3)), withdrawal(&other, 1, spec(9, 0))];
+        assert!(refuse_all(&both, NOW).unwrap().is_none());
+        assert_eq!((left(&table, 1, spec(2, 3)), left(&other, 1, spec(9, 0))), (2, 9));
+        assert!(take(&both).admitted && take(&both).admitted);
+        let refused = refuse_all(&both, NOW).unwrap().unwrap();
+        assert_eq!(refused.verdicts[0].answer, Answer::Refused { wait: Span::from_secs(2 * 60) });
+        assert_eq!((refused.verdicts[1].is_admitted(), refused.verdicts[1].left), (true, 7));
+        assert_eq!(take(&both).verdicts[0].answer, Answer::Refused { wait: Span::from_secs(3 * 60) });
+    }
+
+    #[test]
+    fn refusing_alone_is_exact_while_others_take_and_give() {
+        let table = room(100);
+        let one = [withdrawal(&table, 1, spec(1, 1))];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..5000 {
+                    let verdict = take(&one).verdicts[0];
+                    if verdict.is_admitted() {
+                        table.apply(&place(1, spec(1, 1)), NOW, Op::Refund(verdict.receipt)).unwrap();
+                    } else {
+                        table.apply(&place(1, spec(1, 1)), NOW, Op::Give(2)).unwrap();
+                    }
+                }
+            });
+            for _ in 0..5000 {
+                if let Some(refused) = refuse_all(&one, NOW).unwrap() {
+                    assert!(!refused.admitted && !refused.verdicts[0].is_admitted());
+                }
+            }
+        });
+    }
+
+    #[test]
     fn an_observing_bucket_never_refuses() {
         let (table, other) = (room(100), room(100));
         let observing = Withdrawal { enforce: false, ..withdrawal(&table, 1, spec(1, 0)) };
