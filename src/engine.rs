@@ -158,27 +158,6 @@ impl Engine {
         self.rules.load()
     }
 
-    /// Decides something by the rules in force, and says by which that was: again if they change meanwhile.
-    ///
-    /// # Errors
-    /// What `decide` says; [`Undecided::Stale`] only if the rules never come to rest.
-    pub fn by_rules<T>(
-        &self,
-        mut decide: impl FnMut(&Rules) -> Result<T, Undecided>,
-    ) -> Result<(Guard<Arc<Rules>>, T), Undecided> {
-        let mut tries = 0;
-        loop {
-            let rules = self.rules();
-            match decide(&rules) {
-                Ok(decided) => return Ok((rules, decided)),
-                Err(Undecided::Stale(_)) if tries < MOST_TRIES => tries += 1,
-                Err(undecided) => return Err(undecided),
-            }
-            // Whoever changes the rules is between two of its steps, and may have lost its core there.
-            std::thread::yield_now();
-        }
-    }
-
     /// The clock that decides.
     #[must_use]
     pub fn clock(&self) -> &Clock {
@@ -299,6 +278,27 @@ impl Rules {
         };
         let classes = after.iter().map(was).collect();
         self.buckets[index].changed(capacity, &specs(limit), classes, now).map(Arc::new)
+    }
+}
+
+/// Decides something by the newest rules, and says by which that was: again if they change meanwhile.
+///
+/// # Errors
+/// What `decide` says; [`Undecided::Stale`] only if the rules never come to rest.
+pub fn by_newest<R, T>(
+    newest: impl Fn() -> R,
+    mut decide: impl FnMut(&R) -> Result<T, Undecided>,
+) -> Result<(R, T), Undecided> {
+    let mut tries = 0;
+    loop {
+        let rules = newest();
+        match decide(&rules) {
+            Ok(decided) => return Ok((rules, decided)),
+            Err(Undecided::Stale(_)) if tries < MOST_TRIES => tries += 1,
+            Err(undecided) => return Err(undecided),
+        }
+        // Whoever changes the rules is between two of its steps, and may have lost its core there.
+        std::thread::yield_now();
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use http::{HeaderMap, Method};
 use tollgate::config::{Sources, load};
-use tollgate::engine::{Engine, Ruling, Undecided};
+use tollgate::engine::{Engine, Ruling, Undecided, by_newest};
 use tollgate::event::Events;
 use tollgate::policy::Policy;
 use tollgate::policy::attempt::{Attempt, Client};
@@ -47,13 +47,16 @@ fn with_attempt<T>(number: u8, path: &str, run: impl FnOnce(&Attempt<'_>) -> T) 
 fn whoever_meets_a_change_is_decided_on_by_the_rules_that_are_in_force_then() {
     let engine = engine(2, "");
     let mut tries = 0;
-    let decided = engine.by_rules(|rules| {
-        tries += 1;
-        if tries == 1 {
-            engine.replace(policy(3, "")).unwrap();
-        }
-        with_attempt(1, "/login", |attempt| engine.decide(rules, attempt, NOW))
-    });
+    let decided = by_newest(
+        || engine.rules(),
+        |rules| {
+            tries += 1;
+            if tries == 1 {
+                engine.replace(policy(3, "")).unwrap();
+            }
+            with_attempt(1, "/login", |attempt| engine.decide(rules, attempt, NOW))
+        },
+    );
     let (rules, ruling) = decided.unwrap();
     let Ruling::Admitted(reservation) = ruling else { panic!("{ruling:?}") };
     assert_eq!((tries, rules.generation), (2, 1));
@@ -63,7 +66,7 @@ fn whoever_meets_a_change_is_decided_on_by_the_rules_that_are_in_force_then() {
 #[test]
 fn nothing_is_tried_for_ever() {
     let engine = engine(2, "");
-    let decided = engine.by_rules(|_| Err::<(), _>(Undecided::Stale(Stale)));
+    let decided = by_newest(|| engine.rules(), |_| Err::<(), _>(Undecided::Stale(Stale)));
     assert!(matches!(decided, Err(Undecided::Stale(_))));
 }
 
@@ -76,8 +79,10 @@ fn no_client_ever_hears_of_a_change() {
             let (engine, over, decided) = (&engine, &over, &decided);
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
-                    let ruling = engine
-                        .by_rules(|rules| with_attempt(number, "/login", |a| engine.decide(rules, a, NOW)));
+                    let ruling = by_newest(
+                        || engine.rules(),
+                        |rules| with_attempt(number, "/login", |a| engine.decide(rules, a, NOW)),
+                    );
                     assert!(ruling.is_ok(), "{ruling:?}");
                     decided.fetch_add(1, Ordering::Relaxed);
                 }

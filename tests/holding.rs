@@ -1,6 +1,12 @@
 //! Attempts that are held until they are due, and attempts that are on their way at once.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "these are tests"
+)]
 
 mod support;
 

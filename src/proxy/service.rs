@@ -28,7 +28,7 @@ use super::respond::{self, Asked, Problem, RateLimitHeaders, RefuseSettings, Sai
 use super::settings::Settings;
 use super::target;
 use super::upstream::Group;
-use crate::engine::{Engine, Refusal, Reservation, Rules, Ruling, Undecided};
+use crate::engine::{Engine, Refusal, Reservation, Rules, Ruling, Undecided, by_newest};
 use crate::event::{Events, Failure};
 use crate::policy::attempt::{Attempt, Client};
 use crate::time::{Span, Time};
@@ -90,6 +90,10 @@ struct Judgement {
 }
 
 /// What can be said after a look at the head of a request.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once, and a box would cost every request one"
+)]
 enum Look {
     Judged(Judgement),
     /// What it costs stands in its body, of which so many bytes are read.
@@ -147,13 +151,16 @@ impl Gate {
         let host = check(request)?;
         let attempt = attempt(request, &host, client, None);
         let has_body = !request.body().is_end_stream();
-        let (rules, ruling) = self.engine.by_rules(|rules| {
-            let needed = if has_body { rules.policy.body_of(&attempt)? } else { None };
-            let Some(most) = needed else { return self.engine.decide(rules, &attempt, now).map(Ok) };
-            // Whoever is refused whatever the body says is refused before it is read.
-            let refusal = self.engine.refuse(rules, &attempt, now)?;
-            Ok(refusal.map(Ruling::Refused).ok_or(most))
-        })?;
+        let (rules, ruling) = by_newest(
+            || self.engine.rules(),
+            |rules| {
+                let needed = if has_body { rules.policy.body_of(&attempt)? } else { None };
+                let Some(most) = needed else { return self.engine.decide(rules, &attempt, now).map(Ok) };
+                // Whoever is refused whatever the body says is refused before it is read.
+                let refusal = self.engine.refuse(rules, &attempt, now)?;
+                Ok(refusal.map(Ruling::Refused).ok_or(most))
+            },
+        )?;
         let group = rules.policy.upstream_of(&attempt).unwrap_or(0);
         Ok(match ruling {
             Ok(ruling) => Look::Judged(Judgement { rules, ruling, group }),
@@ -191,7 +198,8 @@ impl Gate {
         let host = check(request)?;
         let attempt = attempt(request, &host, client, Some(body));
         let now = self.engine.clock().now();
-        let (rules, ruling) = self.engine.by_rules(|rules| self.engine.decide(rules, &attempt, now))?;
+        let (rules, ruling) =
+            by_newest(|| self.engine.rules(), |rules| self.engine.decide(rules, &attempt, now))?;
         let group = rules.policy.upstream_of(&attempt).unwrap_or(0);
         Ok(Judgement { rules, ruling, group })
     }

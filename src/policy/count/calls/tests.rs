@@ -1,5 +1,7 @@
 //! What an attacker would try: each trick makes some reader find more calls than a plain look at the body does.
 
+use proptest::prelude::*;
+
 use super::super::{Count, Unreadable};
 
 fn count(body: impl AsRef<[u8]>) -> Result<u32, Unreadable> {
@@ -265,3 +267,77 @@ fn a_name_with_a_prefix_in_the_file_is_counted_by_its_local_part() {
     let logins = Count::Element("soap:Login".into());
     assert_eq!(logins.of(b"<e:Envelope><e:Body><Login/><x:login/></e:Body></e:Envelope>"), Ok(2));
 }
+
+proptest! {
+    #[test]
+    fn any_markup_is_counted_or_unreadable_whatever_stands_around_it(
+        pieces in prop::collection::vec(prop::sample::select(PIECES), 0..30),
+        bytes: Vec<u8>,
+    ) {
+        for body in [pieces.concat().into_bytes(), [pieces.concat().as_bytes(), &bytes].concat(), bytes] {
+            let attempts = count(&body);
+            prop_assert!(attempts.is_err() || attempts.is_ok_and(|n| n as usize <= body.len().max(1)));
+            prop_assert_eq!(count([b"\xef\xbb\xbf \x0b\n", &body[..]].concat()), attempts);
+        }
+    }
+
+    #[test]
+    fn an_element_more_is_an_attempt_more(pieces in prop::collection::vec(prop::sample::select(WHOLE), 0..30)) {
+        let inside = pieces.concat();
+        let before = count(format!("<r>{inside}</r>")).unwrap();
+        let after = count(format!("<r>{inside}{}</r>", "<methodName/>".repeat(40))).unwrap();
+        prop_assert!(after >= 40 && after >= before);
+    }
+}
+
+const PIECES: &[&str] = &[
+    "<a>",
+    "</a>",
+    "<a/>",
+    "<name>",
+    "</name>",
+    "<member>",
+    "</member>",
+    "<struct>",
+    "</struct>",
+    "<data>",
+    "</data>",
+    "methodName",
+    "<methodName>",
+    "</methodName>",
+    "<![CDATA[",
+    "]]>",
+    "<!--",
+    "-->",
+    "<?xml version='1.0'?>",
+    "?>",
+    "<?",
+    "<!DOCTYPE",
+    "&#109;",
+    "&amp;",
+    "&",
+    ";",
+    " b='",
+    "'",
+    "\"",
+    "<",
+    ">",
+    "\u{e4}",
+    "\n",
+    "\0",
+];
+
+/// Each of them well-formed.
+const WHOLE: &[&str] = &[
+    "<a/>",
+    "<name>methodName</name>",
+    "<member/>",
+    "<struct></struct>",
+    "<struct><value/></struct>",
+    "<data>x</data>",
+    "<member><name>x</name></member>",
+    "<x:name>&#109;</x:name>",
+    "<!-- a -->",
+    "<?x ?>",
+    "<![CDATA[methodName]]>",
+];
