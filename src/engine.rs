@@ -3,17 +3,23 @@
 //! It neither knows sockets nor formats answers. The surprising thing: a taken token is a value, a [`Reservation`];
 //! dropping it keeps the charge, so that a client wins nothing by hanging up.
 
+mod flight;
+
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
 
+pub use self::flight::Places;
+
+use self::flight::Flight;
 use crate::bucket::{Answer, Op, Spec, Verdict};
 use crate::event::{Decision, Event, Events, Outcome};
 use crate::policy::attempt::Attempt;
 use crate::policy::key::KeyHasher;
 use crate::policy::{Charge, Charges, Limit, Mode, Policy, Unchargeable};
-use crate::store::memory::{Buckets, Place, Stale, TooLarge, Withdrawal, take_all};
+use crate::store::memory as store;
+use crate::store::memory::{Buckets, Place, Stale, TooLarge, Withdrawal, refuse_all, take_all};
 use crate::time::{Clock, Span, Time};
 
 /// Decides on attempts.
@@ -35,6 +41,8 @@ pub struct Rules {
     pub policy: Policy,
     /// For each limit.
     buckets: Vec<Arc<Buckets>>,
+    /// For each route.
+    flights: Vec<Arc<Flight>>,
 }
 
 /// What the engine says to a request.
@@ -55,6 +63,8 @@ pub enum Ruling {
 pub struct Reservation {
     generation: u64,
     route: usize,
+    /// Positions of all routes that it is counted for.
+    routes: SmallVec<[usize; 2]>,
     /// How long the attempt is to be held before it is forwarded: the longest that any limit says.
     pub hold: Span,
     /// What each limit said.
@@ -102,7 +112,9 @@ impl Engine {
     /// [`TooLarge`] if there is not enough address space.
     pub fn new(policy: Policy, capacity: usize, clock: Clock, events: Events) -> Result<Self, TooLarge> {
         let buckets = policy.limits.iter().map(|limit| Buckets::new(capacity, &specs(limit)).map(Arc::new));
-        let rules = Rules { generation: 0, buckets: buckets.collect::<Result<_, _>>()?, policy };
+        let buckets = buckets.collect::<Result<_, _>>()?;
+        let flights = policy.routes.iter().map(|_| Arc::default()).collect();
+        let rules = Rules { generation: 0, policy, buckets, flights };
         events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         Ok(Self {
             clock,
@@ -133,7 +145,8 @@ impl Engine {
         let now = self.clock.now();
         let buckets = policy.limits.iter().map(|limit| old.buckets_for(limit, self.capacity, now));
         let buckets = buckets.collect::<Result<Vec<_>, _>>()?;
-        let rules = Arc::new(Rules { generation: old.generation + 1, policy, buckets });
+        let flights = policy.routes.iter().map(|route| old.flight_for(&route.name)).collect();
+        let rules = Arc::new(Rules { generation: old.generation + 1, policy, buckets, flights });
         self.events.emit(&Event::Rules { generation: rules.generation, policy: &rules.policy });
         for former in &old.buckets {
             if !rules.buckets.iter().any(|kept| Arc::ptr_eq(kept, former)) {
@@ -167,24 +180,34 @@ impl Engine {
     /// # Errors
     /// See [`Undecided`]; nothing was taken.
     pub fn decide(&self, rules: &Rules, attempt: &Attempt<'_>, now: Time) -> Result<Ruling, Undecided> {
-        let Charges { route, charges, exempt } = rules.policy.charges(attempt, &self.hasher)?;
-        let Some(route) = route else { return Ok(Ruling::Uncounted) };
-        let mut withdrawals: SmallVec<[Withdrawal<'_>; 2]> = SmallVec::new();
-        for charge in &charges {
-            withdrawals.push(rules.withdrawal(charge));
-        }
-        let outcome = take_all(&withdrawals, now)?;
-        let mut standings = Standings::new();
-        for (charge, verdict) in charges.iter().zip(&outcome.verdicts) {
-            standings.push(Standing { charge: *charge, verdict: *verdict });
-        }
-        self.tell(rules, route, &standings, &exempt);
+        let found = rules.policy.charges(attempt, &self.hasher)?;
+        let Some(&route) = found.routes.first() else { return Ok(Ruling::Uncounted) };
+        let outcome = take_all(&rules.withdrawals(&found), now)?;
+        let standings = self.tell(rules, &found, &outcome);
         Ok(if outcome.admitted {
-            let hold = longest_hold(&standings);
-            Ruling::Admitted(Reservation { generation: rules.generation, route, hold, standings })
+            let (generation, hold) = (rules.generation, longest_hold(&standings));
+            Ruling::Admitted(Reservation { generation, route, routes: found.routes, hold, standings })
         } else {
             Ruling::Refused(Refusal { route, wait: longest_wait(&standings), standings })
         })
+    }
+
+    /// Refuses an attempt as [`decide`](Self::decide) would, and takes nothing from one that it would admit: for an
+    /// attempt of which no more is known yet than the least that it can cost.
+    ///
+    /// # Errors
+    /// See [`Undecided`]; nothing was taken.
+    pub fn refuse(
+        &self,
+        rules: &Rules,
+        attempt: &Attempt<'_>,
+        now: Time,
+    ) -> Result<Option<Refusal>, Undecided> {
+        let found = rules.policy.charges(attempt, &self.hasher)?;
+        let Some(&route) = found.routes.first() else { return Ok(None) };
+        let Some(outcome) = refuse_all(&rules.withdrawals(&found), now)? else { return Ok(None) };
+        let standings = self.tell(rules, &found, &outcome);
+        Ok(Some(Refusal { route, wait: longest_wait(&standings), standings }))
     }
 
     /// What the limits of an attempt would say, without taking anything.
@@ -202,15 +225,20 @@ impl Engine {
         Ok((found, standings))
     }
 
-    fn tell(&self, rules: &Rules, route: usize, standings: &[Standing], exempt: &[usize]) {
-        let generation = rules.generation;
-        for standing in standings {
-            let limit = standing.charge.limit;
-            self.events.emit(&Event::Decided { generation, route, limit, decision: standing.decision() });
+    /// Tells what each limit said, and hands it on.
+    fn tell(&self, rules: &Rules, found: &Charges, outcome: &store::Outcome) -> Standings {
+        let (generation, route) = (rules.generation, found.routes.first().copied().unwrap_or_default());
+        let mut standings = Standings::new();
+        for (charge, verdict) in found.charges.iter().zip(&outcome.verdicts) {
+            let standing = Standing { charge: *charge, verdict: *verdict };
+            let (limit, decision) = (charge.limit, standing.decision());
+            self.events.emit(&Event::Decided { generation, route, limit, decision });
+            standings.push(standing);
         }
-        for &limit in exempt {
+        for &limit in &found.exempt {
             self.events.emit(&Event::Decided { generation, route, limit, decision: Decision::Exempt });
         }
+        standings
     }
 }
 
@@ -238,6 +266,14 @@ impl Rules {
         Withdrawal { buckets: &self.buckets[limit], place: Place { key, class, spec }, cost, enforce }
     }
 
+    fn withdrawals(&self, found: &Charges) -> SmallVec<[Withdrawal<'_>; 2]> {
+        let mut withdrawals = SmallVec::new();
+        for charge in &found.charges {
+            withdrawals.push(self.withdrawal(charge));
+        }
+        withdrawals
+    }
+
     /// The buckets that a limit of the next rules has: the same, or as many that take over from them.
     fn buckets_for(&self, limit: &Limit, capacity: usize, now: Time) -> Result<Arc<Buckets>, TooLarge> {
         let Some(index) = self.index_of(&limit.name) else {
@@ -253,6 +289,27 @@ impl Rules {
         };
         let classes = after.iter().map(was).collect();
         self.buckets[index].changed(capacity, &specs(limit), classes, now).map(Arc::new)
+    }
+}
+
+/// Decides something by the newest rules, and says by which that was: again if they change meanwhile.
+///
+/// # Errors
+/// What `decide` says; [`Undecided::Stale`] only if the rules never come to rest.
+pub fn by_newest<R, T>(
+    newest: impl Fn() -> R,
+    mut decide: impl FnMut(&R) -> Result<T, Undecided>,
+) -> Result<(R, T), Undecided> {
+    let mut tries = 0;
+    loop {
+        let rules = newest();
+        match decide(&rules) {
+            Ok(decided) => return Ok((rules, decided)),
+            Err(Undecided::Stale(_)) if tries < MOST_TRIES => tries += 1,
+            Err(undecided) => return Err(undecided),
+        }
+        // Whoever changes the rules is between two of its steps, and may have lost its core there.
+        std::thread::yield_now();
     }
 }
 
@@ -330,3 +387,6 @@ fn longest_wait(standings: &[Standing]) -> Option<Span> {
     }
     Some(longest)
 }
+
+/// A change of the rules takes far less than so many tries: the bound is there so that nothing is tried for ever.
+const MOST_TRIES: u32 = 10_000;

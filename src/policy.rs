@@ -138,8 +138,8 @@ pub enum Unchargeable {
 /// What the policy says about a request.
 #[derive(Debug, Clone, Default)]
 pub struct Charges {
-    /// The first route that matched, an index into [`Policy::routes`]; `None`: not an attempt.
-    pub route: Option<usize>,
+    /// The routes that matched, indices into [`Policy::routes`]; none: not an attempt.
+    pub routes: SmallVec<[usize; 2]>,
     /// The buckets to pay from, by limit.
     pub charges: SmallVec<[Charge; 2]>,
     /// The limits that do not see this client.
@@ -152,9 +152,8 @@ impl Policy {
     /// # Errors
     /// See [`Unchargeable`].
     pub fn charges(&self, attempt: &Attempt<'_>, hasher: &KeyHasher) -> Result<Charges, Unchargeable> {
-        let mut found = Charges::default();
-        for route in self.routes_of(attempt) {
-            found.route.get_or_insert(route);
+        let mut found = Charges { routes: self.routes_of(attempt), ..Charges::default() };
+        for route in found.routes.clone() {
             let cost = self.routes[route].cost.of(attempt)?;
             for &limit in &self.routes[route].limits {
                 self.charge(limit, cost, attempt, hasher, &mut found)?;
@@ -187,6 +186,24 @@ impl Policy {
             }
         }
         found
+    }
+
+    /// How many bytes of the attempt's body have to be read before anybody can say what it costs; `None` if the body
+    /// does not matter. Of several routes the one that takes the longest bodies counts: what is short enough for the
+    /// route that is meant must not be refused because another reading of its path is about another route.
+    ///
+    /// # Errors
+    /// [`Unchargeable::Unreadable`] if there is no use in reading it.
+    pub fn body_of(&self, attempt: &Attempt<'_>) -> Result<Option<usize>, Unchargeable> {
+        if !self.routes.iter().any(Route::reads_bodies) {
+            return Ok(None);
+        }
+        let routes = self.routes_of(attempt).into_iter().map(|route| &self.routes[route]);
+        let longest = routes.filter(|route| route.reads_bodies()).map(|route| route.body).max();
+        if longest.is_some() {
+            count::check_headers(attempt.headers)?;
+        }
+        Ok(longest)
     }
 
     /// Where a request goes: the upstream of the first route that its one strict reading matches.
@@ -239,12 +256,19 @@ impl Cost {
         match (self, attempt.body) {
             (Self::Fixed(tokens), _) => Ok(*tokens),
             (Self::Counted(_), None) => Ok(1),
-            (Self::Counted(count), Some(body)) => Ok(count.of(body)?.max(1)),
+            (Self::Counted(count), Some(body)) => {
+                count::check_headers(attempt.headers)?;
+                Ok(count.of(body)?.max(1))
+            }
         }
     }
 }
 
 impl Route {
+    fn reads_bodies(&self) -> bool {
+        matches!(self.cost, Cost::Counted(_))
+    }
+
     fn could_match(&self, attempt: &Attempt<'_>, as_write: bool) -> bool {
         self.host_fits(attempt.host) && self.patterns.iter().any(|p| p.could_match(attempt.method, as_write))
     }

@@ -87,7 +87,8 @@ fn every_test_that_the_origins_name_exists() {
 
 /// A sentence in snake case.
 fn is_a_test(word: &str) -> bool {
-    let is_snake = word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    let is_snake =
+        word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
     is_snake && word.matches('_').count() > 3
 }
 

@@ -50,6 +50,8 @@ pub(super) struct Route {
     pub(super) limits: Option<List>,
     pub(super) case: Text,
     pub(super) cost: Option<Located<Value>>,
+    pub(super) body: Text,
+    pub(super) in_flight: Integer,
 }
 
 #[derive(Debug)]
@@ -173,6 +175,8 @@ impl Route {
             limits: section.strings("limits", f),
             case: section.string("case", f),
             cost: section.entry("cost").map(|entry| entry.node.clone()),
+            body: section.string("body", f),
+            in_flight: section.integer("in_flight", f),
         }
     }
 }
@@ -267,18 +271,8 @@ pub(super) const TOP: Keys = Keys {
 };
 const CLIENT: Keys = Keys { known: &["trust", "header", "ipv4", "ipv6"], not_built: &[] };
 const ROUTE: Keys = Keys {
-    known: &["match", "host", "upstream", "limits", "case", "cost"],
-    not_built: &[
-        "preset",
-        "when",
-        "user",
-        "password",
-        "success",
-        "failure",
-        "otherwise",
-        "body",
-        "in_flight",
-    ],
+    known: &["match", "host", "upstream", "limits", "case", "cost", "body", "in_flight"],
+    not_built: &["preset", "when", "user", "password", "success", "failure", "otherwise"],
 };
 const LIMIT: Keys = Keys {
     known: &[

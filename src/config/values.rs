@@ -4,6 +4,7 @@
 //! does not. Nothing here knows which key a text was written for.
 
 mod address;
+mod count;
 mod duration;
 mod key;
 mod prefix;

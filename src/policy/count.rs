@@ -1,4 +1,14 @@
 //! How many attempts one body makes: batched guesses are worth what they cost.
+//!
+//! It counts and understands nothing: no tree is built, nothing is kept, nothing is decoded but what hides a name. The
+//! surprising thing: where a body could be read in two ways it is [`Unreadable`], because whoever wrote it that way
+//! wants the application to find more attempts in it than we do.
+
+mod calls;
+mod items;
+
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue};
 
 /// What is counted in a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,11 +25,92 @@ pub enum Count {
 pub struct Unreadable;
 
 impl Count {
-    /// Attempts in this body.
+    /// Attempts in this body; 0 for one that has a place for attempts and none in it. A body in another format than
+    /// the one that is counted is one attempt.
     ///
     /// # Errors
     /// [`Unreadable`].
-    pub fn of(&self, _body: &[u8]) -> Result<u32, Unreadable> {
-        Err(Unreadable)
+    pub fn of(&self, body: &[u8]) -> Result<u32, Unreadable> {
+        // UTF-16 and UTF-32 without a mark, and the one character that some readers drop and others stop at.
+        if body.contains(&0) {
+            return Err(Unreadable);
+        }
+        // Marks, blanks of any kind and whatever else a reader may pass over.
+        let Some(start) = body.iter().position(u8::is_ascii_graphic) else { return Ok(1) };
+        match self {
+            Self::Element(name) => calls::count(&body[start..], name),
+            Self::Items => items::count(&body[start..]),
+        }
+    }
+}
+
+/// Whether a body with these headers is what it looks like: neither compressed nor in an encoding in which ASCII
+/// letters are something else.
+///
+/// # Errors
+/// [`Unreadable`] if it is not.
+pub fn check_headers(headers: &HeaderMap) -> Result<(), Unreadable> {
+    let plain = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
+    let legible = |value: &HeaderValue| {
+        // Parameters in an odd form are not worth an error: what they can do is told by the body's own bytes.
+        let text = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
+        text.split(';').skip(1).all(|parameter| match parameter.split_once('=') {
+            Some((name, label)) if name.trim() == "charset" => {
+                contains_ascii(label.trim().trim_matches(['"', '\'']))
+            }
+            _ => true,
+        })
+    };
+    let readable = headers.get_all(CONTENT_ENCODING).iter().all(plain)
+        && headers.get_all(CONTENT_TYPE).iter().all(legible);
+    if readable { Ok(()) } else { Err(Unreadable) }
+}
+
+/// Whether ASCII letters stand for themselves in this encoding, and nothing else looks like one.
+fn contains_ascii(label: &str) -> bool {
+    let label = label.to_ascii_lowercase();
+    let exact = ["utf-8", "utf8", "us-ascii", "ascii", "latin1"];
+    let families = ["iso-8859-", "windows-125", "cp125"];
+    exact.contains(&&*label) || families.iter().any(|family| label.starts_with(family))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: http::HeaderName, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(name, HeaderValue::from_static(value))])
+    }
+
+    #[test]
+    fn a_body_in_an_encoding_without_ascii_is_not_readable() {
+        for charset in
+            ["utf-16", "UTF-7", "\"utf-16le\"", "ibm037", "'utf-7'", "iso-2022-jp", "hz-gb-2312", ""]
+        {
+            let value = format!("text/xml; a=b; Charset={charset}").parse().unwrap();
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, value)]);
+            assert_eq!(check_headers(&headers), Err(Unreadable), "{charset}");
+        }
+        for value in
+            ["text/xml", "text/xml; charset=UTF-8", "application/json;charset=\"iso-8859-1\"", ";", "a;b"]
+        {
+            assert_eq!(check_headers(&headers(CONTENT_TYPE, value)), Ok(()), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_compressed_body_is_not_readable() {
+        for value in ["gzip", "br, identity", "identity, gzip", "x", ""] {
+            assert_eq!(check_headers(&headers(CONTENT_ENCODING, value)), Err(Unreadable), "{value}");
+        }
+        assert_eq!(check_headers(&headers(CONTENT_ENCODING, "Identity")), Ok(()));
+        assert_eq!(check_headers(&HeaderMap::new()), Ok(()));
+    }
+
+    #[test]
+    fn two_lines_of_a_header_are_both_looked_at() {
+        let mut both = headers(CONTENT_ENCODING, "identity");
+        both.append(CONTENT_ENCODING, HeaderValue::from_static("deflate"));
+        assert_eq!(check_headers(&both), Err(Unreadable));
     }
 }

@@ -1,7 +1,10 @@
-//! Bodies on their way through: streamed, never gathered, and never waited for without an end.
+//! Bodies on their way through: streamed, and never waited for without an end. Only where a limit has to know what is
+//! in a client's body is it read to its end first, in [`whole`].
 //!
 //! Trailers are dropped in both directions: nothing of them may be promoted to a header. The surprising thing: an
 //! answer's body is where a request ends, so it carries what is to happen then.
+
+mod whole;
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -13,6 +16,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
+
+pub(super) use self::whole::read;
 
 use super::upstream::Lease;
 
@@ -27,10 +32,19 @@ pub enum BodyError {
     Broken(#[from] hyper::Error),
 }
 
+/// A client's body before it leaves.
+#[derive(Debug)]
+pub enum Arrival {
+    /// It comes as the client sends it.
+    Streaming(Incoming),
+    /// All of it was read; `None` if there is nothing in it.
+    Whole(Option<Bytes>),
+}
+
 /// A client's body on its way to the upstream.
 #[derive(Debug)]
 pub struct RequestBody {
-    incoming: Incoming,
+    arrival: Arrival,
     patience: Patience,
     progress: Rc<Progress>,
 }
@@ -57,10 +71,13 @@ pub enum Sent {
 
 impl RequestBody {
     /// A body that has to make some progress within `timeout`.
-    pub fn new(incoming: Incoming, timeout: Duration) -> (Self, Rc<Progress>) {
-        let state = if incoming.is_end_stream() { Sent::Wholly } else { Sent::Partly };
+    pub fn new(arrival: Arrival, timeout: Duration) -> (Self, Rc<Progress>) {
+        let state = match &arrival {
+            Arrival::Streaming(incoming) if !incoming.is_end_stream() => Sent::Partly,
+            Arrival::Streaming(_) | Arrival::Whole(_) => Sent::Wholly,
+        };
         let progress = Rc::new(Progress { state: Cell::new(state), moved: Cell::new(None) });
-        (Self { incoming, patience: Patience::new(timeout), progress: Rc::clone(&progress) }, progress)
+        (Self { arrival, patience: Patience::new(timeout), progress: Rc::clone(&progress) }, progress)
     }
 }
 
@@ -87,10 +104,14 @@ impl Body for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        let polled = this.patience.poll_data(&mut this.incoming, cx);
+        let incoming = match &mut this.arrival {
+            Arrival::Streaming(incoming) => incoming,
+            Arrival::Whole(bytes) => return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+        };
+        let polled = this.patience.poll_data(incoming, cx);
         let state = match &polled {
             Poll::Pending => return Poll::Pending,
-            Poll::Ready(Some(Ok(_))) if this.incoming.is_end_stream() => Sent::Wholly,
+            Poll::Ready(Some(Ok(_))) if incoming.is_end_stream() => Sent::Wholly,
             Poll::Ready(Some(Ok(_))) => Sent::Partly,
             Poll::Ready(None) => Sent::Wholly,
             Poll::Ready(Some(Err(BodyError::Stalled))) => Sent::Stalled,
@@ -104,11 +125,17 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
+        match &self.arrival {
+            Arrival::Streaming(incoming) => incoming.is_end_stream(),
+            Arrival::Whole(bytes) => bytes.is_none(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
+        match &self.arrival {
+            Arrival::Streaming(incoming) => incoming.size_hint(),
+            Arrival::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+        }
     }
 }
 

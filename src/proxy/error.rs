@@ -21,12 +21,18 @@ pub enum Error {
     /// The client's target is longer than anybody's.
     #[error("the target is too long")]
     TargetTooLong,
+    /// The client's body is longer than its route reads.
+    #[error("the client's body is too long")]
+    BodyTooLong,
     /// The client's body made no progress in time.
     #[error("the client's body made no progress in time")]
     ClientStalled,
     /// The client went away in the middle of its body, or sent what is none.
     #[error("the client broke off")]
     ClientGone,
+    /// As many attempts of the route are on their way as it allows.
+    #[error("too many attempts are on their way")]
+    Crowded,
     /// The upstream failed.
     #[error("the upstream failed: {0:?}")]
     Upstream(Failure),

@@ -9,7 +9,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use super::body::{AtEnd, ReplyBody};
 use super::connection::Connection;
 use super::service::Gate;
-use crate::engine::Refusal;
+use crate::engine::{Places, Refusal};
 use crate::event::{Answered, Event};
 use crate::policy::Policy;
 use crate::policy::attempt::Client;
@@ -23,6 +23,7 @@ struct Record {
     answered: Answered,
     left: Option<Time>,
     elsewhere: Span,
+    places: Places,
     gate: Rc<Gate>,
     connection: Arc<Connection>,
 }
@@ -57,7 +58,8 @@ impl Exchange {
             added: Span::ZERO,
         };
         let (gate, connection) = (Rc::clone(gate), Arc::clone(connection));
-        Self(Box::new(Record { answered, left: None, elsewhere: Span::ZERO, gate, connection }))
+        let places = Places::default();
+        Self(Box::new(Record { answered, left: None, elsewhere: Span::ZERO, places, gate, connection }))
     }
 
     /// The attempt of this route was admitted.
@@ -72,14 +74,31 @@ impl Exchange {
         self.0.answered.refused_by = first.map(|limit| Arc::clone(&limit.name));
     }
 
-    /// The request leaves for the upstream.
+    /// The attempt is one of those on their way until its answer has left, or the client has.
+    pub(super) fn takes(&mut self, places: Places) {
+        self.0.places = places;
+    }
+
+    /// Its places, for what goes on after the answer.
+    pub(super) fn hand_over(&mut self) -> Places {
+        std::mem::take(&mut self.0.places)
+    }
+
+    /// From now on the gate waits for somebody else: the upstream, a client that still sends, or the time at which an
+    /// attempt that is held is due.
     pub(super) fn leaves(&mut self, now: Time) {
         self.0.left = Some(now);
     }
 
-    /// The head of the upstream's answer is here, or none will be.
+    /// That wait is over.
     pub(super) fn returns(&mut self, now: Time) {
-        self.0.elsewhere = self.0.left.map_or(Span::ZERO, |left| now.since(left));
+        let away = self.0.left.take().map_or(Span::ZERO, |left| now.since(left));
+        self.0.elsewhere = self.0.elsewhere.plus(away);
+    }
+
+    /// The attempt is not held any more.
+    pub(super) fn departs(&mut self) {
+        self.0.places.depart();
     }
 
     /// Ends with this answer: everybody hears of it when it has left.

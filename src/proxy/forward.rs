@@ -11,7 +11,7 @@ use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 
-use super::body::{Progress, ReplyBody, RequestBody, Sent};
+use super::body::{Arrival, Progress, ReplyBody, RequestBody, Sent};
 use super::client_addr::ClientSettings;
 use super::connection::Connection;
 use super::error::Error;
@@ -36,7 +36,7 @@ pub(super) struct Departure {
 impl Departure {
     /// Turns a request into what the upstream is to see.
     pub(super) fn prepare(
-        mut request: Request<Incoming>,
+        mut request: Request<Arrival>,
         connection: &Connection,
         client: &ClientSettings,
         asker: &Asker,
@@ -77,7 +77,7 @@ impl Departure {
         settle(&gate.engine, reservation, &forwarded);
         let (response, lease) = forwarded?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return tunnel::open(response, lease, upgrade.take(), connection);
+            return tunnel::open(response, lease, upgrade.take(), connection, exchange.hand_over());
         }
         let timeout = local.site.settings.reply_timeout.to_std();
         let mut response = response.map(|body| ReplyBody::upstreams(body, timeout, lease));

@@ -1,20 +1,21 @@
 //! One request, from its head to its answer.
 //!
-//! It reads like the story it is: who is this client; which route; decide; refuse or forward; settle by the answer.
-//! The surprising thing: everything up to the decision happens at once, without a task or a future, so a refusal
-//! costs little more than reading the request did.
+//! It reads like the story it is: who is this client; which route; read the body if what it costs stands there; decide;
+//! refuse or forward; settle by the answer. The surprising thing: everything up to the decision happens at once, without
+//! a task or a future, unless a body has to be read, so a refusal costs little more than reading the request did.
 
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::header::{ACCEPT, CONNECTION};
 use http::{HeaderValue, Method, Request, Response};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 
-use super::body::ReplyBody;
+use super::body::{self, Arrival, ReplyBody};
 use super::connection::Connection;
 use super::drain;
 use super::error::Error;
@@ -22,10 +23,10 @@ use super::exchange::Exchange;
 use super::forward::Departure;
 use super::headers;
 use super::ids::RequestIds;
-use super::respond::{self, Asked, Problem, Said, ShowLimits};
+use super::respond::{self, Asked, Problem, RateLimitHeaders, Said, ShowLimits};
 use super::site::{Follower, Local, Site};
 use super::target;
-use crate::engine::{Engine, Refusal, Rules, Ruling, Undecided};
+use crate::engine::{Engine, Refusal, Reservation, Rules, Ruling, Undecided, by_newest};
 use crate::event::{Events, Failure};
 use crate::policy::attempt::{Attempt, Client};
 use crate::time::{Span, Time};
@@ -66,10 +67,28 @@ pub(super) struct Asker {
     pub(super) id_is_ours: bool,
 }
 
-/// What was decided on a request, and where it goes if it may.
+/// What was decided on a request, by which site, and where it goes if it may.
 struct Judgement {
+    local: Rc<Local>,
     ruling: Ruling,
     group: usize,
+}
+
+/// What can be said after a look at the head of a request.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once, and a box would cost every request one"
+)]
+enum Look {
+    Judged(Judgement),
+    /// What it costs stands in its body, of which so many bytes are read.
+    Unread(Rc<Local>, usize),
+}
+
+/// Who asks, and the record of it.
+struct Visit {
+    asker: Asker,
+    exchange: Exchange,
 }
 
 impl Service {
@@ -95,43 +114,159 @@ impl Gate {
     fn answer(self: &Rc<Self>, connection: &Arc<Connection>, request: Request<Incoming>) -> Answering {
         let now = self.engine.clock().now();
         connection.phases.request_begins(now);
-        let (local, client, judged) = self.judge_by_the_newest(connection, &request, now);
-        let (site, rules) = (&local.site, &local.site.rules);
         let asker = Asker::of(&request, &self.ids);
-        let mut exchange = Exchange::begin(self, connection, &request, client, asker.request_id.clone(), now);
-        let Judgement { ruling, group } = match judged {
-            Ok(judgement) => judgement,
-            Err(error) => return Answering::now(exchange.end_with(apologise(connection, &error, &asker))),
-        };
+        let client = self.site.now().client_of(connection, &request);
+        let exchange = Exchange::begin(self, connection, &request, client, asker.request_id.clone(), now);
+        let visit = Visit { asker, exchange };
+        match self.look(connection, &request, now) {
+            Ok(Look::Judged(judgement)) => {
+                self.conclude(connection, judgement, request.map(Arrival::Streaming), visit)
+            }
+            Ok(Look::Unread(local, most)) => {
+                let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
+                let patience = local.site.settings.body_timeout.to_std();
+                Answering::Later(Box::pin(async move {
+                    gate.read(&connection, request, most, patience, visit).await
+                }))
+            }
+            Err(error) => visit.ends_in(&error, connection),
+        }
+    }
+
+    /// Decides by the head of a request, as far as that goes.
+    fn look(&self, connection: &Connection, request: &Request<Incoming>, now: Time) -> Result<Look, Error> {
+        let host = check(request)?;
+        let has_body = !request.body().is_end_stream();
+        let (local, ruling) = by_newest(
+            || self.site.now(),
+            |local| {
+                let rules = &local.site.rules;
+                let attempt = attempt(request, &host, local.client_of(connection, request), None);
+                let needed = if has_body { rules.policy.body_of(&attempt)? } else { None };
+                let Some(most) = needed else {
+                    let ruling = self.engine.decide(rules, &attempt, now)?;
+                    return Ok(Ok((ruling, rules.policy.upstream_of(&attempt))));
+                };
+                // Whoever is refused whatever the body says is refused before it is read.
+                let refusal = self.engine.refuse(rules, &attempt, now)?;
+                Ok(refusal.map(|refusal| (Ruling::Refused(refusal), None)).ok_or(most))
+            },
+        )?;
+        Ok(match ruling {
+            Ok((ruling, group)) => Look::Judged(Judgement { local, ruling, group: group.unwrap_or(0) }),
+            Err(most) => Look::Unread(local, most),
+        })
+    }
+
+    /// Reads the body, then decides and answers.
+    async fn read(
+        self: Rc<Self>,
+        connection: &Arc<Connection>,
+        request: Request<Incoming>,
+        most: usize,
+        patience: Duration,
+        mut visit: Visit,
+    ) -> Response<ReplyBody> {
+        let (head, incoming) = request.into_parts();
+        visit.exchange.leaves(self.engine.clock().now());
+        let read = body::read(incoming, most, patience).await;
+        visit.exchange.returns(self.engine.clock().now());
+        let judged = read.and_then(|body| {
+            let request =
+                Request::from_parts(head, Arrival::Whole(Some(body.clone()).filter(|b| !b.is_empty())));
+            Ok((self.judge(connection, &request, &body)?, request))
+        });
+        let Ok(response) = match judged {
+            Ok((judgement, request)) => self.conclude(connection, judgement, request, visit),
+            Err(error) => visit.ends_in(&error, connection),
+        }
+        .await;
+        response
+    }
+
+    /// Decides on a request with its body.
+    fn judge<B>(
+        &self,
+        connection: &Connection,
+        request: &Request<B>,
+        body: &[u8],
+    ) -> Result<Judgement, Error> {
+        let host = check(request)?;
+        let now = self.engine.clock().now();
+        let (local, (ruling, group)) = by_newest(
+            || self.site.now(),
+            |local| {
+                let attempt = attempt(request, &host, local.client_of(connection, request), Some(body));
+                let ruling = self.engine.decide(&local.site.rules, &attempt, now)?;
+                Ok((ruling, local.site.rules.policy.upstream_of(&attempt)))
+            },
+        )?;
+        Ok(Judgement { local, ruling, group: group.unwrap_or(0) })
+    }
+
+    /// Refuses or forwards.
+    fn conclude(
+        self: &Rc<Self>,
+        connection: &Arc<Connection>,
+        Judgement { local, ruling, group }: Judgement,
+        request: Request<Arrival>,
+        mut visit: Visit,
+    ) -> Answering {
+        let (site, rules) = (&local.site, &local.site.rules);
         let reservation = match ruling {
             Ruling::Uncounted => None,
-            Ruling::Admitted(reservation) => Some(reservation),
+            Ruling::Admitted(reservation) => {
+                visit.exchange.admitted(&rules.policy, reservation.route());
+                let Some(places) = rules.places(&reservation) else {
+                    // The application never hears of it, so it was no attempt.
+                    reservation.give_back(&self.engine, &rules);
+                    return visit.ends_in(&Error::Crowded, connection);
+                };
+                visit.exchange.takes(places);
+                Some(reservation)
+            }
             Ruling::Refused(refusal) => {
-                exchange.refused(&rules.policy, &refusal);
-                let response = self.refuse(connection, site, &refusal, request, &asker);
-                return Answering::after(site.refuse.delay, exchange.end_with(response));
+                visit.exchange.refused(&rules.policy, &refusal);
+                let response = self.refuse(connection, site, &refusal, request, &visit.asker);
+                return Answering::after(site.refuse.delay, visit.exchange.end_with(response));
             }
         };
-        let mut shown = None;
-        if let Some(reservation) = &reservation {
-            exchange.admitted(&rules.policy, reservation.route());
-            if site.refuse.headers == ShowLimits::Always {
-                shown = respond::rate_limit_headers(&rules.policy, &reservation.standings);
-            }
-        }
-        let mut departure = Departure::prepare(request, connection, &site.client, &asker, &site.settings);
+        let shown = reservation
+            .as_ref()
+            .filter(|_| site.refuse.headers == ShowLimits::Always)
+            .and_then(|admitted| respond::rate_limit_headers(&rules.policy, &admitted.standings));
+        let departure = Departure::prepare(request, connection, &site.client, &visit.asker, &site.settings);
         let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
         Answering::Later(Box::pin(async move {
-            match departure.go(&gate, &local, group, &connection, reservation, &mut exchange).await {
-                Ok(mut response) => {
-                    if let Some(shown) = shown {
-                        shown.append_to(response.headers_mut());
-                    }
-                    exchange.end_with(response)
-                }
-                Err(error) => exchange.end_with(apologise(&connection, &error, &asker)),
-            }
+            gate.forward(departure, &local, group, &connection, reservation, shown, visit).await
         }))
+    }
+
+    async fn forward(
+        &self,
+        mut departure: Departure,
+        local: &Local,
+        group: usize,
+        connection: &Arc<Connection>,
+        reservation: Option<Reservation>,
+        shown: Option<RateLimitHeaders>,
+        Visit { asker, mut exchange, .. }: Visit,
+    ) -> Response<ReplyBody> {
+        if let Some(hold) = reservation.as_ref().map(|held| held.hold).filter(|hold| *hold > Span::ZERO) {
+            exchange.leaves(self.engine.clock().now());
+            tokio::time::sleep(hold.to_std()).await;
+            exchange.returns(self.engine.clock().now());
+            exchange.departs();
+        }
+        match departure.go(self, local, group, connection, reservation, &mut exchange).await {
+            Ok(mut response) => {
+                if let Some(shown) = shown {
+                    shown.append_to(response.headers_mut());
+                }
+                exchange.end_with(response)
+            }
+            Err(error) => exchange.end_with(apologise(connection, &error, &asker)),
+        }
     }
 
     fn refuse(
@@ -139,57 +274,27 @@ impl Gate {
         connection: &Connection,
         site: &Site,
         refusal: &Refusal,
-        request: Request<Incoming>,
+        request: Request<Arrival>,
         asker: &Asker,
     ) -> Response<ReplyBody> {
         let Rules { generation, policy, .. } = &*site.rules;
         let response = self.said.refusal(*generation, &site.refuse, policy, refusal, &asker.asked());
         let mut response = response.map(ReplyBody::ours);
-        if !drain::unread(request, connection) {
+        let (head, arrival) = request.into_parts();
+        let may_be_kept = match arrival {
+            Arrival::Streaming(body) => drain::unread(Request::from_parts(head, body), connection),
+            Arrival::Whole(_) => true,
+        };
+        if !may_be_kept {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }
+}
 
-    /// Judges by the site in force. The buckets of the one before are closed a moment earlier than the next one is
-    /// published, so there may be nothing to go by yet.
-    fn judge_by_the_newest(
-        &self,
-        connection: &Connection,
-        request: &Request<Incoming>,
-        now: Time,
-    ) -> (Rc<Local>, Client, Result<Judgement, Error>) {
-        loop {
-            let local = self.site.now();
-            let client = local.site.client.client_of(connection.peer, request.headers());
-            let judged = self.judge(&local.site.rules, request, client, now);
-            if !matches!(judged, Err(Error::Undecided(Undecided::Stale(_)))) {
-                return (local, client, judged);
-            }
-            std::thread::yield_now();
-        }
-    }
-
-    fn judge(
-        &self,
-        rules: &Rules,
-        request: &Request<Incoming>,
-        client: Client,
-        now: Time,
-    ) -> Result<Judgement, Error> {
-        let host = check(request)?;
-        let uri = request.uri();
-        let attempt = Attempt {
-            method: request.method(),
-            path: uri.path(),
-            query: uri.query(),
-            host: &host,
-            client,
-            headers: request.headers(),
-            body: None,
-        };
-        let ruling = self.engine.decide(rules, &attempt, now)?;
-        Ok(Judgement { ruling, group: rules.policy.upstream_of(&attempt).unwrap_or(0) })
+impl Visit {
+    fn ends_in(self, error: &Error, connection: &Connection) -> Answering {
+        Answering::now(self.exchange.end_with(apologise(connection, error, &self.asker)))
     }
 }
 
@@ -247,8 +352,18 @@ fn apologise(connection: &Connection, error: &Error, asker: &Asker) -> Response<
     response
 }
 
+fn attempt<'a, B>(
+    request: &'a Request<B>,
+    host: &'a str,
+    client: Client,
+    body: Option<&'a [u8]>,
+) -> Attempt<'a> {
+    let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+    Attempt { method, path: uri.path(), query: uri.query(), host, client, headers, body }
+}
+
 /// Refuses what the gate does not understand, and tells the host.
-fn check(request: &Request<Incoming>) -> Result<target::Host<'_>, Error> {
+fn check<B>(request: &Request<B>) -> Result<target::Host<'_>, Error> {
     if request.method() == Method::CONNECT {
         return Err(Error::Connect);
     }
@@ -261,13 +376,18 @@ fn check(request: &Request<Incoming>) -> Result<target::Host<'_>, Error> {
 /// The one place where an error becomes a status.
 fn problem_of(error: &Error) -> Problem {
     match error {
-        Error::Malformed(_) | Error::Undecided(_) | Error::ClientGone => Problem::Malformed,
+        Error::Malformed(_) | Error::Undecided(Undecided::Unchargeable(_)) | Error::ClientGone => {
+            Problem::Malformed
+        }
         Error::Connect => Problem::Method,
         Error::TargetTooLong => Problem::TargetTooLong,
         Error::ClientStalled => Problem::Slow,
+        Error::BodyTooLong => Problem::BodyTooLarge,
         Error::Upstream(Failure::Connect | Failure::Broken) => Problem::Broken,
         Error::Upstream(Failure::Timeout | Failure::ConnectTimeout) => Problem::TimedOut,
-        Error::Upstream(Failure::Busy) => Problem::Busy { wait: Span::from_secs(1) },
+        Error::Upstream(Failure::Busy) | Error::Crowded | Error::Undecided(Undecided::Stale(_)) => {
+            Problem::Busy { wait: Span::from_secs(1) }
+        }
     }
 }
 

@@ -9,12 +9,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use http::Request;
 
 use super::client_addr::ClientSettings;
+use super::connection::Connection;
 use super::respond::RefuseSettings;
 use super::settings::Settings;
 use super::upstream::{Group, Health, Server};
 use crate::engine::Rules;
+use crate::policy::attempt::Client;
 
 /// What of the file a request uses, shared by all workers.
 pub struct Site {
@@ -83,6 +86,11 @@ impl Local {
         let group = |group: &Vec<_>| Group::new(group.iter().map(&mut server).collect(), &site.settings);
         let groups = site.upstreams.iter().map(group).collect();
         Self { groups, servers, site }
+    }
+
+    /// Who the client is.
+    pub(super) fn client_of<B>(&self, connection: &Connection, request: &Request<B>) -> Client {
+        self.site.client.client_of(connection.peer, request.headers())
     }
 
     /// The group of this number, else the default.

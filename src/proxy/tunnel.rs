@@ -17,6 +17,7 @@ use super::connection::Connection;
 use super::error::Error;
 use super::headers;
 use super::upstream::Lease;
+use crate::engine::Places;
 use crate::event::Failure;
 
 /// Answers with the upstream's 101 and joins the two connections.
@@ -28,6 +29,7 @@ pub(super) fn open(
     lease: Lease,
     client: Option<OnUpgrade>,
     connection: &Arc<Connection>,
+    places: Places,
 ) -> Result<Response<ReplyBody>, Error> {
     let Some(client) = client else {
         lease.close();
@@ -40,8 +42,8 @@ pub(super) fn open(
         if let (Ok(client), Ok(upstream)) = (client.await, upstream.await) {
             join(client, upstream).await;
         }
-        // The places of both connections are taken as long as the tunnel stands.
-        drop((lease, connection));
+        // The places of both connections and of the attempt are taken as long as the tunnel stands.
+        drop((lease, connection, places));
     });
     Ok(response.map(|_| ReplyBody::ours(Bytes::new())))
 }

@@ -45,23 +45,59 @@ pub struct Outcome {
 /// # Errors
 /// [`Stale`] if one of the limits was changed meanwhile; nothing was taken.
 pub fn take_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Outcome, Stale> {
-    let mut seen: SmallVec<[Step; 2]> = SmallVec::new();
-    for withdrawal in withdrawals {
-        seen.push(withdrawal.buckets.look(&withdrawal.place, now, withdrawal.take()));
-    }
-    if is_refused(withdrawals, &seen) && seen.iter().all(|step| step.verdict.is_admitted() || !step.changed) {
-        let verdicts =
-            withdrawals.iter().zip(&seen).map(|(withdrawal, step)| match step.verdict.is_admitted() {
-                true => withdrawal.buckets.look(&withdrawal.place, now, withdrawal.peek()).verdict,
-                false => step.verdict,
-            });
-        return Ok(Outcome { admitted: false, verdicts: verdicts.collect() });
+    let seen = look_at_all(withdrawals, now);
+    if leaves_nothing(withdrawals, &seen) {
+        return Ok(refused(withdrawals, &seen, now));
     }
     let _held = hold_all(withdrawals);
     if withdrawals.iter().any(|withdrawal| withdrawal.buckets.is_closed()) {
         return Err(Stale);
     }
     Ok(take_held(withdrawals, now))
+}
+
+/// Refuses as [`take_all`] would, with the debt that this leaves behind; `None` if it would not refuse: then nothing
+/// was taken.
+///
+/// # Errors
+/// [`Stale`] if one of the limits was changed meanwhile.
+pub fn refuse_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Option<Outcome>, Stale> {
+    let seen = look_at_all(withdrawals, now);
+    if !is_refused(withdrawals, &seen) {
+        return Ok(None);
+    }
+    if leaves_nothing(withdrawals, &seen) {
+        return Ok(Some(refused(withdrawals, &seen, now)));
+    }
+    let _held = hold_all(withdrawals);
+    if withdrawals.iter().any(|withdrawal| withdrawal.buckets.is_closed()) {
+        return Err(Stale);
+    }
+    let look =
+        |withdrawal: &Withdrawal<'_>| withdrawal.buckets.look_held(&withdrawal.place, now, withdrawal.take());
+    let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(look).collect();
+    Ok(is_refused(withdrawals, &seen).then(|| take_held(withdrawals, now)))
+}
+
+fn look_at_all(withdrawals: &[Withdrawal<'_>], now: Time) -> SmallVec<[Step; 2]> {
+    let mut seen = SmallVec::new();
+    for withdrawal in withdrawals {
+        seen.push(withdrawal.buckets.look(&withdrawal.place, now, withdrawal.take()));
+    }
+    seen
+}
+
+/// Whether an attempt is refused, and nothing has to be written about it.
+fn leaves_nothing(withdrawals: &[Withdrawal<'_>], seen: &[Step]) -> bool {
+    is_refused(withdrawals, seen) && seen.iter().all(|step| step.verdict.is_admitted() || !step.changed)
+}
+
+fn refused(withdrawals: &[Withdrawal<'_>], seen: &[Step], now: Time) -> Outcome {
+    let verdicts = withdrawals.iter().zip(seen).map(|(withdrawal, step)| match step.verdict.is_admitted() {
+        true => withdrawal.buckets.look(&withdrawal.place, now, withdrawal.peek()).verdict,
+        false => step.verdict,
+    });
+    Outcome { admitted: false, verdicts: verdicts.collect() }
 }
 
 fn take_held(withdrawals: &[Withdrawal<'_>], now: Time) -> Outcome {
@@ -165,6 +201,42 @@ mod tests {
         let wait = strict.apply(&place(1, spec(1, 3)), NOW, Op::Peek(1)).unwrap().answer;
         assert_eq!(wait, Answer::Refused { wait: Span::from_secs(4 * 60) });
         assert_eq!(left(&lenient, 1, spec(9, 3)), 8);
+    }
+
+    #[test]
+    fn refusing_alone_takes_nothing_from_whoever_could_be_admitted() {
+        let (table, other) = (room(100), room(100));
+        let both = [withdrawal(&table, 1, spec(2, 3)), withdrawal(&other, 1, spec(9, 0))];
+        assert!(refuse_all(&both, NOW).unwrap().is_none());
+        assert_eq!((left(&table, 1, spec(2, 3)), left(&other, 1, spec(9, 0))), (2, 9));
+        assert!(take(&both).admitted && take(&both).admitted);
+        let refused = refuse_all(&both, NOW).unwrap().unwrap();
+        assert_eq!(refused.verdicts[0].answer, Answer::Refused { wait: Span::from_secs(2 * 60) });
+        assert_eq!((refused.verdicts[1].is_admitted(), refused.verdicts[1].left), (true, 7));
+        assert_eq!(take(&both).verdicts[0].answer, Answer::Refused { wait: Span::from_secs(3 * 60) });
+    }
+
+    #[test]
+    fn refusing_alone_is_exact_while_others_take_and_give() {
+        let table = room(100);
+        let one = [withdrawal(&table, 1, spec(1, 1))];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..5000 {
+                    let verdict = take(&one).verdicts[0];
+                    if verdict.is_admitted() {
+                        table.apply(&place(1, spec(1, 1)), NOW, Op::Refund(verdict.receipt)).unwrap();
+                    } else {
+                        table.apply(&place(1, spec(1, 1)), NOW, Op::Give(2)).unwrap();
+                    }
+                }
+            });
+            for _ in 0..5000 {
+                if let Some(refused) = refuse_all(&one, NOW).unwrap() {
+                    assert!(!refused.admitted && !refused.verdicts[0].is_admitted());
+                }
+            }
+        });
     }
 
     #[test]

@@ -5,9 +5,9 @@
 use super::super::diagnostic::{Findings, grouped};
 use super::super::document::{Located, Value};
 use super::super::raw::{self, Named};
-use super::super::section::{List, refuse};
-use super::super::values::Mistake;
-use super::fields::{check_name, distinct, one_of, within};
+use super::super::section::{List, string};
+use super::super::values::Size;
+use super::fields::{check_name, distinct, one_of, parsed, within};
 use super::places::upstream_group;
 use crate::policy::matcher::{Case, HostPattern, Pattern, PatternError};
 use crate::policy::{Cost, Route};
@@ -35,15 +35,16 @@ fn check_route(
     if let Some(list) = raw.host.as_ref().filter(|list| list.is_empty) {
         f.error(&list.spot, "`host` is empty", "leave it out to mean any host");
     }
+    let cost = raw.cost.as_ref().and_then(|cost| check_cost(cost, f)).unwrap_or(Cost::Fixed(1));
     let cases = [("insensitive", Case::Insensitive), ("sensitive", Case::Sensitive)];
     Some(Route {
         name: name.value.as_str().into(),
         patterns,
         hosts,
         case: one_of(raw.case.as_ref(), &cases, &[], f).unwrap_or_default(),
-        cost: Cost::Fixed(raw.cost.as_ref().and_then(|cost| check_cost(cost, f)).unwrap_or(1)),
-        body: 64 * 1024,
-        in_flight: None,
+        body: check_body(raw, &cost, f),
+        in_flight: within(raw.in_flight.as_ref(), 1..=MOST_IN_FLIGHT, f),
+        cost,
         limits: Vec::new(),
         upstream: raw.upstream.as_ref().and_then(|list| upstream(list, upstreams, f)),
     })
@@ -100,15 +101,13 @@ fn host_pattern(text: &Located<String>, f: &mut Findings) -> Option<HostPattern>
     pattern
 }
 
-fn check_cost(node: &Located<Value>, f: &mut Findings) -> Option<u32> {
+fn check_cost(node: &Located<Value>, f: &mut Findings) -> Option<Cost> {
     match &node.value {
         Value::Integer(value) => {
-            within(Some(&Located { value: *value, spot: node.spot.clone() }), 1..=i64::from(u32::MAX), f)
+            let tokens = Located { value: *value, spot: node.spot.clone() };
+            within(Some(&tokens), 1..=i64::from(u32::MAX), f).map(Cost::Fixed)
         }
-        Value::String(text) if text.starts_with("count:") => {
-            refuse(&node.spot, text, Mistake::not_built("count:", "write a number of tokens"), f);
-            None
-        }
+        Value::String(_) => parsed(&string(node, f)?, f).map(Cost::Counted),
         other => {
             f.error(
                 &node.spot,
@@ -116,6 +115,27 @@ fn check_cost(node: &Located<Value>, f: &mut Findings) -> Option<u32> {
                 "write a number of tokens",
             );
             None
+        }
+    }
+}
+
+/// How many bytes are read of a body whose attempts are counted.
+fn check_body(raw: &raw::Route, cost: &Cost, f: &mut Findings) -> usize {
+    let Some(text) = &raw.body else { return BODY };
+    let Some(Size(bytes)) = parsed(text, f) else { return BODY };
+    if matches!(cost, Cost::Fixed(_)) {
+        f.warning(
+            &text.spot,
+            "nothing here reads a body",
+            "add cost = \"count:methodName\", or leave it out",
+        );
+    }
+    match usize::try_from(bytes) {
+        Ok(bytes @ 1..=LARGEST_BODY) => bytes,
+        _ => {
+            let hint = format!("1B to {}", Size(LARGEST_BODY as u64));
+            f.error(&text.spot, format!("`{}` is out of range", text.value), hint);
+            BODY
         }
     }
 }
@@ -159,3 +179,9 @@ pub(super) fn tokens(count: u32) -> String {
     let number = grouped(count.into());
     if count == 1 { format!("{number} token") } else { format!("{number} tokens") }
 }
+
+/// What a form or a call fills many times over.
+const BODY: usize = 64 * 1024;
+/// Each connection may hold as much in memory.
+const LARGEST_BODY: usize = 16 * 1024 * 1024;
+const MOST_IN_FLIGHT: i64 = 1_000_000;

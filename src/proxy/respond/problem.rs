@@ -18,6 +18,8 @@ pub enum Problem {
     Method,
     /// 408: the request did not arrive in time.
     Slow,
+    /// 413: the body is longer than what is read of it.
+    BodyTooLarge,
     /// 414: the target is too long.
     TargetTooLong,
     /// 431: too many or too long headers.
@@ -41,6 +43,7 @@ impl Problem {
             Self::Malformed => StatusCode::BAD_REQUEST,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TargetTooLong => StatusCode::URI_TOO_LONG,
             Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Broken => StatusCode::BAD_GATEWAY,
@@ -72,6 +75,7 @@ impl Problem {
             Self::Malformed => "This request cannot be understood.",
             Self::Method => "This method is not available here.",
             Self::Slow => "The request took too long to arrive. Please try again.",
+            Self::BodyTooLarge => "The request carries more than is accepted here.",
             Self::TargetTooLong => "The address that was asked for is too long.",
             Self::HeadersTooLarge => "The request carries too many or too large headers.",
             Self::Broken => {

@@ -283,6 +283,7 @@ fn every_problem_has_its_status_in_every_form() {
         (Problem::Malformed, 400),
         (Problem::Method, 405),
         (Problem::Slow, 408),
+        (Problem::BodyTooLarge, 413),
         (Problem::TargetTooLong, 414),
         (Problem::HeadersTooLarge, 431),
         (Problem::Broken, 502),

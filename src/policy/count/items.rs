@@ -1,0 +1,123 @@
+//! Items of a JSON array, as batches of JSON-RPC and GraphQL are.
+//!
+//! The items themselves are passed over: nothing of them is kept. The surprising thing: a comment before the array is
+//! an error, since readers that allow comments would find an array where others find none.
+
+use std::fmt;
+
+use serde::de::{Deserializer as _, IgnoredAny, SeqAccess, Visitor};
+use serde_json::Deserializer;
+
+use super::Unreadable;
+
+/// Items of the array that is the whole body; 1 for a body that is something else. It begins with a visible byte.
+pub(super) fn count(body: &[u8]) -> Result<u32, Unreadable> {
+    match body.first() {
+        Some(b'[') => {}
+        Some(b'/' | b'#') => return Err(Unreadable),
+        _ => return Ok(1),
+    }
+    let mut json = Deserializer::from_slice(body);
+    let items = json.deserialize_seq(Items).map_err(|_| Unreadable)?;
+    // What follows an array could be another one.
+    json.end().map_err(|_| Unreadable)?;
+    Ok(items)
+}
+
+struct Items;
+
+impl<'de> Visitor<'de> for Items {
+    type Value = u32;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<u32, A::Error> {
+        let mut count: u32 = 0;
+        while items.next_element::<IgnoredAny>()?.is_some() {
+            count = count.saturating_add(1);
+        }
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Count, Unreadable};
+
+    fn count(body: impl AsRef<[u8]>) -> Result<u32, Unreadable> {
+        Count::Items.of(body.as_ref())
+    }
+
+    #[test]
+    fn each_item_of_the_outer_array_counts_once() {
+        for (body, items) in [
+            ("[]", 0),
+            ("[1]", 1),
+            (" \r\n\t[ {\"a\": [1,2,3]}, [4, 5], \"x,y\", null ] \n", 4),
+            ("\u{feff}[1,2]", 2),
+            ("\u{a0}\u{b}\u{c}[1,2,3]", 3),
+            (r#"["]", "[,\"", "\\", "\ud800"]"#, 4),
+            ("[1e999999,-0.0,123456789012345678901234567890]", 3),
+        ] {
+            assert_eq!(count(body), Ok(items), "{body:?}");
+        }
+        let batch = vec![r#"{"jsonrpc":"2.0","method":"login","params":["a","b"],"id":1}"#; 500].join(",");
+        assert_eq!(count(format!("[{batch}]")), Ok(500));
+    }
+
+    #[test]
+    fn what_is_no_array_is_one_attempt() {
+        for body in ["", "  ", "{}", "{\"a\":[1,2]}", "\"[1,2]\"", "log=a&pwd=b", "1", "nul", "\u{feff}{"] {
+            assert_eq!(count(body), Ok(1), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn what_another_reader_could_take_for_a_longer_array_is_unreadable() {
+        for body in [
+            "[1,2",
+            "[1,2]]",
+            "[1][2,3]",
+            "[1]//\n,2]",
+            "[1] x",
+            "[1,2,]",
+            "[,]",
+            "[1 2]",
+            "[NaN]",
+            "['a']",
+            "[01]",
+            "[\"a\n\"]",
+            "/**/[1,2]",
+            "//\n[1,2]",
+            "#\n[1,2]",
+            "[1/**/,2]",
+            "[",
+            "[{]",
+            "[\"\\x\"]",
+            "[1,\u{feff}2]",
+        ] {
+            assert_eq!(count(body), Err(Unreadable), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn wide_letters_are_unreadable_with_and_without_a_mark() {
+        let wide: Vec<u8> = "[1,2]".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(count(&wide), Err(Unreadable));
+        assert_eq!(count([b"\xff\xfe".as_slice(), &wide].concat()), Err(Unreadable));
+        let wider: Vec<u8> = "[1,2]".chars().flat_map(|letter| u32::from(letter).to_be_bytes()).collect();
+        assert_eq!(count(wider), Err(Unreadable));
+    }
+
+    #[test]
+    fn nesting_costs_no_stack() {
+        let depth = 1_000_000;
+        assert_eq!(count("[".repeat(depth)), Err(Unreadable));
+        let nested = format!("[{}{},1]", "[".repeat(depth), "]".repeat(depth));
+        assert!(matches!(count(nested), Ok(2) | Err(Unreadable)));
+        let objects = format!("[{}1{},1]", "{\"a\":".repeat(depth), "}".repeat(depth));
+        assert!(matches!(count(objects), Ok(2) | Err(Unreadable)));
+    }
+}

@@ -1,0 +1,150 @@
+//! The rules change while attempts are decided on: nobody notices.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use http::{HeaderMap, Method};
+use tollgate::config::{Sources, load};
+use tollgate::engine::{Engine, Ruling, Undecided, by_newest};
+use tollgate::event::Events;
+use tollgate::policy::Policy;
+use tollgate::policy::attempt::{Attempt, Client};
+use tollgate::store::memory::Stale;
+use tollgate::time::{Clock, Time};
+
+const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
+
+fn policy(burst: u32, tables: &str) -> Policy {
+    let text = format!(
+        "upstream = \"http://127.0.0.1:1\"\nlisten = \"http://127.0.0.1:2\"\n[limit.address]\n\
+         rate = \"1 per 1h burst {burst}\"\n[route.login]\nmatch = \"POST /login\"\n{tables}"
+    );
+    load(&Sources::from_text("gate.toml", &text)).config.unwrap().policy
+}
+
+fn engine(burst: u32, tables: &str) -> Engine {
+    Engine::new(policy(burst, tables), 1000, Clock::manual(NOW), Events::default()).unwrap()
+}
+
+/// Runs with an attempt at this path from 192.0.2.N.
+fn with_attempt<T>(number: u8, path: &str, run: impl FnOnce(&Attempt<'_>) -> T) -> T {
+    let client = Client::from_ip(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number)));
+    let headers = HeaderMap::new();
+    run(&Attempt {
+        method: &Method::POST,
+        path,
+        query: None,
+        host: "a",
+        client,
+        headers: &headers,
+        body: None,
+    })
+}
+
+#[test]
+fn whoever_meets_a_change_is_decided_on_by_the_rules_that_are_in_force_then() {
+    let engine = engine(2, "");
+    let mut tries = 0;
+    let decided = by_newest(
+        || engine.rules(),
+        |rules| {
+            tries += 1;
+            if tries == 1 {
+                engine.replace(policy(3, "")).unwrap();
+            }
+            with_attempt(1, "/login", |attempt| engine.decide(rules, attempt, NOW))
+        },
+    );
+    let (rules, ruling) = decided.unwrap();
+    let Ruling::Admitted(reservation) = ruling else { panic!("{ruling:?}") };
+    assert_eq!((tries, rules.generation), (2, 1));
+    assert_eq!((reservation.standings[0].charge.spec.burst(), reservation.standings[0].verdict.left), (3, 2));
+}
+
+#[test]
+fn nothing_is_tried_for_ever() {
+    let engine = engine(2, "");
+    let decided = by_newest(|| engine.rules(), |_| Err::<(), _>(Undecided::Stale(Stale)));
+    assert!(matches!(decided, Err(Undecided::Stale(_))));
+}
+
+#[test]
+fn no_client_ever_hears_of_a_change() {
+    let engine = engine(1000, "");
+    let (over, decided) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let (engine, over, decided) = (&engine, &over, &decided);
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    let ruling = by_newest(
+                        || engine.rules(),
+                        |rules| with_attempt(number, "/login", |a| engine.decide(rules, a, NOW)),
+                    );
+                    assert!(ruling.is_ok(), "{ruling:?}");
+                    decided.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for round in 0..1000 {
+            engine.replace(policy(if round % 2 == 0 { 2000 } else { 1000 }, "")).unwrap();
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    assert!(decided.into_inner() > 1000);
+}
+
+#[test]
+fn refusing_alone_takes_nothing_and_leaves_the_debt_of_one_attempt() {
+    let engine = engine(1, "");
+    let rules = engine.rules();
+    with_attempt(1, "/login", |attempt| {
+        assert!(engine.refuse(&rules, attempt, NOW).unwrap().is_none());
+        assert!(matches!(engine.decide(&rules, attempt, NOW), Ok(Ruling::Admitted(_))));
+        let refusal = engine.refuse(&rules, attempt, NOW).unwrap().unwrap();
+        assert_eq!((refusal.route, refusal.violated().count()), (0, 1));
+    });
+    with_attempt(1, "/other", |attempt| assert!(engine.refuse(&rules, attempt, NOW).unwrap().is_none()));
+}
+
+#[test]
+fn tokens_that_were_given_back_can_be_taken_again() {
+    let engine = engine(1, "");
+    let rules = engine.rules();
+    with_attempt(1, "/login", |attempt| {
+        for _ in 0..3 {
+            let Ok(Ruling::Admitted(reservation)) = engine.decide(&rules, attempt, NOW) else {
+                panic!("refused")
+            };
+            reservation.give_back(&engine, &rules);
+        }
+    });
+}
+
+#[test]
+fn a_path_with_two_readings_is_bounded_on_both_routes_and_read_as_far_as_the_longer_one_says() {
+    let tables = "cost = \"count:[]\"\nbody = \"1KiB\"\n[route.any]\nmatch = \"POST /*\"\nin_flight = 1\n\
+        cost = \"count:[]\"\nbody = \"2KiB\"\n[route.plain]\nmatch = \"POST /a/plain\"\n";
+    let engine = engine(9, tables);
+    let rules = engine.rules();
+    let body_of = |path| with_attempt(1, path, |attempt| rules.policy.body_of(attempt).unwrap());
+    // An encoded slash is a letter to some servers: then this is a path of one segment.
+    let both = "/x%2f..%2flogin";
+    let routes = with_attempt(1, both, |attempt| rules.policy.routes_of(attempt));
+    assert_eq!(routes.len(), 2);
+    assert_eq!(
+        ["/login", "/else", both, "/a/plain", "/a/none"].map(body_of),
+        [Some(1024), Some(2048), Some(2048), None, None]
+    );
+    let admitted = || {
+        let decided = with_attempt(1, both, |attempt| engine.decide(&rules, attempt, NOW));
+        let Ok(Ruling::Admitted(reservation)) = decided else { panic!("{decided:?}") };
+        rules.places(&reservation)
+    };
+    let first = admitted();
+    assert!(first.is_some() && admitted().is_none());
+    drop(first);
+    assert!(admitted().is_some());
+}
