@@ -20,7 +20,7 @@ fuzz_target!(|text: &str| {
     for limit in loaded.config.iter().flat_map(|config| &config.policy.limits) {
         let _ = worst_case(limit);
     }
-    for config in &loaded.config {
+    if let Some(config) = &loaded.config {
         together(&config.policy).iter().for_each(|route| drop(route.to_string()));
     }
 });
