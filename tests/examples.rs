@@ -76,10 +76,9 @@ fn every_test_that_the_origins_name_exists() {
     let quoted = document.split('`').skip(1).step_by(2);
     let named: BTreeSet<&str> = quoted.filter(|word| is_a_test(word)).collect();
     assert!(named.len() > 10, "{named:?}");
-    let mut tests = String::new();
-    for file in fs::read_dir("tests").unwrap().map(|entry| entry.unwrap().path()) {
-        tests.extend(fs::read_to_string(file));
-    }
+    let folders = ["tests", "tests/traces"].map(|folder| fs::read_dir(folder).unwrap());
+    let files = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
+    let tests: String = files.filter_map(|file| fs::read_to_string(file).ok()).collect();
     for name in named {
         assert!(tests.contains(&format!("fn {name}()")), "{name}");
     }
