@@ -23,3 +23,18 @@ impl Anchor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_of_the_clock_begin_at_midnight_utc_and_weeks_on_thursday() {
+        let day = Span::from_secs(86_400);
+        let tuesday_noon = Time::from_nanos(20_832 * day.as_nanos() + day.as_nanos() / 2);
+        let begin = |anchor: Anchor, period| anchor.begin(tuesday_noon, period);
+        assert_eq!(begin(Anchor::Clock, day), Time::from_nanos(20_832 * day.as_nanos()));
+        assert_eq!(begin(Anchor::Clock, day.times(7)), Time::from_nanos(20_832 / 7 * 7 * day.as_nanos()));
+        assert_eq!(begin(Anchor::First, day), tuesday_noon);
+    }
+}

@@ -36,3 +36,26 @@ impl fmt::Display for SpecError {
 }
 
 impl core::error::Error for SpecError {}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Anchor, Continuous, Interval, Rolling, Span};
+    use super::SpecError::*;
+
+    #[test]
+    fn each_shape_says_what_is_wrong_with_its_numbers() {
+        let (second, hour) = (Span::from_secs(1), Span::from_secs(3600));
+        let interval = |quota| Interval::new(quota, hour, Anchor::First);
+        let rolling = |quota, window| Rolling::new(quota, window, hour, Anchor::First);
+        assert_eq!(interval(0), Err(Zero));
+        assert_eq!(interval(1).unwrap().with_initial(2), Err(InitialAboveBurst));
+        assert_eq!(interval(1).unwrap().with_debt(u32::MAX), Err(TooLarge));
+        assert_eq!(interval(1).unwrap().with_debt(1_000_000), Err(TooLong), "a border for each token");
+        assert_eq!(rolling(0, hour), Err(Zero));
+        assert_eq!(rolling(1, hour.plus(second)), Err(NotWhole));
+        assert_eq!(rolling(1, second), Err(NotWhole));
+        assert_eq!(rolling(1, hour.times(1025)), Err(TooManyPeriods));
+        assert_eq!(rolling(1, hour).unwrap().with_debt(u32::MAX), Err(TooLarge));
+        assert_eq!(Continuous::new(2, Span::from_nanos(1), 1), Err(TooFast));
+    }
+}

@@ -123,3 +123,54 @@ impl<'s> Ring<'s> {
 }
 
 const LOW: u64 = 0xFFFF_FFFF;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four periods of ten nanoseconds; the one that is on began at 100 and has the first count.
+    fn ring(words: &mut [u64; 5], counts: [u32; 4]) -> Ring<'_> {
+        let mut ring = Ring::new(words, 4).unwrap();
+        ring.clear(Time::from_nanos(100));
+        for (age, count) in counts.into_iter().enumerate() {
+            ring.set_count(age, count);
+        }
+        ring
+    }
+
+    fn counts(ring: &Ring<'_>) -> Vec<u32> {
+        ring.counts().collect()
+    }
+
+    #[test]
+    fn a_border_moves_all_counts_on_and_gives_what_was_withheld() {
+        let mut words = [0; 5];
+        let mut ring = ring(&mut words, [1, 2, 3, 4]);
+        ring.set_withheld(9);
+        assert_eq!((ring.total(), ring.withheld()), (10, 9));
+        ring.advance(1, Span::from_nanos(10));
+        assert_eq!(
+            (counts(&ring), ring.withheld(), ring.start()),
+            (vec![0, 1, 2, 3], 0, Time::from_nanos(110))
+        );
+        assert_eq!((ring.total(), ring.youngest()), (6, Some(1)));
+        ring.advance(u64::MAX, Span::from_nanos(10));
+        assert_eq!((counts(&ring), ring.youngest()), (vec![0; 4], None));
+    }
+
+    #[test]
+    fn periods_made_one_lose_nothing() {
+        let mut words = [0; 5];
+        let mut ring = ring(&mut words, [1, 2, 3, 4]);
+        ring.merge(2);
+        assert_eq!(counts(&ring), [6, 4, 0, 0]);
+        ring.merge(u64::MAX);
+        assert_eq!(counts(&ring), [10, 0, 0, 0]);
+    }
+
+    #[test]
+    fn too_few_words_are_no_ring() {
+        assert!(Ring::new(&mut [0; 4], 4).is_none());
+        assert!(Ring::new(&mut [0; 3], 1).is_some());
+    }
+}

@@ -63,7 +63,7 @@ fn most(spec: &Spec, forward: u128) -> u128 {
         }
         Spec::Rolling(spec) => {
             let whole = nanos(spec.period()) * u128::from(spec.slots() - 1);
-            u128::from(spec.quota()) * (forward / whole + 2)
+            u128::from(spec.quota()) * (forward / whole + 1)
         }
     }
 }

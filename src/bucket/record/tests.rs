@@ -38,3 +38,114 @@ fn a_state_is_read_under_a_file_that_its_reader_never_saw() {
     assert_eq!(header.in_force(&limit, &mut state, now), limit);
     assert_eq!(step(&limit, &mut state[..limit.words()], now, Op::Peek(1)).verdict.left, 2);
 }
+
+/// A bucket of each shape after twelve tokens were taken, with its bytes: version and shape, fingerprint, spec, state.
+fn golden() -> [(Spec, [&'static str; 4]); 4] {
+    let (minute, hour) = (Span::from_secs(60), Span::from_secs(3600));
+    let second = |count, burst| Continuous::new(count, Span::from_secs(1), burst).unwrap();
+    let continuous = Continuous::new(10, minute, 20).unwrap().with_initial(15).unwrap();
+    let continuous = continuous.with_debt(5).unwrap().with_hold(Span::from_secs(2)).unwrap();
+    let interval = Interval::new(60, minute, Anchor::Clock).unwrap();
+    let rolling = Rolling::new(100, hour.times(4), hour, Anchor::First).unwrap().with_rate(30).unwrap();
+    let pool = second(1, 100).with_initial(90).unwrap().with_debt(4).unwrap();
+    [
+        (
+            Spec::Continuous(continuous),
+            [
+                "0101",
+                "8beb2440",
+                "0000000165a0bc00 00000014 0000000f 00000005 0000000077359400",
+                "18fae28e53607c00",
+            ],
+        ),
+        (
+            Spec::Interval(interval.with_initial(50).unwrap().with_debt(7).unwrap()),
+            [
+                "0102",
+                "0df6f545",
+                "0000000df8475800 0000003c 00000032 00000007 01",
+                "18fae2848bfb5800 0000000000000016",
+            ],
+        ),
+        (
+            Spec::Rolling(rolling.with_initial(20).unwrap().with_debt(3).unwrap()),
+            [
+                "0103",
+                "9b42a6a5",
+                "00000d18c2e28000 0000034630b8a000 00000064 0000001e 00000014 00000003 00",
+                "18faef8f56968000 18fae27693b40000 0000000a 0000000c 0000000000000000 0000000000000000",
+            ],
+        ),
+        (
+            Spec::Floor(Floor::new(second(10, 10), pool).unwrap()),
+            [
+                "0104",
+                "b6fa4445",
+                "0000000005f5e100 0000000a 0000000a 00000000 0000000000000000 \
+                 000000003b9aca00 00000064 0000005a 00000004 0000000000000000",
+                "18fae2795ef57800 18fae2795ef57800 18fae276cf4eca00",
+            ],
+        ),
+    ]
+}
+
+fn encoded(header: Header) -> Vec<u8> {
+    let mut bucket = Trial::new(header.spec);
+    assert!(bucket.take(NOW, 12).is_admitted());
+    let mut bytes = [0; LONGEST_RECORD];
+    let length = header.encode(&bucket.state, &mut bytes);
+    bytes[..length].to_vec()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Other gates read these bytes: whoever changes them counts up the version.
+#[test]
+fn the_bytes_of_every_shape_are_these() {
+    for (spec, parts) in golden() {
+        let [shape, fingerprint, written_spec, state] = parts.map(|part| part.replace(' ', ""));
+        let bytes = encoded(Header::of(spec));
+        assert_eq!(hex(&bytes), format!("{shape}{fingerprint}{written_spec}{state}"));
+        let own_until = Some(Time::from_nanos(NOW + 900 * S));
+        let own_shape = shape.replace("010", "018");
+        let bytes = encoded(Header { spec, own_until });
+        assert_eq!(
+            hex(&bytes),
+            format!("{own_shape}{fingerprint}18fae3481fe22800{written_spec}{state}"),
+            "with a rate of its own"
+        );
+    }
+}
+
+#[test]
+fn bytes_that_were_cut_short_are_refused() {
+    for (spec, _) in golden() {
+        let bytes = encoded(Header { spec, own_until: Some(Time::from_nanos(NOW)) });
+        for length in 0..bytes.len() {
+            let cut = Header::decode(&bytes[..length], &mut [0; Spec::MOST_WORDS]);
+            assert_eq!(cut, Err(DecodeError::Length), "{length} of {}", bytes.len());
+        }
+    }
+}
+
+#[test]
+fn no_flipped_bit_makes_another_promise() {
+    for (spec, _) in golden() {
+        let good = encoded(Header::of(spec));
+        let state_from = good.len() - 8 * spec.words();
+        for bit in 0..8 * good.len() {
+            let (mut bytes, mut state) = (good.clone(), [0; Spec::MOST_WORDS]);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            match Header::decode(&bytes, &mut state) {
+                Ok(header) => {
+                    assert!(bit / 8 >= state_from, "bit {bit} of {spec:?}");
+                    assert_eq!(header, Header::of(spec));
+                    let _ = step(&spec, &mut state[..spec.words()], Time::from_nanos(NOW), Op::Take(1));
+                }
+                Err(_) => assert!(bit / 8 < state_from, "bit {bit} of {spec:?}"),
+            }
+        }
+    }
+}

@@ -17,7 +17,7 @@ fn trial(spec: Rolling) -> Trial {
 }
 
 fn refused(hours: u64) -> Answer {
-    Answer::Refused { wait: Span::from_nanos(hours * HOUR) }
+    Answer::Refused { wait: Span::from_nanos(HOUR).times(hours) }
 }
 
 #[test]
