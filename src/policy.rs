@@ -189,8 +189,9 @@ impl Policy {
     }
 
     /// How many bytes of the attempt's body have to be read before anybody can say what it costs; `None` if the body
-    /// does not matter. Of several routes the one that takes the longest bodies counts: what is short enough for the
-    /// route that is meant must not be refused because another reading of its path is about another route.
+    /// does not matter, because no limit that could refuse it depends on that: whoever is exempt sends what it likes, and
+    /// a limit that only observes refuses nothing. Of several routes the one that takes the longest bodies counts: what is
+    /// short enough for the route that is meant must not be refused because another reading of its path is about another.
     ///
     /// # Errors
     /// [`Unchargeable::Unreadable`] if there is no use in reading it.
@@ -198,8 +199,13 @@ impl Policy {
         if !self.routes.iter().any(Route::reads_bodies) {
             return Ok(None);
         }
+        let could_refuse = |&limit: &usize| {
+            let limit = &self.limits[limit];
+            limit.mode == Mode::Enforce && limit.rate_of(attempt).is_some()
+        };
         let routes = self.routes_of(attempt).into_iter().map(|route| &self.routes[route]);
-        let longest = routes.filter(|route| route.reads_bodies()).map(|route| route.body).max();
+        let reading = routes.filter(|route| route.reads_bodies() && route.limits.iter().any(could_refuse));
+        let longest = reading.map(|route| route.body).max();
         if longest.is_some() {
             count::check_headers(attempt.headers)?;
         }

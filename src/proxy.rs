@@ -3,6 +3,7 @@
 //! The hops of a request are a file each, and `service` tells their story; nothing here decides how often anybody
 //! may ask.
 
+pub mod answering;
 pub mod body;
 pub mod client_addr;
 pub mod connection;

@@ -314,6 +314,21 @@ fn another_client_has_a_bucket_of_its_own_for_batches_too() {
 }
 
 #[test]
+fn a_body_is_not_read_for_whoever_no_limit_could_refuse() {
+    let upstream = Upstream::start();
+    let body = "[1,".repeat(1000);
+    for line in ["exempt = \"127.0.0.0/8\"", "mode = \"observe\"", "mode = \"off\""] {
+        let gate = Gate::start(&upstream.file(&format!("{TEN}{line}\n")));
+        for _ in 0..20 {
+            let answer =
+                gate.ask(post("/api", &body).replacen("\r\n\r\n", "\r\nContent-Encoding: gzip\r\n\r\n", 1));
+            assert_eq!(answer.status, 200, "{line}");
+        }
+        assert!(upstream.last().body == body.as_bytes());
+    }
+}
+
+#[test]
 fn a_slow_body_is_not_the_gates_own_time() {
     let upstream = Upstream::start();
     let gate = Gate::start(&upstream.file(TEN));

@@ -5,16 +5,15 @@
 //! a task or a future, unless a body has to be read, so a refusal costs little more than reading the request did.
 
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::{ACCEPT, CONNECTION};
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::{Body, Incoming};
 
+use super::answering::Answering;
 use super::body::{self, Arrival, ReplyBody};
 use super::connection::Connection;
 use super::drain;
@@ -49,14 +48,6 @@ pub struct Gate {
 pub struct Service {
     gate: Rc<Gate>,
     connection: Arc<Connection>,
-}
-
-/// An answer that is there, or that will be.
-pub enum Answering {
-    /// Taken when it is asked for.
-    Now(Option<Response<ReplyBody>>),
-    /// When the upstream has spoken, or a delay is over.
-    Later(Pin<Box<dyn Future<Output = Response<ReplyBody>>>>),
 }
 
 /// A request as far as the gate's own answers to it go.
@@ -295,36 +286,6 @@ impl Gate {
 impl Visit {
     fn ends_in(self, error: &Error, connection: &Connection) -> Answering {
         Answering::now(self.exchange.end_with(apologise(connection, error, &self.asker)))
-    }
-}
-
-impl Answering {
-    fn now(response: Response<ReplyBody>) -> Self {
-        Self::Now(Some(response))
-    }
-
-    fn after(delay: Span, response: Response<ReplyBody>) -> Self {
-        if delay == Span::ZERO {
-            return Self::now(response);
-        }
-        Self::Later(Box::pin(async move {
-            tokio::time::sleep(delay.to_std()).await;
-            response
-        }))
-    }
-}
-
-impl Future for Answering {
-    type Output = Result<Response<ReplyBody>, Infallible>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.get_mut() {
-            // Nobody polls an answer that was already given.
-            Self::Now(response) => {
-                response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
-            }
-            Self::Later(response) => response.as_mut().poll(cx).map(Ok),
-        }
     }
 }
 
