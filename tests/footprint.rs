@@ -16,7 +16,7 @@ fn a_rolling_window_of_24_periods_takes_at_most_160_bytes_a_client() {
     let before = resident_bytes();
     let buckets = Buckets::new(usize::try_from(CLIENTS).unwrap(), &[spec]).unwrap();
     // More keys than slots, so that every slot has its bucket.
-    for number in 0..u128::from(CLIENTS * 20) {
+    for number in 0..u128::from(CLIENTS * 6) {
         let key = Key(number.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));
         let _ = buckets.apply(&Place { key, class: 0, spec }, NOW, Op::Take(1)).unwrap();
     }
