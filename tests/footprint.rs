@@ -15,6 +15,7 @@ fn a_rolling_window_of_24_periods_takes_at_most_160_bytes_a_client() {
     let spec = Spec::Rolling(Rolling::new(10, hour.times(24), hour, Anchor::First).unwrap());
     let before = resident_bytes();
     let buckets = Buckets::new(usize::try_from(CLIENTS).unwrap(), &[spec]).unwrap();
+    let touched_by_nobody = resident_bytes() - before;
     // More keys than slots, so that every slot has its bucket.
     for number in 0..u128::from(CLIENTS * 6) {
         let key = Key(number.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));
@@ -22,6 +23,7 @@ fn a_rolling_window_of_24_periods_takes_at_most_160_bytes_a_client() {
     }
     let (live, capacity) = (buckets.live(NOW), buckets.capacity());
     assert!(live > capacity * 99 / 100, "only {live} of {capacity} are live");
+    assert!(touched_by_nobody < 1 << 20, "{touched_by_nobody} bytes before anybody came");
     let grown = resident_bytes() - before;
     assert!(grown > 100 * live, "only {grown} bytes for {live} clients: this cannot be all of it");
     assert!(grown <= 160 * live, "{grown} bytes for {live} clients");

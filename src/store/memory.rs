@@ -6,6 +6,7 @@
 
 mod buckets;
 mod line;
+mod sync;
 mod table;
 
 use smallvec::SmallVec;
@@ -45,6 +46,11 @@ pub struct Outcome {
 /// # Errors
 /// [`Stale`] if one of the limits was changed meanwhile; nothing was taken.
 pub fn take_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Outcome, Stale> {
+    if let [only] = withdrawals {
+        let verdict = only.buckets.apply(&only.place, now, only.take())?;
+        let admitted = verdict.is_admitted() || !only.enforce;
+        return Ok(Outcome { admitted, verdicts: [verdict].into_iter().collect() });
+    }
     let mut seen: SmallVec<[Step; 2]> = SmallVec::new();
     for withdrawal in withdrawals {
         seen.push(withdrawal.buckets.look(&withdrawal.place, now, withdrawal.take()));
@@ -66,13 +72,6 @@ pub fn take_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Outcome, St
 
 fn take_held(withdrawals: &[Withdrawal<'_>], now: Time) -> Outcome {
     let apply = |withdrawal: &Withdrawal<'_>, op| withdrawal.buckets.apply_held(&withdrawal.place, now, op);
-    if let [only] = withdrawals {
-        let verdict = apply(only, only.take());
-        return Outcome {
-            admitted: verdict.is_admitted() || !only.enforce,
-            verdicts: [verdict].into_iter().collect(),
-        };
-    }
     let look =
         |withdrawal: &Withdrawal<'_>| withdrawal.buckets.look_held(&withdrawal.place, now, withdrawal.take());
     let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(look).collect();
