@@ -6,7 +6,7 @@
 use super::interval::Period;
 use super::ring::Ring;
 use super::units::{Span, Time};
-use super::{Continuous, Floor, Interval, Rolling, Spec, floor, seen};
+use super::{Anchor, Continuous, Floor, Interval, Rolling, Spec, floor, seen};
 
 /// What is missing in a bucket, as a fraction of its size; above one is debt.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +73,9 @@ fn to_interval(to: &Interval, missing: Missing, end: Time, state: &mut [u64], no
     let end = match missing.part {
         // Full: the next period begins as if none was on.
         0 => now,
-        // Where periods follow the clock, the one that is on ends when the clock says so.
+        // Where periods follow the clock, the one that is on ends when the clock says so: a debt would keep every
+        // later border where this one was.
+        _ if to.anchor() == Anchor::Clock => to.load(None, now).end,
         _ => end.min(to.load(None, now).end),
     };
     to.write(Period { end, taken: missing.tokens(to.quota(), to.debt()).into() }, state);
@@ -159,5 +161,28 @@ impl Missing {
     fn or_more(self, other: Self) -> Self {
         let cross = |one: Self, by: Self| u128::from(one.part).saturating_mul(by.whole.into());
         if cross(self, other) < cross(other, self) { other } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::{Anchor, Op, step};
+
+    #[test]
+    fn a_debt_that_was_converted_ends_its_periods_when_the_clock_says_so() {
+        let (day, noon) =
+            (Span::from_secs(86_400), Time::from_nanos((20_000 * 86_400 + 43_200) * 1_000_000_000));
+        let by_first = Interval::new(5, day, Anchor::First).unwrap().with_debt(5).unwrap();
+        let by_clock = Interval::new(5, day, Anchor::Clock).unwrap().with_debt(5).unwrap();
+        let (by_first, by_clock) = (Spec::Interval(by_first), Spec::Interval(by_clock));
+        let (mut before, mut after) = ([0; 2], [0; 2]);
+        for _ in 0..9 {
+            let _ = step(&by_first, &mut before, noon.before(day.minus(Span::from_secs(3600))), Op::Take(1));
+        }
+        convert(&by_first, &mut before, &by_clock, &mut after, noon);
+        // At one the period that began yesterday would have ended, and every later one with it.
+        let verdict = step(&by_clock, &mut after, noon.after(Span::from_secs(7200)), Op::Peek(1)).verdict;
+        assert_eq!((verdict.left, verdict.full_at), (0, noon.after(Span::from_secs(43_200)).after(day)));
     }
 }

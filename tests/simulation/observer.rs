@@ -70,10 +70,9 @@ impl Observer {
         });
     }
 
-    /// What is full by now may have been forgotten, so that setting the clock back does not bring it back.
     pub(crate) fn before_a_setback(&mut self, now: Moment) {
         for (spec, promise) in self.buckets.values_mut() {
-            promise.advance(spec, now);
+            promise.before_a_setback(spec, now);
         }
     }
 }

@@ -22,8 +22,8 @@ pub(crate) struct Moment {
 pub(crate) enum Promise {
     /// Continuous, floor: tokens at a time.
     Level { tokens: f64, at: Span },
-    /// Interval: when the period that is on ends, and what was taken in it. Where what it was converted from may have
-    /// been full or not quite: when a period ends that began with the conversion.
+    /// Interval: when the period that is on ends, and what was taken in it; and if another one may be on, because what
+    /// it was converted from was perhaps not quite full, or because the clock was set back, when that ends.
     Period { end: Time, taken: f64, or_end: Option<Time> },
     /// Rolling.
     History(Vec<Taken>),
@@ -149,6 +149,18 @@ impl Promise {
         }
     }
 
+    /// What is full by now may have been forgotten, or is as it was once the clock has been set back.
+    pub(crate) fn before_a_setback(&mut self, spec: &Spec, now: Moment) {
+        match self {
+            Self::Period { end, taken, or_end } if *end <= now.wall => {
+                (*or_end, *taken) = (Some(or_end.map_or(*end, |other| other.min(*end))), 0.0);
+                *end = Time::default();
+            }
+            Self::Period { .. } => {}
+            Self::Level { .. } | Self::History(_) => self.advance(spec, now),
+        }
+    }
+
     /// The same share under another spec, from now on.
     pub(crate) fn converted(&self, from: &Spec, to: &Spec, now: Moment) -> Self {
         let mut before = self.clone();
@@ -156,7 +168,11 @@ impl Promise {
         match (&mut before, from, to) {
             (Self::Period { end, taken, .. }, Spec::Interval(old), Spec::Interval(new)) => {
                 let taken = *taken * f64::from(new.quota()) / f64::from(old.quota());
-                Self::period(to, taken, next_end(to, now).min(*end), now)
+                let end = match new.anchor() {
+                    Anchor::First => next_end(to, now).min(*end),
+                    Anchor::Clock => next_end(to, now),
+                };
+                Self::period(to, taken, end, now)
             }
             (Self::History(list), Spec::Rolling(old), Spec::Rolling(new))
                 if old.period() == new.period() && old.anchor() == new.anchor() =>
