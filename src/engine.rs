@@ -125,6 +125,12 @@ impl Engine {
         })
     }
 
+    /// The same with buckets that are named under another secret; only before the first attempt.
+    #[must_use]
+    pub fn with_hasher(self, hasher: KeyHasher) -> Self {
+        Self { hasher, ..self }
+    }
+
     /// Puts other rules in force, at once. Limits that keep their name keep their buckets; where a limit promises
     /// something else from now on, the buckets keep their fill level in proportion.
     ///

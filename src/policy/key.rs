@@ -75,6 +75,14 @@ impl Default for KeyHasher {
     }
 }
 
+impl KeyHasher {
+    /// A secret that is none: for simulations, where the same seed has to be the same run.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        Self(SipHasher13::new_with_keys(seed, 0))
+    }
+}
+
 impl std::fmt::Debug for KeyHasher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("KeyHasher(secret)")

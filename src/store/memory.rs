@@ -6,6 +6,7 @@
 
 mod buckets;
 mod line;
+mod sync;
 mod table;
 
 use smallvec::SmallVec;
@@ -45,6 +46,11 @@ pub struct Outcome {
 /// # Errors
 /// [`Stale`] if one of the limits was changed meanwhile; nothing was taken.
 pub fn take_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Outcome, Stale> {
+    if let [only] = withdrawals {
+        let verdict = only.buckets.apply(&only.place, now, only.take())?;
+        let admitted = verdict.is_admitted() || !only.enforce;
+        return Ok(Outcome { admitted, verdicts: [verdict].into_iter().collect() });
+    }
     let seen = look_at_all(withdrawals, now);
     if leaves_nothing(withdrawals, &seen) {
         return Ok(refused(withdrawals, &seen, now));
@@ -102,13 +108,6 @@ fn refused(withdrawals: &[Withdrawal<'_>], seen: &[Step], now: Time) -> Outcome 
 
 fn take_held(withdrawals: &[Withdrawal<'_>], now: Time) -> Outcome {
     let apply = |withdrawal: &Withdrawal<'_>, op| withdrawal.buckets.apply_held(&withdrawal.place, now, op);
-    if let [only] = withdrawals {
-        let verdict = apply(only, only.take());
-        return Outcome {
-            admitted: verdict.is_admitted() || !only.enforce,
-            verdicts: [verdict].into_iter().collect(),
-        };
-    }
     let look =
         |withdrawal: &Withdrawal<'_>| withdrawal.buckets.look_held(&withdrawal.place, now, withdrawal.take());
     let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(look).collect();

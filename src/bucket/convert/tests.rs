@@ -1,5 +1,5 @@
 use super::super::trial::Trial;
-use super::super::{Anchor, Answer};
+use super::super::{Anchor, Answer, Op, step};
 use super::*;
 
 const S: u64 = 1_000_000_000;
@@ -73,4 +73,20 @@ fn between_two_shapes_only_the_level_survives() {
         2,
         "two hours, had nothing been changed"
     );
+}
+
+#[test]
+fn a_debt_that_was_converted_ends_its_periods_when_the_clock_says_so() {
+    let (day, noon) = (Span::from_secs(86_400), Time::from_nanos((20_000 * 86_400 + 43_200) * 1_000_000_000));
+    let by_first = Interval::new(5, day, Anchor::First).unwrap().with_debt(5).unwrap();
+    let by_clock = Interval::new(5, day, Anchor::Clock).unwrap().with_debt(5).unwrap();
+    let (by_first, by_clock) = (Spec::Interval(by_first), Spec::Interval(by_clock));
+    let (mut before, mut after) = ([0; 2], [0; 2]);
+    for _ in 0..9 {
+        let _ = step(&by_first, &mut before, noon.before(day.minus(Span::from_secs(3600))), Op::Take(1));
+    }
+    convert(&by_first, &mut before, &by_clock, &mut after, noon);
+    // At one the period that began yesterday would have ended, and every later one with it.
+    let verdict = step(&by_clock, &mut after, noon.after(Span::from_secs(7200)), Op::Peek(1)).verdict;
+    assert_eq!((verdict.left, verdict.full_at), (0, noon.after(Span::from_secs(43_200)).after(day)));
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use arc_swap::ArcSwapOption;
 
-use super::line::Held;
+use super::line::{Held, Version};
 use super::table::{Table, TooLarge};
 use crate::bucket::{Key, Op, Spec, Step, Verdict, convert, step};
 use crate::time::{Span, Time};
@@ -120,12 +120,24 @@ impl Buckets {
     /// # Errors
     /// [`Stale`] if something is to be written and the limit was changed.
     pub fn apply(&self, place: &Place, now: Time, op: Op) -> Result<Verdict, Stale> {
-        let seen = self.look(place, now, op);
-        if !seen.changed {
-            return Ok(seen.verdict);
-        }
-        let _held = self.hold(self.line_of(place.key));
-        if self.is_closed() { Err(Stale) } else { Ok(self.apply_held(place, now, op)) }
+        let done = on_words(place.spec.words(), |state| {
+            let version = self.read(place, now, state);
+            let step = step(&place.spec, state, now, op);
+            if !step.changed {
+                return Some(Ok(step.verdict));
+            }
+            let _held = self.table.hold_if(place.key, version)?;
+            if self.is_closed() {
+                return Some(Err(Stale));
+            }
+            self.table.write(place.key, state, now);
+            Some(Ok(step.verdict))
+        });
+        // Somebody else was faster: with the lock, this time.
+        done.unwrap_or_else(|| {
+            let _held = self.hold(self.line_of(place.key));
+            if self.is_closed() { Err(Stale) } else { Ok(self.apply_held(place, now, op)) }
+        })
     }
 
     /// What an attempt would be told, if refusals were free.
@@ -155,7 +167,7 @@ impl Buckets {
     /// What an operation would do, without the lock.
     pub(super) fn look(&self, place: &Place, now: Time, op: Op) -> Step {
         on_words(place.spec.words(), |state| {
-            self.read(place, state, false, now);
+            self.read(place, now, state);
             step(&place.spec, state, now, op)
         })
     }
@@ -163,7 +175,7 @@ impl Buckets {
     /// The same while the line is held.
     pub(super) fn look_held(&self, place: &Place, now: Time, op: Op) -> Step {
         on_words(place.spec.words(), |state| {
-            self.read(place, state, true, now);
+            self.read_held(place, now, state);
             step(&place.spec, state, now, op)
         })
     }
@@ -171,7 +183,7 @@ impl Buckets {
     /// Does it; the line must be held.
     pub(super) fn apply_held(&self, place: &Place, now: Time, op: Op) -> Verdict {
         on_words(place.spec.words(), |state| {
-            self.read(place, state, true, now);
+            self.read_held(place, now, state);
             let step = step(&place.spec, state, now, op);
             if step.changed {
                 self.table.write(place.key, state, now);
@@ -193,8 +205,19 @@ impl Buckets {
         self.closed.load(Ordering::SeqCst)
     }
 
-    fn read(&self, place: &Place, state: &mut [u64], holds: bool, now: Time) {
-        self.table.read(place.key, state, holds);
+    fn read(&self, place: &Place, now: Time, state: &mut [u64]) -> Version {
+        let version = self.table.read(place.key, state);
+        self.take_over(place, now, state);
+        version
+    }
+
+    fn read_held(&self, place: &Place, now: Time, state: &mut [u64]) {
+        self.table.read_held(place.key, state);
+        self.take_over(place, now, state);
+    }
+
+    /// What is not here may be as it was before the limit was changed.
+    fn take_over(&self, place: &Place, now: Time, state: &mut [u64]) {
         if state.first() == Some(&0)
             && let Some(former) = &*self.former.load()
             && now < former.until
@@ -208,7 +231,7 @@ impl Former {
     fn take_over(&self, place: &Place, state: &mut [u64]) {
         let Some(&Some((class, spec))) = self.classes.get(place.class) else { return };
         on_words(spec.words(), |before| {
-            self.buckets.read(&Place { key: place.key, class, spec }, before, false, self.since);
+            self.buckets.read(&Place { key: place.key, class, spec }, self.since, before);
             convert(&spec, before, &place.spec, state, self.since);
         });
     }

@@ -3,25 +3,22 @@
 //! A slot holds the first word of a bucket's state, which says when it is full again; the table keeps the others.
 //! The lock is a sequence lock: odd while held, one more when it is released, so a reader knows whether what it
 //! read belongs together. Everything is an atomic, so there is no unsafe code; the lock alone decides who may write.
+//! The surprising thing: whoever has read and finds the lock as it was may write without reading again. `models/` runs
+//! this file through every order that threads can meet in.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
-use zerocopy::FromZeros;
-
+use super::sync::{AtomicU64, fence, spin_loop, yield_now};
 use crate::time::Time;
 
 /// Slots in a line: 4 bytes of lock, 5 tags of 4 bytes and 5 times of 8 bytes are 64 bytes.
 pub(super) const SLOTS: usize = 5;
+/// Words in a line: the lock in the lower half of the first, then the tags, then the times.
+pub(super) const WORDS: usize = 8;
 
-/// A set of five slots; all zero when new. A slot whose time has come is free.
-#[derive(FromZeros)]
-#[repr(C, align(64))]
-pub(super) struct Line {
-    lock: AtomicU32,
-    tags: [AtomicU32; SLOTS],
-    full_at: [AtomicU64; SLOTS],
-}
+/// A set of five slots in eight words of a table; all zero when new. A slot whose time has come is free.
+#[derive(Clone, Copy)]
+pub(super) struct Line<'t>(pub(super) &'t [AtomicU64; WORDS]);
 
 /// What a line was told to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,22 +29,24 @@ pub(super) enum Written {
     Forgot,
 }
 
-/// Releases the line when dropped.
-pub(super) struct Held<'l> {
-    lock: &'l AtomicU32,
-}
+/// What the lock was while something was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Version(u64);
 
-impl Line {
+/// Releases the line when dropped.
+pub(super) struct Held<'t>(Line<'t>);
+
+impl<'t> Line<'t> {
     /// Reads without the lock, again and again until nothing was written meanwhile.
-    pub(super) fn consistent<T>(&self, mut read: impl FnMut(&Self) -> T) -> T {
+    pub(super) fn consistent<T>(self, mut read: impl FnMut() -> T) -> (T, Version) {
         let mut patience = Patience::default();
         loop {
-            let before = self.lock.load(Acquire);
+            let before = self.0[LOCK].load(Acquire);
             if before & 1 == 0 {
-                let found = read(self);
+                let found = read();
                 fence(Acquire);
-                if self.lock.load(Relaxed) == before {
-                    return found;
+                if self.0[LOCK].load(Relaxed) == before {
+                    return (found, Version(before));
                 }
             }
             patience.wait();
@@ -55,52 +54,83 @@ impl Line {
     }
 
     /// Waits for the lock and takes it.
-    pub(super) fn hold(&self) -> Held<'_> {
+    pub(super) fn hold(self) -> Held<'t> {
         let mut patience = Patience::default();
         loop {
-            let free = self.lock.load(Relaxed) & !1;
-            if self.lock.compare_exchange_weak(free, free | 1, SeqCst, Relaxed).is_ok() {
-                // Pairs with the reader's fence: whoever sees a new state sees that the line was held.
-                fence(Release);
-                return Held { lock: &self.lock };
+            let free = self.0[LOCK].load(Relaxed) & !1;
+            if let Some(held) = self.hold_if(Version(free)) {
+                return held;
             }
             patience.wait();
         }
     }
 
+    /// Takes the lock if nothing was written since, and nobody holds it.
+    pub(super) fn hold_if(self, Version(free): Version) -> Option<Held<'t>> {
+        self.0[LOCK].compare_exchange(free, free | 1, SeqCst, Relaxed).ok()?;
+        // Pairs with the reader's fence: whoever sees a new state sees that the line was held.
+        fence(Release);
+        Some(Held(self))
+    }
+
     /// The slot of this tag, and when its bucket is full again. Belongs together only while the line is held, or
     /// within [`Line::consistent`].
-    pub(super) fn find(&self, tag: u32) -> Option<(usize, Time)> {
-        let is_it =
-            |slot: &usize| self.tags[*slot].load(Relaxed) == tag && self.full_at[*slot].load(Relaxed) != 0;
-        let slot = (0..SLOTS).find(is_it)?;
-        Some((slot, Time::from_nanos(self.full_at[slot].load(Relaxed))))
+    pub(super) fn find(self, tag: u32) -> Option<(usize, Time)> {
+        let slot = (0..SLOTS).find(|&slot| self.tag(slot) == tag && self.full_at(slot) != 0)?;
+        Some((slot, Time::from_nanos(self.full_at(slot))))
     }
 
     /// Finds a slot for this tag and writes when its bucket is full again; the line must be held. When every slot is
     /// live, the bucket that is full again soonest gives way.
-    pub(super) fn write(&self, tag: u32, full_at: Time, now: Time) -> (usize, Written) {
-        let known = |slot: usize| self.full_at[slot].load(Relaxed);
-        let nearest_to_full = || (0..SLOTS).min_by_key(|&slot| known(slot)).unwrap_or(0);
+    pub(super) fn write(self, tag: u32, full_at: Time, now: Time) -> (usize, Written) {
+        let nearest_to_full = || (0..SLOTS).min_by_key(|&slot| self.full_at(slot)).unwrap_or(0);
         let slot = self.find(tag).map_or_else(nearest_to_full, |(slot, _)| slot);
-        let is_foreign = self.tags[slot].load(Relaxed) != tag;
-        let written =
-            if is_foreign && known(slot) > now.as_nanos() { Written::Forgot } else { Written::InPlace };
-        self.tags[slot].store(tag, Relaxed);
-        self.full_at[slot].store(full_at.as_nanos(), Relaxed);
+        let is_foreign = self.tag(slot) != tag;
+        let written = match is_foreign && self.full_at(slot) > now.as_nanos() {
+            true => Written::Forgot,
+            false => Written::InPlace,
+        };
+        if is_foreign {
+            self.set_tag(slot, tag);
+        }
+        self.0[TIMES + slot].store(full_at.as_nanos(), Relaxed);
         (slot, written)
     }
 
     /// How many buckets are not full.
-    pub(super) fn live(&self, now: Time) -> usize {
-        self.full_at.iter().filter(|full_at| full_at.load(Relaxed) > now.as_nanos()).count()
+    pub(super) fn live(self, now: Time) -> usize {
+        (0..SLOTS).filter(|&slot| self.full_at(slot) > now.as_nanos()).count()
+    }
+
+    fn full_at(self, slot: usize) -> u64 {
+        self.0[TIMES + slot].load(Relaxed)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a tag is half a word")]
+    fn tag(self, slot: usize) -> u32 {
+        let (word, shift) = place_of_tag(slot);
+        (self.0[word].load(Relaxed) >> shift) as u32
+    }
+
+    fn set_tag(self, slot: usize, tag: u32) {
+        let (word, shift) = place_of_tag(slot);
+        let others = self.0[word].load(Relaxed) & !(HALF << shift);
+        self.0[word].store(others | u64::from(tag) << shift, Relaxed);
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.lock.store(self.lock.load(Relaxed).wrapping_add(1), Release);
+        let Line(words) = self.0;
+        let held = words[LOCK].load(Relaxed);
+        words[LOCK].store(held & !HALF | held.wrapping_add(1) & HALF, Release);
     }
+}
+
+/// The halves of words, after the lock's.
+fn place_of_tag(slot: usize) -> (usize, usize) {
+    let half = LOCK + 1 + slot;
+    (half / 2, half % 2 * 32)
 }
 
 /// Spins for a moment, then lets others run: whoever holds the line may have lost its core.
@@ -110,9 +140,13 @@ struct Patience(u32);
 impl Patience {
     fn wait(&mut self) {
         self.0 = self.0.saturating_add(1);
-        if self.0 < 64 { std::hint::spin_loop() } else { std::thread::yield_now() }
+        if self.0 < 64 { spin_loop() } else { yield_now() }
     }
 }
+
+const LOCK: usize = 0;
+const TIMES: usize = WORDS - SLOTS;
+const HALF: u64 = 0xFFFF_FFFF;
 
 #[cfg(test)]
 mod tests {
@@ -122,59 +156,86 @@ mod tests {
         Time::from_nanos(nanos)
     }
 
-    fn line() -> Box<Line> {
-        Line::new_box_zeroed().unwrap()
+    fn words() -> [AtomicU64; WORDS] {
+        Default::default()
     }
 
     #[test]
     fn a_line_is_one_cache_line() {
-        assert_eq!((size_of::<Line>(), align_of::<Line>()), (64, 64));
+        assert_eq!((size_of::<[AtomicU64; WORDS]>(), place_of_tag(SLOTS)), (64, (TIMES, 0)));
     }
 
-    fn write(line: &Line, tag: u32, full_at: u64, now: u64) -> Written {
+    fn write(line: Line<'_>, tag: u32, full_at: u64, now: u64) -> Written {
         line.write(tag, at(full_at), at(now)).1
     }
 
-    fn look(line: &Line, tag: u32) -> Option<u64> {
-        line.consistent(|line| line.find(tag)).map(|(_, full_at)| full_at.as_nanos())
+    fn look(line: Line<'_>, tag: u32) -> Option<u64> {
+        line.consistent(|| line.find(tag)).0.map(|(_, full_at)| full_at.as_nanos())
     }
 
     #[test]
     fn the_bucket_nearest_to_full_gives_way() {
-        let line = line();
+        let words = words();
+        let line = Line(&words);
         for (tag, full_at) in [(1, 500), (2, 300), (3, 400), (4, 600), (5, 700)] {
-            assert_eq!(write(&line, tag, full_at, 100), Written::InPlace);
+            assert_eq!(write(line, tag, full_at, 100), Written::InPlace);
         }
-        assert_eq!(write(&line, 6, 350, 100), Written::Forgot);
-        assert_eq!(look(&line, 2), None);
-        assert_eq!((look(&line, 1), look(&line, 6)), (Some(500), Some(350)));
+        assert_eq!(write(line, 6, 350, 100), Written::Forgot);
+        assert_eq!(look(line, 2), None);
+        assert_eq!((look(line, 1), look(line, 6)), (Some(500), Some(350)));
     }
 
     #[test]
     fn a_full_bucket_is_free_to_take() {
-        let line = line();
+        let words = words();
+        let line = Line(&words);
         for tag in 1..=5 {
-            write(&line, tag, 200 + u64::from(tag), 100);
+            write(line, tag, 200 + u64::from(tag), 100);
         }
         assert_eq!(line.live(at(100)), 5);
-        assert_eq!(write(&line, 9, 900, 201), Written::InPlace);
-        assert_eq!(look(&line, 1), None);
+        assert_eq!(write(line, 9, 900, 201), Written::InPlace);
+        assert_eq!(look(line, 1), None);
         assert_eq!(line.live(at(201)), 5);
     }
 
     #[test]
     fn a_bucket_is_rewritten_where_it_stands() {
-        let line = line();
-        write(&line, 7, 10, 1);
-        write(&line, 7, 20, 1);
-        assert_eq!((look(&line, 7), line.live(at(1))), (Some(20), 1));
+        let words = words();
+        let line = Line(&words);
+        write(line, 7, 10, 1);
+        write(line, 7, 20, 1);
+        assert_eq!((look(line, 7), line.live(at(1))), (Some(20), 1));
     }
 
     #[test]
     fn tag_zero_is_a_tag_like_any_other() {
-        let line = line();
-        assert_eq!(look(&line, 0), None);
-        write(&line, 0, 20, 1);
-        assert_eq!(look(&line, 0), Some(20));
+        let words = words();
+        let line = Line(&words);
+        assert_eq!(look(line, 0), None);
+        write(line, 0, 20, 1);
+        assert_eq!(look(line, 0), Some(20));
+    }
+
+    #[test]
+    fn whoever_read_before_another_wrote_does_not_get_the_line() {
+        let words = words();
+        let line = Line(&words);
+        let ((), before) = line.consistent(|| ());
+        drop(line.hold_if(before).unwrap());
+        assert!(line.hold_if(before).is_none(), "written since");
+        let ((), now) = line.consistent(|| ());
+        let held = line.hold();
+        assert!(line.hold_if(now).is_none(), "held");
+        drop(held);
+    }
+
+    #[test]
+    fn the_lock_wraps_into_nobodys_tag() {
+        let words = words();
+        let line = Line(&words);
+        write(line, 7, 20, 1);
+        words[LOCK].store(words[LOCK].load(Relaxed) | HALF - 1, Relaxed);
+        drop(line.hold());
+        assert_eq!((words[LOCK].load(Relaxed) & HALF, look(line, 7)), (0, Some(20)));
     }
 }
