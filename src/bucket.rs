@@ -74,7 +74,7 @@ pub struct Receipt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Step {
-    /// Whether the state is to be stored. If not, the words may hold anything and are to be thrown away.
+    /// Whether the state has to be stored. The words hold it either way, as it is at this time.
     pub changed: bool,
     /// What the bucket says to the attempt.
     pub verdict: Verdict,
@@ -133,7 +133,7 @@ impl Verdict {
 /// Decides one operation on one bucket.
 ///
 /// `state` has [`Spec::words`] words, all zero for a key that was never seen or was forgotten. What stands in them
-/// afterwards is the next state, if [`Step::changed`] says so. The function may run several times for one attempt (a
+/// afterwards is the next state; [`Step::changed`] says whether it is worth storing. The function may run several times for one attempt (a
 /// lost race, a look without a lock): it has no other effects.
 pub fn step(spec: &Spec, state: &mut [u64], now: Time, op: Op) -> Step {
     match spec {

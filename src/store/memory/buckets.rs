@@ -2,9 +2,9 @@
 //!
 //! When a limit is changed while the gate runs, its buckets begin anew, and the old ones stay beside them until all of
 //! them would be full: a bucket that is touched for the first time takes over the fill level that it had when the limit
-//! was changed, in proportion. So a change costs nothing at once, whatever the number of buckets. The surprising thing: whoever still
-//! decides by the old limit then is told so, and nothing is taken: a token taken from the old buckets, after the new
-//! ones have looked, would be taken from nobody.
+//! was changed, in proportion. So a change costs nothing at once, whatever the number of buckets. The surprising thing:
+//! whoever still decides by the old limit then is told so, and nothing is taken: a token taken from the old buckets,
+//! after the new ones have looked, would be taken from nobody.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -95,7 +95,8 @@ impl Buckets {
         }
     }
 
-    /// Forgets what is more than so many changes ago, and says how many live buckets that were.
+    /// Forgets what is more than so many changes ago, and says how many live buckets that were at most: some have come
+    /// over since.
     fn cut_off(&self, changes: usize, now: Time) -> u64 {
         let former = self.former.load_full();
         match (former, changes) {
@@ -121,8 +122,8 @@ impl Buckets {
     /// [`Stale`] if something is to be written and the limit was changed.
     pub fn apply(&self, place: &Place, now: Time, op: Op) -> Result<Verdict, Stale> {
         let done = on_words(place.spec.words(), |state| {
-            let version = self.read(place, now, state);
-            let step = step(&place.spec, state, now, op);
+            let (version, came_over) = self.read(place, now, state);
+            let step = decide(place, state, now, op, came_over);
             if !step.changed {
                 return Some(Ok(step.verdict));
             }
@@ -167,24 +168,24 @@ impl Buckets {
     /// What an operation would do, without the lock.
     pub(super) fn look(&self, place: &Place, now: Time, op: Op) -> Step {
         on_words(place.spec.words(), |state| {
-            self.read(place, now, state);
-            step(&place.spec, state, now, op)
+            let (_, came_over) = self.read(place, now, state);
+            decide(place, state, now, op, came_over)
         })
     }
 
     /// The same while the line is held.
     pub(super) fn look_held(&self, place: &Place, now: Time, op: Op) -> Step {
         on_words(place.spec.words(), |state| {
-            self.read_held(place, now, state);
-            step(&place.spec, state, now, op)
+            let came_over = self.read_held(place, now, state);
+            decide(place, state, now, op, came_over)
         })
     }
 
     /// Does it; the line must be held.
     pub(super) fn apply_held(&self, place: &Place, now: Time, op: Op) -> Verdict {
         on_words(place.spec.words(), |state| {
-            self.read_held(place, now, state);
-            let step = step(&place.spec, state, now, op);
+            let came_over = self.read_held(place, now, state);
+            let step = decide(place, state, now, op, came_over);
             if step.changed {
                 self.table.write(place.key, state, now);
             }
@@ -205,25 +206,26 @@ impl Buckets {
         self.closed.load(Ordering::SeqCst)
     }
 
-    fn read(&self, place: &Place, now: Time, state: &mut [u64]) -> Version {
+    fn read(&self, place: &Place, now: Time, state: &mut [u64]) -> (Version, bool) {
         let version = self.table.read(place.key, state);
-        self.take_over(place, now, state);
-        version
+        (version, self.take_over(place, now, state))
     }
 
-    fn read_held(&self, place: &Place, now: Time, state: &mut [u64]) {
+    fn read_held(&self, place: &Place, now: Time, state: &mut [u64]) -> bool {
         self.table.read_held(place.key, state);
-        self.take_over(place, now, state);
+        self.take_over(place, now, state)
     }
 
-    /// What is not here may be as it was before the limit was changed.
-    fn take_over(&self, place: &Place, now: Time, state: &mut [u64]) {
+    /// What is not here may be as it was before the limit was changed. Says whether it was.
+    fn take_over(&self, place: &Place, now: Time, state: &mut [u64]) -> bool {
         if state.first() == Some(&0)
             && let Some(former) = &*self.former.load()
             && now < former.until
         {
             former.take_over(place, state);
+            return state.first() != Some(&0);
         }
+        false
     }
 }
 
@@ -235,6 +237,12 @@ impl Former {
             convert(&spec, before, &place.spec, state, self.since);
         });
     }
+}
+
+/// An attempt writes what came over even if it is refused: with the old buckets it would be lost one day.
+fn decide(place: &Place, state: &mut [u64], now: Time, op: Op, came_over: bool) -> Step {
+    let step = step(&place.spec, state, now, op);
+    Step { changed: step.changed || came_over && matches!(op, Op::Take(_)), ..step }
 }
 
 /// Lends words for a state, none of them from the heap.
@@ -263,3 +271,88 @@ const FEW: usize = 3;
 const SOME: usize = 16;
 /// More changes than anybody makes within the time that a bucket takes to fill.
 const MOST_FORMER: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::{Answer, Continuous};
+
+    const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
+    const HOUR: Span = Span::from_secs(3600);
+
+    fn spec(burst: u32) -> Spec {
+        Spec::Continuous(Continuous::new(burst, HOUR, burst).unwrap())
+    }
+
+    fn place(key: u128, spec: Spec) -> Place {
+        Place { key: Key(key), class: 0, spec }
+    }
+
+    fn taken(buckets: &Buckets, place: &Place, now: Time) -> bool {
+        buckets.apply(place, now, Op::Take(1)).unwrap().is_admitted()
+    }
+
+    fn changed(old: &Arc<Buckets>, from: Spec, to: Spec, now: Time) -> Arc<Buckets> {
+        let new = Arc::new(old.changed(100, &[to], vec![Some((0, from))], now).unwrap());
+        old.close();
+        new
+    }
+
+    #[test]
+    fn a_changed_limit_takes_over_the_level_of_then_and_refills_by_the_new_rate() {
+        let old = Arc::new(Buckets::new(100, &[spec(3600)]).unwrap());
+        let drained = place(1, spec(3600));
+        old.apply(&drained, NOW, Op::Take(3600)).unwrap();
+        let new = changed(&old, spec(3600), spec(2), NOW);
+        let later = NOW.after(Span::from_secs(900));
+        // By the old rate a quarter would be back by now: half a token of two.
+        assert_eq!(new.peek(&place(1, spec(2)), later, 1).next_token, Span::from_secs(900));
+        assert_eq!(new.peek(&place(2, spec(2)), later, 1).left, 2, "a bucket that nobody knew is full");
+    }
+
+    #[test]
+    fn a_bucket_that_is_only_ever_refused_survives_any_number_of_changes() {
+        let mut buckets = Arc::new(Buckets::new(100, &[spec(4)]).unwrap());
+        buckets.apply(&place(1, spec(4)), NOW, Op::Take(4)).unwrap();
+        for change in 0..100 {
+            let sizes = [4, 8];
+            let (from, to) = (spec(sizes[change % 2]), spec(sizes[(change + 1) % 2]));
+            buckets = changed(&buckets, from, to, NOW);
+            assert!(!taken(&buckets, &place(1, to), NOW), "after {change} changes");
+        }
+    }
+
+    #[test]
+    fn what_nobody_asks_for_is_forgotten_after_sixteen_changes_and_counted() {
+        let mut buckets = Arc::new(Buckets::new(100, &[spec(4)]).unwrap());
+        buckets.apply(&place(1, spec(4)), NOW, Op::Take(4)).unwrap();
+        let sizes = [4, 8];
+        for change in 0..16 {
+            buckets = changed(&buckets, spec(sizes[change % 2]), spec(sizes[(change + 1) % 2]), NOW);
+        }
+        assert_eq!((buckets.peek(&place(1, spec(4)), NOW, 1).left, buckets.forgotten()), (0, 0));
+        buckets = changed(&buckets, spec(4), spec(8), NOW);
+        assert_eq!((buckets.peek(&place(1, spec(8)), NOW, 1).left, buckets.forgotten()), (8, 1));
+    }
+
+    #[test]
+    fn nothing_is_taken_from_closed_buckets_but_refusals_are_still_given() {
+        let old = Arc::new(Buckets::new(100, &[spec(2)]).unwrap());
+        assert!(taken(&old, &place(1, spec(2)), NOW) && taken(&old, &place(1, spec(2)), NOW));
+        let _new = changed(&old, spec(2), spec(4), NOW);
+        assert_eq!(old.apply(&place(2, spec(2)), NOW, Op::Take(1)), Err(Stale));
+        let refused = old.apply(&place(1, spec(2)), NOW, Op::Take(1)).unwrap().answer;
+        assert_eq!(refused, Answer::Refused { wait: Span::from_secs(1800) });
+    }
+
+    #[test]
+    fn former_buckets_are_let_go_of_once_they_would_all_be_full() {
+        let old = Arc::new(Buckets::new(100, &[spec(2)]).unwrap());
+        let new = changed(&old, spec(2), spec(4), NOW);
+        assert_eq!(Arc::strong_count(&old), 2);
+        new.release(NOW.after(HOUR).before(Span::from_nanos(1)));
+        assert_eq!(Arc::strong_count(&old), 2);
+        new.release(NOW.after(HOUR));
+        assert_eq!(Arc::strong_count(&old), 1);
+    }
+}
