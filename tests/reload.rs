@@ -89,7 +89,7 @@ impl Files {
              [route.moving]\nmatch = \"POST /moving\"\nlimits = [\"moving\"]\n{beside}{}{}",
             routes.concat(),
             limit("address", TOKENS),
-            limit("moving", if number / 7 % 2 == 0 { 1000 } else { 2000 }),
+            limit("moving", if (number / 7).is_multiple_of(2) { 1000 } else { 2000 }),
         ))
     }
 }

@@ -12,14 +12,12 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 
 use super::body::{Arrival, Progress, ReplyBody, RequestBody, Sent};
-use super::client_addr::ClientSettings;
 use super::connection::Connection;
 use super::error::Error;
 use super::exchange::Exchange;
 use super::headers::{self, Identity};
 use super::service::{Asker, Gate};
-use super::settings::Settings;
-use super::site::Local;
+use super::site::{Local, Site};
 use super::tunnel;
 use super::upstream::Unsent;
 use crate::engine::{Engine, Reservation};
@@ -29,6 +27,10 @@ use crate::event::Outcome;
 pub(super) struct Departure {
     request: Unsent,
     progress: Rc<Progress>,
+    /// By what it was decided on.
+    local: Rc<Local>,
+    /// The number of its upstreams.
+    group: usize,
     /// The client's side of the upgrade that it asked for.
     upgrade: Option<OnUpgrade>,
 }
@@ -38,10 +40,11 @@ impl Departure {
     pub(super) fn prepare(
         mut request: Request<Arrival>,
         connection: &Connection,
-        client: &ClientSettings,
+        local: &Rc<Local>,
+        group: usize,
         asker: &Asker,
-        settings: &Settings,
     ) -> Self {
+        let Site { client, settings, .. } = &*local.site;
         let protocol = headers::wanted_upgrade(request.headers());
         let upgrade = protocol.is_some().then(|| hyper::upgrade::on(&mut request));
         let identity = Identity {
@@ -57,22 +60,21 @@ impl Departure {
         *request.version_mut() = Version::HTTP_11;
         let (parts, body) = request.into_parts();
         let (body, progress) = RequestBody::new(body, settings.body_timeout.to_std());
-        Self { request: Some(Request::from_parts(parts, body)), progress, upgrade }
+        let request = Some(Request::from_parts(parts, body));
+        Self { request, progress, local: Rc::clone(local), group, upgrade }
     }
 
     /// Sends it and waits for the head of the answer.
     pub(super) async fn go(
         &mut self,
         gate: &Gate,
-        local: &Local,
-        group: usize,
         connection: &Arc<Connection>,
         reservation: Option<Reservation>,
         exchange: &mut Exchange,
     ) -> Result<Response<ReplyBody>, Error> {
-        let Self { request, progress, upgrade } = self;
+        let Self { request, progress, local, group, upgrade } = self;
         exchange.leaves(gate.engine.clock().now());
-        let forwarded = local.group(group).forward(request, progress).await;
+        let forwarded = local.group(*group).forward(request, progress).await;
         exchange.returns(gate.engine.clock().now());
         settle(&gate.engine, reservation, &forwarded);
         let (response, lease) = forwarded?;

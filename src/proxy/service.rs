@@ -210,7 +210,7 @@ impl Gate {
                 visit.exchange.admitted(&rules.policy, reservation.route());
                 let Some(places) = rules.places(&reservation) else {
                     // The application never hears of it, so it was no attempt.
-                    reservation.give_back(&self.engine, &rules);
+                    reservation.give_back(&self.engine, rules);
                     return visit.ends_in(&Error::Crowded, connection);
                 };
                 visit.exchange.takes(places);
@@ -226,18 +226,16 @@ impl Gate {
             .as_ref()
             .filter(|_| site.refuse.headers == ShowLimits::Always)
             .and_then(|admitted| respond::rate_limit_headers(&rules.policy, &admitted.standings));
-        let departure = Departure::prepare(request, connection, &site.client, &visit.asker, &site.settings);
+        let departure = Departure::prepare(request, connection, &local, group, &visit.asker);
         let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
         Answering::Later(Box::pin(async move {
-            gate.forward(departure, &local, group, &connection, reservation, shown, visit).await
+            gate.forward(departure, &connection, reservation, shown, visit).await
         }))
     }
 
     async fn forward(
         &self,
         mut departure: Departure,
-        local: &Local,
-        group: usize,
         connection: &Arc<Connection>,
         reservation: Option<Reservation>,
         shown: Option<RateLimitHeaders>,
@@ -249,7 +247,7 @@ impl Gate {
             exchange.returns(self.engine.clock().now());
             exchange.departs();
         }
-        match departure.go(self, local, group, connection, reservation, &mut exchange).await {
+        match departure.go(self, connection, reservation, &mut exchange).await {
             Ok(mut response) => {
                 if let Some(shown) = shown {
                     shown.append_to(response.headers_mut());
