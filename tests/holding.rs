@@ -54,22 +54,22 @@ const HALF: Duration = Duration::from_millis(500);
 #[test]
 fn attempts_that_are_due_soon_are_forwarded_in_order_when_they_are() {
     let (upstream, times) = noting();
-    let gate = holding(&upstream.file(&format!("{LOGIN}rate = \"2/s burst 1\"\n")), 2 * HALF);
+    let gate = holding(&upstream.file(&format!("{LOGIN}rate = \"1/s burst 1\"\n")), 4 * HALF);
     let started = Instant::now();
     let mut clients: Vec<Client> = Vec::new();
     for number in 0..3 {
         clients.push(send(&gate));
         // Decided on before the next one is sent.
-        assert!(eventually(HALF, || decided(&gate) > f64::from(number) + 0.5));
+        assert!(eventually(10 * HALF, || decided(&gate) > f64::from(number) + 0.5));
     }
     let late = send(&gate).answer();
     assert_eq!((late.status, late.retry_after()), (429, 1), "later than the limit waits");
     for (number, client) in clients.iter_mut().enumerate() {
         assert_eq!(client.answer().status, 200);
-        let due = HALF * u32::try_from(number).unwrap();
+        let due = 2 * HALF * u32::try_from(number).unwrap();
         // The first token was taken at some time before the first attempt came through.
         let came = times.lock().unwrap()[number] - started;
-        assert!(came >= due && came < due + HALF, "{number} came after {came:?}");
+        assert!(came >= due && came < due + 2 * HALF, "{number} came after {came:?}");
     }
     assert_eq!(times.lock().unwrap().len(), 3);
 }
@@ -81,7 +81,7 @@ fn a_held_attempt_is_in_the_duration_and_not_in_the_time_of_the_gate() {
     for _ in 0..2 {
         assert_eq!(send(&gate).answer().status, 200);
     }
-    assert!(eventually(HALF, || gate.metric("tollgate_request_duration_seconds_count", "") > 1.5));
+    assert!(eventually(10 * HALF, || gate.metric("tollgate_request_duration_seconds_count", "") > 1.5));
     assert!(gate.metric("tollgate_request_duration_seconds_sum", "") > 0.8);
     assert!(gate.metric("tollgate_added_seconds_sum", "") < 0.4);
 }
@@ -93,7 +93,7 @@ fn whoever_hangs_up_while_held_has_paid_and_is_not_forwarded() {
     assert_eq!(send(&gate).answer().status, 200);
     let first = times.lock().unwrap()[0];
     drop(send(&gate));
-    assert!(eventually(HALF, || decided(&gate) > 1.5));
+    assert!(eventually(10 * HALF, || decided(&gate) > 1.5));
     assert_eq!(send(&gate).answer().status, 200);
     let times = times.lock().unwrap().clone();
     assert_eq!(times.len(), 2, "the one who left was not forwarded");
@@ -106,12 +106,10 @@ fn no_more_than_32_are_held_and_one_more_costs_nothing() {
     let gate = holding(&upstream.file(&format!("{LOGIN}rate = \"10/s burst 1\"\n")), 20 * HALF);
     let mut clients: Vec<Client> = (0..33).map(|_| send(&gate)).collect();
     assert!(eventually(Duration::from_secs(2), || decided(&gate) > 32.5));
-    let mut busy = 0;
-    for _ in 0..20 {
-        let answer = send(&gate).answer();
-        busy += usize::from(answer.status == 503);
-        assert!(answer.status == 200 || answer.retry_after() == 1);
-    }
+    let mut more: Vec<Client> = (0..20).map(|_| send(&gate)).collect();
+    let answers: Vec<_> = more.iter_mut().map(Client::answer).collect();
+    assert!(answers.iter().all(|answer| answer.status == 200 || answer.retry_after() == 1));
+    let busy = answers.iter().filter(|answer| answer.status == 503).count();
     assert!(busy >= 10, "{busy}");
     assert!(clients.iter_mut().all(|client| client.answer().status == 200));
     // Had they kept their tokens, this one would be held for two seconds.
@@ -127,7 +125,7 @@ fn in_flight_counts_those_that_are_held() {
     let gate = holding(&upstream.file(&tables), 100 * HALF);
     assert_eq!(send(&gate).answer().status, 200);
     let mut held = [send(&gate), send(&gate)];
-    assert!(eventually(HALF, || decided(&gate) > 2.5));
+    assert!(eventually(10 * HALF, || decided(&gate) > 2.5));
     let answer = send(&gate).answer();
     assert_eq!((answer.status, answer.retry_after()), (503, 1));
     assert!(held.iter_mut().all(|client| client.answer().status == 200));
@@ -139,7 +137,7 @@ fn a_gate_that_stops_still_forwards_what_it_holds() {
     let gate = holding(&upstream.file(&format!("{LOGIN}rate = \"1/s burst 1\"\n")), 4 * HALF);
     assert_eq!(send(&gate).answer().status, 200);
     let mut held = send(&gate);
-    assert!(eventually(HALF, || decided(&gate) > 1.5));
+    assert!(eventually(10 * HALF, || decided(&gate) > 1.5));
     gate.signal("TERM");
     assert_eq!(held.answer().status, 200);
     assert_eq!(times.lock().unwrap().len(), 2);

@@ -1,5 +1,5 @@
 //! Bodies on their way through: streamed, and never waited for without an end. Only where a limit has to know what is
-//! in a client's body is it read to its end first, in [`whole`].
+//! in a client's body is it read to its end first, in `whole`.
 //!
 //! Trailers are dropped in both directions: nothing of them may be promoted to a header. The surprising thing: an
 //! answer's body is where a request ends, so it carries what is to happen then.
