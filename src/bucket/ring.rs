@@ -93,14 +93,14 @@ impl<'s> Ring<'s> {
 
     fn half(&self, index: usize) -> u32 {
         let pair = self.pairs.get(index / 2).copied().unwrap_or(0);
-        let half = if index % 2 == 0 { pair >> 32 } else { pair & LOW };
+        let half = if index.is_multiple_of(2) { pair >> 32 } else { pair & LOW };
         u32::try_from(half).unwrap_or(u32::MAX)
     }
 
     fn set_half(&mut self, index: usize, value: u32) {
         if let Some(pair) = self.pairs.get_mut(index / 2) {
             let value = u64::from(value);
-            *pair = if index % 2 == 0 { value << 32 | *pair & LOW } else { *pair & !LOW | value };
+            *pair = if index.is_multiple_of(2) { value << 32 | *pair & LOW } else { *pair & !LOW | value };
         }
     }
 }

@@ -239,10 +239,13 @@ impl Former {
 
 /// Lends words for a state, none of them from the heap.
 fn on_words<T>(words: usize, run: impl FnOnce(&mut [u64]) -> T) -> T {
-    match words {
-        0..=FEW => run(&mut [0; FEW][..words]),
-        ..=SOME => run(&mut [0; SOME][..words]),
-        _ => run(&mut [0; Spec::MOST_WORDS][..words.min(Spec::MOST_WORDS)]),
+    let words = words.min(Spec::MOST_WORDS);
+    if words <= FEW {
+        run(&mut [0; FEW][..words])
+    } else if words <= SOME {
+        run(&mut [0; SOME][..words])
+    } else {
+        run(&mut [0; Spec::MOST_WORDS][..words])
     }
 }
 

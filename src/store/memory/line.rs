@@ -234,7 +234,7 @@ mod tests {
         let words = words();
         let line = Line(&words);
         write(line, 7, 20, 1);
-        words[LOCK].store(words[LOCK].load(Relaxed) | HALF - 1, Relaxed);
+        words[LOCK].store(words[LOCK].load(Relaxed) | (HALF - 1), Relaxed);
         drop(line.hold());
         assert_eq!((words[LOCK].load(Relaxed) & HALF, look(line, 7)), (0, Some(20)));
     }
