@@ -7,10 +7,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a bench that cannot be set up has nothing to measure")]
 
+use std::cell::{Cell, LazyCell};
 use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use rustix::time::{ClockId, clock_gettime};
 use tollgate::bucket::{Anchor, Continuous, Floor, Interval, Key, Op, Rolling, Spec};
 use tollgate::store::memory::{Buckets, Place};
 use tollgate::time::{Span, Time};
@@ -47,43 +49,49 @@ fn place(number: u64, spec: Spec) -> Place {
     Place { key: Key(mixed ^ mixed >> 67), class: 0, spec }
 }
 
-/// Takes `tokens` from every key, one by one, or until it is refused.
+/// Every key has taken so many tokens.
 fn filled(size: u32, spec: Spec, tokens: u32) -> Buckets {
     let buckets = Buckets::new(ROOM, &[spec]).unwrap();
     for number in 0..size {
-        let place = place(number.into(), spec);
-        for _ in 0..tokens {
-            let _ = buckets.apply(&place, START, Op::Take(1)).unwrap();
-        }
+        let taken = buckets.apply(&place(number.into(), spec), START, Op::Take(tokens)).unwrap();
+        assert!(taken.is_admitted());
     }
+    assert!(size < 1000 || buckets.live(START) > size as usize / 2, "most keys are live");
     buckets
+}
+
+/// The processor time of so many decisions, one each `pace` nanoseconds of the buckets' time. Not the time on the wall:
+/// a thread that has lost its core has not been deciding.
+fn decide(buckets: &Buckets, size: u32, spec: Spec, pace: u64, from: &Cell<u64>, count: u64) -> Duration {
+    let before = processor_time();
+    for step in from.get()..from.get() + count {
+        let now = Time::from_nanos(START.as_nanos() + step * pace);
+        let _ = black_box(buckets.apply(&place(scattered(step, size), spec), now, Op::Take(1)));
+    }
+    from.set(from.get() + count);
+    processor_time().saturating_sub(before)
+}
+
+fn processor_time() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
 fn decisions(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("shape");
-    group.measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_secs(1)).sample_size(30);
+    group.measurement_time(Duration::from_secs(1)).warm_up_time(Duration::from_millis(500)).sample_size(20);
     for size in SIZES {
         for (name, spec) in shapes() {
-            // A floor gives two tokens in a second, one of them its own.
-            let (admitted, refused) = (filled(size, spec, 2), filled(size, spec, BURST + 1));
-            assert!(size < 1000 || admitted.live(START) > size as usize / 2, "most keys are live");
-            let pace = PERIOD.as_nanos() / 2 / u64::from(size);
-            let mut step = 0;
-            group.bench_function(BenchmarkId::new(format!("{name}, admitted"), size), |b| {
-                b.iter(|| {
-                    step += 1;
-                    let now = Time::from_nanos(START.as_nanos() + step * pace);
-                    black_box(admitted.apply(&place(scattered(step, size), spec), now, Op::Take(1)))
+            // A token or half a period from one visit of a key to the next; refused, hardly any time.
+            let kinds =
+                [("admitted", 2, PERIOD.as_nanos() / 2 / u64::from(size)), ("refused", spec.burst(), 1)];
+            for (kind, taken, pace) in kinds {
+                let buckets = LazyCell::new(|| filled(size, spec, taken));
+                let from = Cell::new(0);
+                group.bench_function(BenchmarkId::new(format!("{name}, {kind}"), size), |b| {
+                    let buckets = &*buckets;
+                    b.iter_custom(|count| decide(buckets, size, spec, pace, &from, count));
                 });
-            });
-            let mut step = 0;
-            group.bench_function(BenchmarkId::new(format!("{name}, refused"), size), |b| {
-                b.iter(|| {
-                    step += 1;
-                    let now = Time::from_nanos(START.as_nanos() + step);
-                    black_box(refused.apply(&place(scattered(step, size), spec), now, Op::Take(1)))
-                });
-            });
+            }
         }
     }
     group.finish();

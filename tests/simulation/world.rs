@@ -203,7 +203,11 @@ impl World {
                         told.wait
                     ));
                 }
-                if let (Habit::Obedient, Some(wait)) = (self.clients[number].habit, refusal.wait) {
+                // Where a start balance is below full, whoever comes back once nothing is remembered begins with that.
+                let starts_full = standings.iter().all(|one| !has_start_balance(&one.charge.spec));
+                if let (Habit::Obedient, Some(wait), true) =
+                    (self.clients[number].habit, refusal.wait, starts_full)
+                {
                     self.told[number] = Some(Told { wait, path, happened });
                 }
             }
@@ -274,5 +278,14 @@ impl World {
     fn broken(&self, what: &str) -> ! {
         let (seed, step) = (self.seed, self.seen.attempts);
         panic!("attempt {step} broke a promise (SEED={seed} cargo test --test simulation): {what}")
+    }
+}
+
+fn has_start_balance(spec: &Spec) -> bool {
+    match spec {
+        Spec::Continuous(bucket) => bucket.initial() < bucket.burst(),
+        Spec::Interval(interval) => interval.initial() < interval.quota(),
+        Spec::Rolling(rolling) => rolling.initial() < rolling.burst(),
+        Spec::Floor(floor) => floor.pool().initial() < floor.pool().burst(),
     }
 }

@@ -76,14 +76,14 @@ impl<'t> Line<'t> {
     /// The slot of this tag, and when its bucket is full again. Belongs together only while the line is held, or
     /// within [`Line::consistent`].
     pub(super) fn find(self, tag: u32) -> Option<(usize, Time)> {
-        let slot = (0..SLOTS).find(|&slot| self.tag(slot) == tag && self.full_at(slot) != 0)?;
+        let slot = from_home(tag).find(|&slot| self.tag(slot) == tag && self.full_at(slot) != 0)?;
         Some((slot, Time::from_nanos(self.full_at(slot))))
     }
 
     /// Finds a slot for this tag and writes when its bucket is full again; the line must be held. When every slot is
     /// live, the bucket that is full again soonest gives way.
     pub(super) fn write(self, tag: u32, full_at: Time, now: Time) -> (usize, Written) {
-        let nearest_to_full = || (0..SLOTS).min_by_key(|&slot| self.full_at(slot)).unwrap_or(0);
+        let nearest_to_full = || from_home(tag).min_by_key(|&slot| self.full_at(slot)).unwrap_or(0);
         let slot = self.find(tag).map_or_else(nearest_to_full, |(slot, _)| slot);
         let is_foreign = self.tag(slot) != tag;
         let written = match is_foreign && self.full_at(slot) > now.as_nanos() {
@@ -125,6 +125,17 @@ impl Drop for Held<'_> {
         let held = words[LOCK].load(Relaxed);
         words[LOCK].store(held & !HALF | held.wrapping_add(1) & HALF, Release);
     }
+}
+
+/// Where a tag's bucket stands if the place was free, so that its words can be fetched before the line is known.
+pub(super) fn home_of(tag: u32) -> usize {
+    tag as usize % SLOTS
+}
+
+/// All slots, that one first.
+fn from_home(tag: u32) -> impl Iterator<Item = usize> {
+    let home = home_of(tag);
+    (home..SLOTS).chain(0..home)
 }
 
 /// The halves of words, after the lock's.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use zerocopy::FromZeros;
 
-use super::line::{Held, Line, SLOTS, Version, WORDS, Written};
+use super::line::{Held, Line, SLOTS, Version, WORDS, Written, home_of};
 use super::sync::AtomicU64;
 use crate::bucket::Key;
 use crate::time::Time;
@@ -67,7 +67,9 @@ impl Table {
     pub(super) fn read(&self, key: Key, state: &mut [u64]) -> Version {
         let line = self.line_of(key);
         // The words behind the line are on their way already while the line is looked at.
-        std::hint::black_box(self.further_words(line, 0).first().map(|word| word.load(Relaxed)));
+        for word in self.further_words(line, home_of(tag_of(key))).iter().step_by(WORDS) {
+            std::hint::black_box(word.load(Relaxed));
+        }
         self.line(line).consistent(|| self.copy(key, state)).1
     }
 
