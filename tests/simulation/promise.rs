@@ -119,7 +119,13 @@ impl Promise {
     pub(crate) fn give_back(&mut self, spec: &Spec, cost: u32) {
         match self {
             Self::Level { tokens, .. } => *tokens = (*tokens + f64::from(cost)).min(f64::from(spec.burst())),
-            Self::Period { taken, .. } => *taken = (*taken - f64::from(cost)).max(0.0),
+            Self::Period { end, taken, or_end } => {
+                *taken = (*taken - f64::from(cost)).max(0.0);
+                // A period in which nothing is taken is as if it had never begun.
+                if *taken <= SPARE {
+                    (*or_end, *end) = (Some(or_end.map_or(*end, |other| other.min(*end))), Time::default());
+                }
+            }
             Self::History(list) => drop(list.pop()),
         }
     }
