@@ -50,7 +50,7 @@ fn a_decision_of_any_shape_allocates_nothing() {
         let (mut admitted, mut refused) = (0, 0);
         let allocated = measure(|| {
             for number in 0..3000_u128 {
-                let place = Place { key: Key((number / 10) << 70 | number / 10), class: 0, spec };
+                let place = Place { key: Key(((number / 10) << 70) | (number / 10)), class: 0, spec };
                 let now = START.after(Span::from_millis(u64::try_from(number).unwrap()));
                 match buckets.apply(&place, now, Op::Take(1)).unwrap().is_admitted() {
                     true => admitted += 1,

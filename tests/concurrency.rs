@@ -84,7 +84,7 @@ fn tokens_given_back_are_taken_again_and_none_is_made_by_it() {
         let buckets = Buckets::new(100, &[spec]).unwrap();
         let kept = admitted_of(200, || {
             let taken = buckets.apply(&place(spec), NOW, Op::Take(1)).unwrap();
-            let gives_back = taken.is_admitted() && taken.left % 2 == 0;
+            let gives_back = taken.is_admitted() && taken.left.is_multiple_of(2);
             if gives_back {
                 let _ = buckets.apply(&place(spec), NOW, Op::Refund(taken.receipt)).unwrap();
             }

@@ -49,7 +49,7 @@ fn no_promise_is_broken_where_there_is_room_for_everybody() {
     for seed in seeds() {
         let seen = run(seed, AMPLE);
         demand_that_something_happened(seen);
-        assert!(seen.obeyed > 100, "{seen:?}");
+        assert!(seen.obeyed > 20, "{seen:?}");
     }
 }
 

@@ -162,7 +162,7 @@ fn spec(size: u32, dice: &mut Dice) -> Spec {
             Spec::Interval(match anchor {
                 Anchor::First => interval,
                 Anchor::Clock => {
-                    let (initial, debt) = (sometimes(dice, size / 2, size), sometimes(dice, size / 3, 0));
+                    let (initial, debt) = (rarely(dice, size / 2, size), sometimes(dice, size / 3, 0));
                     interval.with_initial(initial).unwrap().with_debt(debt).unwrap()
                 }
             })
@@ -173,7 +173,7 @@ fn spec(size: u32, dice: &mut Dice) -> Spec {
             let rolling = Rolling::new(size, period.times(periods), period, anchor).unwrap();
             let rate = sometimes(dice, (size / 2).max(3), size);
             let rolling = rolling.with_rate(rate).unwrap();
-            let (initial, debt) = (sometimes(dice, rate / 2, rate), sometimes(dice, size / 3, 0));
+            let (initial, debt) = (rarely(dice, rate / 2, rate), sometimes(dice, size / 3, 0));
             Spec::Rolling(rolling.with_initial(initial).unwrap().with_debt(debt).unwrap())
         }
         _ => {
@@ -186,13 +186,18 @@ fn spec(size: u32, dice: &mut Dice) -> Spec {
 fn continuous(size: u32, dice: &mut Dice) -> Continuous {
     let period = dice.pick(&[MINUTE, MINUTE.times(5), HOUR, HOUR.times(8), DAY]);
     let bucket = Continuous::new(dice.tokens(1..size + 1), period, size).unwrap();
-    let bucket = bucket.with_initial(sometimes(dice, size / 2, size)).unwrap();
+    let bucket = bucket.with_initial(rarely(dice, size / 2, size)).unwrap();
     let bucket = bucket.with_debt(sometimes(dice, size / 3, 0)).unwrap();
     bucket.with_hold(sometimes(dice, Span::from_secs(10), Span::ZERO)).unwrap()
 }
 
 fn sometimes<T>(dice: &mut Dice, now_and_then: T, usually: T) -> T {
     if dice.once_in(3) { now_and_then } else { usually }
+}
+
+/// So rarely that often enough no limit has it: the world says why.
+fn rarely<T>(dice: &mut Dice, now_and_then: T, usually: T) -> T {
+    if dice.once_in(8) { now_and_then } else { usually }
 }
 
 fn network(text: &str) -> IpNet {
