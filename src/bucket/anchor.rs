@@ -13,6 +13,15 @@ pub enum Anchor {
 }
 
 impl Anchor {
+    /// How many borders there are after a period's end until now, if another began with that end.
+    pub(super) fn borders(self, end: Time, now: Time, period: Span) -> u64 {
+        let whole = |nanos: u64| nanos.checked_div(period.as_nanos()).unwrap_or(0);
+        match self {
+            Self::First => whole(now.since(end).as_nanos()),
+            Self::Clock => whole(now.as_nanos()).saturating_sub(whole(end.as_nanos())),
+        }
+    }
+
     /// When a period that is on now began, if none was on before.
     pub(super) fn begin(self, now: Time, period: Span) -> Time {
         match self {

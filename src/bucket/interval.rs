@@ -160,10 +160,11 @@ impl Interval {
         if stored.end > now {
             return Period { end: stored.end, taken };
         }
-        let ended = now.since(stored.end).as_nanos().checked_div(self.period.as_nanos()).unwrap_or(0);
-        let ended = ended.saturating_add(1);
+        let ended = self.anchor.borders(stored.end, now, self.period).saturating_add(1);
         match taken.saturating_sub(ended.saturating_mul(self.quota.into())) {
             0 => new,
+            // Where periods follow the clock, one that does not since the clock was set back is the only one.
+            taken if self.anchor == Anchor::Clock => Period { taken, ..new },
             taken => Period { end: stored.end.after(self.period.times(ended)), taken },
         }
     }

@@ -143,9 +143,9 @@ impl Promise {
                 if now.wall >= *end {
                     (*end, *taken) = (next, 0.0);
                 }
-                // Set back, a clock cannot make a period longer than it is.
-                *end = next.min(*end);
-                *or_end = or_end.map(|end| if end > now.wall { next.min(end) } else { end });
+                // Set back, a clock makes no period longer than it is: it lasts for a whole one from then.
+                *end = not_too_late(spec, *end, now);
+                *or_end = or_end.map(|end| not_too_late(spec, end, now));
             }
             (Self::History(list), Spec::Rolling(rolling)) => {
                 let seen = rolling.window().minus(rolling.period());
@@ -221,6 +221,14 @@ fn next_end(spec: &Spec, now: Moment) -> Time {
         Anchor::Clock => now.wall.as_nanos() % interval.period().as_nanos(),
     };
     now.wall.after(interval.period()).before(Span::from_nanos(since_border))
+}
+
+/// When a period ends that would end then, if the clock was not set back since.
+fn not_too_late(spec: &Spec, end: Time, now: Moment) -> Time {
+    let Spec::Interval(interval) = spec else { return end };
+    let longest = now.wall.after(interval.period());
+    // Up to a second it may be a thread that read the clock a while ago.
+    if end > longest.after(Span::from_secs(1)) { longest } else { end }
 }
 
 /// Tokens that come back in a nanosecond.

@@ -92,3 +92,17 @@ fn a_state_that_nobody_wrote_here_locks_for_no_longer_than_the_deepest() {
     let Answer::Refused { wait } = bucket.take(NOW, 1).answer else { panic!("in debt") };
     assert!(wait <= Span::from_nanos(3 * HOUR), "{wait:?}");
 }
+
+#[test]
+fn a_debt_does_not_keep_a_period_beside_the_clock_once_it_was_set_back() {
+    let hour = 3600 * S;
+    let spec = Interval::new(2, Span::from_secs(3600), Anchor::Clock).unwrap().with_debt(2).unwrap();
+    let mut bucket = Trial::new(Spec::Interval(spec));
+    let _ = (0..9).map(|_| bucket.take(NOW + 60 * S, 1)).last();
+    // Back over the border: from here a whole hour, then again as the clock says.
+    let back = NOW - 1800 * S;
+    assert!(!bucket.take(back, 1).is_admitted());
+    assert_eq!(bucket.peek(back + hour, 1).left, 0, "the debt of two was paid");
+    assert_eq!(bucket.peek(NOW + hour - 1, 1).left, 0);
+    assert_eq!(bucket.peek(NOW + hour, 1).left, 2);
+}
