@@ -41,9 +41,11 @@ impl Observer {
         Err(format!("{owner:?} gave {cost} and has {left} of {spec:?}\nat {now:?}, was {before:#?}"))
     }
 
-    /// The bucket refused: that is written down if it was never seen, so that its start balance begins to refill.
+    /// The bucket refused. That is written down if it was never seen, so that its start balance begins to refill, and
+    /// if the clock was set back.
     pub(crate) fn refused(&mut self, (owner, spec): (Owner, Spec), now: Moment) {
-        self.buckets.entry(owner).or_insert_with(|| (spec, Promise::fresh(&spec, now)));
+        let (_, promise) = self.buckets.entry(owner).or_insert_with(|| (spec, Promise::fresh(&spec, now)));
+        promise.advance(&spec, now);
     }
 
     /// The last attempt on the bucket was never made.
