@@ -19,11 +19,15 @@ impl<'s> Ring<'s> {
         let (head, pairs) = words.split_first_chunk_mut()?;
         let slots = usize::from(slots);
         let mut ring = Self { head, pairs: pairs.get_mut(..=slots / 2)?, slots };
-        if slots.is_multiple_of(2) {
-            // The last half belongs to nothing, and whatever foreign bytes hold there would never be forgotten.
-            ring.set_half(slots.saturating_add(1), 0);
-        }
+        ring.forget_the_half_beyond();
         Some(ring)
+    }
+
+    /// With an even number of counts the last half belongs to nothing: whatever stands there would never be forgotten.
+    fn forget_the_half_beyond(&mut self) {
+        if self.slots.is_multiple_of(2) {
+            self.set_half(self.slots.saturating_add(1), 0);
+        }
     }
 
     pub(super) fn slots(&self) -> usize {
@@ -66,12 +70,14 @@ impl<'s> Ring<'s> {
 
     /// All counts, the youngest first.
     pub(super) fn counts(&self) -> impl Iterator<Item = u32> {
-        (0..self.slots).map(|age| self.count(age))
+        let halves = self.pairs.iter().flat_map(|pair| [pair >> 32, pair & LOW]);
+        halves.skip(1).take(self.slots).map(|half| u32::try_from(half).unwrap_or(u32::MAX))
     }
 
     pub(super) fn total(&self) -> u64 {
-        let halves = |pair: &u64| (pair >> 32).saturating_add(pair & LOW);
-        self.pairs.iter().map(halves).fold(0, u64::saturating_add).saturating_sub(self.withheld().into())
+        // A thousand numbers of 32 bits do not wrap 64; additions that saturate would be made one after the other.
+        let sum = |sum: u64, pair: &u64| sum.wrapping_add(pair >> 32).wrapping_add(pair & LOW);
+        self.pairs.iter().fold(0, sum).wrapping_sub(self.withheld().into())
     }
 
     /// How many periods ago something was last taken.
@@ -87,12 +93,16 @@ impl<'s> Ring<'s> {
 
     /// Moves on by so many periods of this length.
     pub(super) fn advance(&mut self, periods: u64, length: Span) {
-        let by = usize::try_from(periods).unwrap_or(self.slots);
-        for age in (0..self.slots).rev() {
-            let count = age.checked_sub(by).map_or(0, |from| self.count(from));
-            self.set_count(age, count);
-        }
+        let by = usize::try_from(periods).unwrap_or(self.slots).min(self.slots);
         self.set_withheld(0);
+        let (words, is_odd) = (by / 2, !by.is_multiple_of(2));
+        let last = self.pairs.len();
+        self.pairs.copy_within(..last.saturating_sub(words), words);
+        self.pairs.iter_mut().take(words).for_each(|pair| *pair = 0);
+        if is_odd {
+            self.pairs.iter_mut().fold(0, |before, pair| (*pair << 32, *pair = before | *pair >> 32).0);
+        }
+        self.forget_the_half_beyond();
         self.set_start(self.start().after(length.times(periods)));
     }
 

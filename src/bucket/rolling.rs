@@ -159,8 +159,14 @@ impl Rolling {
             _ => Receipt::default(),
         };
         let left = u32::try_from(self.balance(&ring)).unwrap_or(0);
-        let next_token =
-            if left == self.rate { Span::ZERO } else { self.due(&ring, left.saturating_add(1)).since(now) };
+        let next_token = match (op, answer) {
+            _ if left == self.rate => Span::ZERO,
+            // Looked for already.
+            (Op::Take(cost) | Op::Peek(cost), Answer::Refused { wait }) if cost == left.saturating_add(1) => {
+                wait
+            }
+            _ => self.due(&ring, left.saturating_add(1)).since(now),
+        };
         Step { changed, verdict: Verdict { answer, left, next_token, full_at, receipt } }
     }
 
