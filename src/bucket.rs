@@ -146,7 +146,7 @@ pub fn step(spec: &Spec, state: &mut [u64], now: Time, op: Op) -> Step {
 
 impl Spec {
     /// The words of the longest state there is: a rolling window of 1,024 periods.
-    pub const MOST_WORDS: usize = Rolling::words_for(Rolling::MOST_SLOTS);
+    pub const MOST_WORDS: usize = Rolling::MOST_WORDS;
 
     /// Tokens in a full bucket: the most that are ever admitted at once.
     #[must_use]
@@ -198,7 +198,7 @@ impl Spec {
         match self {
             Self::Continuous(_) => Continuous::WORDS,
             Self::Interval(_) => Interval::WORDS,
-            Self::Rolling(rolling) => Rolling::words_for(rolling.slots()),
+            Self::Rolling(rolling) => rolling.words(),
             Self::Floor(_) => Floor::WORDS,
         }
     }

@@ -60,7 +60,7 @@ fn to_level(to: &Spec, missing: Missing, state: &mut [u64], now: Time) {
             floor::Both { pool, floor }.write(state);
         }
         Spec::Rolling(to) => {
-            if let Some(mut ring) = Ring::new(state, to.slots()) {
+            if let Some(mut ring) = to.ring(state) {
                 ring.clear(to.anchor().begin(now, to.period()));
                 let of_quota = missing.tokens(to.quota(), to.debt());
                 let of_rate = missing.tokens(to.burst(), to.debt()).min(of_quota);
@@ -85,9 +85,7 @@ fn to_interval(to: &Interval, missing: Missing, end: Time, state: &mut [u64], no
 /// Each period's count in proportion to the quota, rounded so that their sum is rounded once; what the rate of the
 /// period that is on had left, in proportion to the rate.
 fn keep_history(from: &Rolling, from_state: &mut [u64], to: &Rolling, to_state: &mut [u64], now: Time) {
-    let (Some(mut before), Some(mut after)) =
-        (Ring::new(from_state, from.slots()), Ring::new(to_state, to.slots()))
-    else {
+    let (Some(mut before), Some(mut after)) = (from.ring(from_state), to.ring(to_state)) else {
         return;
     };
     from.load(&mut before, now);
@@ -116,7 +114,7 @@ fn missing(spec: &Spec, state: &mut [u64], now: Time) -> Missing {
         }
         Spec::Floor(floor) => missing_of_both(floor, state, now),
         Spec::Rolling(rolling) => {
-            let Some(mut ring) = Ring::new(state, rolling.slots()) else { return Missing::NOTHING };
+            let Some(mut ring) = rolling.ring(state) else { return Missing::NOTHING };
             rolling.load(&mut ring, now);
             let of_quota = Missing { part: ring.total(), whole: rolling.quota().into() };
             of_quota.or_more(rolling.missing_of_rate(&ring))

@@ -1,32 +1,93 @@
-//! The words of a rolling window: when its period began, and 32-bit counts, two to a word.
+//! The words of a rolling window: when its period began, and counts, two or four to a word.
 //!
 //! Word 0 is the time at which the window is empty again, word 1 the beginning of the period that is on. Then come
 //! what was withheld from the first period, and the counts, the youngest first: a border moves them on by one place,
-//! so that no place depends on where 1970 was.
+//! so that no place depends on where 1970 was. The surprising thing: counts that cannot grow beyond 16 bits have no more,
+//! so that the usual windows fit into a cache line.
 
 use super::units::{Span, Time};
 
 /// A view of a rolling window's words.
 pub(super) struct Ring<'s> {
     head: &'s mut [u64; 2],
-    pairs: &'s mut [u64],
+    words: &'s mut [u64],
     slots: usize,
+    width: Width,
+}
+
+/// Bits of a count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Width {
+    Short = 16,
+    Long = 32,
+}
+
+impl Width {
+    /// What counts up to so many need.
+    pub(super) const fn of(most: u32) -> Self {
+        if most <= 0xFFFF { Self::Short } else { Self::Long }
+    }
+
+    /// Words of a window: two times, what was withheld, and the counts.
+    pub(super) const fn words_for(self, slots: u16) -> usize {
+        (slots as usize >> self.power()).saturating_add(3)
+    }
+
+    const fn bits(self) -> u32 {
+        self as u32
+    }
+
+    /// The power of two that is the number of places in a word.
+    const fn power(self) -> u32 {
+        match self {
+            Self::Short => 2,
+            Self::Long => 1,
+        }
+    }
+
+    const fn places(self) -> usize {
+        1 << self.power()
+    }
+
+    const fn mask(self) -> u64 {
+        match self {
+            Self::Short => 0xFFFF,
+            Self::Long => LOW,
+        }
+    }
+
+    /// How far the place of this number is from the low end of its word.
+    fn shift(self, place: usize) -> u32 {
+        let after = !place & self.places().wrapping_sub(1);
+        self.bits().wrapping_mul(u32::try_from(after).unwrap_or(0))
+    }
+
+    /// All counts of a word together.
+    const fn sum(self, word: u64) -> u64 {
+        match self {
+            Self::Short => {
+                let two = (word >> 16 & EVERY_OTHER).wrapping_add(word & EVERY_OTHER);
+                (two >> 32).wrapping_add(two & LOW)
+            }
+            Self::Long => (word >> 32).wrapping_add(word & LOW),
+        }
+    }
 }
 
 impl<'s> Ring<'s> {
     /// The words of a window of so many periods; `None` if there are fewer.
-    pub(super) fn new(words: &'s mut [u64], slots: u16) -> Option<Self> {
-        let (head, pairs) = words.split_first_chunk_mut()?;
-        let slots = usize::from(slots);
-        let mut ring = Self { head, pairs: pairs.get_mut(..=slots / 2)?, slots };
-        ring.forget_the_half_beyond();
+    pub(super) fn new(words: &'s mut [u64], slots: u16, width: Width) -> Option<Self> {
+        let (head, words) = words.get_mut(..width.words_for(slots))?.split_first_chunk_mut()?;
+        let mut ring = Self { head, words, slots: slots.into(), width };
+        ring.forget_what_is_beyond();
         Some(ring)
     }
 
-    /// With an even number of counts the last half belongs to nothing: whatever stands there would never be forgotten.
-    fn forget_the_half_beyond(&mut self) {
-        if self.slots.is_multiple_of(2) {
-            self.set_half(self.slots.saturating_add(1), 0);
+    /// The last places of the last word belong to nothing: whatever stood there would never be forgotten.
+    fn forget_what_is_beyond(&mut self) {
+        let beyond = self.width.shift(self.slots);
+        if let Some(last) = self.words.last_mut() {
+            *last = *last >> beyond << beyond;
         }
     }
 
@@ -52,42 +113,71 @@ impl<'s> Ring<'s> {
 
     /// Tokens that a client never seen before does not get in its first period.
     pub(super) fn withheld(&self) -> u32 {
-        self.half(0)
+        self.place(0)
     }
 
     pub(super) fn set_withheld(&mut self, tokens: u32) {
-        self.set_half(0, tokens);
+        self.set_place(0, tokens);
     }
 
     /// Tokens taken so many periods ago; 0 is the one that is on.
     pub(super) fn count(&self, age: usize) -> u32 {
-        self.half(age.saturating_add(1))
+        self.place(age.saturating_add(1))
     }
 
     pub(super) fn set_count(&mut self, age: usize, tokens: u32) {
-        self.set_half(age.saturating_add(1), tokens);
+        self.set_place(age.saturating_add(1), tokens);
     }
 
     /// All counts, the youngest first.
     pub(super) fn counts(&self) -> impl Iterator<Item = u32> {
-        let halves = self.pairs.iter().flat_map(|pair| [pair >> 32, pair & LOW]);
-        halves.skip(1).take(self.slots).map(|half| u32::try_from(half).unwrap_or(u32::MAX))
+        (0..self.slots).map(|age| self.count(age))
     }
 
     pub(super) fn total(&self) -> u64 {
         // A thousand numbers of 32 bits do not wrap 64; additions that saturate would be made one after the other.
-        let sum = |sum: u64, pair: &u64| sum.wrapping_add(pair >> 32).wrapping_add(pair & LOW);
-        self.pairs.iter().fold(0, sum).wrapping_sub(self.withheld().into())
+        self.counted().fold(0, |sum, word| sum.wrapping_add(self.width.sum(word)))
     }
 
     /// How many periods ago something was last taken.
     pub(super) fn youngest(&self) -> Option<usize> {
-        (0..self.slots).find(|&age| self.count(age) > 0)
+        let (at, word) = self.counted().enumerate().find(|(_, word)| *word > 0)?;
+        let place = (at << self.width.power())
+            .saturating_add((word.leading_zeros() >> 6_u32.wrapping_sub(self.width.power())) as usize);
+        place.checked_sub(1)
+    }
+
+    /// How many of the youngest counts add up to no more than `room`, at most `most`.
+    pub(super) fn youngest_within(&self, mut room: u64, most: usize) -> usize {
+        let mut places = 0_usize;
+        for word in self.counted() {
+            let sum = self.width.sum(word);
+            if sum <= room {
+                room = room.saturating_sub(sum);
+                places = places.saturating_add(self.width.places());
+                continue;
+            }
+            for place in 0..self.width.places() {
+                let count = word >> self.width.shift(place) & self.width.mask();
+                if count > room {
+                    return places.saturating_sub(1).min(most);
+                }
+                room = room.saturating_sub(count);
+                places = places.saturating_add(1);
+            }
+        }
+        places.saturating_sub(1).min(most)
+    }
+
+    /// The words of the counts, with nothing in the place of what was withheld.
+    fn counted(&self) -> impl Iterator<Item = u64> {
+        let first = self.words.first().map(|word| word & (u64::MAX >> self.width.bits()));
+        first.into_iter().chain(self.words.iter().skip(1).copied())
     }
 
     /// Begins the window anew: nothing is counted.
     pub(super) fn clear(&mut self, start: Time) {
-        self.pairs.fill(0);
+        self.words.fill(0);
         self.set_start(start);
     }
 
@@ -95,14 +185,15 @@ impl<'s> Ring<'s> {
     pub(super) fn advance(&mut self, periods: u64, length: Span) {
         let by = usize::try_from(periods).unwrap_or(self.slots).min(self.slots);
         self.set_withheld(0);
-        let (words, is_odd) = (by / 2, !by.is_multiple_of(2));
-        let last = self.pairs.len();
-        self.pairs.copy_within(..last.saturating_sub(words), words);
-        self.pairs.iter_mut().take(words).for_each(|pair| *pair = 0);
-        if is_odd {
-            self.pairs.iter_mut().fold(0, |before, pair| (*pair << 32, *pair = before | *pair >> 32).0);
+        let (words, rest) = (by >> self.width.power(), by & self.width.places().wrapping_sub(1));
+        self.words.copy_within(..self.words.len().saturating_sub(words), words);
+        self.words.iter_mut().take(words).for_each(|word| *word = 0);
+        if rest > 0 {
+            let left = self.width.shift(rest.saturating_sub(1));
+            let right = u64::BITS.saturating_sub(left);
+            self.words.iter_mut().fold(0, |before, word| (*word << left, *word = before | *word >> right).0);
         }
-        self.forget_the_half_beyond();
+        self.forget_what_is_beyond();
         self.set_start(self.start().after(length.times(periods)));
     }
 
@@ -118,32 +209,35 @@ impl<'s> Ring<'s> {
         self.set_count(0, merged);
     }
 
-    fn half(&self, index: usize) -> u32 {
-        let pair = self.pairs.get(index / 2).copied().unwrap_or(0);
-        let half = if index.is_multiple_of(2) { pair >> 32 } else { pair & LOW };
-        u32::try_from(half).unwrap_or(u32::MAX)
+    fn place(&self, place: usize) -> u32 {
+        let word = self.words.get(place >> self.width.power()).copied().unwrap_or(0);
+        u32::try_from(word >> self.width.shift(place) & self.width.mask()).unwrap_or(u32::MAX)
     }
 
-    fn set_half(&mut self, index: usize, value: u32) {
-        if let Some(pair) = self.pairs.get_mut(index / 2) {
-            let value = u64::from(value);
-            *pair = if index.is_multiple_of(2) { value << 32 | *pair & LOW } else { *pair & !LOW | value };
+    /// A number that is too large for its place is as large as can be.
+    fn set_place(&mut self, place: usize, value: u32) {
+        let (shift, mask) = (self.width.shift(place), self.width.mask());
+        if let Some(word) = self.words.get_mut(place >> self.width.power()) {
+            *word = *word & !(mask << shift) | u64::from(value).min(mask) << shift;
         }
     }
 }
 
 const LOW: u64 = 0xFFFF_FFFF;
+const EVERY_OTHER: u64 = 0x0000_FFFF_0000_FFFF;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Four periods of ten nanoseconds; the one that is on began at 100 and has the first count.
-    fn ring(words: &mut [u64; 5], counts: [u32; 4]) -> Ring<'_> {
-        let mut ring = Ring::new(words, 4).unwrap();
+    const WIDTHS: [Width; 2] = [Width::Short, Width::Long];
+
+    /// Periods of ten nanoseconds; the one that is on began at 100 and has the first count.
+    fn ring<'s>(words: &'s mut [u64; 9], counts: &[u32], width: Width) -> Ring<'s> {
+        let mut ring = Ring::new(words, counts.len().try_into().unwrap(), width).unwrap();
         ring.clear(Time::from_nanos(100));
-        for (age, count) in counts.into_iter().enumerate() {
-            ring.set_count(age, count);
+        for (age, count) in counts.iter().enumerate() {
+            ring.set_count(age, *count);
         }
         ring
     }
@@ -154,33 +248,60 @@ mod tests {
 
     #[test]
     fn a_border_moves_all_counts_on_and_gives_what_was_withheld() {
-        let mut words = [0; 5];
-        let mut ring = ring(&mut words, [1, 2, 3, 4]);
-        ring.set_withheld(9);
-        assert_eq!((ring.total(), ring.withheld()), (10, 9));
-        ring.advance(1, Span::from_nanos(10));
-        assert_eq!(
-            (counts(&ring), ring.withheld(), ring.start()),
-            (vec![0, 1, 2, 3], 0, Time::from_nanos(110))
-        );
-        assert_eq!((ring.total(), ring.youngest()), (6, Some(1)));
-        ring.advance(u64::MAX, Span::from_nanos(10));
-        assert_eq!((counts(&ring), ring.youngest()), (vec![0; 4], None));
+        for width in WIDTHS {
+            let mut words = [0; 9];
+            let mut ring = ring(&mut words, &[1, 2, 3, 4], width);
+            ring.set_withheld(9);
+            assert_eq!((ring.total(), ring.withheld()), (10, 9));
+            ring.advance(1, Span::from_nanos(10));
+            assert_eq!(
+                (counts(&ring), ring.withheld(), ring.start()),
+                (vec![0, 1, 2, 3], 0, Time::from_nanos(110))
+            );
+            assert_eq!((ring.total(), ring.youngest()), (6, Some(1)));
+            ring.advance(u64::MAX, Span::from_nanos(10));
+            assert_eq!((counts(&ring), ring.youngest()), (vec![0; 4], None));
+        }
+    }
+
+    #[test]
+    fn any_number_of_borders_moves_any_number_of_counts_on() {
+        for (width, slots, by) in WIDTHS.iter().flat_map(|width| {
+            (1..=12_usize).flat_map(move |slots| (0..=13_usize).map(move |by| (*width, slots, by)))
+        }) {
+            let before: Vec<u32> = (1..).take(slots).map(|count| 0xFFFF - count).collect();
+            let mut words = [0; 9];
+            let mut ring = ring(&mut words, &before, width);
+            ring.advance(by as u64, Span::from_nanos(10));
+            let after: Vec<u32> = std::iter::repeat_n(0, by).chain(before).take(slots).collect();
+            assert_eq!((counts(&ring), ring.withheld()), (after.clone(), 0), "{width:?}, {slots} by {by}");
+            assert_eq!(ring.total(), after.iter().map(|count| u64::from(*count)).sum::<u64>());
+        }
     }
 
     #[test]
     fn periods_made_one_lose_nothing() {
-        let mut words = [0; 5];
-        let mut ring = ring(&mut words, [1, 2, 3, 4]);
-        ring.merge(2);
-        assert_eq!(counts(&ring), [6, 4, 0, 0]);
-        ring.merge(u64::MAX);
-        assert_eq!(counts(&ring), [10, 0, 0, 0]);
+        for width in WIDTHS {
+            let mut words = [0; 9];
+            let mut ring = ring(&mut words, &[1, 2, 3, 4], width);
+            ring.merge(2);
+            assert_eq!(counts(&ring), [6, 4, 0, 0]);
+            ring.merge(u64::MAX);
+            assert_eq!(counts(&ring), [10, 0, 0, 0]);
+        }
     }
 
     #[test]
     fn too_few_words_are_no_ring() {
-        assert!(Ring::new(&mut [0; 4], 4).is_none());
-        assert!(Ring::new(&mut [0; 3], 1).is_some());
+        assert!(Ring::new(&mut [0; 4], 4, Width::Long).is_none());
+        assert!(Ring::new(&mut [0; 3], 1, Width::Long).is_some());
+        assert!(Ring::new(&mut [0; 3], 4, Width::Short).is_none());
+        assert!(Ring::new(&mut [0; 3], 3, Width::Short).is_some());
+    }
+
+    #[test]
+    fn a_count_is_as_wide_as_it_may_grow() {
+        assert_eq!((Width::of(65_535), Width::of(65_536)), (Width::Short, Width::Long));
+        assert_eq!((Width::Short.words_for(24), Width::Long.words_for(24)), (9, 15));
     }
 }

@@ -4,7 +4,7 @@
 //! zero; with a rate, at most that. The window is made of whole periods: the finer they are, the closer it comes to
 //! one that slides. The surprising thing: a wait looks at all coming borders, because the next may again allow nothing.
 
-use super::ring::Ring;
+use super::ring::{Ring, Width};
 use super::units::{Span, Time};
 use super::{Anchor, Answer, LATE, LONGEST, Op, Receipt, SpecError, Step, Verdict};
 
@@ -24,6 +24,8 @@ pub struct Rolling {
 impl Rolling {
     /// Periods in the longest window.
     pub const MOST_SLOTS: u16 = 1024;
+
+    pub(super) const MOST_WORDS: usize = Width::Long.words_for(Self::MOST_SLOTS);
 
     /// At most `quota` tokens in any `window` of whole periods; starts full and knows no debt.
     ///
@@ -130,13 +132,22 @@ impl Rolling {
         if self.rate < self.quota { self.period } else { self.window() }
     }
 
-    pub(super) const fn words_for(slots: u16) -> usize {
-        // Two times, and one half word more than there are counts.
-        3_usize.saturating_add(slots as usize / 2)
+    pub(super) fn words(&self) -> usize {
+        self.width().words_for(self.slots)
+    }
+
+    /// This window's view of its words.
+    pub(super) fn ring<'s>(&self, state: &'s mut [u64]) -> Option<Ring<'s>> {
+        Ring::new(state, self.slots, self.width())
+    }
+
+    /// No count is larger than all of them and the debt may be.
+    fn width(&self) -> Width {
+        Width::of(self.quota.saturating_add(self.debt))
     }
 
     pub(super) fn step(&self, state: &mut [u64], now: Time, op: Op) -> Step {
-        let Some(mut ring) = Ring::new(state, self.slots) else {
+        let Some(mut ring) = self.ring(state) else {
             return Step { changed: false, verdict: BROKEN };
         };
         let (was_absent, repaired) = (ring.is_absent(), self.load(&mut ring, now));
@@ -255,16 +266,10 @@ impl Rolling {
     /// The first border at which so many tokens, at most a full bucket, may be taken: as many of the youngest periods
     /// are still counted then as leave room for them.
     fn due(&self, ring: &Ring<'_>, tokens: u32) -> Time {
-        let mut room = u64::from(self.quota.saturating_sub(tokens));
-        let mut counted = 0_u64;
-        for count in ring.counts().take(usize::from(self.slots).saturating_sub(1)) {
-            match room.checked_sub(count.into()) {
-                Some(rest) => room = rest,
-                None => break,
-            }
-            counted = counted.saturating_add(1);
-        }
-        ring.start().after(self.period.times(u64::from(self.slots).saturating_sub(counted)))
+        let room = u64::from(self.quota.saturating_sub(tokens));
+        let counted = ring.youngest_within(room, usize::from(self.slots).saturating_sub(1));
+        let borders = usize::from(self.slots).saturating_sub(counted);
+        ring.start().after(self.period.times(borders.try_into().unwrap_or(u64::MAX)))
     }
 
     /// Writes down when nothing is counted any more.

@@ -92,8 +92,8 @@ fn a_clock_that_was_set_back_locks_for_a_window_at_most() {
 }
 
 #[test]
-fn the_unused_half_of_the_last_word_counts_for_nothing() {
+fn the_unused_part_of_the_last_word_counts_for_nothing() {
     let mut bucket = trial(hours(3, 2, Anchor::First));
-    bucket.state[..4].copy_from_slice(&[NOW + 2 * HOUR, NOW, 1, 7]);
+    bucket.state[..3].copy_from_slice(&[NOW + 2 * HOUR, NOW, 0x0000_0001_0000_0007]);
     assert_eq!(bucket.peek(NOW, 1).left, 2);
 }
