@@ -63,7 +63,8 @@ impl Promise {
             Spec::Interval(_) => Self::period(spec, (1.0 - share) * burst, next_end(spec, now), now),
             Spec::Rolling(rolling) => {
                 let tokens = (1.0 - share) * f64::from(rolling.quota());
-                Self::History(vec![Taken { at: now.forward, tokens, period: None }])
+                // What is more than one period's share weighs on the period before this one.
+                Self::History(vec![Taken { at: now.forward.minus(rolling.period()), tokens, period: None }])
             }
         }
     }
