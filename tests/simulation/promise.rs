@@ -172,6 +172,13 @@ impl Promise {
     pub(crate) fn converted(&self, from: &Spec, to: &Spec, now: Moment) -> Self {
         let mut before = self.clone();
         before.advance(from, now);
+        // Beside the clock, since that was set back: the period that was on instead has ended.
+        if let (Self::Period { taken, or_end: Some(end), .. }, Spec::Interval(old)) = (&mut before, from)
+            && old.anchor() == Anchor::Clock
+            && *end <= now.wall
+        {
+            *taken = 0.0;
+        }
         match (&mut before, from, to) {
             (Self::Period { end, taken, .. }, Spec::Interval(old), Spec::Interval(new)) => {
                 let taken = *taken * f64::from(new.quota()) / f64::from(old.quota());

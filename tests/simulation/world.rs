@@ -112,7 +112,7 @@ impl World {
             };
             agenda.push(Reverse((due.plus(pause), next)));
         }
-        self.seen.forgotten = self.forgotten();
+        self.seen.forgotten = self.seen.forgotten.max(self.forgotten());
     }
 
     fn attempt(&mut self, number: usize) -> Span {
@@ -231,6 +231,7 @@ impl World {
 
     fn reload(&mut self) -> Span {
         self.seen.reloads += 1;
+        self.seen.forgotten = self.seen.forgotten.max(self.forgotten());
         let rules = self.rules.edited(&mut self.dice);
         self.engine.replace(rules.policy()).unwrap();
         self.observer.rules_replaced(&self.rules, &rules, self.now);
