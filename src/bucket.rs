@@ -114,6 +114,16 @@ pub enum Answer {
     NeverFits,
 }
 
+impl Receipt {
+    /// For an attempt on a bucket that would have been full again then.
+    fn of(op: Op, answer: Answer, full_at: Time) -> Self {
+        match op {
+            Op::Take(tokens) | Op::Peek(tokens) if answer.is_admitted() => Self { tokens, full_at },
+            _ => Self::default(),
+        }
+    }
+}
+
 impl Answer {
     /// Whether the attempt may pass, now or after having been held.
     #[must_use]

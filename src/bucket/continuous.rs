@@ -134,16 +134,12 @@ impl Continuous {
         if let Some(word) = state.first_mut() {
             *word = next.as_nanos();
         }
-        let receipt = match op {
-            Op::Take(tokens) | Op::Peek(tokens) if answer.is_admitted() => Receipt { tokens, full_at: next },
-            _ => Receipt::default(),
-        };
         let verdict = Verdict {
             answer,
             left: self.left(next, now),
             next_token: self.next_token(next, now),
             full_at: next,
-            receipt,
+            receipt: Receipt::of(op, answer, next),
         };
         Step { changed, verdict }
     }

@@ -123,12 +123,7 @@ impl Interval {
             Op::Peek(_) => false,
             Op::Give(_) | Op::Refund(_) => stored.is_some() && after != before,
         };
-        let receipt = match op {
-            Op::Take(tokens) | Op::Peek(tokens) if answer.is_admitted() => {
-                Receipt { tokens, full_at: before.end }
-            }
-            _ => Receipt::default(),
-        };
+        let receipt = Receipt::of(op, answer, before.end);
         self.write(after, state, now);
         Step { changed, verdict: self.verdict(after, now, answer, receipt) }
     }

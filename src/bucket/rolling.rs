@@ -163,12 +163,7 @@ impl Rolling {
             Op::Peek(_) => false,
             Op::Give(_) | Op::Refund(_) => counted && !was_absent,
         };
-        let receipt = match op {
-            Op::Take(tokens) | Op::Peek(tokens) if answer.is_admitted() => {
-                Receipt { tokens, full_at: ring.start().after(self.window()) }
-            }
-            _ => Receipt::default(),
-        };
+        let receipt = Receipt::of(op, answer, ring.start().after(self.window()));
         let left = u32::try_from(self.balance(&ring)).unwrap_or(0);
         let next_token = match (op, answer) {
             _ if left == self.rate => Span::ZERO,
