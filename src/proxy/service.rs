@@ -106,10 +106,14 @@ impl Gate {
         let now = self.engine.clock().now();
         connection.phases.request_begins(now);
         let asker = Asker::of(&request, &self.ids);
-        let client = self.site.now().client_of(connection, &request);
+        let looked = self.look(connection, &request, now);
+        let client = match &looked {
+            Ok((client, _)) => *client,
+            Err(_) => self.site.now().client_of(connection, &request),
+        };
         let exchange = Exchange::begin(self, connection, &request, client, asker.request_id.clone(), now);
         let visit = Visit { asker, exchange };
-        match self.look(connection, &request, now) {
+        match looked.map(|(_, look)| look) {
             Ok(Look::Judged(judgement)) => {
                 self.conclude(connection, judgement, request.map(Arrival::Streaming), visit)
             }
@@ -124,29 +128,35 @@ impl Gate {
         }
     }
 
-    /// Decides by the head of a request, as far as that goes.
-    fn look(&self, connection: &Connection, request: &Request<Incoming>, now: Time) -> Result<Look, Error> {
+    /// Decides by the head of a request, as far as that goes, and says whose it is.
+    fn look(
+        &self,
+        connection: &Connection,
+        request: &Request<Incoming>,
+        now: Time,
+    ) -> Result<(Client, Look), Error> {
         let host = check(request)?;
         let has_body = !request.body().is_end_stream();
-        let (local, ruling) = by_newest(
+        let (local, (client, ruling)) = by_newest(
             || self.site.now(),
             |local| {
-                let rules = &local.site.rules;
-                let attempt = attempt(request, &host, local.client_of(connection, request), None);
+                let (rules, client) = (&local.site.rules, local.client_of(connection, request));
+                let attempt = attempt(request, &host, client, None);
                 let needed = if has_body { rules.policy.body_of(&attempt)? } else { None };
                 let Some(most) = needed else {
                     let ruling = self.engine.decide(rules, &attempt, now)?;
-                    return Ok(Ok((ruling, rules.policy.upstream_of(&attempt))));
+                    return Ok((client, Ok((ruling, rules.policy.upstream_of(&attempt)))));
                 };
                 // Whoever is refused whatever the body says is refused before it is read.
                 let refusal = self.engine.refuse(rules, &attempt, now)?;
-                Ok(refusal.map(|refusal| (Ruling::Refused(refusal), None)).ok_or(most))
+                Ok((client, refusal.map(|refusal| (Ruling::Refused(refusal), None)).ok_or(most)))
             },
         )?;
-        Ok(match ruling {
+        let look = match ruling {
             Ok((ruling, group)) => Look::Judged(Judgement { local, ruling, group: group.unwrap_or(0) }),
             Err(most) => Look::Unread(local, most),
-        })
+        };
+        Ok((client, look))
     }
 
     /// Reads the body, then decides and answers.
