@@ -9,7 +9,6 @@
 use std::hint::black_box;
 use std::net::Ipv6Addr;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
@@ -18,10 +17,8 @@ use http::{HeaderMap, Method, Request};
 use tollgate::bucket::{Continuous, Key, Op, Spec};
 use tollgate::engine::Engine;
 use tollgate::event::Events;
-use tollgate::policy::attempt::{Attempt, Client};
-use tollgate::policy::key::{Part, PrefixLengths};
-use tollgate::policy::matcher::Case;
-use tollgate::policy::{Cost, Limit, Mode, Policy, Route, canonical};
+use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::{Limit, Policy, Route, canonical};
 use tollgate::proxy::target;
 use tollgate::store::memory::{Buckets, Place};
 use tollgate::time::{Clock, Span};
@@ -34,33 +31,22 @@ fn spec() -> Spec {
 }
 
 fn policy() -> Policy {
-    let limit = Limit {
-        name: Arc::from("address"),
-        key: vec![Part::Ip],
-        prefixes: PrefixLengths::default(),
-        spec: spec(),
-        rates: Default::default(),
-        exempt: Default::default(),
-        mode: Mode::Enforce,
-    };
-    let route = Route {
-        name: Arc::from("login"),
-        patterns: vec!["POST /login".parse().unwrap()],
-        hosts: Vec::new(),
-        case: Case::Insensitive,
-        cost: Cost::Fixed(1),
-        body: 65_536,
-        in_flight: None,
-        limits: vec![0],
-        upstream: None,
-    };
-    Policy { routes: vec![route], limits: vec![limit] }
+    let route = Route { limits: vec![0], ..Route::new("login", vec!["POST /login".parse().unwrap()]) };
+    Policy::new(vec![route], vec![Limit::new("address", spec())])
 }
 
 fn attempt<'a>(path: &'a str, number: u32, headers: &'a HeaderMap) -> Attempt<'a> {
     let [a, b, c, d] = number.to_be_bytes().map(u16::from);
     let client = Client::from_ip(Ipv6Addr::new(0x2001, 0xdb8, a << 8 | b, c << 8 | d, 0, 0, 0, 1).into());
-    Attempt { method: &Method::POST, path, query: None, host: "example.org", client, headers, body: None }
+    Attempt {
+        method: &Method::POST,
+        path,
+        query: None,
+        host: "example.org",
+        client,
+        headers,
+        body: Body::Unread,
+    }
 }
 
 /// A walk over the keys that no cache foresees.

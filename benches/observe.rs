@@ -20,10 +20,8 @@ use tollgate::observe::clients::Clients;
 use tollgate::observe::metrics::Metrics;
 use tollgate::observe::settings::{AccessTarget, ClientsShown, Style};
 use tollgate::policy::attempt::Client;
-use tollgate::policy::key::{Part, PrefixLengths};
-use tollgate::policy::matcher::Case;
-use tollgate::policy::network::NetworkMap;
-use tollgate::policy::{Cost, Limit, Mode, Policy, Route};
+use tollgate::policy::key::PrefixLengths;
+use tollgate::policy::{Limit, Policy, Route};
 use tollgate::time::{Clock, Span, Time};
 
 fn answered() -> Answered {
@@ -50,27 +48,10 @@ fn answered() -> Answered {
 }
 
 fn policy() -> Policy {
-    let limit = |name: &str| Limit {
-        name: Arc::from(name),
-        key: vec![Part::Ip],
-        prefixes: PrefixLengths::default(),
-        spec: Spec::Continuous(Continuous::new(10, Span::from_secs(300), 10).unwrap()),
-        rates: NetworkMap::default(),
-        exempt: NetworkMap::default(),
-        mode: Mode::Enforce,
-    };
-    let route = Route {
-        name: Arc::from("blog"),
-        patterns: vec!["POST /wp-login.php".parse().unwrap()],
-        hosts: Vec::new(),
-        case: Case::Insensitive,
-        cost: Cost::Fixed(1),
-        body: 65_536,
-        in_flight: None,
-        limits: vec![0, 1],
-        upstream: None,
-    };
-    Policy { routes: vec![route], limits: vec![limit("address"), limit("subnet")] }
+    let spec = Spec::Continuous(Continuous::new(10, Span::from_secs(300), 10).unwrap());
+    let patterns = vec!["POST /wp-login.php".parse().unwrap()];
+    let route = Route { limits: vec![0, 1], ..Route::new("blog", patterns) };
+    Policy::new(vec![route], vec![Limit::new("address", spec), Limit::new("subnet", spec)])
 }
 
 fn metrics() -> Arc<dyn Listener> {

@@ -50,6 +50,22 @@ pub enum Op {
     Take(u32),
     /// Say what [`Op::Take`] would say, and change nothing.
     Peek(u32),
+    /// [`Op::Take`], but nothing for what was taken for lately, in a bucket that remembers that; in others the same.
+    TakeOnce {
+        /// Tokens wanted.
+        tokens: u32,
+        /// What they are taken for: a hash of it.
+        tag: u64,
+    },
+    /// Say what [`Op::TakeOnce`] would say, and change nothing.
+    PeekOnce {
+        /// Tokens wanted.
+        tokens: u32,
+        /// What they would be taken for.
+        tag: u64,
+    },
+    /// An attempt failed or was refused; counts in a bucket that makes waits grow, and is nothing to the others.
+    Strike,
     /// Give this many tokens, wherever they come from; never lifts a bucket above its size.
     Give(u32),
     /// Undo what an attempt took, as if it had never been made, and never more; with one exception. A state that is a
@@ -114,11 +130,32 @@ pub enum Answer {
     NeverFits,
 }
 
+/// An operation as buckets know it that remember nothing but how full they are.
+#[derive(Debug, Clone, Copy)]
+enum Plain {
+    Take(u32),
+    Peek(u32),
+    Give(u32),
+    Refund(Receipt),
+}
+
+impl Op {
+    fn plain(self) -> Plain {
+        match self {
+            Self::Take(tokens) | Self::TakeOnce { tokens, .. } => Plain::Take(tokens),
+            Self::Peek(tokens) | Self::PeekOnce { tokens, .. } => Plain::Peek(tokens),
+            Self::Give(tokens) => Plain::Give(tokens),
+            Self::Refund(receipt) => Plain::Refund(receipt),
+            Self::Strike => Plain::Give(0),
+        }
+    }
+}
+
 impl Receipt {
     /// For an attempt on a bucket that would have been full again then.
-    fn of(op: Op, answer: Answer, full_at: Time) -> Self {
+    fn of(op: Plain, answer: Answer, full_at: Time) -> Self {
         match op {
-            Op::Take(tokens) | Op::Peek(tokens) if answer.is_admitted() => Self { tokens, full_at },
+            Plain::Take(tokens) | Plain::Peek(tokens) if answer.is_admitted() => Self { tokens, full_at },
             _ => Self::default(),
         }
     }
@@ -147,10 +184,10 @@ impl Verdict {
 /// lost race, a look without a lock): it has no other effects.
 pub fn step(spec: &Spec, state: &mut [u64], now: Time, op: Op) -> Step {
     match spec {
-        Spec::Continuous(continuous) => continuous.step(state, now, op),
-        Spec::Interval(interval) => interval.step(state, now, op),
-        Spec::Rolling(rolling) => rolling.step(state, now, op),
-        Spec::Floor(floor) => floor.step(state, now, op),
+        Spec::Continuous(continuous) => continuous.step(state, now, op.plain()),
+        Spec::Interval(interval) => interval.step(state, now, op.plain()),
+        Spec::Rolling(rolling) => rolling.step(state, now, op.plain()),
+        Spec::Floor(floor) => floor.step(state, now, op.plain()),
     }
 }
 

@@ -268,8 +268,8 @@ impl Rules {
     }
 
     fn withdrawal(&self, charge: &Charge) -> Withdrawal<'_> {
-        let Charge { limit, key, class, spec, cost, enforce } = *charge;
-        Withdrawal { buckets: &self.buckets[limit], place: Place { key, class, spec }, cost, enforce }
+        let Charge { limit, key, class, spec, cost, tag, enforce } = *charge;
+        Withdrawal { buckets: &self.buckets[limit], place: Place { key, class, spec }, cost, tag, enforce }
     }
 
     fn withdrawals(&self, found: &Charges) -> SmallVec<[Withdrawal<'_>; 2]> {

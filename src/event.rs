@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Method, StatusCode, Uri, Version};
 
+pub use crate::policy::outcome::Outcome;
+
 use crate::policy::Policy;
 use crate::policy::attempt::Client;
 use crate::time::{Span, Time};
@@ -93,15 +95,6 @@ pub enum Decision {
     Observe,
     /// The limit does not see this client.
     Exempt,
-}
-
-/// What came of an admitted attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// An answer of the application that nothing is known about.
-    Neutral,
-    /// 5xx or no answer.
-    Error,
 }
 
 /// Why a connection was not let in.

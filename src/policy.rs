@@ -4,12 +4,16 @@
 //! writes a socket. The surprising thing: a path with several readings is charged for the first matching route of
 //! *each* reading, so that a cheap route cannot hide an expensive one.
 
+pub mod account;
 pub mod attempt;
 pub mod canonical;
 pub mod count;
+pub mod device;
+pub mod field;
 pub mod key;
 pub mod matcher;
 pub mod network;
+pub mod outcome;
 pub mod query;
 
 use std::collections::BTreeMap;
@@ -17,8 +21,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use self::attempt::Attempt;
+use self::attempt::{Attempt, Body};
 use self::count::{Count, Unreadable};
+use self::device::Devices;
+use self::field::Field;
 use self::key::{KeyHasher, Part, PrefixLengths, TooManyValues};
 use self::matcher::{Case, HostPattern, Pattern};
 use self::network::{NetworkMap, NetworkSet};
@@ -31,6 +37,8 @@ pub struct Policy {
     pub routes: Vec<Route>,
     /// How often; charged in this order.
     pub limits: Vec<Limit>,
+    /// Known devices, if there is such a thing.
+    pub devices: Option<Arc<Devices>>,
 }
 
 /// What is protected: `[route.NAME]`.
@@ -38,8 +46,18 @@ pub struct Policy {
 pub struct Route {
     /// The identity in metrics, logs and answers.
     pub name: Arc<str>,
+    /// Whose accounts its attempts are about: the same for all doors to one application.
+    pub application: Arc<str>,
     /// Any of these makes a request an attempt.
     pub patterns: Vec<Pattern>,
+    /// Only requests with a value in any of these are attempts; empty means all.
+    pub when: Vec<Field>,
+    /// Where the name of the account stands.
+    pub user: Vec<Field>,
+    /// Where the password stands.
+    pub password: Vec<Field>,
+    /// What an answer means.
+    pub rules: outcome::Rules,
     /// Any of these hosts; empty means any host.
     pub hosts: Vec<HostPattern>,
     /// Whether letter case distinguishes paths.
@@ -82,6 +100,43 @@ pub struct Limit {
     pub exempt: NetworkSet,
     /// Whether a refusal of this limit refuses.
     pub mode: Mode,
+    /// What its tokens are spent on in the end.
+    pub spends: Spends,
+    /// What is counted once.
+    pub unit: Unit,
+    /// What it is of the limit of its name.
+    pub facet: Facet,
+}
+
+/// What tokens are spent on: `count`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spends {
+    /// On every attempt.
+    Attempts,
+    /// On attempts that failed: the others get theirs back.
+    Failures,
+}
+
+/// What is counted once: `unit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Nothing: every attempt counts.
+    Attempts,
+    /// An account that was tried lately.
+    Users,
+    /// A password that was tried lately for its account.
+    Passwords,
+}
+
+/// A limit may keep several buckets for each key: each is a limit of the same name, and follows the one with the rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Facet {
+    /// What `rate` says.
+    Rate,
+    /// What `max_failures` says: tokens that only a success brings back.
+    Cap,
+    /// What `escalate` says: waits that grow.
+    Escalation,
 }
 
 /// The rate of clients who have another one than the rest.
@@ -120,6 +175,8 @@ pub struct Charge {
     pub spec: Spec,
     /// Tokens it has to give, at least 1.
     pub cost: u32,
+    /// What is counted once, where the limit counts something once: a hash of it.
+    pub tag: Option<u64>,
     /// Whether its refusal refuses the attempt.
     pub enforce: bool,
 }
@@ -147,6 +204,12 @@ pub struct Charges {
 }
 
 impl Policy {
+    /// These routes and limits, and no known devices.
+    #[must_use]
+    pub fn new(routes: Vec<Route>, limits: Vec<Limit>) -> Self {
+        Self { routes, limits, devices: None }
+    }
+
     /// The buckets that an attempt is charged to.
     ///
     /// # Errors
@@ -248,6 +311,7 @@ impl Policy {
                     class,
                     spec,
                     cost,
+                    tag: None,
                     enforce: limit.mode == Mode::Enforce,
                 }),
             }
@@ -261,8 +325,9 @@ impl Cost {
     fn of(&self, attempt: &Attempt<'_>) -> Result<u32, Unreadable> {
         match (self, attempt.body) {
             (Self::Fixed(tokens), _) => Ok(*tokens),
-            (Self::Counted(_), None) => Ok(1),
-            (Self::Counted(count), Some(body)) => {
+            (Self::Counted(_), Body::Unread) => Ok(1),
+            (Self::Counted(_), Body::TooLong) => Err(Unreadable),
+            (Self::Counted(count), Body::Whole(body)) => {
                 count::check_headers(attempt.headers)?;
                 Ok(count.of(body)?.max(1))
             }
@@ -271,6 +336,29 @@ impl Cost {
 }
 
 impl Route {
+    /// A route that counts every request that one of these patterns matches as one attempt, on no limit yet; all else as
+    /// it is where the file says nothing.
+    #[must_use]
+    pub fn new(name: &str, patterns: Vec<Pattern>) -> Self {
+        let name: Arc<str> = name.into();
+        Self {
+            application: Arc::clone(&name),
+            name,
+            patterns,
+            when: Vec::new(),
+            user: Vec::new(),
+            password: Vec::new(),
+            rules: outcome::Rules::default(),
+            hosts: Vec::new(),
+            case: Case::default(),
+            cost: Cost::Fixed(1),
+            body: BODY,
+            in_flight: None,
+            limits: Vec::new(),
+            upstream: None,
+        }
+    }
+
     fn reads_bodies(&self) -> bool {
         matches!(self.cost, Cost::Counted(_))
     }
@@ -294,6 +382,23 @@ impl Route {
 }
 
 impl Limit {
+    /// A limit that keeps such a bucket for each client; all else as it is where the file says nothing.
+    #[must_use]
+    pub fn new(name: &str, spec: Spec) -> Self {
+        Self {
+            name: name.into(),
+            key: vec![Part::Ip],
+            prefixes: PrefixLengths::default(),
+            spec,
+            rates: NetworkMap::default(),
+            exempt: NetworkSet::default(),
+            mode: Mode::Enforce,
+            spends: Spends::Attempts,
+            unit: Unit::Attempts,
+            facet: Facet::Rate,
+        }
+    }
+
     /// The number and name of the class that this client belongs to, and the bucket that its members have; `None`:
     /// this limit does not see it.
     #[must_use]
@@ -321,3 +426,6 @@ impl Limit {
         classes
     }
 }
+
+/// `route.body` where the file does not say: what a form or a call fills many times over.
+pub const BODY: usize = 64 * 1024;

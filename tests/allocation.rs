@@ -85,7 +85,7 @@ fn an_attempt_on_two_limits_allocates_nothing_whether_admitted_or_refused() {
     let shapes = shapes();
     for ((name, narrow), (_, wide)) in shapes.iter().zip(shapes.iter().cycle().skip(1)) {
         let limits = vec![limit("narrow", *narrow), limit("wide", *wide)];
-        let policy = Policy { routes: vec![route("login", 1, vec![0, 1])], limits };
+        let policy = Policy::new(vec![route("login", 1, vec![0, 1])], limits);
         let engine = Engine::new(policy, 1000, Clock::manual(START), Events::default()).unwrap();
         let headers = HeaderMap::new();
         let (mut admitted, mut refused) = (0, 0);

@@ -10,7 +10,7 @@ use tollgate::config::{Sources, load};
 use tollgate::engine::{Engine, Ruling, Undecided, by_newest};
 use tollgate::event::Events;
 use tollgate::policy::Policy;
-use tollgate::policy::attempt::{Attempt, Client};
+use tollgate::policy::attempt::{Attempt, Body, Client};
 use tollgate::store::memory::Stale;
 use tollgate::time::{Clock, Time};
 
@@ -39,7 +39,7 @@ fn with_attempt<T>(number: u8, path: &str, run: impl FnOnce(&Attempt<'_>) -> T) 
         host: "a",
         client,
         headers: &headers,
-        body: None,
+        body: Body::Unread,
     })
 }
 

@@ -70,7 +70,8 @@ fn thirty_two_threads_on_two_limits_admit_exactly_the_smaller_one() {
     let shapes = shapes(500);
     for (small, large) in shapes.iter().zip(self::shapes(700).into_iter().cycle().skip(1)) {
         let rooms = [*small, large].map(|spec| (Buckets::new(100, &[spec]).unwrap(), spec));
-        let take = |(buckets, spec)| Withdrawal { buckets, place: place(spec), cost: 1, enforce: true };
+        let take =
+            |(buckets, spec)| Withdrawal { buckets, place: place(spec), cost: 1, tag: None, enforce: true };
         let both = rooms.each_ref().map(|(buckets, spec)| take((buckets, *spec)));
         assert_eq!(admitted_of(100, || take_all(&both, NOW).unwrap().admitted), 500, "{small:?}");
         let left = rooms.each_ref().map(|(buckets, spec)| buckets.peek(&place(*spec), NOW, 1).left);
@@ -105,7 +106,7 @@ fn engine(specs: [Spec; 2]) -> Engine {
 }
 
 fn rules([one, two]: [Spec; 2]) -> Policy {
-    Policy { routes: vec![route("login", 1, vec![0, 1])], limits: vec![limit("one", one), limit("two", two)] }
+    Policy::new(vec![route("login", 1, vec![0, 1])], vec![limit("one", one), limit("two", two)])
 }
 
 /// Decides by the rules in force, again where they changed meanwhile.

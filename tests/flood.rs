@@ -4,17 +4,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "these are tests")]
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
 
 use http::{HeaderMap, Method};
 use rustix::time::{ClockId, clock_gettime};
 use tollgate::bucket::{Continuous, Spec};
 use tollgate::engine::{Engine, Ruling};
 use tollgate::event::Events;
-use tollgate::policy::attempt::{Attempt, Client};
-use tollgate::policy::key::{Part, PrefixLengths};
-use tollgate::policy::matcher::Case;
-use tollgate::policy::{Cost, Limit, Mode, Policy, Route};
+use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::{Limit, Policy, Route};
 use tollgate::time::{Clock, Span, Time};
 
 const BURST: u32 = 10;
@@ -45,7 +42,7 @@ impl Flood {
             host: "example.org",
             client: Client::from_ip(IpAddr::V6(client)),
             headers: &HeaderMap::new(),
-            body: None,
+            body: Body::Unread,
         };
         matches!(
             self.engine.decide(&self.engine.rules(), &attempt, self.clock.now()),
@@ -70,27 +67,9 @@ impl Flood {
 }
 
 fn policy() -> Policy {
-    let limit = Limit {
-        name: Arc::from("address"),
-        key: vec![Part::Ip],
-        prefixes: PrefixLengths::default(),
-        spec: Spec::Continuous(Continuous::new(1, PER_TOKEN, BURST).unwrap()),
-        rates: Default::default(),
-        exempt: Default::default(),
-        mode: Mode::Enforce,
-    };
-    let route = Route {
-        name: Arc::from("login"),
-        patterns: vec!["POST /login".parse().unwrap()],
-        hosts: Vec::new(),
-        case: Case::Insensitive,
-        cost: Cost::Fixed(1),
-        body: 65_536,
-        in_flight: None,
-        limits: vec![0],
-        upstream: None,
-    };
-    Policy { routes: vec![route], limits: vec![limit] }
+    let limit = Limit::new("address", Spec::Continuous(Continuous::new(1, PER_TOKEN, BURST).unwrap()));
+    let route = Route { limits: vec![0], ..Route::new("login", vec!["POST /login".parse().unwrap()]) };
+    Policy::new(vec![route], vec![limit])
 }
 
 /// The nth /64 of a network; each has a bucket of its own.

@@ -12,7 +12,7 @@ use http::{HeaderMap, Method};
 use tollgate::config::{Config, Sources, load};
 use tollgate::engine::{Engine, Rules, Ruling, Undecided};
 use tollgate::event::Events;
-use tollgate::policy::attempt::{Attempt, Client};
+use tollgate::policy::attempt::{Attempt, Body, Client};
 use tollgate::proxy::site::{Follower, Site};
 use tollgate::proxy::upstream::Health;
 use tollgate::time::{Clock, Time};
@@ -42,7 +42,7 @@ fn attempt(engine: &Engine, rules: &Rules, path: &str) -> Result<bool, Undecided
         host: "example.org",
         client: Client::from_ip([192, 0, 2, 1].into()),
         headers: &HeaderMap::new(),
-        body: None,
+        body: Body::Unread,
     };
     engine.decide(rules, &attempt, NOW).map(|ruling| matches!(ruling, Ruling::Admitted(_)))
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use bucket::Bucket;
 use support::{Clocks, Gate, ONE_AN_HOUR, Shift, Upstream, check_file, post_with};
 use tollgate::bucket::{Answer, Continuous, Op, Spec, Step};
-use tollgate::policy::attempt::{Attempt, Client};
+use tollgate::policy::attempt::{Attempt, Body, Client};
 use tollgate::policy::key::{KeyHasher, Part, PrefixLengths};
 use tollgate::time::{Span, Time};
 
@@ -159,7 +159,7 @@ fn the_names_of_buckets_differ_from_process_to_process() {
         host: "app.test",
         client,
         headers: &headers,
-        body: None,
+        body: Body::Unread,
     };
     let name = |hasher: KeyHasher| {
         hasher.keys("address", "", &[Part::Ip], PrefixLengths::default(), &attempt).unwrap()[0]

@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 
 use http::{HeaderMap, Method};
 use libfuzzer_sys::fuzz_target;
-use tollgate::policy::attempt::{Attempt, Client};
+use tollgate::policy::attempt::{Attempt, Body, Client};
 use tollgate::policy::canonical::{check, readings, strict_reading};
 use tollgate::policy::matcher::{Case, Pattern};
 
@@ -36,7 +36,7 @@ fuzz_target!(|text: &str| {
         host: "example.org",
         client: Client::from_ip(Ipv4Addr::LOCALHOST.into()),
         headers: &HeaderMap::new(),
-            body: None,
+            body: Body::Unread,
         };
     let matches = |case| {
         readings.iter().any(|reading| pattern.matches(&attempt, reading, attempt.could_be_a_write(), case))

@@ -8,7 +8,7 @@
 //! refills faster than it was promised to (slower by less than one nanosecond a token).
 
 use super::units::{Span, Time};
-use super::{Answer, LATE, LONGEST, Op, Receipt, SpecError, Step, Verdict, seen};
+use super::{Answer, LATE, LONGEST, Plain, Receipt, SpecError, Step, Verdict, seen};
 
 /// A checked continuous bucket: burst, time per token, start balance and debt all fit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,21 +115,21 @@ impl Continuous {
         self.window().plus(self.time_for(self.debt).max(self.hold))
     }
 
-    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Op) -> Step {
+    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Plain) -> Step {
         let stored = state.first().copied().and_then(seen);
         let tat = self.load(stored, now);
         let (answer, next) = match op {
-            Op::Take(cost) => self.take(tat, now, cost),
-            Op::Peek(cost) => (self.answer(tat, now, cost), tat),
-            Op::Give(tokens) => (Answer::Admitted, tat.before(self.time_for(tokens)).max(now)),
-            Op::Refund(receipt) => (Answer::Admitted, self.refund(tat, now, receipt)),
+            Plain::Take(cost) => self.take(tat, now, cost),
+            Plain::Peek(cost) => (self.answer(tat, now, cost), tat),
+            Plain::Give(tokens) => (Answer::Admitted, tat.before(self.time_for(tokens)).max(now)),
+            Plain::Refund(receipt) => (Answer::Admitted, self.refund(tat, now, receipt)),
         };
         let changed = match op {
             // What would be full needs no writing; what was written by a clock that is behind now is written anew,
             // or it would stand still until the clock is back.
-            Op::Take(_) => next > now && stored != Some(next),
-            Op::Peek(_) => false,
-            Op::Give(_) | Op::Refund(_) => stored.is_some() && next != tat,
+            Plain::Take(_) => next > now && stored != Some(next),
+            Plain::Peek(_) => false,
+            Plain::Give(_) | Plain::Refund(_) => stored.is_some() && next != tat,
         };
         if let Some(word) = state.first_mut() {
             *word = next.as_nanos();

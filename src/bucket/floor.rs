@@ -5,7 +5,7 @@
 //! the pool would refill at the floor's pace.
 
 use super::units::{Span, Time};
-use super::{Answer, Continuous, Op, Receipt, SpecError, Step, Verdict, seen};
+use super::{Answer, Continuous, Plain, Receipt, SpecError, Step, Verdict, seen};
 
 /// A checked floor beside a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,22 +63,22 @@ impl Floor {
         self.floor.memory().max(self.pool.memory())
     }
 
-    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Op) -> Step {
+    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Plain) -> Step {
         let stored = stored(state);
         let before = self.load(stored, now);
         let mut receipt = Receipt::default();
         let (answer, after) = match op {
-            Op::Take(cost) => self.take(before, now, cost, &mut receipt),
-            Op::Peek(cost) => (self.answer(before, now, cost), before),
-            Op::Give(tokens) => (Answer::Admitted, self.give(before, now, tokens)),
-            Op::Refund(taken) => {
+            Plain::Take(cost) => self.take(before, now, cost, &mut receipt),
+            Plain::Peek(cost) => (self.answer(before, now, cost), before),
+            Plain::Give(tokens) => (Answer::Admitted, self.give(before, now, tokens)),
+            Plain::Refund(taken) => {
                 (Answer::Admitted, Both { pool: self.pool.refund(before.pool, now, taken), ..before })
             }
         };
         let changed = match op {
-            Op::Take(_) => after.full_at() > now && stored.map(|both| both.not_before(now)) != Some(after),
-            Op::Peek(_) => false,
-            Op::Give(_) | Op::Refund(_) => stored.is_some() && after != before,
+            Plain::Take(_) => after.full_at() > now && stored.map(|both| both.not_before(now)) != Some(after),
+            Plain::Peek(_) => false,
+            Plain::Give(_) | Plain::Refund(_) => stored.is_some() && after != before,
         };
         after.write(state);
         let left = self.left(after, now);

@@ -8,7 +8,7 @@
 //! other without a gap.
 
 use super::units::{Span, Time};
-use super::{Anchor, Answer, LATE, LONGEST, Op, Receipt, SpecError, Step, Verdict, seen};
+use super::{Anchor, Answer, LATE, LONGEST, Plain, Receipt, SpecError, Step, Verdict, seen};
 
 /// A checked interval bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,23 +105,23 @@ impl Interval {
         self.period.times(self.borders(self.deepest()))
     }
 
-    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Op) -> Step {
+    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Plain) -> Step {
         let stored = self.stored(state);
         let before = self.load(stored, now);
         let (answer, after) = match op {
-            Op::Take(cost) => self.take(before, now, cost),
-            Op::Peek(cost) => (self.answer(before, now, cost), before),
-            Op::Give(tokens) => (Answer::Admitted, before.without(tokens)),
+            Plain::Take(cost) => self.take(before, now, cost),
+            Plain::Peek(cost) => (self.answer(before, now, cost), before),
+            Plain::Give(tokens) => (Answer::Admitted, before.without(tokens)),
             // A period that has ended took its tokens along.
-            Op::Refund(receipt) if receipt.full_at == before.end => {
+            Plain::Refund(receipt) if receipt.full_at == before.end => {
                 (Answer::Admitted, before.without(receipt.tokens))
             }
-            Op::Refund(_) => (Answer::Admitted, before),
+            Plain::Refund(_) => (Answer::Admitted, before),
         };
         let changed = match op {
-            Op::Take(_) => after.taken > 0 && stored != Some(after),
-            Op::Peek(_) => false,
-            Op::Give(_) | Op::Refund(_) => stored.is_some() && after != before,
+            Plain::Take(_) => after.taken > 0 && stored != Some(after),
+            Plain::Peek(_) => false,
+            Plain::Give(_) | Plain::Refund(_) => stored.is_some() && after != before,
         };
         let receipt = Receipt::of(op, answer, before.end);
         self.write(after, state, now);

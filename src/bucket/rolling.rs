@@ -6,7 +6,7 @@
 
 use super::ring::{Ring, Width};
 use super::units::{Span, Time};
-use super::{Anchor, Answer, LATE, LONGEST, Op, Receipt, SpecError, Step, Verdict};
+use super::{Anchor, Answer, LATE, LONGEST, Plain, Receipt, SpecError, Step, Verdict};
 
 /// A checked rolling window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,29 +146,31 @@ impl Rolling {
         Width::of(self.quota.saturating_add(self.debt))
     }
 
-    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Op) -> Step {
+    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Plain) -> Step {
         let Some(mut ring) = self.ring(state) else {
             return Step { changed: false, verdict: BROKEN };
         };
         let (was_absent, repaired) = (ring.is_absent(), self.load(&mut ring, now));
         let (answer, counted) = match op {
-            Op::Take(cost) => self.take(&mut ring, now, cost),
-            Op::Peek(cost) => (self.answer(&ring, now, cost), false),
-            Op::Give(tokens) => (Answer::Admitted, give(&mut ring, tokens)),
-            Op::Refund(receipt) => (Answer::Admitted, self.refund(&mut ring, receipt)),
+            Plain::Take(cost) => self.take(&mut ring, now, cost),
+            Plain::Peek(cost) => (self.answer(&ring, now, cost), false),
+            Plain::Give(tokens) => (Answer::Admitted, give(&mut ring, tokens)),
+            Plain::Refund(receipt) => (Answer::Admitted, self.refund(&mut ring, receipt)),
         };
         let full_at = self.write_full_at(&mut ring, now);
         let changed = match op {
-            Op::Take(_) => full_at > now && (counted || was_absent || repaired),
-            Op::Peek(_) => false,
-            Op::Give(_) | Op::Refund(_) => counted && !was_absent,
+            Plain::Take(_) => full_at > now && (counted || was_absent || repaired),
+            Plain::Peek(_) => false,
+            Plain::Give(_) | Plain::Refund(_) => counted && !was_absent,
         };
         let receipt = Receipt::of(op, answer, ring.start().after(self.window()));
         let left = u32::try_from(self.balance(&ring)).unwrap_or(0);
         let next_token = match (op, answer) {
             _ if left == self.rate => Span::ZERO,
             // Looked for already.
-            (Op::Take(cost) | Op::Peek(cost), Answer::Refused { wait }) if cost == left.saturating_add(1) => {
+            (Plain::Take(cost) | Plain::Peek(cost), Answer::Refused { wait })
+                if cost == left.saturating_add(1) =>
+            {
                 wait
             }
             _ => self.due(&ring, left.saturating_add(1)).since(now),

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::engine::{Engine, Rules, Ruling, Standings};
 use crate::event::Events;
 use crate::net::stream::Peer;
-use crate::policy::attempt::{Attempt, Client};
+use crate::policy::attempt::{Attempt, Body, Client};
 use crate::policy::{Charges, Cost, Policy, Route, canonical};
 use crate::proxy::target;
 use crate::time::{Clock, Span};
@@ -62,7 +62,7 @@ pub(super) fn explain(arguments: &Arguments) -> anyhow::Result<Exit> {
         host: &host,
         client,
         headers: request.headers(),
-        body: arguments.data.as_deref().map(str::as_bytes),
+        body: arguments.data.as_deref().map_or(Body::Unread, |data| Body::Whole(data.as_bytes())),
     };
     print_request(&attempt, arguments);
     print_decision(config, &attempt)?;
@@ -160,7 +160,7 @@ fn print_decision(config: Config, attempt: &Attempt<'_>) -> anyhow::Result<()> {
 fn too_long(policy: &Policy, attempt: &Attempt<'_>) -> Option<usize> {
     let counting = policy.routes_of(attempt).into_iter().map(|route| &policy.routes[route]);
     let bounds = counting.filter(|route| matches!(route.cost, Cost::Counted(_))).map(|route| route.body);
-    bounds.max().filter(|most| attempt.body.is_some_and(|body| body.len() > *most))
+    bounds.max().filter(|most| matches!(attempt.body, Body::Whole(body) if body.len() > *most))
 }
 
 fn print_limits(
@@ -176,7 +176,7 @@ fn print_limits(
         return;
     };
     println!("route     {}", first.name);
-    if attempt.body.is_none() && routes.iter().any(|route| matches!(route.cost, Cost::Counted(_))) {
+    if attempt.body == Body::Unread && routes.iter().any(|route| matches!(route.cost, Cost::Counted(_))) {
         println!("cost      counted in the body, at least 1: name one with --data");
     }
     for limit in found.exempt {

@@ -45,6 +45,7 @@ pub(super) fn check(raw: &raw::File, base: &Path, file: &Arc<Source>, f: &mut Fi
         policy: Policy {
             routes: routes.into_iter().collect::<Option<_>>()?,
             limits: limits.into_iter().collect::<Option<_>>()?,
+            devices: None,
         },
         capacity: settings::capacity(&raw.store, f),
         refuse: settings::refuse(&raw.refuse, &mut files, f),

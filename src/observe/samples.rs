@@ -7,10 +7,7 @@ use http::{HeaderValue, Method, StatusCode, Version};
 use crate::bucket::{Continuous, Spec};
 use crate::event::Answered;
 use crate::policy::attempt::Client;
-use crate::policy::key::{Part, PrefixLengths};
-use crate::policy::matcher::Case;
-use crate::policy::network::NetworkMap;
-use crate::policy::{Cost, Limit, Mode, Policy, Route};
+use crate::policy::{Limit, Policy, Route};
 use crate::time::{Span, Time};
 
 /// 2026-11-20 23:21:52.043 UTC.
@@ -42,24 +39,9 @@ pub(super) fn answered() -> Answered {
 pub(super) fn policy(routes: &[&str], limits: &[&str]) -> Policy {
     let spec = Spec::Continuous(Continuous::new(10, Span::from_secs(300), 10).unwrap());
     let route = |name: &&str| Route {
-        name: Arc::from(*name),
-        patterns: vec!["POST /login".parse().unwrap()],
-        hosts: Vec::new(),
-        case: Case::Insensitive,
-        cost: Cost::Fixed(1),
-        body: 65_536,
-        in_flight: None,
         limits: (0..limits.len()).collect(),
-        upstream: None,
+        ..Route::new(name, vec!["POST /login".parse().unwrap()])
     };
-    let limit = |name: &&str| Limit {
-        name: Arc::from(*name),
-        key: vec![Part::Ip],
-        prefixes: PrefixLengths::default(),
-        spec,
-        rates: NetworkMap::default(),
-        exempt: NetworkMap::default(),
-        mode: Mode::Enforce,
-    };
-    Policy { routes: routes.iter().map(route).collect(), limits: limits.iter().map(limit).collect() }
+    let limit = |name: &&str| Limit::new(name, spec);
+    Policy::new(routes.iter().map(route).collect(), limits.iter().map(limit).collect())
 }

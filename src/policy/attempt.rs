@@ -30,8 +30,19 @@ impl Client {
     }
 }
 
-/// One request, as the policy sees it.
-#[derive(Debug, Clone, Copy)]
+/// What is known of a request's body.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// Nothing yet.
+    Unread,
+    /// All of it; empty if there is none.
+    Whole(&'a [u8]),
+    /// More than anybody reads.
+    TooLong,
+}
+
+/// One request, as the policy sees it. Its headers and its body are never shown.
+#[derive(Clone, Copy)]
 pub struct Attempt<'a> {
     /// As sent; method names are case-sensitive (RFC 9110, 9.1).
     pub method: &'a Method,
@@ -45,8 +56,25 @@ pub struct Attempt<'a> {
     pub client: Client,
     /// The header lines as sent.
     pub headers: &'a HeaderMap,
-    /// The whole body, if it was read.
-    pub body: Option<&'a [u8]>,
+    /// Its body, as far as it was read.
+    pub body: Body<'a>,
+}
+
+impl std::fmt::Debug for Attempt<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { method, path, host, client, .. } = self;
+        write!(f, "Attempt({client:?} {method} {host}{path}, {:?})", self.body)
+    }
+}
+
+impl std::fmt::Debug for Body<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unread => f.write_str("unread body"),
+            Self::Whole(body) => write!(f, "body of {} bytes", body.len()),
+            Self::TooLong => f.write_str("body that is too long"),
+        }
+    }
 }
 
 impl Attempt<'_> {

@@ -94,6 +94,11 @@ impl std::fmt::Debug for KeyHasher {
 #[error("more than {MOST_VALUES} values for one header or cookie")]
 pub struct TooManyValues;
 
+impl TooManyValues {
+    /// As many values of one thing are read as meant.
+    pub(super) const MOST: usize = MOST_VALUES;
+}
+
 impl KeyHasher {
     /// The keys of an attempt under a limit: one, or several where a header or cookie was sent several times, so
     /// that a second value cannot hide the first.
@@ -204,11 +209,20 @@ const MOST_VALUES: usize = 8;
 mod tests {
     use http::{HeaderMap, Method};
 
+    use super::super::attempt::Body;
     use super::*;
 
     fn attempt<'a>(client: &str, headers: &'a HeaderMap) -> Attempt<'a> {
         let client = Client::from_ip(client.parse().unwrap());
-        Attempt { method: &Method::POST, path: "/", query: None, host: "a", client, headers, body: None }
+        Attempt {
+            method: &Method::POST,
+            path: "/",
+            query: None,
+            host: "a",
+            client,
+            headers,
+            body: Body::Unread,
+        }
     }
 
     fn keys(

@@ -336,6 +336,7 @@ mod tests {
 
     use http::HeaderMap;
 
+    use super::super::attempt::Body;
     use super::super::attempt::Client;
     use super::super::canonical::readings;
     use super::*;
@@ -344,7 +345,7 @@ mod tests {
         let (method, headers) = (Method::from_bytes(method.as_bytes()).unwrap(), HeaderMap::new());
         let client = Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let attempt =
-            Attempt { method: &method, path, query, host: "", client, headers: &headers, body: None };
+            Attempt { method: &method, path, query, host: "", client, headers: &headers, body: Body::Unread };
         let pattern: Pattern = pattern.parse().unwrap();
         readings(path)
             .iter()

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, CONNECTION};
 use http::{HeaderValue, Method, Request, Response};
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body as _, Incoming};
 
 use super::answering::Answering;
 use super::body::{self, Arrival, ReplyBody};
@@ -27,7 +27,7 @@ use super::site::{Follower, Local, Site};
 use super::target;
 use crate::engine::{Engine, Refusal, Reservation, Rules, Ruling, Undecided, by_newest};
 use crate::event::{Events, Failure};
-use crate::policy::attempt::{Attempt, Client};
+use crate::policy::attempt::{Attempt, Body, Client};
 use crate::time::{Span, Time};
 
 /// What one worker needs to serve requests.
@@ -141,7 +141,8 @@ impl Gate {
             || self.site.now(),
             |local| {
                 let (rules, client) = (&local.site.rules, local.client_of(connection, request));
-                let attempt = attempt(request, &host, client, None);
+                let attempt =
+                    attempt(request, &host, client, if has_body { Body::Unread } else { Body::Whole(&[]) });
                 let needed = if has_body { rules.policy.body_of(&attempt)? } else { None };
                 let Some(most) = needed else {
                     let ruling = self.engine.decide(rules, &attempt, now)?;
@@ -197,7 +198,8 @@ impl Gate {
         let (local, (ruling, group)) = by_newest(
             || self.site.now(),
             |local| {
-                let attempt = attempt(request, &host, local.client_of(connection, request), Some(body));
+                let attempt =
+                    attempt(request, &host, local.client_of(connection, request), Body::Whole(body));
                 let ruling = self.engine.decide(&local.site.rules, &attempt, now)?;
                 Ok((ruling, local.site.rules.policy.upstream_of(&attempt)))
             },
@@ -321,12 +323,7 @@ fn apologise(connection: &Connection, error: &Error, asker: &Asker) -> Response<
     response
 }
 
-fn attempt<'a, B>(
-    request: &'a Request<B>,
-    host: &'a str,
-    client: Client,
-    body: Option<&'a [u8]>,
-) -> Attempt<'a> {
+fn attempt<'a, B>(request: &'a Request<B>, host: &'a str, client: Client, body: Body<'a>) -> Attempt<'a> {
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());
     Attempt { method, path: uri.path(), query: uri.query(), host, client, headers, body }
 }

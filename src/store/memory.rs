@@ -25,6 +25,8 @@ pub struct Withdrawal<'b> {
     pub place: Place,
     /// Tokens wanted.
     pub cost: u32,
+    /// What they are taken for, where that is counted once.
+    pub tag: Option<u64>,
     /// Whether a refusal refuses the whole attempt.
     pub enforce: bool,
 }
@@ -122,11 +124,13 @@ fn take_held(withdrawals: &[Withdrawal<'_>], now: Time) -> Outcome {
 
 impl Withdrawal<'_> {
     fn take(&self) -> Op {
-        Op::Take(self.cost)
+        let tokens = self.cost;
+        self.tag.map_or(Op::Take(tokens), |tag| Op::TakeOnce { tokens, tag })
     }
 
     fn peek(&self) -> Op {
-        Op::Peek(self.cost)
+        let tokens = self.cost;
+        self.tag.map_or(Op::Peek(tokens), |tag| Op::PeekOnce { tokens, tag })
     }
 }
 
@@ -168,7 +172,7 @@ mod tests {
     }
 
     fn withdrawal(buckets: &Buckets, key: u128, spec: Spec) -> Withdrawal<'_> {
-        Withdrawal { buckets, place: place(key, spec), cost: 1, enforce: true }
+        Withdrawal { buckets, place: place(key, spec), cost: 1, tag: None, enforce: true }
     }
 
     fn take(withdrawals: &[Withdrawal<'_>]) -> Outcome {

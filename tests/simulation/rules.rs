@@ -100,7 +100,7 @@ impl Rules {
     pub(crate) fn policy(&self) -> Policy {
         let all: Vec<usize> = (0..self.limits.len()).collect();
         let routes = vec![route("login", 1, all.clone()), route("batch", 3, all)];
-        Policy { routes, limits: self.limits.iter().map(Drawn::limit).collect() }
+        Policy::new(routes, self.limits.iter().map(Drawn::limit).collect())
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Drawn> {

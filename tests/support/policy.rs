@@ -3,41 +3,21 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test uses a part")]
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use http::{HeaderMap, Method};
 use tollgate::bucket::Spec;
-use tollgate::policy::attempt::{Attempt, Client};
-use tollgate::policy::key::{Part, PrefixLengths};
-use tollgate::policy::matcher::Case;
-use tollgate::policy::{Cost, Limit, Mode, Route};
+use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::{Cost, Limit, Route};
 
 /// A limit for each address, on everybody, that refuses.
 pub fn limit(name: &str, spec: Spec) -> Limit {
-    Limit {
-        name: Arc::from(name),
-        key: vec![Part::Ip],
-        prefixes: PrefixLengths::default(),
-        spec,
-        rates: Default::default(),
-        exempt: Default::default(),
-        mode: Mode::Enforce,
-    }
+    Limit::new(name, spec)
 }
 
 /// A route for `POST /NAME`.
 pub fn route(name: &str, cost: u32, limits: Vec<usize>) -> Route {
-    Route {
-        name: Arc::from(name),
-        patterns: vec![format!("POST /{name}").parse().unwrap()],
-        hosts: Vec::new(),
-        case: Case::Insensitive,
-        cost: Cost::Fixed(cost),
-        body: 65_536,
-        in_flight: None,
-        limits,
-        upstream: None,
-    }
+    let patterns = vec![format!("POST /{name}").parse().unwrap()];
+    Route { cost: Cost::Fixed(cost), limits, ..Route::new(name, patterns) }
 }
 
 /// A plain `POST` to this path.
@@ -49,6 +29,6 @@ pub fn attempt<'a>(path: &'a str, client: IpAddr, headers: &'a HeaderMap) -> Att
         host: "example.org",
         client: Client::from_ip(client),
         headers,
-        body: None,
+        body: Body::Unread,
     }
 }

@@ -173,6 +173,7 @@ fn admitted_each_hour(long: Rolling) -> Vec<u32> {
             buckets,
             place: place(*spec),
             cost: 1,
+            tag: None,
             enforce: true,
         });
         if take_all(&both, START.after(Span::from_millis(millis))).unwrap().admitted {

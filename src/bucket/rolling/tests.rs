@@ -1,3 +1,4 @@
+use super::super::Op;
 use super::super::trial::Trial;
 use super::super::{Answer, Spec};
 use super::*;

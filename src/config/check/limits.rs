@@ -51,7 +51,7 @@ fn check_limit(
         warn_of_lengths(parts, raw, client, f);
     }
     let Key(key) = key?;
-    Some(Limit { name: name.value.as_str().into(), key, prefixes, spec: spec?, rates, exempt, mode })
+    Some(Limit { key, prefixes, rates, exempt, mode, ..Limit::new(&name.value, spec?) })
 }
 
 fn warn_of_lengths(parts: &[Part], raw: &raw::Limit, client: PrefixLengths, f: &mut Findings) {

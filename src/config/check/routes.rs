@@ -10,7 +10,7 @@ use super::super::values::Size;
 use super::fields::{check_name, distinct, one_of, parsed, within};
 use super::places::upstream_group;
 use crate::policy::matcher::{Case, HostPattern, Pattern, PatternError};
-use crate::policy::{Cost, Route};
+use crate::policy::{BODY, Cost, Route};
 use crate::proxy::upstream::UpstreamAddress;
 
 /// The routes without their limits, in the order of the file; `None` where one cannot be.
@@ -38,15 +38,13 @@ fn check_route(
     let cost = raw.cost.as_ref().and_then(|cost| check_cost(cost, f)).unwrap_or(Cost::Fixed(1));
     let cases = [("insensitive", Case::Insensitive), ("sensitive", Case::Sensitive)];
     Some(Route {
-        name: name.value.as_str().into(),
-        patterns,
         hosts,
         case: one_of(raw.case.as_ref(), &cases, &[], f).unwrap_or_default(),
         body: check_body(raw, &cost, f),
         in_flight: within(raw.in_flight.as_ref(), 1..=MOST_IN_FLIGHT, f),
         cost,
-        limits: Vec::new(),
         upstream: raw.upstream.as_ref().and_then(|list| upstream(list, upstreams, f)),
+        ..Route::new(&name.value, patterns)
     })
 }
 
@@ -180,8 +178,6 @@ pub(super) fn tokens(count: u32) -> String {
     if count == 1 { format!("{number} token") } else { format!("{number} tokens") }
 }
 
-/// What a form or a call fills many times over.
-const BODY: usize = 64 * 1024;
 /// Each connection may hold as much in memory.
 const LARGEST_BODY: usize = 16 * 1024 * 1024;
 const MOST_IN_FLIGHT: i64 = 1_000_000;

@@ -127,13 +127,15 @@ fn decision_index(decision: Decision) -> usize {
 
 fn outcome_index(outcome: Outcome) -> usize {
     match outcome {
-        Outcome::Neutral => 0,
-        Outcome::Error => 1,
+        Outcome::Success => 0,
+        Outcome::Failure => 1,
+        Outcome::Neutral => 2,
+        Outcome::Error => 3,
     }
 }
 
 const DECISIONS: [&str; 4] = ["admit", "refuse", "observe", "exempt"];
-const OUTCOMES: [&str; 2] = ["neutral", "error"];
+const OUTCOMES: [&str; 4] = ["success", "failure", "neutral", "error"];
 
 /// So many generations back an attempt is still counted: nobody reloads more often than answers take.
 const GENERATIONS: usize = 8;

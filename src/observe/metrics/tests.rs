@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, StatusCode};
 use super::*;
 use crate::event::{Answered, Decision, Events, Outcome};
 use crate::observe::samples::{AT, answered, policy};
-use crate::policy::attempt::{Attempt, Client};
+use crate::policy::attempt::{Attempt, Body, Client};
 use crate::time::{Clock, Span};
 
 fn value(metrics: &Metrics, series: &str) -> Option<String> {
@@ -136,7 +136,7 @@ fn buckets_are_read_from_the_engine_when_somebody_asks() {
         host: "",
         client: Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         headers: &HeaderMap::new(),
-        body: None,
+        body: Body::Unread,
     };
     drop(engine.decide(&engine.rules(), &attempt, engine.clock().now()).unwrap());
     assert_value(&metrics, "tollgate_buckets{limit=\"address\"}", "1");

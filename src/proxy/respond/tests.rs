@@ -8,8 +8,7 @@ use smallvec::smallvec;
 use super::*;
 use crate::bucket::{Answer, Continuous, Key, Receipt, Spec, Time, Verdict};
 use crate::engine::Standing;
-use crate::policy::key::{Part, PrefixLengths};
-use crate::policy::{Charge, Limit, Mode};
+use crate::policy::{Charge, Limit};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -18,16 +17,7 @@ fn spec() -> Spec {
 }
 
 fn policy(names: &[&str]) -> Policy {
-    let limit = |name: &&str| Limit {
-        name: Arc::from(*name),
-        key: vec![Part::Ip],
-        prefixes: PrefixLengths::default(),
-        spec: spec(),
-        rates: Default::default(),
-        exempt: Default::default(),
-        mode: Mode::Enforce,
-    };
-    Policy { routes: Vec::new(), limits: names.iter().map(limit).collect() }
+    Policy::new(Vec::new(), names.iter().map(|name| Limit::new(name, spec())).collect())
 }
 
 fn standing(limit: usize, answer: Answer) -> Standing {
@@ -36,7 +26,7 @@ fn standing(limit: usize, answer: Answer) -> Standing {
         Answer::Refused { wait } => (0, wait),
         Answer::NeverFits => (9, Span::ZERO),
     };
-    let charge = Charge { limit, key: Key(1), class: 0, spec: spec(), cost: 1, enforce: true };
+    let charge = Charge { limit, key: Key(1), class: 0, spec: spec(), cost: 1, tag: None, enforce: true };
     Standing {
         charge,
         verdict: Verdict { answer, left, next_token, full_at: Time::default(), receipt: Receipt::default() },
