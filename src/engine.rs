@@ -4,6 +4,8 @@
 //! dropping it keeps the charge, so that a client wins nothing by hanging up.
 
 mod flight;
+mod reservation;
+mod standing;
 
 use std::sync::Arc;
 
@@ -11,13 +13,16 @@ use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
 
 pub use self::flight::Places;
+pub use self::reservation::Reservation;
+pub use self::standing::{Standing, Standings};
 
 use self::flight::Flight;
-use crate::bucket::{Answer, Op, Spec, Verdict};
-use crate::event::{Decision, Event, Events, Outcome};
+use self::standing::longest_wait;
+use crate::bucket::{Op, Spec};
+use crate::event::{Decision, Event, Events};
 use crate::policy::attempt::Attempt;
 use crate::policy::key::KeyHasher;
-use crate::policy::{Charge, Charges, Limit, Mode, Policy, Unchargeable};
+use crate::policy::{Charge, Charges, Facet, Limit, Mode, Policy, Spends, Unchargeable};
 use crate::store::memory as store;
 use crate::store::memory::{Buckets, Place, Stale, TooLarge, Withdrawal, refuse_all, take_all};
 use crate::time::{Clock, Span, Time};
@@ -57,20 +62,6 @@ pub enum Ruling {
     Refused(Refusal),
 }
 
-/// Tokens that were taken for an attempt.
-#[derive(Debug)]
-#[must_use]
-pub struct Reservation {
-    generation: u64,
-    route: usize,
-    /// Positions of all routes that it is counted for.
-    routes: SmallVec<[usize; 2]>,
-    /// How long the attempt is to be held before it is forwarded: the longest that any limit says.
-    pub hold: Span,
-    /// What each limit said.
-    pub standings: Standings,
-}
-
 /// Why nothing was decided, and nothing taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Undecided {
@@ -91,18 +82,6 @@ pub struct Refusal {
     pub wait: Option<Span>,
     /// What each limit said.
     pub standings: Standings,
-}
-
-/// What each limit of an attempt said, in the order of the file.
-pub type Standings = SmallVec<[Standing; 2]>;
-
-/// What one limit said.
-#[derive(Debug, Clone, Copy)]
-pub struct Standing {
-    /// What the attempt was charged to.
-    pub charge: Charge,
-    /// What the bucket said.
-    pub verdict: Verdict,
 }
 
 impl Engine {
@@ -186,13 +165,13 @@ impl Engine {
     /// # Errors
     /// See [`Undecided`]; nothing was taken.
     pub fn decide(&self, rules: &Rules, attempt: &Attempt<'_>, now: Time) -> Result<Ruling, Undecided> {
-        let found = rules.policy.charges(attempt, &self.hasher)?;
+        let found = rules.policy.charges(attempt, &self.hasher, now)?;
         let Some(&route) = found.routes.first() else { return Ok(Ruling::Uncounted) };
         let outcome = take_all(&rules.withdrawals(&found), now)?;
         let standings = self.tell(rules, &found, &outcome);
+        rules.count_in_row(&standings, outcome.admitted, now);
         Ok(if outcome.admitted {
-            let (generation, hold) = (rules.generation, longest_hold(&standings));
-            Ruling::Admitted(Reservation { generation, route, routes: found.routes, hold, standings })
+            Ruling::Admitted(Reservation::new(rules.generation, found, standings))
         } else {
             Ruling::Refused(Refusal { route, wait: longest_wait(&standings), standings })
         })
@@ -209,10 +188,11 @@ impl Engine {
         attempt: &Attempt<'_>,
         now: Time,
     ) -> Result<Option<Refusal>, Undecided> {
-        let found = rules.policy.charges(attempt, &self.hasher)?;
+        let found = rules.policy.charges(attempt, &self.hasher, now)?;
         let Some(&route) = found.routes.first() else { return Ok(None) };
         let Some(outcome) = refuse_all(&rules.withdrawals(&found), now)? else { return Ok(None) };
         let standings = self.tell(rules, &found, &outcome);
+        rules.count_in_row(&standings, false, now);
         Ok(Some(Refusal { route, wait: longest_wait(&standings), standings }))
     }
 
@@ -221,8 +201,8 @@ impl Engine {
     /// # Errors
     /// See [`Unchargeable`].
     pub fn peek(&self, rules: &Rules, attempt: &Attempt<'_>) -> Result<(Charges, Standings), Unchargeable> {
-        let found = rules.policy.charges(attempt, &self.hasher)?;
         let now = self.clock.now();
+        let found = rules.policy.charges(attempt, &self.hasher, now)?;
         let standing = |charge: &Charge| {
             let Withdrawal { buckets, place, cost, .. } = rules.withdrawal(charge);
             Standing { charge: *charge, verdict: buckets.peek(&place, now, cost) }
@@ -234,12 +214,11 @@ impl Engine {
     /// Tells what each limit said, and hands it on.
     fn tell(&self, rules: &Rules, found: &Charges, outcome: &store::Outcome) -> Standings {
         let (generation, route) = (rules.generation, found.routes.first().copied().unwrap_or_default());
-        let mut standings = Standings::new();
-        for (charge, verdict) in found.charges.iter().zip(&outcome.verdicts) {
-            let standing = Standing { charge: *charge, verdict: *verdict };
-            let (limit, decision) = (charge.limit, standing.decision());
+        let both = found.charges.iter().zip(&outcome.verdicts);
+        let standings: Standings =
+            both.map(|(charge, verdict)| Standing { charge: *charge, verdict: *verdict }).collect();
+        for (limit, decision) in standing::decisions(&rules.policy, &standings) {
             self.events.emit(&Event::Decided { generation, route, limit, decision });
-            standings.push(standing);
         }
         for &limit in &found.exempt {
             self.events.emit(&Event::Decided { generation, route, limit, decision: Decision::Exempt });
@@ -261,6 +240,28 @@ impl Rules {
         limits
             .filter(|(limit, _)| limit.mode != Mode::Off)
             .map(move |(limit, buckets)| (&*limit.name, buckets.live(now), buckets.forgotten()))
+    }
+
+    /// Runs one operation on a bucket. Of a limit that has been changed meanwhile nothing comes: that errs on the strict
+    /// side.
+    fn apply(&self, charge: &Charge, now: Time, op: Op) {
+        let Withdrawal { buckets, place, .. } = self.withdrawal(charge);
+        let _ = buckets.apply(&place, now, op);
+    }
+
+    /// Waits grow for whoever is refused again and again; an admitted attempt breaks the row.
+    fn count_in_row(&self, standings: &[Standing], admitted: bool, now: Time) {
+        for standing in standings {
+            let limit = &self.policy.limits[standing.charge.limit];
+            if limit.facet != Facet::Escalation || limit.spends != Spends::Attempts {
+                continue;
+            }
+            if admitted {
+                self.apply(&standing.charge, now, Op::Give(1));
+            } else if standing::is_refused_by_owner(&self.policy, standings, standing.charge.limit) {
+                self.apply(&standing.charge, now, Op::Strike);
+            }
+        }
     }
 
     fn index_of(&self, limit: &str) -> Option<usize> {
@@ -321,77 +322,6 @@ pub fn by_newest<R, T>(
 
 fn specs(limit: &Limit) -> Vec<Spec> {
     limit.classes().into_iter().filter_map(|(_, spec)| spec).collect()
-}
-
-impl Reservation {
-    /// Position of the route.
-    #[must_use]
-    pub fn route(&self) -> usize {
-        self.route
-    }
-
-    /// Says what came of the attempt. Every attempt is counted, so the tokens stay taken.
-    pub fn settle(self, engine: &Engine, outcome: Outcome) {
-        let (generation, route) = (self.generation, self.route);
-        engine.events.emit(&Event::Settled { generation, route, outcome });
-    }
-
-    /// Gives everything back: the attempt was never made.
-    pub fn give_back(self, engine: &Engine, rules: &Rules) {
-        if rules.generation != self.generation {
-            return;
-        }
-        let now = engine.clock.now();
-        for Standing { charge, verdict } in &self.standings {
-            let Withdrawal { buckets, place, .. } = rules.withdrawal(charge);
-            // Of a limit that has been changed meanwhile nothing is given back: that errs on the strict side.
-            let _ = buckets.apply(&place, now, Op::Refund(verdict.receipt));
-        }
-    }
-}
-
-impl Refusal {
-    /// The limits that refused.
-    pub fn violated(&self) -> impl Iterator<Item = &Standing> {
-        self.standings.iter().filter(|standing| standing.refuses())
-    }
-}
-
-impl Standing {
-    /// Whether this limit refused the attempt.
-    #[must_use]
-    pub fn refuses(&self) -> bool {
-        self.charge.enforce && !self.verdict.is_admitted()
-    }
-
-    fn decision(&self) -> Decision {
-        match (self.verdict.is_admitted(), self.charge.enforce) {
-            (true, _) => Decision::Admit,
-            (false, true) => Decision::Refuse,
-            (false, false) => Decision::Observe,
-        }
-    }
-}
-
-fn longest_hold(standings: &[Standing]) -> Span {
-    let hold = |standing: &Standing| match standing.verdict.answer {
-        Answer::Held { hold } if standing.charge.enforce => hold,
-        _ => Span::ZERO,
-    };
-    standings.iter().map(hold).max().unwrap_or_default()
-}
-
-/// `None` if some limit can never admit the attempt.
-fn longest_wait(standings: &[Standing]) -> Option<Span> {
-    let mut longest = Span::ZERO;
-    for standing in standings.iter().filter(|standing| standing.refuses()) {
-        match standing.verdict.answer {
-            Answer::Refused { wait } => longest = longest.max(wait),
-            Answer::NeverFits => return None,
-            Answer::Admitted | Answer::Held { .. } => {}
-        }
-    }
-    Some(longest)
 }
 
 /// A change of the rules takes far less than so many tries: the bound is there so that nothing is tried for ever.

@@ -13,6 +13,7 @@ mod exchange;
 mod forward;
 pub mod headers;
 pub mod ids;
+mod pending;
 pub mod respond;
 pub mod service;
 pub mod settings;

@@ -129,7 +129,8 @@ fn a_path_with_two_readings_is_bounded_on_both_routes_and_read_as_far_as_the_lon
         cost = \"count:[]\"\nbody = \"2KiB\"\n[route.plain]\nmatch = \"POST /a/plain\"\n";
     let engine = engine(9, tables);
     let rules = engine.rules();
-    let body_of = |path| with_attempt(1, path, |attempt| rules.policy.body_of(attempt).unwrap());
+    let body_of = |path| with_attempt(1, path, |attempt| rules.policy.to_read(attempt).unwrap());
+    let body_of = |path| body_of(path).map(|to_read| to_read.most);
     // An encoded slash is a letter to some servers: then this is a path of one segment.
     let both = "/x%2f..%2flogin";
     let routes = with_attempt(1, both, |attempt| rules.policy.routes_of(attempt));

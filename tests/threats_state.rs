@@ -17,7 +17,8 @@ use bucket::Bucket;
 use support::{Clocks, Gate, ONE_AN_HOUR, Shift, Upstream, check_file, post_with};
 use tollgate::bucket::{Answer, Continuous, Op, Spec, Step};
 use tollgate::policy::attempt::{Attempt, Body, Client};
-use tollgate::policy::key::{KeyHasher, Part, PrefixLengths};
+use tollgate::policy::key::KeyHasher;
+use tollgate::policy::{Limit, Policy, Route};
 use tollgate::time::{Span, Time};
 
 /// A file that believes 127.0.0.1 and has one limit with these fields.
@@ -161,9 +162,11 @@ fn the_names_of_buckets_differ_from_process_to_process() {
         headers: &headers,
         body: Body::Unread,
     };
-    let name = |hasher: KeyHasher| {
-        hasher.keys("address", "", &[Part::Ip], PrefixLengths::default(), &attempt).unwrap()[0]
-    };
+    let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(1), 1).unwrap());
+    let route = Route { limits: vec![0], ..Route::new("login", vec!["POST /login".parse().unwrap()]) };
+    let policy = Policy::new(vec![route], vec![Limit::new("address", spec)]);
+    let name =
+        |hasher: KeyHasher| policy.charges(&attempt, &hasher, Time::from_nanos(1)).unwrap().charges[0].key;
     let first = KeyHasher::default();
     assert_eq!(name(first.clone()), name(first));
     assert_ne!(name(KeyHasher::default()), name(KeyHasher::default()));

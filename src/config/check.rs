@@ -3,6 +3,7 @@
 //! One file for each idea. Each part goes on after a mistake with whatever lets the next part speak, so that one
 //! run names them all; [`load`](super::load) throws the result away if there was any.
 
+mod accounts;
 mod buckets;
 mod fields;
 mod files;
@@ -38,6 +39,8 @@ pub(super) fn check(raw: &raw::File, base: &Path, file: &Arc<Source>, f: &mut Fi
     let limits = limits::check(&raw.limits, &networks, client.prefixes, f);
     let mut routes = routes::check(&raw.routes, &mut upstreams, f);
     reach::check(raw, &mut routes, &limits, &whole, f);
+    let devices = None;
+    accounts::check(raw, &mut routes, &limits, devices.is_some(), f);
     Some(Config {
         listen,
         upstreams,
@@ -45,7 +48,7 @@ pub(super) fn check(raw: &raw::File, base: &Path, file: &Arc<Source>, f: &mut Fi
         policy: Policy {
             routes: routes.into_iter().collect::<Option<_>>()?,
             limits: limits.into_iter().collect::<Option<_>>()?,
-            devices: None,
+            devices,
         },
         capacity: settings::capacity(&raw.store, f),
         refuse: settings::refuse(&raw.refuse, &mut files, f),

@@ -53,6 +53,8 @@ fn subject(part: &Part, lengths: PrefixLengths) -> String {
         Part::Ip => format!("from {}", one(lengths)),
         Part::Host => "to one host".to_owned(),
         Part::All => "from everybody together".to_owned(),
+        Part::User => "for one account".to_owned(),
+        Part::Device => "from one known device".to_owned(),
         Part::Header(name) => format!("for one value of header `{name}`"),
         Part::Cookie(name) => format!("for one value of cookie `{name}`"),
     }

@@ -11,7 +11,10 @@ use http::HeaderName;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use smallvec::{SmallVec, smallvec};
 
+use super::Limit;
 use super::attempt::{Attempt, Client};
+use super::device::Device;
+use super::subject::Named;
 use crate::bucket::Key;
 
 /// One part of a limit's `key`.
@@ -23,6 +26,10 @@ pub enum Part {
     Host,
     /// Nothing: one bucket for everybody.
     All,
+    /// The account that is tried.
+    User,
+    /// The known device that it is tried from.
+    Device,
     /// A header's value, byte for byte.
     Header(HeaderName),
     /// A cookie's value, byte for byte.
@@ -101,30 +108,51 @@ impl TooManyValues {
 
 impl KeyHasher {
     /// The keys of an attempt under a limit: one, or several where a header or cookie was sent several times, so
-    /// that a second value cannot hide the first.
+    /// that a second value cannot hide the first. `class` is the name of the limit's rate that the client has, `payer` the
+    /// account that pays, if it matters.
     ///
     /// # Errors
     /// [`TooManyValues`] beyond eight combinations.
-    pub fn keys(
+    pub(super) fn keys(
         &self,
-        limit: &str,
+        limit: &Limit,
         class: &str,
-        parts: &[Part],
-        lengths: PrefixLengths,
         attempt: &Attempt<'_>,
+        payer: Option<&Named>,
     ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
         let mut start = self.0;
-        write_bytes(&mut start, b'l', limit.as_bytes());
+        write_bytes(&mut start, b'l', limit.name.as_bytes());
         write_bytes(&mut start, b'c', class.as_bytes());
+        if let Some(payer) = payer {
+            write_payer(&mut start, limit, payer);
+        }
         let mut hashers: SmallVec<[SipHasher13; 1]> = smallvec![start];
-        for part in parts {
-            extend(&mut hashers, part, lengths, attempt)?;
+        for part in &limit.key {
+            extend(&mut hashers, part, limit.prefixes, attempt)?;
         }
         let mut keys = SmallVec::new();
         for hasher in &hashers {
             keys.push(Key(hasher.finish128().as_u128()));
         }
         Ok(keys)
+    }
+
+    /// What every hash begins with.
+    pub(super) fn start(&self) -> SipHasher13 {
+        self.0
+    }
+}
+
+/// The account where the limit has one for each; the device where it has one for each, or where it would otherwise pay
+/// from what everybody else can empty.
+fn write_payer(hasher: &mut SipHasher13, limit: &Limit, Named { account, device }: &Named) {
+    if limit.key.contains(&Part::User) {
+        hasher.write_u8(b'a');
+        hasher.write_u128(*account);
+    }
+    if let Some(Device(device)) = device {
+        hasher.write_u8(b'd');
+        hasher.write_u128(*device);
     }
 }
 
@@ -135,7 +163,8 @@ fn extend(
     attempt: &Attempt<'_>,
 ) -> Result<(), TooManyValues> {
     match part {
-        Part::All => {}
+        // Those were written already: they belong together.
+        Part::User | Part::Device | Part::All => {}
         Part::Ip => hashers.iter_mut().for_each(|hasher| write_client(hasher, lengths, attempt.client)),
         Part::Host => {
             hashers.iter_mut().for_each(|hasher| write_bytes(hasher, b'n', attempt.host.as_bytes()))
@@ -197,7 +226,7 @@ fn write_client(hasher: &mut SipHasher13, lengths: PrefixLengths, client: Client
     }
 }
 
-fn write_bytes(hasher: &mut SipHasher13, kind: u8, bytes: &[u8]) {
+pub(super) fn write_bytes(hasher: &mut SipHasher13, kind: u8, bytes: &[u8]) {
     hasher.write_u8(kind);
     hasher.write_u64(bytes.len() as u64);
     hasher.write(bytes);
@@ -211,6 +240,8 @@ mod tests {
 
     use super::super::attempt::Body;
     use super::*;
+    use crate::bucket::{Continuous, Spec};
+    use crate::time::Span;
 
     fn attempt<'a>(client: &str, headers: &'a HeaderMap) -> Attempt<'a> {
         let client = Client::from_ip(client.parse().unwrap());
@@ -236,7 +267,9 @@ mod tests {
         }
         // One secret for all, so that keys can be compared.
         let hasher = KeyHasher(SipHasher13::new_with_keys(1, 2));
-        hasher.keys("address", "", parts, PrefixLengths::default(), &attempt(client, &headers))
+        let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(1), 1).unwrap());
+        let limit = Limit { key: parts.to_vec(), ..Limit::new("address", spec) };
+        hasher.keys(&limit, "", &attempt(client, &headers), None)
     }
 
     #[test]

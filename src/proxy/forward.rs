@@ -1,27 +1,30 @@
 //! An admitted request on its way to the upstream and back.
 //!
 //! What leaves has the original bytes of path and query and the headers of [`headers`]; what comes back streams
-//! through. The surprising thing: the token is settled when the head of the answer is here, or will never be.
+//! through. The surprising thing: the attempt is settled when the head of the answer is here, or will never be, unless a rule
+//! asks for what stands in the body.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::header::CONNECTION;
-use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
+use http::header::{CONNECTION, SET_COOKIE};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 
-use super::body::{Arrival, Progress, ReplyBody, RequestBody, Sent};
+use super::body::{Arrival, BodyError, Progress, ReplyBody, RequestBody, Sent, Watch};
 use super::connection::Connection;
 use super::error::Error;
 use super::exchange::Exchange;
 use super::headers::{self, Identity};
+use super::pending::Pending;
 use super::service::{Asker, Gate};
 use super::site::{Local, Site};
 use super::tunnel;
-use super::upstream::Unsent;
-use crate::engine::{Engine, Reservation};
-use crate::event::Outcome;
+use super::upstream::{Lease, Unsent};
+use crate::event::Failure;
+use crate::policy::outcome::{Answer, Outcome, Seen};
 
 /// A request that is ready to leave.
 pub(super) struct Departure {
@@ -33,6 +36,8 @@ pub(super) struct Departure {
     group: usize,
     /// The client's side of the upgrade that it asked for.
     upgrade: Option<OnUpgrade>,
+    method: Method,
+    attempt: Option<Pending>,
 }
 
 impl Departure {
@@ -42,6 +47,7 @@ impl Departure {
         connection: &Connection,
         local: &Rc<Local>,
         group: usize,
+        attempt: Option<Pending>,
         asker: &Asker,
     ) -> Self {
         let Site { client, settings, .. } = &*local.site;
@@ -59,51 +65,90 @@ impl Departure {
         }
         *request.version_mut() = Version::HTTP_11;
         let (parts, body) = request.into_parts();
+        let method = parts.method.clone();
         let (body, progress) = RequestBody::new(body, settings.body_timeout.to_std());
         let request = Some(Request::from_parts(parts, body));
-        Self { request, progress, local: Rc::clone(local), group, upgrade }
+        Self { request, progress, local: Rc::clone(local), group, upgrade, method, attempt }
     }
 
-    /// Sends it and waits for the head of the answer.
+    /// Sends it and waits for the head of the answer, and for as much of its body as has to be known first.
     pub(super) async fn go(
         &mut self,
         gate: &Gate,
         connection: &Arc<Connection>,
-        reservation: Option<Reservation>,
         exchange: &mut Exchange,
     ) -> Result<Response<ReplyBody>, Error> {
-        let Self { request, progress, local, group, upgrade } = self;
         exchange.leaves(gate.engine.clock().now());
-        let forwarded = local.group(*group).forward(request, progress).await;
+        let forwarded = self.local.group(self.group).forward(&mut self.request, &self.progress).await;
         exchange.returns(gate.engine.clock().now());
-        settle(&gate.engine, reservation, &forwarded);
-        let (response, lease) = forwarded?;
+        let (response, lease) = match forwarded {
+            Ok(answered) => answered,
+            Err(error) => {
+                self.fails(&error);
+                return Err(error);
+            }
+        };
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return tunnel::open(response, lease, upgrade.take(), connection, exchange.hand_over());
+            self.judge_switched(&response);
+            return tunnel::open(response, lease, self.upgrade.take(), connection, exchange.hand_over());
         }
-        let timeout = local.site.settings.reply_timeout.to_std();
-        let mut response = response.map(|body| ReplyBody::upstreams(body, timeout, lease));
-        headers::towards_client(response.headers_mut(), false);
-        if upgrade.is_some() || progress.sent() != Sent::Wholly {
+        let mut response = self.judge(response, lease).await?;
+        if self.upgrade.is_some() || self.progress.sent() != Sent::Wholly {
             // Whatever the client sent in the hope of another protocol, or still sends, is not a request.
             connection.phases.linger();
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response)
     }
+
+    /// There is no answer. That is the attempt's failure only where the client is to blame.
+    fn fails(&mut self, error: &Error) {
+        let outcome = if matches!(error, Error::Upstream(_)) { Outcome::Error } else { Outcome::Failure };
+        drop(self.attempt.take().map(|attempt| attempt.settle(outcome)));
+    }
+
+    /// Another protocol has no answer that a rule about bodies could read.
+    fn judge_switched(&mut self, response: &Response<Incoming>) {
+        let Some(attempt) = self.attempt.take() else { return };
+        let answer = Answer { method: &self.method, status: response.status(), headers: response.headers() };
+        let outcome = attempt.by_body(&answer, Seen { bytes: &[], complete: false });
+        let _ = attempt.settle(outcome);
+    }
+
+    /// Finds out what came of the attempt: at once, as the answer's body goes by, or before its head leaves.
+    async fn judge(
+        &mut self,
+        response: Response<Incoming>,
+        lease: Lease,
+    ) -> Result<Response<ReplyBody>, Error> {
+        let timeout = self.local.site.settings.reply_timeout.to_std();
+        let (mut head, mut incoming) = response.into_parts();
+        let (mut ahead, mut watch, mut cookie) = (VecDeque::new(), None, None);
+        if let Some(attempt) = self.attempt.take() {
+            let answer = Answer { method: &self.method, status: head.status, headers: &head.headers };
+            match attempt.by_head(&answer) {
+                Some(outcome) => cookie = attempt.settle(outcome),
+                None if attempt.wants_to_know_early() => {
+                    let looked = Watch::new(attempt, &answer).look_ahead(&mut incoming, timeout).await;
+                    (ahead, cookie) = looked.map_err(broke_off)?;
+                }
+                None => watch = Some(Watch::new(attempt, &answer)),
+            }
+        }
+        headers::towards_client(&mut head.headers, false);
+        if let Some(cookie) = cookie {
+            head.headers.append(SET_COOKIE, cookie);
+        }
+        let body = ReplyBody::upstreams(incoming, timeout, lease, ahead, watch);
+        Ok(Response::from_parts(head, body))
+    }
 }
 
-fn settle<T>(
-    engine: &Engine,
-    reservation: Option<Reservation>,
-    forwarded: &Result<(Response<Incoming>, T), Error>,
-) {
-    let Some(reservation) = reservation else { return };
-    let outcome = match forwarded {
-        Ok((response, _)) if !response.status().is_server_error() => Outcome::Neutral,
-        _ => Outcome::Error,
-    };
-    reservation.settle(engine, outcome);
+fn broke_off(error: BodyError) -> Error {
+    Error::Upstream(match error {
+        BodyError::Stalled => Failure::Timeout,
+        BodyError::Broken(_) => Failure::Broken,
+    })
 }
 
 /// Path and query as sent, without the authority of an absolute target.

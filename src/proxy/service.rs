@@ -9,12 +9,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{ACCEPT, CONNECTION};
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::{Body as _, Incoming};
 
 use super::answering::Answering;
-use super::body::{self, Arrival, ReplyBody};
+use super::body::{self, Arrival, Read, ReplyBody};
 use super::connection::Connection;
 use super::drain;
 use super::error::Error;
@@ -22,11 +23,13 @@ use super::exchange::Exchange;
 use super::forward::Departure;
 use super::headers;
 use super::ids::RequestIds;
+use super::pending::Pending;
 use super::respond::{self, Asked, Problem, RateLimitHeaders, Said, ShowLimits};
 use super::site::{Follower, Local, Site};
 use super::target;
-use crate::engine::{Engine, Refusal, Reservation, Rules, Ruling, Undecided, by_newest};
+use crate::engine::{Engine, Refusal, Rules, Ruling, Undecided, by_newest};
 use crate::event::{Events, Failure};
+use crate::policy::ToRead;
 use crate::policy::attempt::{Attempt, Body, Client};
 use crate::time::{Span, Time};
 
@@ -72,8 +75,8 @@ struct Judgement {
 )]
 enum Look {
     Judged(Judgement),
-    /// What it costs stands in its body, of which so many bytes are read.
-    Unread(Rc<Local>, usize),
+    /// What has to be known stands in its body.
+    Unread(Rc<Local>, ToRead),
 }
 
 /// Who asks, and the record of it.
@@ -117,11 +120,11 @@ impl Gate {
             Ok(Look::Judged(judgement)) => {
                 self.conclude(connection, judgement, request.map(Arrival::Streaming), visit)
             }
-            Ok(Look::Unread(local, most)) => {
+            Ok(Look::Unread(local, to_read)) => {
                 let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
                 let patience = local.site.settings.body_timeout.to_std();
                 Answering::Later(Box::pin(async move {
-                    gate.read(&connection, request, most, patience, visit).await
+                    gate.read(&connection, request, to_read, patience, visit).await
                 }))
             }
             Err(error) => visit.ends_in(&error, connection),
@@ -143,19 +146,20 @@ impl Gate {
                 let (rules, client) = (&local.site.rules, local.client_of(connection, request));
                 let attempt =
                     attempt(request, &host, client, if has_body { Body::Unread } else { Body::Whole(&[]) });
-                let needed = if has_body { rules.policy.body_of(&attempt)? } else { None };
-                let Some(most) = needed else {
+                let to_read = if has_body { rules.policy.to_read(&attempt)? } else { None };
+                let Some(to_read) = to_read else {
                     let ruling = self.engine.decide(rules, &attempt, now)?;
                     return Ok((client, Ok((ruling, rules.policy.upstream_of(&attempt)))));
                 };
                 // Whoever is refused whatever the body says is refused before it is read.
-                let refusal = self.engine.refuse(rules, &attempt, now)?;
-                Ok((client, refusal.map(|refusal| (Ruling::Refused(refusal), None)).ok_or(most)))
+                let refusal =
+                    if to_read.may_be_none { None } else { self.engine.refuse(rules, &attempt, now)? };
+                Ok((client, refusal.map(|refusal| (Ruling::Refused(refusal), None)).ok_or(to_read)))
             },
         )?;
         let look = match ruling {
             Ok((ruling, group)) => Look::Judged(Judgement { local, ruling, group: group.unwrap_or(0) }),
-            Err(most) => Look::Unread(local, most),
+            Err(to_read) => Look::Unread(local, to_read),
         };
         Ok((client, look))
     }
@@ -165,18 +169,26 @@ impl Gate {
         self: Rc<Self>,
         connection: &Arc<Connection>,
         request: Request<Incoming>,
-        most: usize,
+        to_read: ToRead,
         patience: Duration,
         mut visit: Visit,
     ) -> Response<ReplyBody> {
         let (head, incoming) = request.into_parts();
         visit.exchange.leaves(self.engine.clock().now());
-        let read = body::read(incoming, most, patience).await;
+        let read = body::read(incoming, to_read.most, patience).await;
         visit.exchange.returns(self.engine.clock().now());
-        let judged = read.and_then(|body| {
-            let request =
-                Request::from_parts(head, Arrival::Whole(Some(body.clone()).filter(|b| !b.is_empty())));
-            Ok((self.judge(connection, &request, &body)?, request))
+        let judged = read.and_then(|read| {
+            let (known, arrival) = match &read {
+                Read::Whole(bytes) => (Body::Whole(bytes), Arrival::Whole(some(bytes))),
+                Read::Longer(..) if to_read.refuse_longer => return Err(Error::BodyTooLong),
+                Read::Longer(..) => (Body::TooLong, Arrival::Whole(None)),
+            };
+            let mut request = Request::from_parts(head, arrival);
+            let judgement = self.judge(connection, &request, known)?;
+            if let Read::Longer(beginning, rest) = read {
+                *request.body_mut() = Arrival::Begun(some(&beginning), rest);
+            }
+            Ok((judgement, request))
         });
         let Ok(response) = match judged {
             Ok((judgement, request)) => self.conclude(connection, judgement, request, visit),
@@ -191,15 +203,14 @@ impl Gate {
         &self,
         connection: &Connection,
         request: &Request<B>,
-        body: &[u8],
+        body: Body<'_>,
     ) -> Result<Judgement, Error> {
         let host = check(request)?;
         let now = self.engine.clock().now();
         let (local, (ruling, group)) = by_newest(
             || self.site.now(),
             |local| {
-                let attempt =
-                    attempt(request, &host, local.client_of(connection, request), Body::Whole(body));
+                let attempt = attempt(request, &host, local.client_of(connection, request), body);
                 let ruling = self.engine.decide(&local.site.rules, &attempt, now)?;
                 Ok((ruling, local.site.rules.policy.upstream_of(&attempt)))
             },
@@ -238,28 +249,30 @@ impl Gate {
             .as_ref()
             .filter(|_| site.refuse.headers == ShowLimits::Always)
             .and_then(|admitted| respond::rate_limit_headers(&rules.policy, &admitted.standings));
-        let departure = Departure::prepare(request, connection, &local, group, &visit.asker);
+        let hold = reservation.as_ref().map_or(Span::ZERO, |held| held.hold);
+        let attempt = reservation.map(|reservation| Pending::new(self, &local, reservation, false));
+        let departure = Departure::prepare(request, connection, &local, group, attempt, &visit.asker);
         let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
-        Answering::Later(Box::pin(async move {
-            gate.forward(departure, &connection, reservation, shown, visit).await
-        }))
+        Answering::Later(Box::pin(
+            async move { gate.forward(departure, &connection, hold, shown, visit).await },
+        ))
     }
 
     async fn forward(
         &self,
         mut departure: Departure,
         connection: &Arc<Connection>,
-        reservation: Option<Reservation>,
+        hold: Span,
         shown: Option<RateLimitHeaders>,
         Visit { asker, mut exchange, .. }: Visit,
     ) -> Response<ReplyBody> {
-        if let Some(hold) = reservation.as_ref().map(|held| held.hold).filter(|hold| *hold > Span::ZERO) {
+        if hold > Span::ZERO {
             exchange.leaves(self.engine.clock().now());
             tokio::time::sleep(hold.to_std()).await;
             exchange.returns(self.engine.clock().now());
             exchange.departs();
         }
-        match departure.go(self, connection, reservation, &mut exchange).await {
+        match departure.go(self, connection, &mut exchange).await {
             Ok(mut response) => {
                 if let Some(shown) = shown {
                     shown.append_to(response.headers_mut());
@@ -285,6 +298,8 @@ impl Gate {
         let may_be_kept = match arrival {
             Arrival::Streaming(body) => drain::unread(Request::from_parts(head, body), connection),
             Arrival::Whole(_) => true,
+            // More than anybody reads for its fields is more than is drained.
+            Arrival::Begun(..) => false,
         };
         if !may_be_kept {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -326,6 +341,10 @@ fn apologise(connection: &Connection, error: &Error, asker: &Asker) -> Response<
 fn attempt<'a, B>(request: &'a Request<B>, host: &'a str, client: Client, body: Body<'a>) -> Attempt<'a> {
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());
     Attempt { method, path: uri.path(), query: uri.query(), host, client, headers, body }
+}
+
+fn some(bytes: &Bytes) -> Option<Bytes> {
+    Some(bytes.clone()).filter(|bytes| !bytes.is_empty())
 }
 
 /// Refuses what the gate does not understand, and tells the host.

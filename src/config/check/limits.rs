@@ -11,7 +11,7 @@ use super::settings::prefixes;
 use super::shapes::{self, Given};
 use crate::policy::key::{Part, PrefixLengths};
 use crate::policy::network::NetworkSet;
-use crate::policy::{Limit, Mode};
+use crate::policy::{Limit, Mode, Spends};
 
 /// The limits, in the order of the file; `None` where one cannot be.
 pub(super) fn check(
@@ -30,7 +30,8 @@ fn check_limit(
     f: &mut Findings,
 ) -> Option<Limit> {
     check_name(name, f);
-    one_of(raw.count.as_ref(), &[("attempts", ())], &["failures"], f);
+    let counts = [("attempts", Spends::Attempts), ("failures", Spends::Failures)];
+    let spends = one_of(raw.count.as_ref(), &counts, &[], f).unwrap_or(Spends::Attempts);
     one_of(raw.unit.as_ref(), &[("attempts", ())], &["users", "passwords"], f);
     let modes = [("enforce", Mode::Enforce), ("observe", Mode::Observe), ("off", Mode::Off)];
     if !raw.has_rate && !raw.has_rolling {
@@ -49,9 +50,17 @@ fn check_limit(
     let spec = shape.and_then(|shape| buckets::of_limit(&shape, rate, &extras, raw, f));
     if let Some(Key(parts)) = &key {
         warn_of_lengths(parts, raw, client, f);
+        refuse_debt_of_accounts(parts, raw, f);
     }
     let Key(key) = key?;
-    Some(Limit { key, prefixes, rates, exempt, mode, ..Limit::new(&name.value, spec?) })
+    Some(Limit { key, prefixes, rates, exempt, mode, spends, ..Limit::new(&name.value, spec?) })
+}
+
+fn refuse_debt_of_accounts(parts: &[Part], raw: &raw::Limit, f: &mut Findings) {
+    if let Some(debt) = raw.debt.as_ref().filter(|debt| debt.value > 0 && parts.contains(&Part::User)) {
+        let hint = "leave it out: anybody could keep an account shut for nothing";
+        f.error(&debt.spot, "a limit for accounts cannot have `debt`", hint);
+    }
 }
 
 fn warn_of_lengths(parts: &[Part], raw: &raw::Limit, client: PrefixLengths, f: &mut Findings) {

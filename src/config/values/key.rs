@@ -40,7 +40,8 @@ fn parse_part(word: &str) -> Result<Part, Mistake> {
             "ip" => Ok(Part::Ip),
             "host" => Ok(Part::Host),
             "all" => Ok(Part::All),
-            "user" | "device" => Err(Mistake::not_built(word, "")),
+            "user" => Ok(Part::User),
+            "device" => Ok(Part::Device),
             _ => Err(Mistake::new(format!("`{word}` is not a part of a key"), suggest(word, PARTS))),
         },
         Some(("header", name)) => name.parse::<HeaderName>().map(Part::Header).map_err(|_| {
@@ -61,7 +62,7 @@ fn is_token(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*-.^_`|~".contains(&b))
 }
 
-const PARTS: [&str; 5] = ["ip", "host", "all", "header:NAME", "cookie:NAME"];
+const PARTS: [&str; 7] = ["ip", "user", "device", "host", "all", "header:NAME", "cookie:NAME"];
 
 #[cfg(test)]
 mod tests {
@@ -75,6 +76,7 @@ mod tests {
         assert_eq!("ip".parse(), Ok(Key(vec![Part::Ip])));
         assert_eq!("header:X-Api-Key+host".parse(), Ok(Key(vec![header, Part::Host])));
         assert_eq!("cookie:SID+ip".parse(), Ok(Key(vec![Part::Cookie("SID".into()), Part::Ip])));
+        assert_eq!("user+device".parse(), Ok(Key(vec![Part::User, Part::Device])));
     }
 
     #[test]
@@ -92,9 +94,9 @@ mod tests {
             "cookie:a=b",
             "cookie:a;b",
             "query:a",
-            "user",
-            "user+ip",
-            "device",
+            "users",
+            "user+user",
+            "device:a",
             "IP",
         ] {
             assert!(text.parse::<Key>().is_err(), "{text:?}");
@@ -113,7 +115,7 @@ mod tests {
         }
 
         #[test]
-        fn every_combination_of_parts_is_read(parts in prop::sample::subsequence(vec!["ip", "host", "header:A", "cookie:B"], 1..4)) {
+        fn every_combination_of_parts_is_read(parts in prop::sample::subsequence(vec!["ip", "user", "device", "host", "header:A", "cookie:B"], 1..4)) {
             prop_assert_eq!(parts.join("+").parse::<Key>().unwrap().0.len(), parts.len());
         }
     }

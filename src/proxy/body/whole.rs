@@ -10,21 +10,29 @@ use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use hyper::body::Incoming;
 
-use super::{BodyError, Patience};
+use super::BodyError;
+use super::patience::Patience;
 use crate::proxy::error::Error;
 
-/// All of a body, at most so many bytes.
+/// What was read of a body.
+pub(in crate::proxy) enum Read {
+    /// All of it.
+    Whole(Bytes),
+    /// It is longer; its beginning, and the rest.
+    Longer(Bytes, Incoming),
+}
+
+/// All of a body, at most so many bytes. That it is longer is said as soon as it is known.
 ///
 /// # Errors
-/// [`Error::BodyTooLong`] as soon as that is known, before the rest is read; [`Error::ClientStalled`] if nothing comes
-/// within `timeout`; [`Error::ClientGone`] if it breaks off.
+/// [`Error::ClientStalled`] if nothing comes within `timeout`; [`Error::ClientGone`] if it breaks off.
 pub(in crate::proxy) async fn read(
     mut incoming: Incoming,
     most: usize,
     timeout: Duration,
-) -> Result<Bytes, Error> {
+) -> Result<Read, Error> {
     if incoming.size_hint().lower() > most as u64 {
-        return Err(Error::BodyTooLong);
+        return Ok(Read::Longer(Bytes::new(), incoming));
     }
     let mut patience = Patience::new(timeout);
     let mut pieces = BytesMut::new();
@@ -35,10 +43,10 @@ pub(in crate::proxy) async fn read(
             Err(BodyError::Stalled) => return Err(Error::ClientStalled),
             Err(BodyError::Broken(_)) => return Err(Error::ClientGone),
         };
-        if pieces.len() + piece.len() > most {
-            return Err(Error::BodyTooLong);
-        }
         pieces.extend_from_slice(&piece);
+        if pieces.len() > most {
+            return Ok(Read::Longer(pieces.freeze(), incoming));
+        }
     }
-    Ok(pieces.freeze())
+    Ok(Read::Whole(pieces.freeze()))
 }

@@ -1,0 +1,240 @@
+//! What an attempt pays, from which buckets.
+//!
+//! It names buckets and takes nothing. The surprising thing: an attempt from a known device pays from a bucket of the
+//! device where others pay from the account's, so that nobody can empty what an account's owner pays from.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::attempt::{Attempt, Body};
+use super::count::Unreadable;
+use super::device::Claim;
+use super::key::{KeyHasher, Part, TooManyValues};
+use super::subject::{Named, Subject};
+use super::{Facet, Limit, Mode, Policy, Route, Unit};
+use crate::bucket::{Key, Spec};
+use crate::time::Time;
+
+/// One bucket that an attempt is charged to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Charge {
+    /// Index into [`Policy::limits`].
+    pub limit: usize,
+    /// The bucket.
+    pub key: Key,
+    /// Which of the limit's rates it has: [`Rate::number`].
+    pub class: usize,
+    /// What it promises.
+    pub spec: Spec,
+    /// Tokens it has to give, at least 1.
+    pub cost: u32,
+    /// What is counted once, where the limit counts something once: a hash of it.
+    pub tag: Option<u64>,
+    /// Whether its refusal refuses the attempt.
+    pub enforce: bool,
+}
+
+/// Why an attempt cannot be charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unchargeable {
+    /// It names more buckets at once than could honestly be meant.
+    #[error(transparent)]
+    TooManyValues(#[from] TooManyValues),
+    /// Nobody can say how many attempts its body makes.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+}
+
+/// What the policy says about a request.
+#[derive(Debug, Clone, Default)]
+pub struct Charges {
+    /// The routes that matched, indices into [`Policy::routes`]; none: not an attempt.
+    pub routes: SmallVec<[usize; 2]>,
+    /// The buckets to pay from, by limit.
+    pub charges: SmallVec<[Charge; 2]>,
+    /// The limits that do not see this client.
+    pub exempt: SmallVec<[usize; 2]>,
+    /// The buckets that are full again if the attempt succeeds, although it does not pay from them.
+    pub lifts: SmallVec<[Charge; 1]>,
+    /// Whether a success is that of the one account that all routes read: whoever names several proves nothing.
+    pub is_of_one: bool,
+    /// What is needed to remember the device if that account signs in.
+    pub claim: Option<Claim>,
+}
+
+/// What is known of whom an attempt is about.
+enum Whose {
+    /// Nobody asks.
+    Anybodys,
+    /// It stands in a body that was not read yet.
+    Unknown,
+    Known(Subject),
+}
+
+/// What all charges of one route have in common.
+struct Bill<'b> {
+    route: &'b Route,
+    attempt: &'b Attempt<'b>,
+    hasher: &'b KeyHasher,
+    cost: u32,
+    whose: Whose,
+}
+
+impl Policy {
+    /// The buckets that an attempt is charged to. Of one whose body was not read yet: those that are certain.
+    ///
+    /// # Errors
+    /// See [`Unchargeable`].
+    pub fn charges(
+        &self,
+        attempt: &Attempt<'_>,
+        hasher: &KeyHasher,
+        now: Time,
+    ) -> Result<Charges, Unchargeable> {
+        let mut found = Charges { routes: self.routes_of(attempt), is_of_one: true, ..Charges::default() };
+        for route in found.routes.clone() {
+            let route = &self.routes[route];
+            let whose = self.whose(route, attempt, hasher, now)?;
+            let cost = self.cost_of(route, attempt)?;
+            if let Whose::Known(subject) = &whose {
+                found.is_of_one &= subject.account().is_some();
+                found.claim = found.claim.or_else(|| subject.claim.clone());
+            }
+            let bill = Bill { route, attempt, hasher, cost, whose };
+            for &limit in &route.limits {
+                self.charge(limit, &bill, &mut found)?;
+            }
+        }
+        if found.charges.len() > 1 {
+            found.charges.sort_by_key(|charge| charge.limit);
+        }
+        Ok(found)
+    }
+
+    /// Whether a limit of this route could refuse the attempt: whoever is exempt sends what it likes, and a limit that
+    /// only observes refuses nothing.
+    pub(super) fn could_refuse(&self, route: &Route, attempt: &Attempt<'_>) -> bool {
+        let could = |limit: &Limit| limit.mode == Mode::Enforce && limit.rate_of(attempt).is_some();
+        route.limits.iter().any(|&limit| could(&self.limits[limit]))
+    }
+
+    /// Whether it matters for this route whom an attempt is about.
+    pub(super) fn asks_for_accounts(&self, route: &Route) -> bool {
+        let asks = |limit: &Limit| limit.mode != Mode::Off && limit.asks_for_accounts();
+        (self.devices.is_some() && !route.user.is_empty())
+            || route.limits.iter().any(|&limit| asks(&self.limits[limit]))
+    }
+
+    fn cost_of(&self, route: &Route, attempt: &Attempt<'_>) -> Result<u32, Unreadable> {
+        match route.cost.of(attempt) {
+            Err(Unreadable) if !self.could_refuse(route, attempt) => Ok(1),
+            cost => cost,
+        }
+    }
+
+    fn whose(
+        &self,
+        route: &Route,
+        attempt: &Attempt<'_>,
+        hasher: &KeyHasher,
+        now: Time,
+    ) -> Result<Whose, TooManyValues> {
+        if !self.asks_for_accounts(route) {
+            return Ok(Whose::Anybodys);
+        }
+        if attempt.body == Body::Unread && route.reads_accounts() {
+            return Ok(Whose::Unknown);
+        }
+        Subject::of(route, attempt, hasher, self.devices.as_deref(), now).map(Whose::Known)
+    }
+
+    fn charge(&self, index: usize, bill: &Bill<'_>, found: &mut Charges) -> Result<(), TooManyValues> {
+        let limit = &self.limits[index];
+        if limit.mode == Mode::Off {
+            return Ok(());
+        }
+        let Some((class, name, spec)) = limit.rate_of(bill.attempt) else {
+            if !found.exempt.contains(&index) && limit.facet == Facet::Rate {
+                found.exempt.push(index);
+            }
+            return Ok(());
+        };
+        let Some((tag, cost)) = bill.price(limit, &spec) else { return Ok(()) };
+        let enforce = limit.mode == Mode::Enforce;
+        let charge = |key| Charge { limit: index, key, class, spec, cost, tag, enforce };
+        for payer in self.payers(limit, bill) {
+            let keys = bill.hasher.keys(limit, name, bill.attempt, payer.pays_as())?;
+            for key in keys {
+                match (payer, found.charges.iter_mut().find(|c| c.limit == index && c.key == key)) {
+                    (Payer::Lifts(_), _) => found.lifts.push(charge(key)),
+                    (_, Some(known)) => known.cost = known.cost.max(cost),
+                    (_, None) => found.charges.push(charge(key)),
+                }
+            }
+        }
+        let of_this = found.charges.iter().filter(|charge| charge.limit == index).count();
+        if of_this > TooManyValues::MOST { Err(TooManyValues) } else { Ok(()) }
+    }
+
+    /// As whom an attempt pays under a limit; nobody, if the limit is not about such an attempt.
+    fn payers(&self, limit: &Limit, bill: &Bill<'_>) -> SmallVec<[Payer; 1]> {
+        let Whose::Known(subject) = &bill.whose else { return smallvec![Payer::Anybody] };
+        if !limit.is_hidden() {
+            return smallvec![Payer::Anybody];
+        }
+        let named = subject.named.iter();
+        let payers = named.filter_map(|named| match named.device {
+            Some(_) if limit.key.contains(&Part::Device) => Some(Payer::Account(*named)),
+            None if limit.key.contains(&Part::Device) => None,
+            Some(_) if !limit.is_account() => Some(Payer::Account(named.stranger())),
+            Some(_) if limit.facet == Facet::Cap => Some(Payer::Lifts(named.stranger())),
+            Some(_) if self.has_device_limit(bill.route) => None,
+            _ => Some(Payer::Account(*named)),
+        });
+        payers.collect()
+    }
+
+    /// Whether known devices pay from a limit of their own on this route.
+    fn has_device_limit(&self, route: &Route) -> bool {
+        let is = |limit: &Limit| limit.mode == Mode::Enforce && limit.key.contains(&Part::Device);
+        route.limits.iter().any(|&limit| is(&self.limits[limit]))
+    }
+}
+
+/// As whom an attempt pays.
+#[derive(Clone, Copy)]
+enum Payer {
+    /// It does not matter who it is about.
+    Anybody,
+    /// An account, or a known device of it.
+    Account(Named),
+    /// It does not pay, but a success is good for this account.
+    Lifts(Named),
+}
+
+impl Payer {
+    fn pays_as(&self) -> Option<&Named> {
+        match self {
+            Self::Anybody => None,
+            Self::Account(named) | Self::Lifts(named) => Some(named),
+        }
+    }
+}
+
+impl Bill<'_> {
+    /// What is counted once, and the tokens that it costs; `None` if that is not known yet.
+    fn price(&self, limit: &Limit, spec: &Spec) -> Option<(Option<u64>, u32)> {
+        let (tag, times) = match &self.whose {
+            Whose::Unknown if limit.asks_for_accounts() => return None,
+            Whose::Known(subject) => match limit.unit {
+                Unit::Attempts => (None, 1),
+                Unit::Users => (subject.account(), subject.accounts),
+                Unit::Passwords => (subject.password, subject.guesses),
+            },
+            Whose::Unknown | Whose::Anybodys => (None, 1),
+        };
+        let cost = self.cost.saturating_mul(times.max(1));
+        // However many guesses an attempt makes: it is refused where the row is full, not because it can never fit.
+        let most = if limit.facet == Facet::Cap { spec.burst() } else { u32::MAX };
+        Some((tag, cost.min(most)))
+    }
+}

@@ -1,0 +1,145 @@
+//! What is protected: a route, and which requests it is about.
+//!
+//! Who pays for an attempt is said in [`charges`](super::charges). The surprising thing: a route that wants a field of the
+//! body is about every request until the body was read, and about those whose body nobody can read.
+
+use std::sync::Arc;
+
+use super::attempt::{Attempt, Body};
+use super::count::{self, Count, Unreadable};
+use super::field::{Field, Half, NoValues, values};
+use super::matcher::{Case, HostPattern, Pattern};
+use super::outcome;
+
+/// What is protected: `[route.NAME]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Route {
+    /// The identity in metrics, logs and answers.
+    pub name: Arc<str>,
+    /// Whose accounts its attempts are about: the same for all doors to one application.
+    pub application: Arc<str>,
+    /// Any of these makes a request an attempt.
+    pub patterns: Vec<Pattern>,
+    /// Only requests with a value in any of these are attempts; empty means all.
+    pub when: Vec<Field>,
+    /// Where the name of the account stands.
+    pub user: Vec<Field>,
+    /// Where the password stands.
+    pub password: Vec<Field>,
+    /// What an answer means.
+    pub rules: outcome::Rules,
+    /// Any of these hosts; empty means any host.
+    pub hosts: Vec<HostPattern>,
+    /// Whether letter case distinguishes paths.
+    pub case: Case,
+    /// Tokens an attempt takes.
+    pub cost: Cost,
+    /// Bytes of a request's body that are read where its cost depends on it.
+    pub body: usize,
+    /// Attempts at the upstream at once, and those that are held; `None` means any number.
+    pub in_flight: Option<u32>,
+    /// Indices into [`Policy::limits`], ascending.
+    pub limits: Vec<usize>,
+    /// Where its requests go; `None` is the default upstream. An index that the proxy layer understands.
+    pub upstream: Option<usize>,
+}
+
+/// Tokens an attempt takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cost {
+    /// Always as many, at least 1.
+    Fixed(u32),
+    /// As many as its body makes attempts at once.
+    Counted(Count),
+}
+
+impl Cost {
+    /// Before the body was read it is the least that it can be.
+    pub(super) fn of(&self, attempt: &Attempt<'_>) -> Result<u32, Unreadable> {
+        match (self, attempt.body) {
+            (Self::Fixed(tokens), _) => Ok(*tokens),
+            (Self::Counted(_), Body::Unread) => Ok(1),
+            (Self::Counted(_), Body::TooLong) => Err(Unreadable),
+            (Self::Counted(count), Body::Whole(body)) => {
+                count::check_headers(attempt.headers)?;
+                Ok(count.of(body)?.max(1))
+            }
+        }
+    }
+}
+
+impl Route {
+    /// A route that counts every request that one of these patterns matches as one attempt, on no limit yet; all else as
+    /// it is where the file says nothing.
+    #[must_use]
+    pub fn new(name: &str, patterns: Vec<Pattern>) -> Self {
+        let name: Arc<str> = name.into();
+        Self {
+            application: Arc::clone(&name),
+            name,
+            patterns,
+            when: Vec::new(),
+            user: Vec::new(),
+            password: Vec::new(),
+            rules: outcome::Rules::default(),
+            hosts: Vec::new(),
+            case: Case::default(),
+            cost: Cost::Fixed(1),
+            body: BODY,
+            in_flight: None,
+            limits: Vec::new(),
+            upstream: None,
+        }
+    }
+
+    /// Whether anything about its attempts stands in their bodies.
+    pub(super) fn reads_bodies(&self) -> bool {
+        self.reads_cost() || self.reads_accounts() || self.is_chosen_by_body()
+    }
+
+    pub(super) fn reads_cost(&self) -> bool {
+        matches!(self.cost, Cost::Counted(_))
+    }
+
+    pub(super) fn reads_accounts(&self) -> bool {
+        self.user.iter().chain(&self.password).any(Field::is_in_body)
+    }
+
+    pub(super) fn is_chosen_by_body(&self) -> bool {
+        self.when.iter().any(Field::is_in_body)
+    }
+
+    pub(super) fn could_match(&self, attempt: &Attempt<'_>, as_write: bool) -> bool {
+        self.host_fits(attempt.host) && self.patterns.iter().any(|p| p.could_match(attempt.method, as_write))
+    }
+
+    pub(super) fn matches(&self, attempt: &Attempt<'_>, reading: &[u8], as_write: bool) -> bool {
+        self.host_fits(attempt.host)
+            && self.patterns.iter().any(|pattern| pattern.matches(attempt, reading, as_write, self.case))
+            && self.is_meant(attempt)
+    }
+
+    pub(super) fn matches_strictly(&self, attempt: &Attempt<'_>) -> bool {
+        self.host_fits(attempt.host)
+            && self.patterns.iter().any(|p| p.matches_strictly(attempt))
+            && self.is_meant(attempt)
+    }
+
+    fn host_fits(&self, host: &str) -> bool {
+        self.hosts.is_empty() || self.hosts.iter().any(|pattern| pattern.matches(host))
+    }
+
+    /// Whether one of the fields of `when` is there, or could be.
+    fn is_meant(&self, attempt: &Attempt<'_>) -> bool {
+        if self.when.is_empty() || (attempt.body == Body::Unread && self.is_chosen_by_body()) {
+            return true;
+        }
+        match values(&self.when, Half::Password, attempt) {
+            Ok(values) => !values.is_empty(),
+            Err(NoValues::Unreadable | NoValues::TooMany(_)) => true,
+        }
+    }
+}
+
+/// `route.body` where the file does not say: what a form or a call fills many times over.
+pub const BODY: usize = 64 * 1024;

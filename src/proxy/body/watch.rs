@@ -1,0 +1,88 @@
+//! A copy of the beginning of an answer's body, for rules that ask what stands in it.
+//!
+//! At most 64 KiB, and what streams is not held up by it. The surprising thing: only where a success is to be answered with
+//! a cookie is the head of the answer held back until enough was seen, because a cookie stands in the head.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http_body::Body;
+use hyper::body::Incoming;
+
+use super::BodyError;
+use super::patience::Patience;
+use crate::policy::outcome::{Answer, Outcome, Rules, Seen};
+use crate::proxy::pending::Pending;
+
+/// Sees an answer's body, and settles its attempt.
+pub(in crate::proxy) struct Watch {
+    pending: Pending,
+    method: Method,
+    status: StatusCode,
+    headers: HeaderMap,
+    seen: Vec<u8>,
+    is_cut: bool,
+}
+
+impl Watch {
+    /// For the body of this answer.
+    pub(in crate::proxy) fn new(pending: Pending, answer: &Answer<'_>) -> Self {
+        let (method, headers) = (answer.method.clone(), answer.headers.clone());
+        Self { pending, method, status: answer.status, headers, seen: Vec::new(), is_cut: false }
+    }
+
+    /// Another piece. Says whether no more is needed.
+    pub(super) fn sees(&mut self, piece: &[u8]) -> bool {
+        let room = Rules::LONGEST.saturating_sub(self.seen.len());
+        self.is_cut |= piece.len() > room;
+        self.seen.extend(piece.iter().take(room));
+        self.seen.len() >= Rules::LONGEST
+    }
+
+    /// Settles by what was seen; `complete` says whether the body is over. What is returned is for the head of the answer,
+    /// if that has not left yet.
+    pub(super) fn settle(self, complete: bool) -> Option<HeaderValue> {
+        let answer = Answer { method: &self.method, status: self.status, headers: &self.headers };
+        let seen = Seen { bytes: &self.seen, complete: complete && !self.is_cut };
+        let outcome = self.pending.by_body(&answer, seen);
+        self.pending.settle(outcome)
+    }
+
+    /// The upstream broke off.
+    pub(super) fn breaks(self) {
+        let _ = self.pending.settle(Outcome::Error);
+    }
+
+    /// Reads until enough was seen, and settles: what was read, which has to leave before the rest, and what
+    /// [`settle`](Self::settle) says.
+    ///
+    /// # Errors
+    /// [`BodyError`] if the upstream breaks off before.
+    pub(in crate::proxy) async fn look_ahead(
+        mut self,
+        incoming: &mut Incoming,
+        timeout: Duration,
+    ) -> Result<(VecDeque<Bytes>, Option<HeaderValue>), BodyError> {
+        let (mut patience, mut ahead) = (Patience::new(timeout), VecDeque::new());
+        while !incoming.is_end_stream() {
+            let piece = match poll_fn(|cx| patience.poll_data(incoming, cx)).await {
+                None => break,
+                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+                Some(Err(error)) => {
+                    self.breaks();
+                    return Err(error);
+                }
+            };
+            let has_enough = self.sees(&piece);
+            ahead.push_back(piece);
+            if has_enough {
+                let is_over = incoming.is_end_stream();
+                return Ok((ahead, self.settle(is_over)));
+            }
+        }
+        Ok((ahead, self.settle(true)))
+    }
+}
