@@ -30,6 +30,7 @@ use smallvec::SmallVec;
 
 use self::attempt::Attempt;
 use self::device::Devices;
+use self::field::Field;
 
 /// All routes and limits, in the order of the file.
 #[derive(Debug, Clone, Default)]
@@ -124,6 +125,19 @@ impl Policy {
             return None;
         }
         self.routes.iter().find(|route| route.matches_strictly(attempt))?.upstream
+    }
+
+    /// Whether the value of this parameter of a query (its decoded name) is nobody's business: a route reads an account or a
+    /// password there, or it sounds like a password.
+    #[must_use]
+    pub fn is_private(&self, name: &str) -> bool {
+        let folded = query::fold_name(name);
+        let fields = self.routes.iter().flat_map(|route| route.user.iter().chain(&route.password));
+        let mut names = fields.filter_map(|field| match field {
+            Field::Query(name) => Some(query::fold_name(name)),
+            _ => None,
+        });
+        query::sounds_like_a_password(&name.to_lowercase()) || names.any(|known| known == folded)
     }
 
     /// Position of the limit that this one is a facet of; its own, if it is the one with the rate.

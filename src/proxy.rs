@@ -21,4 +21,5 @@ pub mod site;
 pub mod target;
 mod tunnel;
 pub mod upstream;
+mod veil;
 pub mod worker;

@@ -99,7 +99,7 @@ fn overrides_the_method(name: &HeaderName) -> bool {
 
 /// `user[password]` is a password as well, so the whole name counts.
 fn hints_at_write(name: &str) -> bool {
-    name == "_method" || name.contains("pass") || name.contains("pwd")
+    name == "_method" || super::query::sounds_like_a_password(name)
 }
 
 const OVERRIDES: [&str; 3] = ["x-http-method-override", "x-method-override", "x-http-method"];

@@ -35,6 +35,12 @@ pub fn fold_name(name: &str) -> String {
     name.chars().map(|c| if matches!(c, '.' | ' ') { '_' } else { c }).collect::<String>().to_lowercase()
 }
 
+/// Whether a parameter of this name (in lower case) could hold a password.
+#[must_use]
+pub fn sounds_like_a_password(name: &str) -> bool {
+    name.contains("pass") || name.contains("pwd")
+}
+
 /// Percent-decoding with `+` as a blank; what is broken stays as it is.
 #[must_use]
 pub fn decode(text: &str) -> Cow<'_, str> {

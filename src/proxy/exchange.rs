@@ -4,11 +4,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use http::header::{HOST, REFERER, USER_AGENT};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode, Uri};
 
 use super::body::{AtEnd, ReplyBody};
 use super::connection::Connection;
 use super::service::Gate;
+use super::veil;
 use crate::engine::{Places, Refusal};
 use crate::event::{Answered, Event};
 use crate::policy::Policy;
@@ -39,13 +40,14 @@ impl Exchange {
         at: Time,
     ) -> Self {
         let header = |name| request.headers().get(name).cloned();
+        let (target, referer) = told(gate, request);
         let answered = Answered {
             client,
             method: request.method().clone(),
-            target: request.uri().clone(),
+            target,
             version: request.version(),
             host: header(HOST),
-            referer: header(REFERER),
+            referer,
             user_agent: header(USER_AGENT),
             request_id: Some(request_id),
             route: None,
@@ -111,6 +113,18 @@ impl Exchange {
         response.body_mut().at_end(self.0);
         response
     }
+}
+
+/// Target and `Referer` as they may be told. Most have no query, and nobody has to ask for the routes.
+fn told<B>(gate: &Gate, request: &Request<B>) -> (Uri, Option<HeaderValue>) {
+    let (target, referer) = (request.uri(), request.headers().get(REFERER));
+    let has_query = target.query().is_some() || referer.is_some_and(|value| value.as_bytes().contains(&b'?'));
+    if !has_query {
+        return (target.clone(), referer.cloned());
+    }
+    let local = gate.site.now();
+    let policy = &local.site.rules.policy;
+    (veil::target(target, policy), referer.map(|value| veil::referer(value, policy)))
 }
 
 impl AtEnd for Record {
