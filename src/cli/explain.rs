@@ -123,8 +123,11 @@ fn print_decision(config: Config, attempt: &Attempt<'_>) -> anyhow::Result<()> {
         .iter()
         .map(|group| group.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or "))
         .collect();
-    if let Some(most) = too_long(&config.policy, attempt) {
-        println!("answer    413, because the route reads {most} bytes of a body");
+    if let (Ok(Some(to_read)), Body::Whole(body)) = (config.policy.to_read(attempt), attempt.body)
+        && body.len() > to_read.most
+        && to_read.refuse_longer
+    {
+        println!("answer    413, because the route reads {} bytes of a body", to_read.most);
         return Ok(());
     }
     // Nothing is kept, so one bucket each is room enough.
@@ -156,13 +159,6 @@ fn print_decision(config: Config, attempt: &Attempt<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How much of a body its routes read at most, if that is less than there is.
-fn too_long(policy: &Policy, attempt: &Attempt<'_>) -> Option<usize> {
-    let counting = policy.routes_of(attempt).into_iter().map(|route| &policy.routes[route]);
-    let bounds = counting.filter(|route| matches!(route.cost, Cost::Counted(_))).map(|route| route.body);
-    bounds.max().filter(|most| matches!(attempt.body, Body::Whole(body) if body.len() > *most))
-}
-
 fn print_limits(
     rules: &Rules,
     attempt: &Attempt<'_>,
@@ -176,8 +172,13 @@ fn print_limits(
         return;
     };
     println!("route     {}", first.name);
-    if attempt.body == Body::Unread && routes.iter().any(|route| matches!(route.cost, Cost::Counted(_))) {
-        println!("cost      counted in the body, at least 1: name one with --data");
+    if attempt.body == Body::Unread {
+        print_unread(&rules.policy, attempt, &routes);
+    }
+    match found.accounts {
+        Some(0) => println!("account   none that can be read: such attempts share a bucket"),
+        Some(count) => println!("account   {count} named"),
+        None => {}
     }
     for limit in found.exempt {
         println!("limit     {}: does not see this client", rules.policy.limits[limit].name);
@@ -190,6 +191,15 @@ fn print_limits(
     for (before, after) in before.iter().zip(after) {
         println!("limit     {}: {}", rules.policy.limits[before.charge.limit].name, words::taken(before));
         println!("          {}", words::left(after));
+    }
+}
+
+/// What stands in a body that was not given.
+fn print_unread(policy: &Policy, attempt: &Attempt<'_>, routes: &[&Route]) {
+    if routes.iter().any(|route| matches!(route.cost, Cost::Counted(_))) {
+        println!("cost      counted in the body, at least 1: name one with --data");
+    } else if matches!(policy.to_read(attempt), Ok(Some(_))) {
+        println!("body      says whether it is an attempt, or whom it is about: name one with --data");
     }
 }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use crate::bucket::Spec;
 use crate::policy::key::{Part, PrefixLengths};
-use crate::policy::{Limit, Mode};
+use crate::policy::{Limit, Mode, Spends};
 
 /// `address: at most 10 at once, then 2,880 a day from one address`, and what is different for whom.
 #[must_use]
@@ -32,6 +32,9 @@ pub fn worst_case(limit: &Limit) -> String {
     }
     if !limit.exempt.is_empty() {
         text.push_str("; exempt clients: no limit");
+    }
+    if limit.spends == Spends::Failures {
+        text.push_str("; only failures count");
     }
     text.push_str(match limit.mode {
         Mode::Enforce => "",

@@ -55,6 +55,8 @@ pub struct Charges {
     pub exempt: SmallVec<[usize; 2]>,
     /// The buckets that are full again if the attempt succeeds, although it does not pay from them.
     pub lifts: SmallVec<[Charge; 1]>,
+    /// How many accounts it names; `None` if nobody asked, or that stands in a body that was not read.
+    pub accounts: Option<u32>,
     /// Whether a success is that of the one account that all routes read: whoever names several proves nothing.
     pub is_of_one: bool,
     /// What is needed to remember the device if that account signs in.
@@ -96,6 +98,7 @@ impl Policy {
             let whose = self.whose(route, attempt, hasher, now)?;
             let cost = self.cost_of(route, attempt)?;
             if let Whose::Known(subject) = &whose {
+                found.accounts = Some(found.accounts.unwrap_or(0).max(subject.accounts));
                 found.is_of_one &= subject.account().is_some();
                 found.claim = found.claim.or_else(|| subject.claim.clone());
             }
