@@ -14,6 +14,7 @@ mod forward;
 pub mod headers;
 pub mod ids;
 pub mod respond;
+pub mod scheme;
 pub mod service;
 pub mod settings;
 pub mod site;
