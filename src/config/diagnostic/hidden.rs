@@ -51,21 +51,33 @@ fn in_file(text: &str) -> Cow<'_, str> {
     if copied == 0 { text.into() } else { (shown + &text[copied..]).into() }
 }
 
-/// Where in a line the value of a secret begins: behind the first word, whatever stands between, and in tables within
+/// Where in a line the value of a secret begins: behind the first word, whatever stands between, and in a table within
 /// braces behind any `=`.
 fn secret_in(line: &str, table: &[String]) -> Option<usize> {
-    let begin = line.find(|c: char| !matches!(c, ' ' | '\t' | '#' | '\u{feff}'))?;
+    let begin = line.find(|c: char| !is_in_front(c))?;
     let first = begin + line[begin..].find(|c: char| !is_of_key(c)).unwrap_or(line.len() - begin);
-    let equals = line.match_indices('=').map(|(at, _)| at);
-    let ends = std::iter::once(first).chain(equals);
-    ends.filter_map(|end| {
-        let key = line[..end].rsplit(['{', ',']).next()?.trim_matches([' ', '\t', '#', '\u{feff}']);
-        let value = end + line[end..].find(|c: char| !matches!(c, ' ' | '\t' | '=' | ':'))?;
-        let path: Vec<String> = table.iter().cloned().chain(levels(key)).collect();
-        let is_secret = !key.is_empty() && key.chars().all(is_of_key) && holds_secrets(&path);
-        (is_secret && !is_quoted_reference(line[value..].trim())).then_some(value)
+    let path = [table, &levels(&line[begin..first])].concat();
+    let holds_a_table = line[first..].trim_start_matches([' ', '\t', '=']).starts_with('{');
+    if !holds_a_table && first > begin {
+        return holds_secrets(&path).then(|| value_of_secret(line, first)).flatten();
+    }
+    let inside = line.find('{').unwrap_or(first);
+    line.match_indices('=').map(|(at, _)| at).filter(|at| *at > inside).find_map(|end| {
+        let key = line[..end].rsplit(['{', ',']).next()?.trim_matches(is_in_front);
+        let is_key = !key.is_empty() && key.chars().all(is_of_key);
+        let is_secret = is_key && holds_secrets(&[&path[..], &levels(key)].concat());
+        is_secret.then(|| value_of_secret(line, end)).flatten()
     })
-    .next()
+}
+
+/// Where the value behind this place begins, unless it is one that may be seen.
+fn value_of_secret(line: &str, behind: usize) -> Option<usize> {
+    let begin = behind + line[behind..].find(|c: char| !matches!(c, ' ' | '\t' | '=' | ':'))?;
+    (!is_quoted_reference(line[begin..].trim())).then_some(begin)
+}
+
+fn is_in_front(letter: char) -> bool {
+    matches!(letter, ' ' | '\t' | '#' | '\u{feff}')
 }
 
 /// The end of the line in which the value ends that begins here.
@@ -169,7 +181,11 @@ mod tests {
             "[device]\nsecret = '''hunter2\nhunter2",
             "device.secret = \"hunter2\"\n",
             "device = { ttl = \"1d\", secret = \"hunter2\" }\n",
+            "device = { key = \"hunter2\" }\n",
+            "device = { ttl = \"1d\", secret = \"hunter2\", secret = \"${X}\" }\n",
+            "device = { secret = \"${X}\", secret = \"hunter2\" }\n",
             "device = \"hunter2\"\n",
+            "device \"hunter2\"\n",
             "secret = \"hunter2\"\n",
             "\u{feff}secret = \"hunter2\"\r\n",
             "[store]\nx = { a = 1, secret = \"hunter2\" }\n",
