@@ -54,12 +54,13 @@ pub struct Config {
     pub log: LogSettings,
     /// `admin.listen`.
     pub admin: Vec<Address>,
-    /// Files that were read for the policy (`@path` in `[networks]`, pages of `[refuse]`): read again when changed.
+    /// Files that were read for the policy (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`): read again
+    /// when changed.
     pub files: Vec<PathBuf>,
 }
 
 /// All that settings come from; what comes later wins: file, environment, command line.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Sources {
     /// What diagnostics call the file.
     pub name: String,
@@ -69,7 +70,7 @@ pub struct Sources {
     pub path: Option<PathBuf>,
     /// Where the relative paths of the file begin.
     pub base: PathBuf,
-    /// Variables; those whose names begin with `TOLLGATE_` are settings.
+    /// Variables; those whose names begin with `TOLLGATE_` are settings, and a secret may be in any: `"${NAME}"`.
     pub environment: Vec<(String, String)>,
     /// `--set KEY=VALUE`, split at the first `=`.
     pub set: Vec<(String, String)>,
@@ -104,12 +105,12 @@ impl Sources {
         Ok(Self { text: std::fs::read_to_string(path)?, ..self.clone() })
     }
 
-    /// The same with the settings among these variables (`std::env::vars_os()`).
+    /// The same with these variables (`std::env::vars_os()`). All are kept, because the text may name another one for a
+    /// secret when it is read again.
     #[must_use]
     pub fn with_environment(mut self, variables: impl Iterator<Item = (OsString, OsString)>) -> Self {
         let text = |raw: OsString| raw.to_string_lossy().into_owned();
-        let variables = variables.map(|(name, value)| (text(name), text(value)));
-        self.environment.extend(variables.filter(|(name, _)| name.starts_with("TOLLGATE_")));
+        self.environment.extend(variables.map(|(name, value)| (text(name), text(value))));
         self
     }
 
@@ -118,6 +119,12 @@ impl Sources {
     pub fn with_set(mut self, pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         self.set.extend(pairs);
         self
+    }
+}
+
+impl std::fmt::Debug for Sources {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Sources({}, values hidden)", self.name)
     }
 }
 
@@ -147,10 +154,10 @@ fn load_beside(sources: &Sources, running: Option<&Fixed>) -> Loaded {
     let file = Source { kind: SourceKind::File, name: sources.name.clone(), text: sources.text.clone() };
     let file = Arc::new(file);
     let config = document::Table::parse(&file, &mut findings).and_then(|mut root| {
-        overrides::merge_environment(&mut root, &sources.environment, &mut findings);
+        overrides::merge_environment(&mut root, sources, &mut findings);
         overrides::merge_set(&mut root, &sources.set, &mut findings);
         let raw = raw::File::read(&root, &mut findings);
-        let config = check::check(&raw, &sources.base, &file, &mut findings)?;
+        let config = check::check(&raw, sources, &file, &mut findings)?;
         if let Some(running) = running {
             running.demand(&Fixed::of(&config), &root, &file, &mut findings);
         }

@@ -15,6 +15,7 @@ pub mod headers;
 pub mod ids;
 mod pending;
 pub mod respond;
+pub mod scheme;
 pub mod service;
 pub mod settings;
 pub mod site;

@@ -45,7 +45,8 @@ const CRATES: &[(&str, &str)] = &[
     ("http_body", "proxy"),
     ("http_body_util", "proxy observe cli"),
     ("socket2", "net"),
-    ("rustix", "app observe"),
+    // The policy asks it for randomness, which is no file.
+    ("rustix", "policy app observe"),
     ("governor", "net"),
     ("prometheus_client", "observe"),
     ("tracing", "observe app cli"),

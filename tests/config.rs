@@ -8,10 +8,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use tollgate::bucket::{Anchor, Continuous, Floor, Interval, Rolling, Span, Spec};
 use tollgate::config::{Loaded, Sources, load, together, worst_case};
+use tollgate::policy::device::Devices;
 use tollgate::policy::{Cost, Limit, Mode};
 
 #[test]
@@ -216,6 +218,7 @@ fn an_unknown_key_by_environment_or_command_line_is_refused() {
         "limit.",
         "limit.address.",
         "limit.address.rates.",
+        "device.",
         "store.",
         "refuse.",
         "proxy.",
@@ -247,6 +250,39 @@ fn files_that_were_read_are_named_for_the_next_reload() {
     let config = load(&sources(Path::new("tests/config/valid-full.toml"))).config.unwrap();
     let names: Vec<_> = config.files.iter().filter_map(|path| path.file_name()?.to_str()).collect();
     assert_eq!(names, ["abusers-list.txt", "page.html"]);
+}
+
+#[test]
+fn device_cookies_are_made_under_the_keys_that_the_file_names() {
+    let devices = |name: &str| {
+        let file = format!("tests/config/{name}.toml");
+        load(&sources(Path::new(&file))).config.unwrap().policy.devices
+    };
+    let with = |keys: &[&str], days: u64, cookie| {
+        let keys = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+        Some(Arc::new(Devices::new(keys, Span::from_secs(days * 86_400), cookie)))
+    };
+    let key = "planted-planted-planted-planted-planted";
+    let both = [format!("{key}-2"), format!("{key}-1")];
+    assert_eq!(devices("valid-device"), with(&both.each_ref().map(String::as_str), 400, "known-here"));
+    assert_eq!(devices("valid-device-variable"), with(&[key], 180, "tollgate_device"));
+    assert_eq!(devices("valid-device-environment"), with(&["1".repeat(32).as_str()], 180, "tollgate_device"));
+    assert_eq!(devices("device-off"), None);
+    assert_eq!(devices("valid-smallest"), None);
+    let files = load(&sources(Path::new("tests/config/valid-device.toml"))).config.unwrap().files;
+    assert!(files[0].ends_with("device-keys-list.txt"), "a rotation is seen: {files:?}");
+}
+
+#[test]
+fn no_part_of_a_secret_is_ever_shown() {
+    for file in cases().iter().filter(|file| file.to_string_lossy().contains("device")) {
+        let sources = sources(file);
+        let loaded = load(&sources);
+        let json: String = loaded.diagnostics.iter().map(|found| found.to_json().to_string()).collect();
+        let said = format!("{} {json} {loaded:?} {sources:?}", words(&loaded));
+        let secrets = ["planted", "1234567", "1111111"];
+        assert!(!secrets.iter().any(|secret| said.contains(secret)), "{}: {said}", file.display());
+    }
 }
 
 #[test]
@@ -312,6 +348,9 @@ fn settings() -> Vec<&'static str> {
         "limit.address.every",
         "limit.address.floor",
         "limit.address.wait",
+        "device.secret",
+        "device.ttl",
+        "device.cookie",
         "store.url",
         "store.capacity",
         "refuse.status",
@@ -328,6 +367,7 @@ fn settings() -> Vec<&'static str> {
         "route",
         "limit",
         "networks",
+        "device",
         "store",
     ]
 }

@@ -28,6 +28,7 @@ pub(super) fn between(old: Running<'_>, new: Running<'_>) -> String {
     words.extend(named("route", &before.routes, &after.routes, route_names, same_route));
     let others = [
         ("upstream", upstreams(old.site, Some(0)) == upstreams(new.site, Some(0))),
+        ("device", before.devices == after.devices),
         ("client", old.site.client == new.site.client),
         ("refuse", old.site.refuse == new.site.refuse),
         ("proxy", old.site.settings == new.site.settings),

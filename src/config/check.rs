@@ -5,6 +5,7 @@
 
 mod accounts;
 mod buckets;
+mod device;
 mod fields;
 mod files;
 mod limits;
@@ -17,20 +18,24 @@ mod settings;
 mod shapes;
 mod windows;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use self::files::Files;
 use self::networks::Networks;
-use super::Config;
 use super::diagnostic::{Findings, Source, Spot};
 use super::raw;
+use super::{Config, Sources};
 use crate::policy::Policy;
 
 /// The configuration; `None` only after a mistake was reported.
-pub(super) fn check(raw: &raw::File, base: &Path, file: &Arc<Source>, f: &mut Findings) -> Option<Config> {
+pub(super) fn check(
+    raw: &raw::File,
+    sources: &Sources,
+    file: &Arc<Source>,
+    f: &mut Findings,
+) -> Option<Config> {
     let whole = Spot::whole(file);
-    let mut files = Files::new(base);
+    let mut files = Files::new(&sources.base);
     let networks = Networks::check(&raw.networks, &mut files, f);
     let listen = places::listen(raw.listen.as_ref(), &whole, f);
     let admin = places::admin(raw.admin.as_ref(), &listen, f);
@@ -38,9 +43,9 @@ pub(super) fn check(raw: &raw::File, base: &Path, file: &Arc<Source>, f: &mut Fi
     let client = settings::client(&raw.client, &networks, f);
     let limits = limits::check(&raw.limits, &networks, client.prefixes, f);
     let mut routes = routes::check(&raw.routes, &mut upstreams, f);
+    let devices = device::check(&raw.device, &sources.environment, &mut files, f);
     reach::check(raw, &mut routes, &limits, &whole, f);
-    let devices = None;
-    accounts::check(raw, &mut routes, &limits, devices.is_some(), f);
+    accounts::check(raw, &mut routes, &limits, raw.device.has_secret, f);
     Some(Config {
         listen,
         upstreams,
@@ -53,7 +58,7 @@ pub(super) fn check(raw: &raw::File, base: &Path, file: &Arc<Source>, f: &mut Fi
         capacity: settings::capacity(&raw.store, f),
         refuse: settings::refuse(&raw.refuse, &mut files, f),
         proxy: settings::proxy(&raw.proxy, f),
-        log: settings::log(&raw.log, base, f),
+        log: settings::log(&raw.log, &sources.base, f),
         admin,
         files: files.read,
     })

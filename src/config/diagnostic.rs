@@ -1,8 +1,10 @@
 //! What is wrong with the file, where, and what would be right: for people and for programs.
 //!
 //! A diagnostic carries the text that it points into, so it can be shown long after the file has changed. It does
-//! not print: it becomes a string. The surprising thing: the "file" may be an environment variable, a `--set` or a
-//! list of networks, and the caret then stands in that text.
+//! not print: it becomes a string, in which secrets are hidden. The surprising thing: the "file" may be an environment
+//! variable, a `--set` or a list of networks, and the caret then stands in that text.
+
+mod hidden;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,8 +12,8 @@ use std::sync::Arc;
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use serde_json::json;
 
-/// A text that settings come from.
-#[derive(Debug, PartialEq, Eq)]
+/// A text that settings come from. It may hold secrets, so it is not shown but by [`Diagnostic::render`].
+#[derive(PartialEq, Eq)]
 pub(super) struct Source {
     /// Sorts diagnostics: the file first, then what overrides it, then the files that it names.
     pub(super) kind: SourceKind,
@@ -30,6 +32,12 @@ pub(super) enum SourceKind {
     Included,
 }
 
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Source({:?} {}, {} bytes hidden)", self.kind, self.name, self.text.len())
+    }
+}
+
 /// A place in a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Spot {
@@ -45,6 +53,14 @@ impl Spot {
 
     pub(super) fn whole(source: &Arc<Source>) -> Self {
         Self { source: Arc::clone(source), range: None }
+    }
+
+    pub(super) fn is_in_file(&self) -> bool {
+        self.source.kind == SourceKind::File
+    }
+
+    pub(super) fn is_in_environment(&self) -> bool {
+        self.source.kind == SourceKind::Environment
     }
 
     /// The order of diagnostics.
@@ -104,11 +120,11 @@ impl Diagnostic {
             Severity::Warning => Level::WARNING,
         };
         let title = level.primary_title(self.message.as_str());
-        let name = self.spot.source.name.as_str();
+        let (name, shown) = (self.spot.source.name.as_str(), hidden::hide(&self.spot.source));
         let group = match &self.spot.range {
             Some(range) => {
                 let caret = AnnotationKind::Primary.span(range.clone()).label(self.hint.as_deref());
-                title.element(Snippet::source(self.spot.source.text.as_str()).path(name).annotation(caret))
+                title.element(Snippet::source(&*shown).path(name).annotation(caret))
             }
             None => {
                 let help = self.hint.as_deref().map(|hint| Level::HELP.message(hint));

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
+use super::Sources;
 use super::diagnostic::{Findings, Source, SourceKind, Spot};
 use super::document::{Entry, Located, Table, Value, parse_value};
 
 /// Merges the variables that are settings; all others are left alone.
-pub(super) fn merge_environment(root: &mut Table, pairs: &[(String, String)], findings: &mut Findings) {
-    let mut settings: Vec<_> =
-        pairs.iter().filter_map(|(name, value)| Some((name, setting(name)?, value))).collect();
+pub(super) fn merge_environment(root: &mut Table, sources: &Sources, findings: &mut Findings) {
+    let settings = sources.environment.iter().filter_map(|(name, value)| Some((name, setting(name)?, value)));
+    let mut settings: Vec<_> = settings.filter(|(name, ..)| !holds_the_secret(name, root, sources)).collect();
     // The environment has no order of its own, diagnostics and tables should have one.
     settings.sort();
     for (name, setting, value) in settings {
@@ -44,6 +45,17 @@ enum Fold {
     Nothing,
     /// Variables come in capitals, the names of routes and limits may hold some.
     Case,
+}
+
+/// Whether `device.secret` is `"${NAME}"`: then the variable is no setting, whatever its name begins with.
+fn holds_the_secret(name: &str, root: &Table, sources: &Sources) -> bool {
+    let reference = format!("${{{name}}}");
+    let in_file = match root.get("device").map(|entry| &entry.node.value) {
+        Some(Value::Table(device)) => device.get("secret").map(|entry| &entry.node.value),
+        _ => None,
+    };
+    let above = sources.environment.iter().chain(&sources.set).any(|(_, value)| *value == reference);
+    above || matches!(in_file, Some(Value::String(value)) if *value == reference)
 }
 
 fn setting(name: &str) -> Option<&str> {
@@ -128,7 +140,8 @@ mod tests {
         let owned =
             |pairs: &[(&str, &str)]| pairs.iter().map(|&(a, b)| (a.into(), b.into())).collect::<Vec<_>>();
         let (mut root, mut findings) = (Table::default(), Findings::default());
-        merge_environment(&mut root, &owned(environment), &mut findings);
+        let sources = Sources { environment: owned(environment), ..Sources::default() };
+        merge_environment(&mut root, &sources, &mut findings);
         merge_set(&mut root, &owned(set), &mut findings);
         (root, findings)
     }
@@ -166,8 +179,9 @@ mod tests {
         let (root, _) = merged(&[("TOLLGATE_LIMIT__WHOIS__RATE", "1/s")], &[("limit.Whois.rate", "2/s")]);
         assert!(value(&root, &["limit", "whois"]).is_some());
         let mut root = merged(&[], &[("limit.Whois.rate", "2/s")]).0;
-        let pairs = [("TOLLGATE_LIMIT__WHOIS__RATE".to_owned(), "1/s".to_owned())];
-        merge_environment(&mut root, &pairs, &mut Findings::default());
+        let environment = vec![("TOLLGATE_LIMIT__WHOIS__RATE".to_owned(), "1/s".to_owned())];
+        let sources = Sources { environment, ..Sources::default() };
+        merge_environment(&mut root, &sources, &mut Findings::default());
         assert!(
             matches!(value(&root, &["limit", "Whois", "rate"]), Some(Value::String(rate)) if rate == "1/s")
         );

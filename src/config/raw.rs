@@ -18,6 +18,7 @@ pub(super) struct File {
     pub(super) networks: Vec<Named<List>>,
     pub(super) routes: Vec<Named<Route>>,
     pub(super) limits: Vec<Named<Limit>>,
+    pub(super) device: Device,
     pub(super) store: Store,
     pub(super) refuse: Refuse,
     pub(super) proxy: Proxy,
@@ -78,6 +79,14 @@ pub(super) struct Limit {
     pub(super) wait: Text,
     pub(super) count: Text,
     pub(super) unit: Text,
+}
+
+pub(super) struct Device {
+    pub(super) secret: Text,
+    /// Whether `secret` stands there at all: one of the wrong type is not missing.
+    pub(super) has_secret: bool,
+    pub(super) ttl: Text,
+    pub(super) cookie: Text,
 }
 
 #[derive(Debug)]
@@ -141,6 +150,7 @@ impl File {
             networks,
             routes,
             limits,
+            device: Device::read(&top.table("device", DEVICE, f), f),
             store: Store::read(&top.table("store", STORE, f), f),
             refuse: Refuse::read(&top.table("refuse", REFUSE, f), f),
             proxy: Proxy::read(&top.table("proxy", PROXY, f), f),
@@ -210,6 +220,23 @@ impl Limit {
     }
 }
 
+impl Device {
+    fn read(section: &Section<'_>, f: &mut Findings) -> Self {
+        Self {
+            secret: section.secret("secret", f),
+            has_secret: section.entry("secret").is_some(),
+            ttl: section.string("ttl", f),
+            cookie: section.string("cookie", f),
+        }
+    }
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Device(hidden)")
+    }
+}
+
 impl Store {
     fn read(section: &Section<'_>, f: &mut Findings) -> Self {
         Self { url: section.string("url", f), capacity: section.integer("capacity", f) }
@@ -264,10 +291,10 @@ impl Log {
 
 pub(super) const TOP: Keys = Keys {
     known: &[
-        "listen", "upstream", "client", "networks", "route", "limit", "store", "refuse", "proxy", "log",
-        "admin",
+        "listen", "upstream", "client", "networks", "route", "limit", "device", "store", "refuse", "proxy",
+        "log", "admin",
     ],
-    not_built: &["device", "tls"],
+    not_built: &["tls"],
 };
 const CLIENT: Keys = Keys { known: &["trust", "header", "ipv4", "ipv6"], not_built: &[] };
 const ROUTE: Keys = Keys {
@@ -281,6 +308,7 @@ const LIMIT: Keys = Keys {
     ],
     not_built: &["max_failures", "escalate"],
 };
+const DEVICE: Keys = Keys { known: &["secret", "ttl", "cookie"], not_built: &[] };
 const STORE: Keys =
     Keys { known: &["url", "capacity"], not_built: &["timeout", "on_error", "prefix", "snapshot"] };
 const REFUSE: Keys =

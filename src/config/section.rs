@@ -63,6 +63,17 @@ impl<'t> Section<'t> {
         string(&self.entry(key)?.node, findings)
     }
 
+    /// A string that may be `${...}`. Above the file it is the text as it stands: a secret of digits is no number.
+    pub(super) fn secret(&self, key: &str, findings: &mut Findings) -> Option<Located<String>> {
+        let node = &self.entry(key)?.node;
+        let value = match &node.value {
+            Value::String(text) => text.clone(),
+            _ if !node.spot.is_in_file() => node.spot.text().to_owned(),
+            _ => return wrong_type(node, "a string", findings),
+        };
+        Some(Located { value, spot: node.spot.clone() })
+    }
+
     pub(super) fn strings(&self, key: &str, findings: &mut Findings) -> Option<List> {
         Some(strings(&self.entry(key)?.node, findings))
     }
@@ -115,7 +126,7 @@ pub(super) fn refuse(spot: &Spot, text: &str, mistake: Mistake, findings: &mut F
 pub(super) fn string(node: &Located<Value>, findings: &mut Findings) -> Option<Located<String>> {
     let Value::String(text) = &node.value else { return wrong_type(node, "a string", findings) };
     if text.starts_with("${") {
-        refuse(&node.spot, text, Mistake::not_built("${...}", "write the value itself"), findings);
+        findings.error(&node.spot, "only a secret may be `${...}`", NO_SECRET);
         return None;
     }
     Some(Located { value: text.clone(), spot: node.spot.clone() })
@@ -166,4 +177,5 @@ fn hint_for(node: &Located<Value>, wanted: &str) -> &'static str {
     }
 }
 
+const NO_SECRET: &str = "write the value itself: the one secret is `device.secret`";
 const MOVE_UP: &str = "it belongs at the top of the file, before the first table";

@@ -4,6 +4,7 @@
 //! does not. Nothing here knows which key a text was written for.
 
 mod address;
+mod cookie;
 mod count;
 mod duration;
 mod key;
@@ -12,6 +13,7 @@ mod rate;
 mod size;
 
 pub use address::{ListenUrl, UpstreamUrl};
+pub use cookie::CookieName;
 pub use duration::{Duration, in_words};
 pub use key::Key;
 pub use prefix::Prefix;

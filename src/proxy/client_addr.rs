@@ -130,7 +130,7 @@ fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
 }
 
 /// Parts between separators that do not stand within quotes.
-fn split_unquoted(bytes: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+pub(super) fn split_unquoted(bytes: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let mut quoted = false;
     bytes.split(move |&byte| {
         quoted ^= byte == b'"';

@@ -50,7 +50,7 @@ impl Departure {
         attempt: Option<Pending>,
         asker: &Asker,
     ) -> Self {
-        let Site { client, settings, .. } = &*local.site;
+        let Site { rules, client, settings, .. } = &*local.site;
         let protocol = headers::wanted_upgrade(request.headers());
         let upgrade = protocol.is_some().then(|| hyper::upgrade::on(&mut request));
         let identity = Identity {
@@ -58,6 +58,7 @@ impl Departure {
             trusted: client.trusts(connection.peer),
             kept: client.header.name(),
             request_id: asker.id_is_ours.then_some(&asker.request_id),
+            devices: rules.policy.devices.as_deref(),
         };
         headers::towards_upstream(request.headers_mut(), &identity, protocol);
         if request.uri().authority().is_some() {

@@ -1,4 +1,5 @@
-//! Headers on their way through: what belongs to one connection stays on it, and who the client is, is said by us.
+//! Headers on their way through: what belongs to one connection stays on it, who the client is, is said by us, and the
+//! cookie of known devices stays with us.
 //!
 //! Names that CGI and PHP fold onto another (`X_Forwarded_For`) are treated as what they become. The surprising
 //! thing: our identity headers are written *after* `Connection` was obeyed, so no client can have them stripped.
@@ -8,6 +9,8 @@ use std::net::IpAddr;
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
+
+use crate::policy::device::Devices;
 
 /// Says who the client is and where it asked, for one request.
 #[derive(Debug)]
@@ -20,11 +23,16 @@ pub struct Identity<'a> {
     pub kept: Option<&'a HeaderName>,
     /// The request's id, if it came without a usable one.
     pub request_id: Option<&'a HeaderValue>,
+    /// Whose cookie is not the application's.
+    pub devices: Option<&'a Devices>,
 }
 
 /// Prepares a request's headers for the upstream.
 pub fn towards_upstream(headers: &mut HeaderMap, identity: &Identity<'_>, upgrade: Option<HeaderValue>) {
     strip(headers, |name| is_impostor(name, identity));
+    if let Some(devices) = identity.devices {
+        devices.strip(headers);
+    }
     if let Some(protocol) = upgrade {
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(UPGRADE, protocol);
@@ -239,7 +247,7 @@ mod tests {
     fn forwarded(lines: &[(&str, &str)], trusted: bool) -> HeaderMap {
         let mut headers = map(lines);
         let peer = HeaderValue::from_static("192.0.2.1");
-        let identity = Identity { peer: Some(&peer), trusted, kept: None, request_id: None };
+        let identity = Identity { peer: Some(&peer), trusted, kept: None, request_id: None, devices: None };
         towards_upstream(&mut headers, &identity, None);
         headers
     }
@@ -286,11 +294,23 @@ mod tests {
             (HeaderValue::from_static("192.0.2.1"), HeaderName::from_static("x-client-of-ours"));
         for trusted in [true, false] {
             let mut headers = map(&[("x-client-of-ours", "6.6.6.6"), ("x_client_of_ours", "6.6.6.6")]);
-            let identity = Identity { peer: Some(&peer), trusted, kept: Some(&kept), request_id: None };
+            let identity =
+                Identity { peer: Some(&peer), trusted, kept: Some(&kept), request_id: None, devices: None };
             towards_upstream(&mut headers, &identity, None);
             assert_eq!(headers.contains_key("x-client-of-ours"), trusted);
             assert!(!headers.contains_key("x_client_of_ours"));
         }
+    }
+
+    #[test]
+    fn the_cookie_of_known_devices_goes_no_further() {
+        let devices = Devices::new(vec![b"key".to_vec()], crate::time::Span::from_secs(3600), "dev");
+        let mut headers = map(&[("cookie", "a=1; dev=x; b=2"), ("cookie", "__Host-dev=y")]);
+        let identity =
+            Identity { peer: None, trusted: false, kept: None, request_id: None, devices: Some(&devices) };
+        towards_upstream(&mut headers, &identity, None);
+        let cookies: Vec<_> = headers.get_all("cookie").iter().collect();
+        assert_eq!(cookies, ["a=1; b=2"]);
     }
 
     #[test]

@@ -25,6 +25,7 @@ use super::headers;
 use super::ids::RequestIds;
 use super::pending::Pending;
 use super::respond::{self, Asked, Problem, RateLimitHeaders, Said, ShowLimits};
+use super::scheme::is_secure;
 use super::site::{Follower, Local, Site};
 use super::target;
 use crate::engine::{Engine, Refusal, Rules, Ruling, Undecided, by_newest};
@@ -250,7 +251,11 @@ impl Gate {
             .filter(|_| site.refuse.headers == ShowLimits::Always)
             .and_then(|admitted| respond::rate_limit_headers(&rules.policy, &admitted.standings));
         let hold = reservation.as_ref().map_or(Span::ZERO, |held| held.hold);
-        let attempt = reservation.map(|reservation| Pending::new(self, &local, reservation, false));
+        let attempt = reservation.map(|reservation| {
+            let trusted = site.client.trusts(connection.peer);
+            let is_secure = reservation.claim().is_some() && is_secure(request.headers(), trusted);
+            Pending::new(self, &local, reservation, is_secure)
+        });
         let departure = Departure::prepare(request, connection, &local, group, attempt, &visit.asker);
         let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
         Answering::Later(Box::pin(

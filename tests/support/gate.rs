@@ -226,6 +226,12 @@ impl Launch {
         self
     }
 
+    /// Puts a file beside the gate's own.
+    pub(crate) fn beside(self, name: &str, text: &str) -> Self {
+        fs::write(self.directory.join(name), text).unwrap();
+        self
+    }
+
     /// Starts the gate; another port is tried if somebody was quicker on the one chosen.
     pub(crate) fn start(self) -> Gate {
         let mut said = String::new();

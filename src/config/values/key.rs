@@ -6,6 +6,7 @@ use http::HeaderName;
 
 use super::super::diagnostic::suggest;
 use super::Mistake;
+use super::cookie::is_token;
 use crate::policy::key::Part;
 
 /// The parts of a limit's key, each once.
@@ -55,11 +56,6 @@ fn parse_part(word: &str) -> Result<Part, Mistake> {
             Err(Mistake::new(format!("`{kind}:` is not a part of a key"), suggest(kind, PARTS)))
         }
     }
-}
-
-/// A token (RFC 9110, 5.6.2), which is what names of cookies are (RFC 6265, 4.1.1).
-fn is_token(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*-.^_`|~".contains(&b))
 }
 
 const PARTS: [&str; 7] = ["ip", "user", "device", "host", "all", "header:NAME", "cookie:NAME"];

@@ -1,0 +1,132 @@
+//! `[device]`: the keys under which device cookies are made, how long they are good, and their name.
+//!
+//! A secret may stand in a file of its own, in a variable, or in the configuration. The surprising thing: no message
+//! repeats any of it, so a file of keys is pointed at by the numbers of its lines.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use super::super::diagnostic::{Findings, Spot};
+use super::super::document::Located;
+use super::super::raw;
+use super::super::values::CookieName;
+use super::fields::{lasting, parsed};
+use super::files::Files;
+use crate::policy::device::Devices;
+use crate::time::Span;
+
+/// Known devices; `None` without a secret.
+pub(super) fn check(
+    raw: &raw::Device,
+    environment: &[(String, String)],
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Option<Arc<Devices>> {
+    let ttl = lasting(raw.ttl.as_ref(), TTL, f).unwrap_or(DEFAULT_TTL);
+    let name = raw.cookie.as_ref().and_then(|name| parsed(name, f));
+    let CookieName(cookie) = name.unwrap_or_else(|| CookieName(DEFAULT_COOKIE.to_owned()));
+    if !raw.has_secret {
+        for (key, setting) in [("ttl", &raw.ttl), ("cookie", &raw.cookie)] {
+            if let Some(setting) = setting {
+                let hint = "write secret = \"${file:device.keys}\" to turn device cookies on";
+                f.warning(&setting.spot, format!("`{key}` means nothing without `secret`"), hint);
+            }
+        }
+    }
+    let secret = raw.secret.as_ref().filter(|secret| !secret.value.is_empty())?;
+    let (text, origin) = resolve(secret, environment, files, f)?;
+    let keys = keys(&text, &origin, &secret.spot, f)?;
+    Some(Arc::new(Devices::new(keys, ttl, &cookie)))
+}
+
+/// The text that a secret stands for, and what messages call it.
+fn resolve(
+    secret: &Located<String>,
+    environment: &[(String, String)],
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Option<(String, String)> {
+    let Located { value, spot } = secret;
+    let Some(reference) = value.strip_prefix("${") else {
+        if !spot.is_in_environment() {
+            let hint =
+                "\"${file:device.keys}\" or \"${NAME}\" keeps it out of what people copy and lists show";
+            f.warning(spot, "the secret itself is written here", hint);
+        }
+        return Some((value.clone(), "the secret".to_owned()));
+    };
+    match reference.strip_suffix('}') {
+        Some(inner) => match inner.strip_prefix("file:") {
+            Some(path) if !path.is_empty() => {
+                Some((files.text(path, spot, f)?.text.clone(), format!("`{path}`")))
+            }
+            None if is_variable(inner) => variable(inner, spot, environment, f),
+            _ => refuse(spot, f),
+        },
+        None => refuse(spot, f),
+    }
+}
+
+fn refuse<T>(spot: &Spot, f: &mut Findings) -> Option<T> {
+    let hint = "write \"${NAME}\" for a variable or \"${file:PATH}\" for a file";
+    f.error(spot, "this names neither a variable nor a file", hint);
+    None
+}
+
+fn variable(
+    name: &str,
+    spot: &Spot,
+    environment: &[(String, String)],
+    f: &mut Findings,
+) -> Option<(String, String)> {
+    let value = environment.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+    match value {
+        Some(value) if value.contains(char::REPLACEMENT_CHARACTER) => {
+            f.error(spot, format!("the variable `{name}` is not UTF-8"), "");
+            None
+        }
+        Some(value) => Some((value.clone(), format!("the variable `{name}`"))),
+        None => {
+            let hint = "set it before the gate starts: the environment is read once";
+            f.error(spot, format!("there is no variable `{name}` in the environment"), hint);
+            None
+        }
+    }
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_ascii_digit())
+        && !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// One key a line, newest first. Blank lines are none, and neither is what begins with `#`.
+fn keys(text: &str, origin: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<Vec<u8>>> {
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+    let lines = (1..).zip(lines).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let lines: Vec<(usize, &str)> = lines.collect();
+    if lines.len() > MOST_KEYS {
+        let message = format!("{origin} holds {} keys", lines.len());
+        f.error(spot, message, format!("at most {MOST_KEYS}, one a line, newest first"));
+        return None;
+    }
+    let short = lines.iter().find(|(_, line)| line.chars().count() < SHORTEST);
+    if let Some((number, _)) = short {
+        f.error(spot, format!("the key on line {number} of {origin} is too short"), MAKE_ONE);
+        return None;
+    }
+    if lines.is_empty() {
+        f.error(spot, format!("{origin} holds no key"), MAKE_ONE);
+        return None;
+    }
+    Some(lines.into_iter().map(|(_, line)| line.as_bytes().to_vec()).collect())
+}
+
+const SHORTEST: usize = 32;
+const MAKE_ONE: &str = "at least 32 characters; `openssl rand -base64 32` makes a good one";
+const MOST_KEYS: usize = 16;
+const DAYS: u64 = 86_400;
+/// Browsers keep no cookie for longer than 400 days (RFC 6265bis, 5.5).
+const TTL: RangeInclusive<Span> = Span::from_secs(3600)..=Span::from_secs(400 * DAYS);
+const DEFAULT_TTL: Span = Span::from_secs(180 * DAYS);
+const DEFAULT_COOKIE: &str = "tollgate_device";

@@ -1,0 +1,243 @@
+//! Secrets in the text of a source, hidden before anybody sees a line of it.
+//!
+//! It works on the text and not on the tree, because the line with the secret may be the one that is no TOML, or whose
+//! key is misspelt. So it hides rather too much: whatever stands behind a key that looks like `secret`, and whatever
+//! `[device]` holds beside its other two keys. The surprising thing: `"${NAME}"` is no secret and is shown.
+
+use std::borrow::Cow;
+
+use super::{Source, SourceKind};
+
+/// The text with a star for each byte that might be of a secret, so that every place in it stays where it is.
+pub(super) fn hide(source: &Source) -> Cow<'_, str> {
+    let text = source.text.as_str();
+    match source.kind {
+        SourceKind::File => in_file(text),
+        SourceKind::Environment | SourceKind::Set if !holds_secrets(&path_of(&source.name)) => text.into(),
+        SourceKind::Environment | SourceKind::Set if is_reference(text.trim()) => text.into(),
+        SourceKind::Environment | SourceKind::Set => stars(text).into(),
+        // No diagnostic points into a file of keys.
+        SourceKind::Included => text.into(),
+    }
+}
+
+/// The levels of `environment TOLLGATE_DEVICE__SECRET` and of `--set device.secret`. One underscore divides as well: to
+/// write one where two belong is the likeliest mistake.
+fn path_of(name: &str) -> Vec<String> {
+    match name.strip_prefix("environment TOLLGATE_") {
+        Some(variable) => levels(&variable.replace('_', ".")),
+        None => levels(name.strip_prefix("--set ").unwrap_or(name)),
+    }
+}
+
+fn in_file(text: &str) -> Cow<'_, str> {
+    let (mut shown, mut table) = (String::new(), Vec::new());
+    let (mut at, mut copied) = (0, 0);
+    while at < text.len() {
+        let line = text[at..].split_inclusive('\n').next().unwrap_or_default();
+        let bare = line.trim_start_matches([' ', '\t', '#', '\u{feff}']);
+        let mut next = at + line.len();
+        if let Some(head) = bare.strip_prefix('[') {
+            table = levels(head.split(']').next().unwrap_or_default());
+        } else if let Some(start) = secret_in(line, &table) {
+            let start = at + start;
+            next = if line.trim_start().starts_with('#') { next } else { end_of_value(text, start) };
+            shown.push_str(&text[copied..start]);
+            shown.push_str(&stars(&text[start..next]));
+            copied = next;
+        }
+        at = next;
+    }
+    if copied == 0 { text.into() } else { (shown + &text[copied..]).into() }
+}
+
+/// Where in a line the value of a secret begins: behind the first word, whatever stands between, and in a table within
+/// braces behind any `=`.
+fn secret_in(line: &str, table: &[String]) -> Option<usize> {
+    let begin = line.find(|c: char| !is_in_front(c))?;
+    let first = begin + line[begin..].find(|c: char| !is_of_key(c)).unwrap_or(line.len() - begin);
+    let path = [table, &levels(&line[begin..first])].concat();
+    let holds_a_table = line[first..].trim_start_matches([' ', '\t', '=']).starts_with('{');
+    if !holds_a_table && first > begin {
+        return holds_secrets(&path).then(|| value_of_secret(line, first)).flatten();
+    }
+    let inside = line.find('{').unwrap_or(first);
+    line.match_indices('=').map(|(at, _)| at).filter(|at| *at > inside).find_map(|end| {
+        let key = line[..end].rsplit(['{', ',']).next()?.trim_matches(is_in_front);
+        let is_key = !key.is_empty() && key.chars().all(is_of_key);
+        let is_secret = is_key && holds_secrets(&[&path[..], &levels(key)].concat());
+        is_secret.then(|| value_of_secret(line, end)).flatten()
+    })
+}
+
+/// Where the value behind this place begins, unless it is one that may be seen.
+fn value_of_secret(line: &str, behind: usize) -> Option<usize> {
+    let begin = behind + line[behind..].find(|c: char| !matches!(c, ' ' | '\t' | '=' | ':'))?;
+    (!is_quoted_reference(line[begin..].trim())).then_some(begin)
+}
+
+fn is_in_front(letter: char) -> bool {
+    matches!(letter, ' ' | '\t' | '#' | '\u{feff}')
+}
+
+/// The end of the line in which the value ends that begins here.
+fn end_of_value(text: &str, start: usize) -> usize {
+    let value = &text[start..];
+    let long = ["\"\"\"", "'''"].iter().find(|quotes| value.starts_with(**quotes));
+    let end = match long {
+        Some(quotes) => value[3..].find(quotes).map_or(value.len(), |at| at + 6),
+        None if value.starts_with('[') => end_of_list(value),
+        None => 0,
+    };
+    let line = value[end..].find('\n').map_or(value.len(), |newline| end + newline + 1);
+    start + line
+}
+
+/// Behind the first bracket that no quotes hold.
+fn end_of_list(value: &str) -> usize {
+    let mut quote = None;
+    let end = value.char_indices().find(|&(_, letter)| match quote {
+        Some(open) => {
+            quote = quote.filter(|_| letter != open);
+            false
+        }
+        None => {
+            quote = Some(letter).filter(|letter| matches!(letter, '"' | '\''));
+            letter == ']'
+        }
+    });
+    end.map_or(value.len(), |(at, bracket)| at + bracket.len_utf8())
+}
+
+/// The levels of a dotted key, in lower case and without quotes.
+fn levels(key: &str) -> Vec<String> {
+    let levels = key.split('.').map(|level| level.trim_matches([' ', '\t', '"', '\'', '[']).to_lowercase());
+    levels.filter(|level| !level.is_empty()).collect()
+}
+
+fn holds_secrets(path: &[String]) -> bool {
+    let (Some(first), Some(last)) = (path.first(), path.last()) else { return false };
+    let looks_like_it = last.contains("secret") || strsim::damerau_levenshtein(last, "secret") <= 2;
+    looks_like_it || first == "device" && !matches!(last.as_str(), "ttl" | "cookie")
+}
+
+fn is_of_key(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.' | '"' | '\'')
+}
+
+/// The value of a line, with or without a comment behind it.
+fn is_quoted_reference(value: &str) -> bool {
+    let quoted = |quote: char| value.strip_prefix(quote)?.split_once(quote);
+    let Some((inner, rest)) = quoted('"').or_else(|| quoted('\'')) else { return false };
+    let rest = rest.trim_start_matches([' ', '\t', '}']);
+    is_reference(inner) && (rest.is_empty() || rest.starts_with('#'))
+}
+
+/// `${NAME}` or `${file:PATH}`, or what was meant to be one.
+fn is_reference(text: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':' | ' ');
+    text.strip_prefix("${").is_some_and(|rest| rest.strip_suffix('}').unwrap_or(rest).chars().all(plain))
+}
+
+fn stars(text: &str) -> String {
+    let star = |letter: char| match letter {
+        '\n' | '\r' => letter.to_string(),
+        _ => "*".repeat(letter.len_utf8()),
+    };
+    text.chars().map(star).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shown(kind: SourceKind, name: &str, text: &str) -> String {
+        hide(&Source { kind, name: name.into(), text: text.into() }).into_owned()
+    }
+
+    fn file(text: &str) -> String {
+        shown(SourceKind::File, "config.toml", text)
+    }
+
+    #[test]
+    fn a_secret_is_hidden_however_it_is_written() {
+        for text in [
+            "[device]\nsecret = \"hunter2\"\nttl = \"1d\"\n",
+            "[device]\nsecret = 'hunter2' # hunter2\n",
+            "[device]\nsecret = hunter2\n",
+            "[device]\nsecret: hunter2\n",
+            "[device]\nsecret hunter2\n",
+            "[device]\nsecert = \"hunter2\"\n",
+            "[device]\nkey = \"hunter2\"\n",
+            "[ \"device\" ]\nkey = \"hunter2\"\n",
+            "[device]\n\"secret\" = \"ab\"hunter2\"\n",
+            "[device]\n#secret = \"hunter2\"\n",
+            "[device]\nsecret = [\"a]\", \"hunter2\",\n  \"hunter2\"]\n",
+            "[device]\nsecret = [\"hunter2\",\n  \"hunter2\"",
+            "[device]\nsecret = \"\"\"\n# old\nhunter2\n\"\"\" hunter2\nttl = 1\n",
+            "[device]\nsecret = '''hunter2\nhunter2'''",
+            "[device]\nsecret = '''hunter2\nhunter2",
+            "device.secret = \"hunter2\"\n",
+            "device = { ttl = \"1d\", secret = \"hunter2\" }\n",
+            "device = { key = \"hunter2\" }\n",
+            "device = { ttl = \"1d\", secret = \"hunter2\", secret = \"${X}\" }\n",
+            "device = { secret = \"${X}\", secret = \"hunter2\" }\n",
+            "device = \"hunter2\"\n",
+            "device \"hunter2\"\n",
+            "secret = \"hunter2\"\n",
+            "\u{feff}secret = \"hunter2\"\r\n",
+            "[store]\nx = { a = 1, secret = \"hunter2\" }\n",
+            "[device]\nsecret = \"\u{e4}hunter2\"\n",
+            "[device]\nsecret = \"${hunter2+}\"\n",
+        ] {
+            let shown = file(text);
+            assert!(!shown.contains("hunter2"), "{shown}");
+            assert_eq!((shown.len(), shown.lines().count()), (text.len(), text.lines().count()), "{shown}");
+        }
+        assert_eq!(
+            file("[device]\nsecret = \"\"\"\nx\n\"\"\"\nttl = 1\n"),
+            "[device]\nsecret = ***\n*\n***\nttl = 1\n"
+        );
+    }
+
+    #[test]
+    fn everything_else_is_shown() {
+        for text in [
+            "listen = \"http://[::]:80\"\n[device]\nsecret = \"${KEYS}\"\nttl = \"1d\"\ncookie = \"c\"\n",
+            "[device]\nsecret = '${file:/etc/keys.txt}' # where they are\n",
+            "[device]\nsecret = \"${KEYS\"\n",
+            "device = { secret = \"${KEYS}\" }\n",
+            "[route.a]\nmatch = \"GET /?secret=1\"\n[limit.device]\nkey = \"user+device\"\n[limit.b]\nrate = \"1/s\"\n",
+        ] {
+            assert_eq!(file(text), text);
+        }
+    }
+
+    #[test]
+    fn what_stands_above_the_file_is_hidden_as_well() {
+        for (kind, name) in [
+            (SourceKind::Environment, "environment TOLLGATE_DEVICE__SECRET"),
+            (SourceKind::Environment, "environment TOLLGATE_DEVICE_SECRET"),
+            (SourceKind::Environment, "environment TOLLGATE_DEVICE__KEYS"),
+            (SourceKind::Set, "--set device.secret"),
+            (SourceKind::Set, "--set device.\"secret\""),
+            (SourceKind::Set, "--set secret"),
+        ] {
+            assert_eq!(shown(kind, name, "hunter2"), "*******", "{name}");
+            assert_eq!(shown(kind, name, "${NAME}"), "${NAME}", "{name}");
+        }
+        assert_eq!(shown(SourceKind::Environment, "environment TOLLGATE_DEVICE__TTL", "1y"), "1y");
+        assert_eq!(shown(SourceKind::Set, "--set store.capacity", "x"), "x");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_keeps_its_places(text in "(secret|device|\"|'|=|\\[|\\]|\\{|\\}|#|,|\\.|\n|\u{e4}|x| )*") {
+            let shown = file(&text);
+            prop_assert_eq!(shown.len(), text.len());
+            prop_assert!(shown.bytes().zip(text.bytes()).all(|(a, b)| a == b || a == b'*'));
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `"tollgate_device"`: the name of a cookie.
+
+use std::str::FromStr;
+
+use super::Mistake;
+
+/// A name for a cookie of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CookieName(pub String);
+
+impl FromStr for CookieName {
+    type Err = Mistake;
+
+    fn from_str(text: &str) -> Result<Self, Mistake> {
+        if !is_token(text) || text.len() > LONGEST {
+            let message = format!("`{text}` is not a cookie name");
+            return Err(Mistake::new(
+                message,
+                "1 to 64 letters, digits, `-` or `_`, as in \"tollgate_device\"",
+            ));
+        }
+        let lower = text.to_ascii_lowercase();
+        if PREFIXES.iter().any(|prefix| lower.starts_with(prefix)) {
+            let message = format!("`{text}` begins with a prefix that has a meaning of its own");
+            return Err(Mistake::new(
+                message,
+                "leave it out: `__Host-` is put in front wherever TLS is spoken",
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// A token (RFC 9110, 5.6.2), which is what names of cookies are (RFC 6265, 4.1.1).
+pub(super) fn is_token(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*-.^_`|~".contains(&b))
+}
+
+const LONGEST: usize = 64;
+/// The first two mean something to browsers, whatever their case; `$` did to servers (RFC 2965).
+const PREFIXES: [&str; 3] = ["__host-", "__secure-", "$"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_what_a_browser_keeps_and_gives_back() {
+        for name in ["tollgate_device", "d", "a.b-c", &"x".repeat(64)] {
+            assert_eq!(name.parse(), Ok(CookieName(name.to_owned())));
+        }
+        for text in
+            ["", "a b", "a=b", "a;b", "\u{e4}", "__Host-a", "__secure-a", "__HOST-", "$Path", &"x".repeat(65)]
+        {
+            assert!(text.parse::<CookieName>().is_err(), "{text:?}");
+        }
+    }
+}

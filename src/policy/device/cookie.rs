@@ -1,0 +1,201 @@
+//! The cookie that tokens travel in: found, taken out and set (RFC 6265).
+//!
+//! It does not know which tokens are good. A cookie is ours by its exact name, `NAME` or `__Host-NAME`. An application
+//! may take other cookies for it (PHP reads `a.b` as `a_b`); those are not ours, hold nothing of ours, and stay. The
+//! surprising thing: quotes mean nothing here, because browsers know none. Whoever could plant `x="` in front of our
+//! cookie and `"` behind it would have a page echo it otherwise.
+
+use http::header::COOKIE;
+use http::{HeaderMap, HeaderValue};
+
+use super::token::Token;
+use crate::time::Span;
+
+/// The texts of tokens in our cookies, true or not: at most five of each of at most five cookies. The cookie under
+/// `__Host-` comes first, because no neighbouring site can have planted it.
+pub(super) fn tokens<'h>(headers: &'h HeaderMap, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
+    let of = move |kind: Name| {
+        pairs(headers).filter_map(move |pair| {
+            let (found, value) = named(pair, name)?;
+            (found == kind).then_some(value)
+        })
+    };
+    let values = of(Name::Host).chain(of(Name::Plain)).take(MOST_COOKIES);
+    values.flat_map(|value| value.split(|&byte| byte == SEPARATOR).take(MOST_TOKENS))
+}
+
+/// Takes our cookies out of all lines. Every other byte stays, but for the blanks in front of what comes to stand first.
+pub(super) fn strip(headers: &mut HeaderMap, name: &str) {
+    if !pairs(headers).any(|pair| named(pair, name).is_some()) {
+        return;
+    }
+    let lines: Vec<HeaderValue> =
+        headers.get_all(COOKIE).iter().filter_map(|line| without_ours(line, name)).collect();
+    let mut lines = lines.into_iter();
+    match lines.next() {
+        Some(first) => headers.insert(COOKIE, first),
+        None => headers.remove(COOKIE),
+    };
+    for line in lines {
+        headers.append(COOKIE, line);
+    }
+}
+
+/// `Set-Cookie` with these tokens, for as long as they are good.
+pub(super) fn set(
+    name: &str,
+    tokens: impl Iterator<Item = Token>,
+    ttl: Span,
+    is_secure: bool,
+) -> Option<HeaderValue> {
+    let (prefix, secure) = if is_secure { (HOST, " Secure;") } else { ("", "") };
+    let texts: Vec<String> = tokens.map(|token| token.text()).collect();
+    let (value, age) = (texts.join(SEPARATOR_TEXT), ttl.as_nanos() / 1_000_000_000);
+    let text = format!("{prefix}{name}={value}; Max-Age={age}; Path=/;{secure} HttpOnly; SameSite=Lax");
+    let mut value = HeaderValue::try_from(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Name {
+    Plain,
+    Host,
+}
+
+/// The value of a pair that is ours.
+fn named<'p>(pair: &'p [u8], name: &str) -> Option<(Name, &'p [u8])> {
+    let at = pair.iter().position(|&byte| byte == b'=')?;
+    let (found, value) = (pair.get(..at)?.trim_ascii(), pair.get(at + 1..)?.trim_ascii());
+    match found.strip_prefix(HOST.as_bytes()) {
+        Some(rest) if rest == name.as_bytes() => Some((Name::Host, value)),
+        _ => (found == name.as_bytes()).then_some((Name::Plain, value)),
+    }
+}
+
+fn pairs(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    headers.get_all(COOKIE).iter().flat_map(|line| line.as_bytes().split(|&byte| byte == b';'))
+}
+
+/// What is left of a line; `None` if nothing is.
+fn without_ours(line: &HeaderValue, name: &str) -> Option<HeaderValue> {
+    let (mut kept, mut had_ours, mut behind_ours, mut begins_later) = (Vec::new(), false, false, false);
+    for pair in line.as_bytes().split(|&byte| byte == b';') {
+        behind_ours = named(pair, name).is_some() || behind_ours && is_attribute(pair);
+        had_ours |= behind_ours;
+        match behind_ours {
+            true => begins_later |= kept.is_empty(),
+            false => kept.push(pair),
+        }
+    }
+    if had_ours && kept.iter().all(|pair| pair.trim_ascii().is_empty()) {
+        return None;
+    }
+    let left = kept.join(&b';');
+    // A part of a header's value, cut at semicolons, is one.
+    HeaderValue::from_bytes(if begins_later { left.trim_ascii_start() } else { &left }).ok()
+}
+
+/// What stands behind a cookie of RFC 2965 and belongs to it.
+fn is_attribute(pair: &[u8]) -> bool {
+    let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default().trim_ascii();
+    [&b"$path"[..], b"$domain", b"$port"].iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Tokens in a cookie. Also how many of one cookie are looked at.
+pub(super) const MOST_TOKENS: usize = 5;
+/// A browser has two of ours at most, one for each name, unless a neighbouring site has planted some.
+const MOST_COOKIES: usize = 5;
+const HOST: &str = "__Host-";
+/// No letter of base64, and one that a cookie may hold.
+const SEPARATOR: u8 = b'.';
+const SEPARATOR_TEXT: &str = ".";
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn map(lines: &[&str]) -> HeaderMap {
+        lines.iter().map(|line| (COOKIE, line.parse().unwrap())).collect()
+    }
+
+    fn stripped(lines: &[&str]) -> Vec<String> {
+        let mut headers = map(lines);
+        strip(&mut headers, "dev");
+        headers.get_all(COOKIE).iter().map(|line| String::from_utf8_lossy(line.as_bytes()).into()).collect()
+    }
+
+    #[test]
+    fn ours_is_taken_out_and_the_rest_stays_as_it_was() {
+        for (line, left) in [
+            ("a=1; dev=x; b=2", "a=1; b=2"),
+            ("dev=x; b=2", "b=2"),
+            ("a=1; dev=x", "a=1"),
+            ("a=1; __Host-dev=x; b=2", "a=1; b=2"),
+            ("dev=x; __Host-dev=y;b=2;", "b=2;"),
+            ("a=1;dev=x;b=2", "a=1;b=2"),
+            ("a=1 ;\t dev = x ;  b = 2 ", "a=1 ;  b = 2 "),
+            ("a=\"1; dev=x; b=2\"", "a=\"1; b=2\""),
+            ("a=1; dev=; dev==; dev=y=z", "a=1"),
+            (
+                "$Version=\"1\"; dev=\"x\"; $Path=\"/\"; $domain=a; b=2; $Path=\"/b\"",
+                "$Version=\"1\"; b=2; $Path=\"/b\"",
+            ),
+            (";; dev=x;; b=\u{e4}", ";;; b=\u{e4}"),
+        ] {
+            assert_eq!(stripped(&[line]), [left], "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_ours_is_not_touched() {
+        for line in [
+            "",
+            " ",
+            ";",
+            "dev",
+            "device=1; dev2=2; xdev=3; DEV=4; Dev=5",
+            "__host-dev=1; __Host-dev2=2; __Secure-dev=3; __Host-__Host-dev=4",
+            "d.ev=1; dev[x]=2; d ev=3; %64ev=4; \u{a0}dev=5",
+            "a=dev=x; $Path=\"/\"; =dev; =dev=1",
+            "a=1, dev=2",
+        ] {
+            assert_eq!(stripped(&[line]), [line], "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_which_nothing_is_left_is_gone_and_the_others_stay_in_order() {
+        assert_eq!(stripped(&["dev=x"]), [""; 0]);
+        assert_eq!(stripped(&["dev=x ; __Host-dev=y;"]), [""; 0]);
+        assert_eq!(stripped(&["a=1", "dev=x", "", "b=2; dev=y", "c=3"]), ["a=1", "", "b=2", "c=3"]);
+    }
+
+    #[test]
+    fn as_many_are_looked_at_as_a_browser_could_have() {
+        let read = |lines: &[&str]| {
+            let headers = map(lines);
+            let found = tokens(&headers, "dev").map(|text| String::from_utf8_lossy(text).into_owned());
+            found.collect::<Vec<_>>()
+        };
+        assert_eq!(read(&["dev=1.2.3.4.5.6; b=7", "dev = 8 ;c=9"]), ["1", "2", "3", "4", "5", "8"]);
+        let many = "dev=1; dev=2; dev=3; dev=4; dev=5; dev=6; __Host-dev=7";
+        assert_eq!(read(&[many]), ["7", "1", "2", "3", "4"], "the one that nobody can plant comes first");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_of_ours_is_left_and_nothing_is_made_up(
+            lines in prop::collection::vec("([;= ]|dev|__Host-|\\$Path|[a-c\"])*", 0..4),
+        ) {
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            let left = stripped(&lines);
+            prop_assert_eq!(tokens(&map(&left.iter().map(String::as_str).collect::<Vec<_>>()), "dev").count(), 0);
+            let before = lines.concat();
+            let mut rest = before.chars();
+            prop_assert!(left.concat().chars().all(|letter| rest.any(|other| other == letter)));
+        }
+    }
+}

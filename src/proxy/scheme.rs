@@ -1,0 +1,87 @@
+//! Whether the client speaks TLS, as far as anybody knows: what a proxy of ours says about its own client.
+//!
+//! There are no TLS listeners of our own yet, so without such a proxy the answer is no. The surprising thing: of a list
+//! the last value counts, because that is the one which the proxy wrote, and what stands before it came from outside.
+
+use http::HeaderMap;
+use http::header::FORWARDED;
+
+use super::client_addr::split_unquoted;
+
+/// Whether the client of a request is at the other end of TLS. Only a `trusted` peer is believed: its
+/// `X-Forwarded-Proto`, or without one its `Forwarded` (RFC 7239, 5.4).
+#[must_use]
+pub fn is_secure(headers: &HeaderMap, trusted: bool) -> bool {
+    let said = || last_of(headers, "x-forwarded-proto").or_else(|| proto(last_of(headers, FORWARDED)?));
+    trusted && said().is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"https"))
+}
+
+/// The last item of a header's list, over all its lines.
+fn last_of(headers: &HeaderMap, name: impl http::header::AsHeaderName) -> Option<&[u8]> {
+    let line = headers.get_all(name).iter().next_back()?;
+    split_unquoted(line.as_bytes(), b',').last().map(<[u8]>::trim_ascii)
+}
+
+/// The one `proto` of an element of `Forwarded`.
+fn proto(element: &[u8]) -> Option<&[u8]> {
+    let mut values = split_unquoted(element, b';').filter_map(|pair| {
+        let at = pair.iter().position(|&byte| byte == b'=')?;
+        let (name, value) = (pair.get(..at)?, pair.get(at + 1..)?.trim_ascii());
+        name.trim_ascii().eq_ignore_ascii_case(b"proto").then_some(value)
+    });
+    let value = values.next().filter(|_| values.next().is_none())?;
+    Some(value.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn secure(lines: &[(&'static str, &'static str)], trusted: bool) -> bool {
+        let lines = lines
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        let mut headers = HeaderMap::new();
+        lines.for_each(|(name, value)| drop(headers.try_append(name, value)));
+        is_secure(&headers, trusted)
+    }
+
+    #[test]
+    fn a_trusted_proxy_says_how_its_client_speaks() {
+        for lines in [
+            &[("x-forwarded-proto", "https")][..],
+            &[("x-forwarded-proto", " HTTPS ")],
+            &[("x-forwarded-proto", "http, https")],
+            &[("x-forwarded-proto", "http"), ("x-forwarded-proto", "https")],
+            &[("forwarded", "for=192.0.2.1;proto=https")],
+            &[("forwarded", "proto=http, For=\"[::1]\" ; Proto=\"HTTPS\"")],
+            &[("forwarded", "for=\"a,proto=http\";proto=https")],
+            &[("forwarded", "proto=http"), ("x-forwarded-proto", "https")],
+        ] {
+            assert!(secure(lines, true), "{lines:?}");
+            assert!(!secure(lines, false), "a stranger says {lines:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_else_it_says_is_not_tls() {
+        for lines in [
+            &[][..],
+            &[("x-forwarded-proto", "")],
+            &[("x-forwarded-proto", "https, http")],
+            &[("x-forwarded-proto", "https,")],
+            &[("x-forwarded-proto", "httpsx")],
+            &[("x-forwarded-proto", "http"), ("forwarded", "proto=https")],
+            &[("forwarded", "proto=https, for=192.0.2.1")],
+            &[("forwarded", "proto=https;proto=http")],
+            &[("forwarded", "proto=https;proto=https")],
+            &[("forwarded", "for=\"proto=https\"")],
+            &[("forwarded", "proto")],
+            &[("forwarded", "proto=\"https")],
+        ] {
+            assert!(!secure(lines, true), "{lines:?}");
+        }
+    }
+}
