@@ -413,6 +413,13 @@ impl Limit {
         }
     }
 
+    /// Whether it never shows itself in an answer, because its buckets are those of accounts: nobody is to learn which
+    /// accounts there are, and which are under attack.
+    #[must_use]
+    pub fn is_hidden(&self) -> bool {
+        false
+    }
+
     /// Names and buckets of all classes of clients, by number.
     #[must_use]
     pub fn classes(&self) -> Vec<(Arc<str>, Option<Spec>)> {
