@@ -118,7 +118,10 @@ fn is_there(document: &Value, pointer: &Pointer, equals: Option<&str>) -> bool {
     match value {
         Value::String(string) => string == text,
         Value::Array(_) | Value::Object(_) => false,
-        scalar => scalar.to_string() == text,
+        scalar => {
+            let written = scalar.to_string();
+            written == text
+        }
     }
 }
 
