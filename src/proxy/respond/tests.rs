@@ -1,5 +1,6 @@
 //! Whole answers, byte for byte.
 
+#[cfg(test)]
 mod hidden;
 
 use std::sync::Arc;
