@@ -7,13 +7,16 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use http::HeaderName;
 use proptest::prelude::*;
 use tollgate::bucket::{Anchor, Continuous, Floor, Interval, Rolling, Span, Spec};
 use tollgate::config::{Loaded, Sources, load, together, worst_case};
 use tollgate::policy::device::Devices;
+use tollgate::policy::outcome::{Glob, Outcome, Pointer, Rule, Statuses};
 use tollgate::policy::{Cost, Limit, Mode};
 
 #[test]
@@ -106,6 +109,44 @@ fn routes_and_limits_are_joined_as_the_file_says() {
     assert_eq!((intranet.upstream, blog.upstream), (Some(1), Some(1)), "one group for one list of addresses");
     assert_eq!((config.upstreams.len(), config.upstreams[0].len()), (2, 2));
     assert_eq!((&intranet.cost, &blog.cost), (&Cost::Fixed(2), &Cost::Fixed(1)));
+}
+
+#[test]
+fn rules_about_answers_become_what_the_file_says() {
+    let config = load(&sources(Path::new("tests/config/valid-outcome.toml"))).config.unwrap();
+    let [lists, single, tables, none] = &config.policy.routes[..] else { panic!("four routes") };
+    let status = |codes: &[RangeInclusive<u16>]| Some(codes.iter().cloned().collect::<Statuses>());
+    let name = |name: &'static str| HeaderName::from_static(name);
+    let pointer = |text: &str| Pointer::new(text).unwrap();
+    let rule = Rule::default;
+    assert_eq!(
+        lists.rules.success,
+        [
+            Rule { status: status(&[302..=302]), location: Some(Glob::new("/home*")), ..rule() },
+            Rule { set_cookie: Some(Glob::new("SESSION")), ..rule() },
+            Rule { json: Some((pointer("/token"), None)), ..rule() },
+        ]
+    );
+    let header = Some((name("x-login"), Some("failed".to_owned())));
+    assert_eq!(
+        lists.rules.failure,
+        [
+            Rule { status: status(&[401..=401, 400..=499]), header, ..rule() },
+            Rule { location: Some(Glob::new("*error*")), ..rule() },
+            Rule { body: Some("Login failed".into()), ..rule() },
+            Rule { json: Some((pointer("/ok"), Some("false".into()))), ..rule() },
+        ]
+    );
+    assert_eq!(single.rules.success, [Rule { status: status(&[302..=302]), ..rule() }]);
+    assert_eq!(
+        tables.rules.failure,
+        [
+            Rule { status: status(&[401..=401]), ..rule() },
+            Rule { header: Some((name("www-authenticate"), None)), ..rule() },
+        ]
+    );
+    let rest = [lists, single, tables, none].map(|route| route.rules.otherwise);
+    assert_eq!(rest, [Outcome::Neutral, Outcome::Failure, Outcome::Success, Outcome::Neutral]);
 }
 
 #[test]
@@ -332,6 +373,9 @@ fn settings() -> Vec<&'static str> {
         "route.login.limits",
         "route.login.case",
         "route.login.cost",
+        "route.login.success",
+        "route.login.failure",
+        "route.login.otherwise",
         "limit.address.key",
         "limit.address.rate",
         "limit.address.exempt",

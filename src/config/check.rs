@@ -10,6 +10,7 @@ mod fields;
 mod files;
 mod limits;
 mod networks;
+mod outcome;
 mod places;
 mod rates;
 mod reach;

@@ -3,9 +3,13 @@
 //! No defaults, no meaning, nothing resolved: that is [`check`](super::check). A key that the manual names and
 //! this version does not build is refused here, so that nobody relies on what is not there.
 
+mod rule;
+
 use super::diagnostic::Findings;
 use super::document::{Entry, Located, Table, Value};
 use super::section::{Keys, List, Section, string, strings};
+
+pub(super) use self::rule::Rule;
 
 type Text = Option<Located<String>>;
 type Integer = Option<Located<i64>>;
@@ -53,6 +57,9 @@ pub(super) struct Route {
     pub(super) cost: Option<Located<Value>>,
     pub(super) body: Text,
     pub(super) in_flight: Integer,
+    pub(super) success: Vec<Rule>,
+    pub(super) failure: Vec<Rule>,
+    pub(super) otherwise: Text,
 }
 
 #[derive(Debug)]
@@ -187,6 +194,9 @@ impl Route {
             cost: section.entry("cost").map(|entry| entry.node.clone()),
             body: section.string("body", f),
             in_flight: section.integer("in_flight", f),
+            success: rule::read(section, "success", f),
+            failure: rule::read(section, "failure", f),
+            otherwise: section.string("otherwise", f),
         }
     }
 }
@@ -298,8 +308,20 @@ pub(super) const TOP: Keys = Keys {
 };
 const CLIENT: Keys = Keys { known: &["trust", "header", "ipv4", "ipv6"], not_built: &[] };
 const ROUTE: Keys = Keys {
-    known: &["match", "host", "upstream", "limits", "case", "cost", "body", "in_flight"],
-    not_built: &["preset", "when", "user", "password", "success", "failure", "otherwise"],
+    known: &[
+        "match",
+        "host",
+        "upstream",
+        "limits",
+        "case",
+        "cost",
+        "body",
+        "in_flight",
+        "success",
+        "failure",
+        "otherwise",
+    ],
+    not_built: &["preset", "when", "user", "password"],
 };
 const LIMIT: Keys = Keys {
     known: &[

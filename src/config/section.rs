@@ -54,6 +54,34 @@ impl<'t> Section<'t> {
         table.map_or(&[], |table| &table.0)
     }
 
+    /// The tables under a key: one, or a list of them, each with its place.
+    pub(super) fn tables(&self, key: &str, keys: Keys, findings: &mut Findings) -> Vec<(Self, Spot)> {
+        let Some(entry) = self.entry(key) else { return Vec::new() };
+        let nodes = match &entry.node.value {
+            Value::List(nodes) => nodes.as_slice(),
+            _ => std::slice::from_ref(&entry.node),
+        };
+        if nodes.is_empty() {
+            findings.error(&entry.node.spot, format!("`{key}` is empty"), "leave it out");
+        }
+        let tables = nodes.iter().filter_map(|node| match &node.value {
+            Value::Table(table) => {
+                Some((Self { table: Some(table) }.checked(keys, findings), node.spot.clone()))
+            }
+            other => {
+                let message = format!("{} where a table belongs", other.kind());
+                findings.error(&node.spot, message, "as in { name = value }, or a list of such");
+                None
+            }
+        });
+        tables.collect()
+    }
+
+    /// Whether there is nothing in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.table.is_none_or(|table| table.0.is_empty())
+    }
+
     /// A key's value as it stands.
     pub(super) fn entry(&self, key: &str) -> Option<&'t Entry> {
         self.table.and_then(|table| table.get(key))

@@ -142,6 +142,12 @@ impl Limit {
         self.key.iter().any(|part| matches!(part, Part::User | Part::Device))
     }
 
+    /// Whether its numbers are told to clients.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        self.facet == Facet::Rate && !self.is_hidden()
+    }
+
     /// Whether one client can empty what others pay from for the same account.
     #[must_use]
     pub fn is_account(&self) -> bool {

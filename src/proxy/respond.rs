@@ -83,11 +83,11 @@ pub fn refusal(
     asked: &Asked<'_>,
 ) -> Response<Bytes> {
     let form = Form::preferred(asked.accept);
-    let retry_after = refusal
-        .wait
+    let retry_after = wait::said(policy, refusal)
         .map(|wait| wait::retry_after(wait, settings.jitter_permille, asked.request_id.as_bytes()));
     let limits = refusal.violated().filter_map(|standing| policy.limits.get(standing.charge.limit));
-    let mut limits: SmallVec<[&str; 4]> = limits.map(|limit| &*limit.name).collect();
+    let shown = limits.filter(|limit| !limit.is_hidden());
+    let mut limits: SmallVec<[&str; 4]> = shown.map(|limit| &*limit.name).collect();
     limits.dedup();
     let message = Message {
         kind: "https://iana.org/assignments/http-problem-types#quota-exceeded",
@@ -95,7 +95,7 @@ pub fn refusal(
         status: settings.status,
         detail: if retry_after.is_some() { "" } else { NEVER_FITS },
         retry_after,
-        limits,
+        limits: Some(limits),
         request_id: asked.request_id,
     };
     // A page of the site's own speaks of a wait; where there is none, the built-in one tells the truth.

@@ -7,7 +7,7 @@ use super::super::diagnostic::Findings;
 use super::super::document::Located;
 use super::super::raw;
 use crate::policy::key::Part;
-use crate::policy::outcome::{Outcome, Rules};
+use crate::policy::outcome::Outcome;
 use crate::policy::{Limit, Mode, Route, Spends, Unit};
 
 /// Says what is missing. `has_devices` says whether there is a `[device]`.
@@ -35,7 +35,8 @@ pub(super) fn check(
         let reaching: Vec<&Limit> = reaching.filter(|limit| limit.mode != Mode::Off).collect();
         warn_of_missing_fields(&raw.name, route, &reaching, f);
         let counts_failures = reaching.iter().any(|limit| limit.spends == Spends::Failures);
-        if counts_failures && route.rules == Rules::default() {
+        let is_silent = route.rules.success.is_empty() && route.rules.failure.is_empty();
+        if counts_failures && is_silent && raw.value.otherwise.is_none() {
             let message = format!("route `{}` does not say what a success is", raw.name.value);
             let hint = "every attempt counts as a failure; add success = [{ status = 302 }]";
             f.warning(&raw.name.spot, message, hint);

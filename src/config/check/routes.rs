@@ -8,6 +8,7 @@ use super::super::raw::{self, Named};
 use super::super::section::{List, string};
 use super::super::values::Size;
 use super::fields::{check_name, distinct, one_of, parsed, within};
+use super::outcome;
 use super::places::upstream_group;
 use crate::policy::matcher::{Case, HostPattern, Pattern, PatternError};
 use crate::policy::{BODY, Cost, Route};
@@ -43,6 +44,7 @@ fn check_route(
         body: check_body(raw, &cost, f),
         in_flight: within(raw.in_flight.as_ref(), 1..=MOST_IN_FLIGHT, f),
         cost,
+        rules: outcome::check(raw, f),
         upstream: raw.upstream.as_ref().and_then(|list| upstream(list, upstreams, f)),
         ..Route::new(&name.value, patterns)
     })

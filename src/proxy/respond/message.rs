@@ -20,8 +20,8 @@ pub(super) struct Message<'a> {
     pub(super) detail: &'static str,
     /// When to try again: whole seconds, at least 1.
     pub(super) retry_after: Option<u64>,
-    /// The limits that refused.
-    pub(super) limits: SmallVec<[&'a str; 4]>,
+    /// The limits that refused, as far as they show themselves; `None` if it is not about limits.
+    pub(super) limits: Option<SmallVec<[&'a str; 4]>>,
     /// The identity of the request.
     pub(super) request_id: &'a HeaderValue,
 }
@@ -62,9 +62,9 @@ impl Message<'_> {
             out.push_str(",\"retry_after\":");
             push_number(out, seconds);
         }
-        if !self.limits.is_empty() {
+        if let Some(limits) = &self.limits {
             out.push_str(",\"violated-policies\":[");
-            for (index, name) in self.limits.iter().enumerate() {
+            for (index, name) in limits.iter().enumerate() {
                 out.push_str(if index == 0 { "\"" } else { ",\"" });
                 push(out, Form::Json, name);
                 out.push('"');

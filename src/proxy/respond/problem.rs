@@ -3,7 +3,6 @@
 //! Nothing of the request and nothing of the upstream is repeated: a stranger learns the status and what to do.
 
 use http::{HeaderValue, StatusCode};
-use smallvec::SmallVec;
 
 use super::message::Message;
 use super::wait;
@@ -65,7 +64,7 @@ impl Problem {
             status,
             detail: self.detail(),
             retry_after,
-            limits: SmallVec::new(),
+            limits: None,
             request_id,
         }
     }

@@ -1,7 +1,8 @@
 //! `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers): what the limits of an attempt promise
 //! and what is left of it.
 //!
-//! Both are lists of structured fields (RFC 9651). Limits that only observe are not shown: they limit nobody.
+//! Both are lists of structured fields (RFC 9651). Limits that only observe are not shown: they limit nobody. Neither
+//! are those of accounts: nobody is to learn of them.
 
 use std::cmp::Reverse;
 
@@ -72,7 +73,8 @@ fn push_items(
     for same_limit in standings.chunk_by(|one, next| one.charge.limit == next.charge.limit) {
         let scarcest = same_limit.iter().min_by_key(|s| (s.verdict.left, Reverse(s.verdict.next_token)));
         let Some(standing) = scarcest.filter(|standing| standing.charge.enforce) else { continue };
-        let Some(limit) = policy.limits.get(standing.charge.limit) else { continue };
+        let limit = policy.limits.get(standing.charge.limit).filter(|limit| limit.is_shown());
+        let Some(limit) = limit else { continue };
         out.push_str(if out.len() == start { "\"" } else { ", \"" });
         push_string(out, &limit.name);
         out.push('"');

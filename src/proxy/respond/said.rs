@@ -12,10 +12,10 @@ use smallvec::SmallVec;
 
 use super::accept::Form;
 use super::draft::X_REQUEST_ID;
-use super::{Asked, RefuseSettings, refusal};
+use super::{Asked, RefuseSettings, refusal, wait};
 use crate::bucket::Spec;
 use crate::engine::Refusal;
-use crate::policy::Policy;
+use crate::policy::{Limit, Policy};
 use crate::time::Span;
 
 /// Remembers the refusals that one worker gave lately.
@@ -30,7 +30,7 @@ struct Remembered {
     body: Bytes,
 }
 
-/// All that a plain refusal depends on, but for the id.
+/// All that a plain refusal depends on, but for the id. Of limits that do not show themselves that is the wait alone.
 #[derive(Debug)]
 struct Occasion {
     generation: u64,
@@ -58,10 +58,10 @@ impl Said {
         refused: &Refusal,
         asked: &Asked<'_>,
     ) -> Response<Bytes> {
-        let Some(wait) = refused.wait.filter(|_| is_plain(settings, asked)) else {
+        let Some(wait) = wait::said(policy, refused).filter(|_| is_plain(settings, asked)) else {
             return refusal(settings, policy, refused, asked);
         };
-        let occasion = Occasion::of(generation, settings, wait, refused);
+        let occasion = Occasion::of(generation, settings, wait, policy, refused);
         let mut places = self.0.borrow_mut();
         let place = &mut places[occasion.place()];
         match place {
@@ -87,9 +87,16 @@ impl Remembered {
 }
 
 impl Occasion {
-    fn of(generation: u64, settings: &Arc<RefuseSettings>, wait: Span, refused: &Refusal) -> Self {
+    fn of(
+        generation: u64,
+        settings: &Arc<RefuseSettings>,
+        wait: Span,
+        policy: &Policy,
+        refused: &Refusal,
+    ) -> Self {
         let mut numbers = Numbers::new();
-        for standing in &refused.standings {
+        let is_hidden = |limit: usize| policy.limits.get(limit).is_some_and(Limit::is_hidden);
+        for standing in refused.standings.iter().filter(|standing| !is_hidden(standing.charge.limit)) {
             let next = standing.verdict.next_token.as_secs_ceil();
             let (limit, spec) = (standing.charge.limit, standing.charge.spec);
             numbers.push((limit, spec, standing.verdict.left, next, standing.refuses()));

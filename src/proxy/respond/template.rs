@@ -11,7 +11,7 @@ use super::wait::push_words;
 /// A page with places for what differs from answer to answer.
 ///
 /// `{{retry_after}}` is the wait in whole seconds, `{{wait}}` the same in words, `{{limit}}` the first limit that
-/// refused, `{{request_id}}` the identity of the request, `{{title}}` and `{{detail}}` what the built-in answer says.
+/// refused and shows itself, `{{request_id}}` the identity of the request, `{{title}}` and `{{detail}}` what the built-in answer says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<(Box<str>, Option<Slot>)>,
@@ -58,7 +58,7 @@ impl Template {
             match slot {
                 Some(Slot::RetryAfter) => push_number(out, message.retry_after.unwrap_or_default()),
                 Some(Slot::Wait) => push_words(out, message.retry_after.unwrap_or_default()),
-                Some(Slot::Limit) => push(out, form, message.limits.first().unwrap_or(&"")),
+                Some(Slot::Limit) => push(out, form, message.limits.iter().flatten().next().unwrap_or(&"")),
                 Some(Slot::RequestId) => push_value(out, form, message.request_id),
                 Some(Slot::Title) => push(out, form, message.title),
                 Some(Slot::Detail) => message.push_detail(out),
@@ -96,7 +96,7 @@ mod tests {
             status: StatusCode::TOO_MANY_REQUESTS,
             detail: "",
             retry_after: Some(80),
-            limits: smallvec!["addr<ess", "other"],
+            limits: Some(smallvec!["addr<ess", "other"]),
             request_id: &HeaderValue::from_static(request_id),
         };
         let mut out = String::new();

@@ -1,5 +1,8 @@
 //! Whole answers, byte for byte.
 
+#[cfg(test)]
+mod hidden;
+
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -318,6 +321,17 @@ fn limits_can_be_shown_beside_those_of_the_application() {
             "ratelimit: \"address\";r=7;t=30",
             "ratelimit: \"theirs\";r=1"
         ]
+    );
+}
+
+#[test]
+fn a_refusal_that_names_no_limit_has_an_empty_list_and_a_problem_has_none() {
+    let what = Refusal { route: 0, wait: Some(Span::from_secs(3)), standings: smallvec![] };
+    let refused = answer(&RefuseSettings::default(), &[], &what, "application/json");
+    assert!(
+        body(&refused).contains(r#""retry_after":3,"violated-policies":[],"instance""#),
+        "{}",
+        body(&refused)
     );
 }
 

@@ -1,10 +1,38 @@
 //! How long a wait is said to be: whole seconds, never less than the truth.
 //!
-//! Whoever obeys and is alone on its buckets is admitted. Jitter, where the file asks for it, only ever adds.
-
-use crate::time::Span;
+//! Whoever obeys and is alone on its buckets is admitted. Jitter, where the file asks for it, only ever adds. The
+//! surprising thing: the wait for a bucket of an account is rounded up a good deal, because the exact one tells how
+//! often others tried that account.
 
 use super::escape::push_number;
+use crate::bucket::Answer;
+use crate::engine::Refusal;
+use crate::policy::Policy;
+use crate::time::Span;
+
+/// The wait that a refusal speaks of: the longest of all limits that refused, of which hidden ones say theirs in coarse
+/// steps; `None` if waiting never helps. A hidden limit never says that: it would be the only one on its route.
+pub(super) fn said(policy: &Policy, refusal: &Refusal) -> Option<Span> {
+    let waits = refusal.violated().map(|standing| {
+        let is_hidden = policy.limits.get(standing.charge.limit).is_some_and(|limit| limit.is_hidden());
+        match standing.verdict.answer {
+            Answer::Refused { wait } if is_hidden => Some(coarse(wait)),
+            Answer::Refused { wait } => Some(wait),
+            Answer::NeverFits if is_hidden => Some(NEVER),
+            Answer::NeverFits => None,
+            Answer::Admitted | Answer::Held { .. } => Some(Span::ZERO),
+        }
+    });
+    waits.reduce(|one, other| Some(one?.max(other?))).unwrap_or(refusal.wait)
+}
+
+/// Rounded up to 1, 2, 5, 10, 15 or 30 minutes, to 1, 2, 3, 6 or 12 hours, or to whole days: few enough steps that one of
+/// them says next to nothing, near enough to each other that nobody waits more than two and a half times as long, from a
+/// minute on.
+fn coarse(wait: Span) -> Span {
+    let step = STEPS.iter().map(|&secs| Span::from_secs(secs)).find(|&step| wait <= step);
+    step.unwrap_or_else(|| Span::from_secs(wait.as_secs_ceil().div_ceil(DAY).saturating_mul(DAY)))
+}
 
 /// The seconds of `Retry-After` (RFC 9110, section 10.2.3): rounded up, at least 1, plus up to `jitter` thousandths
 /// of the wait.
@@ -59,7 +87,11 @@ fn draw(request_id: &[u8]) -> u32 {
     u32::try_from(mixed >> 32).unwrap_or(u32::MAX)
 }
 
-const UNITS: [(&str, u64); 4] = [("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)];
+const UNITS: [(&str, u64); 4] = [("day", DAY), ("hour", 3_600), ("minute", 60), ("second", 1)];
+const STEPS: [u64; 11] = [60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200];
+const DAY: u64 = 86_400;
+/// What a hidden limit says whose bucket is smaller than the attempt.
+const NEVER: Span = Span::from_secs(DAY);
 
 #[cfg(test)]
 mod tests {
@@ -97,6 +129,43 @@ mod tests {
     fn the_longest_wait_with_the_largest_jitter_does_not_overflow() {
         let longest = Span::from_nanos(u64::MAX);
         assert_eq!(retry_after(longest, u32::MAX, b"x"), longest.as_secs_ceil());
+    }
+
+    #[test]
+    fn coarse_waits_are_few_and_never_shorter() {
+        let table = [
+            (0, 60),
+            (1, 60),
+            (60, 60),
+            (61, 120),
+            (121, 300),
+            (301, 600),
+            (601, 900),
+            (901, 1_800),
+            (1_801, 3_600),
+            (3_601, 7_200),
+            (7_201, 10_800),
+            (10_801, 21_600),
+            (21_601, 43_200),
+            (43_201, DAY),
+            (DAY, DAY),
+            (DAY + 1, 2 * DAY),
+            (9 * DAY, 9 * DAY),
+        ];
+        for (wait, said) in table {
+            assert_eq!(coarse(Span::from_secs(wait)), Span::from_secs(said), "{wait} s");
+        }
+        assert_eq!(coarse(Span::from_nanos(60_000_000_001)), Span::from_secs(120));
+        assert_eq!(
+            coarse(Span::from_nanos(u64::MAX)),
+            Span::from_nanos(u64::MAX),
+            "the longest does not overflow"
+        );
+        for seconds in (0..200_000).step_by(7) {
+            let (wait, said) = (Span::from_secs(seconds), coarse(Span::from_secs(seconds)));
+            assert!(said >= wait, "{seconds} s");
+            assert_eq!(coarse(said), said, "{seconds} s");
+        }
     }
 
     #[test]

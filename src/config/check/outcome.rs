@@ -1,0 +1,171 @@
+//! `success`, `failure` and `otherwise` of a route: what an answer means.
+//!
+//! It checks the words of each rule and which of them can ever count.
+
+use http::HeaderName;
+
+use super::super::diagnostic::Findings;
+use super::super::document::{Located, Value};
+use super::super::raw;
+use super::fields::one_of;
+use crate::policy::outcome::{Glob, Outcome, Pointer, Rule, Rules, Statuses};
+
+/// The rules of a route. Where there are some and nothing is said about the rest, the rest is a failure.
+pub(super) fn check(route: &raw::Route, f: &mut Findings) -> Rules {
+    let outcomes =
+        [("failure", Outcome::Failure), ("success", Outcome::Success), ("neutral", Outcome::Neutral)];
+    let failure = rules(&route.failure, f);
+    for rule in &route.success {
+        if let Some(text) = &rule.body {
+            f.error(&text.spot, "`body` cannot tell a success: a page can echo what a user typed", OTHER);
+        }
+    }
+    let success = rules(&route.success, f);
+    warn_of_covered(&failure, &[], f);
+    warn_of_covered(&success, &failure, f);
+    let implied =
+        if failure.is_empty() && success.is_empty() { Rules::default().otherwise } else { Outcome::Failure };
+    let without_spots = |rules: Vec<Checked<'_>>| rules.into_iter().map(|checked| checked.rule).collect();
+    Rules {
+        failure: without_spots(failure),
+        success: without_spots(success),
+        otherwise: one_of(route.otherwise.as_ref(), &outcomes, &[], f).unwrap_or(implied),
+    }
+}
+
+struct Checked<'r> {
+    rule: Rule,
+    raw: &'r raw::Rule,
+}
+
+fn rules<'r>(list: &'r [raw::Rule], f: &mut Findings) -> Vec<Checked<'r>> {
+    list.iter().map(|raw| Checked { rule: check_rule(raw, f), raw }).collect()
+}
+
+fn check_rule(raw: &raw::Rule, f: &mut Findings) -> Rule {
+    if raw.is_empty {
+        f.error(&raw.spot, "this rule says nothing", "as in { status = 401 }");
+    }
+    let equals = raw.equals.as_ref();
+    match (equals, &raw.header, &raw.json) {
+        (Some(text), None, None) => {
+            f.error(&text.spot, "`equals` stands alone", "add what it is about: `header` or `json`");
+        }
+        (Some(text), Some(_), Some(_)) => {
+            let hint = "leave `header` or `json` to another rule";
+            f.error(&text.spot, "`equals` can be about one thing only", hint);
+        }
+        _ => {}
+    }
+    let equals = || equals.map(|text| text.value.clone());
+    Rule {
+        status: raw.status.as_ref().and_then(|node| statuses(node, f)),
+        location: raw.location.as_ref().and_then(|text| pattern(text, f)).map(|text| Glob::new(&text)),
+        set_cookie: raw.set_cookie.as_ref().and_then(|text| cookie(text, f)),
+        header: raw.header.as_ref().and_then(|text| Some((header(text, f)?, equals()))),
+        json: raw.json.as_ref().and_then(|text| Some((pointer(text, f)?, equals()))),
+        body: raw.body.as_ref().and_then(|text| pattern(text, f)),
+    }
+}
+
+fn statuses(node: &Located<Value>, f: &mut Findings) -> Option<Statuses> {
+    let nodes = match &node.value {
+        Value::List(nodes) => nodes.as_slice(),
+        _ => std::slice::from_ref(node),
+    };
+    if nodes.is_empty() {
+        f.error(&node.spot, "`status` is empty", "leave it out to mean any");
+    }
+    let ranges = nodes.iter().map(|node| {
+        let code = match &node.value {
+            Value::Integer(code) => u16::try_from(*code).ok().map(|code| code..=code),
+            Value::String(class) => class_of(class),
+            _ => None,
+        };
+        let range = code.filter(|range| (100..=599).contains(range.start()));
+        if range.is_none() {
+            let known =
+                if let Value::String(word) = &node.value { word.parse::<u16>().is_ok() } else { false };
+            let hint = if known { "write it without quotes" } else { "100 to 599, or a class as in \"4xx\"" };
+            f.error(&node.spot, format!("{} is not a status", node.spot.text()), hint);
+        }
+        range
+    });
+    let ranges: Vec<_> = ranges.collect();
+    ranges.into_iter().collect()
+}
+
+/// `4xx` as its codes.
+fn class_of(word: &str) -> Option<std::ops::RangeInclusive<u16>> {
+    let class: u16 = word.strip_suffix("xx").or_else(|| word.strip_suffix("XX"))?.parse().ok()?;
+    let first = class.checked_mul(100)?;
+    Some(first..=first.checked_add(99)?)
+}
+
+fn pattern(text: &Located<String>, f: &mut Findings) -> Option<String> {
+    let hint = match text.value.len() {
+        0 => "leave it out",
+        1..=LONGEST_PATTERN => return Some(text.value.clone()),
+        _ => "a part of it is enough: at most 1,024 bytes",
+    };
+    let message = if text.value.is_empty() { "this text is empty" } else { "this text is too long" };
+    f.error(&text.spot, message, hint);
+    None
+}
+
+/// A token (RFC 6265, section 4.1.1).
+fn cookie(text: &Located<String>, f: &mut Findings) -> Option<Glob> {
+    let is_name = HeaderName::from_bytes(text.value.as_bytes()).is_ok();
+    if !is_name {
+        f.error(&text.spot, format!("`{}` is not the name of a cookie", text.value), "write the name alone");
+    }
+    is_name.then(|| Glob::new(&text.value))
+}
+
+fn header(text: &Located<String>, f: &mut Findings) -> Option<HeaderName> {
+    let name = HeaderName::from_bytes(text.value.as_bytes()).ok();
+    if name.is_none() {
+        let hint = "write the name alone, and the value in `equals`";
+        f.error(&text.spot, format!("`{}` is not the name of a header", text.value), hint);
+    }
+    name
+}
+
+fn pointer(text: &Located<String>, f: &mut Findings) -> Option<Pointer> {
+    let pointer = Pointer::new(&text.value);
+    if pointer.is_none() {
+        let path = text.value.trim_start_matches(['$', '#', '.', '/']);
+        let hint = if text.value.starts_with('/') {
+            "write a tilde as ~0 and a slash as ~1".to_owned()
+        } else {
+            format!("write /{}", path.replace('.', "/"))
+        };
+        f.error(&text.spot, format!("`{}` is not a JSON pointer", text.value), hint);
+    }
+    pointer
+}
+
+/// A rule that holds only where one before it does changes nothing.
+fn warn_of_covered(rules: &[Checked<'_>], before: &[Checked<'_>], f: &mut Findings) {
+    for (index, later) in rules.iter().enumerate() {
+        let by_other = before.iter().any(|earlier| earlier.covers(later));
+        let by_same = rules[..index].iter().any(|earlier| earlier.covers(later));
+        let hint = match () {
+            () if by_other => "a rule of `failure` covers it, and those come first",
+            () if by_same => "one before it covers it",
+            () => continue,
+        };
+        f.warning(&later.raw.spot, "this rule changes nothing", hint);
+    }
+}
+
+impl Checked<'_> {
+    /// A rule that lost a condition to a mistake would seem to cover more than it does.
+    fn covers(&self, later: &Self) -> bool {
+        let is_empty = |checked: &Self| checked.rule == Rule::default();
+        !is_empty(self) && !is_empty(later) && self.rule.covers(&later.rule)
+    }
+}
+
+const OTHER: &str = "tell it by `status`, `location`, `set_cookie`, `header` or `json`";
+const LONGEST_PATTERN: usize = 1024;

@@ -1,0 +1,45 @@
+//! `success` and `failure` of a route: a rule about an answer, or a list of them, as they were written.
+
+use super::super::diagnostic::{Findings, Spot};
+use super::super::document::{Located, Value};
+use super::super::section::{Keys, Section};
+use super::Text;
+
+#[derive(Debug)]
+pub(in super::super) struct Rule {
+    pub(in super::super) status: Option<Located<Value>>,
+    pub(in super::super) location: Text,
+    pub(in super::super) set_cookie: Text,
+    pub(in super::super) header: Text,
+    pub(in super::super) json: Text,
+    pub(in super::super) body: Text,
+    pub(in super::super) equals: Text,
+    /// Whether it has no key at all: one whose value was refused is not empty.
+    pub(in super::super) is_empty: bool,
+    pub(in super::super) spot: Spot,
+}
+
+/// The rules under a key of a route; none if there is no such key.
+pub(super) fn read(route: &Section<'_>, key: &str, f: &mut Findings) -> Vec<Rule> {
+    let sections = route.tables(key, RULE, f);
+    sections.into_iter().map(|(section, spot)| Rule::read(&section, spot, f)).collect()
+}
+
+impl Rule {
+    fn read(section: &Section<'_>, spot: Spot, f: &mut Findings) -> Self {
+        Self {
+            status: section.entry("status").map(|entry| entry.node.clone()),
+            location: section.string("location", f),
+            set_cookie: section.string("set_cookie", f),
+            header: section.string("header", f),
+            json: section.string("json", f),
+            body: section.string("body", f),
+            equals: section.string("equals", f),
+            is_empty: section.is_empty(),
+            spot,
+        }
+    }
+}
+
+const RULE: Keys =
+    Keys { known: &["status", "location", "set_cookie", "header", "json", "body", "equals"], not_built: &[] };

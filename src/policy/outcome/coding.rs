@@ -1,0 +1,214 @@
+//! Content codings (RFC 9110, section 8.4.1) undone, as far as the first bytes of a body go.
+//!
+//! Each decoder gets at most [`Rules::LONGEST`] bytes and is stopped after as many, so that no body costs more than
+//! that. The surprising thing: the beginning of a stream is not an error, it gives what it holds.
+
+mod zstd;
+
+use std::borrow::Cow;
+use std::io::{ErrorKind, Read};
+
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
+use flate2::bufread::{DeflateDecoder, GzDecoder, ZlibDecoder};
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
+use smallvec::SmallVec;
+
+use super::Rules;
+
+/// What was done to a body, in this order.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Codings(SmallVec<[Coding; 1]>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coding {
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+/// The beginning of a body, decoded.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Beginning<'a> {
+    /// At most [`Rules::LONGEST`].
+    pub(super) bytes: Cow<'a, [u8]>,
+    /// How much of the body that is.
+    pub(super) extent: Extent,
+}
+
+/// How much of a body its beginning is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// All of it.
+    Whole,
+    /// As much as is ever looked at.
+    Enough,
+    /// Less than is there to be looked at.
+    Short,
+}
+
+/// Nobody can say what is in a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unreadable;
+
+impl Codings {
+    /// What the headers say; `Unreadable` where that cannot be undone.
+    pub(super) fn of(headers: &HeaderMap) -> Result<Self, Unreadable> {
+        let mut codings = SmallVec::new();
+        for line in headers.get_all(CONTENT_ENCODING) {
+            for name in line.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+                match name.to_ascii_lowercase().as_slice() {
+                    b"" | b"identity" => {}
+                    b"gzip" | b"x-gzip" => codings.push(Coding::Gzip),
+                    b"deflate" => codings.push(Coding::Deflate),
+                    b"br" => codings.push(Coding::Brotli),
+                    b"zstd" => codings.push(Coding::Zstd),
+                    _ => return Err(Unreadable),
+                }
+            }
+        }
+        if codings.len() <= MOST_CODINGS { Ok(Self(codings)) } else { Err(Unreadable) }
+    }
+
+    /// What the body was before. `complete` says whether these bytes are all of it.
+    pub(super) fn undo<'a>(&self, bytes: &'a [u8], complete: bool) -> Result<Beginning<'a>, Unreadable> {
+        let mut beginning = Beginning::cut(Cow::Borrowed(bytes), complete);
+        // A server that names its coding does so even where there is nothing to be coded.
+        if bytes.is_empty() {
+            return Ok(beginning);
+        }
+        for coding in self.0.iter().rev() {
+            beginning = coding.undo(&beginning)?;
+        }
+        Ok(beginning)
+    }
+}
+
+impl<'a> Beginning<'a> {
+    fn cut(mut bytes: Cow<'a, [u8]>, complete: bool) -> Self {
+        let extent = match () {
+            () if bytes.len() > Rules::LONGEST => Extent::Enough,
+            () if complete => Extent::Whole,
+            () if bytes.len() == Rules::LONGEST => Extent::Enough,
+            () => Extent::Short,
+        };
+        match &mut bytes {
+            Cow::Borrowed(bytes) => *bytes = bytes.get(..Rules::LONGEST).unwrap_or(bytes),
+            Cow::Owned(bytes) => bytes.truncate(Rules::LONGEST),
+        }
+        Self { bytes, extent }
+    }
+}
+
+impl Coding {
+    fn undo<'o>(self, coded: &Beginning<'_>) -> Result<Beginning<'o>, Unreadable> {
+        let bytes = &*coded.bytes;
+        let (decoded, end) = match self {
+            Self::Gzip => gunzip(bytes),
+            Self::Deflate if has_zlib_header(bytes) => drain(ZlibDecoder::new(bytes)),
+            Self::Deflate => drain(DeflateDecoder::new(bytes)),
+            Self::Brotli => unbrotli(bytes),
+            Self::Zstd => zstd::decode(bytes),
+        }?;
+        let mut beginning = Beginning::cut(Cow::Owned(decoded), end == End::Reached);
+        if beginning.extent == Extent::Short {
+            beginning.extent = match (coded.extent, end) {
+                // All of it was there, and it does not end: somebody broke off.
+                (Extent::Whole, _) => return Err(Unreadable),
+                (Extent::Enough, End::Missing) => Extent::Enough,
+                _ => Extent::Short,
+            };
+        }
+        Ok(beginning)
+    }
+}
+
+/// Whether a coded stream came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Reached,
+    /// All that the bytes hold was decoded, and more would follow.
+    Missing,
+    /// More would follow, and some of what the bytes hold could not be decoded without it.
+    Withheld,
+}
+
+type Decoded = Result<(Vec<u8>, End), Unreadable>;
+
+/// All members (RFC 1952, section 2.2); what follows them is not looked at, as in browsers.
+fn gunzip(mut bytes: &[u8]) -> Decoded {
+    let mut text = Vec::new();
+    loop {
+        let mut member = GzDecoder::new(bytes);
+        let end = drain_into(&mut text, &mut member)?;
+        bytes = member.into_inner();
+        if end != End::Reached || text.len() > Rules::LONGEST || !begins(bytes, &GZIP_MAGIC) {
+            return Ok((text, end));
+        }
+    }
+}
+
+fn drain(mut decoder: impl Read) -> Decoded {
+    let mut text = Vec::new();
+    let end = drain_into(&mut text, &mut decoder)?;
+    Ok((text, end))
+}
+
+/// Reads one byte more than is looked at, to know whether there is more.
+fn drain_into(text: &mut Vec<u8>, decoder: &mut impl Read) -> Result<End, Unreadable> {
+    let room = (Rules::LONGEST + 1).saturating_sub(text.len());
+    match decoder.take(room as u64).read_to_end(text) {
+        Ok(_) if text.len() > Rules::LONGEST => Ok(End::Missing),
+        Ok(_) => Ok(End::Reached),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(End::Missing),
+        Err(_) => Err(Unreadable),
+    }
+}
+
+/// Half of those who say `deflate` send the format that the RFC means (RFC 1950), the other half leaves its frame out.
+fn has_zlib_header(bytes: &[u8]) -> bool {
+    match *bytes {
+        [method, flags, ..] => method & 0x0F == 8 && u16::from_be_bytes([method, flags]).is_multiple_of(31),
+        [method] => method == 0x78,
+        [] => false,
+    }
+}
+
+fn unbrotli(bytes: &[u8]) -> Decoded {
+    // Strict: windows beyond RFC 7932 would let a few bytes ask for a gigabyte.
+    let alloc = StandardAlloc::default;
+    let mut state = BrotliState::new_strict(alloc(), alloc(), alloc());
+    let mut text = vec![0; Rules::LONGEST + 1];
+    let (mut left, mut read) = (bytes.len(), 0);
+    let (mut room, mut written, mut total) = (text.len(), 0, 0);
+    let result = BrotliDecompressStream(
+        &mut left,
+        &mut read,
+        bytes,
+        &mut room,
+        &mut written,
+        &mut text,
+        &mut total,
+        &mut state,
+    );
+    text.truncate(written);
+    match result {
+        BrotliResult::ResultSuccess => Ok((text, End::Reached)),
+        BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => Ok((text, End::Missing)),
+        BrotliResult::ResultFailure => Err(Unreadable),
+    }
+}
+
+/// Whether there are bytes, and they begin with these as far as they go.
+fn begins(bytes: &[u8], magic: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().zip(magic).all(|(byte, wanted)| byte == wanted)
+}
+
+const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
+
+/// Nobody means more; each costs a decoder.
+const MOST_CODINGS: usize = 4;
+
+#[cfg(test)]
+mod tests;

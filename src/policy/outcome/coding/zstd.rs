@@ -1,0 +1,122 @@
+//! Zstandard (RFC 8878), with the window that HTTP allows (RFC 9659).
+//!
+//! It does not hold the text against its checksum. The surprising thing: the decoder keeps a window's worth of text to
+//! itself until a frame is over, so the frame is ended for it, with an empty block behind the last whole one.
+
+use std::io::Read;
+
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError as HeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+use super::super::Rules;
+use super::{Decoded, End, Unreadable, begins};
+
+/// All frames; what follows them is not looked at.
+pub(super) fn decode(mut rest: &[u8]) -> Decoded {
+    let mut text = Vec::new();
+    let mut decoder = FrameDecoder::new();
+    decoder.set_max_window_size(LARGEST_WINDOW);
+    loop {
+        let end = match start(&mut decoder, &mut rest)? {
+            Start::Frame { has_checksum } => decode_frame(&mut decoder, &mut rest, has_checksum, &mut text)?,
+            Start::Skipped => End::Reached,
+            Start::Missing => End::Missing,
+        };
+        if end != End::Reached || text.len() > Rules::LONGEST || !begins_a_frame(rest) {
+            return Ok((text, end));
+        }
+    }
+}
+
+enum Start {
+    Frame { has_checksum: bool },
+    Skipped,
+    Missing,
+}
+
+/// Reads the header of a frame.
+fn start(decoder: &mut FrameDecoder, rest: &mut &[u8]) -> Result<Start, Unreadable> {
+    let has_checksum = rest.get(4).is_some_and(|descriptor| descriptor & 4 != 0);
+    let error = match decoder.init(&mut *rest) {
+        Ok(()) => return Ok(Start::Frame { has_checksum }),
+        Err(FrameDecoderError::ReadFrameHeaderError(error)) => error,
+        Err(_) => return Err(Unreadable),
+    };
+    match error {
+        HeaderError::SkipFrame { length, .. } => {
+            let frame = usize::try_from(length).ok().and_then(|length| rest.get(length..));
+            *rest = frame.unwrap_or_default();
+            Ok(if frame.is_some() { Start::Skipped } else { Start::Missing })
+        }
+        HeaderError::BadMagicNumber(_) | HeaderError::InvalidFrameDescriptor(_) => Err(Unreadable),
+        _ => Ok(Start::Missing),
+    }
+}
+
+fn decode_frame(
+    decoder: &mut FrameDecoder,
+    rest: &mut &[u8],
+    has_checksum: bool,
+    text: &mut Vec<u8>,
+) -> Result<End, Unreadable> {
+    let (length, is_last) = whole_blocks(rest);
+    let (blocks, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+    let ending: &[u8] = if is_last { &CHECKSUM } else { &LAST_BLOCK };
+    let mut source = blocks.chain(ending);
+    let enough = BlockDecodingStrategy::UptoBytes(Rules::LONGEST + 1);
+    let finished = decoder.decode_blocks(&mut source, enough).map_err(|_| Unreadable)?;
+    if !finished {
+        decoder.decode_blocks(&LAST_BLOCK[..], BlockDecodingStrategy::All).map_err(|_| Unreadable)?;
+    }
+    text.append(&mut decoder.collect().unwrap_or_default());
+    let checksum = if has_checksum { CHECKSUM.len() } else { 0 };
+    *rest = behind.get(checksum..).unwrap_or_default();
+    Ok(match () {
+        () if is_last && finished && behind.len() >= checksum => End::Reached,
+        () if is_last || behind.len() <= BLOCK_HEADER => End::Missing,
+        () => End::Withheld,
+    })
+}
+
+/// How many bytes of whole blocks these begin with, and whether the last of them ends the frame.
+fn whole_blocks(bytes: &[u8]) -> (usize, bool) {
+    let mut length: usize = 0;
+    loop {
+        let Some(&[low, middle, high]) =
+            bytes.get(length..).and_then(|rest| rest.first_chunk::<BLOCK_HEADER>())
+        else {
+            return (length, false);
+        };
+        let header = u32::from_le_bytes([low, middle, high, 0]);
+        // A block of one byte repeated is one byte long, however many that makes.
+        let size = if (header >> 1) & 3 == 1 { 1 } else { header >> 3 };
+        let next =
+            length.saturating_add(BLOCK_HEADER).saturating_add(usize::try_from(size).unwrap_or(usize::MAX));
+        if next > bytes.len() {
+            return (length, false);
+        }
+        length = next;
+        if header & 1 == 1 {
+            return (length, true);
+        }
+    }
+}
+
+fn begins_a_frame(bytes: &[u8]) -> bool {
+    let skippable = bytes.first().is_some_and(|byte| byte & 0xF0 == 0x50);
+    begins(bytes, &MAGIC)
+        || skippable && bytes.get(1..).is_some_and(|rest| rest.is_empty() || begins(rest, &SKIPPABLE))
+}
+
+/// Largest window of a frame, bytes.
+const LARGEST_WINDOW: u64 = 8 * 1024 * 1024;
+
+const BLOCK_HEADER: usize = 3;
+
+/// Empty, uncompressed, the last one; and a checksum, which is read only if there has to be one.
+const LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
+const CHECKSUM: [u8; 4] = [0; 4];
+
+const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+/// After a first byte of 0x50 to 0x5F.
+const SKIPPABLE: [u8; 3] = [0x2A, 0x4D, 0x18];

@@ -1,0 +1,332 @@
+//! Whole answers against whole sets of rules.
+
+use std::io::Write;
+
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION, TRANSFER_ENCODING};
+use http::{HeaderName, HeaderValue};
+use proptest::prelude::*;
+
+use super::Outcome::{Error, Failure, Neutral, Success};
+use super::*;
+
+fn status(code: u16) -> Rule {
+    Rule { status: Some([code..=code].into_iter().collect()), ..Rule::default() }
+}
+
+fn location(pattern: &str) -> Rule {
+    Rule { location: Some(Glob::new(pattern)), ..Rule::default() }
+}
+
+fn body(text: &str) -> Rule {
+    Rule { body: Some(text.into()), ..Rule::default() }
+}
+
+fn json(pointer: &str, equals: Option<&str>) -> Rule {
+    Rule { json: Some((Pointer::new(pointer).unwrap(), equals.map(Into::into))), ..Rule::default() }
+}
+
+fn header(name: &'static str, equals: Option<&str>) -> Rule {
+    Rule { header: Some((HeaderName::from_static(name), equals.map(Into::into))), ..Rule::default() }
+}
+
+fn rules(failure: Vec<Rule>, success: Vec<Rule>, otherwise: Outcome) -> Rules {
+    Rules { failure, success, otherwise }
+}
+
+fn headers(lines: &[(HeaderName, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        headers.append(name, HeaderValue::from_str(value).unwrap());
+    }
+    headers
+}
+
+/// What the head alone says about a `POST`.
+fn head(rules: &Rules, status: u16, lines: &[(HeaderName, &str)]) -> Option<Outcome> {
+    let headers = headers(lines);
+    rules.by_head(&Answer {
+        method: &Method::POST,
+        status: StatusCode::from_u16(status).unwrap(),
+        headers: &headers,
+    })
+}
+
+/// What head and a complete body say about a `POST`.
+fn whole(rules: &Rules, status: u16, lines: &[(HeaderName, &str)], bytes: &[u8]) -> Outcome {
+    let headers = headers(lines);
+    let status = StatusCode::from_u16(status).unwrap();
+    rules
+        .by_body(&Answer { method: &Method::POST, status, headers: &headers }, Seen { bytes, complete: true })
+}
+
+#[test]
+fn failure_comes_before_success_and_both_before_the_rest() {
+    let rules = rules(vec![status(401)], vec![status(401), status(302)], Neutral);
+    for (code, outcome) in [(401, Failure), (302, Success), (200, Neutral), (503, Error)] {
+        assert_eq!(head(&rules, code, &[]), Some(outcome), "{code}");
+        assert_eq!(whole(&rules, code, &[], b""), outcome, "{code}");
+    }
+}
+
+#[test]
+fn without_rules_an_answer_is_what_the_rest_is() {
+    for otherwise in [Success, Failure, Neutral] {
+        let rules = rules(Vec::new(), Vec::new(), otherwise);
+        assert_eq!(head(&rules, 404, &[]), Some(otherwise));
+        assert_eq!(head(&rules, 500, &[]), Some(Error));
+    }
+    assert_eq!(head(&Rules::default(), 200, &[]), Some(Neutral));
+}
+
+#[test]
+fn an_error_of_the_application_is_one_unless_a_rule_names_it() {
+    assert_eq!(whole(&rules(vec![status(500)], Vec::new(), Neutral), 500, &[], b""), Failure);
+    let fault = rules(vec![body("<faultstring>Bad password")], Vec::new(), Success);
+    assert_eq!(whole(&fault, 500, &[], b"<soap:Fault><faultstring>Bad password</faultstring>"), Failure);
+    assert_eq!(whole(&fault, 500, &[], b"<soap:Fault><faultstring>Out of memory</faultstring>"), Error);
+}
+
+#[test]
+fn all_conditions_of_a_rule_have_to_hold() {
+    let rule = Rule { location: Some(Glob::new("/home*")), ..status(302) };
+    let rules = rules(Vec::new(), vec![rule], Failure);
+    assert_eq!(head(&rules, 302, &[(LOCATION, "/home")]), Some(Success));
+    assert_eq!(head(&rules, 302, &[(LOCATION, "/login")]), Some(Failure));
+    assert_eq!(head(&rules, 201, &[(LOCATION, "/home")]), Some(Failure));
+    assert_eq!(head(&rules, 302, &[]), Some(Failure));
+}
+
+#[test]
+fn a_location_is_read_as_sent_and_by_its_path() {
+    let fits = |pattern: &str, value: &str| {
+        head(&rules(Vec::new(), vec![location(pattern)], Failure), 302, &[(LOCATION, value)]) == Some(Success)
+    };
+    for value in [
+        "/home",
+        "/home?a=b",
+        "https://example.org/home",
+        "HTTP://example.org:8080/home/x",
+        "//example.org/home",
+        "/home#top",
+    ] {
+        assert!(fits("/home*", value), "{value}");
+    }
+    assert!(fits("/", "https://example.org") && fits("/?a=b", "https://example.org?a=b"));
+    assert!(fits("https://example.org/*", "https://example.org/home"), "the raw value as well");
+    assert!(fits("/home", "https://example.org/home#top") && fits("*#top", "/home#top"));
+    for value in ["/login?next=/home", "https://example.org/login", "home", "https:/home", "mailto:/home"] {
+        assert!(!fits("/home*", value), "{value}");
+    }
+}
+
+#[test]
+fn a_header_is_there_or_says_exactly_that() {
+    let name = HeaderName::from_static("x-login");
+    let there = rules(vec![header("x-login", None)], Vec::new(), Neutral);
+    let failed = rules(vec![header("x-login", Some("failed"))], Vec::new(), Neutral);
+    for (value, is_there, is_failed) in [
+        ("failed", Failure, Failure),
+        (" failed ", Failure, Failure),
+        ("Failed", Failure, Neutral),
+        ("", Failure, Neutral),
+    ] {
+        assert_eq!(head(&there, 200, &[(name.clone(), value)]), Some(is_there));
+        assert_eq!(head(&failed, 200, &[(name.clone(), value)]), Some(is_failed), "{value}");
+    }
+    assert_eq!(head(&there, 200, &[]), Some(Neutral));
+    assert_eq!(
+        head(&failed, 200, &[(name.clone(), "ok"), (name, "failed")]),
+        Some(Failure),
+        "any line counts"
+    );
+}
+
+#[test]
+fn a_place_in_json_is_there_or_says_exactly_that() {
+    let document = br#"{"ok":false,"n":3,"s":"no","nothing":null,"list":[{"code":"E1"}],"none":"null"}"#;
+    let holds = |pointer, equals| {
+        let rules = rules(vec![json(pointer, equals)], Vec::new(), Neutral);
+        whole(&rules, 200, &[], document) == Failure
+    };
+    for (pointer, equals) in [
+        ("/ok", None),
+        ("/ok", Some("false")),
+        ("/n", Some("3")),
+        ("/s", Some("no")),
+        ("/list/0/code", Some("E1")),
+        ("/list", None),
+        ("/nothing", Some("null")),
+        ("/none", None),
+        ("", None),
+    ] {
+        assert!(holds(pointer, equals), "{pointer} {equals:?}");
+    }
+    for (pointer, equals) in [
+        ("/ok", Some("true")),
+        ("/ok", Some("False")),
+        ("/n", Some("3.0")),
+        ("/nothing", None),
+        ("/missing", None),
+        ("/list/1", None),
+        ("/list", Some("[]")),
+    ] {
+        assert!(!holds(pointer, equals), "{pointer} {equals:?}");
+    }
+}
+
+#[test]
+fn what_is_not_json_fails_no_rule_about_json() {
+    let rules = rules(vec![json("/ok", Some("false"))], vec![json("/ok", Some("true"))], Neutral);
+    let page = [(CONTENT_TYPE, "text/html")];
+    assert_eq!(whole(&rules, 200, &page, b"<!doctype html>"), Neutral);
+    assert_eq!(whole(&rules, 200, &[], b""), Neutral);
+    assert_eq!(whole(&rules, 200, &page, b"\xEF\xBB\xBF {\"ok\":true}\n"), Success, "whatever it is called");
+    let called_json = [(CONTENT_TYPE, "application/problem+json; charset=utf-8")];
+    assert_eq!(whole(&rules, 200, &called_json, b"{\"ok\":tru"), Failure, "broken where it is promised");
+    assert_eq!(whole(&rules, 204, &called_json, b""), Neutral);
+    let deep = b"[".repeat(1000);
+    assert_eq!(whole(&rules, 200, &called_json, &deep), Failure, "too deep to be read");
+}
+
+#[test]
+fn a_text_is_found_byte_by_byte() {
+    let rules = rules(vec![body("Login failed"), body("verweigert \u{fc}")], Vec::new(), Success);
+    assert_eq!(whole(&rules, 200, &[], b"<p>Login failed</p>"), Failure);
+    assert_eq!(whole(&rules, 200, &[], b"<p>login failed</p>"), Success);
+    assert_eq!(whole(&rules, 200, &[], "verweigert \u{fc}".as_bytes()), Failure);
+    assert_eq!(whole(&rules, 200, &[], b"verweigert \xFC"), Success, "Latin-1 is not UTF-8");
+}
+
+#[test]
+fn the_head_is_enough_where_the_body_makes_no_difference() {
+    let wordpress = rules(vec![body("login_error")], vec![status(302)], Failure);
+    assert_eq!(head(&wordpress, 200, &[]), Some(Failure), "it fails with or without the text");
+    assert_eq!(head(&wordpress, 302, &[]), None, "a redirect may hold the text");
+    let lenient = rules(vec![body("login_error")], Vec::new(), Success);
+    assert_eq!(head(&lenient, 200, &[]), None);
+    assert_eq!(head(&lenient, 503, &[]), None);
+    let first = rules(vec![body("x"), status(401)], Vec::new(), Success);
+    assert_eq!(head(&first, 401, &[]), Some(Failure), "another rule decides");
+    let narrow = Rule { body: Some("x".into()), ..status(200) };
+    assert_eq!(
+        head(&rules(vec![narrow], Vec::new(), Success), 302, &[]),
+        Some(Success),
+        "the status rules it out"
+    );
+    let token = rules(Vec::new(), vec![status(302), json("/token", None)], Failure);
+    assert_eq!(head(&token, 302, &[]), Some(Success), "an earlier rule decided");
+    assert_eq!(head(&token, 200, &[]), None);
+}
+
+#[test]
+fn what_cannot_be_read_fails() {
+    let strict = rules(vec![body("x")], Vec::new(), Success);
+    let modest = rules(Vec::new(), vec![json("/token", None)], Neutral);
+    let unreadable = [
+        (200, CONTENT_ENCODING, "compress"),
+        (200, CONTENT_ENCODING, "gzip, exi"),
+        (206, CONTENT_TYPE, "text/html"),
+        (304, CONTENT_TYPE, "text/html"),
+        (200, CONTENT_TYPE, "Multipart/ByteRanges; boundary=a"),
+        (200, TRANSFER_ENCODING, "gzip, chunked"),
+    ];
+    for (code, name, value) in unreadable {
+        let lines = [(name, value)];
+        assert_eq!(head(&strict, code, &lines), Some(Failure), "{code} {lines:?}");
+        assert_eq!(whole(&strict, code, &lines, b"{}"), Failure, "{code} {lines:?}");
+        assert_eq!(whole(&modest, code, &lines, b"{\"token\":1}"), Neutral, "{code} {lines:?}");
+    }
+    assert_eq!(whole(&strict, 200, &[(CONTENT_ENCODING, "gzip")], b"<p>"), Failure, "a broken stream");
+    assert_eq!(whole(&strict, 200, &[(TRANSFER_ENCODING, "chunked")], b"<p>"), Success);
+
+    let (empty, post) = (HeaderMap::new(), Seen { bytes: b"", complete: true });
+    let to_head = Answer { method: &Method::HEAD, status: StatusCode::OK, headers: &empty };
+    assert_eq!((strict.by_head(&to_head), strict.by_body(&to_head, post)), (Some(Failure), Failure));
+}
+
+#[test]
+fn a_body_that_was_not_seen_to_its_end_is_judged_by_as_much_as_is_looked_at() {
+    let empty = HeaderMap::new();
+    let answer = Answer { method: &Method::POST, status: StatusCode::OK, headers: &empty };
+    let text = rules(vec![body("x")], Vec::new(), Success);
+    let document = rules(vec![json("/ok", Some("false"))], Vec::new(), Success);
+    let long = b" ".repeat(Rules::LONGEST);
+    let seen = |bytes| Seen { bytes, complete: false };
+    assert_eq!(text.by_body(&answer, seen(&long)), Success, "the first 64 KiB do not hold it");
+    assert_eq!(document.by_body(&answer, seen(&long)), Failure, "nobody knows what follows");
+    assert_eq!(text.by_body(&answer, seen(b"abc")), Failure, "it may have been about to come");
+    let late = [&long[..], b"x"].concat();
+    assert_eq!(
+        text.by_body(&answer, Seen { bytes: &late, complete: true }),
+        Success,
+        "beyond what is looked at"
+    );
+}
+
+#[test]
+fn a_rule_covers_what_it_is_the_shorter_form_of() {
+    let classes: Statuses = [400..=499].into_iter().collect();
+    let wide = Rule { status: Some(classes), ..Rule::default() };
+    let narrow = Rule { location: Some(Glob::new("/x")), ..status(401) };
+    assert!(wide.covers(&status(401)) && wide.covers(&narrow) && status(401).covers(&narrow));
+    assert!(!narrow.covers(&status(401)) && !status(401).covers(&wide) && !status(401).covers(&status(403)));
+    assert!(
+        header("a", None).covers(&header("a", Some("b")))
+            && !header("a", Some("b")).covers(&header("a", None))
+    );
+    assert!(!header("a", None).covers(&header("b", None)));
+    assert!(
+        json("/a", None).covers(&json("/a", Some("b")))
+            && !json("/a", None).covers(&json("/a", Some("null")))
+    );
+    assert!(body("a").covers(&body("a")) && !body("a").covers(&body("ab")));
+}
+
+fn any_rule() -> impl Strategy<Value = Rule> {
+    prop_oneof![
+        (200_u16..210).prop_map(status),
+        Just(location("/home*")),
+        Just(header("x-a", None)),
+        "[ab]{1,3}".prop_map(|text| body(&text)),
+        "(/[ab])?".prop_map(|pointer| json(&pointer, None)),
+        ((200_u16..210), "[ab]{1,2}").prop_map(|(code, text)| Rule { body: Some(text), ..status(code) }),
+    ]
+}
+
+fn any_body() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        "[ab ]{0,20}".prop_map(String::into_bytes),
+        Just(br#"{"a":1}"#.to_vec()),
+        Just(b"[null]".to_vec())
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_the_head_says_no_body_changes(
+        failure in prop::collection::vec(any_rule(), 0..3),
+        success in prop::collection::vec(any_rule(), 0..3),
+        otherwise in prop::sample::select(vec![Success, Failure, Neutral]),
+        code in prop_oneof![200_u16..210, Just(302), Just(500)],
+        line in prop::sample::select(vec![(LOCATION, "/home"), (CONTENT_ENCODING, "x"), (CONTENT_TYPE, "application/json")]),
+        bytes in any_body(), complete: bool,
+    ) {
+        let rules = rules(failure, success, otherwise);
+        let headers = headers(&[line]);
+        let answer = Answer { method: &Method::POST, status: StatusCode::from_u16(code).unwrap(), headers: &headers };
+        let judged = rules.by_body(&answer, Seen { bytes: &bytes, complete });
+        if let Some(said) = rules.by_head(&answer) {
+            prop_assert_eq!(said, judged);
+        }
+    }
+
+    #[test]
+    fn a_compressed_page_means_the_same(text in "[ab]{0,40}", wanted in "[ab]{1,3}") {
+        let rules = rules(vec![body(&wanted)], Vec::new(), Success);
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        gzip.write_all(text.as_bytes()).unwrap();
+        let expected = if text.contains(&wanted) { Failure } else { Success };
+        prop_assert_eq!(whole(&rules, 200, &[], text.as_bytes()), expected);
+        prop_assert_eq!(whole(&rules, 200, &[(CONTENT_ENCODING, "gzip")], &gzip.finish().unwrap()), expected);
+    }
+}

@@ -1,0 +1,108 @@
+//! Limits of accounts: nothing of an answer tells of them but a coarse wait.
+
+use super::*;
+use crate::policy::key::Part;
+
+/// A limit for which an account is part of the key.
+fn hidden(name: &str) -> Limit {
+    Limit { key: vec![Part::User], ..Limit::new(name, spec()) }
+}
+
+/// An open limit, then one that hides.
+fn open_and_hidden() -> Policy {
+    Policy::new(Vec::new(), vec![Limit::new("address", spec()), hidden("account")])
+}
+
+fn refused_by(answers: [Answer; 2]) -> Refusal {
+    let waits = answers.iter().filter_map(|answer| match answer {
+        Answer::Refused { wait } => Some(*wait),
+        _ => None,
+    });
+    let wait = waits.max().filter(|_| !answers.contains(&Answer::NeverFits));
+    let standings = answers.into_iter().enumerate().map(|(limit, answer)| standing(limit, answer)).collect();
+    Refusal { route: 0, wait, standings }
+}
+
+fn hidden_answer(settings: &RefuseSettings, what: &Refusal, accept: &'static str) -> Response<Bytes> {
+    let (accept, id) = (HeaderValue::from_static(accept), HeaderValue::from_static("01-ab"));
+    let asked = Asked { accept: Some(&accept), head: false, request_id: &id };
+    refusal(settings, &open_and_hidden(), what, &asked)
+}
+
+fn seconds(seconds: u64) -> Answer {
+    Answer::Refused { wait: Span::from_secs(seconds) }
+}
+
+#[test]
+fn a_limit_of_accounts_does_not_show_itself() {
+    let what = refused_by([Answer::Admitted, seconds(77)]);
+    for accept in ["*/*", "text/html", "application/json"] {
+        let answer = hidden_answer(&RefuseSettings::default(), &what, accept);
+        assert!(!format!("{answer:?}").contains("account"), "{accept}");
+        assert_eq!(answer.headers()["retry-after"], "120", "a coarse wait");
+        assert_eq!(answer.headers()["ratelimit"], r#""address";r=7;t=30"#);
+        assert_eq!(answer.headers()["ratelimit-policy"], r#""address";q=10;w=300"#);
+    }
+    let json = hidden_answer(&RefuseSettings::default(), &what, "application/json");
+    assert!(body(&json).contains(r#""retry_after":120,"violated-policies":[],"#), "{}", body(&json));
+
+    let alone = standing(1, Answer::Admitted);
+    assert!(rate_limit_headers(&open_and_hidden(), &[alone]).is_none());
+    let settings = RefuseSettings { html: Some(Template::parse("<{{limit}}>")), ..RefuseSettings::default() };
+    assert_eq!(body(&hidden_answer(&settings, &what, "text/html")), "<>");
+    let both = refused_by([seconds(5), seconds(77)]);
+    assert_eq!(body(&hidden_answer(&settings, &both, "text/html")), "<address>");
+}
+
+#[test]
+fn only_the_wait_of_an_account_is_coarse() {
+    let table = [
+        ([seconds(200), seconds(77)], "200"),
+        ([seconds(100), seconds(77)], "120"),
+        ([seconds(200), Answer::Admitted], "200"),
+        ([seconds(200), seconds(201)], "300"),
+        ([Answer::Admitted, seconds(90_000)], "172800"),
+    ];
+    for (answers, said) in table {
+        let answer = hidden_answer(&RefuseSettings::default(), &refused_by(answers), "*/*");
+        assert_eq!(answer.headers()["retry-after"], said, "{answers:?}");
+    }
+}
+
+#[test]
+fn a_bucket_of_an_account_that_is_too_small_reads_like_one_that_is_empty() {
+    for accept in ["*/*", "text/html", "application/json"] {
+        let of = |answers| hidden_answer(&RefuseSettings::default(), &refused_by(answers), accept);
+        let (small, empty) =
+            (of([Answer::Admitted, Answer::NeverFits]), of([Answer::Admitted, seconds(80_000)]));
+        assert_eq!((lines(small.headers()), body(&small)), (lines(empty.headers()), body(&empty)));
+        let open = of([Answer::NeverFits, seconds(77)]);
+        assert!(body(&open).contains("Waiting does not help."), "another limit says so as ever");
+    }
+}
+
+#[test]
+fn a_remembered_refusal_by_an_account_is_a_fresh_one_but_for_its_id() {
+    let (said, settings, policy) = (Said::default(), Arc::new(RefuseSettings::default()), open_and_hidden());
+    let id = HeaderValue::from_static("1");
+    let asked = Asked { accept: None, head: false, request_id: &id };
+    let occasions = [
+        [Answer::Admitted, seconds(61)],
+        [Answer::Admitted, seconds(119)],
+        [Answer::Admitted, seconds(121)],
+        [seconds(119), seconds(61)],
+        [seconds(120), seconds(61)],
+        [seconds(120), Answer::Admitted],
+        [Answer::Admitted, Answer::NeverFits],
+    ];
+    for answers in occasions.iter().chain(&occasions) {
+        let what = refused_by(*answers);
+        let given = said.refusal(1, &settings, &policy, &what, &asked);
+        let fresh = refusal(&settings, &policy, &what, &asked);
+        assert_eq!(
+            (lines(given.headers()), given.body()),
+            (lines(fresh.headers()), fresh.body()),
+            "{answers:?}"
+        );
+    }
+}
