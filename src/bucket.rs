@@ -68,21 +68,24 @@ pub enum Op {
     Strike,
     /// Give this many tokens, wherever they come from; never lifts a bucket above its size.
     Give(u32),
-    /// Undo what an attempt took, as if it had never been made, and never more; with one exception. A state that is a
-    /// time does not know which of its tokens were given back. If an attempt is undone that was made before this one,
-    /// and the bucket is full by then, this one's tokens come twice: by time, and by this.
+    /// Undo what an attempt took, as if it had never been made, and never more: in whatever order attempts are undone, and
+    /// however long they were held open.
     Refund(Receipt),
 }
 
 /// What an admitted attempt took: all that is needed to give it back.
 ///
 /// Time gives tokens back as well, and a token that time has brought back must not come a second time: whoever holds
-/// ten attempts open until the bucket is full again would find twenty tokens.
+/// ten attempts open until the bucket is full again would find twenty tokens. Where a state is a time, nobody can say
+/// which attempt's tokens came back first, so all that are open are taken to get theirs at once: `n` tokens are gone `n`
+/// times the time per token after they were taken. What all open attempts together may still get back is then at most
+/// what is missing in the bucket, since time takes from both alike, and an attempt that is undone takes its own part of
+/// both. The price: a bucket regains nothing for attempts that are under way and end well. That errs on the strict side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Receipt {
-    /// Tokens that do not come back by themselves before `full_at`.
+    /// Tokens that were taken.
     pub tokens: u32,
-    /// When the bucket they were taken from would have been full again.
+    /// When time has brought back all of them, as far as an attempt is concerned that is undone.
     pub full_at: Time,
 }
 
@@ -152,7 +155,7 @@ impl Op {
 }
 
 impl Receipt {
-    /// For an attempt on a bucket that would have been full again then.
+    /// For an attempt whose tokens time has brought back then.
     fn of(op: Plain, answer: Answer, full_at: Time) -> Self {
         match op {
             Plain::Take(tokens) | Plain::Peek(tokens) if answer.is_admitted() => Self { tokens, full_at },
