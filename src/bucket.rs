@@ -10,7 +10,9 @@
 mod anchor;
 mod continuous;
 mod convert;
+mod distinct;
 mod error;
+mod escalation;
 mod floor;
 mod interval;
 mod record;
@@ -23,7 +25,9 @@ mod units;
 pub use anchor::Anchor;
 pub use continuous::Continuous;
 pub use convert::convert;
+pub use distinct::Distinct;
 pub use error::SpecError;
+pub use escalation::Escalation;
 pub use floor::Floor;
 pub use interval::Interval;
 pub use record::{DecodeError, Header, LONGEST_RECORD, Own};
@@ -41,6 +45,10 @@ pub enum Spec {
     Rolling(Rolling),
     /// A guaranteed slow bucket beside a pool.
     Floor(Floor),
+    /// A steady refill that is spent on what was not paid for lately.
+    Distinct(Distinct),
+    /// Waits that grow.
+    Escalation(Escalation),
 }
 
 /// What is asked of a bucket.
@@ -66,7 +74,8 @@ pub enum Op {
     },
     /// An attempt failed or was refused; counts in a bucket that makes waits grow, and is nothing to the others.
     Strike,
-    /// Give this many tokens, wherever they come from; never lifts a bucket above its size.
+    /// Give this many tokens, wherever they come from; never lifts a bucket above its size. Where waits grow, break the
+    /// row of strikes.
     Give(u32),
     /// Undo what an attempt took, as if it had never been made, and never more: in whatever order attempts are undone, and
     /// however long they were held open.
@@ -191,6 +200,9 @@ pub fn step(spec: &Spec, state: &mut [u64], now: Time, op: Op) -> Step {
         Spec::Interval(interval) => interval.step(state, now, op.plain()),
         Spec::Rolling(rolling) => rolling.step(state, now, op.plain()),
         Spec::Floor(floor) => floor.step(state, now, op.plain()),
+        Spec::Distinct(distinct) => distinct.step(state, now, op),
+        Spec::Escalation(escalation) if op == Op::Strike => escalation.strike(state, now),
+        Spec::Escalation(escalation) => escalation.step(state, now, op.plain()),
     }
 }
 
@@ -198,7 +210,7 @@ impl Spec {
     /// The words of the longest state there is: a rolling window of 1,024 periods.
     pub const MOST_WORDS: usize = Rolling::MOST_WORDS;
 
-    /// Tokens in a full bucket: the most that are ever admitted at once.
+    /// Tokens in a full bucket: the most that are ever admitted at once. Where waits grow, the strikes before one.
     #[must_use]
     pub fn burst(&self) -> u32 {
         match self {
@@ -206,10 +218,12 @@ impl Spec {
             Self::Interval(interval) => interval.quota(),
             Self::Rolling(rolling) => rolling.burst(),
             Self::Floor(floor) => floor.burst(),
+            Self::Distinct(distinct) => distinct.bucket().burst(),
+            Self::Escalation(escalation) => escalation.after(),
         }
     }
 
-    /// Time from empty to full.
+    /// Time from empty to full. Where waits grow, the longest.
     #[must_use]
     pub fn window(&self) -> Span {
         match self {
@@ -217,6 +231,8 @@ impl Spec {
             Self::Interval(interval) => interval.period(),
             Self::Rolling(rolling) => rolling.policy_window(),
             Self::Floor(floor) => floor.window(),
+            Self::Distinct(distinct) => distinct.bucket().window(),
+            Self::Escalation(escalation) => escalation.max(),
         }
     }
 
@@ -228,6 +244,8 @@ impl Spec {
             Self::Interval(interval) => interval.memory(),
             Self::Rolling(rolling) => rolling.window(),
             Self::Floor(floor) => floor.memory(),
+            Self::Distinct(distinct) => distinct.bucket().memory(),
+            Self::Escalation(escalation) => escalation.memory(),
         }
     }
 
@@ -239,6 +257,7 @@ impl Spec {
             Self::Interval(interval) => interval.debt() > 0,
             Self::Rolling(rolling) => rolling.debt() > 0,
             Self::Floor(floor) => floor.pool().debt() > 0,
+            Self::Distinct(_) | Self::Escalation(_) => false,
         }
     }
 
@@ -250,6 +269,8 @@ impl Spec {
             Self::Interval(_) => Interval::WORDS,
             Self::Rolling(rolling) => rolling.words(),
             Self::Floor(_) => Floor::WORDS,
+            Self::Distinct(_) => Distinct::WORDS,
+            Self::Escalation(_) => Escalation::WORDS,
         }
     }
 }

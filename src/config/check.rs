@@ -4,6 +4,8 @@
 //! run names them all; [`load`](super::load) throws the result away if there was any.
 
 mod buckets;
+mod escalate;
+mod facets;
 mod fields;
 mod files;
 mod limits;
@@ -14,6 +16,7 @@ mod reach;
 mod routes;
 mod settings;
 mod shapes;
+mod units;
 mod windows;
 
 use std::path::Path;
@@ -35,18 +38,18 @@ pub(super) fn check(raw: &raw::File, base: &Path, file: &Arc<Source>, f: &mut Fi
     let admin = places::admin(raw.admin.as_ref(), &listen, f);
     let mut upstreams = places::upstreams(raw.upstream.as_ref(), &whole, f);
     let client = settings::client(&raw.client, &networks, f);
-    let limits = limits::check(&raw.limits, &networks, client.prefixes, f);
+    let mut limits = limits::check(&raw.limits, &networks, client.prefixes, f);
+    units::check(&raw.limits, &mut limits, f);
     let mut routes = routes::check(&raw.routes, &mut upstreams, f);
     reach::check(raw, &mut routes, &limits, &whole, f);
+    let facets = facets::check(&raw.limits, &limits, f);
+    let mut routes = routes.into_iter().collect::<Option<Vec<_>>>()?;
+    let limits = facets::insert(limits.into_iter().collect::<Option<_>>()?, facets, &mut routes);
     Some(Config {
         listen,
         upstreams,
         client,
-        policy: Policy {
-            routes: routes.into_iter().collect::<Option<_>>()?,
-            limits: limits.into_iter().collect::<Option<_>>()?,
-            devices: None,
-        },
+        policy: Policy { routes, limits, devices: None },
         capacity: settings::capacity(&raw.store, f),
         refuse: settings::refuse(&raw.refuse, &mut files, f),
         proxy: settings::proxy(&raw.proxy, f),

@@ -3,7 +3,7 @@
 //! No defaults, no meaning, nothing resolved: that is [`check`](super::check). A key that the manual names and
 //! this version does not build is refused here, so that nobody relies on what is not there.
 
-use super::diagnostic::Findings;
+use super::diagnostic::{Findings, Spot};
 use super::document::{Entry, Located, Table, Value};
 use super::section::{Keys, List, Section, string, strings};
 
@@ -78,6 +78,19 @@ pub(super) struct Limit {
     pub(super) wait: Text,
     pub(super) count: Text,
     pub(super) unit: Text,
+    pub(super) max_failures: Integer,
+    /// Only if it stands there.
+    pub(super) escalate: Option<Escalate>,
+}
+
+#[derive(Debug)]
+pub(super) struct Escalate {
+    pub(super) after: Integer,
+    pub(super) wait: Text,
+    pub(super) factor: Integer,
+    pub(super) max: Text,
+    /// Where the table begins.
+    pub(super) spot: Spot,
 }
 
 #[derive(Debug)]
@@ -206,6 +219,21 @@ impl Limit {
             wait: section.string("wait", f),
             count: section.string("count", f),
             unit: section.string("unit", f),
+            max_failures: section.integer("max_failures", f),
+            escalate: section.entry("escalate").map(|entry| Escalate::read(entry, f)),
+        }
+    }
+}
+
+impl Escalate {
+    fn read(entry: &Entry, f: &mut Findings) -> Self {
+        let section = Section::of(entry, ESCALATE, f);
+        Self {
+            after: section.integer("after", f),
+            wait: section.string("wait", f),
+            factor: section.integer("factor", f),
+            max: section.string("max", f),
+            spot: entry.key.spot.clone(),
         }
     }
 }
@@ -276,11 +304,30 @@ const ROUTE: Keys = Keys {
 };
 const LIMIT: Keys = Keys {
     known: &[
-        "key", "rate", "exempt", "rates", "ipv4", "ipv6", "mode", "initial", "debt", "routes", "refill",
-        "anchor", "rolling", "every", "floor", "wait", "count", "unit",
+        "key",
+        "rate",
+        "exempt",
+        "rates",
+        "ipv4",
+        "ipv6",
+        "mode",
+        "initial",
+        "debt",
+        "routes",
+        "refill",
+        "anchor",
+        "rolling",
+        "every",
+        "floor",
+        "wait",
+        "count",
+        "unit",
+        "max_failures",
+        "escalate",
     ],
-    not_built: &["max_failures", "escalate"],
+    not_built: &[],
 };
+const ESCALATE: Keys = Keys { known: &["after", "wait", "factor", "max"], not_built: &[] };
 const STORE: Keys =
     Keys { known: &["url", "capacity"], not_built: &["timeout", "on_error", "prefix", "snapshot"] };
 const REFUSE: Keys =

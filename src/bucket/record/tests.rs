@@ -39,8 +39,8 @@ fn a_state_is_read_under_a_file_that_its_reader_never_saw() {
     assert_eq!(step(&limit, &mut state[..limit.words()], now, Op::Peek(1)).verdict.left, 2);
 }
 
-/// A bucket of each shape after twelve tokens were taken, with its bytes: version and shape, fingerprint, spec, state.
-fn golden() -> [(Spec, [&'static str; 4]); 4] {
+/// A bucket of each shape after twelve tokens were taken, then one for a thing and two strikes, with its bytes: version and shape, fingerprint, spec, state.
+fn golden() -> [(Spec, [&'static str; 4]); 6] {
     let (minute, hour) = (Span::from_secs(60), Span::from_secs(3600));
     let second = |count, burst| Continuous::new(count, Span::from_secs(1), burst).unwrap();
     let continuous = Continuous::new(10, minute, 20).unwrap().with_initial(15).unwrap();
@@ -86,12 +86,39 @@ fn golden() -> [(Spec, [&'static str; 4]); 4] {
                 "18fae2795ef57800 18fae2795ef57800 18fae276cf4eca00",
             ],
         ),
+        (
+            Spec::Distinct(Distinct::new(continuous, Some(200)).unwrap()),
+            [
+                "0105",
+                "8584bd76",
+                "0000000165a0bc00 00000014 0000000f 00000000 0000000000000000 01 000000c8",
+                "18fae28fb9013800 0000000000000001 0123456700000000 0000000000000000 0000000000000000 \
+             0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000",
+            ],
+        ),
+        (
+            Spec::Escalation(Escalation::new(5, Span::from_secs(30), 2, hour).unwrap()),
+            [
+                "0106",
+                "789113ae",
+                "00000006fc23ac00 0000034630b8a000 00000005 00000002",
+                "18fae5c3c0904c00 18fae27d8fd7ac00 0000000100000002",
+            ],
+        ),
     ]
 }
 
 fn encoded(header: Header) -> Vec<u8> {
     let mut bucket = Trial::new(header.spec);
     assert!(bucket.take(NOW, 12).is_admitted());
+    match header.spec {
+        Spec::Distinct(_) => {
+            let once = Op::TakeOnce { tokens: 1, tag: 0x0123_4567_0000_0000 };
+            assert!((0..2).all(|_| bucket.run(NOW, once).verdict.is_admitted()));
+        }
+        Spec::Escalation(_) => (0..7).for_each(|_| drop(bucket.run(NOW, Op::Strike))),
+        _ => {}
+    }
     let mut bytes = [0; LONGEST_RECORD];
     let length = header.encode(&bucket.state, &mut bytes);
     bytes[..length].to_vec()

@@ -31,7 +31,6 @@ fn check_limit(
 ) -> Option<Limit> {
     check_name(name, f);
     one_of(raw.count.as_ref(), &[("attempts", ())], &["failures"], f);
-    one_of(raw.unit.as_ref(), &[("attempts", ())], &["users", "passwords"], f);
     let modes = [("enforce", Mode::Enforce), ("observe", Mode::Observe), ("off", Mode::Off)];
     if !raw.has_rate && !raw.has_rolling {
         let hint = "rate = \"10 per 5m\"";

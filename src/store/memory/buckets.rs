@@ -242,7 +242,8 @@ impl Former {
 /// An attempt writes what came over even if it is refused: with the old buckets it would be lost one day.
 fn decide(place: &Place, state: &mut [u64], now: Time, op: Op, came_over: bool) -> Step {
     let step = step(&place.spec, state, now, op);
-    Step { changed: step.changed || came_over && matches!(op, Op::Take(_)), ..step }
+    let is_attempt = matches!(op, Op::Take(_) | Op::TakeOnce { .. } | Op::Strike);
+    Step { changed: step.changed || came_over && is_attempt, ..step }
 }
 
 /// Lends words for a state, none of them from the heap.

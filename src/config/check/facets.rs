@@ -1,0 +1,85 @@
+//! What a limit keeps for each key besides the bucket of its rate: `max_failures` and `escalate`.
+//!
+//! Each becomes a limit of the same name right behind it, with the same key and for the same clients. The surprising
+//! thing: that moves the limits behind them, so positions that routes hold are counted anew here, and nothing that is
+//! checked before may keep one.
+
+use super::super::diagnostic::Findings;
+use super::super::raw::{self, Named};
+use super::escalate;
+use super::fields::within;
+use crate::bucket::{Continuous, Spec};
+use crate::policy::key::Part;
+use crate::policy::network::NetworkMap;
+use crate::policy::{Facet, Limit, Rate, Route, Spends, Unit};
+use crate::time::Span;
+
+/// For each limit what stands right behind it.
+pub(super) fn check(
+    raw: &[Named<raw::Limit>],
+    limits: &[Option<Limit>],
+    f: &mut Findings,
+) -> Vec<Vec<Limit>> {
+    let facets = raw.iter().zip(limits).map(|(Named { value: raw, .. }, limit)| {
+        let cap = cap(raw, limit.as_ref(), f).map(|spec| (Facet::Cap, spec));
+        let waits = raw.escalate.as_ref().and_then(|raw| escalate::check(raw, f));
+        let waits = waits.map(|spec| (Facet::Escalation, spec));
+        let specs = cap.into_iter().chain(waits);
+        let facets = limit.iter().flat_map(|limit| specs.clone().map(|(facet, spec)| of(limit, facet, spec)));
+        facets.collect()
+    });
+    facets.collect()
+}
+
+/// Puts them behind their limits, and has the routes find all of them.
+pub(super) fn insert(limits: Vec<Limit>, facets: Vec<Vec<Limit>>, routes: &mut [Route]) -> Vec<Limit> {
+    let (mut all, mut places) = (Vec::new(), Vec::new());
+    for (limit, facets) in limits.into_iter().zip(facets) {
+        let first = all.len();
+        all.push(limit);
+        all.extend(facets);
+        places.push(first..all.len());
+    }
+    for route in routes {
+        route.limits = route.limits.iter().filter_map(|&at| places.get(at).cloned()).flatten().collect();
+    }
+    all
+}
+
+/// The tokens that a success brings back, and practically nothing else.
+fn cap(raw: &raw::Limit, limit: Option<&Limit>, f: &mut Findings) -> Option<Spec> {
+    let number = raw.max_failures.as_ref()?;
+    let failures: u32 = within(Some(number), 0..=MOST_FAILURES, f)?;
+    if failures == 0 {
+        return None;
+    }
+    if !is_account(limit?) {
+        let message = "`max_failures` on a limit that is not kept for an account";
+        f.error(&number.spot, message, "as in key = \"user\"");
+        return None;
+    }
+    let per_token = Span::from_nanos(LIFETIME.as_nanos() / u64::from(failures));
+    Continuous::new(1, per_token, failures).ok().map(Spec::Continuous)
+}
+
+/// Whether a limit is kept for an account: otherwise nobody could say whose failures are in a row.
+fn is_account(limit: &Limit) -> bool {
+    limit.key.iter().any(|part| match part {
+        Part::Ip | Part::Host | Part::All | Part::Header(_) | Part::Cookie(_) => false,
+    })
+}
+
+/// The same limit for the same clients, where every class that has a rate has this bucket.
+fn of(limit: &Limit, facet: Facet, spec: Spec) -> Limit {
+    let mut rates = NetworkMap::default();
+    for (network, rate) in limit.rates.iter() {
+        rates.insert(network, Rate { spec: rate.spec.map(|_| spec), ..rate.clone() });
+    }
+    let spends = if facet == Facet::Cap { Spends::Failures } else { limit.spends };
+    Limit { spec, rates, facet, spends, unit: Unit::Attempts, ..limit.clone() }
+}
+
+const MOST_FAILURES: i64 = 10_000;
+/// For all failures together: as long as a bucket can take to fill, in whole years. One of a hundred is forgotten after
+/// 255 days, which is no use to anybody who guesses.
+const LIFETIME: Span = Span::from_secs(70 * 365 * 86_400);
