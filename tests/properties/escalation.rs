@@ -86,7 +86,7 @@ proptest! {
             let said = kept.look(now, Op::Peek(1)).verdict;
             prop_assert_eq!(said, forgotten.look(now, Op::Peek(1)).verdict, "at {:?}", now);
             now = later(now, &mut dice, &spec, said);
-            for event in event(&mut dice) {
+            if let Some(event) = event(&mut dice) {
                 happens(&mut kept, now, event);
                 happens(&mut forgotten, now, event);
             }
@@ -100,7 +100,8 @@ proptest! {
         let (mut bucket, mut now) = (Bucket::new(Spec::Escalation(spec)), START);
         for seed in seeds {
             let mut dice = Dice(seed);
-            let by = Span::from_nanos(dice.below([10, 2_000_000_000, 30_000_000_000_000_000][dice.below(3) as usize]));
+            let longest = [10, 2_000_000_000, 30_000_000_000_000_000][dice.below(3) as usize];
+            let by = Span::from_nanos(dice.below(longest));
             now = match dice.below(4) {
                 0 => now.before(by).max(Time::from_nanos(1_000_000_000_000_000)),
                 1 => now.after(by),
