@@ -88,25 +88,42 @@ fn never_more_than_if_never_made(spec: Spec, seeds: &[u64]) -> Result<(), TestCa
     admitted.keep(&spec)
 }
 
-/// Somebody signs in rightly now and then, holds those attempts open for as long as it pays, and guesses in between: the
-/// guesses alone keep the promise, as if nothing had ever been given back.
+/// Somebody signs in rightly as often as it goes, has some of it given back early and some late, waits for what time
+/// brings, and guesses in between for whatever is there: the guesses alone keep the promise, as if nothing had ever been
+/// given back.
 fn right_attempts_buy_nothing(spec: Spec, seeds: &[u64]) -> Result<(), TestCaseError> {
     let (mut bucket, mut course) = (Bucket::new(spec), Course::new(&spec));
     let (mut open, mut failures) = (Vec::new(), Admitted { began_before: true, ..Admitted::default() });
     for seed in seeds {
-        let (now, cost) = course.next(*seed);
+        let (now, _) = course.next(*seed);
         let mut dice = Dice(seed.rotate_left(32));
-        for _ in 0..dice.below(4).min(open.len() as u64) {
-            let _ = bucket.run(now, Op::Refund(open.swap_remove(dice.below(open.len() as u64) as usize)));
-        }
-        let said = bucket.run(now, Op::Take(cost)).verdict;
         failures.first_visit.get_or_insert(now);
-        match said.is_admitted() {
-            true if dice.below(2) == 0 => open.push(said.receipt),
-            true => failures.list.push((now, cost)),
-            false => {}
+        let mut take = |bucket: &mut Bucket, cost| {
+            let said = bucket.run(now, Op::Take(cost)).verdict;
+            course.told(said);
+            said
+        };
+        match dice.below(6) {
+            0..2 => {
+                let taken = (0..1 + dice.below(8)).map(|_| take(&mut bucket, 1));
+                open.extend(taken.filter(tollgate::bucket::Verdict::is_admitted).map(|said| said.receipt));
+            }
+            2 => {
+                let kept = dice.below(open.len() as u64 + 1) as usize;
+                open.rotate_left(kept);
+                open.drain(1.min(open.len())..)
+                    .for_each(|receipt| drop(bucket.run(now, Op::Refund(receipt))));
+            }
+            3 => open.drain(..).for_each(|receipt| drop(bucket.run(now, Op::Refund(receipt)))),
+            _ => {
+                for _ in 0..3 {
+                    let cost = bucket.look(now, Op::Peek(1)).verdict.left.max(1);
+                    if take(&mut bucket, cost).is_admitted() {
+                        failures.list.push((now, cost));
+                    }
+                }
+            }
         }
-        course.told(said);
     }
     failures.keep(&spec)
 }

@@ -58,7 +58,11 @@ fn cap(raw: &raw::Limit, limit: Option<&Limit>, f: &mut Findings) -> Option<Spec
         f.error(&number.spot, message, "as in key = \"user\"");
         return None;
     }
-    let per_token = Span::from_nanos(LIFETIME.as_nanos() / u64::from(failures));
+    of_failures(failures)
+}
+
+fn of_failures(failures: u32) -> Option<Spec> {
+    let per_token = Span::from_nanos(LIFETIME.as_nanos() / u64::from(failures.max(1)));
     Continuous::new(1, per_token, failures).ok().map(Spec::Continuous)
 }
 
@@ -83,3 +87,58 @@ const MOST_FAILURES: i64 = 10_000;
 /// For all failures together: as long as a bucket can take to fill, in whole years. One of a hundred is forgotten after
 /// 255 days, which is no use to anybody who guesses.
 const LIFETIME: Span = Span::from_secs(70 * 365 * 86_400);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::worst_cases;
+    use crate::policy::Policy;
+    use crate::policy::network::NetworkSet;
+
+    fn of_account() -> Limit {
+        let bucket = Continuous::new(1, Span::from_secs(180), 10).unwrap();
+        Limit::new("account", Spec::Continuous(bucket))
+    }
+
+    #[test]
+    fn a_cap_holds_as_many_failures_and_is_full_again_after_a_lifetime() {
+        let years = |count: u64| Span::from_secs(count * 365 * 86_400);
+        for failures in [1, 7, 100, 9_999, 10_000] {
+            let cap = of_failures(failures).unwrap();
+            assert_eq!(cap.burst(), failures);
+            assert!(cap.window() > years(60) && cap.window() <= years(70), "{:?}", cap.window());
+        }
+    }
+
+    #[test]
+    fn a_facet_is_the_same_limit_for_the_same_clients() {
+        let mut limit =
+            Limit { exempt: NetworkSet::from_iter(["192.0.2.0/24".parse().unwrap()]), ..of_account() };
+        let rate = |number, spec| Rate { class: "c".into(), number, spec };
+        limit.rates.insert("10.0.0.0/8".parse().unwrap(), rate(1, Some(limit.spec)));
+        limit.rates.insert("10.1.0.0/16".parse().unwrap(), rate(2, None));
+        let cap = of(&limit, Facet::Cap, of_failures(100).unwrap());
+        assert_eq!(
+            (cap.facet, cap.spends, cap.spec),
+            (Facet::Cap, Spends::Failures, of_failures(100).unwrap())
+        );
+        assert_eq!((&cap.name, &cap.key, &cap.exempt), (&limit.name, &limit.key, &limit.exempt));
+        let spec = |ip: &str| cap.rates.find(ip.parse().unwrap()).unwrap().spec;
+        assert_eq!((spec("10.9.9.9"), spec("10.1.1.1")), (of_failures(100), None));
+    }
+
+    #[test]
+    fn what_stands_behind_a_limit_is_said_in_its_line() {
+        let limit = of_account();
+        let waits = crate::bucket::Escalation::new(5, Span::from_secs(30), 2, Span::from_secs(3600)).unwrap();
+        let cap = of(&limit, Facet::Cap, of_failures(100).unwrap());
+        let failures =
+            Limit { spends: Spends::Failures, ..of(&limit, Facet::Escalation, Spec::Escalation(waits)) };
+        let limits = insert(vec![limit, of_account()], vec![vec![cap, failures], Vec::new()], &mut []);
+        let policy = Policy::new(Vec::new(), limits);
+        let expected = "account: at most 10 at once, then 480 a day from one address; \
+                        after 100 failures in a row a stranger needs a known device or an operator; \
+                        after 5 failures in a row waits of 30s, growing to 1h, for whoever goes on";
+        assert_eq!(worst_cases(&policy)[0], ("account", expected.to_owned()));
+    }
+}
