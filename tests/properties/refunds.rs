@@ -88,6 +88,10 @@ fn never_more_than_if_never_made(spec: Spec, seeds: &[u64]) -> Result<(), TestCa
     admitted.keep(&spec)
 }
 
+fn give_back(bucket: &mut Bucket, now: Time, receipt: Receipt) {
+    let _ = bucket.run(now, Op::Refund(receipt));
+}
+
 /// Somebody signs in rightly as often as it goes, has some of it given back early and some late, waits for what time
 /// brings, and guesses in between for whatever is there: the guesses alone keep the promise, as if nothing had ever been
 /// given back.
@@ -111,10 +115,9 @@ fn right_attempts_buy_nothing(spec: Spec, seeds: &[u64]) -> Result<(), TestCaseE
             2 => {
                 let kept = dice.below(open.len() as u64 + 1) as usize;
                 open.rotate_left(kept);
-                open.drain(1.min(open.len())..)
-                    .for_each(|receipt| drop(bucket.run(now, Op::Refund(receipt))));
+                open.drain(1.min(open.len())..).for_each(|receipt| give_back(&mut bucket, now, receipt));
             }
-            3 => open.drain(..).for_each(|receipt| drop(bucket.run(now, Op::Refund(receipt)))),
+            3 => open.drain(..).for_each(|receipt| give_back(&mut bucket, now, receipt)),
             _ => {
                 for _ in 0..3 {
                     let cost = bucket.look(now, Op::Peek(1)).verdict.left.max(1);

@@ -121,7 +121,9 @@ fn waits_of_another_length_keep_the_strikes_and_the_wait_that_is_on() {
         Spec::Escalation(Escalation::new(after, Span::from_secs(secs), 2, Span::from_secs(max)).unwrap())
     };
     let mut bucket = Trial::new(waits(3, 100, 1000));
-    (0..5).for_each(|_| drop(bucket.run(NOW, Op::Strike)));
+    for _ in 0..5 {
+        let _ = bucket.run(NOW, Op::Strike);
+    }
     let refused = |secs| Answer::Refused { wait: Span::from_secs(secs) };
     let mut kept = converted(bucket, waits(3, 10, 2000), NOW + S);
     assert_eq!(kept.peek(NOW + S, 1).answer, refused(99));

@@ -12,13 +12,17 @@ fn trial() -> Trial {
     Trial::new(Spec::Escalation(escalation.unwrap()))
 }
 
+fn at(secs: u64) -> u64 {
+    NOW.saturating_add(secs.saturating_mul(S))
+}
+
 fn strike(bucket: &mut Trial, secs: u64, count: u32) -> Verdict {
-    (0..count).map(|_| bucket.run(NOW + secs * S, Op::Strike).verdict).last().unwrap()
+    (0..count).map(|_| bucket.run(at(secs), Op::Strike).verdict).last().unwrap()
 }
 
 /// Seconds for which nobody passes.
 fn wait(bucket: &Trial, secs: u64) -> u64 {
-    match bucket.peek(NOW + secs * S, 1).answer {
+    match bucket.peek(at(secs), 1).answer {
         Answer::Refused { wait } => wait.as_secs_ceil(),
         _ => 0,
     }
@@ -66,7 +70,9 @@ fn strikes_count_on_while_a_wait_is_on() {
 fn a_wait_of_the_same_length_never_ends_earlier_than_the_one_that_is_on() {
     let escalation = Escalation::new(1, Span::from_secs(10), 1, Span::from_secs(60)).unwrap();
     let mut bucket = Trial::new(Spec::Escalation(escalation));
-    (0..100).for_each(|_| drop(strike(&mut bucket, 0, 1)));
+    for _ in 0..100 {
+        let _ = strike(&mut bucket, 0, 1);
+    }
     assert_eq!(wait(&bucket, 0), 10);
     strike(&mut bucket, 0, 1);
     let _ = bucket.run(NOW - S / 2, Op::Strike);
@@ -83,7 +89,7 @@ fn what_goes_well_breaks_the_row_but_neither_the_wait_nor_the_growth() {
     strike(&mut bucket, 0, 2);
     assert_eq!(wait(&bucket, 0), 0, "two and two are not four in a row");
     strike(&mut bucket, 0, 3);
-    assert_eq!(bucket.run(NOW, Op::Give(1)).changed, true);
+    assert!(bucket.run(NOW, Op::Give(1)).changed);
     assert_eq!(wait(&bucket, 0), 10, "it stays");
     strike(&mut bucket, 10, 3);
     assert_eq!(wait(&bucket, 10), 20, "and the next one is longer");

@@ -39,8 +39,17 @@ fn a_state_is_read_under_a_file_that_its_reader_never_saw() {
     assert_eq!(step(&limit, &mut state[..limit.words()], now, Op::Peek(1)).verdict.left, 2);
 }
 
-/// A bucket of each shape after twelve tokens were taken, then one for a thing and two strikes, with its bytes: version and shape, fingerprint, spec, state.
-fn golden() -> [(Spec, [&'static str; 4]); 6] {
+/// A spec, and the bytes of a bucket.
+type Golden = (Spec, [&'static str; 4]);
+
+fn golden() -> [Golden; 6] {
+    let ([one, two, three, four], [five, six]) = (golden_of_tokens(), golden_of_attempts());
+    [one, two, three, four, five, six]
+}
+
+/// A bucket of each shape that has nothing but tokens, after twelve were taken, with its bytes: version and shape,
+/// fingerprint, spec, state.
+fn golden_of_tokens() -> [Golden; 4] {
     let (minute, hour) = (Span::from_secs(60), Span::from_secs(3600));
     let second = |count, burst| Continuous::new(count, Span::from_secs(1), burst).unwrap();
     let continuous = Continuous::new(10, minute, 20).unwrap().with_initial(15).unwrap();
@@ -86,18 +95,25 @@ fn golden() -> [(Spec, [&'static str; 4]); 6] {
                 "18fae2795ef57800 18fae2795ef57800 18fae276cf4eca00",
             ],
         ),
+    ]
+}
+
+/// Those that know more of attempts: one was paid for and repeated after twelve tokens were taken, and seven went wrong.
+fn golden_of_attempts() -> [Golden; 2] {
+    let bucket = Continuous::new(10, Span::from_secs(60), 20).unwrap().with_initial(15).unwrap();
+    [
         (
-            Spec::Distinct(Distinct::new(continuous, Some(200)).unwrap()),
+            Spec::Distinct(Distinct::new(bucket, Some(200)).unwrap()),
             [
                 "0105",
                 "8584bd76",
                 "0000000165a0bc00 00000014 0000000f 00000000 0000000000000000 01 000000c8",
                 "18fae28fb9013800 0000000000000001 0123456700000000 0000000000000000 0000000000000000 \
-             0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000",
+                 0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000",
             ],
         ),
         (
-            Spec::Escalation(Escalation::new(5, Span::from_secs(30), 2, hour).unwrap()),
+            Spec::Escalation(Escalation::new(5, Span::from_secs(30), 2, Span::from_secs(3600)).unwrap()),
             [
                 "0106",
                 "789113ae",
@@ -116,7 +132,11 @@ fn encoded(header: Header) -> Vec<u8> {
             let once = Op::TakeOnce { tokens: 1, tag: 0x0123_4567_0000_0000 };
             assert!((0..2).all(|_| bucket.run(NOW, once).verdict.is_admitted()));
         }
-        Spec::Escalation(_) => (0..7).for_each(|_| drop(bucket.run(NOW, Op::Strike))),
+        Spec::Escalation(_) => {
+            for _ in 0..7 {
+                let _ = bucket.run(NOW, Op::Strike);
+            }
+        }
         _ => {}
     }
     let mut bytes = [0; LONGEST_RECORD];

@@ -289,6 +289,15 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_that_counts_accounts_bounds_no_attempts_and_one_that_counts_passwords_does() {
+        let of = |unit: &str| words(&format!("{ADDRESS}unit = \"{unit}\"\n[limit.address.escalate]\n"));
+        let expected =
+            "login: nothing bounds anybody; `address` bounds how many accounts are tried, not how often each";
+        assert_eq!(of("users"), expected);
+        assert_eq!(of("passwords"), words(ADDRESS));
+    }
+
+    #[test]
     fn exceptions_are_mentioned() {
         let text = words(&format!("{ADDRESS}exempt = \"127.0.0.1\"\n"));
         assert!(text.ends_with("; exempt clients and those with rates of their own aside"), "{text}");

@@ -266,9 +266,9 @@ impl std::fmt::Debug for Buckets {
     }
 }
 
-/// All shapes but rolling windows.
+/// All shapes but rolling windows and those that remember what they counted.
 const FEW: usize = 3;
-/// A rolling window of 24 periods, and a few more.
+/// A rolling window of 24 periods, and a few more; what a bucket remembers that counts a thing once.
 const SOME: usize = 16;
 /// More changes than anybody makes within the time that a bucket takes to fill.
 const MOST_FORMER: usize = 16;
