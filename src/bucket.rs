@@ -78,7 +78,8 @@ pub enum Op {
     /// row of strikes.
     Give(u32),
     /// Undo what an attempt took, as if it had never been made, and never more: in whatever order attempts are undone, and
-    /// however long they were held open.
+    /// however long they were held open. What refused attempts could not take while it was open, because the bucket was
+    /// in as much debt as it may be, is not made up for.
     Refund(Receipt),
 }
 
