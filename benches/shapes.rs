@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use rustix::time::{ClockId, clock_gettime};
-use tollgate::bucket::{Anchor, Continuous, Floor, Interval, Key, Op, Rolling, Spec};
+use tollgate::bucket::{Anchor, Continuous, Distinct, Floor, Interval, Key, Op, Rolling, Spec};
 use tollgate::store::memory::{Buckets, Place};
 use tollgate::time::{Span, Time};
 
@@ -24,7 +24,7 @@ const PERIOD: Span = Span::from_secs(1);
 const BURST: u32 = 50;
 
 /// Each gives a token a second, or begins a period each second.
-fn shapes() -> [(&'static str, Spec); 5] {
+fn shapes() -> [(&'static str, Spec); 6] {
     let continuous = Continuous::new(1, PERIOD, BURST).unwrap();
     let rolling = Rolling::new(BURST, PERIOD.times(24), PERIOD, Anchor::First).unwrap();
     let floor = Floor::new(Continuous::new(1, PERIOD, 1).unwrap(), continuous).unwrap();
@@ -34,6 +34,7 @@ fn shapes() -> [(&'static str, Spec); 5] {
         ("rolling 24", Spec::Rolling(rolling)),
         ("rolling 24 with rate", Spec::Rolling(rolling.with_rate(5).unwrap())),
         ("floor", Spec::Floor(floor)),
+        ("distinct", Spec::Distinct(Distinct::new(continuous, Some(200)).unwrap())),
     ]
 }
 

@@ -10,7 +10,9 @@
 mod anchor;
 mod continuous;
 mod convert;
+mod distinct;
 mod error;
+mod escalation;
 mod floor;
 mod interval;
 mod record;
@@ -23,7 +25,9 @@ mod units;
 pub use anchor::Anchor;
 pub use continuous::Continuous;
 pub use convert::convert;
+pub use distinct::Distinct;
 pub use error::SpecError;
+pub use escalation::Escalation;
 pub use floor::Floor;
 pub use interval::Interval;
 pub use record::{DecodeError, Header, LONGEST_RECORD, Own};
@@ -41,6 +45,10 @@ pub enum Spec {
     Rolling(Rolling),
     /// A guaranteed slow bucket beside a pool.
     Floor(Floor),
+    /// A steady refill that is spent on what was not paid for lately.
+    Distinct(Distinct),
+    /// Waits that grow.
+    Escalation(Escalation),
 }
 
 /// What is asked of a bucket.
@@ -66,23 +74,28 @@ pub enum Op {
     },
     /// An attempt failed or was refused; counts in a bucket that makes waits grow, and is nothing to the others.
     Strike,
-    /// Give this many tokens, wherever they come from; never lifts a bucket above its size.
+    /// Give this many tokens, wherever they come from; never lifts a bucket above its size. Where waits grow, break the
+    /// row of strikes.
     Give(u32),
-    /// Undo what an attempt took, as if it had never been made, and never more; with one exception. A state that is a
-    /// time does not know which of its tokens were given back. If an attempt is undone that was made before this one,
-    /// and the bucket is full by then, this one's tokens come twice: by time, and by this.
+    /// Undo what an attempt took, as if it had never been made, and never more: in whatever order attempts are undone, and
+    /// however long they were held open. What refused attempts could not take while it was open, because the bucket was
+    /// in as much debt as it may be, is not made up for.
     Refund(Receipt),
 }
 
 /// What an admitted attempt took: all that is needed to give it back.
 ///
 /// Time gives tokens back as well, and a token that time has brought back must not come a second time: whoever holds
-/// ten attempts open until the bucket is full again would find twenty tokens.
+/// ten attempts open until the bucket is full again would find twenty tokens. Where a state is a time, nobody can say
+/// which attempt's tokens came back first, so all that are open are taken to get theirs at once: `n` tokens are gone `n`
+/// times the time per token after they were taken. What all open attempts together may still get back is then at most
+/// what is missing in the bucket, since time takes from both alike, and an attempt that is undone takes its own part of
+/// both. The price: a bucket regains nothing for attempts that are under way and end well. That errs on the strict side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Receipt {
-    /// Tokens that do not come back by themselves before `full_at`.
+    /// Tokens that were taken.
     pub tokens: u32,
-    /// When the bucket they were taken from would have been full again.
+    /// When time has brought back all of them, as far as an attempt is concerned that is undone.
     pub full_at: Time,
 }
 
@@ -152,7 +165,7 @@ impl Op {
 }
 
 impl Receipt {
-    /// For an attempt on a bucket that would have been full again then.
+    /// For an attempt whose tokens time has brought back then.
     fn of(op: Plain, answer: Answer, full_at: Time) -> Self {
         match op {
             Plain::Take(tokens) | Plain::Peek(tokens) if answer.is_admitted() => Self { tokens, full_at },
@@ -188,6 +201,9 @@ pub fn step(spec: &Spec, state: &mut [u64], now: Time, op: Op) -> Step {
         Spec::Interval(interval) => interval.step(state, now, op.plain()),
         Spec::Rolling(rolling) => rolling.step(state, now, op.plain()),
         Spec::Floor(floor) => floor.step(state, now, op.plain()),
+        Spec::Distinct(distinct) => distinct.step(state, now, op),
+        Spec::Escalation(escalation) if op == Op::Strike => escalation.strike(state, now),
+        Spec::Escalation(escalation) => escalation.step(state, now, op.plain()),
     }
 }
 
@@ -195,7 +211,7 @@ impl Spec {
     /// The words of the longest state there is: a rolling window of 1,024 periods.
     pub const MOST_WORDS: usize = Rolling::MOST_WORDS;
 
-    /// Tokens in a full bucket: the most that are ever admitted at once.
+    /// Tokens in a full bucket: the most that are ever admitted at once. Where waits grow, the strikes before one.
     #[must_use]
     pub fn burst(&self) -> u32 {
         match self {
@@ -203,10 +219,12 @@ impl Spec {
             Self::Interval(interval) => interval.quota(),
             Self::Rolling(rolling) => rolling.burst(),
             Self::Floor(floor) => floor.burst(),
+            Self::Distinct(distinct) => distinct.bucket().burst(),
+            Self::Escalation(escalation) => escalation.after(),
         }
     }
 
-    /// Time from empty to full.
+    /// Time from empty to full. Where waits grow, the longest.
     #[must_use]
     pub fn window(&self) -> Span {
         match self {
@@ -214,6 +232,8 @@ impl Spec {
             Self::Interval(interval) => interval.period(),
             Self::Rolling(rolling) => rolling.policy_window(),
             Self::Floor(floor) => floor.window(),
+            Self::Distinct(distinct) => distinct.bucket().window(),
+            Self::Escalation(escalation) => escalation.max(),
         }
     }
 
@@ -225,6 +245,8 @@ impl Spec {
             Self::Interval(interval) => interval.memory(),
             Self::Rolling(rolling) => rolling.window(),
             Self::Floor(floor) => floor.memory(),
+            Self::Distinct(distinct) => distinct.bucket().memory(),
+            Self::Escalation(escalation) => escalation.memory(),
         }
     }
 
@@ -236,6 +258,7 @@ impl Spec {
             Self::Interval(interval) => interval.debt() > 0,
             Self::Rolling(rolling) => rolling.debt() > 0,
             Self::Floor(floor) => floor.pool().debt() > 0,
+            Self::Distinct(_) | Self::Escalation(_) => false,
         }
     }
 
@@ -247,6 +270,8 @@ impl Spec {
             Self::Interval(_) => Interval::WORDS,
             Self::Rolling(rolling) => rolling.words(),
             Self::Floor(_) => Floor::WORDS,
+            Self::Distinct(_) => Distinct::WORDS,
+            Self::Escalation(_) => Escalation::WORDS,
         }
     }
 }

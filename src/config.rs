@@ -16,7 +16,7 @@ mod worst_case;
 
 pub use diagnostic::{Diagnostic, Severity};
 pub use fixed::Fixed;
-pub use worst_case::{Bound, Together, together, worst_case};
+pub use worst_case::{Bound, Together, together, worst_case, worst_cases};
 
 use std::ffi::OsString;
 use std::io;

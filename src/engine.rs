@@ -228,10 +228,10 @@ impl Engine {
 }
 
 impl Rules {
-    /// The buckets of a limit.
+    /// The buckets that a limit's rate fills.
     #[must_use]
     pub fn buckets(&self, limit: &str) -> Option<&Arc<Buckets>> {
-        self.buckets.get(self.index_of(limit)?)
+        self.buckets.get(self.index_of(limit, Facet::Rate)?)
     }
 
     /// For each limit its name, the number of buckets that are not full, and how many live ones gave way.
@@ -264,8 +264,8 @@ impl Rules {
         }
     }
 
-    fn index_of(&self, limit: &str) -> Option<usize> {
-        self.policy.limits.iter().position(|known| &*known.name == limit)
+    fn index_of(&self, limit: &str, facet: Facet) -> Option<usize> {
+        self.policy.limits.iter().position(|known| &*known.name == limit && known.facet == facet)
     }
 
     fn withdrawal(&self, charge: &Charge) -> Withdrawal<'_> {
@@ -283,7 +283,7 @@ impl Rules {
 
     /// The buckets that a limit of the next rules has: the same, or as many that take over from them.
     fn buckets_for(&self, limit: &Limit, capacity: usize, now: Time) -> Result<Arc<Buckets>, TooLarge> {
-        let Some(index) = self.index_of(&limit.name) else {
+        let Some(index) = self.index_of(&limit.name, limit.facet) else {
             return Buckets::new(capacity, &specs(limit)).map(Arc::new);
         };
         let (before, after) = (self.policy.limits[index].classes(), limit.classes());

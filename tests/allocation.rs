@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use allocation_counter::measure;
 use http::HeaderMap;
 use policy::{attempt, limit, route};
-use tollgate::bucket::{Anchor, Continuous, Floor, Interval, Key, Op, Rolling, Spec};
+use tollgate::bucket::{Anchor, Continuous, Distinct, Escalation, Floor, Interval, Key, Op, Rolling, Spec};
 use tollgate::engine::{Engine, Ruling};
 use tollgate::event::Events;
 use tollgate::policy::Policy;
@@ -24,7 +24,7 @@ const START: Time = Time::from_nanos(1_800_000_000_000_000_000);
 const PERIOD: Span = Span::from_secs(60);
 const BURST: u32 = 5;
 
-fn shapes() -> [(&'static str, Spec); 6] {
+fn shapes() -> [(&'static str, Spec); 7] {
     let continuous = Continuous::new(1, PERIOD, BURST).unwrap();
     let rolling = |slots| Rolling::new(BURST, PERIOD.times(slots), PERIOD, Anchor::First).unwrap();
     [
@@ -33,6 +33,7 @@ fn shapes() -> [(&'static str, Spec); 6] {
         ("rolling 24", Spec::Rolling(rolling(24))),
         ("rolling 24 with rate", Spec::Rolling(rolling(24).with_rate(3).unwrap())),
         ("rolling 1024", Spec::Rolling(rolling(1024))),
+        ("distinct", Spec::Distinct(Distinct::new(continuous, Some(3)).unwrap())),
         ("floor", Spec::Floor(Floor::new(Continuous::new(1, PERIOD, 2).unwrap(), continuous).unwrap())),
     ]
 }
@@ -77,6 +78,29 @@ fn a_token_given_back_and_a_look_allocate_nothing() {
         });
         assert_eq!(allocated.count_total, 0, "{name}");
     }
+}
+
+#[test]
+fn a_repeat_and_a_strike_allocate_nothing() {
+    warm_up();
+    let bucket = Continuous::new(1, PERIOD, BURST).unwrap();
+    let once = Spec::Distinct(Distinct::new(bucket, Some(200)).unwrap());
+    let waits = Spec::Escalation(Escalation::new(3, PERIOD, 2, PERIOD.times(60)).unwrap());
+    let rooms = [once, waits].map(|spec| (Buckets::new(1000, &[spec]).unwrap(), spec));
+    let mut refused = 0;
+    let allocated = measure(|| {
+        for (buckets, spec) in &rooms {
+            let place = Place { key: Key(1), class: 0, spec: *spec };
+            for number in 0..100 {
+                let op = Op::TakeOnce { tokens: 1, tag: (1 + number % 8) << 32 };
+                refused += u32::from(!buckets.apply(&place, START, op).unwrap().is_admitted());
+                let _ = buckets.apply(&place, START, Op::Strike).unwrap();
+            }
+            let _ = buckets.apply(&place, START, Op::Give(1)).unwrap();
+        }
+    });
+    assert_eq!(allocated.count_total, 0);
+    assert!(refused > 100, "{refused} refused");
 }
 
 #[test]

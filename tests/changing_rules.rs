@@ -6,13 +6,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use http::{HeaderMap, Method};
+use tollgate::bucket::{Continuous, Spec};
 use tollgate::config::{Sources, load};
 use tollgate::engine::{Engine, Ruling, Undecided, by_newest};
 use tollgate::event::Events;
-use tollgate::policy::Policy;
 use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::{Facet, Limit, Policy, Route};
 use tollgate::store::memory::Stale;
-use tollgate::time::{Clock, Time};
+use tollgate::time::{Clock, Span, Time};
 
 const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
 
@@ -148,4 +149,35 @@ fn a_path_with_two_readings_is_bounded_on_both_routes_and_read_as_far_as_the_lon
     assert!(first.is_some() && admitted().is_none());
     drop(first);
     assert!(admitted().is_some());
+}
+
+#[test]
+fn what_a_limit_keeps_beside_its_rate_is_known_by_its_name_and_what_it_is() {
+    let bucket = |burst| Spec::Continuous(Continuous::new(1, Span::from_secs(3600), burst).unwrap());
+    let policy = |burst, facets: &[Facet]| {
+        let rate = Limit::new("account", bucket(burst));
+        let facets = facets.iter().map(|&facet| Limit { facet, ..Limit::new("account", bucket(100)) });
+        let limits: Vec<Limit> = std::iter::once(rate).chain(facets).collect();
+        let route = Route::new("login", vec!["POST /login".parse().unwrap()]);
+        Policy::new(vec![Route { limits: (0..limits.len()).collect(), ..route }], limits)
+    };
+    let engine = Engine::new(policy(10, &[Facet::Cap]), 1000, Clock::manual(NOW), Events::default()).unwrap();
+    let left = || {
+        with_attempt(1, "/login", |attempt| {
+            let (_, standings) = engine.peek(&engine.rules(), attempt).unwrap();
+            standings.iter().map(|one| one.verdict.left).collect::<Vec<_>>()
+        })
+    };
+    with_attempt(1, "/login", |attempt| {
+        assert!(
+            (0..5).all(|_| matches!(engine.decide(&engine.rules(), attempt, NOW), Ok(Ruling::Admitted(_))))
+        );
+    });
+    assert_eq!(left(), [5, 95]);
+    engine.replace(policy(20, &[Facet::Cap])).unwrap();
+    assert_eq!(left(), [10, 95], "the rate in proportion, the cap as it was");
+    engine.replace(policy(20, &[Facet::Escalation, Facet::Cap])).unwrap();
+    assert_eq!(left(), [10, 100, 95]);
+    engine.replace(policy(20, &[])).unwrap();
+    assert_eq!(left(), [10]);
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use http::HeaderMap;
 use policy::{attempt, limit, route};
-use tollgate::bucket::{Anchor, Continuous, Floor, Interval, Key, Op, Rolling, Spec};
+use tollgate::bucket::{Anchor, Continuous, Distinct, Escalation, Floor, Interval, Key, Op, Rolling, Spec};
 use tollgate::engine::{Engine, Ruling, Undecided};
 use tollgate::event::Events;
 use tollgate::policy::Policy;
@@ -25,7 +25,7 @@ const HOUR: Span = Span::from_secs(3600);
 const THREADS: u32 = 32;
 
 /// One of each shape with so many tokens.
-fn shapes(burst: u32) -> [Spec; 5] {
+fn shapes(burst: u32) -> [Spec; 6] {
     let continuous = |burst| Continuous::new(1, HOUR, burst).unwrap();
     let rolling = |slots| Rolling::new(burst, HOUR.times(slots), HOUR, Anchor::First).unwrap();
     [
@@ -34,6 +34,7 @@ fn shapes(burst: u32) -> [Spec; 5] {
         Spec::Rolling(rolling(24)),
         Spec::Rolling(rolling(1024)),
         Spec::Floor(Floor::new(continuous(10), continuous(burst - 10)).unwrap()),
+        Spec::Distinct(Distinct::new(continuous(burst), Some(0)).unwrap()),
     ]
 }
 
@@ -77,6 +78,32 @@ fn thirty_two_threads_on_two_limits_admit_exactly_the_smaller_one() {
         let left = rooms.each_ref().map(|(buckets, spec)| buckets.peek(&place(*spec), NOW, 1).left);
         assert_eq!(left, [0, 200], "{small:?} and {large:?}");
     }
+}
+
+#[test]
+fn thirty_two_threads_that_try_the_same_things_pay_for_each_once_and_repeat_as_often_as_is_free() {
+    let bucket = Continuous::new(1, HOUR, 20).unwrap();
+    let spec = Spec::Distinct(Distinct::new(bucket, Some(100)).unwrap());
+    let buckets = Buckets::new(100, &[spec]).unwrap();
+    let number = AtomicU32::new(0);
+    let things = |count: u32| {
+        let tag = u64::from(1 + number.fetch_add(1, Ordering::Relaxed) % count) << 32;
+        buckets.apply(&place(spec), NOW, Op::TakeOnce { tokens: 1, tag }).unwrap().is_admitted()
+    };
+    assert_eq!(admitted_of(3, || things(10)), 96, "ten were paid for, and the others were free");
+    assert_eq!(buckets.peek(&place(spec), NOW, 1).left, 10);
+    assert_eq!(admitted_of(100, || things(10)), 14 + 10, "the last free ones, and then the last tokens");
+}
+
+#[test]
+fn thirty_two_threads_that_are_struck_begin_every_wait_once() {
+    let (after, minute) = (16, Span::from_secs(60));
+    let spec = Spec::Escalation(Escalation::new(after, minute, 2, HOUR).unwrap());
+    let buckets = Buckets::new(100, &[spec]).unwrap();
+    admitted_of(2, || buckets.apply(&place(spec), NOW, Op::Strike).unwrap().is_admitted());
+    // Sixty-four strikes are four waits, each twice as long as the one before.
+    let wait = buckets.peek(&place(spec), NOW, 1).answer;
+    assert_eq!(wait, tollgate::bucket::Answer::Refused { wait: minute.times(8) });
 }
 
 #[test]

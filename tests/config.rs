@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use http::HeaderName;
 use proptest::prelude::*;
-use tollgate::bucket::{Anchor, Continuous, Floor, Interval, Rolling, Span, Spec};
-use tollgate::config::{Loaded, Sources, load, together, worst_case};
+use tollgate::bucket::{Anchor, Continuous, Distinct, Escalation, Floor, Interval, Rolling, Span, Spec};
+use tollgate::config::{Loaded, Sources, load, together, worst_cases};
 use tollgate::policy::device::Devices;
 use tollgate::policy::outcome::{Glob, Outcome, Pointer, Rule, Statuses};
-use tollgate::policy::{Cost, Limit, Mode};
+use tollgate::policy::{Cost, Facet, Limit, Mode, Unit};
 
 #[test]
 fn every_mistake_is_reported_in_these_words() {
@@ -215,6 +215,48 @@ fn shapes_become_what_the_file_says() {
 }
 
 #[test]
+fn waits_that_grow_stand_behind_their_limit_for_the_same_clients_and_routes() {
+    let config = load(&sources(Path::new("tests/config/valid-escalate.toml"))).config.unwrap();
+    let found: Vec<_> = config.policy.limits.iter().map(|limit| (&*limit.name, limit.facet)).collect();
+    let (rate, waits) = (Facet::Rate, Facet::Escalation);
+    let expected =
+        [("first", rate), ("address", rate), ("address", waits), ("accounts", rate), ("accounts", waits)];
+    assert_eq!(found, [&expected[..], &[("last", rate)]].concat());
+    assert_eq!(config.policy.routes[0].limits, [0, 1, 2, 3, 4, 5]);
+    assert_eq!(config.policy.routes[1].limits, [0, 1, 2, 3, 4], "`last` is narrowed to the other");
+    let [_, address, defaults, accounts, waits, _] = &config.policy.limits[..] else { panic!("six") };
+    let seconds = Span::from_secs;
+    let of = |after, wait, factor, max| {
+        Spec::Escalation(Escalation::new(after, seconds(wait), factor, seconds(max)).unwrap())
+    };
+    assert_eq!(defaults.spec, of(5, 30, 2, 3600));
+    assert_eq!((waits.spec, waits.mode, waits.unit), (of(3, 60, 10, 86_400), accounts.mode, Unit::Attempts));
+    assert_eq!((&defaults.key, defaults.prefixes), (&address.key, address.prefixes));
+    let class = |ip: &str| defaults.rates.find(ip.parse().unwrap()).map(|rate| (&*rate.class, rate.spec));
+    assert_eq!(class("203.0.113.9"), Some(("office", None)), "off for the rate, off for the waits");
+    assert_eq!(
+        class("10.1.2.3"),
+        Some(("10.0.0.0/8", Some(of(5, 30, 2, 3600)))),
+        "another rate, the same waits"
+    );
+    assert_eq!(class("192.0.2.1"), None);
+}
+
+#[test]
+fn a_limit_that_counts_things_once_does_so_at_every_rate() {
+    let config = load(&sources(Path::new("tests/config/valid-escalate.toml"))).config.unwrap();
+    let [.., accounts, _, last] = &config.policy.limits[..] else { panic!("several limits") };
+    let bucket = |count, burst| Continuous::new(count, Span::from_secs(600), burst).unwrap();
+    let users =
+        |bucket: Continuous| Spec::Distinct(Distinct::new(bucket.with_initial(3).unwrap(), None).unwrap());
+    assert_eq!((accounts.unit, accounts.spec), (Unit::Users, users(bucket(5, 8))));
+    let office = accounts.rates.find("203.0.113.9".parse().unwrap()).unwrap();
+    assert_eq!(office.spec, Some(users(bucket(50, 50))));
+    let passwords = Distinct::new(Continuous::new(30, Span::from_secs(300), 30).unwrap(), Some(200)).unwrap();
+    assert_eq!((last.unit, last.spec), (Unit::Passwords, Spec::Distinct(passwords)));
+}
+
+#[test]
 fn the_other_tables_become_what_the_file_says() {
     let config = load(&sources(Path::new("tests/config/valid-full.toml"))).config.unwrap();
     assert!(config.client.trust_unix && config.client.trust.contains("2001:db8:42::7".parse().unwrap()));
@@ -395,6 +437,11 @@ fn settings() -> Vec<&'static str> {
         "device.secret",
         "device.ttl",
         "device.cookie",
+        "limit.address.unit",
+        "limit.address.max_failures",
+        "limit.address.escalate",
+        "limit.address.escalate.after",
+        "limit.address.escalate.wait",
         "store.url",
         "store.capacity",
         "refuse.status",
@@ -485,7 +532,7 @@ fn words(loaded: &Loaded) -> String {
     let found: String = loaded.diagnostics.iter().map(|found| found.render(false) + "\n").collect();
     let policy = loaded.config.iter().map(|config| &config.policy);
     let worst = policy.flat_map(|policy| {
-        let limits = policy.limits.iter().map(worst_case);
+        let limits = worst_cases(policy).into_iter().map(|(_, words)| words);
         limits.chain(together(policy).iter().map(ToString::to_string)).collect::<Vec<_>>()
     });
     found + &worst.map(|line| line + "\n").collect::<String>()

@@ -2,32 +2,42 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
-use tollgate::bucket::{Anchor, Key, Op, Rolling, Spec};
+use tollgate::bucket::{Anchor, Continuous, Distinct, Escalation, Key, Op, Rolling, Spec};
 use tollgate::store::memory::{Buckets, Place};
 use tollgate::time::{Span, Time};
 
 const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
 const CLIENTS: u32 = 200_000;
 
+/// One test for all shapes, since two would run beside each other.
 #[test]
-fn a_rolling_window_of_24_periods_takes_at_most_160_bytes_a_client() {
-    // Counts of 16 bits, and of 32.
-    for (quota, least, most) in [(10, 70, 80), (100_000, 120, 160)] {
-        let taken = bytes_a_client(quota);
-        assert!((least..=most).contains(&taken), "{taken} bytes a client for a quota of {quota}");
+fn a_client_takes_no_more_than_its_shape_says() {
+    let (second, hour) = (Span::from_secs(1), Span::from_secs(3600));
+    let rolling = |quota| Spec::Rolling(Rolling::new(quota, hour.times(24), hour, Anchor::First).unwrap());
+    let distinct = Distinct::new(Continuous::new(1, hour, 10).unwrap(), Some(200)).unwrap();
+    let waits = Escalation::new(1, second, 1, hour).unwrap();
+    // Each larger than the one before: room that was freed would be used again, and written to before anybody comes.
+    for (spec, least, most) in [
+        (Spec::Escalation(waits), 28, 40),
+        (rolling(10), 70, 80),
+        (Spec::Distinct(distinct), 80, 90),
+        // Counts of 32 bits.
+        (rolling(100_000), 120, 160),
+    ] {
+        let taken = bytes_a_client(spec);
+        assert!((least..=most).contains(&taken), "{taken} bytes a client: {spec:?}");
     }
 }
 
-fn bytes_a_client(quota: u32) -> usize {
-    let hour = Span::from_secs(3600);
-    let spec = Spec::Rolling(Rolling::new(quota, hour.times(24), hour, Anchor::First).unwrap());
+fn bytes_a_client(spec: Spec) -> usize {
     let before = resident_bytes();
     let buckets = Buckets::new(usize::try_from(CLIENTS).unwrap(), &[spec]).unwrap();
     let touched_by_nobody = resident_bytes() - before;
     // More keys than slots, so that every slot has its bucket.
     for number in 0..u128::from(CLIENTS * 6) {
         let key = Key(number.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));
-        let _ = buckets.apply(&Place { key, class: 0, spec }, NOW, Op::Take(1)).unwrap();
+        let op = if let Spec::Escalation(_) = spec { Op::Strike } else { Op::Take(1) };
+        let _ = buckets.apply(&Place { key, class: 0, spec }, NOW, op).unwrap();
     }
     let (live, capacity) = (buckets.live(NOW), buckets.capacity());
     assert!(live > capacity * 99 / 100, "only {live} of {capacity} are live");

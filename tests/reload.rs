@@ -318,6 +318,10 @@ fn the_message_names_what_has_changed_and_nothing_else() {
     };
     for (file, wanted) in [
         (with(&upstream, &["# the same\n", &first, &one, &second]), "nothing has changed"),
+        (with(&upstream, &[&first, &one, "[limit.one.escalate]\n", &second]), "limit `one` changed"),
+        (with(&upstream, &[&first, &one, "escalate = { after = 3 }\n", &second]), "limit `one` changed"),
+        (with(&upstream, &[&first, &one, "escalate.after = 3\n", &second]), "nothing has changed"),
+        (with(&upstream, &[&first, &one, &second]), "limit `one` changed"),
         (with(&upstream, &[&second, &first, &one]), "routes in another order"),
         (with(&upstream, &[&second, &route("a", &own), &one]), "route `a` changed"),
         (with(&other, &[&second, &route("a", &own), &one]), "`upstream` changed"),

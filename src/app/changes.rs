@@ -4,7 +4,7 @@
 //! surprising thing: a network that is changed shows as the limits that use it.
 
 use crate::observe::settings::LogSettings;
-use crate::policy::{Limit, Route};
+use crate::policy::{Facet, Limit, Policy, Route};
 use crate::proxy::site::Site;
 
 /// What a gate runs with, as far as it may change.
@@ -17,9 +17,9 @@ pub(super) struct Running<'r> {
 /// As in ``limit `subnet` added, route `login` changed``.
 pub(super) fn between(old: Running<'_>, new: Running<'_>) -> String {
     let (before, after) = (&old.site.rules.policy, &new.site.rules.policy);
-    let limit_names = |limit: &Limit| limit.name.to_string();
+    let limit_names = |facets: &&[Limit]| facets.iter().take(1).map(|limit| &*limit.name).collect();
     let route_names = |route: &Route| route.name.to_string();
-    let mut words = named("limit", &before.limits, &after.limits, limit_names, |old, new| old == new);
+    let mut words = named("limit", &by_name(before), &by_name(after), limit_names, |old, new| old == new);
     let same_route = |one: &Route, other: &Route| {
         bare(one) == bare(other)
             && limits(old.site, one) == limits(new.site, other)
@@ -68,8 +68,14 @@ fn bare(route: &Route) -> Route {
     Route { limits: Vec::new(), upstream: None, ..route.clone() }
 }
 
+/// Each limit with all that it keeps for a key.
+fn by_name(policy: &Policy) -> Vec<&[Limit]> {
+    policy.limits.chunk_by(|one, next| one.name == next.name).collect()
+}
+
 fn limits<'s>(site: &'s Site, route: &Route) -> Vec<&'s str> {
-    route.limits.iter().filter_map(|&at| site.rules.policy.limits.get(at)).map(|limit| &*limit.name).collect()
+    let limits = route.limits.iter().filter_map(|&at| site.rules.policy.limits.get(at));
+    limits.filter(|limit| limit.facet == Facet::Rate).map(|limit| &*limit.name).collect()
 }
 
 fn upstreams(site: &Site, group: Option<usize>) -> Vec<&str> {

@@ -139,7 +139,7 @@ impl Continuous {
             left: self.left(next, now),
             next_token: self.next_token(next, now),
             full_at: next,
-            receipt: Receipt::of(op, answer, next),
+            receipt: self.receipt(op, answer, now),
         };
         Step { changed, verdict }
     }
@@ -171,6 +171,12 @@ impl Continuous {
     pub(super) fn indebted(&self, tat: Time, now: Time, cost: u32) -> Time {
         let deepest = now.after(self.window()).after(self.time_for(self.debt));
         tat.after(self.time_for(cost)).min(deepest).max(tat)
+    }
+
+    /// As if the tokens that were taken now came back first, whatever else is missing: see [`Receipt`].
+    fn receipt(&self, op: Plain, answer: Answer, now: Time) -> Receipt {
+        let (Plain::Take(cost) | Plain::Peek(cost)) = op else { return Receipt::default() };
+        Receipt::of(op, answer, now.after(self.time_for(cost)))
     }
 
     /// Time has brought back all of it by `full_at`, and what time has brought back is not given again.

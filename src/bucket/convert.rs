@@ -1,7 +1,8 @@
 //! A state under another spec: the fill level stays, in proportion.
 //!
 //! Rounded against the client by less than a token. The surprising thing: between two shapes only the level survives,
-//! so what a rolling window would have forgotten period by period then weighs on the period that is on.
+//! so what a rolling window would have forgotten period by period then weighs on the period that is on. Waits that grow
+//! have no level: they take over from each other, and from nothing else.
 
 use super::interval::Period;
 use super::ring::Ring;
@@ -19,7 +20,8 @@ struct Missing {
 /// spec. An absent state stays absent; `from_state` is used up.
 pub fn convert(from: &Spec, from_state: &mut [u64], to: &Spec, to_state: &mut [u64], now: Time) {
     to_state.fill(0);
-    if from_state.first().copied().and_then(seen).is_none() {
+    let stored = from_state.first().copied().and_then(seen);
+    if stored.is_none() {
         return;
     }
     if from == to {
@@ -43,17 +45,28 @@ pub fn convert(from: &Spec, from_state: &mut [u64], to: &Spec, to_state: &mut [u
             let floor = missing_of(&from.floor(), before.floor, now).drained(&to.floor(), now);
             floor::Both { pool, floor }.write(to_state);
         }
+        (Spec::Distinct(from), Spec::Distinct(to)) => {
+            // Whoever was paid for is still known, and what was free still counts.
+            if let (Some((_, memory)), Some((_, kept))) =
+                (from_state.split_first(), to_state.split_first_mut())
+            {
+                kept.copy_from_slice(memory);
+            }
+            let missing = missing_of(&from.bucket(), from.bucket().load(stored, now), now);
+            to_continuous(&to.bucket(), missing, to_state, now);
+        }
+        (Spec::Escalation(from), Spec::Escalation(to)) => to.take_over(from, from_state, to_state, now),
+        // Tokens are no strikes, and strikes no tokens.
+        (Spec::Escalation(_), _) | (_, Spec::Escalation(_)) => {}
         _ => to_level(to, missing(from, from_state, now), to_state, now),
     }
 }
 
 fn to_level(to: &Spec, missing: Missing, state: &mut [u64], now: Time) {
     match to {
-        Spec::Continuous(to) => {
-            if let Some(word) = state.first_mut() {
-                *word = missing.drained(to, now).as_nanos();
-            }
-        }
+        Spec::Continuous(to) => to_continuous(to, missing, state, now),
+        Spec::Distinct(to) => to_continuous(&to.bucket(), missing, state, now),
+        Spec::Escalation(_) => {}
         Spec::Interval(to) => to_interval(to, missing, now.after(to.period()), state, now),
         Spec::Floor(to) => {
             let (pool, floor) = (missing.drained(&to.pool(), now), missing.drained(&to.floor(), now));
@@ -72,6 +85,12 @@ fn to_level(to: &Spec, missing: Missing, state: &mut [u64], now: Time) {
                 to.write_full_at(&mut ring, now);
             }
         }
+    }
+}
+
+fn to_continuous(to: &Continuous, missing: Missing, state: &mut [u64], now: Time) {
+    if let Some(word) = state.first_mut() {
+        *word = missing.drained(to, now).as_nanos();
     }
 }
 
@@ -104,10 +123,11 @@ fn keep_history(from: &Rolling, from_state: &mut [u64], to: &Rolling, to_state: 
 
 /// Loads the state as of now, and says what is missing in it.
 fn missing(spec: &Spec, state: &mut [u64], now: Time) -> Missing {
+    let stored = state.first().copied().and_then(seen);
     match spec {
-        Spec::Continuous(bucket) => {
-            missing_of(bucket, bucket.load(state.first().copied().and_then(seen), now), now)
-        }
+        Spec::Continuous(bucket) => missing_of(bucket, bucket.load(stored, now), now),
+        Spec::Distinct(distinct) => missing_of(&distinct.bucket(), distinct.bucket().load(stored, now), now),
+        Spec::Escalation(_) => Missing::NOTHING,
         Spec::Interval(interval) => {
             let taken = interval.load(interval.stored(state), now).taken;
             Missing { part: taken, whole: interval.quota().into() }

@@ -19,6 +19,10 @@ pub enum SpecError {
     TooManyPeriods,
     /// Size and debt together are more than can be counted.
     TooLarge,
+    /// More than 1,000 strikes before a wait, or waits more than 100 times as long as the one before.
+    TooMany,
+    /// The first wait is longer than the longest.
+    WaitAboveMax,
 }
 
 impl fmt::Display for SpecError {
@@ -31,6 +35,8 @@ impl fmt::Display for SpecError {
             Self::NotWhole => "the window is not a whole number of periods",
             Self::TooManyPeriods => "the window has more than 1,024 periods",
             Self::TooLarge => "size and debt together are more than 4,294,967,295",
+            Self::TooMany => "more than 1,000 strikes before a wait, or a factor above 100",
+            Self::WaitAboveMax => "the first wait is longer than the longest",
         })
     }
 }
@@ -39,7 +45,7 @@ impl core::error::Error for SpecError {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Anchor, Continuous, Interval, Rolling, Span};
+    use super::super::{Anchor, Continuous, Escalation, Interval, Rolling, Span};
     use super::SpecError::*;
 
     #[test]
@@ -57,5 +63,13 @@ mod tests {
         assert_eq!(rolling(1, hour.times(1025)), Err(TooManyPeriods));
         assert_eq!(rolling(1, hour).unwrap().with_debt(u32::MAX), Err(TooLarge));
         assert_eq!(Continuous::new(2, Span::from_nanos(1), 1), Err(TooFast));
+        let escalation = |after, wait, factor| Escalation::new(after, wait, factor, hour);
+        assert_eq!(escalation(0, second, 2), Err(Zero));
+        assert_eq!(escalation(5, second, 0), Err(Zero));
+        assert_eq!(escalation(5, Span::ZERO, 2), Err(Zero));
+        assert_eq!(escalation(1001, second, 2), Err(TooMany));
+        assert_eq!(escalation(5, second, 101), Err(TooMany));
+        assert_eq!(escalation(5, hour.plus(second), 2), Err(WaitAboveMax));
+        assert_eq!(Escalation::new(1, second, 1, hour.times(24 * 366 * 40)), Err(TooLong));
     }
 }

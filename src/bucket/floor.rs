@@ -105,7 +105,7 @@ impl Floor {
                     pool: before.pool.after(self.pool.time_for(of_pool)),
                     floor: before.floor.after(self.floor.time_for(of_floor)),
                 };
-                *receipt = Receipt { tokens: of_pool, full_at: after.pool };
+                *receipt = Receipt { tokens: of_pool, full_at: now.after(self.pool.time_for(of_pool)) };
                 (Answer::Admitted, after)
             }
             Answer::Refused { .. } if self.pool.debt() > 0 => {

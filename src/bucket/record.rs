@@ -7,7 +7,7 @@
 //! foreign bytes are told apart.
 
 use super::units::{Span, Time};
-use super::{Anchor, Continuous, Floor, Interval, Rolling, Spec, SpecError, convert};
+use super::{Anchor, Continuous, Distinct, Escalation, Floor, Interval, Rolling, Spec, SpecError, convert};
 
 /// What stands before a state's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,8 @@ impl Header {
         Self { spec, own_until: None }
     }
 
-    /// Gives the bucket a rate of its own, or takes it away; the fill level stays, in proportion.
+    /// Gives the bucket a rate of its own, or takes it away; the fill level stays, in proportion. What counts once goes on
+    /// counting once; waits that grow have no rate, so nothing changes there.
     pub fn give_rate(
         &mut self,
         limit: &Spec,
@@ -61,7 +62,7 @@ impl Header {
         now: Time,
     ) {
         let to = own.map_or(Self::of(*limit), |own| Self {
-            spec: Spec::Continuous(own.rate),
+            spec: limit.at_rate(own.rate),
             own_until: Some(own.until),
         });
         self.turn_into(to, state, now);
@@ -135,6 +136,16 @@ impl Header {
 }
 
 impl Spec {
+    fn at_rate(&self, rate: Continuous) -> Self {
+        match self {
+            Self::Distinct(distinct) => {
+                Distinct::new(rate, distinct.repeats()).map_or(Self::Continuous(rate), Self::Distinct)
+            }
+            Self::Escalation(_) => *self,
+            _ => Self::Continuous(rate),
+        }
+    }
+
     /// 32 bits that differ when the spec differs (FNV-1a over its bytes).
     #[must_use]
     pub fn fingerprint(&self) -> u32 {
@@ -159,6 +170,8 @@ fn shape_of(spec: &Spec) -> u8 {
         Spec::Interval(_) => 2,
         Spec::Rolling(_) => 3,
         Spec::Floor(_) => 4,
+        Spec::Distinct(_) => 5,
+        Spec::Escalation(_) => 6,
     }
 }
 
@@ -179,6 +192,16 @@ fn write_spec(spec: &Spec, writer: &mut Writer<'_>) {
         Spec::Floor(floor) => {
             write_continuous(&floor.floor(), writer);
             write_continuous(&floor.pool(), writer);
+        }
+        Spec::Distinct(distinct) => {
+            write_continuous(&distinct.bucket(), writer);
+            writer.put(&[distinct.repeats().is_some().into()]);
+            writer.halves(&[distinct.repeats().unwrap_or(0)]);
+        }
+        Spec::Escalation(escalation) => {
+            writer.word(escalation.wait().as_nanos());
+            writer.word(escalation.max().as_nanos());
+            writer.halves(&[escalation.after(), escalation.factor()]);
         }
     }
 }
@@ -210,6 +233,17 @@ fn read_spec(shape: u8, reader: &mut Reader<'_>) -> Result<Spec, DecodeError> {
         4 => {
             let (floor, pool) = (read_continuous(reader)?, read_continuous(reader)?);
             Spec::Floor(Floor::new(floor, pool).map_err(DecodeError::Spec)?)
+        }
+        5 => {
+            let (bucket, [bounded], [repeats]) = (read_continuous(reader)?, reader.take()?, reader.halves()?);
+            let distinct = Distinct::new(bucket, (bounded != 0).then_some(repeats));
+            Spec::Distinct(distinct.map_err(DecodeError::Spec)?)
+        }
+        6 => {
+            let (wait, max) = (Span::from_nanos(reader.word()?), Span::from_nanos(reader.word()?));
+            let [after, factor] = reader.halves()?;
+            let escalation = Escalation::new(after, wait, factor, max);
+            Spec::Escalation(escalation.map_err(DecodeError::Spec)?)
         }
         unknown => return Err(DecodeError::Shape(unknown)),
     })

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::Exit;
 use super::sources::{ConfigArgs, report};
-use crate::config::{Bound, Diagnostic, Loaded, Together, load, together, worst_case};
+use crate::config::{Bound, Diagnostic, Loaded, Together, load, together, worst_cases};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -35,7 +35,7 @@ fn print_text(loaded: &Loaded, name: &str) {
     loaded.diagnostics.iter().for_each(report);
     match &loaded.config {
         Some(config) => {
-            config.policy.limits.iter().for_each(|limit| println!("{}", worst_case(limit)));
+            worst_cases(&config.policy).iter().for_each(|(_, words)| println!("{words}"));
             together(&config.policy).iter().for_each(|route| println!("{route}"));
             println!("{name}: good, with {}", counted(loaded.diagnostics.len(), "warning"));
         }
@@ -49,10 +49,9 @@ fn print_text(loaded: &Loaded, name: &str) {
 fn print_json(loaded: &Loaded) -> anyhow::Result<()> {
     let diagnostics: Vec<_> = loaded.diagnostics.iter().map(Diagnostic::to_json).collect();
     let policies = || loaded.config.iter().map(|config| &config.policy);
-    let limits = policies().flat_map(|policy| &policy.limits);
-    let limits: Vec<_> = limits
-        .map(|limit| serde_json::json!({"limit": &*limit.name, "worst_case": worst_case(limit)}))
-        .collect();
+    let limits = policies().flat_map(worst_cases);
+    let limits: Vec<_> =
+        limits.map(|(limit, words)| serde_json::json!({"limit": limit, "worst_case": words})).collect();
     let routes: Vec<_> = policies().flat_map(together).map(|route| route_json(&route)).collect();
     let result = serde_json::json!({
         "ok": loaded.config.is_some(),

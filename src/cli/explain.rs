@@ -16,7 +16,7 @@ use crate::engine::{Engine, Rules, Ruling, Standings};
 use crate::event::Events;
 use crate::net::stream::Peer;
 use crate::policy::attempt::{Attempt, Body, Client};
-use crate::policy::{Charges, Cost, Policy, Route, canonical};
+use crate::policy::{Charges, Cost, Facet, Policy, Route, canonical};
 use crate::proxy::target;
 use crate::time::{Clock, Span};
 
@@ -180,8 +180,9 @@ fn print_limits(
         Some(count) => println!("account   {count} named"),
         None => {}
     }
-    for limit in found.exempt {
-        println!("limit     {}: does not see this client", rules.policy.limits[limit].name);
+    let exempt = found.exempt.into_iter().map(|limit| &rules.policy.limits[limit]);
+    for limit in exempt.filter(|limit| limit.facet == Facet::Rate) {
+        println!("limit     {}: does not see this client", limit.name);
     }
     let after = match ruling {
         Ruling::Admitted(reservation) => &reservation.standings,
@@ -189,7 +190,11 @@ fn print_limits(
         Ruling::Uncounted => &before,
     };
     for (before, after) in before.iter().zip(after) {
-        println!("limit     {}: {}", rules.policy.limits[before.charge.limit].name, words::taken(before));
+        println!(
+            "limit     {}: {}",
+            words::name(&rules.policy.limits[before.charge.limit]),
+            words::taken(before)
+        );
         println!("          {}", words::left(after));
     }
 }

@@ -14,7 +14,7 @@ use clap::builder::PossibleValuesParser;
 use super::Exit;
 use super::sources::report;
 use crate::config::values::{ListenUrl, UpstreamUrl};
-use crate::config::{Config, Sources, load, together, worst_case};
+use crate::config::{Config, Sources, load, together, worst_cases};
 use crate::policy::matcher::Pattern;
 
 #[derive(Debug, Args)]
@@ -103,7 +103,7 @@ fn list(arguments: &Arguments) -> anyhow::Result<Exit> {
     for set in &SETS {
         let Some(config) = checked(set.name, &arguments.text(set.name)) else { return Ok(Exit::Failed) };
         let mut lines = vec![format!("{:<9}{}", set.name, set.parts().0)];
-        lines.extend(config.policy.limits.iter().map(|limit| format!("  {}", worst_case(limit))));
+        lines.extend(worst_cases(&config.policy).iter().map(|(_, words)| format!("  {words}")));
         lines.extend(together(&config.policy).iter().map(|route| format!("  {route}")));
         writeln!(io::stdout(), "{}\n", lines.join("\n"))?;
     }

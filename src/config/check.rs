@@ -6,6 +6,8 @@
 mod accounts;
 mod buckets;
 mod device;
+mod escalate;
+mod facets;
 mod fields;
 mod files;
 mod limits;
@@ -17,6 +19,7 @@ mod reach;
 mod routes;
 mod settings;
 mod shapes;
+mod units;
 mod windows;
 
 use std::sync::Arc;
@@ -42,20 +45,20 @@ pub(super) fn check(
     let admin = places::admin(raw.admin.as_ref(), &listen, f);
     let mut upstreams = places::upstreams(raw.upstream.as_ref(), &whole, f);
     let client = settings::client(&raw.client, &networks, f);
-    let limits = limits::check(&raw.limits, &networks, client.prefixes, f);
+    let mut limits = limits::check(&raw.limits, &networks, client.prefixes, f);
+    units::check(&raw.limits, &mut limits, f);
     let mut routes = routes::check(&raw.routes, &mut upstreams, f);
     let devices = device::check(&raw.device, &sources.environment, &mut files, f);
     reach::check(raw, &mut routes, &limits, &whole, f);
     accounts::check(raw, &mut routes, &limits, raw.device.has_secret, f);
+    let facets = facets::check(&raw.limits, &limits, f);
+    let mut routes = routes.into_iter().collect::<Option<Vec<_>>>()?;
+    let limits = facets::insert(limits.into_iter().collect::<Option<_>>()?, facets, &mut routes);
     Some(Config {
         listen,
         upstreams,
         client,
-        policy: Policy {
-            routes: routes.into_iter().collect::<Option<_>>()?,
-            limits: limits.into_iter().collect::<Option<_>>()?,
-            devices,
-        },
+        policy: Policy { routes, limits, devices },
         capacity: settings::capacity(&raw.store, f),
         refuse: settings::refuse(&raw.refuse, &mut files, f),
         proxy: settings::proxy(&raw.proxy, f),

@@ -5,7 +5,7 @@
 
 mod rule;
 
-use super::diagnostic::Findings;
+use super::diagnostic::{Findings, Spot};
 use super::document::{Entry, Located, Table, Value};
 use super::section::{Keys, List, Section, string, strings};
 
@@ -86,6 +86,19 @@ pub(super) struct Limit {
     pub(super) wait: Text,
     pub(super) count: Text,
     pub(super) unit: Text,
+    pub(super) max_failures: Integer,
+    /// Only if it stands there.
+    pub(super) escalate: Option<Escalate>,
+}
+
+#[derive(Debug)]
+pub(super) struct Escalate {
+    pub(super) after: Integer,
+    pub(super) wait: Text,
+    pub(super) factor: Integer,
+    pub(super) max: Text,
+    /// Where the table begins.
+    pub(super) spot: Spot,
 }
 
 pub(super) struct Device {
@@ -226,6 +239,21 @@ impl Limit {
             wait: section.string("wait", f),
             count: section.string("count", f),
             unit: section.string("unit", f),
+            max_failures: section.integer("max_failures", f),
+            escalate: section.entry("escalate").map(|entry| Escalate::read(entry, f)),
+        }
+    }
+}
+
+impl Escalate {
+    fn read(entry: &Entry, f: &mut Findings) -> Self {
+        let section = Section::of(entry, ESCALATE, f);
+        Self {
+            after: section.integer("after", f),
+            wait: section.string("wait", f),
+            factor: section.integer("factor", f),
+            max: section.string("max", f),
+            spot: entry.key.spot.clone(),
         }
     }
 }
@@ -325,12 +353,31 @@ const ROUTE: Keys = Keys {
 };
 const LIMIT: Keys = Keys {
     known: &[
-        "key", "rate", "exempt", "rates", "ipv4", "ipv6", "mode", "initial", "debt", "routes", "refill",
-        "anchor", "rolling", "every", "floor", "wait", "count", "unit",
+        "key",
+        "rate",
+        "exempt",
+        "rates",
+        "ipv4",
+        "ipv6",
+        "mode",
+        "initial",
+        "debt",
+        "routes",
+        "refill",
+        "anchor",
+        "rolling",
+        "every",
+        "floor",
+        "wait",
+        "count",
+        "unit",
+        "max_failures",
+        "escalate",
     ],
-    not_built: &["max_failures", "escalate"],
+    not_built: &[],
 };
 const DEVICE: Keys = Keys { known: &["secret", "ttl", "cookie"], not_built: &[] };
+const ESCALATE: Keys = Keys { known: &["after", "wait", "factor", "max"], not_built: &[] };
 const STORE: Keys =
     Keys { known: &["url", "capacity"], not_built: &["timeout", "on_error", "prefix", "snapshot"] };
 const REFUSE: Keys =

@@ -12,9 +12,36 @@ pub use together::{Bound, Together, together};
 
 use std::collections::BTreeMap;
 
+use super::diagnostic::grouped;
 use crate::bucket::Spec;
 use crate::policy::key::{Part, PrefixLengths};
-use crate::policy::{Limit, Mode, Spends};
+use crate::policy::{Facet, Limit, Mode, Policy, Spends, Unit};
+
+/// What [`worst_case`] says of each limit of the file, with its name: once, whatever buckets it keeps for each key.
+#[must_use]
+pub fn worst_cases(policy: &Policy) -> Vec<(&str, String)> {
+    let limits = policy.limits.chunk_by(|one, next| one.name == next.name);
+    let words = limits.filter_map(|facets| {
+        let (first, others) = facets.split_first()?;
+        let notes = others.iter().filter_map(of_facet).map(|note| format!("; {note}"));
+        Some((&*first.name, notes.fold(worst_case(first), |words, note| words + &note)))
+    });
+    words.collect()
+}
+
+/// What a limit does beyond its rate.
+fn of_facet(limit: &Limit) -> Option<String> {
+    let strikes = if limit.spends == Spends::Failures { "failures" } else { "refusals" };
+    match (limit.facet, limit.spec) {
+        (Facet::Rate, _) => None,
+        (Facet::Cap, spec) => {
+            let failures = grouped(spec.burst().into());
+            Some(format!("after {failures} failures in a row a stranger needs a known device or an operator"))
+        }
+        (Facet::Escalation, Spec::Escalation(waits)) => Some(promise::growing(&waits, strikes)),
+        (Facet::Escalation, _) => None,
+    }
+}
 
 /// `address: at most 10 at once, then 2,880 a day from one address`, and what is different for whom.
 #[must_use]
@@ -25,6 +52,13 @@ pub fn worst_case(limit: &Limit) -> String {
     for note in notes.into_iter().chain(promise::extras(limit.spec)) {
         text.push_str(&format!("; {note}"));
     }
+    text.push_str(match limit.unit {
+        Unit::Attempts => "",
+        Unit::Users => "; accounts are counted, not attempts: one of the last 16 costs nothing",
+        Unit::Passwords => {
+            "; passwords are counted, not attempts: one of the last 16 costs nothing, 200 times until the bucket is full"
+        }
+    });
     let rates: BTreeMap<&str, Option<Spec>> =
         limit.rates.iter().map(|(_, rate)| (&*rate.class, rate.spec)).collect();
     for (class, spec) in rates {

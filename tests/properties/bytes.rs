@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use tollgate::bucket::{
-    Anchor, Continuous, Floor, Header, Interval, LONGEST_RECORD, Op, Own, Receipt, Rolling, Spec, SpecError,
-    Time, convert, step,
+    Anchor, Continuous, Distinct, Escalation, Floor, Header, Interval, LONGEST_RECORD, Op, Own, Receipt,
+    Rolling, Spec, SpecError, Time, convert, step,
 };
 use tollgate::time::Span;
 
@@ -30,10 +30,13 @@ fn any_state(dice: &mut Dice, spec: &Spec) -> State {
 }
 
 fn any_op(dice: &mut Dice) -> Op {
-    match dice.below(4) {
+    match dice.below(7) {
         0 => Op::Take(extreme_half(dice)),
         1 => Op::Peek(extreme_half(dice)),
         2 => Op::Give(extreme_half(dice)),
+        3 => Op::TakeOnce { tokens: extreme_half(dice), tag: extreme(dice) },
+        4 => Op::PeekOnce { tokens: extreme_half(dice), tag: extreme(dice) },
+        5 => Op::Strike,
         _ => {
             let full_at = Time::from_nanos(extreme(dice));
             Op::Refund(Receipt { tokens: extreme_half(dice), full_at })
@@ -52,22 +55,34 @@ fn answers(dice: &mut Dice, spec: Spec, mut state: State) -> Result<(), TestCase
             state = next;
         }
     }
-    let (to, now) = (dice.spec(), Time::from_nanos(extreme(dice)));
+    let (to, now) = (dice.any(), Time::from_nanos(extreme(dice)));
     let mut after = [0; Spec::MOST_WORDS];
     convert(&spec, &mut state[..spec.words()], &to, &mut after[..to.words()], now);
     let _ = step(&to, &mut after[..to.words()], Time::from_nanos(extreme(dice)), any_op(dice));
     Ok(())
 }
 
+fn any_continuous(dice: &mut Dice) -> Result<Continuous, SpecError> {
+    let new = Continuous::new(extreme_half(dice), Span::from_nanos(extreme(dice)), extreme_half(dice))?;
+    let new = new.with_initial(extreme_half(dice).min(new.burst()))?.with_debt(extreme_half(dice) >> 8)?;
+    new.with_hold(Span::from_nanos(extreme(dice) >> 4))
+}
+
 fn any_numbers(dice: &mut Dice) -> Result<Spec, SpecError> {
     let anchor = [Anchor::First, Anchor::Clock][dice.below(2) as usize];
-    let mut continuous = || {
-        let new = Continuous::new(extreme_half(dice), Span::from_nanos(extreme(dice)), extreme_half(dice))?;
-        let new =
-            new.with_initial(extreme_half(dice).min(new.burst()))?.with_debt(extreme_half(dice) >> 8)?;
-        new.with_hold(Span::from_nanos(extreme(dice) >> 4))
-    };
-    match continuous() {
+    match dice.below(5) {
+        0 => {
+            let (after, factor) = (extreme_half(dice) % 2000, extreme_half(dice) % 200);
+            let (wait, max) = (Span::from_nanos(extreme(dice)), Span::from_nanos(extreme(dice)));
+            return Escalation::new(after, wait, factor, max).map(Spec::Escalation);
+        }
+        1 => {
+            let repeats = (dice.below(2) == 0).then(|| extreme_half(dice));
+            return Distinct::new(any_continuous(dice)?, repeats).map(Spec::Distinct);
+        }
+        _ => {}
+    }
+    match any_continuous(dice) {
         Ok(pool) if dice.below(2) == 0 => {
             Floor::new(Continuous::new(1, Span::from_nanos(1 + extreme(dice) / 4), extreme_half(dice))?, pool)
                 .map(Spec::Floor)
@@ -94,7 +109,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn what_was_written_is_read(spec in of(Dice::spec), own in any::<Option<u64>>(), seed in any::<u64>()) {
+    fn what_was_written_is_read(spec in of(Dice::any), own in any::<Option<u64>>(), seed in any::<u64>()) {
         let written = any_state(&mut Dice(seed), &spec);
         let header = Header { spec, own_until: own.map(Time::from_nanos) };
         let (mut bytes, mut read) = ([0; LONGEST_RECORD], [7; Spec::MOST_WORDS]);
@@ -107,7 +122,7 @@ proptest! {
 
     #[test]
     fn foreign_bytes_are_refused_or_do_no_harm(
-        spec in of(Dice::spec), changes in prop::collection::vec(any::<u64>(), 1..4), seed in any::<u64>(),
+        spec in of(Dice::any), changes in prop::collection::vec(any::<u64>(), 1..4), seed in any::<u64>(),
     ) {
         let (mut bytes, mut dice) = ([0; LONGEST_RECORD], Dice(seed));
         let state = any_state(&mut dice, &spec);
@@ -118,7 +133,7 @@ proptest! {
         let mut state = [0; Spec::MOST_WORDS];
         if let Ok(mut header) = Header::decode(&bytes[..length], &mut state) {
             answers(&mut dice, header.spec, state)?;
-            let (limit, now) = (dice.spec(), Time::from_nanos(extreme(&mut dice)));
+            let (limit, now) = (dice.any(), Time::from_nanos(extreme(&mut dice)));
             let in_force = header.in_force(&limit, &mut state, now);
             answers(&mut dice, in_force, state)?;
         }
@@ -141,13 +156,13 @@ proptest! {
     }
 
     #[test]
-    fn another_spec_has_another_fingerprint(one in of(Dice::spec), two in of(Dice::spec)) {
+    fn another_spec_has_another_fingerprint(one in of(Dice::any), two in of(Dice::any)) {
         prop_assert_eq!(one == two, one.fingerprint() == two.fingerprint());
     }
 
     #[test]
     fn a_rate_of_its_own_decides_until_it_ends(
-        limit in of(Dice::spec), rate in of(Dice::continuous), taken in 0_u32..20, seed in any::<u64>(),
+        limit in of(Dice::any), rate in of(Dice::continuous), taken in 0_u32..20, seed in any::<u64>(),
     ) {
         let (mut dice, mut state) = (Dice(seed), [0; Spec::MOST_WORDS]);
         let now = super::samples::START;
@@ -160,7 +175,11 @@ proptest! {
         let until = now.after(Span::from_nanos(1 + dice.below(2 * rate.window().as_nanos())));
         let mut header = Header::of(limit);
         header.give_rate(&limit, Some(Own { rate, until }), &mut state, now);
-        let own = Spec::Continuous(rate);
+        let own = match limit {
+            Spec::Distinct(once) => Spec::Distinct(Distinct::new(rate, once.repeats()).unwrap()),
+            Spec::Escalation(_) => limit,
+            _ => Spec::Continuous(rate),
+        };
         prop_assert_eq!(header.in_force(&limit, &mut state, until.before(Span::from_nanos(1))), own);
         let later = until.after(Span::from_nanos(dice.below(limit.memory().as_nanos())));
         let (mut at_once, mut at_leisure) = ((header, state), (header, state));

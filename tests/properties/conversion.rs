@@ -40,7 +40,7 @@ fn keeps_its_level(before: &Bucket, after: &Bucket, now: Time) -> Result<(), Tes
         return Ok(());
     }
     // A level is known to the nanosecond where it is a time, and in whole tokens everywhere else.
-    let fraction = u128::from(matches!(before.spec, Spec::Continuous(_)));
+    let fraction = u128::from(matches!(before.spec, Spec::Continuous(_) | Spec::Distinct(_)));
     let most = (u128::from(was.left) + fraction) * to / from;
     prop_assert!(u128::from(is.left) <= most, "{} of {to}, from {} of {from}", is.left, was.left);
     if has_rate(&before.spec) {

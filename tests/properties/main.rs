@@ -17,5 +17,7 @@ mod agreement;
 mod bytes;
 mod clocks;
 mod conversion;
+mod distinct;
+mod escalation;
 mod governor;
 mod refunds;

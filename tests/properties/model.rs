@@ -1,16 +1,20 @@
-//! Slow models of the four shapes: a list of what was taken and when, counted anew for every question.
+//! Slow models of all shapes: a list of what was taken and when, counted anew for every question.
 //!
 //! They share nothing with the buckets but the types of time. Attempts come in the order of their times.
 
 mod floor;
 mod interval;
+mod once;
 mod rolling;
 mod steady;
+mod struck;
 
 pub(crate) use floor::Pair;
 pub(crate) use interval::Periods;
+pub(crate) use once::Once;
 pub(crate) use rolling::Windows;
 pub(crate) use steady::Steady;
+pub(crate) use struck::{Event, Struck};
 use tollgate::bucket::{Answer, Spec, Time, Verdict};
 use tollgate::time::Span;
 
@@ -76,5 +80,7 @@ pub(crate) fn of(spec: &Spec) -> Box<dyn Model> {
         Spec::Interval(spec) => Box::new(Periods::new(*spec)),
         Spec::Rolling(spec) => Box::new(Windows::new(*spec)),
         Spec::Floor(spec) => Box::new(Pair::new(*spec)),
+        Spec::Distinct(spec) => Box::new(Steady::new(spec.bucket())),
+        Spec::Escalation(_) => unimplemented!("there are no tokens: see `Struck`"),
     }
 }

@@ -3,7 +3,9 @@
 //! All of it comes from single numbers, because drawing many values one by one takes longer than deciding on them.
 
 use proptest::prelude::*;
-use tollgate::bucket::{Anchor, Answer, Continuous, Floor, Interval, Rolling, Spec, Time, Verdict};
+use tollgate::bucket::{
+    Anchor, Answer, Continuous, Distinct, Escalation, Floor, Interval, Rolling, Spec, Time, Verdict,
+};
 use tollgate::time::Span;
 
 /// On no border of any period that is drawn here.
@@ -102,6 +104,17 @@ impl Dice {
         Floor::new(small(), small()).unwrap()
     }
 
+    pub(crate) fn distinct(&mut self) -> Distinct {
+        let bucket = self.continuous();
+        let repeats = if self.one_in(2) { Some(self.upto(6)) } else { None };
+        Distinct::new(bucket, repeats).unwrap()
+    }
+
+    pub(crate) fn escalation(&mut self) -> Escalation {
+        let (wait, times) = (self.span(), 1 + self.below(50));
+        Escalation::new(1 + self.upto(5), wait, 1 + self.upto(4), wait.times(times)).unwrap()
+    }
+
     /// Any shape, with nothing that makes a new bucket differ from a full one.
     pub(crate) fn full_when_new(&mut self) -> Spec {
         match self.spec() {
@@ -112,6 +125,11 @@ impl Dice {
                 let pool = spec.pool().with_initial(spec.pool().burst()).unwrap();
                 Spec::Floor(Floor::new(spec.floor(), pool).unwrap())
             }
+            Spec::Distinct(spec) => {
+                let bucket = spec.bucket().with_initial(spec.bucket().burst()).unwrap();
+                Spec::Distinct(Distinct::new(bucket, spec.repeats()).unwrap())
+            }
+            Spec::Escalation(spec) => Spec::Escalation(spec),
         }
     }
 
@@ -134,16 +152,24 @@ impl Dice {
             Spec::Floor(spec) => {
                 Spec::Floor(Floor::new(spec.floor(), spec.pool().with_debt(0).unwrap()).unwrap())
             }
+            spec @ (Spec::Distinct(_) | Spec::Escalation(_)) => spec,
         }
     }
 
+    /// Any shape that has tokens.
     pub(crate) fn spec(&mut self) -> Spec {
-        match self.below(4) {
+        match self.below(5) {
             0 => Spec::Continuous(self.continuous()),
             1 => Spec::Interval(self.interval()),
             2 => Spec::Rolling(self.rolling()),
-            _ => Spec::Floor(self.floor()),
+            3 => Spec::Floor(self.floor()),
+            _ => Spec::Distinct(self.distinct()),
         }
+    }
+
+    /// Any shape at all.
+    pub(crate) fn any(&mut self) -> Spec {
+        if self.one_in(6) { Spec::Escalation(self.escalation()) } else { self.spec() }
     }
 }
 
@@ -154,6 +180,8 @@ pub(crate) fn initial(spec: &Spec) -> u32 {
         Spec::Interval(spec) => spec.initial(),
         Spec::Rolling(spec) => spec.initial(),
         Spec::Floor(spec) => spec.floor().burst() + spec.pool().initial(),
+        Spec::Distinct(spec) => spec.bucket().initial(),
+        Spec::Escalation(spec) => spec.after(),
     }
 }
 
@@ -167,6 +195,8 @@ pub(crate) fn longest_wait(spec: &Spec, cost: u32) -> Span {
         }
         Spec::Rolling(spec) => spec.window(),
         Spec::Floor(_) => spec.memory(),
+        Spec::Distinct(spec) => spec.bucket().per_token().times(cost.into()),
+        Spec::Escalation(spec) => spec.max(),
     }
 }
 
@@ -195,6 +225,8 @@ impl Course {
             Spec::Interval(spec) => spec.period(),
             Spec::Rolling(spec) => spec.period(),
             Spec::Floor(spec) => spec.pool().per_token(),
+            Spec::Distinct(spec) => spec.bucket().per_token(),
+            Spec::Escalation(spec) => spec.wait(),
         };
         Self { now: START, unit, burst: spec.burst(), last: None }
     }

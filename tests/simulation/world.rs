@@ -288,5 +288,7 @@ fn has_start_balance(spec: &Spec) -> bool {
         Spec::Interval(interval) => interval.initial() < interval.quota(),
         Spec::Rolling(rolling) => rolling.initial() < rolling.burst(),
         Spec::Floor(floor) => floor.pool().initial() < floor.pool().burst(),
+        Spec::Distinct(distinct) => distinct.bucket().initial() < distinct.bucket().burst(),
+        Spec::Escalation(_) => false,
     }
 }

@@ -42,6 +42,30 @@ fn whoever_holds_ten_attempts_open_until_the_bucket_is_full_again_finds_ten_toke
     assert_eq!(open.peek(later, 1).left, 0);
 }
 
+/// The bug: an attempt that was made first and given back first left the second one's tokens to come twice.
+#[test]
+fn an_attempt_that_was_overtaken_by_another_refund_gives_nothing_twice() {
+    let mut bucket = trial(bucket(2));
+    let (first, second) = (bucket.take(NOW, 1).receipt, bucket.take(NOW, 1).receipt);
+    let _ = bucket.run(NOW, Op::Refund(first));
+    // Time has filled the bucket by now, while the second attempt is still under way.
+    let later = NOW + 3 * S / 2;
+    assert!((0..2).all(|_| bucket.take(later, 1).is_admitted()));
+    let _ = bucket.run(later, Op::Refund(second));
+    assert_eq!(bucket.peek(later, 1).left, 0);
+    assert_eq!(bucket.take(later, 1).answer, Answer::Refused { wait: Span::from_secs(1) });
+}
+
+#[test]
+fn an_attempt_that_was_held_gives_back_its_token_until_time_has_brought_one() {
+    let mut held = trial(bucket(1).with_hold(Span::from_secs(2)).unwrap());
+    let receipts: Vec<_> = (0..3).map(|_| held.take(NOW, 1).receipt).collect();
+    let half = NOW + S / 2;
+    assert!(held.run(half, Op::Refund(receipts[2])).changed);
+    assert_eq!(held.peek(half, 1).full_at, Time::from_nanos(NOW + 5 * S / 2));
+    assert!(!held.run(NOW + S, Op::Refund(receipts[1])).changed);
+}
+
 #[test]
 fn a_clock_that_was_set_back_locks_for_the_depth_of_the_bucket_even_if_all_are_refused() {
     let mut bucket = trial(bucket(3));

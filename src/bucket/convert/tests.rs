@@ -1,5 +1,5 @@
 use super::super::trial::Trial;
-use super::super::{Anchor, Answer, Op, step};
+use super::super::{Anchor, Answer, Distinct, Escalation, Op, step};
 use super::*;
 
 const S: u64 = 1_000_000_000;
@@ -89,4 +89,58 @@ fn a_debt_that_was_converted_ends_its_periods_when_the_clock_says_so() {
     // At one the period that began yesterday would have ended, and every later one with it.
     let verdict = step(&by_clock, &mut after, noon.after(Span::from_secs(7200)), Op::Peek(1)).verdict;
     assert_eq!((verdict.left, verdict.full_at), (0, noon.after(Span::from_secs(43_200)).after(day)));
+}
+
+#[test]
+fn who_was_paid_for_is_known_after_the_change_and_what_was_free_still_counts() {
+    let distinct = |burst, repeats| {
+        Spec::Distinct(Distinct::new(Continuous::new(1, HOUR, burst).unwrap(), Some(repeats)).unwrap())
+    };
+    let once = |bucket: &mut Trial, tag| bucket.run(NOW, Op::TakeOnce { tokens: 1, tag }).verdict;
+    let mut bucket = Trial::new(distinct(10, 3));
+    let left = [7, 7, 8].map(|tag| once(&mut bucket, tag).left);
+    assert_eq!(left, [9, 9, 8]);
+    let mut bucket = converted(bucket, distinct(5, 2), NOW);
+    let left = [7, 8, 9].map(|tag| once(&mut bucket, tag).left);
+    assert_eq!(left, [4, 3, 2], "one repeat was free before, one is now, and then none");
+}
+
+#[test]
+fn a_bucket_that_counts_things_from_now_on_keeps_its_level_and_knows_nothing() {
+    let plain = Continuous::new(1, HOUR, 10).unwrap();
+    let distinct = Spec::Distinct(Distinct::new(plain, None).unwrap());
+    let mut bucket = Trial::new(distinct);
+    assert!(bucket.run(NOW, Op::TakeOnce { tokens: 4, tag: 7 }).verdict.is_admitted());
+    let mut bucket = converted(converted(bucket, Spec::Continuous(plain), NOW), distinct, NOW);
+    assert_eq!(bucket.run(NOW, Op::TakeOnce { tokens: 1, tag: 7 }).verdict.left, 5);
+}
+
+#[test]
+fn waits_of_another_length_keep_the_strikes_and_the_wait_that_is_on() {
+    let waits = |after, secs, max: u64| {
+        Spec::Escalation(Escalation::new(after, Span::from_secs(secs), 2, Span::from_secs(max)).unwrap())
+    };
+    let mut bucket = Trial::new(waits(3, 100, 1000));
+    for _ in 0..5 {
+        let _ = bucket.run(NOW, Op::Strike);
+    }
+    let refused = |secs| Answer::Refused { wait: Span::from_secs(secs) };
+    let mut kept = converted(bucket, waits(3, 10, 2000), NOW + S);
+    assert_eq!(kept.peek(NOW + S, 1).answer, refused(99));
+    assert_eq!(kept.peek(NOW + S, 1).full_at, Time::from_nanos(NOW + 2100 * S));
+    let _ = kept.run(NOW + 100 * S, Op::Strike);
+    assert_eq!(kept.peek(NOW + 100 * S, 1).answer, refused(20), "the third strike, and the second wait");
+    let shorter = converted(bucket, waits(2, 10, 30), NOW + S);
+    assert_eq!((shorter.peek(NOW + S, 1).answer, shorter.peek(NOW + 31 * S, 1).left), (refused(30), 1));
+}
+
+#[test]
+fn between_tokens_and_waits_nothing_carries_over() {
+    let waits = Spec::Escalation(Escalation::new(1, HOUR, 2, HOUR).unwrap());
+    let tokens = Spec::Continuous(Continuous::new(1, HOUR, 2).unwrap());
+    let (mut struck, mut drained) = (Trial::new(waits), Trial::new(tokens));
+    let _ = struck.run(NOW, Op::Strike);
+    assert!(drained.take(NOW, 2).is_admitted());
+    assert_eq!(converted(struck, tokens, NOW), Trial::new(tokens));
+    assert_eq!(converted(drained, waits, NOW), Trial::new(waits));
 }

@@ -39,8 +39,17 @@ fn a_state_is_read_under_a_file_that_its_reader_never_saw() {
     assert_eq!(step(&limit, &mut state[..limit.words()], now, Op::Peek(1)).verdict.left, 2);
 }
 
-/// A bucket of each shape after twelve tokens were taken, with its bytes: version and shape, fingerprint, spec, state.
-fn golden() -> [(Spec, [&'static str; 4]); 4] {
+/// A spec, and the bytes of a bucket.
+type Golden = (Spec, [&'static str; 4]);
+
+fn golden() -> [Golden; 6] {
+    let ([one, two, three, four], [five, six]) = (golden_of_tokens(), golden_of_attempts());
+    [one, two, three, four, five, six]
+}
+
+/// A bucket of each shape that has nothing but tokens, after twelve were taken, with its bytes: version and shape,
+/// fingerprint, spec, state.
+fn golden_of_tokens() -> [Golden; 4] {
     let (minute, hour) = (Span::from_secs(60), Span::from_secs(3600));
     let second = |count, burst| Continuous::new(count, Span::from_secs(1), burst).unwrap();
     let continuous = Continuous::new(10, minute, 20).unwrap().with_initial(15).unwrap();
@@ -89,9 +98,47 @@ fn golden() -> [(Spec, [&'static str; 4]); 4] {
     ]
 }
 
+/// Those that know more of attempts: one was paid for and repeated after twelve tokens were taken, and seven went wrong.
+fn golden_of_attempts() -> [Golden; 2] {
+    let bucket = Continuous::new(10, Span::from_secs(60), 20).unwrap().with_initial(15).unwrap();
+    [
+        (
+            Spec::Distinct(Distinct::new(bucket, Some(200)).unwrap()),
+            [
+                "0105",
+                "8584bd76",
+                "0000000165a0bc00 00000014 0000000f 00000000 0000000000000000 01 000000c8",
+                "18fae28fb9013800 0000000000000001 0123456700000000 0000000000000000 0000000000000000 \
+                 0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000",
+            ],
+        ),
+        (
+            Spec::Escalation(Escalation::new(5, Span::from_secs(30), 2, Span::from_secs(3600)).unwrap()),
+            [
+                "0106",
+                "789113ae",
+                "00000006fc23ac00 0000034630b8a000 00000005 00000002",
+                "18fae5c3c0904c00 18fae27d8fd7ac00 0000000100000002",
+            ],
+        ),
+    ]
+}
+
 fn encoded(header: Header) -> Vec<u8> {
     let mut bucket = Trial::new(header.spec);
     assert!(bucket.take(NOW, 12).is_admitted());
+    match header.spec {
+        Spec::Distinct(_) => {
+            let once = Op::TakeOnce { tokens: 1, tag: 0x0123_4567_0000_0000 };
+            assert!((0..2).all(|_| bucket.run(NOW, once).verdict.is_admitted()));
+        }
+        Spec::Escalation(_) => {
+            for _ in 0..7 {
+                let _ = bucket.run(NOW, Op::Strike);
+            }
+        }
+        _ => {}
+    }
     let mut bytes = [0; LONGEST_RECORD];
     let length = header.encode(&bucket.state, &mut bytes);
     bytes[..length].to_vec()

@@ -1,13 +1,29 @@
 //! What one limit says to an attempt, in words: what is taken, the bucket's shape, and what is there afterwards.
 
-use crate::bucket::{Anchor, Answer, Continuous, Spec};
+use crate::bucket::{Anchor, Answer, Continuous, Escalation, Spec};
 use crate::config::values::{Duration, in_words};
 use crate::engine::Standing;
+use crate::policy::{Facet, Limit};
 use crate::time::Span;
+
+/// The limit, and which of its buckets, if that is not the one that its rate fills.
+pub(super) fn name(limit: &Limit) -> String {
+    match limit.facet {
+        Facet::Rate => limit.name.to_string(),
+        Facet::Cap => format!("{}, max_failures", limit.name),
+        Facet::Escalation => format!("{}, escalate", limit.name),
+    }
+}
 
 /// What the attempt takes, or why it does not.
 pub(super) fn taken(before: &Standing) -> String {
     let (cost, verdict, burst) = (before.charge.cost, before.verdict, before.charge.spec.burst());
+    if let Spec::Escalation(_) = before.charge.spec {
+        return match verdict.answer {
+            Answer::Refused { wait } => format!("keeps waiting for {}", time(wait)),
+            _ => "passes, no wait is on".to_owned(),
+        };
+    }
     let tokens = if cost == 1 { "1 token".to_owned() } else { format!("{cost} tokens") };
     let bucket = format!("in a bucket of {burst} that is new");
     let observing = if before.charge.enforce { "" } else { " (only observes)" };
@@ -26,6 +42,9 @@ pub(super) fn taken(before: &Standing) -> String {
 /// The bucket's shape, and what is in it when the attempt has passed or was refused.
 pub(super) fn left(after: &Standing) -> String {
     let verdict = after.verdict;
+    if let Spec::Escalation(waits) = after.charge.spec {
+        return format!("{}; {} more until the next wait", growing(&waits), verdict.left);
+    }
     let next = match (after.charge.spec, verdict.next_token) {
         (_, Span::ZERO) => String::new(),
         (Spec::Interval(_), border) => format!("; the period ends in {}", time(border)),
@@ -40,6 +59,8 @@ fn shape(spec: Spec) -> String {
             format!("{}, attempts are held up to {}", pace(&bucket), in_words(bucket.hold()))
         }
         Spec::Continuous(bucket) => pace(&bucket),
+        Spec::Distinct(distinct) => format!("{}, each thing counts once", pace(&distinct.bucket())),
+        Spec::Escalation(waits) => growing(&waits),
         Spec::Interval(bucket) => {
             format!("full again every {}{}", in_words(bucket.period()), begins(bucket.anchor()))
         }
@@ -61,6 +82,10 @@ fn shape(spec: Spec) -> String {
             )
         }
     }
+}
+
+fn growing(waits: &Escalation) -> String {
+    format!("waits of {}, growing to {}", in_words(waits.wait()), in_words(waits.max()))
 }
 
 fn pace(bucket: &Continuous) -> String {

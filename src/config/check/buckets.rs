@@ -126,6 +126,8 @@ fn hint(error: SpecError) -> &'static str {
         SpecError::NotWhole => "as in rolling = \"10000 per 24h\" and every = \"1h\"",
         SpecError::TooManyPeriods => "calculate it less often",
         SpecError::TooLarge => "a smaller size or less debt",
+        SpecError::TooMany => "fewer strikes, or a smaller factor",
+        SpecError::WaitAboveMax => "a longer `max`",
     }
 }
 

@@ -32,7 +32,6 @@ fn check_limit(
     check_name(name, f);
     let counts = [("attempts", Spends::Attempts), ("failures", Spends::Failures)];
     let spends = one_of(raw.count.as_ref(), &counts, &[], f).unwrap_or(Spends::Attempts);
-    one_of(raw.unit.as_ref(), &[("attempts", ())], &["users", "passwords"], f);
     let modes = [("enforce", Mode::Enforce), ("observe", Mode::Observe), ("off", Mode::Off)];
     if !raw.has_rate && !raw.has_rolling {
         let hint = "rate = \"10 per 5m\"";

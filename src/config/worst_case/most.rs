@@ -9,6 +9,9 @@ use crate::time::Span;
 pub(super) fn most(spec: &Spec, span: Span) -> u64 {
     match spec {
         Spec::Continuous(bucket) => of_continuous(bucket, span),
+        Spec::Distinct(distinct) => of_continuous(&distinct.bucket(), span),
+        // Whoever is never struck is never kept waiting.
+        Spec::Escalation(_) => u64::MAX,
         Spec::Interval(bucket) => periods(span, bucket.period()).saturating_mul(u64::from(bucket.quota())),
         Spec::Rolling(window) => {
             // In any `slots` periods on end: the quota, and the rate in each.

@@ -3,13 +3,15 @@
 use super::super::diagnostic::grouped;
 use super::super::values::in_words;
 use super::most::{most, tokens_in};
-use crate::bucket::{Anchor, Continuous, Rolling, Spec};
+use crate::bucket::{Anchor, Continuous, Escalation, Rolling, Spec};
 use crate::time::Span;
 
 /// The promise, and what it leaves open.
 pub(super) fn of(spec: Spec) -> (String, Vec<String>) {
     match spec {
         Spec::Continuous(bucket) => (steady(&spec, &[bucket]), Vec::new()),
+        Spec::Distinct(distinct) => (steady(&spec, &[distinct.bucket()]), Vec::new()),
+        Spec::Escalation(waits) => (growing(&waits, "strikes"), Vec::new()),
         Spec::Interval(bucket) => {
             let head = every(bucket.quota(), bucket.period(), bucket.anchor());
             (head, vec![around_a_border(&spec, "of a period")])
@@ -40,6 +42,8 @@ pub(super) fn extras(spec: Spec) -> Vec<String> {
             (bucket.initial(), bucket.debt())
         }
         Spec::Interval(bucket) => (bucket.initial(), bucket.debt()),
+        Spec::Distinct(distinct) => (distinct.bucket().initial(), 0),
+        Spec::Escalation(_) => return notes,
         Spec::Rolling(window) => (window.initial(), window.debt()),
         Spec::Floor(both) => (both.pool().initial().saturating_add(both.floor().burst()), both.pool().debt()),
     };
@@ -75,6 +79,8 @@ fn longest_wait(spec: Spec) -> Option<Span> {
             Some(bucket.period().times(borders))
         }
         Spec::Rolling(window) => Some(window.window()),
+        Spec::Distinct(distinct) => Some(distinct.bucket().per_token()),
+        Spec::Escalation(waits) => Some(waits.max()),
         Spec::Floor(_) => None,
     }
 }
@@ -110,6 +116,14 @@ fn around_a_border(spec: &Spec, whose: &str) -> String {
 
 fn steady(spec: &Spec, buckets: &[Continuous]) -> String {
     format!("at most {} at once, then {}", number(spec.burst()), pace(buckets))
+}
+
+/// As in `after 5 refusals in a row waits of 30s, growing to 1h, for whoever goes on`.
+pub(super) fn growing(waits: &Escalation, strikes: &str) -> String {
+    let first = in_words(waits.wait());
+    let grows = waits.factor() > 1 && waits.wait() < waits.max();
+    let to = if grows { format!(", growing to {}", in_words(waits.max())) } else { String::new() };
+    format!("after {} {strikes} in a row waits of {first}{to}, for whoever goes on", number(waits.after()))
 }
 
 /// By the shortest period that brings a token back: "then 1 a week" says more than "then 0 a day".

@@ -13,7 +13,7 @@ use super::most::most;
 use super::one;
 use super::promise::{DAY, MOMENT};
 use crate::policy::key::{Part, PrefixLengths};
-use crate::policy::{Cost, Limit, Mode, Policy, Route};
+use crate::policy::{Cost, Facet, Limit, Mode, Policy, Route, Unit};
 
 /// What a route's limits let through, all of them together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct Together {
     pub bounded: bool,
     /// Limits that bound nobody, because a client chooses by what it is counted.
     pub chosen: Vec<Arc<str>>,
+    /// Limits that bound how many accounts are tried, and not how often each.
+    pub of_accounts: Vec<Arc<str>>,
     /// Whether some limit has other rates, or none, for some clients.
     pub exceptions: bool,
     /// The widest network of the ladder.
@@ -66,6 +68,9 @@ impl fmt::Display for Together {
         for limit in &self.chosen {
             said.push(format!("`{limit}` bounds nobody who sends other values"));
         }
+        for limit in &self.of_accounts {
+            said.push(format!("`{limit}` bounds how many accounts are tried, not how often each"));
+        }
         if self.exceptions {
             said.push("exempt clients and those with rates of their own aside".to_owned());
         }
@@ -82,7 +87,9 @@ impl fmt::Display for Bound {
 
 fn of_route(route: &Route, policy: &Policy) -> Together {
     let limits = route.limits.iter().filter_map(|&limit| policy.limits.get(limit));
-    let limits: Vec<&Limit> = limits.filter(|limit| limit.mode == Mode::Enforce).collect();
+    let limits = limits.filter(|limit| limit.mode == Mode::Enforce && limit.facet == Facet::Rate);
+    let (of_accounts, limits): (Vec<&Limit>, Vec<&Limit>) =
+        limits.partition(|limit| limit.unit == Unit::Users);
     let (chosen, limits): (Vec<&Limit>, Vec<&Limit>) = limits.iter().partition(|limit| is_chosen(limit));
     let (by_network, by_all): (Vec<&Limit>, Vec<&Limit>) =
         limits.iter().partition(|limit| limit.key.contains(&Part::Ip));
@@ -95,6 +102,7 @@ fn of_route(route: &Route, policy: &Policy) -> Together {
         bounds,
         bounded: all.is_some() || ladder.last().is_some_and(|widest| (widest.ipv4, widest.ipv6) == (0, 0)),
         chosen: chosen.iter().map(|limit| Arc::clone(&limit.name)).collect(),
+        of_accounts: of_accounts.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         exceptions: limits.iter().any(|limit| !limit.exempt.is_empty() || !limit.rates.is_empty()),
         widest: ladder.last().copied(),
     }
@@ -278,6 +286,15 @@ mod tests {
         assert!(text.starts_with("login: one address: at most 3 at once, 963 in a day;"), "{text}");
         let text = words(&format!("cost = 11\n{ADDRESS}"));
         assert!(text.starts_with("login: one address: at most 0 at once, 0 in a day;"), "{text}");
+    }
+
+    #[test]
+    fn a_limit_that_counts_accounts_bounds_no_attempts_and_one_that_counts_passwords_does() {
+        let of = |unit: &str| words(&format!("{ADDRESS}unit = \"{unit}\"\n[limit.address.escalate]\n"));
+        let expected =
+            "login: nothing bounds anybody; `address` bounds how many accounts are tried, not how often each";
+        assert_eq!(of("users"), expected);
+        assert_eq!(of("passwords"), words(ADDRESS));
     }
 
     #[test]

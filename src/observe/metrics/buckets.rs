@@ -17,11 +17,21 @@ use crate::engine::Engine;
 #[derive(Debug)]
 pub(super) struct Buckets(pub(super) Arc<OnceLock<Weak<Engine>>>);
 
+/// What a limit keeps for its rate, its cap and its waits is one sum: two series of one name would be none.
+fn by_name<'u>(usage: &[(&'u str, usize, u64)]) -> Vec<(&'u str, usize, u64)> {
+    let limits = usage.chunk_by(|(one, ..), (next, ..)| one == next);
+    let add = |(_, live, gone): (&'u str, usize, u64), next: &(&'u str, usize, u64)| {
+        (next.0, live + next.1, gone + next.2)
+    };
+    limits.map(|facets| facets.iter().fold(("", 0, 0), add)).collect()
+}
+
 impl Collector for Buckets {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         let Some(engine) = self.0.get().and_then(Weak::upgrade) else { return Ok(()) };
         let rules = engine.rules();
         let usage: Vec<_> = rules.usage(engine.clock().now()).collect();
+        let usage = by_name(&usage);
         let help = "Buckets that are not full.";
         let mut live = encoder.encode_descriptor("tollgate_buckets", help, None, MetricType::Gauge)?;
         for (limit, buckets, _) in &usage {

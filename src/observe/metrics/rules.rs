@@ -1,7 +1,8 @@
 //! Counters of routes and limits, an index away from the positions that events carry.
 //!
 //! Names are looked up when rules change, not when a request is decided. The surprising thing: counters of earlier
-//! rules are kept for a while, since an attempt that was decided under them may be settled much later.
+//! rules are kept for a while, since an attempt that was decided under them may be settled much later. Where a limit
+//! has a cap or waits that grow, these are counted when they refuse, and its rate alone says how many it admits.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use crate::event::{Decision, Outcome};
-use crate::policy::{Mode, Policy};
+use crate::policy::{Facet, Mode, Policy};
 
 /// Counts decisions and what came of attempts.
 #[derive(Debug, Default)]
@@ -28,7 +29,7 @@ pub(super) struct RuleCounters {
 struct Resolved {
     generation: u64,
     routes: Vec<Arc<str>>,
-    limits: Vec<Arc<str>>,
+    limits: Vec<(Arc<str>, Facet)>,
     /// For each route each limit; `None` where the file does not bring the two together.
     decisions: Vec<Option<[Counter; DECISIONS.len()]>>,
     attempts: Vec<[Counter; OUTCOMES.len()]>,
@@ -82,14 +83,15 @@ impl RuleCounters {
 
     /// A path with several readings may be charged for limits of another route than the one that is named.
     fn count_by_name(&self, rules: &Resolved, route: usize, limit: usize, decision: Decision) {
-        if let (Some(route), Some(limit)) = (rules.routes.get(route), rules.limits.get(limit)) {
-            self.decision(route, limit, DECISIONS[decision_index(decision)]).inc();
+        if let (Some(route), Some((limit, facet))) = (rules.routes.get(route), rules.limits.get(limit)) {
+            self.decision(route, limit, *facet, DECISIONS[decision_index(decision)]).inc();
         }
     }
 
     fn resolve(&self, generation: u64, policy: &Policy) -> Resolved {
         let routes: Vec<_> = policy.routes.iter().map(|route| Arc::clone(&route.name)).collect();
-        let limits: Vec<_> = policy.limits.iter().map(|limit| Arc::clone(&limit.name)).collect();
+        let limits: Vec<_> =
+            policy.limits.iter().map(|limit| (Arc::clone(&limit.name), limit.facet)).collect();
         let attempts =
             routes.iter().map(|route| OUTCOMES.map(|outcome| self.attempt(route, outcome))).collect();
         let pairs = policy.routes.iter().flat_map(|route| {
@@ -97,12 +99,16 @@ impl RuleCounters {
         });
         let decisions = pairs.map(|(route, index, limit)| {
             let met = limit.mode != Mode::Off && route.limits.contains(&index);
-            met.then(|| DECISIONS.map(|decision| self.decision(&route.name, &limit.name, decision)))
+            met.then(|| DECISIONS.map(|word| self.decision(&route.name, &limit.name, limit.facet, word)))
         });
         Resolved { generation, decisions: decisions.collect(), attempts, routes, limits }
     }
 
-    fn decision(&self, route: &Arc<str>, limit: &Arc<str>, decision: &'static str) -> Counter {
+    /// One that nobody sees for what the rate of the same limit says already.
+    fn decision(&self, route: &Arc<str>, limit: &Arc<str>, facet: Facet, decision: &'static str) -> Counter {
+        if facet != Facet::Rate && !REFUSALS.contains(&decision) {
+            return Counter::default();
+        }
         let labels = DecisionLabels { route: Arc::clone(route), limit: Arc::clone(limit), decision };
         self.decisions.get_or_create_owned(&labels)
     }
@@ -135,6 +141,7 @@ fn outcome_index(outcome: Outcome) -> usize {
 }
 
 const DECISIONS: [&str; 4] = ["admit", "refuse", "observe", "exempt"];
+const REFUSALS: [&str; 2] = ["refuse", "observe"];
 const OUTCOMES: [&str; 4] = ["success", "failure", "neutral", "error"];
 
 /// So many generations back an attempt is still counted: nobody reloads more often than answers take.

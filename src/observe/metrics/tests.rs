@@ -9,6 +9,7 @@ use super::*;
 use crate::event::{Answered, Decision, Events, Outcome};
 use crate::observe::samples::{AT, answered, policy};
 use crate::policy::attempt::{Attempt, Body, Client};
+use crate::policy::{Facet, Policy};
 use crate::time::{Clock, Span};
 
 fn value(metrics: &Metrics, series: &str) -> Option<String> {
@@ -144,6 +145,44 @@ fn buckets_are_read_from_the_engine_when_somebody_asks() {
     let series = "tollgate_decisions_total{route=\"login\",limit=\"address\",decision=\"admit\"}";
     assert_value(&metrics, series, "1");
     assert_eq!(Arc::strong_count(&engine), 1, "the metrics do not keep an engine alive");
+}
+
+/// A cap on the limit of the same name, and a route that has both.
+fn capped() -> Policy {
+    let mut rules = policy(&["login"], &["address", "address"]);
+    rules.limits[1].facet = Facet::Cap;
+    rules
+}
+
+#[test]
+fn a_limit_with_a_cap_says_once_what_it_admits_and_counts_whatever_refuses() {
+    let metrics = Metrics::new();
+    metrics.hear(&Event::Rules { generation: 0, policy: &capped() });
+    for decision in [Decision::Admit, Decision::Exempt, Decision::Refuse, Decision::Observe] {
+        metrics.hear(&decided(0, 0, 0, decision));
+        metrics.hear(&decided(0, 0, 1, decision));
+    }
+    for (decision, count) in [("admit", "1"), ("exempt", "1"), ("refuse", "2"), ("observe", "2")] {
+        let labels = format!("{{route=\"login\",limit=\"address\",decision=\"{decision}\"}}");
+        assert_value(&metrics, &format!("tollgate_decisions_total{labels}"), count);
+    }
+}
+
+#[test]
+fn buckets_of_one_name_are_one_series() {
+    let metrics = Metrics::new();
+    let engine = Engine::new(capped(), 100, Clock::manual(AT), Events::default()).unwrap();
+    let engine = Arc::new(engine);
+    metrics.watch(&engine);
+    let (client, headers) = (Client::from_ip(IpAddr::V4(Ipv4Addr::LOCALHOST)), HeaderMap::new());
+    let (path, body) = ("/login", Body::Unread);
+    let attempt =
+        Attempt { method: &Method::POST, path, query: None, host: "a", client, headers: &headers, body };
+    drop(engine.decide(&engine.rules(), &attempt, engine.clock().now()).unwrap());
+    let text = metrics.render();
+    let series = text.lines().filter(|line| line.starts_with("tollgate_buckets")).collect::<Vec<_>>();
+    let of = |name: &str, value: &str| format!("{name}{{limit=\"address\"}} {value}");
+    assert_eq!(series, [of("tollgate_buckets", "2"), of("tollgate_buckets_forgotten_total", "0")]);
 }
 
 #[test]

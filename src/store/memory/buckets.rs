@@ -242,7 +242,8 @@ impl Former {
 /// An attempt writes what came over even if it is refused: with the old buckets it would be lost one day.
 fn decide(place: &Place, state: &mut [u64], now: Time, op: Op, came_over: bool) -> Step {
     let step = step(&place.spec, state, now, op);
-    Step { changed: step.changed || came_over && matches!(op, Op::Take(_)), ..step }
+    let is_attempt = matches!(op, Op::Take(_) | Op::TakeOnce { .. } | Op::Strike);
+    Step { changed: step.changed || came_over && is_attempt, ..step }
 }
 
 /// Lends words for a state, none of them from the heap.
@@ -265,9 +266,9 @@ impl std::fmt::Debug for Buckets {
     }
 }
 
-/// All shapes but rolling windows.
+/// All shapes but rolling windows and those that remember what they counted.
 const FEW: usize = 3;
-/// A rolling window of 24 periods, and a few more.
+/// A rolling window of 24 periods, and a few more; what a bucket remembers that counts a thing once.
 const SOME: usize = 16;
 /// More changes than anybody makes within the time that a bucket takes to fill.
 const MOST_FORMER: usize = 16;

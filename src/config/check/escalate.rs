@@ -1,0 +1,39 @@
+//! `[limit.NAME.escalate]`: waits that grow for whoever comes back too soon.
+//!
+//! The table turns them on; each of its keys has a default. The surprising thing: `max` is also how long it takes in
+//! peace until everything is forgotten, so a long one is a long memory.
+
+use super::super::diagnostic::Findings;
+use super::super::raw;
+use super::super::values::in_words;
+use super::buckets::built;
+use super::fields::{lasting, within};
+use crate::bucket::{Escalation, Spec};
+use crate::time::Span;
+
+/// What the table says; `None` only after a mistake was reported.
+pub(super) fn check(raw: &raw::Escalate, f: &mut Findings) -> Option<Spec> {
+    let after = raw.after.is_none().then_some(AFTER);
+    let after = after.or_else(|| within(raw.after.as_ref(), 1..=Escalation::MOST_STRIKES.into(), f));
+    let factor = raw.factor.is_none().then_some(FACTOR);
+    let factor = factor.or_else(|| within(raw.factor.as_ref(), 1..=Escalation::MOST_FACTOR.into(), f));
+    let wait =
+        raw.wait.is_none().then_some(WAIT).or_else(|| lasting(raw.wait.as_ref(), SHORTEST..=LONGEST, f));
+    let max = raw.max.is_none().then_some(MAX).or_else(|| lasting(raw.max.as_ref(), SHORTEST..=LONGEST, f));
+    let (after, wait, factor, max) = (after?, wait?, factor?, max?);
+    if wait > max {
+        let text = raw.wait.as_ref().or(raw.max.as_ref());
+        let message = format!("the first wait, {}, is longer than `max`, {}", in_words(wait), in_words(max));
+        f.error(text.map_or(&raw.spot, |text| &text.spot), message, "a longer `max`, or a shorter `wait`");
+        return None;
+    }
+    built(Escalation::new(after, wait, factor, max), &raw.spot, f).map(Spec::Escalation)
+}
+
+const AFTER: u32 = 5;
+const FACTOR: u32 = 2;
+const WAIT: Span = Span::from_secs(30);
+const MAX: Span = Span::from_secs(3600);
+/// Retry-After counts whole seconds.
+const SHORTEST: Span = Span::from_secs(1);
+const LONGEST: Span = Span::from_secs(365 * 86_400);

@@ -1,0 +1,136 @@
+//! What a limit keeps for each key besides the bucket of its rate: `max_failures` and `escalate`.
+//!
+//! Each becomes a limit of the same name right behind it, with the same key and for the same clients. The surprising
+//! thing: that moves the limits behind them, so positions that routes hold are counted anew here, and nothing that is
+//! checked before may keep one.
+
+use super::super::diagnostic::Findings;
+use super::super::raw::{self, Named};
+use super::escalate;
+use super::fields::within;
+use crate::bucket::{Continuous, Spec};
+use crate::policy::network::NetworkMap;
+use crate::policy::{Facet, Limit, Rate, Route, Spends, Unit};
+use crate::time::Span;
+
+/// For each limit what stands right behind it.
+pub(super) fn check(
+    raw: &[Named<raw::Limit>],
+    limits: &[Option<Limit>],
+    f: &mut Findings,
+) -> Vec<Vec<Limit>> {
+    let facets = raw.iter().zip(limits).map(|(Named { value: raw, .. }, limit)| {
+        let cap = cap(raw, limit.as_ref(), f).map(|spec| (Facet::Cap, spec));
+        let waits = raw.escalate.as_ref().and_then(|raw| escalate::check(raw, f));
+        let waits = waits.map(|spec| (Facet::Escalation, spec));
+        let specs = cap.into_iter().chain(waits);
+        let facets = limit.iter().flat_map(|limit| specs.clone().map(|(facet, spec)| of(limit, facet, spec)));
+        facets.collect()
+    });
+    facets.collect()
+}
+
+/// Puts them behind their limits, and has the routes find all of them.
+pub(super) fn insert(limits: Vec<Limit>, facets: Vec<Vec<Limit>>, routes: &mut [Route]) -> Vec<Limit> {
+    let (mut all, mut places) = (Vec::new(), Vec::new());
+    for (limit, facets) in limits.into_iter().zip(facets) {
+        let first = all.len();
+        all.push(limit);
+        all.extend(facets);
+        places.push(first..all.len());
+    }
+    for route in routes {
+        route.limits = route.limits.iter().filter_map(|&at| places.get(at).cloned()).flatten().collect();
+    }
+    all
+}
+
+/// The tokens that a success brings back, and practically nothing else.
+fn cap(raw: &raw::Limit, limit: Option<&Limit>, f: &mut Findings) -> Option<Spec> {
+    let number = raw.max_failures.as_ref()?;
+    let failures: u32 = within(Some(number), 0..=MOST_FAILURES, f)?;
+    if failures == 0 {
+        return None;
+    }
+    if !limit?.is_account() {
+        let message = "`max_failures` on a limit that is not kept for an account";
+        f.error(&number.spot, message, "as in key = \"user\"");
+        return None;
+    }
+    of_failures(failures)
+}
+
+fn of_failures(failures: u32) -> Option<Spec> {
+    let per_token = Span::from_nanos(LIFETIME.as_nanos() / u64::from(failures.max(1)));
+    Continuous::new(1, per_token, failures).ok().map(Spec::Continuous)
+}
+
+/// The same limit for the same clients, where every class that has a rate has this bucket.
+fn of(limit: &Limit, facet: Facet, spec: Spec) -> Limit {
+    let mut rates = NetworkMap::default();
+    for (network, rate) in limit.rates.iter() {
+        rates.insert(network, Rate { spec: rate.spec.map(|_| spec), ..rate.clone() });
+    }
+    let spends = if facet == Facet::Cap { Spends::Failures } else { limit.spends };
+    Limit { spec, rates, facet, spends, unit: Unit::Attempts, ..limit.clone() }
+}
+
+const MOST_FAILURES: i64 = 10_000;
+/// For all failures together: as long as a bucket can take to fill, in whole years. One of a hundred is forgotten after
+/// 255 days, which is no use to anybody who guesses.
+const LIFETIME: Span = Span::from_secs(70 * 365 * 86_400);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::worst_cases;
+    use crate::policy::Policy;
+    use crate::policy::network::NetworkSet;
+
+    fn of_account() -> Limit {
+        let bucket = Continuous::new(1, Span::from_secs(180), 10).unwrap();
+        Limit::new("account", Spec::Continuous(bucket))
+    }
+
+    #[test]
+    fn a_cap_holds_as_many_failures_and_is_full_again_after_a_lifetime() {
+        let years = |count: u64| Span::from_secs(count * 365 * 86_400);
+        for failures in [1, 7, 100, 9_999, 10_000] {
+            let cap = of_failures(failures).unwrap();
+            assert_eq!(cap.burst(), failures);
+            assert!(cap.window() > years(60) && cap.window() <= years(70), "{:?}", cap.window());
+        }
+    }
+
+    #[test]
+    fn a_facet_is_the_same_limit_for_the_same_clients() {
+        let mut limit =
+            Limit { exempt: NetworkSet::from_iter(["192.0.2.0/24".parse().unwrap()]), ..of_account() };
+        let rate = |number, spec| Rate { class: "c".into(), number, spec };
+        limit.rates.insert("10.0.0.0/8".parse().unwrap(), rate(1, Some(limit.spec)));
+        limit.rates.insert("10.1.0.0/16".parse().unwrap(), rate(2, None));
+        let cap = of(&limit, Facet::Cap, of_failures(100).unwrap());
+        assert_eq!(
+            (cap.facet, cap.spends, cap.spec),
+            (Facet::Cap, Spends::Failures, of_failures(100).unwrap())
+        );
+        assert_eq!((&cap.name, &cap.key, &cap.exempt), (&limit.name, &limit.key, &limit.exempt));
+        let spec = |ip: &str| cap.rates.find(ip.parse().unwrap()).unwrap().spec;
+        assert_eq!((spec("10.9.9.9"), spec("10.1.1.1")), (of_failures(100), None));
+    }
+
+    #[test]
+    fn what_stands_behind_a_limit_is_said_in_its_line() {
+        let limit = of_account();
+        let waits = crate::bucket::Escalation::new(5, Span::from_secs(30), 2, Span::from_secs(3600)).unwrap();
+        let cap = of(&limit, Facet::Cap, of_failures(100).unwrap());
+        let failures =
+            Limit { spends: Spends::Failures, ..of(&limit, Facet::Escalation, Spec::Escalation(waits)) };
+        let limits = insert(vec![limit], vec![vec![cap, failures]], &mut []);
+        let policy = Policy::new(Vec::new(), limits);
+        let expected = "account: at most 10 at once, then 480 a day from one address; \
+                        after 100 failures in a row a stranger needs a known device or an operator; \
+                        after 5 failures in a row waits of 30s, growing to 1h, for whoever goes on";
+        assert_eq!(worst_cases(&policy), [("account", expected.to_owned())]);
+    }
+}
