@@ -52,6 +52,9 @@ pub(super) struct Route {
     pub(super) cost: Option<Located<Value>>,
     pub(super) body: Text,
     pub(super) in_flight: Integer,
+    pub(super) when: Option<List>,
+    pub(super) user: Option<List>,
+    pub(super) password: Option<List>,
 }
 
 #[derive(Debug)]
@@ -177,6 +180,9 @@ impl Route {
             cost: section.entry("cost").map(|entry| entry.node.clone()),
             body: section.string("body", f),
             in_flight: section.integer("in_flight", f),
+            when: section.strings("when", f),
+            user: section.strings("user", f),
+            password: section.strings("password", f),
         }
     }
 }
@@ -271,8 +277,20 @@ pub(super) const TOP: Keys = Keys {
 };
 const CLIENT: Keys = Keys { known: &["trust", "header", "ipv4", "ipv6"], not_built: &[] };
 const ROUTE: Keys = Keys {
-    known: &["match", "host", "upstream", "limits", "case", "cost", "body", "in_flight"],
-    not_built: &["preset", "when", "user", "password", "success", "failure", "otherwise"],
+    known: &[
+        "match",
+        "host",
+        "upstream",
+        "limits",
+        "case",
+        "cost",
+        "body",
+        "in_flight",
+        "when",
+        "user",
+        "password",
+    ],
+    not_built: &["preset", "success", "failure", "otherwise"],
 };
 const LIMIT: Keys = Keys {
     known: &[

@@ -6,6 +6,7 @@
 mod address;
 mod count;
 mod duration;
+mod field;
 mod key;
 mod prefix;
 mod rate;
