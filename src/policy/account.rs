@@ -63,7 +63,10 @@ impl Folding {
             if std::mem::take(&mut self.1) && !self.0.is_empty() {
                 self.0.push(' ');
             }
-            self.0.push(letter);
+            // A sharp s is one to WordPress and MySQL's older collations, and two to everybody else.
+            if letter != 's' || !self.0.ends_with('s') {
+                self.0.push(letter);
+            }
         }
     }
 

@@ -63,6 +63,7 @@ fn plain(letter: char) -> impl Iterator<Item = char> {
         '\u{142}' => ('l', None),
         '\u{167}' => ('t', None),
         '\u{14b}' => ('n', None),
+        '\u{df}' => ('s', None),
         '\u{138}' => ('k', None),
         '\u{192}' => ('f', None),
         '\u{a2}' => ('c', None),
@@ -79,10 +80,13 @@ fn plain(letter: char) -> impl Iterator<Item = char> {
 /// Bytes 0x81 to 0x9f that are no text.
 const PRIVATE: u32 = 0x10_ff00;
 
-/// `Default_Ignorable_Code_Point`, enclosing marks, and the pound sign, which WordPress drops.
-const IGNORED: [(char, char); 22] = [
+/// `Default_Ignorable_Code_Point`, enclosing marks, the pound sign, which WordPress drops, and what is left of
+/// `ŀ` and `ŉ`.
+const IGNORED: [(char, char); 24] = [
     ('\u{a3}', '\u{a3}'),
     ('\u{ad}', '\u{ad}'),
+    ('\u{b7}', '\u{b7}'),
+    ('\u{2bc}', '\u{2bc}'),
     ('\u{34f}', '\u{34f}'),
     ('\u{488}', '\u{489}'),
     ('\u{61c}', '\u{61c}'),

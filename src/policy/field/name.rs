@@ -19,8 +19,8 @@ impl Name {
     pub(super) fn is(&self, sent: &[u8]) -> bool {
         let mut folding = Folding::default();
         for letter in String::from_utf8_lossy(sent).chars() {
-            // Behind a bracket stands what is in the array; behind a zero byte C reads nothing.
-            if matches!(letter, '[' | '\0') && folding.0 == self.0 {
+            // Behind a bracket stands what is in the array, or what PHP passes over; behind a zero byte C reads nothing.
+            if matches!(letter, '[' | ']' | '\0') && folding.0 == self.0 {
                 return true;
             }
             folding.push(letter);
@@ -87,9 +87,15 @@ mod tests {
 
     #[test]
     fn a_member_of_an_array_is_no_other_member() {
-        for sent in
-            ["user[email]", "User[Email]", "user[email][]", "[user]email", "[user][email]", "user[ email]"]
-        {
+        for sent in [
+            "user[email]",
+            "User[Email]",
+            "user[email][]",
+            "[user]email",
+            "[user][email]",
+            "user[ email]",
+            "user[email]x",
+        ] {
             assert!(Name::new("user[email]").is(sent.as_bytes()), "{sent:?}");
         }
         for sent in ["user", "user[password]", "user[]", "email", "user[emails]"] {
