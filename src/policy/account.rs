@@ -71,8 +71,9 @@ impl Folding {
     }
 
     fn end(mut self) -> Account {
-        let end = self.0.floor_char_boundary(LONGEST.min(self.0.len()));
-        self.0.truncate(end);
+        while self.0.len() > LONGEST {
+            self.0.pop();
+        }
         self.0.truncate(self.0.trim_end().len());
         Account(self.0.into_bytes())
     }

@@ -46,16 +46,16 @@ fn decode(text: &[u8], wide: bool) -> Cow<'_, [u8]> {
     let mut rest = text;
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
-        match byte {
-            b'+' => decoded.push(b' '),
-            b'%' if wide && let Some(letter) = wide_letter(after) => {
+        match (byte, if wide { wide_letter(after) } else { None }, byte_in_hex(after)) {
+            (b'%', Some(letter), _) => {
                 decoded.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
                 rest = &after[5..];
             }
-            b'%' if let Some(value) = hex(after, 2).and_then(|value| u8::try_from(value).ok()) => {
+            (b'%', None, Some(value)) => {
                 decoded.push(value);
                 rest = &after[2..];
             }
+            (b'+', ..) => decoded.push(b' '),
             _ => decoded.push(byte),
         }
     }
@@ -65,6 +65,10 @@ fn decode(text: &[u8], wide: bool) -> Cow<'_, [u8]> {
 fn wide_letter(after: &[u8]) -> Option<char> {
     let digits = after.strip_prefix(b"u").or_else(|| after.strip_prefix(b"U"))?;
     char::from_u32(hex(digits, 4)?)
+}
+
+fn byte_in_hex(after: &[u8]) -> Option<u8> {
+    u8::try_from(hex(after, 2)?).ok()
 }
 
 fn hex(digits: &[u8], count: usize) -> Option<u32> {
