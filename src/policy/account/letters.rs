@@ -64,6 +64,7 @@ fn plain(letter: char) -> impl Iterator<Item = char> {
         '\u{167}' => ('t', None),
         '\u{14b}' => ('n', None),
         '\u{df}' => ('s', None),
+        '\u{251}' => ('a', None),
         '\u{138}' => ('k', None),
         '\u{192}' => ('f', None),
         '\u{a2}' => ('c', None),
