@@ -60,6 +60,9 @@ pub(super) struct Route {
     pub(super) success: Vec<Rule>,
     pub(super) failure: Vec<Rule>,
     pub(super) otherwise: Text,
+    pub(super) when: Option<List>,
+    pub(super) user: Option<List>,
+    pub(super) password: Option<List>,
 }
 
 #[derive(Debug)]
@@ -210,6 +213,9 @@ impl Route {
             success: rule::read(section, "success", f),
             failure: rule::read(section, "failure", f),
             otherwise: section.string("otherwise", f),
+            when: section.strings("when", f),
+            user: section.strings("user", f),
+            password: section.strings("password", f),
         }
     }
 }
@@ -348,8 +354,11 @@ const ROUTE: Keys = Keys {
         "success",
         "failure",
         "otherwise",
+        "when",
+        "user",
+        "password",
     ],
-    not_built: &["preset", "when", "user", "password"],
+    not_built: &["preset"],
 };
 const LIMIT: Keys = Keys {
     known: &[

@@ -7,6 +7,7 @@ mod address;
 mod cookie;
 mod count;
 mod duration;
+mod field;
 mod key;
 mod prefix;
 mod rate;

@@ -4,15 +4,32 @@
 //! hash only. The surprising thing: more is folded than any one application folds, since two names in one bucket cost a
 //! token, and one name in two buckets is a way around the limit.
 
+mod letters;
+
+use unicode_normalization::UnicodeNormalization;
+
 /// A folded name of an account; never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Account(Vec<u8>);
 
 impl Account {
-    /// Folds a name as it was sent.
+    /// Folds a name as it was sent: compatible letters (NFKC), case, accents, blanks, and what nobody sees. At most 256
+    /// bytes are left of it, and not more than 4 KiB of it are looked at.
+    ///
+    /// Names in which applications look for markup or escapes and take them out are all one account. WordPress takes
+    /// `adm<i>in`, `ad%20min` and `&amp;admin` for `admin`, and there are as many of these as anybody likes.
     #[must_use]
     pub fn fold(name: &[u8]) -> Self {
-        Self(name.trim_ascii().to_ascii_lowercase())
+        let name = trim(name);
+        let name = name.get(..LONGEST_READ).unwrap_or(name);
+        let mut folding = Folding::default();
+        if name.is_ascii() {
+            name.iter().for_each(|byte| folding.push(char::from(byte.to_ascii_lowercase())));
+        } else {
+            let text = letters::text(name);
+            letters::simple(&text).nfc().for_each(|letter| folding.push(letter));
+        }
+        if name.contains(&0) || has_markup(folding.0.as_bytes()) { Self::odd() } else { folding.end() }
     }
 
     /// What is hashed.
@@ -20,6 +37,56 @@ impl Account {
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
+
+    fn odd() -> Self {
+        Self(b"<".to_vec())
+    }
+}
+
+/// The one who reads a name up to a zero byte and the one who passes over it differ without end, but not about these.
+fn trim(name: &[u8]) -> &[u8] {
+    let is_blank = |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_control();
+    let start = name.iter().position(|byte| !is_blank(byte)).unwrap_or(name.len());
+    let end = name.iter().rposition(|byte| !is_blank(byte)).map_or(start, |last| last + 1);
+    &name[start..end]
+}
+
+/// A folded name while it grows: no blanks in front, one between words.
+#[derive(Default)]
+struct Folding(String, bool);
+
+impl Folding {
+    fn push(&mut self, letter: char) {
+        if letter.is_whitespace() {
+            self.1 = true;
+        } else if !letter.is_control() {
+            if std::mem::take(&mut self.1) && !self.0.is_empty() {
+                self.0.push(' ');
+            }
+            // A sharp s is one to WordPress and MySQL's older collations, and two to everybody else.
+            if letter != 's' || !self.0.ends_with('s') {
+                self.0.push(letter);
+            }
+        }
+    }
+
+    fn end(mut self) -> Account {
+        while self.0.len() > LONGEST {
+            self.0.pop();
+        }
+        self.0.truncate(self.0.trim_end().len());
+        Account(self.0.into_bytes())
+    }
+}
+
+/// A tag, an entity, or an escaped byte.
+fn has_markup(name: &[u8]) -> bool {
+    let mut ands = name.iter().skip_while(|byte| **byte != b'&');
+    let escaped = |window: &[u8]| match window {
+        [b'%', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),
+        _ => false,
+    };
+    name.contains(&b'<') || ands.any(|byte| *byte == b';') || name.windows(3).any(escaped)
 }
 
 impl std::fmt::Debug for Account {
@@ -27,3 +94,11 @@ impl std::fmt::Debug for Account {
         f.write_str("Account(hidden)")
     }
 }
+
+/// Bytes of a folded name.
+const LONGEST: usize = 256;
+/// Bytes of a name that is folded.
+const LONGEST_READ: usize = 4096;
+
+#[cfg(test)]
+mod tests;

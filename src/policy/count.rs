@@ -51,19 +51,22 @@ impl Count {
 /// [`Unreadable`] if it is not.
 pub fn check_headers(headers: &HeaderMap) -> Result<(), Unreadable> {
     let plain = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
-    let legible = |value: &HeaderValue| {
-        // Parameters in an odd form are not worth an error: what they can do is told by the body's own bytes.
-        let text = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
-        text.split(';').skip(1).all(|parameter| match parameter.split_once('=') {
-            Some((name, label)) if name.trim() == "charset" => {
-                contains_ascii(label.trim().trim_matches(['"', '\'']))
-            }
-            _ => true,
-        })
-    };
+    let legible = |value: &HeaderValue| is_legible(value.as_bytes());
     let readable = headers.get_all(CONTENT_ENCODING).iter().all(plain)
         && headers.get_all(CONTENT_TYPE).iter().all(legible);
     if readable { Ok(()) } else { Err(Unreadable) }
+}
+
+/// Whether a content type names no charset in which ASCII letters are something else.
+pub(super) fn is_legible(kind: &[u8]) -> bool {
+    // Parameters in an odd form are not worth an error: what they can do is told by the body's own bytes.
+    let text = String::from_utf8_lossy(kind).to_ascii_lowercase();
+    text.split(';').skip(1).all(|parameter| match parameter.split_once('=') {
+        Some((name, label)) if name.trim() == "charset" => {
+            contains_ascii(label.trim().trim_matches(['"', '\'']))
+        }
+        _ => true,
+    })
 }
 
 /// Whether ASCII letters stand for themselves in this encoding, and nothing else looks like one.

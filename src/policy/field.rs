@@ -3,12 +3,19 @@
 //! It finds values and understands none. The surprising thing: what comes several times has several values, all of
 //! them, because nobody knows which of them the application takes.
 
+mod basic;
+mod body;
+mod form;
+mod json;
+mod multipart;
+mod name;
+
 use http::HeaderName;
 use smallvec::SmallVec;
 
+use self::name::Name;
 use super::attempt::{Attempt, Body};
 use super::key::TooManyValues;
-use super::query;
 
 /// Where a value stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +57,25 @@ pub enum NoValues {
 }
 
 impl Field {
+    /// A field of a form; `None` if a form has no fields of this name. Upper and lower case, and the number of
+    /// separators between its words, make no difference.
+    #[must_use]
+    pub fn form(name: &str) -> Option<Self> {
+        name::is_name(name).then(|| Self::Form(name.to_owned()))
+    }
+
+    /// A parameter of the query; `None` as for a form.
+    #[must_use]
+    pub fn query(name: &str) -> Option<Self> {
+        name::is_name(name).then(|| Self::Query(name.to_owned()))
+    }
+
+    /// What this pointer finds; `None` if it is none (RFC 6901, section 3), or if it means the whole document.
+    #[must_use]
+    pub fn json(pointer: &str) -> Option<Self> {
+        json::is_pointer(pointer).then(|| Self::Json(pointer.to_owned()))
+    }
+
     /// Whether it stands in the body.
     #[must_use]
     pub fn is_in_body(&self) -> bool {
@@ -59,31 +85,41 @@ impl Field {
 
 /// The values of all these fields together; empty if there is none.
 ///
+/// A field of a form is looked for in the query as well: most frameworks hand out both as one (`$_REQUEST`,
+/// `getParameter`, `params`, `FormValue`).
+///
 /// # Errors
 /// See [`NoValues`].
 pub fn values(fields: &[Field], half: Half, attempt: &Attempt<'_>) -> Result<Values, NoValues> {
-    let _ = half;
     let mut found = Values::default();
     for field in fields {
         match field {
-            Field::Query(name) => {
-                let pairs = query::pairs(attempt.query.unwrap_or_default());
-                for (_, value) in pairs.filter(|(known, _)| *known == query::fold_name(name)) {
-                    found.add(value.as_bytes())?;
-                }
+            Field::Query(name) | Field::Form(name) => {
+                let query = attempt.query.unwrap_or_default();
+                form::find(query.as_bytes(), &Name::new(name), &mut found)?;
             }
             Field::Header(name) => {
-                for value in attempt.headers.get_all(name) {
+                for (_, value) in attempt.headers.iter().filter(|(known, _)| is_read_as(known, name)) {
                     found.add(value.as_bytes())?;
                 }
             }
-            Field::Form(_) | Field::Json(_) if attempt.body != Body::Unread => {
-                return Err(NoValues::Unreadable);
-            }
-            Field::Form(_) | Field::Json(_) | Field::Basic => {}
+            Field::Basic => basic::find(attempt.headers, half, &mut found)?,
+            Field::Json(_) => {}
         }
     }
+    match attempt.body {
+        _ if !fields.iter().any(Field::is_in_body) => {}
+        Body::Unread => {}
+        Body::TooLong => return Err(NoValues::Unreadable),
+        Body::Whole(body) => body::find(fields, attempt.headers, body, &mut found)?,
+    }
     Ok(found)
+}
+
+/// CGI and its heirs know headers as environment variables, whose names have underscores.
+fn is_read_as(known: &HeaderName, wanted: &HeaderName) -> bool {
+    let folded = |name: &HeaderName| name.as_str().replace('_', "-");
+    known == wanted || folded(known) == folded(wanted)
 }
 
 impl Values {
@@ -99,6 +135,7 @@ impl Values {
     }
 
     fn add(&mut self, value: &[u8]) -> Result<(), TooManyValues> {
+        let value = shortened(value);
         if self.iter().any(|known| known == value) {
             return Ok(());
         }
@@ -110,8 +147,23 @@ impl Values {
     }
 }
 
+/// A long one begins with its first letter: blanks in front of a name must not push it out.
+fn shortened(value: &[u8]) -> &[u8] {
+    if value.len() <= LONGEST {
+        return value;
+    }
+    let value = value.trim_ascii_start();
+    &value[..value.len().min(LONGEST)]
+}
+
 impl std::fmt::Debug for Values {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Values({} hidden)", self.0.len())
     }
 }
+
+/// Bytes of a value that are looked at.
+const LONGEST: usize = 4096;
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use super::super::values::Size;
 use super::fields::{check_name, distinct, one_of, parsed, within};
 use super::outcome;
 use super::places::upstream_group;
+use crate::policy::field::Field;
 use crate::policy::matcher::{Case, HostPattern, Pattern, PatternError};
 use crate::policy::{BODY, Cost, Route};
 use crate::proxy::upstream::UpstreamAddress;
@@ -37,11 +38,17 @@ fn check_route(
         f.error(&list.spot, "`host` is empty", "leave it out to mean any host");
     }
     let cost = raw.cost.as_ref().and_then(|cost| check_cost(cost, f)).unwrap_or(Cost::Fixed(1));
+    let [when, user, password] = check_fields(raw, f);
+    let reads_body = matches!(cost, Cost::Counted(_))
+        || [&when, &user, &password].into_iter().flatten().any(Field::is_in_body);
     let cases = [("insensitive", Case::Insensitive), ("sensitive", Case::Sensitive)];
     Some(Route {
         hosts,
         case: one_of(raw.case.as_ref(), &cases, &[], f).unwrap_or_default(),
-        body: check_body(raw, &cost, f),
+        body: check_body(raw, reads_body, f),
+        when,
+        user,
+        password,
         in_flight: within(raw.in_flight.as_ref(), 1..=MOST_IN_FLIGHT, f),
         cost,
         rules: outcome::check(raw, f),
@@ -119,15 +126,30 @@ fn check_cost(node: &Located<Value>, f: &mut Findings) -> Option<Cost> {
     }
 }
 
-/// How many bytes are read of a body whose attempts are counted.
-fn check_body(raw: &raw::Route, cost: &Cost, f: &mut Findings) -> usize {
+/// `when`, `user` and `password`.
+fn check_fields(raw: &raw::Route, f: &mut Findings) -> [Vec<Field>; 3] {
+    let mut fields = |name: &str, list: Option<&List>| {
+        if let Some(list) = list.filter(|list| list.is_empty) {
+            f.error(&list.spot, format!("`{name}` is empty"), "leave it out to mean none");
+        }
+        distinct(list, f).into_iter().filter_map(|field| parsed(field, f)).collect()
+    };
+    [
+        fields("when", raw.when.as_ref()),
+        fields("user", raw.user.as_ref()),
+        fields("password", raw.password.as_ref()),
+    ]
+}
+
+/// How many bytes are read of a body whose attempts are counted, or in which a field stands.
+fn check_body(raw: &raw::Route, reads_body: bool, f: &mut Findings) -> usize {
     let Some(text) = &raw.body else { return BODY };
     let Some(Size(bytes)) = parsed(text, f) else { return BODY };
-    if matches!(cost, Cost::Fixed(_)) {
+    if !reads_body {
         f.warning(
             &text.spot,
             "nothing here reads a body",
-            "add cost = \"count:methodName\", or leave it out",
+            "add user = \"form:NAME\" or cost = \"count:methodName\", or leave it out",
         );
     }
     match usize::try_from(bytes) {

@@ -1,0 +1,55 @@
+//! What several targets share: the values of a field in a request that has a body and nothing else.
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method};
+use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::field::{Field, Half, NoValues, values};
+
+/// What is found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// These, at most eight.
+    Values(Vec<Vec<u8>>),
+    /// More than eight.
+    TooMany,
+    /// Nobody can say.
+    Unreadable,
+}
+
+/// A field of a form.
+///
+/// # Panics
+/// If it has no name.
+#[must_use]
+pub fn form(name: &str) -> Field {
+    Field::form(name).expect("a name")
+}
+
+/// A place in a document.
+///
+/// # Panics
+/// If it is no pointer.
+#[must_use]
+pub fn json(pointer: &str) -> Field {
+    Field::json(pointer).expect("a pointer")
+}
+
+/// The values of a field in a body of this type.
+#[must_use]
+pub fn read(field: &Field, kind: &'static str, body: &[u8]) -> Answer {
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
+    let attempt = Attempt {
+        method: &Method::POST,
+        path: "/",
+        query: None,
+        host: "",
+        client: Client::Local,
+        headers: &headers,
+        body: Body::Whole(body),
+    };
+    match values(std::slice::from_ref(field), Half::User, &attempt) {
+        Ok(found) => Answer::Values(found.iter().map(<[u8]>::to_vec).collect()),
+        Err(NoValues::TooMany(_)) => Answer::TooMany,
+        Err(NoValues::Unreadable) => Answer::Unreadable,
+    }
+}

@@ -1,0 +1,156 @@
+//! `"form:username"`, `"json:/user/email"`, `"query:NAME"`, `"header:NAME"`, `"basic"`: where in a request a value
+//! stands.
+
+use std::str::FromStr;
+
+use super::super::diagnostic::suggest;
+use super::Mistake;
+use crate::policy::field::Field;
+
+impl FromStr for Field {
+    type Err = Mistake;
+
+    fn from_str(text: &str) -> Result<Self, Mistake> {
+        let (kind, name) = match text.split_once(':') {
+            Some((kind, name)) => (kind, Some(name)),
+            None => (text, None),
+        };
+        if let Some(kind) = KINDS.iter().find(|known| known.word == kind) {
+            return kind.read(text, name.unwrap_or_default());
+        }
+        let mistake = Mistake::new(format!("`{text}` is not a field"), suggestion(kind, name));
+        Err(Mistake { part: Some(0..kind.len()), ..mistake })
+    }
+}
+
+/// What stands before the colon, and what belongs behind it.
+struct Kind {
+    word: &'static str,
+    noun: &'static str,
+    example: &'static str,
+    read: fn(&str) -> Option<Field>,
+}
+
+impl Kind {
+    fn read(&self, text: &str, name: &str) -> Result<Field, Mistake> {
+        if self.word == BASIC {
+            let hint = "it has one name and one password; write \"basic\"";
+            return (text == BASIC)
+                .then_some(Field::Basic)
+                .ok_or_else(|| Mistake::new("`basic` has no parts", hint));
+        }
+        let is_sound = name.len() <= LONGEST && !name.contains(char::is_control);
+        let field = if is_sound { (self.read)(name) } else { None };
+        field.ok_or_else(|| {
+            let message = match name {
+                "" => format!("nothing stands behind `{}:`", self.word),
+                name => format!("`{name}` is not {}", self.noun),
+            };
+            Mistake::new(message, self.example)
+        })
+    }
+}
+
+/// A name alone is mostly one of a form.
+fn suggestion(kind: &str, name: Option<&str>) -> String {
+    let words = KINDS.map(|kind| kind.word);
+    match name {
+        None if suggest(kind, words).starts_with("known") && Field::form(kind).is_some() => {
+            format!("write \"form:{kind}\" for a field of a form")
+        }
+        _ => suggest(kind, words),
+    }
+}
+
+const BASIC: &str = "basic";
+/// Bytes of a name.
+const LONGEST: usize = 256;
+const KINDS: [Kind; 5] = [
+    Kind { word: "form", noun: "the name of a field", example: "as in \"form:username\"", read: Field::form },
+    Kind {
+        word: "json",
+        noun: "a JSON pointer",
+        example: "as in \"json:/user/email\" (RFC 6901)",
+        read: Field::json,
+    },
+    Kind {
+        word: "query",
+        noun: "the name of a parameter",
+        example: "as in \"query:username\"",
+        read: Field::query,
+    },
+    Kind {
+        word: "header",
+        noun: "the name of a header",
+        example: "as in \"header:X-User\"",
+        read: |name| name.parse().ok().map(Field::Header),
+    },
+    Kind { word: BASIC, noun: "", example: "", read: |_| None },
+];
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_field_is_read() {
+        for (text, field) in [
+            ("form:log", Field::Form("log".into())),
+            ("form:user[email]", Field::Form("user[email]".into())),
+            ("form:ctl00$Main:User", Field::Form("ctl00$Main:User".into())),
+            ("json:/user/e~1m~0", Field::Json("/user/e~1m~0".into())),
+            ("query:user", Field::Query("user".into())),
+            ("header:X-User", Field::Header(http::HeaderName::from_static("x-user"))),
+            ("basic", Field::Basic),
+        ] {
+            assert_eq!(text.parse(), Ok(field), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_field_is_refused() {
+        let long = format!("form:{}", "x".repeat(257));
+        for text in [
+            "",
+            ":",
+            "form",
+            "form:",
+            "form:[]",
+            "form:_",
+            "form:a\nb",
+            "json:",
+            "json:user",
+            "json:/~",
+            "json:/a~2",
+            "header:",
+            "header:a b",
+            "query:",
+            "basic:",
+            "basic:user",
+            "Form:a",
+            "cookie:a",
+            "username",
+            &long,
+        ] {
+            assert!(text.parse::<Field>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_hint_says_what_was_meant() {
+        let hint = |text: &str| text.parse::<Field>().unwrap_err().hint;
+        assert_eq!(hint("frm:log"), "did you mean `form`?");
+        assert_eq!(hint("username"), "write \"form:username\" for a field of a form");
+        assert_eq!(hint("cookie:a"), "known: `form`, `json`, `query`, `header`, `basic`");
+        assert_eq!(hint("json:user"), "as in \"json:/user/email\" (RFC 6901)");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in ".*") {
+            let _ = text.parse::<Field>();
+        }
+    }
+}

@@ -1,0 +1,140 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn fold(name: impl AsRef<[u8]>) -> String {
+    String::from_utf8(Account::fold(name.as_ref()).0).unwrap()
+}
+
+#[test]
+fn f3_spellings_of_a_name_are_one_account() {
+    for name in [
+        "admin",
+        "ADMIN",
+        " admin\t",
+        "\u{e4}dmin",
+        "a\u{308}dmin",
+        "\u{c4}DMIN",
+        "\u{ff21}\u{ff44}\u{ff4d}in",
+        "ad\u{200b}min",
+        "ad\u{ad}min",
+        "\u{feff}admin",
+        "adm\u{131}n",
+        "ADM\u{130}N",
+        "admin\0",
+        "\0\nadmin",
+        "adm\u{1}in",
+        "\u{a0}admin\u{3000}",
+        "\u{1d41a}dmin",
+        "\u{24d0}dmin",
+        "a\u{e01ef}dmin",
+        "admi\u{207f}",
+        "\u{a3}admin",
+    ] {
+        assert_eq!(fold(name), "admin", "{name:?}");
+    }
+    assert_eq!(fold("Ma\u{df}  E\n\u{17f}\u{df}\u{fb01}x"), "mas e sfix");
+    assert_eq!(fold("A@X.Example"), fold("a@x.example"));
+    assert_eq!(fold("\u{3a3}\u{3c2}\u{3c3}"), "\u{3c3}\u{3c3}\u{3c3}");
+    assert_eq!(fold("\u{d55c}\u{ae00}"), "\u{d55c}\u{ae00}");
+    assert_eq!(fold("S\u{f8}ren \u{141}ukasz \u{c6}gir"), "soren lukasz aegir");
+}
+
+#[test]
+fn names_of_different_people_are_different_accounts() {
+    let names = [
+        "anna",
+        "anne",
+        "ann a",
+        "a+tag@x",
+        "a@x",
+        "corp\\a",
+        "",
+        "\u{438}\u{432}\u{430}\u{43d}",
+        "\u{438}\u{432}\u{433}\u{430}",
+        "\u{930}\u{93e}\u{92e}",
+        "\u{930}\u{94b}\u{92e}",
+        "\u{5f20}",
+        "\u{674e}",
+        "at&t",
+        "100%",
+        "a;b",
+        "&",
+        "o'neill",
+        "a_b",
+        "a-b",
+        "a.b",
+    ];
+    for (at, one) in names.iter().enumerate() {
+        for other in &names[at + 1..] {
+            assert_ne!(fold(one), fold(other), "{one:?} {other:?}");
+        }
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_latin_or_stay_different() {
+    assert_eq!(fold(b"\xe4dmin"), "admin");
+    assert_eq!(fold(b"j\xf8rg\xa0"), "jorg");
+    let bytes: Vec<String> = (0x84..=0x89).chain(0x90..=0x99).map(|byte| fold([b'a', byte])).collect();
+    for (at, one) in bytes.iter().enumerate() {
+        assert!(!bytes[at + 1..].contains(one) && one != "a", "{one:?}");
+    }
+}
+
+#[test]
+fn f3_names_with_markup_are_one_account_together() {
+    for name in
+        ["adm<i>in", "admin<", "<script>junk</script>admin", "%41admin", "&amp;admin", "a&b;", "ad\0min"]
+    {
+        assert_eq!(fold(name), "<", "{name:?}");
+    }
+}
+
+#[test]
+fn f4_a_long_name_is_cut_at_a_letter() {
+    assert_eq!(fold("x".repeat(1024 * 1024)), "x".repeat(256));
+    assert_eq!(fold(format!("{}\u{5f20}", "x".repeat(254))), "x".repeat(254));
+    assert_eq!(fold(format!("{}   x", "x".repeat(255))), "x".repeat(255));
+    assert_eq!(fold(format!("{}x", " ".repeat(1024 * 1024))), "x");
+    assert!(fold("\u{fdfa}".repeat(100_000)).len() <= 256);
+}
+
+#[test]
+fn every_letter_is_folded_for_good() {
+    // Beyond these are letters of private use and none.
+    for letter in ('\0'..'\u{32000}').chain('\u{e0000}'..'\u{e1000}') {
+        let once = fold(letter.to_string());
+        assert_eq!(fold(&once), once, "{letter:?}");
+        // The iota below a Greek letter is a mark in small and a letter in capitals.
+        if !letter.to_string().nfd().any(|part| part == '\u{345}') {
+            assert_eq!(fold(letter.to_uppercase().collect::<String>()), once, "{letter:?}");
+        }
+        if letter == '\0' {
+            continue;
+        }
+        assert_eq!(fold(format!("a{letter}\u{301}\u{200b}")), fold(format!("A{letter}")), "{letter:?}");
+    }
+}
+
+#[test]
+fn a_name_is_never_shown() {
+    assert_eq!(format!("{:?}", Account::fold(b"admin")), "Account(hidden)");
+}
+
+proptest! {
+    #[test]
+    fn folding_twice_is_folding_once(name in any::<Vec<u8>>(), text in "\\PC*") {
+        for name in [&name[..], text.as_bytes()] {
+            let once = Account::fold(name);
+            prop_assert!(once.as_bytes().len() <= 256);
+            prop_assert!(Account::fold(once.as_bytes()) == once);
+        }
+    }
+
+    #[test]
+    fn ascii_is_folded_like_any_text(name in "[ -~]{0,40}") {
+        let wide: String = name.chars().flat_map(|letter| [letter, '\u{200b}']).collect();
+        prop_assert_eq!(fold(&wide), fold(&name));
+    }
+}

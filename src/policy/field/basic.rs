@@ -1,0 +1,113 @@
+//! `Authorization: Basic` (RFC 7617), as widely as servers read it.
+//!
+//! It takes no credentials for right. The surprising thing: what is no Base64 is read all the same, in each of the
+//! ways of those who do not mind: PHP passes over foreign letters, Apache stops at the first, and some take the URL's
+//! alphabet.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::GeneralPurposeConfig;
+use base64::engine::{DecodePaddingMode, GeneralPurpose};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
+
+use super::{Half, TooManyValues, Values};
+
+/// Adds one half of the credentials of every line.
+pub(super) fn find(headers: &HeaderMap, half: Half, found: &mut Values) -> Result<(), TooManyValues> {
+    let lines = headers.get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes);
+    for credentials in lines.filter_map(credentials) {
+        for pair in readings(credentials) {
+            let colon = pair.iter().position(|byte| *byte == b':');
+            match (half, colon) {
+                // Apache takes the whole of it for the name.
+                (Half::User, _) => found.add(&pair[..colon.unwrap_or(pair.len())])?,
+                (Half::Password, Some(colon)) => found.add(&pair[colon + 1..])?,
+                (Half::Password, None) => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What follows the scheme.
+fn credentials(line: &[u8]) -> Option<&[u8]> {
+    let (scheme, credentials) = line.trim_ascii().split_at_checked(SCHEME.len())?;
+    let is_basic = scheme.eq_ignore_ascii_case(SCHEME) && credentials.first()?.is_ascii_whitespace();
+    is_basic.then(|| credentials.trim_ascii())
+}
+
+/// As nearly everybody decodes it, then in other ways; mostly they are the same.
+fn readings(credentials: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let is_standard = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    let all = credentials.iter().copied().filter(is_standard).collect();
+    let first = credentials.iter().copied().take_while(is_standard).collect();
+    let url = credentials.iter().map(|byte| match byte {
+        b'-' => b'+',
+        b'_' => b'/',
+        other => *other,
+    });
+    [all, first, url.filter(is_standard).collect()].into_iter().filter_map(decode)
+}
+
+/// Without padding; a last letter that is no byte is none. `None` for what holds nothing.
+fn decode(mut letters: Vec<u8>) -> Option<Vec<u8>> {
+    if letters.len() % 4 == 1 {
+        letters.pop();
+    }
+    LENIENT.decode(letters).ok().filter(|pair| !pair.is_empty())
+}
+
+const SCHEME: &[u8] = b"basic";
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(half: Half, lines: &[&str]) -> Vec<String> {
+        let lines = lines.iter().map(|line| (AUTHORIZATION, line.parse().unwrap()));
+        let mut found = Values::default();
+        let headers = lines.fold(HeaderMap::new(), |mut headers, (name, value)| {
+            headers.append(name, value);
+            headers
+        });
+        find(&headers, half, &mut found).unwrap();
+        found.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect()
+    }
+
+    #[test]
+    fn the_first_colon_separates_name_and_password() {
+        // The example of RFC 7617, section 2.
+        let line = ["Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="];
+        assert_eq!(read(Half::User, &line), ["Aladdin"]);
+        assert_eq!(read(Half::Password, &line), ["open sesame"]);
+        assert_eq!(read(Half::User, &["basic YTpiOmM="]), ["a"]);
+        assert_eq!(read(Half::Password, &["BASIC\tYTpiOmM="]), ["b:c"]);
+    }
+
+    #[test]
+    fn whoever_leaves_out_the_padding_or_the_colon_has_a_name() {
+        assert_eq!(read(Half::User, &["Basic YTpiOmM"]), ["a"]);
+        assert_eq!(read(Half::User, &["Basic YWI"]), ["ab"]);
+        assert_eq!(read(Half::Password, &["Basic YWI"]), [""; 0]);
+    }
+
+    #[test]
+    fn foreign_letters_have_all_their_readings() {
+        // `YTpi` is `a:b`.
+        assert_eq!(read(Half::User, &["Basic !YT!pi"]), ["a"]);
+        assert_eq!(read(Half::User, &["Basic /-8="]), ["\u{fffd}", "\u{fffd}\u{fffd}"]);
+        assert_eq!(read(Half::User, &["Basic YWRtaW4=eA=="]), ["admin\u{1e}", "admin"]);
+    }
+
+    #[test]
+    fn every_line_counts_and_other_schemes_do_not() {
+        assert_eq!(read(Half::User, &["Basic YTpi", "Bearer YTpi", "Basic Yjpi", "Basic", ""]), ["a", "b"]);
+        assert_eq!(read(Half::User, &["BasicYTpi", "Basic  ", "Basic ="]), [""; 0]);
+    }
+}

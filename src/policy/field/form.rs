@@ -1,0 +1,141 @@
+//! Urlencoded fields, of a body or of a query, read as widely as applications read them.
+//!
+//! It decodes and compares, and keeps what it was asked for. The surprising thing: a field has several values where
+//! readers differ, because `;` separates for some of them, and `%u0061` is a letter to some.
+
+use std::borrow::Cow;
+
+use super::name::Name;
+use super::{TooManyValues, Values};
+
+/// Adds the values of the field with this name.
+pub(super) fn find(text: &[u8], name: &Name, found: &mut Values) -> Result<(), TooManyValues> {
+    for field in text.split(|byte| *byte == b'&') {
+        find_in(field, name, found)?;
+        if field.contains(&b';') {
+            field.split(|byte| *byte == b';').try_for_each(|part| find_in(part, name, found))?;
+        }
+    }
+    Ok(())
+}
+
+fn find_in(field: &[u8], name: &Name, found: &mut Values) -> Result<(), TooManyValues> {
+    if field.is_empty() {
+        return Ok(());
+    }
+    let end = field.iter().position(|byte| *byte == b'=').unwrap_or(field.len());
+    let (sent, value) = (&field[..end], field.get(end + 1..).unwrap_or_default());
+    if readings(sent).any(|sent| name.is(&sent)) {
+        readings(value).try_for_each(|value| found.add(&value))?;
+    }
+    Ok(())
+}
+
+/// A text as nearly everybody decodes it, and as old ASP and ASP.NET do if that is another.
+fn readings(text: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    let wide = text.windows(2).any(|pair| matches!(pair, b"%u" | b"%U"));
+    [Some(decode(text, false)), wide.then(|| decode(text, true))].into_iter().flatten()
+}
+
+/// Percent-decoding with `+` as a blank; what is broken stays as it is. `wide`: `%uXXXX` is a letter too.
+fn decode(text: &[u8], wide: bool) -> Cow<'_, [u8]> {
+    if !text.iter().any(|byte| matches!(byte, b'%' | b'+')) {
+        return Cow::Borrowed(text);
+    }
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match (byte, if wide { wide_letter(after) } else { None }, byte_in_hex(after)) {
+            (b'%', Some(letter), _) => {
+                decoded.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                rest = &after[5..];
+            }
+            (b'%', None, Some(value)) => {
+                decoded.push(value);
+                rest = &after[2..];
+            }
+            (b'+', ..) => decoded.push(b' '),
+            _ => decoded.push(byte),
+        }
+    }
+    Cow::Owned(decoded)
+}
+
+fn wide_letter(after: &[u8]) -> Option<char> {
+    let digits = after.strip_prefix(b"u").or_else(|| after.strip_prefix(b"U"))?;
+    char::from_u32(hex(digits, 4)?)
+}
+
+fn byte_in_hex(after: &[u8]) -> Option<u8> {
+    u8::try_from(hex(after, 2)?).ok()
+}
+
+fn hex(digits: &[u8], count: usize) -> Option<u32> {
+    let digits = digits.get(..count)?.iter();
+    digits
+        .copied()
+        .map(|digit| char::from(digit).to_digit(16))
+        .try_fold(0, |sum, digit| Some(sum * 16 + digit?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(text: impl AsRef<[u8]>) -> Vec<String> {
+        let mut found = Values::default();
+        find(text.as_ref(), &Name::new("log"), &mut found).unwrap();
+        found.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect()
+    }
+
+    #[test]
+    fn values_are_decoded_once() {
+        assert_eq!(read("a=1&log=a+b%2Bc%2525&b=2"), ["a b+c%25"]);
+        assert_eq!(read("l%6Fg=%zz%4"), ["%zz%4"]);
+        assert_eq!(read("log"), [""]);
+        assert_eq!(read("log=a=b"), ["a=b"]);
+        assert_eq!(read(b"log=\xe4%e4"), ["\u{fffd}\u{fffd}"]);
+        assert_eq!(read("&&=&log2=a&=log"), [""; 0]);
+    }
+
+    #[test]
+    fn every_value_of_a_duplicated_field_is_found_once() {
+        assert_eq!(read("log=a&log[]=b&LOG=c&log=a"), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_semicolon_separates_and_does_not() {
+        assert_eq!(read("log=a;b"), ["a;b", "a"]);
+        assert_eq!(read("x=1;log=a"), ["a"]);
+        assert_eq!(read("x;log=a&log=b"), ["a", "b"]);
+    }
+
+    #[test]
+    fn wide_escapes_are_read_as_letters_too() {
+        assert_eq!(read("%u006cog=a"), ["a"]);
+        assert_eq!(read("log=%u0061dmin"), ["%u0061dmin", "admin"]);
+        assert_eq!(read("log=%ud800%u12"), ["%ud800%u12"]);
+    }
+
+    #[test]
+    fn ten_thousand_fields_are_too_many_and_cost_little() {
+        let mut found = Values::default();
+        let body = (0..10_000).map(|number| format!("log={number}&")).collect::<String>();
+        assert_eq!(find(body.as_bytes(), &Name::new("log"), &mut found), Err(TooManyValues));
+        assert_eq!(read("log=a&".repeat(10_000)), ["a"]);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_was_encoded_is_found(before in "[ -~]{0,9}", value in any::<Vec<u8>>(), after in any::<Vec<u8>>()) {
+            let encode = |bytes: &[u8]| percent_encoding::percent_encode(bytes, percent_encoding::NON_ALPHANUMERIC).to_string();
+            let body = format!("{}&log={}&{}", encode(before.as_bytes()), encode(&value), encode(&after));
+            let mut found = Values::default();
+            find(body.as_bytes(), &Name::new("log"), &mut found).unwrap();
+            prop_assert!(found.iter().any(|known| known == value));
+        }
+    }
+}

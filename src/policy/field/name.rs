@@ -1,0 +1,117 @@
+//! The name of a field of a form, held against a name as it was sent.
+//!
+//! It knows no body. The surprising thing: brackets, dots, blanks and underscores are one and the same here, and their
+//! number does not matter. PHP makes `_` of dots, blanks and brackets that are never closed, Rack passes over brackets
+//! in front, and each reader has a mind of its own about `a[b`, `a]b` and `a[b]c`.
+
+/// A name from the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Name(String);
+
+impl Name {
+    pub(super) fn new(written: &str) -> Self {
+        let mut folding = Folding::default();
+        written.chars().for_each(|letter| folding.push(letter));
+        Self(folding.0)
+    }
+
+    /// Whether some reader takes a decoded name for this one, or for an array of this name.
+    pub(super) fn is(&self, sent: &[u8]) -> bool {
+        let mut folding = Folding::default();
+        for letter in String::from_utf8_lossy(sent).chars() {
+            // Behind a bracket stands what is in the array, or what PHP passes over; behind a zero byte C reads nothing.
+            if matches!(letter, '[' | ']' | '\0') && folding.0 == self.0 {
+                return true;
+            }
+            folding.push(letter);
+        }
+        folding.0 == self.0
+    }
+
+    /// The members that lead to it in a document: a framework that takes forms and JSON hands out both as one.
+    pub(super) fn members(written: &str) -> Vec<String> {
+        written.split(['[', ']']).filter(|member| !member.is_empty()).map(str::to_owned).collect()
+    }
+}
+
+/// Whether a field could have this name: one of separators alone would be any field without a name.
+pub(super) fn is_name(written: &str) -> bool {
+    !Name::new(written).0.is_empty()
+}
+
+/// A folded name, and whether something separates it from what comes next.
+#[derive(Default)]
+struct Folding(String, bool);
+
+impl Folding {
+    fn push(&mut self, letter: char) {
+        if matches!(letter, '[' | ']' | '.' | '_' | '\0') || letter.is_whitespace() {
+            self.1 = true;
+            return;
+        }
+        if std::mem::take(&mut self.1) && !self.0.is_empty() {
+            self.0.push('_');
+        }
+        self.0.extend(letter.to_lowercase());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_any_that_php_takes_for_it() {
+        for sent in [
+            "log",
+            "LOG",
+            " log",
+            "log[]",
+            "log[0]",
+            "log[a][b]",
+            "log[",
+            "log\0junk",
+            "log[]junk",
+            "\u{212a}og",
+        ] {
+            let wanted = if sent.starts_with('\u{212a}') { "kog" } else { "log" };
+            assert!(Name::new(wanted).is(sent.as_bytes()), "{sent:?}");
+        }
+        for sent in ["user.login", "user login", "user[login", "user_login", "user[login]", "user[login][]"] {
+            assert!(Name::new("user_login").is(sent.as_bytes()), "{sent:?}");
+        }
+        for sent in ["login", "lo", "log2", "log_in", "", "[]", "xlog", "blog[log]", "\0log2"] {
+            assert!(!Name::new("log").is(sent.as_bytes()), "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn a_member_of_an_array_is_no_other_member() {
+        for sent in [
+            "user[email]",
+            "User[Email]",
+            "user[email][]",
+            "[user]email",
+            "[user][email]",
+            "user[ email]",
+            "user[email]x",
+        ] {
+            assert!(Name::new("user[email]").is(sent.as_bytes()), "{sent:?}");
+        }
+        for sent in ["user", "user[password]", "user[]", "email", "user[emails]"] {
+            assert!(!Name::new("user[email]").is(sent.as_bytes()), "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_have_no_name() {
+        assert!(!Name::new("log").is(b"lo\xff"));
+        assert!(Name::new("log").is(b"log[\xff]"));
+    }
+
+    #[test]
+    fn brackets_lead_into_a_document() {
+        assert_eq!(Name::members("jform[user][name]"), ["jform", "user", "name"]);
+        assert_eq!(Name::members("log[]"), ["log"]);
+    }
+}

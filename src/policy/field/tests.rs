@@ -1,0 +1,166 @@
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method};
+
+use super::super::attempt::Client;
+use super::*;
+
+/// The values of these fields in a request with these headers.
+fn read_with(fields: &[Field], lines: &[(HeaderName, &str)], query: &str, body: Body<'_>) -> Found {
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        headers.append(name, value.parse().unwrap());
+    }
+    let attempt = Attempt {
+        method: &Method::POST,
+        path: "/login",
+        query: Some(query),
+        host: "",
+        client: Client::Local,
+        headers: &headers,
+        body,
+    };
+    let found = values(fields, Half::User, &attempt)?;
+    Ok(found.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect())
+}
+
+fn read(fields: &[Field], kind: &str, body: impl AsRef<[u8]>) -> Found {
+    let lines: &[_] = if kind.is_empty() { &[] } else { &[(CONTENT_TYPE, kind)] };
+    read_with(fields, lines, "", Body::Whole(body.as_ref()))
+}
+
+fn form(name: &str) -> Field {
+    Field::Form(name.into())
+}
+
+fn json(pointer: &str) -> Field {
+    Field::Json(pointer.into())
+}
+
+fn some(values: &[&str]) -> Found {
+    Ok(values.iter().map(|value| (*value).to_owned()).collect())
+}
+
+type Found = Result<Vec<String>, NoValues>;
+const FORM: &str = "application/x-www-form-urlencoded";
+
+#[test]
+fn a_form_is_read_whatever_it_is_said_to_be() {
+    for kind in ["", FORM, "application/x-www-form-urlencoded; charset=UTF-8", "text/plain", "nonsense", ";"]
+    {
+        assert_eq!(read(&[form("log")], kind, "log=admin&pwd=x"), some(&["admin"]), "{kind}");
+    }
+}
+
+#[test]
+fn d17_the_field_is_found_in_every_format_that_frameworks_take() {
+    let log = [form("log")];
+    let multipart = "--x\r\nContent-Disposition: form-data; name=\"log\"\r\n\r\nadmin\r\n--x--\r\n";
+    assert_eq!(read(&log, "multipart/form-data; boundary=x", multipart), some(&["admin"]));
+    assert_eq!(read(&log, "application/json", r#"{"log": "admin"}"#), some(&["admin"]));
+    let nested = r#"{"user": {"email": "a@b"}}"#;
+    assert_eq!(read(&[form("user[email]")], "application/vnd.api+json", nested), some(&["a@b"]));
+    assert_eq!(read(&log, "application/json", r#"{"log": "admin",}"#), Err(NoValues::Unreadable));
+    assert_eq!(read(&log, "multipart/mixed; boundary=x", multipart), Err(NoValues::Unreadable));
+}
+
+#[test]
+fn d17_padding_hides_no_field() {
+    let padding = "x".repeat(1024 * 1024);
+    assert_eq!(read(&[form("log")], FORM, format!("a={padding}&log=admin")), some(&["admin"]));
+    assert_eq!(read(&[json("/log")], "", format!(r#"{{"a":"{padding}","log":"admin"}}"#)), some(&["admin"]));
+    assert_eq!(read_with(&[form("log")], &[], "", Body::TooLong), Err(NoValues::Unreadable));
+    assert_eq!(read_with(&[Field::Query("log".into())], &[], "log=a", Body::TooLong), some(&["a"]));
+}
+
+#[test]
+fn d17_letters_that_are_something_else_are_unreadable() {
+    for charset in ["utf-16", "utf-7", "ibm037", "\"UTF-16LE\""] {
+        for kind in [FORM, "application/json", "multipart/form-data; boundary=x"] {
+            let kind = format!("{kind}; charset={charset}");
+            assert_eq!(read(&[form("log")], &kind, "log=a"), Err(NoValues::Unreadable), "{kind}");
+        }
+    }
+    let lines = [(CONTENT_TYPE, FORM), (CONTENT_TYPE, "application/json")];
+    assert_eq!(read_with(&[form("log")], &lines, "", Body::Whole(b"log=a")), Err(NoValues::Unreadable));
+}
+
+#[test]
+fn d21_a_compressed_body_is_unreadable() {
+    for coding in ["gzip", "deflate", "br", "zstd", "x"] {
+        let lines = [(CONTENT_ENCODING, coding)];
+        let found = read_with(&[form("log")], &lines, "", Body::Whole(b"log=a"));
+        assert_eq!(found, Err(NoValues::Unreadable), "{coding}");
+    }
+}
+
+#[test]
+fn json_is_read_by_its_looks_too() {
+    for kind in ["", "text/plain", FORM, "application/json", "APPLICATION/JSON"] {
+        assert_eq!(read(&[json("/user")], kind, "\u{feff}\n{\"user\": \"a\"}"), some(&["a"]), "{kind}");
+        assert_eq!(read(&[json("/user")], kind, "{\"user\": \"a\""), Err(NoValues::Unreadable), "{kind}");
+        assert_eq!(
+            read(&[json("/user")], kind, "/**/{\"user\": \"a\"}"),
+            Err(NoValues::Unreadable),
+            "{kind}"
+        );
+    }
+    assert_eq!(read(&[json("/user")], FORM, "user=a"), some(&[]));
+    assert_eq!(read(&[json("/user")], "application/json", "user=a"), Err(NoValues::Unreadable));
+}
+
+#[test]
+fn a_route_with_both_kinds_reads_both() {
+    let both = [form("log"), json("/user")];
+    assert_eq!(read(&both, FORM, "log=a"), some(&["a"]));
+    assert_eq!(read(&both, "application/json", r#"{"user": "a", "log": "b"}"#), some(&["b", "a"]));
+    assert_eq!(read(&both, "", r#"{"user": "a"}"#), some(&["a"]));
+    assert_eq!(read(&both, "", r#"{"user": "a",}"#), Err(NoValues::Unreadable));
+}
+
+#[test]
+fn an_empty_body_and_one_that_nobody_read_have_no_values() {
+    for fields in [[form("log")], [json("/log")]] {
+        assert_eq!(read(&fields, "multipart/form-data", ""), some(&[]));
+        assert_eq!(read_with(&fields, &[], "", Body::Unread), some(&[]));
+    }
+}
+
+#[test]
+fn a_field_of_a_form_may_stand_in_the_query() {
+    assert_eq!(read_with(&[form("log")], &[], "log=a&x=1", Body::Whole(b"log=b")), some(&["a", "b"]));
+}
+
+#[test]
+fn f4_a_long_value_is_cut_and_many_are_too_many() {
+    let found = read(&[form("log")], FORM, format!("log={}", "x".repeat(1024 * 1024))).unwrap();
+    assert_eq!(found, ["x".repeat(4096)]);
+    let padded = read(&[form("log")], FORM, format!("log={}admin", "+".repeat(100_000))).unwrap();
+    assert_eq!(padded, ["admin"]);
+    let many: String = (0..10_000).map(|number| format!("log={number}&")).collect();
+    assert_eq!(read(&[form("log")], FORM, many), Err(TooManyValues.into()));
+    let parts: String = (0..9)
+        .map(|number| format!("--x\r\nContent-Disposition: form-data; name=log\r\n\r\n{number}\r\n"))
+        .collect();
+    let kind = "multipart/form-data; boundary=x";
+    assert_eq!(read(&[form("log")], kind, format!("{parts}--x--\r\n")), Err(TooManyValues.into()));
+    assert_eq!(read(&[form("log")], FORM, "log[]=a&log[1]=b&log[x][y]=c"), some(&["a", "b", "c"]));
+}
+
+#[test]
+fn headers_count_line_by_line_and_by_their_other_spelling() {
+    let name = HeaderName::from_static;
+    let lines = [(name("x-user"), "a"), (name("x_user"), "b"), (name("x-user"), "c"), (name("x-users"), "d")];
+    let mut found = read_with(&[Field::Header(name("x-user"))], &lines, "", Body::Unread).unwrap();
+    found.sort();
+    assert_eq!(found, ["a", "b", "c"]);
+}
+
+#[test]
+fn values_are_never_shown() {
+    let mut found = Values::default();
+    found.add(b"secret").unwrap();
+    assert_eq!(format!("{found:?}"), "Values(1 hidden)");
+    let broken = HeaderValue::from_bytes(b"Basic \xff").unwrap();
+    let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, broken)]);
+    assert!(basic::find(&headers, Half::User, &mut found).is_ok());
+}
