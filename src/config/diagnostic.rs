@@ -1,8 +1,8 @@
 //! What is wrong with the file, where, and what would be right: for people and for programs.
 //!
 //! A diagnostic carries the text that it points into, so it can be shown long after the file has changed. It does
-//! not print: it becomes a string. The surprising thing: the "file" may be an environment variable, a `--set` or a
-//! list of networks, and the caret then stands in that text.
+//! not print: it becomes a string. The surprising thing: the "file" may be an environment variable, a `--set`, a
+//! list of networks or a preset, and the caret then stands in that text.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use serde_json::json;
 /// A text that settings come from.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Source {
-    /// Sorts diagnostics: the file first, then what overrides it, then the files that it names.
+    /// Sorts diagnostics: the file first, then what overrides it, then what it names: files and presets.
     pub(super) kind: SourceKind,
-    /// The file's path, `environment NAME` or `--set KEY`.
+    /// The file's path, `environment NAME`, `--set KEY` or `preset NAME`.
     pub(super) name: String,
     /// The text as it was read.
     pub(super) text: String,
@@ -28,6 +28,7 @@ pub(super) enum SourceKind {
     Environment,
     Set,
     Included,
+    Preset,
 }
 
 /// A place in a source.
@@ -144,7 +145,7 @@ impl Diagnostic {
         })
     }
 
-    /// The file's path, or `environment NAME` or `--set KEY`.
+    /// The file's path, or `environment NAME`, `--set KEY` or `preset NAME`.
     #[must_use]
     pub fn file(&self) -> &str {
         &self.spot.source.name

@@ -5,6 +5,7 @@
 
 use super::diagnostic::Findings;
 use super::document::{Entry, Located, Table, Value};
+use super::preset::Applications;
 use super::section::{Keys, List, Section, string, strings};
 
 type Text = Option<Located<String>>;
@@ -42,8 +43,10 @@ pub(super) struct Client {
 
 #[derive(Debug)]
 pub(super) struct Route {
+    /// The file's name for all doors of an application; the route's own name where there is one door.
+    pub(super) application: String,
     pub(super) patterns: Option<List>,
-    /// Whether there is a `preset`, which was refused already and stands for the patterns that are not there.
+    /// Whether there is still a `preset`: one that was refused already and stands for the patterns that are not there.
     pub(super) has_preset: bool,
     pub(super) host: Option<List>,
     pub(super) upstream: Option<List>,
@@ -124,13 +127,17 @@ pub(super) struct Log {
 }
 
 impl File {
-    pub(super) fn read(root: &Table, f: &mut Findings) -> Self {
+    /// `applications` says which routes are doors of which application.
+    pub(super) fn read(root: &Table, applications: &Applications, f: &mut Findings) -> Self {
         let top = Section::top(root, TOP, f);
         let networks = top.named("networks", f).iter();
         let networks = networks.map(|entry| named(entry, strings(&entry.node, f))).collect();
         let routes = top.named("route", f).iter();
-        let routes =
-            routes.map(|entry| named(entry, Route::read(&Section::of(entry, ROUTE, f), f))).collect();
+        let routes = routes.map(|entry| {
+            let application = applications.get(&entry.key.value).unwrap_or(&entry.key.value);
+            named(entry, Route::read(application, &Section::of(entry, ROUTE, f), f))
+        });
+        let routes = routes.collect();
         let limits = top.named("limit", f).iter();
         let limits =
             limits.map(|entry| named(entry, Limit::read(&Section::of(entry, LIMIT, f), f))).collect();
@@ -166,8 +173,9 @@ impl Client {
 }
 
 impl Route {
-    fn read(section: &Section<'_>, f: &mut Findings) -> Self {
+    fn read(application: &str, section: &Section<'_>, f: &mut Findings) -> Self {
         Self {
+            application: application.to_owned(),
             patterns: section.strings("match", f),
             has_preset: section.entry("preset").is_some(),
             host: section.strings("host", f),
@@ -271,8 +279,8 @@ pub(super) const TOP: Keys = Keys {
 };
 const CLIENT: Keys = Keys { known: &["trust", "header", "ipv4", "ipv6"], not_built: &[] };
 const ROUTE: Keys = Keys {
-    known: &["match", "host", "upstream", "limits", "case", "cost", "body", "in_flight"],
-    not_built: &["preset", "when", "user", "password", "success", "failure", "otherwise"],
+    known: &["match", "preset", "host", "upstream", "limits", "case", "cost", "body", "in_flight"],
+    not_built: &["when", "user", "password", "success", "failure", "otherwise"],
 };
 const LIMIT: Keys = Keys {
     known: &[

@@ -38,6 +38,7 @@ fn check_route(
     let cost = raw.cost.as_ref().and_then(|cost| check_cost(cost, f)).unwrap_or(Cost::Fixed(1));
     let cases = [("insensitive", Case::Insensitive), ("sensitive", Case::Sensitive)];
     Some(Route {
+        application: raw.application.as_str().into(),
         hosts,
         case: one_of(raw.case.as_ref(), &cases, &[], f).unwrap_or_default(),
         body: check_body(raw, &cost, f),
