@@ -294,6 +294,7 @@ fn settings() -> Vec<&'static str> {
         "route.login.host",
         "route.login.upstream",
         "route.login.limits",
+        "route.login.preset",
         "route.login.case",
         "route.login.cost",
         "limit.address.key",

@@ -14,6 +14,7 @@ from wordpress import SETTINGS, database
 
 FILES = Path(__file__).parent / "phpmyadmin"
 FORM = "/index.php?route=/"
+ELSEWHERE = "/index.php?route=/sql"
 
 
 class PhpMyAdmin:
@@ -61,12 +62,13 @@ class PhpMyAdmin:
         door, wrong = "phpmyadmin", "Access denied for user"
         attempt(Note("wrong-password", "failure", USER, door, wrong), USER, "wrong")
         attempt(Note("unknown-account", "failure", "nobody", door, wrong), "nobody", "wrong")
-        attempt(Note("wrong-password-elsewhere", "failure", USER, door, wrong), USER, "wrong", path="/index.php?route=/sql")
+        attempt(Note("wrong-password-elsewhere", "failure", USER, door, wrong), USER, "wrong", path=ELSEWHERE)
         attempt(Note("wrong-token", "failure", USER, door), USER, "wrong", token="x" * 32)
-        attempt(Note("right-password-wrong-token", "failure", USER, door), USER, PASSWORD, visitor.another(), token="x" * 32)
+        note = Note("right-password-wrong-token", "failure", USER, door)
+        attempt(note, USER, PASSWORD, visitor.another(), token="x" * 32)
         attempt(Note("right-password", "success", USER, door), USER, PASSWORD)
         elsewhere = visitor.another()
-        attempt(Note("right-password-elsewhere", "success", USER, door), USER, PASSWORD, elsewhere, "/index.php?route=/sql")
+        attempt(Note("right-password-elsewhere", "success", USER, door), USER, PASSWORD, elsewhere, ELSEWHERE)
         attacker = visitor.another()
         attempt(None, OTHER, OTHERS_PASSWORD, attacker)
         page = attacker.get("/index.php?route=/")

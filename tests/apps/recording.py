@@ -102,7 +102,8 @@ class Note:
     """What a recording is about: its name, what the preset has to make of it, at which door, and for whom.
 
     `shows` is a part of the body that has to be there; the line with it is kept. `hides` is a pattern of
-    the address that it leads to or of the body, whose group is secret. `spelling_of` is the account that the application takes the name for.
+    the address that it leads to or of the body, whose group is secret. `spelling_of` is the account that the
+    application takes the name for.
     """
 
     name: str

@@ -65,7 +65,8 @@ class Roundcube:
         attempt(Note("wrong-token", "failure", USER, door), USER, PASSWORD, _token="x" * 32)
         attempt(Note("right-password", "success", USER, door, hides=TOKEN), USER, PASSWORD)
         path = "/?_task=mail&_action=upload"
-        attempt(Note("right-password-elsewhere", "success", USER, door, hides=TOKEN), USER, PASSWORD, visitor.another(), path)
+        note = Note("right-password-elsewhere", "success", USER, door, hides=TOKEN)
+        attempt(note, USER, PASSWORD, visitor.another(), path)
         by_cookie = visitor.another()
         by_cookie.keep(known := token(by_cookie))
         by_cookie.cookies |= {"_task": "login", "_action": "login"}

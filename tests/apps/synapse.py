@@ -58,7 +58,8 @@ class Synapse:
         attempt(Note("wrong-password-old-path", "failure", USER, door), USER, "wrong", "/_matrix/client/r0/login")
         old = {"type": "m.login.password", "user": USER, "password": "wrong"}
         visitor.json(FORM, old, note=Note("wrong-password-old-shape", "failure", USER, door))
-        visitor.ask("POST", FORM, json.dumps(old), "text/plain", note=Note("wrong-password-as-text", "failure", USER, door))
+        note = Note("wrong-password-as-text", "failure", USER, door)
+        visitor.ask("POST", FORM, json.dumps(old), "text/plain", note=note)
         visitor.form(FORM, {"user": USER}, note=Note("not-json", "failure", None, door))
         Synapse.right(visitor, attempt, door)
 

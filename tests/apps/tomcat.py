@@ -17,6 +17,7 @@ from recording import Note
 FILES = Path(__file__).parent / "tomcat"
 PAGE = "/examples/jsp/security/protected/index.jsp"
 FORM = "/examples/jsp/security/protected/j_security_check"
+SMALL = "-Xmx192m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 class Tomcat:
@@ -49,7 +50,7 @@ class Tomcat:
         env = {
             "CATALINA_HOME": "/usr/share/tomcat10",
             "CATALINA_BASE": str(directory),
-            "CATALINA_OPTS": f"-Dapp.host={host} -Dapp.port={port} -Dapp.basic={FILES / 'basic'} -Xmx192m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "CATALINA_OPTS": f"-Dapp.host={host} -Dapp.port={port} -Dapp.basic={FILES / 'basic'} {SMALL}",
         }
         command = ["sh", "/usr/share/tomcat10/bin/catalina.sh", "run"]
         with running("tomcat", command, directory / "tomcat.log", env) as server:
@@ -82,7 +83,8 @@ class Tomcat:
         attempt(Note("empty", "failure", "", door), "", "")
         stranger = visitor.another()
         attempt(Note("right-password-without-session", "failure", USER, door), USER, PASSWORD, stranger, False)
-        attempt(Note("wrong-password-without-session", "failure", USER, door), USER, "wrong", visitor.another(), False)
+        note = Note("wrong-password-without-session", "failure", USER, door)
+        attempt(note, USER, "wrong", visitor.another(), False)
         attempt(Note("right-password", "success", USER, door), USER, PASSWORD)
         attacker = visitor.another()
         attempt(None, OTHER, OTHERS_PASSWORD, attacker)
