@@ -9,6 +9,7 @@ mod diagnostic;
 mod document;
 mod fixed;
 mod overrides;
+pub mod preset;
 mod raw;
 mod section;
 pub mod values;
@@ -156,7 +157,8 @@ fn load_beside(sources: &Sources, running: Option<&Fixed>) -> Loaded {
     let config = document::Table::parse(&file, &mut findings).and_then(|mut root| {
         overrides::merge_environment(&mut root, sources, &mut findings);
         overrides::merge_set(&mut root, &sources.set, &mut findings);
-        let raw = raw::File::read(&root, &mut findings);
+        let applications = preset::expand(&mut root, &mut findings);
+        let raw = raw::File::read(&root, &applications, &mut findings);
         let config = check::check(&raw, sources, &file, &mut findings)?;
         if let Some(running) = running {
             running.demand(&Fixed::of(&config), &root, &file, &mut findings);

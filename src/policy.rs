@@ -134,7 +134,8 @@ impl Policy {
         let folded = query::fold_name(name);
         let fields = self.routes.iter().flat_map(|route| route.user.iter().chain(&route.password));
         let mut names = fields.filter_map(|field| match field {
-            Field::Query(name) => Some(query::fold_name(name)),
+            // Applications take a field of a form from the query, too.
+            Field::Query(name) | Field::Form(name) => Some(query::fold_name(name)),
             _ => None,
         });
         query::sounds_like_a_password(&name.to_lowercase()) || names.any(|known| known == folded)

@@ -261,3 +261,48 @@ fn the_sets_are_files_that_say_first_what_they_are_for() {
         assert!(limits.starts_with("# ") && limits.ends_with('\n'), "{set}");
     }
 }
+
+#[test]
+fn presets_are_listed_with_where_they_come_from() {
+    let said = Folder::new().run(&["presets"]);
+    assert_eq!((said.code, &*said.err), (Some(0), ""));
+    let lines: Vec<&str> = said.out.lines().collect();
+    let names: Vec<&str> = lines.iter().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.len() >= 18 && names.is_sorted(), "{}", said.out);
+    let of = |name: &str| *lines.iter().find(|line| line.split_whitespace().next() == Some(name)).unwrap();
+    assert!(of("wordpress").contains(" verified on WordPress 6.1 (Debian 12)  "), "{}", of("wordpress"));
+    assert!(of("wordpress").ends_with("application passwords"), "{}", of("wordpress"));
+    assert!(of("owa").contains(" from documentation "), "{}", of("owa"));
+    let column =
+        |line: &&str| line.find("  verified on").or_else(|| line.find("  from documentation")).unwrap();
+    assert!(
+        lines.iter().all(|line| column(line) < 16),
+        "names and origins stand below each other:\n{}",
+        said.out
+    );
+}
+
+#[test]
+fn a_preset_is_printed_as_it_is() {
+    let folder = Folder::new();
+    for name in ["wordpress", "django-admin", "basic"] {
+        let said = folder.run(&["presets", name]);
+        assert_eq!((said.code, &*said.err), (Some(0), ""));
+        assert_eq!(said.out, fs::read_to_string(Path::new("presets").join(format!("{name}.toml"))).unwrap());
+    }
+}
+
+#[test]
+fn a_preset_that_is_not_there_is_an_error_with_a_suggestion() {
+    let folder = Folder::new();
+    for (name, hint) in [("wordpres", "did you mean `wordpress`?"), ("horde", "known: `basic`, ")] {
+        let said = folder.run(&["presets", name]);
+        assert_eq!((said.code, &*said.out), (Some(1), ""));
+        assert!(
+            said.err.contains(&format!("unknown preset `{name}`")) && said.err.contains(hint),
+            "{}",
+            said.err
+        );
+    }
+    assert_eq!(folder.run(&["presets", "a", "b"]).code, Some(2));
+}

@@ -413,6 +413,7 @@ fn settings() -> Vec<&'static str> {
         "route.login.host",
         "route.login.upstream",
         "route.login.limits",
+        "route.login.preset",
         "route.login.case",
         "route.login.cost",
         "route.login.success",

@@ -2,7 +2,7 @@
 //!
 //! A diagnostic carries the text that it points into, so it can be shown long after the file has changed. It does
 //! not print: it becomes a string, in which secrets are hidden. The surprising thing: the "file" may be an environment
-//! variable, a `--set` or a list of networks, and the caret then stands in that text.
+//! variable, a `--set`, a list of networks or a preset, and the caret then stands in that text.
 
 mod hidden;
 
@@ -15,9 +15,9 @@ use serde_json::json;
 /// A text that settings come from. It may hold secrets, so it is not shown but by [`Diagnostic::render`].
 #[derive(PartialEq, Eq)]
 pub(super) struct Source {
-    /// Sorts diagnostics: the file first, then what overrides it, then the files that it names.
+    /// Sorts diagnostics: the file first, then what overrides it, then what it names: files and presets.
     pub(super) kind: SourceKind,
-    /// The file's path, `environment NAME` or `--set KEY`.
+    /// The file's path, `environment NAME`, `--set KEY` or `preset NAME`.
     pub(super) name: String,
     /// The text as it was read.
     pub(super) text: String,
@@ -30,6 +30,7 @@ pub(super) enum SourceKind {
     Environment,
     Set,
     Included,
+    Preset,
 }
 
 impl std::fmt::Debug for Source {
@@ -160,7 +161,7 @@ impl Diagnostic {
         })
     }
 
-    /// The file's path, or `environment NAME` or `--set KEY`.
+    /// The file's path, or `environment NAME`, `--set KEY` or `preset NAME`.
     #[must_use]
     pub fn file(&self) -> &str {
         &self.spot.source.name

@@ -58,6 +58,10 @@ impl Table {
         self.0.iter().find(|entry| entry.key.value == key)
     }
 
+    pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Entry> {
+        self.0.iter_mut().find(|entry| entry.key.value == key)
+    }
+
     /// The text of a source as a table; `None` if it is broken in a way that leaves its meaning open.
     ///
     /// All syntax errors are reported at once. A repeated key leaves no doubt about the rest of the file, so that

@@ -3,12 +3,15 @@
 //! No defaults, no meaning, nothing resolved: that is [`check`](super::check). A key that the manual names and
 //! this version does not build is refused here, so that nobody relies on what is not there.
 
+mod limit;
 mod rule;
 
-use super::diagnostic::{Findings, Spot};
+use super::diagnostic::Findings;
 use super::document::{Entry, Located, Table, Value};
-use super::section::{Keys, List, Section, string, strings};
+use super::preset::Applications;
+use super::section::{Keys, List, Section, strings};
 
+pub(super) use self::limit::{Escalate, Limit};
 pub(super) use self::rule::Rule;
 
 type Text = Option<Located<String>>;
@@ -47,8 +50,10 @@ pub(super) struct Client {
 
 #[derive(Debug)]
 pub(super) struct Route {
+    /// The file's name for all doors of an application; the route's own name where there is one door.
+    pub(super) application: String,
     pub(super) patterns: Option<List>,
-    /// Whether there is a `preset`, which was refused already and stands for the patterns that are not there.
+    /// Whether there is still a `preset`: one that was refused already and stands for the patterns that are not there.
     pub(super) has_preset: bool,
     pub(super) host: Option<List>,
     pub(super) upstream: Option<List>,
@@ -63,45 +68,6 @@ pub(super) struct Route {
     pub(super) when: Option<List>,
     pub(super) user: Option<List>,
     pub(super) password: Option<List>,
-}
-
-#[derive(Debug)]
-pub(super) struct Limit {
-    pub(super) key: Text,
-    pub(super) rate: Text,
-    /// Whether `rate` stands there at all: one of the wrong type is not missing.
-    pub(super) has_rate: bool,
-    pub(super) exempt: Option<List>,
-    pub(super) rates: Vec<Named<Located<String>>>,
-    pub(super) ipv4: Integer,
-    pub(super) ipv6: Integer,
-    pub(super) mode: Text,
-    pub(super) initial: Integer,
-    pub(super) debt: Integer,
-    pub(super) routes: Option<List>,
-    pub(super) refill: Text,
-    pub(super) anchor: Text,
-    pub(super) rolling: Text,
-    /// Whether `rolling` stands there at all, as for `rate`.
-    pub(super) has_rolling: bool,
-    pub(super) every: Text,
-    pub(super) floor: Text,
-    pub(super) wait: Text,
-    pub(super) count: Text,
-    pub(super) unit: Text,
-    pub(super) max_failures: Integer,
-    /// Only if it stands there.
-    pub(super) escalate: Option<Escalate>,
-}
-
-#[derive(Debug)]
-pub(super) struct Escalate {
-    pub(super) after: Integer,
-    pub(super) wait: Text,
-    pub(super) factor: Integer,
-    pub(super) max: Text,
-    /// Where the table begins.
-    pub(super) spot: Spot,
 }
 
 pub(super) struct Device {
@@ -156,16 +122,20 @@ pub(super) struct Log {
 }
 
 impl File {
-    pub(super) fn read(root: &Table, f: &mut Findings) -> Self {
+    /// `applications` says which routes are doors of which application.
+    pub(super) fn read(root: &Table, applications: &Applications, f: &mut Findings) -> Self {
         let top = Section::top(root, TOP, f);
         let networks = top.named("networks", f).iter();
         let networks = networks.map(|entry| named(entry, strings(&entry.node, f))).collect();
         let routes = top.named("route", f).iter();
-        let routes =
-            routes.map(|entry| named(entry, Route::read(&Section::of(entry, ROUTE, f), f))).collect();
+        let routes = routes.map(|entry| {
+            let application = applications.get(&entry.key.value).unwrap_or(&entry.key.value);
+            named(entry, Route::read(application, &Section::of(entry, ROUTE, f), f))
+        });
+        let routes = routes.collect();
         let limits = top.named("limit", f).iter();
         let limits =
-            limits.map(|entry| named(entry, Limit::read(&Section::of(entry, LIMIT, f), f))).collect();
+            limits.map(|entry| named(entry, Limit::read(&Section::of(entry, limit::LIMIT, f), f))).collect();
         Self {
             listen: top.strings("listen", f),
             upstream: top.strings("upstream", f),
@@ -199,8 +169,9 @@ impl Client {
 }
 
 impl Route {
-    fn read(section: &Section<'_>, f: &mut Findings) -> Self {
+    fn read(application: &str, section: &Section<'_>, f: &mut Findings) -> Self {
         Self {
+            application: application.to_owned(),
             patterns: section.strings("match", f),
             has_preset: section.entry("preset").is_some(),
             host: section.strings("host", f),
@@ -216,50 +187,6 @@ impl Route {
             when: section.strings("when", f),
             user: section.strings("user", f),
             password: section.strings("password", f),
-        }
-    }
-}
-
-impl Limit {
-    fn read(section: &Section<'_>, f: &mut Findings) -> Self {
-        let rates = section.named("rates", f).iter();
-        let rates = rates.filter_map(|entry| Some(named(entry, string(&entry.node, f)?))).collect();
-        Self {
-            key: section.string("key", f),
-            rate: section.string("rate", f),
-            has_rate: section.entry("rate").is_some(),
-            exempt: section.strings("exempt", f),
-            rates,
-            ipv4: section.integer("ipv4", f),
-            ipv6: section.integer("ipv6", f),
-            mode: section.string("mode", f),
-            initial: section.integer("initial", f),
-            debt: section.integer("debt", f),
-            routes: section.strings("routes", f),
-            refill: section.string("refill", f),
-            anchor: section.string("anchor", f),
-            rolling: section.string("rolling", f),
-            has_rolling: section.entry("rolling").is_some(),
-            every: section.string("every", f),
-            floor: section.string("floor", f),
-            wait: section.string("wait", f),
-            count: section.string("count", f),
-            unit: section.string("unit", f),
-            max_failures: section.integer("max_failures", f),
-            escalate: section.entry("escalate").map(|entry| Escalate::read(entry, f)),
-        }
-    }
-}
-
-impl Escalate {
-    fn read(entry: &Entry, f: &mut Findings) -> Self {
-        let section = Section::of(entry, ESCALATE, f);
-        Self {
-            after: section.integer("after", f),
-            wait: section.string("wait", f),
-            factor: section.integer("factor", f),
-            max: section.string("max", f),
-            spot: entry.key.spot.clone(),
         }
     }
 }
@@ -344,6 +271,7 @@ const CLIENT: Keys = Keys { known: &["trust", "header", "ipv4", "ipv6"], not_bui
 const ROUTE: Keys = Keys {
     known: &[
         "match",
+        "preset",
         "host",
         "upstream",
         "limits",
@@ -358,35 +286,9 @@ const ROUTE: Keys = Keys {
         "user",
         "password",
     ],
-    not_built: &["preset"],
-};
-const LIMIT: Keys = Keys {
-    known: &[
-        "key",
-        "rate",
-        "exempt",
-        "rates",
-        "ipv4",
-        "ipv6",
-        "mode",
-        "initial",
-        "debt",
-        "routes",
-        "refill",
-        "anchor",
-        "rolling",
-        "every",
-        "floor",
-        "wait",
-        "count",
-        "unit",
-        "max_failures",
-        "escalate",
-    ],
     not_built: &[],
 };
 const DEVICE: Keys = Keys { known: &["secret", "ttl", "cookie"], not_built: &[] };
-const ESCALATE: Keys = Keys { known: &["after", "wait", "factor", "max"], not_built: &[] };
 const STORE: Keys =
     Keys { known: &["url", "capacity"], not_built: &["timeout", "on_error", "prefix", "snapshot"] };
 const REFUSE: Keys =

@@ -57,7 +57,8 @@ struct Folding(String, bool);
 
 impl Folding {
     fn push(&mut self, letter: char) {
-        if letter.is_whitespace() {
+        // MediaWiki knows no difference between a blank and an underscore.
+        if letter.is_whitespace() || letter == '_' {
             self.1 = true;
         } else if !letter.is_control() {
             if std::mem::take(&mut self.1) && !self.0.is_empty() {

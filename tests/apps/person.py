@@ -7,6 +7,8 @@ from processes import url
 
 USER = "margaret"
 PASSWORD = "correct-horse-battery-staple"
+OTHER = "bob"
+OTHERS_PASSWORD = "bobs-own-password"
 ADDRESS = "127.0.0.77"
 ATTEMPTS = 2
 

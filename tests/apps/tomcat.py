@@ -10,18 +10,21 @@ from pathlib import Path
 from shutil import copy
 from urllib.parse import urljoin
 
-from person import USER
+from person import OTHER, OTHERS_PASSWORD, PASSWORD, USER
 from processes import accepts, running, wait_until
+from recording import Note
 
 FILES = Path(__file__).parent / "tomcat"
 PAGE = "/examples/jsp/security/protected/index.jsp"
 FORM = "/examples/jsp/security/protected/j_security_check"
+SMALL = "-Xmx192m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 class Tomcat:
     """A running container."""
 
     title = "Tomcat"
+    preset = "tomcat"
     gate = FILES / "gate.toml"
     page = PAGE
     file = "/examples/jsp/images/code.gif"
@@ -47,7 +50,7 @@ class Tomcat:
         env = {
             "CATALINA_HOME": "/usr/share/tomcat10",
             "CATALINA_BASE": str(directory),
-            "CATALINA_OPTS": f"-Dapp.host={host} -Dapp.port={port} -Xmx192m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "CATALINA_OPTS": f"-Dapp.host={host} -Dapp.port={port} -Dapp.basic={FILES / 'basic'} {SMALL}",
         }
         command = ["sh", "/usr/share/tomcat10/bin/catalina.sh", "run"]
         with running("tomcat", command, directory / "tomcat.log", env) as server:
@@ -63,3 +66,32 @@ class Tomcat:
         """Sends the form to the address that it names itself, which holds `;jsessionid=` on the first visit."""
         action = urljoin(page.url, re.search(r"action='([^']+)'", page.text)[1])
         return browser.post(action, {"j_username": USER, "j_password": password})
+
+    @staticmethod
+    def visits(visitor):
+        """Form sign-ins with and without a session, and Basic at a page that needs it and one that does not."""
+        visitor.get(PAGE, note=Note("form", "none", shows="j_security_check"))
+
+        def attempt(note, user, password, visitor=visitor, session=True):
+            if session:
+                visitor.get(PAGE)
+            return visitor.form(FORM, {"j_username": user, "j_password": password}, note=note)
+
+        door = "tomcat"
+        attempt(Note("wrong-password", "failure", USER, door, "Invalid user name"), USER, "wrong")
+        attempt(Note("unknown-account", "failure", "nobody", door, "Invalid user name"), "nobody", "wrong")
+        attempt(Note("empty", "failure", "", door), "", "")
+        stranger = visitor.another()
+        attempt(Note("right-password-without-session", "failure", USER, door), USER, PASSWORD, stranger, False)
+        note = Note("wrong-password-without-session", "failure", USER, door)
+        attempt(note, USER, "wrong", visitor.another(), False)
+        attempt(Note("right-password", "success", USER, door), USER, PASSWORD)
+        attacker = visitor.another()
+        attempt(None, OTHER, OTHERS_PASSWORD, attacker)
+        attempt(Note("wrong-password-while-signed-in", "failure", USER, door), USER, "wrong", attacker)
+        door = "tomcat-basic"
+        visitor = visitor.another()
+        visitor.basic("/basic/inside.txt", USER, PASSWORD, note=Note("basic-right", "neutral", USER, door))
+        visitor.basic("/basic/inside.txt", USER, "wrong", note=Note("basic-wrong", "failure", USER, door))
+        visitor.basic("/basic/outside.txt", USER, "wrong", note=Note("basic-wrong-outside", "neutral", USER, door))
+        visitor.get("/basic/inside.txt", note=Note("basic-none", "none"))

@@ -10,7 +10,8 @@ import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
-from person import PASSWORD, USER
+import wordpress_visits
+from person import OTHER, OTHERS_PASSWORD, PASSWORD, USER
 from processes import accepts, call, running, wait_until
 
 FILES = Path(__file__).parent / "wordpress"
@@ -21,6 +22,7 @@ class WordPress:
     """A running site; `site` is the address that its links and redirects carry."""
 
     title = "WordPress"
+    preset = "wordpress"
     gate = FILES / "gate.toml"
     page = FORM
     file = "/wp-includes/js/jquery/jquery.js"
@@ -28,8 +30,8 @@ class WordPress:
     welcome = "<title>Dashboard"
     failure = "is incorrect"
 
-    def __init__(self, address, log):
-        self.address, self.log = address, log
+    def __init__(self, address, log, token):
+        self.address, self.log, self.token = address, log, token
 
     @classmethod
     @contextmanager
@@ -39,12 +41,12 @@ class WordPress:
         shutil.copytree("/usr/share/wordpress", root, ignore=shutil.ignore_patterns(".htaccess"))
         shutil.copy(FILES / "wp-config.php", root)
         with database(directory) as env:
-            env |= {"APP_SITE": site, "PHP_CLI_SERVER_WORKERS": "4"}
-            install(root, env, directory / "install.log")
+            env |= {"APP_SITE": site, "PHP_CLI_SERVER_WORKERS": "4", "WP_ENVIRONMENT_TYPE": "local"}
+            token = install(root, env, directory)
             log = directory / "php.log"
             with running("php -S", ["php", *SETTINGS, "-S", "%s:%d" % address, "-t", str(root)], log, env) as server:
                 wait_until(lambda: accepts(address), server)
-                yield cls(address, log)
+                yield cls(address, log, token)
 
     def posts(self):
         """Sign-in attempts that the application's own log counts."""
@@ -54,6 +56,10 @@ class WordPress:
     def sign_in(browser, _page, password):
         """Sends the form as the page has it; a right password ends on the dashboard."""
         return browser.post(FORM, {"log": USER, "pwd": password, "testcookie": "1", "redirect_to": "/wp-admin/"})
+
+    def visits(self, visitor):
+        """What is recorded of it."""
+        wordpress_visits.all_doors(visitor, self.token)
 
 
 # No mail, and no warnings of an older WordPress on a newer PHP inside the pages.
@@ -87,6 +93,8 @@ def scratch(directory):
     return place
 
 
-def install(root, env, log):
-    """Creates the tables and the account."""
-    call(["php", *SETTINGS, str(FILES / "install.php"), str(root), USER, PASSWORD], log, env)
+def install(root, env, directory):
+    """Creates the tables and the accounts; returns a password of the first one for applications."""
+    accounts = [USER, PASSWORD, OTHER, OTHERS_PASSWORD]
+    call(["php", *SETTINGS, str(FILES / "install.php"), str(root), *accounts], directory / "install.log", env)
+    return call(["php", *SETTINGS, str(FILES / "token.php"), str(root), USER], directory / "token.log", env)

@@ -43,6 +43,7 @@ fn check_route(
         || [&when, &user, &password].into_iter().flatten().any(Field::is_in_body);
     let cases = [("insensitive", Case::Insensitive), ("sensitive", Case::Sensitive)];
     Some(Route {
+        application: raw.application.as_str().into(),
         hosts,
         case: one_of(raw.case.as_ref(), &cases, &[], f).unwrap_or_default(),
         body: check_body(raw, reads_body, f),

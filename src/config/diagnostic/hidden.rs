@@ -17,7 +17,7 @@ pub(super) fn hide(source: &Source) -> Cow<'_, str> {
         SourceKind::Environment | SourceKind::Set if is_reference(text.trim()) => text.into(),
         SourceKind::Environment | SourceKind::Set => stars(text).into(),
         // No diagnostic points into a file of keys.
-        SourceKind::Included => text.into(),
+        SourceKind::Included | SourceKind::Preset => text.into(),
     }
 }
 

@@ -1,0 +1,37 @@
+//! `tollgate presets [NAME]`: the profiles of known applications, all of them in short or one as it is.
+//!
+//! What it prints of one is a piece of a configuration file, to be pasted and edited.
+
+use std::io::{self, Write};
+
+use anyhow::anyhow;
+use clap::Args;
+
+use super::Exit;
+use crate::config::preset::{named, presets};
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Print this one as TOML
+    name: Option<String>,
+}
+
+pub(super) fn presets_of(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let text = match &arguments.name {
+        Some(name) => named(name).map_err(|hint| anyhow!("unknown preset `{name}`: {hint}"))?.text.to_owned(),
+        None => list(),
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Exit::Ok)
+}
+
+fn list() -> String {
+    let lines = presets().iter().map(|preset| {
+        let origin = match preset.origin().strip_prefix("verified: ") {
+            Some(product) => format!("verified on {product}"),
+            None => "from documentation".to_owned(),
+        };
+        format!("{:<14}{:<39}{}\n", preset.name, origin, preset.about())
+    });
+    lines.collect()
+}

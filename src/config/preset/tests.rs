@@ -1,0 +1,193 @@
+//! What becomes of a document with presets in it.
+
+use super::super::raw;
+use super::*;
+
+/// The document with its presets expanded, and what was said about it.
+fn expanded(text: &str) -> (Table, Applications, Vec<String>) {
+    let source = Arc::new(Source { kind: SourceKind::File, name: "f".into(), text: text.into() });
+    let mut f = Findings::default();
+    let mut root = Table::parse(&source, &mut f).unwrap();
+    let applications = expand(&mut root, &mut f);
+    let said = f.sorted().iter().map(|found| found.render(false)).collect();
+    (root, applications, said)
+}
+
+fn entries<'t>(root: &'t Table, section: &str) -> &'t [Entry] {
+    &table(root.get(section).unwrap()).unwrap().0
+}
+
+fn names(root: &Table) -> Vec<&str> {
+    entries(root, "route").iter().map(|route| route.key.value.as_str()).collect()
+}
+
+fn text<'t>(root: &'t Table, route: &str, key: &str) -> Option<&'t str> {
+    let route = entries(root, "route").iter().find(|entry| entry.key.value == route).unwrap();
+    match &table(route)?.get(key)?.node.value {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn strings(entry: &Entry) -> Vec<&str> {
+    let Value::List(items) = &entry.node.value else { panic!("a list") };
+    let text = |item: &'_ Located<Value>| matches!(item.value, Value::String(_));
+    assert!(items.iter().all(text));
+    items
+        .iter()
+        .filter_map(|item| if let Value::String(text) = &item.value { Some(&**text) } else { None })
+        .collect()
+}
+
+#[test]
+fn every_preset_on_disk_is_built_in_and_named_like_its_main_door() {
+    let mut files: Vec<_> = std::fs::read_dir("presets")
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .filter(|name| name != "starter")
+        .collect();
+    files.sort();
+    assert_eq!(files, presets().iter().map(|preset| preset.name).collect::<Vec<_>>());
+    for preset in presets() {
+        let mut f = Findings::default();
+        let doors = preset.doors(&mut f).unwrap();
+        assert!(!f.has_errors(), "{}", preset.name);
+        assert_eq!(doors[0].key.value, preset.name);
+        for door in &doors[1..] {
+            assert!(door.key.value.starts_with(&format!("{}-", preset.name)), "{}", door.key.value);
+        }
+    }
+}
+
+#[test]
+fn every_preset_says_what_it_is_and_where_it_comes_from() {
+    for preset in presets() {
+        assert!(!preset.about().is_empty(), "{}", preset.name);
+        let origin = preset.origin();
+        let known =
+            ["verified: ", "from documentation: https://"].iter().any(|word| origin.starts_with(word));
+        assert!(known, "{}: {origin}", preset.name);
+    }
+}
+
+#[test]
+fn presets_use_no_keys_but_those_of_a_door() {
+    for preset in presets() {
+        for door in preset.doors(&mut Findings::default()).unwrap() {
+            for entry in &table(&door).unwrap().0 {
+                let key = entry.key.value.as_str();
+                assert!(key == "body" || OF_ONE_DOOR.contains(&key), "{}: {key}", preset.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_preset_becomes_its_doors_in_the_place_of_its_route() {
+    let (root, applications, said) = expanded(
+        "[route.first]\nmatch = \"POST /a\"\n[route.blog]\npreset = \"wordpress\"\n[route.last]\nmatch = \"POST /b\"\n",
+    );
+    assert_eq!(said, [""; 0]);
+    assert_eq!(names(&root), ["first", "blog", "blog.xmlrpc", "blog.api", "last"]);
+    assert_eq!(text(&root, "blog", "match"), Some("POST /**/wp-login.php"));
+    assert_eq!(text(&root, "blog.xmlrpc", "cost"), Some("count:methodName"));
+    assert_eq!(text(&root, "blog", "preset"), None);
+    for door in ["blog", "blog.xmlrpc", "blog.api"] {
+        assert_eq!(applications[door], "blog");
+    }
+    assert!(!applications.contains_key("first"));
+}
+
+#[test]
+fn all_doors_are_one_application() {
+    let (root, applications, _) = expanded(
+        "[route.blog]\npreset = \"wordpress\"\n[route.login]\nmatch = \"POST /login\"\n[limit.a]\nrate = \"1/s\"\n",
+    );
+    let raw = raw::File::read(&root, &applications, &mut Findings::default());
+    let found: Vec<_> =
+        raw.routes.iter().map(|route| (&*route.name.value, &*route.value.application)).collect();
+    let expected = [("blog", "blog"), ("blog.xmlrpc", "blog"), ("blog.api", "blog"), ("login", "login")];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn what_is_true_of_all_doors_is_said_once() {
+    let beside =
+        "host = \"blog.example.org\"\nupstream = \"http://[::1]:1\"\nlimits = \"a\"\ncase = \"sensitive\"\n";
+    let (root, _, said) = expanded(&format!("[route.blog]\npreset = \"wordpress\"\n{beside}"));
+    assert_eq!(said, [""; 0]);
+    for door in ["blog", "blog.xmlrpc", "blog.api"] {
+        assert_eq!(text(&root, door, "host"), Some("blog.example.org"), "{door}");
+        assert_eq!(text(&root, door, "upstream"), Some("http://[::1]:1"), "{door}");
+        assert_eq!(text(&root, door, "limits"), Some("a"), "{door}");
+        assert_eq!(text(&root, door, "case"), Some("sensitive"), "{door}");
+    }
+}
+
+#[test]
+fn a_bound_on_bodies_goes_to_the_doors_that_read_them() {
+    let (root, _, _) = expanded("[route.blog]\npreset = \"wordpress\"\nbody = \"1MiB\"\n");
+    let bounds = ["blog", "blog.xmlrpc", "blog.api"].map(|door| text(&root, door, "body"));
+    assert_eq!(bounds, [Some("1MiB"), Some("1MiB"), None]);
+    let (root, _, _) = expanded("[route.web]\npreset = \"basic\"\nbody = \"1MiB\"\n");
+    assert_eq!(text(&root, "web", "body"), Some("1MiB"), "which is then doubtful, and warned about");
+}
+
+#[test]
+fn what_is_true_of_one_door_replaces_what_a_preset_of_one_door_says() {
+    let (root, _, said) =
+        expanded("[route.db]\npreset = \"phpmyadmin\"\nmatch = \"POST /pma/**\"\notherwise = \"neutral\"\n");
+    assert_eq!(said, [""; 0]);
+    assert_eq!(names(&root), ["db"]);
+    assert_eq!(text(&root, "db", "match"), Some("POST /pma/**"));
+    assert_eq!(text(&root, "db", "otherwise"), Some("neutral"));
+    assert_eq!(text(&root, "db", "user"), Some("form:pma_username"));
+}
+
+#[test]
+fn a_limit_that_names_an_application_means_all_its_doors() {
+    let (root, _, said) = expanded(
+        "[route.blog]\npreset = \"wordpress\"\n[route.login]\nmatch = \"POST /login\"\n\
+         [limit.a]\nroutes = \"blog\"\n[limit.b]\nroutes = [\"login\", \"blog\"]\n\
+         [limit.c]\nroutes = [\"blog.xmlrpc\"]\n[limit.d]\nroutes = \"login\"\n",
+    );
+    assert_eq!(said, [""; 0]);
+    let routes: Vec<_> =
+        entries(&root, "limit").iter().map(|limit| table(limit).unwrap().get("routes").unwrap()).collect();
+    assert_eq!(strings(routes[0]), ["blog", "blog.api", "blog.xmlrpc"]);
+    assert_eq!(strings(routes[1]), ["login", "blog", "blog.api", "blog.xmlrpc"]);
+    assert_eq!(strings(routes[2]), ["blog.xmlrpc"]);
+    assert!(matches!(&routes[3].node.value, Value::String(name) if name == "login"));
+}
+
+#[test]
+fn what_is_wrong_in_a_preset_is_shown_there() {
+    let (root, applications, _) = expanded("[route.blog]\npreset = \"wordpress\"\n");
+    let mut f = Findings::default();
+    raw::File::read(&root, &applications, &mut f);
+    let route = &entries(&root, "route")[0];
+    f.error(&table(route).unwrap().get("match").unwrap().node.spot, "no pattern", "");
+    let said: Vec<_> = f.sorted().iter().map(|found| found.render(false)).collect();
+    assert!(said.iter().any(|said| said.contains("--> preset wordpress:8:9")), "{said:?}");
+}
+
+#[test]
+fn two_applications_of_one_kind_stand_beside_each_other() {
+    let (root, applications, said) = expanded(
+        "[route.a]\npreset = \"tomcat\"\nhost = \"a\"\n[route.b]\npreset = \"tomcat\"\nhost = \"b\"\n",
+    );
+    assert_eq!(said, [""; 0]);
+    assert_eq!(names(&root), ["a", "a.basic", "b", "b.basic"]);
+    assert_eq!((&*applications["a.basic"], &*applications["b.basic"]), ("a", "b"));
+}
+
+#[test]
+fn what_is_no_table_is_left_to_whoever_reads_it() {
+    for text in
+        ["route = 1\n", "[route]\nx = 1\n", "limit = 1\n[route.a]\npreset = \"basic\"\n", "[limit]\na = 1\n"]
+    {
+        expanded(text);
+    }
+}

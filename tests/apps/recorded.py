@@ -1,0 +1,92 @@
+"""Whether applications still answer as tests/recorded says, which the presets are tested against.
+
+Usage: python3 tests/apps/recorded.py [NAME...]     UPDATE=1 writes the recordings anew; read the difference.
+"""
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from difflib import unified_diff
+from pathlib import Path
+
+from django_admin import DjangoAdmin
+from mediawiki import MediaWiki
+from phpmyadmin import PhpMyAdmin
+from processes import free_address, stop_all, url
+from recording import Visitor
+from report import Report, Wrong
+from roundcube import Roundcube
+from synapse import Synapse
+from tomcat import Tomcat
+from wordpress import WordPress
+
+APPLICATIONS = [WordPress, PhpMyAdmin, Roundcube, MediaWiki, DjangoAdmin, Tomcat, Synapse]
+RECORDED = Path(__file__).parent.parent / "recorded"
+
+
+def main():
+    """All applications, two at a time; what is wrong with one does not hide the others."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupted)
+    wanted = sys.argv[1:]
+    chosen = [application for application in APPLICATIONS if not wanted or application.preset in wanted]
+    began = time.monotonic()
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(trial, chosen))
+    print(f"{sum(results)} of {len(results)} applications as recorded, {time.monotonic() - began:.0f} s")
+    sys.exit(0 if all(results) else 1)
+
+
+def interrupted(number, _):
+    """Ends what runs; the trials then fail, clean up and return before the interpreter does."""
+    stop_all()
+    sys.exit(128 + number)
+
+
+def trial(application):
+    """One application from start to end; returns whether all was as recorded."""
+    report, wrong, began = Report(f"{application.title} (recorded)"), None, time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="tollgate-recorded-", ignore_cleanup_errors=True) as directory:
+        try:
+            notes = visit(application, Path(directory))
+            compare(RECORDED / application.preset, dict(notes), report)
+        except Wrong as mismatch:
+            wrong = mismatch
+        except Exception as failure:  # whatever it is, the other trials go on
+            wrong = f"{type(failure).__name__}: {failure}"
+    report.note(f"{time.monotonic() - began:.0f} s")
+    print(f"{report}\n  {f'WRONG: {wrong}' if wrong else 'as recorded'}\n", flush=True)
+    return not wrong
+
+
+def visit(application, directory):
+    """Starts it and makes all the visits that it knows."""
+    address, notes = free_address(), []
+    with application.start(directory, address, url(address)) as app:
+        app.visits(Visitor(address, notes))
+    return notes
+
+
+def compare(folder, notes, report):
+    """Each visit beside its file, and no file without a visit."""
+    if "UPDATE" in os.environ:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in folder.glob("*.http"):
+            file.unlink()
+        for name, text in notes.items():
+            (folder / f"{name}.http").write_text(text)
+    files = {file.stem: file.read_text() for file in folder.glob("*.http")}
+    differences = []
+    for name in sorted(notes.keys() | files.keys()):
+        old, new = (texts.get(name, "").splitlines() for texts in (files, notes))
+        differences += unified_diff(old, new, f"recorded {name}", "answered now", lineterm="")
+    if differences:
+        raise Wrong("\n".join(["other answers than recorded:", *differences]))
+    report.note(f"ok: {len(notes)} answers are as recorded")
+
+
+if __name__ == "__main__":
+    main()
