@@ -24,9 +24,9 @@ pub struct Reservation {
     /// What each limit said.
     pub standings: Standings,
     /// What is full again after a success, although nothing was taken from it.
-    lifts: SmallVec<[Charge; 1]>,
+    lifts: Vec<Charge>,
     is_of_one: bool,
-    claim: Option<Claim>,
+    claim: Option<Box<Claim>>,
 }
 
 impl Reservation {
@@ -51,7 +51,7 @@ impl Reservation {
     /// What is needed to remember the device if the attempt succeeds.
     #[must_use]
     pub fn claim(&self) -> Option<&Claim> {
-        self.claim.as_ref()
+        self.claim.as_deref()
     }
 
     /// Says what came of the attempt. `rules` are those that it was decided by; by others nothing is given back.

@@ -54,13 +54,13 @@ pub struct Charges {
     /// The limits that do not see this client.
     pub exempt: SmallVec<[usize; 2]>,
     /// The buckets that are full again if the attempt succeeds, although it does not pay from them.
-    pub lifts: SmallVec<[Charge; 1]>,
+    pub lifts: Vec<Charge>,
     /// How many accounts it names; `None` if nobody asked, or that stands in a body that was not read.
     pub accounts: Option<u32>,
     /// Whether a success is that of the one account that all routes read: whoever names several proves nothing.
     pub is_of_one: bool,
     /// What is needed to remember the device if that account signs in.
-    pub claim: Option<Claim>,
+    pub claim: Option<Box<Claim>>,
 }
 
 /// What is known of whom an attempt is about.
@@ -69,7 +69,7 @@ enum Whose {
     Anybodys,
     /// It stands in a body that was not read yet.
     Unknown,
-    Known(Subject),
+    Known(Box<Subject>),
 }
 
 /// What all charges of one route have in common.
@@ -147,7 +147,8 @@ impl Policy {
         if attempt.body == Body::Unread && route.reads_accounts() {
             return Ok(Whose::Unknown);
         }
-        Subject::of(route, attempt, hasher, self.devices.as_deref(), now).map(Whose::Known)
+        Subject::of(route, attempt, hasher, self.devices.as_deref(), now)
+            .map(|subject| Whose::Known(Box::new(subject)))
     }
 
     fn charge(&self, index: usize, bill: &Bill<'_>, found: &mut Charges) -> Result<(), TooManyValues> {

@@ -28,7 +28,7 @@ pub(super) struct Subject {
     /// How many accounts it names.
     pub(super) accounts: u32,
     /// What is needed to remember the device if the one account signs in.
-    pub(super) claim: Option<Claim>,
+    pub(super) claim: Option<Box<Claim>>,
 }
 
 /// One account that an attempt names.
@@ -86,7 +86,7 @@ impl Subject {
         subject.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
         subject.read_passwords(route, attempt, hasher)?;
         if let ([only], Some((devices, wallet))) = (&*accounts, &bearer) {
-            subject.claim = Some(devices.claim(wallet, &route.application, only));
+            subject.claim = Some(Box::new(devices.claim(wallet, &route.application, only)));
         }
         Ok(subject)
     }

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import attacker
+import failures
 import person
 import verdict
 from gate import Gate
@@ -79,6 +80,8 @@ def siege(application, binary, directory, report):
         report.equal("through the gate, passwords that hydra takes for right", found, 0)
         person.judge(report, app, seen)
         verdict.judge(report, BUCKET, gate, sign_ins(tried), sign_ins(arrived), app.posts() - before)
+        if hasattr(app, "preset"):
+            failures.judge(report, app, binary, directory)
 
 
 def act(app, street, outside, tried, directory):

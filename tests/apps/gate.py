@@ -17,12 +17,12 @@ class Gate:
 
     @classmethod
     @contextmanager
-    def start(cls, binary, template, directory, listen, upstream, rate):
+    def start(cls, binary, template, directory, listen, upstream, rate, **words):
         """The gate for the length of the block; it must then end when asked, and well."""
         gate, log = cls(url(free_address())), directory / "gate.log"
         places = {"listen": url(listen), "upstream": url(upstream), "admin": gate.admin}
         file = directory / "tollgate.toml"
-        file.write_text(Template(template.read_text()).substitute(places, rate=rate, access=directory / "access.log"))
+        file.write_text(Template(template.read_text()).substitute(places, rate=rate, access=directory / "access.log", **words))
         with running("tollgate", [binary, "run", "-c", str(file)], log) as process:
             wait_until(gate.ready, process)
             yield gate

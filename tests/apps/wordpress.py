@@ -9,6 +9,7 @@ import secrets
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
 
 import wordpress_visits
 from person import OTHER, OTHERS_PASSWORD, PASSWORD, USER
@@ -29,6 +30,7 @@ class WordPress:
     hydra = f"{FORM}:log=^USER^&pwd=^PASS^:S=wordpress_logged_in"
     welcome = "<title>Dashboard"
     failure = "is incorrect"
+    preset, form, success = "wordpress", FORM, 302
 
     def __init__(self, address, log, token):
         self.address, self.log, self.token = address, log, token
@@ -51,6 +53,11 @@ class WordPress:
     def posts(self):
         """Sign-in attempts that the application's own log counts."""
         return len(re.findall(rf"\]: POST {FORM}", self.log.read_text(errors="replace")))
+
+    @staticmethod
+    def attempt(password):
+        """The form as it is sent."""
+        return urlencode({"log": USER, "pwd": password, "testcookie": "0"})
 
     @staticmethod
     def sign_in(browser, _page, password):

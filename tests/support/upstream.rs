@@ -27,6 +27,8 @@ pub(crate) enum Reply {
     After(Duration, Box<Self>),
     /// Sends these bytes, then sends back whatever comes (a tunnel, as for WebSocket).
     Echo(Vec<u8>),
+    /// Sends these one after the other, with a pause before each but the first.
+    Pieces(Vec<Vec<u8>>, Duration),
     /// Nothing, ever.
     Silence,
 }
@@ -206,6 +208,12 @@ fn reply(stream: &mut TcpStream, reply: Reply, log: &Log, index: usize) -> bool 
             }
             false
         }
+        Reply::Pieces(pieces, pause) => pieces.iter().enumerate().all(|(number, piece)| {
+            if number > 0 {
+                std::thread::sleep(pause);
+            }
+            stream.write_all(piece).is_ok()
+        }),
         Reply::Silence => {
             let mut buffer = [0; 4096];
             while let Ok(1..) = stream.read(&mut buffer) {}

@@ -1,0 +1,178 @@
+//! Names, passwords and cookies go through the gate and stay nowhere: planted ones are searched for in everything that it
+//! writes, says and keeps.
+
+use std::fs;
+use std::path::Path;
+
+use http::{HeaderMap, HeaderValue, Method};
+use tollgate::bucket::{Continuous, Spec};
+use tollgate::engine::Engine;
+use tollgate::event::Events;
+use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::field::Field;
+use tollgate::policy::key::Part;
+use tollgate::policy::{Limit, Policy, Route};
+use tollgate::time::{Clock, Span, Time};
+
+use crate::application::{application, form, right, sign_in_with};
+use crate::support::{Client as Connection, Launch, Stdout};
+
+const SECRETS: [&str; 4] =
+    ["planted-user", "planted-password", "planted-cookie", "planted-key-planted-key-planted-key"];
+
+const FILE: &str = r#"
+[route.login]
+match = "POST /login"
+user = ["form:log", "query:log", "json:/log", "basic"]
+password = ["form:pwd", "query:pwd", "json:/pwd", "basic"]
+success = [{ status = 302 }]
+failure = [{ body = "Login failed" }]
+
+[limit.address]
+key = "ip+cookie:sid"
+rate = "1000 per 1h"
+unit = "users"
+
+[limit.account]
+key = "user"
+rate = "3 per 1h"
+unit = "passwords"
+count = "failures"
+max_failures = 50
+
+[limit.account.escalate]
+after = 2
+wait = "1s"
+
+[limit.pair]
+key = "user+ip"
+rate = "5 per 1h"
+
+[device]
+secret = "${file:{dir}/device.keys}"
+
+[log]
+level = "trace"
+access = "{dir}/access.log"
+"#;
+
+const BROKEN_OFF: &[u8] = b"broken=off&log=planted-user";
+
+fn hides(text: &str, place: &str) {
+    for secret in SECRETS {
+        let alias = secret.replace('-', "%2D");
+        assert!(!text.contains(secret) && !text.contains(&alias), "{secret} in {place}: {text}");
+    }
+}
+
+fn attempts() -> Vec<Vec<u8>> {
+    let cookies = "Cookie: sid=planted-cookie; tollgate_device=planted-cookie\r\n";
+    let mut all = vec![sign_in_with(cookies, &form("planted-user", &right("planted-user")))];
+    for number in 0..6 {
+        let password = format!("planted-password{number}");
+        all.push(sign_in_with(cookies, &form("planted-user", &password)));
+        all.push(sign_in_with(cookies, &format!("{{\"log\":\"planted-user\",\"pwd\":\"{password}\"}}")));
+    }
+    all.push(sign_in_with("Content-Encoding: gzip\r\n", "planted-user planted-password"));
+    all.push(sign_in_with("", &"log=planted-user&".repeat(3_000)));
+    all.push(sign_in_with(
+        "",
+        &format!("log={}", (0..20).map(|n| format!("planted-user{n}&log=")).collect::<String>()),
+    ));
+    all.push("GET /login?log=planted-user&pwd=planted-password HTTP/1.1\r\nHost: a\r\n\r\n".into());
+    all.push("POST /login?log=planted%2Duser&p%77d=planted-password HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nReferer: http://a/login?log=planted-user&pwd=planted-password\r\n\r\n".into());
+    // planted-user:planted-password
+    all.push("GET /login HTTP/1.1\r\nHost: a\r\nAuthorization: Basic cGxhbnRlZC11c2VyOnBsYW50ZWQtcGFzc3dvcmQ=\r\n\r\n".into());
+    all.push(
+        "POST /login HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\n\r\nbroken=off&log=planted-user".into(),
+    );
+    all.into_iter().map(String::into_bytes).collect()
+}
+
+/// F5, F9: everything that leaves the gate for its operators.
+#[test]
+fn no_planted_value_is_in_any_log_metric_page_or_file() {
+    for style in ["combined", "json"] {
+        let application = application();
+        let file = application.file(&format!("{FILE}style = \"{style}\"\n"));
+        let launch = Launch::new(&file).beside("device.keys", "planted-key-planted-key-planted-key");
+        let gate = launch.stdout(Stdout::Discarded).start();
+        for request in attempts() {
+            let mut client = gate.connect();
+            client.send_what_goes(&request);
+            if request.ends_with(BROKEN_OFF) {
+                client.finish();
+            }
+            drop(client.try_answer());
+        }
+        hides(&gate.metrics(), "the metrics");
+        for path in ["/", "/livez", "/readyz", "/api/v1/status", "/api/v1/limits", "/api/v1/clients"] {
+            let mut page = Connection::connect(gate.admin);
+            page.send(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"));
+            hides(
+                &page.try_answer().map(|answer| format!("{answer:?} {}", answer.text())).unwrap_or_default(),
+                path,
+            );
+        }
+        gate.write("listen = 1");
+        gate.signal("HUP");
+        gate.signal("TERM");
+        let mut gate = gate;
+        assert!(gate.exit_status(std::time::Duration::from_secs(10)).is_some());
+        hides(&gate.messages(), "the messages");
+        let log = fs::read_to_string(gate.directory.join("access.log")).unwrap();
+        assert!(log.lines().count() >= attempts().len() - 1, "{log}");
+        hides(&log, "the access log");
+        hides_in_files(&gate.directory);
+    }
+}
+
+fn hides_in_files(directory: &Path) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().is_some_and(|name| name != "device.keys") {
+            hides(&String::from_utf8_lossy(&fs::read(&path).unwrap()), &path.display().to_string());
+        }
+    }
+}
+
+/// F5: everything that the core could be asked to show.
+#[test]
+fn no_planted_value_is_in_what_the_core_shows_of_itself() {
+    let spec = Spec::Continuous(Continuous::new(2, Span::from_secs(3600), 2).unwrap());
+    let fields = vec![Field::Form("log".into())];
+    let route = Route {
+        limits: vec![0, 1],
+        user: fields.clone(),
+        password: vec![Field::Form("pwd".into())],
+        ..Route::new("login", vec!["POST /login".parse().unwrap()])
+    };
+    let account = Limit { key: vec![Part::User], ..Limit::new("account", spec) };
+    let policy = Policy::new(vec![route], vec![Limit::new("address", spec), account]);
+    let now = Time::from_nanos(1_800_000_000_000_000_000);
+    let engine = Engine::new(policy, 100, Clock::manual(now), Events::default()).unwrap();
+    let mut headers = HeaderMap::new();
+    headers.insert("cookie", HeaderValue::from_static("sid=planted-cookie"));
+    headers.insert("content-type", HeaderValue::from_static("application/x-www-form-urlencoded"));
+    let attempt = Attempt {
+        method: &Method::POST,
+        path: "/login",
+        query: Some("log=planted-user"),
+        host: "a",
+        client: Client::from_ip([127, 0, 0, 1].into()),
+        headers: &headers,
+        body: Body::Whole(b"log=planted-user&pwd=planted-password"),
+    };
+    hides(&format!("{attempt:?}"), "an attempt");
+    let rules = engine.rules();
+    for _ in 0..4 {
+        hides(&format!("{:?}", engine.peek(&rules, &attempt).unwrap()), "the charges");
+        let ruling = engine.decide(&rules, &attempt, now).unwrap();
+        hides(&format!("{ruling:?}"), "a ruling");
+    }
+    let values = tollgate::policy::field::values(&fields, tollgate::policy::field::Half::User, &attempt);
+    hides(&format!("{values:?}"), "values");
+    let account = tollgate::policy::account::Account::fold(b"planted-user");
+    hides(&format!("{account:?}"), "an account");
+    hides(&format!("{engine:?} {rules:?}"), "the engine");
+}
