@@ -5,7 +5,8 @@
 
 use super::super::diagnostic::Findings;
 use super::super::document::Located;
-use super::super::raw;
+use super::super::raw::{self, Named};
+use crate::policy::field::Field;
 use crate::policy::key::Part;
 use crate::policy::outcome::Outcome;
 use crate::policy::{Limit, Mode, Route, Spends, Unit};
@@ -18,49 +19,93 @@ pub(super) fn check(
     has_devices: bool,
     f: &mut Findings,
 ) {
+    if !has_devices {
+        warn_of_missing_devices(raw, limits, f);
+    }
+    for (raw, route) in raw.routes.iter().zip(&*routes) {
+        let Some(route) = route else { continue };
+        let doors = || routes.iter().flatten().filter(|door| door.application == route.application);
+        let reaching = reaching(route, limits);
+        // One door that says it is enough: not every way into an application has such a field.
+        if doors().all(|door| door.user.is_empty()) {
+            warn_of_missing_user(&raw.name, &reaching, f);
+        }
+        if doors().all(|door| door.password.is_empty()) {
+            warn_of_missing_password(&raw.name, &reaching, f);
+        }
+        if route.when.contains(&Field::Basic) {
+            warn_of_counting_each_request(&raw.name, &reaching, f);
+        }
+    }
+    for (raw, route) in raw.routes.iter().zip(routes) {
+        if let Some(route) = route {
+            count_all_of_a_silent_route(raw, route, limits, f);
+        }
+    }
+}
+
+/// The limits that see attempts on a route.
+fn reaching<'l>(route: &Route, limits: &'l [Option<Limit>]) -> Vec<&'l Limit> {
+    let reaching = route.limits.iter().filter_map(|&limit| limits.get(limit)?.as_ref());
+    reaching.filter(|limit| limit.mode != Mode::Off).collect()
+}
+
+fn warn_of_missing_devices(raw: &raw::File, limits: &[Option<Limit>], f: &mut Findings) {
     for (raw, limit) in raw.limits.iter().zip(limits) {
         let Some(limit) = limit.as_ref().filter(|limit| limit.mode != Mode::Off) else { continue };
         let spot = raw.value.key.as_ref().map_or(&raw.name.spot, |key| &key.spot);
-        if limit.key.contains(&Part::Device) && !has_devices {
+        if limit.key.contains(&Part::Device) {
             f.warning(spot, "no device is ever known, so nothing is counted here", DEVICE);
-        } else if limit.is_account() && limit.mode == Mode::Enforce && !has_devices {
+        } else if limit.is_account() && limit.mode == Mode::Enforce {
             let message =
                 format!("with limit `{}` anybody can lock the owner of an account out", raw.name.value);
             f.warning(spot, message, format!("known devices keep their own budget: {DEVICE}"));
         }
     }
-    for (raw, route) in raw.routes.iter().zip(routes) {
-        let Some(route) = route else { continue };
-        let reaching = route.limits.iter().filter_map(|&limit| limits.get(limit)?.as_ref());
-        let reaching: Vec<&Limit> = reaching.filter(|limit| limit.mode != Mode::Off).collect();
-        warn_of_missing_fields(&raw.name, route, &reaching, f);
-        let counts_failures = reaching.iter().any(|limit| limit.spends == Spends::Failures);
-        let is_silent = route.rules.success.is_empty() && route.rules.failure.is_empty();
-        if counts_failures && is_silent && raw.value.otherwise.is_none() {
-            let message = format!("route `{}` does not say what a success is", raw.name.value);
-            let hint = "every attempt counts as a failure; add success = [{ status = 302 }]";
-            f.warning(&raw.name.spot, message, hint);
-            route.rules.otherwise = Outcome::Failure;
-        }
+}
+
+fn warn_of_missing_user(name: &Located<String>, reaching: &[&Limit], f: &mut Findings) {
+    if let Some(limit) = reaching.iter().find(|limit| limit.asks_for_accounts()) {
+        let message =
+            format!("route `{}` names no `user`, which limit `{}` asks for", name.value, limit.name);
+        let hint = "add user = \"form:username\"; without it all accounts share one bucket";
+        f.warning(&name.spot, message, hint);
     }
 }
 
-fn warn_of_missing_fields(name: &Located<String>, route: &Route, reaching: &[&Limit], f: &mut Findings) {
-    let asks = |limit: &&&Limit| limit.asks_for_accounts();
-    if let Some(limit) = reaching.iter().find(asks).filter(|_| route.user.is_empty()) {
-        let message =
-            format!("route `{}` names no `user`, which limit `{}` asks for", name.value, limit.name);
-        f.warning(
-            &name.spot,
-            message,
-            "add user = \"form:username\"; without it all accounts share one bucket",
-        );
-    }
-    let counts_passwords = |limit: &&&Limit| limit.unit == Unit::Passwords;
-    if let Some(limit) = reaching.iter().find(counts_passwords).filter(|_| route.password.is_empty()) {
+fn warn_of_missing_password(name: &Located<String>, reaching: &[&Limit], f: &mut Findings) {
+    if let Some(limit) = reaching.iter().find(|limit| limit.unit == Unit::Passwords) {
         let message =
             format!("route `{}` names no `password`, which limit `{}` asks for", name.value, limit.name);
         f.warning(&name.spot, message, "add password = \"form:password\"; without it every attempt counts");
+    }
+}
+
+/// Programs send a password with every request, where people send one a day.
+fn warn_of_counting_each_request(name: &Located<String>, reaching: &[&Limit], f: &mut Findings) {
+    let counts_all = |limit: &&&Limit| limit.spends == Spends::Attempts && limit.unit == Unit::Attempts;
+    if let Some(limit) = reaching.iter().find(counts_all) {
+        let message = format!(
+            "on route `{}` limit `{}` counts every request with a password, right ones too",
+            name.value, limit.name
+        );
+        f.warning(&name.spot, message, "programs send one with each request: use count = \"failures\"");
+    }
+}
+
+fn count_all_of_a_silent_route(
+    raw: &Named<raw::Route>,
+    route: &mut Route,
+    limits: &[Option<Limit>],
+    f: &mut Findings,
+) {
+    let counts_failures = reaching(route, limits).iter().any(|limit| limit.spends == Spends::Failures);
+    let is_silent = route.rules.success.is_empty() && route.rules.failure.is_empty();
+    if counts_failures && is_silent && raw.value.otherwise.is_none() {
+        let message = format!("route `{}` does not say what a success is", raw.name.value);
+        let hint = "every attempt counts as a failure; add success = [{ status = 302 }]";
+        f.warning(&raw.name.spot, message, hint);
+        route.rules.otherwise = Outcome::Failure;
     }
 }
 
