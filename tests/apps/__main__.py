@@ -80,7 +80,7 @@ def siege(application, binary, directory, report):
         report.equal("through the gate, passwords that hydra takes for right", found, 0)
         person.judge(report, app, seen)
         verdict.judge(report, BUCKET, gate, sign_ins(tried), sign_ins(arrived), app.posts() - before)
-        if hasattr(app, "preset"):
+        if hasattr(app, "success"):
             failures.judge(report, app, binary, directory)
 
 

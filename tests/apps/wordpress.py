@@ -57,7 +57,7 @@ class WordPress:
     @staticmethod
     def attempt(password):
         """The form as it is sent."""
-        return urlencode({"log": USER, "pwd": password, "testcookie": "0"})
+        return urlencode({"log": USER, "pwd": password})
 
     @staticmethod
     def sign_in(browser, _page, password):
