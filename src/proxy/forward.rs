@@ -22,7 +22,7 @@ use super::pending::Pending;
 use super::service::{Asker, Gate};
 use super::site::{Local, Site};
 use super::tunnel;
-use super::upstream::{Lease, Unsent};
+use super::upstream::Unsent;
 use crate::event::Failure;
 use crate::policy::outcome::{Answer, Outcome, Seen};
 
@@ -82,7 +82,7 @@ impl Departure {
         exchange.leaves(gate.engine.clock().now());
         let forwarded = self.local.group(self.group).forward(&mut self.request, &self.progress).await;
         exchange.returns(gate.engine.clock().now());
-        let (response, lease) = match forwarded {
+        let (mut response, lease) = match forwarded {
             Ok(answered) => answered,
             Err(error) => {
                 self.fails(&error);
@@ -93,7 +93,27 @@ impl Departure {
             self.judge_switched(&response);
             return tunnel::open(response, lease, self.upgrade.take(), connection, exchange.hand_over());
         }
-        let mut response = self.judge(response, lease).await?;
+        let timeout = self.local.site.settings.reply_timeout.to_std();
+        let (mut ahead, mut watching) = (VecDeque::new(), None);
+        let cookie = match self.judge(&response) {
+            Judged::Now(cookie) => cookie,
+            Judged::AsItGoesBy(watch) => {
+                watching = Some(watch);
+                None
+            }
+            // Boxed: a request seldom waits for this, and would carry it along.
+            Judged::First(watch) => {
+                let looked = Box::pin(watch.look_ahead(response.body_mut(), timeout)).await;
+                let (seen, cookie) = looked.map_err(broke_off)?;
+                ahead = seen;
+                cookie
+            }
+        };
+        let mut response = response.map(|body| ReplyBody::upstreams(body, timeout, lease, ahead, watching));
+        headers::towards_client(response.headers_mut(), false);
+        if let Some(cookie) = cookie {
+            response.headers_mut().append(SET_COOKIE, cookie);
+        }
         if self.upgrade.is_some() || self.progress.sent() != Sent::Wholly {
             // Whatever the client sent in the hope of another protocol, or still sends, is not a request.
             connection.phases.linger();
@@ -116,33 +136,26 @@ impl Departure {
         let _ = attempt.settle(outcome);
     }
 
-    /// Finds out what came of the attempt: at once, as the answer's body goes by, or before its head leaves.
-    async fn judge(
-        &mut self,
-        response: Response<Incoming>,
-        lease: Lease,
-    ) -> Result<Response<ReplyBody>, Error> {
-        let timeout = self.local.site.settings.reply_timeout.to_std();
-        let (mut head, mut incoming) = response.into_parts();
-        let (mut ahead, mut watch, mut cookie) = (VecDeque::new(), None, None);
-        if let Some(attempt) = self.attempt.take() {
-            let answer = Answer { method: &self.method, status: head.status, headers: &head.headers };
-            match attempt.by_head(&answer) {
-                Some(outcome) => cookie = attempt.settle(outcome),
-                None if attempt.wants_to_know_early() => {
-                    let looked = Watch::new(attempt, &answer).look_ahead(&mut incoming, timeout).await;
-                    (ahead, cookie) = looked.map_err(broke_off)?;
-                }
-                None => watch = Some(Watch::new(attempt, &answer)),
-            }
+    /// Finds out what came of the attempt, as far as the head of the answer says it.
+    fn judge(&mut self, response: &Response<Incoming>) -> Judged {
+        let Some(attempt) = self.attempt.take() else { return Judged::Now(None) };
+        let answer = Answer { method: &self.method, status: response.status(), headers: response.headers() };
+        match attempt.by_head(&answer) {
+            Some(outcome) => Judged::Now(attempt.settle(outcome)),
+            None if attempt.wants_to_know_early() => Judged::First(Watch::new(attempt, &answer)),
+            None => Judged::AsItGoesBy(Watch::new(attempt, &answer)),
         }
-        headers::towards_client(&mut head.headers, false);
-        if let Some(cookie) = cookie {
-            head.headers.append(SET_COOKIE, cookie);
-        }
-        let body = ReplyBody::upstreams(incoming, timeout, lease, ahead, watch);
-        Ok(Response::from_parts(head, body))
     }
+}
+
+/// What is known of an attempt when the head of its answer is here.
+enum Judged {
+    /// All that has to be, and what the answer gets for it.
+    Now(Option<HeaderValue>),
+    /// The rest is known when the body has gone by.
+    AsItGoesBy(Box<Watch>),
+    /// The rest has to be known before the head leaves.
+    First(Box<Watch>),
 }
 
 fn broke_off(error: BodyError) -> Error {

@@ -18,7 +18,8 @@ pub(super) struct Pending {
     gate: Rc<Gate>,
     /// By what it was decided on.
     local: Rc<Local>,
-    reservation: Option<Reservation>,
+    /// Boxed, because it is handed on several times on its way.
+    reservation: Option<Box<Reservation>>,
     /// Whether the client speaks TLS.
     is_secure: bool,
 }
@@ -26,7 +27,7 @@ pub(super) struct Pending {
 impl Pending {
     pub(super) fn new(gate: &Rc<Gate>, local: &Rc<Local>, reservation: Reservation, is_secure: bool) -> Self {
         let (gate, local) = (Rc::clone(gate), Rc::clone(local));
-        Self { gate, local, reservation: Some(reservation), is_secure }
+        Self { gate, local, reservation: Some(Box::new(reservation)), is_secure }
     }
 
     /// What the head of the answer says; `None` if more has to be known.

@@ -61,14 +61,14 @@ impl ReplyBody {
         timeout: Duration,
         lease: Lease,
         ahead: VecDeque<Bytes>,
-        watch: Option<Watch>,
+        watch: Option<Box<Watch>>,
     ) -> Self {
         if incoming.is_end_stream() {
             lease.give_back();
             drop(watch.map(|watch| watch.settle(true)));
             return Self::with(Content::Ours(ahead));
         }
-        let (patience, watch) = (Patience::new(timeout), watch.map(Box::new));
+        let patience = Patience::new(timeout);
         Self::with(Content::Upstreams(Box::new(Relay {
             incoming,
             patience,

@@ -29,9 +29,9 @@ pub(in crate::proxy) struct Watch {
 
 impl Watch {
     /// For the body of this answer.
-    pub(in crate::proxy) fn new(pending: Pending, answer: &Answer<'_>) -> Self {
+    pub(in crate::proxy) fn new(pending: Pending, answer: &Answer<'_>) -> Box<Self> {
         let (method, headers) = (answer.method.clone(), answer.headers.clone());
-        Self { pending, method, status: answer.status, headers, seen: Vec::new(), is_cut: false }
+        Box::new(Self { pending, method, status: answer.status, headers, seen: Vec::new(), is_cut: false })
     }
 
     /// Another piece. Says whether no more is needed.
@@ -62,7 +62,7 @@ impl Watch {
     /// # Errors
     /// [`BodyError`] if the upstream breaks off before.
     pub(in crate::proxy) async fn look_ahead(
-        mut self,
+        mut self: Box<Self>,
         incoming: &mut Incoming,
         timeout: Duration,
     ) -> Result<(VecDeque<Bytes>, Option<HeaderValue>), BodyError> {
