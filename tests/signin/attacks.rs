@@ -104,6 +104,20 @@ fn a_route_for_pages_does_not_hide_the_form_behind_it_from_a_read_that_is_taken_
     assert_eq!(gate.ask(page).status, 200);
 }
 
+/// A path has dozens of readings, and whether such a request is a sign-in at all stands in its body: it is free.
+#[test]
+fn a_path_of_many_readings_does_not_have_a_body_read_as_often() {
+    let application = Upstream::start();
+    let gate = Gate::start(
+        &application.file("[route.wiki]\npreset = \"mediawiki\"\n[limit.address]\nrate = \"500 per 1h\"\n"),
+    );
+    let body = "%u0061&".repeat(9000);
+    let before = gate.processor_time();
+    assert_eq!(gate.ask(post("/;x/%2f/\\/login/.///../%252f/?_method=x", "", &body)).status, 200);
+    let hundredths = gate.processor_time() - before;
+    assert!(hundredths < 50, "{hundredths} hundredths of a second");
+}
+
 #[test]
 fn an_answer_that_breaks_off_before_it_says_what_came_of_it_is_paid_for() {
     let page = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n<p>Login f";
