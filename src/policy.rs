@@ -72,10 +72,24 @@ impl Policy {
             return found;
         }
         let methods: &[bool] = if as_write { &[false, true] } else { &[false] };
+        // A body is long and a path has many readings: what stands in the body is looked up once for each route.
+        let mut meant: SmallVec<[(usize, bool); 4]> = SmallVec::new();
+        let mut is_meant = |index: usize, route: &Route| match meant.iter().find(|(known, _)| *known == index)
+        {
+            Some((_, is_meant)) => *is_meant,
+            None => {
+                let is_meant = route.is_meant(attempt);
+                meant.push((index, is_meant));
+                is_meant
+            }
+        };
         for reading in canonical::readings(attempt.path) {
             for &as_write in methods {
-                let matching = |route: &Route| route.matches(attempt, &reading, as_write);
-                if let Some(index) = self.routes.iter().position(matching)
+                let mut routes = self.routes.iter().enumerate();
+                let first = routes.find(|(index, route)| {
+                    route.matches(attempt, &reading, as_write) && is_meant(*index, route)
+                });
+                if let Some((index, _)) = first
                     && !found.contains(&index)
                 {
                     found.push(index);

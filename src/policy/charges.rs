@@ -72,6 +72,16 @@ enum Whose {
     Known(Box<Subject>),
 }
 
+impl Whose {
+    /// Whose account a success is good for, and what is needed to remember the device.
+    fn would_prove(&self) -> (Option<u64>, Option<Box<Claim>>) {
+        match self {
+            Self::Known(subject) => (subject.account(), subject.claim.clone()),
+            Self::Anybodys | Self::Unknown => (None, None),
+        }
+    }
+}
+
 /// What all charges of one route have in common.
 struct Bill<'b> {
     route: &'b Route,
@@ -92,21 +102,28 @@ impl Policy {
         hasher: &KeyHasher,
         now: Time,
     ) -> Result<Charges, Unchargeable> {
-        let mut found = Charges { routes: self.routes_of(attempt), is_of_one: true, ..Charges::default() };
+        let mut found = Charges { routes: self.routes_of(attempt), ..Charges::default() };
+        let mut proven: Option<(Option<u64>, Option<Box<Claim>>)> = None;
         for route in found.routes.clone() {
             let route = &self.routes[route];
             let whose = self.whose(route, attempt, hasher, now)?;
             let cost = self.cost_of(route, attempt)?;
             if let Whose::Known(subject) = &whose {
                 found.accounts = Some(found.accounts.unwrap_or(0).max(subject.accounts));
-                found.is_of_one &= subject.account().is_some();
-                found.claim = found.claim.or_else(|| subject.claim.clone());
             }
+            let here = whose.would_prove();
+            proven = Some(match proven {
+                None => here,
+                Some(so_far) if so_far == here => here,
+                Some((account, _)) => (account.filter(|_| account == here.0), None),
+            });
             let bill = Bill { route, attempt, hasher, cost, whose };
             for &limit in &route.limits {
                 self.charge(limit, &bill, &mut found)?;
             }
         }
+        let (account, claim) = proven.unwrap_or_default();
+        (found.is_of_one, found.claim) = (account.is_some(), claim);
         if found.charges.len() > 1 {
             found.charges.sort_by_key(|charge| charge.limit);
         }

@@ -74,7 +74,7 @@ impl Pattern {
     /// Whether the method alone could fit: saves reading the paths of requests that no pattern is about.
     #[must_use]
     pub fn could_match(&self, method: &Method, as_write: bool) -> bool {
-        self.method.fits(method, as_write)
+        self.method.fits(method, false) || (as_write && self.method.fits(method, true))
     }
 
     /// Whether the one strict reading fits, letter for letter: this may choose an upstream.
@@ -126,7 +126,8 @@ impl MethodRule {
         match self {
             Self::Any => true,
             Self::Write => !reads || as_write,
-            Self::Exact(exact) if exact == Method::GET => reads,
+            // Taken as a write it is no page: a route for pages must not come before the one for the form.
+            Self::Exact(exact) if exact == Method::GET => reads && !as_write,
             Self::Exact(exact) => exact.as_str().eq_ignore_ascii_case(method.as_str()) || as_write,
         }
     }

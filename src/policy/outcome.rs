@@ -32,6 +32,19 @@ pub enum Outcome {
     Error,
 }
 
+impl Outcome {
+    /// What two routes together make of an attempt that is counted for both: nobody knows by which of them the
+    /// application takes it, so a failure by either is one, and a success has to be one by both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Failure, _) | (_, Self::Failure) => Self::Failure,
+            (Self::Success, other) => other,
+            (one, _) => one,
+        }
+    }
+}
+
 /// The rules of one route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {

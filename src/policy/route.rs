@@ -113,10 +113,10 @@ impl Route {
         self.host_fits(attempt.host) && self.patterns.iter().any(|p| p.could_match(attempt.method, as_write))
     }
 
+    /// Whether it is about this reading of the path, as far as the head tells.
     pub(super) fn matches(&self, attempt: &Attempt<'_>, reading: &[u8], as_write: bool) -> bool {
         self.host_fits(attempt.host)
             && self.patterns.iter().any(|pattern| pattern.matches(attempt, reading, as_write, self.case))
-            && self.is_meant(attempt)
     }
 
     pub(super) fn matches_strictly(&self, attempt: &Attempt<'_>) -> bool {
@@ -130,7 +130,7 @@ impl Route {
     }
 
     /// Whether one of the fields of `when` is there, or could be.
-    fn is_meant(&self, attempt: &Attempt<'_>) -> bool {
+    pub(super) fn is_meant(&self, attempt: &Attempt<'_>) -> bool {
         if self.when.is_empty() || (attempt.body == Body::Unread && self.is_chosen_by_body()) {
             return true;
         }

@@ -35,16 +35,14 @@ impl Pending {
         let each = self.routes().map(|route| route.rules.by_head(answer));
         each.reduce(|one, other| match (one, other) {
             (Some(Outcome::Failure), _) | (_, Some(Outcome::Failure)) => Some(Outcome::Failure),
-            (one, Some(_)) => one,
-            (_, None) => None,
+            (one, other) => Some(one?.and(other?)),
         })?
     }
 
     /// What head and body say.
     pub(super) fn by_body(&self, answer: &Answer<'_>, seen: Seen<'_>) -> Outcome {
-        let mut each = self.routes().map(|route| route.rules.by_body(answer, seen));
-        let first = each.next().unwrap_or(Outcome::Failure);
-        if each.any(|outcome| outcome == Outcome::Failure) { Outcome::Failure } else { first }
+        let each = self.routes().map(|route| route.rules.by_body(answer, seen));
+        each.reduce(Outcome::and).unwrap_or(Outcome::Failure)
     }
 
     /// Whether a success has to be known before the head of the answer leaves.

@@ -45,6 +45,10 @@ def form(visitor):
     attempt(Note("wrong-password", "failure", USER, door, wrong), USER, "wrong", visitor)
     attempt(Note("unknown-account", "failure", "nobody", door, "is not registered"), "nobody", "wrong", visitor)
     attempt(Note("empty", "failure", "", door), "", "", visitor)
+    # Only the way of a wrong password leads to where an array is no text.
+    broken = {"redirect_to[]": "x"}
+    attempt(Note("wrong-password-breaks-the-page", "failure", USER, door), USER, "wrong", visitor.another(), **broken)
+    attempt(Note("right-password-breaks-nothing", "success", USER, door), USER, PASSWORD, visitor.another(), **broken)
     note = Note("without-cookies", "failure", USER, door, "Cookies are blocked")
     visitor.another().form(FORM, {"log": USER, "pwd": PASSWORD, "testcookie": "1"}, note=note)
     attempt(Note("right-password", "success", USER, door), USER, PASSWORD, visitor)

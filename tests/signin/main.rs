@@ -12,6 +12,7 @@
 
 mod accounts;
 mod application;
+mod attacks;
 mod bodies;
 mod devices;
 mod growing;

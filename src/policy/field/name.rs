@@ -17,15 +17,24 @@ impl Name {
 
     /// Whether some reader takes a decoded name for this one, or for an array of this name.
     pub(super) fn is(&self, sent: &[u8]) -> bool {
-        let mut folding = Folding::default();
+        // A body has a million names and hardly one of them is this one: nothing is built to tell.
+        let (mut rest, mut is_separated) = (self.0.chars(), false);
         for letter in String::from_utf8_lossy(sent).chars() {
             // Behind a bracket stands what is in the array, or what PHP passes over; behind a zero byte C reads nothing.
-            if matches!(letter, '[' | ']' | '\0') && folding.0 == self.0 {
+            if matches!(letter, '[' | ']' | '\0') && rest.as_str().is_empty() {
                 return true;
             }
-            folding.push(letter);
+            if separates(letter) {
+                is_separated = true;
+                continue;
+            }
+            let has_begun = rest.as_str().len() < self.0.len();
+            let differs = std::mem::take(&mut is_separated) && has_begun && rest.next() != Some('_');
+            if differs || letter.to_lowercase().any(|letter| rest.next() != Some(letter)) {
+                return false;
+            }
         }
-        folding.0 == self.0
+        rest.as_str().is_empty()
     }
 
     /// The members that lead to it in a document: a framework that takes forms and JSON hands out both as one.
@@ -39,13 +48,17 @@ pub(super) fn is_name(written: &str) -> bool {
     !Name::new(written).0.is_empty()
 }
 
+fn separates(letter: char) -> bool {
+    matches!(letter, '[' | ']' | '.' | '_' | '\0') || letter.is_whitespace()
+}
+
 /// A folded name, and whether something separates it from what comes next.
 #[derive(Default)]
 struct Folding(String, bool);
 
 impl Folding {
     fn push(&mut self, letter: char) {
-        if matches!(letter, '[' | ']' | '.' | '_' | '\0') || letter.is_whitespace() {
+        if separates(letter) {
             self.1 = true;
             return;
         }
@@ -58,7 +71,33 @@ impl Folding {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// By folding all of it.
+    fn is_slowly(written: &str, sent: &str) -> bool {
+        let wanted = Name::new(written).0;
+        let mut folding = Folding::default();
+        for letter in sent.chars() {
+            if matches!(letter, '[' | ']' | '\0') && folding.0 == wanted {
+                return true;
+            }
+            folding.push(letter);
+        }
+        folding.0 == wanted
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_compared_letter_by_letter_is_what_is_folded_and_compared(
+            written in "[ab_.\\[\\]\u{130}]{0,5}[ab]", sent in "[abAB_. \\[\\]\0\u{130}\u{307}i]{0,9}", tail in "[\\[\\]\0a ]{0,3}",
+        ) {
+            for sent in [sent.clone(), format!("{written}{tail}"), format!("{sent}{}", written.to_uppercase())] {
+                prop_assert_eq!(Name::new(&written).is(sent.as_bytes()), is_slowly(&written, &sent), "{:?}", sent);
+            }
+        }
+    }
 
     #[test]
     fn a_name_is_any_that_php_takes_for_it() {

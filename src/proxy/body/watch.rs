@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 
 use super::BodyError;
 use super::patience::Patience;
-use crate::policy::outcome::{Answer, Outcome, Rules, Seen};
+use crate::policy::outcome::{Answer, Rules, Seen};
 use crate::proxy::pending::Pending;
 
 /// Sees an answer's body, and settles its attempt.
@@ -51,9 +51,9 @@ impl Watch {
         self.pending.settle(outcome)
     }
 
-    /// The upstream broke off.
+    /// The upstream broke off: it had begun to answer, so what is missing counts as what nobody can read.
     pub(super) fn breaks(self) {
-        let _ = self.pending.settle(Outcome::Error);
+        let _ = self.settle(false);
     }
 
     /// Reads until enough was seen, and settles: what was read, which has to leave before the rest, and what
