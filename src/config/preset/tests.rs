@@ -170,7 +170,7 @@ fn what_is_wrong_in_a_preset_is_shown_there() {
     let route = &entries(&root, "route")[0];
     f.error(&table(route).unwrap().get("match").unwrap().node.spot, "no pattern", "");
     let said: Vec<_> = f.sorted().iter().map(|found| found.render(false)).collect();
-    assert!(said.iter().any(|said| said.contains("--> preset wordpress:8:9")), "{said:?}");
+    assert!(said.iter().any(|said| said.contains("--> preset wordpress:9:9")), "{said:?}");
 }
 
 #[test]
