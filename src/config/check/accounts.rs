@@ -6,7 +6,6 @@
 use super::super::diagnostic::Findings;
 use super::super::document::Located;
 use super::super::raw::{self, Named};
-use crate::policy::field::Field;
 use crate::policy::key::Part;
 use crate::policy::outcome::Outcome;
 use crate::policy::{Limit, Mode, Route, Spends, Unit};
@@ -32,9 +31,6 @@ pub(super) fn check(
         }
         if doors().all(|door| door.password.is_empty()) {
             warn_of_missing_password(&raw.name, &reaching, f);
-        }
-        if route.when.contains(&Field::Basic) {
-            warn_of_counting_each_request(&raw.name, &reaching, f);
         }
     }
     for (raw, route) in raw.routes.iter().zip(routes) {
@@ -78,18 +74,6 @@ fn warn_of_missing_password(name: &Located<String>, reaching: &[&Limit], f: &mut
         let message =
             format!("route `{}` names no `password`, which limit `{}` asks for", name.value, limit.name);
         f.warning(&name.spot, message, "add password = \"form:password\"; without it every attempt counts");
-    }
-}
-
-/// Programs send a password with every request, where people send one a day.
-fn warn_of_counting_each_request(name: &Located<String>, reaching: &[&Limit], f: &mut Findings) {
-    let counts_all = |limit: &&&Limit| limit.spends == Spends::Attempts && limit.unit == Unit::Attempts;
-    if let Some(limit) = reaching.iter().find(counts_all) {
-        let message = format!(
-            "on route `{}` limit `{}` counts every request with a password, right ones too",
-            name.value, limit.name
-        );
-        f.warning(&name.spot, message, "programs send one with each request: use count = \"failures\"");
     }
 }
 
