@@ -18,7 +18,7 @@ pub use self::standing::{Standing, Standings};
 
 use self::flight::Flight;
 use self::standing::longest_wait;
-use crate::bucket::{Op, Spec};
+use crate::bucket::{Op, Spec, Verdict};
 use crate::event::{Decision, Event, Events};
 use crate::policy::attempt::Attempt;
 use crate::policy::key::KeyHasher;
@@ -168,8 +168,8 @@ impl Engine {
         let found = rules.policy.charges(attempt, &self.hasher, now)?;
         let Some(&route) = found.routes.first() else { return Ok(Ruling::Uncounted) };
         let outcome = take_all(&rules.withdrawals(&found), now)?;
-        let standings = self.tell(rules, &found, &outcome);
-        rules.count_in_row(&standings, outcome.admitted, now);
+        let mut standings = self.tell(rules, &found, &outcome);
+        rules.count_in_row(&mut standings, outcome.admitted, now);
         Ok(if outcome.admitted {
             Ruling::Admitted(Reservation::new(rules.generation, found, standings))
         } else {
@@ -191,8 +191,8 @@ impl Engine {
         let found = rules.policy.charges(attempt, &self.hasher, now)?;
         let Some(&route) = found.routes.first() else { return Ok(None) };
         let Some(outcome) = refuse_all(&rules.withdrawals(&found), now)? else { return Ok(None) };
-        let standings = self.tell(rules, &found, &outcome);
-        rules.count_in_row(&standings, false, now);
+        let mut standings = self.tell(rules, &found, &outcome);
+        rules.count_in_row(&mut standings, false, now);
         Ok(Some(Refusal { route, wait: longest_wait(&standings), standings }))
     }
 
@@ -242,24 +242,28 @@ impl Rules {
             .map(move |(limit, buckets)| (&*limit.name, buckets.live(now), buckets.forgotten()))
     }
 
-    /// Runs one operation on a bucket. Of a limit that has been changed meanwhile nothing comes: that errs on the strict
-    /// side.
-    fn apply(&self, charge: &Charge, now: Time, op: Op) {
+    /// Runs one operation on a bucket, and hands on what it says. Of a limit that has been changed meanwhile nothing
+    /// comes: that errs on the strict side.
+    fn apply(&self, charge: &Charge, now: Time, op: Op) -> Option<Verdict> {
         let Withdrawal { buckets, place, .. } = self.withdrawal(charge);
-        let _ = buckets.apply(&place, now, op);
+        buckets.apply(&place, now, op).ok()
     }
 
-    /// Waits grow for whoever is refused again and again; an admitted attempt breaks the row.
-    fn count_in_row(&self, standings: &[Standing], admitted: bool, now: Time) {
-        for standing in standings {
-            let limit = &self.policy.limits[standing.charge.limit];
+    /// Waits grow for whoever is refused again and again; an admitted attempt breaks the row. A wait that begins with
+    /// this refusal is told with it: whoever comes back as told must not find it.
+    fn count_in_row(&self, standings: &mut Standings, admitted: bool, now: Time) {
+        for at in 0..standings.len() {
+            let charge = standings[at].charge;
+            let limit = &self.policy.limits[charge.limit];
             if limit.facet != Facet::Escalation || limit.spends != Spends::Attempts {
                 continue;
             }
             if admitted {
-                self.apply(&standing.charge, now, Op::Give(1));
-            } else if standing::is_refused_by_owner(&self.policy, standings, standing.charge.limit) {
-                self.apply(&standing.charge, now, Op::Strike);
+                self.apply(&charge, now, Op::Give(1));
+            } else if standing::is_refused_by_owner(&self.policy, standings, charge.limit)
+                && let Some(verdict) = self.apply(&charge, now, Op::Strike)
+            {
+                standings[at].verdict = verdict;
             }
         }
     }

@@ -97,7 +97,7 @@ impl Escalation {
         }
         row.quiet_since = row.until.max(now);
         self.write(row, state);
-        Step { changed: true, verdict: self.verdict(Some(row), now, Answer::Admitted) }
+        Step { changed: true, verdict: self.verdict(Some(row), now, row.answer(now)) }
     }
 
     pub(super) fn step(&self, state: &mut [u64], now: Time, op: Plain) -> Step {
@@ -118,9 +118,7 @@ impl Escalation {
             None => state.iter_mut().zip([now.as_nanos(), 0, 0]).for_each(|(word, zero)| *word = zero),
         }
         let answer = match (op, row) {
-            (Plain::Take(_) | Plain::Peek(_), Some(row)) if row.until > now => {
-                Answer::Refused { wait: row.until.since(now) }
-            }
+            (Plain::Take(_) | Plain::Peek(_), Some(row)) => row.answer(now),
             _ => Answer::Admitted,
         };
         Step { changed, verdict: self.verdict(row, now, answer) }
@@ -180,6 +178,15 @@ impl Escalation {
         if let Some(words) = state.first_chunk_mut() {
             let full_at = row.quiet_since.after(self.max).as_nanos();
             *words = [full_at, row.until.as_nanos(), u64::from(row.waits) << 32 | u64::from(row.strikes)];
+        }
+    }
+}
+
+impl Row {
+    fn answer(&self, now: Time) -> Answer {
+        match self.until.since(now) {
+            Span::ZERO => Answer::Admitted,
+            wait => Answer::Refused { wait },
         }
     }
 }

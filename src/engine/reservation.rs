@@ -66,7 +66,9 @@ impl Reservation {
             self.settle_one(standing, rules, outcome, now);
         }
         if outcome == Outcome::Success && self.is_of_one {
-            self.lifts.iter().for_each(|charge| rules.apply(charge, now, Op::Give(u32::MAX)));
+            for charge in &self.lifts {
+                rules.apply(charge, now, Op::Give(u32::MAX));
+            }
         }
     }
 

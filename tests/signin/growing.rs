@@ -70,6 +70,17 @@ fn whoever_comes_back_too_soon_waits_longer_each_time() {
 }
 
 #[test]
+fn the_refusal_that_begins_a_longer_wait_tells_that_wait() {
+    let application = application();
+    let clocks = Clocks::frozen(&application.file(&format!("{ROUTE}{ESCALATE}")));
+    let ask = || clocks.gate.ask(sign_in("alice", "wrong"));
+    assert_eq!([(); 4].map(|()| ask().status), [200, 200, 429, 429]);
+    assert_eq!(ask().retry_after(), 30, "the third refusal in a row");
+    clocks.pass(Duration::from_secs(30));
+    assert_eq!(ask().status, 200, "who obeys is admitted");
+}
+
+#[test]
 fn a_client_that_obeys_never_waits_longer() {
     let application = application();
     let clocks = Clocks::frozen(&application.file(&format!("{ROUTE}{ESCALATE}")));
