@@ -17,11 +17,11 @@ use crate::time::Time;
 /// One bucket that an attempt is charged to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Charge {
-    /// Index into [`Policy::limits`].
+    /// Index into [`Policy::limits`](super::Policy::limits).
     pub limit: usize,
     /// The bucket.
     pub key: Key,
-    /// Which of the limit's rates it has: [`Rate::number`].
+    /// Which of the limit's rates it has: [`Rate::number`](super::Rate::number).
     pub class: usize,
     /// What it promises.
     pub spec: Spec,
@@ -47,7 +47,7 @@ pub enum Unchargeable {
 /// What the policy says about a request.
 #[derive(Debug, Clone, Default)]
 pub struct Charges {
-    /// The routes that matched, indices into [`Policy::routes`]; none: not an attempt.
+    /// The routes that matched, indices into [`Policy::routes`](super::Policy::routes); none: not an attempt.
     pub routes: SmallVec<[usize; 2]>,
     /// The buckets to pay from, by limit.
     pub charges: SmallVec<[Charge; 2]>,

@@ -92,19 +92,22 @@ impl Field {
 /// See [`NoValues`].
 pub fn values(fields: &[Field], half: Half, attempt: &Attempt<'_>) -> Result<Values, NoValues> {
     let mut found = Values::default();
+    if let Some(query) = attempt.query {
+        let names = names(fields, |field| match field {
+            Field::Query(name) | Field::Form(name) => Some(name),
+            _ => None,
+        });
+        form::find(query.as_bytes(), &names, &mut found)?;
+    }
     for field in fields {
         match field {
-            Field::Query(name) | Field::Form(name) => {
-                let query = attempt.query.unwrap_or_default();
-                form::find(query.as_bytes(), &Name::new(name), &mut found)?;
-            }
             Field::Header(name) => {
                 for (_, value) in attempt.headers.iter().filter(|(known, _)| is_read_as(known, name)) {
                     found.add(value.as_bytes())?;
                 }
             }
             Field::Basic => basic::find(attempt.headers, half, &mut found)?,
-            Field::Json(_) => {}
+            Field::Query(_) | Field::Form(_) | Field::Json(_) => {}
         }
     }
     match attempt.body {
@@ -114,6 +117,11 @@ pub fn values(fields: &[Field], half: Half, attempt: &Attempt<'_>) -> Result<Val
         Body::Whole(body) => body::find(fields, attempt.headers, body, &mut found)?,
     }
     Ok(found)
+}
+
+/// The names of some of these fields, as forms have them.
+fn names<'f>(fields: &'f [Field], name: impl Fn(&'f Field) -> Option<&'f String>) -> SmallVec<[Name; 2]> {
+    fields.iter().filter_map(name).map(|name| Name::new(name)).collect()
 }
 
 /// CGI and its heirs know headers as environment variables, whose names have underscores.

@@ -38,7 +38,7 @@ pub struct Route {
     pub body: usize,
     /// Attempts at the upstream at once, and those that are held; `None` means any number.
     pub in_flight: Option<u32>,
-    /// Indices into [`Policy::limits`], ascending.
+    /// Indices into [`Policy::limits`](super::Policy::limits), ascending.
     pub limits: Vec<usize>,
     /// Where its requests go; `None` is the default upstream. An index that the proxy layer understands.
     pub upstream: Option<usize>,

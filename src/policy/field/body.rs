@@ -9,7 +9,7 @@ use http::header::CONTENT_TYPE;
 
 use super::super::count;
 use super::name::Name;
-use super::{Field, NoValues, Values, form, json, multipart};
+use super::{Field, NoValues, Values, form, json, multipart, names};
 
 /// Adds the values of the fields that are in the body.
 pub(super) fn find(
@@ -24,25 +24,19 @@ pub(super) fn find(
     count::check_headers(headers).map_err(|_| NoValues::Unreadable)?;
     let kind = content_type(headers)?;
     let says = |word: &str| kind.to_ascii_lowercase().windows(word.len()).any(|part| part == word.as_bytes());
-    let parts = if says("multipart") { Some(multipart::parts(kind, body)) } else { None };
+    let names = names(fields, |field| if let Field::Form(name) = field { Some(name) } else { None });
+    if !says("multipart") {
+        form::find(body, &names, found)?;
+    } else if !names.is_empty() {
+        for part in multipart::parts(kind, body).map_err(|_| NoValues::Unreadable)? {
+            if part.names().any(|sent| names.iter().any(|name| name.is(&sent))) {
+                found.add(part.content)?;
+            }
+        }
+    }
     for field in fields {
         match field {
-            Field::Form(written) => {
-                let name = Name::new(written);
-                match &parts {
-                    Some(parts) => {
-                        for part in parts.as_ref().map_err(|_| NoValues::Unreadable)? {
-                            if part.names().any(|sent| name.is(&sent)) {
-                                found.add(part.content)?;
-                            }
-                        }
-                    }
-                    None => form::find(body, &name, found)?,
-                }
-                if says("json") {
-                    json::find(body, &Name::members(written), found)?;
-                }
-            }
+            Field::Form(written) if says("json") => json::find(body, &Name::members(written), found)?,
             Field::Json(pointer) if says("json") || json::looks_like_it(body) => {
                 json::find(body, &json::members(pointer), found)?;
             }
