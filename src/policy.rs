@@ -30,7 +30,6 @@ use smallvec::SmallVec;
 
 use self::attempt::Attempt;
 use self::device::Devices;
-use self::field::Field;
 
 /// All routes and limits, in the order of the file.
 #[derive(Debug, Clone, Default)]
@@ -141,18 +140,15 @@ impl Policy {
         self.routes.iter().find(|route| route.matches_strictly(attempt))?.upstream
     }
 
-    /// Whether the value of this parameter of a query (its decoded name) is nobody's business: a route reads an account or a
-    /// password there, or it sounds like a password.
+    /// Whether the value of this parameter of a query, its name as it was sent, is nobody's business: a route reads an
+    /// account or a password there, or it sounds like a password.
     #[must_use]
     pub fn is_private(&self, name: &str) -> bool {
-        let folded = query::fold_name(name);
-        let fields = self.routes.iter().flat_map(|route| route.user.iter().chain(&route.password));
-        let mut names = fields.filter_map(|field| match field {
-            // Applications take a field of a form from the query, too.
-            Field::Query(name) | Field::Form(name) => Some(query::fold_name(name)),
-            _ => None,
-        });
-        query::sounds_like_a_password(&name.to_lowercase()) || names.any(|known| known == folded)
+        let fields = |route: &Route| {
+            [&route.user, &route.password, &route.when].map(|list| field::are_named(list, name))
+        };
+        query::sounds_like_a_password(&query::decode(name).to_lowercase())
+            || self.routes.iter().any(|route| fields(route).contains(&true))
     }
 
     /// Position of the limit that this one is a facet of; its own, if it is the one with the rate.

@@ -76,6 +76,14 @@ impl Field {
         json::is_pointer(pointer).then(|| Self::Json(pointer.to_owned()))
     }
 
+    /// Its name, if it is looked for in the query.
+    fn in_query(&self) -> Option<&String> {
+        match self {
+            Self::Query(name) | Self::Form(name) => Some(name),
+            Self::Json(_) | Self::Header(_) | Self::Basic => None,
+        }
+    }
+
     /// Whether it stands in the body.
     #[must_use]
     pub fn is_in_body(&self) -> bool {
@@ -93,11 +101,7 @@ impl Field {
 pub fn values(fields: &[Field], half: Half, attempt: &Attempt<'_>) -> Result<Values, NoValues> {
     let mut found = Values::default();
     if let Some(query) = attempt.query {
-        let names = names(fields, |field| match field {
-            Field::Query(name) | Field::Form(name) => Some(name),
-            _ => None,
-        });
-        form::find(query.as_bytes(), &names, &mut found)?;
+        form::find(query.as_bytes(), &names(fields, Field::in_query), &mut found)?;
     }
     for field in fields {
         match field {
@@ -117,6 +121,11 @@ pub fn values(fields: &[Field], half: Half, attempt: &Attempt<'_>) -> Result<Val
         Body::Whole(body) => body::find(fields, attempt.headers, body, &mut found)?,
     }
     Ok(found)
+}
+
+/// Whether a parameter of the query, its name as it was sent, would be read as one of these fields.
+pub(super) fn are_named(fields: &[Field], sent: &str) -> bool {
+    form::is_one_of(sent.as_bytes(), &names(fields, Field::in_query))
 }
 
 /// The names of some of these fields, as forms have them.

@@ -6,7 +6,6 @@
 use http::{HeaderValue, Uri};
 
 use crate::policy::Policy;
-use crate::policy::query;
 
 /// The target as it may be told.
 pub(super) fn target(uri: &Uri, policy: &Policy) -> Uri {
@@ -25,27 +24,22 @@ pub(super) fn referer(value: &HeaderValue, policy: &Policy) -> HeaderValue {
     }
 }
 
-/// The query with a veil over each value that is nobody's business; `None` if there is none.
+/// The query with a veil over each value that is nobody's business; `None` if there is none. Where `;` separates for some
+/// readers only, all that any of them takes for the value is under it.
 fn veil(query: &str, policy: &Policy) -> Option<String> {
-    let is_private = |part: &str| {
-        let name = part.split_once('=').map_or(part, |(name, _)| name);
-        policy.is_private(&query::decode(name))
+    let is_private = |part: &str| policy.is_private(part.split_once('=').map_or(part, |(name, _)| name));
+    let veiled = |part: &str| match part.split_once('=') {
+        Some((name, _)) if is_private(part) => Some(format!("{name}=***")),
+        _ => None,
     };
-    if !query.split(['&', ';']).any(is_private) {
-        return None;
-    }
-    let mut veiled = String::with_capacity(query.len());
-    for part in query.split_inclusive(['&', ';']) {
-        match part.split_once('=') {
-            Some((name, value)) if is_private(part) => {
-                veiled.push_str(name);
-                veiled.push_str("=***");
-                veiled.extend(value.chars().last().filter(|end| matches!(end, '&' | ';')));
-            }
-            _ => veiled.push_str(part),
-        }
-    }
-    Some(veiled)
+    let parts = query.split('&').map(|part| {
+        veiled(part).unwrap_or_else(|| {
+            let pieces = part.split(';').map(|piece| veiled(piece).unwrap_or_else(|| piece.to_owned()));
+            pieces.collect::<Vec<_>>().join(";")
+        })
+    });
+    let told = parts.collect::<Vec<_>>().join("&");
+    (told != query).then_some(told)
 }
 
 const HIDDEN: HeaderValue = HeaderValue::from_static("***");
@@ -66,8 +60,21 @@ mod tests {
         let veiled = |text: &str| target(&text.parse().unwrap(), &policy()).to_string();
         assert_eq!(veiled("/a?log=x&next=/b"), "/a?log=***&next=/b");
         assert_eq!(veiled("/a?next=/b;l%6fg[]=x;User_PWD=y"), "/a?next=/b;l%6fg[]=***;User_PWD=***");
+        assert_eq!(veiled("/a?log=x;y&z=1"), "/a?log=***&z=1");
+        assert_eq!(veiled("/a?%6cog=x"), "/a?%6cog=***");
         assert_eq!(veiled("/a?log&x=log=1"), "/a?log&x=log=1");
         assert_eq!(veiled("/a"), "/a");
+    }
+
+    #[test]
+    fn whatever_would_be_read_as_an_account_is_veiled() {
+        let fields = vec![Field::form("user[name]").unwrap()];
+        let route = Route { user: fields, ..Route::new("login", Vec::new()) };
+        let policy = Policy::new(vec![route], Vec::new());
+        for name in ["user[name]", "user%5Bname%5D", "user.name", "USER[name][]", "%u0075ser[name]"] {
+            let told = veil(&format!("{name}=x&a=b"), &policy);
+            assert_eq!(told, Some(format!("{name}=***&a=b")));
+        }
     }
 
     #[test]

@@ -28,10 +28,15 @@ fn find_in(field: &[u8], names: &[Name], found: &mut Values) -> Result<(), TooMa
     }
     let end = field.iter().position(|byte| *byte == b'=').unwrap_or(field.len());
     let (sent, value) = (&field[..end], field.get(end + 1..).unwrap_or_default());
-    if readings(sent).any(|sent| names.iter().any(|name| name.is(&sent))) {
+    if is_one_of(sent, names) {
         readings(value).try_for_each(|value| found.add(&value))?;
     }
     Ok(())
+}
+
+/// Whether some reader takes what was sent for one of these names.
+pub(super) fn is_one_of(sent: &[u8], names: &[Name]) -> bool {
+    readings(sent).any(|sent| names.iter().any(|name| name.is(&sent)))
 }
 
 /// A text as nearly everybody decodes it, and as old ASP and ASP.NET do if that is another.
