@@ -39,11 +39,17 @@ const ARROWS: &[(&str, &str)] = &[
 
 /// Crates that only these layers may use, and with them everything that serves a socket, a file or a terminal.
 const CRATES: &[(&str, &str)] = &[
-    ("tokio", "net proxy observe app cli"),
-    ("hyper", "proxy observe cli"),
-    ("hyper_util", "proxy observe cli"),
+    ("tokio", "store net proxy observe app cli"),
+    // A store that speaks HTTP.
+    ("hyper", "store proxy observe cli"),
+    ("hyper_util", "store proxy observe cli"),
     ("http_body", "proxy"),
-    ("http_body_util", "proxy observe cli"),
+    ("http_body_util", "store proxy observe cli"),
+    ("rustls", "store net"),
+    ("tokio_rustls", "store net"),
+    ("redis", "store"),
+    ("tokio_postgres", "store"),
+    ("mysql_async", "store"),
     ("socket2", "net"),
     // The policy asks it for randomness, which is no file.
     ("rustix", "policy app observe"),

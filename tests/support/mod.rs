@@ -17,6 +17,7 @@
 mod client;
 mod clock;
 mod gate;
+pub(crate) mod servers;
 mod strict;
 mod upstream;
 
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 pub(crate) use client::{Answer, Client};
 pub(crate) use clock::{Clocks, Shift};
 pub(crate) use gate::{BINARY, Gate, Launch, Stdout, check_file, free_port, new_directory};
+pub(crate) use servers::{Server, started};
 pub(crate) use strict::{Ambiguity, Recorded, Request, parse};
 pub(crate) use upstream::{Reply, Upstream};
 

@@ -1,0 +1,54 @@
+//! One suite, many stores: the same tests against the memory of the process and against every database, each a real
+//! server that the test has started.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+
+mod contract;
+#[path = "../support/mod.rs"]
+mod support;
+
+/// Mounts a list of tests for one server: each gets one of its own.
+macro_rules! mount {
+    ($name:ident, $server:ty, $tier:ident: $($test:ident)*) => {
+        mod $name {
+            $(
+                #[test]
+                fn $test() {
+                    if let Some(server) = crate::support::started::<$server>() {
+                        super::$tier::$test(server);
+                    }
+                }
+            )*
+        }
+    };
+}
+
+/// Mounts all tiers for one server.
+macro_rules! store {
+    ($name:ident, $server:ty) => {
+        mod $name {
+            use crate::contract;
+            mount!(keeping, $server, contract:
+                what_was_never_written_is_not_there
+                what_was_written_is_read_with_the_version_that_the_writer_was_told
+                whoever_expects_another_version_is_told_what_stands_there
+                whoever_expects_nothing_is_told_what_stands_there
+                whoever_expects_something_is_told_that_there_is_nothing
+                of_many_at_once_one_wins_each_round
+                the_longest_record_comes_back_byte_for_byte
+                keys_that_differ_in_one_bit_do_not_meet
+                two_installations_in_one_store_do_not_meet
+                what_has_outlived_its_time_is_not_there
+                nothing_is_gone_before_its_time
+                a_key_that_was_gone_gets_a_version_that_it_never_had
+                answers_bring_a_clock_that_runs
+                bytes_of_others_are_read_as_they_stand
+                a_killed_server_is_an_error_and_its_return_is_noticed
+                a_stopped_server_does_not_stop_whoever_gives_up
+            );
+        }
+    };
+}
+
+#[cfg(feature = "redis")]
+store!(redis, crate::support::servers::redis::Redis);

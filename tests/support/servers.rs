@@ -1,0 +1,106 @@
+//! Real databases, each in processes of its own, on ports and in a directory of its own, gone when dropped.
+//!
+//! They are what users run: the programs of Debian, and dynalite of npm. The surprising thing: a test without its server
+//! is skipped, and says so; where `TOLLGATE_REQUIRE_STORES` is set, as in `scripts/test`, it fails instead.
+
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::eventually;
+
+pub(crate) mod dynamodb;
+pub(crate) mod memcached;
+pub(crate) mod mysql;
+pub(crate) mod postgres;
+pub(crate) mod redis;
+
+/// A database, started for one test.
+pub(crate) trait Server: Sized {
+    /// What people call it.
+    const NAME: &'static str;
+
+    /// Starts it empty and waits until it answers.
+    ///
+    /// # Errors
+    /// What is missing on this machine.
+    fn start() -> Result<Self, String>;
+
+    /// `store.url`. The same before and after [`start_again`](Self::start_again).
+    fn url(&self) -> String;
+
+    /// Stops all its processes for the time being (SIGSTOP).
+    fn pause(&mut self);
+
+    /// Lets them go on (SIGCONT).
+    fn resume(&mut self);
+
+    /// Ends all its processes at once (SIGKILL).
+    fn kill(&mut self);
+
+    /// Starts it again after [`kill`](Self::kill), on the same ports, with an empty database: those that keep what they
+    /// have on a disk lose it too. The tables are there again.
+    fn start_again(&mut self);
+
+    /// How many questions (reads and writes of keys, not clocks) it has answered since it was started, by its own count.
+    fn questions(&mut self) -> u64;
+
+    /// Overwrites every value under our keys with these bytes.
+    fn spoil(&mut self, bytes: &[u8]);
+}
+
+/// The server, or `None` after saying loudly why this test cannot be run.
+pub(crate) fn started<S: Server>() -> Option<S> {
+    match S::start() {
+        Ok(server) => Some(server),
+        Err(missing) => {
+            let required = std::env::var_os("TOLLGATE_REQUIRE_STORES").is_some();
+            assert!(!required, "{} is required here: {missing}", S::NAME);
+            eprintln!("SKIPPED, because {} is missing: {missing}", S::NAME);
+            None
+        }
+    }
+}
+
+/// A process of a server; killed when dropped.
+pub(crate) struct Process(Child);
+
+impl Process {
+    /// Starts it without a terminal.
+    ///
+    /// # Errors
+    /// That it cannot be started, most likely because it is not installed.
+    pub(crate) fn spawn(command: &mut Command) -> Result<Self, String> {
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = quiet.spawn().map_err(|error| format!("{:?}: {error}", command.get_program()))?;
+        Ok(Self(child))
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Sends it a signal by its number.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let id = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(id, signal).unwrap();
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until somebody listens there.
+pub(crate) fn wait_for(address: SocketAddr) {
+    let listens = || TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok();
+    assert!(eventually(Duration::from_secs(30), listens), "nobody listens at {address}");
+}
