@@ -15,12 +15,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
 use self::reload::Reload;
-use crate::config::{Config, Sources};
-use crate::engine::Engine;
+use crate::config::{Config, Sources, Store};
+use crate::engine::{Engine, witness};
 use crate::event::{Events, Listener};
 use crate::net::guard::{Guard, NewConnections};
 use crate::net::listener::{Address, BindError, Bound};
@@ -30,6 +31,8 @@ use crate::observe::admin::{Admin, Socket};
 use crate::observe::clients::Clients;
 use crate::observe::messages::Messages;
 use crate::observe::metrics::Metrics;
+use crate::policy::Policy;
+use crate::policy::key::KeyHasher;
 use crate::proxy::ids::RequestIds;
 use crate::proxy::respond::Said;
 use crate::proxy::service::Gate;
@@ -38,6 +41,7 @@ use crate::proxy::site::{Follower, Site};
 use crate::proxy::upstream::Health;
 use crate::proxy::worker;
 use crate::store::memory::TooLarge;
+use crate::store::shared::{self, Shared};
 use crate::time::{Clock, Span};
 
 /// A gate that is bound and ready, but does not serve yet.
@@ -68,6 +72,9 @@ pub enum StartError {
     /// The buckets do not fit.
     #[error("store.capacity: {0}")]
     Capacity(#[from] TooLarge),
+    /// The store cannot be used, whether it is there or not.
+    #[error(transparent)]
+    Store(#[from] shared::StartError),
     /// The access log cannot be opened.
     #[error("log.access: {0}")]
     AccessLog(io::Error),
@@ -170,7 +177,7 @@ impl Parts {
             vec![Arc::clone(&metrics) as _, Arc::new(Messages::new(clients.clone(), clock.clone()))];
         listeners.extend(access.clone().map(|access| access as _));
         let events: Events = listeners.into_iter().collect();
-        let engine = Arc::new(Engine::new(config.policy, config.capacity, clock.clone(), events.clone())?);
+        let engine = Arc::new(engine(config.policy, &config.store, &clock, &events)?);
         metrics.watch(&engine);
         let settings = config.proxy;
         let rate = settings.client_rate.map(new_connections);
@@ -236,6 +243,9 @@ impl Parts {
             }
         };
         trigger.reach(Stage::Stopped);
+        if let Some(store) = self.engine.store() {
+            store.settled(LAST_REFUNDS).await;
+        }
         if let Some(access) = &self.access {
             access.close();
         }
@@ -246,6 +256,18 @@ impl Parts {
         }
         Ok(())
     }
+}
+
+/// With its buckets where the file says.
+fn engine(policy: Policy, store: &Store, clock: &Clock, events: &Events) -> Result<Engine, StartError> {
+    let engine = Engine::new(policy, store.capacity, clock.clone(), events.clone())?;
+    if !store.address.is_shared() {
+        return Ok(engine);
+    }
+    let witness = witness(events.clone());
+    let shared = Shared::start(&store.address, &store.names, store.manner, clock.clone(), witness)?;
+    let hasher = KeyHasher::of_installation(store.names.as_str(), store.secret.reveal());
+    Ok(engine.with_store(shared, hasher)?)
 }
 
 /// For each thread its sockets: one for each address.
@@ -271,6 +293,9 @@ fn new_connections(rate: ClientRate) -> NewConnections {
     let replenish = Span::from_nanos(rate.period.as_nanos().div_ceil(u64::from(rate.count.max(1))).max(1));
     NewConnections { replenish, burst: rate.burst }
 }
+
+/// So long the end waits for tokens on their way back to a shared store.
+const LAST_REFUNDS: Duration = Duration::from_secs(2);
 
 /// Each connection takes a descriptor, and one to the upstream: as many as the machine allows. Where it cannot be
 /// raised the gate still serves what it can, and waits with accepting when it runs out.

@@ -15,6 +15,7 @@ mod section;
 pub mod values;
 mod worst_case;
 
+pub use check::store::{Secret, Store};
 pub use diagnostic::{Diagnostic, Severity};
 pub use fixed::Fixed;
 pub use worst_case::{Bound, Together, together, worst_case, worst_cases};
@@ -45,8 +46,8 @@ pub struct Config {
     pub client: ClientSettings,
     /// `[route]`, `[limit]` and `[networks]`.
     pub policy: Policy,
-    /// `store.capacity`: buckets in memory for each limit, at least 1.
-    pub capacity: usize,
+    /// `[store]`.
+    pub store: Store,
     /// `[refuse]`.
     pub refuse: RefuseSettings,
     /// `[proxy]`.

@@ -4,8 +4,11 @@
 //! dropping it keeps the charge, so that a client wins nothing by hanging up.
 
 mod flight;
+mod inquiry;
+mod limiter;
 mod reservation;
 mod standing;
+mod witness;
 
 use std::sync::Arc;
 
@@ -13,10 +16,14 @@ use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
 
 pub use self::flight::Places;
+pub use self::inquiry::{Consulted, Inquiry};
+pub use self::limiter::{Limiter, Limits, Taken};
 pub use self::reservation::Reservation;
 pub use self::standing::{Standing, Standings};
+pub use self::witness::witness;
 
 use self::flight::Flight;
+use self::inquiry::By;
 use self::standing::longest_wait;
 use crate::bucket::{Op, Spec, Verdict};
 use crate::event::{Decision, Event, Events};
@@ -25,6 +32,7 @@ use crate::policy::key::KeyHasher;
 use crate::policy::{Charge, Charges, Facet, Limit, Mode, Policy, Spends, Unchargeable};
 use crate::store::memory as store;
 use crate::store::memory::{Buckets, Place, Stale, TooLarge, Withdrawal, refuse_all, take_all};
+use crate::store::shared::{Deed, Mirror, Shared};
 use crate::time::{Clock, Span, Time};
 
 /// Decides on attempts.
@@ -35,6 +43,8 @@ pub struct Engine {
     capacity: usize,
     events: Events,
     rules: ArcSwap<Rules>,
+    /// Where the buckets are; in memory, if there is none.
+    shared: Option<Arc<Shared>>,
 }
 
 /// The policy in force and the buckets of its limits.
@@ -46,6 +56,8 @@ pub struct Rules {
     pub policy: Policy,
     /// For each limit.
     buckets: Vec<Arc<Buckets>>,
+    /// For each limit, if the buckets are in a shared store: then those in memory are what was last seen of them.
+    mirrors: Vec<Arc<Mirror>>,
     /// For each route.
     flights: Vec<Arc<Flight>>,
 }
@@ -60,6 +72,8 @@ pub enum Ruling {
     Admitted(Reservation),
     /// Some limit had not.
     Refused(Refusal),
+    /// The store is away, and nobody is to be admitted meanwhile.
+    Denied,
 }
 
 /// Why nothing was decided, and nothing taken.
@@ -93,7 +107,7 @@ impl Engine {
         let buckets = policy.limits.iter().map(|limit| Buckets::new(capacity, &specs(limit)).map(Arc::new));
         let buckets = buckets.collect::<Result<_, _>>()?;
         let flights = policy.routes.iter().map(|_| Arc::default()).collect();
-        let rules = Rules { generation: 0, policy, buckets, flights };
+        let rules = Rules { generation: 0, policy, buckets, mirrors: Vec::new(), flights };
         events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         Ok(Self {
             clock,
@@ -101,7 +115,30 @@ impl Engine {
             capacity,
             events,
             rules: ArcSwap::from_pointee(rules),
+            shared: None,
         })
+    }
+
+    /// The same with the buckets in a store that several gates share; only before the first attempt. All gates have to name
+    /// buckets under the same secret.
+    ///
+    /// # Errors
+    /// [`TooLarge`] if there is not enough address space for what is kept here of them.
+    pub fn with_store(self, shared: Arc<Shared>, hasher: KeyHasher) -> Result<Self, TooLarge> {
+        let Rules { policy, buckets, .. } = &**self.rules.load();
+        let mirrors =
+            policy.limits.iter().zip(buckets).map(|(limit, buckets)| Mirror::new(&limit.name, buckets));
+        let mirrors = mirrors.map(|mirror| mirror.map(Arc::new)).collect::<Result<_, _>>()?;
+        let flights = policy.routes.iter().map(|_| Arc::default()).collect();
+        let rules =
+            Rules { generation: 0, policy: policy.clone(), buckets: buckets.clone(), mirrors, flights };
+        Ok(Self { hasher, shared: Some(shared), rules: ArcSwap::from_pointee(rules), ..self })
+    }
+
+    /// The store that several gates share, if the buckets are in one.
+    #[must_use]
+    pub fn store(&self) -> Option<&Arc<Shared>> {
+        self.shared.as_ref()
     }
 
     /// The same with buckets that are named under another secret; only before the first attempt.
@@ -130,10 +167,12 @@ impl Engine {
         let now = self.clock.now();
         let buckets = policy.limits.iter().map(|limit| old.buckets_for(limit, self.capacity, now));
         let buckets = buckets.collect::<Result<Vec<_>, _>>()?;
+        let mirrors = self.mirrors_for(&old, &policy, &buckets)?;
         let flights = policy.routes.iter().map(|route| old.flight_for(&route.name)).collect();
-        let rules = Arc::new(Rules { generation: old.generation + 1, policy, buckets, flights });
+        let rules = Arc::new(Rules { generation: old.generation + 1, policy, buckets, mirrors, flights });
         self.events.emit(&Event::Rules { generation: rules.generation, policy: &rules.policy });
-        for former in &old.buckets {
+        // Of a shared store these are mirrors: whatever is decided by old ones is in the store all the same.
+        for former in old.buckets.iter().filter(|_| self.shared.is_none()) {
             if !rules.buckets.iter().any(|kept| Arc::ptr_eq(kept, former)) {
                 former.close();
             }
@@ -141,6 +180,25 @@ impl Engine {
         publish(&rules);
         self.rules.store(rules);
         Ok(())
+    }
+
+    fn mirrors_for(
+        &self,
+        old: &Rules,
+        policy: &Policy,
+        buckets: &[Arc<Buckets>],
+    ) -> Result<Vec<Arc<Mirror>>, TooLarge> {
+        if self.shared.is_none() {
+            return Ok(Vec::new());
+        }
+        let mirror = |(limit, buckets): (&Limit, &Arc<Buckets>)| {
+            let same = old.buckets.iter().position(|known| Arc::ptr_eq(known, buckets));
+            match same {
+                Some(at) => Ok(Arc::clone(&old.mirrors[at])),
+                None => Mirror::new(&limit.name, buckets).map(Arc::new),
+            }
+        };
+        policy.limits.iter().zip(buckets).map(mirror).collect()
     }
 
     /// Lets go of what was kept for a change of the rules and is of no use any more.
@@ -160,21 +218,45 @@ impl Engine {
         &self.clock
     }
 
-    /// Takes the tokens that an attempt costs, all or none.
+    /// Takes the tokens that an attempt costs, all or none: at once where the buckets are in memory, or where it is known
+    /// already what a shared store would say.
+    ///
+    /// # Errors
+    /// See [`Undecided`]; nothing was taken.
+    pub fn consult(&self, rules: &Rules, attempt: &Attempt<'_>, now: Time) -> Result<Consulted, Undecided> {
+        let Some(shared) = &self.shared else { return self.decide(rules, attempt, now).map(Consulted::Now) };
+        let found = rules.policy.charges(attempt, &self.hasher, now)?;
+        if found.routes.is_empty() {
+            return Ok(Consulted::Now(Ruling::Uncounted));
+        }
+        let now = shared.time(now);
+        Ok(match self.refuse_by_mirror(rules, &found, now) {
+            Some(refusal) => Consulted::Now(Ruling::Refused(refusal)),
+            None => Consulted::Later(self.inquire(shared, rules, found)),
+        })
+    }
+
+    /// The same by the memory of this process alone.
     ///
     /// # Errors
     /// See [`Undecided`]; nothing was taken.
     pub fn decide(&self, rules: &Rules, attempt: &Attempt<'_>, now: Time) -> Result<Ruling, Undecided> {
         let found = rules.policy.charges(attempt, &self.hasher, now)?;
-        let Some(&route) = found.routes.first() else { return Ok(Ruling::Uncounted) };
+        if found.routes.is_empty() {
+            return Ok(Ruling::Uncounted);
+        }
         let outcome = take_all(&rules.withdrawals(&found), now)?;
-        let mut standings = self.tell(rules, &found, &outcome);
+        Ok(self.rule(rules, found, &outcome, now))
+    }
+
+    fn rule(&self, rules: &Rules, found: Charges, outcome: &store::Outcome, now: Time) -> Ruling {
+        let mut standings = self.tell(rules, &found, outcome);
         rules.count_in_row(&mut standings, outcome.admitted, now);
-        Ok(if outcome.admitted {
-            Ruling::Admitted(Reservation::new(rules.generation, found, standings))
-        } else {
-            Ruling::Refused(Refusal { route, wait: longest_wait(&standings), standings })
-        })
+        if outcome.admitted {
+            return Ruling::Admitted(Reservation::new(rules.generation, found, standings, By::Memory));
+        }
+        let route = found.routes.first().copied().unwrap_or_default();
+        Ruling::Refused(Refusal { route, wait: longest_wait(&standings), standings })
     }
 
     /// Refuses an attempt as [`decide`](Self::decide) would, and takes nothing from one that it would admit: for an
@@ -190,6 +272,9 @@ impl Engine {
     ) -> Result<Option<Refusal>, Undecided> {
         let found = rules.policy.charges(attempt, &self.hasher, now)?;
         let Some(&route) = found.routes.first() else { return Ok(None) };
+        if let Some(shared) = &self.shared {
+            return Ok(self.refuse_by_mirror(rules, &found, shared.time(now)));
+        }
         let Some(outcome) = refuse_all(&rules.withdrawals(&found), now)? else { return Ok(None) };
         let mut standings = self.tell(rules, &found, &outcome);
         rules.count_in_row(&mut standings, false, now);
@@ -209,6 +294,18 @@ impl Engine {
         };
         let standings = found.charges.iter().map(standing).collect();
         Ok((found, standings))
+    }
+
+    /// Runs one operation on the bucket of a charge that was decided on, wherever that was.
+    fn apply(&self, rules: &Rules, by: By, charge: &Charge, op: Op) {
+        match (&self.shared, by) {
+            (Some(shared), By::Store) => {
+                let place = rules.withdrawal(charge).place;
+                shared.tell(&rules.mirrors[charge.limit], place, Deed::Step(op));
+            }
+            (Some(shared), By::Memory) => drop(rules.apply(charge, shared.now(), op)),
+            (None, _) => drop(rules.apply(charge, self.clock.now(), op)),
+        }
     }
 
     /// Tells what each limit said, and hands it on.

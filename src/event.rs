@@ -80,6 +80,29 @@ pub enum Event<'a> {
         /// What is another by that, in words for people; empty if they were not.
         changes: &'a str,
     },
+    /// A refusal was repeated without asking the store that several gates share.
+    Mirrored {
+        /// The name of the limit that refused.
+        limit: &'a Arc<str>,
+    },
+    /// The store did not answer, and an attempt was decided without it.
+    FellBack(Fallback),
+    /// A question to the store was answered, or not.
+    StoreAsked {
+        /// What became of it.
+        result: Answer,
+        /// How long that took.
+        took: Span,
+    },
+    /// The store is asked again from now on, or no more.
+    StoreUp {
+        /// Whether it is asked.
+        up: bool,
+        /// Why, in words for people.
+        why: &'a str,
+    },
+    /// Something that an operator should know of the store.
+    StoreNoticed(&'a str),
     /// A task panicked; its connection is gone, the others are not.
     Panicked,
 }
@@ -95,6 +118,30 @@ pub enum Decision {
     Observe,
     /// The limit does not see this client.
     Exempt,
+}
+
+/// What was done with an attempt because the store did not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fallback {
+    /// This gate decided by itself.
+    Local,
+    /// It was admitted.
+    Allow,
+    /// It was answered 503.
+    Deny,
+}
+
+/// What became of a question to the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// It was answered, and what was to be written is written.
+    Ok,
+    /// Somebody else had written meanwhile.
+    Lost,
+    /// There was no answer in time.
+    Timeout,
+    /// The answer was an error.
+    Error,
 }
 
 /// Why a connection was not let in.

@@ -18,12 +18,14 @@ mod mysql;
 mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
+pub mod shared;
 #[cfg(feature = "tls")]
 mod tls;
 
 pub use self::address::{Address, BadAddress};
 pub use self::compare_and_swap::{
-    Answer, Asking, CompareAndSwap, Namespace, Record, StoreClock, StoreError, Stored, Swap, Version,
+    Answer, Asking, BadNamespace, CompareAndSwap, Namespace, Record, StoreClock, StoreError, Stored, Swap,
+    Version,
 };
 
 /// How the address of a database is read, by its scheme; `None` if this build knows none of that.

@@ -154,7 +154,7 @@ fn print_decision(config: Config, attempt: &Attempt<'_>) -> anyhow::Result<()> {
         Ruling::Admitted(reservation) if reservation.hold > Span::ZERO => {
             println!("answer    held for {}, then {forwarded}", words::time(reservation.hold));
         }
-        Ruling::Admitted(_) | Ruling::Uncounted => println!("answer    {forwarded}"),
+        Ruling::Admitted(_) | Ruling::Uncounted | Ruling::Denied => println!("answer    {forwarded}"),
     }
     Ok(())
 }
@@ -187,7 +187,7 @@ fn print_limits(
     let after = match ruling {
         Ruling::Admitted(reservation) => &reservation.standings,
         Ruling::Refused(refusal) => &refusal.standings,
-        Ruling::Uncounted => &before,
+        Ruling::Uncounted | Ruling::Denied => &before,
     };
     for (before, after) in before.iter().zip(after) {
         println!(

@@ -17,8 +17,10 @@ mod places;
 mod rates;
 mod reach;
 mod routes;
+mod secret;
 mod settings;
 mod shapes;
+pub(super) mod store;
 mod units;
 mod windows;
 
@@ -54,12 +56,14 @@ pub(super) fn check(
     let facets = facets::check(&raw.limits, &limits, f);
     let mut routes = routes.into_iter().collect::<Option<Vec<_>>>()?;
     let limits = facets::insert(limits.into_iter().collect::<Option<_>>()?, facets, &mut routes);
+    let store = store::check(&raw.store, &sources.environment, &mut files, f);
+    store::warn(&raw.store, &store, &limits, f);
     Some(Config {
         listen,
         upstreams,
         client,
         policy: Policy { routes, limits, devices },
-        capacity: settings::capacity(&raw.store, f),
+        store,
         refuse: settings::refuse(&raw.refuse, &mut files, f),
         proxy: settings::proxy(&raw.proxy, f),
         log: settings::log(&raw.log, &sources.base, f),

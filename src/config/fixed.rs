@@ -7,19 +7,19 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use super::Config;
 use super::diagnostic::{Findings, Source, Spot};
 use super::document::{Table, Value};
+use super::{Config, Store};
 use crate::net::listener::Address;
 use crate::observe::settings::LogSettings;
 
 /// The settings of a running gate that stay until it ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Fixed {
     listen: Vec<Address>,
     admin: Vec<Address>,
     threads: usize,
-    capacity: usize,
+    store: Store,
     /// All but `level` and `clients`.
     log: LogSettings,
 }
@@ -32,7 +32,7 @@ impl Fixed {
             listen: config.listen.clone(),
             admin: config.admin.clone(),
             threads: config.proxy.threads,
-            capacity: config.capacity,
+            store: config.store.clone(),
             log: config.log.clone(),
         }
     }
@@ -43,7 +43,12 @@ impl Fixed {
             ("listen", same(&self.listen, &wanted.listen)),
             ("proxy.threads", self.threads == wanted.threads),
             ("admin.listen", same(&self.admin, &wanted.admin)),
-            ("store.capacity", self.capacity == wanted.capacity),
+            ("store.url", self.store.address == wanted.store.address),
+            ("store.prefix", self.store.names == wanted.store.names),
+            ("store.secret", self.store.secret == wanted.store.secret),
+            ("store.timeout", self.store.manner.timeout == wanted.store.manner.timeout),
+            ("store.on_error", self.store.manner.on_error == wanted.store.manner.on_error),
+            ("store.capacity", self.store.capacity == wanted.store.capacity),
             ("log.format", self.log.format == wanted.log.format),
             ("log.access", self.log.access == wanted.log.access),
             ("log.style", self.log.style == wanted.log.style),

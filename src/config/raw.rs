@@ -81,6 +81,10 @@ pub(super) struct Device {
 #[derive(Debug)]
 pub(super) struct Store {
     pub(super) url: Text,
+    pub(super) timeout: Text,
+    pub(super) on_error: Text,
+    pub(super) prefix: Text,
+    pub(super) secret: Text,
     pub(super) capacity: Integer,
 }
 
@@ -210,7 +214,14 @@ impl std::fmt::Debug for Device {
 
 impl Store {
     fn read(section: &Section<'_>, f: &mut Findings) -> Self {
-        Self { url: section.string("url", f), capacity: section.integer("capacity", f) }
+        Self {
+            url: section.secret("url", f),
+            timeout: section.string("timeout", f),
+            on_error: section.string("on_error", f),
+            prefix: section.string("prefix", f),
+            secret: section.secret("secret", f),
+            capacity: section.integer("capacity", f),
+        }
     }
 }
 
@@ -290,7 +301,7 @@ const ROUTE: Keys = Keys {
 };
 const DEVICE: Keys = Keys { known: &["secret", "ttl", "cookie"], not_built: &[] };
 const STORE: Keys =
-    Keys { known: &["url", "capacity"], not_built: &["timeout", "on_error", "prefix", "snapshot"] };
+    Keys { known: &["url", "timeout", "on_error", "prefix", "secret", "capacity"], not_built: &["snapshot"] };
 const REFUSE: Keys =
     Keys { known: &["status", "html", "json", "text", "headers", "delay", "jitter"], not_built: &[] };
 const PROXY: Keys = Keys {

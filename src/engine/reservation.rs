@@ -5,12 +5,13 @@
 
 use smallvec::SmallVec;
 
+use super::inquiry::By;
 use super::{Engine, Rules, Standing, Standings, standing};
 use crate::bucket::Op;
 use crate::event::{Event, Outcome};
 use crate::policy::device::Claim;
 use crate::policy::{Charge, Charges, Facet, Limit, Spends};
-use crate::time::{Span, Time};
+use crate::time::Span;
 
 /// Tokens that were taken for an attempt.
 #[derive(Debug)]
@@ -27,13 +28,14 @@ pub struct Reservation {
     lifts: Vec<Charge>,
     is_of_one: bool,
     claim: Option<Box<Claim>>,
+    by: By,
 }
 
 impl Reservation {
-    pub(super) fn new(generation: u64, found: Charges, standings: Standings) -> Self {
+    pub(super) fn new(generation: u64, found: Charges, standings: Standings, by: By) -> Self {
         let hold = standing::longest_hold(&standings);
         let Charges { routes, lifts, is_of_one, claim, .. } = found;
-        Self { generation, routes, hold, standings, lifts, is_of_one, claim }
+        Self { generation, routes, hold, standings, lifts, is_of_one, claim, by }
     }
 
     /// Position of the route.
@@ -61,13 +63,12 @@ impl Reservation {
         if rules.generation != generation {
             return;
         }
-        let now = engine.clock.now();
         for standing in &self.standings {
-            self.settle_one(standing, rules, outcome, now);
+            self.settle_one(standing, engine, rules, outcome);
         }
         if outcome == Outcome::Success && self.is_of_one {
             for charge in &self.lifts {
-                rules.apply(charge, now, Op::Give(u32::MAX));
+                engine.apply(rules, self.by, charge, Op::Give(u32::MAX));
             }
         }
     }
@@ -75,9 +76,9 @@ impl Reservation {
     fn settle_one(
         &self,
         Standing { charge, verdict }: &Standing,
+        engine: &Engine,
         rules: &Rules,
         outcome: Outcome,
-        now: Time,
     ) {
         let limit = &rules.policy.limits[charge.limit];
         let op = match (limit.facet, outcome) {
@@ -89,7 +90,7 @@ impl Reservation {
             (Facet::Escalation, _) | (_, Outcome::Failure) => return,
             (Facet::Rate | Facet::Cap, _) => Op::Refund(verdict.receipt),
         };
-        rules.apply(charge, now, op);
+        engine.apply(rules, self.by, charge, op);
     }
 
     /// Whether the buckets of this limit belong to the account that signed in.
@@ -102,9 +103,8 @@ impl Reservation {
         if rules.generation != self.generation {
             return;
         }
-        let now = engine.clock.now();
         for Standing { charge, verdict } in &self.standings {
-            rules.apply(charge, now, Op::Refund(verdict.receipt));
+            engine.apply(rules, self.by, charge, Op::Refund(verdict.receipt));
         }
     }
 }

@@ -155,7 +155,18 @@ impl Listener for Messages {
                     error!(left_out, "a task panicked, its connection is gone: please report this");
                 }
             }
+            Event::StoreUp { up: true, why } => info!(why, "the store is asked again"),
+            Event::StoreUp { up: false, why } => {
+                error!(
+                    why,
+                    "the store is away: attempts are decided as store.on_error says until it answers"
+                );
+            }
+            Event::StoreNoticed(what) => warn!("store: {what}"),
             Event::Rules { .. }
+            | Event::Mirrored { .. }
+            | Event::FellBack(_)
+            | Event::StoreAsked { .. }
             | Event::Decided { .. }
             | Event::Settled { .. }
             | Event::Answered(_)

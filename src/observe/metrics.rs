@@ -10,6 +10,7 @@ mod exposition;
 mod histogram;
 mod process;
 mod rules;
+mod store;
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -23,6 +24,7 @@ use self::answers::Answers;
 use self::buckets::Buckets;
 pub(super) use self::exposition::CONTENT_TYPE;
 use self::rules::RuleCounters;
+use self::store::StoreCounters;
 use crate::engine::Engine;
 use crate::event::{Event, Failure, Listener, Reason};
 
@@ -31,6 +33,7 @@ use crate::event::{Event, Failure, Listener, Reason};
 pub struct Metrics {
     registry: Registry,
     rules: RuleCounters,
+    store: StoreCounters,
     answers: Arc<Answers>,
     engine: Arc<OnceLock<Weak<Engine>>>,
     connections: Gauge,
@@ -62,6 +65,7 @@ impl Metrics {
         let mut metrics = Self {
             registry: Registry::default(),
             rules: RuleCounters::default(),
+            store: StoreCounters::default(),
             answers: Arc::default(),
             engine: Arc::default(),
             connections: Gauge::default(),
@@ -113,6 +117,7 @@ impl Metrics {
     fn register(&mut self) {
         let registry = &mut self.registry;
         self.rules.register(registry);
+        self.store.register(registry);
         registry.register_collector(Box::new(Arc::clone(&self.answers)));
         registry.register_collector(Box::new(Buckets(Arc::clone(&self.engine))));
         registry.register_collector(Box::new(process::Process));
@@ -174,7 +179,11 @@ impl Listener for Metrics {
                 self.reloads.get_or_create_owned(&[("result", result_name(taken))]).inc();
             }
             Event::Panicked => drop(self.panics.inc()),
-            Event::AcceptFailed(_) => {}
+            Event::Mirrored { .. }
+            | Event::FellBack(_)
+            | Event::StoreAsked { .. }
+            | Event::StoreUp { .. } => self.store.hear(event),
+            Event::AcceptFailed(_) | Event::StoreNoticed(_) => {}
         }
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! Every part is written with its kind and its length, so that no two different lists of parts share a hash input
 //! (`1.2.3.4` + `5/login` is not `1.2.3.45` + `/login`). The hash is SipHash-1-3 with 128 bits under a key that is
-//! random per process: nobody can aim at a bucket or read a client out of one.
+//! random per process, or an installation's own where gates share a store: nobody can aim at a bucket or read a client out of
+//! one.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::IpAddr;
 
 use http::HeaderName;
+use sha2::{Digest, Sha256};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use smallvec::{SmallVec, smallvec};
 
@@ -83,6 +85,20 @@ impl Default for KeyHasher {
 }
 
 impl KeyHasher {
+    /// The secret of an installation, by which all its gates name buckets alike: of what it is called in the store and, if there
+    /// is one, a secret of its own. Without one anybody who can read the store can name buckets as the gates do.
+    #[must_use]
+    pub fn of_installation(prefix: &str, secret: &[u8]) -> Self {
+        let mut hash = Sha256::new();
+        for part in [b"tollgate bucket names 1", prefix.as_bytes(), secret] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        let bytes = hash.finalize();
+        let half = |at: usize| bytes[at..].first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
+        Self(SipHasher13::new_with_keys(half(0), half(8)))
+    }
+
     /// A secret that is none: for simulations, where the same seed has to be the same run.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
@@ -123,6 +139,7 @@ impl KeyHasher {
         let mut start = self.0;
         write_bytes(&mut start, b'l', limit.name.as_bytes());
         write_bytes(&mut start, b'c', class.as_bytes());
+        start.write_u8(limit.facet as u8);
         if let Some(payer) = payer {
             write_payer(&mut start, limit, payer);
         }
@@ -135,6 +152,14 @@ impl KeyHasher {
             keys.push(Key(hasher.finish128().as_u128()));
         }
         Ok(keys)
+    }
+
+    /// What the names of buckets begin with that a program keeps for itself under a limit of this name.
+    #[must_use]
+    pub fn of_limit(&self, name: &str) -> SipHasher13 {
+        let mut start = self.0;
+        write_bytes(&mut start, b'L', name.as_bytes());
+        start
     }
 
     /// What every hash begins with.

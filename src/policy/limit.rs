@@ -57,6 +57,8 @@ pub enum Unit {
 }
 
 /// A limit may keep several buckets for each key: each is a limit of the same name, and follows the one with the rate.
+///
+/// Their order is part of the names of buckets in shared stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Facet {
     /// What `rate` says.

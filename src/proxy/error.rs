@@ -33,6 +33,9 @@ pub enum Error {
     /// As many attempts of the route are on their way as it allows.
     #[error("too many attempts are on their way")]
     Crowded,
+    /// The store is away, and `store.on_error` is `deny`.
+    #[error("the store is away")]
+    StoreAway,
     /// The upstream failed.
     #[error("the upstream failed: {0:?}")]
     Upstream(Failure),

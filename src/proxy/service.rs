@@ -28,7 +28,7 @@ use super::respond::{self, Asked, Problem, RateLimitHeaders, Said, ShowLimits};
 use super::scheme::is_secure;
 use super::site::{Follower, Local, Site};
 use super::target;
-use crate::engine::{Engine, Refusal, Rules, Ruling, Undecided, by_newest};
+use crate::engine::{Consulted, Engine, Inquiry, Refusal, Rules, Ruling, Undecided, by_newest};
 use crate::event::{Events, Failure};
 use crate::policy::ToRead;
 use crate::policy::attempt::{Attempt, Body, Client};
@@ -70,12 +70,10 @@ struct Judgement {
 }
 
 /// What can be said after a look at the head of a request.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is taken apart at once, and a box would cost every request one"
-)]
 enum Look {
     Judged(Judgement),
+    /// The store has to be asked.
+    Asked(Rc<Local>, Inquiry, usize),
     /// What has to be known stands in its body.
     Unread(Rc<Local>, ToRead),
 }
@@ -121,6 +119,16 @@ impl Gate {
             Ok(Look::Judged(judgement)) => {
                 self.conclude(connection, judgement, request.map(Arrival::Streaming), visit)
             }
+            Ok(Look::Asked(local, inquiry, group)) => {
+                let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
+                Answering::Later(Box::pin(async move {
+                    let ruling = gate.hear(inquiry, &local).await;
+                    let judgement = Judgement { local, ruling, group };
+                    let Ok(response) =
+                        gate.conclude(&connection, judgement, request.map(Arrival::Streaming), visit).await;
+                    response
+                }))
+            }
             Ok(Look::Unread(local, to_read)) => {
                 let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
                 let patience = local.site.settings.body_timeout.to_std();
@@ -141,7 +149,7 @@ impl Gate {
     ) -> Result<(Client, Look), Error> {
         let host = check(request)?;
         let has_body = !request.body().is_end_stream();
-        let (local, (client, ruling)) = by_newest(
+        let (local, (client, consulted)) = by_newest(
             || self.site.now(),
             |local| {
                 let (rules, client) = (&local.site.rules, local.client_of(connection, request));
@@ -149,17 +157,21 @@ impl Gate {
                     attempt(request, &host, client, if has_body { Body::Unread } else { Body::Whole(&[]) });
                 let to_read = if has_body { rules.policy.to_read(&attempt)? } else { None };
                 let Some(to_read) = to_read else {
-                    let ruling = self.engine.decide(rules, &attempt, now)?;
-                    return Ok((client, Ok((ruling, rules.policy.upstream_of(&attempt)))));
+                    let consulted = self.engine.consult(rules, &attempt, now)?;
+                    return Ok((client, Ok((consulted, rules.policy.upstream_of(&attempt)))));
                 };
                 // Whoever is refused whatever the body says is refused before it is read.
                 let refusal =
                     if to_read.may_be_none { None } else { self.engine.refuse(rules, &attempt, now)? };
-                Ok((client, refusal.map(|refusal| (Ruling::Refused(refusal), None)).ok_or(to_read)))
+                let ruling = refusal.map(|refusal| (Consulted::Now(Ruling::Refused(refusal)), None));
+                Ok((client, ruling.ok_or(to_read)))
             },
         )?;
-        let look = match ruling {
-            Ok((ruling, group)) => Look::Judged(Judgement { local, ruling, group: group.unwrap_or(0) }),
+        let look = match consulted {
+            Ok((Consulted::Now(ruling), group)) => {
+                Look::Judged(Judgement { local, ruling, group: group.unwrap_or(0) })
+            }
+            Ok((Consulted::Later(inquiry), group)) => Look::Asked(local, inquiry, group.unwrap_or(0)),
             Err(to_read) => Look::Unread(local, to_read),
         };
         Ok((client, look))
@@ -178,19 +190,10 @@ impl Gate {
         visit.exchange.leaves(self.engine.clock().now());
         let read = body::read(incoming, to_read.most, patience).await;
         visit.exchange.returns(self.engine.clock().now());
-        let judged = read.and_then(|read| {
-            let (known, arrival) = match &read {
-                Read::Whole(bytes) => (Body::Whole(bytes), Arrival::Whole(some(bytes))),
-                Read::Longer(..) if to_read.refuse_longer => return Err(Error::BodyTooLong),
-                Read::Longer(..) => (Body::TooLong, Arrival::Whole(None)),
-            };
-            let mut request = Request::from_parts(head, arrival);
-            let judgement = self.judge(connection, &request, known)?;
-            if let Read::Longer(beginning, rest) = read {
-                *request.body_mut() = Arrival::Begun(some(&beginning), rest);
-            }
-            Ok((judgement, request))
-        });
+        let judged = match read {
+            Ok(read) => self.judge_read(connection, head, read, &to_read).await,
+            Err(error) => Err(error),
+        };
         let Ok(response) = match judged {
             Ok((judgement, request)) => self.conclude(connection, judgement, request, visit),
             Err(error) => visit.ends_in(&error, connection),
@@ -199,8 +202,34 @@ impl Gate {
         response
     }
 
+    /// Decides on a request of whose body something was read.
+    async fn judge_read(
+        &self,
+        connection: &Connection,
+        head: http::request::Parts,
+        read: Read,
+        to_read: &ToRead,
+    ) -> Result<(Judgement, Request<Arrival>), Error> {
+        let (known, arrival) = match &read {
+            Read::Whole(bytes) => (Body::Whole(bytes), Arrival::Whole(some(bytes))),
+            Read::Longer(..) if to_read.refuse_longer => return Err(Error::BodyTooLong),
+            Read::Longer(..) => (Body::TooLong, Arrival::Whole(None)),
+        };
+        let mut request = Request::from_parts(head, arrival);
+        let judgement = self.judge(connection, &request, known).await?;
+        if let Read::Longer(beginning, rest) = read {
+            *request.body_mut() = Arrival::Begun(some(&beginning), rest);
+        }
+        Ok((judgement, request))
+    }
+
+    /// Waits for the store.
+    async fn hear(&self, inquiry: Inquiry, local: &Local) -> Ruling {
+        inquiry.ruling(&self.engine, &local.site.rules).await
+    }
+
     /// Decides on a request with its body.
-    fn judge<B>(
+    async fn judge<B>(
         &self,
         connection: &Connection,
         request: &Request<B>,
@@ -208,14 +237,18 @@ impl Gate {
     ) -> Result<Judgement, Error> {
         let host = check(request)?;
         let now = self.engine.clock().now();
-        let (local, (ruling, group)) = by_newest(
+        let (local, (consulted, group)) = by_newest(
             || self.site.now(),
             |local| {
                 let attempt = attempt(request, &host, local.client_of(connection, request), body);
-                let ruling = self.engine.decide(&local.site.rules, &attempt, now)?;
-                Ok((ruling, local.site.rules.policy.upstream_of(&attempt)))
+                let consulted = self.engine.consult(&local.site.rules, &attempt, now)?;
+                Ok((consulted, local.site.rules.policy.upstream_of(&attempt)))
             },
         )?;
+        let ruling = match consulted {
+            Consulted::Now(ruling) => ruling,
+            Consulted::Later(inquiry) => self.hear(inquiry, &local).await,
+        };
         Ok(Judgement { local, ruling, group: group.unwrap_or(0) })
     }
 
@@ -230,6 +263,7 @@ impl Gate {
         let (site, rules) = (&local.site, &local.site.rules);
         let reservation = match ruling {
             Ruling::Uncounted => None,
+            Ruling::Denied => return visit.ends_in(&Error::StoreAway, connection),
             Ruling::Admitted(reservation) => {
                 visit.exchange.admitted(&rules.policy, reservation.route());
                 let Some(places) = rules.places(&reservation) else {
@@ -375,9 +409,10 @@ fn problem_of(error: &Error) -> Problem {
         Error::BodyTooLong => Problem::BodyTooLarge,
         Error::Upstream(Failure::Connect | Failure::Broken) => Problem::Broken,
         Error::Upstream(Failure::Timeout | Failure::ConnectTimeout) => Problem::TimedOut,
-        Error::Upstream(Failure::Busy) | Error::Crowded | Error::Undecided(Undecided::Stale(_)) => {
-            Problem::Busy { wait: Span::from_secs(1) }
-        }
+        Error::Upstream(Failure::Busy)
+        | Error::Crowded
+        | Error::StoreAway
+        | Error::Undecided(Undecided::Stale(_)) => Problem::Busy { wait: Span::from_secs(1) },
     }
 }
 

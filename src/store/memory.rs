@@ -12,6 +12,7 @@ mod table;
 use smallvec::SmallVec;
 
 pub use self::buckets::{Buckets, Place, Stale};
+pub(super) use self::table::Table;
 pub use self::table::TooLarge;
 use crate::bucket::{Op, Step, Verdict};
 use crate::time::Time;
@@ -90,7 +91,7 @@ pub fn refuse_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Option<Ou
 fn look_at_all(withdrawals: &[Withdrawal<'_>], now: Time) -> SmallVec<[Step; 2]> {
     let mut seen = SmallVec::new();
     for withdrawal in withdrawals {
-        seen.push(withdrawal.buckets.look(&withdrawal.place, now, withdrawal.take()));
+        seen.push(withdrawal.look(now));
     }
     seen
 }
@@ -123,7 +124,14 @@ fn take_held(withdrawals: &[Withdrawal<'_>], now: Time) -> Outcome {
 }
 
 impl Withdrawal<'_> {
-    fn take(&self) -> Op {
+    /// What taking would say now; nothing is taken.
+    pub fn look(&self, now: Time) -> Step {
+        self.buckets.look(&self.place, now, self.take())
+    }
+
+    /// The operation that takes.
+    #[must_use]
+    pub fn take(&self) -> Op {
         let tokens = self.cost;
         self.tag.map_or(Op::Take(tokens), |tag| Op::TakeOnce { tokens, tag })
     }

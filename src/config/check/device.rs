@@ -7,11 +7,11 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::super::diagnostic::{Findings, Spot};
-use super::super::document::Located;
 use super::super::raw;
 use super::super::values::CookieName;
 use super::fields::{lasting, parsed};
 use super::files::Files;
+use super::secret::resolve;
 use crate::policy::device::Devices;
 use crate::time::Span;
 
@@ -37,67 +37,6 @@ pub(super) fn check(
     let (text, origin) = resolve(secret, environment, files, f)?;
     let keys = keys(&text, &origin, &secret.spot, f)?;
     Some(Arc::new(Devices::new(keys, ttl, &cookie)))
-}
-
-/// The text that a secret stands for, and what messages call it.
-fn resolve(
-    secret: &Located<String>,
-    environment: &[(String, String)],
-    files: &mut Files<'_>,
-    f: &mut Findings,
-) -> Option<(String, String)> {
-    let Located { value, spot } = secret;
-    let Some(reference) = value.strip_prefix("${") else {
-        if !spot.is_in_environment() {
-            let hint =
-                "\"${file:device.keys}\" or \"${NAME}\" keeps it out of what people copy and lists show";
-            f.warning(spot, "the secret itself is written here", hint);
-        }
-        return Some((value.clone(), "the secret".to_owned()));
-    };
-    match reference.strip_suffix('}') {
-        Some(inner) => match inner.strip_prefix("file:") {
-            Some(path) if !path.is_empty() => {
-                Some((files.text(path, spot, f)?.text.clone(), format!("`{path}`")))
-            }
-            None if is_variable(inner) => variable(inner, spot, environment, f),
-            _ => refuse(spot, f),
-        },
-        None => refuse(spot, f),
-    }
-}
-
-fn refuse<T>(spot: &Spot, f: &mut Findings) -> Option<T> {
-    let hint = "write \"${NAME}\" for a variable or \"${file:PATH}\" for a file";
-    f.error(spot, "this names neither a variable nor a file", hint);
-    None
-}
-
-fn variable(
-    name: &str,
-    spot: &Spot,
-    environment: &[(String, String)],
-    f: &mut Findings,
-) -> Option<(String, String)> {
-    let value = environment.iter().find(|(known, _)| known == name).map(|(_, value)| value);
-    match value {
-        Some(value) if value.contains(char::REPLACEMENT_CHARACTER) => {
-            f.error(spot, format!("the variable `{name}` is not UTF-8"), "");
-            None
-        }
-        Some(value) => Some((value.clone(), format!("the variable `{name}`"))),
-        None => {
-            let hint = "set it before the gate starts: the environment is read once";
-            f.error(spot, format!("there is no variable `{name}` in the environment"), hint);
-            None
-        }
-    }
-}
-
-fn is_variable(name: &str) -> bool {
-    !name.starts_with(|c: char| c.is_ascii_digit())
-        && !name.is_empty()
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// One key a line, newest first. Blank lines are none, and neither is what begins with `#`.

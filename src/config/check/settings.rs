@@ -1,4 +1,4 @@
-//! The tables that are settings and nothing more: `[client]`, `[store]`, `[refuse]`, `[proxy]`, `[log]`.
+//! The tables that are settings and nothing more: `[client]`, `[refuse]`, `[proxy]`, `[log]`.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -8,8 +8,7 @@ use http::{HeaderName, StatusCode};
 use super::super::diagnostic::{Findings, Spot, suggest};
 use super::super::document::Located;
 use super::super::raw;
-use super::super::section::refuse as refuse_text;
-use super::super::values::{Mistake, Prefix, Rate};
+use super::super::values::{Prefix, Rate};
 use super::fields::{distinct, lasting, one_of, parsed, within};
 use super::files::Files;
 use super::networks::Networks;
@@ -81,20 +80,6 @@ fn identity_header(text: &Located<String>, f: &mut Findings) -> Option<IdentityH
             }
         },
     }
-}
-
-/// `[store]`.
-pub(super) fn capacity(raw: &raw::Store, f: &mut Findings) -> usize {
-    if let Some(url) = &raw.url {
-        let scheme = url.value.split(':').next().unwrap_or_default();
-        if STORES_NOT_BUILT.contains(&scheme) {
-            let mistake = Mistake::not_built(&format!("{scheme}:"), "built: \"memory:\"");
-            refuse_text(&url.spot, &url.value, mistake, f);
-        } else if url.value != "memory:" {
-            f.error(&url.spot, format!("`{}` is not a store", url.value), "write \"memory:\"");
-        }
-    }
-    within(raw.capacity.as_ref(), 1..=1_000_000_000, f).unwrap_or(1_000_000)
 }
 
 /// `[refuse]`.
@@ -212,5 +197,3 @@ const DAY: Span = Span::from_secs(86_400);
 const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=DAY;
 const CONNECTIONS: RangeInclusive<i64> = 1..=10_000_000;
 const PLACEHOLDERS: [&str; 3] = ["retry_after", "limit", "request_id"];
-const STORES_NOT_BUILT: [&str; 7] =
-    ["redis", "rediss", "redis-cluster", "memcached", "postgres", "mysql", "dynamodb"];

@@ -12,13 +12,46 @@ use super::{Source, SourceKind};
 pub(super) fn hide(source: &Source) -> Cow<'_, str> {
     let text = source.text.as_str();
     match source.kind {
-        SourceKind::File => in_file(text),
-        SourceKind::Environment | SourceKind::Set if !holds_secrets(&path_of(&source.name)) => text.into(),
+        SourceKind::File => match in_addresses(text) {
+            Some(veiled) => in_file(&veiled).into_owned().into(),
+            None => in_file(text),
+        },
+        SourceKind::Environment | SourceKind::Set if !holds_secrets(&path_of(&source.name)) => {
+            in_addresses(text).map_or_else(|| text.into(), Cow::from)
+        }
         SourceKind::Environment | SourceKind::Set if is_reference(text.trim()) => text.into(),
         SourceKind::Environment | SourceKind::Set => stars(text).into(),
         // No diagnostic points into a file of keys.
         SourceKind::Included | SourceKind::Preset => text.into(),
     }
+}
+
+/// With stars for what stands between `://` and `@` in an address, but for references; `None` if nothing does.
+fn in_addresses(text: &str) -> Option<String> {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'')).unwrap_or(after.len());
+        let held = after[..end].rfind('@').unwrap_or(0);
+        shown.extend([before, "://"]);
+        shown += &veil_but_references(&after[..held]);
+        rest = &after[held..];
+    }
+    shown += rest;
+    (shown != text).then_some(shown)
+}
+
+fn veil_but_references(held: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = held;
+    while let Some((before, after)) = rest.split_once("${") {
+        let length = after.find('}').map_or(after.len(), |end| end + 1);
+        let reference = &rest[before.len()..before.len() + 2 + length];
+        shown += &stars(before);
+        shown += &if is_reference(reference) { reference.to_owned() } else { stars(reference) };
+        rest = &after[length..];
+    }
+    shown + &stars(rest)
 }
 
 /// The levels of `environment TOLLGATE_DEVICE__SECRET` and of `--set device.secret`. One underscore divides as well: to
@@ -200,6 +233,24 @@ mod tests {
             file("[device]\nsecret = \"\"\"\nx\n\"\"\"\nttl = 1\n"),
             "[device]\nsecret = ***\n*\n***\nttl = 1\n"
         );
+    }
+
+    #[test]
+    fn a_password_in_an_address_is_hidden() {
+        for text in [
+            "[store]\nurl = \"redis://:hunter2@127.0.0.1\"\n",
+            "[store]\nurl = \"postgres://a:hunter2@${HOST}/b?x=hunter@y\"\n",
+            "url = 'mysql://a:hunter2@h' # mysql://a:hunter2@h\n",
+            "[store]\nurl = redis://hunter2@h\n",
+        ] {
+            let shown = file(text);
+            assert!(!shown.contains("hunter2"), "{shown}");
+            assert_eq!(shown.len(), text.len(), "{shown}");
+        }
+        let reference = "[store]\nurl = \"redis://:${PASSWORD}@127.0.0.1\"\n";
+        assert_eq!(file(reference), reference.replace("://:$", "://*$"));
+        let set = shown(SourceKind::Set, "--set store.url", "redis://:hunter2@h");
+        assert_eq!(set, "redis://********@h");
     }
 
     #[test]

@@ -165,8 +165,18 @@ impl Buckets {
         self.table.capacity()
     }
 
+    /// The words of a bucket as they stand here.
+    pub(in crate::store) fn recall(&self, place: &Place, now: Time, state: &mut [u64]) {
+        self.read(place, now, state);
+    }
+
+    /// Overwrites them.
+    pub(in crate::store) fn remember(&self, place: &Place, now: Time, state: &[u64]) {
+        self.table.put(place.key, state, now);
+    }
+
     /// What an operation would do, without the lock.
-    pub(super) fn look(&self, place: &Place, now: Time, op: Op) -> Step {
+    pub(in crate::store) fn look(&self, place: &Place, now: Time, op: Op) -> Step {
         on_words(place.spec.words(), |state| {
             let (_, came_over) = self.read(place, now, state);
             decide(place, state, now, op, came_over)

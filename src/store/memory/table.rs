@@ -15,7 +15,7 @@ use crate::bucket::Key;
 use crate::time::Time;
 
 /// States by key, all with the same number of words.
-pub(super) struct Table {
+pub(in crate::store) struct Table {
     /// Blocks of a line and the further words of its slots, from the first one that is a whole cache line. Words and
     /// not lines, because memory of that alignment would be written to before anybody uses it.
     words: Box<[AtomicU64]>,
@@ -35,7 +35,7 @@ pub struct TooLarge(usize);
 
 impl Table {
     /// A table with room for at least this many states of so many words.
-    pub(super) fn new(states: usize, words: usize) -> Result<Self, TooLarge> {
+    pub(in crate::store) fn new(states: usize, words: usize) -> Result<Self, TooLarge> {
         let (lines, further) = (states.div_ceil(SLOTS).max(1), words.saturating_sub(1));
         let block = (WORDS + SLOTS * further).next_multiple_of(WORDS);
         let size =
@@ -71,6 +71,17 @@ impl Table {
             std::hint::black_box(word.load(Relaxed));
         }
         self.line(line).consistent(|| self.copy(key, state)).1
+    }
+
+    /// Copies the state of this key, or zeros, for whoever does not go on to write it.
+    pub(in crate::store) fn peek(&self, key: Key, state: &mut [u64]) {
+        self.read(key, state);
+    }
+
+    /// Writes the state of this key, whatever stood there.
+    pub(in crate::store) fn put(&self, key: Key, state: &[u64], now: Time) {
+        let _held = self.hold(self.line_of(key));
+        self.write(key, state, now);
     }
 
     /// Copies the state of this key, or zeros; its line must be held.

@@ -1,0 +1,95 @@
+//! What a secret in the file stands for: a variable, a file, or itself.
+//!
+//! No message repeats any of it. The surprising thing: in an address a reference may be a part, and is then written there as
+//! an address has to hold it, so that a password may have any letters.
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::super::diagnostic::{Findings, Spot};
+use super::super::document::Located;
+use super::files::Files;
+
+/// The text that a secret stands for, and what messages call it.
+pub(super) fn resolve(
+    secret: &Located<String>,
+    environment: &[(String, String)],
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Option<(String, String)> {
+    let Located { value, spot } = secret;
+    let Some(reference) = value.strip_prefix("${") else {
+        if !spot.is_in_environment() {
+            let hint =
+                "\"${file:device.keys}\" or \"${NAME}\" keeps it out of what people copy and lists show";
+            f.warning(spot, "the secret itself is written here", hint);
+        }
+        return Some((value.clone(), "the secret".to_owned()));
+    };
+    match reference.strip_suffix('}') {
+        Some(inner) => match inner.strip_prefix("file:") {
+            Some(path) if !path.is_empty() => {
+                Some((files.text(path, spot, f)?.text.clone(), format!("`{path}`")))
+            }
+            None if is_variable(inner) => variable(inner, spot, environment, f),
+            _ => refuse(spot, f),
+        },
+        None => refuse(spot, f),
+    }
+}
+
+fn refuse<T>(spot: &Spot, f: &mut Findings) -> Option<T> {
+    let hint = "write \"${NAME}\" for a variable or \"${file:PATH}\" for a file";
+    f.error(spot, "this names neither a variable nor a file", hint);
+    None
+}
+
+fn variable(
+    name: &str,
+    spot: &Spot,
+    environment: &[(String, String)],
+    f: &mut Findings,
+) -> Option<(String, String)> {
+    let value = environment.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+    match value {
+        Some(value) if value.contains(char::REPLACEMENT_CHARACTER) => {
+            f.error(spot, format!("the variable `{name}` is not UTF-8"), "");
+            None
+        }
+        Some(value) => Some((value.clone(), format!("the variable `{name}`"))),
+        None => {
+            let hint = "set it before the gate starts: the environment is read once";
+            f.error(spot, format!("there is no variable `{name}` in the environment"), hint);
+            None
+        }
+    }
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_ascii_digit())
+        && !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// An address in which references stand for secrets.
+pub(super) fn resolve_within(
+    address: &Located<String>,
+    environment: &[(String, String)],
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Option<String> {
+    let Located { value, spot } = address;
+    let mut resolved = String::new();
+    let mut rest = value.as_str();
+    while let Some((before, reference)) = rest.split_once("${") {
+        let Some((inner, after)) = reference.split_once('}') else { return refuse(spot, f) };
+        let part = Located { value: format!("${{{inner}}}"), spot: spot.clone() };
+        let (text, _) = resolve(&part, environment, files, f)?;
+        resolved += before;
+        match before.is_empty() && after.is_empty() && resolved.is_empty() {
+            true => resolved += text.trim_end(),
+            false => resolved.extend(utf8_percent_encode(text.trim_end(), NON_ALPHANUMERIC)),
+        }
+        rest = after;
+    }
+    Some(resolved + rest)
+}

@@ -1,0 +1,131 @@
+//! `[store]`: where the buckets are, and what is done while that place is away.
+//!
+//! An address is read by the store itself; nobody is asked. The surprising thing: without a `secret` whoever can read a shared
+//! store can try out which addresses and accounts its buckets belong to, so that is warned of where it matters.
+
+use std::ops::RangeInclusive;
+
+use super::super::diagnostic::Findings;
+use super::super::document::Located;
+use super::super::raw;
+use super::super::section::refuse;
+use super::super::values::Mistake;
+use super::fields::{lasting, one_of, within};
+use super::files::Files;
+use super::secret::{resolve, resolve_within};
+use crate::policy::Limit;
+use crate::store::shared::{Manner, OnError};
+use crate::store::{Address, Namespace};
+use crate::time::Span;
+
+/// `[store]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Store {
+    /// Where the buckets are.
+    pub address: Address,
+    /// What the installation is called there.
+    pub names: Namespace,
+    /// Under what buckets are named there, besides.
+    pub secret: Secret,
+    /// How it is used.
+    pub manner: Manner,
+    /// Buckets in memory for each limit, at least 1.
+    pub capacity: usize,
+}
+
+/// Something that nobody is to see.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Secret(pub(super) Vec<u8>);
+
+impl Secret {
+    /// All of it.
+    #[must_use]
+    pub fn reveal(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// The settings; with defaults where there are mistakes.
+pub(super) fn check(
+    raw: &raw::Store,
+    environment: &[(String, String)],
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Store {
+    let ways = [("local", OnError::Local), ("allow", OnError::Allow), ("deny", OnError::Deny)];
+    let default = Manner::default();
+    let secret = raw.secret.as_ref().and_then(|secret| resolve(secret, environment, files, f));
+    Store {
+        address: address(raw, environment, files, f),
+        names: names(raw, f),
+        secret: Secret(secret.map(|(text, _)| text.trim_end().as_bytes().to_vec()).unwrap_or_default()),
+        manner: Manner {
+            timeout: lasting(raw.timeout.as_ref(), TIMEOUT, f).unwrap_or(default.timeout),
+            on_error: one_of(raw.on_error.as_ref(), &ways, &[], f).unwrap_or(default.on_error),
+        },
+        capacity: within(raw.capacity.as_ref(), 1..=1_000_000_000, f).unwrap_or(1_000_000),
+    }
+}
+
+/// Warns of settings that mean nothing, and of names that anybody can guess.
+pub(super) fn warn(raw: &raw::Store, store: &Store, limits: &[Limit], f: &mut Findings) {
+    if !store.address.is_shared() {
+        for (key, setting) in [
+            ("timeout", &raw.timeout),
+            ("on_error", &raw.on_error),
+            ("prefix", &raw.prefix),
+            ("secret", &raw.secret),
+        ] {
+            if let Some(setting) = setting {
+                f.warning(
+                    &setting.spot,
+                    format!("`{key}` means nothing in memory"),
+                    "leave it out, or set `url`",
+                );
+            }
+        }
+        return;
+    }
+    if let (Some(url), true) = (&raw.url, store.secret.0.is_empty())
+        && let Some(limit) = limits.iter().find(|limit| limit.asks_for_accounts())
+    {
+        let message = format!("whoever reads the store can try out account names, by limit `{}`", limit.name);
+        f.warning(
+            &url.spot,
+            message,
+            "`secret = \"${file:store.key}\"`, the same for all gates, prevents that",
+        );
+    }
+}
+
+fn address(
+    raw: &raw::Store,
+    environment: &[(String, String)],
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Address {
+    let read = raw.url.as_ref().and_then(|url| {
+        let text = resolve_within(url, environment, files, f)?;
+        text.parse()
+            .map_err(|error| f.error(&url.spot, "this is not the address of a store", format!("{error}")))
+            .ok()
+    });
+    read.unwrap_or_else(Address::memory)
+}
+
+fn names(raw: &raw::Store, f: &mut Findings) -> Namespace {
+    let Some(Located { value, spot }) = &raw.prefix else { return Namespace::default() };
+    value.parse().unwrap_or_else(|error: crate::store::BadNamespace| {
+        refuse(spot, value, Mistake::new(format!("`{value}` is not a prefix"), error.to_string()), f);
+        Namespace::default()
+    })
+}
+
+/// Less would be no time for any network; more, and clients would take the gate for dead.
+const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(10);

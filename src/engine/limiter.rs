@@ -1,0 +1,211 @@
+//! Buckets without a proxy: for programs that limit calls of their own, incoming or outgoing.
+//!
+//! The same arithmetic over the same stores as the gate; no routes, no policy, no HTTP. Who calls is named by any bytes; one
+//! constant name makes one bucket for all. The surprising thing: a token that was taken stays taken until it is given back, so
+//! whoever forgets about it errs on the strict side.
+//!
+//! ```
+//! use tollgate::bucket::{Continuous, Span, Spec};
+//! use tollgate::engine::Limits;
+//! use tollgate::store::Address;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let limits = Limits::open(&Address::memory())?;
+//! let ten_a_minute = Spec::Continuous(Continuous::new(10, Span::from_secs(60), 10)?);
+//! let calls = limits.limiter("calls", ten_a_minute)?;
+//! assert!(calls.take("everybody", 1).await?.is_admitted());
+//! # Ok(())
+//! # })
+//! # }
+//! ```
+
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+use super::witness::witness;
+use crate::bucket::{Answer, Key, Op, Receipt, Span, Spec, Time, Verdict};
+use crate::event::Events;
+use crate::policy::key::KeyHasher;
+use crate::store::memory::{Buckets, Place, TooLarge};
+use crate::store::shared::{Deed, Manner, Mirror, OnError, Shared, StartError, Unavailable};
+use crate::store::{Address, Namespace};
+use crate::time::Clock;
+
+/// Limits that keep their buckets in one store.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    shared: Option<Arc<Shared>>,
+    clock: Clock,
+    hasher: KeyHasher,
+    capacity: usize,
+}
+
+/// One limit.
+#[derive(Debug, Clone)]
+pub struct Limiter {
+    spec: Spec,
+    buckets: Arc<Buckets>,
+    mirror: Option<(Arc<Shared>, Arc<Mirror>)>,
+    clock: Clock,
+    names: SipHasher13,
+}
+
+/// What a limit said to a call, and what is needed to give back what it took.
+#[derive(Debug, Clone, Copy)]
+#[must_use]
+pub struct Taken {
+    /// What the bucket said.
+    pub verdict: Verdict,
+    place: Place,
+    is_local: bool,
+}
+
+impl Limits {
+    /// Over this store, with everything as where a gate's file says nothing.
+    ///
+    /// # Errors
+    /// [`StartError`] if the store cannot be used; whether it is there shows later.
+    pub fn open(address: &Address) -> Result<Self, StartError> {
+        Self::open_as(address, &Namespace::default(), b"", Manner::default(), Events::default())
+    }
+
+    /// The same under a name and a secret of one's own, which all processes that share the buckets have to share, used like
+    /// this; `events` hears how the store does.
+    ///
+    /// # Errors
+    /// [`StartError`] as above.
+    pub fn open_as(
+        address: &Address,
+        names: &Namespace,
+        secret: &[u8],
+        manner: Manner,
+        events: Events,
+    ) -> Result<Self, StartError> {
+        let clock = Clock::system();
+        let open = || Shared::start(address, names, manner, clock.clone(), witness(events));
+        let shared = address.is_shared().then(open).transpose()?;
+        let hasher = match &shared {
+            Some(_) => KeyHasher::of_installation(names.as_str(), secret),
+            None => KeyHasher::default(),
+        };
+        Ok(Self { shared, clock, hasher, capacity: DEFAULT_CAPACITY })
+    }
+
+    /// The same with room for so many buckets in memory for each limit.
+    #[must_use]
+    pub fn with_capacity(self, capacity: usize) -> Self {
+        Self { capacity: capacity.max(1), ..self }
+    }
+
+    /// A limit of this name: processes that share a store share the buckets of limits of the same name.
+    ///
+    /// # Errors
+    /// [`TooLarge`] if there is not enough address space.
+    pub fn limiter(&self, name: &str, spec: Spec) -> Result<Limiter, TooLarge> {
+        let buckets = Arc::new(Buckets::new(self.capacity, &[spec])?);
+        let mirror = match &self.shared {
+            Some(shared) => Some((Arc::clone(shared), Arc::new(Mirror::new(&name.into(), &buckets)?))),
+            None => None,
+        };
+        let names = self.hasher.of_limit(name);
+        Ok(Limiter { spec, buckets, mirror, clock: self.clock.clone(), names })
+    }
+
+    /// The store, if it is shared.
+    #[must_use]
+    pub fn store(&self) -> Option<&Arc<Shared>> {
+        self.shared.as_ref()
+    }
+}
+
+impl Limiter {
+    /// Takes this many tokens of the bucket of this key, or none. Over a shared store it needs a tokio runtime with time.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if the store is away and [`OnError::Deny`] was asked for.
+    pub async fn take(&self, key: impl AsRef<[u8]>, tokens: u32) -> Result<Taken, Unavailable> {
+        let place = self.place(key.as_ref());
+        let op = Op::Take(tokens);
+        let Some((shared, mirror)) = &self.mirror else {
+            return Ok(Taken { verdict: self.here(place, self.clock.now(), op), place, is_local: true });
+        };
+        let now = shared.now();
+        let known = self.buckets.peek(&place, now, tokens);
+        if !known.is_admitted() && !self.spec.has_debt() && mirror.is_fresh(&place, now) {
+            return Ok(Taken { verdict: known, place, is_local: true });
+        }
+        match (shared.ask(mirror, place, Deed::Step(op)).await, shared.on_error()) {
+            (Ok(said), _) => Ok(Taken { verdict: said.verdict, place, is_local: false }),
+            (Err(Unavailable), OnError::Local) => {
+                Ok(Taken { verdict: self.here(place, shared.now(), op), place, is_local: true })
+            }
+            (Err(Unavailable), OnError::Allow) => Ok(Taken { verdict: free(now), place, is_local: true }),
+            (Err(Unavailable), OnError::Deny) => Err(Unavailable),
+        }
+    }
+
+    /// What [`take`](Self::take) would say, asked of the store itself; takes nothing.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if the store is away.
+    pub async fn peek(&self, key: impl AsRef<[u8]>, tokens: u32) -> Result<Verdict, Unavailable> {
+        let place = self.place(key.as_ref());
+        match &self.mirror {
+            None => Ok(self.here(place, self.clock.now(), Op::Peek(tokens))),
+            Some((shared, mirror)) => {
+                shared.ask(mirror, place, Deed::Step(Op::Peek(tokens))).await.map(|said| said.verdict)
+            }
+        }
+    }
+
+    /// Gives back what a call took, as if it had never been made: at once in memory, soon in a shared store.
+    pub fn give_back(&self, taken: Taken) {
+        let op = Op::Refund(taken.verdict.receipt);
+        match &self.mirror {
+            Some((shared, mirror)) if !taken.is_local => shared.tell(mirror, taken.place, Deed::Step(op)),
+            Some((shared, _)) => drop(self.here(taken.place, shared.now(), op)),
+            None => drop(self.here(taken.place, self.clock.now(), op)),
+        }
+    }
+
+    fn here(&self, place: Place, now: Time, op: Op) -> Verdict {
+        // Nobody ever closes these buckets.
+        self.buckets.apply(&place, now, op).unwrap_or_else(|_| free(now))
+    }
+
+    fn place(&self, key: &[u8]) -> Place {
+        let mut names = self.names;
+        names.write(key);
+        Place { key: Key(names.finish128().as_u128()), class: 0, spec: self.spec }
+    }
+}
+
+impl Taken {
+    /// Whether the call may be made, now or after having been held.
+    #[must_use]
+    pub fn is_admitted(&self) -> bool {
+        self.verdict.is_admitted()
+    }
+
+    /// How long to wait before the call is made, or before it is tried again; `None` if it can never fit.
+    #[must_use]
+    pub fn wait(&self) -> Option<Span> {
+        match self.verdict.answer {
+            Answer::Admitted => Some(Span::ZERO),
+            Answer::Held { hold } => Some(hold),
+            Answer::Refused { wait } => Some(wait),
+            Answer::NeverFits => None,
+        }
+    }
+}
+
+/// A call that nobody counts.
+fn free(now: Time) -> Verdict {
+    let (answer, receipt) = (Answer::Admitted, Receipt::default());
+    Verdict { answer, left: 0, next_token: Span::ZERO, full_at: now, receipt }
+}
+
+const DEFAULT_CAPACITY: usize = 1_000_000;

@@ -1,0 +1,121 @@
+//! Something to be done to one bucket, and who waits for it.
+//!
+//! Whoever asks waits; whoever tells does not, and is not heard of again. The surprising thing: what was told is tried again
+//! when the store was away, but only if it is certain that it was not done: a token that comes back twice would be one too
+//! many.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::mirror::Mirror;
+use super::words::Content;
+use crate::bucket::{Op, Own, Spec, Verdict, step};
+use crate::store::Version;
+use crate::store::memory::Place;
+use crate::time::Time;
+
+/// What is done to a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deed {
+    /// One operation of the arithmetic.
+    Step(Op),
+    /// The bucket is as if it had never been seen.
+    Reset,
+    /// It has a rate of its own, or none any more.
+    Rate(Option<Own>),
+}
+
+/// What a bucket said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Said {
+    /// To the operation; of the others, what a look at it says afterwards.
+    pub verdict: Verdict,
+    /// The rate that it has instead of its limit's.
+    pub own: Option<Own>,
+}
+
+/// The store did not answer, or not in time, or is not asked for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the store is away")]
+pub struct Unavailable;
+
+/// Something to be done to one bucket.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) mirror: Arc<Mirror>,
+    pub(super) place: Place,
+    pub(super) deed: Deed,
+    pub(super) waiting: Waiting,
+}
+
+/// Who waits for it.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    /// Somebody does.
+    Asked(oneshot::Sender<Result<Said, Unavailable>>),
+    /// Nobody: it may be tried again later.
+    Told {
+        /// How often it was tried.
+        tries: u32,
+        /// What it may have written the last time.
+        doubt: Option<Doubt>,
+    },
+}
+
+/// A writing of which nobody knows whether it was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Doubt {
+    /// What it was to replace. Once that does not stand there any more, it may have been.
+    pub(super) old: Option<Version>,
+}
+
+impl Job {
+    /// Does it, and says whether the bucket is another one now.
+    pub(super) fn run(&self, content: &mut Content, now: Time) -> (Said, bool) {
+        content.turn_to(&self.place.spec, now);
+        let Content { header, state } = content;
+        let (op, is_other) = match self.deed {
+            Deed::Step(op) => (op, false),
+            Deed::Reset => {
+                state.fill(0);
+                (Op::Peek(1), true)
+            }
+            Deed::Rate(own) => {
+                header.give_rate(&self.place.spec, own, state, now);
+                (Op::Peek(1), true)
+            }
+        };
+        let words = header.spec.words().min(state.len());
+        let step = step(&header.spec, &mut state[..words], now, op);
+        (Said { verdict: step.verdict, own: own_of(content) }, step.changed || is_other)
+    }
+
+    /// Whether its answer must come from the store, even if it is known here.
+    pub(super) fn is_inspection(&self) -> bool {
+        matches!(self.deed, Deed::Step(Op::Peek(_) | Op::PeekOnce { .. }) | Deed::Reset | Deed::Rate(_))
+    }
+
+    /// Whether nobody waits for it any more.
+    pub(super) fn is_given_up(&self) -> bool {
+        matches!(&self.waiting, Waiting::Asked(sender) if sender.is_closed())
+    }
+
+    /// What it may have written before.
+    pub(super) fn doubt(&self) -> Option<Doubt> {
+        match &self.waiting {
+            Waiting::Told { doubt, .. } => *doubt,
+            Waiting::Asked(_) => None,
+        }
+    }
+}
+
+fn own_of(content: &Content) -> Option<Own> {
+    let until = content.header.own_until?;
+    let rate = match content.header.spec {
+        Spec::Continuous(rate) => rate,
+        Spec::Distinct(distinct) => distinct.bucket(),
+        _ => return None,
+    };
+    Some(Own { rate, until })
+}

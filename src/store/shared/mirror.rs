@@ -1,0 +1,126 @@
+//! What this process last saw of a limit's buckets in the store.
+//!
+//! It answers refusals: a bucket that had no token a moment ago, and is due none yet, has none. It tells which writing it
+//! saw, so that the next attempt can begin with writing instead of reading; and while the store is away it is the warm
+//! bucket that decides. The surprising thing: what was decided here alone makes it another bucket than the one in the
+//! store, and that shows in a digest; then nothing is written over the store's before it was looked at.
+
+use std::sync::Arc;
+
+use super::words::{Content, Words, digest};
+use crate::bucket::Spec;
+use crate::store::Version;
+use crate::store::memory::{Buckets, Place, Table, TooLarge};
+use crate::time::{Span, Time};
+
+/// The buckets of one limit, as this process last saw them.
+pub struct Mirror {
+    limit: Arc<str>,
+    pub(super) buckets: Arc<Buckets>,
+    /// For each of them: when the store forgets it, which writing that was, when that was seen, and a digest of it.
+    known: Table,
+}
+
+/// What is known of a bucket before the store is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Known {
+    /// Which writing was seen, if the store must still have it unless somebody wrote another one.
+    pub(super) version: Option<Version>,
+    /// When it was seen.
+    pub(super) seen_at: Time,
+    /// Whether attempts were decided here alone since: the store does not know of them.
+    pub(super) is_ahead: bool,
+}
+
+impl Mirror {
+    /// A mirror of this limit's buckets, as many as there is room for in `buckets`.
+    ///
+    /// # Errors
+    /// [`TooLarge`] if there is not enough address space.
+    pub fn new(limit: &Arc<str>, buckets: &Arc<Buckets>) -> Result<Self, TooLarge> {
+        let known = Table::new(buckets.capacity(), KNOWN)?;
+        Ok(Self { limit: Arc::clone(limit), buckets: Arc::clone(buckets), known })
+    }
+
+    /// The name of the limit.
+    pub(super) fn limit(&self) -> &Arc<str> {
+        &self.limit
+    }
+
+    /// Whether what is here was in the store less than a second ago, as far as refusals go: attempts that were refused
+    /// here alone since may have deepened its debt.
+    #[must_use]
+    pub fn is_fresh(&self, place: &Place, now: Time) -> bool {
+        is_recent(self.read(place).1, now)
+    }
+
+    /// The bucket as it stands here, and what is known of the store's.
+    pub(super) fn recall(&self, place: &Place, now: Time) -> (Content, Known) {
+        let mut content = Content::absent(place.spec);
+        let words = words_of(&place.spec, &mut content.state);
+        self.buckets.recall(place, now, words);
+        let is_empty = words.iter().all(|word| *word == 0);
+        let seen_as = digest(&content.header, words);
+        let (gone_at, seen_at, version, seen) = self.read(place);
+        let is_as_seen = seen == seen_as;
+        let is_there = gone_at > now.before(PATIENCE) && version.0 != 0;
+        let version = (is_as_seen && is_there).then_some(version);
+        (content, Known { version, seen_at, is_ahead: !is_as_seen && !is_empty })
+    }
+
+    /// This stands in the store now, until then.
+    pub(super) fn remember(
+        &self,
+        place: &Place,
+        content: &mut Content,
+        (version, gone_at): (Version, Time),
+        now: Time,
+    ) {
+        if content.header.spec != place.spec {
+            return self.forget(place, now);
+        }
+        let words = words_of(&place.spec, &mut content.state);
+        self.buckets.remember(place, now, words);
+        let digest = digest(&content.header, words);
+        let gone_at = gone_at.max(now.after(PATIENCE));
+        let known = [gone_at.as_nanos(), now.as_nanos(), version.0, digest];
+        self.known.put(place.key, &known, now);
+    }
+
+    /// Nothing stands in the store now: the bucket is full.
+    pub(super) fn forget(&self, place: &Place, now: Time) {
+        let mut none = [0; Spec::MOST_WORDS];
+        self.buckets.remember(place, now, words_of(&place.spec, &mut none));
+        let known = [now.after(PATIENCE).as_nanos(), now.as_nanos(), 0, 0];
+        self.known.put(place.key, &known, now);
+    }
+
+    fn read(&self, place: &Place) -> (Time, Time, Version, u64) {
+        let mut known = [0; KNOWN];
+        self.known.peek(place.key, &mut known);
+        let [gone_at, seen_at, version, digest] = known;
+        (Time::from_nanos(gone_at), Time::from_nanos(seen_at), Version(version), digest)
+    }
+}
+
+impl std::fmt::Debug for Mirror {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Mirror({}, {:?})", self.limit, self.buckets)
+    }
+}
+
+/// Whether something was seen less than a second ago. What was seen in the future was seen by another clock.
+pub(super) fn is_recent(seen_at: Time, now: Time) -> bool {
+    seen_at <= now && now < seen_at.after(FRESH)
+}
+
+fn words_of<'w>(spec: &Spec, state: &'w mut Words) -> &'w mut [u64] {
+    let words = spec.words().min(state.len());
+    &mut state[..words]
+}
+
+const KNOWN: usize = 4;
+/// So long a refusal is repeated without asking.
+const FRESH: Span = Span::from_secs(1);
+/// So long a store may still have what has outlived its time.
+const PATIENCE: Span = Span::from_secs(2);

@@ -1,0 +1,158 @@
+//! What time it is at the store, from this process's own clock and what the store's answers say.
+//!
+//! It never asks; it hears. The surprising thing: a gate takes itself to be late rather than early. An answer was on its way
+//! for a time that nobody knows, so the store's clock is taken to be as it was when the answer left; of many answers the
+//! one that was fastest counts. So no gate ever decides at a time that has not come at the store, and no token is given
+//! out before it is due there.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::store::StoreClock;
+use crate::time::{Span, Time};
+
+/// By how much the store's clock is ahead of this process's.
+#[derive(Debug, Default)]
+pub(super) struct Offset {
+    nanos: AtomicI64,
+    heard: Mutex<Heard>,
+}
+
+/// The best of the answers of this period and of the one before: clocks drift, so none counts for ever.
+#[derive(Debug, Default)]
+struct Heard {
+    known: bool,
+    since: Time,
+    best: i64,
+    before: i64,
+}
+
+/// The store's clock turned out to be another one than was thought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Correction {
+    /// By how many nanoseconds the store is ahead of this process; negative if it is behind.
+    pub(super) nanos: i64,
+}
+
+impl Offset {
+    /// The store's time when the own clock shows this.
+    pub(super) fn apply(&self, own: Time) -> Time {
+        let nanos = self.nanos.load(Ordering::Relaxed);
+        let by = Span::from_nanos(nanos.unsigned_abs());
+        if nanos < 0 { own.before(by) } else { own.after(by) }
+    }
+
+    /// Hears an answer that arrived when the own clock showed `own`. Says so if that was news of more than two seconds.
+    pub(super) fn hear(&self, clock: StoreClock, own: Time) -> Option<Correction> {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let (sample, step) = match clock {
+            StoreClock::Exact(time) => (difference(time, own), NANOS),
+            StoreClock::Seconds(time) => (difference(time, own), 2 * NANOS),
+        };
+        let current = self.nanos.load(Ordering::Relaxed);
+        // Whole seconds say too little to correct what may be right to the millisecond.
+        if matches!(clock, StoreClock::Seconds(_)) && current == 0 && sample.abs() < step {
+            heard.known = true;
+            return None;
+        }
+        let is_news = !heard.known || sample.saturating_sub(current).abs() > step;
+        if is_news {
+            *heard = Heard { known: true, since: own, best: sample, before: sample };
+        } else {
+            heard.take(sample, own);
+        }
+        let best = heard.best.max(heard.before);
+        self.nanos.store(best, Ordering::Relaxed);
+        (best.saturating_sub(current).abs() > WORTH_TELLING).then_some(Correction { nanos: best })
+    }
+}
+
+impl Heard {
+    fn take(&mut self, sample: i64, own: Time) {
+        if own >= self.since.after(PERIOD) {
+            (self.before, self.best, self.since) = (self.best, sample, own);
+        } else {
+            self.best = self.best.max(sample);
+        }
+    }
+}
+
+fn difference(store: Time, own: Time) -> i64 {
+    let nanos = i128::from(store.as_nanos()) - i128::from(own.as_nanos());
+    i64::try_from(nanos).unwrap_or(if nanos < 0 { -FAR } else { FAR })
+}
+
+const NANOS: i64 = 1_000_000_000;
+const WORTH_TELLING: i64 = 2 * NANOS;
+/// Two clocks of common machines drift apart by less than a millisecond in it.
+const PERIOD: Span = Span::from_secs(10);
+/// Further than any clock that is not broken.
+const FAR: i64 = i64::MAX / 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::from_nanos(1_800_000_000_000_000_000 + millis * 1_000_000)
+    }
+
+    fn exact(millis: u64) -> StoreClock {
+        StoreClock::Exact(at(millis))
+    }
+
+    #[test]
+    fn the_fastest_answer_counts_and_no_gate_is_ever_ahead_of_the_store() {
+        let offset = Offset::default();
+        // The store is 300 s ahead; answers take 9, 1 and 30 ms.
+        for (sent, took) in [(0, 9), (100, 1), (200, 30)] {
+            offset.hear(exact(300_000 + sent), at(sent + took));
+        }
+        assert_eq!(offset.apply(at(1000)), at(300_999));
+    }
+
+    #[test]
+    fn an_old_answer_stops_counting_when_clocks_drift() {
+        let offset = Offset::default();
+        offset.hear(exact(500), at(0));
+        for second in 1..60 {
+            offset.hear(exact(second * 1000 + 100), at(second * 1000));
+        }
+        assert_eq!(offset.apply(at(60_000)), at(60_100));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_followed_at_once_and_told() {
+        let offset = Offset::default();
+        assert_eq!(offset.hear(exact(5), at(0)), None);
+        let correction = offset.hear(exact(300_000), at(0));
+        assert_eq!(correction, Some(Correction { nanos: 300 * NANOS }));
+        assert_eq!(offset.apply(at(10)), at(300_010));
+        assert!(offset.hear(exact(20), at(20)).is_some());
+        assert_eq!(offset.apply(at(30)), at(30));
+    }
+
+    #[test]
+    fn whole_seconds_leave_small_differences_alone_and_correct_large_ones() {
+        let offset = Offset::default();
+        assert_eq!(offset.hear(StoreClock::Seconds(at(0)), at(1900)), None);
+        assert_eq!(offset.apply(at(5)), at(5));
+        assert!(offset.hear(StoreClock::Seconds(at(300_000)), at(700)).is_some());
+        // Of the answers within a second the one nearest to the truth counts.
+        for millis in (800..3000).step_by(100) {
+            let whole = (300_000 + millis) / 1000 * 1000;
+            assert_eq!(offset.hear(StoreClock::Seconds(at(whole)), at(millis)), None);
+        }
+        assert_eq!(offset.apply(at(3000)), at(303_000));
+    }
+
+    #[test]
+    fn absurd_clocks_do_not_panic() {
+        let offset = Offset::default();
+        offset.hear(StoreClock::Exact(Time::from_nanos(u64::MAX)), at(0));
+        offset.hear(StoreClock::Exact(Time::from_nanos(0)), at(0));
+        offset.hear(StoreClock::Seconds(Time::from_nanos(u64::MAX)), Time::from_nanos(0));
+        let _ = offset.apply(Time::from_nanos(u64::MAX));
+    }
+}

@@ -1,0 +1,431 @@
+//! One process, or several beside each other, on a store that does as the test says.
+//!
+//! Databases are asked in `tests/conformance/`; here is what no database does on demand.
+
+#![allow(clippy::disallowed_methods, reason = "a test asks the real clock how long something took")]
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use tokio::runtime::Runtime;
+
+use super::*;
+use crate::bucket::{Continuous, Op, Own, Spec, Verdict};
+use crate::store::memory::Buckets;
+use crate::store::{Asking, StoreClock};
+
+/// A store in memory that can be told to misbehave.
+#[derive(Default)]
+struct Ledger {
+    rows: Mutex<HashMap<u128, Stored>>,
+    asked: AtomicUsize,
+    /// Answers nothing.
+    silent: AtomicBool,
+    /// Says that it is away.
+    away: AtomicBool,
+    /// Does what it is told, and then says that it is away.
+    loses_answers: AtomicBool,
+    /// By how many seconds its clock is ahead.
+    ahead: AtomicU64,
+    clock: Mutex<Option<Clock>>,
+}
+
+impl Ledger {
+    fn answer<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut HashMap<u128, Stored>) -> T,
+    ) -> Asking<'static, T> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        if self.silent.load(Ordering::SeqCst) {
+            return Box::pin(std::future::pending());
+        }
+        let away = Err(StoreError::Unreachable("unplugged".to_owned()));
+        if self.away.load(Ordering::SeqCst) {
+            return Box::pin(async { away });
+        }
+        let value = what(&mut self.rows.lock().unwrap());
+        if self.loses_answers.load(Ordering::SeqCst) {
+            return Box::pin(async { away });
+        }
+        let clock = self
+            .clock
+            .lock()
+            .unwrap()
+            .as_ref()
+            .map(Clock::now)
+            .map(|now| StoreClock::Exact(now.after(Span::from_secs(self.ahead.load(Ordering::SeqCst)))));
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            Ok(Answer { value, clock })
+        })
+    }
+
+    fn take_asked(&self) -> usize {
+        self.asked.swap(0, Ordering::SeqCst)
+    }
+}
+
+impl CompareAndSwap for Ledger {
+    fn load(&self, Key(key): Key) -> Asking<'_, Option<Stored>> {
+        self.answer(move |rows| rows.get(&key).cloned())
+    }
+
+    fn swap(&self, Key(key): Key, old: Option<Version>, new: Record) -> Asking<'_, Swap> {
+        self.answer(move |rows| {
+            let stands = rows.get(&key).cloned();
+            if stands.as_ref().map(|stored| stored.version) != old {
+                return Swap::Lost(stands);
+            }
+            let version = Version::random();
+            rows.insert(key, Stored { bytes: new.bytes, version });
+            Swap::Done(version)
+        })
+    }
+
+    fn probe(&self) -> Asking<'_, ()> {
+        // Not a question that anybody pays for.
+        let asked = self.asked.load(Ordering::SeqCst);
+        let answer = self.answer(|_| ());
+        self.asked.store(asked, Ordering::SeqCst);
+        answer
+    }
+}
+
+struct Quiet;
+
+impl Witness for Quiet {
+    fn answered(&self, _result: Answered, _took: Span) {}
+    fn turned(&self, _up: bool, _why: &str) {}
+    fn noticed(&self, _what: &str) {}
+}
+
+/// One process on a ledger.
+struct Process {
+    shared: Arc<Shared>,
+    mirror: Arc<Mirror>,
+    clock: Clock,
+    runtime: Runtime,
+}
+
+const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
+const MINUTE: Span = Span::from_secs(60);
+
+/// Ten tokens, one a minute.
+fn spec() -> Spec {
+    Spec::Continuous(Continuous::new(1, MINUTE, 10).unwrap())
+}
+
+fn place() -> Place {
+    Place { key: Key(7 << 64 | 9), class: 0, spec: spec() }
+}
+
+impl Process {
+    fn on(ledger: &Arc<Ledger>) -> Self {
+        let clock = Clock::manual(NOW);
+        let backend = Arc::clone(ledger) as Arc<dyn CompareAndSwap>;
+        let manner = Manner { timeout: Span::from_millis(100), on_error: OnError::Local };
+        let shared = Shared::start_on(move || Ok(backend), manner, clock.clone(), Arc::new(Quiet)).unwrap();
+        let buckets = Arc::new(Buckets::new(100, &[spec()]).unwrap());
+        let mirror = Arc::new(Mirror::new(&"address".into(), &buckets).unwrap());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        ledger.take_asked();
+        Self { shared, mirror, clock, runtime }
+    }
+
+    /// Another one, whose clock shows the same.
+    fn beside(&self, ledger: &Arc<Ledger>) -> Self {
+        let other = Self::on(ledger);
+        other.clock.set(self.clock.now());
+        other
+    }
+
+    fn alone() -> (Arc<Ledger>, Self) {
+        let ledger = Arc::new(Ledger::default());
+        let process = Self::on(&ledger);
+        (ledger, process)
+    }
+
+    fn ask(&self, deed: Deed) -> Result<Said, Unavailable> {
+        self.runtime.block_on(self.shared.ask(&self.mirror, place(), deed))
+    }
+
+    fn step(&self, op: Op) -> Verdict {
+        self.ask(Deed::Step(op)).unwrap().verdict
+    }
+
+    fn take(&self, tokens: u32) -> bool {
+        self.step(Op::Take(tokens)).is_admitted()
+    }
+
+    fn left(&self) -> u32 {
+        self.step(Op::Peek(1)).left
+    }
+
+    fn goes_on(&self, span: Span) {
+        self.clock.set(self.clock.now().after(span));
+    }
+
+    fn tell(&self, op: Op) {
+        self.shared.tell(&self.mirror, place(), Deed::Step(op));
+    }
+
+    fn settle(&self) {
+        self.runtime.block_on(self.shared.settled(Duration::from_secs(5)));
+    }
+}
+
+#[test]
+fn an_admission_is_one_question_even_for_a_client_never_seen_before() {
+    let (ledger, process) = Process::alone();
+    for _ in 0..10 {
+        assert!(process.take(1));
+        assert_eq!(ledger.take_asked(), 1);
+    }
+}
+
+#[test]
+fn a_refusal_is_repeated_for_a_second_and_then_asked_for_again() {
+    let (ledger, process) = Process::alone();
+    assert!(process.take(10));
+    ledger.take_asked();
+    for _ in 0..1000 {
+        assert!(!process.take(1));
+        assert!(process.mirror.is_fresh(&place(), process.shared.now()));
+    }
+    assert_eq!(ledger.take_asked(), 0);
+    process.goes_on(Span::from_secs(1));
+    assert!(!process.mirror.is_fresh(&place(), process.shared.now()));
+    assert!(!process.take(1) && !process.take(1));
+    assert_eq!(ledger.take_asked(), 1);
+}
+
+#[test]
+fn what_another_process_does_is_seen_within_a_second() {
+    let (ledger, one) = Process::alone();
+    let other = Process::on(&ledger);
+    assert!(one.take(10) && !one.take(1));
+    assert!(!other.take(1), "it never saw the bucket, and writes over nothing");
+    other.step(Op::Give(3));
+    assert!(!one.take(1));
+    one.goes_on(Span::from_secs(1));
+    assert!(one.take(3) && !one.take(1));
+}
+
+#[test]
+fn processes_that_race_get_exactly_the_tokens() {
+    let ledger = Arc::new(Ledger::default());
+    let processes: Vec<_> = (0..4).map(|_| Process::on(&ledger)).collect();
+    let admitted: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = processes
+            .iter()
+            .map(|process| {
+                scope.spawn(move || {
+                    let asks = (0..50)
+                        .map(|_| process.shared.ask(&process.mirror, place(), Deed::Step(Op::Take(1))));
+                    let all = asks.collect::<Vec<_>>();
+                    let mut admitted = 0;
+                    for answer in all {
+                        admitted +=
+                            usize::from(process.runtime.block_on(answer).unwrap().verdict.is_admitted());
+                    }
+                    admitted
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(admitted, 10);
+}
+
+#[test]
+fn attempts_that_come_together_are_decided_together() {
+    let (ledger, process) = Process::alone();
+    let asks: Vec<_> =
+        (0..500).map(|_| process.shared.ask(&process.mirror, place(), Deed::Step(Op::Take(1)))).collect();
+    let mut admitted = 0;
+    for answer in asks {
+        admitted += usize::from(process.runtime.block_on(answer).unwrap().verdict.is_admitted());
+    }
+    assert_eq!(admitted, 10);
+    assert!(ledger.take_asked() < 100, "far fewer questions than attempts");
+}
+
+#[test]
+fn a_silent_store_is_waited_for_as_long_as_the_file_says_and_then_not_asked_any_more() {
+    let (ledger, process) = Process::alone();
+    ledger.silent.store(true, Ordering::SeqCst);
+    let begun = std::time::Instant::now();
+    for _ in 0..5 {
+        assert_eq!(process.ask(Deed::Step(Op::Take(1))), Err(Unavailable));
+    }
+    let waited = begun.elapsed();
+    assert!(waited >= Duration::from_millis(400), "{waited:?}");
+    while process.shared.is_up() {
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(begun.elapsed() < Duration::from_secs(5));
+    }
+    let begun = std::time::Instant::now();
+    for _ in 0..100 {
+        assert_eq!(process.ask(Deed::Step(Op::Take(1))), Err(Unavailable));
+    }
+    assert!(begun.elapsed() < Duration::from_millis(100));
+    ledger.silent.store(false, Ordering::SeqCst);
+    recovers(&process);
+    assert!(process.take(1));
+}
+
+fn recovers(process: &Process) {
+    let begun = std::time::Instant::now();
+    while !process.shared.is_up() {
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(begun.elapsed() < Duration::from_secs(2), "it is back");
+    }
+}
+
+fn goes_away(ledger: &Ledger, process: &Process) {
+    ledger.away.store(true, Ordering::SeqCst);
+    while process.shared.is_up() {
+        let _ = process.ask(Deed::Step(Op::Take(1)));
+    }
+}
+
+#[test]
+fn what_was_decided_here_while_the_store_was_away_is_carried_there() {
+    let (ledger, process) = Process::alone();
+    assert!(process.take(4));
+    goes_away(&ledger, &process);
+    let local = &process.mirror.buckets;
+    assert!(local.apply(&place(), process.shared.now(), Op::Take(6)).unwrap().is_admitted());
+    ledger.away.store(false, Ordering::SeqCst);
+    recovers(&process);
+    process.goes_on(Span::from_secs(1));
+    assert!(!process.take(1), "the six are gone in the store as well");
+    assert_eq!(process.beside(&ledger).left(), 0);
+}
+
+#[test]
+fn a_store_that_comes_back_empty_is_told_what_is_known() {
+    let (ledger, process) = Process::alone();
+    assert!(process.take(10));
+    goes_away(&ledger, &process);
+    ledger.rows.lock().unwrap().clear();
+    process.goes_on(Span::from_secs(1));
+    ledger.away.store(false, Ordering::SeqCst);
+    recovers(&process);
+    process.goes_on(Span::from_secs(1));
+    assert!(!process.take(1));
+    assert_eq!(process.beside(&ledger).left(), 0);
+}
+
+#[test]
+fn what_an_operator_deletes_is_full() {
+    let (ledger, process) = Process::alone();
+    assert!(process.take(10));
+    ledger.rows.lock().unwrap().clear();
+    process.goes_on(Span::from_secs(1));
+    assert!(process.take(10));
+}
+
+#[test]
+fn bytes_that_are_nobodys_are_written_over() {
+    let (ledger, process) = Process::alone();
+    assert!(process.take(10));
+    for stored in ledger.rows.lock().unwrap().values_mut() {
+        *stored = Stored { bytes: b"not ours".to_vec(), version: Version::random() };
+    }
+    process.goes_on(Span::from_secs(1));
+    assert!(process.take(1));
+    assert_eq!(process.beside(&ledger).left(), 9);
+}
+
+#[test]
+fn a_refund_is_done_once_the_store_is_back() {
+    let (ledger, process) = Process::alone();
+    let receipt = process.step(Op::Take(10)).receipt;
+    ledger.away.store(true, Ordering::SeqCst);
+    process.tell(Op::Refund(receipt));
+    std::thread::sleep(Duration::from_millis(50));
+    ledger.away.store(false, Ordering::SeqCst);
+    process.settle();
+    assert_eq!(process.left(), 10);
+}
+
+#[test]
+fn a_refund_of_which_nobody_knows_whether_it_was_done_is_not_done_twice() {
+    let (ledger, process) = Process::alone();
+    assert!(process.take(8));
+    ledger.loses_answers.store(true, Ordering::SeqCst);
+    process.tell(Op::Give(4));
+    std::thread::sleep(Duration::from_millis(50));
+    ledger.loses_answers.store(false, Ordering::SeqCst);
+    process.settle();
+    assert_eq!(process.left(), 6);
+}
+
+#[test]
+fn a_lost_answer_costs_a_token_and_gives_none() {
+    let (ledger, process) = Process::alone();
+    assert!(process.take(5));
+    ledger.loses_answers.store(true, Ordering::SeqCst);
+    assert_eq!(process.ask(Deed::Step(Op::Take(1))), Err(Unavailable));
+    ledger.loses_answers.store(false, Ordering::SeqCst);
+    process.goes_on(Span::from_secs(1));
+    assert_eq!(process.left(), 4);
+}
+
+#[test]
+fn processes_whose_clocks_disagree_decide_by_the_stores() {
+    let ledger = Arc::new(Ledger::default());
+    let truth = Clock::manual(NOW.after(Span::from_secs(1000)));
+    *ledger.clock.lock().unwrap() = Some(truth.clone());
+    let (one, other) = (Process::on(&ledger), Process::on(&ledger));
+    // As if it had been started on a machine that is five minutes ahead.
+    other.clock.set(NOW.after(Span::from_secs(300)));
+    other.runtime.block_on(other.shared.probe());
+    assert!(one.take(10));
+    assert_eq!(other.left(), 0);
+    assert_eq!((one.shared.now(), other.shared.now()), (truth.now(), truth.now()));
+    truth.set(truth.now().after(MINUTE));
+    one.goes_on(MINUTE);
+    other.goes_on(MINUTE);
+    assert!(other.take(1) && !other.take(1) && !one.take(1));
+}
+
+#[test]
+fn a_bucket_may_have_a_rate_of_its_own_and_loses_it_in_time() {
+    let (ledger, one) = Process::alone();
+    let other = Process::on(&ledger);
+    let rate = Continuous::new(1, Span::from_secs(1), 100).unwrap();
+    let own = Own { rate, until: NOW.after(Span::from_secs(5)) };
+    let said = one.ask(Deed::Rate(Some(own))).unwrap();
+    assert_eq!((said.verdict.left, said.own), (100, Some(own)));
+    assert!(other.take(100) && !other.take(1));
+    other.goes_on(Span::from_secs(6));
+    assert_eq!(other.ask(Deed::Step(Op::Peek(1))).unwrap().own, None);
+    other.ask(Deed::Rate(Some(own))).unwrap();
+    assert_eq!(other.ask(Deed::Rate(None)).unwrap().own, None);
+}
+
+#[test]
+fn a_reset_bucket_is_full_for_everybody() {
+    let (ledger, one) = Process::alone();
+    let other = Process::on(&ledger);
+    assert!(one.take(10) && !other.take(1));
+    other.ask(Deed::Reset).unwrap();
+    assert!(other.take(1));
+    one.goes_on(Span::from_secs(1));
+    assert_eq!(one.left(), 9);
+}
+
+#[test]
+fn the_thread_ends_with_the_store() {
+    let (ledger, process) = Process::alone();
+    assert!(process.take(1));
+    drop(process);
+    let begun = std::time::Instant::now();
+    while Arc::strong_count(&ledger) > 1 {
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(begun.elapsed() < Duration::from_secs(5), "somebody still holds it");
+    }
+}

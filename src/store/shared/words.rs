@@ -1,0 +1,70 @@
+//! A state on its way between the store's bytes and the arithmetic.
+//!
+//! It knows headers and words, and neither databases nor time. The surprising thing: of two states of one bucket the stricter
+//! one is the one that is full again later; that is what the first word of every shape says.
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+
+use crate::bucket::{Header, LONGEST_RECORD, Spec, Time};
+
+/// The words of the longest state.
+pub(super) type Words = [u64; Spec::MOST_WORDS];
+
+/// What a bucket holds, and under what.
+#[derive(Debug, Clone)]
+pub(super) struct Content {
+    pub(super) header: Header,
+    pub(super) state: Box<Words>,
+}
+
+impl Content {
+    /// A bucket that was never seen.
+    pub(super) fn absent(spec: Spec) -> Self {
+        Self { header: Header::of(spec), state: Box::new([0; Spec::MOST_WORDS]) }
+    }
+
+    /// What these bytes say; `None` if they are nobody's.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut state = Box::new([0; Spec::MOST_WORDS]);
+        let header = Header::decode(bytes, &mut state).ok()?;
+        Some(Self { header, state })
+    }
+
+    /// What the limit promises now, or the bucket's own rate while it has one.
+    pub(super) fn turn_to(&mut self, limit: &Spec, now: Time) {
+        self.header.in_force(limit, &mut self.state, now);
+    }
+
+    /// For the store.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = [0; LONGEST_RECORD];
+        let length = self.header.encode(&self.state[..], &mut bytes);
+        bytes[..length].to_vec()
+    }
+
+    /// Whether the other one is of the same promise, and full again later.
+    pub(super) fn is_laxer_than(&self, other: &Self) -> bool {
+        self.header == other.header && self.full_at() < other.full_at()
+    }
+
+    /// When it is full again.
+    pub(super) fn full_at(&self) -> Time {
+        Time::from_nanos(self.state[0])
+    }
+
+    /// From when on nothing has to be known of it.
+    pub(super) fn gone_at(&self) -> Time {
+        self.full_at().max(self.header.own_until.unwrap_or_default())
+    }
+}
+
+/// Tells states apart; within this process only.
+pub(super) fn digest(header: &Header, words: &[u64]) -> u64 {
+    let mut hasher = SipHasher13::new();
+    hasher.write_u32(header.spec.fingerprint());
+    hasher.write_u64(header.own_until.map_or(0, |until| until.as_nanos()));
+    words.iter().for_each(|word| hasher.write_u64(*word));
+    hasher.finish()
+}
