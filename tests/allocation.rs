@@ -122,7 +122,7 @@ fn an_attempt_on_two_limits_allocates_nothing_whether_admitted_or_refused() {
                 match decide(u8::try_from(number % 100).unwrap()).unwrap() {
                     Ruling::Admitted(_) => admitted += 1,
                     Ruling::Refused(_) => refused += 1,
-                    Ruling::Uncounted => {}
+                    Ruling::Uncounted | Ruling::Denied => {}
                 }
             }
         });

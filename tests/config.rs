@@ -72,7 +72,7 @@ fn the_sample_works_as_it_stands() {
     assert_eq!(config.listen[0].to_string(), "http://[::]:8080");
     assert_eq!(config.upstreams[0][0].to_string(), "http://127.0.0.1:8081");
     assert_eq!(config.policy.routes[0].limits, [0, 1]);
-    assert_eq!(config.capacity, 1_000_000);
+    assert_eq!(config.store.capacity, 1_000_000);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn the_sample_shows_the_true_defaults() {
     let full = activated(&fs::read_to_string("config.toml").unwrap());
     let full = load(&Sources::from_text("config.toml", &full)).config.unwrap();
     assert_eq!(format!("{:?}", plain.refuse), format!("{:?}", full.refuse));
-    assert_eq!((plain.proxy, plain.log, plain.capacity), (full.proxy, full.log, full.capacity));
+    assert_eq!((plain.proxy, plain.log, plain.store), (full.proxy, full.log, full.store));
     assert_eq!(plain.client.header, full.client.header);
     assert_eq!(plain.client.prefixes, full.client.prefixes);
     assert_eq!(plain.policy.limits[0].spec, full.policy.limits[0].spec);
@@ -261,7 +261,7 @@ fn the_other_tables_become_what_the_file_says() {
     let config = load(&sources(Path::new("tests/config/valid-full.toml"))).config.unwrap();
     assert!(config.client.trust_unix && config.client.trust.contains("2001:db8:42::7".parse().unwrap()));
     assert_eq!(
-        (config.capacity, config.refuse.status.as_u16(), config.refuse.jitter_permille),
+        (config.store.capacity, config.refuse.status.as_u16(), config.refuse.jitter_permille),
         (50_000, 503, 250)
     );
     assert!(config.refuse.html.is_some() && config.refuse.json.is_none());
@@ -320,7 +320,7 @@ fn an_unknown_key_by_environment_or_command_line_is_refused() {
 #[test]
 fn command_line_wins_over_environment_wins_over_file() {
     let sample = Sources::from_file(Path::new("config.toml")).unwrap();
-    let capacity = |sources: &Sources| load(sources).config.unwrap().capacity;
+    let capacity = |sources: &Sources| load(sources).config.unwrap().store.capacity;
     let variables = [("TOLLGATE_STORE__CAPACITY".into(), "7".into()), ("TOLLGATE_CONFIG".into(), "x".into())];
     let by_environment = sample.with_environment(variables.into_iter());
     assert_eq!(capacity(&by_environment), 7);

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
 mod contract;
+mod deciding;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -27,7 +28,7 @@ macro_rules! mount {
 macro_rules! store {
     ($name:ident, $server:ty) => {
         mod $name {
-            use crate::contract;
+            use crate::{contract, deciding};
             mount!(keeping, $server, contract:
                 what_was_never_written_is_not_there
                 what_was_written_is_read_with_the_version_that_the_writer_was_told
@@ -45,6 +46,26 @@ macro_rules! store {
                 bytes_of_others_are_read_as_they_stand
                 a_killed_server_is_an_error_and_its_return_is_noticed
                 a_stopped_server_does_not_stop_whoever_gives_up
+            );
+            mount!(basic, $server, deciding:
+                a_bucket_admits_its_burst_and_no_more
+                every_shape_is_the_same_as_in_memory
+                what_is_given_back_can_be_taken_again
+                buckets_of_different_keys_and_limits_do_not_meet
+            );
+            mount!(time, $server, deciding:
+                a_wait_is_as_long_as_it_was_told
+                a_bucket_that_was_full_again_is_as_if_never_seen
+            );
+            mount!(contention, $server, deciding:
+                processes_share_one_bucket
+                processes_together_get_what_one_would_get_over_time
+            );
+            mount!(faults, $server, deciding:
+                while_the_store_is_away_each_process_decides_by_what_it_saw
+                a_stopped_store_costs_the_timeout_and_then_nothing
+                who_asked_for_deny_or_allow_gets_it
+                foreign_bytes_give_nobody_a_token_that_saw_the_bucket
             );
         }
     };

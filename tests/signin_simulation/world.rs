@@ -169,7 +169,7 @@ impl World {
             Habit::Parallel | Habit::Insider | Habit::Stuffing | Habit::Spraying | Habit::Mob
         );
         match ruling {
-            Ruling::Uncounted => self.broken("the route was not found"),
+            Ruling::Uncounted | Ruling::Denied => self.broken("the route was not found"),
             Ruling::Admitted(reservation) => {
                 self.seen.admitted += 1;
                 self.seen.known += u64::from(device.is_some());

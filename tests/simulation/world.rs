@@ -131,7 +131,7 @@ impl World {
         let (refused, standings) = match &ruling {
             Ruling::Admitted(reservation) => (None, &reservation.standings),
             Ruling::Refused(refusal) => (Some(refusal.wait.unwrap_or(DAY)), &refusal.standings),
-            Ruling::Uncounted => self.broken("the route was not found"),
+            Ruling::Uncounted | Ruling::Denied => self.broken("the route was not found"),
         };
         let specs: Vec<_> = standings.iter().map(|standing| standing.charge.spec).collect();
         if !specs.iter().eq(buckets.iter().map(|(_, spec)| spec)) {
@@ -216,7 +216,7 @@ impl World {
                 self.seen.held += u64::from(reservation.hold > Span::ZERO);
                 self.seen.obeyed += u64::from(told.is_some());
             }
-            Ruling::Uncounted => {}
+            Ruling::Uncounted | Ruling::Denied => {}
         }
     }
 

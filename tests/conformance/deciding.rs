@@ -1,0 +1,282 @@
+//! What every store promises to those who are counted: the same as the memory of one process.
+
+#![allow(clippy::disallowed_methods, reason = "a test asks the real clock")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use tollgate::bucket::{
+    Anchor, Answer, Continuous, Distinct, Escalation, Floor, Interval, Rolling, Span, Spec,
+};
+use tollgate::engine::{Limiter, Limits};
+use tollgate::event::Events;
+use tollgate::store::shared::{Manner, OnError};
+use tollgate::store::{Address, Namespace};
+
+use crate::support::{Server, eventually};
+
+/// Processes on one store, as far as one test process can be several.
+struct Processes<S> {
+    server: S,
+    runtime: Runtime,
+    limits: Vec<Limits>,
+}
+
+impl<S: Server> Processes<S> {
+    fn new(server: S, count: usize) -> Self {
+        // Such as a machine needs on which everything else runs too.
+        Self::patient(server, count, Manner { timeout: Span::from_secs(5), ..Manner::default() })
+    }
+
+    fn patient(server: S, count: usize, manner: Manner) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let address: Address = server.url().parse().unwrap();
+        prepare(&runtime, &address);
+        let open = || Limits::open_as(&address, &Namespace::default(), b"key", manner, Events::default());
+        let limits = (0..count).map(|_| open().unwrap().with_capacity(1000)).collect();
+        Self { server, runtime, limits }
+    }
+
+    /// The same limit in every process.
+    fn limit(&self, spec: Spec) -> Vec<Limiter> {
+        let limiters = self.limits.iter().map(|limits| limits.limiter("address", spec).unwrap());
+        limiters.collect()
+    }
+
+    fn take(&self, limiter: &Limiter, tokens: u32) -> bool {
+        self.runtime.block_on(limiter.take("client", tokens)).unwrap().is_admitted()
+    }
+
+    /// How many of so many at once from each process are admitted.
+    fn take_at_once(&self, limiters: &[Limiter], attempts: usize) -> usize {
+        let all = limiters.iter().flat_map(|limiter| std::iter::repeat_n(limiter.clone(), attempts));
+        let tasks = all.map(|limiter| {
+            self.runtime.spawn(async move { limiter.take("client", 1).await.unwrap().is_admitted() })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        tasks.into_iter().filter_map(|task| self.runtime.block_on(task).unwrap().then_some(())).count()
+    }
+
+    fn rest(&self, time: Duration) {
+        self.runtime.block_on(tokio::time::sleep(time));
+    }
+
+    fn is_up(&self) -> bool {
+        self.limits.iter().all(|limits| limits.store().is_none_or(|store| store.is_up()))
+    }
+}
+
+fn prepare(runtime: &Runtime, address: &Address) {
+    let store = {
+        let _within = runtime.enter();
+        address.open(&Namespace::default())
+    };
+    if let Some(store) = store {
+        runtime.block_on(store.unwrap().migrate()).unwrap();
+    }
+}
+
+fn continuous(count: u32, seconds: u64, burst: u32) -> Continuous {
+    Continuous::new(count, Span::from_secs(seconds), burst).unwrap()
+}
+
+/// One of each shape, none of which gives a token back within the time that a test takes.
+fn shapes() -> Vec<Spec> {
+    let hour = Span::from_secs(3600);
+    vec![
+        Spec::Continuous(continuous(1, 3600, 7)),
+        Spec::Continuous(continuous(1, 3600, 7).with_initial(3).unwrap().with_debt(2).unwrap()),
+        Spec::Interval(Interval::new(7, hour, Anchor::First).unwrap()),
+        Spec::Rolling(Rolling::new(7, hour, Span::from_secs(600), Anchor::First).unwrap()),
+        Spec::Rolling(Rolling::new(100_000, Span::from_secs(1024 * 60), Span::from_secs(60), Anchor::First).unwrap()),
+        Spec::Floor(Floor::new(continuous(1, 3600, 2), continuous(1, 3600, 5)).unwrap()),
+        Spec::Distinct(Distinct::new(continuous(1, 3600, 7), None).unwrap()),
+        Spec::Escalation(Escalation::new(3, hour, 2, hour).unwrap()),
+    ]
+}
+
+pub(crate) fn a_bucket_admits_its_burst_and_no_more(server: impl Server) {
+    let processes = Processes::new(server, 1);
+    let limiters = processes.limit(Spec::Continuous(continuous(1, 3600, 10)));
+    assert_eq!(processes.take_at_once(&limiters, 100), 10);
+    assert!(!processes.take(&limiters[0], 1));
+}
+
+pub(crate) fn every_shape_is_the_same_as_in_memory(server: impl Server) {
+    let processes = Processes::new(server, 1);
+    let memory = Limits::open(&Address::memory()).unwrap().with_capacity(1000);
+    for (number, spec) in shapes().into_iter().enumerate() {
+        let name = format!("shape {number}");
+        let here = memory.limiter(&name, spec).unwrap();
+        let there = processes.limits[0].limiter(&name, spec).unwrap();
+        for (step, tokens) in [1, 2, 1, 9, 1, 200_000, 2, 1, 1, 1].into_iter().enumerate() {
+            let both = processes.runtime.block_on(async {
+                (here.take("client", tokens).await.unwrap(), there.take("client", tokens).await.unwrap())
+            });
+            let told = |taken: &tollgate::engine::Taken| {
+                // All waits are of hours, and the two are asked one after the other.
+                let kind = match taken.verdict.answer {
+                    Answer::Refused { wait } => Err(Some(wait.as_secs_ceil().div_ceil(30))),
+                    Answer::NeverFits => Err(None),
+                    Answer::Admitted | Answer::Held { .. } => Ok(()),
+                };
+                (kind, taken.verdict.left)
+            };
+            assert_eq!(told(&both.0), told(&both.1), "step {step} of {spec:?}");
+        }
+    }
+}
+
+pub(crate) fn what_is_given_back_can_be_taken_again(server: impl Server) {
+    let processes = Processes::new(server, 1);
+    let limiter = processes.limit(Spec::Continuous(continuous(1, 3600, 3))).remove(0);
+    let taken = processes.runtime.block_on(limiter.take("client", 3)).unwrap();
+    assert!(taken.is_admitted() && !processes.take(&limiter, 1));
+    limiter.give_back(taken);
+    assert!(eventually(Duration::from_secs(3), || processes.take(&limiter, 3)));
+}
+
+pub(crate) fn a_wait_is_as_long_as_it_was_told(server: impl Server) {
+    let processes = Processes::new(server, 1);
+    let limiter = processes.limit(Spec::Continuous(continuous(1, 2, 1))).remove(0);
+    assert!(processes.take(&limiter, 1));
+    for _ in 0..2 {
+        let refused = processes.runtime.block_on(limiter.take("client", 1)).unwrap();
+        assert!(!refused.is_admitted());
+        let wait = refused.wait().unwrap();
+        processes.rest(wait.to_std().saturating_sub(Duration::from_millis(150)));
+        assert!(!processes.take(&limiter, 1), "before its time");
+        // A shared store's clock is taken to be a little late.
+        processes.rest(Duration::from_millis(200));
+        assert!(processes.take(&limiter, 1), "at its time");
+    }
+}
+
+pub(crate) fn a_bucket_that_was_full_again_is_as_if_never_seen(server: impl Server) {
+    let processes = Processes::new(server, 2);
+    let limiters = processes.limit(Spec::Continuous(continuous(5, 1, 5)));
+    for _ in 0..2 {
+        assert_eq!(processes.take_at_once(&limiters[..1], 5), 5);
+        processes.rest(Duration::from_millis(3500));
+        assert_eq!(processes.take_at_once(&limiters[1..], 5), 5);
+        processes.rest(Duration::from_millis(3500));
+    }
+}
+
+pub(crate) fn buckets_of_different_keys_and_limits_do_not_meet(server: impl Server) {
+    let processes = Processes::new(server, 1);
+    let spec = Spec::Continuous(continuous(1, 3600, 1));
+    let limits = &processes.limits[0];
+    let (one, other) = (limits.limiter("address", spec).unwrap(), limits.limiter("account", spec).unwrap());
+    processes.runtime.block_on(async {
+        for limiter in [&one, &other] {
+            for key in ["a", "b", "", "a b\r\nc"] {
+                assert!(limiter.take(key, 1).await.unwrap().is_admitted(), "{key:?}");
+                assert!(!limiter.take(key, 1).await.unwrap().is_admitted(), "{key:?}");
+            }
+        }
+    });
+}
+
+pub(crate) fn processes_share_one_bucket(server: impl Server) {
+    let processes = Processes::new(server, 4);
+    let limiters = processes.limit(Spec::Continuous(continuous(1, 3600, 50)));
+    assert_eq!(processes.take_at_once(&limiters, 64), 50);
+}
+
+pub(crate) fn processes_together_get_what_one_would_get_over_time(server: impl Server) {
+    const SECONDS: u64 = 4;
+    let processes = Processes::new(server, 4);
+    let limiters = processes.limit(Spec::Continuous(continuous(20, 1, 10)));
+    let begun = Instant::now();
+    let end = begun + Duration::from_secs(SECONDS);
+    let tasks: Vec<_> = limiters
+        .into_iter()
+        .flat_map(|limiter| std::iter::repeat_n(Arc::new(limiter), 8))
+        .map(|limiter| {
+            processes.runtime.spawn(async move {
+                let mut admitted = 0;
+                while Instant::now() < end {
+                    admitted += u32::from(limiter.take("client", 1).await.unwrap().is_admitted());
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                admitted
+            })
+        })
+        .collect();
+    let admitted: u32 = tasks.into_iter().map(|task| processes.runtime.block_on(task).unwrap()).sum();
+    let most = 10.0 + 20.0 * begun.elapsed().as_secs_f64();
+    assert!(f64::from(admitted) <= most, "{admitted} of at most {most}");
+    let least = (10.0 + 20.0 * 4.0) * 0.95 - 1.0;
+    assert!(f64::from(admitted) >= least, "{admitted} of at least {least}");
+}
+
+pub(crate) fn while_the_store_is_away_each_process_decides_by_what_it_saw(server: impl Server) {
+    let mut processes = Processes::patient(server, 2, Manner::default());
+    let limiters = processes.limit(Spec::Continuous(continuous(1, 3600, 10)));
+    assert!(processes.take(&limiters[0], 6) && processes.take(&limiters[1], 1));
+    processes.server.kill();
+    assert!(processes.take(&limiters[1], 3), "three are left");
+    assert!(!processes.take(&limiters[1], 1), "as far as this one saw it");
+    assert!(processes.take(&limiters[0], 4), "this one saw six taken");
+    assert!(!processes.take(&limiters[0], 1));
+    assert!(eventually(Duration::from_secs(5), || {
+        let _ = (processes.take(&limiters[0], 1), processes.take(&limiters[1], 1));
+        !processes.is_up()
+    }));
+    processes.server.start_again();
+    assert!(eventually(Duration::from_secs(2), || processes.is_up()), "it is asked again");
+    processes.rest(Duration::from_millis(1100));
+    assert!(!processes.take(&limiters[1], 1) && !processes.take(&limiters[0], 1), "what was taken is carried there");
+}
+
+pub(crate) fn a_stopped_store_costs_the_timeout_and_then_nothing(server: impl Server) {
+    let mut processes = Processes::patient(server, 1, Manner::default());
+    let limiter = processes.limit(Spec::Continuous(continuous(1, 3600, 1_000_000))).remove(0);
+    assert!(processes.take(&limiter, 1));
+    processes.server.pause();
+    let begun = Instant::now();
+    for _ in 0..20 {
+        assert!(processes.take(&limiter, 1));
+    }
+    let spent = begun.elapsed();
+    // Five time-outs of 50 ms, and a machine that does other things as well.
+    assert!(spent < Duration::from_millis(900), "{spent:?}");
+    assert!(!processes.is_up());
+    processes.server.resume();
+    assert!(eventually(Duration::from_secs(2), || processes.is_up()));
+    assert!(processes.take(&limiter, 1));
+}
+
+pub(crate) fn who_asked_for_deny_or_allow_gets_it(server: impl Server) {
+    let manner = Manner { on_error: OnError::Deny, ..Manner::default() };
+    let mut processes = Processes::patient(server, 1, manner);
+    let strict = processes.limit(Spec::Continuous(continuous(1, 3600, 1))).remove(0);
+    let address: Address = processes.server.url().parse().unwrap();
+    let manner = Manner { on_error: OnError::Allow, ..Manner::default() };
+    let open = Limits::open_as(&address, &Namespace::default(), b"key", manner, Events::default()).unwrap();
+    let lenient = open.limiter("address", Spec::Continuous(continuous(1, 3600, 1))).unwrap();
+    assert!(processes.take(&strict, 1));
+    processes.server.kill();
+    processes.rest(Duration::from_millis(1100));
+    processes.runtime.block_on(async {
+        for _ in 0..10 {
+            assert!(strict.take("client", 1).await.is_err());
+            assert!(lenient.take("client", 1).await.unwrap().is_admitted());
+        }
+    });
+}
+
+pub(crate) fn foreign_bytes_give_nobody_a_token_that_saw_the_bucket(server: impl Server) {
+    let mut processes = Processes::new(server, 1);
+    let limiter = processes.limit(Spec::Continuous(continuous(1, 3600, 10))).remove(0);
+    for bytes in [&b"not ours"[..], b"", &[0xff; 3000], &[1, 1, 0, 0, 0, 0]] {
+        assert!(eventually(Duration::from_secs(3), || processes.take(&limiter, 1) || processes.take(&limiter, 1)));
+        processes.server.spoil(bytes);
+        processes.rest(Duration::from_millis(1100));
+    }
+    // Whatever was spoilt was full for whoever had not seen it; it can be used all the same.
+    let _ = processes.take_at_once(std::slice::from_ref(&limiter), 30);
+    assert!(!processes.take(&limiter, 10));
+}
