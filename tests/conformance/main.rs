@@ -52,3 +52,7 @@ macro_rules! store {
 
 #[cfg(feature = "redis")]
 store!(redis, crate::support::servers::redis::Redis);
+#[cfg(feature = "memcached")]
+store!(memcached, crate::support::servers::memcached::Memcached);
+#[cfg(feature = "memcached")]
+store!(memcacheds, crate::support::servers::memcached::Memcacheds);
