@@ -153,6 +153,3 @@ fn mixed_up() -> StoreError {
 }
 
 const ENDED: &str = "the runtime that it was opened in has ended";
-
-#[cfg(test)]
-mod tests;

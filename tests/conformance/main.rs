@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
 mod contract;
+#[cfg(feature = "memcached")]
+mod memcached_faults;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -41,7 +41,8 @@ impl Node {
         Ok(node)
     }
 
-    fn run(&mut self) -> Result<(), String> {
+    /// Starts it, again if need be.
+    pub(crate) fn run(&mut self) -> Result<(), String> {
         let port = self.address.port().to_string();
         let mut command = Command::new("memcached");
         // As root it wants to know who to be; otherwise it does not look at it.
