@@ -141,7 +141,9 @@ fn bare(line: &str) -> Result<Answer, BadAnswer> {
         }
         "SERVER_ERROR" => return Ok(Answer::Refused(printable(rest))),
         "CLIENT_ERROR" => return Ok(Answer::Misunderstood(printable(rest))),
-        "ERROR" => return Ok(Answer::Misunderstood(printable(line))),
+        "ERROR" if rest.is_empty() => return Ok(Answer::Misunderstood(printable(line))),
+        // It has too many connections.
+        "ERROR" => return Ok(Answer::Refused(printable(rest))),
         _ => return Err(BadAnswer::Grammar),
     };
     meta(code, rest.split(' ').filter(|flag| !flag.is_empty()), None)

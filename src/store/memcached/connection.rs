@@ -186,7 +186,7 @@ pub(super) fn garbled(why: &dyn std::fmt::Display) -> StoreError {
 
 /// What follows is out of step, because it may take our record for commands.
 pub(super) fn misunderstood(why: &str) -> StoreError {
-    StoreError::Refused(format!("it does not understand the meta commands (memcached 1.6.18 does): {why}"))
+    StoreError::Refused(format!("it does not take our questions (memcached 1.6.18 does): {why}"))
 }
 
 /// Writes all of it.

@@ -33,6 +33,7 @@ async fn first_words(server: &Server, names: &Namespace) -> Result<Connection, S
     let Version(drawn) = Version::random();
     write_all(&mut stream, questions(names, drawn).as_bytes()).await?;
     match next_answer(&mut stream, &mut answers).await? {
+        // A memory that takes no epoch may still be read; what else is refused is refused once more right behind.
         Answer::Meta { code: Code::Done | Code::NotStored, .. } | Answer::Refused(_) => {}
         Answer::Misunderstood(why) => return Err(misunderstood(&why)),
         _ => return Err(garbled(&"not a memcached server")),

@@ -62,8 +62,8 @@ fn written(answer: &Answer) -> Vec<u8> {
 }
 
 fn any_answer() -> impl Strategy<Value = Answer> {
-    let codes = [Code::Done, Code::Miss, Code::NotStored, Code::Exists, Code::NotFound];
-    let without = (prop::sample::select(&codes[..]), any::<Option<u64>>(), any::<Option<u32>>());
+    let codes = vec![Code::Done, Code::Miss, Code::NotStored, Code::Exists, Code::NotFound];
+    let without = (prop::sample::select(codes), any::<Option<u64>>(), any::<Option<u32>>());
     let value = (any::<Option<u64>>(), any::<Option<u32>>(), prop::collection::vec(any::<u8>(), 0..200));
     prop_oneof![
         without.prop_map(|(code, cas, opaque)| Answer::Meta { code, cas, opaque, value: None }),
@@ -103,6 +103,10 @@ fn what_a_real_server_says_is_read() {
     let full = "out of memory storing object";
     assert_eq!(one(format!("SERVER_ERROR {full}\r\n").as_bytes()), Answer::Refused(full.into()));
     assert_eq!(one(b"CLIENT_ERROR invalid flag\r\n"), Answer::Misunderstood("invalid flag".into()));
+    assert_eq!(
+        one(b"ERROR Too many open connections\r\n"),
+        Answer::Refused("Too many open connections".into())
+    );
     assert_eq!(one(b"ERROR\r\n"), Answer::Misunderstood("ERROR".into()));
 }
 
