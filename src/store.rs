@@ -10,7 +10,7 @@ mod compare_and_swap;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
 #[cfg(feature = "memcached")]
-mod memcached;
+pub mod memcached;
 pub mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;

@@ -5,6 +5,8 @@
 
 mod contract;
 mod deciding;
+#[cfg(feature = "memcached")]
+mod memcached_faults;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -73,3 +75,7 @@ macro_rules! store {
 
 #[cfg(feature = "redis")]
 store!(redis, crate::support::servers::redis::Redis);
+#[cfg(feature = "memcached")]
+store!(memcached, crate::support::servers::memcached::Memcached);
+#[cfg(feature = "memcached")]
+store!(memcacheds, crate::support::servers::memcached::Memcacheds);

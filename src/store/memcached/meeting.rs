@@ -1,0 +1,101 @@
+//! The first words on a connection: whether this is a memcached that serves, its epoch and its clock.
+//!
+//! All is asked in one go. The surprising thing: the epoch stands in the server's own memory, under a key beside the
+//! buckets, because nothing else ends exactly when its numbers do. If it was dropped, somebody draws another: then
+//! whatever was read under the old one is read once more, and nothing worse happens.
+
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::answer::{Answer, Answers, Code};
+use super::connection::{
+    Connection, PATIENCE, Talk, garbled, misunderstood, next_answer, unreachable, write_all,
+};
+use super::question::{Epoch, no_numbers};
+use super::servers::Server;
+use super::stats::Stats;
+use crate::store::compare_and_swap::{Namespace, StoreError, Version};
+
+/// Connects, asking for the server's address anew.
+pub(super) async fn meet(server: &Server, names: &Namespace) -> Result<Connection, StoreError> {
+    match timeout(PATIENCE, first_words(server, names)).await {
+        Ok(met) => met,
+        Err(_) => Err(unreachable(&"it has not answered for a second")),
+    }
+}
+
+async fn first_words(server: &Server, names: &Namespace) -> Result<Connection, StoreError> {
+    let to = (&server.host[..], server.port);
+    let mut stream = TcpStream::connect(to).await.map_err(|error| unreachable(&error))?;
+    // Questions are small, and each is waited for.
+    stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
+    let mut answers = Answers::default();
+    let Version(drawn) = Version::random();
+    write_all(&mut stream, questions(names, drawn).as_bytes()).await?;
+    match next_answer(&mut stream, &mut answers).await? {
+        // A memory that takes no epoch may still be read; what else is refused is refused once more right behind.
+        Answer::Meta { code: Code::Done | Code::NotStored, .. } | Answer::Refused(_) => {}
+        Answer::Misunderstood(why) => return Err(misunderstood(&why)),
+        _ => return Err(garbled(&"not a memcached server")),
+    }
+    let epoch = epoch(next_answer(&mut stream, &mut answers).await?, drawn)?;
+    let mut stats = Stats::default();
+    loop {
+        match next_answer(&mut stream, &mut answers).await? {
+            line @ Answer::Stat(..) => drop(stats.note(&line)),
+            Answer::End => break,
+            _ => return Err(garbled(&"not the lines of stats")),
+        }
+    }
+    Ok(Connection { stream, talk: Talk::new(names.clone(), answers, epoch, stats.time) })
+}
+
+fn questions(names: &Namespace, drawn: u64) -> String {
+    let key = format!("{names}:1:epoch");
+    format!("ms {key} 16 T0 ME c O0\r\n{drawn:016x}\r\nmg {key} v c O1\r\nstats\r\n")
+}
+
+/// What stands there, or what was drawn for this connection alone if that is nothing or not ours.
+fn epoch(answer: Answer, drawn: u64) -> Result<Epoch, StoreError> {
+    match answer {
+        Answer::Meta { code: Code::Value, opaque: Some(1), cas: Some(1..), value: Some(value) } => {
+            let stands = std::str::from_utf8(&value).ok().filter(|text| text.len() == 16);
+            Ok(Epoch(stands.and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(drawn)))
+        }
+        Answer::Meta { code: Code::Value, .. } => Err(no_numbers()),
+        Answer::Meta { code: Code::Miss, opaque: Some(1), .. } => Ok(Epoch(drawn)),
+        Answer::Refused(why) => Err(StoreError::Refused(why)),
+        Answer::Misunderstood(why) => Err(misunderstood(&why)),
+        _ => Err(garbled(&"not a memcached server")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(value: &[u8], cas: u64) -> Result<Epoch, StoreError> {
+        let value = Some(value.to_vec());
+        epoch(Answer::Meta { code: Code::Value, cas: Some(cas), opaque: Some(1), value }, 7)
+    }
+
+    #[test]
+    fn the_epoch_is_the_one_that_stands_there() {
+        assert_eq!(read(b"00000000000000ff", 1), Ok(Epoch(255)));
+    }
+
+    #[test]
+    fn an_epoch_that_is_not_ours_is_not_shared() {
+        assert_eq!(read(b"not ours", 1), Ok(Epoch(7)));
+        assert_eq!(read(b"\xff\xff", 1), Ok(Epoch(7)));
+        assert_eq!(
+            epoch(Answer::Meta { code: Code::Miss, cas: None, opaque: Some(1), value: None }, 7),
+            Ok(Epoch(7))
+        );
+    }
+
+    #[test]
+    fn a_server_that_numbers_nothing_is_refused() {
+        assert_eq!(read(b"00000000000000ff", 0), Err(no_numbers()));
+    }
+}

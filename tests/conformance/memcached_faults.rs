@@ -1,0 +1,305 @@
+//! What only memcached can do wrong, at real servers; and at listeners of the test, what no real server does.
+
+use std::future::Future;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tollgate::bucket::{Key, LONGEST_RECORD};
+use tollgate::store::{Address, Answer, CompareAndSwap, Namespace, Record, StoreError, Swap, Version};
+use tollgate::time::{Span, Time};
+
+use crate::support::servers::memcached::{Memcached, Memcacheds, Node};
+use crate::support::{Server, started};
+
+struct Gate {
+    runtime: Runtime,
+    store: Arc<dyn CompareAndSwap>,
+}
+
+impl Gate {
+    fn new(url: &str) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let address: Address = url.parse().unwrap();
+        let within = runtime.enter();
+        let store = address.open(&Namespace::default()).unwrap().unwrap();
+        drop(within);
+        Self { runtime, store }
+    }
+
+    fn at(address: SocketAddr) -> Self {
+        Self::new(&format!("memcached://{address}"))
+    }
+
+    fn ask<T>(&self, asking: impl Future<Output = Result<Answer<T>, StoreError>>) -> Result<T, StoreError> {
+        let limited = async { tokio::time::timeout(Duration::from_secs(5), asking).await };
+        self.runtime.block_on(limited).expect("an answer in time").map(|answer| answer.value)
+    }
+
+    fn load(&self, key: u128) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.ask(self.store.load(Key(key)))?.map(|stored| stored.bytes))
+    }
+
+    fn swap(&self, key: u128, old: Option<Version>, bytes: &[u8]) -> Result<Swap, StoreError> {
+        self.ask(self.store.swap(Key(key), old, record(bytes)))
+    }
+
+    fn rest(&self, millis: u64) {
+        self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(millis)).await });
+    }
+}
+
+fn record(bytes: &[u8]) -> Record {
+    let (ttl, full_at) = (Span::from_secs(600), Time::default());
+    Record { bytes: bytes.to_vec(), ttl, limit: "address".into(), full_at }
+}
+
+fn version(swap: &Swap) -> Version {
+    match swap {
+        Swap::Done(version) => *version,
+        Swap::Lost(stored) => panic!("{stored:?} stands there"),
+    }
+}
+
+/// A real one that was started with these arguments, or `None` where the contract's tests have none either.
+fn node(arguments: &[&str]) -> Option<Node> {
+    started::<Memcached>().map(|_| Node::start(arguments).unwrap())
+}
+
+/// A listener of the test: each connection is the script's, which is told how many there were before.
+fn listening(script: fn(u32, TcpStream)) -> (SocketAddr, Arc<AtomicU32>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let count = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&count);
+    thread::spawn(move || {
+        for stream in listener.incoming().take(1000) {
+            let before = counted.fetch_add(1, Ordering::SeqCst);
+            thread::spawn(move || script(before, stream.unwrap()));
+        }
+    });
+    (address, count)
+}
+
+/// Says what a memcached says first, and waits for the first question after it.
+fn greet(mut stream: TcpStream) -> TcpStream {
+    let mut buffer = [0; 4096];
+    assert!(stream.read(&mut buffer).unwrap() > 0);
+    let epoch = "HD c1 O0\r\nVA 16 c1 O1\r\n0000000000000001\r\n";
+    write!(stream, "{epoch}STAT time 1800000000\r\nEND\r\n").unwrap();
+    // It may have gone without asking.
+    let _ = stream.read(&mut buffer);
+    stream
+}
+
+/// What somebody who asks for a key is told where this is the answer.
+fn told(script: fn(u32, TcpStream)) -> Result<Option<Vec<u8>>, StoreError> {
+    let (address, _) = listening(script);
+    Gate::at(address).load(1)
+}
+
+fn is_garbled(answer: &Result<Option<Vec<u8>>, StoreError>) -> bool {
+    matches!(answer, Err(StoreError::Garbled(_)))
+}
+
+#[test]
+fn a_swap_that_wins_is_one_question_and_one_that_is_lost_two() {
+    let Some(mut server) = started::<Memcached>() else { return };
+    let gate = Gate::new(&server.url());
+    let first = version(&gate.swap(1, None, b"one").unwrap());
+    assert_eq!(server.questions(), 1);
+    let second = version(&gate.swap(1, Some(first), b"two").unwrap());
+    assert_eq!(server.questions(), 2);
+    assert!(matches!(gate.swap(1, Some(first), b"three").unwrap(), Swap::Lost(Some(_))));
+    assert_eq!(server.questions(), 4);
+    assert!(matches!(gate.swap(2, Some(second), b"four").unwrap(), Swap::Lost(None)));
+    assert_eq!(server.questions(), 5);
+}
+
+#[test]
+fn one_of_three_servers_away_leaves_the_keys_of_the_others() {
+    let Some(mut servers) = started::<Memcacheds>() else { return };
+    let gate = Gate::new(&servers.url());
+    for key in 0..60 {
+        version(&gate.swap(key, None, &key.to_be_bytes()).unwrap());
+    }
+    servers.nodes()[1].kill();
+    gate.rest(300);
+    let lost = || -> Vec<u128> { (0..60).filter(|key| gate.load(*key).is_err()).collect() };
+    let before = lost();
+    assert!((5..40).contains(&before.len()), "{before:?}");
+    for key in (0..60).filter(|key| !before.contains(key)) {
+        assert_eq!(gate.load(key).unwrap().unwrap(), key.to_be_bytes());
+    }
+    let names = servers.nodes()[1].address().to_string();
+    let refused = gate.swap(before[0], None, b"elsewhere").unwrap_err().to_string();
+    assert!(refused.contains(&names), "{refused}");
+    gate.ask(gate.store.probe()).unwrap();
+    servers.nodes()[1].run().unwrap();
+    gate.rest(500);
+    assert_eq!(lost(), [0; 0]);
+    assert_eq!(gate.load(before[0]), Ok(None), "nobody else took its keys");
+}
+
+#[test]
+fn a_server_that_numbers_nothing_is_refused() {
+    let Some(server) = node(&["-C"]) else { return };
+    let refused = Gate::at(server.address()).swap(1, None, b"one").unwrap_err();
+    assert!(matches!(&refused, StoreError::Refused(why) if why.contains("-C")), "{refused}");
+}
+
+#[test]
+fn a_full_memory_is_a_refusal_and_reading_goes_on() {
+    let Some(server) = node(&["-M", "-m", "2"]) else { return };
+    let gate = Gate::at(server.address());
+    let refused = (0..5000).find_map(|key| gate.swap(key, None, &[7; LONGEST_RECORD]).err()).unwrap();
+    assert!(matches!(&refused, StoreError::Refused(why) if why.contains("out of memory")), "{refused}");
+    assert_eq!(gate.load(0).unwrap().unwrap(), [7; LONGEST_RECORD]);
+}
+
+#[test]
+fn a_small_memory_and_what_it_dropped_are_shown_to_the_operator() {
+    let Some(server) = node(&["-m", "4"]) else { return };
+    let gate = Gate::at(server.address());
+    let said = gate.ask(gate.store.inspect()).unwrap();
+    assert!(said.len() == 1 && said[0].contains("only 4 MB"), "{said:?}");
+    for key in 0..3000 {
+        version(&gate.swap(key, None, &[7; LONGEST_RECORD]).unwrap());
+    }
+    let said = gate.ask(gate.store.inspect()).unwrap();
+    assert!(said.len() == 2 && said[0].contains("dropped"), "{said:?}");
+}
+
+#[test]
+fn a_usual_server_gives_nothing_to_say() {
+    let Some(servers) = started::<Memcacheds>() else { return };
+    let gate = Gate::new(&servers.url());
+    assert_eq!(gate.ask(gate.store.inspect()), Ok(Vec::new()));
+}
+
+#[test]
+fn whoever_finds_a_spoiled_epoch_agrees_with_itself_and_loses_against_others() {
+    let Some(mut server) = started::<Memcached>() else { return };
+    let early = Gate::new(&server.url());
+    let first = version(&early.swap(1, None, b"one").unwrap());
+    server.spoil(b"not ours");
+    let late = Gate::new(&server.url());
+    assert!(matches!(late.swap(1, Some(first), b"two").unwrap(), Swap::Lost(Some(_))));
+    let stored = late.ask(late.store.load(Key(1))).unwrap().unwrap();
+    let second = version(&late.swap(1, Some(stored.version), b"two").unwrap());
+    version(&late.swap(1, Some(second), b"three").unwrap());
+    assert!(matches!(early.swap(1, Some(first), b"four").unwrap(), Swap::Lost(Some(_))));
+}
+
+#[test]
+fn the_answer_to_whoever_gave_up_belongs_to_nobody() {
+    let Some(mut server) = started::<Memcached>() else { return };
+    let gate = Gate::new(&server.url());
+    version(&gate.swap(1, None, b"one").unwrap());
+    version(&gate.swap(2, None, b"two").unwrap());
+    server.pause();
+    for _ in 0..100 {
+        let asking = async { tokio::time::timeout(Duration::from_millis(2), gate.store.load(Key(1))).await };
+        assert!(gate.runtime.block_on(asking).is_err());
+    }
+    server.resume();
+    assert_eq!(gate.load(2).unwrap().unwrap(), b"two");
+}
+
+#[test]
+fn a_thousand_questions_at_once_are_each_told_their_own() {
+    let Some(server) = started::<Memcached>() else { return };
+    let gate = Gate::new(&server.url());
+    let all = (0..1000_u128).map(|key| {
+        let store = Arc::clone(&gate.store);
+        gate.runtime.spawn(async move {
+            store.swap(Key(key), None, record(&key.to_be_bytes())).await.unwrap();
+            store.load(Key(key)).await.unwrap().value.unwrap().bytes == key.to_be_bytes()
+        })
+    });
+    for one in all.collect::<Vec<_>>() {
+        assert!(gate.runtime.block_on(one).unwrap());
+    }
+}
+
+#[test]
+fn attempts_to_connect_are_bounded_while_a_server_is_down() {
+    let (address, count) = listening(|_, _| {});
+    let gate = Gate::at(address);
+    for _ in 0..200 {
+        assert!(gate.load(1).is_err());
+        gate.rest(5);
+    }
+    let attempts = count.load(Ordering::SeqCst);
+    assert!((4..=25).contains(&attempts), "{attempts} attempts");
+}
+
+#[test]
+fn whoever_answers_garbage_is_not_believed() {
+    let script = |_, mut stream: TcpStream| {
+        let _ = stream.write_all(b"\x00\xff garbage\r\n");
+        let _ = stream.read(&mut [0; 4096]);
+    };
+    let answer = told(script);
+    assert!(is_garbled(&answer), "{answer:?}");
+}
+
+#[test]
+fn garbage_after_a_good_beginning_ends_the_connection_and_a_new_one_serves() {
+    let (address, count) = listening(|before, stream| {
+        let mut stream = greet(stream);
+        let answer: &[u8] = if before == 0 { b"+PONG\r\n" } else { b"VA 2 c1 O0\r\nok\r\n" };
+        let _ = stream.write_all(answer);
+        let _ = stream.read(&mut [0; 4096]);
+    });
+    let gate = Gate::at(address);
+    let answer = gate.load(1);
+    assert!(is_garbled(&answer), "{answer:?}");
+    gate.rest(400);
+    assert_eq!(gate.load(1).unwrap().unwrap(), b"ok");
+    assert_eq!(count.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn the_answer_to_another_question_and_one_too_long_are_not_believed() {
+    let scripts: [fn(u32, TcpStream); 3] = [
+        |_, stream| drop(greet(stream).write_all(b"VA 2 c1 O9\r\nok\r\n")),
+        |_, stream| drop(greet(stream).write_all(b"VA 1000000 c1 O0\r\n")),
+        |_, stream| drop(greet(stream).write_all(b"HD c1 O0\r\n")),
+    ];
+    for script in scripts {
+        let answer = told(script);
+        assert!(is_garbled(&answer), "{answer:?}");
+    }
+}
+
+#[test]
+fn half_an_answer_is_waited_for_a_second_and_no_longer() {
+    let begun = tokio::time::Instant::now();
+    let answer = told(|_, stream| {
+        let mut stream = greet(stream);
+        let _ = stream.write_all(b"VA 2 c1 O0\r\no");
+        let _ = stream.read(&mut [0; 4096]);
+    });
+    assert!(matches!(&answer, Err(StoreError::Unreachable(why)) if why.contains("second")), "{answer:?}");
+    let took = begun.elapsed();
+    assert!((900..2500).contains(&took.as_millis()), "{took:?}");
+}
+
+#[test]
+fn an_answer_that_comes_a_byte_at_a_time_is_understood() {
+    let answer = told(|_, stream| {
+        let mut stream = greet(stream);
+        stream.set_nodelay(true).unwrap();
+        for byte in b"VA 2 c1 O0\r\nok\r\n" {
+            stream.write_all(&[*byte]).unwrap();
+            thread::sleep(Duration::from_millis(2));
+        }
+        let _ = stream.read(&mut [0; 4096]);
+    });
+    assert_eq!(answer.unwrap().unwrap(), b"ok");
+}
