@@ -52,3 +52,7 @@ macro_rules! store {
 
 #[cfg(feature = "redis")]
 store!(redis, crate::support::servers::redis::Redis);
+#[cfg(feature = "redis")]
+store!(redis_tls, crate::support::servers::redis::RedisTls);
+#[cfg(feature = "redis")]
+store!(redis_cluster, crate::support::servers::redis::RedisCluster);
