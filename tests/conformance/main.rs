@@ -73,9 +73,26 @@ macro_rules! store {
     };
 }
 
+mod memory {
+    mount!(basic, crate::support::servers::Memory, deciding:
+        a_bucket_admits_its_burst_and_no_more
+        every_shape_is_the_same_as_in_memory
+        what_is_given_back_can_be_taken_again
+        buckets_of_different_keys_and_limits_do_not_meet
+    );
+    mount!(time, crate::support::servers::Memory, deciding:
+        a_wait_is_as_long_as_it_was_told
+    );
+    use crate::deciding;
+}
+
 #[cfg(feature = "redis")]
 store!(redis, crate::support::servers::redis::Redis);
 #[cfg(feature = "memcached")]
 store!(memcached, crate::support::servers::memcached::Memcached);
 #[cfg(feature = "memcached")]
 store!(memcacheds, crate::support::servers::memcached::Memcacheds);
+#[cfg(feature = "redis")]
+store!(redis_tls, crate::support::servers::redis::RedisTls);
+#[cfg(feature = "redis")]
+store!(redis_cluster, crate::support::servers::redis::RedisCluster);

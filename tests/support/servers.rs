@@ -62,6 +62,35 @@ pub(crate) fn started<S: Server>() -> Option<S> {
     }
 }
 
+/// The memory of the process itself, which is always there.
+pub(crate) struct Memory;
+
+impl Server for Memory {
+    const NAME: &'static str = "memory";
+
+    fn start() -> Result<Self, String> {
+        Ok(Self)
+    }
+
+    fn url(&self) -> String {
+        "memory:".to_owned()
+    }
+
+    fn pause(&mut self) {}
+
+    fn resume(&mut self) {}
+
+    fn kill(&mut self) {}
+
+    fn start_again(&mut self) {}
+
+    fn questions(&mut self) -> u64 {
+        0
+    }
+
+    fn spoil(&mut self, _bytes: &[u8]) {}
+}
+
 /// A process of a server; killed when dropped.
 pub(crate) struct Process(Child);
 

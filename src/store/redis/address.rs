@@ -1,0 +1,124 @@
+//! `redis://[name:password@]host[:port][/database]`, `rediss://` with `?ca=FILE`, and `redis-cluster://host,host`.
+//!
+//! Nobody is asked whether it is true. The surprising thing: no mistake repeats a word of the address, because any word
+//! may be a part of a password that was not written as it has to be.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use percent_encoding::percent_decode_str;
+use redis::RedisConnectionInfo;
+use rustls::ClientConfig;
+
+/// Where the servers are, and how to get in.
+pub(super) struct Place {
+    /// At least one; of a cluster, those that are asked for the others.
+    pub(super) hosts: Vec<Host>,
+    pub(super) is_cluster: bool,
+    /// Whether to speak TLS, and the file of roots to trust instead of the system's.
+    pub(super) tls: Option<Option<PathBuf>>,
+    pub(super) settings: RedisConnectionInfo,
+}
+
+/// A server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Host {
+    /// A name or an address, without brackets.
+    pub(super) name: Arc<str>,
+    pub(super) port: u16,
+}
+
+/// What every connection begins with.
+pub(super) struct Login {
+    pub(super) settings: RedisConnectionInfo,
+    pub(super) tls: Option<Arc<ClientConfig>>,
+}
+
+impl Place {
+    /// Reads an address.
+    pub(super) fn parse(url: &str) -> Result<Self, String> {
+        let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        let is_cluster = scheme == "redis-cluster";
+        let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let (path, query) = tail.split_once('?').map_or((tail, None), |(path, query)| (path, Some(query)));
+        let (login, hosts) = authority.rsplit_once('@').map_or((None, authority), |(l, h)| (Some(l), h));
+        if tail.contains(['@', '#']) || login.is_some_and(|login| login.contains('@')) {
+            return Err(NOT_ENCODED.to_owned());
+        }
+        let hosts: Vec<Host> = hosts.split(',').map(host).collect::<Result<_, _>>()?;
+        if hosts.len() > 1 && !is_cluster {
+            return Err("several servers are a cluster: write `redis-cluster://`".to_owned());
+        }
+        let mut settings = logged_in(login)?;
+        match path.strip_prefix('/').unwrap_or_default() {
+            "" => {}
+            _ if is_cluster => return Err("a cluster has no databases to choose from after `/`".to_owned()),
+            number => settings = settings.set_db(database(number)?),
+        }
+        Ok(Self { hosts, is_cluster, tls: roots(scheme == "rediss", query)?, settings })
+    }
+}
+
+/// `None` for what is no host with a port.
+pub(super) fn host(text: &str) -> Result<Host, String> {
+    let bracketed = text.strip_prefix('[').and_then(|text| text.split_once(']'));
+    let (name, port) = match bracketed {
+        Some((name, "")) => (name, None),
+        Some((name, port)) => (name, Some(port.strip_prefix(':').ok_or(NO_PORT)?)),
+        None => text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port))),
+    };
+    if name.is_empty() {
+        return Err("the name of a server is missing".to_owned());
+    }
+    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    if !name.bytes().all(|byte| is_usual(byte) || bracketed.is_some() && b":%".contains(&byte)) {
+        return Err("the name of a server has letters that no name has".to_owned());
+    }
+    let port = match port.map(str::parse) {
+        None => 6379,
+        Some(Ok(port)) if port > 0 => port,
+        Some(_) => return Err(NO_PORT.to_owned()),
+    };
+    Ok(Host { name: name.into(), port })
+}
+
+fn logged_in(login: Option<&str>) -> Result<RedisConnectionInfo, String> {
+    let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+    let Some(login) = login else { return Ok(settings) };
+    let (name, password) =
+        login.split_once(':').ok_or("before `@` stand `name:password`, or `:password` alone")?;
+    if password.is_empty() {
+        return Err("there is no password before `@`".to_owned());
+    }
+    let settings = settings.set_password(decoded(password)?);
+    Ok(if name.is_empty() { settings } else { settings.set_username(decoded(name)?) })
+}
+
+fn decoded(text: &str) -> Result<String, String> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    Ok(decoded.map_err(|_| "what is written with % before `@` or as `ca` is not UTF-8")?.into_owned())
+}
+
+fn database(number: &str) -> Result<i64, String> {
+    let number: u16 = number.parse().map_err(|_| "what stands after `/` is not the number of a database")?;
+    Ok(i64::from(number))
+}
+
+fn roots(is_tls: bool, query: Option<&str>) -> Result<Option<Option<PathBuf>>, String> {
+    match query {
+        None => Ok(is_tls.then_some(None)),
+        Some(query) => {
+            let path = query.strip_prefix("ca=").filter(|path| !path.is_empty() && !path.contains('&'));
+            let path = path.ok_or("after `?` can stand only `ca=`, and the path of a file of roots")?;
+            if !is_tls {
+                return Err("`ca` is for `rediss://`; this is not encrypted".to_owned());
+            }
+            Ok(Some(Some(decoded(path)?.into())))
+        }
+    }
+}
+
+const NO_PORT: &str = "a port is a number from 1 to 65535";
+
+const NOT_ENCODED: &str =
+    "in a name, a password or a path, `@`, `/`, `?` and `#` have to be written as %40, %2F, %3F and %23";

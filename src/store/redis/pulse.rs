@@ -1,0 +1,55 @@
+//! Whether a connection still lives.
+//!
+//! A server that is gone without a word leaves a connection that looks well. The surprising thing: answers are not
+//! matched with questions, since whoever asked may have given up; any byte is a sign of life.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+
+/// The signs of life of one connection.
+pub(super) struct Pulse {
+    born: Instant,
+    /// When the first question was asked since something was heard, in milliseconds since `born`; 0 if none was.
+    waiting: AtomicU64,
+    asked: Notify,
+}
+
+impl Pulse {
+    /// Of a connection to be made.
+    pub(super) fn new() -> Self {
+        Self { born: Instant::now(), waiting: AtomicU64::new(0), asked: Notify::new() }
+    }
+
+    /// A question is sent.
+    pub(super) fn asked(&self) {
+        if self.waiting.compare_exchange(0, self.now(), Relaxed, Relaxed).is_ok() {
+            self.asked.notify_one();
+        }
+    }
+
+    /// Something was read.
+    pub(super) fn heard(&self) {
+        self.waiting.store(0, Relaxed);
+    }
+
+    /// Returns once nothing was heard for this long while somebody waited.
+    pub(super) async fn stops(&self, silence: Duration) {
+        loop {
+            self.asked.notified().await;
+            while let waiting @ 1.. = self.waiting.load(Relaxed) {
+                let left = silence.saturating_sub(Duration::from_millis(self.now().saturating_sub(waiting)));
+                if left.is_zero() {
+                    return;
+                }
+                sleep(left).await;
+            }
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+    }
+}

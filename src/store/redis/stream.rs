@@ -1,0 +1,97 @@
+//! The stream to one server: TCP, and TLS over it if the address says so.
+//!
+//! The name is looked up for every connection, so whoever moved is found. The surprising thing: of several addresses
+//! each gets its share of the time, or the first that nobody answers at would use it up.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use tokio::io::{self, AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::address::{Host, Login};
+use super::pulse::Pulse;
+use super::reply::unreachable;
+use crate::store::compare_and_swap::StoreError;
+
+/// A stream that tells the pulse whenever something was read.
+pub(super) struct Heard {
+    inner: Box<dyn Duplex>,
+    pulse: Arc<Pulse>,
+}
+
+/// What can be read from and written to.
+trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
+
+impl Heard {
+    /// Connects within about this time.
+    pub(super) async fn connect(
+        host: &Host,
+        login: &Login,
+        within: Duration,
+        pulse: Arc<Pulse>,
+    ) -> Result<Self, StoreError> {
+        let stream = tcp(host, within).await.map_err(unreachable)?;
+        // What is asked is small and waited for.
+        stream.set_nodelay(true).map_err(unreachable)?;
+        let inner: Box<dyn Duplex> = match &login.tls {
+            None => Box::new(stream),
+            Some(config) => {
+                let name = ServerName::try_from(host.name.to_string()).map_err(unreachable)?;
+                let connector = TlsConnector::from(Arc::clone(config));
+                Box::new(connector.connect(name, stream).await.map_err(unreachable)?)
+            }
+        };
+        Ok(Self { inner, pulse })
+    }
+}
+
+async fn tcp(host: &Host, within: Duration) -> io::Result<TcpStream> {
+    let addresses: Vec<_> = lookup_host((&*host.name, host.port)).await?.collect();
+    let share = within / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let mut last = io::Error::other("its name has no address");
+    for address in addresses {
+        match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = error,
+            Err(elapsed) => last = elapsed.into(),
+        }
+    }
+    Err(last)
+}
+
+impl AsyncRead for Heard {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.inner).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.pulse.heard();
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Heard {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
