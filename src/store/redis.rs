@@ -43,7 +43,7 @@ impl Remote for Place {
             Some(roots) => Some(Arc::new(tls::client(roots.as_deref())?)),
             None => None,
         };
-        let login = Arc::new(Login { settings: self.settings.clone(), tls });
+        let login = Arc::new(Login { tls, credentials: self.credentials.clone(), database: self.database });
         let servers = match &self.hosts[..] {
             [host] if !self.is_cluster => Servers::One(Node::open(host.clone(), login)),
             hosts => Servers::Many(Cluster::open(hosts, &login)),

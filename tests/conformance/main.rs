@@ -1,12 +1,20 @@
 //! One suite, many stores: the same tests against the memory of the process and against every database, each a real
 //! server that the test has started.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on says so, and asks the real clock"
+)]
 
 mod contract;
 mod deciding;
 #[cfg(feature = "memcached")]
 mod memcached_faults;
+#[cfg(feature = "redis")]
+mod redis_faults;
 #[path = "../support/mod.rs"]
 mod support;
 

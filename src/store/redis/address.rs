@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
-use redis::RedisConnectionInfo;
 use rustls::ClientConfig;
 
 /// Where the servers are, and how to get in.
@@ -17,7 +16,8 @@ pub(super) struct Place {
     pub(super) is_cluster: bool,
     /// Whether to speak TLS, and the file of roots to trust instead of the system's.
     pub(super) tls: Option<Option<PathBuf>>,
-    pub(super) settings: RedisConnectionInfo,
+    pub(super) credentials: Option<Credentials>,
+    pub(super) database: u16,
 }
 
 /// A server.
@@ -30,8 +30,18 @@ pub(super) struct Host {
 
 /// What every connection begins with.
 pub(super) struct Login {
-    pub(super) settings: RedisConnectionInfo,
     pub(super) tls: Option<Arc<ClientConfig>>,
+    pub(super) credentials: Option<Credentials>,
+    /// Its number; 0 is there without asking for it.
+    pub(super) database: u16,
+}
+
+/// Purposefully not `Debug`.
+#[derive(Clone)]
+pub(super) struct Credentials {
+    /// `None` for the one that was there before names were.
+    pub(super) name: Option<String>,
+    pub(super) password: String,
 }
 
 impl Place {
@@ -49,17 +59,21 @@ impl Place {
         if hosts.len() > 1 && !is_cluster {
             return Err("several servers are a cluster: write `redis-cluster://`".to_owned());
         }
-        let mut settings = logged_in(login)?;
-        match path.strip_prefix('/').unwrap_or_default() {
-            "" => {}
-            _ if is_cluster => return Err("a cluster has no databases to choose from after `/`".to_owned()),
-            number => settings = settings.set_db(database(number)?),
+        let database = path.strip_prefix('/').unwrap_or_default();
+        if is_cluster && !database.is_empty() {
+            return Err("a cluster has no databases to choose from after `/`".to_owned());
         }
-        Ok(Self { hosts, is_cluster, tls: roots(scheme == "rediss", query)?, settings })
+        Ok(Self {
+            hosts,
+            is_cluster,
+            tls: roots(scheme == "rediss", query)?,
+            credentials: login.map(credentials).transpose()?,
+            database: if database.is_empty() { 0 } else { number(database)? },
+        })
     }
 }
 
-/// `None` for what is no host with a port.
+/// Reads a host with or without a port.
 pub(super) fn host(text: &str) -> Result<Host, String> {
     let bracketed = text.strip_prefix('[').and_then(|text| text.split_once(']'));
     let (name, port) = match bracketed {
@@ -82,16 +96,14 @@ pub(super) fn host(text: &str) -> Result<Host, String> {
     Ok(Host { name: name.into(), port })
 }
 
-fn logged_in(login: Option<&str>) -> Result<RedisConnectionInfo, String> {
-    let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
-    let Some(login) = login else { return Ok(settings) };
+fn credentials(login: &str) -> Result<Credentials, String> {
     let (name, password) =
         login.split_once(':').ok_or("before `@` stand `name:password`, or `:password` alone")?;
     if password.is_empty() {
         return Err("there is no password before `@`".to_owned());
     }
-    let settings = settings.set_password(decoded(password)?);
-    Ok(if name.is_empty() { settings } else { settings.set_username(decoded(name)?) })
+    let name = (!name.is_empty()).then(|| decoded(name)).transpose()?;
+    Ok(Credentials { name, password: decoded(password)? })
 }
 
 fn decoded(text: &str) -> Result<String, String> {
@@ -99,9 +111,8 @@ fn decoded(text: &str) -> Result<String, String> {
     Ok(decoded.map_err(|_| "what is written with % before `@` or as `ca` is not UTF-8")?.into_owned())
 }
 
-fn database(number: &str) -> Result<i64, String> {
-    let number: u16 = number.parse().map_err(|_| "what stands after `/` is not the number of a database")?;
-    Ok(i64::from(number))
+fn number(database: &str) -> Result<u16, String> {
+    Ok(database.parse().map_err(|_| "what stands after `/` is not the number of a database")?)
 }
 
 fn roots(is_tls: bool, query: Option<&str>) -> Result<Option<Option<PathBuf>>, String> {

@@ -4,13 +4,17 @@
 //! taken for well. The surprising thing: a server that says it is read-only is left, since after a failover its name may
 //! lead to another.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value};
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError, ServerErrorKind,
+    Value,
+};
 use tokio::sync::mpsc;
 
-use super::address::{Host, Login};
+use super::address::{Credentials, Host, Login};
 use super::pulse::Pulse;
 use super::stream::Heard;
 use super::{node, reply};
@@ -29,10 +33,12 @@ pub(super) struct Line {
 
 /// What keeps a connection open while it is polled, and says why it ended.
 pub(super) struct Driver {
-    inner: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
+    inner: Polled,
     pulse: Arc<Pulse>,
     end: mpsc::Receiver<StoreError>,
 }
+
+type Polled = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Line {
     /// Connects and logs in.
@@ -40,14 +46,13 @@ impl Line {
         let pulse = Arc::new(Pulse::new());
         let stream = Heard::connect(host, login, node::CONNECTING, Arc::clone(&pulse)).await?;
         let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
-        let (mut connection, driver) =
-            MultiplexedConnection::new_with_config(&login.settings, stream, config)
-                .await
-                .map_err(|error| reply::fault(&error))?;
-        let mut driver: std::pin::Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(driver);
-        let load = load();
-        let script: String = tokio::select! {
-            script = load.query_async(&mut connection) => script.map_err(|error| reply::fault(&error))?,
+        let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let (mut connection, driver) = MultiplexedConnection::new_with_config(&settings, stream, config)
+            .await
+            .map_err(|error| reply::fault(&error))?;
+        let mut driver: Polled = Box::pin(driver);
+        let script = tokio::select! {
+            script = log_in(&mut connection, login) => script.map_err(|error| reply::fault(&error))?,
             () = &mut driver => return Err(reply::unreachable("the connection was closed at once")),
         };
         let (sender, end) = mpsc::channel(1);
@@ -124,6 +129,20 @@ impl Driver {
             Some(why) = self.end.recv() => why,
         }
     }
+}
+
+/// Sends the name and the password itself, because the crate would not say what the server has against them. What the
+/// server calls the script.
+async fn log_in(connection: &mut MultiplexedConnection, login: &Login) -> Result<String, RedisError> {
+    if let Some(Credentials { name, password }) = &login.credentials {
+        let mut auth = redis::cmd("AUTH");
+        auth.arg(name).arg(password);
+        let _: Value = auth.query_async(connection).await?;
+    }
+    if login.database != 0 {
+        let _: Value = redis::cmd("SELECT").arg(login.database).query_async(connection).await?;
+    }
+    load().query_async(connection).await
 }
 
 fn load() -> Cmd {

@@ -34,12 +34,14 @@ pub(super) fn found(value: Value) -> Result<Answer<Found>, StoreError> {
     Ok(Answer::at(Found { written: written == 1, stored }, clock))
 }
 
-/// Reads the answer to `TIME`: seconds and microseconds.
+/// Reads the answer to `TIME`: seconds and microseconds, in letters.
 pub(super) fn clock(value: Value) -> Result<Time, StoreError> {
-    let (seconds, micros): (u64, u64) = redis::from_redis_value(value).map_err(|_| garbled())?;
-    Ok(Time::from_nanos(0)
-        .after(Span::from_secs(seconds))
-        .after(Span::from_nanos(micros.saturating_mul(1000))))
+    let Value::Array(parts) = value else { return Err(garbled()) };
+    let [Value::BulkString(seconds), Value::BulkString(micros)] = &parts[..] else { return Err(garbled()) };
+    let number = |bytes: &[u8]| str::from_utf8(bytes).ok()?.parse::<u64>().ok();
+    let (Some(seconds), Some(micros)) = (number(seconds), number(micros)) else { return Err(garbled()) };
+    let since = Span::from_secs(seconds).plus(Span::from_nanos(micros.saturating_mul(1000)));
+    Ok(Time::from_nanos(since.as_nanos()))
 }
 
 /// What it means for a store.

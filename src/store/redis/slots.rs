@@ -61,14 +61,18 @@ pub(super) fn redirected(text: &str, asked: &Host) -> Option<Host> {
 
 fn owner(range: Vec<Value>, asked: &Host) -> Option<(u16, (u16, Host))> {
     let mut parts = range.into_iter();
-    let (first, last, owner) = (parts.next()?, parts.next()?, parts.next()?);
+    let (first, last, owner) = (number(parts.next()?)?, number(parts.next()?)?, parts.next()?);
     let Value::Array(owner) = owner else { return None };
     let mut owner = owner.into_iter();
-    let (name, port) = (owner.next()?, owner.next()?);
+    let (name, port) = (owner.next()?, number(owner.next()?)?);
     let name: Option<String> = redis::from_redis_value(name).ok()?;
-    let port = redis::from_redis_value(port).ok()?;
-    let (first, last) = (redis::from_redis_value(first).ok()?, redis::from_redis_value(last).ok()?);
     Some((first, (last, named(&name.unwrap_or_default(), port, asked))))
+}
+
+/// The crate would cut off what is too large.
+fn number(value: Value) -> Option<u16> {
+    let Value::Int(number) = value else { return None };
+    number.try_into().ok()
 }
 
 fn named(name: &str, port: u16, asked: &Host) -> Host {
