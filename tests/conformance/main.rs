@@ -52,3 +52,5 @@ macro_rules! store {
 
 #[cfg(feature = "redis")]
 store!(redis, crate::support::servers::redis::Redis);
+#[cfg(feature = "dynamodb")]
+store!(dynamodb, crate::support::servers::dynamodb::Dynalite);
