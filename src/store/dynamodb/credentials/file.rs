@@ -9,7 +9,7 @@ use std::path::Path;
 use super::{Found, Keys};
 use crate::time::{Span, Time};
 
-/// The keys of a profile; `None` if there is no such file or profile.
+/// The keys of a profile; `None` if there is no such file, or if it has none for the profile.
 pub(super) async fn read(path: &Path, profile: &str, now: Time) -> Result<Option<Found>, String> {
     match tokio::fs::read_to_string(path).await {
         Ok(text) => {
@@ -22,12 +22,11 @@ pub(super) async fn read(path: &Path, profile: &str, now: Time) -> Result<Option
 }
 
 fn keys(text: &str, wanted: &str) -> Result<Option<Keys>, String> {
-    let (mut is_wanted, mut is_there) = (false, false);
+    let mut is_wanted = false;
     let (mut access, mut secret, mut token) = (None, None, None);
     for line in text.lines().map(str::trim) {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
             is_wanted = name.trim() == wanted;
-            is_there |= is_wanted;
         } else if let Some((name, value)) = line.split_once('=').filter(|_| is_wanted) {
             let slot = match name.trim() {
                 "aws_access_key_id" => &mut access,
@@ -38,7 +37,7 @@ fn keys(text: &str, wanted: &str) -> Result<Option<Keys>, String> {
             *slot = Some(value.trim().to_owned()).filter(|value| !value.is_empty());
         }
     }
-    if !is_there {
+    if access.is_none() && secret.is_none() {
         return Ok(None);
     }
     let keys = access.zip(secret).and_then(|(access, secret)| Keys::new(access, secret, token));
