@@ -15,11 +15,11 @@ mod sign;
 mod table;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use self::client::Client;
-use self::connection::LONGEST;
 use self::place::Place;
 use super::address::Remote;
 use super::compare_and_swap::{
@@ -85,7 +85,7 @@ impl DynamoDb {
     async fn read(&self, key: &str, is_consistent: bool) -> Result<Answer<Value>, StoreError> {
         let table = &self.client.place.table;
         let question = item::get(table, key, is_consistent);
-        self.client.ask("GetItem", &question, LONGEST).await?.good(table)
+        self.client.ask("GetItem", &question, PATIENCE).await?.good(table)
     }
 
     async fn put(&self, key: &str, old: Option<Version>, new: &Record) -> Result<Answer<Swap>, StoreError> {
@@ -93,7 +93,7 @@ impl DynamoDb {
         let version = Version::random();
         let now = self.client.reckoning.there();
         let question = item::put(table, key, old, new, version, now);
-        let said = self.client.ask("PutItem", &question, LONGEST).await?;
+        let said = self.client.ask("PutItem", &question, PATIENCE).await?;
         let value = match said.value {
             Ok(_) => Swap::Done(version),
             Err(fault) if fault.is("ConditionalCheckFailedException") => match &fault.item {
@@ -113,6 +113,9 @@ impl DynamoDb {
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
+
+/// For an answer about an item. Whoever asks gives up long before as a rule, and takes the dead connection along.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
 mod tests;

@@ -143,7 +143,7 @@ fn parse_date(text: &str) -> Option<Time> {
     Some(Time::default().after(Span::from_secs(seconds)))
 }
 
-/// For a connection to stand, and for any answer about an item: whoever has to wait longer has a dead one.
+/// For a connection to stand, and for an answer from next door.
 pub(super) const LONGEST: Duration = Duration::from_secs(1);
 const MOST_HEADERS: usize = 64;
 const MOST_BYTES: usize = 64 * 1024;

@@ -290,12 +290,12 @@ async fn an_answer_that_nobody_waited_for_is_not_taken_for_another() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_given_up_after_a_second() {
+async fn a_server_that_says_nothing_is_given_up_by_those_who_would_wait_for_ever() {
     let server = Listener::start(|_, _| Nothing).await;
     let begun = tokio::time::Instant::now();
     let error = server.store().load(KEY).await.unwrap_err();
     assert_eq!(error, StoreError::Unreachable("no answer in time".to_owned()));
-    assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
