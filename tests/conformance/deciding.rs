@@ -1,7 +1,5 @@
 //! What every store promises to those who are counted: the same as the memory of one process.
 
-#![allow(clippy::disallowed_methods, reason = "a test asks the real clock")]
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

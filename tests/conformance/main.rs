@@ -11,6 +11,8 @@
 
 mod contract;
 mod deciding;
+#[cfg(feature = "dynamodb")]
+mod dynamodb_questions;
 #[cfg(feature = "memcached")]
 mod memcached_faults;
 #[cfg(feature = "redis")]
@@ -104,3 +106,5 @@ store!(memcacheds, crate::support::servers::memcached::Memcacheds);
 store!(redis_tls, crate::support::servers::redis::RedisTls);
 #[cfg(feature = "redis")]
 store!(redis_cluster, crate::support::servers::redis::RedisCluster);
+#[cfg(feature = "dynamodb")]
+store!(dynamodb, crate::support::servers::dynamodb::Dynalite);

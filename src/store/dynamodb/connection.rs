@@ -1,0 +1,171 @@
+//! One connection over HTTP/1.1, and one question at a time on it.
+//!
+//! It chooses nothing and repeats nothing. The surprising thing: the task that drives it ends with whoever holds it, so a
+//! question that was given up takes its connection along, and nobody ever reads the answer to somebody else's question.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::DATE;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
+use tokio_rustls::TlsConnector;
+
+use super::place::Server;
+use crate::store::StoreError;
+use crate::time::{Span, Time};
+
+/// Whom to connect to, and how.
+#[derive(Clone)]
+pub(super) struct Peer {
+    pub(super) server: Server,
+    /// There is one if the server wants TLS.
+    pub(super) tls: Option<Arc<ClientConfig>>,
+}
+
+/// A connection on which no answer is awaited.
+pub(super) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    driver: Driver,
+}
+
+/// Ends the task that drives a connection.
+struct Driver(AbortHandle);
+
+/// A question, as long as it provably has not left.
+pub(super) type Unsent = Option<Request<Full<Bytes>>>;
+
+/// A whole answer.
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) date: Option<Time>,
+    pub(super) body: Bytes,
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+impl Connection {
+    /// A fresh one, within a second; the name is asked for again each time.
+    pub(super) async fn open(peer: &Peer) -> Result<Self, String> {
+        let opened = tokio::time::timeout(LONGEST, Self::try_open(peer)).await;
+        opened.map_err(|_| format!("no connection to {} within a second", peer.server.authority))?
+    }
+
+    async fn try_open(peer: &Peer) -> Result<Self, String> {
+        let Server { host, port, authority, .. } = &peer.server;
+        let said = |error: &dyn std::fmt::Display| format!("{authority}: {error}");
+        let stream = TcpStream::connect((&host[..], *port)).await.map_err(|error| said(&error))?;
+        stream.set_nodelay(true).map_err(|error| said(&error))?;
+        let stream: Box<dyn Stream> = match &peer.tls {
+            None => Box::new(stream),
+            Some(config) => {
+                let name = ServerName::try_from(host.clone()).map_err(|error| said(&error))?;
+                let connector = TlsConnector::from(Arc::clone(config));
+                Box::new(connector.connect(name, stream).await.map_err(|error| said(&error))?)
+            }
+        };
+        let builder = http1::Builder::new().max_headers(MOST_HEADERS).max_buf_size(MOST_BYTES).clone();
+        let (sender, driver) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| said(&error))?;
+        // How it ends is told to the question that is on it; otherwise nobody wants to know.
+        let task = tokio::spawn(async move { drop(driver.await) });
+        Ok(Self { sender, driver: Driver(task.abort_handle()) })
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.sender.is_closed() || self.driver.0.is_finished()
+    }
+
+    /// Whether a question can be asked now: the task that drives it may still have to hear that the last answer ended.
+    pub(super) async fn is_ready(&mut self) -> bool {
+        self.sender.ready().await.is_ok()
+    }
+
+    /// Asks and reads the whole answer. The question is there again if it provably has not left.
+    pub(super) async fn ask(&mut self, question: &mut Unsent) -> Result<Reply, StoreError> {
+        let Some(request) = question.take() else { return Err(broken(&"there is no question")) };
+        let response = match self.sender.try_send_request(request).await {
+            Ok(response) => response,
+            Err(mut error) => {
+                *question = error.take_message();
+                return Err(blame(error.error()));
+            }
+        };
+        let status = response.status();
+        let date = response.headers().get(DATE).and_then(|date| parse_date(date.to_str().ok()?));
+        let body = read(response.into_body()).await?;
+        Ok(Reply { status, date, body })
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn read(body: Incoming) -> Result<Bytes, StoreError> {
+    match Limited::new(body, MOST_BYTES).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err(StoreError::Garbled("more than 64 KiB".to_owned()))
+        }
+        Err(error) => Err(error.downcast::<hyper::Error>().map_or_else(broken_by, |error| blame(&error))),
+    }
+}
+
+fn broken_by(error: Box<dyn std::error::Error + Send + Sync>) -> StoreError {
+    broken(&error)
+}
+
+fn blame(error: &hyper::Error) -> StoreError {
+    if error.is_parse() { StoreError::Garbled("what is no HTTP".to_owned()) } else { broken(error) }
+}
+
+fn broken(error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Unreachable(error.to_string())
+}
+
+/// `Sat, 21 Nov 2026 09:11:26 GMT` (RFC 9110, section 5.6.7); nothing for a date that nobody has.
+fn parse_date(text: &str) -> Option<Time> {
+    let parsed = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
+    let seconds = u64::try_from(parsed.as_second()).ok()?;
+    Some(Time::default().after(Span::from_secs(seconds)))
+}
+
+/// For a connection to stand, and for an answer from next door.
+pub(super) const LONGEST: Duration = Duration::from_secs(1);
+const MOST_HEADERS: usize = 64;
+const MOST_BYTES: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_and_what_is_none_is_none() {
+        let time = |seconds| Some(Time::default().after(Span::from_secs(seconds)));
+        for (text, date) in [
+            ("Thu, 01 Jan 1970 00:00:01 GMT", time(1)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", time(784_111_777)),
+            ("Wed, 29 Dec 9999 23:59:59 GMT", Some(Time::from_nanos(u64::MAX))),
+            ("Wed, 31 Dec 1969 23:59:59 GMT", None),
+            ("Sun, 32 Nov 1994 08:49:37 GMT", None),
+            ("Sun, 06 Nov 99999999999999999999 08:49:37 GMT", None),
+            ("now", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_date(text), date, "{text}");
+        }
+    }
+}

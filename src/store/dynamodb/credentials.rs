@@ -1,0 +1,144 @@
+//! The keys that requests are signed with: where they come from, and how they are renewed before they end.
+//!
+//! In Amazon's own order: the address, the environment, the shared file, the container's endpoint, the machine's metadata
+//! service. The surprising thing: keys are fetched in a task of their own, so that a caller who gives up does not undo what
+//! was begun, and while those at hand still hold nobody waits for the new ones.
+
+mod chain;
+mod file;
+mod metadata;
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+pub(super) use self::chain::Chain;
+use crate::store::StoreError;
+use crate::time::{Clock, Span, Time};
+
+/// What a request is signed with. Never shown: it has no `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Keys {
+    pub(super) access: String,
+    pub(super) secret: String,
+    pub(super) token: Option<String>,
+}
+
+/// Keys from somewhere.
+#[derive(Clone, PartialEq, Eq)]
+struct Found {
+    keys: Arc<Keys>,
+    /// Not to be used from then on; `None`: they hold.
+    until: Option<Time>,
+    /// To be looked for again from then on.
+    renew: Option<Time>,
+}
+
+/// The keys that hold now.
+pub(super) struct Keyring {
+    chain: Chain,
+    clock: Clock,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    found: Option<Found>,
+    is_looking: bool,
+    /// The server doubts them.
+    is_doubted: bool,
+    failed: String,
+    /// When to look again at the earliest.
+    next: Time,
+}
+
+impl Keys {
+    /// `None` if they cannot be the keys of anybody.
+    pub(super) fn new(access: String, secret: String, token: Option<String>) -> Option<Self> {
+        let is_sayable = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let are_sayable =
+            is_sayable(&access) && is_sayable(&secret) && token.as_deref().is_none_or(is_sayable);
+        are_sayable.then_some(Self { access, secret, token })
+    }
+}
+
+impl Found {
+    /// Keys that hold until somebody says otherwise.
+    fn lasting(keys: Keys) -> Self {
+        Self { keys: Arc::new(keys), until: None, renew: None }
+    }
+
+    /// Keys that end, found now: renewed five minutes before, or in the middle of a short life.
+    fn ending(keys: Keys, now: Time, until: Time) -> Self {
+        let half = now.after(Span::from_nanos(until.since(now).as_nanos() / 2));
+        Self { keys: Arc::new(keys), until: Some(until), renew: Some(half.max(until.before(AHEAD))) }
+    }
+}
+
+impl Keyring {
+    pub(super) fn new(chain: Chain, clock: Clock) -> Arc<Self> {
+        Arc::new(Self { chain, clock, state: Mutex::default(), changed: Notify::new() })
+    }
+
+    /// Keys that hold now.
+    pub(super) async fn get(self: &Arc<Self>) -> Result<Arc<Keys>, StoreError> {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            match self.try_get()? {
+                Some(keys) => return Ok(keys),
+                None => changed.await,
+            }
+        }
+    }
+
+    /// The server says that they are not good, or not any more: they are looked for again.
+    pub(super) fn doubt(&self) {
+        self.state().is_doubted = true;
+    }
+
+    /// `None` if it is worth waiting.
+    fn try_get(self: &Arc<Self>) -> Result<Option<Arc<Keys>>, StoreError> {
+        let now = self.clock.now();
+        let mut state = self.state();
+        let is_due = state.found.as_ref().is_none_or(|found| found.renew.is_some_and(|renew| renew <= now));
+        if (is_due || state.is_doubted) && !state.is_looking && now >= state.next {
+            state.is_looking = true;
+            state.is_doubted = false;
+            state.next = now.after(PAUSE);
+            tokio::spawn(look(Arc::clone(self)));
+        }
+        match &state.found {
+            Some(found) if found.until.is_none_or(|until| now < until) => Ok(Some(Arc::clone(&found.keys))),
+            _ if state.is_looking => Ok(None),
+            _ => Err(StoreError::Refused(state.failed.clone())),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn look(ring: Arc<Keyring>) {
+    let found = ring.chain.find(&ring.clock).await;
+    {
+        let mut state = ring.state();
+        state.is_looking = false;
+        match found {
+            Ok(found) => state.found = Some(found),
+            Err(why) => state.failed = why,
+        }
+    }
+    ring.changed.notify_waiters();
+}
+
+/// Before keys end, new ones are looked for.
+const AHEAD: Span = Span::from_secs(300);
+/// Between two looks.
+const PAUSE: Span = Span::from_secs(1);
+
+#[cfg(test)]
+mod tests;

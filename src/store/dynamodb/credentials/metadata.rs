@@ -1,0 +1,156 @@
+//! Keys of a role, which a container's endpoint or a machine's metadata service (IMDSv2) gives to whoever runs there.
+//!
+//! Both speak plain HTTP to an address that leads nowhere else. The surprising thing: an endpoint without TLS is only
+//! believed to be one at addresses of this machine and at those that Amazon gave to such endpoints, so that a variable that
+//! somebody else could set leads nobody away.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::Full;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::super::connection::{Connection, LONGEST, Peer};
+use super::super::place::Server;
+use super::{Found, Keys};
+use crate::store::tls;
+use crate::time::{Clock, Time};
+
+/// The endpoint of ECS and of EKS Pod Identity.
+pub(super) struct Container {
+    peer: Peer,
+    path: String,
+    token: Token,
+}
+
+/// What the endpoint wants to be told.
+enum Token {
+    None,
+    Text(String),
+    /// Read again each time: it is changed from outside.
+    File(PathBuf),
+}
+
+/// The metadata service of EC2, version 2.
+pub(super) struct Machine {
+    peer: Peer,
+}
+
+impl Container {
+    /// What the environment says; `None` if it says nothing.
+    pub(super) fn new(environment: &impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
+        let relative = environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+        let full = environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+        let Some(url) = relative.map(|path| format!("http://169.254.170.2{path}")).or(full) else {
+            return Ok(None);
+        };
+        let wrong = |why: String| format!("AWS_CONTAINER_CREDENTIALS_FULL_URI: {why}");
+        let (server, path) = Server::parse_with_path(&url).map_err(wrong)?;
+        if !server.is_https && !leads_nowhere_else(&server.host) {
+            return Err(wrong(
+                "http:// is for addresses of this machine and of Amazon's endpoints".to_owned(),
+            ));
+        }
+        let tls = if server.is_https {
+            Some(tls::client(None).map_err(|error| error.to_string())?.into())
+        } else {
+            None
+        };
+        let file = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE").map(|path| Token::File(path.into()));
+        let text = || environment("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(Token::Text);
+        Ok(Some(Self { peer: Peer { server, tls }, path, token: file.or_else(text).unwrap_or(Token::None) }))
+    }
+
+    /// Keys of the container's role.
+    pub(super) async fn find(&self, clock: &Clock) -> Result<Found, String> {
+        let wrong = |why: String| format!("the container's endpoint of credentials: {why}");
+        let token = match &self.token {
+            Token::None => None,
+            Token::Text(text) => Some(text.clone()),
+            Token::File(path) => {
+                let text = tokio::fs::read_to_string(path).await;
+                Some(
+                    text.map_err(|error| wrong(format!("the file of its token: {error}")))?.trim().to_owned(),
+                )
+            }
+        };
+        let header = token.as_deref().map(|token| ("authorization", token));
+        let body = ask(&self.peer, "GET", &self.path, header).await.map_err(wrong)?;
+        found(&body, clock.now()).map_err(wrong)
+    }
+}
+
+impl Machine {
+    /// At its usual address, or somewhere else.
+    pub(super) fn new(endpoint: Option<&str>) -> Result<Self, String> {
+        let url = endpoint.unwrap_or("http://169.254.169.254");
+        let server = Server::parse(url).map_err(|why| format!("AWS_EC2_METADATA_SERVICE_ENDPOINT: {why}"))?;
+        Ok(Self { peer: Peer { server, tls: None } })
+    }
+
+    /// Keys of the machine's role.
+    pub(super) async fn find(&self, clock: &Clock) -> Result<Found, String> {
+        let wrong = |why: String| {
+            format!("there are no credentials elsewhere, and the machine's metadata service: {why}")
+        };
+        self.try_find(clock).await.map_err(wrong)
+    }
+
+    async fn try_find(&self, clock: &Clock) -> Result<Found, String> {
+        let lasts = Some(("x-aws-ec2-metadata-token-ttl-seconds", "300"));
+        let token = self.text("PUT", "/latest/api/token", lasts).await?;
+        let header = Some(("x-aws-ec2-metadata-token", token.trim()));
+        let roles = self.text("GET", ROLES, header).await?;
+        let role = roles.lines().next().unwrap_or_default().trim();
+        let body = ask(&self.peer, "GET", &format!("{ROLES}{role}"), header).await?;
+        found(&body, clock.now())
+    }
+
+    async fn text(&self, method: &str, path: &str, header: Option<(&str, &str)>) -> Result<String, String> {
+        let body = ask(&self.peer, method, path, header).await?;
+        String::from_utf8(body.to_vec()).map_err(|_| format!("{path} is not in UTF-8"))
+    }
+}
+
+/// One question over a connection of its own.
+async fn ask(peer: &Peer, method: &str, path: &str, header: Option<(&str, &str)>) -> Result<Bytes, String> {
+    let mut request = Request::builder().method(method).uri(path).header("host", &peer.server.authority);
+    if let Some((name, value)) = header {
+        request = request.header(name, value);
+    }
+    let request = request.body(Full::default()).map_err(|error| error.to_string())?;
+    let mut connection = Connection::open(peer).await?;
+    let mut question = Some(request);
+    let asking = tokio::time::timeout(LONGEST, connection.ask(&mut question));
+    let reply = asking.await.map_err(|_| "no answer within a second".to_owned())?;
+    let reply = reply.map_err(|error| error.to_string())?;
+    if reply.status == StatusCode::OK {
+        Ok(reply.body)
+    } else {
+        Err(format!("{method} was answered with {}", reply.status))
+    }
+}
+
+/// What both say in the same way. Nothing of it is repeated in a mistake: it may hold half of a secret.
+fn found(body: &[u8], now: Time) -> Result<Found, String> {
+    let value: Value = serde_json::from_slice(body).map_err(|_| "what it says is no JSON".to_owned())?;
+    let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    let keys = text("AccessKeyId").zip(text("SecretAccessKey"));
+    let keys = keys.and_then(|(access, secret)| Keys::new(access, secret, text("Token")));
+    let keys = keys.ok_or_else(|| "what it says holds no keys".to_owned())?;
+    let Some(until) = text("Expiration") else { return Ok(Found::lasting(keys)) };
+    let until: Timestamp = until.parse().map_err(|_| "nobody knows the date when its keys end".to_owned())?;
+    let nanos = u64::try_from(until.as_nanosecond()).unwrap_or(0);
+    Ok(Found::ending(keys, now, Time::from_nanos(nanos)))
+}
+
+fn leads_nowhere_else(host: &str) -> bool {
+    let amazons = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
+    let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    is_loopback || host == "localhost" || amazons.contains(&host)
+}
+
+const ROLES: &str = "/latest/meta-data/iam/security-credentials/";

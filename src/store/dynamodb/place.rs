@@ -1,0 +1,241 @@
+//! The grammar of `dynamodb://[KEY:SECRET@]TABLE?region=R[&endpoint=URL][&ca=FILE]`.
+//!
+//! What is not written comes from the environment, as in Amazon's own tools: the region here, keys in
+//! [`credentials`](super::credentials). The surprising thing: a key in the address is a secret like any password, so no
+//! mistake repeats what was written in front of the `@`.
+
+use std::path::PathBuf;
+
+use http::Uri;
+use percent_encoding::percent_decode_str;
+
+use super::credentials::Keys;
+
+/// What an address says.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) table: String,
+    pub(super) region: String,
+    pub(super) server: Server,
+    /// Instead of the system's roots.
+    pub(super) ca: Option<PathBuf>,
+    /// Instead of what the environment says.
+    pub(super) keys: Option<Keys>,
+}
+
+/// Where somebody speaks HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Server {
+    pub(super) is_https: bool,
+    /// A name or an address without brackets.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// As `host` says it: with the port, if it is not the usual one.
+    pub(super) authority: String,
+}
+
+impl Place {
+    /// What an address says, in an environment.
+    pub(super) fn parse(url: &str, environment: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let rest = url.strip_prefix("dynamodb://").unwrap_or(url);
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (keys, table) = match rest.rsplit_once('@') {
+            Some((keys, table)) => (Some(keys_of(keys)?), table),
+            None => (None, rest),
+        };
+        let (mut region, mut endpoint, mut ca) = (None, None, None);
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let slot = match name {
+                "region" => &mut region,
+                "endpoint" => &mut endpoint,
+                "ca" => &mut ca,
+                _ => return Err(format!("nothing is called `{name}` here, only region, endpoint and ca")),
+            };
+            if slot.replace(decoded(value, name)?).is_some() {
+                return Err(format!("`{name}` is there twice"));
+            }
+        }
+        let region =
+            region.or_else(|| environment("AWS_REGION")).or_else(|| environment("AWS_DEFAULT_REGION"));
+        let region = checked_region(region)?;
+        let server = match &endpoint {
+            Some(url) => Server::parse(url).map_err(|wrong| format!("endpoint: {wrong}"))?,
+            None => Server::https(&usual_host(&region)),
+        };
+        if ca.is_some() && !server.is_https {
+            return Err("`ca` is for an endpoint with https".to_owned());
+        }
+        Ok(Self { table: checked_table(table)?, region, server, ca: ca.map(PathBuf::from), keys })
+    }
+}
+
+impl Server {
+    /// What a URL without a path says.
+    pub(super) fn parse(url: &str) -> Result<Self, String> {
+        let (server, path) = Self::parse_with_path(url)?;
+        if path == "/" { Ok(server) } else { Err("a URL without a path is wanted".to_owned()) }
+    }
+
+    /// What a URL says, and its path and query.
+    pub(super) fn parse_with_path(url: &str) -> Result<(Self, String), String> {
+        let wanted = || "http://HOST[:PORT] or https://HOST[:PORT] is wanted".to_owned();
+        let uri: Uri = url.parse().map_err(|_| wanted())?;
+        let is_https = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(wanted()),
+        };
+        let authority =
+            uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wanted)?;
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        // What follows a colon and is no number is none to `http`, which then says that there is no port.
+        let port =
+            match authority.as_str().strip_prefix(authority.host()).and_then(|rest| rest.strip_prefix(':')) {
+                Some(_) => authority.port_u16().filter(|&port| port > 0).ok_or_else(wanted)?,
+                None if is_https => 443,
+                None => 80,
+            };
+        if host.is_empty() {
+            return Err(wanted());
+        }
+        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        Ok((Self { is_https, host, port, authority: authority.as_str().to_ascii_lowercase() }, path))
+    }
+
+    fn https(host: &str) -> Self {
+        Self { is_https: true, host: host.to_owned(), port: 443, authority: host.to_owned() }
+    }
+}
+
+fn keys_of(text: &str) -> Result<Keys, String> {
+    let (access, secret) = text.split_once(':').ok_or("KEY:SECRET is wanted in front of the `@`")?;
+    let (access, secret) = (decoded(access, "the key")?, decoded(secret, "the secret")?);
+    Keys::new(access, secret, None).ok_or_else(|| "KEY:SECRET is wanted in front of the `@`".to_owned())
+}
+
+fn decoded(text: &str, what: &str) -> Result<String, String> {
+    let decoded = percent_decode_str(text).decode_utf8().map_err(|_| format!("{what} is not in UTF-8"))?;
+    Ok(decoded.into_owned())
+}
+
+fn checked_region(region: Option<String>) -> Result<String, String> {
+    let region = region.filter(|region| !region.is_empty());
+    let region =
+        region.ok_or("a region is wanted: `?region=eu-central-1`, or AWS_REGION in the environment")?;
+    let is_usual = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if region.len() > 64 || !region.bytes().all(is_usual) {
+        return Err("a region is made of letters a to z, digits and `-`".to_owned());
+    }
+    Ok(region)
+}
+
+/// "Naming rules" of the Amazon DynamoDB Developer Guide.
+fn checked_table(table: &str) -> Result<String, String> {
+    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    if table.is_empty() {
+        return Err("a table is wanted: `dynamodb://TABLE?region=R`".to_owned());
+    }
+    if !(3..=255).contains(&table.len()) || !table.bytes().all(is_usual) {
+        return Err("a table's name is 3 to 255 letters, digits, `_`, `-` and `.`".to_owned());
+    }
+    Ok(table.to_owned())
+}
+
+fn usual_host(region: &str) -> String {
+    let end = if region.starts_with("cn-") { ".cn" } else { "" };
+    format!("dynamodb.{region}.amazonaws.com{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<Place, String> {
+        Place::parse(url, |_| None)
+    }
+
+    #[test]
+    fn a_table_and_a_region_are_enough() {
+        let place = parse("dynamodb://gate-buckets?region=eu-central-1").unwrap();
+        assert_eq!((&place.table[..], &place.region[..]), ("gate-buckets", "eu-central-1"));
+        assert_eq!(place.server, Server::https("dynamodb.eu-central-1.amazonaws.com"));
+        assert!(place.ca.is_none() && place.keys.is_none());
+        let china = parse("dynamodb://buckets?region=cn-north-1").unwrap();
+        assert_eq!(china.server.host, "dynamodb.cn-north-1.amazonaws.com.cn");
+    }
+
+    #[test]
+    fn a_region_may_come_from_the_environment_but_the_address_wins() {
+        let environment = |name: &str| (name == "AWS_REGION").then(|| "us-west-2".to_owned());
+        assert_eq!(Place::parse("dynamodb://buckets", environment).unwrap().region, "us-west-2");
+        let both = Place::parse("dynamodb://buckets?region=eu-west-1", environment).unwrap();
+        assert_eq!(both.region, "eu-west-1");
+    }
+
+    #[test]
+    fn an_endpoint_is_http_or_https_with_or_without_a_port() {
+        for (url, is_https, host, port, authority) in [
+            ("http://127.0.0.1:8000", false, "127.0.0.1", 8000, "127.0.0.1:8000"),
+            ("http://Localhost/", false, "Localhost", 80, "localhost"),
+            ("https://[::1]:4567", true, "::1", 4567, "[::1]:4567"),
+            ("https%3A%2F%2Fvpce.example.org", true, "vpce.example.org", 443, "vpce.example.org"),
+        ] {
+            let place = parse(&format!("dynamodb://buckets?region=r&endpoint={url}")).unwrap();
+            let (host, authority) = (host.to_owned(), authority.to_owned());
+            assert_eq!(place.server, Server { is_https, host, port, authority }, "{url}");
+        }
+    }
+
+    #[test]
+    fn keys_in_the_address_may_hold_any_letter() {
+        let place = parse("dynamodb://AKID:a%2Fb%3Fc%40d+e@buckets?region=r").unwrap();
+        let keys = place.keys.unwrap();
+        assert_eq!((&keys.access[..], &keys.secret[..], keys.token), ("AKID", "a/b?c@d+e", None));
+        assert_eq!(place.table, "buckets");
+    }
+
+    #[test]
+    fn mistakes_are_said_and_secrets_are_not() {
+        for (url, words) in [
+            ("dynamodb://?region=r", "a table is wanted: `dynamodb://TABLE?region=R`"),
+            ("dynamodb://ab?region=r", "a table's name is 3 to 255 letters, digits, `_`, `-` and `.`"),
+            ("dynamodb://a/b?region=r", "a table's name is 3 to 255 letters, digits, `_`, `-` and `.`"),
+            (
+                "dynamodb://buckets",
+                "a region is wanted: `?region=eu-central-1`, or AWS_REGION in the environment",
+            ),
+            (
+                "dynamodb://buckets?region=",
+                "a region is wanted: `?region=eu-central-1`, or AWS_REGION in the environment",
+            ),
+            ("dynamodb://buckets?region=EU", "a region is made of letters a to z, digits and `-`"),
+            ("dynamodb://buckets?region=r&region=r", "`region` is there twice"),
+            ("dynamodb://buckets?regoin=r", "nothing is called `regoin` here, only region, endpoint and ca"),
+            (
+                "dynamodb://buckets?region=r&endpoint=localhost:8000",
+                "endpoint: http://HOST[:PORT] or https://HOST[:PORT] is wanted",
+            ),
+            (
+                "dynamodb://buckets?region=r&endpoint=http://host:99999",
+                "endpoint: http://HOST[:PORT] or https://HOST[:PORT] is wanted",
+            ),
+            (
+                "dynamodb://buckets?region=r&endpoint=http://me:secret@host",
+                "endpoint: http://HOST[:PORT] or https://HOST[:PORT] is wanted",
+            ),
+            (
+                "dynamodb://buckets?region=r&endpoint=http://host/path",
+                "endpoint: a URL without a path is wanted",
+            ),
+            ("dynamodb://buckets?region=r&endpoint=http://host&ca=x", "`ca` is for an endpoint with https"),
+            ("dynamodb://secret@buckets?region=r", "KEY:SECRET is wanted in front of the `@`"),
+            ("dynamodb://AKID:@buckets?region=r", "KEY:SECRET is wanted in front of the `@`"),
+            ("dynamodb://AKID:%ffsecret@buckets?region=r", "the secret is not in UTF-8"),
+            ("dynamodb://AKID:secret%0A@buckets?region=r", "KEY:SECRET is wanted in front of the `@`"),
+        ] {
+            assert_eq!(parse(url).err().as_deref(), Some(words), "{url}");
+            assert!(!words.to_ascii_lowercase().contains("secret%") && !words.contains("me:"), "{words}");
+        }
+    }
+}

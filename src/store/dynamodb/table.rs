@@ -1,0 +1,164 @@
+//! The table: how it is made, and what an operator should know of it.
+//!
+//! It is paid for by the request, because nobody knows beforehand how many attackers there will be. The surprising thing:
+//! a server that knows no time to live (there are imitations) is taken as it is: what outlives its time is only not deleted.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::client::{Client, Fault, NO_TABLE};
+use super::item::{KEY, TTL};
+use crate::store::{Answer, StoreError};
+
+/// Makes the table, as far as that was not done.
+pub(super) async fn migrate(client: &Client) -> Result<Answer<()>, StoreError> {
+    let table = &client.place.table;
+    if describe(client).await?.value.is_none() {
+        let said = client.ask("CreateTable", &definition(table), PATIENCE).await?;
+        // Two who migrate at once: one of them is late.
+        if let Err(fault) = said.value
+            && !fault.is("ResourceInUseException")
+        {
+            return Err(fault.into_error(table));
+        }
+    }
+    let clock = await_active(client).await?.clock;
+    turn_time_to_live_on(client).await?;
+    Ok(Answer { value: (), clock })
+}
+
+/// What is wrong with the table, in sentences.
+pub(super) async fn inspect(client: &Client) -> Result<Answer<Vec<String>>, StoreError> {
+    let table = &client.place.table;
+    let Answer { value: description, clock } = match describe(client).await {
+        Err(StoreError::Refused(why)) => {
+            return Ok(Answer::timeless(vec![format!(
+                "whether the table is as it should be cannot be seen: {why}"
+            )]));
+        }
+        described => described?,
+    };
+    let mut sentences = Vec::new();
+    match description {
+        None => sentences.push(format!("there is no table `{table}`: run `tollgate migrate`")),
+        Some(description) => {
+            if !has_our_key(&description) {
+                sentences.push(format!(
+                    "the table `{table}` has another key than the string `{KEY}`: it is not ours"
+                ));
+            }
+            if description["TableStatus"] != "ACTIVE" {
+                sentences.push(format!("the table `{table}` is not active"));
+            }
+            sentences.extend(time_to_live_is_off(client).await?);
+        }
+    }
+    Ok(Answer { value: sentences, clock })
+}
+
+/// What [`migrate`] does, for Amazon's command line.
+pub(super) fn schema(client: &Client) -> Vec<String> {
+    let place = &client.place;
+    let scheme = if place.server.is_https { "https" } else { "http" };
+    let whom = format!(
+        "--region {} --endpoint-url {scheme}://{} --table-name {}",
+        place.region, place.server.authority, place.table
+    );
+    vec![
+        format!(
+            "aws dynamodb create-table {whom} --billing-mode PAY_PER_REQUEST \
+             --attribute-definitions AttributeName={KEY},AttributeType=S --key-schema AttributeName={KEY},KeyType=HASH"
+        ),
+        format!("aws dynamodb wait table-exists {whom}"),
+        format!(
+            "aws dynamodb update-time-to-live {whom} \
+             --time-to-live-specification Enabled=true,AttributeName={TTL}"
+        ),
+    ]
+}
+
+fn definition(table: &str) -> Value {
+    json!({
+        "TableName": table,
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": [{ "AttributeName": KEY, "AttributeType": "S" }],
+        "KeySchema": [{ "AttributeName": KEY, "KeyType": "HASH" }],
+    })
+}
+
+async fn await_active(client: &Client) -> Result<Answer<()>, StoreError> {
+    let table = &client.place.table;
+    let mut pause = Duration::from_millis(50);
+    for _ in 0..LOOKS {
+        if let Answer { value: Some(description), clock } = describe(client).await? {
+            if !has_our_key(&description) {
+                let wrong =
+                    format!("the table `{table}` is there already, and its key is not the string `{KEY}`");
+                return Err(StoreError::Refused(wrong));
+            }
+            if matches!(description["TableStatus"].as_str(), Some("ACTIVE" | "UPDATING")) {
+                return Ok(Answer { value: (), clock });
+            }
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(1));
+    }
+    Err(StoreError::Refused(format!("the table `{table}` does not become active")))
+}
+
+async fn turn_time_to_live_on(client: &Client) -> Result<(), StoreError> {
+    let table = &client.place.table;
+    if time_to_live_is_off(client).await?.is_none() {
+        return Ok(());
+    }
+    let question = json!({
+        "TableName": table,
+        "TimeToLiveSpecification": { "Enabled": true, "AttributeName": TTL },
+    });
+    let said = client.ask("UpdateTimeToLive", &question, PATIENCE).await?;
+    said.value.map(drop).or_else(|fault| {
+        if fault.is("UnknownOperationException") { Ok(()) } else { Err(fault.into_error(table)) }
+    })
+}
+
+/// A sentence about it, if it is off.
+async fn time_to_live_is_off(client: &Client) -> Result<Option<String>, StoreError> {
+    let table = &client.place.table;
+    let said = client.ask("DescribeTimeToLive", &json!({ "TableName": table }), PATIENCE).await?;
+    let description = match said.value {
+        Ok(value) => value["TimeToLiveDescription"].clone(),
+        Err(fault) if fault.is("UnknownOperationException") => Value::Null,
+        Err(fault) => return Err(fault.into_error(table)),
+    };
+    let is_on = matches!(description["TimeToLiveStatus"].as_str(), Some("ENABLED" | "ENABLING"));
+    let off = format!(
+        "time to live by the attribute `{TTL}` is off for the table `{table}`: what has outlived its time stays there, \
+         and is paid for; run `tollgate migrate`"
+    );
+    Ok((!is_on || description["AttributeName"] != TTL).then_some(off))
+}
+
+/// `None` if there is no table.
+async fn describe(client: &Client) -> Result<Answer<Option<Value>>, StoreError> {
+    let table = &client.place.table;
+    let said = client.ask("DescribeTable", &json!({ "TableName": table }), PATIENCE).await?;
+    let value = match said.value {
+        Ok(value) => Some(value["Table"].clone()),
+        Err(Fault { kind, .. }) if kind == NO_TABLE => None,
+        Err(fault) => return Err(fault.into_error(table)),
+    };
+    Ok(Answer { value, clock: said.clock })
+}
+
+fn has_our_key(description: &Value) -> bool {
+    description["KeySchema"] == definition("")["KeySchema"]
+        && description["AttributeDefinitions"].as_array().is_some_and(|attributes| {
+            attributes.iter().any(|one| one["AttributeName"] == KEY && one["AttributeType"] == "S")
+        })
+}
+
+/// Tables take their time.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A new table usually takes some seconds.
+const LOOKS: u32 = 60;
