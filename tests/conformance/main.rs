@@ -1,7 +1,13 @@
 //! One suite, many stores: the same tests against the memory of the process and against every database, each a real
 //! server that the test has started.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "these are tests, and ask the real clock"
+)]
 
 mod contract;
 #[cfg(feature = "memcached")]
