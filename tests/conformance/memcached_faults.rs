@@ -303,3 +303,12 @@ fn an_answer_that_comes_a_byte_at_a_time_is_understood() {
     });
     assert_eq!(answer.unwrap().unwrap(), b"ok");
 }
+
+#[test]
+fn why_a_server_takes_no_more_connections_is_said() {
+    let answer = told(|_, mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(b"ERROR Too many open connections\r\n");
+    });
+    assert!(matches!(&answer, Err(StoreError::Refused(why)) if why.contains("Too many")), "{answer:?}");
+}

@@ -32,13 +32,19 @@ async fn first_words(server: &Server, names: &Namespace) -> Result<Connection, S
     let mut answers = Answers::default();
     let Version(drawn) = Version::random();
     write_all(&mut stream, questions(names, drawn).as_bytes()).await?;
-    match next_answer(&mut stream, &mut answers).await? {
-        // A memory that takes no epoch may still be read; what else is refused is refused once more right behind.
-        Answer::Meta { code: Code::Done | Code::NotStored, .. } | Answer::Refused(_) => {}
+    let refused = match next_answer(&mut stream, &mut answers).await? {
+        Answer::Meta { code: Code::Done | Code::NotStored, .. } => None,
+        // A memory that takes no epoch may still be read.
+        Answer::Refused(why) => Some(why),
         Answer::Misunderstood(why) => return Err(misunderstood(&why)),
         _ => return Err(garbled(&"not a memcached server")),
-    }
-    let epoch = epoch(next_answer(&mut stream, &mut answers).await?, drawn)?;
+    };
+    let stands = match (next_answer(&mut stream, &mut answers).await, refused) {
+        // It said why, and went.
+        (Err(StoreError::Unreachable(_)), Some(why)) => return Err(StoreError::Refused(why)),
+        (answer, _) => answer?,
+    };
+    let epoch = epoch(stands, drawn)?;
     let mut stats = Stats::default();
     loop {
         match next_answer(&mut stream, &mut answers).await? {
