@@ -3,6 +3,7 @@
 //! It neither knows sockets nor formats answers. The surprising thing: a taken token is a value, a [`Reservation`];
 //! dropping it keeps the charge, so that a client wins nothing by hanging up.
 
+mod bucket;
 mod flight;
 mod reservation;
 mod standing;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
 
+pub use self::bucket::{Level, NotDone, Seen, Shown};
 pub use self::flight::Places;
 pub use self::reservation::Reservation;
 pub use self::standing::{Standing, Standings};

@@ -136,7 +136,10 @@ impl Header {
 }
 
 impl Spec {
-    fn at_rate(&self, rate: Continuous) -> Self {
+    /// What a bucket of this limit promises that has this rate of its own: what counts once goes on counting once, and waits
+    /// that grow have no rate.
+    #[must_use]
+    pub fn at_rate(&self, rate: Continuous) -> Self {
         match self {
             Self::Distinct(distinct) => {
                 Distinct::new(rate, distinct.repeats()).map_or(Self::Continuous(rate), Self::Distinct)

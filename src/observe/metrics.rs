@@ -174,7 +174,7 @@ impl Listener for Metrics {
                 self.reloads.get_or_create_owned(&[("result", result_name(taken))]).inc();
             }
             Event::Panicked => drop(self.panics.inc()),
-            Event::AcceptFailed(_) => {}
+            Event::AcceptFailed(_) | Event::BucketsChanged(_) => {}
         }
     }
 }

@@ -120,9 +120,7 @@ impl KeyHasher {
         attempt: &Attempt<'_>,
         payer: Option<&Named>,
     ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
-        let mut start = self.0;
-        write_bytes(&mut start, b'l', limit.name.as_bytes());
-        write_bytes(&mut start, b'c', class.as_bytes());
+        let mut start = self.of_class(limit, class);
         if let Some(payer) = payer {
             write_payer(&mut start, limit, payer);
         }
@@ -135,6 +133,27 @@ impl KeyHasher {
             keys.push(Key(hasher.finish128().as_u128()));
         }
         Ok(keys)
+    }
+
+    /// The key of a bucket that is kept for an address and for nothing else.
+    pub(super) fn key_of_client(&self, limit: &Limit, class: &str, client: Client) -> Key {
+        let mut hasher = self.of_class(limit, class);
+        write_client(&mut hasher, limit.prefixes, client);
+        Key(hasher.finish128().as_u128())
+    }
+
+    /// The key of a bucket that is kept for an account and for nothing else: the one from which strangers pay.
+    pub(super) fn key_of_account(&self, limit: &Limit, class: &str, account: u128) -> Key {
+        let mut hasher = self.of_class(limit, class);
+        write_payer(&mut hasher, limit, &Named { account, device: None });
+        Key(hasher.finish128().as_u128())
+    }
+
+    fn of_class(&self, limit: &Limit, class: &str) -> SipHasher13 {
+        let mut hasher = self.0;
+        write_bytes(&mut hasher, b'l', limit.name.as_bytes());
+        write_bytes(&mut hasher, b'c', class.as_bytes());
+        hasher
     }
 
     /// What every hash begins with.
