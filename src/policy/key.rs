@@ -335,6 +335,22 @@ mod tests {
     }
 
     #[test]
+    fn a_bucket_that_is_named_is_the_one_that_attempts_pay_from() {
+        let (hasher, headers) = (KeyHasher::seeded(7), HeaderMap::new());
+        let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(1), 1).unwrap());
+        let limit = |key| Limit { key: vec![key, Part::All], ..Limit::new("name", spec) };
+        for client in ["192.0.2.1", "2001:db8::1"] {
+            let attempt = attempt(client, &headers);
+            let (by_address, by_account) = (limit(Part::Ip), limit(Part::User));
+            let named = hasher.key_of_client(&by_address, "office", attempt.client);
+            assert_eq!(*hasher.keys(&by_address, "office", &attempt, None).unwrap(), [named]);
+            let payer = Named { account: 5, device: None };
+            let named = hasher.key_of_account(&by_account, "office", 5);
+            assert_eq!(*hasher.keys(&by_account, "office", &attempt, Some(&payer)).unwrap(), [named]);
+        }
+    }
+
+    #[test]
     fn a_secret_is_never_shown() {
         assert_eq!(format!("{:?}", KeyHasher::default()), "KeyHasher(secret)");
     }

@@ -142,9 +142,18 @@ struct Entry {
 
 impl OwnRates {
     /// Whether this bucket has one, or had one that nobody has ended yet.
+    #[inline]
     pub(super) fn has(&self, key: Key) -> bool {
         // Whoever sees a line as it was left by whoever gave the rate sees this word as he left it.
-        self.filter.load(Ordering::Relaxed) & bit(key) != 0 && self.read().contains_key(&key)
+        let filter = self.filter.load(Ordering::Relaxed);
+        filter != 0 && self.has_behind(filter, key)
+    }
+
+    /// Apart, so that it does not stand in the way of a decision.
+    #[cold]
+    #[inline(never)]
+    fn has_behind(&self, filter: u64, key: Key) -> bool {
+        filter & bit(key) != 0 && self.read().contains_key(&key)
     }
 
     /// Forgets those that ended before then and were not asked for since.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use arc_swap::ArcSwap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::bucket::{Anchor, Continuous, Distinct, Escalation, Floor, Interval, Rolling};
+use crate::bucket::{Anchor, Continuous, Distinct, Escalation, Floor, Interval, Rolling, Verdict};
 use crate::time::Span;
 
 const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
@@ -84,8 +85,6 @@ impl Model {
         step.verdict
     }
 }
-
-use crate::bucket::Verdict;
 
 #[derive(Debug, Clone)]
 enum Act {
@@ -299,6 +298,39 @@ fn threads_that_race_lose_and_win_nothing_when_a_rate_comes_and_goes() {
         buckets.set_own(&place, same, NOW).unwrap();
     });
     assert_eq!((admitted, left(&buckets, &place, NOW)), (9000, 0));
+}
+
+#[test]
+fn nothing_is_lost_or_won_when_the_limit_is_changed_under_a_rate_of_its_own() {
+    let spec = steady(9000);
+    let (place, same) = (place(1, spec), own(9000, 9000, NOW.after(HOUR)));
+    let newest = ArcSwap::from(room(spec));
+    let admitted = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    let taken = loop {
+                        match newest.load().apply(&place, NOW, Op::Take(1)) {
+                            Ok(verdict) => break verdict.is_admitted(),
+                            Err(Stale) => std::thread::yield_now(),
+                        }
+                    };
+                    admitted.fetch_add(taken.into(), Ordering::Relaxed);
+                }
+            });
+        }
+        for change in 0..15 {
+            let old = newest.load_full();
+            old.set_own(&place, same.filter(|_| change % 3 > 0), NOW).unwrap();
+            let new = old.changed(100, &[spec], vec![Some((0, spec))], NOW).unwrap();
+            old.set_own(&place, same.filter(|_| change % 4 > 0), NOW).unwrap();
+            old.close();
+            newest.store(Arc::new(new));
+            newest.load().set_own(&place, same.filter(|_| change % 2 > 0), NOW).unwrap();
+        }
+    });
+    assert_eq!(admitted.into_inner() + left(&newest.load(), &place, NOW), 9000);
 }
 
 #[test]
