@@ -90,9 +90,9 @@ impl Policy {
         let mut found = Holdings::default();
         for (at, limit) in self.limits.iter().enumerate() {
             let held = match (Kept::of(limit), holder) {
-                (Kept::ForClient, Holder::Client(client)) => limit.held_by_client(*client, hasher),
-                (Kept::ForAccount, Holder::Account(account)) => limit.held_by_account(account, hasher),
-                (Kept::ForMore, _) if limit.facet == Facet::Rate => {
+                (Kept::Client, Holder::Client(client)) => limit.held_by_client(*client, hasher),
+                (Kept::Account, Holder::Account(account)) => limit.held_by_account(account, hasher),
+                (Kept::More, _) if limit.facet == Facet::Rate => {
                     found.not_named.push(at);
                     continue;
                 }
@@ -109,18 +109,18 @@ impl Policy {
 
 /// What a limit's buckets are kept for.
 enum Kept {
-    ForClient,
-    ForAccount,
-    ForMore,
+    Client,
+    Account,
+    More,
 }
 
 impl Kept {
     fn of(limit: &Limit) -> Self {
         let mut parts = limit.key.iter().filter(|part| **part != Part::All);
         match (parts.next(), parts.next()) {
-            (Some(Part::Ip), None) => Self::ForClient,
-            (Some(Part::User), None) => Self::ForAccount,
-            _ => Self::ForMore,
+            (Some(Part::Ip), None) => Self::Client,
+            (Some(Part::User), None) => Self::Account,
+            _ => Self::More,
         }
     }
 }
@@ -242,7 +242,7 @@ mod tests {
     fn a_network_is_the_one_that_shares_the_bucket() {
         let of = |ip: &str| PrefixLengths::default().network_of(ip.parse().unwrap()).unwrap().to_string();
         assert_eq!(
-            ["192.0.2.1", "2001:db8::1:0:0:0:1", "2002:c000:201:7::1", "::ffff:192.0.2.1"].map(of),
+            ["192.0.2.1", "2001:db8::1", "2002:c000:201:7::1", "::ffff:192.0.2.1"].map(of),
             ["192.0.2.1/32", "2001:db8::/64", "2002:c000:201::/48", "192.0.2.1/32"]
         );
     }

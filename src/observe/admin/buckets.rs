@@ -16,7 +16,7 @@ use hyper::body::Body;
 pub use self::read::Grammar;
 pub(super) use self::read::Path;
 
-use self::read::{Ask, What};
+use self::read::{Ask, Problem, What};
 use super::answer::{Answer, not_allowed, problem, respond};
 use crate::engine::{Engine, NotDone, Shown};
 use crate::event::Operator;
@@ -44,17 +44,14 @@ impl Desk {
         if !allowed.split(", ").any(|method| method == head.method.as_str()) {
             return not_allowed(allowed);
         }
-        let asked = async {
+        let done = async {
             let holder = path.holder()?;
             let ask = Ask::read(head.uri.query(), body, self.grammar).await?;
-            Ok((holder, ask))
+            self.act(&holder, path.what, &head.method, ask, by).await
         };
-        match asked.await {
-            Ok((holder, ask)) => match self.act(&holder, path.what, &head.method, ask, by).await {
-                Ok(shown) => respond(StatusCode::OK, "application/json", shown::json(&shown).to_string()),
-                Err(refusal) => refusal,
-            },
-            Err(refusal) => refusal,
+        match done.await {
+            Ok(shown) => respond(StatusCode::OK, "application/json", shown::json(&shown).to_string()),
+            Err(Problem { status, detail }) => problem(status, &detail),
         }
     }
 
@@ -65,7 +62,7 @@ impl Desk {
         method: &Method,
         ask: Ask,
         by: Operator,
-    ) -> Result<Shown, Answer> {
+    ) -> Result<Shown, Problem> {
         let (engine, limit) = (&self.engine, ask.limit.as_deref());
         let done = match (what, method) {
             (What::Bucket, &Method::DELETE) => {
@@ -89,10 +86,13 @@ impl Desk {
                 engine.end_rate(holder, limit, by).await
             }
         };
-        done.map_err(|error| match error {
-            NotDone::NoBucket(_) => problem(StatusCode::NOT_FOUND, &error.to_string()),
-            NotDone::NotGiven(NotGiven::TooMany) => problem(StatusCode::CONFLICT, &error.to_string()),
-            NotDone::NotGiven(_) => problem(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
+        done.map_err(|error| {
+            let status = match error {
+                NotDone::NoBucket(_) => StatusCode::NOT_FOUND,
+                NotDone::NotGiven(NotGiven::TooMany) => StatusCode::CONFLICT,
+                NotDone::NotGiven(_) => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            Problem::new(status, error.to_string())
         })
     }
 }

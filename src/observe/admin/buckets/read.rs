@@ -12,7 +12,6 @@ use hyper::body::Body;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-use super::super::answer::{Answer, problem};
 use crate::bucket::Continuous;
 use crate::policy::holder::{Holder, NoHolder};
 use crate::time::Span;
@@ -41,6 +40,13 @@ pub(super) enum What {
     Rate,
 }
 
+/// Why nothing is done.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) status: StatusCode,
+    pub(super) detail: String,
+}
+
 /// What is asked for besides the path.
 pub(super) struct Ask {
     pub(super) limit: Option<String>,
@@ -65,11 +71,11 @@ impl Path {
         Some(Self { key: is_escaped.then(|| percent_decode_str(key).collect()), what })
     }
 
-    pub(super) fn holder(&self) -> Result<Holder, Answer> {
+    pub(super) fn holder(&self) -> Result<Holder, Problem> {
         let key =
             self.key.as_deref().ok_or_else(|| wrong("the path holds a percent sign that escapes nothing"))?;
         Holder::parse(key).map_err(|error| match error {
-            NoHolder::Kind => problem(StatusCode::NOT_FOUND, &error.to_string()),
+            NoHolder::Kind => Problem::new(StatusCode::NOT_FOUND, error.to_string()),
             NoHolder::Address | NoHolder::Name => wrong(error.to_string()),
         })
     }
@@ -86,7 +92,7 @@ impl What {
 }
 
 impl Ask {
-    pub(super) async fn read<B>(query: Option<&str>, body: B, grammar: Grammar) -> Result<Self, Answer>
+    pub(super) async fn read<B>(query: Option<&str>, body: B, grammar: Grammar) -> Result<Self, Problem>
     where
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
     {
@@ -105,25 +111,25 @@ impl Ask {
     }
 
     /// Refuses what nobody would look at.
-    pub(super) fn has_only(&self, known: &[&str]) -> Result<(), Answer> {
+    pub(super) fn has_only(&self, known: &[&str]) -> Result<(), Problem> {
         match self.fields.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) => Err(wrong(format!("`{}` means nothing here", name.escape_debug()))),
             None => Ok(()),
         }
     }
 
-    pub(super) fn limit(&self) -> Result<&str, Answer> {
+    pub(super) fn limit(&self) -> Result<&str, Problem> {
         self.limit.as_deref().ok_or_else(|| wrong("`limit` is missing: the name of a limit"))
     }
 
-    pub(super) fn tokens(&self) -> Result<u32, Answer> {
+    pub(super) fn tokens(&self) -> Result<u32, Problem> {
         let tokens = self.fields.get("tokens").and_then(Value::as_u64).filter(|tokens| *tokens > 0);
         let tokens = tokens.and_then(|tokens| u32::try_from(tokens).ok());
         tokens.ok_or_else(|| wrong("`tokens` has to be a whole number from 1 to 4,294,967,295"))
     }
 
     /// The rate and how long it lasts.
-    pub(super) fn rate(&self) -> Result<(Continuous, Span), Answer> {
+    pub(super) fn rate(&self) -> Result<(Continuous, Span), Problem> {
         self.has_only(&["limit", "rate", "for"])?;
         let rate = (self.grammar.rate)(self.text("rate", "a rate, as in \"60/min\"")?);
         let span = (self.grammar.span)(self.text("for", "a length of time, as in \"1d\"")?);
@@ -133,19 +139,22 @@ impl Ask {
         }
     }
 
-    fn text(&self, name: &str, what: &str) -> Result<&str, Answer> {
+    fn text(&self, name: &str, what: &str) -> Result<&str, Problem> {
         let text = self.fields.get(name).and_then(Value::as_str);
         text.ok_or_else(|| wrong(format!("`{name}` has to be {what}")))
     }
 }
 
-async fn fields_of<B>(body: B) -> Result<Map<String, Value>, Answer>
+async fn fields_of<B>(body: B) -> Result<Map<String, Value>, Problem>
 where
     B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
 {
     let whole = Limited::new(body, LONGEST_BODY).collect();
     let Ok(whole) = whole.await else {
-        return Err(problem(StatusCode::PAYLOAD_TOO_LARGE, "a body has to arrive whole and may have 64 KiB"));
+        return Err(Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "a body has to arrive whole and may have 64 KiB",
+        ));
     };
     let whole = whole.to_bytes();
     if whole.is_empty() {
@@ -157,7 +166,7 @@ where
     })
 }
 
-fn pairs(query: &str) -> Result<Vec<(String, String)>, Answer> {
+fn pairs(query: &str) -> Result<Vec<(String, String)>, Problem> {
     let decoded = |text: &str| {
         let bytes: Vec<u8> = percent_decode_str(&text.replace('+', " ")).collect();
         String::from_utf8(bytes).map_err(|_| wrong("the query is not UTF-8"))
@@ -171,8 +180,14 @@ fn pairs(query: &str) -> Result<Vec<(String, String)>, Answer> {
         .collect()
 }
 
-fn wrong(detail: impl AsRef<str>) -> Answer {
-    problem(StatusCode::UNPROCESSABLE_ENTITY, detail.as_ref())
+fn wrong(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into() }
+    }
 }
 
 impl fmt::Debug for Grammar {
