@@ -87,9 +87,11 @@ impl Engine {
         by: Operator,
     ) -> Result<Shown, NotDone> {
         let give = |buckets: &Buckets, place: &Place, now| {
-            // A bucket that begins with less than it holds has to begin before anything can be given to it.
-            buckets.apply(place, now, Op::Take(0))?;
-            buckets.apply(place, now, Op::Give(tokens))?;
+            if buckets.peek(place, now, 1).full_at > now {
+                // A bucket that begins with less than it holds has to begin before anything can be given to it.
+                buckets.apply(place, now, Op::Take(0))?;
+                buckets.apply(place, now, Op::Give(tokens))?;
+            }
             Ok(())
         };
         self.change(holder, limit, is_rate, Change::Credited(tokens), by, give)
