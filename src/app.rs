@@ -4,6 +4,7 @@
 //! the workers know nothing of signals, files and pages; all of that lives on one background runtime.
 
 mod changes;
+mod grammar;
 mod reload;
 mod signals;
 mod upstreams;
@@ -127,7 +128,8 @@ impl App {
         let (trigger, shutdown) = shutdown::channel();
         let draining = Arc::new(AtomicBool::new(false));
         let workers = self.parts.spawn_workers(self.sockets, &shutdown)?;
-        let admin = Arc::new(Admin::new(Arc::clone(&self.parts.metrics), Arc::clone(&draining)));
+        let admin = Admin::new(Arc::clone(&self.parts.metrics), Arc::clone(&draining));
+        let admin = Arc::new(admin.with_buckets(Arc::clone(&self.parts.engine), grammar::of_the_file()));
         let mut pages = Vec::new();
         for socket in self.admin_sockets {
             let socket = admin_socket(socket).map_err(StartError::Worker)?;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the layer that prints")]
 
+mod buckets;
 mod check;
 mod completions;
 pub mod demo;
@@ -67,6 +68,8 @@ enum Command {
     Init(init::Arguments),
     /// Serve a sign-in form, a gate before it and, if wanted, an attacker, in one process
     Demo(demo::Arguments),
+    /// Show, fill, reset or change the buckets of one address or one account, in a running gate
+    Buckets(buckets::Arguments),
     /// List the presets of known applications, or print one as TOML
     Presets(presets::Arguments),
     /// Print a completion script for a shell
@@ -86,6 +89,7 @@ pub fn main() -> ExitCode {
         Some(Command::Explain(arguments)) => explain::explain(&arguments),
         Some(Command::Init(arguments)) => init::init(&arguments),
         Some(Command::Demo(arguments)) => demo::demo(&arguments),
+        Some(Command::Buckets(arguments)) => buckets::buckets(&arguments),
         Some(Command::Presets(arguments)) => presets::presets_of(&arguments),
         Some(Command::Completions(arguments)) => completions::completions(&arguments),
         Some(Command::Other(words)) => unknown(&words),
@@ -111,4 +115,4 @@ fn unknown(words: &[OsString]) -> ! {
 }
 
 /// Commands of versions to come.
-const NOT_BUILT: [&str; 8] = ["replay", "top", "status", "reload", "drain", "buckets", "migrate", "man"];
+const NOT_BUILT: [&str; 7] = ["replay", "top", "status", "reload", "drain", "migrate", "man"];

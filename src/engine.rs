@@ -3,6 +3,7 @@
 //! It neither knows sockets nor formats answers. The surprising thing: a taken token is a value, a [`Reservation`];
 //! dropping it keeps the charge, so that a client wins nothing by hanging up.
 
+mod bucket;
 mod flight;
 mod inquiry;
 mod limiter;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
 
+pub use self::bucket::{Level, NotDone, Seen, Shown};
 pub use self::flight::Places;
 pub use self::inquiry::{Consulted, Inquiry};
 pub use self::limiter::{Limiter, Limits, Taken};

@@ -10,6 +10,7 @@ use http::{HeaderValue, Method, StatusCode, Uri, Version};
 
 pub use crate::policy::outcome::Outcome;
 
+use crate::bucket::Continuous;
 use crate::policy::Policy;
 use crate::policy::attempt::Client;
 use crate::time::{Span, Time};
@@ -103,6 +104,8 @@ pub enum Event<'a> {
     },
     /// Something that an operator should know of the store.
     StoreNoticed(&'a str),
+    /// An operator did something to single buckets.
+    BucketsChanged(BucketsChanged<'a>),
     /// A task panicked; its connection is gone, the others are not.
     Panicked,
 }
@@ -166,6 +169,55 @@ pub enum Failure {
     Broken,
     /// `upstream_max` connections are busy.
     Busy,
+}
+
+/// What an operator did to the buckets of a client or an account.
+#[derive(Debug, Clone, Copy)]
+pub struct BucketsChanged<'a> {
+    /// Who.
+    pub by: Operator,
+    /// To whose buckets.
+    pub whose: Whose,
+    /// Under which limits.
+    pub limits: &'a [Arc<str>],
+    /// What.
+    pub change: Change,
+}
+
+/// Who asked over a Unix socket, as the kernel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Operator {
+    /// The user, if the kernel says so.
+    pub uid: Option<u32>,
+    /// The process, if the kernel says so.
+    pub pid: Option<i32>,
+}
+
+/// Whose buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// A client's.
+    Client(Client),
+    /// An account's: a keyed hash of 48 bits, never its name.
+    Account(u64),
+}
+
+/// What was done to buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// They were given so many tokens.
+    Credited(u32),
+    /// They are as if they had never been seen.
+    Reset,
+    /// They have a rate of their own.
+    RateGiven {
+        /// Which.
+        rate: Continuous,
+        /// Its end.
+        until: Time,
+    },
+    /// They have none any more.
+    RateEnded,
 }
 
 /// One request and its answer, as the access log wants it.

@@ -11,6 +11,7 @@ mod charges;
 pub mod count;
 pub mod device;
 pub mod field;
+pub mod holder;
 pub mod key;
 mod limit;
 pub mod matcher;

@@ -136,13 +136,26 @@ impl Header {
 }
 
 impl Spec {
-    fn at_rate(&self, rate: Continuous) -> Self {
+    /// What a bucket of this limit promises that has this rate of its own: what counts once goes on counting once, and waits
+    /// that grow have no rate.
+    #[must_use]
+    pub fn at_rate(&self, rate: Continuous) -> Self {
         match self {
             Self::Distinct(distinct) => {
                 Distinct::new(rate, distinct.repeats()).map_or(Self::Continuous(rate), Self::Distinct)
             }
             Self::Escalation(_) => *self,
             _ => Self::Continuous(rate),
+        }
+    }
+
+    /// The rate at which a bucket refills, if it has just one.
+    #[must_use]
+    pub fn rate(&self) -> Option<Continuous> {
+        match self {
+            Self::Continuous(rate) => Some(*rate),
+            Self::Distinct(distinct) => Some(distinct.bucket()),
+            Self::Interval(_) | Self::Rolling(_) | Self::Floor(_) | Self::Escalation(_) => None,
         }
     }
 

@@ -1,13 +1,14 @@
-//! The pages for operators: `/livez`, `/readyz` and `/metrics`, on sockets of their own.
+//! The pages for operators: `/livez`, `/readyz`, `/metrics` and single buckets, on sockets of their own.
 //!
-//! It changes nothing in the gate and shares no listener, runtime or path with visitors. The surprising thing: a
-//! caller over TCP may be a page in the operator's own browser, so who was asked for and who asks is looked at
+//! It shares no listener, runtime or path with visitors, and changes nothing in the gate but single buckets, for callers on
+//! a Unix socket. The surprising thing: a caller over TCP may be a page in the operator's own browser, so who was asked for and who asks is looked at
 //! before anything else.
 
 mod answer;
+mod buckets;
 
 use std::convert::Infallible;
-use std::future::{Future, ready};
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -21,8 +22,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub use self::buckets::Grammar;
+
 use self::answer::{Caller, answer};
+use self::buckets::Desk;
 use super::metrics::Metrics;
+use crate::engine::Engine;
+use crate::event::Operator;
 use crate::time::Span;
 
 /// What the pages show.
@@ -30,6 +36,7 @@ use crate::time::Span;
 pub struct Admin {
     metrics: Arc<Metrics>,
     draining: Arc<AtomicBool>,
+    desk: Option<Desk>,
 }
 
 /// A bound socket for operators.
@@ -45,7 +52,13 @@ impl Admin {
     /// `draining` makes `/readyz` say no.
     #[must_use]
     pub fn new(metrics: Arc<Metrics>, draining: Arc<AtomicBool>) -> Self {
-        Self { metrics, draining }
+        Self { metrics, draining, desk: None }
+    }
+
+    /// The same with the pages about single buckets. `grammar` reads what the file would read.
+    #[must_use]
+    pub fn with_buckets(self, engine: Arc<Engine>, grammar: Grammar) -> Self {
+        Self { desk: Some(Desk::new(engine, grammar)), ..self }
     }
 
     /// Answers callers until `shutdown`. Needs a tokio runtime with time and I/O, not the workers' one.
@@ -78,7 +91,11 @@ impl Admin {
                 let caller = Caller::Tcp { to: stream.local_addr().ok().as_ref().map(SocketAddr::ip) };
                 tokio::spawn(admin.talk(stream, caller, permit));
             }
-            Stream::Unix(stream) => drop(tokio::spawn(admin.talk(stream, Caller::Unix, permit))),
+            Stream::Unix(stream) => {
+                let peer = stream.peer_cred().ok();
+                let by = Operator { uid: peer.map(|peer| peer.uid()), pid: peer.and_then(|peer| peer.pid()) };
+                tokio::spawn(admin.talk(stream, Caller::Unix(by), permit));
+            }
         }
     }
 
@@ -88,7 +105,8 @@ impl Admin {
         caller: Caller,
         _permit: OwnedSemaphorePermit,
     ) {
-        let service = service_fn(|request| ready(Ok::<_, Infallible>(answer(&self, caller, &request))));
+        let service =
+            service_fn(|request| async { Ok::<_, Infallible>(answer(&self, caller, request).await) });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT.to_std())

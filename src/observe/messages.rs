@@ -4,6 +4,7 @@
 //! thing: messages go through a bounded queue, since whoever reads standard error may stop reading, and no worker may
 //! wait for it; and repeated ones are left out and counted.
 
+mod operators;
 mod queue;
 
 use std::io::IsTerminal;
@@ -150,6 +151,7 @@ impl Listener for Messages {
                     warn!(%error, left_out, "a connection could not be accepted");
                 }
             }
+            Event::BucketsChanged(done) => operators::write(&done, &self.clients),
             Event::Panicked => {
                 if let Some(left_out) = self.pass(&self.panicked) {
                     error!(left_out, "a task panicked, its connection is gone: please report this");

@@ -183,7 +183,7 @@ impl Listener for Metrics {
             | Event::FellBack(_)
             | Event::StoreAsked { .. }
             | Event::StoreUp { .. } => self.store.hear(event),
-            Event::AcceptFailed(_) | Event::StoreNoticed(_) => {}
+            Event::AcceptFailed(_) | Event::StoreNoticed(_) | Event::BucketsChanged(_) => {}
         }
     }
 }

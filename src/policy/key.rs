@@ -136,10 +136,7 @@ impl KeyHasher {
         attempt: &Attempt<'_>,
         payer: Option<&Named>,
     ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
-        let mut start = self.0;
-        write_bytes(&mut start, b'l', limit.name.as_bytes());
-        write_bytes(&mut start, b'c', class.as_bytes());
-        start.write_u8(limit.facet as u8);
+        let mut start = self.of_class(limit, class);
         if let Some(payer) = payer {
             write_payer(&mut start, limit, payer);
         }
@@ -160,6 +157,28 @@ impl KeyHasher {
         let mut start = self.0;
         write_bytes(&mut start, b'L', name.as_bytes());
         start
+    }
+
+    /// The key of a bucket that is kept for an address and for nothing else.
+    pub(super) fn key_of_client(&self, limit: &Limit, class: &str, client: Client) -> Key {
+        let mut hasher = self.of_class(limit, class);
+        write_client(&mut hasher, limit.prefixes, client);
+        Key(hasher.finish128().as_u128())
+    }
+
+    /// The key of a bucket that is kept for an account and for nothing else: the one from which strangers pay.
+    pub(super) fn key_of_account(&self, limit: &Limit, class: &str, account: u128) -> Key {
+        let mut hasher = self.of_class(limit, class);
+        write_payer(&mut hasher, limit, &Named { account, device: None });
+        Key(hasher.finish128().as_u128())
+    }
+
+    fn of_class(&self, limit: &Limit, class: &str) -> SipHasher13 {
+        let mut hasher = self.0;
+        write_bytes(&mut hasher, b'l', limit.name.as_bytes());
+        write_bytes(&mut hasher, b'c', class.as_bytes());
+        hasher.write_u8(limit.facet as u8);
+        hasher
     }
 
     /// What every hash begins with.
@@ -338,6 +357,22 @@ mod tests {
         assert!(both.contains(&one[0]));
         let many: Vec<String> = (0..9).map(|number| format!("sid={number}")).collect();
         assert_eq!(keys(&parts, "192.0.2.1", &[("cookie", &many.join(";"))]), Err(TooManyValues));
+    }
+
+    #[test]
+    fn a_bucket_that_is_named_is_the_one_that_attempts_pay_from() {
+        let (hasher, headers) = (KeyHasher::seeded(7), HeaderMap::new());
+        let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(1), 1).unwrap());
+        let limit = |key| Limit { key: vec![key, Part::All], ..Limit::new("name", spec) };
+        for client in ["192.0.2.1", "2001:db8::1"] {
+            let attempt = attempt(client, &headers);
+            let (by_address, by_account) = (limit(Part::Ip), limit(Part::User));
+            let named = hasher.key_of_client(&by_address, "office", attempt.client);
+            assert_eq!(*hasher.keys(&by_address, "office", &attempt, None).unwrap(), [named]);
+            let payer = Named { account: 5, device: None };
+            let named = hasher.key_of_account(&by_account, "office", 5);
+            assert_eq!(*hasher.keys(&by_account, "office", &attempt, Some(&payer)).unwrap(), [named]);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, Client};
 use super::key::{Part, PrefixLengths};
 use super::network::{NetworkMap, NetworkSet};
 use crate::bucket::Spec;
@@ -114,7 +114,12 @@ impl Limit {
     /// this limit does not see it.
     #[must_use]
     pub fn rate_of(&self, attempt: &Attempt<'_>) -> Option<(usize, &str, Spec)> {
-        let Some(ip) = attempt.client.ip() else { return Some((0, "", self.spec)) };
+        self.rate_of_client(attempt.client)
+    }
+
+    /// The same for a client of whom no more is known.
+    pub(super) fn rate_of_client(&self, client: Client) -> Option<(usize, &str, Spec)> {
+        let Some(ip) = client.ip() else { return Some((0, "", self.spec)) };
         if self.exempt.contains(ip) {
             return None;
         }

@@ -133,8 +133,19 @@ impl std::fmt::Debug for Subject {
 }
 
 impl KeyHasher {
-    fn of_account(&self, folded: &[u8]) -> u128 {
+    /// The account of a folded name.
+    pub(super) fn of_account(&self, folded: &[u8]) -> u128 {
         self.of(|hasher| write_bytes(hasher, b'a', folded))
+    }
+
+    /// What stands for an account in the log: the same for all spellings of its name, until the secret is another one. 48
+    /// bits of a hash that names no bucket.
+    #[must_use]
+    pub fn brief(&self, account: &Account) -> u64 {
+        let whole = self.of(|hasher| write_bytes(hasher, b'b', account.as_bytes()));
+        #[expect(clippy::cast_possible_truncation, reason = "a part of a hash is a hash")]
+        let half = whole as u64;
+        half >> 16
     }
 
     fn of_nobody(&self, why: u8) -> u128 {

@@ -11,7 +11,7 @@ mod table;
 
 use smallvec::SmallVec;
 
-pub use self::buckets::{Buckets, Place, Stale};
+pub use self::buckets::{Buckets, NotGiven, Place, Stale};
 pub(super) use self::table::Table;
 pub use self::table::TooLarge;
 use crate::bucket::{Op, Step, Verdict};
@@ -58,10 +58,7 @@ pub fn take_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Outcome, St
     if leaves_nothing(withdrawals, &seen) {
         return Ok(refused(withdrawals, &seen, now));
     }
-    let _held = hold_all(withdrawals);
-    if withdrawals.iter().any(|withdrawal| withdrawal.buckets.is_closed()) {
-        return Err(Stale);
-    }
+    let _held = hold_all(withdrawals)?;
     Ok(take_held(withdrawals, now))
 }
 
@@ -78,10 +75,7 @@ pub fn refuse_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Option<Ou
     if leaves_nothing(withdrawals, &seen) {
         return Ok(Some(refused(withdrawals, &seen, now)));
     }
-    let _held = hold_all(withdrawals);
-    if withdrawals.iter().any(|withdrawal| withdrawal.buckets.is_closed()) {
-        return Err(Stale);
-    }
+    let _held = hold_all(withdrawals)?;
     let look =
         |withdrawal: &Withdrawal<'_>| withdrawal.buckets.look_held(&withdrawal.place, now, withdrawal.take());
     let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(look).collect();
@@ -146,15 +140,21 @@ fn is_refused(withdrawals: &[Withdrawal<'_>], steps: &[Step]) -> bool {
     withdrawals.iter().zip(steps).any(|(withdrawal, step)| withdrawal.enforce && !step.verdict.is_admitted())
 }
 
-/// Holds the lines of all buckets, always in the same order, so that two attempts never wait for each other.
-fn hold_all<'b>(withdrawals: &[Withdrawal<'b>]) -> SmallVec<[line::Held<'b>; 2]> {
+/// Holds the lines of all buckets, always in the same order, so that two attempts never wait for each other. Whoever
+/// decides by the next rules may wait for a line of closed buckets, whatever lines it holds: so nobody waits for another
+/// line while he holds one of those.
+fn hold_all<'b>(withdrawals: &[Withdrawal<'b>]) -> Result<SmallVec<[line::Held<'b>; 2]>, Stale> {
     let mut lines: SmallVec<[(usize, usize, &'b Buckets); 2]> = SmallVec::new();
     for Withdrawal { buckets, place, .. } in withdrawals {
         lines.push((std::ptr::from_ref(*buckets).addr(), buckets.line_of(place.key), buckets));
     }
     lines.sort_unstable_by_key(|&(buckets, line, _)| (buckets, line));
     lines.dedup_by_key(|&mut (buckets, line, _)| (buckets, line));
-    lines.into_iter().map(|(_, line, buckets)| buckets.hold(line)).collect()
+    let hold = |(_, line, buckets): (usize, usize, &'b Buckets)| {
+        let held = buckets.hold(line);
+        if buckets.is_closed() { Err(Stale) } else { Ok(held) }
+    };
+    lines.into_iter().map(hold).collect()
 }
 
 #[cfg(test)]
@@ -286,6 +286,21 @@ mod tests {
         });
         assert_eq!(admitted.into_inner(), 300);
         assert_eq!((left(&one, 7, spec(300, 0)), left(&two, 7, spec(500, 0))), (0, 200));
+    }
+
+    #[test]
+    fn whoever_holds_a_line_of_closed_buckets_waits_for_no_other() {
+        let tables = [room(1), room(1)];
+        // Lines are held in the order of their tables' addresses.
+        let [first, second] = &tables;
+        let both = [withdrawal(first, 1, spec(1, 0)), withdrawal(second, 1, spec(1, 0))];
+        first.close();
+        let _elsewhere = second.hold(0);
+        let (told, hears) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| told.send(hold_all(&both).is_err()).unwrap());
+            assert_eq!(hears.recv_timeout(std::time::Duration::from_secs(10)), Ok(true));
+        });
     }
 
     #[test]

@@ -88,7 +88,9 @@ fn shapes() -> Vec<Spec> {
         Spec::Continuous(continuous(1, 3600, 7).with_initial(3).unwrap().with_debt(2).unwrap()),
         Spec::Interval(Interval::new(7, hour, Anchor::First).unwrap()),
         Spec::Rolling(Rolling::new(7, hour, Span::from_secs(600), Anchor::First).unwrap()),
-        Spec::Rolling(Rolling::new(100_000, Span::from_secs(1024 * 60), Span::from_secs(60), Anchor::First).unwrap()),
+        Spec::Rolling(
+            Rolling::new(100_000, Span::from_secs(1024 * 60), Span::from_secs(60), Anchor::First).unwrap(),
+        ),
         Spec::Floor(Floor::new(continuous(1, 3600, 2), continuous(1, 3600, 5)).unwrap()),
         Spec::Distinct(Distinct::new(continuous(1, 3600, 7), None).unwrap()),
         Spec::Escalation(Escalation::new(3, hour, 2, hour).unwrap()),
@@ -227,7 +229,10 @@ pub(crate) fn while_the_store_is_away_each_process_decides_by_what_it_saw(server
     processes.server.start_again();
     assert!(eventually(Duration::from_secs(2), || processes.is_up()), "it is asked again");
     processes.rest(Duration::from_millis(1100));
-    assert!(!processes.take(&limiters[1], 1) && !processes.take(&limiters[0], 1), "what was taken is carried there");
+    assert!(
+        !processes.take(&limiters[1], 1) && !processes.take(&limiters[0], 1),
+        "what was taken is carried there"
+    );
 }
 
 pub(crate) fn a_stopped_store_costs_the_timeout_and_then_nothing(server: impl Server) {

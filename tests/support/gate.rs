@@ -100,6 +100,11 @@ impl Gate {
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
+    /// The admin socket that only this user can open.
+    pub(crate) fn admin_socket(&self) -> PathBuf {
+        self.directory.join("admin.sock")
+    }
+
     /// Resident memory in KiB.
     pub(crate) fn memory(&self) -> u64 {
         self.kibibytes("VmRSS:")
@@ -253,7 +258,10 @@ impl Launch {
         };
         let frame = [
             format!("listen = [\"http://127.0.0.1:{port}\"{unix}]\n"),
-            format!("\n[admin]\nlisten = \"http://127.0.0.1:{admin_port}\"\n"),
+            format!(
+                "\n[admin]\nlisten = [\"http://127.0.0.1:{admin_port}\", \"unix:{}\"]\n",
+                self.directory.join("admin.sock").display()
+            ),
         ];
         let file = self.directory.join("gate.toml");
         fs::write(&file, framed(&frame, &self.config)).unwrap();

@@ -3,6 +3,7 @@
 //! Every error is problem+json (RFC 9457). The surprising thing: a name in `Host` is refused even if it leads here,
 //! since a stranger's page can make a name of its own lead here too (DNS rebinding); addresses cannot be rebound.
 
+use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering;
 
@@ -10,9 +11,10 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::uri::Authority;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::Bytes;
+use hyper::body::{Body, Bytes};
 
-use super::Admin;
+use super::{Admin, buckets};
+use crate::event::Operator;
 use crate::observe::metrics::CONTENT_TYPE;
 
 /// How a request came in.
@@ -21,27 +23,52 @@ pub(super) enum Caller {
     /// Over TCP, to this address of ours.
     Tcp { to: Option<IpAddr> },
     /// Over a Unix socket, which no browser can reach.
-    Unix,
+    Unix(Operator),
 }
 
-type Answer = Response<Full<Bytes>>;
+pub(super) type Answer = Response<Full<Bytes>>;
 
-pub(super) fn answer<B>(admin: &Admin, caller: Caller, request: &Request<B>) -> Answer {
+pub(super) async fn answer<B>(admin: &Admin, caller: Caller, request: Request<B>) -> Answer
+where
+    B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
+{
+    if let Some(refusal) = refuse(caller, request.headers()) {
+        return refusal;
+    }
+    match (&admin.desk, buckets::Path::parse(request.uri())) {
+        (Some(desk), Some(path)) => match caller {
+            Caller::Unix(by) => desk.answer(by, path, request).await,
+            Caller::Tcp { .. } => problem(StatusCode::FORBIDDEN, ONLY_UNIX),
+        },
+        _ => page(admin, &request),
+    }
+}
+
+/// A page of another origin, or a name that is not ours.
+fn refuse(caller: Caller, headers: &HeaderMap) -> Option<Answer> {
     if let Caller::Tcp { to } = caller {
-        if !asks_for_us(request.headers(), to) {
-            return problem(StatusCode::FORBIDDEN, "the Host is not one of this gate's addresses");
+        if !asks_for_us(headers, to) {
+            return Some(problem(StatusCode::FORBIDDEN, "the Host is not one of this gate's addresses"));
         }
-        if !asked_by_us(request.headers()) {
-            return problem(StatusCode::FORBIDDEN, "pages of other origins may not ask");
+        if !asked_by_us(headers) {
+            return Some(problem(StatusCode::FORBIDDEN, "pages of other origins may not ask"));
         }
     }
+    None
+}
+
+fn page<B>(admin: &Admin, request: &Request<B>) -> Answer {
     let page: fn(&Admin) -> Answer = match request.uri().path() {
         "/livez" => |_| text(StatusCode::OK, "ok\n"),
         "/readyz" => ready,
         "/metrics" => metrics,
         _ => return problem(StatusCode::NOT_FOUND, "there is no such page"),
     };
-    if matches!(*request.method(), Method::GET | Method::HEAD) { page(admin) } else { not_allowed() }
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        page(admin)
+    } else {
+        not_allowed("GET, HEAD")
+    }
 }
 
 fn ready(admin: &Admin) -> Answer {
@@ -90,13 +117,14 @@ fn text(status: StatusCode, text: &'static str) -> Answer {
     respond(status, "text/plain; charset=utf-8", text)
 }
 
-fn not_allowed() -> Answer {
-    let mut answer = problem(StatusCode::METHOD_NOT_ALLOWED, "this page can only be read");
-    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+pub(super) fn not_allowed(allowed: &'static str) -> Answer {
+    let mut answer =
+        problem(StatusCode::METHOD_NOT_ALLOWED, &format!("this page can only be asked for by {allowed}"));
+    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     answer
 }
 
-fn problem(status: StatusCode, detail: &str) -> Answer {
+pub(super) fn problem(status: StatusCode, detail: &str) -> Answer {
     let body = serde_json::json!({
         "type": "about:blank",
         "title": status.canonical_reason(),
@@ -106,7 +134,7 @@ fn problem(status: StatusCode, detail: &str) -> Answer {
     respond(status, "application/problem+json", body.to_string())
 }
 
-fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+pub(super) fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     for (name, value) in [
@@ -118,6 +146,9 @@ fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes
     }
     answer
 }
+
+const ONLY_UNIX: &str = "single buckets are shown and changed over a Unix socket only: admin.listen = \
+    \"unix:/run/tollgate/admin.sock\"";
 
 #[cfg(test)]
 mod tests {
@@ -131,9 +162,8 @@ mod tests {
         for origin in origin {
             request = request.header(header::ORIGIN, *origin);
         }
-        let admin = Admin::new(std::sync::Arc::default(), std::sync::Arc::default());
         let caller = Caller::Tcp { to: Some(to.parse().unwrap()) };
-        answer(&admin, caller, &request.body(()).unwrap()).status()
+        refuse(caller, request.body(()).unwrap().headers()).map_or(StatusCode::OK, |answer| answer.status())
     }
 
     #[test]

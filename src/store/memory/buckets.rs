@@ -6,11 +6,16 @@
 //! whoever still decides by the old limit then is told so, and nothing is taken: a token taken from the old buckets,
 //! after the new ones have looked, would be taken from nobody.
 
+mod own;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use arc_swap::ArcSwapOption;
 
+pub use self::own::NotGiven;
+
+use self::own::OwnRates;
 use super::line::{Held, Version};
 use super::table::{Table, TooLarge};
 use crate::bucket::{Key, Op, Spec, Step, Verdict, convert, step};
@@ -20,6 +25,10 @@ use crate::time::{Span, Time};
 pub struct Buckets {
     table: Table,
     former: ArcSwapOption<Former>,
+    /// Shared with the former buckets and the next ones.
+    own: Arc<OwnRates>,
+    /// The longest that anything is remembered of a bucket.
+    memory: Span,
     closed: AtomicBool,
     /// Live buckets that were forgotten with a former table.
     cut: AtomicU64,
@@ -62,6 +71,8 @@ impl Buckets {
         Ok(Self {
             table: Table::new(capacity, words)?,
             former: ArcSwapOption::empty(),
+            own: Arc::default(),
+            memory: specs.iter().map(Spec::memory).max().unwrap_or(Span::ZERO),
             closed: AtomicBool::default(),
             cut: AtomicU64::default(),
         })
@@ -80,16 +91,17 @@ impl Buckets {
         now: Time,
     ) -> Result<Self, TooLarge> {
         self.release(now);
-        let longest = specs.iter().map(Spec::memory).max().unwrap_or(Span::ZERO);
-        let (buckets, until) = (Arc::clone(self), now.after(longest));
-        let former = Former { buckets, classes: classes.into(), since: now, until };
-        let changed = Self { former: ArcSwapOption::from_pointee(former), ..Self::new(capacity, specs)? };
+        let (new, buckets) = (Self::new(capacity, specs)?, Arc::clone(self));
+        let former = Former { buckets, classes: classes.into(), since: now, until: now.after(new.memory) };
+        let own = Arc::clone(&self.own);
+        let changed = Self { former: ArcSwapOption::from_pointee(former), own, ..new };
         changed.cut.store(self.forgotten() + changed.cut_off(MOST_FORMER, now), Ordering::Relaxed);
         Ok(changed)
     }
 
-    /// Lets go of former buckets that are all full by now.
+    /// Lets go of former buckets that are all full by now, and of ended rates of single buckets that are.
     pub fn release(&self, now: Time) {
+        self.own.release(now.before(self.memory));
         if self.former.load().as_ref().is_some_and(|former| former.until <= now) {
             self.former.store(None);
         }
@@ -123,6 +135,9 @@ impl Buckets {
     pub fn apply(&self, place: &Place, now: Time, op: Op) -> Result<Verdict, Stale> {
         let done = on_words(place.spec.words(), |state| {
             let (version, came_over) = self.read(place, now, state);
+            if self.own.has(place.key) {
+                return None;
+            }
             let step = decide(place, state, now, op, came_over);
             if !step.changed {
                 return Some(Ok(step.verdict));
@@ -134,7 +149,7 @@ impl Buckets {
             self.table.write(place.key, state, now);
             Some(Ok(step.verdict))
         });
-        // Somebody else was faster: with the lock, this time.
+        // Somebody else was faster, or the bucket is not in the table: with the lock, this time.
         done.unwrap_or_else(|| {
             let _held = self.hold(self.line_of(place.key));
             if self.is_closed() { Err(Stale) } else { Ok(self.apply_held(place, now, op)) }
@@ -165,26 +180,23 @@ impl Buckets {
         self.table.capacity()
     }
 
-    /// The words of a bucket as they stand here.
-    pub(in crate::store) fn recall(&self, place: &Place, now: Time, state: &mut [u64]) {
-        self.read(place, now, state);
-    }
-
-    /// Overwrites them.
-    pub(in crate::store) fn remember(&self, place: &Place, now: Time, state: &[u64]) {
-        self.table.put(place.key, state, now);
-    }
-
     /// What an operation would do, without the lock.
     pub(in crate::store) fn look(&self, place: &Place, now: Time, op: Op) -> Step {
-        on_words(place.spec.words(), |state| {
+        let seen = on_words(place.spec.words(), |state| {
             let (_, came_over) = self.read(place, now, state);
-            decide(place, state, now, op, came_over)
+            (!self.own.has(place.key)).then(|| decide(place, state, now, op, came_over))
+        });
+        seen.unwrap_or_else(|| {
+            let _held = self.hold(self.line_of(place.key));
+            self.look_held(place, now, op)
         })
     }
 
     /// The same while the line is held.
     pub(super) fn look_held(&self, place: &Place, now: Time, op: Op) -> Step {
+        if let Some(step) = self.on_own(place, now, op, false) {
+            return step;
+        }
         on_words(place.spec.words(), |state| {
             let came_over = self.read_held(place, now, state);
             decide(place, state, now, op, came_over)
@@ -193,6 +205,9 @@ impl Buckets {
 
     /// Does it; the line must be held.
     pub(super) fn apply_held(&self, place: &Place, now: Time, op: Op) -> Verdict {
+        if let Some(step) = self.on_own(place, now, op, true) {
+            return step.verdict;
+        }
         on_words(place.spec.words(), |state| {
             let came_over = self.read_held(place, now, state);
             let step = decide(place, state, now, op, came_over);

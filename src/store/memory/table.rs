@@ -111,6 +111,14 @@ impl Table {
         }
     }
 
+    /// Makes the state of this key zeros; its line must be held.
+    pub(super) fn forget(&self, key: Key, now: Time) {
+        let line = self.line(self.line_of(key));
+        if line.find(tag_of(key)).is_some() {
+            line.write(tag_of(key), Time::from_nanos(0), now);
+        }
+    }
+
     /// The upper half of the key picks the line, the lower half holds the tag: two independent hashes.
     pub(super) fn line_of(&self, Key(key): Key) -> usize {
         let line = ((key >> 64) * self.lines as u128) >> 64;

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::mirror::Mirror;
 use super::words::Content;
-use crate::bucket::{Op, Own, Spec, Verdict, step};
+use crate::bucket::{Op, Own, Verdict, step};
 use crate::store::Version;
 use crate::store::memory::Place;
 use crate::time::Time;
@@ -112,10 +112,5 @@ impl Job {
 
 fn own_of(content: &Content) -> Option<Own> {
     let until = content.header.own_until?;
-    let rate = match content.header.spec {
-        Spec::Continuous(rate) => rate,
-        Spec::Distinct(distinct) => distinct.bucket(),
-        _ => return None,
-    };
-    Some(Own { rate, until })
+    Some(Own { rate: content.header.spec.rate()?, until })
 }

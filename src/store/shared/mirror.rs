@@ -7,8 +7,7 @@
 
 use std::sync::Arc;
 
-use super::words::{Content, Words, digest};
-use crate::bucket::Spec;
+use super::words::Content;
 use crate::store::Version;
 use crate::store::memory::{Buckets, Place, Table, TooLarge};
 use crate::time::{Span, Time};
@@ -57,10 +56,9 @@ impl Mirror {
     /// The bucket as it stands here, and what is known of the store's.
     pub(super) fn recall(&self, place: &Place, now: Time) -> (Content, Known) {
         let mut content = Content::absent(place.spec);
-        let words = words_of(&place.spec, &mut content.state);
-        self.buckets.recall(place, now, words);
-        let is_empty = words.iter().all(|word| *word == 0);
-        let seen_as = digest(&content.header, words);
+        content.header = self.buckets.recall(place, now, &mut content.state);
+        let is_empty = content.full_at() == Time::from_nanos(0);
+        let seen_as = content.digest();
         let (gone_at, seen_at, version, seen) = self.read(place);
         let is_as_seen = seen == seen_as;
         let is_there = gone_at > now.before(PATIENCE) && version.0 != 0;
@@ -72,16 +70,12 @@ impl Mirror {
     pub(super) fn remember(
         &self,
         place: &Place,
-        content: &mut Content,
+        content: &Content,
         (version, gone_at): (Version, Time),
         now: Time,
     ) {
-        if content.header.spec != place.spec {
-            return self.forget(place, now);
-        }
-        let words = words_of(&place.spec, &mut content.state);
-        self.buckets.remember(place, now, words);
-        let digest = digest(&content.header, words);
+        self.buckets.remember(place, &content.header, &content.state, now);
+        let digest = content.digest();
         let gone_at = gone_at.max(now.after(PATIENCE));
         let known = [gone_at.as_nanos(), now.as_nanos(), version.0, digest];
         self.known.put(place.key, &known, now);
@@ -89,8 +83,8 @@ impl Mirror {
 
     /// Nothing stands in the store now: the bucket is full.
     pub(super) fn forget(&self, place: &Place, now: Time) {
-        let mut none = [0; Spec::MOST_WORDS];
-        self.buckets.remember(place, now, words_of(&place.spec, &mut none));
+        let Content { header, state } = Content::absent(place.spec);
+        self.buckets.remember(place, &header, &state, now);
         let known = [now.after(PATIENCE).as_nanos(), now.as_nanos(), 0, 0];
         self.known.put(place.key, &known, now);
     }
@@ -112,11 +106,6 @@ impl std::fmt::Debug for Mirror {
 /// Whether something was seen less than a second ago. What was seen in the future was seen by another clock.
 pub(super) fn is_recent(seen_at: Time, now: Time) -> bool {
     seen_at <= now && now < seen_at.after(FRESH)
-}
-
-fn words_of<'w>(spec: &Spec, state: &'w mut Words) -> &'w mut [u64] {
-    let words = spec.words().min(state.len());
-    &mut state[..words]
 }
 
 const KNOWN: usize = 4;

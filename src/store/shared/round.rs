@@ -145,11 +145,11 @@ impl<'s> Round<'s> {
         Record { bytes: content.encode(), ttl, limit, full_at: content.full_at() }
     }
 
-    fn remember(&self, draft: &mut Draft, stored: Option<(Version, Time)>) {
+    fn remember(&self, draft: &Draft, stored: Option<(Version, Time)>) {
         let Some(job) = self.jobs.first() else { return };
         let now = self.shared.now();
         match stored {
-            Some(stored) => job.mirror.remember(&job.place, &mut draft.content, stored, now),
+            Some(stored) => job.mirror.remember(&job.place, &draft.content, stored, now),
             None => job.mirror.forget(&job.place, now),
         }
     }

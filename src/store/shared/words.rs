@@ -58,13 +58,14 @@ impl Content {
     pub(super) fn gone_at(&self) -> Time {
         self.full_at().max(self.header.own_until.unwrap_or_default())
     }
-}
 
-/// Tells states apart; within this process only.
-pub(super) fn digest(header: &Header, words: &[u64]) -> u64 {
-    let mut hasher = SipHasher13::new();
-    hasher.write_u32(header.spec.fingerprint());
-    hasher.write_u64(header.own_until.map_or(0, |until| until.as_nanos()));
-    words.iter().for_each(|word| hasher.write_u64(*word));
-    hasher.finish()
+    /// Tells contents apart; within this process only.
+    pub(super) fn digest(&self) -> u64 {
+        let Self { header, state } = self;
+        let mut hasher = SipHasher13::new();
+        hasher.write_u32(header.spec.fingerprint());
+        hasher.write_u64(header.own_until.map_or(0, Time::as_nanos));
+        state.iter().take(header.spec.words()).for_each(|word| hasher.write_u64(*word));
+        hasher.finish()
+    }
 }

@@ -1,0 +1,140 @@
+//! Buckets as a table for people.
+//!
+//! It is made of the gate's answer alone. The surprising thing: words that the gate sent are written without control
+//! characters, since names of limits end up on a terminal.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::config::values::in_words;
+use crate::time::Span;
+
+/// The table, with what is worth saying below it.
+pub(super) fn text(answer: &Value, key: &str) -> String {
+    let mut rows = vec![["LIMIT", "TOKENS", "NEXT", "FULL AT", "NOTES"].map(str::to_owned)];
+    rows.extend(list(&answer["buckets"]).map(row));
+    let mut text = if rows.len() > 1 { aligned(&rows) } else { format!("no limit has a bucket for {key}\n") };
+    for (name, words) in [
+        ("exempt", "do not see this client"),
+        ("not_shown", "are kept for more than this, so their buckets are not shown"),
+    ] {
+        let names: Vec<String> = list(&answer[name]).map(plain).collect();
+        if !names.is_empty() {
+            // Writing to memory cannot fail.
+            let _ = writeln!(text, "{} {words}", names.join(", "));
+        }
+    }
+    text
+}
+
+fn row(bucket: &Value) -> [String; 5] {
+    let class = bucket.get("class").map(|class| format!(" ({})", plain(class))).unwrap_or_default();
+    [
+        format!("{}{class}", plain(&bucket["limit"])),
+        format!("{} of {}", bucket["tokens"], bucket["burst"]),
+        match bucket["next"].as_f64() {
+            Some(next) if next > 0.0 => format!("in {}", seconds(next)),
+            _ => "-".to_owned(),
+        },
+        if bucket["next"].as_f64() == Some(0.0) { "full".to_owned() } else { plain(&bucket["full_at"]) },
+        notes(bucket),
+    ]
+}
+
+fn notes(bucket: &Value) -> String {
+    let mut notes: Vec<String> = Vec::new();
+    if let Some(network) = bucket.get("network") {
+        notes.push(plain(network));
+    }
+    if let Some(own) = bucket.get("own") {
+        let pace = seconds(own["seconds_per_token"].as_f64().unwrap_or_default());
+        notes.push(format!("own rate: one every {pace}, until {}", plain(&own["until"])));
+    }
+    if let Some(cap) = bucket.get("max_failures") {
+        notes.push(format!("{} of {} failures left", cap["left"], cap["most"]));
+    }
+    if let Some(waits) = bucket.get("escalate") {
+        match waits["wait"].as_f64() {
+            Some(wait) if wait > 0.0 => notes.push(format!("waits for {}", seconds(wait))),
+            _ => notes.push(format!("{} of {} strikes until a wait", waits["left"], waits["after"])),
+        }
+    }
+    if bucket["mode"] != "enforce" {
+        notes.push(format!("mode {}", plain(&bucket["mode"])));
+    }
+    notes.join("; ")
+}
+
+fn aligned(rows: &[[String; 5]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 5] = std::array::from_fn(width);
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn plain(value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    text.chars().filter(|letter| !letter.is_control()).collect()
+}
+
+/// Rounded up to a millisecond, by the gate already.
+fn seconds(seconds: f64) -> String {
+    let span = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    in_words(Span::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_table_says_what_there_is_and_what_is_not_shown() {
+        let answer = json!({
+            "buckets": [
+                {"limit": "address", "mode": "enforce", "tokens": 3, "burst": 10, "next": 12.5,
+                 "full_at": "2026-11-21T00:00:00.000Z", "network": "192.0.2.1/32",
+                 "escalate": {"left": 2, "after": 5, "wait": 0.0}},
+                {"limit": "wide\u{1b}[31m", "mode": "observe", "tokens": 9, "burst": 9, "next": 0.0,
+                 "full_at": "x", "class": "office",
+                 "own": {"burst": 9, "seconds_per_token": 60.0, "until": "then"},
+                 "max_failures": {"left": 0, "most": 100}, "escalate": {"left": 0, "after": 5, "wait": 90.0}},
+            ],
+            "exempt": ["subnet"],
+            "not_shown": ["pair", "device"],
+        });
+        let expected = "\
+LIMIT              TOKENS   NEXT      FULL AT                   NOTES
+address            3 of 10  in 12s500ms  2026-11-21T00:00:00.000Z  192.0.2.1/32; 2 of 5 strikes until a wait
+";
+        let text = text(&answer, "ip:192.0.2.1");
+        let squeeze = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lines: Vec<String> = text.lines().map(squeeze).collect();
+        assert_eq!(lines[..2], expected.lines().map(squeeze).collect::<Vec<_>>()[..]);
+        assert_eq!(
+            lines[2..],
+            [
+                "wide[31m (office) 9 of 9 - full own rate: one every 1m, until then; 0 of 100 failures left; \
+                 waits for 1m30s; mode observe",
+                "subnet do not see this client",
+                "pair, device are kept for more than this, so their buckets are not shown",
+            ]
+        );
+    }
+
+    #[test]
+    fn no_bucket_at_all_is_said() {
+        assert_eq!(text(&json!({"buckets": []}), "user:a"), "no limit has a bucket for user:a\n");
+    }
+}

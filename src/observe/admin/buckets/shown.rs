@@ -1,0 +1,84 @@
+//! Buckets as JSON; the fields are documented in `docs/operating.md`.
+//!
+//! The surprising thing: no answer repeats whose buckets they are, since that may be the name of an account.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::bucket::{Answer, Own};
+use crate::engine::{Level, Seen, Shown};
+use crate::policy::Mode;
+use crate::time::{Span, Time};
+
+pub(super) fn json(shown: &Shown) -> Value {
+    json!({
+        "buckets": shown.buckets.iter().map(bucket).collect::<Vec<_>>(),
+        "exempt": shown.exempt.iter().map(|name| &**name).collect::<Vec<_>>(),
+        "not_shown": shown.not_shown.iter().map(|name| &**name).collect::<Vec<_>>(),
+    })
+}
+
+fn bucket(seen: &Seen) -> Value {
+    let Level { spec, verdict } = seen.rate;
+    let mut value = json!({
+        "limit": &*seen.limit,
+        "mode": mode(seen.mode),
+        "tokens": verdict.left,
+        "burst": spec.burst(),
+        "next": seconds(verdict.next_token),
+        "full_at": stamp(verdict.full_at),
+    });
+    let optional = [
+        ("class", (!seen.class.is_empty()).then(|| json!(&*seen.class))),
+        ("network", seen.network.map(|network| json!(network.to_string()))),
+        ("own", seen.own.as_ref().map(own)),
+        ("max_failures", seen.cap.map(cap)),
+        ("escalate", seen.escalation.map(escalation)),
+    ];
+    for (name, part) in optional {
+        if let Some(part) = part {
+            value[name] = part;
+        }
+    }
+    value
+}
+
+fn own(own: &Own) -> Value {
+    json!({
+        "burst": own.rate.burst(),
+        "seconds_per_token": seconds(own.rate.per_token()),
+        "until": stamp(own.until),
+    })
+}
+
+fn cap(Level { spec, verdict }: Level) -> Value {
+    json!({"left": verdict.left, "most": spec.burst()})
+}
+
+fn escalation(Level { spec, verdict }: Level) -> Value {
+    let wait = match verdict.answer {
+        Answer::Refused { wait } => seconds(wait),
+        _ => 0.0,
+    };
+    json!({"left": verdict.left, "after": spec.burst(), "wait": wait, "forgotten_at": stamp(verdict.full_at)})
+}
+
+fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Enforce => "enforce",
+        Mode::Observe => "observe",
+        Mode::Off => "off",
+    }
+}
+
+/// Rounded up to a millisecond, so that whoever waits that long has waited enough.
+fn seconds(span: Span) -> f64 {
+    let millis = span.as_nanos().div_ceil(1_000_000);
+    std::time::Duration::from_millis(millis).as_secs_f64()
+}
+
+fn stamp(time: Time) -> String {
+    // Until 2554, where our time ends, every nanosecond is one that jiff can say.
+    let stamp = Timestamp::from_nanosecond(time.as_nanos().into()).unwrap_or_default();
+    stamp.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}

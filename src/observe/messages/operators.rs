@@ -1,0 +1,40 @@
+//! What operators did, a line for each thing done.
+//!
+//! None is ever left out. The surprising thing: an account is written as a keyed hash that is another one after the next
+//! start, so a log tells which lines are about the same account, and not about which.
+
+use std::fmt::Write;
+
+use jiff::Timestamp;
+use tracing::info;
+
+use super::super::clients::Clients;
+use crate::event::{BucketsChanged, Change, Operator, Whose};
+use crate::time::Time;
+
+/// Writes what was done by whom.
+pub(super) fn write(done: &BucketsChanged<'_>, clients: &Clients) {
+    let Operator { uid, pid } = done.by;
+    let bucket = match done.whose {
+        Whose::Client(client) => format!("ip:{}", clients.show(client)),
+        Whose::Account(hash) => format!("user:#{hash:012x}"),
+    };
+    let mut limits = String::new();
+    for (at, limit) in done.limits.iter().enumerate() {
+        // Writing to memory cannot fail.
+        let _ = write!(limits, "{}{limit}", if at > 0 { ", " } else { "" });
+    }
+    match done.change {
+        Change::Credited(tokens) => info!(uid, pid, bucket, limits, tokens, "an operator gave tokens"),
+        Change::Reset => info!(uid, pid, bucket, limits, "an operator reset buckets"),
+        Change::RateGiven { rate, until } => {
+            let (burst, per_token, until) = (rate.burst(), rate.per_token(), stamp(until));
+            info!(uid, pid, bucket, limits, burst, ?per_token, until, "an operator gave a rate of its own");
+        }
+        Change::RateEnded => info!(uid, pid, bucket, limits, "an operator ended a rate of its own"),
+    }
+}
+
+fn stamp(time: Time) -> String {
+    Timestamp::from_nanosecond(time.as_nanos().into()).unwrap_or_default().to_string()
+}

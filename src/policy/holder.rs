@@ -1,0 +1,249 @@
+//! Buckets that an operator can name: those that are kept for one address alone, or for one account alone.
+//!
+//! It finds them and touches none. The surprising thing: an account has a bucket for each class of clients that its limit
+//! gives another rate, so one name may stand for several buckets of one limit; and known devices pay from buckets of their
+//! own, which nobody can name.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use super::account::Account;
+use super::attempt::Client;
+use super::key::{KeyHasher, Part, PrefixLengths};
+use super::{Facet, Limit, Policy};
+use crate::bucket::{Key, Spec};
+
+/// Whose buckets are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holder {
+    /// A client's, by its address.
+    Client(Client),
+    /// An account's, by its name. It is never shown.
+    Account(Account),
+}
+
+/// Why a text names nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoHolder {
+    /// Neither the one nor the other.
+    #[error("buckets are named ip:ADDRESS or user:NAME")]
+    Kind,
+    /// Not an address.
+    #[error("what follows ip: is not an address")]
+    Address,
+    /// No name.
+    #[error("what follows user: is empty")]
+    Name,
+}
+
+/// One bucket of a holder.
+#[derive(Debug, Clone)]
+pub struct Held {
+    /// Position of the limit.
+    pub limit: usize,
+    /// Which of the limit's rates it has: [`Rate::number`](super::Rate::number).
+    pub class: usize,
+    /// The name of that class; empty for that of most clients.
+    pub class_name: Arc<str>,
+    /// Its name in the store.
+    pub key: Key,
+    /// What it promises.
+    pub spec: Spec,
+}
+
+/// All that a policy keeps for a holder.
+#[derive(Debug, Clone, Default)]
+pub struct Holdings {
+    /// Its buckets, in the order of the file; facets right behind the limit that they are of.
+    pub buckets: Vec<Held>,
+    /// Limits that do not see it.
+    pub exempt: Vec<usize>,
+    /// Limits whose buckets are kept for more than an address or an account, so that nobody can name them.
+    pub not_named: Vec<usize>,
+}
+
+impl Holder {
+    /// Reads `ip:ADDRESS` or `user:NAME`. A name may be any bytes, as in a form.
+    ///
+    /// # Errors
+    /// See [`NoHolder`].
+    pub fn parse(text: &[u8]) -> Result<Self, NoHolder> {
+        if let Some(name) = text.strip_prefix(b"user:") {
+            return if name.is_empty() {
+                Err(NoHolder::Name)
+            } else {
+                Ok(Self::Account(Account::fold(name)))
+            };
+        }
+        let address = text.strip_prefix(b"ip:").ok_or(NoHolder::Kind)?;
+        let address = std::str::from_utf8(address).ok().and_then(|text| text.parse().ok());
+        address.map(|ip| Self::Client(Client::from_ip(ip))).ok_or(NoHolder::Address)
+    }
+}
+
+impl Policy {
+    /// The buckets that are kept for this holder and for nothing else.
+    #[must_use]
+    pub fn holdings(&self, holder: &Holder, hasher: &KeyHasher) -> Holdings {
+        let mut found = Holdings::default();
+        for (at, limit) in self.limits.iter().enumerate() {
+            let held = match (Kept::of(limit), holder) {
+                (Kept::Client, Holder::Client(client)) => limit.held_by_client(*client, hasher),
+                (Kept::Account, Holder::Account(account)) => limit.held_by_account(account, hasher),
+                (Kept::More, _) if limit.facet == Facet::Rate => {
+                    found.not_named.push(at);
+                    continue;
+                }
+                _ => continue,
+            };
+            if held.is_empty() && limit.facet == Facet::Rate {
+                found.exempt.push(at);
+            }
+            found.buckets.extend(held.into_iter().map(|held| Held { limit: at, ..held }));
+        }
+        found
+    }
+}
+
+/// What a limit's buckets are kept for.
+enum Kept {
+    Client,
+    Account,
+    More,
+}
+
+impl Kept {
+    fn of(limit: &Limit) -> Self {
+        let mut parts = limit.key.iter().filter(|part| **part != Part::All);
+        match (parts.next(), parts.next()) {
+            (Some(Part::Ip), None) => Self::Client,
+            (Some(Part::User), None) => Self::Account,
+            _ => Self::More,
+        }
+    }
+}
+
+impl Limit {
+    fn held_by_client(&self, client: Client, hasher: &KeyHasher) -> Vec<Held> {
+        let held = self.rate_of_client(client).map(|(class, name, spec)| {
+            let key = hasher.key_of_client(self, name, client);
+            Held { limit: 0, class, class_name: name.into(), key, spec }
+        });
+        held.into_iter().collect()
+    }
+
+    fn held_by_account(&self, account: &Account, hasher: &KeyHasher) -> Vec<Held> {
+        let account = hasher.of_account(account.as_bytes());
+        let classes = self.classes().into_iter().enumerate();
+        let held = classes.filter_map(|(class, (class_name, spec))| {
+            let key = hasher.key_of_account(self, &class_name, account);
+            Some(Held { limit: 0, class, class_name, key, spec: spec? })
+        });
+        held.collect()
+    }
+}
+
+impl PrefixLengths {
+    /// The network whose clients share a bucket with this one.
+    #[must_use]
+    pub fn network_of(self, ip: IpAddr) -> Option<IpNet> {
+        let masked = self.mask(ip);
+        let length = match masked {
+            IpAddr::V4(_) => self.ipv4.min(32),
+            IpAddr::V6(v6) if v6.segments()[0] == 0x2002 => self.ipv6.min(48),
+            IpAddr::V6(_) => self.ipv6.min(128),
+        };
+        IpNet::new(masked, length).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::Continuous;
+    use crate::policy::network::NetworkMap;
+    use crate::policy::{Mode, Rate};
+    use crate::time::Span;
+
+    fn spec(burst: u32) -> Spec {
+        Spec::Continuous(Continuous::new(1, Span::from_secs(60), burst).unwrap())
+    }
+
+    fn of(key: &[Part], name: &str) -> Limit {
+        Limit { key: key.to_vec(), ..Limit::new(name, spec(1)) }
+    }
+
+    fn holdings(policy: &Policy, holder: &str) -> Holdings {
+        policy.holdings(&Holder::parse(holder.as_bytes()).unwrap(), &KeyHasher::seeded(1))
+    }
+
+    fn limits(held: &[Held]) -> Vec<usize> {
+        held.iter().map(|held| held.limit).collect()
+    }
+
+    #[test]
+    fn a_holder_is_an_address_or_a_name() {
+        assert_eq!(Holder::parse(b"ip:::ffff:192.0.2.1"), Holder::parse(b"ip:192.0.2.1"));
+        assert_eq!(Holder::parse(b"user: ALICE"), Holder::parse(b"user:alice"));
+        assert!(Holder::parse(b"user:\xff").is_ok(), "whatever a form may hold");
+        for (text, error) in [
+            ("alice", NoHolder::Kind),
+            ("", NoHolder::Kind),
+            ("IP:192.0.2.1", NoHolder::Kind),
+            ("ip:", NoHolder::Address),
+            ("ip:192.0.2.0/24", NoHolder::Address),
+            ("ip:192.0.2.1 ", NoHolder::Address),
+            ("user:", NoHolder::Name),
+        ] {
+            assert_eq!(Holder::parse(text.as_bytes()), Err(error), "{text}");
+        }
+        assert_eq!(format!("{:?}", Holder::parse(b"user:alice").unwrap()), "Account(Account(hidden))");
+    }
+
+    #[test]
+    fn only_what_is_kept_for_the_holder_alone_is_found() {
+        let escalation = Limit { facet: Facet::Escalation, ..of(&[Part::Ip], "address") };
+        let policy = Policy::new(
+            vec![],
+            vec![
+                of(&[Part::Ip], "address"),
+                escalation,
+                of(&[Part::User], "account"),
+                of(&[Part::User, Part::Ip], "pair"),
+                of(&[Part::All], "all"),
+                Limit { mode: Mode::Off, ..of(&[Part::Ip], "off") },
+            ],
+        );
+        let address = holdings(&policy, "ip:192.0.2.1");
+        assert_eq!((limits(&address.buckets), address.not_named), (vec![0, 1, 5], vec![3, 4]));
+        let account = holdings(&policy, "user:alice");
+        assert_eq!((limits(&account.buckets), account.not_named), (vec![2], vec![3, 4]));
+    }
+
+    #[test]
+    fn whoever_a_limit_does_not_see_is_exempt_and_classes_are_told_apart() {
+        let rate = |class: &str, number, spec| Rate { class: class.into(), number, spec };
+        let mut rates = NetworkMap::default();
+        rates.insert("10.0.0.0/8".parse().unwrap(), rate("10.0.0.0/8", 1, Some(spec(9))));
+        rates.insert("192.0.2.0/24".parse().unwrap(), rate("192.0.2.0/24", 2, None));
+        let limit = |key, name| Limit { rates: rates.clone(), ..of(&[key], name) };
+        let policy = Policy::new(vec![], vec![limit(Part::Ip, "address"), limit(Part::User, "account")]);
+        assert_eq!(holdings(&policy, "ip:192.0.2.1").exempt, [0]);
+        let ten = holdings(&policy, "ip:10.1.1.1").buckets.remove(0);
+        assert_eq!((ten.class, &*ten.class_name, ten.spec), (1, "10.0.0.0/8", spec(9)));
+        let alice = holdings(&policy, "user:alice").buckets;
+        assert_eq!(alice.iter().map(|held| held.class).collect::<Vec<_>>(), [0, 1]);
+        assert_ne!(alice[0].key, alice[1].key);
+    }
+
+    #[test]
+    fn a_network_is_the_one_that_shares_the_bucket() {
+        let of = |ip: &str| PrefixLengths::default().network_of(ip.parse().unwrap()).unwrap().to_string();
+        assert_eq!(
+            ["192.0.2.1", "2001:db8::1", "2002:c000:201:7::1", "::ffff:192.0.2.1"].map(of),
+            ["192.0.2.1/32", "2001:db8::/64", "2002:c000:201::/48", "192.0.2.1/32"]
+        );
+    }
+}

@@ -1,0 +1,351 @@
+//! Rates of single buckets against a model: the same records, converted one after the other by `Header`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use arc_swap::ArcSwap;
+use proptest::prelude::*;
+
+use super::*;
+use crate::bucket::{Anchor, Continuous, Distinct, Escalation, Floor, Interval, Rolling, Verdict};
+use crate::time::Span;
+
+const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
+const HOUR: Span = Span::from_secs(3600);
+
+fn continuous(count: u32, burst: u32) -> Continuous {
+    Continuous::new(count, HOUR, burst).unwrap()
+}
+
+fn steady(burst: u32) -> Spec {
+    Spec::Continuous(continuous(burst, burst))
+}
+
+fn shapes() -> Vec<Spec> {
+    let bucket = continuous(20, 10);
+    vec![
+        Spec::Continuous(bucket.with_debt(5).unwrap()),
+        Spec::Continuous(bucket.with_initial(3).unwrap()),
+        Spec::Interval(Interval::new(10, HOUR, Anchor::First).unwrap()),
+        Spec::Rolling(Rolling::new(10, HOUR.times(24), HOUR, Anchor::First).unwrap()),
+        Spec::Floor(Floor::new(continuous(2, 2), bucket).unwrap()),
+        Spec::Distinct(Distinct::new(bucket, Some(5)).unwrap()),
+    ]
+}
+
+fn place(key: u128, spec: Spec) -> Place {
+    Place { key: Key(key), class: 0, spec }
+}
+
+fn room(spec: Spec) -> Arc<Buckets> {
+    Arc::new(Buckets::new(100, &[spec]).unwrap())
+}
+
+fn own(count: u32, burst: u32, until: Time) -> Option<Own> {
+    Some(Own { rate: continuous(count, burst), until })
+}
+
+fn left(buckets: &Buckets, place: &Place, now: Time) -> u32 {
+    buckets.peek(place, now, 1).left
+}
+
+fn take(buckets: &Buckets, place: &Place, now: Time) -> bool {
+    buckets.apply(place, now, Op::Take(1)).unwrap().is_admitted()
+}
+
+/// How many tokens are taken one by one.
+fn drained(buckets: &Buckets, place: &Place, now: Time) -> usize {
+    (0..10_000).take_while(|_| take(buckets, place, now)).count()
+}
+
+/// A table without a table: one record that is converted whenever it is asked for.
+struct Model {
+    limit: Spec,
+    header: Header,
+    state: [u64; Spec::MOST_WORDS],
+}
+
+impl Model {
+    fn new(limit: Spec) -> Self {
+        Self { limit, header: Header::of(limit), state: [0; Spec::MOST_WORDS] }
+    }
+
+    fn set_own(&mut self, own: Option<Own>, now: Time) {
+        self.header.in_force(&self.limit, &mut self.state, now);
+        self.header.give_rate(&self.limit, own, &mut self.state, now);
+    }
+
+    fn apply(&mut self, now: Time, op: Op) -> Verdict {
+        let spec = self.header.in_force(&self.limit, &mut self.state, now);
+        let mut state = self.state;
+        let step = step(&spec, &mut state[..spec.words()], now, op);
+        if step.changed {
+            self.state = state;
+        }
+        step.verdict
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Op(Op),
+    Give(u32, u32, u64),
+    Take,
+    Reset,
+}
+
+fn acts() -> impl Strategy<Value = Vec<(u64, Act)>> {
+    let op = prop_oneof![
+        (1..4_u32).prop_map(Op::Take),
+        (1..4_u32).prop_map(Op::Peek),
+        (1..4_u32).prop_map(Op::Give),
+        (0..4_u64).prop_map(|tag| Op::TakeOnce { tokens: 1, tag }),
+    ];
+    let act = prop_oneof![
+        12 => op.prop_map(Act::Op),
+        2 => (1..100_u32, 1..30_u32, 1..7200_u64).prop_map(|(count, burst, secs)| Act::Give(count, burst, secs)),
+        1 => Just(Act::Take),
+        1 => Just(Act::Reset),
+    ];
+    prop::collection::vec((0..1200_u64, act), 1..60)
+}
+
+proptest! {
+    #[test]
+    fn a_bucket_with_a_rate_of_its_own_is_what_its_record_would_be(
+        shape in 0..6_usize,
+        acts in acts(),
+    ) {
+        let spec = shapes()[shape];
+        let (buckets, place, mut model) = (room(spec), place(7, spec), Model::new(spec));
+        let mut now = NOW;
+        for (passed, act) in acts {
+            now = now.after(Span::from_secs(passed));
+            match act {
+                Act::Op(op) => prop_assert_eq!(buckets.apply(&place, now, op).unwrap(), model.apply(now, op)),
+                Act::Give(count, burst, secs) => {
+                    let own = own(count, burst, now.after(Span::from_secs(secs)));
+                    buckets.set_own(&place, own, now).unwrap();
+                    model.set_own(own, now);
+                    prop_assert_eq!(buckets.own(place.key, now), own);
+                }
+                Act::Take => {
+                    buckets.set_own(&place, None, now).unwrap();
+                    model.set_own(None, now);
+                }
+                Act::Reset => {
+                    buckets.reset(&place, now).unwrap();
+                    model.header.in_force(&spec, &mut model.state, now);
+                    model.state.fill(0);
+                }
+            }
+            let seen = buckets.peek(&place, now, 1);
+            prop_assert_eq!(seen, model.apply(now, Op::Peek(1)));
+        }
+    }
+}
+
+#[test]
+fn the_level_is_kept_in_proportion_at_the_beginning_and_at_the_end() {
+    let (buckets, place) = (room(steady(10)), place(1, steady(10)));
+    buckets.apply(&place, NOW, Op::Take(5)).unwrap();
+    buckets.set_own(&place, own(100, 100, NOW.after(HOUR)), NOW).unwrap();
+    assert_eq!(left(&buckets, &place, NOW), 50);
+    buckets.set_own(&place, None, NOW).unwrap();
+    assert_eq!((left(&buckets, &place, NOW), buckets.own(place.key, NOW)), (5, None));
+}
+
+#[test]
+fn it_ends_to_the_nanosecond_and_what_it_would_have_brought_since_does_not_count() {
+    let (buckets, place) = (room(steady(10)), place(1, steady(10)));
+    let end = NOW.after(Span::from_secs(60));
+    buckets.set_own(&place, own(60 * 60, 60, end), NOW).unwrap();
+    assert_eq!(drained(&buckets, &place, NOW), 60);
+    let last = end.before(Span::from_nanos(1));
+    assert_eq!(left(&buckets, &place, last), 59, "one a second");
+    assert_eq!(drained(&buckets, &place, last), 59);
+    // One of sixty is there then: a minute of the limit's hour. Its own rate would have filled it within that minute.
+    let full = end.after(Span::from_secs(3540));
+    let before = full.before(Span::from_nanos(1));
+    assert_eq!([end, before, full].map(|now| left(&buckets, &place, now)), [0, 9, 10]);
+    assert_eq!(buckets.own(place.key, end), None);
+    assert_eq!(drained(&buckets, &place, before), 9, "and the limit's rate since");
+}
+
+#[test]
+fn it_survives_a_change_of_its_limit_and_ends_in_the_new_one() {
+    let (old, end) = (room(steady(10)), NOW.after(HOUR));
+    old.apply(&place(1, steady(10)), NOW, Op::Take(10)).unwrap();
+    old.set_own(&place(1, steady(10)), own(100, 100, end), NOW).unwrap();
+    let change = NOW.after(HOUR.times(1).minus(Span::from_secs(1800)));
+    let new = Arc::new(old.changed(100, &[steady(4)], vec![Some((0, steady(10)))], change).unwrap());
+    old.close();
+    let place = place(1, steady(4));
+    assert_eq!(left(&new, &place, change), 50, "the level and the rate are its own still");
+    assert_eq!(drained(&new, &place, change), 50);
+    assert_eq!(left(&new, &place, end), 2, "half of what the limit has now");
+    assert_eq!(drained(&new, &place, end), 2);
+    assert_eq!(old.set_own(&place, None, end), Err(NotGiven::Stale(Stale)));
+    assert_eq!(old.reset(&place, end), Err(Stale));
+}
+
+#[test]
+fn a_bucket_is_given_back_to_a_limit_that_was_changed_and_nothing_of_before_comes_over() {
+    let old = room(steady(10));
+    old.apply(&place(1, steady(10)), NOW, Op::Take(10)).unwrap();
+    let new = Arc::new(old.changed(100, &[steady(4)], vec![Some((0, steady(10)))], NOW).unwrap());
+    old.close();
+    let place = place(1, steady(4));
+    new.set_own(&place, own(100, 100, NOW.after(HOUR)), NOW).unwrap();
+    assert_eq!(left(&new, &place, NOW), 0);
+    new.apply(&place, NOW, Op::Give(100)).unwrap();
+    new.set_own(&place, None, NOW).unwrap();
+    assert_eq!(left(&new, &place, NOW), 4, "full, although it was drained under the former limit");
+}
+
+#[test]
+fn a_reset_bucket_is_as_if_never_seen_also_where_a_former_limit_had_drained_it() {
+    for spec in shapes().into_iter().chain([Spec::Escalation(Escalation::new(1, HOUR, 2, HOUR).unwrap())]) {
+        let (buckets, place) = (room(spec), place(1, spec));
+        let fresh = buckets.peek(&place, NOW, 1);
+        for op in [Op::Take(2), Op::Strike, Op::Take(9)] {
+            buckets.apply(&place, NOW, op).unwrap();
+        }
+        assert_ne!(buckets.peek(&place, NOW, 1), fresh, "{spec:?}");
+        let new = Arc::new(buckets.changed(100, &[spec], vec![Some((0, spec))], NOW).unwrap());
+        buckets.close();
+        new.reset(&place, NOW).unwrap();
+        assert_eq!((new.peek(&place, NOW, 1), new.live(NOW)), (fresh, 0), "{spec:?}");
+    }
+}
+
+#[test]
+fn a_reset_keeps_the_rate_of_its_own() {
+    let (buckets, place) = (room(steady(10)), place(1, steady(10)));
+    let own = own(3, 3, NOW.after(HOUR));
+    buckets.set_own(&place, own, NOW).unwrap();
+    assert_eq!(drained(&buckets, &place, NOW), 3);
+    buckets.reset(&place, NOW).unwrap();
+    assert_eq!((drained(&buckets, &place, NOW), buckets.own(place.key, NOW)), (3, own));
+    buckets.reset(&place, NOW.after(HOUR)).unwrap();
+    assert_eq!(left(&buckets, &place, NOW.after(HOUR)), 10);
+}
+
+#[test]
+fn others_are_as_they_were() {
+    let buckets = room(steady(10));
+    // The same bit of the filter, and another one.
+    let others = [place(1 + 64, steady(10)), place(2, steady(10))];
+    buckets.apply(&others[0], NOW, Op::Take(4)).unwrap();
+    buckets.set_own(&place(1, steady(10)), own(1, 1, NOW.after(HOUR)), NOW).unwrap();
+    assert_eq!(others.map(|other| drained(&buckets, &other, NOW)), [6, 10]);
+    assert_eq!(drained(&buckets, &place(1, steady(10)), NOW), 1);
+}
+
+#[test]
+fn there_are_ten_thousand_at_most_and_ended_ones_make_room() {
+    let buckets = room(steady(10));
+    let end = NOW.after(HOUR);
+    let give = |key: usize, now| {
+        buckets.set_own(&place(key as u128, steady(10)), own(1, 1, end.after(HOUR.times(9))), now)
+    };
+    for key in 0..MOST {
+        buckets.set_own(&place(key as u128, steady(10)), own(1, 1, end), NOW).unwrap();
+    }
+    assert_eq!(give(MOST, NOW), Err(NotGiven::TooMany));
+    assert_eq!(left(&buckets, &place(MOST as u128, steady(10)), NOW), 10, "as it was");
+    assert_eq!(give(7, NOW), Ok(()), "who has one may get another");
+    buckets.release(end.after(HOUR).before(Span::from_nanos(1)));
+    assert_eq!(give(MOST, NOW), Err(NotGiven::TooMany), "one may still not be full");
+    buckets.release(end.after(HOUR));
+    assert_eq!((give(MOST, NOW), buckets.own.read().len()), (Ok(()), 2));
+}
+
+#[test]
+fn waits_that_grow_have_no_rate() {
+    let spec = Spec::Escalation(Escalation::new(3, HOUR, 2, HOUR).unwrap());
+    let buckets = room(spec);
+    assert_eq!(buckets.set_own(&place(1, spec), own(1, 1, NOW.after(HOUR)), NOW), Err(NotGiven::NoRate));
+    assert_eq!(buckets.set_own(&place(1, spec), None, NOW), Ok(()));
+}
+
+/// Takes from one bucket with eight threads while an operator acts on it; how many were admitted.
+fn admitted_while(buckets: &Buckets, place: &Place, act: impl FnOnce()) -> u32 {
+    let admitted = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    admitted.fetch_add(take(buckets, place, NOW).into(), Ordering::Relaxed);
+                }
+            });
+        }
+        act();
+    });
+    admitted.into_inner()
+}
+
+#[test]
+fn threads_that_race_lose_and_win_nothing_when_a_rate_comes_and_goes() {
+    // The same size and pace: whatever is converted when, there are as many tokens.
+    let (buckets, place) = (room(steady(9000)), place(1, steady(9000)));
+    let same = own(9000, 9000, NOW.after(HOUR));
+    let admitted = admitted_while(&buckets, &place, || {
+        for _ in 0..500 {
+            buckets.set_own(&place, same, NOW).unwrap();
+            buckets.set_own(&place, None, NOW).unwrap();
+        }
+        buckets.set_own(&place, same, NOW).unwrap();
+    });
+    assert_eq!((admitted, left(&buckets, &place, NOW)), (9000, 0));
+}
+
+#[test]
+fn nothing_is_lost_or_won_when_the_limit_is_changed_under_a_rate_of_its_own() {
+    let spec = steady(9000);
+    let (place, same) = (place(1, spec), own(9000, 9000, NOW.after(HOUR)));
+    let newest = ArcSwap::from(room(spec));
+    let admitted = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    let taken = loop {
+                        match newest.load().apply(&place, NOW, Op::Take(1)) {
+                            Ok(verdict) => break verdict.is_admitted(),
+                            Err(Stale) => std::thread::yield_now(),
+                        }
+                    };
+                    admitted.fetch_add(taken.into(), Ordering::Relaxed);
+                }
+            });
+        }
+        for change in 0..15 {
+            let old = newest.load_full();
+            old.set_own(&place, same.filter(|_| change % 3 > 0), NOW).unwrap();
+            let new = old.changed(100, &[spec], vec![Some((0, spec))], NOW).unwrap();
+            old.set_own(&place, same.filter(|_| change % 4 > 0), NOW).unwrap();
+            old.close();
+            newest.store(Arc::new(new));
+            newest.load().set_own(&place, same.filter(|_| change % 2 > 0), NOW).unwrap();
+        }
+    });
+    assert_eq!(admitted.into_inner() + left(&newest.load(), &place, NOW), 9000);
+}
+
+#[test]
+fn threads_that_race_for_a_rate_of_its_own_get_exactly_that() {
+    let (buckets, place) = (room(steady(10)), place(1, steady(10)));
+    buckets.set_own(&place, own(5000, 5000, NOW.after(HOUR)), NOW).unwrap();
+    let credited = AtomicU32::new(0);
+    let admitted = admitted_while(&buckets, &place, || {
+        while credited.load(Ordering::Relaxed) < 300 {
+            // Never above its size: only what is missing can be given.
+            if left(&buckets, &place, NOW) < 4000 {
+                buckets.apply(&place, NOW, Op::Give(1)).unwrap();
+                credited.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    assert_eq!(admitted + left(&buckets, &place, NOW), 5300);
+}
