@@ -16,7 +16,6 @@ use super::compare_and_swap::StoreError;
 ///
 /// # Errors
 /// [`StoreError::Refused`] if there are none, or the file cannot be read.
-#[expect(dead_code, reason = "the backends are to be written")]
 pub(super) fn client(roots: Option<&Path>) -> Result<ClientConfig, StoreError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();

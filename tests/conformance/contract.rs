@@ -75,7 +75,7 @@ impl<S: Server> Opened<S> {
 
     fn rest(&self, time: Duration) {
         // Whatever a backend does beside its questions goes on meanwhile.
-        self.runtime.block_on(tokio::time::sleep(time));
+        self.runtime.block_on(async { tokio::time::sleep(time).await });
     }
 
     /// Whether it answers again within two seconds.

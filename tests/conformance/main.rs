@@ -2,6 +2,7 @@
 //! server that the test has started.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+#![allow(clippy::disallowed_methods, reason = "they ask the real clock")]
 
 mod contract;
 #[path = "../support/mod.rs"]
@@ -52,3 +53,8 @@ macro_rules! store {
 
 #[cfg(feature = "redis")]
 store!(redis, crate::support::servers::redis::Redis);
+
+#[cfg(feature = "postgres")]
+store!(postgres, crate::support::servers::postgres::Postgres);
+#[cfg(feature = "postgres")]
+store!(postgres_serializable, crate::support::servers::postgres::PostgresSerializable);

@@ -14,6 +14,7 @@ pub(crate) mod memcached;
 pub(crate) mod mysql;
 pub(crate) mod postgres;
 pub(crate) mod redis;
+mod sql;
 
 /// A database, started for one test.
 pub(crate) trait Server: Sized {
