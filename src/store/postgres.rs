@@ -16,7 +16,7 @@ use super::address::Remote;
 use super::compare_and_swap::{
     Answer, Asking, CompareAndSwap, Namespace, Record, StoreError, Stored, Swap, Version,
 };
-use super::sql::{Broom, Lines};
+use super::sql::{Broom, Lines, exposed};
 use crate::bucket::Key;
 
 use self::link::Server;
@@ -63,12 +63,7 @@ impl CompareAndSwap for Postgres {
 
     fn inspect(&self) -> Asking<'_, Vec<String>> {
         let texts = Arc::clone(&self.statements);
-        let mut found = Vec::new();
-        if self.is_exposed {
-            found.push(
-                "the connection to the database is not encrypted: add `sslmode=verify-full`".to_owned(),
-            );
-        }
+        let mut found = exposed(self.is_exposed);
         Box::pin(self.lines.ask_alone(|link| async move {
             found.extend(link.trials(&texts).await?);
             Ok(Answer::timeless(found))

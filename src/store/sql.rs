@@ -69,6 +69,28 @@ pub(super) fn missing(table: &str) -> StoreError {
     ))
 }
 
+/// What an operator should know of a connection in clear text.
+pub(super) fn exposed(is_exposed: bool) -> Vec<String> {
+    let said = is_exposed
+        .then(|| "the connection is not encrypted: add `sslmode=verify-full` to the address".to_owned());
+    said.into_iter().collect()
+}
+
+/// The refusals among what came of the trials, each once.
+pub(super) fn refusals(
+    trials: impl IntoIterator<Item = Result<(), StoreError>>,
+) -> Result<Vec<String>, StoreError> {
+    let mut refusals = Vec::new();
+    for trial in trials {
+        match trial {
+            Err(StoreError::Refused(why)) if refusals.contains(&why) => {}
+            Err(StoreError::Refused(why)) => refusals.push(why),
+            other => other?,
+        }
+    }
+    Ok(refusals)
+}
+
 /// An error with all that led to it, in one line.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();

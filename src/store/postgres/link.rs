@@ -16,7 +16,7 @@ use super::statements::Statements;
 use crate::bucket::Key;
 use crate::store::compare_and_swap::{Answer, Record, StoreError, Stored, Swap, Version};
 use crate::store::sql::address::Tls;
-use crate::store::sql::{Broom, Dial, Dialled, Link as _, bytes_of, lost, readable};
+use crate::store::sql::{Broom, Dial, Dialled, Link as _, bytes_of, lost, readable, refusals};
 use crate::store::{sql, tls};
 use crate::time::Time;
 
@@ -141,16 +141,12 @@ impl Link {
 
     /// What would be refused, each refusal once.
     pub(super) async fn trials(&self, texts: &Statements) -> Result<Vec<String>, StoreError> {
-        let mut refusals = Vec::new();
+        let mut trials = Vec::new();
         for statement in &texts.trials {
             let done = self.client.batch_execute(statement).await;
-            match done.map_err(|error| fault::of(&error, &texts.table)) {
-                Err(StoreError::Refused(why)) if refusals.contains(&why) => {}
-                Err(StoreError::Refused(why)) => refusals.push(why),
-                done => done?,
-            }
+            trials.push(done.map_err(|error| fault::of(&error, &texts.table)));
         }
-        Ok(refusals)
+        refusals(trials)
     }
 
     /// Asks what is answered by one row.

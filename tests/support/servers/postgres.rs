@@ -6,12 +6,12 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::sql::{copy, made_once, remove, run, run_with, schema, unprivileged};
+use super::sql::{Tables, copy, made_once, remove, run, run_with, schema, unprivileged};
 use super::{Process, Server, wait_for};
 use crate::support::{eventually, free_port, new_directory};
 
@@ -35,32 +35,18 @@ impl Postgres {
         Ok(server)
     }
 
-    pub(crate) fn port(&self) -> u16 {
-        self.port
+    /// What it has written about itself.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.directory.join("log")).unwrap_or_default()
     }
 
-    /// Runs statements as the superuser, and says what they answered.
-    pub(crate) fn sql(&self, statements: &str) -> String {
+    fn psql(&self, statements: &str) -> Command {
         let mut command = Command::new(binary("psql").unwrap());
-        let host = self.directory.display().to_string();
-        let port = self.port.to_string();
-        command.args([
-            "-X",
-            "-q",
-            "-A",
-            "-t",
-            "-v",
-            "ON_ERROR_STOP=1",
-            "-U",
-            "postgres",
-            "-h",
-            &host,
-            "-p",
-            &port,
-        ]);
-        let output = command.args(["-d", "tollgate", "-c", statements]).output().unwrap();
-        assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        command
+            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-h"])
+            .arg(&self.directory);
+        command.args(["-p", &self.port.to_string(), "-d", "tollgate", "-c", statements]);
+        command
     }
 
     fn launch(&mut self) -> Result<(), String> {
@@ -152,7 +138,7 @@ impl Server for Postgres {
     }
 
     fn questions(&mut self) -> u64 {
-        let log = fs::read_to_string(self.directory.join("log")).unwrap_or_default();
+        let log = self.log();
         let asked = |line: &&str| line.contains("execute <unnamed>: ") && line.contains("_buckets");
         let is_cleaning = |line: &&str| line.contains("pg_try_advisory_xact_lock");
         u64::try_from(log.lines().filter(asked).filter(|line| !is_cleaning(line)).count()).unwrap()
@@ -213,6 +199,66 @@ impl Server for PostgresSerializable {
 
     fn spoil(&mut self, bytes: &[u8]) {
         self.0.spoil(bytes);
+    }
+}
+
+impl Tables for Postgres {
+    fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn sql(&self, statements: &str) -> String {
+        let output = self.psql(statements).output().unwrap();
+        assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    fn fill(&self, rows: u32, late: u32) {
+        self.sql(&format!(
+            "INSERT INTO tollgate_buckets SELECT sha256(('{late} ' || n)::bytea), n, '', '', now(), \
+             now() - interval '{late} seconds' FROM generate_series(1, {rows}) n"
+        ));
+    }
+
+    fn hold_all(&self, time: Duration) -> Child {
+        let seconds = time.as_secs_f32();
+        let held =
+            format!("BEGIN; SELECT 1 FROM tollgate_buckets FOR UPDATE; SELECT pg_sleep({seconds}); COMMIT");
+        self.psql(&held).stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    fn read_only(&self) {
+        self.sql("ALTER DATABASE tollgate SET default_transaction_read_only = on");
+    }
+
+    fn take_rights(&self) {
+        self.sql("ALTER TABLE tollgate_buckets OWNER TO postgres");
+    }
+}
+
+impl Tables for PostgresSerializable {
+    fn port(&self) -> u16 {
+        self.0.port
+    }
+
+    fn sql(&self, statements: &str) -> String {
+        self.0.sql(statements)
+    }
+
+    fn fill(&self, rows: u32, late: u32) {
+        self.0.fill(rows, late);
+    }
+
+    fn hold_all(&self, time: Duration) -> Child {
+        self.0.hold_all(time)
+    }
+
+    fn read_only(&self) {
+        self.0.read_only();
+    }
+
+    fn take_rights(&self) {
+        self.0.take_rights();
     }
 }
 

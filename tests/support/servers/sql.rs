@@ -7,7 +7,30 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::Server;
+
+/// A server that can be talked to in SQL.
+pub(crate) trait Tables: Server {
+    fn port(&self) -> u16;
+
+    /// Runs statements as somebody who may do everything, and says what they answered.
+    fn sql(&self, statements: &str) -> String;
+
+    /// Adds so many rows that have outlived their time by so many seconds.
+    fn fill(&self, rows: u32, late: u32);
+
+    /// Locks every row for so long.
+    fn hold_all(&self, time: Duration) -> Child;
+
+    /// From the next connection on nobody may write.
+    fn read_only(&self);
+
+    /// The gate's user may do nothing with the table any more.
+    fn take_rights(&self);
+}
 
 /// The statements that make the table of this namespace, as this build says them.
 pub(super) fn schema(url: &str) -> Vec<String> {
