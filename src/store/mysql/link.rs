@@ -71,6 +71,7 @@ impl Dial for Server {
 impl sql::Link for Link {
     const AT_ONCE: usize = 1;
     const MOST: usize = 8;
+    const SILENCE: Duration = Duration::from_millis(1500);
 
     fn is_broken(&self) -> bool {
         false

@@ -66,6 +66,7 @@ impl Dial for Server {
 impl sql::Link for Link {
     const AT_ONCE: usize = 64;
     const MOST: usize = 4;
+    const SILENCE: Duration = Duration::from_secs(1);
 
     fn is_broken(&self) -> bool {
         self.client.is_closed()

@@ -17,6 +17,9 @@ pub(in crate::store) trait Link: Send + Sync + 'static {
     const AT_ONCE: usize;
     /// Connections that one gate has at most.
     const MOST: usize;
+    /// A connection on which nothing was answered for so long while somebody was asking is given up. Longer than the
+    /// server lets a statement wait for a row: one row that is held is no reason to connect again.
+    const SILENCE: Duration;
 
     /// Whether nobody can be asked through it any more.
     fn is_broken(&self) -> bool;
@@ -77,12 +80,12 @@ impl<L: Link> Line<L> {
         let mut question = std::pin::pin!(question);
         let mut since = Instant::now();
         loop {
-            if let Ok(answer) = tokio::time::timeout_at(since + SILENCE, question.as_mut()).await {
+            if let Ok(answer) = tokio::time::timeout_at(since + L::SILENCE, question.as_mut()).await {
                 *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
                 return answer;
             }
             if self.heard() <= since {
-                return Err(StoreError::Unreachable("no answer for a second".to_owned()));
+                return Err(StoreError::Unreachable("no answer for too long".to_owned()));
             }
             since = self.heard();
         }
@@ -92,9 +95,6 @@ impl<L: Link> Line<L> {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// A connection on which nothing was answered for so long while somebody was asking is given up.
-const SILENCE: Duration = Duration::from_secs(1);
 
 /// A connection that was not used for so long is not trusted; below what load balancers allow as a rule.
 const IDLE: Duration = Duration::from_secs(240);

@@ -247,3 +247,6 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// For what is asked through a connection of its own.
 const ALONE: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests;

@@ -139,8 +139,10 @@ impl Tables for MariaDb {
 
     fn hold_all(&self, time: Duration) -> Child {
         let seconds = time.as_secs_f32();
+        // Only the rows, not the room between them.
+        let rows = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN";
         let held =
-            format!("BEGIN; SELECT 1 FROM tollgate_buckets FOR UPDATE; SELECT SLEEP({seconds}); COMMIT");
+            format!("{rows}; SELECT 1 FROM tollgate_buckets FOR UPDATE; SELECT SLEEP({seconds}); COMMIT");
         self.client().args(["-e", &held]).stdout(Stdio::null()).spawn().unwrap()
     }
 
