@@ -150,3 +150,28 @@ fn swaps_touch_no_index() {
     let kilobytes: u32 = server.sql("SELECT pg_relation_size('tollgate_buckets') / 1024").parse().unwrap();
     assert!(kilobytes <= 16, "300 swaps of one bucket made {kilobytes} KiB");
 }
+
+#[test]
+fn tls_is_spoken_to_whom_it_is_trusted_and_to_nobody_else() {
+    let Ok(server) = Postgres::with(&["ssl=on"]) else {
+        assert!(std::env::var_os("TOLLGATE_REQUIRE_STORES").is_none(), "postgresql or openssl is missing");
+        return;
+    };
+    let address = |host: &str, options: &str| {
+        format!("postgres://tollgate:secret@{host}:{}/tollgate?{options}", server.port())
+    };
+    let own = format!("sslmode=verify-full&sslrootcert={}", server.root().display());
+    let gate = Gate::ready(&address("localhost", &own));
+    gate.write(KEY, None, b"one");
+    assert_eq!(
+        server.sql("SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl"),
+        "1"
+    );
+    for (host, options) in [("localhost", "sslmode=require"), ("127.0.0.1", &own[..])] {
+        let told = Gate::new(&address(host, options)).ask(|store| store.probe());
+        assert!(
+            matches!(&told, Err(StoreError::Unreachable(why)) if why.contains("certificate")),
+            "{told:?}"
+        );
+    }
+}

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::sql::{Tables, copy, made_once, remove, run, run_with, schema, unprivileged};
+use super::sql::{Tables, certificate, copy, made_once, remove, run, run_with, schema, unprivileged};
 use super::{Process, Server, wait_for};
 use crate::support::{eventually, free_port, new_directory};
 
@@ -35,6 +35,11 @@ impl Postgres {
         Ok(server)
     }
 
+    /// The certificate that it shows, if it speaks TLS: its own root.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.directory.join("root.crt")
+    }
+
     /// What it has written about itself.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.directory.join("log")).unwrap_or_default()
@@ -51,6 +56,9 @@ impl Postgres {
 
     fn launch(&mut self) -> Result<(), String> {
         copy(&template()?, &self.data(), USERS);
+        if self.settings.contains(&"ssl=on") {
+            certificate(&self.data(), USERS)?;
+        }
         let mut command = unprivileged(&binary("postgres")?, USERS);
         command.arg("-D").arg(self.data()).args(["-p", &self.port.to_string()]);
         let sockets = format!("unix_socket_directories={}", self.directory.display());

@@ -60,6 +60,34 @@ pub(super) fn made_once(
     Ok(finished)
 }
 
+/// A certificate for `localhost` in a server's directory, and a copy beside it for whoever has to trust it.
+pub(super) fn certificate(directory: &Path, users: &[&str]) -> Result<(), String> {
+    let (shown, key) = (directory.join("server.crt"), directory.join("server.key"));
+    let mut openssl = Command::new("openssl");
+    openssl.args([
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]);
+    openssl.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]);
+    openssl
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-out"])
+        .arg(&shown)
+        .arg("-keyout")
+        .arg(&key);
+    run(&mut openssl)?;
+    fs::copy(&shown, directory.with_file_name("root.crt")).unwrap();
+    owned(&shown, users);
+    owned(&key, users);
+    Ok(())
+}
+
 /// A command that is not run as root, because the server refuses to be.
 pub(super) fn unprivileged(program: &Path, users: &[&str]) -> Command {
     let mut command = Command::new(program);
