@@ -5,6 +5,8 @@
 #![allow(clippy::disallowed_methods, reason = "they ask the real clock")]
 
 mod contract;
+#[cfg(feature = "mysql")]
+mod mysql_tls;
 #[cfg(feature = "postgres")]
 mod postgres_faults;
 #[path = "../support/mod.rs"]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::sql::{Tables, copy, made_once, remove, run, schema};
+use super::sql::{Tables, certificate, copy, made_once, remove, run, schema};
 use super::{Process, Server};
 use crate::support::{eventually, free_port, new_directory};
 
@@ -18,9 +18,22 @@ pub(crate) struct MariaDb {
     process: Option<Process>,
     directory: PathBuf,
     port: u16,
+    speaks_tls: bool,
 }
 
 impl MariaDb {
+    /// Starts it, with a certificate of its own if it shall speak TLS.
+    pub(crate) fn with(speaks_tls: bool) -> Result<Self, String> {
+        let mut server = Self { process: None, directory: new_directory(), port: free_port(), speaks_tls };
+        server.launch()?;
+        Ok(server)
+    }
+
+    /// The certificate that it shows, if it speaks TLS: its own root.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.directory.join("root.crt")
+    }
+
     fn client(&self) -> Command {
         let mut command = Command::new("mariadb");
         command.args(["--no-defaults", "-u", "root", "-S"]).arg(self.directory.join("s")).arg("tollgate");
@@ -41,6 +54,10 @@ impl MariaDb {
             [("datadir", "data"), ("socket", "s"), ("pid-file", "p"), ("general-log-file", "log")]
         {
             command.arg(format!("--{option}={}", self.directory.join(file).display()));
+        }
+        if self.speaks_tls {
+            certificate(&self.data(), USERS)?;
+            command.arg("--ssl-cert=server.crt").arg("--ssl-key=server.key");
         }
         self.process = Some(Process::spawn(&mut command)?);
         let answers = || {
@@ -65,9 +82,7 @@ impl Server for MariaDb {
     const NAME: &'static str = "mariadb-server";
 
     fn start() -> Result<Self, String> {
-        let mut server = Self { process: None, directory: new_directory(), port: free_port() };
-        server.launch()?;
-        Ok(server)
+        Self::with(false)
     }
 
     fn url(&self) -> String {
