@@ -220,6 +220,12 @@ impl Engine {
         &self.clock
     }
 
+    /// The time that decides: the store's, where several gates share one.
+    #[must_use]
+    pub fn time(&self) -> Time {
+        self.shared.as_ref().map_or_else(|| self.clock.now(), |shared| shared.now())
+    }
+
     /// Takes the tokens that an attempt costs, all or none: at once where the buckets are in memory, or where it is known
     /// already what a shared store would say.
     ///

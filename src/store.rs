@@ -19,7 +19,13 @@ mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
 pub mod shared;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod sql;
 #[cfg(feature = "tls")]
+#[cfg_attr(
+    not(any(feature = "redis", feature = "postgres", feature = "dynamodb")),
+    allow(dead_code, reason = "the driver of MySQL takes roots only, and makes the rest itself")
+)]
 mod tls;
 
 pub use self::address::{Address, BadAddress};

@@ -14,6 +14,7 @@ use crate::event::{BucketsChanged, Change, Event, Operator, Whose};
 use crate::policy::holder::{Held, Holder, Holdings};
 use crate::policy::{Facet, Mode};
 use crate::store::memory::{Buckets, NotGiven, Place, Stale};
+use crate::store::shared::{Deed, Mirror, Shared, Unavailable};
 use crate::time::{Span, Time};
 
 /// What an operator sees of a holder's buckets.
@@ -66,13 +67,28 @@ pub enum NotDone {
     /// The store said no.
     #[error(transparent)]
     NotGiven(#[from] NotGiven),
+    /// The store that several gates share did not answer; it may have been done all the same.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// What is done to a bucket.
+#[derive(Clone, Copy)]
+enum Work {
+    Credit(u32),
+    Reset,
+    Rate(Option<(Continuous, Time)>),
 }
 
 impl Engine {
     /// What the buckets of a holder say; costs nothing.
-    pub async fn show(&self, holder: &Holder) -> Shown {
-        let (rules, now) = (self.rules(), self.clock.now());
-        rules.show(holder, &rules.policy.holdings(holder, &self.hasher), now)
+    ///
+    /// # Errors
+    /// [`NotDone::Unavailable`].
+    pub async fn show(&self, holder: &Holder) -> Result<Shown, NotDone> {
+        let rules = self.rules.load_full();
+        let holdings = rules.policy.holdings(holder, &self.hasher);
+        self.show_of(&rules, holder, &holdings).await
     }
 
     /// Gives tokens to the buckets of a holder, or to that of one limit; none above its size.
@@ -86,15 +102,7 @@ impl Engine {
         tokens: u32,
         by: Operator,
     ) -> Result<Shown, NotDone> {
-        let give = |buckets: &Buckets, place: &Place, now| {
-            if buckets.peek(place, now, 1).full_at > now {
-                // A bucket that begins with less than it holds has to begin before anything can be given to it.
-                buckets.apply(place, now, Op::Take(0))?;
-                buckets.apply(place, now, Op::Give(tokens))?;
-            }
-            Ok(())
-        };
-        self.change(holder, limit, is_rate, Change::Credited(tokens), by, give)
+        self.change(holder, limit, is_rate, (Change::Credited(tokens), Work::Credit(tokens)), by).await
     }
 
     /// Makes the buckets of a holder, or those of one limit, as if they had never been seen: full, without failures and
@@ -103,8 +111,7 @@ impl Engine {
     /// # Errors
     /// See [`NotDone`].
     pub async fn reset(&self, holder: &Holder, limit: Option<&str>, by: Operator) -> Result<Shown, NotDone> {
-        let reset = |buckets: &Buckets, place: &Place, now| Ok(buckets.reset(place, now)?);
-        self.change(holder, limit, |_| true, Change::Reset, by, reset)
+        self.change(holder, limit, |_| true, (Change::Reset, Work::Reset), by).await
     }
 
     /// Gives a holder a rate of its own under one limit, for so long. What the limit has besides a rate (`debt`, `wait`)
@@ -119,11 +126,9 @@ impl Engine {
         (rate, lasts): (Continuous, Span),
         by: Operator,
     ) -> Result<Shown, NotDone> {
-        let until = self.clock.now().after(lasts);
-        let give = |buckets: &Buckets, place: &Place, now| {
-            buckets.set_own(place, Some(Own { rate: as_in(&place.spec, rate), until }), now)
-        };
-        self.change(holder, Some(limit), is_rate, Change::RateGiven { rate, until }, by, give)
+        let until = self.time().after(lasts);
+        let change = (Change::RateGiven { rate, until }, Work::Rate(Some((rate, until))));
+        self.change(holder, Some(limit), is_rate, change, by).await
     }
 
     /// Ends the rates that a holder has of its own, or the one under one limit.
@@ -136,25 +141,23 @@ impl Engine {
         limit: Option<&str>,
         by: Operator,
     ) -> Result<Shown, NotDone> {
-        let end = |buckets: &Buckets, place: &Place, now| buckets.set_own(place, None, now);
-        self.change(holder, limit, is_rate, Change::RateEnded, by, end)
+        self.change(holder, limit, is_rate, (Change::RateEnded, Work::Rate(None)), by).await
     }
 
     /// Does something to each of a holder's buckets, and tells that it was done.
-    fn change(
+    async fn change(
         &self,
         holder: &Holder,
         limit: Option<&str>,
         facets: fn(Facet) -> bool,
-        change: Change,
+        (change, work): (Change, Work),
         by: Operator,
-        act: impl Fn(&Buckets, &Place, Time) -> Result<(), NotGiven>,
     ) -> Result<Shown, NotDone> {
-        let targets =
-            self.rules().targets(&self.rules().policy.holdings(holder, &self.hasher), limit, facets)?;
+        let rules = self.rules.load_full();
+        let targets = rules.targets(&rules.policy.holdings(holder, &self.hasher), limit, facets)?;
         let (mut limits, mut done): (Vec<Arc<str>>, _) = (Vec::new(), Ok(()));
         for target in targets {
-            done = self.act_on(holder, &target, &act);
+            done = self.act_on(holder, &target, work).await;
             if done.is_err() {
                 break;
             }
@@ -170,31 +173,83 @@ impl Engine {
             self.events.emit(&Event::BucketsChanged(BucketsChanged { by, whose, limits: &limits, change }));
         }
         done?;
-        let (rules, now) = (self.rules(), self.clock.now());
+        let rules = self.rules.load_full();
         let mut holdings = rules.policy.holdings(holder, &self.hasher);
         holdings
             .buckets
             .retain(|held| limit.is_none_or(|limit| *rules.policy.limits[held.limit].name == *limit));
-        Ok(rules.show(holder, &holdings, now))
+        self.show_of(&rules, holder, &holdings).await
     }
 
     /// By the newest rules; a bucket that is not there any more needs nothing.
-    fn act_on(
-        &self,
-        holder: &Holder,
-        target: &Target,
-        act: &impl Fn(&Buckets, &Place, Time) -> Result<(), NotGiven>,
-    ) -> Result<(), NotGiven> {
+    async fn act_on(&self, holder: &Holder, target: &Target, work: Work) -> Result<(), NotDone> {
         for _ in 0..MOST_TRIES {
-            let rules = self.rules();
+            let rules = self.rules.load_full();
             let found = rules.policy.holdings(holder, &self.hasher).buckets;
             let Some(held) = found.iter().find(|held| *target == rules.target(held)) else { return Ok(()) };
-            match act(&rules.buckets[held.limit], &held.place(), self.clock.now()) {
+            if let Some(shared) = &self.shared {
+                return Ok(work.ask(shared, &rules.mirrors[held.limit], held.place()).await?);
+            }
+            match work.act(&rules.buckets[held.limit], &held.place(), self.clock.now()) {
                 Err(NotGiven::Stale(Stale)) => std::thread::yield_now(),
-                done => return done,
+                done => return Ok(done?),
             }
         }
-        Err(NotGiven::Stale(Stale))
+        Err(NotGiven::Stale(Stale).into())
+    }
+
+    async fn show_of(&self, rules: &Rules, holder: &Holder, holdings: &Holdings) -> Result<Shown, NotDone> {
+        let mut levels = Vec::new();
+        for held in &holdings.buckets {
+            levels.push(self.level(rules, held).await?);
+        }
+        Ok(rules.show(holder, holdings, &levels))
+    }
+
+    async fn level(&self, rules: &Rules, held: &Held) -> Result<(Level, Option<Own>), Unavailable> {
+        let (place, now) = (held.place(), self.time());
+        let (verdict, own) = match &self.shared {
+            Some(shared) => {
+                let peek = Deed::Step(Op::Peek(1));
+                let said = shared.ask(&rules.mirrors[held.limit], place, peek).await?;
+                (said.verdict, said.own)
+            }
+            None => {
+                let buckets = &rules.buckets[held.limit];
+                (buckets.peek(&place, now, 1), buckets.own(held.key, now))
+            }
+        };
+        let spec = own.map_or(place.spec, |own| place.spec.at_rate(own.rate));
+        Ok((Level { spec, verdict }, own))
+    }
+}
+
+impl Work {
+    fn act(self, buckets: &Buckets, place: &Place, now: Time) -> Result<(), NotGiven> {
+        match self {
+            Self::Credit(tokens) => {
+                if buckets.peek(place, now, 1).full_at > now {
+                    // A bucket that begins with less than it holds has to begin before anything can be given to it.
+                    buckets.apply(place, now, Op::Take(0))?;
+                    buckets.apply(place, now, Op::Give(tokens))?;
+                }
+                Ok(())
+            }
+            Self::Reset => Ok(buckets.reset(place, now)?),
+            Self::Rate(rate) => buckets.set_own(place, own_at(place, rate), now),
+        }
+    }
+
+    async fn ask(self, shared: &Arc<Shared>, mirror: &Arc<Mirror>, place: Place) -> Result<(), Unavailable> {
+        let deed = match self {
+            Self::Credit(tokens) => {
+                shared.ask(mirror, place, Deed::Step(Op::Take(0))).await?;
+                Deed::Step(Op::Give(tokens))
+            }
+            Self::Reset => Deed::Reset,
+            Self::Rate(rate) => Deed::Rate(own_at(&place, rate)),
+        };
+        shared.ask(mirror, place, deed).await.map(drop)
     }
 }
 
@@ -207,29 +262,37 @@ struct Target {
 }
 
 impl Rules {
-    fn show(&self, holder: &Holder, holdings: &Holdings, now: Time) -> Shown {
+    /// `levels` are those of all buckets.
+    fn show(&self, holder: &Holder, holdings: &Holdings, levels: &[(Level, Option<Own>)]) -> Shown {
         let names =
             |limits: &[usize]| limits.iter().map(|&at| Arc::clone(&self.policy.limits[at].name)).collect();
-        let of_rates =
-            holdings.buckets.iter().filter(|held| self.policy.limits[held.limit].facet == Facet::Rate);
+        let all = holdings.buckets.iter().zip(levels);
+        let of_rates = all.filter(|(held, _)| self.policy.limits[held.limit].facet == Facet::Rate);
         Shown {
-            buckets: of_rates.map(|held| self.see(holder, held, holdings, now)).collect(),
+            buckets: of_rates
+                .map(|(held, level)| self.see(holder, (held, level), holdings, levels))
+                .collect(),
             exempt: names(&holdings.exempt),
             not_shown: names(&holdings.not_named),
         }
     }
 
-    fn see(&self, holder: &Holder, held: &Held, holdings: &Holdings, now: Time) -> Seen {
+    fn see(
+        &self,
+        holder: &Holder,
+        (held, &(rate, own)): (&Held, &(Level, Option<Own>)),
+        holdings: &Holdings,
+        levels: &[(Level, Option<Own>)],
+    ) -> Seen {
         let limit = &self.policy.limits[held.limit];
         let beside = |facet| {
-            let is_it = |other: &&Held| {
+            let is_it = |(other, _): &(&Held, &(Level, Option<Own>))| {
                 self.policy.limits[other.limit].facet == facet
                     && self.policy.owner_of(other.limit) == held.limit
                     && other.class == held.class
             };
-            holdings.buckets.iter().find(is_it).map(|held| self.level(held, now).0)
+            holdings.buckets.iter().zip(levels).find(is_it).map(|(_, (level, _))| *level)
         };
-        let (rate, own) = self.level(held, now);
         let network = match holder {
             Holder::Client(client) => client.ip().and_then(|ip| limit.prefixes.network_of(ip)),
             Holder::Account(_) => None,
@@ -244,13 +307,6 @@ impl Rules {
             cap: beside(Facet::Cap),
             escalation: beside(Facet::Escalation),
         }
-    }
-
-    fn level(&self, held: &Held, now: Time) -> (Level, Option<Own>) {
-        let (buckets, place) = (&self.buckets[held.limit], held.place());
-        let own = buckets.own(held.key, now);
-        let spec = own.map_or(place.spec, |own| place.spec.at_rate(own.rate));
-        (Level { spec, verdict: buckets.peek(&place, now, 1) }, own)
     }
 
     fn target(&self, held: &Held) -> Target {
@@ -291,6 +347,10 @@ impl Held {
 
 fn is_rate(facet: Facet) -> bool {
     facet == Facet::Rate
+}
+
+fn own_at(place: &Place, rate: Option<(Continuous, Time)>) -> Option<Own> {
+    rate.map(|(rate, until)| Own { rate: as_in(&place.spec, rate), until })
 }
 
 /// A rate with what the limit's own bucket has besides one.

@@ -25,22 +25,29 @@ pub(super) fn client(roots: Option<&Path>) -> Result<ClientConfig, StoreError> {
 
 fn trusted(roots: Option<&Path>) -> Result<RootCertStore, StoreError> {
     let mut store = RootCertStore::empty();
-    match roots {
-        None => {
-            // What cannot be read is left out: one damaged file among hundreds is no reason to trust nobody.
-            store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
+    store.add_parsable_certificates(self::roots(roots)?);
+    Ok(store)
+}
+
+/// The certificates of this PEM file, or the system's: for a driver that wants nothing else. Never none.
+pub(super) fn roots(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, StoreError> {
+    let refused = |error: &dyn std::fmt::Display| StoreError::Refused(format!("the file of roots: {error}"));
+    let mut found = Vec::new();
+    let is_root = |root: &CertificateDer<'static>| RootCertStore::empty().add(root.clone());
+    match file {
+        // What cannot be read is left out: one damaged file among hundreds is no reason to trust nobody.
+        None => found.extend(rustls_native_certs::load_native_certs().certs),
         Some(path) => {
-            let refused =
-                |error: &dyn std::fmt::Display| StoreError::Refused(format!("the file of roots: {error}"));
-            for certificate in CertificateDer::pem_file_iter(path).map_err(|error| refused(&error))? {
-                let certificate = certificate.map_err(|error| refused(&error))?;
-                store.add(certificate).map_err(|error| refused(&error))?;
+            for root in CertificateDer::pem_file_iter(path).map_err(|error| refused(&error))? {
+                let root = root.map_err(|error| refused(&error))?;
+                is_root(&root).map_err(|error| refused(&error))?;
+                found.push(root);
             }
         }
     }
-    if store.is_empty() {
+    found.retain(|root| is_root(root).is_ok());
+    if found.is_empty() {
         return Err(StoreError::Refused("there are no roots to trust".to_owned()));
     }
-    Ok(store)
+    Ok(found)
 }

@@ -15,10 +15,16 @@ mod deciding;
 mod dynamodb_questions;
 #[cfg(feature = "memcached")]
 mod memcached_faults;
+#[cfg(feature = "mysql")]
+mod mysql_tls;
+#[cfg(feature = "postgres")]
+mod postgres_faults;
 #[cfg(feature = "redis")]
 mod redis_faults;
 #[path = "../support/mod.rs"]
 mod support;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod tables;
 
 /// Mounts a list of tests for one server: each gets one of its own.
 macro_rules! mount {
@@ -96,6 +102,31 @@ mod memory {
     use crate::deciding;
 }
 
+/// Mounts what only databases of tables promise.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+macro_rules! tables {
+    ($name:ident, $server:ty) => {
+        mod $name {
+            use crate::tables;
+            mount!(keeping, $server, tables:
+                a_limits_name_is_no_statement
+                a_person_can_read_whose_bucket_it_is_and_when_it_is_full
+                the_usual_questions_are_one_statement_each
+                an_answer_that_came_too_late_is_nobody_elses
+                a_swap_that_nobody_waits_for_is_written_once_or_not_at_all
+                expired_rows_are_tidied_in_batches
+                one_gate_tidies_at_a_time
+                a_row_that_somebody_holds_is_contended_and_blocks_nobody_else
+                a_missing_table_says_what_to_run
+                a_wrong_password_is_refused_without_repeating_it
+                a_database_that_may_only_be_read_is_told
+                missing_rights_are_told
+                a_connection_is_attempted_ten_times_a_second_at_most
+            );
+        }
+    };
+}
+
 #[cfg(feature = "redis")]
 store!(redis, crate::support::servers::redis::Redis);
 #[cfg(feature = "memcached")]
@@ -108,3 +139,14 @@ store!(redis_tls, crate::support::servers::redis::RedisTls);
 store!(redis_cluster, crate::support::servers::redis::RedisCluster);
 #[cfg(feature = "dynamodb")]
 store!(dynamodb, crate::support::servers::dynamodb::Dynalite);
+
+#[cfg(feature = "postgres")]
+store!(postgres, crate::support::servers::postgres::Postgres);
+#[cfg(feature = "postgres")]
+tables!(postgres_tables, crate::support::servers::postgres::Postgres);
+#[cfg(feature = "postgres")]
+store!(postgres_serializable, crate::support::servers::postgres::PostgresSerializable);
+#[cfg(feature = "mysql")]
+store!(mariadb, crate::support::servers::mysql::MariaDb);
+#[cfg(feature = "mysql")]
+tables!(mariadb_tables, crate::support::servers::mysql::MariaDb);

@@ -14,6 +14,8 @@ pub(crate) mod memcached;
 pub(crate) mod mysql;
 pub(crate) mod postgres;
 pub(crate) mod redis;
+pub(crate) mod sql;
+pub(crate) mod wire;
 
 /// A database, started for one test.
 pub(crate) trait Server: Sized {
@@ -48,6 +50,8 @@ pub(crate) trait Server: Sized {
     /// Overwrites every value under our keys with these bytes.
     fn spoil(&mut self, bytes: &[u8]);
 }
+
+pub(crate) use sql::Tables;
 
 /// The server, or `None` after saying loudly why this test cannot be run.
 pub(crate) fn started<S: Server>() -> Option<S> {

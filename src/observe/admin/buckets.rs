@@ -71,7 +71,7 @@ impl Desk {
             }
             (What::Bucket, _) => {
                 ask.has_only(&[])?;
-                Ok(engine.show(holder).await)
+                engine.show(holder).await
             }
             (What::Credit, _) => {
                 ask.has_only(&["tokens", "limit"])?;
@@ -90,7 +90,7 @@ impl Desk {
             let status = match error {
                 NotDone::NoBucket(_) => StatusCode::NOT_FOUND,
                 NotDone::NotGiven(NotGiven::TooMany) => StatusCode::CONFLICT,
-                NotDone::NotGiven(_) => StatusCode::SERVICE_UNAVAILABLE,
+                NotDone::NotGiven(_) | NotDone::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             };
             Problem::new(status, error.to_string())
         })

@@ -164,5 +164,5 @@ const FIRST_PATIENCE: Duration = Duration::from_millis(500);
 const INSPECTION: Duration = Duration::from_secs(5);
 const WATCH: Duration = Duration::from_secs(2);
 const WATCH_WHILE_AWAY: Duration = Duration::from_millis(250);
-const CLEANING: Duration = Duration::from_secs(10);
-const CLEANING_ON: Duration = Duration::from_millis(500);
+const CLEANING: Duration = Duration::from_secs(2);
+const CLEANING_ON: Duration = Duration::from_millis(200);

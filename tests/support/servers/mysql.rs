@@ -1,1 +1,200 @@
-//! To be written.
+//! MariaDB. MySQL itself is in no Debian; what is said to it has to be what both understand.
+//!
+//! Questions are counted in the server's general log, because its counters count statements of all kinds.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::sql::{Tables, certificate, copy, made_once, remove, run, schema};
+use super::{Process, Server};
+use crate::support::{eventually, free_port, new_directory};
+
+/// One server, its data in a directory of its own.
+pub(crate) struct MariaDb {
+    process: Option<Process>,
+    directory: PathBuf,
+    port: u16,
+    speaks_tls: bool,
+}
+
+impl MariaDb {
+    /// Starts it, with a certificate of its own if it shall speak TLS.
+    pub(crate) fn with(speaks_tls: bool) -> Result<Self, String> {
+        let mut server = Self { process: None, directory: new_directory(), port: free_port(), speaks_tls };
+        server.launch()?;
+        Ok(server)
+    }
+
+    /// The certificate that it shows, if it speaks TLS: its own root.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.directory.join("root.crt")
+    }
+
+    fn client(&self) -> Command {
+        let mut command = Command::new("mariadb");
+        command.args(["--no-defaults", "-u", "root", "-S"]).arg(self.directory.join("s")).arg("tollgate");
+        command
+    }
+
+    fn launch(&mut self) -> Result<(), String> {
+        copy(&template()?, &self.data(), USERS);
+        let mut command = Command::new("mariadbd");
+        command.args(["--no-defaults", "--user=mysql", "--bind-address=127.0.0.1", "--skip-name-resolve"]);
+        command.args([
+            "--innodb-flush-log-at-trx-commit=0",
+            "--innodb-buffer-pool-size=16M",
+            "--general-log=1",
+        ]);
+        command.args(["--innodb-log-file-size=8M", "--skip-log-bin", &format!("--port={}", self.port)]);
+        for (option, file) in
+            [("datadir", "data"), ("socket", "s"), ("pid-file", "p"), ("general-log-file", "log")]
+        {
+            command.arg(format!("--{option}={}", self.directory.join(file).display()));
+        }
+        if self.speaks_tls {
+            certificate(&self.data(), USERS)?;
+            command.arg("--ssl-cert=server.crt").arg("--ssl-key=server.key");
+        }
+        self.process = Some(Process::spawn(&mut command)?);
+        let answers = || {
+            let asked = self.client().args(["-e", "SELECT 1"]).output();
+            asked.is_ok_and(|output| output.status.success())
+        };
+        if eventually(Duration::from_secs(30), answers) { Ok(()) } else { Err("it never answers".to_owned()) }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(process) = &self.process {
+            process.signal(signal);
+        }
+    }
+}
+
+impl Server for MariaDb {
+    const NAME: &'static str = "mariadb-server";
+
+    fn start() -> Result<Self, String> {
+        Self::with(false)
+    }
+
+    fn url(&self) -> String {
+        format!("mysql://tollgate:secret@127.0.0.1:{}/tollgate?sslmode=disable", self.port)
+    }
+
+    fn pause(&mut self) {
+        self.signal(Signal::STOP);
+    }
+
+    fn resume(&mut self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn kill(&mut self) {
+        self.process = None;
+    }
+
+    fn start_again(&mut self) {
+        assert!(remove(&self.data()), "the old data stay");
+        self.launch().unwrap();
+        for statement in schema(&self.url()) {
+            self.sql(&statement);
+        }
+    }
+
+    fn questions(&mut self) -> u64 {
+        let log = fs::read(self.directory.join("log")).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let asked = |line: &&str| line.contains("Execute\t") && line.contains("_buckets");
+        let is_cleaning =
+            |line: &&str| line.contains("SHA1") || line.contains("DELETE") || line.contains("OFFSET");
+        u64::try_from(log.lines().filter(asked).filter(|line| !is_cleaning(line)).count()).unwrap()
+    }
+
+    fn spoil(&mut self, bytes: &[u8]) {
+        let tables = self.sql("SHOW TABLES LIKE '%\\_buckets'");
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        for table in tables.lines() {
+            self.sql(&format!("UPDATE {table} SET state = x'{hex}'"));
+        }
+    }
+}
+
+impl Drop for MariaDb {
+    fn drop(&mut self) {
+        self.process = None;
+        eventually(Duration::from_secs(5), || remove(&self.directory));
+    }
+}
+
+impl Tables for MariaDb {
+    fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn sql(&self, statements: &str) -> String {
+        let output = self.client().args(["-N", "-B", "-e", statements]).output().unwrap();
+        assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    fn fill(&self, rows: u32, late: u32) {
+        self.sql(&format!(
+            "INSERT INTO tollgate_buckets SELECT UNHEX(MD5(CONCAT({late}, ' ', seq))), seq, '', '', UTC_TIMESTAMP(6), \
+             UTC_TIMESTAMP(6) - INTERVAL {late} SECOND, UTC_TIMESTAMP(6) FROM seq_1_to_{rows}"
+        ));
+    }
+
+    fn hold_all(&self, time: Duration) -> Child {
+        let seconds = time.as_secs_f32();
+        // Only the rows, not the room between them.
+        let rows = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN";
+        let held =
+            format!("{rows}; SELECT 1 FROM tollgate_buckets FOR UPDATE; SELECT SLEEP({seconds}); COMMIT");
+        self.client().args(["-e", &held]).stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    fn read_only(&self) {
+        self.sql("SET GLOBAL read_only = 1");
+    }
+
+    fn take_rights(&self) {
+        self.sql("REVOKE ALL ON tollgate.* FROM tollgate; GRANT CREATE ON tollgate.* TO tollgate");
+    }
+}
+
+/// Data with a user and a database, made by whoever comes first.
+fn template() -> Result<PathBuf, String> {
+    made_once("mariadb-1", USERS, |making| {
+        let users = making.with_extension("sql");
+        fs::write(
+            &users,
+            "FLUSH PRIVILEGES;\nCREATE DATABASE tollgate;\nCREATE USER tollgate IDENTIFIED BY 'secret';\n\
+             GRANT ALL ON tollgate.* TO tollgate;\n",
+        )
+        .unwrap();
+        let mut install = Command::new("mariadb-install-db");
+        install.args([
+            "--no-defaults",
+            "--user=mysql",
+            "--skip-test-db",
+            "--auth-root-authentication-method=normal",
+        ]);
+        install
+            .arg(format!("--datadir={}", making.display()))
+            .arg(format!("--extra-file={}", users.display()));
+        let done = run(&mut install);
+        fs::remove_file(&users).unwrap();
+        done
+    })
+}
+
+/// Whom root runs it as.
+const USERS: &[&str] = &["mysql"];

@@ -1,0 +1,37 @@
+//! What an error of MySQL or MariaDB means for whoever asked.
+//!
+//! Numbers are of the [reference](https://dev.mysql.com/doc/mysql-errors/8.0/en/server-error-reference.html) and of MariaDB's.
+
+use mysql_async::{DriverError, Error, ServerError};
+
+use crate::store::compare_and_swap::StoreError;
+use crate::store::sql::{chain, missing};
+
+/// What went wrong with a question about this table.
+pub(super) fn of(error: &Error, table: &str) -> StoreError {
+    match error {
+        Error::Server(error) => of_server(error, table),
+        Error::Driver(DriverError::ConnectionClosed) | Error::Io(_) => StoreError::Unreachable(chain(error)),
+        Error::Driver(
+            DriverError::NoClientSslFlagFromServer
+            | DriverError::UnknownAuthPlugin { .. }
+            | DriverError::MysqlOldPasswordDisabled
+            | DriverError::CleartextPluginDisabled,
+        )
+        | Error::Url(_) => StoreError::Refused(chain(error)),
+        // What the driver shows of others may be what stood in a row.
+        Error::Driver(_) | Error::Other(_) => StoreError::Garbled("an answer out of order".to_owned()),
+    }
+}
+
+fn of_server(error: &ServerError, table: &str) -> StoreError {
+    match error.code {
+        // Deadlock, lock not had in time, duplicate key, row changed since it was read, conflict within a cluster.
+        1213 | 1205 | 1062 | 1020 | 3101 => StoreError::Contended,
+        // No such table, no such column.
+        1146 | 1054 => missing(table),
+        // Shutdown, killed, the statement is unknown to this connection.
+        1053 | 1317 | 1927 | 3169 | 1243 => StoreError::Unreachable(error.message.clone()),
+        code => StoreError::Refused(format!("{} (error {code})", error.message)),
+    }
+}

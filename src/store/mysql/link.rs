@@ -1,0 +1,229 @@
+//! One connection to MySQL or MariaDB, and the questions as it hears them.
+//!
+//! One question at a time. The surprising thing: the driver would leave an answer unread if a question was dropped, for
+//! the next question to find; so questions are carried to their end (`sql::line`), and a connection on which that was not
+//! so is never used again.
+
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable as _;
+use mysql_async::{Conn, Error, Opts, OptsBuilder, Row, SslOpts, Value};
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+
+use super::address::Mysql;
+use super::fault;
+use super::statements::{SESSION, Statements};
+use crate::bucket::Key;
+use crate::store::compare_and_swap::{Answer, Record, StoreError, Stored, Swap, Version};
+use crate::store::sql::address::Tls;
+use crate::store::sql::{BATCH, Broom, Dial, Dialled, bytes_of, lost, readable, refusals};
+use crate::store::{sql, tls};
+use crate::time::{Span, Time};
+
+/// How connections are made.
+pub(super) struct Server(Opts);
+
+/// A connection. Closed when dropped.
+pub(super) struct Link(Mutex<Option<Conn>>);
+
+impl Server {
+    pub(super) fn new(address: &Mysql) -> Result<Self, StoreError> {
+        let tls = match &address.tls {
+            Tls::Off => None,
+            Tls::On(roots) => {
+                let roots = tls::roots(roots.as_deref())?.into_iter().map(|root| root.to_vec().into());
+                Some(SslOpts::default().with_disable_built_in_roots(true).with_root_certs(roots.collect()))
+            }
+        };
+        let options = OptsBuilder::default()
+            .ip_or_hostname(address.host.clone())
+            .tcp_port(address.port)
+            .socket(address.socket.clone())
+            // Else it would leave the address that was written for a socket that the server names.
+            .prefer_socket(false)
+            .user(Some(address.user.clone()))
+            .pass(address.password.clone())
+            .db_name(Some(address.database.clone()))
+            .ssl_opts(tls)
+            .tcp_keepalive(Some(Duration::from_secs(60)))
+            // Else it asks for both.
+            .max_allowed_packet(Some(LONGEST_PACKET))
+            .wait_timeout(Some(0))
+            // How many rows were changed, not how many were found.
+            .client_found_rows(false)
+            .setup(SESSION.to_vec());
+        Ok(Self(options.into()))
+    }
+}
+
+impl Dial for Server {
+    type Link = Link;
+
+    fn dial(&self) -> Dialled<'_, Link> {
+        Box::pin(async {
+            let connection = Conn::new(self.0.clone()).await.map_err(|error| fault::of(&error, ""))?;
+            Ok(Link(Mutex::new(Some(connection))))
+        })
+    }
+}
+
+impl sql::Link for Link {
+    const AT_ONCE: usize = 1;
+    const MOST: usize = 8;
+    const SILENCE: Duration = Duration::from_millis(1500);
+
+    fn is_broken(&self) -> bool {
+        false
+    }
+
+    // There is nobody else on it.
+    fn cut(&self) {}
+}
+
+impl Link {
+    pub(super) async fn probe(&self, texts: &Statements) -> Result<Answer<()>, StoreError> {
+        let row = self.row(texts, &texts.probe, Vec::new()).await?;
+        Ok(Answer::at((), clock(row.as_ref())?))
+    }
+
+    pub(super) async fn load(
+        &self,
+        texts: &Statements,
+        key: Key,
+    ) -> Result<Answer<Option<Stored>>, StoreError> {
+        let row = self.row(texts, &texts.load, vec![bytes_of(key).into()]).await?;
+        let clock = clock(row.as_ref())?;
+        let column = |at| row.as_ref().and_then(|row| row.as_ref(at));
+        let stored = match (column(1), column(2)) {
+            (Some(Value::NULL), _) => None,
+            (Some(Value::Int(version)), Some(Value::Bytes(bytes))) => {
+                Some(Stored { version: Version(version.cast_unsigned()), bytes: bytes.clone() })
+            }
+            _ => return Err(StoreError::Garbled("columns of other kinds".to_owned())),
+        };
+        Ok(Answer::at(stored, clock))
+    }
+
+    pub(super) async fn swap(
+        &self,
+        texts: &Statements,
+        key: Key,
+        old: Option<Version>,
+        new: &Record,
+    ) -> Result<Answer<Swap>, StoreError> {
+        let version = Version::random();
+        // A statement's clock stands still while it waits for a row, and it waits a second at most.
+        let ttl = new.ttl.plus(Span::from_secs(1)).as_nanos().div_ceil(1000);
+        let mut values: Vec<Value> = vec![
+            version.0.cast_signed().into(),
+            new.bytes.clone().into(),
+            readable(&new.limit).into(),
+            (new.full_at.as_nanos() / 1000).into(),
+            ttl.into(),
+            bytes_of(key).into(),
+        ];
+        let text = if let Some(Version(old)) = old {
+            values.push(old.cast_signed().into());
+            &texts.replace
+        } else {
+            &texts.take
+        };
+        let (written, clock) = self.write(texts, text, values).await?;
+        if written > 0 {
+            let clock = clock.ok_or_else(|| StoreError::Garbled("written without a time".to_owned()))?;
+            return Ok(Answer::at(Swap::Done(version), time(clock)));
+        }
+        let found = self.load(texts, key).await?;
+        Ok(Answer { value: lost(old, found.value)?, clock: found.clock })
+    }
+
+    pub(super) async fn tidy(&self, texts: &Statements, broom: &Broom) -> Result<Answer<u64>, StoreError> {
+        let had = self.row(texts, &texts.tidy.lock, Vec::new()).await?;
+        if had.as_ref().and_then(|row| row.as_ref(0)) != Some(&Value::Int(1)) {
+            return Ok(Answer::timeless(0));
+        }
+        let first = broom.stands();
+        let last = self.row(texts, &texts.tidy.look, vec![first.clone().into()]).await?;
+        let last = last.and_then(|mut row| row.take::<Vec<u8>, _>(0));
+        let end = last.clone().unwrap_or_else(|| vec![u8::MAX; 16]);
+        let (removed, _) = self.write(texts, &texts.tidy.remove, vec![first.into(), end.into()]).await?;
+        broom.moves(last, removed.min(BATCH));
+        self.write(texts, &texts.tidy.unlock, Vec::new()).await?;
+        Ok(Answer::timeless(removed))
+    }
+
+    pub(super) async fn migrate(&self, texts: &Statements) -> Result<Answer<()>, StoreError> {
+        for statement in &texts.schema {
+            self.write(texts, statement, Vec::new()).await?;
+        }
+        Ok(Answer::timeless(()))
+    }
+
+    /// What would be refused, each refusal once.
+    pub(super) async fn trials(&self, texts: &Statements) -> Result<Vec<String>, StoreError> {
+        let mut trials = Vec::new();
+        for statement in &texts.trials {
+            trials.push(self.write(texts, statement, Vec::new()).await.map(|_| ()));
+        }
+        refusals(trials)
+    }
+
+    /// Asks what is answered by one row at most.
+    async fn row(
+        &self,
+        texts: &Statements,
+        text: &str,
+        values: Vec<Value>,
+    ) -> Result<Option<Row>, StoreError> {
+        let mut connection = self.0.lock().await;
+        let connection = connection.as_mut().ok_or_else(gone)?;
+        let row = connection.exec_first(text, values).await;
+        row.map_err(|error: Error| fault::of(&error, &texts.table))
+    }
+
+    /// How many rows were written, and the number that the statement left behind.
+    async fn write(
+        &self,
+        texts: &Statements,
+        text: &str,
+        values: Vec<Value>,
+    ) -> Result<(u64, Option<u64>), StoreError> {
+        let mut connection = self.0.lock().await;
+        let connection = connection.as_mut().ok_or_else(gone)?;
+        let done = connection.exec_drop(text, values).await;
+        done.map_err(|error| fault::of(&error, &texts.table))?;
+        Ok((connection.affected_rows(), connection.last_insert_id()))
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        let connection = self.0.get_mut().take();
+        // Dropped by itself, the driver would say good-bye for as long as the server does not listen.
+        if let (Some(connection), Ok(runtime)) = (connection, Handle::try_current()) {
+            runtime.spawn(tokio::time::timeout(GOOD_BYE, connection.disconnect()));
+        }
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::Unreachable("the connection was closed".to_owned())
+}
+
+/// The database's clock, which stands in the first column.
+fn clock(row: Option<&Row>) -> Result<Time, StoreError> {
+    match row.and_then(|row| row.as_ref(0)) {
+        Some(Value::Int(micros)) => Ok(time(micros.unsigned_abs())),
+        _ => Err(StoreError::Garbled("no time".to_owned())),
+    }
+}
+
+fn time(micros: u64) -> Time {
+    Time::from_nanos(micros.saturating_mul(1000))
+}
+
+/// More than the longest record.
+const LONGEST_PACKET: usize = 1 << 20;
+
+const GOOD_BYE: Duration = Duration::from_secs(1);

@@ -1,0 +1,93 @@
+//! What is said to PostgreSQL. Everything but the table's name is a parameter, and that is made of letters, digits and `_`.
+//!
+//! A statement sees the rows as they stood when it began, but waits for a rival's row and then looks at the new one; so
+//! what it reports to a loser may be older than the reason why it lost. The reader of the answer takes care of that. The
+//! surprising thing: `clock_timestamp()` everywhere, because `now()` stands still while a statement waits.
+
+use crate::store::sql::{BATCH, WINDOW};
+
+/// The statements for one table.
+pub(super) struct Statements {
+    pub(super) table: String,
+    pub(super) load: String,
+    /// Where a version is expected.
+    pub(super) replace: String,
+    /// Where nothing is expected.
+    pub(super) take: String,
+    pub(super) tidy: String,
+    /// Do nothing, but need the rights that the others need.
+    pub(super) trials: [String; 4],
+    pub(super) schema: Vec<String>,
+}
+
+impl Statements {
+    pub(super) fn new(table: &str) -> Self {
+        let stands = "held.key = $1 AND held.expires_at > clock_timestamp()";
+        let expires = "clock_timestamp() + $6 * interval '1 microsecond'";
+        // Lets go of a row that somebody else does not let go of, for this statement only: a connection that is given up
+        // would go on waiting for it, and the next one too. As a setting of the connection it would leak through a pooler.
+        let patience = "set_config('lock_timeout', '500ms', true) IS NOT NULL";
+        let found = format!(
+            "SELECT clock_timestamp(), EXISTS (SELECT FROM won), held.version, held.state FROM (SELECT 1) AS one \
+             LEFT JOIN {table} AS held ON {stands} AND NOT EXISTS (SELECT FROM won)"
+        );
+        Self {
+            table: table.to_owned(),
+            load: format!(
+                "SELECT clock_timestamp(), held.version, held.state FROM (SELECT 1) AS one \
+                 LEFT JOIN {table} AS held ON {stands}"
+            ),
+            replace: format!(
+                "WITH won AS (UPDATE {table} AS held SET version = $2, state = $3, limit_name = $4, full_at = $5, \
+                 expires_at = {expires} WHERE {stands} AND held.version = $7 AND {patience} RETURNING 1) {found}"
+            ),
+            take: format!(
+                "WITH won AS (INSERT INTO {table} AS held (key, version, state, limit_name, full_at, expires_at) \
+                 SELECT $1, $2, $3, $4, $5, {expires} WHERE {patience} ON CONFLICT (key) DO UPDATE SET \
+                 version = excluded.version, state = excluded.state, limit_name = excluded.limit_name, \
+                 full_at = excluded.full_at, expires_at = {expires} WHERE held.expires_at <= clock_timestamp() \
+                 RETURNING 1) {found}"
+            ),
+            tidy: tidy(table),
+            trials: [
+                format!(
+                    "SELECT key, version, state, limit_name, full_at, expires_at FROM {table} WHERE false"
+                ),
+                format!("INSERT INTO {table} SELECT * FROM {table} WHERE false"),
+                format!("UPDATE {table} SET version = version WHERE false"),
+                format!("DELETE FROM {table} WHERE false"),
+            ],
+            schema: schema(table),
+        }
+    }
+}
+
+/// By one gate at a time: the lock is the transaction's, so that it is let go with it whatever happens, and so that a
+/// pooler may stand between.
+fn tidy(table: &str) -> String {
+    let late = "expires_at < clock_timestamp() - interval '1 minute'";
+    format!(
+        "WITH gate AS (SELECT pg_try_advisory_xact_lock($1) AS is_mine), \
+         seen AS (SELECT key, expires_at FROM {table} WHERE key > $2 AND (SELECT is_mine FROM gate) \
+         ORDER BY key LIMIT {WINDOW}), \
+         gone AS (DELETE FROM {table} WHERE key IN (SELECT key FROM seen WHERE {late} LIMIT {BATCH}) AND {late} \
+         RETURNING 1) \
+         SELECT (SELECT count(*) FROM gone), (SELECT key FROM seen ORDER BY key OFFSET {last} LIMIT 1)",
+        last = WINDOW - 1
+    )
+}
+
+/// Room is left on each page (`fillfactor`), and no column that a swap changes has an index: so a swap writes one row in
+/// the page where it stood (a HOT update), and what it leaves behind is reused without a vacuum.
+fn schema(table: &str) -> Vec<String> {
+    vec![format!(
+        "CREATE TABLE IF NOT EXISTS {table} (\
+         key bytea PRIMARY KEY, \
+         version bigint NOT NULL, \
+         state bytea NOT NULL, \
+         limit_name text NOT NULL, \
+         full_at timestamptz NOT NULL, \
+         expires_at timestamptz NOT NULL\
+         ) WITH (fillfactor = 70)"
+    )]
+}

@@ -1,0 +1,138 @@
+//! Connections that exist only here: what the pool promises is about when, and that is not the business of a database.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use super::*;
+
+/// Connects at once or never, and counts.
+#[derive(Default)]
+struct Fake {
+    attempts: Arc<AtomicUsize>,
+    is_down: Arc<AtomicBool>,
+}
+
+struct FakeLink;
+
+impl Dial for Fake {
+    type Link = FakeLink;
+
+    fn dial(&self) -> Dialled<'_, FakeLink> {
+        self.attempts.fetch_add(1, Ordering::Relaxed);
+        let is_down = self.is_down.load(Ordering::Relaxed);
+        Box::pin(async move {
+            if is_down { Err(StoreError::Unreachable("down".to_owned())) } else { Ok(FakeLink) }
+        })
+    }
+}
+
+impl Link for FakeLink {
+    const AT_ONCE: usize = 2;
+    const MOST: usize = 3;
+    const SILENCE: Duration = Duration::from_secs(1);
+
+    fn is_broken(&self) -> bool {
+        false
+    }
+
+    fn cut(&self) {}
+}
+
+async fn after(time: Duration) -> Result<(), StoreError> {
+    sleep(time).await;
+    Ok(())
+}
+
+/// Runs on the real clock, in one thread.
+fn within_a_runtime(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(test);
+}
+
+#[test]
+fn connections_are_made_by_need_and_bounded() {
+    within_a_runtime(async {
+        let fake = Fake::default();
+        let attempts = Arc::clone(&fake.attempts);
+        let lines = Arc::new(Lines::new(fake).unwrap());
+        for _ in 0..10 {
+            assert_eq!(lines.ask(|_| after(Duration::ZERO)).await, Ok(()));
+        }
+        assert_eq!(attempts.load(Ordering::Relaxed), 1, "one after the other, one is enough");
+        let asking: Vec<_> = (0..12)
+            .map(|_| {
+                let lines = Arc::clone(&lines);
+                tokio::spawn(async move { lines.ask(|_| after(Duration::from_millis(200))).await })
+            })
+            .collect();
+        for task in asking {
+            assert_eq!(task.await.unwrap(), Ok(()));
+        }
+        assert!((2..=3).contains(&attempts.load(Ordering::Relaxed)));
+    });
+}
+
+#[test]
+fn whoever_asks_while_nothing_is_connected_is_told_at_once_and_attempts_are_few() {
+    within_a_runtime(async {
+        let fake = Fake::default();
+        let (attempts, is_down) = (Arc::clone(&fake.attempts), Arc::clone(&fake.is_down));
+        is_down.store(true, Ordering::Relaxed);
+        let lines = Lines::new(fake).unwrap();
+        let begun = Instant::now();
+        let mut asked = 0;
+        while begun.elapsed() < Duration::from_millis(500) {
+            let told = timeout(Duration::from_millis(20), lines.ask(|_| after(Duration::ZERO))).await;
+            assert_eq!(told, Ok(Err(StoreError::Unreachable("down".to_owned()))));
+            asked += 1;
+            sleep(Duration::from_millis(1)).await;
+        }
+        let attempts = attempts.load(Ordering::Relaxed);
+        assert!(asked > 50 && (2..=5).contains(&attempts), "{asked} questions, {attempts} attempts");
+        is_down.store(false, Ordering::Relaxed);
+        sleep(PAUSE * 2).await;
+        assert_eq!(lines.ask(|_| after(Duration::ZERO)).await, Ok(()));
+    });
+}
+
+#[test]
+fn a_connection_that_says_nothing_is_given_up_and_one_that_is_slow_is_not() {
+    within_a_runtime(async {
+        let fake = Fake::default();
+        let attempts = Arc::clone(&fake.attempts);
+        let lines = Arc::new(Lines::new(fake).unwrap());
+        let begun = Instant::now();
+        let told = lines.ask(|_| after(Duration::from_secs(60))).await;
+        assert!(matches!(told, Err(StoreError::Unreachable(_))), "{told:?}");
+        assert!(begun.elapsed() < Duration::from_millis(1300), "{:?}", begun.elapsed());
+        sleep(PAUSE * 2).await;
+        assert_eq!(lines.ask(|_| after(Duration::from_millis(900))).await, Ok(()));
+        assert_eq!(attempts.load(Ordering::Relaxed), 2);
+    });
+}
+
+#[test]
+fn a_question_whose_asker_is_gone_before_it_was_sent_is_not_sent() {
+    within_a_runtime(async {
+        let fake = Fake::default();
+        fake.is_down.store(true, Ordering::Relaxed);
+        let is_down = Arc::clone(&fake.is_down);
+        let lines = Lines::new(fake).unwrap();
+        let sent = Arc::new(AtomicUsize::new(0));
+        for _ in 0..3 {
+            let sent = Arc::clone(&sent);
+            let asking = lines.ask(move |_| async move {
+                sent.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            });
+            let _ = timeout(Duration::ZERO, asking).await;
+        }
+        is_down.store(false, Ordering::Relaxed);
+        sleep(PAUSE * 2).await;
+        assert_eq!(lines.ask(|_| after(Duration::ZERO)).await, Ok(()));
+        assert_eq!(sent.load(Ordering::Relaxed), 0);
+    });
+}

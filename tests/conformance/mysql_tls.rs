@@ -1,0 +1,35 @@
+//! TLS to MariaDB: its driver makes its own configuration, so what it trusts is looked at here.
+
+use tollgate::bucket::Key;
+use tollgate::store::StoreError;
+
+use crate::support::servers::Tables as _;
+use crate::support::servers::mysql::MariaDb;
+use crate::tables::Gate;
+
+#[test]
+fn tls_is_spoken_to_whom_it_is_trusted_and_to_nobody_else() {
+    let Ok(server) = MariaDb::with(true) else {
+        assert!(
+            std::env::var_os("TOLLGATE_REQUIRE_STORES").is_none(),
+            "mariadb-server or openssl is missing"
+        );
+        return;
+    };
+    // Whoever speaks in clear text is not let in, so what is written below was not.
+    server.sql("ALTER USER tollgate REQUIRE SSL");
+    let address = |host: &str, options: &str| {
+        format!("mysql://tollgate:secret@{host}:{}/tollgate?{options}", server.port())
+    };
+    let own = format!("sslmode=verify-full&sslrootcert={}", server.root().display());
+    Gate::ready(&address("localhost", &own)).write(Key(7), None, b"one");
+    for (host, options) in [("localhost", "sslmode=require"), ("127.0.0.1", &own[..])] {
+        let told = Gate::new(&address(host, options)).ask(|store| store.probe());
+        assert!(
+            matches!(&told, Err(StoreError::Unreachable(why)) if why.contains("certificate")),
+            "{told:?}"
+        );
+    }
+    let told = Gate::new(&address("localhost", "sslmode=disable")).ask(|store| store.probe());
+    assert!(matches!(told, Err(StoreError::Refused(_))), "{told:?}");
+}

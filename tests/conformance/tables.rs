@@ -1,0 +1,309 @@
+//! What only the databases of tables promise: names that are no statements, cleaning, and words for whoever set them up.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use tollgate::bucket::Key;
+use tollgate::store::{
+    Address, Asking, CompareAndSwap, Namespace, Record, StoreError, Stored, Swap, Version,
+};
+use tollgate::time::{Span, Time};
+
+use crate::support::servers::Tables;
+
+/// A gate's view of a server.
+pub(crate) struct Gate {
+    runtime: Arc<Runtime>,
+    pub(crate) store: Arc<dyn CompareAndSwap>,
+}
+
+impl Gate {
+    pub(crate) fn new(url: &str) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self::within(Arc::new(runtime), url)
+    }
+
+    /// Another one at the same place.
+    pub(crate) fn beside(&self, url: &str) -> Self {
+        Self::within(Arc::clone(&self.runtime), url)
+    }
+
+    fn within(runtime: Arc<Runtime>, url: &str) -> Self {
+        let address: Address = url.parse().unwrap();
+        let store = {
+            let _within = runtime.enter();
+            address.open(&Namespace::default()).unwrap().unwrap()
+        };
+        Self { runtime, store }
+    }
+
+    /// With the table made.
+    pub(crate) fn ready(url: &str) -> Self {
+        let gate = Self::new(url);
+        gate.ask(|store| store.migrate()).unwrap();
+        gate
+    }
+
+    /// Waits at most five seconds.
+    pub(crate) fn ask<T>(
+        &self,
+        question: impl FnOnce(&dyn CompareAndSwap) -> Asking<'_, T>,
+    ) -> Result<T, StoreError> {
+        self.within_time(Duration::from_secs(5), question).expect("an answer in time")
+    }
+
+    pub(crate) fn within_time<T>(
+        &self,
+        time: Duration,
+        question: impl FnOnce(&dyn CompareAndSwap) -> Asking<'_, T>,
+    ) -> Option<Result<T, StoreError>> {
+        let asking = question(&*self.store);
+        let answer = self.runtime.block_on(async { tokio::time::timeout(time, asking).await });
+        answer.ok().map(|answer| answer.map(|answer| answer.value))
+    }
+
+    /// Asks, and goes away after looking for the answer so many times.
+    fn give_up<T>(
+        &self,
+        looks: u64,
+        question: impl FnOnce(&dyn CompareAndSwap) -> Asking<'_, T>,
+    ) -> Option<Result<T, StoreError>> {
+        let asking = question(&*self.store);
+        let patience = async {
+            for _ in 0..looks {
+                tokio::task::yield_now().await;
+            }
+        };
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                answer = asking => Some(answer.map(|answer| answer.value)),
+                () = patience => None,
+            }
+        })
+    }
+
+    pub(crate) fn write(&self, key: Key, old: Option<Version>, bytes: &[u8]) -> Version {
+        match self.ask(|store| store.swap(key, old, record(bytes))).unwrap() {
+            Swap::Done(version) => version,
+            Swap::Lost(stored) => panic!("{stored:?} stands there"),
+        }
+    }
+
+    pub(crate) fn load(&self, key: Key) -> Option<Stored> {
+        self.ask(|store| store.load(key)).unwrap()
+    }
+
+    /// Asks on the runtime, and hands out what will be answered.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        asking: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        self.runtime.spawn(asking)
+    }
+
+    /// Lets what is on its way go on for so long.
+    pub(crate) fn rest(&self, time: Duration) {
+        self.runtime.block_on(async { tokio::time::sleep(time).await });
+    }
+
+    pub(crate) fn wait<T>(&self, task: tokio::task::JoinHandle<T>) -> T {
+        self.runtime.block_on(task).unwrap()
+    }
+}
+
+pub(crate) fn record(bytes: &[u8]) -> Record {
+    let full_at = Time::from_nanos(1_800_000_000_123_456_000);
+    Record { bytes: bytes.to_vec(), ttl: Span::from_secs(60), limit: "address".into(), full_at }
+}
+
+pub(crate) fn a_limits_name_is_no_statement(server: impl Tables) {
+    let gate = Gate::ready(&server.url());
+    let names =
+        ["'; DROP TABLE tollgate_buckets; --", "\\'; DELETE FROM tollgate_buckets; #", "\"`$1 ? %s ü"];
+    for (at, name) in names.iter().enumerate() {
+        let new = Record { limit: (*name).into(), ..record(b"one") };
+        let swap = gate.ask(|store| store.swap(Key(at as u128), None, new)).unwrap();
+        assert!(matches!(swap, Swap::Done(_)), "{swap:?}");
+    }
+    assert_eq!(server.sql("SELECT COUNT(*) FROM tollgate_buckets"), "3");
+    let first = format!(
+        "SELECT COUNT(*) FROM tollgate_buckets WHERE limit_name = '{}'",
+        names[0].replace('\'', "''")
+    );
+    assert_eq!(server.sql(&first), "1");
+    let odd = Record { limit: format!("a\0b{}", "x".repeat(1000)).into(), ..record(b"one") };
+    assert!(gate.ask(|store| store.swap(Key(9), None, odd)).is_ok());
+}
+
+pub(crate) fn a_person_can_read_whose_bucket_it_is_and_when_it_is_full(server: impl Tables) {
+    let gate = Gate::ready(&server.url());
+    gate.write(Key(7), None, b"one");
+    let full_at = server.sql("SELECT full_at FROM tollgate_buckets WHERE limit_name = 'address'");
+    assert!(full_at.starts_with("2027-01-15 08:00:00.123456"), "{full_at}");
+}
+
+pub(crate) fn the_usual_questions_are_one_statement_each(mut server: impl Tables) {
+    let gate = Gate::ready(&server.url());
+    let before = server.questions();
+    let mut version = None;
+    for _ in 0..10 {
+        assert_eq!(gate.load(Key(7)).map(|stored| stored.version), version);
+        version = Some(gate.write(Key(7), version, b"one"));
+        gate.ask(|store| store.probe()).unwrap();
+    }
+    let counted = crate::support::eventually(Duration::from_secs(5), || server.questions() - before == 20);
+    assert!(counted, "{} questions", server.questions() - before);
+}
+
+pub(crate) fn an_answer_that_came_too_late_is_nobody_elses(mut server: impl Tables) {
+    let gate = Gate::ready(&server.url());
+    for key in 0..20 {
+        gate.write(Key(key), None, &[u8::try_from(key).unwrap()]);
+    }
+    let mut late = 0;
+    for round in 0..300_u64 {
+        let dropped = gate.give_up(round % 30, |store| store.load(Key(1)));
+        late += u32::from(dropped.is_none());
+        let key = 2 + u128::from(round % 18);
+        assert_eq!(gate.load(Key(key)).unwrap().bytes, [u8::try_from(key).unwrap()], "round {round}");
+    }
+    assert!(late > 50, "only {late} were dropped");
+    server.pause();
+    assert!(gate.within_time(Duration::from_millis(100), |store| store.load(Key(1))).is_none());
+    server.resume();
+    assert_eq!(gate.load(Key(2)).unwrap().bytes, [2]);
+}
+
+pub(crate) fn a_swap_that_nobody_waits_for_is_written_once_or_not_at_all(server: impl Tables) {
+    let gate = Gate::ready(&server.url());
+    let mut version = gate.write(Key(7), None, b"0");
+    let (mut written, mut late) = (0, 0);
+    for round in 1..200_u64 {
+        let new = record(round.to_string().as_bytes());
+        let dropped = gate.give_up(round % 30, |store| store.swap(Key(7), Some(version), new));
+        late += u32::from(dropped.is_none());
+        // What was sent is carried to its end, at the latest while somebody else asks.
+        match gate.ask(|store| store.swap(Key(7), Some(version), record(b"next"))) {
+            Ok(Swap::Done(next)) => {
+                assert!(!matches!(dropped, Some(Ok(Swap::Done(_)))), "both have won in round {round}");
+                version = next;
+            }
+            Ok(Swap::Lost(Some(stored))) => {
+                assert_eq!(stored.bytes, round.to_string().as_bytes());
+                version = stored.version;
+                written += 1;
+            }
+            Err(StoreError::Contended) => version = gate.load(Key(7)).unwrap().version,
+            other => panic!("{other:?} in round {round}"),
+        }
+    }
+    assert!(late > 50 && written > 10, "{late} were dropped, {written} written");
+}
+
+pub(crate) fn expired_rows_are_tidied_in_batches(server: impl Tables) {
+    let gate = Gate::ready(&server.url());
+    gate.write(Key(7), None, b"stays");
+    server.fill(2500, 120);
+    server.fill(10, 30);
+    let mut removed = Vec::new();
+    for _ in 0..5 {
+        removed.push(gate.ask(|store| store.tidy()).unwrap());
+    }
+    assert_eq!(removed, [1000, 1000, 500, 0, 0]);
+    assert_eq!(server.sql("SELECT COUNT(*) FROM tollgate_buckets"), "11");
+    assert_eq!(gate.load(Key(7)).unwrap().bytes, b"stays");
+}
+
+pub(crate) fn one_gate_tidies_at_a_time(server: impl Tables) {
+    let gate = Gate::ready(&server.url());
+    let other = gate.beside(&server.url());
+    server.fill(1500, 120);
+    // A row that cannot be removed yet holds the first one up.
+    let mut holder = server.hold_all(Duration::from_millis(900));
+    std::thread::sleep(Duration::from_millis(300));
+    let store = Arc::clone(&gate.store);
+    let first = gate.spawn(async move { store.tidy().await });
+    gate.rest(Duration::from_millis(200));
+    let asked = Instant::now();
+    assert_eq!(other.ask(|store| store.tidy()), Ok(0));
+    assert!(asked.elapsed() < Duration::from_millis(300), "it waited {:?}", asked.elapsed());
+    assert_eq!(gate.wait(first).map(|answer| answer.value), Ok(1000));
+    holder.wait().unwrap();
+    assert_eq!(other.ask(|store| store.tidy()), Ok(500));
+}
+
+pub(crate) fn a_row_that_somebody_holds_is_contended_and_blocks_nobody_else(server: impl Tables) {
+    let gate = Gate::ready(&server.url());
+    let version = gate.write(Key(7), None, b"one");
+    let mut holder = server.hold_all(Duration::from_millis(3000));
+    std::thread::sleep(Duration::from_millis(300));
+    let asked = Instant::now();
+    let swap = gate.ask(|store| store.swap(Key(7), Some(version), record(b"two")));
+    assert_eq!(swap, Err(StoreError::Contended));
+    assert!(asked.elapsed() < Duration::from_secs(2), "it waited {:?}", asked.elapsed());
+    let other = gate.beside(&server.url());
+    assert_eq!(other.load(Key(7)).unwrap().version, version);
+    other.write(Key(8), None, b"other");
+    holder.wait().unwrap();
+    assert_eq!(gate.load(Key(7)).unwrap().version, version, "what was refused was written");
+}
+
+pub(crate) fn a_missing_table_says_what_to_run(server: impl Tables) {
+    let gate = Gate::new(&server.url());
+    let said = Err(StoreError::Refused(
+        "the table `tollgate_buckets` is missing or older than this gate: run `tollgate migrate`".to_owned(),
+    ));
+    assert_eq!(gate.ask(|store| store.load(Key(7))).map(|_| ()), said);
+    assert_eq!(gate.ask(|store| store.swap(Key(7), None, record(b"one"))).map(|_| ()), said);
+    let found = gate.ask(|store| store.inspect()).unwrap();
+    assert!(
+        found[..]
+            == ["the table `tollgate_buckets` is missing or older than this gate: run `tollgate migrate`"]
+    );
+    gate.ask(|store| store.migrate()).unwrap();
+    gate.ask(|store| store.migrate()).unwrap();
+    assert_eq!(gate.ask(|store| store.inspect()), Ok(Vec::new()));
+}
+
+pub(crate) fn a_wrong_password_is_refused_without_repeating_it(server: impl Tables) {
+    let gate = Gate::new(&server.url().replace("secret", "hunter2"));
+    for _ in 0..2 {
+        let error = gate.ask(|store| store.probe()).unwrap_err();
+        assert!(matches!(error, StoreError::Refused(_)), "{error}");
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+}
+
+pub(crate) fn a_database_that_may_only_be_read_is_told(server: impl Tables) {
+    let gate = Gate::ready(&server.url());
+    server.read_only();
+    let gate = gate.beside(&server.url());
+    let found = gate.ask(|store| store.inspect()).unwrap();
+    assert!(found.iter().any(|said| said.contains("read-only") || said.contains("read_only")), "{found:?}");
+    let swap = gate.ask(|store| store.swap(Key(7), None, record(b"one")));
+    assert!(matches!(swap, Err(StoreError::Refused(_))), "{swap:?}");
+}
+
+pub(crate) fn missing_rights_are_told(server: impl Tables) {
+    drop(Gate::ready(&server.url()));
+    server.take_rights();
+    let found = Gate::new(&server.url()).ask(|store| store.inspect()).unwrap();
+    assert!(found.iter().any(|said| said.contains("denied")), "{found:?}");
+}
+
+pub(crate) fn a_connection_is_attempted_ten_times_a_second_at_most(mut server: impl Tables) {
+    let gate = Gate::ready(&server.url());
+    server.kill();
+    let listener = std::net::TcpListener::bind(("127.0.0.1", server.port())).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let (begun, mut attempts) = (Instant::now(), 0);
+    while begun.elapsed() < Duration::from_secs(1) {
+        let answer = gate.within_time(Duration::from_millis(5), |store| store.load(Key(7)));
+        assert!(!matches!(answer, Some(Ok(_))));
+        // Accepted and closed at once.
+        attempts += u32::from(listener.accept().is_ok());
+    }
+    assert!((3..=11).contains(&attempts), "{attempts} attempts in a second");
+}
