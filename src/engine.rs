@@ -8,32 +8,33 @@ mod flight;
 mod inquiry;
 mod limiter;
 mod reservation;
+mod rules;
 mod standing;
 mod witness;
 
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
-use smallvec::SmallVec;
 
 pub use self::bucket::{Level, NotDone, Seen, Shown};
 pub use self::flight::Places;
 pub use self::inquiry::{Consulted, Inquiry};
 pub use self::limiter::{Limiter, Limits, Taken};
 pub use self::reservation::Reservation;
+pub use self::rules::Rules;
 pub use self::standing::{Standing, Standings};
 pub use self::witness::witness;
 
-use self::flight::Flight;
 use self::inquiry::By;
+use self::rules::specs;
 use self::standing::longest_wait;
-use crate::bucket::{Op, Spec, Verdict};
+use crate::bucket::Op;
 use crate::event::{Decision, Event, Events};
 use crate::policy::attempt::Attempt;
 use crate::policy::key::KeyHasher;
-use crate::policy::{Charge, Charges, Facet, Limit, Mode, Policy, Spends, Unchargeable};
+use crate::policy::{Charge, Charges, Limit, Policy, Unchargeable};
 use crate::store::memory as store;
-use crate::store::memory::{Buckets, Place, Stale, TooLarge, Withdrawal, refuse_all, take_all};
+use crate::store::memory::{Buckets, Stale, TooLarge, Withdrawal, refuse_all, take_all};
 use crate::store::shared::{Deed, Mirror, Shared};
 use crate::time::{Clock, Span, Time};
 
@@ -47,21 +48,6 @@ pub struct Engine {
     rules: ArcSwap<Rules>,
     /// Where the buckets are; in memory, if there is none.
     shared: Option<Arc<Shared>>,
-}
-
-/// The policy in force and the buckets of its limits.
-#[derive(Debug)]
-pub struct Rules {
-    /// Counts up with every change.
-    pub generation: u64,
-    /// Routes and limits.
-    pub policy: Policy,
-    /// For each limit.
-    buckets: Vec<Arc<Buckets>>,
-    /// For each limit, if the buckets are in a shared store: then those in memory are what was last seen of them.
-    mirrors: Vec<Arc<Mirror>>,
-    /// For each route.
-    flights: Vec<Arc<Flight>>,
 }
 
 /// What the engine says to a request.
@@ -166,7 +152,7 @@ impl Engine {
     /// [`TooLarge`] as above; nothing is published.
     pub fn replace_and(&self, policy: Policy, publish: impl FnOnce(&Arc<Rules>)) -> Result<(), TooLarge> {
         let old = self.rules.load_full();
-        let now = self.clock.now();
+        let now = self.time();
         let buckets = policy.limits.iter().map(|limit| old.buckets_for(limit, self.capacity, now));
         let buckets = buckets.collect::<Result<Vec<_>, _>>()?;
         let mirrors = self.mirrors_for(&old, &policy, &buckets)?;
@@ -205,7 +191,7 @@ impl Engine {
 
     /// Lets go of what was kept for a change of the rules and is of no use any more.
     pub fn release(&self) {
-        let now = self.clock.now();
+        let now = self.time();
         self.rules().buckets.iter().for_each(|buckets| buckets.release(now));
     }
 
@@ -332,82 +318,6 @@ impl Engine {
     }
 }
 
-impl Rules {
-    /// The buckets that a limit's rate fills.
-    #[must_use]
-    pub fn buckets(&self, limit: &str) -> Option<&Arc<Buckets>> {
-        self.buckets.get(self.index_of(limit, Facet::Rate)?)
-    }
-
-    /// For each limit its name, the number of buckets that are not full, and how many live ones gave way.
-    pub fn usage(&self, now: Time) -> impl Iterator<Item = (&str, usize, u64)> {
-        let limits = self.policy.limits.iter().zip(&self.buckets);
-        limits
-            .filter(|(limit, _)| limit.mode != Mode::Off)
-            .map(move |(limit, buckets)| (&*limit.name, buckets.live(now), buckets.forgotten()))
-    }
-
-    /// Runs one operation on a bucket, and hands on what it says. Of a limit that has been changed meanwhile nothing
-    /// comes: that errs on the strict side.
-    fn apply(&self, charge: &Charge, now: Time, op: Op) -> Option<Verdict> {
-        let Withdrawal { buckets, place, .. } = self.withdrawal(charge);
-        buckets.apply(&place, now, op).ok()
-    }
-
-    /// Waits grow for whoever is refused again and again; an admitted attempt breaks the row. A wait that begins with
-    /// this refusal is told with it: whoever comes back as told must not find it.
-    fn count_in_row(&self, standings: &mut Standings, admitted: bool, now: Time) {
-        for at in 0..standings.len() {
-            let charge = standings[at].charge;
-            let limit = &self.policy.limits[charge.limit];
-            if limit.facet != Facet::Escalation || limit.spends != Spends::Attempts {
-                continue;
-            }
-            if admitted {
-                self.apply(&charge, now, Op::Give(1));
-            } else if standing::is_refused_by_owner(&self.policy, standings, charge.limit)
-                && let Some(verdict) = self.apply(&charge, now, Op::Strike)
-            {
-                standings[at].verdict = verdict;
-            }
-        }
-    }
-
-    fn index_of(&self, limit: &str, facet: Facet) -> Option<usize> {
-        self.policy.limits.iter().position(|known| &*known.name == limit && known.facet == facet)
-    }
-
-    fn withdrawal(&self, charge: &Charge) -> Withdrawal<'_> {
-        let Charge { limit, key, class, spec, cost, tag, enforce } = *charge;
-        Withdrawal { buckets: &self.buckets[limit], place: Place { key, class, spec }, cost, tag, enforce }
-    }
-
-    fn withdrawals(&self, found: &Charges) -> SmallVec<[Withdrawal<'_>; 2]> {
-        let mut withdrawals = SmallVec::new();
-        for charge in &found.charges {
-            withdrawals.push(self.withdrawal(charge));
-        }
-        withdrawals
-    }
-
-    /// The buckets that a limit of the next rules has: the same, or as many that take over from them.
-    fn buckets_for(&self, limit: &Limit, capacity: usize, now: Time) -> Result<Arc<Buckets>, TooLarge> {
-        let Some(index) = self.index_of(&limit.name, limit.facet) else {
-            return Buckets::new(capacity, &specs(limit)).map(Arc::new);
-        };
-        let (before, after) = (self.policy.limits[index].classes(), limit.classes());
-        if before == after {
-            return Ok(Arc::clone(&self.buckets[index]));
-        }
-        let was = |(name, _): &(Arc<str>, Option<Spec>)| {
-            let class = before.iter().position(|(known, _)| known == name)?;
-            Some((class, before[class].1?))
-        };
-        let classes = after.iter().map(was).collect();
-        self.buckets[index].changed(capacity, &specs(limit), classes, now).map(Arc::new)
-    }
-}
-
 /// Decides something by the newest rules, and says by which that was: again if they change meanwhile.
 ///
 /// # Errors
@@ -427,10 +337,6 @@ pub fn by_newest<R, T>(
         // Whoever changes the rules is between two of its steps, and may have lost its core there.
         std::thread::yield_now();
     }
-}
-
-fn specs(limit: &Limit) -> Vec<Spec> {
-    limit.classes().into_iter().filter_map(|(_, spec)| spec).collect()
 }
 
 /// A change of the rules takes far less than so many tries: the bound is there so that nothing is tried for ever.

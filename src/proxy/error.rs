@@ -4,7 +4,9 @@
 
 use crate::engine::Undecided;
 use crate::event::Failure;
+use crate::proxy::respond::Problem;
 use crate::proxy::target::Malformed;
+use crate::time::Span;
 
 /// Why a request gets no answer from the application.
 #[derive(Debug, thiserror::Error)]
@@ -39,4 +41,25 @@ pub enum Error {
     /// The upstream failed.
     #[error("the upstream failed: {0:?}")]
     Upstream(Failure),
+}
+
+impl Error {
+    /// The one place where an error becomes a status.
+    pub(super) fn problem(&self) -> Problem {
+        match self {
+            Self::Malformed(_) | Self::Undecided(Undecided::Unchargeable(_)) | Self::ClientGone => {
+                Problem::Malformed
+            }
+            Self::Connect => Problem::Method,
+            Self::TargetTooLong => Problem::TargetTooLong,
+            Self::ClientStalled => Problem::Slow,
+            Self::BodyTooLong => Problem::BodyTooLarge,
+            Self::Upstream(Failure::Connect | Failure::Broken) => Problem::Broken,
+            Self::Upstream(Failure::Timeout | Failure::ConnectTimeout) => Problem::TimedOut,
+            Self::Upstream(Failure::Busy)
+            | Self::Crowded
+            | Self::StoreAway
+            | Self::Undecided(Undecided::Stale(_)) => Problem::Busy { wait: Span::from_secs(1) },
+        }
+    }
 }

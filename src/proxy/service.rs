@@ -24,12 +24,12 @@ use super::forward::Departure;
 use super::headers;
 use super::ids::RequestIds;
 use super::pending::Pending;
-use super::respond::{self, Asked, Problem, RateLimitHeaders, Said, ShowLimits};
+use super::respond::{self, Asked, RateLimitHeaders, Said, ShowLimits};
 use super::scheme::is_secure;
 use super::site::{Follower, Local, Site};
 use super::target;
-use crate::engine::{Consulted, Engine, Inquiry, Refusal, Rules, Ruling, Undecided, by_newest};
-use crate::event::{Events, Failure};
+use crate::engine::{Consulted, Engine, Inquiry, Refusal, Rules, Ruling, by_newest};
+use crate::event::Events;
 use crate::policy::ToRead;
 use crate::policy::attempt::{Attempt, Body, Client};
 use crate::time::{Span, Time};
@@ -370,7 +370,7 @@ impl Asker {
 }
 
 fn apologise(connection: &Connection, error: &Error, asker: &Asker) -> Response<ReplyBody> {
-    let mut response = respond::problem(problem_of(error), &asker.asked()).map(ReplyBody::ours);
+    let mut response = respond::problem(error.problem(), &asker.asked()).map(ReplyBody::ours);
     // A connection on which anything unusual happened is not used again.
     connection.phases.linger();
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -395,25 +395,6 @@ fn check<B>(request: &Request<B>) -> Result<target::Host<'_>, Error> {
         return Err(Error::TargetTooLong);
     }
     Ok(target::check(request)?)
-}
-
-/// The one place where an error becomes a status.
-fn problem_of(error: &Error) -> Problem {
-    match error {
-        Error::Malformed(_) | Error::Undecided(Undecided::Unchargeable(_)) | Error::ClientGone => {
-            Problem::Malformed
-        }
-        Error::Connect => Problem::Method,
-        Error::TargetTooLong => Problem::TargetTooLong,
-        Error::ClientStalled => Problem::Slow,
-        Error::BodyTooLong => Problem::BodyTooLarge,
-        Error::Upstream(Failure::Connect | Failure::Broken) => Problem::Broken,
-        Error::Upstream(Failure::Timeout | Failure::ConnectTimeout) => Problem::TimedOut,
-        Error::Upstream(Failure::Busy)
-        | Error::Crowded
-        | Error::StoreAway
-        | Error::Undecided(Undecided::Stale(_)) => Problem::Busy { wait: Span::from_secs(1) },
-    }
 }
 
 const LONGEST_TARGET: usize = 8 * 1024;

@@ -30,7 +30,7 @@ impl Collector for Buckets {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         let Some(engine) = self.0.get().and_then(Weak::upgrade) else { return Ok(()) };
         let rules = engine.rules();
-        let usage: Vec<_> = rules.usage(engine.clock().now()).collect();
+        let usage: Vec<_> = rules.usage(engine.time()).collect();
         let usage = by_name(&usage);
         let help = "Buckets that are not full.";
         let mut live = encoder.encode_descriptor("tollgate_buckets", help, None, MetricType::Gauge)?;
