@@ -1,0 +1,215 @@
+//! Rounds for one bucket at one gate, as `src/store/shared/round.rs` has them: all that waits is decided together and
+//! written by one swap; who loses a race goes on from what stands there.
+//!
+//! Told refunds are tried again as there, but without the look that the library takes first when it cannot know whether
+//! they were done: a shard that is away does nothing here. The surprising thing: nobody's patience ends but the store's, so
+//! an attempt that waits behind a question that fails waits for its own as well.
+
+use tollgate::bucket::{Op, Receipt, Verdict};
+use tollgate::time::{Span, Time};
+
+use super::gate::{FRESH, Seen, run};
+use super::store::{BucketId, Row, Said, Writing};
+use super::world::{Event, Heard, World};
+
+/// Where a bucket is seen to.
+pub(super) type Place = (usize, BucketId);
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Job {
+    Take { attempt: usize, side: usize },
+    Refund { receipt: Receipt, tries: u32 },
+}
+
+/// Somebody sees to a bucket.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    waiting: Vec<Job>,
+    jobs: Vec<Job>,
+    said: Vec<(Verdict, Time)>,
+    tat: u64,
+    version: Option<u64>,
+    seen_at: Time,
+    gone_at: Time,
+    ours: Option<u64>,
+    /// As the gate had it when this began: attempts that it decided on alone since make it another one.
+    recalled: u64,
+    is_other: bool,
+    tries: u32,
+    begun: Time,
+}
+
+impl World {
+    pub(super) fn enqueue(&mut self, place: Place, job: Job) {
+        if let Some(turn) = self.turns.get_mut(&place) {
+            turn.waiting.push(job);
+        } else {
+            self.turns.insert(place, Turn { waiting: vec![job], ..Turn::default() });
+            self.next_round(place);
+        }
+    }
+
+    fn next_round(&mut self, place: Place) {
+        let Some(turn) = self.turns.get_mut(&place) else { return };
+        if turn.waiting.is_empty() {
+            self.turns.remove(&place);
+            return;
+        }
+        let gate = &self.gates[place.0];
+        let seen = gate.mirror.get(&place.1).copied().unwrap_or_default();
+        let is_as_seen = seen.tat == seen.seen;
+        let is_there = seen.version != 0 && seen.gone_at > self.now.before(PATIENCE);
+        let version = (is_as_seen && is_there).then_some(seen.version);
+        let may_be_lost = version.is_some() && seen.seen_at < gate.back_since;
+        let is_ahead = !is_as_seen && seen.tat != 0;
+        *turn = Turn {
+            jobs: std::mem::take(&mut turn.waiting),
+            tat: seen.tat,
+            version,
+            seen_at: seen.seen_at,
+            ours: (is_ahead || may_be_lost).then_some(seen.tat),
+            recalled: seen.tat,
+            begun: self.now,
+            ..Turn::default()
+        };
+        self.try_round(place);
+    }
+
+    /// Decides, and writes or looks.
+    pub(super) fn try_round(&mut self, place: Place) {
+        let spec = self.spec(place.1);
+        let Some(turn) = self.turns.get_mut(&place) else { return };
+        let mut changed = false;
+        turn.said.clear();
+        for job in &turn.jobs {
+            let op = match job {
+                Job::Take { .. } => Op::Take(1),
+                Job::Refund { receipt, .. } => Op::Refund(*receipt),
+            };
+            let step = run(&spec, &mut turn.tat, self.now, op);
+            changed |= step.changed;
+            turn.said.push((step.verdict, self.now));
+        }
+        let is_recent = turn.seen_at <= self.now && self.now < turn.seen_at.after(FRESH);
+        if changed || turn.is_other {
+            turn.gone_at = Time::from_nanos(turn.tat).max(self.now.after(SHORTEST));
+            let writing = Writing { old: turn.version, tat: turn.tat, gone_at: turn.gone_at };
+            self.ask(place, Some(writing));
+        } else if is_recent {
+            self.answer(place);
+        } else {
+            self.ask(place, None);
+        }
+    }
+
+    fn ask(&mut self, place: Place, writing: Option<Writing>) {
+        if self.gates[place.0].is_open {
+            return self.fail(place);
+        }
+        self.count_question(place.1);
+        let there = self.way();
+        self.plan(there, Event::AtStore { place, writing, sent: self.now });
+    }
+
+    /// What the store said has arrived.
+    pub(super) fn said(&mut self, place: Place, said: Said) {
+        self.heard_of(place, &said);
+        match said {
+            Said::Done(version) => {
+                let Some(turn) = self.turns.get(&place) else { return };
+                let gone_at = turn.gone_at.max(self.now.after(PATIENCE));
+                let seen = Seen { tat: turn.tat, seen: turn.tat, version, seen_at: self.now, gone_at };
+                self.remember(place, seen);
+                self.answer(place);
+            }
+            Said::Loaded(row) => self.see(place, row),
+            Said::Lost(row) => {
+                self.second().lost += self.weight(place.1);
+                self.see(place, row);
+            }
+            Said::Nothing => self.fail(place),
+        }
+    }
+
+    /// Goes on from what stands there.
+    fn see(&mut self, place: Place, row: Option<Row>) {
+        let now = self.now;
+        let Some(turn) = self.turns.get_mut(&place) else { return };
+        (turn.version, turn.seen_at) = (row.map(|row| row.version), now);
+        turn.tat = row.map_or(0, |row| row.tat);
+        turn.is_other = turn.ours.is_some_and(|ours| ours > turn.tat);
+        if turn.is_other {
+            turn.tat = turn.ours.unwrap_or(turn.tat);
+        } else {
+            turn.ours = None;
+            let (tat, version) = row.map_or((0, 0), |row| (row.tat, row.version));
+            let gone_at = Time::from_nanos(tat).max(now.after(PATIENCE));
+            self.remember(place, Seen { tat, seen: tat, version, seen_at: now, gone_at });
+        }
+        let Some(turn) = self.turns.get_mut(&place) else { return };
+        turn.tries += 1;
+        let (tries, is_late) = (turn.tries, now.since(turn.begun) > PART_FOR_RACES);
+        if tries >= MOST_TRIES || is_late {
+            return self.crowd_out(place);
+        }
+        // The first loss is usual; after more of them the rivals go apart.
+        let pause = if tries > 1 { self.dice.within(0..100_000 << tries.min(6)) } else { 0 };
+        self.plan(Span::from_nanos(pause), Event::Again(place));
+    }
+
+    /// What was decided here alone since this began is written over, as in the library; it is counted.
+    fn remember(&mut self, place: Place, seen: Seen) {
+        let Some(turn) = self.turns.get_mut(&place) else { return };
+        let here = self.gates[place.0].mirror.entry(place.1).or_default();
+        if here.tat != turn.recalled && here.tat > seen.tat.max(turn.recalled) {
+            *self.overwritten.entry(place.1).or_default() += 1;
+        }
+        *here = seen;
+        turn.recalled = seen.tat;
+    }
+
+    fn answer(&mut self, place: Place) {
+        let Some(turn) = self.turns.get_mut(&place) else { return };
+        let (jobs, said) = (std::mem::take(&mut turn.jobs), std::mem::take(&mut turn.said));
+        for (job, (verdict, at)) in jobs.into_iter().zip(said) {
+            if let Job::Take { attempt, side } = job {
+                self.hear(attempt, side, Heard::Said { verdict, at });
+            }
+        }
+        self.next_round(place);
+    }
+
+    fn fail(&mut self, place: Place) {
+        let Some(turn) = self.turns.get_mut(&place) else { return };
+        for job in std::mem::take(&mut turn.jobs) {
+            match job {
+                Job::Take { attempt, side } => self.hear(attempt, side, Heard::Nothing),
+                Job::Refund { tries, .. } if tries >= MOST_TOLD => {}
+                Job::Refund { receipt, tries } => {
+                    let pause = 500_000_000 << tries;
+                    let pause = Span::from_nanos(pause + self.dice.within(0..pause));
+                    self.plan(pause, Event::Told(place, Job::Refund { receipt, tries: tries + 1 }));
+                }
+            }
+        }
+        self.next_round(place);
+    }
+
+    /// Others are faster: refused, without being asked again.
+    fn crowd_out(&mut self, place: Place) {
+        let Some(turn) = self.turns.get_mut(&place) else { return };
+        for job in std::mem::take(&mut turn.jobs) {
+            if let Job::Take { attempt, side } = job {
+                self.second().crowded += self.weight(place.1);
+                self.hear(attempt, side, Heard::Crowded);
+            }
+        }
+        self.next_round(place);
+    }
+}
+
+const PATIENCE: Span = Span::from_secs(2);
+const SHORTEST: Span = Span::from_secs(1);
+const PART_FOR_RACES: Span = Span::from_millis(40);
+const MOST_TRIES: u32 = 32;
+const MOST_TOLD: u32 = 5;

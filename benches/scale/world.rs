@@ -1,0 +1,358 @@
+//! Time, and what happens in it: attempts come, questions travel, shards fail.
+//!
+//! It counts, second by second, what the report tells. The surprising thing: a success gives its tokens back a tenth of a
+//! second later, as a sign-in does; what a gate admits alone is taken to fail, which is the worst case.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use tollgate::bucket::{Op, Spec, Verdict};
+use tollgate::time::{Span, Time};
+
+use super::dice::Dice;
+use super::gate::{Gate, Scattered};
+use super::observer::Admissions;
+use super::report::{Report, Second};
+use super::round::{Job, Place, Turn};
+use super::settings::{Routing, Settings};
+use super::store::{BucketId, Said, Store, Writing};
+
+/// A run. A bucket's number is its kind of client, its number among them, and whether it is the subnet's.
+pub(super) struct World {
+    pub(super) settings: Settings,
+    pub(super) now: Time,
+    pub(super) dice: Dice,
+    pub(super) gates: Vec<Gate>,
+    pub(super) store: Store,
+    pub(super) turns: HashMap<Place, Turn, Scattered>,
+    pub(super) admissions: HashMap<BucketId, Admissions, Scattered>,
+    /// How often a mirror forgot what was decided there alone.
+    pub(super) overwritten: HashMap<BucketId, u64, Scattered>,
+    pub(super) seconds: Vec<Second>,
+    events: BinaryHeap<Reverse<(Time, u64, usize)>>,
+    planned: Vec<Option<Event>>,
+    free_events: Vec<usize>,
+    count: u64,
+    attempts: Vec<Attempt>,
+    free: Vec<usize>,
+    specs: [Spec; 2],
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Event {
+    Arrive(u64),
+    AtStore { place: Place, writing: Option<Writing>, sent: Time },
+    Said(Place, Said),
+    Again(Place),
+    Told(Place, Job),
+    Probe(usize),
+    Probed(usize),
+    Turn { failure: usize, away: bool },
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Heard {
+    Said { verdict: Verdict, at: Time },
+    Crowded,
+    Nothing,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Attempt {
+    gate: usize,
+    buckets: [BucketId; 2],
+    heard: [Option<Heard>; 2],
+}
+
+impl World {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let seconds = (0..settings.seconds).map(|_| Second::new(settings.shards)).collect();
+        Self {
+            now: START,
+            dice: Dice::new(settings.seed),
+            gates: (0..settings.gates).map(|_| Gate::default()).collect(),
+            store: Store::new(settings.shards),
+            turns: HashMap::default(),
+            admissions: HashMap::default(),
+            overwritten: HashMap::default(),
+            seconds,
+            events: BinaryHeap::new(),
+            planned: Vec::new(),
+            free_events: Vec::new(),
+            count: 0,
+            attempts: Vec::new(),
+            free: Vec::new(),
+            specs: [Settings::address(), Settings::subnet()],
+            settings: settings.clone(),
+        }
+    }
+
+    pub(super) fn run(&mut self) {
+        let end = START.after(Span::from_secs(self.settings.seconds));
+        self.plan(Span::ZERO, Event::Arrive(PEOPLE));
+        let attack = Span::from_secs(self.settings.attack_at);
+        [BOTS, HOT].into_iter().for_each(|kind| self.plan(attack, Event::Arrive(kind)));
+        for gate in 0..self.gates.len() {
+            let first = Span::from_nanos(self.dice.within(0..2_000_000_000));
+            self.plan(first, Event::Probe(gate));
+        }
+        for (failure, what) in self.settings.failures.clone().into_iter().enumerate() {
+            self.plan(Span::from_secs(what.from), Event::Turn { failure, away: true });
+            self.plan(Span::from_secs(what.until), Event::Turn { failure, away: false });
+        }
+        while let Some(Reverse((at, _, slot))) = self.events.pop() {
+            let Some(event) = self.planned[slot].take().filter(|_| at < end) else { break };
+            self.free_events.push(slot);
+            self.now = at;
+            self.happen(event);
+        }
+    }
+
+    pub(super) fn into_report(self) -> Report {
+        Report::of(self)
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrive(kind) => self.arrive(kind),
+            Event::AtStore { place, writing, sent } => {
+                let said = self.store.answer(place.1, writing, self.now);
+                let back = match said {
+                    Said::Nothing => sent.after(TIMEOUT).since(self.now),
+                    _ => self.way(),
+                };
+                self.plan(back, Event::Said(place, said));
+            }
+            Event::Said(place, said) => self.said(place, said),
+            Event::Again(place) => self.try_round(place),
+            Event::Told(place, job) => self.enqueue(place, job),
+            Event::Probe(gate) => {
+                self.second().probes += self.settings.shards;
+                let takes = if self.store.count_away() > 0 { TIMEOUT } else { Span::from_millis(1) };
+                self.plan(takes, Event::Probed(gate));
+            }
+            Event::Probed(gate) => self.probed(gate),
+            Event::Turn { failure, away } => self.turn(failure, away),
+        }
+    }
+
+    fn arrive(&mut self, kind: u64) {
+        let count = self.settings.simulated()[usize::try_from(kind).unwrap_or(0)];
+        let gap = match kind {
+            PEOPLE => DAY / self.settings.people_a_day / count.max(1),
+            BOTS => self.settings.bot_gap.as_nanos() / count.max(1),
+            _ => self.settings.hot_gap.as_nanos() / count.max(1),
+        };
+        // Any time between nothing and twice as long: an integer, and so the same on every machine.
+        let next = Span::from_nanos(self.dice.within(0..gap.max(1) * 2));
+        self.plan(next, Event::Arrive(kind));
+        if count == 0 {
+            return;
+        }
+        let number = self.dice.within(0..count);
+        let subnet = match kind {
+            PEOPLE => number / 256,
+            BOTS => number / self.settings.bots_in_subnet,
+            _ => number,
+        };
+        let buckets = [kind << 48 | number << 1, kind << 48 | subnet << 1 | 1];
+        let gates = self.settings.gates;
+        let gate = match self.settings.routing {
+            Routing::Any => self.dice.within(0..gates),
+            Routing::Home => (buckets[0].wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % gates,
+        };
+        self.attempt(usize::try_from(gate).unwrap_or(0), buckets);
+    }
+
+    fn attempt(&mut self, gate: usize, buckets: [BucketId; 2]) {
+        let weight = self.weight(buckets[0]);
+        self.second().attempts += weight;
+        let here = &self.gates[gate];
+        if buckets.iter().any(|&bucket| here.is_refused_here(bucket, &self.spec(bucket), self.now)) {
+            self.second().mirrored += weight;
+            return;
+        }
+        let attempt = Attempt { gate, buckets, heard: [None; 2] };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.attempts.push(attempt);
+            self.attempts.len() - 1
+        });
+        self.attempts[slot] = attempt;
+        if self.gates[gate].is_open {
+            self.attempts[slot].heard = [Some(Heard::Nothing); 2];
+            return self.conclude(slot);
+        }
+        for (side, bucket) in buckets.into_iter().enumerate() {
+            self.enqueue((gate, bucket), Job::Take { attempt: slot, side });
+        }
+    }
+
+    /// One of an attempt's buckets was decided on.
+    pub(super) fn hear(&mut self, attempt: usize, side: usize, heard: Heard) {
+        self.attempts[attempt].heard[side] = Some(heard);
+        if self.attempts[attempt].heard.iter().all(Option::is_some) {
+            self.conclude(attempt);
+        }
+    }
+
+    fn conclude(&mut self, slot: usize) {
+        let Attempt { gate, buckets, heard } = self.attempts[slot];
+        self.free.push(slot);
+        let taken = heard.map(|heard| match heard {
+            Some(Heard::Said { verdict, at }) if verdict.is_admitted() => Some((verdict.receipt, at)),
+            _ => None,
+        });
+        if heard.iter().any(|heard| matches!(heard, Some(Heard::Nothing))) {
+            self.give_back(gate, buckets, taken, Span::ZERO);
+            self.decide_alone(gate, buckets);
+        } else if let [Some((_, one)), Some((_, other))] = taken {
+            self.second().admitted += self.weight(buckets[0]);
+            let succeeds = buckets[0] >> 48 == PEOPLE && !self.dice.once_in(10);
+            if succeeds {
+                return self.give_back(gate, buckets, taken, SIGN_IN);
+            }
+            for (bucket, at) in buckets.into_iter().zip([one, other]) {
+                self.admissions.entry(bucket).or_default().add(at, None);
+            }
+        } else {
+            self.give_back(gate, buckets, taken, Span::ZERO);
+        }
+    }
+
+    fn give_back(
+        &mut self,
+        gate: usize,
+        buckets: [BucketId; 2],
+        taken: [Option<(tollgate::bucket::Receipt, Time)>; 2],
+        later: Span,
+    ) {
+        for (bucket, taken) in buckets.into_iter().zip(taken) {
+            if let Some((receipt, _)) = taken {
+                self.plan(later, Event::Told((gate, bucket), Job::Refund { receipt, tries: 0 }));
+            }
+        }
+    }
+
+    fn decide_alone(&mut self, gate: usize, buckets: [BucketId; 2]) {
+        let (now, weight) = (self.now, self.weight(buckets[0]));
+        self.second().alone += weight;
+        let specs = buckets.map(|bucket| self.spec(bucket));
+        let here = &mut self.gates[gate];
+        let mut steps = buckets.iter().zip(&specs);
+        if !steps.all(|(&bucket, spec)| here.here(bucket, spec, now, Op::Peek(1)).verdict.is_admitted()) {
+            return;
+        }
+        for (&bucket, spec) in buckets.iter().zip(&specs) {
+            let _ = self.gates[gate].here(bucket, spec, now, Op::Take(1));
+            self.admissions.entry(bucket).or_default().add(now, Some(gate));
+        }
+        self.second().admitted += weight;
+    }
+
+    fn probed(&mut self, gate: usize) {
+        let (now, away) = (self.now, self.store.count_away());
+        if away > 0 {
+            // Between two probes the questions that are not simulated were answered or not.
+            let others = if self.settings.sample > 1 { self.questions_of_a_gate() / 2 } else { 0 };
+            self.others(gate, others, away);
+            self.gates[gate].failed();
+        } else {
+            self.gates[gate].succeeded(now);
+        }
+        let pause: u64 = if self.gates[gate].is_calm() { 2_000_000_000 } else { 250_000_000 };
+        let pause = Span::from_nanos(pause + self.dice.within(0..pause));
+        self.plan(pause, Event::Probe(gate));
+    }
+
+    /// In the second before.
+    fn questions_of_a_gate(&self) -> u64 {
+        let second = usize::try_from(self.now.since(START).as_nanos() / 1_000_000_000).unwrap_or(0);
+        let before = self.seconds.get(second.saturating_sub(1));
+        before.map_or(0, Second::questions) / self.settings.gates
+    }
+
+    /// So many questions that are not simulated, to any shard.
+    fn others(&mut self, gate: usize, count: u64, away: u64) {
+        for _ in 0..count {
+            if self.gates[gate].is_open {
+                return;
+            }
+            if self.dice.within(0..self.settings.shards) < away {
+                self.gates[gate].failed();
+            } else {
+                self.gates[gate].succeeded(self.now);
+            }
+        }
+    }
+
+    /// The breaker hears of a question, and of those that are not simulated and went to any shard meanwhile.
+    pub(super) fn heard_of(&mut self, place: Place, said: &Said) {
+        let (away, now) = (self.store.count_away(), self.now);
+        let others = if away > 0 { self.weight(place.1) - 1 } else { 0 };
+        if matches!(said, Said::Nothing) {
+            self.second().timeouts += self.weight(place.1);
+            self.gates[place.0].failed();
+        } else {
+            self.gates[place.0].succeeded(now);
+        }
+        self.others(place.0, others, away);
+    }
+
+    fn turn(&mut self, failure: usize, away: bool) {
+        let what = self.settings.failures[failure];
+        for shard in 0..usize::try_from(what.shards).unwrap_or(usize::MAX).min(self.store.shards()) {
+            self.store.turn(shard, away, what.is_lossy);
+        }
+    }
+
+    pub(super) fn count_question(&mut self, bucket: BucketId) {
+        let (weight, shard) = (self.weight(bucket), self.store.shard(bucket));
+        let second = self.second();
+        if bucket >> 48 == HOT {
+            second.hot[shard] += weight;
+        } else {
+            second.spread += weight;
+        }
+    }
+
+    pub(super) fn weight(&self, bucket: BucketId) -> u64 {
+        if bucket >> 48 == HOT { 1 } else { self.settings.sample }
+    }
+
+    pub(super) fn spec(&self, bucket: BucketId) -> Spec {
+        self.specs[usize::from(bucket & 1 == 1)]
+    }
+
+    pub(super) fn second(&mut self) -> &mut Second {
+        let last = self.seconds.len() - 1;
+        let second = usize::try_from(self.now.since(START).as_nanos() / 1_000_000_000).unwrap_or(last);
+        let open = &mut self.seconds[second.min(last)];
+        if open.shut == u64::MAX {
+            open.shut = self.gates.iter().map(|gate| u64::from(gate.is_open)).sum();
+        }
+        open
+    }
+
+    /// How long a question or an answer is on its way.
+    pub(super) fn way(&mut self) -> Span {
+        Span::from_nanos(self.dice.within(100_000..500_000))
+    }
+
+    pub(super) fn plan(&mut self, after: Span, event: Event) {
+        let slot = self.free_events.pop().unwrap_or_else(|| {
+            self.planned.push(None);
+            self.planned.len() - 1
+        });
+        self.planned[slot] = Some(event);
+        self.count += 1;
+        self.events.push(Reverse((self.now.after(after), self.count, slot)));
+    }
+}
+
+pub(super) const PEOPLE: u64 = 0;
+pub(super) const BOTS: u64 = 1;
+pub(super) const HOT: u64 = 2;
+pub(super) const START: Time = Time::from_nanos(1_800_000_000_000_000_000);
+const DAY: u64 = 24 * 3600 * 1_000_000_000;
+const TIMEOUT: Span = Span::from_millis(50);
+const SIGN_IN: Span = Span::from_millis(100);
