@@ -134,7 +134,7 @@ fn failures_in_a_row_are_capped_over_both_gates() {
     let ready = &Barrier::new(20);
     let reached: usize = std::thread::scope(|scope| {
         let guess = move |thread: usize| {
-            let address = Ipv4Addr::new(127, 1, 0, thread as u8 + 1);
+            let address = Ipv4Addr::new(127, 1, 0, u8::try_from(thread).unwrap() + 1);
             let mut client = gates[thread % 2].connect_from(address);
             ready.wait();
             client.send(sign_in("alice", &format!("wrong{thread}")));
