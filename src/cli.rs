@@ -8,9 +8,11 @@ mod completions;
 pub mod demo;
 mod explain;
 mod init;
+mod migrate;
 mod presets;
 mod run;
 mod sources;
+mod store;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -60,7 +62,7 @@ struct Arguments {
 enum Command {
     /// Run in the foreground
     Run(ConfigArgs),
-    /// Show all mistakes, all warnings and each limit's worst case; change nothing
+    /// Show all mistakes, all warnings and each limit's worst case, and with --probe whether the store is good; change nothing
     Check(check::Arguments),
     /// Show what would happen to a request, step by step
     Explain(explain::Arguments),
@@ -70,6 +72,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Show, fill, reset or change the buckets of one address or one account, in a running gate
     Buckets(buckets::Arguments),
+    /// Prepare the store that several gates share; changes nothing that is there
+    Migrate(migrate::Arguments),
     /// List the presets of known applications, or print one as TOML
     Presets(presets::Arguments),
     /// Print a completion script for a shell
@@ -90,6 +94,7 @@ pub fn main() -> ExitCode {
         Some(Command::Init(arguments)) => init::init(&arguments),
         Some(Command::Demo(arguments)) => demo::demo(&arguments),
         Some(Command::Buckets(arguments)) => buckets::buckets(&arguments),
+        Some(Command::Migrate(arguments)) => migrate::migrate(&arguments),
         Some(Command::Presets(arguments)) => presets::presets_of(&arguments),
         Some(Command::Completions(arguments)) => completions::completions(&arguments),
         Some(Command::Other(words)) => unknown(&words),
@@ -115,4 +120,4 @@ fn unknown(words: &[OsString]) -> ! {
 }
 
 /// Commands of versions to come.
-const NOT_BUILT: [&str; 7] = ["replay", "top", "status", "reload", "drain", "migrate", "man"];
+const NOT_BUILT: [&str; 6] = ["replay", "top", "status", "reload", "drain", "man"];

@@ -357,6 +357,19 @@ fn device_cookies_are_made_under_the_keys_that_the_file_names() {
 }
 
 #[test]
+fn no_message_repeats_the_password_of_a_store() {
+    let is_about_stores =
+        |file: &PathBuf| file.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with("store-"));
+    let files: Vec<PathBuf> = cases().into_iter().filter(is_about_stores).collect();
+    let with_password = files.iter().filter(|file| fs::read_to_string(file).unwrap().contains("fish"));
+    assert!(with_password.count() >= 15);
+    for file in files {
+        let said = words(&load(&sources(&file)));
+        assert!(!said.contains("fish"), "{said}");
+    }
+}
+
+#[test]
 fn no_part_of_a_secret_is_ever_shown() {
     for file in cases().iter().filter(|file| file.to_string_lossy().contains("device")) {
         let sources = sources(file);

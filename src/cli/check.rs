@@ -1,6 +1,13 @@
 //! `tollgate check`: all mistakes, all warnings and what each limit lets through at worst, alone and with the others.
+//!
+//! Nobody is asked and nothing is bound, so it can be run anywhere. The surprising thing: with `--probe` the store is asked,
+//! from where this runs; whether the gate's own machine reaches it is another question.
+
+mod probe;
 
 use clap::{Args, ValueEnum};
+
+use self::probe::{Probed, probe};
 
 use super::Exit;
 use super::sources::{ConfigArgs, report};
@@ -13,6 +20,9 @@ pub(super) struct Arguments {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Ask the store, too: whether it is there, lets the gate in and is set up as it should be
+    #[arg(long)]
+    probe: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -24,11 +34,20 @@ enum Format {
 pub(super) fn check(arguments: &Arguments) -> anyhow::Result<Exit> {
     let sources = arguments.config.sources()?;
     let loaded = load(&sources);
+    let asked = loaded.config.as_ref().filter(|_| arguments.probe);
+    let probed = asked.map(|config| probe(&config.store));
     match arguments.format {
-        Format::Text => print_text(&loaded, &sources.name),
-        Format::Json => print_json(&loaded)?,
+        Format::Text => {
+            print_text(&loaded, &sources.name);
+            probed.iter().for_each(print_probed);
+        }
+        Format::Json => print_json(&loaded, probed.as_ref())?,
     }
-    Ok(if loaded.config.is_some() { Exit::Ok } else { Exit::BadConfiguration })
+    Ok(match (&loaded.config, &probed) {
+        (None, _) => Exit::BadConfiguration,
+        (Some(_), Some(probed)) if !probed.is_good() => Exit::Failed,
+        (Some(_), _) => Exit::Ok,
+    })
 }
 
 fn print_text(loaded: &Loaded, name: &str) {
@@ -46,19 +65,31 @@ fn print_text(loaded: &Loaded, name: &str) {
     }
 }
 
-fn print_json(loaded: &Loaded) -> anyhow::Result<()> {
+fn print_probed(probed: &Probed) {
+    let store = &probed.store;
+    probed.errors.iter().for_each(|error| eprintln!("error: the store ({store}) {error}"));
+    probed.warnings.iter().for_each(|warning| eprintln!("warning: the store ({store}): {warning}"));
+    if probed.is_good() {
+        println!("store ({store}): good, with {}", counted(probed.warnings.len(), "warning"));
+    }
+}
+
+fn print_json(loaded: &Loaded, probed: Option<&Probed>) -> anyhow::Result<()> {
     let diagnostics: Vec<_> = loaded.diagnostics.iter().map(Diagnostic::to_json).collect();
     let policies = || loaded.config.iter().map(|config| &config.policy);
     let limits = policies().flat_map(worst_cases);
     let limits: Vec<_> =
         limits.map(|(limit, words)| serde_json::json!({"limit": limit, "worst_case": words})).collect();
     let routes: Vec<_> = policies().flat_map(together).map(|route| route_json(&route)).collect();
-    let result = serde_json::json!({
-        "ok": loaded.config.is_some(),
+    let mut result = serde_json::json!({
+        "ok": loaded.config.is_some() && probed.is_none_or(Probed::is_good),
         "diagnostics": diagnostics,
         "limits": limits,
         "routes": routes,
     });
+    if let Some(probed) = probed {
+        result["store"] = probed.to_json();
+    }
     println!("{}", serde_json::to_string_pretty(&result)?);
     Ok(())
 }

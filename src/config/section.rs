@@ -205,5 +205,5 @@ fn hint_for(node: &Located<Value>, wanted: &str) -> &'static str {
     }
 }
 
-const NO_SECRET: &str = "write the value itself: the one secret is `device.secret`";
+const NO_SECRET: &str = "write the value itself: secrets are `device.secret`, `store.secret` and `store.url`";
 const MOVE_UP: &str = "it belongs at the top of the file, before the first table";

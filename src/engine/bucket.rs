@@ -68,7 +68,7 @@ pub enum NotDone {
     #[error(transparent)]
     NotGiven(#[from] NotGiven),
     /// The store that several gates share did not answer; it may have been done all the same.
-    #[error(transparent)]
+    #[error("the store does not answer: try again; a change may have been made, or not")]
     Unavailable(#[from] Unavailable),
 }
 

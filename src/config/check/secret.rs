@@ -19,8 +19,7 @@ pub(super) fn resolve(
     let Located { value, spot } = secret;
     let Some(reference) = value.strip_prefix("${") else {
         if !spot.is_in_environment() {
-            let hint =
-                "\"${file:device.keys}\" or \"${NAME}\" keeps it out of what people copy and lists show";
+            let hint = "\"${file:PATH}\" or \"${NAME}\" keeps it out of what people copy and lists show";
             f.warning(spot, "the secret itself is written here", hint);
         }
         return Some((value.clone(), "the secret".to_owned()));

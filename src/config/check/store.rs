@@ -60,11 +60,10 @@ pub(super) fn check(
 ) -> Store {
     let ways = [("local", OnError::Local), ("allow", OnError::Allow), ("deny", OnError::Deny)];
     let default = Manner::default();
-    let secret = raw.secret.as_ref().and_then(|secret| resolve(secret, environment, files, f));
     Store {
         address: address(raw, environment, files, f),
         names: names(raw, f),
-        secret: Secret(secret.map(|(text, _)| text.trim_end().as_bytes().to_vec()).unwrap_or_default()),
+        secret: Secret(secret(raw, environment, files, f).unwrap_or_default()),
         manner: Manner {
             timeout: lasting(raw.timeout.as_ref(), TIMEOUT, f).unwrap_or(default.timeout),
             on_error: one_of(raw.on_error.as_ref(), &ways, &[], f).unwrap_or(default.on_error),
@@ -76,13 +75,15 @@ pub(super) fn check(
 /// Warns of settings that mean nothing, and of names that anybody can guess.
 pub(super) fn warn(raw: &raw::Store, store: &Store, limits: &[Limit], f: &mut Findings) {
     if !store.address.is_shared() {
+        // Of an address that cannot be read nobody knows what would mean something there.
+        let is_memory = raw.url.as_ref().is_none_or(|url| url.value == "memory:");
         for (key, setting) in [
             ("timeout", &raw.timeout),
             ("on_error", &raw.on_error),
             ("prefix", &raw.prefix),
             ("secret", &raw.secret),
         ] {
-            if let Some(setting) = setting {
+            if let Some(setting) = setting.as_ref().filter(|_| is_memory) {
                 f.warning(
                     &setting.spot,
                     format!("`{key}` means nothing in memory"),
@@ -119,6 +120,24 @@ fn address(
     read.unwrap_or_else(Address::memory)
 }
 
+/// What can be guessed would keep nothing secret.
+fn secret(
+    raw: &raw::Store,
+    environment: &[(String, String)],
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Option<Vec<u8>> {
+    let written = raw.secret.as_ref()?;
+    let (text, origin) = resolve(written, environment, files, f)?;
+    let text = text.trim();
+    if text.chars().count() < SHORTEST {
+        let hint = format!("at least {SHORTEST} characters; `openssl rand -base64 32` makes a good one");
+        f.error(&written.spot, format!("{origin} is too short"), hint);
+        return None;
+    }
+    Some(text.as_bytes().to_vec())
+}
+
 fn names(raw: &raw::Store, f: &mut Findings) -> Namespace {
     let Some(Located { value, spot }) = &raw.prefix else { return Namespace::default() };
     value.parse().unwrap_or_else(|error: crate::store::BadNamespace| {
@@ -129,3 +148,4 @@ fn names(raw: &raw::Store, f: &mut Findings) -> Namespace {
 
 /// Less would be no time for any network; more, and clients would take the gate for dead.
 const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(10);
+const SHORTEST: usize = 32;

@@ -2,7 +2,7 @@
 //!
 //! It works on the text and not on the tree, because the line with the secret may be the one that is no TOML, or whose
 //! key is misspelt. So it hides rather too much: whatever stands behind a key that looks like `secret`, and whatever
-//! `[device]` holds beside its other two keys. The surprising thing: `"${NAME}"` is no secret and is shown.
+//! `[device]` and `[store]` hold beside their other keys. The surprising thing: `"${NAME}"` is no secret and is shown.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,8 @@ pub(super) fn hide(source: &Source) -> Cow<'_, str> {
     }
 }
 
-/// With stars for what stands between `://` and `@` in an address, but for references; `None` if nothing does.
+/// With stars for what stands between `://` and `@` in an address, for options that look like passwords and for what stands
+/// where a port belongs, but for references; `None` if there is nothing of that.
 fn in_addresses(text: &str) -> Option<String> {
     let mut shown = String::new();
     let mut rest = text;
@@ -35,10 +36,35 @@ fn in_addresses(text: &str) -> Option<String> {
         let held = after[..end].rfind('@').unwrap_or(0);
         shown.extend([before, "://"]);
         shown += &veil_but_references(&after[..held]);
-        rest = &after[held..];
+        shown += &in_place(&after[held..end]);
+        rest = &after[end..];
     }
     shown += rest;
     (shown != text).then_some(shown)
+}
+
+/// Hosts and options: a password is there when the `@` was forgotten, or when it was written as an option.
+fn in_place(text: &str) -> String {
+    let (place, options) = text.split_at(text.find('?').unwrap_or(text.len()));
+    let (hosts, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+    let host = |host: &str| match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') && !port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{name}:{}", veil_but_references(port))
+        }
+        _ => host.to_owned(),
+    };
+    let option = |option: &str| match option.split_once('=') {
+        Some((name, value)) if is_of_password(name) => format!("{name}={}", veil_but_references(value)),
+        _ => option.to_owned(),
+    };
+    let hosts: Vec<String> = hosts.split(',').map(host).collect();
+    let options: Vec<String> = options.split('&').map(option).collect();
+    format!("{}{path}{}", hosts.join(","), options.join("&"))
+}
+
+fn is_of_password(option: &str) -> bool {
+    let option = option.to_lowercase();
+    ["pass", "pwd", "secret", "token"].iter().any(|word| option.contains(word))
 }
 
 fn veil_but_references(held: &str) -> String {
@@ -151,7 +177,11 @@ fn levels(key: &str) -> Vec<String> {
 fn holds_secrets(path: &[String]) -> bool {
     let (Some(first), Some(last)) = (path.first(), path.last()) else { return false };
     let looks_like_it = last.contains("secret") || strsim::damerau_levenshtein(last, "secret") <= 2;
-    looks_like_it || first == "device" && !matches!(last.as_str(), "ttl" | "cookie")
+    // The last word of `TOLLGATE_STORE__ON_ERROR` is one level more.
+    let is_of_store = ["url", "timeout", "on_error", "error", "prefix", "capacity", "snapshot"];
+    looks_like_it
+        || first == "device" && !matches!(last.as_str(), "ttl" | "cookie")
+        || first == "store" && path.len() > 1 && !is_of_store.contains(&last.as_str())
 }
 
 fn is_of_key(letter: char) -> bool {
@@ -242,6 +272,11 @@ mod tests {
             "[store]\nurl = \"postgres://a:hunter2@${HOST}/b?x=hunter@y\"\n",
             "url = 'mysql://a:hunter2@h' # mysql://a:hunter2@h\n",
             "[store]\nurl = redis://hunter2@h\n",
+            "[store]\npasword = \"hunter2\"\n",
+            "[store]\nurl = \"redis://gate:hunter2\"\n",
+            "[store]\nurl = \"redis://:hunter2/3\"\n",
+            "[store]\nurl = \"redis-cluster://one:7000,two:hunter2\"\n",
+            "[store]\nurl = \"postgres://a@h/b?sslmode=disable&Password=hunter2\"\n",
         ] {
             let shown = file(text);
             assert!(!shown.contains("hunter2"), "{shown}");
@@ -259,6 +294,8 @@ mod tests {
             "listen = \"http://[::]:80\"\n[device]\nsecret = \"${KEYS}\"\nttl = \"1d\"\ncookie = \"c\"\n",
             "[device]\nsecret = '${file:/etc/keys.txt}' # where they are\n",
             "[device]\nsecret = \"${KEYS\"\n",
+            "upstream = [\"http://app:81/a:b?c=d:e\", \"https://[::1]\", \"http://[::1]:81\"]\n",
+            "url = \"redis-cluster://one:7000,two:${PORT}\"\n",
             "device = { secret = \"${KEYS}\" }\n",
             "[route.a]\nmatch = \"GET /?secret=1\"\n[limit.device]\nkey = \"user+device\"\n[limit.b]\nrate = \"1/s\"\n",
         ] {

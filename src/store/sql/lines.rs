@@ -112,7 +112,9 @@ impl<D: Dial> Lines<D> {
                 return Ok(place);
             }
             if Instant::now() >= end {
-                return Err(StoreError::Unreachable("all connections are busy".to_owned()));
+                let is_empty = self.shared.lock().lines.is_empty();
+                let why = if is_empty { "no connection in time" } else { "all connections are busy" };
+                return Err(StoreError::Unreachable(why.to_owned()));
             }
             // Nobody says when the next attempt may begin, so that is looked for now and then.
             let _ = timeout_at(end.min(Instant::now() + PAUSE), changed).await;

@@ -1,0 +1,56 @@
+//! `tollgate migrate`: prepares the store of a configuration, or prints how somebody else can.
+//!
+//! It knows no database: each says by itself what it needs. The surprising thing: printing connects to nobody, so that it
+//! works before there is a database, and for whoever may not create tables.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+
+use super::Exit;
+use super::sources::{ConfigArgs, load_and_report};
+use super::store::open;
+use crate::store::Address;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Print what would be done, for whoever does it by hand; connect to nobody
+    #[arg(long)]
+    print: bool,
+}
+
+pub(super) fn migrate(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let Some(config) = load_and_report(&arguments.config.sources()?) else {
+        return Ok(Exit::BadConfiguration);
+    };
+    let store = &config.store;
+    let Some(opened) = open(store)? else {
+        eprintln!("tollgate: the buckets are in memory: nothing has to be prepared");
+        return Ok(Exit::Ok);
+    };
+    let statements = opened.schema();
+    if statements.is_empty() {
+        eprintln!(
+            "tollgate: the store ({}) needs nothing: buckets are written when they come",
+            store.address
+        );
+    } else if arguments.print {
+        statements.iter().for_each(|statement| println!("{statement}{}", end_of(&store.address)));
+    } else {
+        let prepared = opened.ask(PATIENCE, |store| store.migrate());
+        prepared.with_context(|| format!("the store ({})", store.address))?;
+        eprintln!("tollgate: the store ({}) is prepared; what was there is as it was", store.address);
+    }
+    Ok(Exit::Ok)
+}
+
+/// Statements of SQL need an end; commands of a shell do not.
+fn end_of(address: &Address) -> &'static str {
+    if address.to_string() == "dynamodb" { "" } else { ";" }
+}
+
+/// A new table of DynamoDB takes its time; one of SQL waits for whoever is at it.
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,0 +1,55 @@
+//! What people and clients see of gates that share a store: two real gates, a real server, and the command line.
+//!
+//! What a store promises to whoever asks it is `tests/conformance`'s business.
+
+#![cfg(all(
+    feature = "redis",
+    feature = "memcached",
+    feature = "postgres",
+    feature = "mysql",
+    feature = "dynamodb"
+))]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on says so, and asks the real clock"
+)]
+
+#[path = "../signin/application.rs"]
+#[allow(dead_code, reason = "a part of it is used here")]
+mod application;
+mod buckets;
+mod commands;
+mod signins;
+#[path = "../support/mod.rs"]
+mod support;
+
+use support::{BINARY, Gate, Launch, Server};
+
+/// `[store]` for this server. Time enough for a machine that is busy with other tests: where a gate decides alone
+/// because of it, nothing is exact any more.
+fn table(server: &impl Server) -> String {
+    format!("[store]\nurl = \"{}\"\ntimeout = \"5s\"\n", server.url())
+}
+
+/// Two gates on one file, which has this store besides.
+fn two_gates(server: &impl Server, file: &str) -> [Gate; 2] {
+    let file = format!("{file}{}", table(server));
+    migrate(&file);
+    let gate = || Launch::new(&file).beside("device.keys", "0123456789abcdef0123456789abcdef").start();
+    [gate(), gate()]
+}
+
+/// Makes the table, where the store has one.
+fn migrate(file: &str) {
+    let directory = support::new_directory();
+    let path = directory.join("config.toml");
+    let file = format!("listen = \"http://127.0.0.1:1\"\n{file}");
+    std::fs::write(&path, file.replace("{dir}", directory.to_str().unwrap())).unwrap();
+    std::fs::write(directory.join("device.keys"), "0123456789abcdef0123456789abcdef").unwrap();
+    let output = std::process::Command::new(BINARY).args(["migrate", "-c"]).arg(&path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let _ = std::fs::remove_dir_all(&directory);
+}

@@ -1,0 +1,177 @@
+//! Sign-ins at two gates that share a store: what came of one at one of them counts at the other.
+
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::sync::Barrier;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::application::{ROUTE, application, cookie, form, right, sign_in, sign_in_with};
+use crate::support::servers::redis::Redis;
+use crate::support::{BINARY, Gate, Reply, Server, Upstream, eventually, started};
+use crate::two_gates;
+
+/// A bucket of five for each address, which failures empty.
+const FIVE: &str = "[limit.address]\nrate = \"5 per 1h\"\ncount = \"failures\"\n";
+const ACCOUNT: &str = "[limit.account]\nkey = \"user\"\nrate = \"5 per 1h\"\ncount = \"failures\"\n";
+const MANY: &str = "[limit.account]\nkey = \"user\"\nrate = \"100 per 1h\"\ncount = \"failures\"\n";
+
+fn status(gate: &Gate, user: &str, password: &str) -> u16 {
+    gate.ask(sign_in(user, password)).status
+}
+
+/// What the store has of this key, under its first limit, asked for at this gate.
+fn shown(gate: &Gate, key: &str) -> Value {
+    let mut command = Command::new(BINARY);
+    command.args(["buckets", "show", key, "--format", "json", "--socket"]).arg(gate.admin_socket());
+    let output = command.output().unwrap();
+    let shown: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    shown["buckets"][0].clone()
+}
+
+/// How many guesses at both gates by turns reach the application before one is refused; at most 100.
+fn guesses(gates: &[Gate; 2], user: &str) -> usize {
+    let guess = |&number: &usize| status(&gates[number % 2], user, &format!("wrong{number}")) != 429;
+    (0..100).take_while(guess).count()
+}
+
+#[test]
+fn of_500_right_sign_ins_in_a_row_at_two_gates_none_is_refused() {
+    let Some(server) = started::<Redis>() else { return };
+    let application = application();
+    let gates = two_gates(&server, &application.file(&format!("{ROUTE}{FIVE}")));
+    let mut clients = [gates[0].connect(), gates[1].connect()];
+    for number in 0..500 {
+        let client = &mut clients[number % 2];
+        client.send(sign_in("alice", &right("alice")));
+        assert_eq!(client.answer().status, 302, "sign-in {number}");
+    }
+    let is_settled = || shown(&gates[0], "ip:127.0.0.1")["tokens"] == 5;
+    assert!(eventually(Duration::from_secs(5), is_settled), "{}", shown(&gates[0], "ip:127.0.0.1"));
+    assert_eq!(guesses(&gates, "alice"), 5, "nothing was lost and nothing won");
+}
+
+#[test]
+fn of_500_wrong_passwords_at_once_at_two_gates_exactly_five_reach_the_application() {
+    let Some(server) = started::<Redis>() else { return };
+    let application = application();
+    let gates = &two_gates(&server, &application.file(&format!("{ROUTE}{FIVE}")));
+    let (threads, each) = (50, 10);
+    let ready = &Barrier::new(threads);
+    let refused: usize = std::thread::scope(|scope| {
+        let guess = move |thread: usize| {
+            // All of them are connected before the first guess is sent.
+            let mut clients: Vec<_> = (0..each).map(|number| gates[number % 2].connect()).collect();
+            ready.wait();
+            for (number, client) in clients.iter_mut().enumerate() {
+                client.send(sign_in("alice", &format!("wrong{thread}-{number}")));
+            }
+            clients.iter_mut().map(|client| client.answer().status).filter(|&status| status == 429).count()
+        };
+        let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || guess(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!((refused, application.requests().len()), (495, 5));
+}
+
+#[test]
+fn a_device_that_one_gate_knows_is_known_at_the_other_with_one_budget() {
+    let Some(server) = started::<Redis>() else { return };
+    let application = application();
+    let keys = "[device]\nsecret = \"${file:{dir}/device.keys}\"\n";
+    let gates = two_gates(&server, &application.file(&format!("{ROUTE}{ACCOUNT}{keys}")));
+    let answer = gates[0].ask(sign_in_with("", &form("alice", &right("alice"))));
+    assert_eq!(answer.status, 302);
+    let device = format!("Cookie: tollgate_device={}\r\n", cookie(&answer, "tollgate_device").unwrap());
+    let known =
+        |gate: &Gate, password: &str| gate.ask(sign_in_with(&device, &form("alice", password))).status;
+    assert_eq!(guesses(&gates, "alice"), 5);
+    for gate in &gates {
+        assert_eq!(status(gate, "alice", &right("alice")), 429, "a stranger");
+        assert_eq!(known(gate, &right("alice")), 302, "the owner");
+    }
+    let reached =
+        (0..20).filter(|number| known(&gates[number % 2], &format!("wrong{number}")) == 200).count();
+    assert_eq!(reached, 5, "whoever steals the cookie has as many guesses as the limit says, at both gates");
+}
+
+#[test]
+fn waits_grow_for_failures_at_both_gates_and_a_success_at_one_ends_the_row_at_both() {
+    let Some(server) = started::<Redis>() else { return };
+    let application = application();
+    let tables = format!("{ROUTE}{MANY}[limit.account.escalate]\nafter = 3\nwait = \"30m\"\nmax = \"4h\"\n");
+    let gates = two_gates(&server, &application.file(&tables));
+    // A strike is told to the store when the answer is there: nobody waits for it, so the test does.
+    let left = |user: &str| shown(&gates[1], &format!("user:{user}"))["escalate"]["left"].as_u64();
+    let becomes = |user: &str, count| {
+        assert!(eventually(Duration::from_secs(5), || left(user) == Some(count)), "{:?}", left(user));
+    };
+    for (number, gate) in [&gates[0], &gates[1], &gates[0]].into_iter().enumerate() {
+        assert_eq!(status(gate, "alice", "wrong"), 200);
+        becomes("alice", 2 - number as u64);
+    }
+    for gate in &gates {
+        let answer = gate.ask(sign_in("alice", "wrong"));
+        let wait: u32 = answer.header("retry-after").unwrap().parse().unwrap();
+        assert_eq!(answer.status, 429);
+        assert!((1700..=1800).contains(&wait), "{wait}");
+    }
+    for (number, gate) in [&gates[0], &gates[1]].into_iter().enumerate() {
+        assert_eq!(status(gate, "bob", "wrong"), 200);
+        becomes("bob", 2 - number as u64);
+    }
+    assert_eq!(status(&gates[0], "bob", &right("bob")), 302);
+    becomes("bob", 3);
+}
+
+#[test]
+fn failures_in_a_row_are_capped_over_both_gates() {
+    let Some(server) = started::<Redis>() else { return };
+    let application = application();
+    let tables = format!("{ROUTE}{MANY}max_failures = 6\n");
+    let gates = &two_gates(&server, &application.file(&tables));
+    let ready = &Barrier::new(20);
+    let reached: usize = std::thread::scope(|scope| {
+        let guess = move |thread: usize| {
+            let address = Ipv4Addr::new(127, 1, 0, u8::try_from(thread).unwrap() + 1);
+            let mut client = gates[thread % 2].connect_from(address);
+            ready.wait();
+            client.send(sign_in("alice", &format!("wrong{thread}")));
+            usize::from(client.answer().status == 200)
+        };
+        let threads: Vec<_> = (0..20).map(|thread| scope.spawn(move || guess(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(reached, 6);
+    for gate in gates {
+        assert_eq!(status(gate, "alice", &right("alice")), 429);
+    }
+}
+
+/// A success comes while the store does not answer: the token comes back when it does, once.
+#[test]
+fn a_token_that_cannot_be_given_back_at_once_is_given_back_later() {
+    let Some(mut server) = started::<Redis>() else { return };
+    let application = Upstream::answering(|request, _| {
+        let is_right = request.windows(9).any(|window| window == b"pwd=right");
+        let home = "HTTP/1.1 302 Found\r\nLocation: /home\r\nContent-Length: 0\r\n\r\n";
+        let failed = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        if is_right { Reply::text(home).after(Duration::from_millis(500)) } else { Reply::text(failed) }
+    });
+    let file = application.file(&format!("{ROUTE}{FIVE}"));
+    let [one, other] = two_gates(&server, &file);
+    let tokens = || shown(&other, "ip:127.0.0.1")["tokens"].as_u64();
+    assert_eq!([status(&one, "alice", "wrong"), status(&other, "alice", "wrong")], [200, 200]);
+    let mut client = one.connect();
+    client.send(sign_in("alice", "right"));
+    application.wait_for(3);
+    server.pause();
+    assert_eq!(client.answer().status, 302);
+    // Longer than the time-out, so that it is not only late.
+    std::thread::sleep(Duration::from_secs(7));
+    server.resume();
+    assert!(eventually(Duration::from_secs(30), || tokens() == Some(3)), "{:?}", tokens());
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(tokens(), Some(3), "once");
+}
