@@ -2,6 +2,8 @@
 //!
 //! The library is what the binary, the tests and other Rust programs use. It does not print and does not read
 //! arguments; the binary does. Layers only look down: see `ARCHITECTURE.md`, which a test enforces.
+//!
+//! A program that limits calls of its own, over any store and without the proxy, begins at [`engine::Limits`].
 
 pub mod app;
 pub mod bucket;

@@ -2,18 +2,25 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use support::servers::{dynamodb, memcached, mysql, postgres, redis};
+use support::{Gate, Launch, Server, Upstream, post, started};
 use tollgate::config::{Sources, load};
+use tollgate::store::{Address, Namespace};
 
 #[test]
 fn every_example_loads_without_a_word() {
-    let folders = ["examples", "examples/origins"].map(|folder| fs::read_dir(folder).unwrap());
-    let mut files: Vec<PathBuf> = folders.into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
-    assert!(files.len() >= 8, "{files:?}");
+    let folders =
+        ["", "/origins", "/stores", "/two-gates-one-redis"].map(|folder| format!("examples{folder}"));
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 18, "{files:?}");
     files.push("config.toml".into());
     for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "toml")) {
         let keys = ("DEVICE_KEYS".into(), "0123456789abcdef0123456789abcdef".into());
@@ -83,6 +90,74 @@ fn every_test_that_the_origins_name_exists() {
     for name in named {
         assert!(tests.contains(&format!("fn {name}()")), "{name}");
     }
+}
+
+#[test]
+fn two_gates_on_one_redis_share_ten_attempts() {
+    ten_attempts_are_ten_at_two_gates::<redis::Redis>("two-gates-one-redis/gate");
+}
+
+#[test]
+fn the_example_of_redis_shares_ten_attempts() {
+    ten_attempts_are_ten_at_two_gates::<redis::Redis>("stores/redis");
+}
+
+#[test]
+fn the_example_of_a_redis_cluster_shares_ten_attempts() {
+    ten_attempts_are_ten_at_two_gates::<redis::RedisCluster>("stores/redis-cluster");
+}
+
+#[test]
+fn the_example_of_memcached_shares_ten_attempts() {
+    ten_attempts_are_ten_at_two_gates::<memcached::Servers<2>>("stores/memcached");
+}
+
+#[test]
+fn the_example_of_postgres_shares_ten_attempts() {
+    ten_attempts_are_ten_at_two_gates::<postgres::Postgres>("stores/postgres");
+}
+
+#[test]
+fn the_example_of_mysql_shares_ten_attempts() {
+    ten_attempts_are_ten_at_two_gates::<mysql::MariaDb>("stores/mysql");
+}
+
+#[test]
+fn the_example_of_dynamodb_shares_ten_attempts() {
+    ten_attempts_are_ten_at_two_gates::<dynamodb::Dynalite>("stores/dynamodb");
+}
+
+/// Starts the example twice as it stands, but for where it listens and where the others are.
+fn ten_attempts_are_ten_at_two_gates<S: Server>(example: &str) {
+    let Some(server) = started::<S>() else { return };
+    let url = server.url();
+    let file = fs::read_to_string(format!("examples/{example}.toml")).unwrap();
+    assert_eq!(schemes(&file), schemes(&format!("url = \"{url}\"")), "the example names another store");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let address: Address = url.parse().unwrap();
+    runtime.block_on(async {
+        address.open(&Namespace::default()).unwrap().unwrap().migrate().await.unwrap();
+    });
+    let upstream = Upstream::start();
+    let gates = [(); 2].map(|()| gate_like(&file, &url, &upstream));
+    let answers = (0..12).map(|attempt| gates[attempt % 2].ask(post("/login", "")).status);
+    let expected: Vec<u16> = (0..12).map(|attempt| if attempt < 10 { 200 } else { 429 }).collect();
+    assert_eq!(answers.collect::<Vec<_>>(), expected);
+}
+
+fn gate_like(file: &str, url: &str, upstream: &Upstream) -> Gate {
+    let without_address: String =
+        file.lines().filter(|line| !line.starts_with("listen")).map(|line| format!("{line}\n")).collect();
+    let launch = Launch::new(&without_address).environment("TOLLGATE_STORE__URL", url);
+    // A busy machine is not what is tested here.
+    let launch = launch.environment("TOLLGATE_STORE__TIMEOUT", "5s");
+    launch.environment("TOLLGATE_UPSTREAM", &format!("http://{}", upstream.address)).start()
+}
+
+/// Which stores a file names.
+fn schemes(file: &str) -> Vec<&str> {
+    let urls = file.lines().filter_map(|line| line.strip_prefix("url = \""));
+    urls.filter_map(|url| Some(url.trim_start().split_once("://")?.0)).collect()
 }
 
 /// A sentence in snake case.

@@ -3,22 +3,6 @@
 //! The same arithmetic over the same stores as the gate; no routes, no policy, no HTTP. Who calls is named by any bytes; one
 //! constant name makes one bucket for all. The surprising thing: a token that was taken stays taken until it is given back, so
 //! whoever forgets about it errs on the strict side.
-//!
-//! ```
-//! use tollgate::bucket::{Continuous, Span, Spec};
-//! use tollgate::engine::Limits;
-//! use tollgate::store::Address;
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-//! let limits = Limits::open(&Address::memory())?;
-//! let ten_a_minute = Spec::Continuous(Continuous::new(10, Span::from_secs(60), 10)?);
-//! let calls = limits.limiter("calls", ten_a_minute)?;
-//! assert!(calls.take("everybody", 1).await?.is_admitted());
-//! # Ok(())
-//! # })
-//! # }
-//! ```
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -34,7 +18,49 @@ use crate::store::shared::{Deed, Manner, Mirror, OnError, Shared, StartError, Un
 use crate::store::{Address, Namespace};
 use crate::time::Clock;
 
-/// Limits that keep their buckets in one store.
+/// Limits that keep their buckets in one store: the engine without the proxy.
+///
+/// Open a store once, make a [`Limiter`] for each limit, and [`take`](Limiter::take) a token before each call. A limiter is
+/// cheap to clone, and each key has a bucket of its own: name the caller of incoming calls; outgoing calls have one key.
+///
+/// ```
+/// use tollgate::bucket::{Continuous, Span, Spec};
+/// use tollgate::engine::Limits;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// // Or "redis://127.0.0.1:6379", and whatever else a gate's `store.url` may be.
+/// let limits = Limits::open(&"memory:".parse()?)?;
+/// // Ten tokens a minute, into a bucket that holds three.
+/// let rate = Continuous::new(10, Span::from_secs(60), 3)?;
+///
+/// // An incoming call is refused, and told when to come back.
+/// let incoming = limits.limiter("incoming", Spec::Continuous(rate))?;
+/// let call = incoming.take("anna", 1).await?;
+/// if !call.is_admitted() {
+///     println!("too many calls, come back in {:?}", call.wait().map(|wait| wait.to_std()));
+/// }
+///
+/// // An outgoing call waits: up to five seconds in line behind the others, and not at all beyond that.
+/// let outgoing = limits.limiter("outgoing", Spec::Continuous(rate.with_hold(Span::from_secs(5))?))?;
+/// let call = outgoing.take("api.example.com", 1).await?;
+/// if call.is_admitted() {
+///     tokio::time::sleep(call.wait().unwrap_or_default().to_std()).await;
+///     // Call. What was not called after all is given back.
+///     outgoing.give_back(call);
+/// }
+/// # Ok(())
+/// # })
+/// # }
+/// ```
+///
+/// Processes share a bucket if they have the same store, the same [`Namespace`] and secret
+/// ([`open_as`](Self::open_as); both are constant with [`open`](Self::open)), the same name of the limit, and the same key.
+/// A gate's buckets are others, whatever its limits are called.
+///
+/// In memory everything is decided at once. A shared store is asked from a thread of its own; if it does not answer within
+/// 50 ms, or the time that [`Manner`] says, the process decides alone, as if nobody shared its buckets, until the store is
+/// back. PostgreSQL, MySQL and DynamoDB need a table first: `tollgate migrate` makes it.
 #[derive(Debug, Clone)]
 pub struct Limits {
     shared: Option<Arc<Shared>>,
