@@ -1,5 +1,6 @@
 //! A gate in a process of its own, on ports of its own, gone when dropped.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -263,6 +264,8 @@ impl Launch {
                 self.directory.join("admin.sock").display()
             ),
         ];
+        // A gate that did not start has taken it along.
+        fs::create_dir_all(&self.directory).unwrap();
         let file = self.directory.join("gate.toml");
         fs::write(&file, framed(&frame, &self.config)).unwrap();
         let mut process = self.command(&file).spawn().expect("the gate's binary starts");
@@ -286,14 +289,16 @@ impl Launch {
 
     fn command(&self, file: &Path) -> Command {
         let mut command = match self.descriptors {
-            None => Command::new(BINARY),
+            None => Command::new(binary()),
             Some(most) => {
                 let mut shell = Command::new("sh");
-                shell.arg("-c").arg(format!("ulimit -n {most} && exec \"$0\" \"$@\"")).arg(BINARY);
+                shell.arg("-c").arg(format!("ulimit -n {most} && exec \"$0\" \"$@\"")).arg(binary());
                 shell
             }
         };
         command.args(["run", "-c"]).arg(file).current_dir(&self.directory);
+        // What is said to the tests is no setting of the gate.
+        command.env_remove("TOLLGATE_BINARY").env_remove("TOLLGATE_REQUIRE_STORES");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         command.stdout(if self.stdout == Stdout::Discarded { Stdio::null() } else { Stdio::piped() });
@@ -373,6 +378,11 @@ fn collect(stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) {
             }
         }
     });
+}
+
+/// What a gate is started from: what `TOLLGATE_BINARY` names, as for long runs with a release, or the tests' own build.
+fn binary() -> OsString {
+    std::env::var_os("TOLLGATE_BINARY").unwrap_or_else(|| BINARY.into())
 }
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tollgate");

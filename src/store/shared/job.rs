@@ -74,6 +74,7 @@ impl Job {
     /// Does it, and says whether the bucket is another one now.
     pub(super) fn run(&self, content: &mut Content, now: Time) -> (Said, bool) {
         content.turn_to(&self.place.spec, now);
+        let now = content.decided_at(now);
         let Content { header, state } = content;
         let (op, is_other) = match self.deed {
             Deed::Step(op) => (op, false),

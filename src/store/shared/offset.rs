@@ -51,8 +51,10 @@ impl Offset {
             StoreClock::Seconds(time) => (difference(time, own), 2 * NANOS),
         };
         let current = self.nanos.load(Ordering::Relaxed);
-        // Whole seconds say too little to correct what may be right to the millisecond.
-        if matches!(clock, StoreClock::Seconds(_)) && current == 0 && sample.abs() < step {
+        // Whole seconds say too little to correct what may be right to the millisecond. They are cut off, so whoever is left
+        // alone is within a second of the store, on either side.
+        let is_near = (-2 * NANOS..NANOS).contains(&sample);
+        if matches!(clock, StoreClock::Seconds(_)) && current == 0 && is_near {
             heard.known = true;
             return None;
         }

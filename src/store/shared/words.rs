@@ -8,6 +8,7 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher13;
 
 use crate::bucket::{Header, LONGEST_RECORD, Spec, Time};
+use crate::time::Span;
 
 /// The words of the longest state.
 pub(super) type Words = [u64; Spec::MOST_WORDS];
@@ -59,6 +60,13 @@ impl Content {
         self.full_at().max(self.header.own_until.unwrap_or_default())
     }
 
+    /// The time to decide at: that of whoever wrote this, if their clock is a little ahead. It is not this one that was set
+    /// back; if both took it so, each would write anew what the other wrote, and every time some tokens would come of it.
+    pub(super) fn decided_at(&self, now: Time) -> Time {
+        let written_at = self.full_at().before(self.header.spec.memory());
+        if written_at.since(now) <= APART { now.max(written_at) } else { now }
+    }
+
     /// Tells contents apart; within this process only.
     pub(super) fn digest(&self) -> u64 {
         let Self { header, state } = self;
@@ -69,3 +77,6 @@ impl Content {
         hasher.finish()
     }
 }
+
+/// No two gates are further apart over a store that knows whole seconds, unless one of them has not heard it yet.
+const APART: Span = Span::from_secs(4);

@@ -1,0 +1,153 @@
+//! Four gates admit together what one bucket has, and never one more.
+//!
+//! Over every store, counted at the application: the burst and the rate times the time from the first attempt that was sent to
+//! the last answer at most, and at least 99 % of what was there until the last attempt was sent. The gates wait for the store for
+//! two seconds instead of 50 ms: whoever is decided without it is not decided exactly, so that nobody was is asserted first. The
+//! short runs are of three seconds, the ignored ones of ten.
+
+use std::time::Duration;
+
+use crate::fleet::{Fleet, GATES, Plan};
+use crate::load::{Attempt, Crowd, Load, admitted, worst_excess};
+use crate::support::Server;
+use crate::support::servers::dynamodb::Dynalite;
+use crate::support::servers::memcached::Memcacheds;
+use crate::support::servers::mysql::MariaDb;
+use crate::support::servers::postgres::{Postgres, PostgresSerializable};
+use crate::support::servers::redis::{Redis, RedisCluster};
+use crate::support::started;
+
+mount!(redis, Redis: admits_the_burst_and_the_rate_and_not_one_more);
+mount!(redis_cluster, RedisCluster: admits_the_burst_and_the_rate_and_not_one_more);
+mount!(memcached, Memcacheds: admits_the_burst_and_the_rate_and_not_one_more);
+mount!(postgres, Postgres: admits_the_burst_and_the_rate_and_not_one_more);
+mount!(postgres_serializable, PostgresSerializable: admits_the_burst_and_the_rate_and_not_one_more);
+mount!(mariadb, MariaDb: admits_the_burst_and_the_rate_and_not_one_more);
+mount!(dynamodb, Dynalite: admits_the_burst_and_the_rate_and_not_one_more);
+
+/// A limit as the file says it, and as the test counts it.
+#[derive(Clone, Copy)]
+pub(crate) struct Promise {
+    pub(crate) burst: u32,
+    /// A second.
+    pub(crate) rate: u32,
+}
+
+impl Promise {
+    pub(crate) fn line(self) -> String {
+        format!("rate = \"{}/s burst {}\"", self.rate, self.burst)
+    }
+
+    fn after(self, time: Duration) -> f64 {
+        f64::from(self.burst) + f64::from(self.rate) * time.as_secs_f64()
+    }
+}
+
+fn admits_the_burst_and_the_rate_and_not_one_more<S: Server>(server: S) {
+    let promise = Promise { burst: 20, rate: 50 };
+    let figures = run(&Plan::patient(server.url(), &promise.line()), promise, Duration::from_secs(3));
+    figures.print::<S>("");
+    figures.assert_within(0.0, LATE);
+}
+
+/// Ten seconds over each store, at the rate of a person's limit and at one at which every gate asks all the time.
+#[test]
+#[ignore = "two minutes, for benches/STORES.md"]
+fn ten_seconds_over_every_store() {
+    ten_seconds::<Redis>();
+    ten_seconds::<RedisCluster>();
+    ten_seconds::<Memcacheds>();
+    ten_seconds::<Postgres>();
+    ten_seconds::<PostgresSerializable>();
+    ten_seconds::<MariaDb>();
+    ten_seconds::<Dynalite>();
+}
+
+fn ten_seconds<S: Server>() {
+    for promise in [Promise { burst: 20, rate: 50 }, Promise { burst: 500, rate: 500 }] {
+        if let Some(server) = started::<S>() {
+            let figures =
+                run(&Plan::patient(server.url(), &promise.line()), promise, Duration::from_secs(10));
+            figures.print::<S>("");
+            figures.assert(0.0);
+        }
+    }
+}
+
+/// What a run showed.
+pub(crate) struct Figures {
+    promise: Promise,
+    attempts: Vec<Attempt>,
+    arrived: usize,
+    lost_races: u64,
+    questions: u64,
+}
+
+/// 64 connections to each gate with one key.
+pub(crate) fn run(plan: &Plan<'_>, promise: Promise, time: Duration) -> Figures {
+    run_at(&plan.start(), promise, time)
+}
+
+/// The same at gates that run.
+pub(crate) fn run_at(fleet: &Fleet, promise: Promise, time: Duration) -> Figures {
+    let crowd = Crowd { connections: 64, keys: 1, pause: Duration::from_millis(50) };
+    let load = Load::start(fleet.addresses(), crowd);
+    std::thread::sleep(time);
+    let attempts = load.stop();
+    fleet.assert_all_by_store();
+    let questions = |result| fleet.total("tollgate_store_requests_total", result);
+    let (lost_races, questions) = (questions("lost"), questions(""));
+    Figures { promise, attempts, arrived: fleet.arrived(), lost_races, questions }
+}
+
+impl Figures {
+    fn times(&self) -> (Duration, Duration) {
+        let first = self.attempts.iter().map(|attempt| attempt.sent).min().unwrap();
+        let last_sent = self.attempts.iter().map(|attempt| attempt.sent).max().unwrap();
+        let last_answer = self.attempts.iter().map(|attempt| attempt.answered).max().unwrap();
+        (last_sent - first, last_answer - first)
+    }
+
+    pub(crate) fn print<S: Server>(&self, what: &str) {
+        let ((least, most), Promise { burst, rate }) = (self.times(), self.promise);
+        eprintln!(
+            "| {} {what} | {GATES} | {} + {}/s | {:.2} | {} | {} | {:.1} to {:.1} | {} / {} |",
+            std::any::type_name::<S>().rsplit("::").next().unwrap(),
+            burst,
+            rate,
+            most.as_secs_f64(),
+            self.attempts.len(),
+            self.arrived,
+            self.promise.after(least),
+            self.promise.after(most),
+            self.lost_races,
+            self.questions,
+        );
+    }
+
+    /// As promised, but for so many seconds of rate more.
+    pub(crate) fn assert(&self, seconds: f64) {
+        self.assert_within(seconds, Duration::ZERO);
+    }
+
+    /// The same where what became due in the last moment may be missing.
+    pub(crate) fn assert_within(&self, seconds: f64, late: Duration) {
+        let Promise { burst, rate } = self.promise;
+        let (least, most) = self.times();
+        assert!(self.attempts.iter().all(|attempt| matches!(attempt.status, 200 | 429)), "no other answers");
+        assert_eq!(
+            self.arrived,
+            admitted(&self.attempts),
+            "all that arrived, and nothing else, was told 200"
+        );
+        let (arrived, more) = (f64::from(u32::try_from(self.arrived).unwrap()), seconds * f64::from(rate));
+        assert!(arrived <= self.promise.after(most) + more, "{arrived} of {}", self.promise.after(most));
+        let least = 0.99 * self.promise.after(least.saturating_sub(late));
+        assert!(arrived >= least, "{arrived} of {least}");
+        let worst = worst_excess(self.attempts.iter(), f64::from(burst), f64::from(rate));
+        assert!(worst <= more, "{worst} too many in some stretch of time");
+    }
+}
+
+/// So long a busy machine may keep back an attempt: of three seconds more than 1 %.
+pub(crate) const LATE: Duration = Duration::from_millis(100);

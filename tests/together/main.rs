@@ -1,0 +1,49 @@
+//! Several gates on one store: what is promised of them together, shown by real gates and real databases under load.
+//!
+//! The suite of single promises is `tests/conformance/`. The surprising thing: what counts is what reaches the application, not
+//! what a gate says of itself. The short runs are tests like all others; the long ones, whose figures stand in
+//! `benches/STORES.md`, are ignored and run by `scripts/soak`, with the gate that `TOLLGATE_BINARY` names.
+
+#![cfg(all(
+    feature = "redis",
+    feature = "memcached",
+    feature = "postgres",
+    feature = "mysql",
+    feature = "dynamodb"
+))]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a test that cannot go on says so, asks the real clock and prints what it measured"
+)]
+
+/// Mounts tests for one server each: every test gets one of its own.
+macro_rules! mount {
+    ($name:ident, $server:ty: $($test:ident)*) => {
+        mod $name {
+            use super::*;
+
+            $(
+                #[test]
+                fn $test() {
+                    if let Some(server) = crate::support::started::<$server>() {
+                        super::$test(server);
+                    }
+                }
+            )*
+        }
+    };
+}
+
+mod clocks;
+mod exact;
+mod faults;
+mod fleet;
+mod hot_key;
+mod load;
+mod relay;
+#[path = "../support/mod.rs"]
+mod support;
