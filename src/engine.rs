@@ -166,7 +166,7 @@ impl Engine {
     /// [`TooLarge`] as above; nothing is published.
     pub fn replace_and(&self, policy: Policy, publish: impl FnOnce(&Arc<Rules>)) -> Result<(), TooLarge> {
         let old = self.rules.load_full();
-        let now = self.clock.now();
+        let now = self.time();
         let buckets = policy.limits.iter().map(|limit| old.buckets_for(limit, self.capacity, now));
         let buckets = buckets.collect::<Result<Vec<_>, _>>()?;
         let mirrors = self.mirrors_for(&old, &policy, &buckets)?;
@@ -205,7 +205,7 @@ impl Engine {
 
     /// Lets go of what was kept for a change of the rules and is of no use any more.
     pub fn release(&self) {
-        let now = self.clock.now();
+        let now = self.time();
         self.rules().buckets.iter().for_each(|buckets| buckets.release(now));
     }
 
