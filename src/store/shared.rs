@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 pub use self::job::{Deed, Said, Unavailable};
 pub use self::mirror::Mirror;
@@ -143,10 +144,10 @@ impl Shared {
         let asked = !self.breaker.is_open();
         if asked {
             let (mirror, waiting) = (Arc::clone(mirror), Waiting::Asked(sender));
-            self.enqueue(Job { mirror, place, deed, waiting });
+            self.enqueue(Job { mirror, place, deed, waiting, since: Instant::now() });
         }
         // From now, not from when somebody begins to wait: several questions are asked together.
-        let deadline = tokio::time::Instant::now() + self.manner.timeout.to_std();
+        let deadline = Instant::now() + self.manner.timeout.to_std();
         async move {
             if !asked {
                 return Err(Unavailable);
@@ -164,8 +165,8 @@ impl Shared {
             self.told.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let job =
-            Job { mirror: Arc::clone(mirror), place, deed, waiting: Waiting::Told { tries: 0, doubt: None } };
+        let (mirror, waiting) = (Arc::clone(mirror), Waiting::Told { tries: 0, doubt: None });
+        let job = Job { mirror, place, deed, waiting, since: Instant::now() };
         if self.breaker.is_open() { self.has_failed(job, None) } else { self.enqueue(job) }
     }
 
@@ -213,7 +214,7 @@ impl Shared {
                 let later = later + self.jitter(later);
                 self.runtime.spawn(async move {
                     tokio::time::sleep(later).await;
-                    shared.enqueue(Job { waiting, ..job });
+                    shared.enqueue(Job { waiting, since: Instant::now(), ..job });
                 });
             }
         }
@@ -261,7 +262,7 @@ impl Shared {
         self.witness.answered(answered, now.since(begun));
         match &answer {
             Err(error) if *error != StoreError::Contended => {
-                if self.breaker.failed() {
+                if self.breaker.failed(Instant::now(), self.manner.timeout.to_std()) {
                     self.went_away.notify_one();
                     self.witness.turned(false, &error.to_string());
                 }

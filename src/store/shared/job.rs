@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::mirror::Mirror;
 use super::words::Content;
@@ -47,6 +48,8 @@ pub(super) struct Job {
     pub(super) place: Place,
     pub(super) deed: Deed,
     pub(super) waiting: Waiting,
+    /// When it began to wait for its turn.
+    pub(super) since: Instant,
 }
 
 /// Who waits for it.
