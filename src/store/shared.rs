@@ -202,6 +202,11 @@ impl Shared {
         }
     }
 
+    /// So many jobs that were told are done, or nobody can say it: their places are free again.
+    fn are_over(&self, told: usize) {
+        self.told.fetch_sub(told, Ordering::Relaxed);
+    }
+
     fn has_failed(self: &Arc<Self>, job: Job, news: Option<Doubt>) {
         match job.waiting {
             Waiting::Asked(sender) => drop(sender.send(Err(Unavailable))),
@@ -329,7 +334,8 @@ impl Drop for Turn {
     fn drop(&mut self) {
         // A round broke off: those who wait are told by the end of their senders, and the next one begins anew.
         if !self.is_over {
-            drop(self.shared.queue.abandon(self.key));
+            let left = self.shared.queue.abandon(self.key).unwrap_or_default();
+            self.shared.are_over(left.iter().filter(|job| job.is_told()).count());
         }
     }
 }

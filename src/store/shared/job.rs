@@ -104,6 +104,11 @@ impl Job {
         matches!(&self.waiting, Waiting::Asked(sender) if sender.is_closed())
     }
 
+    /// Whether it is counted among those that nobody waits for.
+    pub(super) fn is_told(&self) -> bool {
+        matches!(self.waiting, Waiting::Told { .. })
+    }
+
     /// What it may have written before.
     pub(super) fn doubt(&self) -> Option<Doubt> {
         match &self.waiting {

@@ -124,7 +124,9 @@ impl<'s> Round<'s> {
         let version = stored.as_ref().map(|stored| stored.version);
         let is_undone = |job: &Job| job.doubt().is_none_or(|doubt| doubt.old == version);
         // Those that were done are over; and so are those of which nobody can say it any more, which errs on the strict side.
+        let waiting = self.jobs.len();
         self.jobs.retain(is_undone);
+        self.shared.are_over(waiting - self.jobs.len());
         let Some(job) = self.jobs.first() else { return Next::Over };
         draft.see(&job.place.spec, stored, self.shared.now());
         if !draft.is_other {
