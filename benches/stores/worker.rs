@@ -147,9 +147,12 @@ async fn calls(client: Client, keys: Vec<String>, time: Duration) -> (Vec<u32>, 
     (took, refused)
 }
 
+/// Which of two gates is asked at this step.
+type Pick = fn(usize) -> usize;
+
 /// Of a hundred keys asked for in turn, how many admitted attempts in a hundred took one question.
 async fn trips(url: &str) {
-    let picks: [(&str, fn(usize) -> usize); 4] = [
+    let picks: [(&str, Pick); 4] = [
         ("1 one gate", |_| 0),
         ("2 two gates, sticky", |step| step % 2),
         ("3 two gates, at random", |step| (step.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) & 1),

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 pub use self::job::{Deed, Said, Unavailable};
 pub use self::mirror::Mirror;
@@ -143,10 +144,10 @@ impl Shared {
         let asked = !self.breaker.is_open();
         if asked {
             let (mirror, waiting) = (Arc::clone(mirror), Waiting::Asked(sender));
-            self.enqueue(Job { mirror, place, deed, waiting });
+            self.enqueue(Job { mirror, place, deed, waiting, since: Instant::now() });
         }
         // From now, not from when somebody begins to wait: several questions are asked together.
-        let deadline = tokio::time::Instant::now() + self.manner.timeout.to_std();
+        let deadline = Instant::now() + self.manner.timeout.to_std();
         async move {
             if !asked {
                 return Err(Unavailable);
@@ -164,8 +165,8 @@ impl Shared {
             self.told.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let job =
-            Job { mirror: Arc::clone(mirror), place, deed, waiting: Waiting::Told { tries: 0, doubt: None } };
+        let (mirror, waiting) = (Arc::clone(mirror), Waiting::Told { tries: 0, doubt: None });
+        let job = Job { mirror, place, deed, waiting, since: Instant::now() };
         if self.breaker.is_open() { self.has_failed(job, None) } else { self.enqueue(job) }
     }
 
@@ -201,6 +202,11 @@ impl Shared {
         }
     }
 
+    /// So many jobs that were told are done, or nobody can say it: their places are free again.
+    fn are_over(&self, told: usize) {
+        self.told.fetch_sub(told, Ordering::Relaxed);
+    }
+
     fn has_failed(self: &Arc<Self>, job: Job, news: Option<Doubt>) {
         match job.waiting {
             Waiting::Asked(sender) => drop(sender.send(Err(Unavailable))),
@@ -213,7 +219,7 @@ impl Shared {
                 let later = later + self.jitter(later);
                 self.runtime.spawn(async move {
                     tokio::time::sleep(later).await;
-                    shared.enqueue(Job { waiting, ..job });
+                    shared.enqueue(Job { waiting, since: Instant::now(), ..job });
                 });
             }
         }
@@ -261,7 +267,7 @@ impl Shared {
         self.witness.answered(answered, now.since(begun));
         match &answer {
             Err(error) if *error != StoreError::Contended => {
-                if self.breaker.failed() {
+                if self.breaker.failed(Instant::now(), self.manner.timeout.to_std()) {
                     self.went_away.notify_one();
                     self.witness.turned(false, &error.to_string());
                 }
@@ -328,7 +334,8 @@ impl Drop for Turn {
     fn drop(&mut self) {
         // A round broke off: those who wait are told by the end of their senders, and the next one begins anew.
         if !self.is_over {
-            drop(self.shared.queue.abandon(self.key));
+            let left = self.shared.queue.abandon(self.key).unwrap_or_default();
+            self.shared.are_over(left.iter().filter(|job| job.is_told()).count());
         }
     }
 }
@@ -342,5 +349,7 @@ const MOST_TOLD: usize = 20_000;
 const MOST_TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,15 @@
 //! Whether the store is asked at all.
 //!
-//! After several failures in a row nobody asks any more: each attempt is answered at once, without the store. Meanwhile a
-//! single probe at a time looks whether it is back. It counts and remembers; it has no clock and asks nobody. The
-//! surprising thing: lost races are no failures, however many.
+//! After several failures in a row, and none but failures for as long as a question may take, nobody asks any more: each
+//! attempt is answered at once, without the store. Meanwhile a single probe at a time looks whether it is back. It counts and
+//! remembers; it has no clock and asks nobody. The surprising thing: the time counts as much as the number. Where one server
+//! of three is down, five failures in a row are a matter of luck, and most buckets are where they always were.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::time::Time;
 
@@ -12,6 +17,8 @@ use crate::time::Time;
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
     failures: AtomicU32,
+    /// The first failure of the row.
+    first: Mutex<Option<Instant>>,
     open: AtomicBool,
     answered: AtomicBool,
     /// When the store was away last: what was known of it before may not be so any more.
@@ -36,7 +43,9 @@ impl Breaker {
 
     /// The store answered. Says whether that is news.
     pub(super) fn succeeded(&self, now: Time) -> bool {
-        self.failures.store(0, Ordering::Relaxed);
+        if self.failures.swap(0, Ordering::Relaxed) > 0 {
+            *self.first() = None;
+        }
         self.answered.store(true, Ordering::Relaxed);
         let was_open = self.open.swap(false, Ordering::Relaxed);
         if was_open {
@@ -45,10 +54,16 @@ impl Breaker {
         was_open
     }
 
-    /// It did not, or not in time. Says whether nobody is to ask from now on, as news.
-    pub(super) fn failed(&self) -> bool {
+    /// It did not, or not in time; `least` is how long a row of failures has to be. Says whether nobody is to ask from now
+    /// on, as news.
+    pub(super) fn failed(&self, now: Instant, least: Duration) -> bool {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        failures >= MOST_FAILURES && !self.open.swap(true, Ordering::Relaxed)
+        let lasts = now.saturating_duration_since(*self.first().get_or_insert(now));
+        failures >= MOST_FAILURES && lasts >= least && !self.open.swap(true, Ordering::Relaxed)
+    }
+
+    fn first(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Since when it has not been away; zero, if it never was.
@@ -66,14 +81,30 @@ mod tests {
 
     #[test]
     fn five_failures_in_a_row_open_it_and_one_answer_closes_it() {
-        let breaker = Breaker::default();
+        let (breaker, now) = (Breaker::default(), Instant::now());
         for _ in 0..10 {
-            assert!((0..4).all(|_| !breaker.failed()) && !breaker.is_open());
+            assert!((0..4).all(|_| !breaker.failed(now, Duration::ZERO)) && !breaker.is_open());
             assert!(!breaker.succeeded(Time::from_nanos(1)), "it was not open");
         }
-        assert_eq!((0..10).filter(|_| breaker.failed()).count(), 1, "told once");
+        assert_eq!((0..10).filter(|_| breaker.failed(now, Duration::ZERO)).count(), 1, "told once");
         assert!(breaker.is_open());
         assert!(breaker.succeeded(Time::from_nanos(7)) && !breaker.is_open());
         assert_eq!(breaker.back_since(), Time::from_nanos(7));
+    }
+
+    #[test]
+    fn failures_between_answers_do_not_open_it_however_many_come_at_once() {
+        let (breaker, begun, least) = (Breaker::default(), Instant::now(), Duration::from_millis(50));
+        // One server of three is down, and whoever asks it comes in crowds.
+        for millis in 0..1000 {
+            let now = begun + Duration::from_millis(millis);
+            assert!((0..100).all(|_| !breaker.failed(now, least)), "after {millis} ms");
+            if millis % 40 == 39 {
+                assert!(!breaker.succeeded(Time::from_nanos(1)), "it was not open");
+            }
+        }
+        let now = begun + Duration::from_millis(1050);
+        assert!((0..10).all(|_| !breaker.failed(now, least)));
+        assert!(breaker.failed(now + least, least));
     }
 }

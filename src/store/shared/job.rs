@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::mirror::Mirror;
 use super::words::Content;
@@ -47,6 +48,8 @@ pub(super) struct Job {
     pub(super) place: Place,
     pub(super) deed: Deed,
     pub(super) waiting: Waiting,
+    /// When it began to wait for its turn.
+    pub(super) since: Instant,
 }
 
 /// Who waits for it.
@@ -100,6 +103,11 @@ impl Job {
     /// Whether nobody waits for it any more.
     pub(super) fn is_given_up(&self) -> bool {
         matches!(&self.waiting, Waiting::Asked(sender) if sender.is_closed())
+    }
+
+    /// Whether it is counted among those that nobody waits for.
+    pub(super) fn is_told(&self) -> bool {
+        matches!(self.waiting, Waiting::Told { .. })
     }
 
     /// What it may have written before.

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::words::Content;
+use super::words::{Content, digest_of};
 use crate::store::Version;
 use crate::store::memory::{Buckets, Place, Table, TooLarge};
 use crate::time::{Span, Time};
@@ -29,6 +29,8 @@ pub(super) struct Known {
     pub(super) seen_at: Time,
     /// Whether attempts were decided here alone since: the store does not know of them.
     pub(super) is_ahead: bool,
+    /// What tells whether anything was decided here since.
+    pub(super) digest: u64,
 }
 
 impl Mirror {
@@ -63,30 +65,37 @@ impl Mirror {
         let is_as_seen = seen == seen_as;
         let is_there = gone_at > now.before(PATIENCE) && version.0 != 0;
         let version = (is_as_seen && is_there).then_some(version);
-        (content, Known { version, seen_at, is_ahead: !is_as_seen && !is_empty })
+        (content, Known { version, seen_at, is_ahead: !is_as_seen && !is_empty, digest: seen_as })
     }
 
-    /// This stands in the store now, until then.
+    /// This stands in the store now, until then. What was decided here alone since `recalled` was the digest stays, unless
+    /// the store is stricter: it gets there with the next question.
     pub(super) fn remember(
         &self,
         place: &Place,
         content: &Content,
         (version, gone_at): (Version, Time),
-        now: Time,
+        (recalled, now): (u64, Time),
     ) {
-        self.buckets.remember(place, &content.header, &content.state, now);
+        self.write(place, content, recalled, now);
         let digest = content.digest();
         let gone_at = gone_at.max(now.after(PATIENCE));
         let known = [gone_at.as_nanos(), now.as_nanos(), version.0, digest];
         self.known.put(place.key, &known, now);
     }
 
-    /// Nothing stands in the store now: the bucket is full.
-    pub(super) fn forget(&self, place: &Place, now: Time) {
-        let Content { header, state } = Content::absent(place.spec);
-        self.buckets.remember(place, &header, &state, now);
+    /// Nothing stands in the store now: the bucket is full, but for what was decided here alone since.
+    pub(super) fn forget(&self, place: &Place, (recalled, now): (u64, Time)) {
+        self.write(place, &Content::absent(place.spec), recalled, now);
         let known = [now.after(PATIENCE).as_nanos(), now.as_nanos(), 0, 0];
         self.known.put(place.key, &known, now);
+    }
+
+    fn write(&self, place: &Place, content: &Content, recalled: u64, now: Time) {
+        self.buckets.remember(place, &content.header, &content.state, now, |header, state| {
+            let is_stricter = header == content.header && state[0] > content.full_at().as_nanos();
+            is_stricter && digest_of(&header, state) != recalled
+        });
     }
 
     fn read(&self, place: &Place) -> (Time, Time, Version, u64) {

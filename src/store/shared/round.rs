@@ -21,7 +21,6 @@ pub(super) struct Round<'s> {
     shared: &'s Arc<Shared>,
     key: Key,
     jobs: Vec<Job>,
-    begun: Time,
 }
 
 /// A bucket as far as it is known, while a round goes on.
@@ -37,6 +36,8 @@ struct Draft {
     is_outdated: bool,
     /// What is known here and may not be in the store: attempts that were decided while it was away.
     ours: Option<Content>,
+    /// Tells whether anything was decided in the mirror alone since the round began.
+    recalled: u64,
     /// Whether the content is another one than what stands in the store, whatever the jobs do.
     is_other: bool,
 }
@@ -51,7 +52,7 @@ enum Next {
 impl<'s> Round<'s> {
     /// Of jobs for one bucket.
     pub(super) fn new(shared: &'s Arc<Shared>, key: Key, jobs: Vec<Job>) -> Self {
-        Self { shared, key, jobs, begun: shared.now() }
+        Self { shared, key, jobs }
     }
 
     /// To its end: everybody who waits has an answer.
@@ -68,9 +69,9 @@ impl<'s> Round<'s> {
         let mut tries = 0;
         while !self.jobs.is_empty() && self.attempt(&mut draft).await == Next::Again {
             tries += 1;
-            if tries >= MOST_TRIES || self.shared.now().since(self.begun).to_std() > patience {
-                return self.refuse(&mut draft);
-            }
+            self.jobs.retain(|job| !job.is_given_up());
+            // From when they were asked for: who has waited for the round before has less time left.
+            self.refuse(&draft, |job| tries >= MOST_TRIES || job.since.elapsed() > patience);
             self.pause(tries).await;
         }
     }
@@ -89,6 +90,10 @@ impl<'s> Round<'s> {
                 return Next::Over;
             }
             return self.look(draft).await;
+        }
+        if !self.shared.is_up() {
+            // Nothing is asked, so nothing is in doubt.
+            return self.fail(None);
         }
         let until = draft.content.gone_at().max(now.after(SHORTEST));
         let record = self.record(&draft.content, until.since(now));
@@ -119,7 +124,9 @@ impl<'s> Round<'s> {
         let version = stored.as_ref().map(|stored| stored.version);
         let is_undone = |job: &Job| job.doubt().is_none_or(|doubt| doubt.old == version);
         // Those that were done are over; and so are those of which nobody can say it any more, which errs on the strict side.
+        let waiting = self.jobs.len();
         self.jobs.retain(is_undone);
+        self.shared.are_over(waiting - self.jobs.len());
         let Some(job) = self.jobs.first() else { return Next::Over };
         draft.see(&job.place.spec, stored, self.shared.now());
         if !draft.is_other {
@@ -145,13 +152,14 @@ impl<'s> Round<'s> {
         Record { bytes: content.encode(), ttl, limit, full_at: content.full_at() }
     }
 
-    fn remember(&self, draft: &Draft, stored: Option<(Version, Time)>) {
+    fn remember(&self, draft: &mut Draft, stored: Option<(Version, Time)>) {
         let Some(job) = self.jobs.first() else { return };
-        let now = self.shared.now();
+        let seen = (draft.recalled, self.shared.now());
         match stored {
-            Some(stored) => job.mirror.remember(&job.place, &draft.content, stored, now),
-            None => job.mirror.forget(&job.place, now),
+            Some(stored) => job.mirror.remember(&job.place, &draft.content, stored, seen),
+            None => job.mirror.forget(&job.place, seen),
         }
+        draft.recalled = draft.content.digest();
     }
 
     fn answer(&mut self, said: Vec<Said>) {
@@ -160,15 +168,19 @@ impl<'s> Round<'s> {
         }
     }
 
-    /// Others are faster: for now there is nothing to be had.
-    fn refuse(&mut self, draft: &mut Draft) {
-        let (mut said, _) = self.decide(&mut draft.content, self.shared.now());
+    /// Others are faster: for now there is nothing to be had by those who can wait no longer.
+    fn refuse(&mut self, draft: &Draft, is_over: impl Fn(&Job) -> bool) {
+        if !self.jobs.iter().any(&is_over) {
+            return;
+        }
+        let (mut said, _) = self.decide(&mut draft.content.clone(), self.shared.now());
         for Said { verdict, .. } in said.iter_mut().filter(|said| said.verdict.is_admitted()) {
             verdict.answer = Answer::Refused { wait: CROWDED };
             verdict.receipt = Receipt::default();
         }
-        for (job, said) in self.jobs.drain(..).zip(said) {
+        for (job, said) in std::mem::take(&mut self.jobs).into_iter().zip(said) {
             match job.waiting {
+                _ if !is_over(&job) => self.jobs.push(job),
                 Waiting::Asked(_) => self.shared.is_done(job, said),
                 Waiting::Told { .. } => self.shared.has_failed(job, None),
             }
@@ -197,8 +209,17 @@ impl Draft {
         // What was seen before the store was away may have been lost there.
         let may_be_lost = known.version.is_some() && known.seen_at < shared.back_since();
         let ours = (known.is_ahead || may_be_lost).then(|| content.clone());
-        let Known { version, seen_at, .. } = known;
-        Self { content, version, seen_at, is_asked: false, is_outdated: false, ours, is_other: false }
+        let Known { version, seen_at, digest: recalled, .. } = known;
+        Self {
+            content,
+            version,
+            seen_at,
+            is_asked: false,
+            is_outdated: false,
+            ours,
+            recalled,
+            is_other: false,
+        }
     }
 
     fn see(&mut self, spec: &Spec, stored: Option<Stored>, now: Time) {

@@ -361,6 +361,43 @@ fn a_refund_of_which_nobody_knows_whether_it_was_done_is_not_done_twice() {
     ledger.loses_answers.store(false, Ordering::SeqCst);
     process.settle();
     assert_eq!(process.left(), 6);
+    assert_eq!(process.shared.told.load(Ordering::Relaxed), 0, "its place is free again");
+}
+
+#[test]
+fn a_refund_that_nobody_was_asked_for_is_in_no_doubt() {
+    let (ledger, process) = Process::alone();
+    assert!(process.take(8));
+    goes_away(&ledger, &process);
+    process.tell(Op::Give(4));
+    // It is tried again while nobody is asked.
+    std::thread::sleep(Duration::from_millis(1200));
+    // Somebody else writes, and what stands there is the same.
+    ledger.rows.lock().unwrap().values_mut().for_each(|stored| stored.version = Version::random());
+    ledger.away.store(false, Ordering::SeqCst);
+    recovers(&process);
+    process.settle();
+    assert_eq!(process.left(), 6);
+}
+
+#[test]
+fn what_was_decided_here_alone_while_the_store_was_asked_is_not_forgotten() {
+    let (_ledger, process) = Process::alone();
+    let (mirror, now) = (&process.mirror, process.shared.now());
+    let (mut content, known) = mirror.recall(&place(), now);
+    assert!(mirror.buckets.apply(&place(), now, Op::Take(6)).unwrap().is_admitted());
+    let answers = |content: &words::Content, recalled| {
+        mirror.remember(&place(), content, (Version(5), content.full_at()), (recalled, now));
+        let (_, known) = mirror.recall(&place(), now);
+        (mirror.buckets.peek(&place(), now, 1).left, known.is_ahead)
+    };
+    content.state[0] = now.after(MINUTE).as_nanos();
+    assert_eq!(answers(&content, known.digest), (4, true), "the store knows of one, and will hear of six");
+    content.state[0] = now.after(Span::from_secs(540)).as_nanos();
+    assert_eq!(answers(&content, known.digest), (1, false), "the store knows of more");
+    content.state[0] = now.after(MINUTE).as_nanos();
+    let (_, known) = mirror.recall(&place(), now);
+    assert_eq!(answers(&content, known.digest), (9, false), "nothing was decided since");
 }
 
 #[test]

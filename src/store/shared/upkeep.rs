@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::breaker::Breaker;
@@ -78,6 +79,21 @@ impl Shared {
         };
         thread::Builder::new().name("store".to_owned()).spawn(run)?;
         let (backend, runtime) = opened.recv().map_err(|_| StartError::Ended)??;
+        let (shared, first) = Self::within(runtime, backend, manner, clock, witness, alive);
+        // Nobody says so if it is not there: the gate starts all the same.
+        let _ = first.recv_timeout(FIRST_PATIENCE);
+        Ok(shared)
+    }
+
+    /// The same within this runtime, and whoever is told when it was looked whether the store is there.
+    pub(super) fn within(
+        runtime: Handle,
+        backend: Arc<dyn CompareAndSwap>,
+        manner: Manner,
+        clock: Clock,
+        witness: Arc<dyn Witness>,
+        alive: oneshot::Sender<()>,
+    ) -> (Arc<Self>, mpsc::Receiver<()>) {
         let shared = Arc::new(Self {
             backend,
             manner,
@@ -95,9 +111,7 @@ impl Shared {
         let (answered, first) = mpsc::channel();
         runtime.spawn(watch(Arc::downgrade(&shared), answered));
         runtime.spawn(clean(Arc::downgrade(&shared)));
-        // Nobody says so if it is not there: the gate starts all the same.
-        let _ = first.recv_timeout(FIRST_PATIENCE);
-        Ok(shared)
+        (shared, first)
     }
 
     pub(super) async fn probe(&self) {

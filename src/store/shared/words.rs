@@ -69,13 +69,17 @@ impl Content {
 
     /// Tells contents apart; within this process only.
     pub(super) fn digest(&self) -> u64 {
-        let Self { header, state } = self;
-        let mut hasher = SipHasher13::new();
-        hasher.write_u32(header.spec.fingerprint());
-        hasher.write_u64(header.own_until.map_or(0, Time::as_nanos));
-        state.iter().take(header.spec.words()).for_each(|word| hasher.write_u64(*word));
-        hasher.finish()
+        digest_of(&self.header, &self.state)
     }
+}
+
+/// The digest of a content with these words.
+pub(super) fn digest_of(header: &Header, state: &Words) -> u64 {
+    let mut hasher = SipHasher13::new();
+    hasher.write_u32(header.spec.fingerprint());
+    hasher.write_u64(header.own_until.map_or(0, Time::as_nanos));
+    state.iter().take(header.spec.words()).for_each(|word| hasher.write_u64(*word));
+    hasher.finish()
 }
 
 /// No two gates are further apart over a store that knows whole seconds, unless one of them has not heard it yet.

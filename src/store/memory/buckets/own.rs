@@ -81,6 +81,16 @@ impl Buckets {
         now: Time,
         state: &mut [u64; Spec::MOST_WORDS],
     ) -> Header {
+        self.recall_by(place, now, state, |state| _ = self.read(place, now, state))
+    }
+
+    fn recall_by(
+        &self,
+        place: &Place,
+        now: Time,
+        state: &mut [u64; Spec::MOST_WORDS],
+        read: impl FnOnce(&mut [u64]),
+    ) -> Header {
         if self.own.has(place.key)
             && let Some((mut header, own)) = self.own.get(place.key)
         {
@@ -88,19 +98,26 @@ impl Buckets {
             header.in_force(&place.spec, state, now);
             return header;
         }
-        self.read(place, now, &mut state[..place.spec.words()]);
+        read(&mut state[..place.spec.words()]);
         Header::of(place.spec)
     }
 
-    /// Overwrites it, whatever stood here.
+    /// Overwrites it, unless what stands here by now is to stay.
     pub(in crate::store) fn remember(
         &self,
         place: &Place,
         header: &Header,
         state: &[u64; Spec::MOST_WORDS],
         now: Time,
+        stays: impl FnOnce(Header, &[u64; Spec::MOST_WORDS]) -> bool,
     ) {
         let _held = self.hold(self.line_of(place.key));
+        let mut here = [0; Spec::MOST_WORDS];
+        let header_here =
+            self.recall_by(place, now, &mut here, |state| _ = self.read_held(place, now, state));
+        if stays(header_here, &here) {
+            return;
+        }
         if let (Some(until), Some(rate)) = (header.own_until, header.spec.rate()) {
             let entry = Entry::new(Own { rate, until }, header.spec, &state[..]);
             // Where there are too many it is not remembered: then each attempt has to be asked for.
