@@ -50,7 +50,9 @@ enum Client {
 impl Client {
     async fn open(kind: &str, url: &str, count: &Arc<Count>, spec: Spec) -> Self {
         if kind == "store" {
-            return Self::Store(gate(url, count).limiter("bench", spec).unwrap());
+            // A name of its own: on what another process has left there, the first attempt takes two questions.
+            let fresh = format!("bench {}", std::process::id());
+            return Self::Store(gate(url, count).limiter(&fresh, spec).unwrap());
         }
         let client = redis::Client::open(url).unwrap();
         Self::Window(client.get_multiplexed_async_connection().await.unwrap())
@@ -147,9 +149,12 @@ async fn calls(client: Client, keys: Vec<String>, time: Duration) -> (Vec<u32>, 
     (took, refused)
 }
 
+/// Which of the gates is asked at this step.
+type Pick = fn(usize) -> usize;
+
 /// Of a hundred keys asked for in turn, how many admitted attempts in a hundred took one question.
 async fn trips(url: &str) {
-    let picks: [(&str, fn(usize) -> usize); 4] = [
+    let picks: [(&str, Pick); 4] = [
         ("1 one gate", |_| 0),
         ("2 two gates, sticky", |step| step % 2),
         ("3 two gates, at random", |step| (step.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) & 1),
