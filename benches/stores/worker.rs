@@ -50,7 +50,9 @@ enum Client {
 impl Client {
     async fn open(kind: &str, url: &str, count: &Arc<Count>, spec: Spec) -> Self {
         if kind == "store" {
-            return Self::Store(gate(url, count).limiter("bench", spec).unwrap());
+            // A name of its own: on what another process has left there, the first attempt takes two questions.
+            let fresh = format!("bench {}", std::process::id());
+            return Self::Store(gate(url, count).limiter(&fresh, spec).unwrap());
         }
         let client = redis::Client::open(url).unwrap();
         Self::Window(client.get_multiplexed_async_connection().await.unwrap())
@@ -147,7 +149,7 @@ async fn calls(client: Client, keys: Vec<String>, time: Duration) -> (Vec<u32>, 
     (took, refused)
 }
 
-/// Which of two gates is asked at this step.
+/// Which of the gates is asked at this step.
 type Pick = fn(usize) -> usize;
 
 /// Of a hundred keys asked for in turn, how many admitted attempts in a hundred took one question.
