@@ -61,6 +61,11 @@ impl Queue {
         self.shard(key).remove(&key.0)
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.shards.iter().all(|shard| shard.lock().is_ok_and(|waiting| waiting.is_empty()))
+    }
+
     fn shard(&self, Key(key): Key) -> MutexGuard<'_, Waiting> {
         // The lower half, since the upper one picks a line of the mirror.
         let shard = usize::try_from(key % SHARDS as u128).unwrap_or(0);
