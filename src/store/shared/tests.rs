@@ -4,6 +4,9 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test asks the real clock how long something took")]
 
+#[cfg(test)]
+mod simulation;
+
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
