@@ -350,6 +350,4 @@ const MOST_TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
-mod simulation;
-#[cfg(test)]
 mod tests;

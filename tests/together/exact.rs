@@ -50,19 +50,49 @@ fn admits_the_burst_and_the_rate_and_not_one_more<S: Server>(server: S) {
     figures.assert_within(0.0, LATE);
 }
 
-/// Ten seconds over each store, at the rate of a person's limit and at one at which every gate asks all the time.
 #[test]
-#[ignore = "two minutes, for benches/STORES.md"]
-fn ten_seconds_over_every_store() {
+#[ignore = "long, for benches/STORES.md"]
+fn ten_seconds_over_redis() {
     ten_seconds::<Redis>();
+}
+
+#[test]
+#[ignore = "long, for benches/STORES.md"]
+fn ten_seconds_over_redis_cluster() {
     ten_seconds::<RedisCluster>();
+}
+
+#[test]
+#[ignore = "long, for benches/STORES.md"]
+fn ten_seconds_over_memcached() {
     ten_seconds::<Memcacheds>();
+}
+
+#[test]
+#[ignore = "long, for benches/STORES.md"]
+fn ten_seconds_over_postgres() {
     ten_seconds::<Postgres>();
+}
+
+#[test]
+#[ignore = "long, for benches/STORES.md"]
+fn ten_seconds_over_postgres_serializable() {
     ten_seconds::<PostgresSerializable>();
+}
+
+#[test]
+#[ignore = "long, for benches/STORES.md"]
+fn ten_seconds_over_mariadb() {
     ten_seconds::<MariaDb>();
+}
+
+#[test]
+#[ignore = "long, for benches/STORES.md"]
+fn ten_seconds_over_dynamodb() {
     ten_seconds::<Dynalite>();
 }
 
+/// At the rate of a person's limit, and at one at which every gate asks all the time.
 fn ten_seconds<S: Server>() {
     for promise in [Promise { burst: 20, rate: 50 }, Promise { burst: 500, rate: 500 }] {
         if let Some(server) = started::<S>() {
