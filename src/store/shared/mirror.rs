@@ -93,8 +93,8 @@ impl Mirror {
 
     fn write(&self, place: &Place, content: &Content, recalled: u64, now: Time) {
         self.buckets.remember(place, &content.header, &content.state, now, |header, state| {
-            let is_stricter = header == content.header && state[0] > content.full_at().as_nanos();
-            is_stricter && digest_of(&header, state) != recalled
+            let is_another = digest_of(&header, state) != recalled;
+            is_another && content.is_laxer_than(&Content { header, state: Box::new(*state) }, now)
         });
     }
 

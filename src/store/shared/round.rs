@@ -231,7 +231,7 @@ impl Draft {
         self.content = found.unwrap_or_else(|| Content::absent(*spec));
         self.content.turn_to(spec, now);
         if let Some(ours) = &self.ours
-            && self.content.is_laxer_than(ours)
+            && self.content.is_laxer_than(ours, now)
         {
             self.content = ours.clone();
             self.is_other = true;
