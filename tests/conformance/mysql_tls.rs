@@ -10,10 +10,7 @@ use crate::tables::Gate;
 #[test]
 fn tls_is_spoken_to_whom_it_is_trusted_and_to_nobody_else() {
     let Ok(server) = MariaDb::with(true) else {
-        assert!(
-            std::env::var_os("TOLLGATE_REQUIRE_STORES").is_none(),
-            "mariadb-server or openssl is missing"
-        );
+        assert!(std::env::var_os("REQUIRE_STORES").is_none(), "mariadb-server or openssl is missing");
         return;
     };
     // Whoever speaks in clear text is not let in, so what is written below was not.

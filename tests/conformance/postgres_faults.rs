@@ -154,7 +154,7 @@ fn swaps_touch_no_index() {
 #[test]
 fn tls_is_spoken_to_whom_it_is_trusted_and_to_nobody_else() {
     let Ok(server) = Postgres::with(&["ssl=on"]) else {
-        assert!(std::env::var_os("TOLLGATE_REQUIRE_STORES").is_none(), "postgresql or openssl is missing");
+        assert!(std::env::var_os("REQUIRE_STORES").is_none(), "postgresql or openssl is missing");
         return;
     };
     let address = |host: &str, options: &str| {

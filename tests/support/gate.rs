@@ -298,7 +298,7 @@ impl Launch {
         };
         command.args(["run", "-c"]).arg(file).current_dir(&self.directory);
         // What is said to the tests is no setting of the gate.
-        command.env_remove("TOLLGATE_BINARY").env_remove("TOLLGATE_REQUIRE_STORES");
+        command.env_remove("TOLLGATE_BINARY").env_remove("REQUIRE_STORES");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         command.stdout(if self.stdout == Stdout::Discarded { Stdio::null() } else { Stdio::piped() });

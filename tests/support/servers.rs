@@ -1,7 +1,7 @@
 //! Real databases, each in processes of its own, on ports and in a directory of its own, gone when dropped.
 //!
 //! They are what users run: the programs of Debian, and dynalite of npm. The surprising thing: a test without its server
-//! is skipped, and says so; where `TOLLGATE_REQUIRE_STORES` is set, as in `scripts/test`, it fails instead.
+//! is skipped, and says so; where `REQUIRE_STORES` is set, as in `scripts/test`, it fails instead.
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -58,7 +58,7 @@ pub(crate) fn started<S: Server>() -> Option<S> {
     match S::start() {
         Ok(server) => Some(server),
         Err(missing) => {
-            let required = std::env::var_os("TOLLGATE_REQUIRE_STORES").is_some();
+            let required = std::env::var_os("REQUIRE_STORES").is_some();
             assert!(!required, "{} is required here: {missing}", S::NAME);
             eprintln!("SKIPPED, because {} is missing: {missing}", S::NAME);
             None

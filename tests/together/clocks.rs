@@ -66,7 +66,7 @@ fn ten_seconds<S: Server>(shifts: [&str; 4], seconds: f64) {
 /// Four gates with these shifts; at most so many seconds of rate more, or less.
 fn apart<S: Server>(server: &S, shifts: [&str; 4], time: Duration, seconds: f64) {
     let is_there = Path::new(LIBRARY).exists();
-    assert!(is_there || std::env::var_os("TOLLGATE_REQUIRE_STORES").is_none(), "{LIBRARY} is required here");
+    assert!(is_there || std::env::var_os("REQUIRE_STORES").is_none(), "{LIBRARY} is required here");
     if !is_there {
         eprintln!("SKIPPED, because {LIBRARY} is missing");
         return;

@@ -37,7 +37,7 @@ pub(super) fn put(
     let mut values = json!({
         ":now": { "N": millis(now.earliest).to_string() },
         ":n": { "S": "N" },
-        ":b": { "S": "B" },
+        ":least": { "B": STANDARD.encode([0]) },
     });
     let condition = match old {
         Some(Version(old)) => {
@@ -76,7 +76,8 @@ pub(super) fn stored(item: &Value, now: Between) -> Option<Stored> {
     let expires: u64 = text(EXPIRES, "N")?.parse().ok()?;
     let version = text(VERSION, "N")?.parse().ok()?;
     let bytes = STANDARD.decode(text(STATE, "B")?).ok()?;
-    (expires > millis(now.earliest)).then_some(Stored { bytes, version: Version(version) })
+    (expires > millis(now.earliest) && !bytes.is_empty())
+        .then_some(Stored { bytes, version: Version(version) })
 }
 
 /// RFC 3339.
@@ -97,7 +98,7 @@ const VERSION: &str = "version";
 const STATE: &str = "state";
 const EXPIRES: &str = "expires";
 /// An item of ours that has not outlived its time; as [`stored`] sees it.
-const OURS: &str = "#e > :now AND attribute_type(#v, :n) AND attribute_type(#s, :b)";
+const OURS: &str = "#e > :now AND attribute_type(#v, :n) AND #s >= :least";
 /// No caller waits longer for a write.
 const ON_THE_WAY: Span = Span::from_millis(250);
 
