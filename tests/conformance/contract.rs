@@ -82,7 +82,10 @@ impl<S: Server> Opened<S> {
     fn recovers(&self) -> bool {
         eventually(Duration::from_secs(2), || {
             self.rest(Duration::from_millis(100));
-            matches!(self.within(Duration::from_millis(200), self.store.probe()), Some(Ok(())))
+            let patience = Duration::from_millis(200);
+            // A probe speaks for one server of several.
+            matches!(self.within(patience, self.store.probe()), Some(Ok(())))
+                && matches!(self.within(patience, self.store.load(KEY)), Some(Ok(_)))
         })
     }
 }

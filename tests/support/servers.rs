@@ -117,6 +117,12 @@ impl Process {
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let id = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(id, signal).unwrap();
+        if signal == rustix::process::Signal::STOP {
+            // Each of its threads runs on until it hears of it.
+            let stat = format!("/proc/{}/stat", self.id());
+            let has_stopped = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T "));
+            assert!(eventually(Duration::from_secs(5), has_stopped), "it goes on");
+        }
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
