@@ -51,7 +51,7 @@ impl<'a> Plan<'a> {
         let shared = match &url[..] {
             "memory:" => String::new(),
             _ => format!(
-                "[store]\nurl = \"{url}\"\nsecret = \"one for all\"\ntimeout = \"{timeout}\"\non_error = \"{on_error}\"\n"
+                "[store]\nurl = \"{url}\"\nsecret = \"one secret for all of these gates together\"\ntimeout = \"{timeout}\"\non_error = \"{on_error}\"\n"
             ),
         };
         let file = upstream.file(&format!(
