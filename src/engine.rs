@@ -226,7 +226,7 @@ impl Engine {
         let now = shared.time(now);
         Ok(match self.refuse_by_mirror(rules, &found, now) {
             Some(refusal) => Consulted::Now(Ruling::Refused(refusal)),
-            None => Consulted::Later(self.inquire(shared, rules, found)),
+            None => Consulted::Later(self.inquire(shared, rules, found, now)),
         })
     }
 

@@ -51,9 +51,14 @@ impl Gate {
 
     /// Whether an attempt is refused by what was seen a moment ago.
     pub(crate) fn is_refused_here(&self, bucket: BucketId, spec: &Spec, now: Time) -> bool {
+        self.mirror.get(&bucket).is_some_and(|seen| seen.is_recent(now)) && self.refuses(bucket, spec, now)
+    }
+
+    /// Whether an attempt is refused by what was seen at any time.
+    pub(crate) fn refuses(&self, bucket: BucketId, spec: &Spec, now: Time) -> bool {
         self.mirror.get(&bucket).is_some_and(|seen| {
             let mut tat = seen.tat;
-            seen.is_recent(now) && !run(spec, &mut tat, now, Op::Peek(1)).verdict.is_admitted()
+            !run(spec, &mut tat, now, Op::Peek(1)).verdict.is_admitted()
         })
     }
 

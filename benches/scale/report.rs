@@ -66,8 +66,6 @@ pub(crate) struct Report {
     /// By the store alone; by a store that forgot; by gates alone, too.
     pub(crate) fates: [Fate; 3],
     pub(crate) probes: u64,
-    /// How often a mirror forgot what was decided there alone while a question was on its way.
-    pub(crate) overwritten: u64,
     /// Gates that ask nobody.
     pub(crate) shut_at_end: u64,
     /// Buckets in the mirror of one gate, in the middle of all; in the store.
@@ -143,7 +141,6 @@ impl Report {
             phases: phases(&world.settings, &world.seconds),
             fates,
             probes: world.seconds.iter().map(|second| second.probes).sum(),
-            overwritten: world.overwritten.values().sum(),
             shut_at_end: world.gates.iter().map(|gate| u64::from(gate.is_open)).sum(),
             mirrored_buckets: mirrored[mirrored.len() / 2],
             stored_buckets: world.store.rows(world.now) * world.settings.sample,
@@ -157,10 +154,7 @@ fn fates(world: &World) -> [Fate; 3] {
     let mut fates: [Fate; 3] = Default::default();
     for (&bucket, admissions) in &world.admissions {
         let losses = world.store.losses(bucket);
-        let judged = {
-            let overwritten = world.overwritten.get(&bucket).copied().unwrap_or(0);
-            admissions.clone().judge(&world.spec(bucket), losses + overwritten)
-        };
+        let judged = admissions.clone().judge(&world.spec(bucket), losses);
         let fate = match (judged.alone, losses) {
             (0, 0) => &mut fates[0],
             (0, _) => &mut fates[1],
@@ -219,7 +213,6 @@ impl fmt::Display for Report {
             self.mirrored_buckets, self.stored_buckets
         )?;
         writeln!(f, "probes: {} a second in all", self.probes / (*seconds).max(1))?;
-        writeln!(f, "decided alone during a question and then forgotten: {} times", self.overwritten)?;
         writeln!(f, "gates that ask nobody at the end: {}", self.shut_at_end)
     }
 }
@@ -258,4 +251,4 @@ impl fmt::Display for Part {
 }
 
 /// A line of five buckets is 64 bytes, and 192 more hold what is known of five.
-const MIRROR_BYTES_BY_TEN: u64 = 512;
+const MIRROR_BYTES_BY_TEN: u64 = 640;

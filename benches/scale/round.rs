@@ -17,8 +17,18 @@ pub(super) type Place = (usize, BucketId);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Job {
-    Take { attempt: usize, side: usize },
-    Refund { receipt: Receipt, tries: u32 },
+    Take {
+        attempt: usize,
+        side: usize,
+    },
+    /// Whether it still refuses, as the gate thinks.
+    Look {
+        attempt: usize,
+    },
+    Refund {
+        receipt: Receipt,
+        tries: u32,
+    },
 }
 
 /// Somebody sees to a bucket.
@@ -30,6 +40,8 @@ pub(super) struct Turn {
     tat: u64,
     version: Option<u64>,
     seen_at: Time,
+    is_hot: bool,
+    is_asked: bool,
     gone_at: Time,
     ours: Option<u64>,
     /// As the gate had it when this began: attempts that it decided on alone since make it another one.
@@ -37,6 +49,12 @@ pub(super) struct Turn {
     is_other: bool,
     tries: u32,
     begun: Time,
+}
+
+impl Turn {
+    fn looks(&self) -> bool {
+        self.jobs.iter().any(|job| matches!(job, Job::Look { .. }))
+    }
 }
 
 impl World {
@@ -57,17 +75,18 @@ impl World {
         }
         let gate = &self.gates[place.0];
         let seen = gate.mirror.get(&place.1).copied().unwrap_or_default();
-        let is_as_seen = seen.tat == seen.seen;
-        let is_there = seen.version != 0 && seen.gone_at > self.now.before(PATIENCE);
-        let version = (is_as_seen && is_there).then_some(seen.version);
+        let version = (seen.version != 0 && seen.gone_at > self.now).then_some(seen.version);
         let may_be_lost = version.is_some() && seen.seen_at < gate.back_since;
-        let is_ahead = !is_as_seen && seen.tat != 0;
+        // What was decided here alone, on top of what was seen.
+        let (tat, is_ahead) = (seen.tat.max(seen.seen), seen.tat > seen.seen);
         *turn = Turn {
             jobs: std::mem::take(&mut turn.waiting),
-            tat: seen.tat,
+            tat,
             version,
             seen_at: seen.seen_at,
-            ours: (is_ahead || may_be_lost).then_some(seen.tat),
+            is_hot: self.now < seen.seen_at.after(HOT),
+            ours: (is_ahead || may_be_lost).then_some(tat),
+            is_other: is_ahead && version.is_some(),
             recalled: seen.tat,
             begun: self.now,
             ..Turn::default()
@@ -84,6 +103,7 @@ impl World {
         for job in &turn.jobs {
             let op = match job {
                 Job::Take { .. } => Op::Take(1),
+                Job::Look { .. } => Op::Peek(1),
                 Job::Refund { receipt, .. } => Op::Refund(*receipt),
             };
             let step = run(&spec, &mut turn.tat, self.now, op);
@@ -91,12 +111,16 @@ impl World {
             turn.said.push((step.verdict, self.now));
         }
         let is_recent = turn.seen_at <= self.now && self.now < turn.seen_at.after(FRESH);
-        if changed || turn.is_other {
+        let leaves_little = |(job, said): (&Job, &(Verdict, Time))| {
+            !matches!(job, Job::Refund { .. }) && !said.0.is_admitted()
+        };
+        let is_left = turn.is_asked && turn.is_hot && turn.jobs.iter().zip(&turn.said).all(leaves_little);
+        if is_left || !changed && !turn.is_other && is_recent && (turn.is_asked || !turn.looks()) {
+            self.answer(place);
+        } else if changed || turn.is_other {
             turn.gone_at = Time::from_nanos(turn.tat).max(self.now.after(SHORTEST));
             let writing = Writing { old: turn.version, tat: turn.tat, gone_at: turn.gone_at };
             self.ask(place, Some(writing));
-        } else if is_recent {
-            self.answer(place);
         } else {
             self.ask(place, None);
         }
@@ -117,7 +141,7 @@ impl World {
         match said {
             Said::Done(version) => {
                 let Some(turn) = self.turns.get(&place) else { return };
-                let gone_at = turn.gone_at.max(self.now.after(PATIENCE));
+                let gone_at = turn.gone_at.max(self.now.after(FRESH));
                 let seen = Seen { tat: turn.tat, seen: turn.tat, version, seen_at: self.now, gone_at };
                 self.remember(place, seen);
                 self.answer(place);
@@ -136,44 +160,45 @@ impl World {
         let now = self.now;
         let Some(turn) = self.turns.get_mut(&place) else { return };
         (turn.version, turn.seen_at) = (row.map(|row| row.version), now);
-        turn.tat = row.map_or(0, |row| row.tat);
-        turn.is_other = turn.ours.is_some_and(|ours| ours > turn.tat);
-        if turn.is_other {
-            turn.tat = turn.ours.unwrap_or(turn.tat);
-        } else {
+        turn.is_asked = true;
+        let (tat, version) = row.map_or((0, 0), |row| (row.tat, row.version));
+        turn.is_other = turn.ours.is_some_and(|ours| ours > tat);
+        turn.tat = turn.ours.unwrap_or(0).max(tat);
+        if !turn.is_other {
             turn.ours = None;
-            let (tat, version) = row.map_or((0, 0), |row| (row.tat, row.version));
-            let gone_at = Time::from_nanos(tat).max(now.after(PATIENCE));
-            self.remember(place, Seen { tat, seen: tat, version, seen_at: now, gone_at });
         }
+        let gone_at = Time::from_nanos(tat).max(now.after(FRESH));
+        self.remember(place, Seen { tat, seen: tat, version, seen_at: now, gone_at });
         let Some(turn) = self.turns.get_mut(&place) else { return };
         turn.tries += 1;
-        let (tries, is_late) = (turn.tries, now.since(turn.begun) > PART_FOR_RACES);
-        if tries >= MOST_TRIES || is_late {
+        // The first loss is usual; after more of them the rivals go apart.
+        let (tries, begun) = (turn.tries, turn.begun);
+        let pause = if tries > 1 { self.dice.within(0..100_000 << tries.min(6)) } else { 0 };
+        let pause = Span::from_nanos(pause);
+        if tries >= MOST_TRIES || now.after(pause).since(begun) > PART_FOR_RACES {
             return self.crowd_out(place);
         }
-        // The first loss is usual; after more of them the rivals go apart.
-        let pause = if tries > 1 { self.dice.within(0..100_000 << tries.min(6)) } else { 0 };
-        self.plan(Span::from_nanos(pause), Event::Again(place));
+        self.plan(pause, Event::Again(place));
     }
 
-    /// What was decided here alone since this began is written over, as in the library; it is counted.
+    /// What was decided here alone counts here as well.
     fn remember(&mut self, place: Place, seen: Seen) {
         let Some(turn) = self.turns.get_mut(&place) else { return };
         let here = self.gates[place.0].mirror.entry(place.1).or_default();
-        if here.tat != turn.recalled && here.tat > seen.tat.max(turn.recalled) {
-            *self.overwritten.entry(place.1).or_default() += 1;
-        }
-        *here = seen;
-        turn.recalled = seen.tat;
+        let is_another = here.tat != turn.recalled || turn.ours.is_some();
+        let tat = if is_another { here.tat.max(seen.tat) } else { seen.tat };
+        *here = Seen { tat, ..seen };
+        turn.recalled = tat;
     }
 
     fn answer(&mut self, place: Place) {
         let Some(turn) = self.turns.get_mut(&place) else { return };
         let (jobs, said) = (std::mem::take(&mut turn.jobs), std::mem::take(&mut turn.said));
         for (job, (verdict, at)) in jobs.into_iter().zip(said) {
-            if let Job::Take { attempt, side } = job {
-                self.hear(attempt, side, Heard::Said { verdict, at });
+            match job {
+                Job::Take { attempt, side } => self.hear(attempt, side, Heard::Said { verdict, at }),
+                Job::Look { attempt } => self.looked(attempt),
+                Job::Refund { .. } => {}
             }
         }
         self.next_round(place);
@@ -184,6 +209,7 @@ impl World {
         for job in std::mem::take(&mut turn.jobs) {
             match job {
                 Job::Take { attempt, side } => self.hear(attempt, side, Heard::Nothing),
+                Job::Look { attempt } => self.hear_all(attempt, Heard::Nothing),
                 Job::Refund { tries, .. } if tries >= MOST_TOLD => {}
                 Job::Refund { receipt, tries } => {
                     let pause = 500_000_000 << tries;
@@ -199,16 +225,20 @@ impl World {
     fn crowd_out(&mut self, place: Place) {
         let Some(turn) = self.turns.get_mut(&place) else { return };
         for job in std::mem::take(&mut turn.jobs) {
-            if let Job::Take { attempt, side } = job {
-                self.second().crowded += self.weight(place.1);
-                self.hear(attempt, side, Heard::Crowded);
+            match job {
+                Job::Take { attempt, side } => {
+                    self.second().crowded += self.weight(place.1);
+                    self.hear(attempt, side, Heard::Crowded);
+                }
+                Job::Look { attempt } => self.hear_all(attempt, Heard::Crowded),
+                Job::Refund { .. } => {}
             }
         }
         self.next_round(place);
     }
 }
 
-const PATIENCE: Span = Span::from_secs(2);
+const HOT: Span = Span::from_secs(4);
 const SHORTEST: Span = Span::from_secs(1);
 const PART_FOR_RACES: Span = Span::from_millis(40);
 const MOST_TRIES: u32 = 32;

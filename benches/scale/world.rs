@@ -26,8 +26,6 @@ pub(super) struct World {
     pub(super) store: Store,
     pub(super) turns: HashMap<Place, Turn, Scattered>,
     pub(super) admissions: HashMap<BucketId, Admissions, Scattered>,
-    /// How often a mirror forgot what was decided there alone.
-    pub(super) overwritten: HashMap<BucketId, u64, Scattered>,
     pub(super) seconds: Vec<Second>,
     events: BinaryHeap<Reverse<(Time, u64, usize)>>,
     planned: Vec<Option<Event>>,
@@ -74,7 +72,6 @@ impl World {
             store: Store::new(settings.shards),
             turns: HashMap::default(),
             admissions: HashMap::default(),
-            overwritten: HashMap::default(),
             seconds,
             events: BinaryHeap::new(),
             planned: Vec::new(),
@@ -179,12 +176,38 @@ impl World {
         });
         self.attempts[slot] = attempt;
         if self.gates[gate].is_open {
-            self.attempts[slot].heard = [Some(Heard::Nothing); 2];
-            return self.conclude(slot);
+            return self.hear_all(slot, Heard::Nothing);
         }
+        // What refuses as far as the gate knows is looked up alone: of two, what was seen longer ago.
+        let here = &self.gates[gate];
+        let refuses = |bucket: &BucketId| here.refuses(*bucket, &self.spec(*bucket), self.now);
+        match buckets.into_iter().filter(refuses).min_by_key(|bucket| here.mirror[bucket].seen_at) {
+            Some(bucket) => self.enqueue((gate, bucket), Job::Look { attempt: slot }),
+            None => self.ask_all(slot),
+        }
+    }
+
+    fn ask_all(&mut self, slot: usize) {
+        let Attempt { gate, buckets, .. } = self.attempts[slot];
         for (side, bucket) in buckets.into_iter().enumerate() {
             self.enqueue((gate, bucket), Job::Take { attempt: slot, side });
         }
+    }
+
+    /// One bucket was looked at: unless it, or the other one, is now known to refuse, both are asked.
+    pub(super) fn looked(&mut self, slot: usize) {
+        let Attempt { gate, buckets, .. } = self.attempts[slot];
+        let here = &self.gates[gate];
+        if buckets.iter().any(|&bucket| here.is_refused_here(bucket, &self.spec(bucket), self.now)) {
+            return self.hear_all(slot, Heard::Crowded);
+        }
+        self.ask_all(slot);
+    }
+
+    /// The same was said of both buckets of an attempt.
+    pub(super) fn hear_all(&mut self, slot: usize, heard: Heard) {
+        self.attempts[slot].heard = [Some(heard); 2];
+        self.conclude(slot);
     }
 
     /// One of an attempt's buckets was decided on.

@@ -146,6 +146,20 @@ impl Escalation {
         }
     }
 
+    /// The longer of two waits, the more strikes and the further growth. Says whether that is more than `state` had.
+    pub(super) fn join(&self, state: &mut [u64], other: &[u64], now: Time) -> bool {
+        let (here, there) = (self.load(state, now), self.load(other, now));
+        let (Some(one), Some(two)) = (here.or(there), there.or(here)) else { return false };
+        let joined = Row {
+            quiet_since: one.quiet_since.max(two.quiet_since),
+            until: one.until.max(two.until),
+            strikes: one.strikes.max(two.strikes),
+            waits: one.waits.max(two.waits),
+        };
+        self.write(joined, state);
+        here != Some(joined)
+    }
+
     /// How long a wait is after so many before it.
     fn length(&self, waits: u32) -> Span {
         let times = u64::from(self.factor).checked_pow(waits).unwrap_or(u64::MAX);

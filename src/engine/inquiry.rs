@@ -1,7 +1,8 @@
 //! Deciding by a store that several gates share.
 //!
-//! What the mirror refuses is refused at once. Everything else is asked of the store: all limits of an attempt at the same
-//! time, so that it waits for one of them and not for one after the other; if one refuses, the others get their tokens back.
+//! What the mirror refuses is refused at once. Where its word is older than a second, it is looked up again for one of the
+//! limits that refuse. Everything else is asked of the store: all limits of an attempt at the same time, so that it waits for
+//! one of them and not for one after the other; if one refuses, the others get their tokens back.
 //! A rival may for a moment see one token too few, never one too many. The surprising thing: debt and growing waits of those
 //! who are refused by the mirror are counted here first, and reach the store with the next question, so that whoever is
 //! refused a thousand times a second does not make a thousand questions of it.
@@ -34,7 +35,23 @@ pub enum Consulted {
 pub struct Inquiry {
     shared: Arc<Shared>,
     found: Charges,
-    answers: SmallVec<[Answer; 2]>,
+    asked: Asked,
+}
+
+/// What the store has been asked.
+enum Asked {
+    /// Whether a limit still refuses, as it did when it was last heard of.
+    Again(Answer),
+    /// For the tokens of all limits.
+    All(Answers),
+}
+
+type Answers = SmallVec<[Answer; 2]>;
+
+/// An attempt that the store has to decide on.
+struct Unruled {
+    shared: Arc<Shared>,
+    found: Charges,
 }
 
 type Answer = Pin<Box<dyn Future<Output = Result<Said, Unavailable>> + Send>>;
@@ -51,40 +68,88 @@ pub(super) enum By {
 impl Engine {
     /// Refuses by what was in the store a moment ago; `None` if that does not refuse.
     pub(super) fn refuse_by_mirror(&self, rules: &Rules, found: &Charges, now: Time) -> Option<Refusal> {
+        let (limit, refusal) = self.mirrored(rules, found, now)?;
+        self.events.emit(&Event::Mirrored { limit: &rules.policy.limits[limit].name });
+        Some(refusal)
+    }
+
+    /// The same, and by which limit; nobody is told.
+    fn mirrored(&self, rules: &Rules, found: &Charges, now: Time) -> Option<(usize, Refusal)> {
         let withdrawals = rules.withdrawals(found);
-        let mirrors = found.charges.iter().map(|charge| &rules.mirrors[charge.limit]);
-        let refusing =
-            withdrawals.iter().zip(mirrors).zip(&found.charges).find(|((withdrawal, mirror), _)| {
-                withdrawal.enforce
-                    && !withdrawal.look(now).verdict.is_admitted()
-                    && mirror.is_fresh(&withdrawal.place, now)
-            });
-        let (_, charge) = refusing?;
+        let is_fresh = |at: usize| {
+            let mirror = &rules.mirrors[found.charges[at].limit];
+            mirror.is_fresh(&withdrawals[at].place, now)
+        };
+        let at = refusing(&withdrawals, now).find(|at| is_fresh(*at))?;
         // Tables of a shared store are never closed.
         let outcome = refuse_all(&withdrawals, now).ok()??;
-        self.events.emit(&Event::Mirrored { limit: &rules.policy.limits[charge.limit].name });
         let mut standings = self.tell(rules, found, &outcome);
         rules.count_in_row(&mut standings, false, now);
         let route = found.routes.first().copied().unwrap_or_default();
-        Some(Refusal { route, wait: longest_wait(&standings), standings })
+        let refusal = Refusal { route, wait: longest_wait(&standings), standings };
+        Some((found.charges[at].limit, refusal))
     }
 
     /// Asks the store.
-    pub(super) fn inquire(&self, shared: &Arc<Shared>, rules: &Rules, found: Charges) -> Inquiry {
-        let ask = |(charge, withdrawal): (&Charge, &Withdrawal<'_>)| {
-            let deed = Deed::Step(withdrawal.take());
-            Box::pin(shared.ask(&rules.mirrors[charge.limit], withdrawal.place, deed)) as Answer
+    pub(super) fn inquire(&self, shared: &Arc<Shared>, rules: &Rules, found: Charges, now: Time) -> Inquiry {
+        let withdrawals = rules.withdrawals(&found);
+        let mirror = |at: usize| &rules.mirrors[found.charges[at].limit];
+        // The one that was heard of longest ago, so that each has its turn.
+        let oldest =
+            refusing(&withdrawals, now).min_by_key(|at| mirror(*at).seen_at(&withdrawals[*at].place));
+        let asked = match oldest {
+            Some(at) => {
+                let Withdrawal { place, .. } = withdrawals[at];
+                Asked::Again(Box::pin(shared.ask(mirror(at), place, Deed::Step(withdrawals[at].peek()))))
+            }
+            None => Asked::All(ask_all(shared, rules, &found)),
         };
-        let answers = found.charges.iter().zip(&rules.withdrawals(&found)).map(ask).collect();
-        Inquiry { shared: Arc::clone(shared), found, answers }
+        Inquiry { shared: Arc::clone(shared), found, asked }
     }
+}
+
+/// Which limits refuse, as far as this process knows.
+fn refusing(withdrawals: &[Withdrawal<'_>], now: Time) -> impl Iterator<Item = usize> {
+    let refuses = move |(at, withdrawal): (usize, &Withdrawal<'_>)| {
+        (withdrawal.enforce && !withdrawal.look(now).verdict.is_admitted()).then_some(at)
+    };
+    withdrawals.iter().enumerate().filter_map(refuses)
+}
+
+fn ask_all(shared: &Arc<Shared>, rules: &Rules, found: &Charges) -> Answers {
+    let ask = |(charge, withdrawal): (&Charge, &Withdrawal<'_>)| {
+        let deed = Deed::Step(withdrawal.take());
+        Box::pin(shared.ask(&rules.mirrors[charge.limit], withdrawal.place, deed)) as Answer
+    };
+    found.charges.iter().zip(&rules.withdrawals(found)).map(ask).collect()
 }
 
 impl Inquiry {
     /// What the store said, or what is done without it.
-    pub async fn ruling(mut self, engine: &Engine, rules: &Rules) -> Ruling {
+    pub async fn ruling(self, engine: &Engine, rules: &Rules) -> Ruling {
+        let Self { shared, found, asked } = self;
+        let attempt = Unruled { shared, found };
+        let answers = match asked {
+            Asked::All(answers) => answers,
+            Asked::Again(answer) => {
+                if answer.await.is_err() {
+                    return attempt.without(engine, rules);
+                }
+                let now = attempt.shared.now();
+                if let Some((_, refusal)) = engine.mirrored(rules, &attempt.found, now) {
+                    return Ruling::Refused(refusal);
+                }
+                ask_all(&attempt.shared, rules, &attempt.found)
+            }
+        };
+        attempt.ruling(engine, rules, answers).await
+    }
+}
+
+impl Unruled {
+    async fn ruling(self, engine: &Engine, rules: &Rules, answers: Answers) -> Ruling {
         let mut said: SmallVec<[Result<Said, Unavailable>; 2]> = SmallVec::new();
-        for answer in std::mem::take(&mut self.answers) {
+        for answer in answers {
             // They were asked together, so waiting for one is waiting for all.
             said.push(answer.await);
         }
@@ -179,6 +244,6 @@ impl Inquiry {
 
 impl std::fmt::Debug for Inquiry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Inquiry({} limits)", self.answers.len())
+        write!(f, "Inquiry({} limits)", self.found.charges.len())
     }
 }

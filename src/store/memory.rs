@@ -130,7 +130,9 @@ impl Withdrawal<'_> {
         self.tag.map_or(Op::Take(tokens), |tag| Op::TakeOnce { tokens, tag })
     }
 
-    fn peek(&self) -> Op {
+    /// The operation that says what taking would.
+    #[must_use]
+    pub fn peek(&self) -> Op {
         let tokens = self.cost;
         self.tag.map_or(Op::Peek(tokens), |tag| Op::PeekOnce { tokens, tag })
     }

@@ -20,4 +20,5 @@ mod conversion;
 mod distinct;
 mod escalation;
 mod governor;
+mod joining;
 mod refunds;

@@ -24,7 +24,6 @@ fn a_plain_limit() {
 }
 
 #[test]
-#[ignore = "does not hold yet: a race of gates that write their debt costs more than two questions"]
 fn a_limit_with_debt() {
     if let Some(server) = started::<Redis>() {
         a_refused_key_costs_next_to_nothing(server, DEBT);
@@ -32,7 +31,6 @@ fn a_limit_with_debt() {
 }
 
 #[test]
-#[ignore = "does not hold yet: there are two buckets, and a strike is a question of its own"]
 fn a_limit_with_growing_waits() {
     if let Some(server) = started::<Redis>() {
         a_refused_key_costs_next_to_nothing(server, WAITS);

@@ -174,6 +174,12 @@ impl Buckets {
         self.table.forgotten() + self.cut.load(Ordering::Relaxed)
     }
 
+    /// Words of the longest state.
+    #[must_use]
+    pub(in crate::store) fn words(&self) -> usize {
+        self.table.words()
+    }
+
     /// How many buckets there is room for.
     #[must_use]
     pub fn capacity(&self) -> usize {

@@ -63,6 +63,11 @@ impl Table {
         self.lines * SLOTS
     }
 
+    /// Words of each state.
+    pub(super) fn words(&self) -> usize {
+        self.further + 1
+    }
+
     /// Copies the state of this key, or zeros. Without the lock; says what the lock was.
     pub(super) fn read(&self, key: Key, state: &mut [u64]) -> Version {
         let line = self.line_of(key);

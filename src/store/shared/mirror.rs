@@ -3,11 +3,13 @@
 //! It answers refusals: a bucket that had no token a moment ago, and is due none yet, has none. It tells which writing it
 //! saw, so that the next attempt can begin with writing instead of reading; and while the store is away it is the warm
 //! bucket that decides. The surprising thing: what was decided here alone makes it another bucket than the one in the
-//! store, and that shows in a digest; then nothing is written over the store's before it was looked at.
+//! store. Where a state is short, what was seen is kept beside it, and both together may be written over it at once; else
+//! nothing is written over the store's before it was looked at.
 
 use std::sync::Arc;
 
 use super::words::{Content, digest_of};
+use crate::bucket::Header;
 use crate::store::Version;
 use crate::store::memory::{Buckets, Place, Table, TooLarge};
 use crate::time::{Span, Time};
@@ -16,8 +18,11 @@ use crate::time::{Span, Time};
 pub struct Mirror {
     limit: Arc<str>,
     pub(super) buckets: Arc<Buckets>,
-    /// For each of them: when the store forgets it, which writing that was, when that was seen, and a digest of it.
+    /// For each of them: when the store forgets it, when that was seen, which writing that was, a digest of it, and the
+    /// state that was seen, if that is short.
     known: Table,
+    /// Words of a state that are kept.
+    kept: usize,
 }
 
 /// What is known of a bucket before the store is asked.
@@ -27,10 +32,23 @@ pub(super) struct Known {
     pub(super) version: Option<Version>,
     /// When it was seen.
     pub(super) seen_at: Time,
-    /// Whether attempts were decided here alone since: the store does not know of them.
+    /// Whether attempts were decided here alone since: the store does not know of them. With a version, they are on top of
+    /// what that writing was.
     pub(super) is_ahead: bool,
     /// What tells whether anything was decided here since.
     pub(super) digest: u64,
+}
+
+/// What was seen in the store.
+struct Remembered {
+    /// When the store forgets it.
+    gone_at: Time,
+    seen_at: Time,
+    /// Zero if nothing stood there.
+    version: Version,
+    digest: u64,
+    /// All zero where it is not kept.
+    state: [u64; SHORT],
 }
 
 impl Mirror {
@@ -39,8 +57,9 @@ impl Mirror {
     /// # Errors
     /// [`TooLarge`] if there is not enough address space.
     pub fn new(limit: &Arc<str>, buckets: &Arc<Buckets>) -> Result<Self, TooLarge> {
-        let known = Table::new(buckets.capacity(), KNOWN)?;
-        Ok(Self { limit: Arc::clone(limit), buckets: Arc::clone(buckets), known })
+        let kept = Some(buckets.words()).filter(|words| *words <= SHORT).unwrap_or(0);
+        let known = Table::new(buckets.capacity(), KNOWN + kept)?;
+        Ok(Self { limit: Arc::clone(limit), buckets: Arc::clone(buckets), known, kept })
     }
 
     /// The name of the limit.
@@ -48,11 +67,17 @@ impl Mirror {
         &self.limit
     }
 
-    /// Whether what is here was in the store less than a second ago, as far as refusals go: attempts that were refused
-    /// here alone since may have deepened its debt.
+    /// When what is here was last seen in the store, as far as refusals go: attempts that were refused here alone since may
+    /// have deepened its debt.
+    #[must_use]
+    pub fn seen_at(&self, place: &Place) -> Time {
+        self.read(place).seen_at
+    }
+
+    /// Whether that was less than a second ago.
     #[must_use]
     pub fn is_fresh(&self, place: &Place, now: Time) -> bool {
-        is_recent(self.read(place).1, now)
+        is_recent(self.seen_at(place), now)
     }
 
     /// The bucket as it stands here, and what is known of the store's.
@@ -60,49 +85,65 @@ impl Mirror {
         let mut content = Content::absent(place.spec);
         content.header = self.buckets.recall(place, now, &mut content.state);
         let is_empty = content.full_at() == Time::from_nanos(0);
-        let seen_as = content.digest();
-        let (gone_at, seen_at, version, seen) = self.read(place);
-        let is_as_seen = seen == seen_as;
-        let is_there = gone_at > now.before(PATIENCE) && version.0 != 0;
-        let version = (is_as_seen && is_there).then_some(version);
-        (content, Known { version, seen_at, is_ahead: !is_as_seen && !is_empty, digest: seen_as })
+        let digest = content.digest();
+        let Remembered { gone_at, seen_at, version, digest: seen, state } = self.read(place);
+        let version = Some(version).filter(|version| version.0 != 0 && gone_at > now);
+        let known = Known { version, seen_at, is_ahead: false, digest };
+        if seen == digest {
+            return (content, known);
+        }
+        let mut stored = Content::absent(place.spec);
+        if state[0] != 0 && stored.header == content.header {
+            stored.state[..SHORT].copy_from_slice(&state);
+            let is_ahead = stored.join(&content.header, &content.state, now);
+            return (stored, Known { is_ahead, ..known });
+        }
+        (content, Known { version: None, is_ahead: !is_empty, ..known })
     }
 
-    /// This stands in the store now, until then. What was decided here alone since `recalled` was the digest stays, unless
-    /// the store is stricter: it gets there with the next question.
+    /// This stands in the store now, until then. What was decided here alone since `recalled` was the digest counts here as
+    /// well, and gets there with a later question; without a digest, whatever stands here does.
     pub(super) fn remember(
         &self,
         place: &Place,
         content: &Content,
         (version, gone_at): (Version, Time),
-        (recalled, now): (u64, Time),
+        (recalled, now): (Option<u64>, Time),
     ) {
         self.write(place, content, recalled, now);
-        let digest = content.digest();
-        let gone_at = gone_at.max(now.after(PATIENCE));
-        let known = [gone_at.as_nanos(), now.as_nanos(), version.0, digest];
-        self.known.put(place.key, &known, now);
+        let gone_at = gone_at.max(now.after(FRESH));
+        let mut known = [0; KNOWN + SHORT];
+        known[..KNOWN].copy_from_slice(&[gone_at.as_nanos(), now.as_nanos(), version.0, content.digest()]);
+        if content.header == Header::of(place.spec) {
+            known[KNOWN..].copy_from_slice(&content.state[..SHORT]);
+        }
+        self.known.put(place.key, &known[..KNOWN + self.kept], now);
     }
 
     /// Nothing stands in the store now: the bucket is full, but for what was decided here alone since.
-    pub(super) fn forget(&self, place: &Place, (recalled, now): (u64, Time)) {
+    pub(super) fn forget(&self, place: &Place, (recalled, now): (Option<u64>, Time)) {
         self.write(place, &Content::absent(place.spec), recalled, now);
-        let known = [now.after(PATIENCE).as_nanos(), now.as_nanos(), 0, 0];
-        self.known.put(place.key, &known, now);
+        let mut known = [0; KNOWN + SHORT];
+        known[..2].copy_from_slice(&[now.after(FRESH).as_nanos(), now.as_nanos()]);
+        self.known.put(place.key, &known[..KNOWN + self.kept], now);
     }
 
-    fn write(&self, place: &Place, content: &Content, recalled: u64, now: Time) {
-        self.buckets.remember(place, &content.header, &content.state, now, |header, state| {
-            let is_another = digest_of(&header, state) != recalled;
-            is_another && content.is_laxer_than(&Content { header, state: Box::new(*state) }, now)
+    fn write(&self, place: &Place, content: &Content, recalled: Option<u64>, now: Time) {
+        self.buckets.remember(place, now, |header, state| {
+            let mut next = content.clone();
+            if recalled != Some(digest_of(header, state)) {
+                next.join(header, state, now);
+            }
+            (*header, *state) = (next.header, *next.state);
         });
     }
 
-    fn read(&self, place: &Place) -> (Time, Time, Version, u64) {
-        let mut known = [0; KNOWN];
-        self.known.peek(place.key, &mut known);
-        let [gone_at, seen_at, version, digest] = known;
-        (Time::from_nanos(gone_at), Time::from_nanos(seen_at), Version(version), digest)
+    fn read(&self, place: &Place) -> Remembered {
+        let mut known = [0; KNOWN + SHORT];
+        self.known.peek(place.key, &mut known[..KNOWN + self.kept]);
+        let [gone_at, seen_at, version, digest, ref state @ ..] = known;
+        let (gone_at, seen_at) = (Time::from_nanos(gone_at), Time::from_nanos(seen_at));
+        Remembered { gone_at, seen_at, version: Version(version), digest, state: *state }
     }
 }
 
@@ -118,7 +159,7 @@ pub(super) fn is_recent(seen_at: Time, now: Time) -> bool {
 }
 
 const KNOWN: usize = 4;
+/// Words of all shapes but rolling windows and those that remember what they counted.
+const SHORT: usize = 3;
 /// So long a refusal is repeated without asking.
 const FRESH: Span = Span::from_secs(1);
-/// So long a store may still have what has outlived its time.
-const PATIENCE: Span = Span::from_secs(2);

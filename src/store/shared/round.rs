@@ -3,16 +3,17 @@
 //! It begins with what the mirror has. If that is still so in the store, the swap is done, and the round took one question;
 //! otherwise the answer says what stands there, and it is decided again on that. A round in which nothing is to be written,
 //! because all are refused, asks only if the mirror's word is older than a second. The surprising thing: losing a race is no
-//! failure, so nobody is decided without the store because of it: who cannot win in time is refused.
+//! failure, so nobody is decided without the store because of it: who cannot win in time is refused. And where all are refused
+//! again and again, whoever loses does not try a second time: debt and strikes are written by those who win.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Shared;
-use super::job::{Doubt, Job, Said, Waiting};
-use super::mirror::{Known, is_recent};
+use super::job::{Deed, Doubt, Job, Said, Waiting};
+use super::mirror::is_recent;
 use super::words::Content;
-use crate::bucket::{Answer, Key, Receipt, Spec};
+use crate::bucket::{Answer, Key, Op, Receipt};
 use crate::store::{Record, StoreError, Stored, Swap, Version};
 use crate::time::{Span, Time};
 
@@ -32,6 +33,8 @@ struct Draft {
     seen_at: Time,
     /// Whether that was in this round.
     is_asked: bool,
+    /// Whether the bucket was seen a moment before this round, too.
+    is_hot: bool,
     /// Whether nobody could say what stands there, after something was decided on what stood there before.
     is_outdated: bool,
     /// What is known here and may not be in the store: attempts that were decided while it was away.
@@ -69,10 +72,10 @@ impl<'s> Round<'s> {
         let mut tries = 0;
         while !self.jobs.is_empty() && self.attempt(&mut draft).await == Next::Again {
             tries += 1;
+            self.pause(tries).await;
             self.jobs.retain(|job| !job.is_given_up());
             // From when they were asked for: who has waited for the round before has less time left.
             self.refuse(&draft, |job| tries >= MOST_TRIES || job.since.elapsed() > patience);
-            self.pause(tries).await;
         }
     }
 
@@ -91,6 +94,11 @@ impl<'s> Round<'s> {
             }
             return self.look(draft).await;
         }
+        if draft.is_asked && draft.is_hot && self.jobs.iter().zip(&said).all(leaves_little) {
+            // What that is stays in the mirror, for the next round to write.
+            self.answer(said);
+            return Next::Over;
+        }
         if !self.shared.is_up() {
             // Nothing is asked, so nothing is in doubt.
             return self.fail(None);
@@ -99,7 +107,10 @@ impl<'s> Round<'s> {
         let record = self.record(&draft.content, until.since(now));
         match self.shared.swap(self.key, draft.version, record).await {
             Ok(Swap::Done(version)) => {
-                self.remember(draft, Some((version, until)));
+                if let Some(job) = self.jobs.first() {
+                    let seen = (Some(draft.recalled), self.shared.now());
+                    job.mirror.remember(&job.place, &draft.content, (version, until), seen);
+                }
                 self.answer(said);
                 Next::Over
             }
@@ -128,12 +139,7 @@ impl<'s> Round<'s> {
         self.jobs.retain(is_undone);
         self.shared.are_over(waiting - self.jobs.len());
         let Some(job) = self.jobs.first() else { return Next::Over };
-        draft.see(&job.place.spec, stored, self.shared.now());
-        if !draft.is_other {
-            draft.ours = None;
-            let until = draft.content.gone_at();
-            self.remember(draft, version.map(|version| (version, until)));
-        }
+        draft.see(job, stored, self.shared.now());
         Next::Again
     }
 
@@ -150,16 +156,6 @@ impl<'s> Round<'s> {
     fn record(&self, content: &Content, ttl: Span) -> Record {
         let limit = self.jobs.first().map_or_else(|| "".into(), |job| Arc::clone(job.mirror.limit()));
         Record { bytes: content.encode(), ttl, limit, full_at: content.full_at() }
-    }
-
-    fn remember(&self, draft: &mut Draft, stored: Option<(Version, Time)>) {
-        let Some(job) = self.jobs.first() else { return };
-        let seen = (draft.recalled, self.shared.now());
-        match stored {
-            Some(stored) => job.mirror.remember(&job.place, &draft.content, stored, seen),
-            None => job.mirror.forget(&job.place, seen),
-        }
-        draft.recalled = draft.content.digest();
     }
 
     fn answer(&mut self, said: Vec<Said>) {
@@ -203,42 +199,62 @@ impl<'s> Round<'s> {
     }
 }
 
+/// Whether it was refused, and what it leaves behind may be written later.
+fn leaves_little((job, said): (&Job, &Said)) -> bool {
+    let is_attempt =
+        matches!(job.deed, Deed::Step(Op::Take(_) | Op::TakeOnce { .. } | Op::Peek(_) | Op::PeekOnce { .. }));
+    is_attempt && !said.verdict.is_admitted()
+}
+
 impl Draft {
     fn recall(job: &Job, shared: &Shared) -> Self {
-        let (content, known) = job.mirror.recall(&job.place, shared.now());
+        let now = shared.now();
+        let (content, known) = job.mirror.recall(&job.place, now);
         // What was seen before the store was away may have been lost there.
         let may_be_lost = known.version.is_some() && known.seen_at < shared.back_since();
-        let ours = (known.is_ahead || may_be_lost).then(|| content.clone());
-        let Known { version, seen_at, digest: recalled, .. } = known;
         Self {
+            ours: (known.is_ahead || may_be_lost).then(|| content.clone()),
             content,
-            version,
-            seen_at,
+            version: known.version,
+            seen_at: known.seen_at,
             is_asked: false,
+            is_hot: known.seen_at <= now && now < known.seen_at.after(HOT),
             is_outdated: false,
-            ours,
-            recalled,
-            is_other: false,
+            recalled: known.digest,
+            is_other: known.is_ahead && known.version.is_some(),
         }
     }
 
-    fn see(&mut self, spec: &Spec, stored: Option<Stored>, now: Time) {
+    fn see(&mut self, Job { mirror, place, .. }: &Job, stored: Option<Stored>, now: Time) {
         self.version = stored.as_ref().map(|stored| stored.version);
         (self.seen_at, self.is_asked, self.is_outdated) = (now, true, false);
         let found = stored.and_then(|stored| Content::decode(&stored.bytes));
         // Bytes that are nobody's are written over.
-        self.is_other = found.is_none() && self.version.is_some();
-        self.content = found.unwrap_or_else(|| Content::absent(*spec));
-        self.content.turn_to(spec, now);
-        if let Some(ours) = &self.ours
-            && self.content.is_laxer_than(ours, now)
-        {
-            self.content = ours.clone();
-            self.is_other = true;
+        let is_foreign = found.is_none() && self.version.is_some();
+        self.content = found.unwrap_or_else(|| Content::absent(place.spec));
+        self.content.turn_to(&place.spec, now);
+        let seen = (self.ours.is_none().then_some(self.recalled), now);
+        match self.version {
+            _ if is_foreign => {}
+            Some(version) => {
+                mirror.remember(place, &self.content, (version, self.content.gone_at()), seen);
+            }
+            None => mirror.forget(place, seen),
+        }
+        let is_more =
+            self.ours.as_ref().is_some_and(|ours| self.content.join(&ours.header, &ours.state, now));
+        self.is_other = is_more || is_foreign;
+        if !self.is_other {
+            self.ours = None;
+        }
+        if !is_foreign {
+            self.recalled = self.content.digest();
         }
     }
 }
 
+/// Whoever is asked for again after so short a time is asked for all the time. Several limits that refuse take turns.
+const HOT: Span = Span::from_secs(4);
 /// More losses than a handful of gates can cause; and of the time that an attempt waits at most, the part that they may take.
 const MOST_TRIES: u32 = 32;
 const PART_FOR_RACES: f32 = 0.8;

@@ -1,14 +1,13 @@
 //! A state on its way between the store's bytes and the arithmetic.
 //!
-//! It knows headers and words, and neither databases nor time. The surprising thing: of two states of one bucket
-//! that nobody can add up, the stricter one is the one that leaves less now, not the one that is full again later.
+//! It knows headers and words, and neither databases nor time. The surprising thing: only states of one promise are
+//! [joined](join); where two gates have read different files, what the store has counts alone.
 
-use std::cmp::Reverse;
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
-use crate::bucket::{Header, LONGEST_RECORD, Op, Spec, Time, step};
+use crate::bucket::{Header, LONGEST_RECORD, Spec, Time, join};
 use crate::time::Span;
 
 /// The words of the longest state.
@@ -46,16 +45,17 @@ impl Content {
         bytes[..length].to_vec()
     }
 
-    /// Whether the other one is of the same promise, and leaves less: fewer tokens, or as many and later all of them.
-    pub(super) fn is_laxer_than(&self, other: &Self, now: Time) -> bool {
-        self.header == other.header && self.leaves(now) > other.leaves(now)
-    }
-
-    fn leaves(&self, now: Time) -> (u32, Reverse<Time>) {
-        let Self { header, mut state } = self.clone();
-        let words = header.spec.words().min(state.len());
-        let step = step(&header.spec, &mut state[..words], now, Op::Peek(1));
-        (step.verdict.left, Reverse(self.full_at()))
+    /// Takes up what another state of this bucket knows, if both are of one promise. Says whether that was more; if it was
+    /// not, nothing is touched.
+    pub(super) fn join(&mut self, header: &Header, other: &Words, now: Time) -> bool {
+        let words = header.spec.words().min(other.len());
+        let (mut joined, mut other) = (self.state.clone(), *other);
+        let is_more =
+            self.header == *header && join(&header.spec, &mut joined[..words], &mut other[..words], now);
+        if is_more {
+            self.state = joined;
+        }
+        is_more
     }
 
     /// When it is full again.
@@ -92,27 +92,3 @@ pub(super) fn digest_of(header: &Header, state: &Words) -> u64 {
 
 /// No two gates are further apart over a store that knows whole seconds, unless one of them has not heard it yet.
 const APART: Span = Span::from_secs(4);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bucket::{Anchor, Interval};
-
-    #[test]
-    fn who_has_fewer_tokens_left_is_stricter_even_if_full_again_sooner() {
-        let hour = Span::from_secs(3600);
-        let spec = Spec::Interval(Interval::new(7, hour, Anchor::First).unwrap());
-        let begun = Time::from_nanos(1_800_000_000_000_000_000);
-        let later = begun.after(Span::from_secs(60));
-        let taken = |tokens, at| {
-            let mut content = Content::absent(spec);
-            let _ = step(&spec, &mut content.state[..spec.words()], at, Op::Take(tokens));
-            content
-        };
-        let (many, one) = (taken(6, begun), taken(1, later));
-        assert!(many.full_at() < one.full_at());
-        assert!(one.is_laxer_than(&many, later) && !many.is_laxer_than(&one, later));
-        let as_many = taken(6, later);
-        assert!(many.is_laxer_than(&as_many, later) && !as_many.is_laxer_than(&many, later));
-    }
-}

@@ -102,22 +102,18 @@ impl Buckets {
         Header::of(place.spec)
     }
 
-    /// Overwrites it, unless what stands here by now is to stay.
+    /// Makes another one of what stands here by now.
     pub(in crate::store) fn remember(
         &self,
         place: &Place,
-        header: &Header,
-        state: &[u64; Spec::MOST_WORDS],
         now: Time,
-        stays: impl FnOnce(Header, &[u64; Spec::MOST_WORDS]) -> bool,
+        change: impl FnOnce(&mut Header, &mut [u64; Spec::MOST_WORDS]),
     ) {
         let _held = self.hold(self.line_of(place.key));
-        let mut here = [0; Spec::MOST_WORDS];
-        let header_here =
-            self.recall_by(place, now, &mut here, |state| _ = self.read_held(place, now, state));
-        if stays(header_here, &here) {
-            return;
-        }
+        let mut state = [0; Spec::MOST_WORDS];
+        let mut header =
+            self.recall_by(place, now, &mut state, |state| _ = self.read_held(place, now, state));
+        change(&mut header, &mut state);
         if let (Some(until), Some(rate)) = (header.own_until, header.spec.rate()) {
             let entry = Entry::new(Own { rate, until }, header.spec, &state[..]);
             // Where there are too many it is not remembered: then each attempt has to be asked for.

@@ -23,6 +23,15 @@ enum Seen {
         tokens: u32,
         is_kept: bool,
     },
+    Returned {
+        at: Time,
+        tokens: u32,
+    },
+    /// The clock is set.
+    Stepped {
+        from: Time,
+        to: Time,
+    },
     /// What was taken before does not count any more.
     Forgiven(Time),
 }
@@ -42,11 +51,22 @@ impl Observer {
         self.keys[key].1.len() - 1
     }
 
-    /// It is as if it had never been made.
-    pub(super) fn given_back(&mut self, key: usize, id: usize) {
-        if let Seen::Admitted { is_kept, .. } = &mut self.keys[key].1[id] {
+    /// It is as if it had never been made. What was forgiven before and comes back now is a token beyond that.
+    pub(super) fn given_back(&mut self, key: usize, id: usize, at: Time) {
+        let seen = &mut self.keys[key].1;
+        let is_forgiven = seen[id..].iter().any(|seen| matches!(seen, Seen::Forgiven(_)));
+        if let Seen::Admitted { is_kept, tokens, .. } = &mut seen[id] {
             *is_kept = false;
+            let tokens = *tokens;
+            if is_forgiven {
+                seen.push(Seen::Returned { at, tokens });
+            }
         }
+    }
+
+    /// The clock shows another time from now on.
+    pub(super) fn stepped(&mut self, key: usize, from: Time, to: Time) {
+        self.keys[key].1.push(Seen::Stepped { from, to });
     }
 
     pub(super) fn forgiven(&mut self, key: usize, at: Time) {
@@ -96,6 +116,13 @@ impl Promise {
         }
     }
 
+    fn leaked(&self, level: f64, time: Span) -> f64 {
+        match self {
+            Self::Rate { per_token, .. } => (level - time.as_nanos() as f64 / 1e9 / per_token).max(0.0),
+            Self::Window { .. } => level,
+        }
+    }
+
     /// The highest level, or the most in any window.
     fn most(&self, seen: &[Seen]) -> f64 {
         let (mut most, mut level, mut last) = (0.0_f64, 0.0_f64, Time::from_nanos(0));
@@ -108,13 +135,21 @@ impl Promise {
                     window.clear();
                     continue;
                 }
+                Seen::Stepped { from, to } => {
+                    level = self.leaked(level, from.since(last));
+                    let by = |then: Time| if to < from { then.before(from.since(to)) } else { then };
+                    window.iter_mut().for_each(|(then, _)| *then = by(*then));
+                    (last, forgiven) = (to, by(forgiven));
+                    continue;
+                }
                 Seen::Admitted { is_kept: false, .. } => continue,
                 Seen::Admitted { at, .. } if at <= forgiven => continue,
                 Seen::Admitted { at, tokens, .. } => (at, f64::from(tokens)),
+                Seen::Returned { at, tokens } => (at, -f64::from(tokens)),
             };
             match self {
-                Self::Rate { per_token, .. } => {
-                    level = (level - at.since(last).as_nanos() as f64 / 1e9 / per_token).max(0.0) + tokens;
+                Self::Rate { .. } => {
+                    level = (self.leaked(level, at.since(last)) + tokens).max(0.0);
                     most = most.max(level);
                 }
                 Self::Window { length, .. } => {
