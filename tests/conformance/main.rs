@@ -118,6 +118,7 @@ macro_rules! tables {
                 one_gate_tidies_at_a_time
                 a_row_that_somebody_holds_is_contended_and_blocks_nobody_else
                 a_missing_table_says_what_to_run
+                a_probe_fails_while_the_table_is_away_or_not_as_it_should_be
                 a_wrong_password_is_refused_without_repeating_it
                 a_database_that_may_only_be_read_is_told
                 missing_rights_are_told

@@ -113,6 +113,9 @@ impl Gate {
     }
 }
 
+const MISSING: &str =
+    "the table `tollgate_buckets` is missing or older than this gate: run `tollgate migrate`";
+
 pub(crate) fn record(bytes: &[u8]) -> Record {
     let full_at = Time::from_nanos(1_800_000_000_123_456_000);
     Record { bytes: bytes.to_vec(), ttl: Span::from_secs(60), limit: "address".into(), full_at }
@@ -252,19 +255,31 @@ pub(crate) fn a_row_that_somebody_holds_is_contended_and_blocks_nobody_else(serv
 
 pub(crate) fn a_missing_table_says_what_to_run(server: impl Tables) {
     let gate = Gate::new(&server.url());
-    let said = Err(StoreError::Refused(
-        "the table `tollgate_buckets` is missing or older than this gate: run `tollgate migrate`".to_owned(),
-    ));
+    let said = Err(StoreError::Refused(MISSING.to_owned()));
     assert_eq!(gate.ask(|store| store.load(Key(7))).map(|_| ()), said);
     assert_eq!(gate.ask(|store| store.swap(Key(7), None, record(b"one"))).map(|_| ()), said);
-    let found = gate.ask(|store| store.inspect()).unwrap();
-    assert!(
-        found[..]
-            == ["the table `tollgate_buckets` is missing or older than this gate: run `tollgate migrate`"]
-    );
+    assert_eq!(gate.ask(|store| store.inspect()), Ok(vec![MISSING.to_owned()]));
     gate.ask(|store| store.migrate()).unwrap();
     gate.ask(|store| store.migrate()).unwrap();
     assert_eq!(gate.ask(|store| store.inspect()), Ok(Vec::new()));
+}
+
+/// Else whoever looks whether the database is back takes it for one that answers.
+pub(crate) fn a_probe_fails_while_the_table_is_away_or_not_as_it_should_be(server: impl Tables) {
+    let gate = Gate::ready(&server.url());
+    let missing = Err(StoreError::Refused(MISSING.to_owned()));
+    let probe = || gate.ask(|store| store.probe());
+    assert_eq!(probe(), Ok(()));
+    server.sql("DROP TABLE tollgate_buckets");
+    assert_eq!(probe(), missing);
+    assert_eq!(probe(), missing, "asked again");
+    gate.ask(|store| store.migrate()).unwrap();
+    assert_eq!(probe(), Ok(()));
+    server.sql("ALTER TABLE tollgate_buckets RENAME COLUMN full_at TO emptied_at");
+    assert_eq!(probe(), missing);
+    server.sql("ALTER TABLE tollgate_buckets RENAME COLUMN emptied_at TO full_at");
+    assert_eq!(probe(), Ok(()));
+    gate.write(Key(7), None, b"one");
 }
 
 pub(crate) fn a_wrong_password_is_refused_without_repeating_it(server: impl Tables) {

@@ -25,6 +25,9 @@ pub(super) fn about(table: &str) -> Statements<Tidy> {
         |column: &str| format!("{column} = IF(expires_at <= UTC_TIMESTAMP(6), VALUES({column}), {column})");
     let all_taken =
         ["version", "state", "limit_name", "full_at", "updated_at", "expires_at"].map(taken).join(", ");
+    let look = format!(
+        "SELECT `key`, version, state, limit_name, full_at, expires_at, updated_at FROM {table} WHERE FALSE"
+    );
     Statements {
         table: table.to_owned(),
         load: format!(
@@ -40,9 +43,9 @@ pub(super) fn about(table: &str) -> Statements<Tidy> {
             "INSERT INTO {table} (version, state, limit_name, full_at, updated_at, expires_at, `key`) \
              VALUES (?, ?, ?, {full_at}, {updated_at}, {expires_at}, ?) ON DUPLICATE KEY UPDATE {all_taken}"
         ),
-        probe: format!("SELECT {CLOCK}"),
+        probe: format!("SELECT {CLOCK}, EXISTS ({look})"),
         trials: [
-            format!("SELECT `key`, version, state, limit_name, full_at, expires_at FROM {table} WHERE FALSE"),
+            look,
             format!("INSERT INTO {table} SELECT * FROM {table} WHERE FALSE"),
             format!("UPDATE {table} SET version = version WHERE FALSE"),
             format!("DELETE FROM {table} WHERE FALSE"),

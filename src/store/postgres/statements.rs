@@ -17,6 +17,8 @@ pub(super) fn about(table: &str) -> Statements<String> {
         "SELECT clock_timestamp(), EXISTS (SELECT FROM won), held.version, held.state FROM (SELECT 1) AS one \
          LEFT JOIN {table} AS held ON {stands} AND NOT EXISTS (SELECT FROM won)"
     );
+    let look =
+        format!("SELECT key, version, state, limit_name, full_at, expires_at FROM {table} WHERE false");
     Statements {
         table: table.to_owned(),
         load: format!(
@@ -34,9 +36,9 @@ pub(super) fn about(table: &str) -> Statements<String> {
              full_at = excluded.full_at, expires_at = {expires} WHERE held.expires_at <= clock_timestamp() \
              RETURNING 1) {found}"
         ),
-        probe: "SELECT clock_timestamp()".to_owned(),
+        probe: format!("SELECT clock_timestamp(), EXISTS ({look})"),
         trials: [
-            format!("SELECT key, version, state, limit_name, full_at, expires_at FROM {table} WHERE false"),
+            look,
             format!("INSERT INTO {table} SELECT * FROM {table} WHERE false"),
             format!("UPDATE {table} SET version = version WHERE false"),
             format!("DELETE FROM {table} WHERE false"),

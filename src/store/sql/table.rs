@@ -1,7 +1,8 @@
 //! Buckets in a table, one row for each: what is asked of every database of tables, whichever it is.
 //!
-//! What a database is told, and how its answers are read, is its own ([`Questions`]). The surprising thing: what takes
-//! long is asked through a connection of its own, which is closed after it.
+//! What a database is told, and how its answers are read, is its own ([`Questions`]). The surprising thing: a probe names
+//! the table too. A database that is there without it answers no question, and one that seemed to be back would be asked
+//! and given up again several times a second.
 
 use std::sync::Arc;
 

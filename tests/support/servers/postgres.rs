@@ -148,8 +148,9 @@ impl Server for Postgres {
     fn questions(&mut self) -> u64 {
         let log = self.log();
         let asked = |line: &&str| line.contains("execute <unnamed>: ") && line.contains("_buckets");
-        let is_cleaning = |line: &&str| line.contains("pg_try_advisory_xact_lock");
-        u64::try_from(log.lines().filter(asked).filter(|line| !is_cleaning(line)).count()).unwrap()
+        let is_beside =
+            |line: &&str| line.contains("pg_try_advisory_xact_lock") || line.contains("WHERE false");
+        u64::try_from(log.lines().filter(asked).filter(|line| !is_beside(line)).count()).unwrap()
     }
 
     fn spoil(&mut self, bytes: &[u8]) {
