@@ -60,7 +60,7 @@ fn real_serialization_failures_are_given_and_survived() {
     let Some(server) = started::<PostgresSerializable>() else { return };
     let gates = gates(16, &server.url());
     let mut old = None;
-    let failures = || server.0.log().matches("ERROR:  could not serialize access").count();
+    let failures = || server.log().matches("ERROR:  could not serialize access").count();
     for at in 0..30 {
         let won: Vec<_> = round(&gates, old, at).into_iter().filter(|came| *came != Came::Lost).collect();
         let [Came::Won(version)] = won[..] else { panic!("{won:?} in round {at}") };
