@@ -13,6 +13,7 @@ mod contract;
 mod deciding;
 #[cfg(feature = "dynamodb")]
 mod dynamodb_questions;
+mod gate;
 #[cfg(feature = "memcached")]
 mod memcached_faults;
 #[cfg(feature = "mysql")]
