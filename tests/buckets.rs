@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
+#[path = "signin/application.rs"]
+#[allow(dead_code, reason = "a part of it is used here")]
+mod application;
 mod support;
 
 use std::io::{Read, Write};
@@ -12,8 +15,9 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use application::{application, right};
 use serde_json::{Value, json};
-use support::{BINARY, Client, Clocks, Gate, Reply, Upstream, eventually, new_directory};
+use support::{BINARY, Client, Clocks, Gate, eventually, new_directory};
 
 const LIMITS: &str = r#"
 [route.login]
@@ -44,23 +48,8 @@ key = "user+ip"
 rate = "50 per 1h"
 "#;
 
-/// Signs everybody in whose password is `right`.
-fn application() -> Upstream {
-    Upstream::answering(|request, _| {
-        let is_right = request.windows(9).any(|window| window == b"pwd=right");
-        Reply::text(if is_right {
-            "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n"
-        } else {
-            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-        })
-    })
-}
-
 fn sign_in(gate: &Gate, user: &str, password: &str) -> u16 {
-    let body = format!("log={user}&pwd={password}");
-    let head =
-        "POST /login HTTP/1.1\r\nHost: app.test\r\nContent-Type: application/x-www-form-urlencoded\r\n";
-    gate.ask(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())).status
+    gate.ask(application::sign_in(user, password)).status
 }
 
 /// How many attempts are admitted, each on another account.
@@ -195,17 +184,17 @@ fn an_operator_lifts_the_cap_of_an_account_whichever_way_its_name_is_spelt() {
     let gate = Gate::start(&application.file(&limits));
     let guesses = |user: &str| (0..50).take_while(|_| sign_in(&gate, user, "wrong") != 429).count();
     assert_eq!((guesses("alice"), guesses("bob")), (3, 3));
-    assert_eq!(sign_in(&gate, "alice", "right"), 429, "whatever the password");
+    assert_eq!(sign_in(&gate, "alice", &right("alice")), 429, "whatever the password");
     let (_, shown) = ask(&gate, "GET", "user:alice", "");
     assert_eq!(limit(&shown, "account")["max_failures"], json!({"left": 0, "most": 3}));
     assert!(limit(&shown, "account").get("network").is_none());
     // Tokens are no use here; and giving them is no way around the cap.
     ask(&gate, "POST", "user:alice/credit", r#"{"tokens":100}"#);
-    assert_eq!(sign_in(&gate, "alice", "right"), 429);
+    assert_eq!(sign_in(&gate, "alice", &right("alice")), 429);
     let (status, shown) = ask(&gate, "DELETE", "user:%20ALICE", "");
     assert_eq!((status, &limit(&shown, "account")["max_failures"]["left"]), (200, &json!(3)));
-    assert_eq!(sign_in(&gate, "alice", "right"), 302);
-    assert_eq!(sign_in(&gate, "bob", "right"), 429, "that was somebody else's");
+    assert_eq!(sign_in(&gate, "alice", &right("alice")), 302);
+    assert_eq!(sign_in(&gate, "bob", &right("bob")), 429, "that was somebody else's");
 }
 
 #[test]

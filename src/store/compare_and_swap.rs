@@ -26,7 +26,8 @@ pub trait CompareAndSwap: Send + Sync {
     /// nothing, and says what stands there now.
     fn swap(&self, key: Key, old: Option<Version>, new: Record) -> Asking<'_, Swap>;
 
-    /// Asks for the clock and nothing else: to see whether the database is there, and what time it is.
+    /// Asks for the clock and for no bucket: to see whether the database is there, with the table if it needs one, and what
+    /// time it is.
     fn probe(&self) -> Asking<'_, ()>;
 
     /// What an operator should know of the way the database is set up, one sentence each; for example that it drops what

@@ -1,4 +1,5 @@
-//! What the two databases of tables share: how connections are kept, how an address is read, how rows are told apart.
+//! What the two databases of tables share: the table and how it is asked for, how connections are kept, how an
+//! address is read.
 //!
 //! No SQL of either stands here. The surprising thing: what has outlived its time is found by walking along the primary
 //! key, a window each time, and not by an index on `expires_at`. Every swap changes that column, so an index on it would
@@ -7,11 +8,14 @@
 pub(super) mod address;
 mod line;
 mod lines;
+mod table;
 
 use std::sync::{Mutex, PoisonError};
 
 pub(super) use self::line::Link;
-pub(super) use self::lines::{Dial, Dialled, Lines};
+use self::lines::Lines;
+pub(super) use self::lines::{Dial, Dialled};
+pub(super) use self::table::{Heard, Questions, Statements, Table};
 use super::compare_and_swap::{StoreError, Stored, Swap, Version};
 use crate::bucket::Key;
 
@@ -67,28 +71,6 @@ pub(super) fn missing(table: &str) -> StoreError {
     StoreError::Refused(format!(
         "the table `{table}` is missing or older than this gate: run `tollgate migrate`"
     ))
-}
-
-/// What an operator should know of a connection in clear text.
-pub(super) fn exposed(is_exposed: bool) -> Vec<String> {
-    let said = is_exposed
-        .then(|| "the connection is not encrypted: add `sslmode=verify-full` to the address".to_owned());
-    said.into_iter().collect()
-}
-
-/// The refusals among what came of the trials, each once.
-pub(super) fn refusals(
-    trials: impl IntoIterator<Item = Result<(), StoreError>>,
-) -> Result<Vec<String>, StoreError> {
-    let mut refusals = Vec::new();
-    for trial in trials {
-        match trial {
-            Err(StoreError::Refused(why)) if refusals.contains(&why) => {}
-            Err(StoreError::Refused(why)) => refusals.push(why),
-            other => other?,
-        }
-    }
-    Ok(refusals)
 }
 
 /// An error with all that led to it, in one line.

@@ -1,23 +1,28 @@
 //! What every backend promises: one compare-and-swap, and time.
 
-use std::future::Future;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tokio::runtime::Runtime;
 use tollgate::bucket::{Key, LONGEST_RECORD};
-use tollgate::store::{
-    Address, Answer, CompareAndSwap, Namespace, Record, StoreClock, StoreError, Stored, Swap, Version,
-};
+use tollgate::store::{Record, StoreClock, StoreError, Stored, Swap, Version};
 use tollgate::time::{Span, Time};
 
+use crate::gate::Gate;
 use crate::support::{Server, eventually};
 
 /// A store opened on a server.
 struct Opened<S> {
     server: S,
-    runtime: Runtime,
-    store: Arc<dyn CompareAndSwap>,
+    gate: Gate,
+}
+
+impl<S> Deref for Opened<S> {
+    type Target = Gate;
+
+    fn deref(&self) -> &Gate {
+        &self.gate
+    }
 }
 
 const KEY: Key = Key(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
@@ -34,48 +39,8 @@ fn now() -> Time {
 
 impl<S: Server> Opened<S> {
     fn new(server: S) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let store = open(&runtime, &server.url(), "tollgate");
-        let opened = Self { server, runtime, store };
-        opened.ask(|store| store.migrate()).unwrap();
-        opened
-    }
-
-    /// Asks and waits at most five seconds.
-    fn ask<T>(
-        &self,
-        question: impl FnOnce(&'_ dyn CompareAndSwap) -> tollgate::store::Asking<'_, T>,
-    ) -> Result<T, StoreError> {
-        self.within(Duration::from_secs(5), question(&*self.store)).expect("an answer in time")
-    }
-
-    fn within<T>(
-        &self,
-        time: Duration,
-        asking: impl Future<Output = Result<Answer<T>, StoreError>>,
-    ) -> Option<Result<T, StoreError>> {
-        let answer = self.runtime.block_on(async { tokio::time::timeout(time, asking).await });
-        answer.ok().map(|answer| answer.map(|answer| answer.value))
-    }
-
-    fn load(&self, key: Key) -> Option<Stored> {
-        self.ask(|store| store.load(key)).unwrap()
-    }
-
-    fn swap(&self, key: Key, old: Option<Version>, new: Record) -> Swap {
-        self.ask(|store| store.swap(key, old, new)).unwrap()
-    }
-
-    fn write(&self, key: Key, old: Option<Version>, new: Record) -> Version {
-        match self.swap(key, old, new) {
-            Swap::Done(version) => version,
-            Swap::Lost(stored) => panic!("{stored:?} stands there"),
-        }
-    }
-
-    fn rest(&self, time: Duration) {
-        // Whatever a backend does beside its questions goes on meanwhile.
-        self.runtime.block_on(async { tokio::time::sleep(time).await });
+        let gate = Gate::ready(&server.url());
+        Self { server, gate }
     }
 
     /// Whether it answers again within two seconds.
@@ -84,17 +49,10 @@ impl<S: Server> Opened<S> {
             self.rest(Duration::from_millis(100));
             let patience = Duration::from_millis(200);
             // A probe speaks for one server of several.
-            matches!(self.within(patience, self.store.probe()), Some(Ok(())))
-                && matches!(self.within(patience, self.store.load(KEY)), Some(Ok(_)))
+            matches!(self.within(patience, |store| store.probe()), Some(Ok(())))
+                && matches!(self.within(patience, |store| store.load(KEY)), Some(Ok(_)))
         })
     }
-}
-
-fn open(runtime: &Runtime, url: &str, prefix: &str) -> Arc<dyn CompareAndSwap> {
-    let address: Address = url.parse().unwrap();
-    let names: Namespace = prefix.parse().unwrap();
-    let _within = runtime.enter();
-    address.open(&names).unwrap().unwrap()
 }
 
 pub(crate) fn what_was_never_written_is_not_there(server: impl Server) {
@@ -136,14 +94,15 @@ pub(crate) fn of_many_at_once_one_wins_each_round(server: impl Server) {
     const RIVALS: usize = 16;
     const ROUNDS: usize = 10;
     let opened = Opened::new(server);
-    let stores: Vec<_> =
-        (0..RIVALS).map(|_| open(&opened.runtime, &opened.server.url(), "tollgate")).collect();
+    let rivals: Vec<_> = (0..RIVALS).map(|_| opened.beside(&opened.server.url())).collect();
     let mut old = None;
     for round in 0..ROUNDS {
-        let rivals: Vec<_> = (0..RIVALS)
-            .map(|rival| {
-                let store = Arc::clone(&stores[rival]);
-                opened.runtime.spawn(async move {
+        let asked: Vec<_> = rivals
+            .iter()
+            .enumerate()
+            .map(|(rival, gate)| {
+                let store = Arc::clone(&gate.store);
+                gate.spawn(async move {
                     // The database may ask to come again, and a swap that said so has written nothing.
                     loop {
                         match store.swap(KEY, old, record(format!("{round} {rival}"), 60)).await {
@@ -155,8 +114,8 @@ pub(crate) fn of_many_at_once_one_wins_each_round(server: impl Server) {
             })
             .collect();
         let mut won = Vec::new();
-        for (rival, task) in rivals.into_iter().enumerate() {
-            match opened.runtime.block_on(task).unwrap() {
+        for (rival, task) in asked.into_iter().enumerate() {
+            match opened.wait(task) {
                 Swap::Done(version) => won.push((rival, version)),
                 Swap::Lost(stored) => assert!(stored.is_some()),
             }
@@ -188,11 +147,10 @@ pub(crate) fn keys_that_differ_in_one_bit_do_not_meet(server: impl Server) {
 
 pub(crate) fn two_installations_in_one_store_do_not_meet(server: impl Server) {
     let opened = Opened::new(server);
-    let other = open(&opened.runtime, &opened.server.url(), "other-site");
-    opened.runtime.block_on(other.migrate()).unwrap();
+    let other = opened.of_another(&opened.server.url(), "other-site");
+    other.ask(|store| store.migrate()).unwrap();
     opened.write(KEY, None, record(*b"one", 60));
-    let theirs = opened.within(Duration::from_secs(5), other.load(KEY)).unwrap().unwrap();
-    assert_eq!(theirs, None);
+    assert_eq!(other.load(KEY), None);
 }
 
 pub(crate) fn what_has_outlived_its_time_is_not_there(server: impl Server) {
@@ -238,7 +196,7 @@ pub(crate) fn answers_bring_a_clock_that_runs(server: impl Server) {
     let opened = Opened::new(server);
     let clock = || {
         let before = now();
-        let answer = opened.runtime.block_on(opened.store.probe()).unwrap();
+        let answer = opened.block_on(opened.store.probe()).unwrap();
         (before, answer.clock.expect("a probe brings the clock"), now())
     };
     let (before, first, after) = clock();
@@ -278,7 +236,7 @@ pub(crate) fn a_killed_server_is_an_error_and_its_return_is_noticed(server: impl
     for _ in 0..3 {
         opened.server.kill();
         for _ in 0..3 {
-            let answer = opened.within(Duration::from_millis(500), opened.store.load(KEY));
+            let answer = opened.within(Duration::from_millis(500), |store| store.load(KEY));
             assert!(!matches!(answer, Some(Ok(_))), "{answer:?} from a dead server");
         }
         opened.server.start_again();
@@ -293,7 +251,7 @@ pub(crate) fn a_stopped_server_does_not_stop_whoever_gives_up(server: impl Serve
     opened.server.pause();
     let begun = Instant::now();
     for _ in 0..10 {
-        let answer = opened.within(Duration::from_millis(50), opened.store.load(KEY));
+        let answer = opened.within(Duration::from_millis(50), |store| store.load(KEY));
         assert!(!matches!(answer, Some(Ok(_))), "{answer:?} from a stopped server");
     }
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());

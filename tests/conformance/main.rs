@@ -13,6 +13,7 @@ mod contract;
 mod deciding;
 #[cfg(feature = "dynamodb")]
 mod dynamodb_questions;
+mod gate;
 #[cfg(feature = "memcached")]
 mod memcached_faults;
 #[cfg(feature = "mysql")]
@@ -26,27 +27,11 @@ mod support;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod tables;
 
-/// Mounts a list of tests for one server: each gets one of its own.
-macro_rules! mount {
-    ($name:ident, $server:ty, $tier:ident: $($test:ident)*) => {
-        mod $name {
-            $(
-                #[test]
-                fn $test() {
-                    if let Some(server) = crate::support::started::<$server>() {
-                        super::$tier::$test(server);
-                    }
-                }
-            )*
-        }
-    };
-}
-
 /// Mounts all tiers for one server.
 macro_rules! store {
     ($name:ident, $server:ty) => {
         mod $name {
-            use crate::{contract, deciding};
+            use crate::support::mount;
             mount!(keeping, $server, contract:
                 what_was_never_written_is_not_there
                 what_was_written_is_read_with_the_version_that_the_writer_was_told
@@ -90,6 +75,7 @@ macro_rules! store {
 }
 
 mod memory {
+    use crate::support::mount;
     mount!(basic, crate::support::servers::Memory, deciding:
         a_bucket_admits_its_burst_and_no_more
         every_shape_is_the_same_as_in_memory
@@ -99,7 +85,6 @@ mod memory {
     mount!(time, crate::support::servers::Memory, deciding:
         a_wait_is_as_long_as_it_was_told
     );
-    use crate::deciding;
 }
 
 /// Mounts what only databases of tables promise.
@@ -107,7 +92,7 @@ mod memory {
 macro_rules! tables {
     ($name:ident, $server:ty) => {
         mod $name {
-            use crate::tables;
+            use crate::support::mount;
             mount!(keeping, $server, tables:
                 a_limits_name_is_no_statement
                 a_person_can_read_whose_bucket_it_is_and_when_it_is_full
@@ -118,6 +103,7 @@ macro_rules! tables {
                 one_gate_tidies_at_a_time
                 a_row_that_somebody_holds_is_contended_and_blocks_nobody_else
                 a_missing_table_says_what_to_run
+                a_probe_fails_while_the_table_is_away_or_not_as_it_should_be
                 a_wrong_password_is_refused_without_repeating_it
                 a_database_that_may_only_be_read_is_told
                 missing_rights_are_told

@@ -1,6 +1,5 @@
 //! What only memcached can do wrong, at real servers; and at listeners of the test, what no real server does.
 
-use std::future::Future;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -8,61 +7,29 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
 use tollgate::bucket::{Key, LONGEST_RECORD};
-use tollgate::store::{Address, Answer, CompareAndSwap, Namespace, Record, StoreError, Swap, Version};
+use tollgate::store::{Record, StoreError, Swap, Version};
 use tollgate::time::{Span, Time};
 
+use crate::gate::{Gate, done};
 use crate::support::servers::memcached::{Memcached, Memcacheds, Node};
 use crate::support::{Server, started};
 
-struct Gate {
-    runtime: Runtime,
-    store: Arc<dyn CompareAndSwap>,
+fn at(address: SocketAddr) -> Gate {
+    Gate::new(&format!("memcached://{address}"))
 }
 
-impl Gate {
-    fn new(url: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let address: Address = url.parse().unwrap();
-        let within = runtime.enter();
-        let store = address.open(&Namespace::default()).unwrap().unwrap();
-        drop(within);
-        Self { runtime, store }
-    }
+fn load(gate: &Gate, key: u128) -> Result<Option<Vec<u8>>, StoreError> {
+    Ok(gate.ask(|store| store.load(Key(key)))?.map(|stored| stored.bytes))
+}
 
-    fn at(address: SocketAddr) -> Self {
-        Self::new(&format!("memcached://{address}"))
-    }
-
-    fn ask<T>(&self, asking: impl Future<Output = Result<Answer<T>, StoreError>>) -> Result<T, StoreError> {
-        let limited = async { tokio::time::timeout(Duration::from_secs(5), asking).await };
-        self.runtime.block_on(limited).expect("an answer in time").map(|answer| answer.value)
-    }
-
-    fn load(&self, key: u128) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.ask(self.store.load(Key(key)))?.map(|stored| stored.bytes))
-    }
-
-    fn swap(&self, key: u128, old: Option<Version>, bytes: &[u8]) -> Result<Swap, StoreError> {
-        self.ask(self.store.swap(Key(key), old, record(bytes)))
-    }
-
-    fn rest(&self, millis: u64) {
-        self.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(millis)).await });
-    }
+fn swap(gate: &Gate, key: u128, old: Option<Version>, bytes: &[u8]) -> Result<Swap, StoreError> {
+    gate.ask(|store| store.swap(Key(key), old, record(bytes)))
 }
 
 fn record(bytes: &[u8]) -> Record {
     let (ttl, full_at) = (Span::from_secs(600), Time::default());
     Record { bytes: bytes.to_vec(), ttl, limit: "address".into(), full_at }
-}
-
-fn version(swap: &Swap) -> Version {
-    match swap {
-        Swap::Done(version) => *version,
-        Swap::Lost(stored) => panic!("{stored:?} stands there"),
-    }
 }
 
 /// A real one that was started with these arguments, or `None` where the contract's tests have none either.
@@ -99,7 +66,7 @@ fn greet(mut stream: TcpStream) -> TcpStream {
 /// What somebody who asks for a key is told where this is the answer.
 fn told(script: fn(u32, TcpStream)) -> Result<Option<Vec<u8>>, StoreError> {
     let (address, _) = listening(script);
-    Gate::at(address).load(1)
+    load(&at(address), 1)
 }
 
 fn is_garbled(answer: &Result<Option<Vec<u8>>, StoreError>) -> bool {
@@ -110,13 +77,13 @@ fn is_garbled(answer: &Result<Option<Vec<u8>>, StoreError>) -> bool {
 fn a_swap_that_wins_is_one_question_and_one_that_is_lost_two() {
     let Some(mut server) = started::<Memcached>() else { return };
     let gate = Gate::new(&server.url());
-    let first = version(&gate.swap(1, None, b"one").unwrap());
+    let first = done(swap(&gate, 1, None, b"one").unwrap());
     assert_eq!(server.questions(), 1);
-    let second = version(&gate.swap(1, Some(first), b"two").unwrap());
+    let second = done(swap(&gate, 1, Some(first), b"two").unwrap());
     assert_eq!(server.questions(), 2);
-    assert!(matches!(gate.swap(1, Some(first), b"three").unwrap(), Swap::Lost(Some(_))));
+    assert!(matches!(swap(&gate, 1, Some(first), b"three").unwrap(), Swap::Lost(Some(_))));
     assert_eq!(server.questions(), 4);
-    assert!(matches!(gate.swap(2, Some(second), b"four").unwrap(), Swap::Lost(None)));
+    assert!(matches!(swap(&gate, 2, Some(second), b"four").unwrap(), Swap::Lost(None)));
     assert_eq!(server.questions(), 5);
 }
 
@@ -125,52 +92,52 @@ fn one_of_three_servers_away_leaves_the_keys_of_the_others() {
     let Some(mut servers) = started::<Memcacheds>() else { return };
     let gate = Gate::new(&servers.url());
     for key in 0..60 {
-        version(&gate.swap(key, None, &key.to_be_bytes()).unwrap());
+        done(swap(&gate, key, None, &key.to_be_bytes()).unwrap());
     }
     servers.nodes()[1].kill();
-    gate.rest(300);
-    let lost = || -> Vec<u128> { (0..60).filter(|key| gate.load(*key).is_err()).collect() };
+    gate.rest(Duration::from_millis(300));
+    let lost = || -> Vec<u128> { (0..60).filter(|key| load(&gate, *key).is_err()).collect() };
     let before = lost();
     assert!((5..40).contains(&before.len()), "{before:?}");
     for key in (0..60).filter(|key| !before.contains(key)) {
-        assert_eq!(gate.load(key).unwrap().unwrap(), key.to_be_bytes());
+        assert_eq!(load(&gate, key).unwrap().unwrap(), key.to_be_bytes());
     }
     let names = servers.nodes()[1].address().to_string();
-    let refused = gate.swap(before[0], None, b"elsewhere").unwrap_err().to_string();
+    let refused = swap(&gate, before[0], None, b"elsewhere").unwrap_err().to_string();
     assert!(refused.contains(&names), "{refused}");
-    gate.ask(gate.store.probe()).unwrap();
+    gate.ask(|store| store.probe()).unwrap();
     servers.nodes()[1].run().unwrap();
-    gate.rest(500);
+    gate.rest(Duration::from_millis(500));
     assert_eq!(lost(), [0; 0]);
-    assert_eq!(gate.load(before[0]), Ok(None), "nobody else took its keys");
+    assert_eq!(load(&gate, before[0]), Ok(None), "nobody else took its keys");
 }
 
 #[test]
 fn a_server_that_numbers_nothing_is_refused() {
     let Some(server) = node(&["-C"]) else { return };
-    let refused = Gate::at(server.address()).swap(1, None, b"one").unwrap_err();
+    let refused = swap(&at(server.address()), 1, None, b"one").unwrap_err();
     assert!(matches!(&refused, StoreError::Refused(why) if why.contains("-C")), "{refused}");
 }
 
 #[test]
 fn a_full_memory_is_a_refusal_and_reading_goes_on() {
     let Some(server) = node(&["-M", "-m", "2"]) else { return };
-    let gate = Gate::at(server.address());
-    let refused = (0..5000).find_map(|key| gate.swap(key, None, &[7; LONGEST_RECORD]).err()).unwrap();
+    let gate = at(server.address());
+    let refused = (0..5000).find_map(|key| swap(&gate, key, None, &[7; LONGEST_RECORD]).err()).unwrap();
     assert!(matches!(&refused, StoreError::Refused(why) if why.contains("out of memory")), "{refused}");
-    assert_eq!(gate.load(0).unwrap().unwrap(), [7; LONGEST_RECORD]);
+    assert_eq!(load(&gate, 0).unwrap().unwrap(), [7; LONGEST_RECORD]);
 }
 
 #[test]
 fn a_small_memory_and_what_it_dropped_are_shown_to_the_operator() {
     let Some(server) = node(&["-m", "4"]) else { return };
-    let gate = Gate::at(server.address());
-    let said = gate.ask(gate.store.inspect()).unwrap();
+    let gate = at(server.address());
+    let said = gate.ask(|store| store.inspect()).unwrap();
     assert!(said.len() == 1 && said[0].contains("only 4 MB"), "{said:?}");
     for key in 0..3000 {
-        version(&gate.swap(key, None, &[7; LONGEST_RECORD]).unwrap());
+        done(swap(&gate, key, None, &[7; LONGEST_RECORD]).unwrap());
     }
-    let said = gate.ask(gate.store.inspect()).unwrap();
+    let said = gate.ask(|store| store.inspect()).unwrap();
     assert!(said.len() == 2 && said[0].contains("dropped"), "{said:?}");
 }
 
@@ -178,36 +145,35 @@ fn a_small_memory_and_what_it_dropped_are_shown_to_the_operator() {
 fn a_usual_server_gives_nothing_to_say() {
     let Some(servers) = started::<Memcacheds>() else { return };
     let gate = Gate::new(&servers.url());
-    assert_eq!(gate.ask(gate.store.inspect()), Ok(Vec::new()));
+    assert_eq!(gate.ask(|store| store.inspect()), Ok(Vec::new()));
 }
 
 #[test]
 fn whoever_finds_a_spoiled_epoch_agrees_with_itself_and_loses_against_others() {
     let Some(mut server) = started::<Memcached>() else { return };
     let early = Gate::new(&server.url());
-    let first = version(&early.swap(1, None, b"one").unwrap());
+    let first = done(swap(&early, 1, None, b"one").unwrap());
     server.spoil(b"not ours");
     let late = Gate::new(&server.url());
-    assert!(matches!(late.swap(1, Some(first), b"two").unwrap(), Swap::Lost(Some(_))));
-    let stored = late.ask(late.store.load(Key(1))).unwrap().unwrap();
-    let second = version(&late.swap(1, Some(stored.version), b"two").unwrap());
-    version(&late.swap(1, Some(second), b"three").unwrap());
-    assert!(matches!(early.swap(1, Some(first), b"four").unwrap(), Swap::Lost(Some(_))));
+    assert!(matches!(swap(&late, 1, Some(first), b"two").unwrap(), Swap::Lost(Some(_))));
+    let stored = late.ask(|store| store.load(Key(1))).unwrap().unwrap();
+    let second = done(swap(&late, 1, Some(stored.version), b"two").unwrap());
+    done(swap(&late, 1, Some(second), b"three").unwrap());
+    assert!(matches!(swap(&early, 1, Some(first), b"four").unwrap(), Swap::Lost(Some(_))));
 }
 
 #[test]
 fn the_answer_to_whoever_gave_up_belongs_to_nobody() {
     let Some(mut server) = started::<Memcached>() else { return };
     let gate = Gate::new(&server.url());
-    version(&gate.swap(1, None, b"one").unwrap());
-    version(&gate.swap(2, None, b"two").unwrap());
+    done(swap(&gate, 1, None, b"one").unwrap());
+    done(swap(&gate, 2, None, b"two").unwrap());
     server.pause();
     for _ in 0..100 {
-        let asking = async { tokio::time::timeout(Duration::from_millis(2), gate.store.load(Key(1))).await };
-        assert!(gate.runtime.block_on(asking).is_err());
+        assert!(gate.within(Duration::from_millis(2), |store| store.load(Key(1))).is_none());
     }
     server.resume();
-    assert_eq!(gate.load(2).unwrap().unwrap(), b"two");
+    assert_eq!(load(&gate, 2).unwrap().unwrap(), b"two");
 }
 
 #[test]
@@ -216,23 +182,23 @@ fn a_thousand_questions_at_once_are_each_told_their_own() {
     let gate = Gate::new(&server.url());
     let all = (0..1000_u128).map(|key| {
         let store = Arc::clone(&gate.store);
-        gate.runtime.spawn(async move {
+        gate.spawn(async move {
             store.swap(Key(key), None, record(&key.to_be_bytes())).await.unwrap();
             store.load(Key(key)).await.unwrap().value.unwrap().bytes == key.to_be_bytes()
         })
     });
     for one in all.collect::<Vec<_>>() {
-        assert!(gate.runtime.block_on(one).unwrap());
+        assert!(gate.wait(one));
     }
 }
 
 #[test]
 fn attempts_to_connect_are_bounded_while_a_server_is_down() {
     let (address, count) = listening(|_, _| {});
-    let gate = Gate::at(address);
+    let gate = at(address);
     for _ in 0..200 {
-        assert!(gate.load(1).is_err());
-        gate.rest(5);
+        assert!(load(&gate, 1).is_err());
+        gate.rest(Duration::from_millis(5));
     }
     let attempts = count.load(Ordering::SeqCst);
     assert!((4..=25).contains(&attempts), "{attempts} attempts");
@@ -256,11 +222,11 @@ fn garbage_after_a_good_beginning_ends_the_connection_and_a_new_one_serves() {
         let _ = stream.write_all(answer);
         let _ = stream.read(&mut [0; 4096]);
     });
-    let gate = Gate::at(address);
-    let answer = gate.load(1);
+    let gate = at(address);
+    let answer = load(&gate, 1);
     assert!(is_garbled(&answer), "{answer:?}");
-    gate.rest(400);
-    assert_eq!(gate.load(1).unwrap().unwrap(), b"ok");
+    gate.rest(Duration::from_millis(400));
+    assert_eq!(load(&gate, 1).unwrap().unwrap(), b"ok");
     assert_eq!(count.load(Ordering::SeqCst), 2);
 }
 

@@ -3,9 +3,10 @@
 use tollgate::bucket::Key;
 use tollgate::store::StoreError;
 
+use crate::gate::Gate;
 use crate::support::servers::Tables as _;
 use crate::support::servers::mysql::MariaDb;
-use crate::tables::Gate;
+use crate::tables::record;
 
 #[test]
 fn tls_is_spoken_to_whom_it_is_trusted_and_to_nobody_else() {
@@ -19,7 +20,7 @@ fn tls_is_spoken_to_whom_it_is_trusted_and_to_nobody_else() {
         format!("mysql://tollgate:secret@{host}:{}/tollgate?{options}", server.port())
     };
     let own = format!("sslmode=verify-full&sslrootcert={}", server.root().display());
-    Gate::ready(&address("localhost", &own)).write(Key(7), None, b"one");
+    Gate::ready(&address("localhost", &own)).write(Key(7), None, record(b"one"));
     for (host, options) in [("localhost", "sslmode=require"), ("127.0.0.1", &own[..])] {
         let told = Gate::new(&address(host, options)).ask(|store| store.probe());
         assert!(

@@ -8,11 +8,12 @@ use std::time::Duration;
 use tollgate::bucket::Key;
 use tollgate::store::{StoreError, Swap, Version};
 
+use crate::gate::Gate;
 use crate::support::servers::Tables as _;
 use crate::support::servers::postgres::{Postgres, PostgresSerializable};
 use crate::support::servers::wire::Wire;
 use crate::support::{Server as _, eventually, started};
-use crate::tables::{Gate, record};
+use crate::tables::record;
 
 const KEY: Key = Key(7);
 
@@ -60,7 +61,7 @@ fn real_serialization_failures_are_given_and_survived() {
     let Some(server) = started::<PostgresSerializable>() else { return };
     let gates = gates(16, &server.url());
     let mut old = None;
-    let failures = || server.0.log().matches("ERROR:  could not serialize access").count();
+    let failures = || server.log().matches("ERROR:  could not serialize access").count();
     for at in 0..30 {
         let won: Vec<_> = round(&gates, old, at).into_iter().filter(|came| *came != Came::Lost).collect();
         let [Came::Won(version)] = won[..] else { panic!("{won:?} in round {at}") };
@@ -140,7 +141,7 @@ fn swaps_touch_no_index() {
     let gate = Gate::ready(&server.url());
     let mut version = None;
     for _ in 0..300 {
-        version = Some(gate.write(KEY, version, &[7; 64]));
+        version = Some(gate.write(KEY, version, record(&[7; 64])));
     }
     let shares = "SELECT n_tup_hot_upd || ' of ' || n_tup_upd FROM pg_stat_user_tables";
     // A session hands in its counts a second late.
@@ -162,7 +163,7 @@ fn tls_is_spoken_to_whom_it_is_trusted_and_to_nobody_else() {
     };
     let own = format!("sslmode=verify-full&sslrootcert={}", server.root().display());
     let gate = Gate::ready(&address("localhost", &own));
-    gate.write(KEY, None, b"one");
+    gate.write(KEY, None, record(b"one"));
     assert_eq!(
         server.sql("SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl"),
         "1"

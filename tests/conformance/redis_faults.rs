@@ -3,50 +3,34 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Runtime;
 use tollgate::bucket::Key;
-use tollgate::store::{
-    Address, Asking, CompareAndSwap, Namespace, Record, StoreError, Stored, Swap, Version,
-};
+use tollgate::store::{Address, Record, StoreError, Stored, Swap, Version};
 use tollgate::time::{Span, Time};
 
+use crate::gate;
 use crate::support::servers::redis::{Redis, RedisCluster, RedisTls};
 use crate::support::{Server, eventually, started};
 
-/// A store, and the runtime in which it is asked.
-struct Gate {
-    runtime: Runtime,
-    store: Arc<dyn CompareAndSwap>,
+/// A gate that asks for one key.
+struct Gate(gate::Gate);
+
+impl Deref for Gate {
+    type Target = gate::Gate;
+
+    fn deref(&self) -> &gate::Gate {
+        &self.0
+    }
 }
 
 impl Gate {
     fn new(url: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let store = {
-            let _within = runtime.enter();
-            url.parse::<Address>().unwrap().open(&Namespace::default()).unwrap().unwrap()
-        };
-        Self { runtime, store }
-    }
-
-    /// Waits at most five seconds.
-    fn ask<T>(&self, question: impl FnOnce(&dyn CompareAndSwap) -> Asking<'_, T>) -> Result<T, StoreError> {
-        self.within(Duration::from_secs(5), question).expect("an answer in time")
-    }
-
-    fn within<T>(
-        &self,
-        time: Duration,
-        question: impl FnOnce(&dyn CompareAndSwap) -> Asking<'_, T>,
-    ) -> Option<Result<T, StoreError>> {
-        let asking = question(&*self.store);
-        let answer = self.runtime.block_on(async { tokio::time::timeout(time, asking).await });
-        answer.ok().map(|answer| answer.map(|answer| answer.value))
+        Self(gate::Gate::new(url))
     }
 
     fn load(&self) -> Result<Option<Stored>, StoreError> {
@@ -62,10 +46,6 @@ impl Gate {
             Err(StoreError::Refused(why)) => why,
             answer => panic!("{answer:?} is no refusal"),
         }
-    }
-
-    fn rest(&self, time: Duration) {
-        self.runtime.block_on(async { tokio::time::sleep(time).await });
     }
 
     /// Whether it is so within three seconds, while the store does what it does beside its questions.
@@ -86,10 +66,7 @@ fn record(bytes: &[u8]) -> Record {
 }
 
 fn done(swap: Result<Swap, StoreError>) -> Version {
-    match swap {
-        Ok(Swap::Done(version)) => version,
-        answer => panic!("{answer:?} wrote nothing"),
-    }
+    gate::done(swap.unwrap())
 }
 
 #[test]

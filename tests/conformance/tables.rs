@@ -3,119 +3,40 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Runtime;
 use tollgate::bucket::Key;
-use tollgate::store::{
-    Address, Asking, CompareAndSwap, Namespace, Record, StoreError, Stored, Swap, Version,
-};
+use tollgate::store::{Asking, CompareAndSwap, Record, StoreError, Swap};
 use tollgate::time::{Span, Time};
 
+use crate::gate::Gate;
 use crate::support::servers::Tables;
 
-/// A gate's view of a server.
-pub(crate) struct Gate {
-    runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn CompareAndSwap>,
-}
-
-impl Gate {
-    pub(crate) fn new(url: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Self::within(Arc::new(runtime), url)
-    }
-
-    /// Another one at the same place.
-    pub(crate) fn beside(&self, url: &str) -> Self {
-        Self::within(Arc::clone(&self.runtime), url)
-    }
-
-    fn within(runtime: Arc<Runtime>, url: &str) -> Self {
-        let address: Address = url.parse().unwrap();
-        let store = {
-            let _within = runtime.enter();
-            address.open(&Namespace::default()).unwrap().unwrap()
-        };
-        Self { runtime, store }
-    }
-
-    /// With the table made.
-    pub(crate) fn ready(url: &str) -> Self {
-        let gate = Self::new(url);
-        gate.ask(|store| store.migrate()).unwrap();
-        gate
-    }
-
-    /// Waits at most five seconds.
-    pub(crate) fn ask<T>(
-        &self,
-        question: impl FnOnce(&dyn CompareAndSwap) -> Asking<'_, T>,
-    ) -> Result<T, StoreError> {
-        self.within_time(Duration::from_secs(5), question).expect("an answer in time")
-    }
-
-    pub(crate) fn within_time<T>(
-        &self,
-        time: Duration,
-        question: impl FnOnce(&dyn CompareAndSwap) -> Asking<'_, T>,
-    ) -> Option<Result<T, StoreError>> {
-        let asking = question(&*self.store);
-        let answer = self.runtime.block_on(async { tokio::time::timeout(time, asking).await });
-        answer.ok().map(|answer| answer.map(|answer| answer.value))
-    }
-
-    /// Asks, and goes away after looking for the answer so many times.
-    fn give_up<T>(
-        &self,
-        looks: u64,
-        question: impl FnOnce(&dyn CompareAndSwap) -> Asking<'_, T>,
-    ) -> Option<Result<T, StoreError>> {
-        let asking = question(&*self.store);
-        let patience = async {
-            for _ in 0..looks {
-                tokio::task::yield_now().await;
-            }
-        };
-        self.runtime.block_on(async {
-            tokio::select! {
-                biased;
-                answer = asking => Some(answer.map(|answer| answer.value)),
-                () = patience => None,
-            }
-        })
-    }
-
-    pub(crate) fn write(&self, key: Key, old: Option<Version>, bytes: &[u8]) -> Version {
-        match self.ask(|store| store.swap(key, old, record(bytes))).unwrap() {
-            Swap::Done(version) => version,
-            Swap::Lost(stored) => panic!("{stored:?} stands there"),
-        }
-    }
-
-    pub(crate) fn load(&self, key: Key) -> Option<Stored> {
-        self.ask(|store| store.load(key)).unwrap()
-    }
-
-    /// Asks on the runtime, and hands out what will be answered.
-    pub(crate) fn spawn<T: Send + 'static>(
-        &self,
-        asking: impl Future<Output = T> + Send + 'static,
-    ) -> tokio::task::JoinHandle<T> {
-        self.runtime.spawn(asking)
-    }
-
-    /// Lets what is on its way go on for so long.
-    pub(crate) fn rest(&self, time: Duration) {
-        self.runtime.block_on(async { tokio::time::sleep(time).await });
-    }
-
-    pub(crate) fn wait<T>(&self, task: tokio::task::JoinHandle<T>) -> T {
-        self.runtime.block_on(task).unwrap()
-    }
-}
+const MISSING: &str =
+    "the table `tollgate_buckets` is missing or older than this gate: run `tollgate migrate`";
 
 pub(crate) fn record(bytes: &[u8]) -> Record {
     let full_at = Time::from_nanos(1_800_000_000_123_456_000);
     Record { bytes: bytes.to_vec(), ttl: Span::from_secs(60), limit: "address".into(), full_at }
+}
+
+/// Asks, and goes away after looking for the answer so many times.
+fn give_up<T>(
+    gate: &Gate,
+    looks: u64,
+    question: impl FnOnce(&dyn CompareAndSwap) -> Asking<'_, T>,
+) -> Option<Result<T, StoreError>> {
+    let asking = question(&*gate.store);
+    let patience = async {
+        for _ in 0..looks {
+            tokio::task::yield_now().await;
+        }
+    };
+    gate.block_on(async {
+        tokio::select! {
+            biased;
+            answer = asking => Some(answer.map(|answer| answer.value)),
+            () = patience => None,
+        }
+    })
 }
 
 pub(crate) fn a_limits_name_is_no_statement(server: impl Tables) {
@@ -139,7 +60,7 @@ pub(crate) fn a_limits_name_is_no_statement(server: impl Tables) {
 
 pub(crate) fn a_person_can_read_whose_bucket_it_is_and_when_it_is_full(server: impl Tables) {
     let gate = Gate::ready(&server.url());
-    gate.write(Key(7), None, b"one");
+    gate.write(Key(7), None, record(b"one"));
     let full_at = server.sql("SELECT full_at FROM tollgate_buckets WHERE limit_name = 'address'");
     assert!(full_at.starts_with("2027-01-15 08:00:00.123456"), "{full_at}");
 }
@@ -150,7 +71,7 @@ pub(crate) fn the_usual_questions_are_one_statement_each(mut server: impl Tables
     let mut version = None;
     for _ in 0..10 {
         assert_eq!(gate.load(Key(7)).map(|stored| stored.version), version);
-        version = Some(gate.write(Key(7), version, b"one"));
+        version = Some(gate.write(Key(7), version, record(b"one")));
         gate.ask(|store| store.probe()).unwrap();
     }
     let counted = crate::support::eventually(Duration::from_secs(5), || server.questions() - before == 20);
@@ -160,29 +81,29 @@ pub(crate) fn the_usual_questions_are_one_statement_each(mut server: impl Tables
 pub(crate) fn an_answer_that_came_too_late_is_nobody_elses(mut server: impl Tables) {
     let gate = Gate::ready(&server.url());
     for key in 0..20 {
-        gate.write(Key(key), None, &[u8::try_from(key).unwrap()]);
+        gate.write(Key(key), None, record(&[u8::try_from(key).unwrap()]));
     }
     let mut late = 0;
     for round in 0..300_u64 {
-        let dropped = gate.give_up(round % 30, |store| store.load(Key(1)));
+        let dropped = give_up(&gate, round % 30, |store| store.load(Key(1)));
         late += u32::from(dropped.is_none());
         let key = 2 + u128::from(round % 18);
         assert_eq!(gate.load(Key(key)).unwrap().bytes, [u8::try_from(key).unwrap()], "round {round}");
     }
     assert!(late > 50, "only {late} were dropped");
     server.pause();
-    assert!(gate.within_time(Duration::from_millis(100), |store| store.load(Key(1))).is_none());
+    assert!(gate.within(Duration::from_millis(100), |store| store.load(Key(1))).is_none());
     server.resume();
     assert_eq!(gate.load(Key(2)).unwrap().bytes, [2]);
 }
 
 pub(crate) fn a_swap_that_nobody_waits_for_is_written_once_or_not_at_all(server: impl Tables) {
     let gate = Gate::ready(&server.url());
-    let mut version = gate.write(Key(7), None, b"0");
+    let mut version = gate.write(Key(7), None, record(b"0"));
     let (mut written, mut late) = (0, 0);
     for round in 1..200_u64 {
         let new = record(round.to_string().as_bytes());
-        let dropped = gate.give_up(round % 30, |store| store.swap(Key(7), Some(version), new));
+        let dropped = give_up(&gate, round % 30, |store| store.swap(Key(7), Some(version), new));
         late += u32::from(dropped.is_none());
         // What was sent is carried to its end, at the latest while somebody else asks.
         match gate.ask(|store| store.swap(Key(7), Some(version), record(b"next"))) {
@@ -204,7 +125,7 @@ pub(crate) fn a_swap_that_nobody_waits_for_is_written_once_or_not_at_all(server:
 
 pub(crate) fn expired_rows_are_tidied_in_batches(server: impl Tables) {
     let gate = Gate::ready(&server.url());
-    gate.write(Key(7), None, b"stays");
+    gate.write(Key(7), None, record(b"stays"));
     server.fill(2500, 120);
     server.fill(10, 30);
     let mut removed = Vec::new();
@@ -236,7 +157,7 @@ pub(crate) fn one_gate_tidies_at_a_time(server: impl Tables) {
 
 pub(crate) fn a_row_that_somebody_holds_is_contended_and_blocks_nobody_else(server: impl Tables) {
     let gate = Gate::ready(&server.url());
-    let version = gate.write(Key(7), None, b"one");
+    let version = gate.write(Key(7), None, record(b"one"));
     let mut holder = server.hold_all(Duration::from_millis(3000));
     std::thread::sleep(Duration::from_millis(300));
     let asked = Instant::now();
@@ -245,26 +166,38 @@ pub(crate) fn a_row_that_somebody_holds_is_contended_and_blocks_nobody_else(serv
     assert!(asked.elapsed() < Duration::from_secs(2), "it waited {:?}", asked.elapsed());
     let other = gate.beside(&server.url());
     assert_eq!(other.load(Key(7)).unwrap().version, version);
-    other.write(Key(8), None, b"other");
+    other.write(Key(8), None, record(b"other"));
     holder.wait().unwrap();
     assert_eq!(gate.load(Key(7)).unwrap().version, version, "what was refused was written");
 }
 
 pub(crate) fn a_missing_table_says_what_to_run(server: impl Tables) {
     let gate = Gate::new(&server.url());
-    let said = Err(StoreError::Refused(
-        "the table `tollgate_buckets` is missing or older than this gate: run `tollgate migrate`".to_owned(),
-    ));
+    let said = Err(StoreError::Refused(MISSING.to_owned()));
     assert_eq!(gate.ask(|store| store.load(Key(7))).map(|_| ()), said);
     assert_eq!(gate.ask(|store| store.swap(Key(7), None, record(b"one"))).map(|_| ()), said);
-    let found = gate.ask(|store| store.inspect()).unwrap();
-    assert!(
-        found[..]
-            == ["the table `tollgate_buckets` is missing or older than this gate: run `tollgate migrate`"]
-    );
+    assert_eq!(gate.ask(|store| store.inspect()), Ok(vec![MISSING.to_owned()]));
     gate.ask(|store| store.migrate()).unwrap();
     gate.ask(|store| store.migrate()).unwrap();
     assert_eq!(gate.ask(|store| store.inspect()), Ok(Vec::new()));
+}
+
+/// Else whoever looks whether the database is back takes it for one that answers.
+pub(crate) fn a_probe_fails_while_the_table_is_away_or_not_as_it_should_be(server: impl Tables) {
+    let gate = Gate::ready(&server.url());
+    let missing = Err(StoreError::Refused(MISSING.to_owned()));
+    let probe = || gate.ask(|store| store.probe());
+    assert_eq!(probe(), Ok(()));
+    server.sql("DROP TABLE tollgate_buckets");
+    assert_eq!(probe(), missing);
+    assert_eq!(probe(), missing, "asked again");
+    gate.ask(|store| store.migrate()).unwrap();
+    assert_eq!(probe(), Ok(()));
+    server.sql("ALTER TABLE tollgate_buckets RENAME COLUMN full_at TO emptied_at");
+    assert_eq!(probe(), missing);
+    server.sql("ALTER TABLE tollgate_buckets RENAME COLUMN emptied_at TO full_at");
+    assert_eq!(probe(), Ok(()));
+    gate.write(Key(7), None, record(b"one"));
 }
 
 pub(crate) fn a_wrong_password_is_refused_without_repeating_it(server: impl Tables) {
@@ -300,7 +233,7 @@ pub(crate) fn a_connection_is_attempted_ten_times_a_second_at_most(mut server: i
     listener.set_nonblocking(true).unwrap();
     let (begun, mut attempts) = (Instant::now(), 0);
     while begun.elapsed() < Duration::from_secs(1) {
-        let answer = gate.within_time(Duration::from_millis(5), |store| store.load(Key(7)));
+        let answer = gate.within(Duration::from_millis(5), |store| store.load(Key(7)));
         assert!(!matches!(answer, Some(Ok(_))));
         // Accepted and closed at once.
         attempts += u32::from(listener.accept().is_ok());

@@ -1,6 +1,7 @@
 //! An application with a sign-in form, three accounts, and the habits of real ones.
 
 use std::net::Ipv4Addr;
+use std::sync::Barrier;
 
 use crate::support::{Answer, Gate, Reply, Upstream};
 
@@ -12,6 +13,9 @@ user = "form:log"
 password = "form:pwd"
 success = { status = 302, location = "/home*" }
 "#;
+
+/// A bucket of five for each address, which failures empty.
+pub(crate) const FIVE: &str = "[limit.address]\nrate = \"5 per 1h\"\ncount = \"failures\"\n";
 
 /// Answers 302 to a right password, 200 to a wrong one, and 500 to `broken`.
 pub(crate) fn application() -> Upstream {
@@ -48,13 +52,18 @@ pub(crate) fn form(user: &str, password: &str) -> String {
     format!("log={user}&pwd={password}")
 }
 
-/// A sign-in with these further header lines (each ended by CRLF).
-pub(crate) fn sign_in_with(lines: &str, body: &str) -> String {
+/// A POST of a form to this target, with these further header lines (each ended by CRLF).
+pub(crate) fn post(target: &str, lines: &str, body: &str) -> String {
     let length = body.len();
     format!(
-        "POST /login HTTP/1.1\r\nHost: app.test\r\nContent-Type: application/x-www-form-urlencoded\r\n{lines}\
+        "POST {target} HTTP/1.1\r\nHost: app.test\r\nContent-Type: application/x-www-form-urlencoded\r\n{lines}\
          Content-Length: {length}\r\n\r\n{body}"
     )
+}
+
+/// A sign-in with these further header lines (each ended by CRLF).
+pub(crate) fn sign_in_with(lines: &str, body: &str) -> String {
+    post("/login", lines, body)
 }
 
 /// A sign-in.
@@ -72,6 +81,25 @@ pub(crate) fn status_from(gate: &Gate, address: Ipv4Addr, user: &str, password: 
 /// How many wrong passwords for this account reach the application before one is refused; at most 100.
 pub(crate) fn guesses(gate: &Gate, user: &str) -> usize {
     (0..100).take_while(|number| gate.ask(sign_in(user, &format!("wrong{number}"))).status != 429).count()
+}
+
+/// How many of 500 wrong passwords for alice are refused that come at once, at these gates by turns.
+pub(crate) fn refused_of_500_at_once(gates: &[Gate]) -> usize {
+    let (threads, each) = (50, 10);
+    let ready = &Barrier::new(threads);
+    std::thread::scope(|scope| {
+        let guess = move |thread: usize| {
+            // All of them are connected before the first guess is sent.
+            let mut clients: Vec<_> = (0..each).map(|number| gates[number % gates.len()].connect()).collect();
+            ready.wait();
+            for (number, client) in clients.iter_mut().enumerate() {
+                client.send(sign_in("alice", &format!("wrong{thread}-{number}")));
+            }
+            clients.iter_mut().map(|client| client.answer().status).filter(|&status| status == 429).count()
+        };
+        let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || guess(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    })
 }
 
 /// The value of a cookie that an answer sets.

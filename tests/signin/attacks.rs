@@ -1,23 +1,13 @@
 //! Ways around the limits that were found by looking for them, one test for each.
 
-use crate::application::{cookie, form};
+use crate::application::{cookie, form, post};
 use crate::support::{Gate, Launch, Reply, Upstream};
-
-const FORM: &str = "application/x-www-form-urlencoded";
-
-fn post(target: &str, lines: &str, body: &str) -> String {
-    let length = body.len();
-    format!(
-        "POST {target} HTTP/1.1\r\nHost: app.test\r\nContent-Type: {FORM}\r\n{lines}Content-Length: {length}\r\n\r\n{body}"
-    )
-}
 
 /// WordPress 6.1 on PHP 8, `tests/recorded/wordpress/wrong-password-breaks-the-page.http`: 500 to a wrong password with
 /// an array beside it, and 302 to a right one.
 #[test]
 fn whoever_breaks_the_page_behind_a_wrong_password_pays_for_the_guess() {
-    let application =
-        Upstream::answering(|_, _| Reply::text("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n"));
+    let application = always("500 Oops");
     let gate = Gate::start(&application.file(
         "[route.blog]\npreset = \"wordpress\"\n\
          [limit.address]\nrate = \"5 per 1h\"\ncount = \"failures\"\n",

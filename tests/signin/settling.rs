@@ -2,36 +2,17 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::sync::Barrier;
 use std::time::Duration;
 
-use crate::application::{ROUTE, application, guesses, right, sign_in};
+use crate::application::{FIVE, ROUTE, application, guesses, refused_of_500_at_once, right, sign_in};
 use crate::support::{Gate, eventually};
-
-/// A bucket of five for each address, which failures empty.
-pub(crate) const FIVE: &str = "[limit.address]\nrate = \"5 per 1h\"\ncount = \"failures\"\n";
 
 /// E21: 500 at once.
 #[test]
 fn of_500_wrong_passwords_at_once_exactly_five_reach_the_application() {
     let application = application();
     let gate = Gate::start(&application.file(&format!("{ROUTE}{FIVE}")));
-    let (threads, each) = (50, 10);
-    let ready = Barrier::new(threads);
-    let refused: usize = std::thread::scope(|scope| {
-        let guess = |thread: usize| {
-            // All of them are connected before the first guess is sent.
-            let clients: Vec<_> = (0..each).map(|_| gate.connect()).collect();
-            ready.wait();
-            let mut clients = clients;
-            for (number, client) in clients.iter_mut().enumerate() {
-                client.send(sign_in("alice", &format!("wrong{thread}-{number}")));
-            }
-            clients.iter_mut().map(|client| client.answer().status).filter(|&status| status == 429).count()
-        };
-        let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || guess(thread))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-    });
+    let refused = refused_of_500_at_once(std::slice::from_ref(&gate));
     assert_eq!((refused, application.requests().len()), (495, 5));
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::application::{ROUTE, application, right, sign_in};
 use crate::support::servers::postgres::Postgres;
 use crate::support::servers::redis::Redis;
-use crate::support::{BINARY, Gate, Server, eventually, started};
+use crate::support::{BINARY, Gate, Server, eventually, mount};
 use crate::two_gates;
 
 const LIMITS: &str = "[limit.address]\nrate = \"4 per 1h\"\n\
@@ -166,36 +166,19 @@ fn while_the_store_is_away_it_is_said_so(mut server: impl Server) {
     assert!(eventually(Duration::from_secs(10), is_back), "it is there again");
 }
 
-macro_rules! mount {
-    ($name:ident, $server:ty: $($test:ident)*) => {
-        mod $name {
-            $(
-                #[test]
-                fn $test() {
-                    if let Some(server) = super::started::<$server>() {
-                        super::$test(server);
-                    }
-                }
-            )*
-        }
+macro_rules! mount_all {
+    ($name:ident, $server:ty) => {
+        mount!($name, $server, buckets:
+            what_was_taken_at_one_gate_is_shown_at_the_other
+            tokens_that_are_given_at_one_gate_are_taken_at_the_other
+            a_reset_at_one_gate_holds_at_the_other
+            a_rate_of_its_own_holds_at_both_gates_and_ends_at_both
+            a_rate_of_its_own_is_over_at_both_gates_when_its_time_is
+            failures_are_forgiven_at_both_gates
+            while_the_store_is_away_it_is_said_so
+        );
     };
 }
 
-mount!(redis, super::Redis:
-    what_was_taken_at_one_gate_is_shown_at_the_other
-    tokens_that_are_given_at_one_gate_are_taken_at_the_other
-    a_reset_at_one_gate_holds_at_the_other
-    a_rate_of_its_own_holds_at_both_gates_and_ends_at_both
-    a_rate_of_its_own_is_over_at_both_gates_when_its_time_is
-    failures_are_forgiven_at_both_gates
-    while_the_store_is_away_it_is_said_so
-);
-mount!(postgres, super::Postgres:
-    what_was_taken_at_one_gate_is_shown_at_the_other
-    tokens_that_are_given_at_one_gate_are_taken_at_the_other
-    a_reset_at_one_gate_holds_at_the_other
-    a_rate_of_its_own_holds_at_both_gates_and_ends_at_both
-    a_rate_of_its_own_is_over_at_both_gates_when_its_time_is
-    failures_are_forgiven_at_both_gates
-    while_the_store_is_away_it_is_said_so
-);
+mount_all!(redis, super::Redis);
+mount_all!(postgres, super::Postgres);

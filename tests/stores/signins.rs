@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::application::{ROUTE, application, cookie, form, right, sign_in, sign_in_with};
+use crate::application::{
+    FIVE, ROUTE, application, cookie, form, refused_of_500_at_once, right, sign_in, sign_in_with,
+};
 use crate::support::servers::redis::Redis;
 use crate::support::{BINARY, Gate, Reply, Server, Upstream, eventually, started};
 use crate::two_gates;
 
-/// A bucket of five for each address, which failures empty.
-const FIVE: &str = "[limit.address]\nrate = \"5 per 1h\"\ncount = \"failures\"\n";
 const ACCOUNT: &str = "[limit.account]\nkey = \"user\"\nrate = \"5 per 1h\"\ncount = \"failures\"\n";
 const MANY: &str = "[limit.account]\nkey = \"user\"\nrate = \"100 per 1h\"\ncount = \"failures\"\n";
 
@@ -56,22 +56,8 @@ fn of_500_right_sign_ins_in_a_row_at_two_gates_none_is_refused() {
 fn of_500_wrong_passwords_at_once_at_two_gates_exactly_five_reach_the_application() {
     let Some(server) = started::<Redis>() else { return };
     let application = application();
-    let gates = &two_gates(&server, &application.file(&format!("{ROUTE}{FIVE}")));
-    let (threads, each) = (50, 10);
-    let ready = &Barrier::new(threads);
-    let refused: usize = std::thread::scope(|scope| {
-        let guess = move |thread: usize| {
-            // All of them are connected before the first guess is sent.
-            let mut clients: Vec<_> = (0..each).map(|number| gates[number % 2].connect()).collect();
-            ready.wait();
-            for (number, client) in clients.iter_mut().enumerate() {
-                client.send(sign_in("alice", &format!("wrong{thread}-{number}")));
-            }
-            clients.iter_mut().map(|client| client.answer().status).filter(|&status| status == 429).count()
-        };
-        let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || guess(thread))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-    });
+    let gates = two_gates(&server, &application.file(&format!("{ROUTE}{FIVE}")));
+    let refused = refused_of_500_at_once(&gates);
     assert_eq!((refused, application.requests().len()), (495, 5));
 }
 

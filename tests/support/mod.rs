@@ -4,7 +4,7 @@
 //! real sockets on 127.0.0.0/8. The surprising thing: none of it uses an HTTP library, so that a mistake of the
 //! library that the gate is built on cannot hide itself.
 
-#![allow(dead_code, unused_imports, reason = "each test file uses a part of this")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "each test file uses a part of this")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 pub(crate) use client::{Answer, Client};
 pub(crate) use clock::{Clocks, Shift};
 pub(crate) use gate::{BINARY, Gate, Launch, Stdout, check_file, free_port, new_directory};
-pub(crate) use servers::{Server, started};
+pub(crate) use servers::{Server, mount, started};
 pub(crate) use strict::{Ambiguity, Recorded, Request, parse};
 pub(crate) use upstream::{Reply, Upstream};
 

@@ -66,6 +66,25 @@ pub(crate) fn started<S: Server>() -> Option<S> {
     }
 }
 
+/// Mounts tests of a module for one server, which is named as seen from the module that they get: each has a server of its
+/// own.
+macro_rules! mount {
+    ($name:ident, $server:ty, $from:ident: $($test:ident)*) => {
+        mod $name {
+            $(
+                #[test]
+                fn $test() {
+                    if let Some(server) = crate::support::started::<$server>() {
+                        crate::$from::$test(server);
+                    }
+                }
+            )*
+        }
+    };
+}
+
+pub(crate) use mount;
+
 /// The memory of the process itself, which is always there.
 pub(crate) struct Memory;
 

@@ -9,19 +9,18 @@ use std::time::Duration;
 
 use crate::exact::{LATE, Promise, run_at};
 use crate::fleet::Plan;
-use crate::support::Server;
 use crate::support::servers::dynamodb::Dynalite;
 use crate::support::servers::memcached::Memcacheds;
 use crate::support::servers::mysql::MariaDb;
 use crate::support::servers::postgres::Postgres;
 use crate::support::servers::redis::Redis;
-use crate::support::started;
+use crate::support::{Server, mount, started};
 
-mount!(redis, Redis: five_minutes_apart_admit_not_one_more);
-mount!(postgres, Postgres: five_minutes_apart_admit_not_one_more);
-mount!(mariadb, MariaDb: five_minutes_apart_admit_not_one_more);
-mount!(memcached, Memcacheds: five_minutes_apart_admit_two_seconds_of_rate_more_at_most);
-mount!(dynamodb, Dynalite: five_minutes_apart_admit_two_seconds_of_rate_more_at_most
+mount!(redis, super::Redis, clocks: five_minutes_apart_admit_not_one_more);
+mount!(postgres, super::Postgres, clocks: five_minutes_apart_admit_not_one_more);
+mount!(mariadb, super::MariaDb, clocks: five_minutes_apart_admit_not_one_more);
+mount!(memcached, super::Memcacheds, clocks: five_minutes_apart_admit_two_seconds_of_rate_more_at_most);
+mount!(dynamodb, super::Dynalite, clocks: five_minutes_apart_admit_two_seconds_of_rate_more_at_most
     seconds_apart_admit_two_seconds_of_rate_more_at_most);
 
 fn five_minutes_apart_admit_not_one_more<S: Server>(server: S) {

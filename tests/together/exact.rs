@@ -9,21 +9,20 @@ use std::time::Duration;
 
 use crate::fleet::{Fleet, GATES, Plan};
 use crate::load::{Attempt, Crowd, Load, admitted, worst_excess};
-use crate::support::Server;
 use crate::support::servers::dynamodb::Dynalite;
 use crate::support::servers::memcached::Memcacheds;
 use crate::support::servers::mysql::MariaDb;
 use crate::support::servers::postgres::{Postgres, PostgresSerializable};
 use crate::support::servers::redis::{Redis, RedisCluster};
-use crate::support::started;
+use crate::support::{Server, mount, started};
 
-mount!(redis, Redis: admits_the_burst_and_the_rate_and_not_one_more);
-mount!(redis_cluster, RedisCluster: admits_the_burst_and_the_rate_and_not_one_more);
-mount!(memcached, Memcacheds: admits_the_burst_and_the_rate_and_not_one_more);
-mount!(postgres, Postgres: admits_the_burst_and_the_rate_and_not_one_more);
-mount!(postgres_serializable, PostgresSerializable: admits_the_burst_and_the_rate_and_not_one_more);
-mount!(mariadb, MariaDb: admits_the_burst_and_the_rate_and_not_one_more);
-mount!(dynamodb, Dynalite: admits_the_burst_and_the_rate_and_not_one_more);
+mount!(redis, super::Redis, exact: admits_the_burst_and_the_rate_and_not_one_more);
+mount!(redis_cluster, super::RedisCluster, exact: admits_the_burst_and_the_rate_and_not_one_more);
+mount!(memcached, super::Memcacheds, exact: admits_the_burst_and_the_rate_and_not_one_more);
+mount!(postgres, super::Postgres, exact: admits_the_burst_and_the_rate_and_not_one_more);
+mount!(postgres_serializable, super::PostgresSerializable, exact: admits_the_burst_and_the_rate_and_not_one_more);
+mount!(mariadb, super::MariaDb, exact: admits_the_burst_and_the_rate_and_not_one_more);
+mount!(dynamodb, super::Dynalite, exact: admits_the_burst_and_the_rate_and_not_one_more);
 
 /// A limit as the file says it, and as the test counts it.
 #[derive(Clone, Copy)]

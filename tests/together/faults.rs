@@ -14,12 +14,12 @@ use crate::support::servers::memcached::Memcached;
 use crate::support::servers::mysql::MariaDb;
 use crate::support::servers::postgres::Postgres;
 use crate::support::servers::redis::Redis;
-use crate::support::{Server, eventually, started};
+use crate::support::{Server, eventually, mount, started};
 
-mount!(memcached, Memcached: stopped_and_killed_once);
-mount!(postgres, Postgres: stopped_and_killed_once);
-mount!(mariadb, MariaDb: stopped_and_killed_once);
-mount!(dynamodb, Dynalite: stopped_and_killed_once_by_patient_gates);
+mount!(memcached, super::Memcached, faults: stopped_and_killed_once);
+mount!(postgres, super::Postgres, faults: stopped_and_killed_once);
+mount!(mariadb, super::MariaDb, faults: stopped_and_killed_once);
+mount!(dynamodb, super::Dynalite, faults: stopped_and_killed_once_by_patient_gates);
 
 /// What happens to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,24 +20,6 @@
     reason = "a test that cannot go on says so, asks the real clock and prints what it measured"
 )]
 
-/// Mounts tests for one server each: every test gets one of its own.
-macro_rules! mount {
-    ($name:ident, $server:ty: $($test:ident)*) => {
-        mod $name {
-            use super::*;
-
-            $(
-                #[test]
-                fn $test() {
-                    if let Some(server) = crate::support::started::<$server>() {
-                        super::$test(server);
-                    }
-                }
-            )*
-        }
-    };
-}
-
 mod clocks;
 mod exact;
 mod faults;

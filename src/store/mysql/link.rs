@@ -13,11 +13,13 @@ use tokio::sync::Mutex;
 
 use super::address::Mysql;
 use super::fault;
-use super::statements::{SESSION, Statements};
+use super::statements::{SESSION, Tidy};
 use crate::bucket::Key;
 use crate::store::compare_and_swap::{Answer, Record, StoreError, Stored, Swap, Version};
 use crate::store::sql::address::Tls;
-use crate::store::sql::{BATCH, Broom, Dial, Dialled, bytes_of, lost, readable, refusals};
+use crate::store::sql::{
+    BATCH, Broom, Dial, Dialled, Heard, Questions, Statements, bytes_of, lost, readable,
+};
 use crate::store::{sql, tls};
 use crate::time::{Span, Time};
 
@@ -81,18 +83,11 @@ impl sql::Link for Link {
     fn cut(&self) {}
 }
 
-impl Link {
-    pub(super) async fn probe(&self, texts: &Statements) -> Result<Answer<()>, StoreError> {
-        let row = self.row(texts, &texts.probe, Vec::new()).await?;
-        Ok(Answer::at((), clock(row.as_ref())?))
-    }
+impl Questions for Link {
+    type Tidy = Tidy;
 
-    pub(super) async fn load(
-        &self,
-        texts: &Statements,
-        key: Key,
-    ) -> Result<Answer<Option<Stored>>, StoreError> {
-        let row = self.row(texts, &texts.load, vec![bytes_of(key).into()]).await?;
+    async fn load(&self, texts: &Statements<Tidy>, key: Key) -> Heard<Option<Stored>> {
+        let row = self.row(&texts.table, &texts.load, vec![bytes_of(key).into()]).await?;
         let clock = clock(row.as_ref())?;
         let column = |at| row.as_ref().and_then(|row| row.as_ref(at));
         let stored = match (column(1), column(2)) {
@@ -105,13 +100,13 @@ impl Link {
         Ok(Answer::at(stored, clock))
     }
 
-    pub(super) async fn swap(
+    async fn swap(
         &self,
-        texts: &Statements,
+        texts: &Statements<Tidy>,
         key: Key,
         old: Option<Version>,
         new: &Record,
-    ) -> Result<Answer<Swap>, StoreError> {
+    ) -> Heard<Swap> {
         let version = Version::random();
         // A statement's clock stands still while it waits for a row, and it waits a second at most.
         let ttl = new.ttl.plus(Span::from_secs(1)).as_nanos().div_ceil(1000);
@@ -129,7 +124,7 @@ impl Link {
         } else {
             &texts.take
         };
-        let (written, clock) = self.write(texts, text, values).await?;
+        let (written, clock) = self.write(&texts.table, text, values).await?;
         if written > 0 {
             let clock = clock.ok_or_else(|| StoreError::Garbled("written without a time".to_owned()))?;
             return Ok(Answer::at(Swap::Done(version), time(clock)));
@@ -138,61 +133,52 @@ impl Link {
         Ok(Answer { value: lost(old, found.value)?, clock: found.clock })
     }
 
-    pub(super) async fn tidy(&self, texts: &Statements, broom: &Broom) -> Result<Answer<u64>, StoreError> {
-        let had = self.row(texts, &texts.tidy.lock, Vec::new()).await?;
+    async fn probe(&self, texts: &Statements<Tidy>) -> Heard<()> {
+        let row = self.row(&texts.table, &texts.probe, Vec::new()).await?;
+        Ok(Answer::at((), clock(row.as_ref())?))
+    }
+
+    async fn tidy(&self, texts: &Statements<Tidy>, broom: &Broom) -> Heard<u64> {
+        let had = self.row(&texts.table, &texts.tidy.lock, Vec::new()).await?;
         if had.as_ref().and_then(|row| row.as_ref(0)) != Some(&Value::Int(1)) {
             return Ok(Answer::timeless(0));
         }
         let first = broom.stands();
-        let last = self.row(texts, &texts.tidy.look, vec![first.clone().into()]).await?;
+        let last = self.row(&texts.table, &texts.tidy.look, vec![first.clone().into()]).await?;
         let last = last.and_then(|mut row| row.take::<Vec<u8>, _>(0));
         let end = last.clone().unwrap_or_else(|| vec![u8::MAX; 16]);
-        let (removed, _) = self.write(texts, &texts.tidy.remove, vec![first.into(), end.into()]).await?;
+        let (removed, _) =
+            self.write(&texts.table, &texts.tidy.remove, vec![first.into(), end.into()]).await?;
         broom.moves(last, removed.min(BATCH));
-        self.write(texts, &texts.tidy.unlock, Vec::new()).await?;
+        self.write(&texts.table, &texts.tidy.unlock, Vec::new()).await?;
         Ok(Answer::timeless(removed))
     }
 
-    pub(super) async fn migrate(&self, texts: &Statements) -> Result<Answer<()>, StoreError> {
-        for statement in &texts.schema {
-            self.write(texts, statement, Vec::new()).await?;
-        }
-        Ok(Answer::timeless(()))
+    async fn say(&self, table: &str, text: &str) -> Result<(), StoreError> {
+        self.write(table, text, Vec::new()).await.map(|_| ())
     }
+}
 
-    /// What would be refused, each refusal once.
-    pub(super) async fn trials(&self, texts: &Statements) -> Result<Vec<String>, StoreError> {
-        let mut trials = Vec::new();
-        for statement in &texts.trials {
-            trials.push(self.write(texts, statement, Vec::new()).await.map(|_| ()));
-        }
-        refusals(trials)
-    }
-
+impl Link {
     /// Asks what is answered by one row at most.
-    async fn row(
-        &self,
-        texts: &Statements,
-        text: &str,
-        values: Vec<Value>,
-    ) -> Result<Option<Row>, StoreError> {
+    async fn row(&self, table: &str, text: &str, values: Vec<Value>) -> Result<Option<Row>, StoreError> {
         let mut connection = self.0.lock().await;
         let connection = connection.as_mut().ok_or_else(gone)?;
         let row = connection.exec_first(text, values).await;
-        row.map_err(|error: Error| fault::of(&error, &texts.table))
+        row.map_err(|error: Error| fault::of(&error, table))
     }
 
     /// How many rows were written, and the number that the statement left behind.
     async fn write(
         &self,
-        texts: &Statements,
+        table: &str,
         text: &str,
         values: Vec<Value>,
     ) -> Result<(u64, Option<u64>), StoreError> {
         let mut connection = self.0.lock().await;
         let connection = connection.as_mut().ok_or_else(gone)?;
         let done = connection.exec_drop(text, values).await;
-        done.map_err(|error| fault::of(&error, &texts.table))?;
+        done.map_err(|error| fault::of(&error, table))?;
         Ok((connection.affected_rows(), connection.last_insert_id()))
     }
 }

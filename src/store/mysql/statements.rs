@@ -4,22 +4,7 @@
 //! `LAST_INSERT_ID(x)` puts a number of our own into the answer to a write: the database's clock. The surprising thing:
 //! assignments take effect from left to right, and later ones see earlier ones, so `expires_at` is written last.
 
-use crate::store::sql::{BATCH, WINDOW};
-
-/// The statements for one table.
-pub(super) struct Statements {
-    pub(super) table: String,
-    pub(super) load: String,
-    /// Where a version is expected.
-    pub(super) replace: String,
-    /// Where nothing is expected.
-    pub(super) take: String,
-    pub(super) probe: String,
-    /// Do nothing, but need the rights that the others need.
-    pub(super) trials: [String; 4],
-    pub(super) tidy: Tidy,
-    pub(super) schema: Vec<String>,
-}
+use crate::store::sql::{BATCH, Statements, WINDOW};
 
 /// By one gate at a time; the lock's name is hashed because it may not be long.
 pub(super) struct Tidy {
@@ -30,44 +15,43 @@ pub(super) struct Tidy {
     pub(super) remove: String,
 }
 
-impl Statements {
-    pub(super) fn new(table: &str) -> Self {
-        // Not of the session's time zone, and the same wherever it stands in a statement.
-        let full_at = format!("TIMESTAMPADD(MICROSECOND, ?, {EPOCH})");
-        let expires_at = "TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6))";
-        let updated_at = format!("TIMESTAMPADD(MICROSECOND, LAST_INSERT_ID({CLOCK}), {EPOCH})");
-        let taken = |column: &str| {
-            format!("{column} = IF(expires_at <= UTC_TIMESTAMP(6), VALUES({column}), {column})")
-        };
-        let all_taken =
-            ["version", "state", "limit_name", "full_at", "updated_at", "expires_at"].map(taken).join(", ");
-        Self {
-            table: table.to_owned(),
-            load: format!(
-                "SELECT {CLOCK}, held.version, held.state FROM (SELECT 1) AS one \
-                 LEFT JOIN {table} AS held ON held.`key` = ? AND held.expires_at > UTC_TIMESTAMP(6)"
-            ),
-            replace: format!(
-                "UPDATE {table} SET version = ?, state = ?, limit_name = ?, full_at = {full_at}, \
-                 updated_at = {updated_at}, expires_at = {expires_at} \
-                 WHERE `key` = ? AND version = ? AND expires_at > UTC_TIMESTAMP(6)"
-            ),
-            take: format!(
-                "INSERT INTO {table} (version, state, limit_name, full_at, updated_at, expires_at, `key`) \
-                 VALUES (?, ?, ?, {full_at}, {updated_at}, {expires_at}, ?) ON DUPLICATE KEY UPDATE {all_taken}"
-            ),
-            probe: format!("SELECT {CLOCK}"),
-            trials: [
-                format!(
-                    "SELECT `key`, version, state, limit_name, full_at, expires_at FROM {table} WHERE FALSE"
-                ),
-                format!("INSERT INTO {table} SELECT * FROM {table} WHERE FALSE"),
-                format!("UPDATE {table} SET version = version WHERE FALSE"),
-                format!("DELETE FROM {table} WHERE FALSE"),
-            ],
-            tidy: Tidy::new(table),
-            schema: schema(table),
-        }
+/// What is said about this table.
+pub(super) fn about(table: &str) -> Statements<Tidy> {
+    // Not of the session's time zone, and the same wherever it stands in a statement.
+    let full_at = format!("TIMESTAMPADD(MICROSECOND, ?, {EPOCH})");
+    let expires_at = "TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6))";
+    let updated_at = format!("TIMESTAMPADD(MICROSECOND, LAST_INSERT_ID({CLOCK}), {EPOCH})");
+    let taken =
+        |column: &str| format!("{column} = IF(expires_at <= UTC_TIMESTAMP(6), VALUES({column}), {column})");
+    let all_taken =
+        ["version", "state", "limit_name", "full_at", "updated_at", "expires_at"].map(taken).join(", ");
+    let look = format!(
+        "SELECT `key`, version, state, limit_name, full_at, expires_at, updated_at FROM {table} WHERE FALSE"
+    );
+    Statements {
+        table: table.to_owned(),
+        load: format!(
+            "SELECT {CLOCK}, held.version, held.state FROM (SELECT 1) AS one \
+             LEFT JOIN {table} AS held ON held.`key` = ? AND held.expires_at > UTC_TIMESTAMP(6)"
+        ),
+        replace: format!(
+            "UPDATE {table} SET version = ?, state = ?, limit_name = ?, full_at = {full_at}, \
+             updated_at = {updated_at}, expires_at = {expires_at} \
+             WHERE `key` = ? AND version = ? AND expires_at > UTC_TIMESTAMP(6)"
+        ),
+        take: format!(
+            "INSERT INTO {table} (version, state, limit_name, full_at, updated_at, expires_at, `key`) \
+             VALUES (?, ?, ?, {full_at}, {updated_at}, {expires_at}, ?) ON DUPLICATE KEY UPDATE {all_taken}"
+        ),
+        probe: format!("SELECT {CLOCK}, EXISTS ({look})"),
+        trials: [
+            look,
+            format!("INSERT INTO {table} SELECT * FROM {table} WHERE FALSE"),
+            format!("UPDATE {table} SET version = version WHERE FALSE"),
+            format!("DELETE FROM {table} WHERE FALSE"),
+        ],
+        tidy: Tidy::new(table),
+        schema: schema(table),
     }
 }
 

@@ -12,11 +12,12 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::Postgres;
 use super::fault;
-use super::statements::Statements;
 use crate::bucket::Key;
 use crate::store::compare_and_swap::{Answer, Record, StoreError, Stored, Swap, Version};
 use crate::store::sql::address::Tls;
-use crate::store::sql::{Broom, Dial, Dialled, Link as _, bytes_of, lost, readable, refusals};
+use crate::store::sql::{
+    Broom, Dial, Dialled, Heard, Link as _, Questions, Statements, bytes_of, lost, readable,
+};
 use crate::store::{sql, tls};
 use crate::time::Time;
 
@@ -77,28 +78,21 @@ impl sql::Link for Link {
     }
 }
 
-impl Link {
-    pub(super) async fn probe(&self) -> Result<Answer<()>, StoreError> {
-        let row = self.ask("", "SELECT clock_timestamp()", &[]).await?;
-        Ok(Answer::at((), clock(&row)?))
-    }
+impl Questions for Link {
+    type Tidy = String;
 
-    pub(super) async fn load(
-        &self,
-        texts: &Statements,
-        key: Key,
-    ) -> Result<Answer<Option<Stored>>, StoreError> {
+    async fn load(&self, texts: &Statements<String>, key: Key) -> Heard<Option<Stored>> {
         let row = self.ask(&texts.table, &texts.load, &[(&&bytes_of(key)[..], Type::BYTEA)]).await?;
         Ok(Answer::at(stored(&row, 1)?, clock(&row)?))
     }
 
-    pub(super) async fn swap(
+    async fn swap(
         &self,
-        texts: &Statements,
+        texts: &Statements<String>,
         key: Key,
         old: Option<Version>,
         new: &Record,
-    ) -> Result<Answer<Swap>, StoreError> {
+    ) -> Heard<Swap> {
         let written = Version::random();
         let (key, bytes, version) = (bytes_of(key), &new.bytes, written.0.cast_signed());
         let (name, full_at) = (readable(&new.limit), wall(new.full_at));
@@ -124,7 +118,12 @@ impl Link {
         Ok(Answer::at(swap, clock(&row)?))
     }
 
-    pub(super) async fn tidy(&self, texts: &Statements, broom: &Broom) -> Result<Answer<u64>, StoreError> {
+    async fn probe(&self, texts: &Statements<String>) -> Heard<()> {
+        let row = self.ask(&texts.table, &texts.probe, &[]).await?;
+        Ok(Answer::at((), clock(&row)?))
+    }
+
+    async fn tidy(&self, texts: &Statements<String>, broom: &Broom) -> Heard<u64> {
         let values: [Value<'_>; 2] = [(&lock(&texts.table), Type::INT8), (&broom.stands(), Type::BYTEA)];
         let row = self.ask(&texts.table, &texts.tidy, &values).await?;
         let removed = column::<i64>(&row, 0)?.unsigned_abs();
@@ -132,24 +131,12 @@ impl Link {
         Ok(Answer::timeless(removed))
     }
 
-    pub(super) async fn migrate(&self, texts: &Statements) -> Result<Answer<()>, StoreError> {
-        for statement in &texts.schema {
-            let done = self.client.batch_execute(statement).await;
-            done.map_err(|error| fault::of(&error, &texts.table))?;
-        }
-        Ok(Answer::timeless(()))
+    async fn say(&self, table: &str, text: &str) -> Result<(), StoreError> {
+        self.client.batch_execute(text).await.map_err(|error| fault::of(&error, table))
     }
+}
 
-    /// What would be refused, each refusal once.
-    pub(super) async fn trials(&self, texts: &Statements) -> Result<Vec<String>, StoreError> {
-        let mut trials = Vec::new();
-        for statement in &texts.trials {
-            let done = self.client.batch_execute(statement).await;
-            trials.push(done.map_err(|error| fault::of(&error, &texts.table)));
-        }
-        refusals(trials)
-    }
-
+impl Link {
     /// Asks what is answered by one row.
     async fn ask(&self, table: &str, text: &str, values: &[Value<'_>]) -> Result<Row, StoreError> {
         let row = self.client.query_typed_one(text, values).await;

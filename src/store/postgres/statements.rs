@@ -4,61 +4,47 @@
 //! what it reports to a loser may be older than the reason why it lost. The reader of the answer takes care of that. The
 //! surprising thing: `clock_timestamp()` everywhere, because `now()` stands still while a statement waits.
 
-use crate::store::sql::{BATCH, WINDOW};
+use crate::store::sql::{BATCH, Statements, WINDOW};
 
-/// The statements for one table.
-pub(super) struct Statements {
-    pub(super) table: String,
-    pub(super) load: String,
-    /// Where a version is expected.
-    pub(super) replace: String,
-    /// Where nothing is expected.
-    pub(super) take: String,
-    pub(super) tidy: String,
-    /// Do nothing, but need the rights that the others need.
-    pub(super) trials: [String; 4],
-    pub(super) schema: Vec<String>,
-}
-
-impl Statements {
-    pub(super) fn new(table: &str) -> Self {
-        let stands = "held.key = $1 AND held.expires_at > clock_timestamp()";
-        let expires = "clock_timestamp() + $6 * interval '1 microsecond'";
-        // Lets go of a row that somebody else does not let go of, for this statement only: a connection that is given up
-        // would go on waiting for it, and the next one too. As a setting of the connection it would leak through a pooler.
-        let patience = "set_config('lock_timeout', '500ms', true) IS NOT NULL";
-        let found = format!(
-            "SELECT clock_timestamp(), EXISTS (SELECT FROM won), held.version, held.state FROM (SELECT 1) AS one \
-             LEFT JOIN {table} AS held ON {stands} AND NOT EXISTS (SELECT FROM won)"
-        );
-        Self {
-            table: table.to_owned(),
-            load: format!(
-                "SELECT clock_timestamp(), held.version, held.state FROM (SELECT 1) AS one \
-                 LEFT JOIN {table} AS held ON {stands}"
-            ),
-            replace: format!(
-                "WITH won AS (UPDATE {table} AS held SET version = $2, state = $3, limit_name = $4, full_at = $5, \
-                 expires_at = {expires} WHERE {stands} AND held.version = $7 AND {patience} RETURNING 1) {found}"
-            ),
-            take: format!(
-                "WITH won AS (INSERT INTO {table} AS held (key, version, state, limit_name, full_at, expires_at) \
-                 SELECT $1, $2, $3, $4, $5, {expires} WHERE {patience} ON CONFLICT (key) DO UPDATE SET \
-                 version = excluded.version, state = excluded.state, limit_name = excluded.limit_name, \
-                 full_at = excluded.full_at, expires_at = {expires} WHERE held.expires_at <= clock_timestamp() \
-                 RETURNING 1) {found}"
-            ),
-            tidy: tidy(table),
-            trials: [
-                format!(
-                    "SELECT key, version, state, limit_name, full_at, expires_at FROM {table} WHERE false"
-                ),
-                format!("INSERT INTO {table} SELECT * FROM {table} WHERE false"),
-                format!("UPDATE {table} SET version = version WHERE false"),
-                format!("DELETE FROM {table} WHERE false"),
-            ],
-            schema: schema(table),
-        }
+/// What is said about this table.
+pub(super) fn about(table: &str) -> Statements<String> {
+    let stands = "held.key = $1 AND held.expires_at > clock_timestamp()";
+    let expires = "clock_timestamp() + $6 * interval '1 microsecond'";
+    // Lets go of a row that somebody else does not let go of, for this statement only: a connection that is given up
+    // would go on waiting for it, and the next one too. As a setting of the connection it would leak through a pooler.
+    let patience = "set_config('lock_timeout', '500ms', true) IS NOT NULL";
+    let found = format!(
+        "SELECT clock_timestamp(), EXISTS (SELECT FROM won), held.version, held.state FROM (SELECT 1) AS one \
+         LEFT JOIN {table} AS held ON {stands} AND NOT EXISTS (SELECT FROM won)"
+    );
+    let look =
+        format!("SELECT key, version, state, limit_name, full_at, expires_at FROM {table} WHERE false");
+    Statements {
+        table: table.to_owned(),
+        load: format!(
+            "SELECT clock_timestamp(), held.version, held.state FROM (SELECT 1) AS one \
+             LEFT JOIN {table} AS held ON {stands}"
+        ),
+        replace: format!(
+            "WITH won AS (UPDATE {table} AS held SET version = $2, state = $3, limit_name = $4, full_at = $5, \
+             expires_at = {expires} WHERE {stands} AND held.version = $7 AND {patience} RETURNING 1) {found}"
+        ),
+        take: format!(
+            "WITH won AS (INSERT INTO {table} AS held (key, version, state, limit_name, full_at, expires_at) \
+             SELECT $1, $2, $3, $4, $5, {expires} WHERE {patience} ON CONFLICT (key) DO UPDATE SET \
+             version = excluded.version, state = excluded.state, limit_name = excluded.limit_name, \
+             full_at = excluded.full_at, expires_at = {expires} WHERE held.expires_at <= clock_timestamp() \
+             RETURNING 1) {found}"
+        ),
+        probe: format!("SELECT clock_timestamp(), EXISTS ({look})"),
+        trials: [
+            look,
+            format!("INSERT INTO {table} SELECT * FROM {table} WHERE false"),
+            format!("UPDATE {table} SET version = version WHERE false"),
+            format!("DELETE FROM {table} WHERE false"),
+        ],
+        tidy: tidy(table),
+        schema: schema(table),
     }
 }
 

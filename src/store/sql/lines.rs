@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::line::{Line, Link};
@@ -70,17 +70,14 @@ impl<D: Dial> Lines<D> {
         A: Future<Output = Result<T, StoreError>> + Send,
     {
         let place = self.place().await?;
-        let (tell, told) = oneshot::channel();
-        self.runtime.spawn(async move {
+        self.carry(async move {
             let answer = place.line.wait(question(Arc::clone(&place.line.link))).await;
             if let Err(why @ (StoreError::Unreachable(_) | StoreError::Garbled(_))) = &answer {
                 place.shared.lose(&place.line, why);
             }
-            drop(place);
-            // Whoever asked may have given up.
-            let _ = tell.send(answer);
-        });
-        told.await.unwrap_or_else(|_| Err(StoreError::Unreachable("the question was dropped".to_owned())))
+            answer
+        })
+        .await
     }
 
     /// Asks through a connection of its own: what takes long stands in nobody's way.
@@ -93,13 +90,21 @@ impl<D: Dial> Lines<D> {
         A: Future<Output = Result<T, StoreError>> + Send,
     {
         let shared = Arc::clone(&self.shared);
-        let asking = async move {
+        self.carry(async move {
             shared.turn().await;
             let link = Arc::new(in_time(DIALLING, shared.dial.dial()).await?);
             in_time(ALONE, question(link)).await
-        };
-        let gone = |_| StoreError::Unreachable("the question was dropped".to_owned());
-        self.runtime.spawn(asking).await.map_err(gone)?
+        })
+        .await
+    }
+
+    /// To its end, even if whoever asked goes away meanwhile.
+    async fn carry<T: Send + 'static>(
+        &self,
+        asking: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let dropped = |_| StoreError::Unreachable("the question was dropped".to_owned());
+        self.runtime.spawn(asking).await.map_err(dropped)?
     }
 
     /// Waits until a connection has a place.

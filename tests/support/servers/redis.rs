@@ -16,10 +16,12 @@ use super::super::{eventually, free_port, new_directory};
 use super::{Process, Server, wait_for};
 
 /// One server, without a password.
-pub(crate) struct Redis(Member);
+pub(crate) type Redis = Alone<false>;
 
 /// One server behind TLS, with a certificate of its own authority.
-pub(crate) struct RedisTls(Member);
+pub(crate) type RedisTls = Alone<true>;
+
+pub(crate) struct Alone<const TLS: bool>(Member);
 
 /// Three servers, each with a third of the slots.
 pub(crate) struct RedisCluster(Vec<Member>);
@@ -32,15 +34,24 @@ pub(crate) struct Member {
     process: Option<Process>,
 }
 
-impl Server for Redis {
-    const NAME: &'static str = "redis-server";
+impl<const TLS: bool> Server for Alone<TLS> {
+    const NAME: &'static str = if TLS { "redis-server with TLS" } else { "redis-server" };
 
     fn start() -> Result<Self, String> {
-        Self::start_with(&[])
+        let (port, directory) = (free_port(), new_directory());
+        let arguments =
+            if TLS { over_tls(port, &directory)? } else { vec!["--port".to_owned(), port.to_string()] };
+        let arguments: Vec<&str> = arguments.iter().map(|argument| &argument[..]).collect();
+        Member::started(port, directory, &arguments).map(Self)
     }
 
     fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.0.port)
+        let (port, roots) = (self.0.port, self.0.directory.join("roots.pem"));
+        if TLS {
+            format!("rediss://localhost:{port}/?ca={}", roots.display())
+        } else {
+            format!("redis://127.0.0.1:{port}")
+        }
     }
 
     fn pause(&mut self) {
@@ -75,10 +86,7 @@ impl Redis {
         let port = free_port();
         let number = port.to_string();
         let own = [&["--port", &number], arguments].concat();
-        let mut member = Member::new(port, new_directory(), &own);
-        member.start()?;
-        member.wait();
-        Ok(Self(member))
+        Member::started(port, new_directory(), &own).map(Self)
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -91,56 +99,6 @@ impl Redis {
     }
 }
 
-impl Server for RedisTls {
-    const NAME: &'static str = "redis-server with TLS";
-
-    fn start() -> Result<Self, String> {
-        let (port, directory) = (free_port(), new_directory());
-        certificate(&directory)?;
-        let file = |name: &str| directory.join(name).display().to_string();
-        let mut arguments =
-            vec!["--port".to_owned(), "0".to_owned(), "--tls-port".to_owned(), port.to_string()];
-        arguments.extend(["--tls-cert-file".to_owned(), file("server.pem")]);
-        arguments.extend(["--tls-key-file".to_owned(), file("server.key")]);
-        arguments.extend(["--tls-ca-cert-file".to_owned(), file("roots.pem")]);
-        arguments.extend(["--tls-auth-clients".to_owned(), "no".to_owned()]);
-        let arguments: Vec<&str> = arguments.iter().map(|argument| &argument[..]).collect();
-        let mut member = Member::new(port, directory, &arguments);
-        member.start()?;
-        member.wait();
-        Ok(Self(member))
-    }
-
-    fn url(&self) -> String {
-        format!("rediss://localhost:{}/?ca={}", self.0.port, self.0.directory.join("roots.pem").display())
-    }
-
-    fn pause(&mut self) {
-        self.0.signal(Signal::STOP);
-    }
-
-    fn resume(&mut self) {
-        self.0.signal(Signal::CONT);
-    }
-
-    fn kill(&mut self) {
-        self.0.process = None;
-    }
-
-    fn start_again(&mut self) {
-        self.0.start().unwrap();
-        self.0.wait();
-    }
-
-    fn questions(&mut self) -> u64 {
-        self.0.questions()
-    }
-
-    fn spoil(&mut self, bytes: &[u8]) {
-        self.0.spoil(bytes);
-    }
-}
-
 impl Server for RedisCluster {
     const NAME: &'static str = "redis-server as a cluster";
 
@@ -149,10 +107,7 @@ impl Server for RedisCluster {
         for _ in 0..3 {
             let (port, bus) = (free_port().to_string(), free_port().to_string());
             let own = ["--port", &port, "--cluster-enabled", "yes", "--cluster-port", &bus];
-            let mut member = Member::new(port.parse().unwrap(), new_directory(), &own);
-            member.start()?;
-            member.wait();
-            members.push(member);
+            members.push(Member::started(port.parse().unwrap(), new_directory(), &own)?);
         }
         let all: Vec<String> = members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
         let mut arguments = vec!["--cluster", "create"];
@@ -214,12 +169,16 @@ impl RedisCluster {
 }
 
 impl Member {
-    fn new(port: u16, directory: PathBuf, own: &[&str]) -> Self {
+    /// With these arguments of its own, as soon as it answers.
+    fn started(port: u16, directory: PathBuf, own: &[&str]) -> Result<Self, String> {
         let usual = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir"];
         let directory_name = directory.display().to_string();
         let arguments =
             usual.iter().chain([&&directory_name[..]]).chain(own).map(|&word| word.to_owned()).collect();
-        Self { port, directory, arguments, process: None }
+        let mut member = Self { port, directory, arguments, process: None };
+        member.start()?;
+        member.wait();
+        Ok(member)
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -303,6 +262,18 @@ fn pings(address: SocketAddr) -> std::io::Result<bool> {
     let mut answer = [0; 1];
     stream.read_exact(&mut answer)?;
     Ok(matches!(answer[0], b'+' | b'-'))
+}
+
+/// Arguments for this port, with a certificate that was made in this directory.
+fn over_tls(port: u16, directory: &Path) -> Result<Vec<String>, String> {
+    certificate(directory)?;
+    let file = |name: &str| directory.join(name).display().to_string();
+    let mut arguments = vec!["--port".to_owned(), "0".to_owned(), "--tls-port".to_owned(), port.to_string()];
+    arguments.extend(["--tls-cert-file".to_owned(), file("server.pem")]);
+    arguments.extend(["--tls-key-file".to_owned(), file("server.key")]);
+    arguments.extend(["--tls-ca-cert-file".to_owned(), file("roots.pem")]);
+    arguments.extend(["--tls-auth-clients".to_owned(), "no".to_owned()]);
+    Ok(arguments)
 }
 
 /// An authority, and a certificate for `localhost` that it signed.
