@@ -84,11 +84,14 @@ pub(crate) fn an_answer_that_came_too_late_is_nobody_elses(mut server: impl Tabl
         gate.write(Key(key), None, record(&[u8::try_from(key).unwrap()]));
     }
     let mut late = 0;
-    for round in 0..300_u64 {
+    for round in 0..MOST_ROUNDS {
         let dropped = give_up(&gate, round % 30, |store| store.load(Key(1)));
         late += u32::from(dropped.is_none());
         let key = 2 + u128::from(round % 18);
         assert_eq!(gate.load(Key(key)).unwrap().bytes, [u8::try_from(key).unwrap()], "round {round}");
+        if round >= 300 && late > 50 {
+            break;
+        }
     }
     assert!(late > 50, "only {late} were dropped");
     server.pause();
@@ -101,7 +104,7 @@ pub(crate) fn a_swap_that_nobody_waits_for_is_written_once_or_not_at_all(server:
     let gate = Gate::ready(&server.url());
     let mut version = gate.write(Key(7), None, record(b"0"));
     let (mut written, mut late) = (0, 0);
-    for round in 1..200_u64 {
+    for round in 1..MOST_ROUNDS {
         let new = record(round.to_string().as_bytes());
         let dropped = give_up(&gate, round % 30, |store| store.swap(Key(7), Some(version), new));
         late += u32::from(dropped.is_none());
@@ -118,6 +121,9 @@ pub(crate) fn a_swap_that_nobody_waits_for_is_written_once_or_not_at_all(server:
             }
             Err(StoreError::Contended) => version = gate.load(Key(7)).unwrap().version,
             other => panic!("{other:?} in round {round}"),
+        }
+        if round >= 200 && late > 50 && written > 10 {
+            break;
         }
     }
     assert!(late > 50 && written > 10, "{late} were dropped, {written} written");
@@ -240,3 +246,6 @@ pub(crate) fn a_connection_is_attempted_ten_times_a_second_at_most(mut server: i
     }
     assert!((3..=11).contains(&attempts), "{attempts} attempts in a second");
 }
+
+/// How many it takes until some fifty are given up in time depends on how fast the machine is just now.
+const MOST_ROUNDS: u64 = 5000;
