@@ -32,7 +32,7 @@ pub use escalation::Escalation;
 pub use floor::Floor;
 pub use interval::Interval;
 pub use join::join;
-pub use record::{DecodeError, Header, LONGEST_RECORD, Own};
+pub use record::{DecodeError, Header, LAYOUT, LONGEST_RECORD, Own};
 pub use rolling::Rolling;
 pub use units::{Key, Span, Time};
 

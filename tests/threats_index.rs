@@ -1,6 +1,7 @@
 //! No row of the threat table without a test: each has its mark in the tests or beside the code.
 //!
-//! A mark is a doc line that begins with the row's number, or with several, and a colon, directly above a test.
+//! A mark is a doc line that begins with the row's number, or with several, and a colon, directly above a test, or above a function that is
+//! mounted as one.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
@@ -8,14 +9,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The rows that the gate, its limits and what it knows of sign-ins answer for.
+/// The rows that the gate, its limits, its stores and what it knows of sign-ins answer for.
 const ROWS: &str = "
     A1 A2 A3 A4 A5 A20 A22 A25 A26 A28 A32
     C1 C2 C3 C4 C5 C6 C7 C8 C9 C10 C11 C14 C15 C16 C17
     D1 D2 D3 D4 D5 D6 D7 D8 D9 D10 D11 D12 D13 D14 D15 D16 D17 D18 D19 D20 D21 D22 D23 D24
-    E1 E2 E3 E4 E5 E6 E7 E8 E9 E10 E11 E12 E13 E14 E16 E17 E18 E21 E22 E23 E24
+    E1 E2 E3 E4 E5 E6 E7 E8 E9 E10 E11 E12 E13 E14 E15 E16 E17 E18 E21 E22 E23 E24
     F1 F2 F3 F4 F5 F6 F7 F8 F9
-    G1 G2 G3 G5 G6 G13
+    G1 G2 G3 G4 G5 G6 G7 G8 G9 G10 G11 G12 G13 G14 G15 G16 G17 G18
     H1 H4 H5 H6 H7 H9 H11 H12 H14
     I1 I3 I4 I6 I9
     J1 J2 J3 J4 J5 J6 J7";
@@ -49,7 +50,9 @@ fn collect_marks(source: &str, marked: &mut BTreeSet<String>) {
             continue;
         };
         let below = lines[at + 1..].iter().find(|line| !line.starts_with("///"));
-        if below.is_some_and(|line| line.starts_with("#[test]")) {
+        // Suites of the conformance tests are mounted for each store.
+        let tests = ["#[test]", "#[tokio::test]", "pub(crate) fn"];
+        if below.is_some_and(|line| tests.iter().any(|test| line.starts_with(test))) {
             marked.extend(row.split(", ").map(str::to_owned));
         }
     }

@@ -84,7 +84,7 @@ impl Header {
     #[must_use]
     pub fn encode(&self, state: &[u64], bytes: &mut [u8; LONGEST_RECORD]) -> usize {
         let mut writer = Writer { bytes, at: 0 };
-        writer.put(&[VERSION, shape_of(&self.spec) | if self.own_until.is_some() { OWN } else { 0 }]);
+        writer.put(&[LAYOUT, shape_of(&self.spec) | if self.own_until.is_some() { OWN } else { 0 }]);
         writer.put(&self.spec.fingerprint().to_be_bytes());
         if let Some(until) = self.own_until {
             writer.word(until.as_nanos());
@@ -103,7 +103,7 @@ impl Header {
     pub fn decode(bytes: &[u8], state: &mut [u64; Spec::MOST_WORDS]) -> Result<Self, DecodeError> {
         let mut reader = Reader(bytes);
         let [version, shape] = reader.take()?;
-        if version != VERSION {
+        if version != LAYOUT {
             return Err(DecodeError::Version(version));
         }
         let fingerprint = u32::from_be_bytes(reader.take()?);
@@ -332,7 +332,8 @@ impl Reader<'_> {
     }
 }
 
-const VERSION: u8 = 1;
+/// The version of the bytes: goes up whenever they mean something else.
+pub const LAYOUT: u8 = 1;
 const OWN: u8 = 0x80;
 /// A shape byte and two continuous buckets.
 const LONGEST_SPEC: usize = 1 + 2 * 28;

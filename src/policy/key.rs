@@ -17,7 +17,7 @@ use super::Limit;
 use super::attempt::{Attempt, Client};
 use super::device::Device;
 use super::subject::Named;
-use crate::bucket::Key;
+use crate::bucket::{Key, LAYOUT};
 
 /// One part of a limit's `key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,11 +86,16 @@ impl Default for KeyHasher {
 
 impl KeyHasher {
     /// The secret of an installation, by which all its gates name buckets alike: of what it is called in the store and, if there
-    /// is one, a secret of its own. Without one anybody who can read the store can name buckets as the gates do.
+    /// is one, a secret of its own. Without one anybody who can read the store can name buckets as the gates do. Gates of
+    /// two versions that write buckets in different ways name them in different ways, too, and never read each other's.
     #[must_use]
     pub fn of_installation(prefix: &str, secret: &[u8]) -> Self {
+        Self::of_layout(LAYOUT, prefix, secret)
+    }
+
+    fn of_layout(layout: u8, prefix: &str, secret: &[u8]) -> Self {
         let mut hash = Sha256::new();
-        for part in [b"tollgate bucket names 1", prefix.as_bytes(), secret] {
+        for part in [b"tollgate bucket names", &[layout][..], prefix.as_bytes(), secret] {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }
@@ -305,15 +310,38 @@ mod tests {
         client: &str,
         lines: &[(&'static str, &str)],
     ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
+        // One secret for all, so that keys can be compared.
+        keys_of(&KeyHasher(SipHasher13::new_with_keys(1, 2)), parts, client, lines)
+    }
+
+    fn keys_of(
+        hasher: &KeyHasher,
+        parts: &[Part],
+        client: &str,
+        lines: &[(&'static str, &str)],
+    ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
             headers.append(HeaderName::from_static(name), value.parse().unwrap());
         }
-        // One secret for all, so that keys can be compared.
-        let hasher = KeyHasher(SipHasher13::new_with_keys(1, 2));
         let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(1), 1).unwrap());
         let limit = Limit { key: parts.to_vec(), ..Limit::new("address", spec) };
         hasher.keys(&limit, "", &attempt(client, &headers), None)
+    }
+
+    /// G18: while gates of two versions share a store, each has buckets of its own.
+    #[test]
+    fn gates_that_write_buckets_in_different_ways_name_nothing_alike() {
+        let key = |layout, prefix, secret: &[u8]| {
+            let hasher = KeyHasher::of_layout(layout, prefix, secret);
+            keys_of(&hasher, &[Part::Ip], "192.0.2.1", &[]).unwrap()
+        };
+        assert_eq!(key(1, "tollgate", b"secret"), key(1, "tollgate", b"secret"));
+        for (layout, prefix, secret) in
+            [(2, "tollgate", b"secret"), (1, "shop", b"secret"), (1, "tollgate", b"Secret")]
+        {
+            assert_ne!(key(layout, prefix, secret), key(1, "tollgate", b"secret"));
+        }
     }
 
     #[test]

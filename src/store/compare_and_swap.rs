@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::bucket::Key;
+use crate::bucket::{Key, LAYOUT};
 use crate::time::{Span, Time};
 
 /// A database in which buckets can be kept.
@@ -156,7 +156,7 @@ impl Namespace {
     /// gates of two versions never read each other's bytes, and 32 hexadecimal digits.
     #[must_use]
     pub fn key(&self, Key(key): Key) -> String {
-        format!("{}:1:{key:032x}", self.0)
+        format!("{}:{LAYOUT}:{key:032x}", self.0)
     }
 }
 
@@ -208,5 +208,20 @@ impl Version {
         use std::hash::{BuildHasher, RandomState};
         // The standard library seeds the first `RandomState` of a thread from the operating system, and counts on from there.
         Self(RandomState::new().hash_one(0_u8) >> 1 | 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// G16: names and keys have no letter that any database's language or protocol could take for more.
+    #[test]
+    fn a_key_is_made_of_letters_that_mean_nothing_else() {
+        for name in ["a b", "a\r\nset x", "a:b", "A", "", "9", "-a", "a'b", "a\0", "ä", &"a".repeat(33)] {
+            assert_eq!(name.parse::<Namespace>(), Err(BadNamespace), "{name:?}");
+        }
+        let key = "shop-2_b".parse::<Namespace>().unwrap().key(Key(u128::MAX));
+        assert_eq!(key, "shop-2_b:1:ffffffffffffffffffffffffffffffff");
     }
 }

@@ -56,6 +56,7 @@ fn gates(count: usize, url: &str) -> Vec<Gate> {
     gates
 }
 
+/// G11: SQLSTATE 40001.
 #[test]
 fn real_serialization_failures_are_given_and_survived() {
     let Some(server) = started::<PostgresSerializable>() else { return };

@@ -107,6 +107,7 @@ fn what_is_written_has_an_end_that_is_rounded_up() {
     }
 }
 
+/// G8: a fault like any other.
 #[test]
 fn a_full_memory_refuses_what_is_to_be_written() {
     let Some(server) = started::<Redis>() else { return };
@@ -161,6 +162,7 @@ fn whoever_has_no_right_password_is_refused_and_it_is_never_repeated() {
     assert!(at("default:op%40n%2Fsesame@").load().unwrap().is_some());
 }
 
+/// G15: not fatal.
 #[test]
 fn another_password_at_run_time_is_a_refusal_until_it_is_the_right_one_again() {
     let Some(mut server) = started::<Redis>() else { return };
@@ -190,6 +192,7 @@ fn a_server_that_is_still_loading_is_refused_until_it_has() {
     assert!(gate.becomes(|| gate.load() == Ok(Some(Stored { bytes: b"one".to_vec(), version }))));
 }
 
+/// G7: before it matters.
 #[test]
 fn a_policy_that_drops_buckets_is_reported() {
     let Some(server) = started::<Redis>() else { return };

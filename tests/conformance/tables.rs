@@ -39,6 +39,7 @@ fn give_up<T>(
     })
 }
 
+/// G17: values are bound.
 pub(crate) fn a_limits_name_is_no_statement(server: impl Tables) {
     let gate = Gate::ready(&server.url());
     let names =
@@ -232,6 +233,7 @@ pub(crate) fn missing_rights_are_told(server: impl Tables) {
     assert!(found.iter().any(|said| said.contains("denied")), "{found:?}");
 }
 
+/// G14: a bounded number.
 pub(crate) fn a_connection_is_attempted_ten_times_a_second_at_most(mut server: impl Tables) {
     let gate = Gate::ready(&server.url());
     server.kill();

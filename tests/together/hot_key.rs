@@ -69,7 +69,7 @@ fn flood<S: Server>(limit: &str) {
     drain(&fleet);
     let directory = new_directory();
     let script = directory.join("post.lua");
-    std::fs::write(&script, "wrk.method = \"POST\"\n").unwrap();
+    std::fs::write(&script, PIPELINE).unwrap();
     let refused = |fleet: &Fleet| fleet.total("tollgate_requests_total", "code=\"429\"");
     let (before, refused_before, begun) = (server.questions(), refused(&fleet), Instant::now());
     let all: Vec<Child> =
@@ -119,3 +119,13 @@ fn assert_few(asked: u64, time: Duration) {
 const PLAIN: &str = "rate = \"10 per 1h\"";
 const DEBT: &str = "rate = \"10 per 1h\"\ndebt = 10";
 const WAITS: &str = "rate = \"10 per 1h\"\n[limit.address.escalate]\nafter = 5\nwait = \"30s\"";
+/// Sixteen requests at once: on one machine with the gates it is wrk that has no time left.
+const PIPELINE: &str = "
+wrk.method = 'POST'
+init = function(args)
+  local all = {}
+  for each = 1, 16 do all[each] = wrk.format() end
+  pipeline = table.concat(all)
+end
+request = function() return pipeline end
+";

@@ -204,6 +204,7 @@ async fn a_refusal_for_what_outlived_its_time_says_that_nothing_is_there() {
     assert_eq!((swap.value, server.requests().len()), (Swap::Lost(None), 1));
 }
 
+/// G12: each question costs money.
 #[tokio::test]
 async fn whatever_is_refused_is_not_asked_again() {
     for (kind, error) in [

@@ -138,6 +138,7 @@ mod tests {
         assert_eq!(written(&Question::Stats), "stats\r\n");
     }
 
+    /// G10: no number is taken for a date by mistake.
     #[test]
     fn time_is_rounded_up_and_a_date_from_thirty_days_on() {
         let day = 24 * 3600;

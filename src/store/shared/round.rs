@@ -210,15 +210,16 @@ impl Draft {
     fn recall(job: &Job, shared: &Shared) -> Self {
         let now = shared.now();
         let (content, known) = job.mirror.recall(&job.place, now);
-        // What was seen before the store was away may have been lost there.
-        let may_be_lost = known.version.is_some() && known.seen_at < shared.back_since();
+        // What was seen before the store was away may have been lost there, and has to be written again.
+        let is_old = known.seen_at < shared.back_since();
+        let may_be_lost = known.version.is_some() && is_old;
         Self {
             ours: (known.is_ahead || may_be_lost).then(|| content.clone()),
             content,
             version: known.version,
             seen_at: known.seen_at,
             is_asked: false,
-            is_hot: known.seen_at <= now && now < known.seen_at.after(HOT),
+            is_hot: !is_old && known.seen_at <= now && now < known.seen_at.after(HOT),
             is_outdated: false,
             recalled: known.digest,
             is_other: known.is_ahead && known.version.is_some(),

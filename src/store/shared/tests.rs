@@ -403,6 +403,7 @@ fn what_was_decided_here_alone_while_the_store_was_asked_is_not_forgotten() {
     assert_eq!(answers(&content, known.digest), (9, false), "nothing was decided since");
 }
 
+/// G4: what may have been written is never done again.
 #[test]
 fn a_lost_answer_costs_a_token_and_gives_none() {
     let (ledger, process) = Process::alone();

@@ -340,6 +340,7 @@ fn gates_on_a_healthy_store_admit_what_one_would() {
     simulate(OnError::Local, true, |observer, seed| observer.demand(1, seed));
 }
 
+/// E15, G9: a clock that is set, and a store that lost what it had acknowledged.
 #[test]
 fn gates_that_deny_without_the_store_never_admit_more_than_one_would_whatever_the_store_does() {
     simulate(OnError::Deny, false, |observer, seed| observer.demand(1, seed));
