@@ -7,6 +7,7 @@ mod changes;
 mod grammar;
 mod reload;
 mod signals;
+mod snapshot;
 mod upstreams;
 mod watch;
 
@@ -21,6 +22,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use self::reload::Reload;
+use self::snapshot::Keeper;
 use crate::config::{Config, Sources, Store};
 use crate::engine::{Engine, witness};
 use crate::event::{Events, Listener};
@@ -62,6 +64,7 @@ struct Parts {
     events: Events,
     metrics: Arc<Metrics>,
     access: Option<Arc<AccessLog>>,
+    keeper: Option<Arc<Keeper>>,
 }
 
 /// Why a gate cannot start.
@@ -137,6 +140,7 @@ impl App {
             let stopped = async move { stop.reached(Stage::Stopped).await };
             pages.push(tokio::spawn(Arc::clone(&admin).serve(socket, stopped)));
         }
+        let keeping = self.parts.keeper.clone().map(|keeper| tokio::spawn(keeper.serve()));
         let parts = &self.parts;
         tokio::select! {
             () = signals::stop() => {}
@@ -148,6 +152,12 @@ impl App {
         let drain = self.parts.site.load().settings.drain;
         tracing::info!("draining: requests in flight may take {drain:?} to finish");
         let finished = self.parts.finish(&trigger, workers).await;
+        if let Some(keeping) = keeping {
+            keeping.abort();
+        }
+        if let Some(keeper) = &self.parts.keeper {
+            keeper.keep().await;
+        }
         for page in pages {
             // It ends with the stage; a panic there has nothing left to harm.
             let _ = page.await;
@@ -181,6 +191,12 @@ impl Parts {
         let events: Events = listeners.into_iter().collect();
         let engine = Arc::new(engine(config.policy, &config.store, &clock, &events)?);
         metrics.watch(&engine);
+        let keeper = config
+            .store
+            .snapshot
+            .clone()
+            .filter(|_| !config.store.address.is_shared())
+            .map(|path| Keeper::new(path, &engine));
         let settings = config.proxy;
         let rate = settings.client_rate.map(new_connections);
         let guard = Arc::new(Guard::new(settings.connections, settings.client_max, rate, &clock));
@@ -194,7 +210,7 @@ impl Parts {
             settings: Arc::new(settings),
             upstreams,
         }));
-        Ok(Self { engine, site, guard, clients, events, metrics, access })
+        Ok(Self { engine, site, guard, clients, events, metrics, access, keeper })
     }
 
     fn spawn_workers(
@@ -264,7 +280,10 @@ impl Parts {
 fn engine(policy: Policy, store: &Store, clock: &Clock, events: &Events) -> Result<Engine, StartError> {
     let engine = Engine::new(policy, store.capacity, clock.clone(), events.clone())?;
     if !store.address.is_shared() {
-        return Ok(engine);
+        return Ok(match &store.snapshot {
+            Some(path) => snapshot::restore(engine, path),
+            None => engine,
+        });
     }
     let witness = witness(events.clone());
     let shared = Shared::start(&store.address, &store.names, store.manner, clock.clone(), witness)?;

@@ -6,6 +6,7 @@
 mod bucket;
 mod flight;
 mod inquiry;
+mod keep;
 mod limiter;
 mod reservation;
 mod rules;

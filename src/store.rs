@@ -19,6 +19,7 @@ mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
 pub mod shared;
+pub mod snapshot;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod sql;
 #[cfg(feature = "tls")]

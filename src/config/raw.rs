@@ -86,6 +86,7 @@ pub(super) struct Store {
     pub(super) prefix: Text,
     pub(super) secret: Text,
     pub(super) capacity: Integer,
+    pub(super) snapshot: Text,
 }
 
 #[derive(Debug)]
@@ -221,6 +222,7 @@ impl Store {
             prefix: section.string("prefix", f),
             secret: section.secret("secret", f),
             capacity: section.integer("capacity", f),
+            snapshot: section.string("snapshot", f),
         }
     }
 }
@@ -300,8 +302,10 @@ const ROUTE: Keys = Keys {
     not_built: &[],
 };
 const DEVICE: Keys = Keys { known: &["secret", "ttl", "cookie"], not_built: &[] };
-const STORE: Keys =
-    Keys { known: &["url", "timeout", "on_error", "prefix", "secret", "capacity"], not_built: &["snapshot"] };
+const STORE: Keys = Keys {
+    known: &["url", "timeout", "on_error", "prefix", "secret", "capacity", "snapshot"],
+    not_built: &[],
+};
 const REFUSE: Keys =
     Keys { known: &["status", "html", "json", "text", "headers", "delay", "jitter"], not_built: &[] };
 const PROXY: Keys = Keys {

@@ -102,13 +102,21 @@ impl Rules {
         if before == after {
             return Ok(Arc::clone(&self.buckets[index]));
         }
-        let was = |(name, _): &(Arc<str>, Option<Spec>)| {
-            let class = before.iter().position(|(known, _)| known == name)?;
-            Some((class, before[class].1?))
-        };
-        let classes = after.iter().map(was).collect();
+        let classes = classes_of(&before, &after);
         self.buckets[index].changed(capacity, &specs(limit), classes, now).map(Arc::new)
     }
+}
+
+/// For each class after a change of the limit: which it was before, and what was promised to it.
+pub(super) fn classes_of(
+    before: &[(Arc<str>, Option<Spec>)],
+    after: &[(Arc<str>, Option<Spec>)],
+) -> Vec<Option<(usize, Spec)>> {
+    let was = |(name, _): &(Arc<str>, Option<Spec>)| {
+        let class = before.iter().position(|(known, _)| known == name)?;
+        Some((class, before[class].1?))
+    };
+    after.iter().map(was).collect()
 }
 
 pub(super) fn specs(limit: &Limit) -> Vec<Spec> {

@@ -75,12 +75,12 @@ impl PrefixLengths {
 
 /// The secret under which this process names buckets.
 #[derive(Clone)]
-pub struct KeyHasher(SipHasher13);
+pub struct KeyHasher(SipHasher13, [u64; 2]);
 
 impl Default for KeyHasher {
     fn default() -> Self {
         // The standard library seeds each `RandomState` from the operating system's randomness.
-        Self(SipHasher13::new_with_keys(RandomState::new().hash_one(0_u8), RandomState::new().hash_one(1_u8)))
+        Self::of_secret([RandomState::new().hash_one(0_u8), RandomState::new().hash_one(1_u8)])
     }
 }
 
@@ -101,13 +101,26 @@ impl KeyHasher {
         }
         let bytes = hash.finalize();
         let half = |at: usize| bytes[at..].first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
-        Self(SipHasher13::new_with_keys(half(0), half(8)))
+        Self::of_secret([half(0), half(8)])
     }
 
     /// A secret that is none: for simulations, where the same seed has to be the same run.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
-        Self(SipHasher13::new_with_keys(seed, 0))
+        Self::of_secret([seed, 0])
+    }
+
+    /// This secret: one that was [kept](Self::secret).
+    #[must_use]
+    pub fn of_secret(secret: [u64; 2]) -> Self {
+        let [one, two] = secret;
+        Self(SipHasher13::new_with_keys(one, two), secret)
+    }
+
+    /// The secret itself, for whoever keeps buckets over a restart: whoever knows it can name buckets.
+    #[must_use]
+    pub fn secret(&self) -> [u64; 2] {
+        self.1
     }
 }
 
@@ -311,7 +324,7 @@ mod tests {
         lines: &[(&'static str, &str)],
     ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
         // One secret for all, so that keys can be compared.
-        keys_of(&KeyHasher(SipHasher13::new_with_keys(1, 2)), parts, client, lines)
+        keys_of(&KeyHasher::of_secret([1, 2]), parts, client, lines)
     }
 
     fn keys_of(

@@ -11,7 +11,7 @@ mod table;
 
 use smallvec::SmallVec;
 
-pub use self::buckets::{Buckets, NotGiven, Place, Stale};
+pub use self::buckets::{Buckets, Image, NotGiven, Place, Promise, Stale, Unfit};
 pub(super) use self::table::Table;
 pub use self::table::TooLarge;
 use crate::bucket::{Op, Step, Verdict};

@@ -19,9 +19,14 @@ impl<'b> Files<'b> {
         Self { base, read: Vec::new() }
     }
 
+    /// Where a file is that is named in the configuration.
+    pub(super) fn place(&self, path: &str) -> PathBuf {
+        self.base.join(path)
+    }
+
     /// The text of a file; `spot` is where it is named.
     pub(super) fn text(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Arc<Source>> {
-        let path = self.base.join(path);
+        let path = self.place(path);
         let name = path.display().to_string();
         match read(&path) {
             Ok(text) => {

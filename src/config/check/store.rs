@@ -4,6 +4,7 @@
 //! store can try out which addresses and accounts its buckets belong to, so that is warned of where it matters.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use super::super::diagnostic::Findings;
 use super::super::document::Located;
@@ -31,6 +32,8 @@ pub struct Store {
     pub manner: Manner,
     /// Buckets in memory for each limit, at least 1.
     pub capacity: usize,
+    /// The file in which buckets in memory survive a restart.
+    pub snapshot: Option<PathBuf>,
 }
 
 /// Something that nobody is to see.
@@ -69,11 +72,19 @@ pub(super) fn check(
             on_error: one_of(raw.on_error.as_ref(), &ways, &[], f).unwrap_or(default.on_error),
         },
         capacity: within(raw.capacity.as_ref(), 1..=1_000_000_000, f).unwrap_or(1_000_000),
+        snapshot: snapshot(raw, files, f),
     }
 }
 
 /// Warns of settings that mean nothing, and of names that anybody can guess.
 pub(super) fn warn(raw: &raw::Store, store: &Store, limits: &[Limit], f: &mut Findings) {
+    if let (Some(snapshot), true) = (&raw.snapshot, store.address.is_shared()) {
+        f.warning(
+            &snapshot.spot,
+            "`snapshot` means nothing over a shared store",
+            "leave it out: the store keeps the buckets",
+        );
+    }
     if !store.address.is_shared() {
         // Of an address that cannot be read nobody knows what would mean something there.
         let is_memory = raw.url.as_ref().is_none_or(|url| url.value == "memory:");
@@ -136,6 +147,19 @@ fn secret(
         return None;
     }
     Some(text.as_bytes().to_vec())
+}
+
+/// The folder has to be there: the file is replaced by a new one again and again.
+fn snapshot(raw: &raw::Store, files: &Files<'_>, f: &mut Findings) -> Option<PathBuf> {
+    let Located { value, spot } = raw.snapshot.as_ref().filter(|snapshot| !snapshot.value.is_empty())?;
+    let path = files.place(value);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
+        let message = format!("no file can be at `{}`", path.display());
+        f.error(spot, message, "a file in a folder that the gate may write to");
+        return None;
+    }
+    Some(path)
 }
 
 fn names(raw: &raw::Store, f: &mut Findings) -> Namespace {

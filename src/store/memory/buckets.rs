@@ -6,6 +6,7 @@
 //! whoever still decides by the old limit then is told so, and nothing is taken: a token taken from the old buckets,
 //! after the new ones have looked, would be taken from nobody.
 
+mod image;
 mod own;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use arc_swap::ArcSwapOption;
 
+pub use self::image::{Image, Promise, Unfit};
 pub use self::own::NotGiven;
 
 use self::own::OwnRates;

@@ -102,6 +102,11 @@ impl<'t> Line<'t> {
         (0..SLOTS).filter(|&slot| self.full_at(slot) > now.as_nanos()).count()
     }
 
+    /// The tags and times of all slots, used or not. Belong together as those of [`Line::find`] do.
+    pub(super) fn slots(self) -> [(u32, u64); SLOTS] {
+        std::array::from_fn(|slot| (self.tag(slot), self.full_at(slot)))
+    }
+
     fn full_at(self, slot: usize) -> u64 {
         self.0[TIMES + slot].load(Relaxed)
     }

@@ -9,6 +9,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use zerocopy::FromZeros;
 
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use super::Unfit;
 use super::line::{Held, Line, SLOTS, Version, WORDS, Written, home_of};
 use super::sync::AtomicU64;
 use crate::bucket::Key;
@@ -32,6 +36,18 @@ pub(in crate::store) struct Table {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not enough memory for {0} buckets")]
 pub struct TooLarge(usize);
+
+/// The states of a table, to be kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct States {
+    lines: u64,
+    /// Words of each state.
+    pub(super) width: u16,
+    /// The line and the tag of each.
+    places: Vec<(u64, u32)>,
+    /// All states, one after the other.
+    words: Vec<u64>,
+}
 
 impl Table {
     /// A table with room for at least this many states of so many words.
@@ -66,6 +82,48 @@ impl Table {
     /// Words of each state.
     pub(super) fn words(&self) -> usize {
         self.further + 1
+    }
+
+    /// All states that are not full, line by line without the lock.
+    pub(super) fn states(&self, now: Time) -> States {
+        let width = u16::try_from(self.words()).unwrap_or(u16::MAX);
+        let mut all = States { lines: self.lines as u64, width, ..States::default() };
+        for line in 0..self.lines {
+            let live = || {
+                let slots = self.line(line).slots().into_iter().enumerate();
+                let live = slots.filter(|(_, (_, full_at))| *full_at > now.as_nanos());
+                live.map(|(slot, seen)| {
+                    (seen, self.further_words(line, slot).iter().map(|word| word.load(Relaxed)).collect())
+                })
+                .collect()
+            };
+            let found: SmallVec<[((u32, u64), SmallVec<[u64; 4]>); SLOTS]> =
+                self.line(line).consistent(live).0;
+            for ((tag, full_at), further) in found {
+                all.places.push((line as u64, tag));
+                all.words.push(full_at);
+                all.words.extend(further);
+            }
+        }
+        all
+    }
+
+    /// Takes states in that were kept of a table of the same size.
+    pub(super) fn take_in(&self, states: &States) -> Result<(), Unfit> {
+        if states.lines != self.lines as u64 {
+            return Err(Unfit::Capacity);
+        }
+        let width = self.words();
+        if usize::from(states.width) != width || states.words.len() != states.places.len() * width {
+            return Err(Unfit::Nonsense);
+        }
+        for ((line, tag), state) in states.places.iter().zip(states.words.chunks_exact(width)) {
+            let line =
+                usize::try_from(*line).ok().filter(|line| *line < self.lines).ok_or(Unfit::Nonsense)?;
+            let _held = self.hold(line);
+            self.write_at(line, *tag, state, Time::from_nanos(0));
+        }
+        Ok(())
     }
 
     /// Copies the state of this key, or zeros. Without the lock; says what the lock was.
@@ -105,9 +163,12 @@ impl Table {
 
     /// Writes the state of this key; its line must be held.
     pub(super) fn write(&self, key: Key, state: &[u64], now: Time) {
+        self.write_at(self.line_of(key), tag_of(key), state, now);
+    }
+
+    fn write_at(&self, line: usize, tag: u32, state: &[u64], now: Time) {
         let Some((full_at, further)) = state.split_first() else { return };
-        let line = self.line_of(key);
-        let (slot, written) = self.line(line).write(tag_of(key), Time::from_nanos(*full_at), now);
+        let (slot, written) = self.line(line).write(tag, Time::from_nanos(*full_at), now);
         for (place, word) in self.further_words(line, slot).iter().zip(further) {
             place.store(*word, Relaxed);
         }

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::{Buckets, Place, Stale};
-use crate::bucket::{Header, Key, Op, Own, Spec, Step, step};
+use super::{Buckets, Place, Stale, Unfit};
+use crate::bucket::{Header, Key, LONGEST_RECORD, Op, Own, Spec, Step, step};
 use crate::time::Time;
 
 /// Why a bucket has no rate of its own now.
@@ -215,6 +215,28 @@ impl OwnRates {
             entries.retain(|_, entry| entry.own.until > ended_before);
             self.set_filter(&entries);
         }
+    }
+
+    /// All of them, to be kept.
+    pub(super) fn records(&self) -> Vec<(u128, Vec<u8>)> {
+        let record = |(Key(key), entry): (&Key, &Entry)| {
+            let (header, state) = entry.unfold();
+            let mut bytes = [0; LONGEST_RECORD];
+            let length = header.encode(&state, &mut bytes);
+            (*key, bytes[..length].to_vec())
+        };
+        self.read().iter().map(record).collect()
+    }
+
+    /// Takes one in that was kept.
+    pub(super) fn take_in(&self, key: Key, record: &[u8]) -> Result<(), Unfit> {
+        let mut state = [0; Spec::MOST_WORDS];
+        let header = Header::decode(record, &mut state).map_err(|_| Unfit::Nonsense)?;
+        let (Some(until), Some(rate)) = (header.own_until, header.spec.rate()) else {
+            return Err(Unfit::Nonsense);
+        };
+        let entry = Entry::new(Own { rate, until }, header.spec, &state);
+        self.insert(key, entry).map_err(|_| Unfit::Nonsense)
     }
 
     fn get(&self, key: Key) -> Option<(Header, [u64; Spec::MOST_WORDS])> {

@@ -1,0 +1,84 @@
+//! Buckets over a restart: read before the gate serves, written while it does and once more at the end.
+//!
+//! A file that cannot be read is moved aside, and the gate begins with full buckets: it does not refuse to start. One that
+//! cannot be written is told once, and tried again. The surprising thing: nobody waits for it but the end of the gate.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::store::snapshot::{Snapshot, Unreadable, set_aside};
+
+/// Keeps the buckets of an engine in a file.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    path: PathBuf,
+    engine: Arc<Engine>,
+    /// Whether the last attempt failed, and was told.
+    failed: AtomicBool,
+}
+
+impl Keeper {
+    /// For this file.
+    pub(super) fn new(path: PathBuf, engine: &Arc<Engine>) -> Arc<Self> {
+        Arc::new(Self { path, engine: Arc::clone(engine), failed: AtomicBool::default() })
+    }
+
+    /// Writes again and again.
+    pub(super) async fn serve(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(PAUSE).await;
+            self.keep().await;
+        }
+    }
+
+    /// Writes once.
+    pub(super) async fn keep(self: &Arc<Self>) {
+        let keeper = Arc::clone(self);
+        let written = tokio::task::spawn_blocking(move || keeper.engine.keep().write(&keeper.path)).await;
+        let why = match written {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        let was = self.failed.swap(why.is_some(), Ordering::Relaxed);
+        match why {
+            Some(why) if !was => {
+                tracing::error!("store.snapshot cannot be written to {}: {why}", self.path.display());
+            }
+            None if was => tracing::info!("store.snapshot is written to {} again", self.path.display()),
+            _ => {}
+        }
+    }
+}
+
+/// Goes on from what the file has, if there is one.
+pub(super) fn restore(engine: Engine, path: &PathBuf) -> Engine {
+    match Snapshot::read(path) {
+        Ok(None) => engine,
+        Ok(Some(kept)) => {
+            let (engine, anew) = engine.with_kept(&kept);
+            for (limit, why) in anew {
+                tracing::warn!("the buckets of limit `{limit}` begin anew, all full: {why}");
+            }
+            engine
+        }
+        Err(Unreadable::Io(error)) => {
+            tracing::warn!("all buckets begin full: {} cannot be read: {error}", path.display());
+            engine
+        }
+        Err(why) => {
+            let aside = match set_aside(path) {
+                Ok(aside) => format!("it is {} now", aside.display()),
+                Err(error) => format!("and cannot be moved aside: {error}"),
+            };
+            tracing::warn!("all buckets begin full: {}: {why}; {aside}", path.display());
+            engine
+        }
+    }
+}
+
+/// What a crash costs at most is what this and the writing take.
+const PAUSE: Duration = Duration::from_secs(3);

@@ -1,0 +1,133 @@
+//! A limit's buckets as they stand, to be kept over a restart.
+//!
+//! It knows no files: that is [`snapshot`](crate::store::snapshot)'s business. The surprising thing: a table does not know the
+//! names of its buckets, only the line and the tag that came of them, so buckets come back to the place that they had, and
+//! only into a table of as many lines under the same secret.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use serde::{Deserialize, Serialize};
+
+use super::{Buckets, Former};
+use crate::bucket::{Header, Key, LONGEST_RECORD, Spec};
+use crate::store::memory::table::{States, Table, TooLarge};
+use crate::time::Time;
+
+/// The buckets of one limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    now: States,
+    /// As they were before the limit was changed, the last change first.
+    former: Vec<Changed>,
+    /// Those with rates of their own: their names, and records of them.
+    own: Vec<(u128, Vec<u8>)>,
+}
+
+/// What a limit promised, as a record without a level; nothing where it promised nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promise(Option<Vec<u8>>);
+
+/// A change of the limit that is not over yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Changed {
+    before: States,
+    /// For each class of clients since: which it was, and what was promised to it.
+    classes: Vec<Option<(u16, Promise)>>,
+    since: u64,
+    until: u64,
+}
+
+/// Why buckets do not come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// The capacity is another one.
+    #[error("there was room for another number of buckets")]
+    Capacity,
+    /// What stands there makes no sense.
+    #[error("what was kept of it makes no sense")]
+    Nonsense,
+    /// There is no room.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+}
+
+impl Promise {
+    /// What this spec promises.
+    #[must_use]
+    pub fn of(spec: Option<Spec>) -> Self {
+        Self(spec.map(|spec| {
+            let mut bytes = [0; LONGEST_RECORD];
+            let length = Header::of(spec).encode(&[0; Spec::MOST_WORDS], &mut bytes);
+            bytes[..length].to_vec()
+        }))
+    }
+
+    /// As it was.
+    ///
+    /// # Errors
+    /// [`Unfit::Nonsense`].
+    pub fn spec(&self) -> Result<Option<Spec>, Unfit> {
+        let read = |bytes: &Vec<u8>| {
+            let header = Header::decode(bytes, &mut [0; Spec::MOST_WORDS]).map_err(|_| Unfit::Nonsense)?;
+            Ok(header.spec)
+        };
+        self.0.as_ref().map(read).transpose()
+    }
+}
+
+impl Buckets {
+    /// As they stand now: what is full, or was forgotten, is left out.
+    #[must_use]
+    pub fn image(&self, now: Time) -> Image {
+        let mut former = Vec::new();
+        let mut next = self.former.load_full();
+        while let Some(changed) = next.filter(|changed| changed.until > now) {
+            let class = |class: &Option<(usize, Spec)>| {
+                class.map(|(class, spec)| (u16::try_from(class).unwrap_or(u16::MAX), Promise::of(Some(spec))))
+            };
+            former.push(Changed {
+                before: changed.buckets.table.states(now),
+                classes: changed.classes.iter().map(class).collect(),
+                since: changed.since.as_nanos(),
+                until: changed.until.as_nanos(),
+            });
+            next = changed.buckets.former.load_full();
+        }
+        Image { now: self.table.states(now), former, own: self.own.records() }
+    }
+
+    /// Room for `capacity` buckets with these promises, and these in it.
+    ///
+    /// # Errors
+    /// [`Unfit`].
+    pub fn of_image(image: &Image, capacity: usize, specs: &[Spec]) -> Result<Self, Unfit> {
+        let new = Self::new(capacity, specs)?;
+        new.table.take_in(&image.now)?;
+        for (key, record) in &image.own {
+            new.own.take_in(Key(*key), record)?;
+        }
+        let mut former: Option<Arc<Former>> = None;
+        for changed in image.former.iter().rev() {
+            let class = |class: &Option<(u16, Promise)>| -> Result<Option<(usize, Spec)>, Unfit> {
+                let Some((class, promise)) = class else { return Ok(None) };
+                Ok(promise.spec()?.map(|spec| (usize::from(*class), spec)))
+            };
+            let classes = changed.classes.iter().map(class).collect::<Result<Vec<_>, _>>()?;
+            let specs: Vec<Spec> = classes.iter().flatten().map(|(_, spec)| *spec).collect();
+            let mut buckets = Self::new(capacity, &specs)?;
+            buckets.table = Table::new(capacity, usize::from(changed.before.width.max(1)))?;
+            buckets.table.take_in(&changed.before)?;
+            buckets.own = Arc::clone(&new.own);
+            buckets.former = ArcSwapOption::new(former.take());
+            buckets.close();
+            former = Some(Arc::new(Former {
+                buckets: Arc::new(buckets),
+                classes: classes.into(),
+                since: Time::from_nanos(changed.since),
+                until: Time::from_nanos(changed.until),
+            }));
+        }
+        Ok(Self { former: ArcSwapOption::new(former), ..new })
+    }
+}
