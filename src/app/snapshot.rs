@@ -3,7 +3,7 @@
 //! A file that cannot be read is moved aside, and the gate begins with full buckets: it does not refuse to start. One that
 //! cannot be written is told once, and tried again. The surprising thing: nobody waits for it but the end of the gate.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Keeper {
 }
 
 /// Goes on from what the file has, if there is one.
-pub(super) fn restore(engine: Engine, path: &PathBuf) -> Engine {
+pub(super) fn restore(engine: Engine, path: &Path) -> Engine {
     match Snapshot::read(path) {
         Ok(None) => engine,
         Ok(Some(kept)) => {

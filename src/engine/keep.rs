@@ -88,4 +88,3 @@ fn name_of(facet: Facet) -> &'static str {
         Facet::Escalation => "escalate",
     }
 }
-

@@ -7,10 +7,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use zerocopy::FromZeros;
-
 use serde::{Deserialize, Serialize};
-use smallvec::SmallVec;
+use zerocopy::FromZeros;
 
 use super::Unfit;
 use super::line::{Held, Line, SLOTS, Version, WORDS, Written, home_of};
@@ -89,21 +87,20 @@ impl Table {
         let width = u16::try_from(self.words()).unwrap_or(u16::MAX);
         let mut all = States { lines: self.lines as u64, width, ..States::default() };
         for line in 0..self.lines {
-            let live = || {
-                let slots = self.line(line).slots().into_iter().enumerate();
-                let live = slots.filter(|(_, (_, full_at))| *full_at > now.as_nanos());
-                live.map(|(slot, seen)| {
-                    (seen, self.further_words(line, slot).iter().map(|word| word.load(Relaxed)).collect())
-                })
-                .collect()
-            };
-            let found: SmallVec<[((u32, u64), SmallVec<[u64; 4]>); SLOTS]> =
-                self.line(line).consistent(live).0;
-            for ((tag, full_at), further) in found {
-                all.places.push((line as u64, tag));
-                all.words.push(full_at);
-                all.words.extend(further);
-            }
+            let before = (all.places.len(), all.words.len());
+            self.line(line).consistent(|| {
+                // What was read before somebody wrote is read again.
+                all.places.truncate(before.0);
+                all.words.truncate(before.1);
+                for (slot, (tag, full_at)) in self.line(line).slots().into_iter().enumerate() {
+                    if full_at > now.as_nanos() {
+                        all.places.push((line as u64, tag));
+                        all.words.push(full_at);
+                        all.words
+                            .extend(self.further_words(line, slot).iter().map(|word| word.load(Relaxed)));
+                    }
+                }
+            });
         }
         all
     }
