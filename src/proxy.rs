@@ -19,6 +19,7 @@ pub mod scheme;
 pub mod service;
 pub mod settings;
 pub mod site;
+pub mod strict;
 pub mod target;
 mod tunnel;
 pub mod upstream;
