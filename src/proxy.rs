@@ -11,6 +11,7 @@ mod drain;
 pub mod error;
 mod exchange;
 mod forward;
+pub mod framed;
 pub mod headers;
 pub mod ids;
 mod pending;
