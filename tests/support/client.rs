@@ -93,6 +93,12 @@ impl Client {
         std::mem::take(&mut self.read)
     }
 
+    /// All bytes until the connection ends, and whether it did within this time.
+    pub(crate) fn everything(&mut self, at_most: Duration) -> (Vec<u8>, bool) {
+        let ended = self.end_within(at_most).is_some();
+        (std::mem::take(&mut self.read), ended)
+    }
+
     fn end_within(&mut self, at_most: Duration) -> Option<End> {
         let end = Instant::now() + at_most;
         let mut found = None;
