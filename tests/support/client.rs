@@ -93,10 +93,10 @@ impl Client {
         std::mem::take(&mut self.read)
     }
 
-    /// All bytes until the connection ends, and whether it did within this time.
-    pub(crate) fn everything(&mut self, at_most: Duration) -> (Vec<u8>, bool) {
-        let ended = self.end_within(at_most).is_some();
-        (std::mem::take(&mut self.read), ended)
+    /// All bytes until the connection ends, and, if it did within this time, whether in peace.
+    pub(crate) fn all_until_the_end(&mut self, at_most: Duration) -> (Vec<u8>, Option<bool>) {
+        let end = self.end_within(at_most);
+        (std::mem::take(&mut self.read), end.map(|end| end == End::Finished))
     }
 
     fn end_within(&mut self, at_most: Duration) -> Option<End> {
