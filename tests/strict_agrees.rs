@@ -63,7 +63,7 @@ fn hyper_finds_what_is_there() {
     let stream = [GOOD[0], GOOD[3], GOOD[5], GOOD[0]].concat();
     assert_eq!(ends(stream.as_bytes()).len(), 4);
     let found = served(stream.as_bytes());
-    assert!(found.whole == 4 && !found.stopped);
+    assert_eq!((found.whole, found.stopped), (4, false));
 }
 
 fn cases() -> u32 {
@@ -121,7 +121,12 @@ fn served(bytes: &[u8]) -> Served {
             }
         });
         let mut builder = http1::Builder::new();
-        builder.header_read_timeout(None).max_headers(100).max_header_size(32 * 1024).max_buf_size(64 * 1024);
+        builder
+            .half_close(true)
+            .header_read_timeout(None)
+            .max_headers(100)
+            .max_header_size(32 * 1024)
+            .max_buf_size(64 * 1024);
         let ended = builder.serve_connection(TokioIo::new(server), service).await;
         // An answer of its own, 400, is how it says that it refused.
         drop(client);

@@ -17,7 +17,7 @@ fn a_request_that_could_be_read_in_two_ways_is_answered_in_the_form_that_its_cli
     let gate = Gate::start(&upstream.file(""));
     for (accept, kind) in [
         ("text/html", "text/html; charset=utf-8"),
-        ("application/json", "application/problem+json"),
+        ("application/json", "application/problem+json; charset=utf-8"),
         ("text/plain", "text/plain; charset=utf-8"),
     ] {
         for (end, length) in [("\n", "5"), ("\r\n", "05")] {
