@@ -143,6 +143,24 @@ fn trailers_never_become_headers() {
     assert_eq!(gate.ask(format!("{head}\r\n5\r\nabcde\r\n0\r\n{many}\r\n")).status, 400);
 }
 
+/// A18: HTTP/2 where nobody agreed to it.
+#[test]
+fn the_preface_of_http_2_is_answered_in_http_1() {
+    let upstream = Upstream::start();
+    let gate = Gate::start(&upstream.file(""));
+    let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0";
+    for before in ["", "GET /first HTTP/1.1\r\nHost: app.test\r\n\r\n"] {
+        let mut client = gate.connect();
+        client.send(format!("{before}{preface}"));
+        if !before.is_empty() {
+            assert_eq!(client.answer().status, 200);
+        }
+        assert_eq!(client.answer().status, 400);
+        assert!(client.ends_within(LONG));
+    }
+    assert_eq!(upstream.requests().len(), 1);
+}
+
 /// A19: the host of an absolute target is the host, and there is only one.
 #[test]
 fn an_absolute_target_says_the_host_where_nothing_else_does() {

@@ -23,15 +23,15 @@ pub enum Unclean {
     /// More empty lines before a request than the one that RFC 9112, 2.2, asks servers to overlook.
     #[error("empty lines before the request")]
     EmptyLines,
-    /// A `#`: hyper cuts the target there.
-    #[error("the target has a fragment")]
-    Fragment,
     /// Anything but plain digits without a leading zero, or two that differ.
     #[error("the Content-Length is not one plain number")]
     ContentLength,
     /// Anything but one `chunked`.
     #[error("the transfer coding is not `chunked`")]
     TransferEncoding,
+    /// The beginning of HTTP/2, which hyper would end the connection for without a word.
+    #[error("this is HTTP/2")]
+    Preface,
     /// `Content-Length` beside `Transfer-Encoding`.
     #[error("the request is framed twice")]
     TwoFramings,
@@ -53,7 +53,7 @@ pub struct Fault {
     pub why: Unclean,
     /// The number of the request that has it, from 1.
     pub request: u64,
-    /// If it is in a body: how many of the bytes last seen come before it.
+    /// If hyper must not have all bytes last seen: how many it may have. Of a body these come before the fault.
     pub clean: Option<usize>,
 }
 
@@ -107,15 +107,22 @@ impl Scanner {
     pub fn read(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let mut rest = bytes;
         while !rest.is_empty() {
+            if self.next == Next::Line(Line::Field) && self.begun.is_empty() {
+                rest = framing::behind_other_fields(rest);
+            }
             rest = match self.next {
                 Next::Bytes(left, then) => self.pass_over(left, then, rest),
                 Next::Line(line) => self.read_line(line, rest).map_err(|why| {
-                    let is_in_body = !matches!(line, Line::Request(_) | Line::Field);
-                    Fault {
-                        why,
-                        request: self.request,
-                        clean: is_in_body.then_some(bytes.len() - rest.len()),
-                    }
+                    let before = bytes.len() - rest.len();
+                    let clean = match line {
+                        // The one line makes hyper answer 400.
+                        Line::Request(_) if why == Unclean::Preface => {
+                            Some(before + memchr(b'\n', rest).map_or(0, |end| end + 1))
+                        }
+                        Line::Request(_) | Line::Field => None,
+                        Line::ChunkSize | Line::ChunkEnd | Line::Trailer(_) => Some(before),
+                    };
+                    Fault { why, request: self.request, clean }
                 })?,
             };
         }
@@ -154,8 +161,8 @@ impl Scanner {
             Line::Field => self.head_ends(),
             Line::Request(0) if text.is_empty() => self.next = Next::Line(Line::Request(1)),
             Line::Request(_) if text.is_empty() => return Err(Unclean::EmptyLines),
+            Line::Request(_) if text.starts_with(b"PRI ") => return Err(Unclean::Preface),
             Line::Request(_) => {
-                check_fragment(text)?;
                 self.framing = Framing::default();
                 self.next = Next::Line(Line::Field);
             }
@@ -192,11 +199,7 @@ impl Scanner {
     /// Keeps what has come of a line until the rest is there; what is known to be wrong already is not waited for.
     fn keep(&mut self, line: Line, piece: &[u8]) -> Result<(), Unclean> {
         let most = match line {
-            Line::Request(_) => {
-                check_fragment(piece)?;
-                ENDS
-            }
-            Line::Field => ENDS,
+            Line::Request(_) | Line::Field => ENDS,
             Line::ChunkSize => chunk::LONGEST_SIZE_LINE,
             Line::ChunkEnd => 1,
             Line::Trailer(_) => chunk::LONGEST_TRAILER + 1,
@@ -221,10 +224,6 @@ impl Default for Scanner {
     fn default() -> Self {
         Self::new()
     }
-}
-
-fn check_fragment(text: &[u8]) -> Result<(), Unclean> {
-    if memchr(b'#', text).is_none() { Ok(()) } else { Err(Unclean::Fragment) }
 }
 
 /// So much of a line of a head tells whether it frames the body, whether that is too long to be read, and how it ends.

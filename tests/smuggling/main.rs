@@ -35,11 +35,11 @@ fn whatever_is_ambiguous_is_refused_or_forwarded_in_one_form() {
     assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), cases.len(), faults.join("\n"));
 }
 
-/// A6, A11: random changes of the corpus; `MUTATIONS` says how many, `SEED` which.
+/// A6, A11: random changes of the corpus; `MUTATIONS` says how many, `MUTATION_SEED` which.
 #[test]
 fn no_change_of_the_corpus_gets_through_in_two_forms() {
     let cases = cases();
-    let (many, seed) = (mutation::setting("MUTATIONS", 1500), mutation::setting("SEED", 1));
+    let (many, seed) = (mutation::setting("MUTATIONS", 1500), mutation::setting("MUTATION_SEED", 1));
     std::thread::scope(|scope| {
         for worker in 0..6 {
             let cases = &cases;

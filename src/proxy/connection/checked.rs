@@ -1,8 +1,8 @@
 //! The client's socket, read along by the strict scanner.
 //!
-//! hyper gets every byte of a head, clean or not, so that the service can refuse the request in the form that its client
-//! accepts. The surprising thing: of a body it gets nothing that comes behind a fault, so that what may be on its way
-//! already breaks off.
+//! hyper gets a head whole, clean or not, so that the service can refuse the request in the form that its client accepts.
+//! The surprising thing: of a body it gets nothing that comes behind a fault, so that what may be on its way already
+//! breaks off.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -19,7 +19,7 @@ pub(super) struct Checked {
     scanner: Option<Scanner>,
     /// The number of the request with the fault, until somebody takes it.
     faulty: Option<u64>,
-    /// The fault is in a body.
+    /// hyper gets nothing more.
     is_cut_off: bool,
     /// How many bytes the last read brought: hyper's buffer does not tell.
     pub(super) count: usize,

@@ -2,6 +2,8 @@
 //!
 //! Two headers are read, and all others are passed over after a look at their first letter.
 
+use memchr::memchr;
+
 use super::Unclean;
 
 /// How the body of a request is framed.
@@ -16,13 +18,12 @@ pub(super) enum Framing {
 impl Framing {
     /// Takes note of a line of the head, without its CR LF.
     pub(super) fn note(&mut self, line: &[u8]) -> Result<(), Unclean> {
-        // Most headers are told apart by their first letter.
-        match line.first().map(|letter| letter | 0x20) {
-            Some(b'c') => value_of(line, b"content-length:").map_or(Ok(()), |value| self.note_length(value)),
-            Some(b't') => {
-                value_of(line, b"transfer-encoding:").map_or(Ok(()), |value| self.note_coding(value))
-            }
-            _ => Ok(()),
+        if let Some(value) = value_of(line, b"content-length") {
+            self.note_length(value)
+        } else if let Some(value) = value_of(line, b"transfer-encoding") {
+            self.note_coding(value)
+        } else {
+            Ok(())
         }
     }
 
@@ -48,11 +49,28 @@ impl Framing {
     }
 }
 
+/// What is left of a head behind whole lines that cannot frame a body. Most cannot, by their first letter.
+pub(super) fn behind_other_fields(mut head: &[u8]) -> &[u8] {
+    while let Some(first) = head.first()
+        && !matches!(first, b'C' | b'c' | b'T' | b't' | b'\r')
+        && let Some(end) = memchr(b'\n', head)
+        && head[..end].ends_with(b"\r")
+    {
+        head = &head[end + 1..];
+    }
+    head
+}
+
 /// The value of a header without the blanks around it, if this is its name; nothing if the line is too long, which no
 /// framing is.
 fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let (start, value) = line.split_at_checked(name.len())?;
-    start.eq_ignore_ascii_case(name).then(|| if line.len() > LONGEST_FRAMING { b"" } else { trimmed(value) })
+    // A look at one byte tells most apart.
+    if line.get(name.len()) != Some(&b':') {
+        return None;
+    }
+    let (start, value) = line.split_at(name.len());
+    let value = || if line.len() > LONGEST_FRAMING { b"" } else { trimmed(&value[1..]) };
+    start.eq_ignore_ascii_case(name).then(value)
 }
 
 /// Without the blanks that RFC 9110, 5.6.3, allows there, which are fewer than `trim_ascii` takes.

@@ -57,7 +57,7 @@ fn faulty() -> Vec<(String, Unclean)> {
         ("\nGET / HTTP/1.1\r\n\r\n".into(), Unclean::BareLineFeed),
         ("\r\n\r\nGET / HTTP/1.1\r\n\r\n".into(), Unclean::EmptyLines),
         ("GET / HTTP/1.1\nHost: a\r\n\r\n".into(), Unclean::BareLineFeed),
-        ("GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n".into(), Unclean::Fragment),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into(), Unclean::Preface),
         (long(&format!("{first}Content-Length:~5\r\n\r\nabcde")), Unclean::ContentLength),
         (long(&format!("{first}Transfer-Encoding:~chunked\r\n\r\n")), Unclean::TransferEncoding),
     ]);
@@ -116,6 +116,8 @@ fn what_comes_before_a_fault_in_a_body_is_clean() {
     assert_eq!(fault.clean, Some(clean.len()));
     let fault = Scanner::new().read(b"GET / HTTP/1.1\r\nX: y\n\r\n").unwrap_err();
     assert_eq!(fault.clean, None);
+    let fault = Scanner::new().read(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap_err();
+    assert_eq!(fault.clean, Some(16));
 }
 
 #[test]
