@@ -1,11 +1,11 @@
 //! The strict reading of a client's bytes, beside hyper's lenient one.
 //!
-//! hyper accepts lines that end in a bare line feed, `Content-Length: 005`, a fragment in the target, blanks behind the
-//! size of a chunk and more, and what it hands on does not show it any more. A [`Scanner`] reads along as the bytes
-//! arrive and says which request is the first that two servers could read differently. It changes no byte and knows no
-//! header but those that frame a body: what can still be seen after parsing is `target`'s to refuse. The surprising
-//! thing: it has to know only clean requests, because after the first fault nothing on the connection counts any more;
-//! so where one ends, hyper and the scanner always agree.
+//! hyper accepts lines that end in a bare line feed, `Content-Length: 005`, blanks behind the size of a chunk and more, and
+//! what it hands on does not show it any more. A [`Scanner`] reads along as the bytes arrive and says which request is the
+//! first that two servers could read differently. It changes no byte and knows no header but those that frame a body: what
+//! can still be seen after parsing is `target`'s to refuse. The surprising thing: it has to know only clean requests,
+//! because after the first fault nothing on the connection counts any more; so where one ends, hyper and the scanner
+//! always agree.
 
 mod chunk;
 mod framing;
