@@ -41,7 +41,7 @@ fn decode(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
-        bytes.extend_from_slice(rest[..at].as_bytes());
+        bytes.extend_from_slice(&rest.as_bytes()[..at]);
         let (escape, after) = rest[at + 1..].split_at(1);
         rest = after;
         match escape {

@@ -51,17 +51,17 @@ fn no_change_of_the_corpus_gets_through_in_two_forms() {
 /// Sends these over one gate, and says what went wrong.
 fn send(cases: &[Case]) -> Vec<String> {
     let world = World::new();
-    let mut forwarded = 0;
+    let mut forwarded = 0_u32;
     let mut faults = Vec::new();
     for case in cases {
         let seen = world.send(&case.bytes);
-        forwarded += seen.forwarded();
+        forwarded += u32::try_from(seen.forwarded()).unwrap();
         if let Some(fault) = fault(case, &seen) {
             faults.push(format!("{}: {fault}; sent {:?}", case.name, String::from_utf8_lossy(&case.bytes)));
         }
     }
     let counted = world.counted();
-    if forwarded > counted {
+    if f64::from(forwarded) > counted {
         faults.push(format!("{forwarded} requests arrived, and {counted} were counted"));
     }
     faults

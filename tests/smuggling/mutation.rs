@@ -12,7 +12,7 @@ pub(crate) fn setting(name: &str, default: u64) -> u64 {
 pub(crate) fn run(cases: &[Case], seed: u64, many: u64) {
     let world = World::new();
     let mut chance = Chance(seed ^ 0x9E37_79B9_7F4A_7C15);
-    let mut forwarded = 0;
+    let mut forwarded = 0_u32;
     for number in 0..many {
         let bytes = changed(cases, &mut chance);
         let seen = world.send(&bytes);
@@ -21,10 +21,13 @@ pub(crate) fn run(cases: &[Case], seed: u64, many: u64) {
         if let Err(why) = &seen.arrived {
             panic!("arrived in two forms: {why}; {}", shown());
         }
-        forwarded += seen.forwarded();
+        forwarded += u32::try_from(seen.forwarded()).unwrap();
     }
     let counted = world.counted();
-    assert!(forwarded <= counted, "seed {seed}: {forwarded} requests arrived, and {counted} were counted");
+    assert!(
+        f64::from(forwarded) <= counted,
+        "seed {seed}: {forwarded} requests arrived, and {counted} were counted"
+    );
     println!("seed {seed}: {many} sent, {forwarded} arrived, {counted} counted");
 }
 
