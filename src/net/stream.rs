@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -33,6 +34,16 @@ macro_rules! delegate {
             Self::Unix(stream) => Pin::new(stream).$method($cx $(, $argument)*),
         }
     };
+}
+
+impl Stream {
+    /// When it is closed, the other end is to see a reset instead of an end in peace. Unix sockets have none.
+    pub fn reset_on_close(&self) {
+        if let Self::Tcp(stream) = self {
+            // A connection that is gone already cannot be reset.
+            let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+        }
+    }
 }
 
 impl AsyncRead for Stream {

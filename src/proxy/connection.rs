@@ -4,6 +4,7 @@
 //! costs a timer for each request), a lingering close so that an early answer is not lost to a reset, and pages of
 //! ours in place of its empty error answers. One timer serves a connection for its whole life.
 
+mod checked;
 mod io;
 mod phase;
 

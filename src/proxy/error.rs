@@ -47,6 +47,7 @@ impl Error {
     /// The one place where an error becomes a status.
     pub(super) fn problem(&self) -> Problem {
         match self {
+            Self::Malformed(Malformed::Expectation) => Problem::Expectation,
             Self::Malformed(_) | Self::Undecided(Undecided::Unchargeable(_)) | Self::ClientGone => {
                 Problem::Malformed
             }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use http::header::{HOST, REFERER, USER_AGENT};
-use http::{HeaderValue, Request, Response, StatusCode, Uri};
+use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
 
 use super::body::{AtEnd, ReplyBody};
 use super::connection::Connection;
@@ -131,6 +131,10 @@ impl AtEnd for Record {
     fn ended(&mut self, bytes: u64, complete: bool) {
         let now = self.gate.engine.clock().now();
         self.connection.phases.answer_ends(now);
+        if !complete && self.answered.version < Version::HTTP_11 {
+            // It may have been told no length, and takes the end of the connection for the end of the answer.
+            self.connection.phases.breaks_off();
+        }
         self.answered.bytes = bytes;
         self.answered.complete = complete;
         self.answered.duration = now.since(self.answered.at);

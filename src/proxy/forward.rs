@@ -8,20 +8,20 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::header::{CONNECTION, SET_COOKIE};
+use http::header::{CONNECTION, HOST, SET_COOKIE, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
-use hyper::upgrade::OnUpgrade;
 
 use super::body::{Arrival, BodyError, Progress, ReplyBody, RequestBody, Sent, Watch};
 use super::connection::Connection;
 use super::error::Error;
 use super::exchange::Exchange;
+use super::framed;
 use super::headers::{self, Identity};
 use super::pending::Pending;
 use super::service::{Asker, Gate};
 use super::site::{Local, Site};
-use super::tunnel;
+use super::tunnel::{self, Wish};
 use super::upstream::Unsent;
 use crate::event::Failure;
 use crate::policy::outcome::{Answer, Outcome, Seen};
@@ -34,8 +34,7 @@ pub(super) struct Departure {
     local: Rc<Local>,
     /// The number of its upstreams.
     group: usize,
-    /// The client's side of the upgrade that it asked for.
-    upgrade: Option<OnUpgrade>,
+    upgrade: Option<Wish>,
     method: Method,
     attempt: Option<Pending>,
 }
@@ -51,8 +50,7 @@ impl Departure {
         asker: &Asker,
     ) -> Self {
         let Site { rules, client, settings, .. } = &*local.site;
-        let protocol = headers::wanted_upgrade(request.headers());
-        let upgrade = protocol.is_some().then(|| hyper::upgrade::on(&mut request));
+        let upgrade = Wish::of(&mut request);
         let identity = Identity {
             peer: connection.peer_value.as_ref(),
             trusted: client.trusts(connection.peer),
@@ -60,9 +58,12 @@ impl Departure {
             request_id: asker.id_is_ours.then_some(&asker.request_id),
             devices: rules.policy.devices.as_deref(),
         };
+        say_host(&mut request);
+        let protocol = upgrade.as_ref().map(|wish| wish.protocol.clone());
         headers::towards_upstream(request.headers_mut(), &identity, protocol);
-        if request.uri().authority().is_some() {
-            *request.uri_mut() = origin_form(request.uri());
+        if request.body().size_hint().exact().is_none() {
+            // hyper would take a GET for one without a body.
+            request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
         *request.version_mut() = Version::HTTP_11;
         let (parts, body) = request.into_parts();
@@ -89,6 +90,12 @@ impl Departure {
                 return Err(error);
             }
         };
+        if !framed::is_clear(response.headers()) {
+            lease.close();
+            let error = Error::Upstream(Failure::Broken);
+            self.fails(&error);
+            return Err(error);
+        }
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             self.judge_switched(&response);
             return tunnel::open(response, lease, self.upgrade.take(), connection, exchange.hand_over());
@@ -163,6 +170,16 @@ fn broke_off(error: BodyError) -> Error {
         BodyError::Stalled => Failure::Timeout,
         BodyError::Broken(_) => Failure::Broken,
     })
+}
+
+/// An absolute target becomes path and query as sent. An HTTP/1.0 client may have named the host there alone.
+fn say_host<B>(request: &mut Request<B>) {
+    let Some(authority) = request.uri().authority() else { return };
+    let host = HeaderValue::from_str(authority.as_str());
+    if let (Ok(host), false) = (host, request.headers().contains_key(HOST)) {
+        request.headers_mut().insert(HOST, host);
+    }
+    *request.uri_mut() = origin_form(request.uri());
 }
 
 /// Path and query as sent, without the authority of an absolute target.

@@ -147,7 +147,7 @@ impl Gate {
         request: &Request<Incoming>,
         now: Time,
     ) -> Result<(Client, Look), Error> {
-        let host = check(request)?;
+        let host = target::understand(connection, request)?;
         let has_body = !request.body().is_end_stream();
         let (local, (client, consulted)) = by_newest(
             || self.site.now(),
@@ -235,7 +235,7 @@ impl Gate {
         request: &Request<B>,
         body: Body<'_>,
     ) -> Result<Judgement, Error> {
-        let host = check(request)?;
+        let host = target::understand(connection, request)?;
         let now = self.engine.clock().now();
         let (local, (consulted, group)) = by_newest(
             || self.site.now(),
@@ -385,16 +385,3 @@ fn attempt<'a, B>(request: &'a Request<B>, host: &'a str, client: Client, body: 
 fn some(bytes: &Bytes) -> Option<Bytes> {
     Some(bytes.clone()).filter(|bytes| !bytes.is_empty())
 }
-
-/// Refuses what the gate does not understand, and tells the host.
-fn check<B>(request: &Request<B>) -> Result<target::Host<'_>, Error> {
-    if request.method() == Method::CONNECT {
-        return Err(Error::Connect);
-    }
-    if request.uri().path_and_query().is_some_and(|target| target.as_str().len() > LONGEST_TARGET) {
-        return Err(Error::TargetTooLong);
-    }
-    Ok(target::check(request)?)
-}
-
-const LONGEST_TARGET: usize = 8 * 1024;

@@ -6,10 +6,12 @@
 
 use std::borrow::Cow;
 
-use http::header::{HOST, TRANSFER_ENCODING};
+use http::header::{EXPECT, HOST, TRANSFER_ENCODING};
 use http::uri::Scheme;
 use http::{HeaderMap, Method, Request, Uri, Version};
 
+use super::connection::Connection;
+use super::error::Error;
 use crate::policy::canonical;
 
 /// Why a request is refused as it stands; the words are for the person who sent it.
@@ -36,6 +38,12 @@ pub enum Malformed {
     /// Anything but exactly one `chunked`.
     #[error("the transfer coding is not `chunked`")]
     TransferEncoding,
+    /// See [`strict`](super::strict): what hyper's parsed form does not show.
+    #[error("the request could be read in two ways")]
+    Unclean,
+    /// Several `Expect`, or anything but `100-continue`.
+    #[error("nothing but 100-continue can be expected here")]
+    Expectation,
     /// See [`canonical::Malformed`].
     #[error(transparent)]
     Path(#[from] canonical::Malformed),
@@ -44,6 +52,23 @@ pub enum Malformed {
 /// A host in lower case, without port and trailing dot.
 pub type Host<'a> = Cow<'a, str>;
 
+/// Refuses what the gate does not understand, and tells the host as [`check`] does.
+///
+/// # Errors
+/// What is wrong with the request.
+pub(super) fn understand<'a, B>(connection: &Connection, request: &'a Request<B>) -> Result<Host<'a>, Error> {
+    if connection.phases.is_unclean() {
+        return Err(Malformed::Unclean.into());
+    }
+    if request.method() == Method::CONNECT {
+        return Err(Error::Connect);
+    }
+    if request.uri().path_and_query().is_some_and(|target| target.as_str().len() > LONGEST_TARGET) {
+        return Err(Error::TargetTooLong);
+    }
+    Ok(check(request)?)
+}
+
 /// Checks the target, `Host` and framing of a request, and tells the host: in lower case, without port and trailing
 /// dot; empty if an HTTP/1.0 client named none.
 ///
@@ -51,6 +76,7 @@ pub type Host<'a> = Cow<'a, str>;
 /// See [`Malformed`].
 pub fn check<B>(request: &Request<B>) -> Result<Host<'_>, Malformed> {
     check_transfer_encoding(request.headers())?;
+    check_expectation(request.headers(), request.version())?;
     let authority = check_authority(request.uri())?;
     let host = host(request.headers(), request.version())?;
     if let (Some(authority), Some((host, _))) = (authority, host)
@@ -86,6 +112,18 @@ fn check_transfer_encoding(headers: &HeaderMap) -> Result<(), Malformed> {
         (None, _) => Ok(()),
         (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
         _ => Err(Malformed::TransferEncoding),
+    }
+}
+
+/// RFC 9110, 10.1.1. hyper takes the last of several, and overlooks what it does not know.
+fn check_expectation(headers: &HeaderMap, version: Version) -> Result<(), Malformed> {
+    let mut expectations = headers.get_all(EXPECT).iter();
+    match (expectations.next(), expectations.next()) {
+        (None, _) => Ok(()),
+        // An HTTP/1.0 client expects nothing, whatever it says.
+        (Some(_), _) if version < Version::HTTP_11 => Ok(()),
+        (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"100-continue") => Ok(()),
+        _ => Err(Malformed::Expectation),
     }
 }
 
@@ -152,6 +190,8 @@ fn folded(name: &str) -> Host<'_> {
         name.into()
     }
 }
+
+const LONGEST_TARGET: usize = 8 * 1024;
 
 #[cfg(test)]
 mod tests {

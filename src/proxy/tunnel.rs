@@ -1,18 +1,20 @@
 //! After `101 Switching Protocols`: bytes in both directions, and nobody looks at them.
 //!
-//! Only where the client asked for it. An upstream that switches on its own accord is broken.
+//! Only where the client asked for it in a way that means nothing else (RFC 6455, 4.1: a GET of HTTP/1.1 without a body).
+//! An upstream that switches on its own accord, or to what nobody asked for, is broken.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Response;
+use http::header::UPGRADE;
+use http::{HeaderValue, Method, Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::body::ReplyBody;
+use super::body::{Arrival, ReplyBody};
 use super::connection::Connection;
 use super::error::Error;
 use super::headers;
@@ -20,21 +22,51 @@ use super::upstream::Lease;
 use crate::engine::Places;
 use crate::event::Failure;
 
+/// A client's wish for another protocol.
+pub(super) struct Wish {
+    /// What it asks for: one or a list.
+    pub(super) protocol: HeaderValue,
+    client: OnUpgrade,
+}
+
+impl Wish {
+    /// What a request asks for, if it may. A wish need not be heard (RFC 9110, 7.8).
+    pub(super) fn of(request: &mut Request<Arrival>) -> Option<Self> {
+        let protocol = headers::wanted_upgrade(request.headers())?;
+        let is_plain = request.method() == Method::GET
+            && request.version() == Version::HTTP_11
+            && request.body().is_end_stream();
+        is_plain.then(|| Self { protocol, client: hyper::upgrade::on(request) })
+    }
+
+    /// Whether the upstream's answer switches to what was asked for and nothing else.
+    fn is_met(&self, response: &Response<Incoming>) -> bool {
+        let mut answers = response.headers().get_all(UPGRADE).iter();
+        let (Some(answer), None) = (answers.next(), answers.next()) else { return false };
+        names(answer).all(|chosen| names(&self.protocol).any(|asked| asked.eq_ignore_ascii_case(chosen)))
+    }
+}
+
+fn names(protocols: &HeaderValue) -> impl Iterator<Item = &[u8]> {
+    protocols.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
+}
+
 /// Answers with the upstream's 101 and joins the two connections.
 ///
 /// # Errors
-/// [`Failure::Broken`] if the client did not ask.
+/// [`Failure::Broken`] if the client did not ask for that.
 pub(super) fn open(
     mut response: Response<Incoming>,
     lease: Lease,
-    client: Option<OnUpgrade>,
+    wish: Option<Wish>,
     connection: &Arc<Connection>,
     places: Places,
 ) -> Result<Response<ReplyBody>, Error> {
-    let Some(client) = client else {
+    let Some(Wish { client, .. }) = wish.filter(|wish| wish.is_met(&response)) else {
         lease.close();
         return Err(Error::Upstream(Failure::Broken));
     };
+    connection.phases.tunnel_opens();
     let upstream = hyper::upgrade::on(&mut response);
     headers::towards_client(response.headers_mut(), true);
     let connection = Arc::clone(connection);

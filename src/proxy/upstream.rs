@@ -6,6 +6,7 @@
 
 mod connect;
 mod health;
+mod ration;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -23,6 +24,7 @@ use hyper::client::conn::http1::SendRequest;
 use tokio::time::{Instant, Sleep};
 
 pub use self::health::Health;
+use self::ration::Ration;
 use super::body::{Progress, RequestBody, Sent};
 use super::error::Error;
 use super::settings::Settings;
@@ -77,6 +79,7 @@ struct Connection {
     sender: SendRequest<RequestBody>,
     /// For answers; kept, because moving a timer on costs less than making one.
     patience: Pin<Box<Sleep>>,
+    ration: Ration,
     _place: Place,
 }
 
@@ -211,7 +214,8 @@ impl Server {
         if !request.headers().contains_key(HOST) {
             request.headers_mut().insert(HOST, self.health.host.clone());
         }
-        let Connection { sender, patience, .. } = connection;
+        let Connection { sender, patience, ration, .. } = connection;
+        ration.set();
         let mut reply = std::pin::pin!(sender.try_send_request(request));
         let timeout = settings.reply_timeout.to_std();
         patience.as_mut().reset(Instant::now() + timeout);
@@ -232,6 +236,7 @@ impl Server {
             }
         });
         let Some(sent) = sent.await else { return Err(self.failed(Failure::Timeout)) };
+        ration.lift();
         sent.map_err(|mut error| {
             *slot = error.take_message();
             match progress.sent() {

@@ -93,6 +93,12 @@ impl Client {
         std::mem::take(&mut self.read)
     }
 
+    /// All bytes until the connection ends, and, if it did within this time, whether in peace.
+    pub(crate) fn all_until_the_end(&mut self, at_most: Duration) -> (Vec<u8>, Option<bool>) {
+        let end = self.end_within(at_most);
+        (std::mem::take(&mut self.read), end.map(|end| end == End::Finished))
+    }
+
     fn end_within(&mut self, at_most: Duration) -> Option<End> {
         let end = Instant::now() + at_most;
         let mut found = None;

@@ -82,6 +82,12 @@ impl ReplyBody {
         Self { content, end: None, bytes: 0, complete: false }
     }
 
+    fn ends(&mut self, complete: bool) {
+        if let Some(mut end) = self.end.take() {
+            end.ended(self.bytes, complete);
+        }
+    }
+
     /// Does this when the answer has left.
     pub fn at_end(&mut self, end: Box<dyn AtEnd>) {
         self.end = Some(end);
@@ -104,7 +110,8 @@ impl Body for ReplyBody {
         match &frame {
             None => this.complete = true,
             Some(Ok(frame)) => this.bytes += frame.data_ref().map_or(0, Bytes::len) as u64,
-            Some(Err(_)) => {}
+            // Whoever closes the connection has to know before hyper lets go of it.
+            Some(Err(_)) => this.ends(false),
         }
         Poll::Ready(frame)
     }
@@ -126,10 +133,7 @@ impl Body for ReplyBody {
 
 impl Drop for ReplyBody {
     fn drop(&mut self) {
-        let complete = self.complete || self.is_end_stream();
-        if let Some(end) = &mut self.end {
-            end.ended(self.bytes, complete);
-        }
+        self.ends(self.complete || self.is_end_stream());
     }
 }
 

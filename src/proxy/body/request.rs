@@ -29,6 +29,30 @@ pub enum Arrival {
     Begun(Option<Bytes>, Incoming),
 }
 
+impl Arrival {
+    /// Whether nothing comes any more.
+    #[must_use]
+    pub fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Streaming(incoming) => incoming.is_end_stream(),
+            Self::Begun(first, incoming) => first.is_none() && incoming.is_end_stream(),
+            Self::Whole(bytes) => bytes.is_none(),
+        }
+    }
+
+    /// How much comes.
+    #[must_use]
+    pub fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Streaming(incoming) => incoming.size_hint(),
+            Self::Begun(first, incoming) => {
+                longer_by(first.as_ref().map_or(0, Bytes::len) as u64, &incoming.size_hint())
+            }
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+        }
+    }
+}
+
 /// A client's body on its way to the upstream.
 #[derive(Debug)]
 pub struct RequestBody {
@@ -119,20 +143,10 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.arrival {
-            Arrival::Streaming(incoming) => incoming.is_end_stream(),
-            Arrival::Begun(first, incoming) => first.is_none() && incoming.is_end_stream(),
-            Arrival::Whole(bytes) => bytes.is_none(),
-        }
+        self.arrival.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.arrival {
-            Arrival::Streaming(incoming) => incoming.size_hint(),
-            Arrival::Begun(first, incoming) => {
-                longer_by(first.as_ref().map_or(0, Bytes::len) as u64, &incoming.size_hint())
-            }
-            Arrival::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-        }
+        self.arrival.size_hint()
     }
 }

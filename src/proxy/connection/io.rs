@@ -1,7 +1,7 @@
 //! The client's socket as hyper sees it.
 //!
-//! It notes what hyper does not tell (bytes arrive, nothing can be written), swaps hyper's empty error answers for
-//! ours, and lingers when it is closed. The surprising thing: a late head is answered from here, because by then
+//! It notes what hyper does not tell (bytes arrive, which request is the first that is not clean, nothing can be
+//! written), swaps hyper's empty error answers for ours, and lingers when it is closed. The surprising thing: a late head is answered from here, because by then
 //! hyper has nobody to ask.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -16,11 +16,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::Connection;
+use super::checked::Checked;
 use crate::net::stream::Stream;
 use crate::proxy::respond;
 
 pub(super) struct Io {
-    stream: TokioIo<Counting>,
+    stream: TokioIo<Checked>,
     connection: Arc<Connection>,
     lingering: Option<Lingering>,
 }
@@ -32,8 +33,7 @@ struct Lingering {
 
 impl Io {
     pub(super) fn new(stream: Stream, connection: Arc<Connection>) -> Self {
-        let stream = TokioIo::new(Counting { stream, count: 0 });
-        Self { stream, connection, lingering: None }
+        Self { stream: TokioIo::new(Checked::new(stream)), connection, lingering: None }
     }
 
     /// Writes a page of ours for what hyper would answer with an empty one. What does not fit at once is lost: the
@@ -54,7 +54,7 @@ impl Io {
         let mut scratch = [std::mem::MaybeUninit::uninit(); 8192];
         while lingering.left > 0 && lingering.until.as_mut().poll(cx).is_pending() {
             let mut buffer = ReadBuf::uninit(&mut scratch);
-            match ready!(Pin::new(self.stream.inner_mut()).poll_read(cx, &mut buffer)) {
+            match ready!(Pin::new(self.stream.inner_mut().stream()).poll_read(cx, &mut buffer)) {
                 Ok(()) if !buffer.filled().is_empty() => {
                     lingering.left = lingering.left.saturating_sub(buffer.filled().len());
                 }
@@ -65,6 +65,15 @@ impl Io {
     }
 }
 
+impl Drop for Io {
+    fn drop(&mut self) {
+        if self.connection.phases.has_broken_off() {
+            // Whoever can tell the end of an answer by the end of the connection alone must not see a clean one.
+            self.stream.inner_mut().stream().reset_on_close();
+        }
+    }
+}
+
 impl Read for Io {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<Result<()>> {
         let this = self.get_mut();
@@ -72,9 +81,17 @@ impl Read for Io {
             this.answer(http::StatusCode::REQUEST_TIMEOUT, cx);
             return Poll::Ready(Err(Error::from(ErrorKind::TimedOut)));
         }
+        let phases = &this.connection.phases;
+        if phases.is_tunnel() {
+            this.stream.inner_mut().look_away();
+        }
         let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
         if read.is_ready() {
-            this.connection.phases.bytes_arrived(this.stream.inner().count);
+            let socket = this.stream.inner_mut();
+            phases.bytes_arrived(socket.count);
+            if let Some(request) = socket.take_faulty() {
+                phases.is_unclean_from(request);
+            }
         }
         read
     }
@@ -128,48 +145,6 @@ impl Write for Io {
             ready!(this.poll_linger(cx));
         }
         Poll::Ready(Ok(()))
-    }
-}
-
-/// Notes how many bytes the last read brought: hyper's buffer does not tell.
-struct Counting {
-    stream: Stream,
-    count: usize,
-}
-
-impl AsyncRead for Counting {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
-        let this = self.get_mut();
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
-        this.count = buffer.filled().len() - before;
-        read
-    }
-}
-
-impl AsyncWrite for Counting {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
     }
 }
 

@@ -29,6 +29,10 @@ pub struct Phases {
     phase: AtomicU8,
     since: AtomicU64,
     received: AtomicU64,
+    /// Requests that were begun.
+    begun: AtomicU64,
+    /// The number of the first request, from 1, that two servers could read differently.
+    unclean_from: AtomicU64,
     /// An answer of the service may not be flushed yet.
     unflushed: AtomicBool,
     /// Since when nothing could be written; 0 if something could.
@@ -36,6 +40,8 @@ pub struct Phases {
     head_expired: AtomicBool,
     lingers: AtomicBool,
     draining: AtomicBool,
+    tunnel: AtomicBool,
+    broken_off: AtomicBool,
     waker: OnceLock<Waker>,
 }
 
@@ -47,18 +53,39 @@ impl Phases {
             phase: AtomicU8::new(Phase::Head as u8),
             since,
             received: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            unclean_from: AtomicU64::new(u64::MAX),
             unflushed: AtomicBool::new(false),
             write_stalled: AtomicU64::new(0),
             head_expired: AtomicBool::new(false),
             lingers: AtomicBool::new(false),
             draining: AtomicBool::new(false),
+            tunnel: AtomicBool::new(false),
+            broken_off: AtomicBool::new(false),
             waker: OnceLock::new(),
         }
     }
 
     /// A request is being served from now on.
     pub fn request_begins(&self, now: Time) {
+        self.begun.store(self.begun.load(Relaxed).saturating_add(1), Relaxed);
         self.enter(Phase::Busy, now);
+    }
+
+    /// Whether two servers could read the request that was begun last differently, as far as it has come.
+    #[must_use]
+    pub fn is_unclean(&self) -> bool {
+        self.begun.load(Relaxed) >= self.unclean_from.load(Relaxed)
+    }
+
+    /// The connection carries something else than HTTP from now on.
+    pub fn tunnel_opens(&self) {
+        self.tunnel.store(true, Relaxed);
+    }
+
+    /// The answer breaks off, and the client can only see it if the connection does not end in peace.
+    pub fn breaks_off(&self) {
+        self.broken_off.store(true, Relaxed);
     }
 
     /// The service hands over the head of an answer.
@@ -106,6 +133,18 @@ impl Phases {
         if self.now_in() == Phase::Idle {
             self.phase.store(Phase::Head as u8, Relaxed);
         }
+    }
+
+    pub(super) fn is_unclean_from(&self, request: u64) {
+        self.unclean_from.store(request, Relaxed);
+    }
+
+    pub(super) fn is_tunnel(&self) -> bool {
+        self.tunnel.load(Relaxed)
+    }
+
+    pub(super) fn has_broken_off(&self) -> bool {
+        self.broken_off.load(Relaxed)
     }
 
     /// A head that did not come in one piece takes its time from now on. Most do, and nobody asks for the time.

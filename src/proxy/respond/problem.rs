@@ -21,6 +21,8 @@ pub enum Problem {
     BodyTooLarge,
     /// 414: the target is too long.
     TargetTooLong,
+    /// 417: `Expect` with anything but `100-continue`.
+    Expectation,
     /// 431: too many or too long headers.
     HeadersTooLarge,
     /// 502: the upstream refused or broke.
@@ -44,6 +46,7 @@ impl Problem {
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TargetTooLong => StatusCode::URI_TOO_LONG,
+            Self::Expectation => StatusCode::EXPECTATION_FAILED,
             Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Broken => StatusCode::BAD_GATEWAY,
             Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
@@ -76,6 +79,7 @@ impl Problem {
             Self::Slow => "The request took too long to arrive. Please try again.",
             Self::BodyTooLarge => "The request carries more than is accepted here.",
             Self::TargetTooLong => "The address that was asked for is too long.",
+            Self::Expectation => "What this request expects is not available here.",
             Self::HeadersTooLarge => "The request carries too many or too large headers.",
             Self::Broken => {
                 "The application behind this address does not answer properly. Please try again later."

@@ -9,6 +9,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpStream, UnixStream};
 
+use super::ration::{Ration, Rationed};
 use super::{Connection, Health, UpstreamAddress};
 use crate::event::Failure;
 use crate::net::stream::Stream;
@@ -19,10 +20,11 @@ pub(super) async fn connect(health: &Health, settings: &Settings) -> Result<Conn
     let place = tokio::time::timeout(timeout, health.places.take()).await.map_err(|_| Failure::Busy)?;
     let stream = tokio::time::timeout(timeout, open(&health.address)).await;
     let stream = stream.map_err(|_| Failure::ConnectTimeout)?.map_err(|_| Failure::Connect)?;
+    let ration = Ration::new();
     let (sender, driver) = http1::Builder::new()
         .max_headers(MOST_HEADERS)
         .max_buf_size(BUFFER)
-        .handshake(TokioIo::new(stream))
+        .handshake(TokioIo::new(Rationed::new(stream, ration.clone())))
         .await
         .map_err(|_| Failure::Connect)?;
     tokio::task::spawn_local(async move {
@@ -30,7 +32,7 @@ pub(super) async fn connect(health: &Health, settings: &Settings) -> Result<Conn
         let _ = driver.with_upgrades().await;
     });
     let patience = Box::pin(tokio::time::sleep(timeout));
-    Ok(Connection { sender, patience, _place: place })
+    Ok(Connection { sender, patience, ration, _place: place })
 }
 
 async fn open(address: &UpstreamAddress) -> io::Result<Stream> {

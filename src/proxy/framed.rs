@@ -1,0 +1,70 @@
+//! Whether an answer's head says in one way only how long its body is.
+//!
+//! hyper takes the last word of `gzip, chunked` for all of it, chunks where there is a length as well, and `2, 2` for a
+//! number, and what it hands on has lost half of it by then. So what a careful upstream never says is no answer. The
+//! surprising thing: it is asked of answers without a body, too, because clients have been seen to look for one.
+
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue};
+
+/// Whether these headers of an answer frame its body in at most one way.
+#[must_use]
+pub fn is_clear(headers: &HeaderMap) -> bool {
+    let Some(length) = headers.get(CONTENT_LENGTH) else {
+        let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+        let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+        return codings.next().is_none_or(is_chunked) && codings.next().is_none();
+    };
+    let is_only = || headers.get_all(CONTENT_LENGTH).iter().nth(1).is_none();
+    is_plain(length.as_bytes()) && is_only() && !headers.contains_key(TRANSFER_ENCODING)
+}
+
+/// Digits without a leading zero.
+fn is_plain(digits: &[u8]) -> bool {
+    digits.iter().all(u8::is_ascii_digit) && (digits == b"0" || !matches!(digits, [] | [b'0', ..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clear(lines: &[(&'static str, &'static str)]) -> bool {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        is_clear(&headers)
+    }
+
+    #[test]
+    fn at_most_one_framing_is_clear() {
+        for lines in [
+            &[][..],
+            &[("content-length", "0")],
+            &[("content-length", "120")],
+            &[("transfer-encoding", "chunked")],
+            &[("transfer-encoding", "Chunked")],
+        ] {
+            assert!(clear(lines), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_two_clients_could_read_differently_is_not() {
+        for lines in [
+            &[("content-length", "2"), ("transfer-encoding", "chunked")][..],
+            &[("content-length", "2"), ("content-length", "2")],
+            &[("content-length", "2, 2")],
+            &[("content-length", "02")],
+            &[("content-length", "")],
+            &[("content-length", "+2")],
+            &[("transfer-encoding", "gzip, chunked")],
+            &[("transfer-encoding", "gzip"), ("transfer-encoding", "chunked")],
+            &[("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")],
+            &[("transfer-encoding", "identity")],
+            &[("transfer-encoding", "")],
+        ] {
+            assert!(!clear(lines), "{lines:?}");
+        }
+    }
+}
