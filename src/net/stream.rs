@@ -1,4 +1,4 @@
-//! A connection over TCP or a Unix socket, and who is at the other end.
+//! A connection over TCP, TLS or a Unix socket, and who is at the other end.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsStream;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub enum Stream {
     Tcp(TcpStream),
     /// Over a Unix socket.
     Unix(UnixStream),
+    /// Over TLS, after the handshake; of either side. Boxed: it is twenty times as large as the others.
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 /// Who is at the other end.
@@ -31,6 +34,7 @@ macro_rules! delegate {
         match $self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).$method($cx $(, $argument)*),
             Self::Unix(stream) => Pin::new(stream).$method($cx $(, $argument)*),
+            Self::Tls(stream) => Pin::new(&mut **stream).$method($cx $(, $argument)*),
         }
     };
 }
