@@ -115,3 +115,24 @@ fn kind_for(config: &Arc<rustls::ClientConfig>, gate: &Gate, name: &str) -> Hand
     assert_eq!(client.answer().status, 200);
     client.tls().handshake_kind().unwrap()
 }
+
+#[test]
+fn the_example_works_with_certificates_of_its_names() {
+    let authority = Authority::new();
+    let folder = crate::support::new_directory();
+    for site in ["example.org", "example.net"] {
+        let (pair, files) = (authority.issue(&[site]), folder.join(site));
+        std::fs::create_dir(&files).unwrap();
+        std::fs::write(files.join("fullchain.pem"), &pair.cert).unwrap();
+        std::fs::write(files.join("privkey.pem"), &pair.key).unwrap();
+    }
+    std::fs::copy("examples/tls/gate.toml", folder.join("gate.toml")).unwrap();
+    let loaded =
+        tollgate::config::load(&tollgate::config::Sources::from_file(&folder.join("gate.toml")).unwrap());
+    let said: String = loaded.diagnostics.iter().map(|found| found.render(false)).collect();
+    assert_eq!(said, "");
+    let config = loaded.config.unwrap();
+    let names: Vec<&str> = config.tls.certificates.iter().map(|certificate| certificate.name()).collect();
+    assert_eq!((names, config.files.len()), (vec!["example.org", "example.net"], 4));
+    std::fs::remove_dir_all(folder).unwrap();
+}
