@@ -11,7 +11,7 @@ use std::path::Path;
 /// The rows that the gate, its limits and what it knows of sign-ins answer for.
 const ROWS: &str = "
     A1 A2 A3 A4 A5 A20 A22 A25 A26 A28 A32
-    B9 B10 B11 B12 B13
+    B1 B2 B3 B4 B5 B6 B7 B8 B9 B10 B11 B12 B13
     C1 C2 C3 C4 C5 C6 C7 C8 C9 C10 C11 C14 C15 C16 C17
     D1 D2 D3 D4 D5 D6 D7 D8 D9 D10 D11 D12 D13 D14 D15 D16 D17 D18 D19 D20 D21 D22 D23 D24
     E1 E2 E3 E4 E5 E6 E7 E8 E9 E10 E11 E12 E13 E14 E16 E17 E18 E21 E22 E23 E24

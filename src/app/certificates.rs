@@ -21,4 +21,4 @@ pub(super) fn newly_expired<'n>(old: &Settings, new: &'n Settings, now: Time) ->
 }
 
 /// What is spoken inside, the best first (ALPN).
-const PROTOCOLS: [&str; 1] = ["http/1.1"];
+const PROTOCOLS: [&str; 2] = ["h2", "http/1.1"];

@@ -20,6 +20,14 @@ pub enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
+impl Stream {
+    /// Whether HTTP/2 was agreed on in the handshake (ALPN).
+    #[must_use]
+    pub fn speaks_http2(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2"))
+    }
+}
+
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {

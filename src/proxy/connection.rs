@@ -5,6 +5,7 @@
 //! ours in place of its empty error answers. One timer serves a connection for its whole life.
 
 mod handshake;
+mod http2;
 mod io;
 mod phase;
 
@@ -20,6 +21,7 @@ use hyper::service::HttpService;
 use tokio::time::Instant;
 
 pub(super) use self::handshake::shake_hands;
+pub(super) use self::http2::serve_http2;
 use self::io::Io;
 use self::phase::{Deadlines, Overdue};
 pub use self::phase::{Phase, Phases};

@@ -87,6 +87,11 @@ impl Service {
     pub fn new(gate: Rc<Gate>, connection: Arc<Connection>) -> Self {
         Self { gate, connection }
     }
+
+    /// Who hears what happens.
+    pub(super) fn events(&self) -> Events {
+        self.gate.events.clone()
+    }
 }
 
 impl hyper::service::Service<Request<Incoming>> for Service {

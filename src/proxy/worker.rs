@@ -115,6 +115,10 @@ impl Worker {
             let settings = Arc::clone(&worker.gate.site.now().site.settings);
             let Some(stream) = worker.greet(stream, &connection, &settings).await else { return };
             let service = Service::new(Rc::clone(&worker.gate), Arc::clone(&connection));
+            if stream.speaks_http2() {
+                // Boxed: the others would carry it along.
+                return Box::pin(connection::serve_http2(stream, connection, service, &settings)).await;
+            }
             connection::serve(stream, connection, service, &settings).await;
         });
     }
