@@ -171,3 +171,16 @@ fn floods_of_small_frames_leave_the_memory_as_it_is() {
     }
     assert_eq!(gate.metric("tollgate_panics_total", ""), 0.0);
 }
+
+/// B5: a client that does not agree to the end of its connection.
+#[test]
+fn a_stop_waits_for_nobody_who_has_no_request() {
+    let (upstream, authority) = (Upstream::start(), Authority::new());
+    let mut gate = gate(&authority, &upstream);
+    let mut client = Raw::connect(&authority, gate.tls);
+    assert!(client.send(&request(1, "GET", "/")));
+    assert!(client.until(Duration::from_secs(5), |frame| frame.kind == HEADERS).1);
+    gate.signal("TERM");
+    // It answers no PING, which h2 waits for; proxy.drain is half a minute.
+    assert!(gate.exit_status(Duration::from_secs(8)).is_some_and(|status| status.success()));
+}

@@ -44,9 +44,14 @@ pub(in crate::proxy) async fn serve_http2(
             if connection.phases.is_draining() && !closing {
                 driver.as_mut().graceful_shutdown();
                 closing = true;
+                patience.closes();
             }
             if driver.as_mut().poll(cx).is_ready() || streams.are_abused() {
                 return Poll::Ready(());
+            }
+            // A client that is told of the end need not agree to it.
+            if closing && timer.deadline() > Instant::now() + patience.left(&streams) {
+                rewind(timer.as_mut(), patience.left(&streams));
             }
             ready!(timer.as_mut().poll(cx));
             if patience.is_over(&streams) {
@@ -54,7 +59,6 @@ pub(in crate::proxy) async fn serve_http2(
                     return Poll::Ready(());
                 }
                 connection.phases.drain();
-                patience.closes();
             }
             rewind(timer.as_mut(), patience.left(&streams));
         }
