@@ -3,6 +3,7 @@
 //! Binds everything before anything starts, so that a gate either runs whole or not at all. The surprising thing:
 //! the workers know nothing of signals, files and pages; all of that lives on one background runtime.
 
+mod certificates;
 mod changes;
 mod grammar;
 mod reload;
@@ -27,8 +28,9 @@ use crate::config::{Config, Sources, Store};
 use crate::engine::{Engine, witness};
 use crate::event::{Events, Listener};
 use crate::net::guard::{Guard, NewConnections};
-use crate::net::listener::{Address, BindError, Bound};
+use crate::net::listener::{Address, BindError, Bound, Listening};
 use crate::net::shutdown::{self, Shutdown, Stage, Trigger};
+use crate::net::tls::{Memory, Unusable};
 use crate::observe::access_log::AccessLog;
 use crate::observe::admin::{Admin, Socket};
 use crate::observe::clients::Clients;
@@ -65,6 +67,8 @@ struct Parts {
     metrics: Arc<Metrics>,
     access: Option<Arc<AccessLog>>,
     keeper: Option<Arc<Keeper>>,
+    /// Of sessions of TLS; as old as the gate, whatever certificates come and go.
+    sessions: Memory,
 }
 
 /// Why a gate cannot start.
@@ -82,6 +86,9 @@ pub enum StartError {
     /// The access log cannot be opened.
     #[error("log.access: {0}")]
     AccessLog(io::Error),
+    /// TLS cannot be spoken.
+    #[error(transparent)]
+    Tls(#[from] Unusable),
     /// The machine gives no thread or runtime.
     #[error("cannot start a worker: {0}")]
     Worker(io::Error),
@@ -203,14 +210,19 @@ impl Parts {
         let fresh = |address| Health::new(address, settings.upstream_max, clock.clone(), events.clone());
         let upstreams = upstreams::of(config.upstreams, &Vec::new(), fresh);
         upstreams.iter().flatten().for_each(|health| metrics.expect_upstream(health.name()));
+        let sessions = Memory::new();
+        let doorkeeper = certificates::doorkeeper(&config.tls, &sessions)?;
+        metrics.show_certificates(&config.tls.certificates);
         let site = Arc::new(ArcSwap::from_pointee(Site {
             rules: Arc::clone(&engine.rules()),
             client: config.client,
             refuse: Arc::new(config.refuse),
             settings: Arc::new(settings),
+            doorkeeper,
+            redirect: config.redirect,
             upstreams,
         }));
-        Ok(Self { engine, site, guard, clients, events, metrics, access, keeper })
+        Ok(Self { engine, site, guard, clients, events, metrics, access, keeper, sessions })
     }
 
     fn spawn_workers(
@@ -303,10 +315,9 @@ fn bind(addresses: &[Address], threads: usize) -> Result<Vec<Vec<Bound>>, BindEr
 }
 
 fn admin_socket(socket: Bound) -> io::Result<Socket> {
-    use crate::net::listener::Listener as Bound;
-    Ok(match socket.listen()? {
-        Bound::Tcp(listener) => Socket::Tcp(listener),
-        Bound::Unix(listener) => Socket::Unix(listener),
+    Ok(match socket.listen()?.socket {
+        Listening::Tcp(listener) => Socket::Tcp(listener),
+        Listening::Unix(listener) => Socket::Unix(listener),
     })
 }
 

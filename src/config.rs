@@ -1,8 +1,8 @@
 //! The file, checked: everything that a gate needs to run, in the types of the layers that use it.
 //!
 //! [`load`] is the way in: text, environment and command line in, a [`Config`] or every mistake at once out. It
-//! reads no environment and no arguments by itself; of the file system only the files that the text names. The
-//! surprising thing: where there is a mistake there is no configuration at all, never half of one.
+//! reads no environment and no arguments by itself; of the file system only the files that the text names, and the
+//! system's roots if an upstream speaks TLS. The surprising thing: where there is a mistake there is no configuration at all, never half of one.
 
 mod check;
 mod diagnostic;
@@ -26,9 +26,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::net::listener::Address;
+use crate::net::tls;
 use crate::observe::settings::LogSettings;
 use crate::policy::Policy;
 use crate::proxy::client_addr::ClientSettings;
+use crate::proxy::redirect::Redirect;
 use crate::proxy::respond::RefuseSettings;
 use crate::proxy::settings::Settings;
 use crate::proxy::upstream::UpstreamAddress;
@@ -50,14 +52,18 @@ pub struct Config {
     pub store: Store,
     /// `[refuse]`.
     pub refuse: RefuseSettings,
-    /// `[proxy]`.
+    /// `[proxy]`, and who vouches for upstreams.
     pub proxy: Settings,
+    /// `[tls]`, as far as it is about what clients are shown.
+    pub tls: tls::Settings,
+    /// `tls.redirect`.
+    pub redirect: Option<Redirect>,
     /// `[log]`.
     pub log: LogSettings,
     /// `admin.listen`.
     pub admin: Vec<Address>,
-    /// Files that were read for the policy (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`): read again
-    /// when changed.
+    /// Files that were read (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`, certificates of `[tls]`):
+    /// read again when changed.
     pub files: Vec<PathBuf>,
 }
 

@@ -154,6 +154,8 @@ pub enum Reason {
     ClientMax,
     /// `client_rate`: too many new ones from this prefix.
     ClientRate,
+    /// It began TLS and did not come to the end of it.
+    Handshake,
 }
 
 /// How an upstream failed a request.
@@ -163,6 +165,10 @@ pub enum Failure {
     Connect,
     /// No connection in time.
     ConnectTimeout,
+    /// The server could not prove who it is.
+    Certificate,
+    /// No TLS with it.
+    Tls,
     /// No answer in time.
     Timeout,
     /// An answer that is not HTTP, or one that broke off.

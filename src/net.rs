@@ -8,3 +8,4 @@ pub mod listener;
 pub mod places;
 pub mod shutdown;
 pub mod stream;
+pub mod tls;

@@ -20,8 +20,9 @@ const ARROWS: &[(&str, &str)] = &[
     // Beside the bucket, not below it: `Span` and `Time` are the bucket's arithmetic, and the clock hands them out.
     ("time", "bucket"),
     ("policy", "bucket time"),
-    ("store", "bucket time"),
     ("net", "time"),
+    // TLS to a database is the TLS of everybody.
+    ("store", "bucket time net"),
     ("event", "bucket time policy"),
     // Not `net`: a decision knows no sockets.
     ("engine", "bucket time policy store event"),
@@ -46,6 +47,8 @@ const CRATES: &[(&str, &str)] = &[
     ("http_body", "proxy"),
     ("http_body_util", "store proxy observe cli"),
     ("rustls", "store net"),
+    ("rustls_native_certs", "net"),
+    ("x509_cert", "net"),
     ("tokio_rustls", "store net"),
     ("redis", "store"),
     ("tokio_postgres", "store"),

@@ -117,6 +117,8 @@ fn a_worker_sees_rules_and_upstreams_of_one_file_and_keeps_what_stays() {
             client: config.client.clone(),
             refuse: Arc::new(config.refuse.clone()),
             settings: Arc::new(config.proxy.clone()),
+            doorkeeper: None,
+            redirect: None,
             upstreams: vec![vec![Arc::clone(&stays)], vec![own]],
         })
     };

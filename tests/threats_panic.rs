@@ -89,6 +89,8 @@ fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
         client: config.client.clone(),
         refuse: Arc::new(config.refuse.clone()),
         settings: Arc::new(config.proxy.clone()),
+        doorkeeper: None,
+        redirect: None,
         upstreams: vec![vec![health]],
     };
     let (trigger, shutdown) = shutdown::channel();

@@ -3,6 +3,7 @@
 //! It compares what runs with what is to run, not two texts: comments and the order of tables are no change. The
 //! surprising thing: a network that is changed shows as the limits that use it.
 
+use crate::net::tls;
 use crate::observe::settings::LogSettings;
 use crate::policy::{Facet, Limit, Policy, Route};
 use crate::proxy::site::Site;
@@ -12,6 +13,7 @@ use crate::proxy::site::Site;
 pub(super) struct Running<'r> {
     pub(super) site: &'r Site,
     pub(super) log: &'r LogSettings,
+    pub(super) tls: &'r tls::Settings,
 }
 
 /// As in ``limit `subnet` added, route `login` changed``.
@@ -32,6 +34,7 @@ pub(super) fn between(old: Running<'_>, new: Running<'_>) -> String {
         ("client", old.site.client == new.site.client),
         ("refuse", old.site.refuse == new.site.refuse),
         ("proxy", old.site.settings == new.site.settings),
+        ("tls", old.tls == new.tls && old.site.redirect == new.site.redirect),
         ("log", old.log == new.log),
     ];
     words.extend(others.iter().filter(|(_, same)| !same).map(|(name, _)| format!("`{name}` changed")));

@@ -10,24 +10,26 @@ use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::certificates::{doorkeeper, newly_expired};
 use super::changes::{Running, between};
 use super::signals::Heard;
 use super::watch::Watch;
-use super::{Parts, new_connections, upstreams};
+use super::{Parts, StartError, new_connections, upstreams};
 use crate::config::{Config, Diagnostic, Fixed, Sources, load_again};
 use crate::engine::Rules;
 use crate::event::Event;
+use crate::net::tls;
 use crate::observe::messages;
 use crate::observe::settings::LogSettings;
 use crate::proxy::site::Site;
 use crate::proxy::upstream::Health;
-use crate::store::memory::TooLarge;
 
 /// The file that runs, and how the next one is found.
 pub(super) struct Reload {
     sources: Sources,
     fixed: Fixed,
     log: LogSettings,
+    tls: tls::Settings,
     watch: Watch,
     /// Sites that somebody may still hold. Letting go of one may take a while, which no worker should spend.
     retired: Vec<Arc<Site>>,
@@ -47,6 +49,7 @@ impl Reload {
             sources,
             fixed: Fixed::of(config),
             log: config.log.clone(),
+            tls: config.tls.clone(),
             watch: Watch::over(config.files.clone()),
             retired: Vec::new(),
         }
@@ -85,30 +88,39 @@ impl Reload {
     }
 
     fn take_over(&mut self, sources: Sources, config: Config, parts: &Parts) -> Option<String> {
-        let (files, log) = (config.files.clone(), config.log.clone());
+        let (files, log, tls) = (config.files.clone(), config.log.clone(), config.tls.clone());
         let former = parts.site.load_full();
+        if let Some(expired) = newly_expired(&self.tls, &tls, parts.engine.clock().now()) {
+            tracing::error!("the new certificate of {} has expired", expired.name());
+            return None;
+        }
         if let Err(error) = parts.take_over(config) {
-            tracing::error!("store.capacity: {error}");
+            tracing::error!("{error}");
             return None;
         }
         if log.level != self.log.level {
             messages::set_level(log.level);
         }
         let changes = between(
-            Running { site: &former, log: &self.log },
-            Running { site: &parts.site.load(), log: &log },
+            Running { site: &former, log: &self.log, tls: &self.tls },
+            Running { site: &parts.site.load(), log: &log, tls: &tls },
         );
         self.watch.turn_to(files);
         self.retired.push(former);
-        (self.sources, self.log) = (sources, log);
+        (self.sources, self.log, self.tls) = (sources, log, tls);
         Some(changes)
     }
 }
 
 impl Parts {
     /// Puts a configuration in force: all of it, or nothing.
-    fn take_over(&self, config: Config) -> Result<(), TooLarge> {
+    fn take_over(&self, mut config: Config) -> Result<(), StartError> {
         let old = self.site.load_full();
+        let doorkeeper = doorkeeper(&config.tls, &self.sessions)?;
+        if config.proxy.upstream_trust == old.settings.upstream_trust {
+            // The very same, so that connections to upstreams are kept.
+            config.proxy.upstream_trust.clone_from(&old.settings.upstream_trust);
+        }
         let (most, clock) = (config.proxy.upstream_max, self.engine.clock());
         let fresh = |address| Health::new(address, most, clock.clone(), self.events.clone());
         let upstreams = upstreams::of(config.upstreams, &old.upstreams, fresh);
@@ -116,10 +128,11 @@ impl Parts {
         upstreams::beyond(&old.upstreams, &upstreams).for_each(expect);
         let (shown, prefixes) = (config.log.clients, config.client.prefixes);
         let settings = Arc::new(config.proxy);
-        let (client, refuse) = (config.client, Arc::new(config.refuse));
+        let (client, refuse, redirect) = (config.client, Arc::new(config.refuse), config.redirect);
         let publish = |rules: &Arc<Rules>| {
             let (rules, settings, upstreams) = (Arc::clone(rules), Arc::clone(&settings), upstreams.clone());
-            self.site.store(Arc::new(Site { rules, client, refuse, settings, upstreams }));
+            let site = Site { rules, client, refuse, settings, doorkeeper, redirect, upstreams };
+            self.site.store(Arc::new(site));
         };
         let replaced = self.engine.replace_and(config.policy, publish);
         let (stay, go) =
@@ -130,6 +143,7 @@ impl Parts {
         let rate = settings.client_rate.map(new_connections);
         self.guard.change(settings.connections, settings.client_max, rate);
         self.clients.change(shown, prefixes);
+        self.metrics.show_certificates(&config.tls.certificates);
         Ok(())
     }
 }

@@ -21,6 +21,7 @@ mod secret;
 mod settings;
 mod shapes;
 pub(super) mod store;
+mod tls;
 mod units;
 mod windows;
 
@@ -32,6 +33,7 @@ use super::diagnostic::{Findings, Source, Spot};
 use super::raw;
 use super::{Config, Sources};
 use crate::policy::Policy;
+use crate::proxy::settings::Settings;
 
 /// The configuration; `None` only after a mistake was reported.
 pub(super) fn check(
@@ -50,6 +52,9 @@ pub(super) fn check(
     let mut limits = limits::check(&raw.limits, &networks, client.prefixes, f);
     units::check(&raw.limits, &mut limits, f);
     let mut routes = routes::check(&raw.routes, &mut upstreams, f);
+    let shown = tls::check(raw, &listen, &mut files, f);
+    let redirect = tls::redirect(&raw.tls, &listen, &client, f);
+    let upstream_trust = tls::upstream_trust(raw, &upstreams, &mut files, &whole, f);
     let devices = device::check(&raw.device, &sources.environment, &mut files, f);
     reach::check(raw, &mut routes, &limits, &whole, f);
     accounts::check(raw, &mut routes, &limits, raw.device.has_secret, f);
@@ -65,7 +70,9 @@ pub(super) fn check(
         policy: Policy { routes, limits, devices },
         store,
         refuse: settings::refuse(&raw.refuse, &mut files, f),
-        proxy: settings::proxy(&raw.proxy, f),
+        proxy: Settings { upstream_trust, ..settings::proxy(&raw.proxy, f) },
+        tls: shown,
+        redirect,
         log: settings::log(&raw.log, &sources.base, f),
         admin,
         files: files.read,

@@ -32,7 +32,7 @@ pub(super) enum Value {
     /// The nearest number that can be said, so that a bound is what it fails.
     Integer(i64),
     Float(f64),
-    Boolean,
+    Boolean(bool),
     Datetime,
     List(Vec<Located<Self>>),
     Table(Table),
@@ -45,7 +45,7 @@ impl Value {
             Self::String(_) => "a string",
             Self::Integer(_) => "an integer",
             Self::Float(_) => "a fraction",
-            Self::Boolean => "a boolean",
+            Self::Boolean(_) => "a boolean",
             Self::Datetime => "a date",
             Self::List(_) => "a list",
             Self::Table(_) => "a table",
@@ -113,7 +113,7 @@ fn convert(value: &DeValue<'_>, spot: Spot, source: &Arc<Source>) -> Located<Val
         DeValue::String(text) => Value::String(text.to_string()),
         DeValue::Integer(integer) => Value::Integer(nearest_integer(integer.as_str(), integer.radix())),
         DeValue::Float(float) => Value::Float(float.as_str().parse().unwrap_or(f64::NAN)),
-        DeValue::Boolean(_) => Value::Boolean,
+        DeValue::Boolean(value) => Value::Boolean(*value),
         DeValue::Datetime(_) => Value::Datetime,
         DeValue::Array(items) => Value::List(
             items

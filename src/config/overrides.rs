@@ -96,7 +96,7 @@ fn merge(root: &mut Table, path: &[String], source: &Arc<Source>, fold: Fold, fi
         table = inner;
     }
     let node = parse_value(source);
-    let entry = entry(table, last, source, fold, || Value::Boolean);
+    let entry = entry(table, last, source, fold, || Value::Boolean(false));
     entry.key.spot = place(source);
     entry.node = node;
 }

@@ -5,6 +5,7 @@
 
 mod limit;
 mod rule;
+mod tls;
 
 use super::diagnostic::Findings;
 use super::document::{Entry, Located, Table, Value};
@@ -13,9 +14,11 @@ use super::section::{Keys, List, Section, strings};
 
 pub(super) use self::limit::{Escalate, Limit};
 pub(super) use self::rule::Rule;
+pub(super) use self::tls::{Pair, Tls};
 
 type Text = Option<Located<String>>;
 type Integer = Option<Located<i64>>;
+type Truth = Option<Located<bool>>;
 
 #[derive(Debug)]
 pub(super) struct File {
@@ -31,6 +34,7 @@ pub(super) struct File {
     pub(super) proxy: Proxy,
     pub(super) log: Log,
     pub(super) admin: Option<List>,
+    pub(super) tls: Tls,
 }
 
 /// Something whose name the writer of the file chose.
@@ -154,6 +158,7 @@ impl File {
             proxy: Proxy::read(&top.table("proxy", PROXY, f), f),
             log: Log::read(&top.table("log", LOG, f), f),
             admin: top.table("admin", ADMIN, f).strings("listen", f),
+            tls: Tls::read(&top, f),
         }
     }
 }
@@ -276,9 +281,9 @@ impl Log {
 pub(super) const TOP: Keys = Keys {
     known: &[
         "listen", "upstream", "client", "networks", "route", "limit", "device", "store", "refuse", "proxy",
-        "log", "admin",
+        "log", "admin", "tls",
     ],
-    not_built: &["tls"],
+    not_built: &[],
 };
 const CLIENT: Keys = Keys { known: &["trust", "header", "ipv4", "ipv6"], not_built: &[] };
 const ROUTE: Keys = Keys {

@@ -114,6 +114,14 @@ impl<'t> Section<'t> {
         }
     }
 
+    pub(super) fn truth(&self, key: &str, findings: &mut Findings) -> Option<Located<bool>> {
+        let node = &self.entry(key)?.node;
+        match node.value {
+            Value::Boolean(value) => Some(Located { value, spot: node.spot.clone() }),
+            _ => wrong_type(node, "true or false", findings),
+        }
+    }
+
     pub(super) fn number(&self, key: &str, findings: &mut Findings) -> Option<Located<f64>> {
         let node = &self.entry(key)?.node;
         match node.value {
@@ -197,7 +205,7 @@ fn wrong_type<T>(node: &Located<Value>, wanted: &str, findings: &mut Findings) -
 
 fn hint_for(node: &Located<Value>, wanted: &str) -> &'static str {
     match node.value {
-        Value::Integer(_) | Value::Float(_) | Value::Boolean if wanted.starts_with("a string") => {
+        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) if wanted.starts_with("a string") => {
             "put it in quotes"
         }
         Value::String(_) if !wanted.starts_with("a string") => "write it without quotes",

@@ -23,6 +23,8 @@ use super::stream::{Peer, Stream};
 pub enum Address {
     /// A TCP address; `[::]` takes IPv4 as well.
     Tcp(SocketAddr),
+    /// The same for TLS.
+    Tls(SocketAddr),
     /// A Unix socket.
     Unix(PathBuf),
 }
@@ -31,6 +33,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => write!(f, "http://{address}"),
+            Self::Tls(address) => write!(f, "https://{address}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -57,11 +60,7 @@ impl Address {
     /// # Errors
     /// [`BindError`], with what would help.
     pub fn bind(&self, count: usize) -> Result<Vec<Bound>, BindError> {
-        let bound = match self {
-            Self::Tcp(address) => bind_tcp(*address, count),
-            Self::Unix(path) => bind_unix(path, count),
-        };
-        bound.map_err(|error| BindError { address: self.clone(), error })
+        self.try_bind(count).map_err(|error| BindError { address: self.clone(), error })
     }
 
     /// Binds one socket; a Unix socket is for this user alone.
@@ -69,16 +68,21 @@ impl Address {
     /// # Errors
     /// [`BindError`], with what would help.
     pub fn bind_private(&self) -> Result<Bound, BindError> {
-        let bound = match self {
-            Self::Tcp(address) => bind_tcp(*address, 1),
-            Self::Unix(path) => bind_unix(path, 1).and_then(|bound| {
+        let bound = self.try_bind(1).and_then(|bound| {
+            if let Self::Unix(path) = self {
                 std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
-                Ok(bound)
-            }),
-        };
-        let only =
-            bound.and_then(|bound| bound.into_iter().next().ok_or_else(|| io::ErrorKind::NotFound.into()));
-        only.map_err(|error| BindError { address: self.clone(), error })
+            }
+            bound.into_iter().next().ok_or_else(|| io::ErrorKind::NotFound.into())
+        });
+        bound.map_err(|error| BindError { address: self.clone(), error })
+    }
+
+    fn try_bind(&self, count: usize) -> io::Result<Vec<Bound>> {
+        match self {
+            Self::Tcp(address) => bind_tcp(*address, count, Self::Tcp),
+            Self::Tls(address) => bind_tcp(*address, count, Self::Tls),
+            Self::Unix(path) => bind_unix(path, count),
+        }
     }
 
     /// Removes the file of a Unix socket at which nobody listens any more.
@@ -102,19 +106,45 @@ impl Bound {
     /// # Errors
     /// What the kernel says.
     pub fn listen(self) -> io::Result<Listener> {
-        match self.address {
-            Address::Tcp(_) => TcpListener::from_std(self.socket.into()).map(Listener::Tcp),
-            Address::Unix(_) => {
+        let door = match &self.address {
+            Address::Tcp(address) => Door::Plain(address.port()),
+            Address::Tls(_) => Door::Tls,
+            Address::Unix(_) => Door::Local,
+        };
+        let socket = match door {
+            Door::Plain(_) | Door::Tls => TcpListener::from_std(self.socket.into()).map(Listening::Tcp),
+            Door::Local => {
                 let listener: StdUnixListener = std::os::fd::OwnedFd::from(self.socket).into();
-                UnixListener::from_std(listener).map(Listener::Unix)
+                UnixListener::from_std(listener).map(Listening::Unix)
             }
-        }
+        };
+        Ok(Listener { door, socket: socket? })
     }
+}
+
+/// How clients of a listener speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    /// HTTP over TCP, at this port.
+    Plain(u16),
+    /// HTTP over TLS: the handshake has still to be made.
+    Tls,
+    /// HTTP over a Unix socket.
+    Local,
 }
 
 /// A listening socket of one worker.
 #[derive(Debug)]
-pub enum Listener {
+pub struct Listener {
+    /// How its clients speak.
+    pub door: Door,
+    /// Where they come from.
+    pub socket: Listening,
+}
+
+/// A socket that is listened at.
+#[derive(Debug)]
+pub enum Listening {
     /// TCP.
     Tcp(TcpListener),
     /// Unix.
@@ -138,13 +168,13 @@ impl Listener {
     }
 
     async fn try_accept(&self) -> io::Result<(Stream, Peer)> {
-        match self {
-            Self::Tcp(listener) => {
+        match &self.socket {
+            Listening::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 stream.set_nodelay(true)?;
                 Ok((Stream::Tcp(stream), Peer::Ip(peer)))
             }
-            Self::Unix(listener) => Ok((Stream::Unix(listener.accept().await?.0), Peer::Unix)),
+            Listening::Unix(listener) => Ok((Stream::Unix(listener.accept().await?.0), Peer::Unix)),
         }
     }
 }
@@ -158,7 +188,7 @@ fn is_the_clients(error: &io::Error) -> bool {
     )
 }
 
-fn bind_tcp(address: SocketAddr, count: usize) -> io::Result<Vec<Bound>> {
+fn bind_tcp(address: SocketAddr, count: usize, kind: fn(SocketAddr) -> Address) -> io::Result<Vec<Bound>> {
     let mut address = address;
     let probe = tcp_socket(address, false)?;
     if address.port() == 0 {
@@ -168,7 +198,7 @@ fn bind_tcp(address: SocketAddr, count: usize) -> io::Result<Vec<Bound>> {
     let socket = |_| {
         let socket = tcp_socket(address, true)?;
         socket.listen(BACKLOG)?;
-        Ok(Bound { address: Address::Tcp(address), socket })
+        Ok(Bound { address: kind(address), socket })
     };
     (0..count).map(socket).collect()
 }

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::SetGlobalDefaultError;
-use tracing::{Subscriber, error, info, warn};
+use tracing::{Subscriber, debug, error, info, warn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, fmt, reload};
@@ -74,8 +74,8 @@ pub struct Messages {
     clock: Clock,
     clients: Clients,
     upstream_up: Gate,
-    upstream_failed: [Gate; 5],
-    turned_away: [Gate; 2],
+    upstream_failed: [Gate; 7],
+    turned_away: [Gate; 3],
     accept_failed: Gate,
     panicked: Gate,
 }
@@ -109,6 +109,8 @@ impl Messages {
             Failure::Broken => (2, "the answer is not HTTP or broke off"),
             Failure::Busy => (3, "all connections are busy"),
             Failure::ConnectTimeout => (4, "no connection in time"),
+            Failure::Certificate => (5, "its certificate is not trusted, or not for its name"),
+            Failure::Tls => (6, "it does not speak TLS with us"),
         };
         if let Some(left_out) = self.pass(&self.upstream_failed[gate]) {
             warn!(upstream, reason, left_out, "an upstream failed a request");
@@ -119,9 +121,15 @@ impl Messages {
         let (gate, reason) = match reason {
             Reason::ClientMax => (0, "proxy.client_max"),
             Reason::ClientRate => (1, "proxy.client_rate"),
+            Reason::Handshake => (2, "no TLS handshake"),
         };
         if let Some(left_out) = self.pass(&self.turned_away[gate]) {
             let client = self.clients.show(client);
+            if gate == 2 {
+                // Scanners do nothing else all day.
+                debug!(client, reason, left_out, "a connection was not let in");
+                return;
+            }
             warn!(client, reason, left_out, "a connection was not let in");
         }
     }

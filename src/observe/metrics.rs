@@ -27,6 +27,7 @@ use self::rules::RuleCounters;
 use self::store::StoreCounters;
 use crate::engine::Engine;
 use crate::event::{Event, Failure, Listener, Reason};
+use crate::net::tls::Certificate;
 
 /// Keeps the metrics.
 #[derive(Debug)]
@@ -41,6 +42,7 @@ pub struct Metrics {
     upstream_up: Family<UpstreamLabels, Gauge>,
     upstream_errors: Family<UpstreamErrorLabels, Counter>,
     reloads: Family<Label, Counter>,
+    certificates: Family<CertificateLabels, Gauge>,
     panics: Counter,
     lines_dropped: Counter,
 }
@@ -50,6 +52,11 @@ type Label = [(&'static str, &'static str); 1];
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct UpstreamLabels {
     upstream: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CertificateLabels {
+    name: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -73,11 +80,12 @@ impl Metrics {
             upstream_up: Family::default(),
             upstream_errors: Family::default(),
             reloads: Family::default(),
+            certificates: Family::default(),
             panics: Counter::default(),
             lines_dropped: Counter::default(),
         };
         metrics.register();
-        for reason in [Reason::ClientMax, Reason::ClientRate] {
+        for reason in [Reason::ClientMax, Reason::ClientRate, Reason::Handshake] {
             drop(metrics.refused.get_or_create_owned(&[("reason", reason_name(reason))]));
         }
         for taken in [true, false] {
@@ -100,6 +108,19 @@ impl Metrics {
     /// Shows no longer whether an upstream is used: the file does not name it any more.
     pub fn forget_upstream(&self, name: &str) {
         self.upstream_up.remove(&upstream_labels(name));
+    }
+
+    /// Shows until when these certificates are good, and no others. Of several with one name the first that expires.
+    pub fn show_certificates(&self, certificates: &[Certificate]) {
+        self.certificates.clear();
+        for certificate in certificates {
+            let labels = CertificateLabels { name: certificate.name().to_owned() };
+            let expires = certificate.expires().as_nanos() / 1_000_000_000;
+            let expires = i64::try_from(expires).unwrap_or(i64::MAX);
+            let shown = self.certificates.get_or_create_owned(&labels);
+            let other = shown.get();
+            shown.set(if other == 0 { expires } else { other.min(expires) });
+        }
     }
 
     /// The number of lines that the access log had to drop, for the log to count up.
@@ -139,6 +160,9 @@ impl Metrics {
             registry.register(name, help, metric.clone());
         }
         registry.register("tollgate_upstream_up", "Whether an upstream is used", self.upstream_up.clone());
+        let (name, help) =
+            ("tollgate_certificate_expiry_seconds", "When a certificate expires, in seconds since 1970");
+        registry.register(name, help, self.certificates.clone());
         let errors = self.upstream_errors.clone();
         registry.register("tollgate_upstream_errors", "Requests that an upstream failed", errors);
     }
@@ -196,6 +220,7 @@ fn reason_name(reason: Reason) -> &'static str {
     match reason {
         Reason::ClientMax => "client_max",
         Reason::ClientRate => "client_rate",
+        Reason::Handshake => "tls",
     }
 }
 
@@ -206,6 +231,8 @@ fn failure_name(failure: Failure) -> &'static str {
         Failure::Broken => "broken",
         Failure::Busy => "busy",
         Failure::ConnectTimeout => "connect_timeout",
+        Failure::Certificate => "certificate",
+        Failure::Tls => "tls",
     }
 }
 

@@ -5,6 +5,8 @@
 //! ours in place of its empty error answers. One timer serves a connection for its whole life.
 
 mod checked;
+mod handshake;
+mod http2;
 mod io;
 mod phase;
 
@@ -19,18 +21,23 @@ use hyper::server::conn::http1;
 use hyper::service::HttpService;
 use tokio::time::Instant;
 
+pub(super) use self::handshake::shake_hands;
+pub(super) use self::http2::serve_http2;
 use self::io::Io;
 use self::phase::{Deadlines, Overdue};
 pub use self::phase::{Phase, Phases};
 use super::body::ReplyBody;
 use super::settings::Settings;
 use crate::net::guard::Pass;
+use crate::net::listener::Door;
 use crate::net::stream::{Peer, Stream};
 use crate::time::Clock;
 
 /// What everybody who works for a connection knows of it.
 #[derive(Debug)]
 pub struct Connection {
+    /// How it came in.
+    pub door: Door,
     /// Who is at the other end.
     pub peer: Peer,
     /// The peer's address as a header value; `None` for a Unix socket.
@@ -43,12 +50,18 @@ pub struct Connection {
 impl Connection {
     /// A connection that was let in.
     #[must_use]
-    pub fn new(peer: Peer, pass: Pass, clock: Clock) -> Arc<Self> {
+    pub fn new(door: Door, peer: Peer, pass: Pass, clock: Clock) -> Arc<Self> {
         let peer_value = match peer {
             Peer::Ip(address) => Some(super::headers::address_value(address.ip())),
             Peer::Unix => None,
         };
-        Arc::new(Self { peer, peer_value, phases: Phases::new(clock), _pass: pass })
+        Arc::new(Self { door, peer, peer_value, phases: Phases::new(clock), _pass: pass })
+    }
+
+    /// Whether the peer speaks TLS with us.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.door == Door::Tls
     }
 }
 

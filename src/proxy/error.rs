@@ -55,7 +55,9 @@ impl Error {
             Self::TargetTooLong => Problem::TargetTooLong,
             Self::ClientStalled => Problem::Slow,
             Self::BodyTooLong => Problem::BodyTooLarge,
-            Self::Upstream(Failure::Connect | Failure::Broken) => Problem::Broken,
+            Self::Upstream(Failure::Connect | Failure::Broken | Failure::Certificate | Failure::Tls) => {
+                Problem::Broken
+            }
             Self::Upstream(Failure::Timeout | Failure::ConnectTimeout) => Problem::TimedOut,
             Self::Upstream(Failure::Busy)
             | Self::Crowded

@@ -19,10 +19,11 @@ use super::exchange::Exchange;
 use super::framed;
 use super::headers::{self, Identity};
 use super::pending::Pending;
-use super::service::{Asker, Gate};
+use super::service::Gate;
 use super::site::{Local, Site};
 use super::tunnel::{self, Wish};
 use super::upstream::Unsent;
+use super::visit::Asker;
 use crate::event::Failure;
 use crate::policy::outcome::{Answer, Outcome, Seen};
 
@@ -54,6 +55,7 @@ impl Departure {
         let identity = Identity {
             peer: connection.peer_value.as_ref(),
             trusted: client.trusts(connection.peer),
+            secure: connection.is_secure(),
             kept: client.header.name(),
             request_id: asker.id_is_ours.then_some(&asker.request_id),
             devices: rules.policy.devices.as_deref(),

@@ -19,6 +19,8 @@ pub struct Identity<'a> {
     pub peer: Option<&'a HeaderValue>,
     /// Whether the peer is a proxy of ours, whose own words are kept and added to.
     pub trusted: bool,
+    /// Whether the peer speaks TLS with us.
+    pub secure: bool,
     /// The header that a trusted proxy says the client in, if it is not one of the usual two.
     pub kept: Option<&'a HeaderName>,
     /// The request's id, if it came without a usable one.
@@ -141,7 +143,8 @@ fn say_who(headers: &mut HeaderMap, identity: &Identity<'_>) {
         }
     }
     if !said(headers, &FORWARDED_PROTO) {
-        headers.insert(FORWARDED_PROTO, HeaderValue::from_static("http"));
+        let scheme = if identity.secure { "https" } else { "http" };
+        headers.insert(FORWARDED_PROTO, HeaderValue::from_static(scheme));
     }
     if !said(headers, &FORWARDED_HOST)
         && let Some(host) = headers.get(HOST).cloned()
@@ -247,7 +250,14 @@ mod tests {
     fn forwarded(lines: &[(&str, &str)], trusted: bool) -> HeaderMap {
         let mut headers = map(lines);
         let peer = HeaderValue::from_static("192.0.2.1");
-        let identity = Identity { peer: Some(&peer), trusted, kept: None, request_id: None, devices: None };
+        let identity = Identity {
+            peer: Some(&peer),
+            trusted,
+            secure: false,
+            kept: None,
+            request_id: None,
+            devices: None,
+        };
         towards_upstream(&mut headers, &identity, None);
         headers
     }
@@ -294,8 +304,14 @@ mod tests {
             (HeaderValue::from_static("192.0.2.1"), HeaderName::from_static("x-client-of-ours"));
         for trusted in [true, false] {
             let mut headers = map(&[("x-client-of-ours", "6.6.6.6"), ("x_client_of_ours", "6.6.6.6")]);
-            let identity =
-                Identity { peer: Some(&peer), trusted, kept: Some(&kept), request_id: None, devices: None };
+            let identity = Identity {
+                peer: Some(&peer),
+                trusted,
+                secure: false,
+                kept: Some(&kept),
+                request_id: None,
+                devices: None,
+            };
             towards_upstream(&mut headers, &identity, None);
             assert_eq!(headers.contains_key("x-client-of-ours"), trusted);
             assert!(!headers.contains_key("x_client_of_ours"));
@@ -306,8 +322,14 @@ mod tests {
     fn the_cookie_of_known_devices_goes_no_further() {
         let devices = Devices::new(vec![b"key".to_vec()], crate::time::Span::from_secs(3600), "dev");
         let mut headers = map(&[("cookie", "a=1; dev=x; b=2"), ("cookie", "__Host-dev=y")]);
-        let identity =
-            Identity { peer: None, trusted: false, kept: None, request_id: None, devices: Some(&devices) };
+        let identity = Identity {
+            peer: None,
+            trusted: false,
+            secure: true,
+            kept: None,
+            request_id: None,
+            devices: Some(&devices),
+        };
         towards_upstream(&mut headers, &identity, None);
         let cookies: Vec<_> = headers.get_all("cookie").iter().collect();
         assert_eq!(cookies, ["a=1; b=2"]);

@@ -1,7 +1,6 @@
-//! Whether the client speaks TLS, as far as anybody knows: what a proxy of ours says about its own client.
+//! Whether the client speaks TLS: what a proxy of ours says about its own client, else whether the peer speaks it with us.
 //!
-//! There are no TLS listeners of our own yet, so without such a proxy the answer is no. The surprising thing: of a list
-//! the last value counts, because that is the one which the proxy wrote, and what stands before it came from outside.
+//! The surprising thing: of a list the last value counts, because that is the one which the proxy wrote, and what stands before it came from outside.
 
 use http::HeaderMap;
 use http::header::FORWARDED;
@@ -9,11 +8,15 @@ use http::header::FORWARDED;
 use super::client_addr::split_unquoted;
 
 /// Whether the client of a request is at the other end of TLS. Only a `trusted` peer is believed: its
-/// `X-Forwarded-Proto`, or without one its `Forwarded` (RFC 7239, 5.4).
+/// `X-Forwarded-Proto`, or without one its `Forwarded` (RFC 7239, 5.4). Where nobody says anything it is as the `peer`
+/// speaks.
 #[must_use]
-pub fn is_secure(headers: &HeaderMap, trusted: bool) -> bool {
+pub fn is_secure(headers: &HeaderMap, trusted: bool, peer: bool) -> bool {
     let said = || last_of(headers, "x-forwarded-proto").or_else(|| proto(last_of(headers, FORWARDED)?));
-    trusted && said().is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"https"))
+    if !trusted {
+        return peer;
+    }
+    said().map_or(peer, |scheme| scheme.eq_ignore_ascii_case(b"https"))
 }
 
 /// The last item of a header's list, over all its lines.
@@ -45,7 +48,7 @@ mod tests {
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
         let mut headers = HeaderMap::new();
         lines.for_each(|(name, value)| drop(headers.try_append(name, value)));
-        is_secure(&headers, trusted)
+        is_secure(&headers, trusted, false)
     }
 
     #[test]
@@ -63,6 +66,15 @@ mod tests {
             assert!(secure(lines, true), "{lines:?}");
             assert!(!secure(lines, false), "a stranger says {lines:?}");
         }
+    }
+
+    #[test]
+    fn where_nobody_speaks_of_it_the_peer_is_the_client() {
+        let mut headers = HeaderMap::new();
+        assert!(is_secure(&headers, false, true) && is_secure(&headers, true, true));
+        headers.insert("x-forwarded-proto", HeaderValue::from_static("http"));
+        assert!(is_secure(&headers, false, true), "a stranger has no say");
+        assert!(!is_secure(&headers, true, true), "a proxy that speaks TLS with us alone");
     }
 
     #[test]

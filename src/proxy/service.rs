@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONNECTION};
+use http::header::CONNECTION;
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::{Body as _, Incoming};
 
@@ -21,13 +21,14 @@ use super::drain;
 use super::error::Error;
 use super::exchange::Exchange;
 use super::forward::Departure;
-use super::headers;
 use super::ids::RequestIds;
 use super::pending::Pending;
-use super::respond::{self, Asked, RateLimitHeaders, Said, ShowLimits};
+use super::redirect;
+use super::respond::{self, RateLimitHeaders, Said, ShowLimits};
 use super::scheme::is_secure;
 use super::site::{Follower, Local, Site};
 use super::target;
+use super::visit::{Asker, Visit, apologise};
 use crate::engine::{Consulted, Engine, Inquiry, Refusal, Rules, Ruling, by_newest};
 use crate::event::Events;
 use crate::policy::ToRead;
@@ -54,14 +55,6 @@ pub struct Service {
     connection: Arc<Connection>,
 }
 
-/// A request as far as the gate's own answers to it go.
-pub(super) struct Asker {
-    accept: Option<HeaderValue>,
-    head: bool,
-    pub(super) request_id: HeaderValue,
-    pub(super) id_is_ours: bool,
-}
-
 /// What was decided on a request, by which site, and where it goes if it may.
 struct Judgement {
     local: Rc<Local>,
@@ -72,16 +65,20 @@ struct Judgement {
 /// What can be said after a look at the head of a request.
 enum Look {
     Judged(Judgement),
+    /// It is asked for again over TLS.
+    Elsewhere(HeaderValue),
     /// The store has to be asked.
     Asked(Rc<Local>, Inquiry, usize),
     /// What has to be known stands in its body.
     Unread(Rc<Local>, ToRead),
 }
 
-/// Who asks, and the record of it.
-struct Visit {
-    asker: Asker,
-    exchange: Exchange,
+/// The same before it is known which rules were in force.
+#[expect(clippy::large_enum_variant, reason = "it is moved once and never kept")]
+enum Found {
+    SentAway,
+    Consulted(Consulted, Option<usize>),
+    Unread(ToRead),
 }
 
 impl Service {
@@ -89,6 +86,11 @@ impl Service {
     #[must_use]
     pub fn new(gate: Rc<Gate>, connection: Arc<Connection>) -> Self {
         Self { gate, connection }
+    }
+
+    /// Who hears what happens.
+    pub(super) fn events(&self) -> Events {
+        self.gate.events.clone()
     }
 }
 
@@ -119,6 +121,7 @@ impl Gate {
             Ok(Look::Judged(judgement)) => {
                 self.conclude(connection, judgement, request.map(Arrival::Streaming), visit)
             }
+            Ok(Look::Elsewhere(location)) => visit.ends_with(redirect::answer(location), connection),
             Ok(Look::Asked(local, inquiry, group)) => {
                 let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
                 Answering::Later(Box::pin(async move {
@@ -149,30 +152,37 @@ impl Gate {
     ) -> Result<(Client, Look), Error> {
         let host = target::understand(connection, request)?;
         let has_body = !request.body().is_end_stream();
-        let (local, (client, consulted)) = by_newest(
+        let (local, (client, found)) = by_newest(
             || self.site.now(),
             |local| {
                 let (rules, client) = (&local.site.rules, local.client_of(connection, request));
+                if local.site.redirect.is_some() && local.site.sends_away(connection, request) {
+                    return Ok((client, Found::SentAway));
+                }
                 let attempt =
                     attempt(request, &host, client, if has_body { Body::Unread } else { Body::Whole(&[]) });
                 let to_read = if has_body { rules.policy.to_read(&attempt)? } else { None };
                 let Some(to_read) = to_read else {
                     let consulted = self.engine.consult(rules, &attempt, now)?;
-                    return Ok((client, Ok((consulted, rules.policy.upstream_of(&attempt)))));
+                    return Ok((client, Found::Consulted(consulted, rules.policy.upstream_of(&attempt))));
                 };
                 // Whoever is refused whatever the body says is refused before it is read.
                 let refusal =
                     if to_read.may_be_none { None } else { self.engine.refuse(rules, &attempt, now)? };
-                let ruling = refusal.map(|refusal| (Consulted::Now(Ruling::Refused(refusal)), None));
-                Ok((client, ruling.ok_or(to_read)))
+                let ruling =
+                    refusal.map(|refusal| Found::Consulted(Consulted::Now(Ruling::Refused(refusal)), None));
+                Ok((client, ruling.unwrap_or(Found::Unread(to_read))))
             },
         )?;
-        let look = match consulted {
-            Ok((Consulted::Now(ruling), group)) => {
+        let look = match found {
+            Found::SentAway => Look::Elsewhere(local.site.elsewhere(connection, request)?),
+            Found::Consulted(Consulted::Now(ruling), group) => {
                 Look::Judged(Judgement { local, ruling, group: group.unwrap_or(0) })
             }
-            Ok((Consulted::Later(inquiry), group)) => Look::Asked(local, inquiry, group.unwrap_or(0)),
-            Err(to_read) => Look::Unread(local, to_read),
+            Found::Consulted(Consulted::Later(inquiry), group) => {
+                Look::Asked(local, inquiry, group.unwrap_or(0))
+            }
+            Found::Unread(to_read) => Look::Unread(local, to_read),
         };
         Ok((client, look))
     }
@@ -287,7 +297,8 @@ impl Gate {
         let hold = reservation.as_ref().map_or(Span::ZERO, |held| held.hold);
         let attempt = reservation.map(|reservation| {
             let trusted = site.client.trusts(connection.peer);
-            let is_secure = reservation.claim().is_some() && is_secure(request.headers(), trusted);
+            let is_secure = reservation.claim().is_some()
+                && is_secure(request.headers(), trusted, connection.is_secure());
             Pending::new(self, &local, reservation, is_secure)
         });
         let departure = Departure::prepare(request, connection, &local, group, attempt, &visit.asker);
@@ -345,36 +356,6 @@ impl Gate {
         }
         response
     }
-}
-
-impl Visit {
-    fn ends_in(self, error: &Error, connection: &Connection) -> Answering {
-        Answering::now(self.exchange.end_with(apologise(connection, error, &self.asker)))
-    }
-}
-
-impl Asker {
-    fn of(request: &Request<Incoming>, ids: &RequestIds) -> Self {
-        let own = headers::usable_request_id(request.headers());
-        Self {
-            accept: request.headers().get(ACCEPT).cloned(),
-            head: request.method() == Method::HEAD,
-            request_id: own.cloned().unwrap_or_else(|| ids.next()),
-            id_is_ours: own.is_none(),
-        }
-    }
-
-    fn asked(&self) -> Asked<'_> {
-        Asked { accept: self.accept.as_ref(), head: self.head, request_id: &self.request_id }
-    }
-}
-
-fn apologise(connection: &Connection, error: &Error, asker: &Asker) -> Response<ReplyBody> {
-    let mut response = respond::problem(error.problem(), &asker.asked()).map(ReplyBody::ours);
-    // A connection on which anything unusual happened is not used again.
-    connection.phases.linger();
-    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    response
 }
 
 fn attempt<'a, B>(request: &'a Request<B>, host: &'a str, client: Client, body: Body<'a>) -> Attempt<'a> {

@@ -1,8 +1,9 @@
-//! What the file says about the proxy, checked: `[proxy]`.
+//! What the file says about the proxy, checked: `[proxy]`, and whom its upstreams have to be vouched for by.
 
+use crate::net::tls::Trust;
 use crate::time::Span;
 
-/// Bounds and time-outs of `[proxy]`.
+/// Bounds and time-outs of `[proxy]`, and trust in upstreams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Worker threads; 0 is one for each core.
@@ -29,6 +30,8 @@ pub struct Settings {
     pub upstream_max: usize,
     /// How long requests in flight may take to finish after a stop.
     pub drain: Span,
+    /// Who vouches for upstreams of `https://`; `None` where there are none.
+    pub upstream_trust: Option<Trust>,
 }
 
 /// New connections from one client prefix: `count` each `period`, `burst` at once; all at least 1.
@@ -57,6 +60,7 @@ impl Default for Settings {
             upstream_idle: Span::from_secs(4),
             upstream_max: 512,
             drain: Span::from_secs(30),
+            upstream_trust: None,
         }
     }
 }

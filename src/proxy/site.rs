@@ -9,14 +9,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use http::Request;
+use http::{HeaderValue, Request};
 
 use super::client_addr::ClientSettings;
 use super::connection::Connection;
+use super::redirect::Redirect;
 use super::respond::RefuseSettings;
+use super::scheme::is_secure;
 use super::settings::Settings;
+use super::target::Malformed;
 use super::upstream::{Group, Health, Server};
 use crate::engine::Rules;
+use crate::net::listener::Door;
+use crate::net::tls::Doorkeeper;
 use crate::policy::attempt::Client;
 
 /// What of the file a request uses, shared by all workers.
@@ -29,9 +34,33 @@ pub struct Site {
     pub refuse: Arc<RefuseSettings>,
     /// Bounds and time-outs.
     pub settings: Arc<Settings>,
+    /// For clients that speak TLS; `None` without certificates.
+    pub doorkeeper: Option<Doorkeeper>,
+    /// Where `http://` sends its clients; `None` where they may stay.
+    pub redirect: Option<Redirect>,
     /// Groups of upstreams, none of them empty; the first is the default. A route's
     /// [`upstream`](crate::policy::Route::upstream) is an index into this list.
     pub upstreams: Vec<Vec<Arc<Health>>>,
+}
+
+impl Site {
+    /// Whether a client has to ask again over TLS: where there is a [`redirect`](Self::redirect), and neither we nor a
+    /// proxy of ours speak it with the client.
+    pub(super) fn sends_away<B>(&self, connection: &Connection, request: &Request<B>) -> bool {
+        let is_secure = || is_secure(request.headers(), self.client.trusts(connection.peer), false);
+        matches!(connection.door, Door::Plain(_)) && request.uri().path() != "*" && !is_secure()
+    }
+
+    /// Where such a client finds what it asks for.
+    pub(super) fn elsewhere<B>(
+        &self,
+        connection: &Connection,
+        request: &Request<B>,
+    ) -> Result<HeaderValue, Malformed> {
+        let Door::Plain(port) = connection.door else { return Err(Malformed::NoHost) };
+        let location = self.redirect.as_ref().and_then(|redirect| redirect.location(port, request));
+        location.ok_or(Malformed::NoHost)
+    }
 }
 
 /// The site as one worker uses it.

@@ -6,9 +6,9 @@
 
 use std::borrow::Cow;
 
-use http::header::{EXPECT, HOST, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
 use http::uri::Scheme;
-use http::{HeaderMap, Method, Request, Uri, Version};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
 
 use super::connection::Connection;
 use super::error::Error;
@@ -44,6 +44,12 @@ pub enum Malformed {
     /// Several `Expect`, or anything but `100-continue`.
     #[error("nothing but 100-continue can be expected here")]
     Expectation,
+    /// In HTTP/2, where the length of a body is said by its frames.
+    #[error("the request has several Content-Length headers")]
+    SeveralLengths,
+    /// RFC 9113, 8.2.1.
+    #[error("a header value begins or ends with a blank")]
+    Blanks,
     /// See [`canonical::Malformed`].
     #[error(transparent)]
     Path(#[from] canonical::Malformed),
@@ -75,6 +81,9 @@ pub(super) fn understand<'a, B>(connection: &Connection, request: &'a Request<B>
 /// # Errors
 /// See [`Malformed`].
 pub fn check<B>(request: &Request<B>) -> Result<Host<'_>, Malformed> {
+    if request.version() == Version::HTTP_2 {
+        check_http2(request.headers())?;
+    }
     check_transfer_encoding(request.headers())?;
     check_expectation(request.headers(), request.version())?;
     let authority = check_authority(request.uri())?;
@@ -91,6 +100,17 @@ pub fn check<B>(request: &Request<B>) -> Result<Host<'_>, Malformed> {
         (None, Some(authority)) => name_of(authority).map(folded),
         (None, None) => Ok(Cow::Borrowed("")),
     }
+}
+
+/// What h2 lets pass and HTTP/1.1 has no room for: our upstreams would read it in their own ways.
+fn check_http2(headers: &HeaderMap) -> Result<(), Malformed> {
+    if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
+        return Err(Malformed::SeveralLengths);
+    }
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    let has_blanks =
+        |value: &HeaderValue| is_blank(value.as_bytes().first()) || is_blank(value.as_bytes().last());
+    if headers.values().any(has_blanks) { Err(Malformed::Blanks) } else { Ok(()) }
 }
 
 /// RFC 9112, 3.2: a target is ASCII; what lies above it is encoded, or every server guesses.

@@ -30,12 +30,20 @@ use super::error::Error;
 use super::settings::Settings;
 use crate::event::Failure;
 use crate::net::places::Place;
+use crate::net::tls::Trust;
 
 /// Where an upstream listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum UpstreamAddress {
     /// `http://host:port`; a name is resolved at each new connection.
     Tcp {
+        /// A name or an address without brackets.
+        host: String,
+        /// 1 to 65,535.
+        port: u16,
+    },
+    /// `https://host:port`: the same over TLS, and the server has to prove that it is this host.
+    Tls {
         /// A name or an address without brackets.
         host: String,
         /// 1 to 65,535.
@@ -48,11 +56,16 @@ pub enum UpstreamAddress {
 impl fmt::Display for UpstreamAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp { host, port } if host.contains(':') => write!(f, "http://[{host}]:{port}"),
-            Self::Tcp { host, port } => write!(f, "http://{host}:{port}"),
+            Self::Tcp { host, port } => write!(f, "http://{}", authority(host, *port)),
+            Self::Tls { host, port } => write!(f, "https://{}", authority(host, *port)),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
+}
+
+/// As it stands in an address.
+fn authority(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// One worker's connections to a group of upstreams that do the same.
@@ -80,6 +93,8 @@ struct Connection {
     /// For answers; kept, because moving a timer on costs less than making one.
     patience: Pin<Box<Sleep>>,
     ration: Ration,
+    /// By whose word the server is the one that is meant; `None` without TLS.
+    trust: Option<Trust>,
     _place: Place,
 }
 
@@ -252,6 +267,9 @@ impl Server {
     async fn pop_idle(&self, settings: &Settings) -> Option<Connection> {
         loop {
             let Idle { mut connection, .. } = self.idle.borrow_mut().pop()?;
+            if !connection.is_trusted(settings) {
+                continue;
+            }
             // Ready at once for a connection that rests; its task may still have to hear that the answer has ended.
             if connection.sender.is_ready() || Box::pin(becomes_ready(&mut connection, settings)).await {
                 return Some(connection);
@@ -262,6 +280,14 @@ impl Server {
     fn failed(&self, failure: Failure) -> Error {
         self.health.failed(failure);
         Error::Upstream(failure)
+    }
+}
+
+impl Connection {
+    /// Whether it was made by the word of those who are trusted now.
+    fn is_trusted(&self, settings: &Settings) -> bool {
+        let Some(trust) = &self.trust else { return true };
+        settings.upstream_trust.as_ref().is_some_and(|now| now.is(trust))
     }
 }
 

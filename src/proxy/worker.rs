@@ -14,10 +14,11 @@ use tokio::runtime::{Builder, LocalOptions};
 
 use super::connection::{self, Connection};
 use super::service::{Gate, Service};
+use super::settings::Settings;
 use super::upstream::SWEEPS;
 use crate::event::{Event, Reason};
 use crate::net::guard::{Guard, Pass, TurnedAway};
-use crate::net::listener::{Bound, Listener};
+use crate::net::listener::{Bound, Door, Listener};
 use crate::net::shutdown::{Shutdown, Stage};
 use crate::net::stream::{Peer, Stream};
 
@@ -84,28 +85,23 @@ impl Worker {
         let place = self.guard.place().await;
         let prefix = self.gate.site.now().site.client.prefix_at_the_door(peer);
         match self.guard.admit(place, prefix) {
-            Ok(pass) => Some((stream, self.welcome(peer, pass))),
-            Err(turned_away) => {
-                self.turn_away(peer, turned_away);
-                None
-            }
+            Ok(pass) => Some((stream, self.welcome(listener.door, peer, pass))),
+            Err(TurnedAway::Max) => self.turn_away(peer, Reason::ClientMax),
+            Err(TurnedAway::Rate) => self.turn_away(peer, Reason::ClientRate),
         }
     }
 
-    fn welcome(&self, peer: Peer, pass: Pass) -> Arc<Connection> {
-        Connection::new(peer, pass, self.gate.engine.clock().clone())
+    fn welcome(&self, door: Door, peer: Peer, pass: Pass) -> Arc<Connection> {
+        Connection::new(door, peer, pass, self.gate.engine.clock().clone())
     }
 
-    fn turn_away(&self, peer: Peer, why: TurnedAway) {
+    fn turn_away<T>(&self, peer: Peer, reason: Reason) -> Option<T> {
         let peer = match peer {
             Peer::Ip(address) => Some(address.ip().to_canonical()),
             Peer::Unix => None,
         };
-        let reason = match why {
-            TurnedAway::Max => Reason::ClientMax,
-            TurnedAway::Rate => Reason::ClientRate,
-        };
         self.gate.events.emit(&Event::TurnedAway { peer, reason });
+        None
     }
 
     fn serve(self: &Rc<Self>, stream: Stream, connection: Arc<Connection>) {
@@ -115,11 +111,28 @@ impl Worker {
         let worker = Rc::clone(self);
         tokio::task::spawn_local(async move {
             let _presence = Presence::enter(&worker, number);
-            let service = Service::new(Rc::clone(&worker.gate), Arc::clone(&connection));
             // Not the site, which a connection would hold for as long as it lasts.
             let settings = Arc::clone(&worker.gate.site.now().site.settings);
+            let Some(stream) = worker.greet(stream, &connection, &settings).await else { return };
+            let service = Service::new(Rc::clone(&worker.gate), Arc::clone(&connection));
+            if stream.speaks_http2() {
+                // Boxed: the others would carry it along.
+                return Box::pin(connection::serve_http2(stream, connection, service, &settings)).await;
+            }
             connection::serve(stream, connection, service, &settings).await;
         });
+    }
+
+    /// Shakes hands, where the client has to: here and not where it was accepted, so that it holds up nobody else.
+    async fn greet(&self, stream: Stream, connection: &Connection, settings: &Settings) -> Option<Stream> {
+        let stream = match (connection.door, stream) {
+            (Door::Tls, Stream::Tcp(stream)) => stream,
+            (_, stream) => return Some(stream),
+        };
+        let doorkeeper = self.gate.site.now().site.doorkeeper.clone()?;
+        // Boxed: a connection without TLS would carry it along.
+        let opened = Box::pin(connection::shake_hands(stream, connection, &doorkeeper, settings)).await;
+        opened.or_else(|| self.turn_away(connection.peer, Reason::Handshake))
     }
 
     /// Lets requests in flight finish, for as long as `proxy.drain` says.

@@ -4,12 +4,56 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use rustls::{ClientConnection, StreamOwned};
 use socket2::{Domain, Socket, Type};
 
 /// One connection to the gate.
 pub(crate) struct Client {
-    stream: TcpStream,
+    stream: Wire,
     read: Vec<u8>,
+}
+
+/// TLS that a client speaks.
+pub(crate) type Encrypted = StreamOwned<ClientConnection, TcpStream>;
+
+/// What a client speaks over.
+enum Wire {
+    Plain(TcpStream),
+    Tls(Box<Encrypted>),
+}
+
+impl Wire {
+    fn tcp(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => &stream.sock,
+        }
+    }
+}
+
+impl Read for Wire {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read(buffer),
+            Self::Tls(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.write(bytes),
+            Self::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.flush(),
+            Self::Tls(stream) => stream.flush(),
+        }
+    }
 }
 
 /// One answer, as read from the wire.
@@ -36,10 +80,22 @@ impl Client {
     }
 
     fn over(stream: TcpStream) -> Self {
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Self { stream, read: Vec::new() }
+        set_up(&stream);
+        Self { stream: Wire::Plain(stream), read: Vec::new() }
+    }
+
+    /// Over TLS, of which the handshake is made when something is sent.
+    pub(crate) fn over_tls(stream: Encrypted) -> Self {
+        set_up(&stream.sock);
+        Self { stream: Wire::Tls(Box::new(stream)), read: Vec::new() }
+    }
+
+    /// The TLS that it speaks.
+    pub(crate) fn tls(&self) -> &ClientConnection {
+        match &self.stream {
+            Wire::Tls(stream) => &stream.conn,
+            Wire::Plain(_) => panic!("it speaks no TLS"),
+        }
     }
 
     /// Sends all of it.
@@ -54,12 +110,12 @@ impl Client {
 
     /// Says that nothing more will be sent.
     pub(crate) fn finish(&self) {
-        let _ = self.stream.shutdown(Shutdown::Write);
+        let _ = self.stream.tcp().shutdown(Shutdown::Write);
     }
 
     /// A second handle on the same connection, for sending while another reads.
     pub(crate) fn sender(&self) -> TcpStream {
-        self.stream.try_clone().unwrap()
+        self.stream.tcp().try_clone().unwrap()
     }
 
     /// The next answer.
@@ -107,10 +163,10 @@ impl Client {
             if left.is_zero() {
                 break;
             }
-            self.stream.set_read_timeout(Some(left)).unwrap();
+            self.stream.tcp().set_read_timeout(Some(left)).unwrap();
             found = self.fill();
         }
-        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        self.stream.tcp().set_read_timeout(Some(PATIENCE)).unwrap();
         found.filter(|end| *end != End::Silent)
     }
 
@@ -237,6 +293,12 @@ impl Answer {
         assert!(value.bytes().all(|byte| byte.is_ascii_digit()), "whole seconds: {value:?}");
         value.parse().unwrap()
     }
+}
+
+fn set_up(stream: &TcpStream) {
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
 }
 
 fn parse_line(line: &str) -> Option<(String, String)> {

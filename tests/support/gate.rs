@@ -17,6 +17,8 @@ pub(crate) struct Gate {
     process: Child,
     /// Where clients connect.
     pub(crate) address: SocketAddr,
+    /// Where clients connect that speak TLS, if they may: see [`Launch::on_tls_too`].
+    pub(crate) tls: SocketAddr,
     /// Where `/metrics` and `/readyz` are.
     pub(crate) admin: SocketAddr,
     /// For the gate's files; removed with the gate.
@@ -43,6 +45,7 @@ pub(crate) struct Launch {
     descriptors: Option<u32>,
     environment: Vec<(String, String)>,
     unix: bool,
+    tls: bool,
     directory: PathBuf,
 }
 
@@ -209,6 +212,7 @@ impl Launch {
             descriptors: None,
             environment: Vec::new(),
             unix: false,
+            tls: false,
             directory,
         }
     }
@@ -225,6 +229,11 @@ impl Launch {
     /// Listens on `gate.sock` in the gate's directory as well.
     pub(crate) fn on_unix_socket_too(self) -> Self {
         Self { unix: true, ..self }
+    }
+
+    /// Speaks TLS as well, on a port of its own.
+    pub(crate) fn on_tls_too(self) -> Self {
+        Self { tls: true, ..self }
     }
 
     pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
@@ -251,14 +260,15 @@ impl Launch {
     }
 
     fn try_start(&self) -> Result<Gate, String> {
-        let (port, admin_port) = (free_port(), free_port());
+        let (port, admin_port, tls_port) = (free_port(), free_port(), free_port());
+        let tls = if self.tls { format!(", \"https://127.0.0.1:{tls_port}\"") } else { String::new() };
         let unix = if self.unix {
             format!(", \"unix:{}/gate.sock\"", self.directory.display())
         } else {
             String::new()
         };
         let frame = [
-            format!("listen = [\"http://127.0.0.1:{port}\"{unix}]\n"),
+            format!("listen = [\"http://127.0.0.1:{port}\"{unix}{tls}]\n"),
             format!(
                 "\n[admin]\nlisten = [\"http://127.0.0.1:{admin_port}\", \"unix:{}\"]\n",
                 self.directory.join("admin.sock").display()
@@ -279,6 +289,7 @@ impl Launch {
         let gate = Gate {
             process,
             address: SocketAddr::from(([127, 0, 0, 1], port)),
+            tls: SocketAddr::from(([127, 0, 0, 1], tls_port)),
             admin: SocketAddr::from(([127, 0, 0, 1], admin_port)),
             directory: self.directory.clone(),
             messages,

@@ -1,4 +1,4 @@
-//! Files that the file names: lists of networks and pages.
+//! Files that the file names: lists of networks, pages, keys and certificates.
 //!
 //! Only regular files of a sane size are read, so that `@/dev/zero` is a mistake and not the end of the memory.
 
@@ -26,24 +26,36 @@ impl<'b> Files<'b> {
 
     /// The text of a file; `spot` is where it is named.
     pub(super) fn text(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Arc<Source>> {
+        let name = self.place(path).display().to_string();
+        let bytes = self.bytes(path, spot, f)?;
+        match String::from_utf8(bytes) {
+            Ok(text) => Some(Arc::new(Source { kind: SourceKind::Included, name, text })),
+            Err(_) => {
+                f.error(spot, format!("cannot read `{name}`"), "it is not UTF-8");
+                None
+            }
+        }
+    }
+
+    /// The same for a file that is not a text of ours.
+    pub(super) fn bytes(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<u8>> {
         let path = self.place(path);
-        let name = path.display().to_string();
         match read(&path) {
-            Ok(text) => {
+            Ok(bytes) => {
                 if !self.read.contains(&path) {
                     self.read.push(path);
                 }
-                Some(Arc::new(Source { kind: SourceKind::Included, name, text }))
+                Some(bytes)
             }
             Err(why) => {
-                f.error(spot, format!("cannot read `{name}`"), why);
+                f.error(spot, format!("cannot read `{}`", path.display()), why);
                 None
             }
         }
     }
 }
 
-fn read(path: &Path) -> Result<String, String> {
+fn read(path: &Path) -> Result<Vec<u8>, String> {
     let about = std::fs::metadata(path).map_err(|error| words(&error))?;
     if !about.is_file() {
         return Err("it is not a regular file".into());
@@ -51,7 +63,7 @@ fn read(path: &Path) -> Result<String, String> {
     if about.len() > LARGEST {
         return Err("it is larger than 64 MiB".into());
     }
-    std::fs::read_to_string(path).map_err(|error| words(&error))
+    std::fs::read(path).map_err(|error| words(&error))
 }
 
 /// The system's words change from one to the next; these do not.
@@ -59,7 +71,6 @@ fn words(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".into(),
         std::io::ErrorKind::PermissionDenied => "permission denied".into(),
-        std::io::ErrorKind::InvalidData => "it is not UTF-8".into(),
         _ => error.to_string().to_lowercase(),
     }
 }

@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use super::Mistake;
 use crate::net::listener::Address;
+use crate::net::tls::trust::can_be_named;
 use crate::proxy::upstream::UpstreamAddress;
 
 /// An entry of `listen`.
@@ -25,12 +26,16 @@ impl FromStr for ListenUrl {
         match scheme(text) {
             ("unix", _) => socket_path(text).map(|path| Self(Address::Unix(path))),
             ("http", Some(authority)) => {
-                let (host, port) = host_and_port(text, authority, LISTEN)?;
-                let ip: IpAddr = host.parse().map_err(|_| not_an_address(text, host, port))?;
+                let (host, port) = host_and_port(text, authority, HTTP, LISTEN)?;
+                let ip: IpAddr = host.parse().map_err(|_| not_an_address(text, "http", host, port))?;
                 Ok(Self(Address::Tcp(SocketAddr::new(ip, port))))
             }
-            ("https", Some(_)) => Err(Mistake::not_built("https://", "write http:// here")),
-            ("systemd", _) => Err(Mistake::not_built("systemd:", "write http:// or unix: here")),
+            ("https", Some(authority)) => {
+                let (host, port) = host_and_port(text, authority, HTTPS, LISTEN)?;
+                let ip: IpAddr = host.parse().map_err(|_| not_an_address(text, "https", host, port))?;
+                Ok(Self(Address::Tls(SocketAddr::new(ip, port))))
+            }
+            ("systemd", _) => Err(Mistake::not_built("systemd:", "write http://, https:// or unix: here")),
             _ => Err(Mistake::new(format!("`{text}` is not an address to listen at"), LISTEN)),
         }
     }
@@ -43,19 +48,34 @@ impl FromStr for UpstreamUrl {
         match scheme(text) {
             ("unix", _) => socket_path(text).map(|path| Self(UpstreamAddress::Unix(path))),
             ("http", Some(authority)) => {
-                let (host, port) = host_and_port(text, authority, UPSTREAM)?;
-                if !is_host(host) {
-                    return Err(Mistake::new(format!("`{host}` is not a host"), UPSTREAM));
-                }
-                if port == 0 {
-                    return Err(Mistake::new("port 0 cannot be connected to", "1 to 65535"));
-                }
-                Ok(Self(UpstreamAddress::Tcp { host: host.to_ascii_lowercase(), port }))
+                let (host, port) = place(text, authority, HTTP)?;
+                Ok(Self(UpstreamAddress::Tcp { host, port }))
             }
-            ("https", Some(_)) => Err(Mistake::not_built("https://", "write http:// here")),
+            ("https", Some(authority)) => {
+                let (host, port) = place(text, authority, HTTPS)?;
+                if !can_be_named(&host) {
+                    return Err(Mistake::new(
+                        format!("no certificate can be for `{host}`"),
+                        "a DNS name or an address",
+                    ));
+                }
+                Ok(Self(UpstreamAddress::Tls { host, port }))
+            }
             _ => Err(Mistake::new(format!("`{text}` is not an upstream"), UPSTREAM)),
         }
     }
+}
+
+/// Where to connect to: the host in lower case.
+fn place(text: &str, authority: &str, otherwise: &str) -> Result<(String, u16), Mistake> {
+    let (host, port) = host_and_port(text, authority, otherwise, UPSTREAM)?;
+    if !is_host(host) {
+        return Err(Mistake::new(format!("`{host}` is not a host"), UPSTREAM));
+    }
+    if port == 0 {
+        return Err(Mistake::new("port 0 cannot be connected to", "1 to 65535"));
+    }
+    Ok((host.to_ascii_lowercase(), port))
 }
 
 fn scheme(text: &str) -> (&str, Option<&str>) {
@@ -76,8 +96,13 @@ fn socket_path(text: &str) -> Result<PathBuf, Mistake> {
     Ok(path.into())
 }
 
-/// The host without brackets, and the port, which is 80 where none is given.
-fn host_and_port<'t>(text: &str, authority: &'t str, hint: &str) -> Result<(&'t str, u16), Mistake> {
+/// The host without brackets, and the port, which is as `otherwise` says where none is given.
+fn host_and_port<'t>(
+    text: &str,
+    authority: &'t str,
+    otherwise: &'t str,
+    hint: &str,
+) -> Result<(&'t str, u16), Mistake> {
     let authority = authority.strip_suffix('/').unwrap_or(authority);
     if authority.contains(['/', '?', '#']) {
         return Err(Mistake::new(format!("`{text}` has more than a host and a port"), hint));
@@ -87,13 +112,15 @@ fn host_and_port<'t>(text: &str, authority: &'t str, hint: &str) -> Result<(&'t 
     }
     let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, rest)) if host.contains(':') => {
-            (host, rest.strip_prefix(':').or_else(|| rest.is_empty().then_some("80")))
+            (host, rest.strip_prefix(':').or_else(|| rest.is_empty().then_some(otherwise)))
         }
         Some(_) => (authority, None),
         None if authority.matches(':').count() > 1 => {
             return Err(Mistake::new(format!("`{text}` needs brackets"), "write an IPv6 address as [::1]"));
         }
-        None => authority.split_once(':').map_or((authority, Some("80")), |(host, port)| (host, Some(port))),
+        None => {
+            authority.split_once(':').map_or((authority, Some(otherwise)), |(host, port)| (host, Some(port)))
+        }
     };
     let digits = port.filter(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
     match digits.and_then(|digits| digits.parse().ok()) {
@@ -110,7 +137,7 @@ fn is_host(host: &str) -> bool {
     }
 }
 
-fn not_an_address(text: &str, host: &str, port: u16) -> Mistake {
+fn not_an_address(text: &str, scheme: &str, host: &str, port: u16) -> Mistake {
     let message = match host {
         "" | "*" => format!("`{text}` has no address"),
         _ => format!("`{host}` is not an IP address"),
@@ -120,11 +147,13 @@ fn not_an_address(text: &str, host: &str, port: u16) -> Mistake {
         _ => "[::]",
     };
     let note = if instead == "[::]" { " for every address of this machine" } else { "" };
-    Mistake::new(message, format!("write http://{instead}:{port}{note}"))
+    Mistake::new(message, format!("write {scheme}://{instead}:{port}{note}"))
 }
 
 /// `sun_path` of Linux has 108 bytes, the last of which is zero.
 const LONGEST_SOCKET_PATH: usize = 107;
+const HTTP: &str = "80";
+const HTTPS: &str = "443";
 const LISTEN: &str = "write it as \"http://[::]:8080\" or \"unix:/run/tollgate.sock\"";
 const UPSTREAM: &str = "write it as \"http://127.0.0.1:8081\" or \"unix:/run/app.sock\"";
 
@@ -148,6 +177,7 @@ mod tests {
         assert_eq!(listen("http://127.0.0.1"), "http://127.0.0.1:80");
         assert_eq!(listen("http://[::1]/"), "http://[::1]:80");
         assert_eq!(listen("unix:///run/a.sock"), "unix:/run/a.sock");
+        assert_eq!(listen("https://[::]"), "https://[::]:443");
     }
 
     #[test]
@@ -155,6 +185,8 @@ mod tests {
         assert_eq!(upstream("http://App.internal:3000/"), "http://app.internal:3000");
         assert_eq!(upstream("http://[2001:db8::1]:81"), "http://[2001:db8::1]:81");
         assert_eq!(upstream("unix:/run/php.sock"), "unix:/run/php.sock");
+        assert_eq!(upstream("https://App.internal"), "https://app.internal:443");
+        assert_eq!(upstream("https://[::1]:8443/"), "https://[::1]:8443");
     }
 
     #[test]
@@ -177,7 +209,9 @@ mod tests {
             "http://u:p@1.2.3.4",
             "http://1.2.3.4/app",
             "http://1.2.3.4?x",
-            "https://1.2.3.4",
+            "https://",
+            "https://1.2.3.4/app",
+            "https://u@1.2.3.4",
             "ftp://1.2.3.4",
             "unix:",
             "unix:relative",
@@ -191,6 +225,7 @@ mod tests {
             assert!(text.parse::<UpstreamUrl>().is_err(), "{text:?}");
         }
         assert!("http://localhost:80".parse::<ListenUrl>().is_err());
+        assert!("https://a..b".parse::<UpstreamUrl>().is_err());
         assert!("http://1.2.3.4:0".parse::<UpstreamUrl>().is_err());
         assert!(format!("unix:/{}", "a".repeat(107)).parse::<ListenUrl>().is_err());
     }
@@ -210,8 +245,12 @@ mod tests {
 
         #[test]
         fn upstream_names_read_back(host in "[a-z][a-z0-9.-]{0,40}", port in 1_u16..) {
-            let url = UpstreamUrl(UpstreamAddress::Tcp { host, port });
-            prop_assert_eq!(url.0.to_string().parse(), Ok(url));
+            for address in [UpstreamAddress::Tcp { host: host.clone(), port }, UpstreamAddress::Tls { host: host.clone(), port }] {
+                let url = UpstreamUrl(address);
+                let read = url.0.to_string().parse::<UpstreamUrl>();
+                let unnamed = !can_be_named(&host) && read.is_err();
+                prop_assert!(read == Ok(url.clone()) || unnamed, "{}", url.0);
+            }
         }
     }
 }

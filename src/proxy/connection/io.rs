@@ -79,6 +79,8 @@ impl Read for Io {
         let this = self.get_mut();
         if this.connection.phases.head_has_expired() {
             this.answer(http::StatusCode::REQUEST_TIMEOUT, cx);
+            // hyper only lets go of the stream, and TLS without an end looks as if somebody had cut it off.
+            let _ = Pin::new(&mut this.stream).poll_shutdown(cx);
             return Poll::Ready(Err(Error::from(ErrorKind::TimedOut)));
         }
         let phases = &this.connection.phases;

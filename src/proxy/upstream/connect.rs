@@ -13,13 +13,16 @@ use super::ration::{Ration, Rationed};
 use super::{Connection, Health, UpstreamAddress};
 use crate::event::Failure;
 use crate::net::stream::Stream;
+use crate::net::tls::{self, Trust};
 use crate::proxy::settings::Settings;
 
 pub(super) async fn connect(health: &Health, settings: &Settings) -> Result<Connection, Failure> {
     let timeout = settings.connect_timeout.to_std();
     let place = tokio::time::timeout(timeout, health.places.take()).await.map_err(|_| Failure::Busy)?;
-    let stream = tokio::time::timeout(timeout, open(&health.address)).await;
-    let stream = stream.map_err(|_| Failure::ConnectTimeout)?.map_err(|_| Failure::Connect)?;
+    let trust = settings.upstream_trust.as_ref();
+    let stream = tokio::time::timeout(timeout, open(&health.address, trust)).await;
+    let stream = stream.map_err(|_| Failure::ConnectTimeout)??;
+    let trust = trust.filter(|_| matches!(stream, Stream::Tls(_))).cloned();
     let ration = Ration::new();
     let (sender, driver) = http1::Builder::new()
         .max_headers(MOST_HEADERS)
@@ -32,18 +35,31 @@ pub(super) async fn connect(health: &Health, settings: &Settings) -> Result<Conn
         let _ = driver.with_upgrades().await;
     });
     let patience = Box::pin(tokio::time::sleep(timeout));
-    Ok(Connection { sender, patience, ration, _place: place })
+    Ok(Connection { sender, patience, ration, trust, _place: place })
 }
 
-async fn open(address: &UpstreamAddress) -> io::Result<Stream> {
+async fn open(address: &UpstreamAddress, trust: Option<&Trust>) -> Result<Stream, Failure> {
     match address {
-        UpstreamAddress::Tcp { host, port } => {
-            let stream = TcpStream::connect((host.as_str(), *port)).await?;
-            stream.set_nodelay(true)?;
-            Ok(Stream::Tcp(stream))
+        UpstreamAddress::Tcp { host, port } => tcp(host, *port).await.map(Stream::Tcp),
+        UpstreamAddress::Tls { host, port } => {
+            let stream = tcp(host, *port).await.map_err(|_| Failure::Connect)?;
+            // A file with such an upstream has somebody to trust.
+            let trust = trust.ok_or(Failure::Tls)?;
+            return tls::connect(stream, host, trust).await.map_err(|error| why(&error));
         }
         UpstreamAddress::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
     }
+    .map_err(|_| Failure::Connect)
+}
+
+async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect((host, port)).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+fn why(error: &io::Error) -> Failure {
+    if tls::is_about_certificate(error) { Failure::Certificate } else { Failure::Tls }
 }
 
 const MOST_HEADERS: usize = 200;

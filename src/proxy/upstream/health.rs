@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use http::HeaderValue;
 
-use super::UpstreamAddress;
+use super::{UpstreamAddress, authority};
 use crate::event::{Event, Events, Failure};
 use crate::net::places::Places;
 use crate::time::{Clock, Span, Time};
@@ -96,7 +96,7 @@ impl Health {
     /// Counts a failure; one to connect also puts it aside.
     pub(super) fn failed(&self, failure: Failure) {
         self.events.emit(&Event::UpstreamFailed { upstream: &self.name, reason: failure });
-        if !matches!(failure, Failure::Connect | Failure::ConnectTimeout) {
+        if matches!(failure, Failure::Timeout | Failure::Broken | Failure::Busy) {
             return;
         }
         let failures = self.failures.fetch_add(1, Relaxed);
@@ -111,8 +111,7 @@ impl Health {
 /// What `Host` says of this address when nobody else said anything.
 fn host_of(address: &UpstreamAddress) -> HeaderValue {
     let host = match address {
-        UpstreamAddress::Tcp { host, port } if host.contains(':') => format!("[{host}]:{port}"),
-        UpstreamAddress::Tcp { host, port } => format!("{host}:{port}"),
+        UpstreamAddress::Tcp { host, port } | UpstreamAddress::Tls { host, port } => authority(host, *port),
         UpstreamAddress::Unix(_) => "localhost".to_owned(),
     };
     HeaderValue::try_from(host).unwrap_or(HeaderValue::from_static("localhost"))

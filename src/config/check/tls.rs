@@ -1,0 +1,141 @@
+//! `[tls]`: certificates and their keys, and whom upstreams have to be vouched for by.
+//!
+//! Their files are read and held against each other here, so that what is taken over can be used. The surprising thing: an
+//! expired certificate is only a warning, because a gate that does not start helps nobody; one that runs keeps what it has
+//! instead (`app/reload.rs`).
+
+use super::super::diagnostic::{Findings, Spot};
+use super::super::document::Located;
+use super::super::raw;
+use super::fields::one_of;
+use super::files::Files;
+use crate::net::listener::Address;
+use crate::net::tls::{Certificate, Minimum, Settings, Trust, trust};
+use crate::proxy::client_addr::ClientSettings;
+use crate::proxy::redirect::Redirect;
+use crate::proxy::upstream::UpstreamAddress;
+use crate::time::{Clock, Time};
+
+/// What is shown to clients.
+pub(super) fn check(
+    raw: &raw::File,
+    listen: &[Address],
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Settings {
+    let now = Clock::system().now();
+    let pairs = raw.tls.certificates.iter();
+    let certificates: Vec<Certificate> = pairs.filter_map(|pair| certificate(pair, now, files, f)).collect();
+    let is_secure = |address: &Address| matches!(address, Address::Tls(_));
+    if let Some(spot) = &raw.tls.spot
+        && !listen.iter().any(is_secure)
+    {
+        f.warning(spot, "nobody is shown these certificates", "listen = \"https://[::]:443\" shows them");
+    }
+    if raw.tls.spot.is_none() {
+        let items = raw.listen.iter().flat_map(|list| &list.value);
+        for item in items.filter(|item| item.value.starts_with("https:")) {
+            f.error(&item.spot, format!("`{}` has no certificate", item.value), EXAMPLE);
+        }
+    }
+    let minimums = [("1.2", Minimum::Tls12), ("1.3", Minimum::Tls13)];
+    let minimum = one_of(raw.tls.minimum.as_ref(), &minimums, &[], f).unwrap_or_default();
+    Settings { certificates, minimum }
+}
+
+/// Whether clients of `http://` have to come by `https://`, and by which port.
+pub(super) fn redirect(
+    raw: &raw::Tls,
+    listen: &[Address],
+    client: &ClientSettings,
+    f: &mut Findings,
+) -> Option<Redirect> {
+    let wanted = raw.redirect.as_ref().filter(|redirect| redirect.value)?;
+    let ports = listen.iter().filter_map(|address| match address {
+        Address::Tls(address) => Some(address.port()),
+        Address::Tcp(_) | Address::Unix(_) => None,
+    });
+    let ports: Vec<u16> = ports.collect();
+    let is_plain = |address: &Address| matches!(address, Address::Tcp(_));
+    if !listen.iter().any(is_plain) {
+        f.warning(&wanted.spot, "no listener speaks http://", "listen = \"http://[::]:80\" as well");
+    } else if ports.is_empty() && client.trust.is_empty() {
+        let hint = "listen = \"https://[::]:443\", or name the proxy that speaks TLS in client.trust";
+        f.warning(&wanted.spot, "clients are sent to https://, where nobody listens", hint);
+    }
+    let port = ports.iter().find(|port| **port == 443).or(ports.first());
+    Some(Redirect { port: port.copied() })
+}
+
+/// Who vouches for upstreams of `https://`; `None` where there are none.
+pub(super) fn upstream_trust(
+    raw: &raw::File,
+    upstreams: &[Vec<UpstreamAddress>],
+    files: &mut Files<'_>,
+    whole: &Spot,
+    f: &mut Findings,
+) -> Option<Trust> {
+    let is_secure = |address: &UpstreamAddress| matches!(address, UpstreamAddress::Tls { .. });
+    let is_needed = upstreams.iter().flatten().any(is_secure);
+    let (spot, roots) = match &raw.tls.upstream_ca {
+        Some(ca) => {
+            if !is_needed {
+                f.warning(
+                    &ca.spot,
+                    "no upstream speaks https://",
+                    "as in upstream = \"https://app.internal\"",
+                );
+            }
+            (&ca.spot, trust::of_pem(&files.bytes(&ca.value, &ca.spot, f)?))
+        }
+        None if is_needed => (raw.upstream.as_ref().map_or(whole, |list| &list.spot), trust::system()),
+        None => return None,
+    };
+    let trust = roots.map_err(|error| error.to_string());
+    let trust = trust.and_then(|roots| Trust::new(roots, HTTP1).map_err(|error| error.to_string()));
+    match trust {
+        Ok(trust) => Some(trust).filter(|_| is_needed),
+        Err(why) => {
+            f.error(spot, why, "tls.upstream_ca names a file of certificates in PEM");
+            None
+        }
+    }
+}
+
+fn certificate(pair: &raw::Pair, now: Time, files: &mut Files<'_>, f: &mut Findings) -> Option<Certificate> {
+    // What is missing or of a wrong type was said before.
+    let (cert, key) = (pair.cert.as_ref()?, pair.key.as_ref()?);
+    let (chain, private) = (files.bytes(&cert.value, &cert.spot, f), files.bytes(&key.value, &key.spot, f));
+    match Certificate::from_pem(&chain?, &private?, &cert.value) {
+        Ok(certificate) => {
+            warn_of_its_time(&certificate, cert, now, f);
+            Some(certificate)
+        }
+        Err(why) => {
+            let (wrong, other) = if why.is_about_the_key() { (key, cert) } else { (cert, key) };
+            let hint = match why.is_about_the_key() {
+                true => format!("the key in PEM that `{}` was made for", other.value),
+                false => "the chain in PEM, the certificate of this server first".to_owned(),
+            };
+            f.error(&wrong.spot, format!("`{}` {why}", wrong.value), hint);
+            None
+        }
+    }
+}
+
+fn warn_of_its_time(certificate: &Certificate, cert: &Located<String>, now: Time, f: &mut Findings) {
+    let name = certificate.name();
+    if certificate.expires() <= now {
+        f.warning(
+            &cert.spot,
+            format!("the certificate of `{name}` has expired"),
+            "clients will not take it: renew it",
+        );
+    } else if certificate.begins() > now {
+        let hint = "clients will not take it yet: is the clock of this machine right?";
+        f.warning(&cert.spot, format!("the certificate of `{name}` is not good yet"), hint);
+    }
+}
+
+const HTTP1: &str = "http/1.1";
+const EXAMPLE: &str = "[tls] certificates = [{ cert = \"fullchain.pem\", key = \"privkey.pem\" }] has one";

@@ -1,0 +1,148 @@
+//! A certificate with its key, as an operator hands them over: two texts in PEM.
+//!
+//! A pair is taken only if the key belongs to the certificate. Whether anybody trusts it is not our question. The
+//! surprising thing: names come from the certificate itself (its DNS names), so the file does not repeat them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{Error, InconsistentKeys};
+use x509_cert::der::Decode;
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
+
+use super::provider;
+use crate::time::{Span, Time};
+
+/// A certificate with its key. The key is never shown.
+#[derive(Clone)]
+pub struct Certificate {
+    /// What it is called in metrics and messages.
+    name: Arc<str>,
+    /// DNS names in lower case; `*.` stands for one label.
+    names: Vec<String>,
+    begins: Time,
+    expires: Time,
+    pub(super) pair: Arc<CertifiedKey>,
+}
+
+/// Why two files are not a certificate and its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoPair {
+    /// There is none in the file.
+    #[error("holds no certificate")]
+    NoCertificate,
+    /// What is there cannot be read.
+    #[error("holds a certificate that cannot be read")]
+    BadCertificate,
+    /// There is none in the file.
+    #[error("holds no private key")]
+    NoKey,
+    /// What is there cannot be read, or is of a kind that nobody signs with.
+    #[error("holds a private key that cannot be used")]
+    BadKey,
+    /// It belongs to another certificate.
+    #[error("is not the key of the certificate")]
+    AnothersKey,
+}
+
+impl NoPair {
+    /// Whether it is the key's file that is wrong, and not the certificate's.
+    #[must_use]
+    pub fn is_about_the_key(self) -> bool {
+        matches!(self, Self::NoKey | Self::BadKey | Self::AnothersKey)
+    }
+}
+
+impl Certificate {
+    /// From a chain, the server's own certificate first, and its key; both PEM. `otherwise` is what it is called if it has
+    /// no name.
+    ///
+    /// # Errors
+    /// See [`NoPair`].
+    pub fn from_pem(chain: &[u8], key: &[u8], otherwise: &str) -> Result<Self, NoPair> {
+        let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
+        let chain = chain.map_err(|_| NoPair::BadCertificate)?;
+        let own = chain.first().ok_or(NoPair::NoCertificate)?;
+        let parsed = x509_cert::Certificate::from_der(own).map_err(|_| NoPair::BadCertificate)?;
+        let names = names(&parsed).ok_or(NoPair::BadCertificate)?;
+        let validity = parsed.tbs_certificate.validity;
+        let (begins, expires) = (time(validity.not_before), time(validity.not_after));
+        let pair = Arc::new(pair(chain, key)?);
+        let name = names.first().map_or(otherwise, String::as_str).into();
+        Ok(Self { name, names, begins, expires, pair })
+    }
+
+    /// What it is called in metrics and messages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its DNS names in lower case; `*.` stands for one label.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// When it begins to be good.
+    #[must_use]
+    pub fn begins(&self) -> Time {
+        self.begins
+    }
+
+    /// Until when it is good.
+    #[must_use]
+    pub fn expires(&self) -> Time {
+        self.expires
+    }
+}
+
+/// The same chain is the same key: a key is taken only with the certificate that it belongs to.
+impl PartialEq for Certificate {
+    fn eq(&self, other: &Self) -> bool {
+        self.pair.cert == other.pair.cert
+    }
+}
+
+impl Eq for Certificate {}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Certificate({}, key hidden)", self.name)
+    }
+}
+
+fn pair(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<CertifiedKey, NoPair> {
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
+        PemError::NoItemsFound => NoPair::NoKey,
+        _ => NoPair::BadKey,
+    })?;
+    let key = provider().key_provider.load_private_key(key).map_err(|_| NoPair::BadKey)?;
+    let pair = CertifiedKey::new(chain, key);
+    match pair.keys_match() {
+        Ok(()) => Ok(pair),
+        Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(NoPair::AnothersKey),
+        // A key of which nobody can say whose it is will not do either.
+        Err(Error::InconsistentKeys(_)) => Err(NoPair::BadKey),
+        Err(_) => Err(NoPair::BadCertificate),
+    }
+}
+
+fn names(certificate: &x509_cert::Certificate) -> Option<Vec<String>> {
+    let Some((_, names)) = certificate.tbs_certificate.get::<SubjectAltName>().ok()? else {
+        return Some(Vec::new());
+    };
+    let dns = names.0.iter().filter_map(|name| match name {
+        GeneralName::DnsName(name) => Some(name.as_str().to_ascii_lowercase()),
+        _ => None,
+    });
+    Some(dns.collect())
+}
+
+fn time(time: x509_cert::time::Time) -> Time {
+    Time::default().after(Span::from_secs(time.to_unix_duration().as_secs()))
+}

@@ -1,0 +1,41 @@
+//! The handshake of one connection, on either side of it.
+//!
+//! It has no deadline of its own: whoever waits for it says how long. The surprising thing: it is never part of accepting,
+//! because a client that stops in the middle of it would hold up everybody behind it.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use super::server::Doorkeeper;
+use super::trust::Trust;
+use crate::net::stream::Stream;
+
+/// Shakes hands with a client.
+///
+/// # Errors
+/// What the client did wrong, or that it has gone.
+pub async fn accept(stream: TcpStream, doorkeeper: &Doorkeeper) -> io::Result<Stream> {
+    let stream = TlsAcceptor::from(Arc::clone(&doorkeeper.0)).accept(stream).await?;
+    Ok(Stream::Tls(Box::new(stream.into())))
+}
+
+/// Shakes hands with a server that has to be `host`: a name, or an address without brackets.
+///
+/// # Errors
+/// That it cannot prove it ([`is_about_certificate`]), speaks no TLS, or has gone.
+pub async fn connect(stream: TcpStream, host: &str, trust: &Trust) -> io::Result<Stream> {
+    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    let stream = TlsConnector::from(Arc::clone(&trust.config)).connect(name, stream).await?;
+    Ok(Stream::Tls(Box::new(stream.into())))
+}
+
+/// Whether the other side could not prove who it is.
+#[must_use]
+pub fn is_about_certificate(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
+}

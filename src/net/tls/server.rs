@@ -1,0 +1,160 @@
+//! What clients are shown: which certificate, which versions, and how a session is taken up again.
+//!
+//! Chosen by the name that the client asks for: the name itself, then a wildcard for one label, then the first of the file.
+//! No early data: what comes before the handshake is over can be sent twice by whoever overheard it. The surprising
+//! thing: tickets are sealed by a [`Memory`] that outlives every change of certificates.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::crypto::aws_lc_rs::Ticketer;
+use rustls::server::{
+    ClientHello, ProducesTickets, ResolvesServerCert, ServerSessionMemoryCache, StoresServerSessions,
+};
+use rustls::sign::CertifiedKey;
+use rustls::{ServerConfig, SignatureScheme, SupportedProtocolVersion, version};
+
+use super::{Certificate, Unusable, provider};
+
+/// The oldest version that is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Minimum {
+    /// TLS 1.2, with forward secrecy and authenticated encryption only.
+    #[default]
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+}
+
+/// Makes clients known that were here before. One for the life of a gate.
+#[derive(Clone)]
+pub struct Memory {
+    sessions: Arc<dyn StoresServerSessions>,
+    tickets: Option<Arc<dyn ProducesTickets>>,
+}
+
+/// Shakes hands with clients.
+#[derive(Clone)]
+pub struct Doorkeeper(pub(super) Arc<ServerConfig>);
+
+/// Which certificate for which name.
+#[derive(Debug)]
+struct Keyring {
+    exact: Names,
+    /// By what stands behind `*.`.
+    wildcard: Names,
+    first: Option<Arc<CertifiedKey>>,
+}
+
+/// Several for one name are of different kinds, as ECDSA and RSA.
+type Names = HashMap<String, Vec<Arc<CertifiedKey>>>;
+
+impl Memory {
+    /// Nobody is known yet.
+    #[must_use]
+    pub fn new() -> Self {
+        // Without randomness for the key there are no tickets, and sessions are kept here.
+        let tickets = Ticketer::new().ok();
+        Self { sessions: ServerSessionMemoryCache::new(MOST_SESSIONS), tickets }
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Memory(hidden)")
+    }
+}
+
+impl Doorkeeper {
+    /// With these certificates, of which the first is for clients that ask for no name or one that nobody has.
+    ///
+    /// # Errors
+    /// [`Unusable`], if the cryptography has none of these versions.
+    pub fn new(
+        certificates: &[Certificate],
+        minimum: Minimum,
+        memory: &Memory,
+        protocols: &[&str],
+    ) -> Result<Self, Unusable> {
+        let builder = ServerConfig::builder_with_provider(provider());
+        let builder = builder.with_protocol_versions(versions(minimum)).map_err(Unusable)?;
+        let keyring = Arc::new(Keyring::new(certificates));
+        let mut config = builder.with_no_client_auth().with_cert_resolver(keyring);
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        config.session_storage = Arc::clone(&memory.sessions);
+        if let Some(tickets) = &memory.tickets {
+            config.ticketer = Arc::clone(tickets);
+        }
+        // The default, said aloud: a request must not be there twice because somebody sent it twice.
+        config.max_early_data_size = 0;
+        Ok(Self(Arc::new(config)))
+    }
+}
+
+impl fmt::Debug for Doorkeeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Doorkeeper(hidden)")
+    }
+}
+
+fn versions(minimum: Minimum) -> &'static [&'static SupportedProtocolVersion] {
+    static BOTH: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
+    match minimum {
+        Minimum::Tls12 => &BOTH,
+        Minimum::Tls13 => &BOTH[..1],
+    }
+}
+
+impl Keyring {
+    fn new(certificates: &[Certificate]) -> Self {
+        let (mut exact, mut wildcard) = (Names::new(), Names::new());
+        for certificate in certificates {
+            for name in certificate.names() {
+                let (names, key) = match name.strip_prefix("*.") {
+                    Some(parent) => (&mut wildcard, parent),
+                    None => (&mut exact, name.as_str()),
+                };
+                names.entry(key.to_owned()).or_default().push(Arc::clone(&certificate.pair));
+            }
+        }
+        let first = certificates.first().map(|certificate| Arc::clone(&certificate.pair));
+        Self { exact, wildcard, first }
+    }
+
+    fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        let found = name.and_then(|name| {
+            let name = name.to_ascii_lowercase();
+            let parent = || self.wildcard.get(name.split_once('.')?.1);
+            self.exact.get(&name).or_else(parent)
+        });
+        found.and_then(|fitting| one_that_fits(fitting, schemes)).or(self.first.as_ref()).map(Arc::clone)
+    }
+}
+
+/// The first that the client can check; if it can check none, it may say so itself.
+fn one_that_fits<'k>(
+    several: &'k [Arc<CertifiedKey>],
+    schemes: &[SignatureScheme],
+) -> Option<&'k Arc<CertifiedKey>> {
+    let fits = |pair: &&Arc<CertifiedKey>| pair.key.choose_scheme(schemes).is_some();
+    match several {
+        [only] => Some(only),
+        _ => several.iter().find(fits).or(several.first()),
+    }
+}
+
+impl ResolvesServerCert for Keyring {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.choose(hello.server_name(), hello.signature_schemes())
+    }
+}
+
+/// Sessions of TLS 1.2 clients that know no tickets.
+const MOST_SESSIONS: usize = 4096;

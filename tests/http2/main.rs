@@ -1,0 +1,23 @@
+//! HTTP/2 at the front door: the same policy, and what attackers do with streams.
+//!
+//! Clients are the `h2` crate where they behave, and bytes by hand where they do not.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "these are tests"
+)]
+
+#[path = "../tls/authority.rs"]
+#[allow(dead_code, reason = "the tests of TLS use the rest")]
+mod authority;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod attacks;
+mod frames;
+mod polite;
+mod serving;
+mod translation;
