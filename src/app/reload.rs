@@ -14,7 +14,7 @@ use super::certificates::{doorkeeper, newly_expired};
 use super::changes::{Running, between};
 use super::signals::Heard;
 use super::watch::Watch;
-use super::{Parts, StartError, new_connections, upstreams};
+use super::{Parts, StartError, new_connections, service_manager, upstreams};
 use crate::config::{Config, Diagnostic, Fixed, Sources, load_again};
 use crate::engine::Rules;
 use crate::event::Event;
@@ -56,7 +56,7 @@ impl Reload {
     }
 
     /// Reads again whenever there is a reason to; never ends.
-    pub(super) async fn serve(mut self, parts: &Parts, hang_up: &mut Heard) {
+    pub(super) async fn serve(&mut self, parts: &Parts, hang_up: &mut Heard) {
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -77,6 +77,7 @@ impl Reload {
 
     async fn again(&mut self, scope: Scope, parts: &Parts) {
         self.watch.look();
+        service_manager::reloading();
         let (sources, fixed) = (self.sources.clone(), self.fixed.clone());
         // On a thread of its own: a file may be on a disk that has gone, and signals have to be heard meanwhile.
         let read = tokio::task::spawn_blocking(move || read(sources, scope, &fixed)).await;
@@ -85,6 +86,7 @@ impl Reload {
             read.ok().flatten().and_then(|(sources, config)| self.take_over(sources, config, parts));
         let (taken, changes) = (changes.is_some(), changes.unwrap_or_default());
         parts.events.emit(&Event::Reloaded { taken, changes: &changes });
+        service_manager::ready();
     }
 
     fn take_over(&mut self, sources: Sources, config: Config, parts: &Parts) -> Option<String> {
@@ -115,6 +117,9 @@ impl Reload {
 impl Parts {
     /// Puts a configuration in force: all of it, or nothing.
     fn take_over(&self, mut config: Config) -> Result<(), StartError> {
+        if self.engine.is_sealed() {
+            return Err(StartError::Leaving);
+        }
         let old = self.site.load_full();
         let doorkeeper = doorkeeper(&config.tls, &self.sessions)?;
         if config.proxy.upstream_trust == old.settings.upstream_trust {

@@ -27,6 +27,7 @@ pub use self::buckets::Grammar;
 use self::answer::{Caller, answer};
 use self::buckets::Desk;
 use super::metrics::Metrics;
+use super::trouble::Trouble;
 use crate::engine::Engine;
 use crate::event::Operator;
 use crate::time::Span;
@@ -36,6 +37,7 @@ use crate::time::Span;
 pub struct Admin {
     metrics: Arc<Metrics>,
     draining: Arc<AtomicBool>,
+    trouble: Arc<Trouble>,
     desk: Option<Desk>,
 }
 
@@ -52,7 +54,13 @@ impl Admin {
     /// `draining` makes `/readyz` say no.
     #[must_use]
     pub fn new(metrics: Arc<Metrics>, draining: Arc<AtomicBool>) -> Self {
-        Self { metrics, draining, desk: None }
+        Self { metrics, draining, trouble: Arc::default(), desk: None }
+    }
+
+    /// The same where this makes `/readyz` say no as well.
+    #[must_use]
+    pub fn with_trouble(self, trouble: Arc<Trouble>) -> Self {
+        Self { trouble, ..self }
     }
 
     /// The same with the pages about single buckets. `grammar` reads what the file would read.

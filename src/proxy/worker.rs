@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions};
 
-use super::connection::{self, Connection};
+use super::connection::{self, Connection, Phases};
+use super::pulse::Pulse;
 use super::service::{Gate, Service};
 use super::settings::Settings;
 use super::upstream::SWEEPS;
@@ -30,6 +31,7 @@ pub fn run(
     sockets: Vec<Bound>,
     guard: Arc<Guard>,
     shutdown: Shutdown,
+    pulse: Arc<Pulse>,
     gate: impl FnOnce() -> Gate,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
@@ -37,8 +39,10 @@ pub fn run(
         let worker = Rc::new(Worker {
             gate: Rc::new(gate()),
             guard,
+            pulse,
             open: RefCell::default(),
             accepted: Cell::new(0),
+            leaves: Cell::new(false),
         });
         let listeners = sockets.into_iter().map(Bound::listen).collect::<io::Result<Vec<_>>>()?;
         let accepting = listeners
@@ -46,10 +50,12 @@ pub fn run(
             .map(|listener| tokio::task::spawn_local(Rc::clone(&worker).accept(listener, shutdown.clone())));
         let accepting: Vec<_> = accepting.collect();
         let sweeping = tokio::task::spawn_local(Rc::clone(&worker).sweep());
+        let leaving = tokio::task::spawn_local(Rc::clone(&worker).leave(shutdown.clone()));
         for task in accepting {
             // A panic there would already have been counted; the others go on.
             let _ = task.await;
         }
+        leaving.abort();
         worker.drain(shutdown).await;
         sweeping.abort();
         Ok(())
@@ -59,33 +65,50 @@ pub fn run(
 struct Worker {
     gate: Rc<Gate>,
     guard: Arc<Guard>,
+    pulse: Arc<Pulse>,
     open: RefCell<HashMap<u64, Arc<Connection>>>,
     /// Counts the connections of all listeners: they share `open`.
     accepted: Cell<u64>,
+    /// Another process is about to take over.
+    leaves: Cell<bool>,
 }
 
 impl Worker {
-    /// Accepts until the gate drains. What waits in the kernel's queue by then is still served.
+    /// Accepts until the gate drains. What waits in the kernel's queue by then is still served, unless another process listens
+    /// to the same socket.
     async fn accept(self: Rc<Self>, listener: Listener, mut shutdown: Shutdown) {
         loop {
+            let stage = shutdown.stage();
+            if stage == Stage::Leaving || stage > Stage::Leaving && listener.stays {
+                match shutdown.stays().await {
+                    true => continue,
+                    false => return,
+                }
+            }
             let accepted = tokio::select! {
                 biased;
-                accepted = self.next(&listener) => accepted,
+                accepted = listener.accept(|error| self.gate.events.emit(&Event::AcceptFailed(error))) => accepted,
+                () = shutdown.reached(Stage::Leaving) => match shutdown.stage() {
+                    Stage::Leaving => continue,
+                    _ => return,
+                },
+            };
+            let let_in = tokio::select! {
+                biased;
+                let_in = self.let_in(accepted, listener.door) => let_in,
                 () = shutdown.reached(Stage::Draining) => return,
             };
-            if let Some((stream, connection)) = accepted {
+            if let Some((stream, connection)) = let_in {
                 self.serve(stream, connection);
             }
         }
     }
 
-    async fn next(&self, listener: &Listener) -> Option<(Stream, Arc<Connection>)> {
-        let (stream, peer) =
-            listener.accept(|error| self.gate.events.emit(&Event::AcceptFailed(error))).await;
+    async fn let_in(&self, (stream, peer): (Stream, Peer), door: Door) -> Option<(Stream, Arc<Connection>)> {
         let place = self.guard.place().await;
         let prefix = self.gate.site.now().site.client.prefix_at_the_door(peer);
         match self.guard.admit(place, prefix) {
-            Ok(pass) => Some((stream, self.welcome(listener.door, peer, pass))),
+            Ok(pass) => Some((stream, self.welcome(door, peer, pass))),
             Err(TurnedAway::Max) => self.turn_away(peer, Reason::ClientMax),
             Err(TurnedAway::Rate) => self.turn_away(peer, Reason::ClientRate),
         }
@@ -108,6 +131,9 @@ impl Worker {
         let number = self.accepted.get();
         self.accepted.set(number + 1);
         self.open.borrow_mut().insert(number, Arc::clone(&connection));
+        if self.leaves.get() {
+            connection.phases.leave();
+        }
         let worker = Rc::clone(self);
         tokio::task::spawn_local(async move {
             let _presence = Presence::enter(&worker, number);
@@ -135,15 +161,52 @@ impl Worker {
         opened.or_else(|| self.turn_away(connection.peer, Reason::Handshake))
     }
 
+    /// Comes to rest each time another process is about to take over, and goes on if it does not.
+    async fn leave(self: Rc<Self>, mut shutdown: Shutdown) {
+        loop {
+            shutdown.reached(Stage::Leaving).await;
+            self.leaves.set(true);
+            self.see_off().await;
+            self.each_open(Phases::drain);
+            while !self.is_at_rest() && shutdown.stage() == Stage::Leaving {
+                tokio::time::sleep(MOMENT).await;
+            }
+            self.pulse.rests(true);
+            if !shutdown.stays().await {
+                return;
+            }
+            self.pulse.rests(false);
+            self.leaves.set(false);
+        }
+    }
+
+    /// Whether nothing is read any more that has still to be decided on.
+    fn is_at_rest(&self) -> bool {
+        self.gate.unread.get() == 0 && self.open.borrow().values().all(|open| open.phases.is_settled())
+    }
+
+    /// Gives those who are kept alive a moment in which their next request is still answered, as their last.
+    async fn see_off(&self) {
+        self.each_open(Phases::leave);
+        let _ = tokio::time::timeout(GRACE, self.all_gone()).await;
+    }
+
+    fn each_open(&self, tell: impl Fn(&Phases)) {
+        self.open.borrow().values().for_each(|connection| tell(&connection.phases));
+    }
+
+    async fn all_gone(&self) {
+        while !self.open.borrow().is_empty() {
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+
     /// Lets requests in flight finish, for as long as `proxy.drain` says.
     async fn drain(&self, mut shutdown: Shutdown) {
-        for connection in self.open.borrow().values() {
-            connection.phases.drain();
-        }
         let finished = async {
-            while !self.open.borrow().is_empty() {
-                tokio::time::sleep(GLANCE).await;
-            }
+            self.see_off().await;
+            self.each_open(Phases::drain);
+            self.all_gone().await;
         };
         tokio::select! {
             () = finished => {}
@@ -161,6 +224,7 @@ impl Worker {
             let step = pause.clamp(MOMENT, LOOK);
             tokio::time::sleep(step).await;
             waited += step;
+            self.pulse.beat();
             let local = self.gate.site.now();
             if waited >= pause {
                 local.expire();
@@ -195,5 +259,7 @@ impl Drop for Presence {
 
 const MOMENT: Duration = Duration::from_millis(1);
 const GLANCE: Duration = Duration::from_millis(10);
+/// Longer than the way between a client and an answer that it has not read yet.
+const GRACE: Duration = Duration::from_millis(250);
 /// However long idle connections are kept, a worker looks this often whether there is another site.
 const LOOK: Duration = Duration::from_secs(1);
