@@ -178,14 +178,18 @@ impl App {
         let handed_over = self.parts.do_duties(&mut self.reload, signals, &trigger, kept, until).await;
         self.parts.draining.store(true, Ordering::Relaxed);
         match handed_over {
-            // The other one answers there by now.
-            true => pages.iter().for_each(JoinHandle::abort),
-            false => service_manager::tell(&[service_manager::State::Stopping]),
+            Some(process) => {
+                // It answers there by now: whoever hears of it has to meet it, and nobody else.
+                pages.iter().for_each(JoinHandle::abort);
+                tracing::info!("process {process} has taken over");
+                service_manager::tell(&[service_manager::State::MainPid(process)]);
+            }
+            None => service_manager::tell(&[service_manager::State::Stopping]),
         }
         let drain = self.parts.site.load().settings.drain;
         tracing::info!("draining: requests in flight may take {drain:?} to finish");
         let finished = self.parts.finish(&trigger, workers).await;
-        if let Some(keeper) = self.parts.keeper.as_ref().filter(|_| !handed_over) {
+        if let Some(keeper) = self.parts.keeper.as_ref().filter(|_| handed_over.is_none()) {
             keeper.keep().await;
         }
         for page in pages {

@@ -36,8 +36,8 @@ impl Parts {
         sockets.into_iter().map(page).collect()
     }
 
-    /// Does what there is to do beside serving until there is a reason to stop. Says whether that is another process, which
-    /// serves by now.
+    /// Does what there is to do beside serving until there is a reason to stop. Says which other process serves by now, if one
+    /// does.
     pub(super) async fn do_duties(
         &self,
         reload: &mut Reload,
@@ -45,19 +45,19 @@ impl Parts {
         trigger: &Trigger,
         kept: Kept,
         until: impl Future<Output = ()>,
-    ) -> bool {
+    ) -> Option<u32> {
         let Signals { mut hang_up, mut reopen, mut hand_over } = signals;
         let (kept, pulses) = (Arc::new(kept), &self.pulses);
         let handover = Handover { parts: self, kept: &kept, trigger, pulses };
         let supervise = |name, task| supervised(name, &self.events, &self.trouble, task);
         tokio::select! {
-            () = signals::stop() => false,
-            () = until => false,
-            () = handover.serve(&mut hand_over) => true,
-            () = supervise("reload", async || reload.serve(self, &mut hang_up).await) => false,
-            () = reopen.each(|| self.reopen_logs()) => false,
-            () = vitals::watch(pulses, &self.trouble, service_manager::watchdog()) => false,
-            () = self.keep() => false,
+            () = signals::stop() => None,
+            () = until => None,
+            process = handover.serve(&mut hand_over) => Some(process),
+            () = supervise("reload", async || reload.serve(self, &mut hang_up).await) => None,
+            () = reopen.each(|| self.reopen_logs()) => None,
+            () = vitals::watch(pulses, &self.trouble, service_manager::watchdog()) => None,
+            () = self.keep() => None,
         }
     }
 

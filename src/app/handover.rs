@@ -17,11 +17,10 @@ use tokio::time::Instant;
 use self::successor::Successor;
 pub(super) use self::wire::{Wire, Word};
 use super::Parts;
-use super::service_manager::{self, State};
 use super::signals::Heard;
 use crate::net::inherited::Kept;
 use crate::net::shutdown::{Stage, Trigger};
-use crate::proxy::pulse::Pulse;
+use crate::proxy::pulse::{Pulse, Rest};
 
 /// What it takes to hand a gate over.
 pub(super) struct Handover<'a> {
@@ -32,16 +31,12 @@ pub(super) struct Handover<'a> {
 }
 
 impl Handover<'_> {
-    /// Tries each time it is asked for; ends when another process serves.
-    pub(super) async fn serve(&self, asked: &mut Heard) {
+    /// Tries each time it is asked for; ends when another process serves, and says which.
+    pub(super) async fn serve(&self, asked: &mut Heard) -> u32 {
         loop {
             asked.next().await;
             match self.hand_over().await {
-                Ok(process) => {
-                    tracing::info!("process {process} has taken over");
-                    service_manager::tell(&[State::MainPid(process)]);
-                    return;
-                }
+                Ok(process) => return process,
                 Err(why) => tracing::error!("no other process has taken over, this one goes on: {why}"),
             }
             // Whoever asked meanwhile has got the same answer.
@@ -68,7 +63,9 @@ impl Handover<'_> {
             ceased.map_err(|_| io::Error::other("store.snapshot is being written, and takes too long"))?;
         }
         self.trigger.reach(Stage::Leaving);
-        self.rest().await;
+        self.come_to(Rest::SeenOff).await;
+        self.trigger.reach(Stage::Resting);
+        self.come_to(Rest::Whole).await;
         let engine = Arc::clone(&self.parts.engine);
         engine.seal();
         let taken = on_a_thread(move || {
@@ -79,10 +76,10 @@ impl Handover<'_> {
         Ok(taken.await?.leave())
     }
 
-    /// Waits until it was decided on all that has begun, but not for ever: what is still read then is answered 503.
-    async fn rest(&self) {
-        let end = Instant::now() + REST;
-        while Instant::now() < end && !self.pulses.iter().all(|pulse| pulse.is_at_rest()) {
+    /// Waits until all workers have come that far, but not for ever: what is still read then is answered 503.
+    async fn come_to(&self, rest: Rest) {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end && !self.pulses.iter().all(|pulse| pulse.has_come_to(rest)) {
             tokio::time::sleep(GLANCE).await;
         }
     }
@@ -96,5 +93,4 @@ async fn on_a_thread<T: Send + 'static>(
 }
 
 const PATIENCE: Duration = Duration::from_secs(2);
-const REST: Duration = Duration::from_secs(1);
 const GLANCE: Duration = Duration::from_millis(2);

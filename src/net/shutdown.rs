@@ -1,6 +1,6 @@
 //! Stopping: first nobody new is let in, then whoever is in may finish, then it is over.
 //!
-//! One value that every worker watches; it only ever moves forwards, but for one step: back from leaving, if whoever was to
+//! One value that every worker watches; it only ever moves forwards, but for one step: back to serving, if whoever was to
 //! take over did not.
 
 use tokio::sync::watch;
@@ -10,12 +10,21 @@ use tokio::sync::watch;
 pub enum Stage {
     /// Serving.
     Running,
-    /// Another process is about to take over: nobody new for now, and whoever is kept alive is sent there.
+    /// Another process is about to take over: nobody is kept alive any more.
     Leaving,
+    /// The same, and nobody new: who comes waits for either of the two.
+    Resting,
     /// Nobody new; requests in flight finish.
     Draining,
     /// Now.
     Stopped,
+}
+
+impl Stage {
+    /// Whether it may still be gone back on.
+    fn is_undecided(self) -> bool {
+        matches!(self, Self::Leaving | Self::Resting)
+    }
 }
 
 /// Moves the stage.
@@ -46,7 +55,7 @@ impl Trigger {
     /// Goes on serving, unless it is too late.
     pub fn stay(&self) {
         self.0.send_if_modified(|now| {
-            let leaves = *now == Stage::Leaving;
+            let leaves = now.is_undecided();
             if leaves {
                 *now = Stage::Running;
             }
@@ -59,7 +68,7 @@ impl Shutdown {
     /// Waits until it is certain that the gate leaves, or stays. Says whether it stays.
     pub async fn stays(&mut self) -> bool {
         // The error says that the trigger is gone, and with it the program.
-        let stage = self.0.wait_for(|now| *now != Stage::Leaving).await.map(|stage| *stage);
+        let stage = self.0.wait_for(|now| !now.is_undecided()).await.map(|stage| *stage);
         stage.is_ok_and(|stage| stage == Stage::Running)
     }
 
@@ -97,7 +106,10 @@ mod tests {
         shutdown.reached(Stage::Leaving).await;
         trigger.stay();
         assert!(shutdown.stays().await);
-        trigger.reach(Stage::Leaving);
+        trigger.reach(Stage::Resting);
+        trigger.stay();
+        assert_eq!(shutdown.stage(), Stage::Running);
+        trigger.reach(Stage::Resting);
         trigger.reach(Stage::Draining);
         trigger.stay();
         assert!(!shutdown.stays().await);

@@ -4,13 +4,24 @@
 //! set makes nobody look dead.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU64};
 
 /// One worker's.
 #[derive(Debug, Default)]
 pub struct Pulse {
     beats: AtomicU64,
-    at_rest: AtomicBool,
+    rest: AtomicU8,
+}
+
+/// How far a worker is that makes room for another process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// It serves.
+    None,
+    /// Nobody is there any more who was kept alive.
+    SeenOff,
+    /// Nobody is let in any more, and it was decided on all that had begun.
+    Whole,
 }
 
 impl Pulse {
@@ -25,13 +36,13 @@ impl Pulse {
         self.beats.load(Relaxed)
     }
 
-    pub(super) fn rests(&self, at_rest: bool) {
-        self.at_rest.store(at_rest, Relaxed);
+    pub(super) fn comes_to(&self, rest: Rest) {
+        self.rest.store(rest as u8, Relaxed);
     }
 
-    /// Whether nobody is let in any more, and it was decided on all that had begun.
+    /// Whether it has come that far.
     #[must_use]
-    pub fn is_at_rest(&self) -> bool {
-        self.at_rest.load(Relaxed)
+    pub fn has_come_to(&self, rest: Rest) -> bool {
+        self.rest.load(Relaxed) >= rest as u8
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 
 use super::connection::{self, Connection, Phases};
-use super::pulse::Pulse;
+use super::pulse::{Pulse, Rest};
 use super::service::{Gate, Service};
 use super::settings::Settings;
 use super::upstream::SWEEPS;
@@ -79,7 +79,7 @@ impl Worker {
     async fn accept(self: Rc<Self>, listener: Listener, mut shutdown: Shutdown) {
         loop {
             let stage = shutdown.stage();
-            if stage == Stage::Leaving || stage > Stage::Leaving && listener.stays {
+            if stage == Stage::Resting || stage > Stage::Resting && listener.stays {
                 match shutdown.stays().await {
                     true => continue,
                     false => return,
@@ -88,9 +88,10 @@ impl Worker {
             let accepted = tokio::select! {
                 biased;
                 accepted = listener.accept(|error| self.gate.events.emit(&Event::AcceptFailed(error))) => accepted,
-                () = shutdown.reached(Stage::Leaving) => match shutdown.stage() {
-                    Stage::Leaving => continue,
-                    _ => return,
+                () = shutdown.reached(Stage::Resting) => match shutdown.stage() >= Stage::Draining {
+                    true => return,
+                    // It may even serve again by now.
+                    false => continue,
                 },
             };
             let let_in = tokio::select! {
@@ -167,46 +168,61 @@ impl Worker {
             shutdown.reached(Stage::Leaving).await;
             self.leaves.set(true);
             self.see_off().await;
-            self.each_open(Phases::drain);
-            while !self.is_at_rest() && shutdown.stage() == Stage::Leaving {
+            self.pulse.comes_to(Rest::SeenOff);
+            while shutdown.stage() == Stage::Leaving {
                 tokio::time::sleep(MOMENT).await;
             }
-            self.pulse.rests(true);
+            // Who has come since then has only one request, which is on its way.
+            let _ = tokio::time::timeout(ON_ITS_WAY, self.quiet(&shutdown)).await;
+            if shutdown.stage() >= Stage::Resting {
+                self.each_open(Phases::drain);
+            }
+            self.quiet(&shutdown).await;
+            self.pulse.comes_to(Rest::Whole);
             if !shutdown.stays().await {
                 return;
             }
-            self.pulse.rests(false);
+            self.pulse.comes_to(Rest::None);
             self.leaves.set(false);
         }
     }
 
-    /// Whether nothing is read any more that has still to be decided on.
-    fn is_at_rest(&self) -> bool {
-        self.gate.unread.get() == 0 && self.open.borrow().values().all(|open| open.phases.is_settled())
+    /// Waits until nothing is read any more that has still to be decided on, or the gate serves again.
+    async fn quiet(&self, shutdown: &Shutdown) {
+        let is_quiet =
+            || self.gate.unread.get() == 0 && self.open.borrow().values().all(|open| open.phases.is_busy());
+        while !is_quiet() && shutdown.stage() == Stage::Resting {
+            tokio::time::sleep(MOMENT).await;
+        }
     }
 
-    /// Gives those who are kept alive a moment in which their next request is still answered, as their last.
+    /// Gives those who are kept alive some time in which their next request is still answered, as their last.
     async fn see_off(&self) {
         self.each_open(Phases::leave);
-        let _ = tokio::time::timeout(GRACE, self.all_gone()).await;
+        let since = self.accepted.get();
+        let are_there = || self.open.borrow().keys().any(|number| *number < since);
+        let all_gone = async {
+            while are_there() {
+                tokio::time::sleep(GLANCE).await;
+            }
+        };
+        let _ = tokio::time::timeout(GRACE, all_gone).await;
+        for (_, connection) in self.open.borrow().iter().filter(|(number, _)| **number < since) {
+            connection.phases.drain();
+        }
     }
 
     fn each_open(&self, tell: impl Fn(&Phases)) {
         self.open.borrow().values().for_each(|connection| tell(&connection.phases));
     }
 
-    async fn all_gone(&self) {
-        while !self.open.borrow().is_empty() {
-            tokio::time::sleep(GLANCE).await;
-        }
-    }
-
     /// Lets requests in flight finish, for as long as `proxy.drain` says.
     async fn drain(&self, mut shutdown: Shutdown) {
         let finished = async {
             self.see_off().await;
-            self.each_open(Phases::drain);
-            self.all_gone().await;
+            while !self.open.borrow().is_empty() {
+                tokio::time::sleep(GLANCE).await;
+            }
         };
         tokio::select! {
             () = finished => {}
@@ -259,7 +275,9 @@ impl Drop for Presence {
 
 const MOMENT: Duration = Duration::from_millis(1);
 const GLANCE: Duration = Duration::from_millis(10);
-/// Longer than the way between a client and an answer that it has not read yet.
-const GRACE: Duration = Duration::from_millis(250);
+/// A client that goes on asking has asked again by then, however far away or busy it is.
+const GRACE: Duration = Duration::from_secs(1);
+/// Longer than the way from a client that has connected to its request.
+const ON_ITS_WAY: Duration = Duration::from_millis(250);
 /// However long idle connections are kept, a worker looks this often whether there is another site.
 const LOOK: Duration = Duration::from_secs(1);

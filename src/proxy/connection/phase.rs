@@ -122,9 +122,10 @@ impl Phases {
         self.leaving.load(Relaxed)
     }
 
-    /// Whether it was decided on whatever this connection asked for, and nothing else is read.
-    pub fn is_settled(&self) -> bool {
-        self.is_draining() && self.now_in() == Phase::Busy
+    /// Whether a request is being served.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.now_in() == Phase::Busy
     }
 
     /// Closes the connection as soon as it is idle.
