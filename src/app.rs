@@ -9,6 +9,7 @@ mod grammar;
 mod reload;
 mod signals;
 mod snapshot;
+mod status;
 mod upstreams;
 mod watch;
 
@@ -21,9 +22,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tokio::sync::{Notify, mpsc};
 
 use self::reload::Reload;
 use self::snapshot::Keeper;
+use self::status::{Known, Status};
 use crate::config::{Config, Sources, Store};
 use crate::engine::{Engine, witness};
 use crate::event::{Events, Listener};
@@ -32,7 +35,7 @@ use crate::net::listener::{Address, BindError, Bound, Listening};
 use crate::net::shutdown::{self, Shutdown, Stage, Trigger};
 use crate::net::tls::{Memory, Unusable};
 use crate::observe::access_log::AccessLog;
-use crate::observe::admin::{Admin, Socket};
+use crate::observe::admin::{Admin, Control, Socket};
 use crate::observe::clients::Clients;
 use crate::observe::messages::Messages;
 use crate::observe::metrics::Metrics;
@@ -55,6 +58,8 @@ pub struct App {
     sockets: Vec<Vec<Bound>>,
     admin_sockets: Vec<Bound>,
     reload: Reload,
+    known: Known,
+    store: String,
 }
 
 /// What the threads of a gate share.
@@ -108,9 +113,11 @@ impl App {
         };
         let sockets = bind(&config.listen, threads)?;
         let admin_sockets = config.admin.iter().map(Address::bind_private).collect::<Result<Vec<_>, _>>()?;
-        let reload = Reload::new(sources, &config);
-        let parts = Parts::build(config)?;
-        Ok(Self { parts, sockets, admin_sockets, reload })
+        let (clock, store) = (Clock::system(), config.store.address.to_string());
+        let known = Known::new(&sources, clock.now());
+        let reload = Reload::new(sources, &config, known.clone());
+        let parts = Parts::build(config, clock)?;
+        Ok(Self { parts, sockets, admin_sockets, reload, known, store })
     }
 
     /// Where clients connect, with the ports that the kernel chose.
@@ -137,9 +144,18 @@ impl App {
         let addresses = [self.addresses(), self.admin_addresses()].concat();
         let (trigger, shutdown) = shutdown::channel();
         let draining = Arc::new(AtomicBool::new(false));
+        let (drain, (reloads, orders)) = (Arc::new(Notify::new()), mpsc::channel(MOST_ORDERS));
+        let status = self.status(&draining);
+        let control = Control {
+            reloads,
+            drain: Arc::clone(&drain),
+            status: Box::new(move || status.to_json()),
+            events: self.parts.events.clone(),
+        };
         let workers = self.parts.spawn_workers(self.sockets, &shutdown)?;
         let admin = Admin::new(Arc::clone(&self.parts.metrics), Arc::clone(&draining));
-        let admin = Arc::new(admin.with_buckets(Arc::clone(&self.parts.engine), grammar::of_the_file()));
+        let admin = admin.with_buckets(Arc::clone(&self.parts.engine), grammar::of_the_file());
+        let admin = Arc::new(admin.with_control(control));
         let mut pages = Vec::new();
         for socket in self.admin_sockets {
             let socket = admin_socket(socket).map_err(StartError::Worker)?;
@@ -152,7 +168,8 @@ impl App {
         tokio::select! {
             () = signals::stop() => {}
             () = until => {}
-            () = self.reload.serve(parts, &mut signals.hang_up) => {}
+            () = drain.notified() => {}
+            () = self.reload.serve(parts, &mut signals.hang_up, orders) => {}
             () = signals.reopen.each(|| parts.reopen_logs()) => {}
         }
         draining.store(true, Ordering::Relaxed);
@@ -174,9 +191,26 @@ impl App {
     }
 }
 
+impl App {
+    fn status(&self, draining: &Arc<AtomicBool>) -> Status {
+        let parts = &self.parts;
+        Status {
+            listen: self.addresses(),
+            admin: self.admin_addresses(),
+            workers: self.sockets.len(),
+            store: self.store.clone(),
+            engine: Arc::clone(&parts.engine),
+            site: Arc::clone(&parts.site),
+            guard: Arc::clone(&parts.guard),
+            draining: Arc::clone(draining),
+            since: parts.engine.clock().now(),
+            file: self.known.clone(),
+        }
+    }
+}
+
 impl Parts {
-    fn build(config: Config) -> Result<Self, StartError> {
-        let clock = Clock::system();
+    fn build(config: Config, clock: Clock) -> Result<Self, StartError> {
         let clients = Clients::new(config.log.clients, config.client.prefixes);
         let metrics = Arc::new(Metrics::new());
         let access = match &config.log.access {
@@ -326,6 +360,8 @@ fn new_connections(rate: ClientRate) -> NewConnections {
     NewConnections { replenish, burst: rate.burst }
 }
 
+/// Operators who wait for the configuration to be read; further ones wait to be heard.
+const MOST_ORDERS: usize = 16;
 /// So long the end waits for tokens on their way back to a shared store.
 const LAST_REFUNDS: Duration = Duration::from_secs(2);
 

@@ -81,6 +81,13 @@ pub enum Event<'a> {
         /// What is another by that, in words for people; empty if they were not.
         changes: &'a str,
     },
+    /// An operator wants something of the gate as a whole.
+    Ordered {
+        /// What.
+        order: Order,
+        /// Who.
+        by: Operator,
+    },
     /// A refusal was repeated without asking the store that several gates share.
     Mirrored {
         /// The name of the limit that refused.
@@ -197,6 +204,15 @@ pub struct Operator {
     pub uid: Option<u32>,
     /// The process, if the kernel says so.
     pub pid: Option<i32>,
+}
+
+/// What operators want of the gate as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// To read its configuration again.
+    Reload,
+    /// To finish what is in flight and end.
+    Drain,
 }
 
 /// Whose buckets.

@@ -87,6 +87,12 @@ impl Guard {
         }
     }
 
+    /// How many connections are open now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.connections.taken()
+    }
+
     /// Waits for a free place among all connections. Each listener holds back at most one client meanwhile, and the
     /// kernel's queue the others.
     pub async fn place(&self) -> Place {

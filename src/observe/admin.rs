@@ -1,11 +1,11 @@
-//! The pages for operators: `/livez`, `/readyz`, `/metrics` and single buckets, on sockets of their own.
+//! The pages for operators: `/livez`, `/readyz`, `/metrics`, single buckets and the gate as a whole, on sockets of their own.
 //!
-//! It shares no listener, runtime or path with visitors, and changes nothing in the gate but single buckets, for callers on
-//! a Unix socket. The surprising thing: a caller over TCP may be a page in the operator's own browser, so who was asked for and who asks is looked at
+//! It shares no listener, runtime or path with visitors, and changes something only for callers on a Unix socket. The surprising thing: a caller over TCP may be a page in the operator's own browser, so who was asked for and who asks is looked at
 //! before anything else.
 
 mod answer;
 mod buckets;
+mod control;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -23,6 +23,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use self::buckets::Grammar;
+pub use self::control::{Control, Reloaded};
 
 use self::answer::{Caller, answer};
 use self::buckets::Desk;
@@ -37,6 +38,7 @@ pub struct Admin {
     metrics: Arc<Metrics>,
     draining: Arc<AtomicBool>,
     desk: Option<Desk>,
+    control: Option<Control>,
 }
 
 /// A bound socket for operators.
@@ -52,13 +54,19 @@ impl Admin {
     /// `draining` makes `/readyz` say no.
     #[must_use]
     pub fn new(metrics: Arc<Metrics>, draining: Arc<AtomicBool>) -> Self {
-        Self { metrics, draining, desk: None }
+        Self { metrics, draining, desk: None, control: None }
     }
 
     /// The same with the pages about single buckets. `grammar` reads what the file would read.
     #[must_use]
     pub fn with_buckets(self, engine: Arc<Engine>, grammar: Grammar) -> Self {
         Self { desk: Some(Desk::new(engine, grammar)), ..self }
+    }
+
+    /// The same with the pages about the gate as a whole.
+    #[must_use]
+    pub fn with_control(self, control: Control) -> Self {
+        Self { control: Some(control), ..self }
     }
 
     /// Answers callers until `shutdown`. Needs a tokio runtime with time and I/O, not the workers' one.

@@ -159,6 +159,7 @@ impl Listener for Messages {
                     warn!(%error, left_out, "a connection could not be accepted");
                 }
             }
+            Event::Ordered { order, by } => operators::ordered(order, by),
             Event::BucketsChanged(done) => operators::write(&done, &self.clients),
             Event::Panicked => {
                 if let Some(left_out) = self.pass(&self.panicked) {

@@ -207,7 +207,10 @@ impl Listener for Metrics {
             | Event::FellBack(_)
             | Event::StoreAsked { .. }
             | Event::StoreUp { .. } => self.store.hear(event),
-            Event::AcceptFailed(_) | Event::StoreNoticed(_) | Event::BucketsChanged(_) => {}
+            Event::AcceptFailed(_)
+            | Event::StoreNoticed(_)
+            | Event::Ordered { .. }
+            | Event::BucketsChanged(_) => {}
         }
     }
 }

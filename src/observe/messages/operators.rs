@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tracing::info;
 
 use super::super::clients::Clients;
-use crate::event::{BucketsChanged, Change, Operator, Whose};
+use crate::event::{BucketsChanged, Change, Operator, Order, Whose};
 use crate::time::Time;
 
 /// Writes what was done by whom.
@@ -32,6 +32,14 @@ pub(super) fn write(done: &BucketsChanged<'_>, clients: &Clients) {
             info!(uid, pid, bucket, limits, burst, ?per_token, until, "an operator gave a rate of its own");
         }
         Change::RateEnded => info!(uid, pid, bucket, limits, "an operator ended a rate of its own"),
+    }
+}
+
+/// Writes what was wanted by whom; what comes of it has lines of its own.
+pub(super) fn ordered(order: Order, Operator { uid, pid }: Operator) {
+    match order {
+        Order::Reload => info!(uid, pid, "an operator has the configuration read again"),
+        Order::Drain => info!(uid, pid, "an operator has the gate drain"),
     }
 }
 
