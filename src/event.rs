@@ -163,6 +163,10 @@ pub enum Reason {
     ClientRate,
     /// It began TLS and did not come to the end of it.
     Handshake,
+    /// It has to begin with a PROXY header, and is not to be believed one.
+    Untrusted,
+    /// It did not begin with the PROXY header that it has to begin with.
+    Introduction,
 }
 
 /// How an upstream failed a request.

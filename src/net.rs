@@ -6,6 +6,7 @@
 pub mod guard;
 pub mod listener;
 pub mod places;
+pub mod proxy_protocol;
 pub mod shutdown;
 pub mod stream;
 pub mod tls;

@@ -75,7 +75,7 @@ pub struct Messages {
     clients: Clients,
     upstream_up: Gate,
     upstream_failed: [Gate; 7],
-    turned_away: [Gate; 3],
+    turned_away: [Gate; 5],
     accept_failed: Gate,
     panicked: Gate,
 }
@@ -122,6 +122,8 @@ impl Messages {
             Reason::ClientMax => (0, "proxy.client_max"),
             Reason::ClientRate => (1, "proxy.client_rate"),
             Reason::Handshake => (2, "no TLS handshake"),
+            Reason::Untrusted => (3, "proxy.proxy_protocol, and it is not in client.trust"),
+            Reason::Introduction => (4, "no header as proxy.proxy_protocol says"),
         };
         if let Some(left_out) = self.pass(&self.turned_away[gate]) {
             let client = self.clients.show(client);

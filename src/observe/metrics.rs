@@ -85,7 +85,7 @@ impl Metrics {
             lines_dropped: Counter::default(),
         };
         metrics.register();
-        for reason in [Reason::ClientMax, Reason::ClientRate, Reason::Handshake] {
+        for reason in REASONS {
             drop(metrics.refused.get_or_create_owned(&[("reason", reason_name(reason))]));
         }
         for taken in [true, false] {
@@ -224,8 +224,13 @@ fn reason_name(reason: Reason) -> &'static str {
         Reason::ClientMax => "client_max",
         Reason::ClientRate => "client_rate",
         Reason::Handshake => "tls",
+        Reason::Untrusted => "untrusted",
+        Reason::Introduction => "proxy_protocol",
     }
 }
+
+const REASONS: [Reason; 5] =
+    [Reason::ClientMax, Reason::ClientRate, Reason::Handshake, Reason::Untrusted, Reason::Introduction];
 
 fn failure_name(failure: Failure) -> &'static str {
     match failure {

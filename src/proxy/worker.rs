@@ -11,16 +11,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions};
+use tokio::time::timeout;
 
+use super::client_addr::ClientSettings;
 use super::connection::{self, Connection};
 use super::service::{Gate, Service};
 use super::settings::Settings;
 use super::upstream::SWEEPS;
 use crate::event::{Event, Reason};
-use crate::net::guard::{Guard, Pass, TurnedAway};
+use crate::net::guard::{Guard, TurnedAway};
 use crate::net::listener::{Bound, Door, Listener};
+use crate::net::places::Place;
+use crate::net::proxy_protocol::{self, Refused, Version};
 use crate::net::shutdown::{Shutdown, Stage};
 use crate::net::stream::{Peer, Stream};
+use crate::time::Span;
 
 /// Serves until the gate stops. Called on the worker's own thread.
 ///
@@ -39,6 +44,7 @@ pub fn run(
             guard,
             open: RefCell::default(),
             accepted: Cell::new(0),
+            draining: Cell::new(false),
         });
         let listeners = sockets.into_iter().map(Bound::listen).collect::<io::Result<Vec<_>>>()?;
         let accepting = listeners
@@ -59,56 +65,100 @@ pub fn run(
 struct Worker {
     gate: Rc<Gate>,
     guard: Arc<Guard>,
-    open: RefCell<HashMap<u64, Arc<Connection>>>,
+    /// `None` is one of which it is not known yet who is there.
+    open: RefCell<HashMap<u64, Option<Arc<Connection>>>>,
     /// Counts the connections of all listeners: they share `open`.
     accepted: Cell<u64>,
+    /// Whether those in [`open`](Self::open) were told to end.
+    draining: Cell<bool>,
+}
+
+/// A connection that has a place, and of which nothing was read.
+struct Arrival {
+    stream: Stream,
+    door: Door,
+    /// The other end of the connection.
+    peer: Peer,
+    place: Place,
 }
 
 impl Worker {
     /// Accepts until the gate drains. What waits in the kernel's queue by then is still served.
     async fn accept(self: Rc<Self>, listener: Listener, mut shutdown: Shutdown) {
         loop {
-            let accepted = tokio::select! {
+            let arrival = tokio::select! {
                 biased;
-                accepted = self.next(&listener) => accepted,
+                arrival = self.next(&listener) => arrival,
                 () = shutdown.reached(Stage::Draining) => return,
             };
-            if let Some((stream, connection)) = accepted {
-                self.serve(stream, connection);
+            let local = self.gate.site.now();
+            match local.site.settings.proxy_protocol {
+                None => self.welcome(arrival, &local.site.client),
+                Some(version) if local.site.client.trusts(arrival.peer) => self.introduce(arrival, version),
+                Some(_) => self.turn_away(arrival.peer, Reason::Untrusted),
             }
         }
     }
 
-    async fn next(&self, listener: &Listener) -> Option<(Stream, Arc<Connection>)> {
+    async fn next(&self, listener: &Listener) -> Arrival {
         let (stream, peer) =
             listener.accept(|error| self.gate.events.emit(&Event::AcceptFailed(error))).await;
-        let place = self.guard.place().await;
-        let prefix = self.gate.site.now().site.client.prefix_at_the_door(peer);
-        match self.guard.admit(place, prefix) {
-            Ok(pass) => Some((stream, self.welcome(listener.door, peer, pass))),
+        Arrival { stream, door: listener.door, peer, place: self.guard.place().await }
+    }
+
+    /// Lets a client in, if there are not too many of its prefix.
+    fn welcome(self: &Rc<Self>, Arrival { stream, door, peer, place }: Arrival, clients: &ClientSettings) {
+        match self.guard.admit(place, clients.prefix_at_the_door(peer)) {
+            Ok(pass) => {
+                self.serve(stream, Connection::new(door, peer, pass, self.gate.engine.clock().clone()));
+            }
             Err(TurnedAway::Max) => self.turn_away(peer, Reason::ClientMax),
             Err(TurnedAway::Rate) => self.turn_away(peer, Reason::ClientRate),
         }
     }
 
-    fn welcome(&self, door: Door, peer: Peer, pass: Pass) -> Arc<Connection> {
-        Connection::new(door, peer, pass, self.gate.engine.clock().clone())
+    /// Lets a proxy in front of us say who the client is. The client is welcome, or not, as if it had come by itself; in a
+    /// task of its own, because that may take its time.
+    fn introduce(self: &Rc<Self>, arrival: Arrival, version: Version) {
+        let (worker, number) = (Rc::clone(self), self.enter(None));
+        tokio::task::spawn_local(async move {
+            let _presence = Presence::enter(&worker, number);
+            let header_timeout = worker.gate.site.now().site.settings.header_timeout;
+            let header = proxy_protocol::receive(&arrival.stream, version);
+            match timeout(header_timeout.min(LONGEST_INTRODUCTION).to_std(), header).await {
+                Ok(Ok(source)) => {
+                    let arrival = Arrival { peer: source.map_or(arrival.peer, Peer::Ip), ..arrival };
+                    worker.welcome(arrival, &worker.gate.site.now().site.client);
+                }
+                Ok(Err(Refused::Silent)) => {}
+                Ok(Err(Refused::Malformed)) | Err(_) => {
+                    worker.turn_away(arrival.peer, Reason::Introduction);
+                }
+            }
+        });
     }
 
-    fn turn_away<T>(&self, peer: Peer, reason: Reason) -> Option<T> {
+    fn turn_away(&self, peer: Peer, reason: Reason) {
         let peer = match peer {
             Peer::Ip(address) => Some(address.ip().to_canonical()),
             Peer::Unix => None,
         };
         self.gate.events.emit(&Event::TurnedAway { peer, reason });
-        None
+    }
+
+    /// The number of a connection from now on.
+    fn enter(&self, connection: Option<Arc<Connection>>) -> u64 {
+        let number = self.accepted.get();
+        self.accepted.set(number + 1);
+        self.open.borrow_mut().insert(number, connection);
+        number
     }
 
     fn serve(self: &Rc<Self>, stream: Stream, connection: Arc<Connection>) {
-        let number = self.accepted.get();
-        self.accepted.set(number + 1);
-        self.open.borrow_mut().insert(number, Arc::clone(&connection));
-        let worker = Rc::clone(self);
+        if self.draining.get() {
+            connection.phases.drain();
+        }
+        let (worker, number) = (Rc::clone(self), self.enter(Some(Arc::clone(&connection))));
         tokio::task::spawn_local(async move {
             let _presence = Presence::enter(&worker, number);
             // Not the site, which a connection would hold for as long as it lasts.
@@ -132,12 +182,16 @@ impl Worker {
         let doorkeeper = self.gate.site.now().site.doorkeeper.clone()?;
         // Boxed: a connection without TLS would carry it along.
         let opened = Box::pin(connection::shake_hands(stream, connection, &doorkeeper, settings)).await;
-        opened.or_else(|| self.turn_away(connection.peer, Reason::Handshake))
+        if opened.is_none() {
+            self.turn_away(connection.peer, Reason::Handshake);
+        }
+        opened
     }
 
     /// Lets requests in flight finish, for as long as `proxy.drain` says.
     async fn drain(&self, mut shutdown: Shutdown) {
-        for connection in self.open.borrow().values() {
+        self.draining.set(true);
+        for connection in self.open.borrow().values().flatten() {
             connection.phases.drain();
         }
         let finished = async {
@@ -193,6 +247,8 @@ impl Drop for Presence {
     }
 }
 
+/// For the header of a proxy in front of us.
+const LONGEST_INTRODUCTION: Span = Span::from_secs(3);
 const MOMENT: Duration = Duration::from_millis(1);
 const GLANCE: Duration = Duration::from_millis(10);
 /// However long idle connections are kept, a worker looks this often whether there is another site.

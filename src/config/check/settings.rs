@@ -12,6 +12,8 @@ use super::super::values::{Prefix, Rate};
 use super::fields::{distinct, lasting, one_of, parsed, within};
 use super::files::Files;
 use super::networks::Networks;
+use crate::net::listener::Address;
+use crate::net::proxy_protocol::Version;
 use crate::observe::settings::{AccessTarget, ClientsShown, Format, Level, LogSettings, Style};
 use crate::policy::key::PrefixLengths;
 use crate::proxy::client_addr::{ClientSettings, IdentityHeader};
@@ -131,7 +133,13 @@ fn permille(jitter: &Located<f64>, f: &mut Findings) -> Option<u32> {
 /// `[proxy]`.
 pub(super) fn proxy(raw: &raw::Proxy, f: &mut Findings) -> Settings {
     let default = Settings::default();
-    one_of(raw.proxy_protocol.as_ref(), &[("off", ())], &["v1", "v2", "any"], f);
+    let versions = [
+        ("off", None),
+        ("v1", Some(Version::V1)),
+        ("v2", Some(Version::V2)),
+        ("any", Some(Version::Any)),
+    ];
+    let proxy_protocol = one_of(raw.proxy_protocol.as_ref(), &versions, &[], f).flatten();
     let mut limit = |text: &Option<_>, default: Span| lasting(text.as_ref(), TIMEOUT, f).unwrap_or(default);
     let timeouts = Settings {
         header_timeout: limit(&raw.header_timeout, default.header_timeout),
@@ -149,7 +157,27 @@ pub(super) fn proxy(raw: &raw::Proxy, f: &mut Findings) -> Settings {
         client_rate: raw.client_rate.as_ref().map_or(default.client_rate, |rate| client_rate(rate, f)),
         upstream_max: within(raw.upstream_max.as_ref(), CONNECTIONS, f).unwrap_or(default.upstream_max),
         drain: lasting(raw.drain.as_ref(), Span::ZERO..=DAY, f).unwrap_or(default.drain),
+        proxy_protocol,
         ..timeouts
+    }
+}
+
+/// Where everybody has to begin with a header that only proxies of `client.trust` may send, there have to be some.
+pub(super) fn introductions(raw: &raw::Proxy, listen: &[Address], client: &ClientSettings, f: &mut Findings) {
+    let Some(wanted) = raw.proxy_protocol.as_ref().filter(|wanted| wanted.value != "off") else { return };
+    let is_open = |address: &&Address| match address {
+        Address::Unix(_) => client.trust_unix,
+        Address::Tcp(_) | Address::Tls(_) => !client.trust.is_empty(),
+    };
+    let (open, shut): (Vec<_>, Vec<_>) = listen.iter().partition(is_open);
+    let Some(first) = shut.first() else { return };
+    let example = if matches!(first, Address::Unix(_)) { "unix:" } else { "10.0.0.5" };
+    let hint = format!("client.trust = [\"{example}\"] names the proxies that send the header");
+    if open.is_empty() {
+        f.error(&wanted.spot, "nobody could connect: `client.trust` names no proxy", hint);
+    } else {
+        let shut: Vec<String> = shut.iter().map(|address| format!("`{address}`")).collect();
+        f.warning(&wanted.spot, format!("nobody can connect to {}", shut.join(", ")), hint);
     }
 }
 
