@@ -156,6 +156,10 @@ pub enum Reason {
     ClientRate,
     /// It began TLS and did not come to the end of it.
     Handshake,
+    /// The gate has used most of the memory that it may use.
+    Memory,
+    /// The descriptors that are left are kept for connections to the upstreams and for files.
+    Descriptors,
 }
 
 /// How an upstream failed a request.
@@ -175,6 +179,8 @@ pub enum Failure {
     Broken,
     /// `upstream_max` connections are busy.
     Busy,
+    /// This machine has no descriptor, port or memory for a connection: the upstream is not to blame.
+    Exhausted,
 }
 
 /// What an operator did to the buckets of a client or an account.

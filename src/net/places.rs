@@ -48,6 +48,13 @@ impl Places {
         self.free.available_permits()
     }
 
+    /// How many are taken now.
+    #[must_use]
+    pub fn taken(&self) -> usize {
+        let known = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        (*known + self.surplus.load(Relaxed)).saturating_sub(self.free())
+    }
+
     /// From now on there are so many.
     pub fn resize(&self, count: usize) {
         let count = count.min(Semaphore::MAX_PERMITS);
@@ -112,8 +119,10 @@ mod tests {
         let places = Places::new(3);
         let mut taken = vec![places.take().await, places.take().await, places.take().await];
         places.resize(1);
+        assert_eq!(places.taken(), 3);
         taken.truncate(1);
         assert!(is_full(&places).await, "two have left, and one is what there is");
+        assert_eq!(places.taken(), 1);
         taken.clear();
         assert_eq!(places.free(), 1);
     }

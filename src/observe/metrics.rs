@@ -85,7 +85,9 @@ impl Metrics {
             lines_dropped: Counter::default(),
         };
         metrics.register();
-        for reason in [Reason::ClientMax, Reason::ClientRate, Reason::Handshake] {
+        for reason in
+            [Reason::ClientMax, Reason::ClientRate, Reason::Handshake, Reason::Memory, Reason::Descriptors]
+        {
             drop(metrics.refused.get_or_create_owned(&[("reason", reason_name(reason))]));
         }
         for taken in [true, false] {
@@ -221,6 +223,8 @@ fn reason_name(reason: Reason) -> &'static str {
         Reason::ClientMax => "client_max",
         Reason::ClientRate => "client_rate",
         Reason::Handshake => "tls",
+        Reason::Memory => "memory",
+        Reason::Descriptors => "descriptors",
     }
 }
 
@@ -233,6 +237,7 @@ fn failure_name(failure: Failure) -> &'static str {
         Failure::ConnectTimeout => "connect_timeout",
         Failure::Certificate => "certificate",
         Failure::Tls => "tls",
+        Failure::Exhausted => "exhausted",
     }
 }
 

@@ -84,10 +84,12 @@ impl Worker {
             listener.accept(|error| self.gate.events.emit(&Event::AcceptFailed(error))).await;
         let place = self.guard.place().await;
         let prefix = self.gate.site.now().site.client.prefix_at_the_door(peer);
-        match self.guard.admit(place, prefix) {
+        match self.guard.has_room_for(&stream).and_then(|()| self.guard.admit(place, prefix)) {
             Ok(pass) => Some((stream, self.welcome(listener.door, peer, pass))),
             Err(TurnedAway::Max) => self.turn_away(peer, Reason::ClientMax),
             Err(TurnedAway::Rate) => self.turn_away(peer, Reason::ClientRate),
+            Err(TurnedAway::Memory) => self.turn_away(peer, Reason::Memory),
+            Err(TurnedAway::Descriptors) => self.turn_away(peer, Reason::Descriptors),
         }
     }
 
