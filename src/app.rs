@@ -6,6 +6,7 @@
 mod certificates;
 mod changes;
 mod grammar;
+mod memory;
 mod reload;
 mod signals;
 mod snapshot;
@@ -163,6 +164,7 @@ impl App {
             let stopped = async move { stop.reached(Stage::Stopped).await };
             pages.push(tokio::spawn(Arc::clone(&admin).serve(socket, stopped)));
         }
+        let watching = tokio::spawn(memory::watch(Arc::clone(&self.parts.guard)));
         let keeping = self.parts.keeper.clone().map(|keeper| tokio::spawn(keeper.serve()));
         let parts = &self.parts;
         tokio::select! {
@@ -176,6 +178,7 @@ impl App {
         let drain = self.parts.site.load().settings.drain;
         tracing::info!("draining: requests in flight may take {drain:?} to finish");
         let finished = self.parts.finish(&trigger, workers).await;
+        watching.abort();
         if let Some(keeping) = keeping {
             keeping.abort();
         }

@@ -167,6 +167,10 @@ pub enum Reason {
     Untrusted,
     /// It did not begin with the PROXY header that it has to begin with.
     Introduction,
+    /// The gate has used most of the memory that it may use.
+    Memory,
+    /// The descriptors that are left are kept for connections to the upstreams and for files.
+    Descriptors,
 }
 
 /// How an upstream failed a request.
@@ -186,6 +190,8 @@ pub enum Failure {
     Broken,
     /// `upstream_max` connections are busy.
     Busy,
+    /// This machine has no descriptor, port or memory for a connection: the upstream is not to blame.
+    Exhausted,
 }
 
 /// What an operator did to the buckets of a client or an account.

@@ -7,6 +7,7 @@ pub mod guard;
 pub mod listener;
 pub mod places;
 pub mod proxy_protocol;
+mod room;
 pub mod shutdown;
 pub mod stream;
 pub mod tls;

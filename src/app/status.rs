@@ -84,7 +84,7 @@ impl Status {
             "listen": names(&self.listen),
             "admin": names(&self.admin),
             "workers": self.workers,
-            "connections": self.guard.connections(),
+            "connections": self.guard.present(),
             "store": {
                 "url": self.store,
                 "up": self.engine.store().is_none_or(|store| store.is_up()),

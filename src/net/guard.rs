@@ -20,6 +20,8 @@ use governor::state::StateStore;
 use governor::{Quota, RateLimiter};
 
 use super::places::{Place, Places};
+use super::room::Room;
+use super::stream::Stream;
 use crate::time::{Clock, Span, Time};
 
 /// Who may connect.
@@ -28,6 +30,7 @@ pub struct Guard {
     per_client: AtomicUsize,
     present: Arc<Present>,
     pace: ArcSwapOption<Pace>,
+    room: Room,
     clock: Clock,
 }
 
@@ -46,6 +49,10 @@ pub enum TurnedAway {
     Max,
     /// Too many new connections from its prefix.
     Rate,
+    /// Memory is short.
+    Memory,
+    /// Descriptors are short.
+    Descriptors,
 }
 
 /// A connection that was let in; dropping it frees its place.
@@ -73,6 +80,7 @@ impl Guard {
             per_client: AtomicUsize::new(per_client),
             present: Arc::default(),
             pace: ArcSwapOption::new(rate.and_then(|rate| Pace::new(rate, clock))),
+            room: Room::of_this_machine(),
             clock: clock.clone(),
         }
     }
@@ -87,16 +95,30 @@ impl Guard {
         }
     }
 
-    /// How many connections are open now.
-    #[must_use]
-    pub fn connections(&self) -> usize {
-        self.connections.taken()
-    }
-
     /// Waits for a free place among all connections. Each listener holds back at most one client meanwhile, and the
     /// kernel's queue the others.
     pub async fn place(&self) -> Place {
         self.connections.take().await
+    }
+
+    /// Whether the machine has what this connection, which has its place already, will need.
+    ///
+    /// # Errors
+    /// What it is short of.
+    pub fn has_room_for(&self, stream: &Stream) -> Result<(), TurnedAway> {
+        self.room.admit(stream, &self.connections)
+    }
+
+    /// Connections that are here, and those that are about to be let in.
+    #[must_use]
+    pub fn present(&self) -> usize {
+        self.connections.taken()
+    }
+
+    /// At most so many connections until memory is there again; `None` is no bound but `proxy.connections`. Nobody who
+    /// is in has to leave.
+    pub fn keep_below(&self, ceiling: Option<usize>) {
+        self.room.keep_below(ceiling);
     }
 
     /// Lets a client in or not. `prefix` is what its bounds are kept for; `None` is a client without bounds: one on

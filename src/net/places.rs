@@ -51,8 +51,8 @@ impl Places {
     /// How many are taken now.
     #[must_use]
     pub fn taken(&self) -> usize {
-        let count = *self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        (count + self.surplus.load(Relaxed)).saturating_sub(self.free())
+        let known = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        (*known + self.surplus.load(Relaxed)).saturating_sub(self.free())
     }
 
     /// From now on there are so many.
@@ -122,6 +122,7 @@ mod tests {
         assert_eq!(places.taken(), 3);
         taken.truncate(1);
         assert!(is_full(&places).await, "two have left, and one is what there is");
+        assert_eq!(places.taken(), 1);
         taken.clear();
         assert_eq!((places.free(), places.taken()), (1, 0));
     }

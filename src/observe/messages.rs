@@ -74,8 +74,8 @@ pub struct Messages {
     clock: Clock,
     clients: Clients,
     upstream_up: Gate,
-    upstream_failed: [Gate; 7],
-    turned_away: [Gate; 5],
+    upstream_failed: [Gate; 8],
+    turned_away: [Gate; 7],
     accept_failed: Gate,
     panicked: Gate,
 }
@@ -111,6 +111,7 @@ impl Messages {
             Failure::ConnectTimeout => (4, "no connection in time"),
             Failure::Certificate => (5, "its certificate is not trusted, or not for its name"),
             Failure::Tls => (6, "it does not speak TLS with us"),
+            Failure::Exhausted => (7, "no descriptor, port or memory is left here"),
         };
         if let Some(left_out) = self.pass(&self.upstream_failed[gate]) {
             warn!(upstream, reason, left_out, "an upstream failed a request");
@@ -124,6 +125,8 @@ impl Messages {
             Reason::Handshake => (2, "no TLS handshake"),
             Reason::Untrusted => (3, "proxy.proxy_protocol, and it is not in client.trust"),
             Reason::Introduction => (4, "no header as proxy.proxy_protocol says"),
+            Reason::Memory => (5, "memory is short"),
+            Reason::Descriptors => (6, "descriptors are short"),
         };
         if let Some(left_out) = self.pass(&self.turned_away[gate]) {
             let client = self.clients.show(client);

@@ -226,11 +226,20 @@ fn reason_name(reason: Reason) -> &'static str {
         Reason::Handshake => "tls",
         Reason::Untrusted => "untrusted",
         Reason::Introduction => "proxy_protocol",
+        Reason::Memory => "memory",
+        Reason::Descriptors => "descriptors",
     }
 }
 
-const REASONS: [Reason; 5] =
-    [Reason::ClientMax, Reason::ClientRate, Reason::Handshake, Reason::Untrusted, Reason::Introduction];
+const REASONS: [Reason; 7] = [
+    Reason::ClientMax,
+    Reason::ClientRate,
+    Reason::Handshake,
+    Reason::Untrusted,
+    Reason::Introduction,
+    Reason::Memory,
+    Reason::Descriptors,
+];
 
 fn failure_name(failure: Failure) -> &'static str {
     match failure {
@@ -241,6 +250,7 @@ fn failure_name(failure: Failure) -> &'static str {
         Failure::ConnectTimeout => "connect_timeout",
         Failure::Certificate => "certificate",
         Failure::Tls => "tls",
+        Failure::Exhausted => "exhausted",
     }
 }
 

@@ -91,6 +91,10 @@ impl Worker {
                 arrival = self.next(&listener) => arrival,
                 () = shutdown.reached(Stage::Draining) => return,
             };
+            if let Err(short) = self.guard.has_room_for(&arrival.stream) {
+                self.turn_away(arrival.peer, reason(short));
+                continue;
+            }
             let local = self.gate.site.now();
             match local.site.settings.proxy_protocol {
                 None => self.welcome(arrival, &local.site.client),
@@ -112,8 +116,7 @@ impl Worker {
             Ok(pass) => {
                 self.serve(stream, Connection::new(door, peer, pass, self.gate.engine.clock().clone()));
             }
-            Err(TurnedAway::Max) => self.turn_away(peer, Reason::ClientMax),
-            Err(TurnedAway::Rate) => self.turn_away(peer, Reason::ClientRate),
+            Err(why) => self.turn_away(peer, reason(why)),
         }
     }
 
@@ -221,6 +224,15 @@ impl Worker {
                 waited = Duration::ZERO;
             }
         }
+    }
+}
+
+fn reason(why: TurnedAway) -> Reason {
+    match why {
+        TurnedAway::Max => Reason::ClientMax,
+        TurnedAway::Rate => Reason::ClientRate,
+        TurnedAway::Memory => Reason::Memory,
+        TurnedAway::Descriptors => Reason::Descriptors,
     }
 }
 

@@ -7,6 +7,7 @@ use std::io;
 
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use rustix::io::Errno;
 use tokio::net::{TcpStream, UnixStream};
 
 use super::ration::{Ration, Rationed};
@@ -42,14 +43,21 @@ async fn open(address: &UpstreamAddress, trust: Option<&Trust>) -> Result<Stream
     match address {
         UpstreamAddress::Tcp { host, port } => tcp(host, *port).await.map(Stream::Tcp),
         UpstreamAddress::Tls { host, port } => {
-            let stream = tcp(host, *port).await.map_err(|_| Failure::Connect)?;
+            let stream = tcp(host, *port).await.map_err(|error| whose_fault(&error))?;
             // A file with such an upstream has somebody to trust.
             let trust = trust.ok_or(Failure::Tls)?;
             return tls::connect(stream, host, trust).await.map_err(|error| why(&error));
         }
         UpstreamAddress::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
     }
-    .map_err(|_| Failure::Connect)
+    .map_err(|error| whose_fault(&error))
+}
+
+/// Where this machine has run out of something another upstream would not help, and the next moment may.
+fn whose_fault(error: &io::Error) -> Failure {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    let is_ours = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
+    if errno.is_some_and(|errno| is_ours.contains(&errno)) { Failure::Exhausted } else { Failure::Connect }
 }
 
 async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {

@@ -96,7 +96,7 @@ impl Health {
     /// Counts a failure; one to connect also puts it aside.
     pub(super) fn failed(&self, failure: Failure) {
         self.events.emit(&Event::UpstreamFailed { upstream: &self.name, reason: failure });
-        if matches!(failure, Failure::Timeout | Failure::Broken | Failure::Busy) {
+        if matches!(failure, Failure::Timeout | Failure::Broken | Failure::Busy | Failure::Exhausted) {
             return;
         }
         let failures = self.failures.fetch_add(1, Relaxed);

@@ -1,0 +1,117 @@
+//! How much memory this process may use, and how much it does.
+//!
+//! Of its control group (version 2 or 1) and of `RLIMIT_DATA`. Groups above its own are not looked at: what others use
+//! there is not the gate's to save. The surprising thing: a group is charged for the files that were read and written,
+//! too, and the kernel takes those back before it ends anybody, so they are left out.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Resource, getrlimit};
+
+/// What is used of what may be, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Usage {
+    pub(super) used: u64,
+    /// At least 1.
+    pub(super) limit: u64,
+}
+
+/// Where to look.
+#[derive(Debug)]
+pub(super) struct Limits {
+    group: Option<Group>,
+}
+
+/// A control group, and how its files are called.
+#[derive(Debug, PartialEq, Eq)]
+struct Group {
+    folder: PathBuf,
+    names: &'static Names,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Names {
+    limit: &'static str,
+    used: &'static str,
+    /// In `memory.stat`: what the kernel takes back when it has to.
+    files: &'static str,
+}
+
+impl Usage {
+    /// Whether so many percent of the limit are used.
+    pub(super) fn exceeds(self, percent: u64) -> bool {
+        u128::from(self.used) * 100 >= u128::from(self.limit) * u128::from(percent)
+    }
+}
+
+impl Limits {
+    pub(super) fn of_this_process() -> Self {
+        let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        Self { group: Group::of(&membership, Path::new("/sys/fs/cgroup")) }
+    }
+
+    /// The limit of which the largest part is used; `None` if there is no limit.
+    pub(super) fn tightest(&self) -> Option<Usage> {
+        let group = self.group.as_ref().and_then(Group::usage);
+        let share = |usage: &Usage| u128::from(usage.used) * 1000 / u128::from(usage.limit);
+        group.into_iter().chain(of_data()).max_by_key(share)
+    }
+}
+
+impl Group {
+    /// The group that `/proc/self/cgroup` names, below where groups are mounted. In a container its own group may be
+    /// the root of what is mounted, whatever it is called outside.
+    fn of(membership: &str, mounted: &Path) -> Option<Self> {
+        let path_of = |controller: &str| {
+            let mut lines = membership.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+            lines.find(|(names, _)| names.split(',').any(|name| name == controller)).map(|(_, path)| path)
+        };
+        let at = |root: PathBuf, path: &str, names: &'static Names| {
+            let folders = [root.join(path.trim_start_matches('/')), root];
+            let is_there = |folder: &PathBuf| folder.join(names.limit).is_file();
+            folders.into_iter().find(is_there).map(|folder| Self { folder, names })
+        };
+        let first = path_of("memory").and_then(|path| at(mounted.join("memory"), path, &VERSION_1));
+        first.or_else(|| at(mounted.to_owned(), path_of("")?, &VERSION_2))
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        // `max` in version 2.
+        let limit = self.number(self.names.limit).filter(|&limit| (1..NO_LIMIT).contains(&limit))?;
+        let used = self.number(self.names.used)?.saturating_sub(self.files());
+        Some(Usage { used, limit })
+    }
+
+    fn files(&self) -> u64 {
+        let stat = fs::read_to_string(self.folder.join("memory.stat")).unwrap_or_default();
+        let value = |line: &str| line.strip_prefix(self.names.files)?.strip_prefix(' ')?.trim().parse().ok();
+        stat.lines().find_map(value).unwrap_or(0)
+    }
+
+    fn number(&self, file: &str) -> Option<u64> {
+        fs::read_to_string(self.folder.join(file)).ok()?.trim().parse().ok()
+    }
+}
+
+/// Of private memory that may be written, as `ulimit -d` and systemd's `LimitDATA` bound it.
+fn of_data() -> Option<Usage> {
+    let limit = getrlimit(Resource::Data).current.filter(|&limit| limit > 0)?;
+    let page = u64::try_from(rustix::param::page_size()).ok()?;
+    let used = data_pages(&fs::read_to_string("/proc/self/statm").ok()?)?.saturating_mul(page);
+    Some(Usage { used, limit })
+}
+
+/// The sixth number of `/proc/self/statm` (proc(5)).
+fn data_pages(statm: &str) -> Option<u64> {
+    statm.split_ascii_whitespace().nth(5)?.parse().ok()
+}
+
+const VERSION_2: Names = Names { limit: "memory.max", used: "memory.current", files: "inactive_file" };
+const VERSION_1: Names =
+    Names { limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes", files: "total_inactive_file" };
+/// Version 1 says a number near 2^63 where there is none.
+const NO_LIMIT: u64 = 1 << 60;
+
+#[cfg(test)]
+mod tests;
