@@ -48,7 +48,8 @@ fn a_header_is_never_guessed() {
     let (line, whole) = (v1("198.51.100.7"), v2(Ipv4Addr::new(198, 51, 100, 7)));
     for (version, other) in [("v1", Some(&whole)), ("v2", Some(&line)), ("any", None)] {
         let gate = gate(&upstream, version, "");
-        let mut cases = vec![get_with("/", "").into_bytes(), b"\x16\x03\x01\x02\0\x01".to_vec(), b"\r\n".to_vec()];
+        let mut cases =
+            vec![get_with("/", "").into_bytes(), b"\x16\x03\x01\x02\0\x01".to_vec(), b"\r\n".to_vec()];
         cases.extend(other.map(|header| [header, get_with("/", "").as_bytes()].concat()));
         // A line of blanks could still become a header of version 2.
         let cases: Vec<_> = cases.into_iter().filter(|bytes| bytes != b"\r\n" || version == "v1").collect();

@@ -14,7 +14,8 @@ fn attempt(gate: &Gate, upstream: &Upstream, header: &[u8]) -> (u16, String) {
     let mut client = connect(gate, header);
     client.send(post_with("/login", "Connection: close\r\n"));
     let status = client.answer().status;
-    let heard = if status == 200 { upstream.last().all("x-forwarded-for").join(" | ") } else { String::new() };
+    let heard =
+        if status == 200 { upstream.last().all("x-forwarded-for").join(" | ") } else { String::new() };
     (status, heard)
 }
 
@@ -140,12 +141,14 @@ fn a_proxy_on_a_unix_socket_is_believed_where_the_file_says_so() {
             let mut stream = UnixStream::connect(gate.directory.join("gate.sock")).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
             // One that is turned away may be so before anything was sent.
-            let _ = stream.write_all(&[header, post_with("/login", "Connection: close\r\n").as_bytes()].concat());
+            let _ =
+                stream.write_all(&[header, post_with("/login", "Connection: close\r\n").as_bytes()].concat());
             let mut answer = String::new();
             let _ = stream.read_to_string(&mut answer);
             answer.get(9..12).unwrap_or("none").to_owned()
         };
-        let said = [v1("198.51.100.7"), v2(Ipv4Addr::new(198, 51, 100, 7)), v1("198.51.100.8"), block(0x20, 0, b"")];
+        let said =
+            [v1("198.51.100.7"), v2(Ipv4Addr::new(198, 51, 100, 7)), v1("198.51.100.8"), block(0x20, 0, b"")];
         let said = said.map(|header| ask(&header));
         assert_eq!(said, if believed { ["200", "429", "200", "200"] } else { ["none"; 4] });
     }

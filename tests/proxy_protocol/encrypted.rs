@@ -38,7 +38,10 @@ fn a_client_that_speaks_tls_behind_the_proxy_is_itself() {
             client.send(get_with("/", ""));
             assert_eq!(client.answer().status, 200);
             let seen = upstream.last();
-            assert_eq!((seen.all("x-forwarded-for"), seen.all("x-forwarded-proto")), (vec![address], vec!["https"]));
+            assert_eq!(
+                (seen.all("x-forwarded-for"), seen.all("x-forwarded-proto")),
+                (vec![address], vec!["https"])
+            );
         }
     }
     let mut without = authority.connect(gate.tls, "app.test");

@@ -133,12 +133,8 @@ fn permille(jitter: &Located<f64>, f: &mut Findings) -> Option<u32> {
 /// `[proxy]`.
 pub(super) fn proxy(raw: &raw::Proxy, f: &mut Findings) -> Settings {
     let default = Settings::default();
-    let versions = [
-        ("off", None),
-        ("v1", Some(Version::V1)),
-        ("v2", Some(Version::V2)),
-        ("any", Some(Version::Any)),
-    ];
+    let versions =
+        [("off", None), ("v1", Some(Version::V1)), ("v2", Some(Version::V2)), ("any", Some(Version::Any))];
     let proxy_protocol = one_of(raw.proxy_protocol.as_ref(), &versions, &[], f).flatten();
     let mut limit = |text: &Option<_>, default: Span| lasting(text.as_ref(), TIMEOUT, f).unwrap_or(default);
     let timeouts = Settings {

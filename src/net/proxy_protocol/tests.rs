@@ -109,7 +109,8 @@ fn a_block_names_who_connected() {
 /// C13: the proxy's own connections are its own, whatever else it writes.
 #[test]
 fn of_a_local_header_nothing_is_read() {
-    for (family, content) in [(0, &b""[..]), (0x11, b"short"), (0x11, b""), (0x77, b"\x03\0\x04abcd"), (0x21, &[9; 99])]
+    for (family, content) in
+        [(0, &b""[..]), (0x11, b"short"), (0x11, b""), (0x77, b"\x03\0\x04abcd"), (0x21, &[9; 99])]
     {
         assert_eq!(read(&block(LOCAL, family, content), Version::Any), Ok(None));
     }
@@ -118,7 +119,9 @@ fn of_a_local_header_nothing_is_read() {
 /// C13: a length that lies, in either direction.
 #[test]
 fn a_block_of_a_wrong_length_is_none() {
-    for (family, content) in [(0x11, 11), (0x12, 0), (0x21, 35), (0x31, 215), (0x13, 12), (0x41, 36), (0xf1, 300)] {
+    for (family, content) in
+        [(0x11, 11), (0x12, 0), (0x21, 35), (0x31, 215), (0x13, 12), (0x41, 36), (0xf1, 300)]
+    {
         assert_eq!(read(&block(PROXY, family, &vec![0; content]), Version::Any), Err(Malformed), "{family}");
     }
     let whole = |length: usize| block(PROXY, 0, &vec![0; length - 16]);
@@ -129,7 +132,9 @@ fn a_block_of_a_wrong_length_is_none() {
 /// C13: fields that end behind the header, or leave something over.
 #[test]
 fn fields_that_do_not_fit_are_refused() {
-    for fields in [&b"\x02"[..], b"\x02\0", b"\x02\0\x0a12345", b"\x02\0\x041234\x05", b"\x02\xff\xff", b"\0\0"] {
+    for fields in
+        [&b"\x02"[..], b"\x02\0", b"\x02\0\x0a12345", b"\x02\0\x041234\x05", b"\x02\xff\xff", b"\0\0"]
+    {
         assert_eq!(read(&with_fields(fields), Version::Any), Err(Malformed), "{fields:?}");
     }
 }

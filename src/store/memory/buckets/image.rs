@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use serde::{Deserialize, Serialize};
 
-use super::{Buckets, Former};
+use super::{Buckets, Former, MOST_FORMER};
 use crate::bucket::{Header, Key, LONGEST_RECORD, Spec};
 use crate::store::memory::table::{States, Table, TooLarge};
 use crate::time::Time;
@@ -102,6 +102,11 @@ impl Buckets {
     /// # Errors
     /// [`Unfit`].
     pub fn of_image(image: &Image, capacity: usize, specs: &[Spec]) -> Result<Self, Unfit> {
+        // Each of them is a table, and its width a factor: a small file must not ask for a large one.
+        let is_possible = |changed: &Changed| usize::from(changed.before.width) <= Spec::MOST_WORDS;
+        if image.former.len() > MOST_FORMER || !image.former.iter().all(is_possible) {
+            return Err(Unfit::Nonsense);
+        }
         let new = Self::new(capacity, specs)?;
         new.table.take_in(&image.now)?;
         for (key, record) in &image.own {
