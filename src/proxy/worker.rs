@@ -69,7 +69,7 @@ struct Worker {
     open: RefCell<HashMap<u64, Option<Arc<Connection>>>>,
     /// Counts the connections of all listeners: they share `open`.
     accepted: Cell<u64>,
-    /// Whether those in [`open`](Self::open) were told to end.
+    /// Whether those in [`open`](Self::open) were told to end, and those that come after them have to be.
     draining: Cell<bool>,
 }
 
@@ -132,6 +132,11 @@ impl Worker {
                 Ok(Ok(source)) => {
                     let arrival = Arrival { peer: source.map_or(arrival.peer, Peer::Ip), ..arrival };
                     worker.welcome(arrival, &worker.gate.site.now().site.client);
+                    if worker.draining.get() {
+                        // First the client's task runs, and takes the request that is there already.
+                        tokio::task::yield_now().await;
+                        worker.end_all();
+                    }
                 }
                 Ok(Err(Refused::Silent)) => {}
                 Ok(Err(Refused::Malformed)) | Err(_) => {
@@ -158,9 +163,6 @@ impl Worker {
     }
 
     fn serve(self: &Rc<Self>, stream: Stream, connection: Arc<Connection>) {
-        if self.draining.get() {
-            connection.phases.drain();
-        }
         let (worker, number) = (Rc::clone(self), self.enter(Some(Arc::clone(&connection))));
         tokio::task::spawn_local(async move {
             let _presence = Presence::enter(&worker, number);
@@ -191,12 +193,17 @@ impl Worker {
         opened
     }
 
-    /// Lets requests in flight finish, for as long as `proxy.drain` says.
-    async fn drain(&self, mut shutdown: Shutdown) {
-        self.draining.set(true);
+    /// Tells all connections to end as soon as they are idle.
+    fn end_all(&self) {
         for connection in self.open.borrow().values().flatten() {
             connection.phases.drain();
         }
+    }
+
+    /// Lets requests in flight finish, for as long as `proxy.drain` says.
+    async fn drain(&self, mut shutdown: Shutdown) {
+        self.draining.set(true);
+        self.end_all();
         let finished = async {
             while !self.open.borrow().is_empty() {
                 tokio::time::sleep(GLANCE).await;

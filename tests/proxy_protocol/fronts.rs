@@ -73,10 +73,11 @@ fn haproxy_in_front_names_its_clients_in_every_form_it_knows() {
             assert_eq!(client.answer().status, 200, "{options}");
             client.send(post_with("/login", "X-Forwarded-For: 6.6.6.6\r\n"));
             assert_eq!(client.answer().status, 429, "{options}");
-            client.send(get_with("/me", ""));
+            let me = format!("/me/{last}");
+            client.send(get_with(&me, ""));
             assert_eq!(client.answer().status, 200);
             let seen = upstream.requests();
-            let mine = seen.iter().rfind(|request| request.target == "/me").unwrap();
+            let mine = seen.iter().find(|request| request.target == me).unwrap();
             assert_eq!(mine.all("x-forwarded-for"), [format!("127.0.5.{last}")], "{options}");
         }
         // Its own checks come with a header as well, one that names nobody, or itself.
