@@ -1,6 +1,6 @@
 //! Lets nobody new in before the memory is used up, because the kernel would end the gate and with it everybody.
 //!
-//! Looks a few times a second, on the background runtime; where there is no limit it has nothing to do. The surprising
+//! Looks some times a second, on the background runtime; where there is no limit it has nothing to do. The surprising
 //! thing: what is held down is the number of connections, to those that were there when memory became short. To turn
 //! everybody away would be for good where the memory of those who left stays with the process.
 
@@ -54,7 +54,8 @@ impl Shortage {
     }
 }
 
-const PERIOD: Duration = Duration::from_millis(100);
+/// In which a client with a fast line brings less than a tenth of any memory.
+const PERIOD: Duration = Duration::from_millis(50);
 /// Percent of what there may be.
 const ENOUGH_AGAIN: u64 = 85;
 const SHORT: u64 = 90;

@@ -59,7 +59,22 @@ pub enum TurnedAway {
 #[derive(Debug)]
 pub struct Pass {
     _place: Place,
-    _presence: Option<Presence>,
+    presence: Option<Presence>,
+}
+
+impl Pass {
+    /// Another request of this client's prefix is at an upstream. Says how many are; `None` where nobody counts.
+    pub fn request_begins(&self) -> Option<usize> {
+        let presence = self.presence.as_ref()?;
+        Some(presence.neighbours.requests.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// One of them is over.
+    pub fn request_ends(&self) {
+        if let Some(presence) = &self.presence {
+            presence.neighbours.requests.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// New connections from one prefix: one each `replenish`, `burst` at once.
@@ -127,13 +142,13 @@ impl Guard {
     /// # Errors
     /// Why it is turned away.
     pub fn admit(&self, place: Place, prefix: Option<IpAddr>) -> Result<Pass, TurnedAway> {
-        let Some(prefix) = prefix else { return Ok(Pass { _place: place, _presence: None }) };
+        let Some(prefix) = prefix else { return Ok(Pass { _place: place, presence: None }) };
         if self.pace.load().as_ref().is_some_and(|pace| pace.rate.check_key(&prefix).is_err()) {
             return Err(TurnedAway::Rate);
         }
         let most = self.per_client.load(Ordering::Relaxed);
         let presence = Present::enter(&self.present, prefix, most).ok_or(TurnedAway::Max)?;
-        Ok(Pass { _place: place, _presence: Some(presence) })
+        Ok(Pass { _place: place, presence: Some(presence) })
     }
 }
 
@@ -151,37 +166,45 @@ impl Pace {
     }
 }
 
-/// How many connections each prefix has; bounded by the connections in all.
+/// Who is here of each prefix; bounded by the connections in all.
 #[derive(Debug, Default)]
-struct Present(Mutex<HashMap<IpAddr, usize>>);
+struct Present(Mutex<HashMap<IpAddr, Arc<Neighbours>>>);
+
+/// All clients of one prefix.
+#[derive(Debug, Default)]
+struct Neighbours {
+    /// Changed by whoever holds the table.
+    connections: AtomicUsize,
+    /// At upstreams.
+    requests: AtomicUsize,
+}
 
 #[derive(Debug)]
 struct Presence {
     present: Arc<Present>,
     prefix: IpAddr,
+    neighbours: Arc<Neighbours>,
 }
 
 impl Present {
     fn enter(present: &Arc<Self>, prefix: IpAddr, most: usize) -> Option<Presence> {
-        let mut counts = present.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(prefix).or_default();
-        if *count >= most {
+        let mut table = present.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let neighbours = table.entry(prefix).or_default();
+        if neighbours.connections.load(Ordering::Relaxed) >= most {
             return None;
         }
-        *count += 1;
-        drop(counts);
-        Some(Presence { present: Arc::clone(present), prefix })
+        neighbours.connections.fetch_add(1, Ordering::Relaxed);
+        let neighbours = Arc::clone(neighbours);
+        drop(table);
+        Some(Presence { present: Arc::clone(present), prefix, neighbours })
     }
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        let mut counts = self.present.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.prefix) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.prefix);
-            }
+        let mut table = self.present.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.neighbours.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
+            table.remove(&self.prefix);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! reached an upstream is never sent twice; only one that provably never left is.
 
 mod connect;
+mod crowd;
 mod health;
 mod ration;
 
@@ -125,7 +126,8 @@ impl Group {
 
     /// Sends a request to the least busy upstream that is up, and waits for the head of its answer. An upstream
     /// that cannot be connected to is passed over for the next one. The request is taken out of its slot when it may
-    /// have left, and is still there, or there again, while it provably has not.
+    /// have left, and is still there, or there again, while it provably has not. `neighbours` is how many of its prefix
+    /// are at upstreams.
     ///
     /// # Errors
     /// What went wrong, and whose fault it was.
@@ -133,13 +135,14 @@ impl Group {
         &self,
         request: &mut Unsent,
         progress: &Progress,
+        neighbours: usize,
     ) -> Result<(Response<Incoming>, Lease), Error> {
         if let [only] = &self.servers[..] {
-            return only.forward(request, progress, &self.settings).await;
+            return only.forward(request, progress, neighbours, &self.settings).await;
         }
         let mut last = Error::Upstream(Failure::Connect);
         for server in self.by_preference() {
-            match server.forward(request, progress, &self.settings).await {
+            match server.forward(request, progress, neighbours, &self.settings).await {
                 Err(error) if request.is_some() => last = error,
                 done => return done,
             }
@@ -189,8 +192,13 @@ impl Server {
         self: &Rc<Self>,
         request: &mut Unsent,
         progress: &Progress,
+        neighbours: usize,
         settings: &Settings,
     ) -> Result<(Response<Incoming>, Lease), Error> {
+        if crowd::is_more_than_its_share(neighbours, settings.upstream_max) && self.is_crowded(settings) {
+            // Boxed: a request seldom waits for this, and would carry it along.
+            Box::pin(self.leave_to_others(settings)).await?;
+        }
         let busy = Busy::enter(self);
         let mut idle = self.pop_idle(settings).await;
         loop {
@@ -216,6 +224,16 @@ impl Server {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    fn is_crowded(&self, settings: &Settings) -> bool {
+        crowd::is_crowded(self.health.busy(), settings.upstream_max)
+    }
+
+    async fn leave_to_others(&self, settings: &Settings) -> Result<(), Error> {
+        let thins = self.health.crowd.thins(|| self.is_crowded(settings));
+        let thinned = tokio::time::timeout(settings.connect_timeout.to_std(), thins).await;
+        thinned.map_err(|_| self.failed(Failure::Busy))
     }
 
     async fn send(

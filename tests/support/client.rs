@@ -79,6 +79,11 @@ impl Client {
         Self::over(socket.into())
     }
 
+    /// Over a connection that somebody made.
+    pub(crate) fn over_tcp(stream: TcpStream) -> Self {
+        Self::over(stream)
+    }
+
     fn over(stream: TcpStream) -> Self {
         set_up(&stream);
         Self { stream: Wire::Plain(stream), read: Vec::new() }

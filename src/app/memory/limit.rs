@@ -79,8 +79,10 @@ impl Group {
     fn usage(&self) -> Option<Usage> {
         // `max` in version 2.
         let limit = self.number(self.names.limit).filter(|&limit| (1..NO_LIMIT).contains(&limit))?;
-        let used = self.number(self.names.used)?.saturating_sub(self.files());
-        Some(Usage { used, limit })
+        let with_files = Usage { used: self.number(self.names.used)?, limit };
+        // To sum up the group's files costs the kernel something, and mostly it does not matter.
+        let files = if with_files.exceeds(MATTERS) { self.files() } else { 0 };
+        Some(Usage { used: with_files.used.saturating_sub(files), limit })
     }
 
     fn files(&self) -> u64 {
@@ -110,6 +112,8 @@ fn data_pages(statm: &str) -> Option<u64> {
 const VERSION_2: Names = Names { limit: "memory.max", used: "memory.current", files: "inactive_file" };
 const VERSION_1: Names =
     Names { limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes", files: "total_inactive_file" };
+/// Percent.
+const MATTERS: u64 = 50;
 /// Version 1 says a number near 2^63 where there is none.
 const NO_LIMIT: u64 = 1 << 60;
 

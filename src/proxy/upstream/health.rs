@@ -4,11 +4,12 @@
 //! request after that is the probe. The surprising thing: an upstream that has no substitute is always tried.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use http::HeaderValue;
 
+use super::crowd::Crowd;
 use super::{UpstreamAddress, authority};
 use crate::event::{Event, Events, Failure};
 use crate::net::places::Places;
@@ -22,6 +23,8 @@ pub struct Health {
     pub(super) places: Arc<Places>,
     /// For requests that came without a `Host`.
     pub(super) host: HeaderValue,
+    /// Those who have had their share, and wait.
+    pub(super) crowd: Crowd,
     name: String,
     busy: AtomicUsize,
     failures: AtomicU32,
@@ -39,6 +42,7 @@ impl Health {
             places: Places::new(most),
             host: host_of(&address),
             address,
+            crowd: Crowd::default(),
             name,
             busy: AtomicUsize::new(0),
             failures: AtomicU32::new(0),
@@ -68,7 +72,7 @@ impl Health {
     /// Requests that it works on.
     #[must_use]
     pub fn busy(&self) -> usize {
-        self.busy.load(Relaxed)
+        self.busy.load(SeqCst)
     }
 
     /// Whether it is passed over.
@@ -84,7 +88,8 @@ impl Health {
     }
 
     pub(super) fn leave(&self) {
-        self.busy.fetch_sub(1, Relaxed);
+        self.busy.fetch_sub(1, SeqCst);
+        self.crowd.leaves();
     }
 
     pub(super) fn succeeded(&self) {
