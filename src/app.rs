@@ -6,32 +6,44 @@
 mod certificates;
 mod changes;
 mod grammar;
+mod handover;
+mod heritage;
 mod memory;
 mod reload;
+mod service_manager;
 mod signals;
 mod snapshot;
 mod status;
+mod supervised;
 mod upstreams;
+mod vitals;
 mod watch;
 
+pub use self::heritage::Heritage;
 pub use self::signals::Signals;
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
+use self::handover::Handover;
+use self::heritage::Predecessor;
 use self::reload::Reload;
 use self::snapshot::Keeper;
 use self::status::{Known, Status};
+use self::supervised::supervised;
 use crate::config::{Config, Sources, Store};
 use crate::engine::{Engine, witness};
 use crate::event::{Events, Listener};
 use crate::net::guard::{Guard, NewConnections};
+use crate::net::inherited::{Inherited, Kept, Sockets};
 use crate::net::listener::{Address, BindError, Bound, Listening};
 use crate::net::shutdown::{self, Shutdown, Stage, Trigger};
 use crate::net::tls::{Memory, Unusable};
@@ -40,9 +52,11 @@ use crate::observe::admin::{Admin, Control, Socket};
 use crate::observe::clients::Clients;
 use crate::observe::messages::Messages;
 use crate::observe::metrics::Metrics;
+use crate::observe::trouble::Trouble;
 use crate::policy::Policy;
 use crate::policy::key::KeyHasher;
 use crate::proxy::ids::RequestIds;
+use crate::proxy::pulse::Pulse;
 use crate::proxy::respond::Said;
 use crate::proxy::service::Gate;
 use crate::proxy::settings::ClientRate;
@@ -56,11 +70,12 @@ use crate::time::{Clock, Span};
 /// A gate that is bound and ready, but does not serve yet.
 pub struct App {
     parts: Parts,
-    sockets: Vec<Vec<Bound>>,
+    sockets: Sockets,
     admin_sockets: Vec<Bound>,
     reload: Reload,
     known: Known,
     store: String,
+    predecessor: Option<Predecessor>,
 }
 
 /// What the threads of a gate share.
@@ -73,6 +88,10 @@ struct Parts {
     metrics: Arc<Metrics>,
     access: Option<Arc<AccessLog>>,
     keeper: Option<Arc<Keeper>>,
+    draining: Arc<AtomicBool>,
+    trouble: Arc<Trouble>,
+    /// Of each worker.
+    pulses: Vec<Arc<Pulse>>,
     /// Of sessions of TLS; as old as the gate, whatever certificates come and go.
     sessions: Memory,
 }
@@ -95,6 +114,15 @@ pub enum StartError {
     /// TLS cannot be spoken.
     #[error(transparent)]
     Tls(#[from] Unusable),
+    /// A socket cannot be shared among the workers.
+    #[error("cannot share a socket: {0}")]
+    Share(io::Error),
+    /// The gate whose place this one takes does not let it.
+    #[error("the gate that serves does not make room: {0}")]
+    Predecessor(io::Error),
+    /// Another gate is about to take over.
+    #[error("another process is taking over: it has read the configuration")]
+    Leaving,
     /// The machine gives no thread or runtime.
     #[error("cannot start a worker: {0}")]
     Worker(io::Error),
@@ -102,32 +130,38 @@ pub enum StartError {
 
 impl App {
     /// Binds all addresses and prepares all parts. `sources` is where the configuration came from, and where the next
-    /// one comes from.
+    /// one comes from; `heritage` what is there already. Another gate whose place this one takes is at rest afterwards.
     ///
     /// # Errors
     /// See [`StartError`]; nothing is left bound.
-    pub fn build(config: Config, sources: Sources) -> Result<Self, StartError> {
+    pub fn build(config: Config, sources: Sources, heritage: Heritage) -> Result<Self, StartError> {
         raise_descriptor_limit();
         let threads = match config.proxy.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            0 => thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
-        let sockets = bind(&config.listen, threads)?;
-        let admin_sockets = config.admin.iter().map(Address::bind_private).collect::<Result<Vec<_>, _>>()?;
+        let Heritage { sockets: mut inherited, mut predecessor } = heritage;
+        let mut sockets = bind(&config.listen, threads, &mut inherited)?;
+        let mut admin_sockets = Vec::new();
+        for address in &config.admin {
+            let bound = address.bind_private(&mut inherited)?;
+            sockets.kept.keep(&bound).map_err(StartError::Share)?;
+            admin_sockets.push(bound);
+        }
         let (clock, store) = (Clock::system(), config.store.address.to_string());
         let known = Known::new(&sources, clock.now());
         let reload = Reload::new(sources, &config, known.clone());
-        let parts = Parts::build(config, clock)?;
-        Ok(Self { parts, sockets, admin_sockets, reload, known, store })
+        let parts = Parts::build(config, clock, predecessor.as_mut())?;
+        Ok(Self { parts, sockets, admin_sockets, reload, known, store, predecessor })
     }
 
     /// Where clients connect, with the ports that the kernel chose.
     #[must_use]
     pub fn addresses(&self) -> Vec<Address> {
-        self.sockets
-            .first()
-            .map(|sockets| sockets.iter().map(|s| s.address().clone()).collect())
-            .unwrap_or_default()
+        let first = self.sockets.workers.first();
+        let mut addresses: Vec<_> = first.into_iter().flatten().map(|s| s.address().clone()).collect();
+        addresses.dedup();
+        addresses
     }
 
     /// Where operators connect.
@@ -141,48 +175,35 @@ impl App {
     ///
     /// # Errors
     /// [`StartError::Worker`].
-    pub async fn run(self, mut signals: Signals, until: impl Future<Output = ()>) -> Result<(), StartError> {
+    pub async fn run(mut self, signals: Signals, until: impl Future<Output = ()>) -> Result<(), StartError> {
         let addresses = [self.addresses(), self.admin_addresses()].concat();
         let (trigger, shutdown) = shutdown::channel();
-        let draining = Arc::new(AtomicBool::new(false));
-        let (drain, (reloads, orders)) = (Arc::new(Notify::new()), mpsc::channel(MOST_ORDERS));
-        let status = self.status(&draining);
-        let control = Control {
-            reloads,
-            drain: Arc::clone(&drain),
-            status: Box::new(move || status.to_json()),
-            events: self.parts.events.clone(),
+        let drain = Arc::new(Notify::new());
+        let control = self.control(&drain);
+        let Sockets { workers, kept } = self.sockets;
+        let workers = self.parts.spawn_workers(workers, &shutdown)?;
+        if let Some(mut predecessor) = self.predecessor.take() {
+            predecessor.retire().map_err(StartError::Predecessor)?;
+        }
+        let pages = self.parts.serve_pages(self.admin_sockets, &shutdown, control)?;
+        service_manager::ready();
+        let until = async {
+            tokio::select! {
+                () = until => {}
+                () = drain.notified() => {}
+            }
         };
-        let workers = self.parts.spawn_workers(self.sockets, &shutdown)?;
-        let admin = Admin::new(Arc::clone(&self.parts.metrics), Arc::clone(&draining));
-        let admin = admin.with_buckets(Arc::clone(&self.parts.engine), grammar::of_the_file());
-        let admin = Arc::new(admin.with_control(control));
-        let mut pages = Vec::new();
-        for socket in self.admin_sockets {
-            let socket = admin_socket(socket).map_err(StartError::Worker)?;
-            let mut stop = shutdown.clone();
-            let stopped = async move { stop.reached(Stage::Stopped).await };
-            pages.push(tokio::spawn(Arc::clone(&admin).serve(socket, stopped)));
+        let handed_over = self.parts.serve(&mut self.reload, signals, &trigger, kept, until).await;
+        service_manager::tell(&[service_manager::State::Stopping]);
+        self.parts.draining.store(true, Ordering::Relaxed);
+        if handed_over {
+            // The other one answers there by now.
+            pages.iter().for_each(JoinHandle::abort);
         }
-        let watching = tokio::spawn(memory::watch(Arc::clone(&self.parts.guard)));
-        let keeping = self.parts.keeper.clone().map(|keeper| tokio::spawn(keeper.serve()));
-        let parts = &self.parts;
-        tokio::select! {
-            () = signals::stop() => {}
-            () = until => {}
-            () = drain.notified() => {}
-            () = self.reload.serve(parts, &mut signals.hang_up, orders) => {}
-            () = signals.reopen.each(|| parts.reopen_logs()) => {}
-        }
-        draining.store(true, Ordering::Relaxed);
         let drain = self.parts.site.load().settings.drain;
         tracing::info!("draining: requests in flight may take {drain:?} to finish");
         let finished = self.parts.finish(&trigger, workers).await;
-        watching.abort();
-        if let Some(keeping) = keeping {
-            keeping.abort();
-        }
-        if let Some(keeper) = &self.parts.keeper {
+        if let Some(keeper) = self.parts.keeper.as_ref().filter(|_| !handed_over) {
             keeper.keep().await;
         }
         for page in pages {
@@ -195,25 +216,36 @@ impl App {
 }
 
 impl App {
-    fn status(&self, draining: &Arc<AtomicBool>) -> Status {
+    /// What operators can have this gate do, and what it shows them of itself.
+    fn control(&self, drain: &Arc<Notify>) -> Control {
         let parts = &self.parts;
-        Status {
+        let status = Status {
             listen: self.addresses(),
             admin: self.admin_addresses(),
-            workers: self.sockets.len(),
+            workers: self.sockets.workers.len(),
             store: self.store.clone(),
             engine: Arc::clone(&parts.engine),
             site: Arc::clone(&parts.site),
             guard: Arc::clone(&parts.guard),
-            draining: Arc::clone(draining),
+            draining: Arc::clone(&parts.draining),
             since: parts.engine.clock().now(),
             file: self.known.clone(),
+        };
+        Control {
+            reloads: self.reload.asks(),
+            drain: Arc::clone(drain),
+            status: Box::new(move || status.to_json()),
+            events: parts.events.clone(),
         }
     }
 }
 
 impl Parts {
-    fn build(config: Config, clock: Clock) -> Result<Self, StartError> {
+    fn build(
+        config: Config,
+        clock: Clock,
+        predecessor: Option<&mut Predecessor>,
+    ) -> Result<Self, StartError> {
         let clients = Clients::new(config.log.clients, config.client.prefixes);
         let metrics = Arc::new(Metrics::new());
         let access = match &config.log.access {
@@ -233,7 +265,10 @@ impl Parts {
             vec![Arc::clone(&metrics) as _, Arc::new(Messages::new(clients.clone(), clock.clone()))];
         listeners.extend(access.clone().map(|access| access as _));
         let events: Events = listeners.into_iter().collect();
-        let engine = Arc::new(engine(config.policy, &config.store, &clock, &events)?);
+        let sessions = Memory::new();
+        let doorkeeper = certificates::doorkeeper(&config.tls, &sessions)?;
+        // The last that can fail: another gate waits from then on.
+        let engine = Arc::new(engine(config.policy, &config.store, &clock, &events, predecessor)?);
         metrics.watch(&engine);
         let keeper = config
             .store
@@ -247,8 +282,6 @@ impl Parts {
         let fresh = |address| Health::new(address, settings.upstream_max, clock.clone(), events.clone());
         let upstreams = upstreams::of(config.upstreams, &Vec::new(), fresh);
         upstreams.iter().flatten().for_each(|health| metrics.expect_upstream(health.name()));
-        let sessions = Memory::new();
-        let doorkeeper = certificates::doorkeeper(&config.tls, &sessions)?;
         metrics.show_certificates(&config.tls.certificates);
         let site = Arc::new(ArcSwap::from_pointee(Site {
             rules: Arc::clone(&engine.rules()),
@@ -259,20 +292,93 @@ impl Parts {
             redirect: config.redirect,
             upstreams,
         }));
-        Ok(Self { engine, site, guard, clients, events, metrics, access, keeper, sessions })
+        let (draining, trouble, pulses) = Default::default();
+        Ok(Self {
+            engine,
+            site,
+            guard,
+            clients,
+            events,
+            metrics,
+            access,
+            keeper,
+            draining,
+            trouble,
+            pulses,
+            sessions,
+        })
     }
 
     fn spawn_workers(
-        &self,
+        &mut self,
         sockets: Vec<Vec<Bound>>,
         shutdown: &Shutdown,
-    ) -> Result<Vec<JoinHandle<io::Result<()>>>, StartError> {
-        let spawn = |(number, sockets): (usize, Vec<Bound>)| {
+    ) -> Result<Vec<thread::JoinHandle<io::Result<()>>>, StartError> {
+        self.pulses = sockets.iter().map(|_| Arc::default()).collect();
+        let spawn = |(number, (sockets, pulse)): (usize, (Vec<Bound>, &Arc<Pulse>))| {
             let (guard, shutdown, gate) = (Arc::clone(&self.guard), shutdown.clone(), self.gate_maker());
-            let thread = std::thread::Builder::new().name(format!("worker-{number}"));
-            thread.spawn(move || worker::run(sockets, guard, shutdown, gate)).map_err(StartError::Worker)
+            let (thread, pulse) =
+                (thread::Builder::new().name(format!("worker-{number}")), Arc::clone(pulse));
+            thread
+                .spawn(move || worker::run(sockets, guard, shutdown, pulse, gate))
+                .map_err(StartError::Worker)
         };
-        sockets.into_iter().enumerate().map(spawn).collect()
+        sockets.into_iter().zip(&self.pulses).enumerate().map(spawn).collect()
+    }
+
+    fn serve_pages(
+        &self,
+        sockets: Vec<Bound>,
+        shutdown: &Shutdown,
+        control: Control,
+    ) -> Result<Vec<JoinHandle<()>>, StartError> {
+        let admin = Admin::new(Arc::clone(&self.metrics), Arc::clone(&self.draining));
+        let admin = admin.with_trouble(Arc::clone(&self.trouble)).with_control(control);
+        let admin = Arc::new(admin.with_buckets(Arc::clone(&self.engine), grammar::of_the_file()));
+        let page = |socket: Bound| {
+            let socket = admin_socket(socket).map_err(StartError::Worker)?;
+            let mut stop = shutdown.clone();
+            let stopped = async move { stop.reached(Stage::Stopped).await };
+            Ok(tokio::spawn(Arc::clone(&admin).serve(socket, stopped)))
+        };
+        sockets.into_iter().map(page).collect()
+    }
+
+    /// Does what there is to do beside serving until there is a reason to stop. Says whether that is another process, which
+    /// serves by now.
+    async fn serve(
+        &self,
+        reload: &mut Reload,
+        signals: Signals,
+        trigger: &Trigger,
+        kept: Kept,
+        until: impl Future<Output = ()>,
+    ) -> bool {
+        let Signals { mut hang_up, mut reopen, mut hand_over } = signals;
+        let (kept, pulses) = (Arc::new(kept), &self.pulses);
+        let handover = Handover { parts: self, kept: &kept, trigger, pulses };
+        tokio::select! {
+            () = signals::stop() => false,
+            () = until => false,
+            () = handover.serve(&mut hand_over) => true,
+            () = self.supervised("reload", async || reload.serve(self, &mut hang_up).await) => false,
+            () = reopen.each(|| self.reopen_logs()) => false,
+            () = self.supervised("memory", async || memory::watch(&self.guard).await) => false,
+            () = vitals::watch(pulses, &self.trouble, service_manager::watchdog()) => false,
+            () = self.keep() => false,
+        }
+    }
+
+    /// Never ends.
+    async fn keep(&self) {
+        match &self.keeper {
+            Some(keeper) => self.supervised("snapshot", async || keeper.serve().await).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn supervised(&self, name: &str, task: impl AsyncFnMut()) {
+        supervised(name, &self.events, &self.trouble, task).await;
     }
 
     /// Makes a worker's own part on its own thread: it is not to be shared.
@@ -284,6 +390,7 @@ impl Parts {
             events,
             ids: RequestIds::default(),
             said: Said::default(),
+            unread: Cell::default(),
         }
     }
 
@@ -296,11 +403,12 @@ impl Parts {
     async fn finish(
         &self,
         trigger: &Trigger,
-        workers: Vec<JoinHandle<io::Result<()>>>,
+        workers: Vec<thread::JoinHandle<io::Result<()>>>,
     ) -> Result<(), StartError> {
         trigger.reach(Stage::Draining);
-        let joined =
-            tokio::task::spawn_blocking(|| workers.into_iter().map(JoinHandle::join).collect::<Vec<_>>());
+        let joined = tokio::task::spawn_blocking(|| {
+            workers.into_iter().map(thread::JoinHandle::join).collect::<Vec<_>>()
+        });
         tokio::pin!(joined);
         let ended = tokio::select! {
             ended = &mut joined => ended,
@@ -325,28 +433,37 @@ impl Parts {
     }
 }
 
-/// With its buckets where the file says.
-fn engine(policy: Policy, store: &Store, clock: &Clock, events: &Events) -> Result<Engine, StartError> {
+/// With its buckets where the file says, or as the gate had them whose place this one takes.
+fn engine(
+    policy: Policy,
+    store: &Store,
+    clock: &Clock,
+    events: &Events,
+    predecessor: Option<&mut Predecessor>,
+) -> Result<Engine, StartError> {
     let engine = Engine::new(policy, store.capacity, clock.clone(), events.clone())?;
+    let handed_over = |predecessor: &mut Predecessor| predecessor.buckets().map_err(StartError::Predecessor);
     if !store.address.is_shared() {
-        return Ok(match &store.snapshot {
-            Some(path) => snapshot::restore(engine, path),
-            None => engine,
+        let kept = predecessor.map(handed_over).transpose()?;
+        return Ok(match (kept.flatten(), &store.snapshot) {
+            (Some(kept), _) => snapshot::go_on(engine, &kept),
+            (None, Some(path)) => snapshot::restore(engine, path),
+            (None, None) => engine,
         });
     }
     let witness = witness(events.clone());
     let shared = Shared::start(&store.address, &store.names, store.manner, clock.clone(), witness)?;
     let hasher = KeyHasher::of_installation(store.names.as_str(), store.secret.reveal());
-    Ok(engine.with_store(shared, hasher)?)
+    let engine = engine.with_store(shared, hasher)?;
+    predecessor.map(handed_over).transpose()?;
+    Ok(engine)
 }
 
-/// For each thread its sockets: one for each address.
-fn bind(addresses: &[Address], threads: usize) -> Result<Vec<Vec<Bound>>, BindError> {
-    let mut sockets: Vec<Vec<Bound>> = (0..threads).map(|_| Vec::new()).collect();
+/// For each thread its sockets: at least one for each address.
+fn bind(addresses: &[Address], threads: usize, inherited: &mut Inherited) -> Result<Sockets, StartError> {
+    let mut sockets = Sockets::new(threads);
     for address in addresses {
-        for (thread, socket) in sockets.iter_mut().zip(address.bind(threads)?) {
-            thread.push(socket);
-        }
+        sockets.share(&address.bind(threads, inherited)?).map_err(StartError::Share)?;
     }
     Ok(sockets)
 }
@@ -363,8 +480,6 @@ fn new_connections(rate: ClientRate) -> NewConnections {
     NewConnections { replenish, burst: rate.burst }
 }
 
-/// Operators who wait for the configuration to be read; further ones wait to be heard.
-const MOST_ORDERS: usize = 16;
 /// So long the end waits for tokens on their way back to a shared store.
 const LAST_REFUNDS: Duration = Duration::from_secs(2);
 

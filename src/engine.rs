@@ -10,10 +10,12 @@ mod keep;
 mod limiter;
 mod reservation;
 mod rules;
+mod seal;
 mod standing;
 mod witness;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arc_swap::{ArcSwap, Guard};
 
@@ -49,6 +51,8 @@ pub struct Engine {
     rules: ArcSwap<Rules>,
     /// Where the buckets are; in memory, if there is none.
     shared: Option<Arc<Shared>>,
+    /// Nothing is decided here any more.
+    sealed: AtomicBool,
 }
 
 /// What the engine says to a request.
@@ -74,6 +78,9 @@ pub enum Undecided {
     /// Other rules are in force by now: decide again, by those.
     #[error(transparent)]
     Stale(#[from] Stale),
+    /// Another process decides from now on.
+    #[error("nothing is decided here any more")]
+    Sealed,
 }
 
 /// Why an attempt was refused.
@@ -105,6 +112,7 @@ impl Engine {
             events,
             rules: ArcSwap::from_pointee(rules),
             shared: None,
+            sealed: AtomicBool::default(),
         })
     }
 
@@ -240,7 +248,7 @@ impl Engine {
         if found.routes.is_empty() {
             return Ok(Ruling::Uncounted);
         }
-        let outcome = take_all(&rules.withdrawals(&found), now)?;
+        let outcome = take_all(&rules.withdrawals(&found), now).map_err(|stale| self.undecided(stale))?;
         Ok(self.rule(rules, found, &outcome, now))
     }
 
@@ -270,7 +278,8 @@ impl Engine {
         if let Some(shared) = &self.shared {
             return Ok(self.refuse_by_mirror(rules, &found, shared.time(now)));
         }
-        let Some(outcome) = refuse_all(&rules.withdrawals(&found), now)? else { return Ok(None) };
+        let outcome = refuse_all(&rules.withdrawals(&found), now).map_err(|stale| self.undecided(stale))?;
+        let Some(outcome) = outcome else { return Ok(None) };
         let mut standings = self.tell(rules, &found, &outcome);
         rules.count_in_row(&mut standings, false, now);
         Ok(Some(Refusal { route, wait: longest_wait(&standings), standings }))

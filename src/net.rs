@@ -4,6 +4,7 @@
 //! accept and a look at a table.
 
 pub mod guard;
+pub mod inherited;
 pub mod listener;
 pub mod places;
 pub mod proxy_protocol;

@@ -13,3 +13,4 @@ pub mod metrics;
 mod samples;
 pub mod settings;
 mod shards;
+pub mod trouble;

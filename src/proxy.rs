@@ -15,6 +15,7 @@ pub mod framed;
 pub mod headers;
 pub mod ids;
 mod pending;
+pub mod pulse;
 pub mod redirect;
 pub mod respond;
 pub mod scheme;

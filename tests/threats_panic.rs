@@ -97,12 +97,13 @@ fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
     // Nobody stops this worker.
     std::mem::forget(trigger);
     std::thread::spawn(move || {
-        worker::run(sockets, Arc::new(guard), shutdown, || Gate {
+        worker::run(sockets, Arc::new(guard), shutdown, Arc::default(), || Gate {
             engine: Arc::new(engine),
             site: Follower::new(Arc::new(ArcSwap::from_pointee(site))),
             events,
             ids: RequestIds::default(),
             said: Default::default(),
+            unread: Default::default(),
         })
     });
     address

@@ -6,14 +6,13 @@
 
 mod limit;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use self::limit::{Limits, Usage};
 use crate::net::guard::Guard;
 
 /// Watches until it is dropped.
-pub(super) async fn watch(guard: Arc<Guard>) {
+pub(super) async fn watch(guard: &Guard) {
     let limits = Limits::of_this_process();
     let mut shortage = Shortage::default();
     loop {

@@ -16,7 +16,7 @@ use super::changes::{Running, between};
 use super::signals::Heard;
 use super::status::Known;
 use super::watch::Watch;
-use super::{Parts, StartError, new_connections, upstreams};
+use super::{Parts, StartError, new_connections, service_manager, upstreams};
 use crate::config::{Config, Diagnostic, Fixed, Sources, load_again};
 use crate::engine::Rules;
 use crate::event::Event;
@@ -32,6 +32,8 @@ pub(super) struct Reload {
     sources: Sources,
     fixed: Fixed,
     known: Known,
+    asks: Asks,
+    asked: mpsc::Receiver<Ask>,
     log: LogSettings,
     tls: tls::Settings,
     watch: Watch,
@@ -49,8 +51,11 @@ enum Scope {
 impl Reload {
     /// For a gate that runs with this configuration from these sources.
     pub(super) fn new(sources: Sources, config: &Config, known: Known) -> Self {
+        let (asks, asked) = mpsc::channel(MOST_ASKS);
         Self {
             sources,
+            asks,
+            asked,
             fixed: Fixed::of(config),
             known,
             log: config.log.clone(),
@@ -60,14 +65,19 @@ impl Reload {
         }
     }
 
-    /// Reads again whenever there is a reason to; never ends. Who asks by `orders` is told what came of it.
-    pub(super) async fn serve(mut self, parts: &Parts, hang_up: &mut Heard, mut orders: Orders) {
+    /// Where to ask for the configuration to be read again.
+    pub(super) fn asks(&self) -> Asks {
+        self.asks.clone()
+    }
+
+    /// Reads again whenever there is a reason to; never ends. Who [asks](Self::asks) is told what came of it.
+    pub(super) async fn serve(&mut self, parts: &Parts, hang_up: &mut Heard) {
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 () = hang_up.next() => drop(self.again(Scope::File, parts).await),
-                Some(tell) = orders.recv() => drop(tell.send(self.again(Scope::File, parts).await)),
+                Some(tell) = self.asked.recv() => drop(tell.send(self.again(Scope::File, parts).await)),
                 _ = ticks.tick() => self.look_around(parts).await,
             }
         }
@@ -83,6 +93,7 @@ impl Reload {
 
     async fn again(&mut self, scope: Scope, parts: &Parts) -> Reloaded {
         self.watch.look();
+        service_manager::reloading();
         let (sources, fixed) = (self.sources.clone(), self.fixed.clone());
         // On a thread of its own: a file may be on a disk that has gone, and signals have to be heard meanwhile.
         let read = tokio::task::spawn_blocking(move || read(sources, scope, &fixed)).await;
@@ -90,6 +101,7 @@ impl Reload {
         let changes = read.config.and_then(|(sources, config)| self.take_over(sources, config, parts));
         let changed = changes.as_deref().unwrap_or_default();
         parts.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
+        service_manager::ready();
         Reloaded { changes, diagnostics: read.diagnostics }
     }
 
@@ -118,6 +130,9 @@ impl Reload {
 impl Parts {
     /// Puts a configuration in force: all of it, or nothing.
     fn take_over(&self, mut config: Config) -> Result<(), StartError> {
+        if self.engine.is_sealed() {
+            return Err(StartError::Leaving);
+        }
         let old = self.site.load_full();
         let doorkeeper = doorkeeper(&config.tls, &self.sessions)?;
         if config.proxy.upstream_trust == old.settings.upstream_trust {
@@ -202,7 +217,10 @@ fn report(diagnostic: &Diagnostic) -> Value {
     value
 }
 
-/// From operators who want the configuration read again.
-pub(super) type Orders = mpsc::Receiver<oneshot::Sender<Reloaded>>;
+/// From somebody who wants to know what came of it.
+type Ask = oneshot::Sender<Reloaded>;
+type Asks = mpsc::Sender<Ask>;
 
+/// Who waits for the configuration to be read; further ones wait to be heard.
+const MOST_ASKS: usize = 16;
 const PERIOD: Duration = Duration::from_secs(2);

@@ -1,6 +1,6 @@
-//! What the outside tells a gate: stop, read the file again, reopen the logs.
+//! What the outside tells a gate: stop, read the file again, reopen the logs, make room for another process.
 //!
-//! The surprising thing: two of these end a process that does not listen for them, so a gate listens before it has
+//! The surprising thing: three of these end a process that does not listen for them, so a gate listens before it has
 //! read its file. What comes too early then waits until it serves.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -10,6 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub struct Signals {
     pub(super) hang_up: Heard,
     pub(super) reopen: Heard,
+    pub(super) hand_over: Heard,
 }
 
 /// One of them. However often it came since it was asked for last, it came once.
@@ -23,6 +24,7 @@ impl Signals {
         Self {
             hang_up: Heard::listen(SignalKind::hangup()),
             reopen: Heard::listen(SignalKind::user_defined1()),
+            hand_over: Heard::listen(SignalKind::user_defined2()),
         }
     }
 }
@@ -41,6 +43,15 @@ impl Heard {
         match &mut self.0 {
             Some(signal) => drop(signal.recv().await),
             None => std::future::pending().await,
+        }
+    }
+
+    /// As if it had not come.
+    pub(super) async fn forget(&mut self) {
+        tokio::select! {
+            biased;
+            () = self.next() => {}
+            () = std::future::ready(()) => {}
         }
     }
 

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Mutex;
+
 use crate::engine::Engine;
 use crate::store::snapshot::{Snapshot, Unreadable, set_aside};
 
@@ -18,24 +20,43 @@ pub(super) struct Keeper {
     engine: Arc<Engine>,
     /// Whether the last attempt failed, and was told.
     failed: AtomicBool,
+    /// Another process writes there, or is about to.
+    ceased: AtomicBool,
+    /// Held while it is written.
+    writing: Mutex<()>,
 }
 
 impl Keeper {
     /// For this file.
     pub(super) fn new(path: PathBuf, engine: &Arc<Engine>) -> Arc<Self> {
-        Arc::new(Self { path, engine: Arc::clone(engine), failed: AtomicBool::default() })
+        let (failed, ceased, writing) = Default::default();
+        Arc::new(Self { path, engine: Arc::clone(engine), failed, ceased, writing })
     }
 
     /// Writes again and again.
-    pub(super) async fn serve(self: Arc<Self>) {
+    pub(super) async fn serve(self: &Arc<Self>) {
         loop {
             tokio::time::sleep(PAUSE).await;
-            self.keep().await;
+            if !self.ceased.load(Ordering::Relaxed) {
+                self.keep().await;
+            }
         }
+    }
+
+    /// Writes no more, and waits for the end of what is being written.
+    pub(super) async fn cease(&self) {
+        self.ceased.store(true, Ordering::Relaxed);
+        drop(self.writing.lock().await);
+    }
+
+    /// Writes again.
+    pub(super) fn resume(&self) {
+        self.ceased.store(false, Ordering::Relaxed);
     }
 
     /// Writes once.
     pub(super) async fn keep(self: &Arc<Self>) {
+        let _writing = self.writing.lock().await;
         let keeper = Arc::clone(self);
         let written = tokio::task::spawn_blocking(move || keeper.engine.keep().write(&keeper.path)).await;
         let why = match written {
@@ -58,13 +79,7 @@ impl Keeper {
 pub(super) fn restore(engine: Engine, path: &Path) -> Engine {
     match Snapshot::read(path) {
         Ok(None) => engine,
-        Ok(Some(kept)) => {
-            let (engine, anew) = engine.with_kept(&kept);
-            for (limit, why) in anew {
-                tracing::warn!("the buckets of limit `{limit}` begin anew, all full: {why}");
-            }
-            engine
-        }
+        Ok(Some(kept)) => go_on(engine, &kept),
         Err(Unreadable::Io(error)) => {
             tracing::warn!("all buckets begin full: {} cannot be read: {error}", path.display());
             engine
@@ -78,6 +93,15 @@ pub(super) fn restore(engine: Engine, path: &Path) -> Engine {
             engine
         }
     }
+}
+
+/// Goes on from these.
+pub(super) fn go_on(engine: Engine, kept: &Snapshot) -> Engine {
+    let (engine, anew) = engine.with_kept(kept);
+    for (limit, why) in anew {
+        tracing::warn!("the buckets of limit `{limit}` begin anew, all full: {why}");
+    }
+    engine
 }
 
 /// What a crash costs at most is what this and the writing take.

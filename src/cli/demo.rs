@@ -18,7 +18,7 @@ use self::application::{Application, serve_application};
 use self::attack::{Bounds, Tally, attack};
 use super::Exit;
 use super::sources::load_and_report;
-use crate::app::{App, Signals};
+use crate::app::{App, Heritage, Signals};
 use crate::config::Sources;
 use crate::net::listener::Address;
 use crate::observe::messages;
@@ -76,7 +76,7 @@ fn gate(port: u16, upstream: SocketAddr) -> anyhow::Result<Option<App>> {
         |port: u16| Sources::from_text("demo.toml", &config((Ipv4Addr::LOCALHOST, port).into(), upstream));
     for sources in [at(port), at(0)] {
         let Some(config) = load_and_report(&sources) else { return Ok(None) };
-        match App::build(config, sources) {
+        match App::build(config, sources, Heritage::default()) {
             Ok(app) => return Ok(Some(app)),
             Err(error) => tracing::warn!("{error}"),
         }

@@ -50,7 +50,7 @@ impl At {
         let Some(config) = load_and_report(&self.config.sources()?) else { return Ok(None) };
         let sockets = config.admin.into_iter().filter_map(|address| match address {
             Address::Unix(path) => Some(path),
-            Address::Tcp(_) | Address::Tls(_) => None,
+            Address::Tcp(_) | Address::Tls(_) | Address::Systemd { .. } => None,
         });
         match sockets.into_iter().next() {
             Some(socket) => Ok(Some(socket)),

@@ -2,7 +2,7 @@
 
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
-use crate::app::{App, Signals};
+use crate::app::{App, Heritage, Signals};
 use crate::config::{Config, Sources};
 use crate::observe::messages;
 
@@ -11,6 +11,7 @@ use crate::observe::messages;
 /// # Errors
 /// If the configuration cannot be read or the gate cannot start.
 pub(super) fn run(arguments: &ConfigArgs) -> anyhow::Result<Exit> {
+    let heritage = Heritage::of_environment()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let signals = {
         let _within = runtime.enter();
@@ -19,14 +20,14 @@ pub(super) fn run(arguments: &ConfigArgs) -> anyhow::Result<Exit> {
     let sources = arguments.sources()?;
     let Some(config) = load_and_report(&sources) else { return Ok(Exit::BadConfiguration) };
     let _flush = messages::start(config.log.level, config.log.format)?;
-    let served = runtime.block_on(serve(config, sources, signals));
+    let served = runtime.block_on(serve(config, sources, heritage, signals));
     // Without waiting for a file that is being read and may never come.
     runtime.shutdown_background();
     served.map(|()| Exit::Ok)
 }
 
-async fn serve(config: Config, sources: Sources, signals: Signals) -> anyhow::Result<()> {
-    let app = App::build(config, sources)?;
+async fn serve(config: Config, sources: Sources, heritage: Heritage, signals: Signals) -> anyhow::Result<()> {
+    let app = App::build(config, sources, heritage)?;
     for address in app.addresses() {
         tracing::info!("listening at {address}");
     }

@@ -16,6 +16,7 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
+use super::inherited::Inherited;
 use super::stream::{Peer, Stream};
 
 /// A place to listen at.
@@ -27,6 +28,13 @@ pub enum Address {
     Tls(SocketAddr),
     /// A Unix socket.
     Unix(PathBuf),
+    /// What systemd passes under this name: TCP, with or without TLS, or a Unix socket.
+    Systemd {
+        /// `FileDescriptorName=` of the socket unit.
+        name: String,
+        /// Whether clients speak TLS.
+        tls: bool,
+    },
 }
 
 impl fmt::Display for Address {
@@ -35,6 +43,8 @@ impl fmt::Display for Address {
             Self::Tcp(address) => write!(f, "http://{address}"),
             Self::Tls(address) => write!(f, "https://{address}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Systemd { name, tls: false } => write!(f, "systemd:{name}"),
+            Self::Systemd { name, tls: true } => write!(f, "systemd+https:{name}"),
         }
     }
 }
@@ -43,7 +53,11 @@ impl fmt::Display for Address {
 #[derive(Debug)]
 pub struct Bound {
     address: Address,
+    /// As the file says it: port 0 stays 0.
+    place: String,
     socket: Socket,
+    /// It was here before this process.
+    inherited: bool,
 }
 
 /// An address that cannot be listened at.
@@ -55,34 +69,88 @@ pub struct BindError {
 }
 
 impl Address {
-    /// Binds `count` sockets at this address, one for each worker.
+    /// Binds sockets at this address, one for each of `count` workers, or takes those that were inherited, of whatever number.
     ///
     /// # Errors
     /// [`BindError`], with what would help.
-    pub fn bind(&self, count: usize) -> Result<Vec<Bound>, BindError> {
-        self.try_bind(count).map_err(|error| BindError { address: self.clone(), error })
-    }
-
-    /// Binds one socket; a Unix socket is for this user alone.
-    ///
-    /// # Errors
-    /// [`BindError`], with what would help.
-    pub fn bind_private(&self) -> Result<Bound, BindError> {
-        let bound = self.try_bind(1).and_then(|bound| {
-            if let Self::Unix(path) = self {
-                std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
-            }
-            bound.into_iter().next().ok_or_else(|| io::ErrorKind::NotFound.into())
-        });
+    pub fn bind(&self, count: usize, inherited: &mut Inherited) -> Result<Vec<Bound>, BindError> {
+        let bound = match inherited.take(self) {
+            sockets if sockets.is_empty() => self.try_bind(count, inherited),
+            sockets => sockets.into_iter().map(|socket| self.adopt(socket)).collect(),
+        };
         bound.map_err(|error| BindError { address: self.clone(), error })
     }
 
-    fn try_bind(&self, count: usize) -> io::Result<Vec<Bound>> {
+    /// The same for one socket; a Unix socket that is made is for this user alone.
+    ///
+    /// # Errors
+    /// [`BindError`], with what would help.
+    pub fn bind_private(&self, inherited: &mut Inherited) -> Result<Bound, BindError> {
+        let mut bound = self.bind(1, inherited)?;
+        let first = bound.pop().ok_or_else(|| io::ErrorKind::NotFound.into());
+        let private = first.and_then(|bound: Bound| {
+            if let (Self::Unix(path), false) = (self, bound.inherited) {
+                std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+            }
+            let at = bound.socket.local_addr()?.as_socket();
+            match at.is_none_or(|at| at.ip().to_canonical().is_loopback()) {
+                true => Ok(bound),
+                false => {
+                    Err(io::Error::other("it can be reached from elsewhere; operators are on this machine"))
+                }
+            }
+        });
+        private.map_err(|error| BindError { address: self.clone(), error })
+    }
+
+    /// Whether clients speak TLS.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_) | Self::Systemd { tls: true, .. })
+    }
+
+    /// By what a socket is known that is handed on; how its clients speak may change.
+    pub(super) fn place(&self) -> String {
+        match self {
+            Self::Tcp(address) | Self::Tls(address) => format!("tcp:{address}"),
+            Self::Unix(path) => format!("unix:{}", path.display()),
+            Self::Systemd { name, .. } => format!("systemd:{name}"),
+        }
+    }
+
+    fn try_bind(&self, count: usize, inherited: &Inherited) -> io::Result<Vec<Bound>> {
         match self {
             Self::Tcp(address) => bind_tcp(*address, count, Self::Tcp),
             Self::Tls(address) => bind_tcp(*address, count, Self::Tls),
             Self::Unix(path) => bind_unix(path, count),
+            Self::Systemd { .. } => {
+                let names = inherited.names().join(", ");
+                let others = if names.is_empty() { String::new() } else { format!(", but {names}") };
+                Err(io::Error::other(format!(
+                    "systemd passed no socket of that name{others}: it is FileDescriptorName= of the socket unit"
+                )))
+            }
         }
+    }
+
+    /// Listens on a socket that is there.
+    fn adopt(&self, socket: Socket) -> io::Result<Bound> {
+        if !socket.is_listener()? {
+            return Err(io::Error::other(
+                "nobody listens there: the socket unit needs ListenStream= and Accept=no",
+            ));
+        }
+        socket.set_nonblocking(true)?;
+        let at = socket.local_addr()?.as_socket();
+        let address = match (self, at) {
+            (Self::Tcp(_), Some(at)) => Self::Tcp(at),
+            (Self::Tls(_), Some(at)) => Self::Tls(at),
+            (Self::Systemd { tls: true, .. }, None) => {
+                return Err(io::Error::other("TLS is not spoken over a Unix socket"));
+            }
+            _ => self.clone(),
+        };
+        Ok(Bound { address, place: self.place(), socket, inherited: true })
     }
 
     /// Removes the file of a Unix socket at which nobody listens any more.
@@ -101,15 +169,34 @@ impl Bound {
         &self.address
     }
 
+    /// The address as the file says it.
+    pub(super) fn place(&self) -> &str {
+        &self.place
+    }
+
+    pub(super) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// The same socket once more.
+    ///
+    /// # Errors
+    /// If there are no descriptors.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        let (address, place) = (self.address.clone(), self.place.clone());
+        Ok(Self { address, place, socket: self.socket.try_clone()?, inherited: self.inherited })
+    }
+
     /// Starts to listen within the current runtime.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn listen(self) -> io::Result<Listener> {
-        let door = match &self.address {
-            Address::Tcp(address) => Door::Plain(address.port()),
-            Address::Tls(_) => Door::Tls,
-            Address::Unix(_) => Door::Local,
+        let at = self.socket.local_addr()?.as_socket();
+        let door = match at {
+            Some(_) if self.address.is_tls() => Door::Tls,
+            Some(at) => Door::Plain(at.port()),
+            None => Door::Local,
         };
         let socket = match door {
             Door::Plain(_) | Door::Tls => TcpListener::from_std(self.socket.into()).map(Listening::Tcp),
@@ -118,7 +205,7 @@ impl Bound {
                 UnixListener::from_std(listener).map(Listening::Unix)
             }
         };
-        Ok(Listener { door, socket: socket? })
+        Ok(Listener { door, socket: socket?, stays: matches!(self.address, Address::Systemd { .. }) })
     }
 }
 
@@ -140,6 +227,8 @@ pub struct Listener {
     pub door: Door,
     /// Where they come from.
     pub socket: Listening,
+    /// The socket outlives the gate: what waits in its queue is somebody else's.
+    pub stays: bool,
 }
 
 /// A socket that is listened at.
@@ -189,7 +278,7 @@ fn is_the_clients(error: &io::Error) -> bool {
 }
 
 fn bind_tcp(address: SocketAddr, count: usize, kind: fn(SocketAddr) -> Address) -> io::Result<Vec<Bound>> {
-    let mut address = address;
+    let (mut address, place) = (address, kind(address).place());
     let probe = tcp_socket(address, false)?;
     if address.port() == 0 {
         address = probe.local_addr()?.as_socket().unwrap_or(address);
@@ -198,7 +287,7 @@ fn bind_tcp(address: SocketAddr, count: usize, kind: fn(SocketAddr) -> Address) 
     let socket = |_| {
         let socket = tcp_socket(address, true)?;
         socket.listen(BACKLOG)?;
-        Ok(Bound { address: kind(address), socket })
+        Ok(Bound { address: kind(address), place: place.clone(), socket, inherited: false })
     };
     (0..count).map(socket).collect()
 }
@@ -221,7 +310,8 @@ fn bind_unix(path: &Path, count: usize) -> io::Result<Vec<Bound>> {
     listener.set_nonblocking(true)?;
     let bound = |_| {
         let socket = std::os::fd::OwnedFd::from(listener.try_clone()?).into();
-        Ok(Bound { address: Address::Unix(path.to_owned()), socket })
+        let address = Address::Unix(path.to_owned());
+        Ok(Bound { place: address.place(), address, socket, inherited: false })
     };
     (0..count).map(bound).collect()
 }
@@ -253,17 +343,21 @@ mod tests {
         Address::Tcp("127.0.0.1:0".parse().unwrap())
     }
 
+    fn bind(address: &Address, count: usize) -> Result<Vec<Bound>, BindError> {
+        address.bind(count, &mut Inherited::default())
+    }
+
     #[test]
     fn all_workers_share_the_port_that_the_kernel_chose() {
-        let bound = local().bind(3).unwrap();
+        let bound = bind(&local(), 3).unwrap();
         assert!(bound.iter().all(|b| b.address() == bound[0].address()));
         assert_ne!(bound[0].address(), &local());
     }
 
     #[test]
     fn a_second_gate_is_told_that_the_port_is_taken() {
-        let first = local().bind(2).unwrap();
-        let error = first[0].address().bind(1).unwrap_err().to_string();
+        let first = bind(&local(), 2).unwrap();
+        let error = bind(first[0].address(), 1).unwrap_err().to_string();
         assert!(error.contains("another program listens there"), "{error}");
     }
 
@@ -271,13 +365,13 @@ mod tests {
     fn a_stale_socket_file_is_replaced_and_a_living_one_is_not() {
         let path = std::env::temp_dir().join(format!("tollgate-listener-{}.sock", std::process::id()));
         let address = Address::Unix(path.clone());
-        let living = address.bind(2).unwrap();
-        assert!(address.bind(1).is_err());
+        let living = bind(&address, 2).unwrap();
+        assert!(bind(&address, 1).is_err());
         drop(living);
-        drop(address.bind(1).unwrap());
+        drop(bind(&address, 1).unwrap());
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "a letter").unwrap();
-        assert!(address.bind(1).is_err(), "another file is never removed");
+        assert!(bind(&address, 1).is_err(), "another file is never removed");
         std::fs::remove_file(&path).unwrap();
     }
 
@@ -285,7 +379,7 @@ mod tests {
     fn an_operators_socket_is_private_and_goes_with_the_gate() {
         let path = std::env::temp_dir().join(format!("tollgate-private-{}.sock", std::process::id()));
         let address = Address::Unix(path.clone());
-        let bound = address.bind_private().unwrap();
+        let bound = address.bind_private(&mut Inherited::default()).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         address.clean_up();
         assert!(path.exists(), "somebody listens there");

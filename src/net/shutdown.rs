@@ -1,6 +1,7 @@
 //! Stopping: first nobody new is let in, then whoever is in may finish, then it is over.
 //!
-//! One value that every worker watches; it only ever moves forwards.
+//! One value that every worker watches; it only ever moves forwards, but for one step: back from leaving, if whoever was to
+//! take over did not.
 
 use tokio::sync::watch;
 
@@ -9,6 +10,8 @@ use tokio::sync::watch;
 pub enum Stage {
     /// Serving.
     Running,
+    /// Another process is about to take over: nobody new for now, and whoever is kept alive is sent there.
+    Leaving,
     /// Nobody new; requests in flight finish.
     Draining,
     /// Now.
@@ -39,9 +42,27 @@ impl Trigger {
             moves
         });
     }
+
+    /// Goes on serving, unless it is too late.
+    pub fn stay(&self) {
+        self.0.send_if_modified(|now| {
+            let leaves = *now == Stage::Leaving;
+            if leaves {
+                *now = Stage::Running;
+            }
+            leaves
+        });
+    }
 }
 
 impl Shutdown {
+    /// Waits until it is certain that the gate leaves, or stays. Says whether it stays.
+    pub async fn stays(&mut self) -> bool {
+        // The error says that the trigger is gone, and with it the program.
+        let stage = self.0.wait_for(|now| *now != Stage::Leaving).await.map(|stage| *stage);
+        stage.is_ok_and(|stage| stage == Stage::Running)
+    }
+
     /// Waits until this stage is reached; at once if it is, or if nobody is left to move it.
     pub async fn reached(&mut self, stage: Stage) {
         // The error says that the trigger is gone, and with it the program.
@@ -65,6 +86,20 @@ mod tests {
         trigger.reach(Stage::Stopped);
         trigger.reach(Stage::Draining);
         shutdown.reached(Stage::Draining).await;
+        trigger.stay();
         assert_eq!(shutdown.stage(), Stage::Stopped);
+    }
+
+    #[tokio::test]
+    async fn only_whoever_is_about_to_leave_can_stay() {
+        let (trigger, mut shutdown) = channel();
+        trigger.reach(Stage::Leaving);
+        shutdown.reached(Stage::Leaving).await;
+        trigger.stay();
+        assert!(shutdown.stays().await);
+        trigger.reach(Stage::Leaving);
+        trigger.reach(Stage::Draining);
+        trigger.stay();
+        assert!(!shutdown.stays().await);
     }
 }

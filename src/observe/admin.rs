@@ -28,6 +28,7 @@ pub use self::control::{Control, Reloaded};
 use self::answer::{Caller, answer};
 use self::buckets::Desk;
 use super::metrics::Metrics;
+use super::trouble::Trouble;
 use crate::engine::Engine;
 use crate::event::Operator;
 use crate::time::Span;
@@ -37,6 +38,7 @@ use crate::time::Span;
 pub struct Admin {
     metrics: Arc<Metrics>,
     draining: Arc<AtomicBool>,
+    trouble: Arc<Trouble>,
     desk: Option<Desk>,
     control: Option<Control>,
 }
@@ -54,7 +56,13 @@ impl Admin {
     /// `draining` makes `/readyz` say no.
     #[must_use]
     pub fn new(metrics: Arc<Metrics>, draining: Arc<AtomicBool>) -> Self {
-        Self { metrics, draining, desk: None, control: None }
+        Self { metrics, draining, trouble: Arc::default(), desk: None, control: None }
+    }
+
+    /// The same where this makes `/readyz` say no as well.
+    #[must_use]
+    pub fn with_trouble(self, trouble: Arc<Trouble>) -> Self {
+        Self { trouble, ..self }
     }
 
     /// The same with the pages about single buckets. `grammar` reads what the file would read.

@@ -62,7 +62,9 @@ impl Error {
             Self::Upstream(Failure::Busy | Failure::Exhausted)
             | Self::Crowded
             | Self::StoreAway
-            | Self::Undecided(Undecided::Stale(_)) => Problem::Busy { wait: Span::from_secs(1) },
+            | Self::Undecided(Undecided::Stale(_) | Undecided::Sealed) => {
+                Problem::Busy { wait: Span::from_secs(1) }
+            }
         }
     }
 }

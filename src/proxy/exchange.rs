@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::header::{HOST, REFERER, USER_AGENT};
+use http::header::{CONNECTION, HOST, REFERER, USER_AGENT};
 use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
 
 use super::body::{AtEnd, ReplyBody};
@@ -128,8 +128,19 @@ impl Exchange {
         record.answered.status = response.status();
         record.answered.added =
             record.gate.engine.clock().now().since(record.answered.at).minus(record.elsewhere);
+        if record.connection.phases.is_leaving() {
+            say_goodbye(&mut response);
+        }
         response.body_mut().at_end(self.0);
         response
+    }
+}
+
+/// Apart, because it stands on the way of every answer.
+#[cold]
+fn say_goodbye(response: &mut Response<ReplyBody>) {
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
 }
 

@@ -4,6 +4,7 @@
 //! refuse or forward; settle by the answer. The surprising thing: everything up to the decision happens at once, without
 //! a task or a future, unless a body has to be read, so a refusal costs little more than reading the request did.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -47,6 +48,8 @@ pub struct Gate {
     pub ids: RequestIds,
     /// What this worker's refusals said lately.
     pub said: Said,
+    /// Requests whose bodies are being read: it was not decided on them yet.
+    pub unread: Cell<u32>,
 }
 
 /// Serves the requests of one connection.
@@ -198,12 +201,14 @@ impl Gate {
     ) -> Response<ReplyBody> {
         let (head, incoming) = request.into_parts();
         visit.exchange.leaves(self.engine.clock().now());
+        let unread = Unread::begins(&self);
         let read = body::read(incoming, to_read.most, patience).await;
         visit.exchange.returns(self.engine.clock().now());
         let judged = match read {
             Ok(read) => self.judge_read(connection, head, read, &to_read).await,
             Err(error) => Err(error),
         };
+        drop(unread);
         let Ok(response) = match judged {
             Ok((judgement, request)) => self.conclude(connection, judgement, request, visit),
             Err(error) => visit.ends_in(&error, connection),
@@ -355,6 +360,22 @@ impl Gate {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
+    }
+}
+
+/// A request is counted as unread for as long as this lives, also if its client hangs up.
+struct Unread<'g>(&'g Cell<u32>);
+
+impl<'g> Unread<'g> {
+    fn begins(gate: &'g Gate) -> Self {
+        gate.unread.set(gate.unread.get().saturating_add(1));
+        Self(&gate.unread)
+    }
+}
+
+impl Drop for Unread<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
     }
 }
 

@@ -14,7 +14,8 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::time::timeout;
 
 use super::client_addr::ClientSettings;
-use super::connection::{self, Connection};
+use super::connection::{self, Connection, Phases};
+use super::pulse::Pulse;
 use super::service::{Gate, Service};
 use super::settings::Settings;
 use super::upstream::SWEEPS;
@@ -35,6 +36,7 @@ pub fn run(
     sockets: Vec<Bound>,
     guard: Arc<Guard>,
     shutdown: Shutdown,
+    pulse: Arc<Pulse>,
     gate: impl FnOnce() -> Gate,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
@@ -42,9 +44,11 @@ pub fn run(
         let worker = Rc::new(Worker {
             gate: Rc::new(gate()),
             guard,
+            pulse,
             open: RefCell::default(),
             accepted: Cell::new(0),
-            draining: Cell::new(false),
+            leaves: Cell::new(false),
+            ends: Cell::new(false),
         });
         let listeners = sockets.into_iter().map(Bound::listen).collect::<io::Result<Vec<_>>>()?;
         let accepting = listeners
@@ -52,10 +56,12 @@ pub fn run(
             .map(|listener| tokio::task::spawn_local(Rc::clone(&worker).accept(listener, shutdown.clone())));
         let accepting: Vec<_> = accepting.collect();
         let sweeping = tokio::task::spawn_local(Rc::clone(&worker).sweep());
+        let leaving = tokio::task::spawn_local(Rc::clone(&worker).leave(shutdown.clone()));
         for task in accepting {
             // A panic there would already have been counted; the others go on.
             let _ = task.await;
         }
+        leaving.abort();
         worker.drain(shutdown).await;
         sweeping.abort();
         Ok(())
@@ -65,12 +71,15 @@ pub fn run(
 struct Worker {
     gate: Rc<Gate>,
     guard: Arc<Guard>,
+    pulse: Arc<Pulse>,
     /// `None` is one of which it is not known yet who is there.
     open: RefCell<HashMap<u64, Option<Arc<Connection>>>>,
     /// Counts the connections of all listeners: they share `open`.
     accepted: Cell<u64>,
+    /// The next answer on each connection is its last.
+    leaves: Cell<bool>,
     /// Whether those in [`open`](Self::open) were told to end, and those that come after them have to be.
-    draining: Cell<bool>,
+    ends: Cell<bool>,
 }
 
 /// A connection that has a place, and of which nothing was read.
@@ -83,31 +92,44 @@ struct Arrival {
 }
 
 impl Worker {
-    /// Accepts until the gate drains. What waits in the kernel's queue by then is still served.
+    /// Accepts until the gate drains. What waits in the kernel's queue by then is still served, unless another process listens
+    /// to the same socket.
     async fn accept(self: Rc<Self>, listener: Listener, mut shutdown: Shutdown) {
         loop {
-            let arrival = tokio::select! {
+            let stage = shutdown.stage();
+            if stage == Stage::Leaving || stage > Stage::Leaving && listener.stays {
+                match shutdown.stays().await {
+                    true => continue,
+                    false => return,
+                }
+            }
+            let (stream, peer) = tokio::select! {
                 biased;
-                arrival = self.next(&listener) => arrival,
+                accepted = listener.accept(|error| self.gate.events.emit(&Event::AcceptFailed(error))) => accepted,
+                () = shutdown.reached(Stage::Leaving) => match shutdown.stage() {
+                    Stage::Leaving => continue,
+                    _ => return,
+                },
+            };
+            let place = tokio::select! {
+                biased;
+                place = self.guard.place() => place,
                 () = shutdown.reached(Stage::Draining) => return,
             };
-            if let Err(short) = self.guard.has_room_for(&arrival.stream) {
-                self.turn_away(arrival.peer, reason(short));
-                continue;
-            }
-            let local = self.gate.site.now();
-            match local.site.settings.proxy_protocol {
-                None => self.welcome(arrival, &local.site.client),
-                Some(version) if local.site.client.trusts(arrival.peer) => self.introduce(arrival, version),
-                Some(_) => self.turn_away(arrival.peer, Reason::Untrusted),
-            }
+            self.receive(Arrival { stream, door: listener.door, peer, place });
         }
     }
 
-    async fn next(&self, listener: &Listener) -> Arrival {
-        let (stream, peer) =
-            listener.accept(|error| self.gate.events.emit(&Event::AcceptFailed(error))).await;
-        Arrival { stream, door: listener.door, peer, place: self.guard.place().await }
+    fn receive(self: &Rc<Self>, arrival: Arrival) {
+        if let Err(short) = self.guard.has_room_for(&arrival.stream) {
+            return self.turn_away(arrival.peer, reason(short));
+        }
+        let local = self.gate.site.now();
+        match local.site.settings.proxy_protocol {
+            None => self.welcome(arrival, &local.site.client),
+            Some(version) if local.site.client.trusts(arrival.peer) => self.introduce(arrival, version),
+            Some(_) => self.turn_away(arrival.peer, Reason::Untrusted),
+        }
     }
 
     /// Lets a client in, if there are not too many of its prefix.
@@ -132,10 +154,10 @@ impl Worker {
                 Ok(Ok(source)) => {
                     let arrival = Arrival { peer: source.map_or(arrival.peer, Peer::Ip), ..arrival };
                     worker.welcome(arrival, &worker.gate.site.now().site.client);
-                    if worker.draining.get() {
+                    if worker.ends.get() {
                         // First the client's task runs, and takes the request that is there already.
                         tokio::task::yield_now().await;
-                        worker.end_all();
+                        worker.each_open(Phases::drain);
                     }
                 }
                 Ok(Err(Refused::Silent)) => {}
@@ -163,6 +185,9 @@ impl Worker {
     }
 
     fn serve(self: &Rc<Self>, stream: Stream, connection: Arc<Connection>) {
+        if self.leaves.get() {
+            connection.phases.leave();
+        }
         let (worker, number) = (Rc::clone(self), self.enter(Some(Arc::clone(&connection))));
         tokio::task::spawn_local(async move {
             let _presence = Presence::enter(&worker, number);
@@ -193,21 +218,57 @@ impl Worker {
         opened
     }
 
-    /// Tells all connections to end as soon as they are idle.
-    fn end_all(&self) {
-        for connection in self.open.borrow().values().flatten() {
-            connection.phases.drain();
+    /// Comes to rest each time another process is about to take over, and goes on if it does not.
+    async fn leave(self: Rc<Self>, mut shutdown: Shutdown) {
+        loop {
+            shutdown.reached(Stage::Leaving).await;
+            self.leaves.set(true);
+            self.see_off().await;
+            while !self.is_at_rest() && shutdown.stage() == Stage::Leaving {
+                tokio::time::sleep(MOMENT).await;
+            }
+            self.pulse.rests(true);
+            if !shutdown.stays().await {
+                return;
+            }
+            self.pulse.rests(false);
+            self.leaves.set(false);
+            self.ends.set(false);
+        }
+    }
+
+    /// Whether nothing is read any more that has still to be decided on.
+    fn is_at_rest(&self) -> bool {
+        let is_settled =
+            |open: &Option<Arc<Connection>>| open.as_ref().is_some_and(|open| open.phases.is_settled());
+        self.gate.unread.get() == 0 && self.open.borrow().values().all(is_settled)
+    }
+
+    /// Gives those who are kept alive a moment in which their next request is still answered, as their last; then all are to
+    /// end as soon as they are idle.
+    async fn see_off(&self) {
+        self.each_open(Phases::leave);
+        let _ = timeout(GRACE, self.all_gone()).await;
+        self.ends.set(true);
+        self.each_open(Phases::drain);
+    }
+
+    fn each_open(&self, tell: impl Fn(&Phases)) {
+        self.open.borrow().values().flatten().for_each(|connection| tell(&connection.phases));
+    }
+
+    async fn all_gone(&self) {
+        while !self.open.borrow().is_empty() {
+            tokio::time::sleep(GLANCE).await;
         }
     }
 
     /// Lets requests in flight finish, for as long as `proxy.drain` says.
     async fn drain(&self, mut shutdown: Shutdown) {
-        self.draining.set(true);
-        self.end_all();
+        self.leaves.set(true);
         let finished = async {
-            while !self.open.borrow().is_empty() {
-                tokio::time::sleep(GLANCE).await;
-            }
+            self.see_off().await;
+            self.all_gone().await;
         };
         tokio::select! {
             () = finished => {}
@@ -225,6 +286,7 @@ impl Worker {
             let step = pause.clamp(MOMENT, LOOK);
             tokio::time::sleep(step).await;
             waited += step;
+            self.pulse.beat();
             let local = self.gate.site.now();
             if waited >= pause {
                 local.expire();
@@ -270,5 +332,7 @@ impl Drop for Presence {
 const LONGEST_INTRODUCTION: Span = Span::from_secs(3);
 const MOMENT: Duration = Duration::from_millis(1);
 const GLANCE: Duration = Duration::from_millis(10);
+/// Longer than the way between a client and an answer that it has not read yet.
+const GRACE: Duration = Duration::from_millis(250);
 /// However long idle connections are kept, a worker looks this often whether there is another site.
 const LOOK: Duration = Duration::from_secs(1);

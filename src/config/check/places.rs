@@ -38,7 +38,7 @@ pub(super) fn admin(list: Option<&List>, listen: &[Address], f: &mut Findings) -
                 "listen at http://127.0.0.1:9180 or unix:/run/tollgate/admin.sock",
             );
         }
-        if matches!(address, Address::Tls(_)) {
+        if address.is_tls() {
             let hint = "listen at http://127.0.0.1:9180 or unix:/run/tollgate/admin.sock";
             f.error(&item.spot, "operators' pages are not served over TLS", hint);
         }

@@ -163,6 +163,8 @@ pub(super) fn introductions(raw: &raw::Proxy, listen: &[Address], client: &Clien
     let is_open = |address: &Address| match address {
         Address::Unix(_) => client.trust_unix,
         Address::Tcp(_) | Address::Tls(_) => !client.trust.is_empty(),
+        // Which of both it is, nobody knows before it is passed.
+        Address::Systemd { .. } => client.trust_unix || !client.trust.is_empty(),
     };
     let shut: Vec<_> = listen.iter().filter(|address| !is_open(address)).collect();
     let Some(first) = shut.first() else { return };

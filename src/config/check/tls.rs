@@ -26,21 +26,24 @@ pub(super) fn check(
     let now = Clock::system().now();
     let pairs = raw.tls.certificates.iter();
     let certificates: Vec<Certificate> = pairs.filter_map(|pair| certificate(pair, now, files, f)).collect();
-    let is_secure = |address: &Address| matches!(address, Address::Tls(_));
     if let Some(spot) = &raw.tls.spot
-        && !listen.iter().any(is_secure)
+        && !listen.iter().any(Address::is_tls)
     {
         f.warning(spot, "nobody is shown these certificates", "listen = \"https://[::]:443\" shows them");
     }
     if raw.tls.spot.is_none() {
         let items = raw.listen.iter().flat_map(|list| &list.value);
-        for item in items.filter(|item| item.value.starts_with("https:")) {
+        for item in items.filter(|item| is_https(&item.value)) {
             f.error(&item.spot, format!("`{}` has no certificate", item.value), EXAMPLE);
         }
     }
     let minimums = [("1.2", Minimum::Tls12), ("1.3", Minimum::Tls13)];
     let minimum = one_of(raw.tls.minimum.as_ref(), &minimums, &[], f).unwrap_or_default();
     Settings { certificates, minimum }
+}
+
+fn is_https(listen: &str) -> bool {
+    listen.starts_with("https:") || listen.starts_with("systemd+https:")
 }
 
 /// Whether clients of `http://` have to come by `https://`, and by which port.
@@ -53,10 +56,13 @@ pub(super) fn redirect(
     let wanted = raw.redirect.as_ref().filter(|redirect| redirect.value)?;
     let ports = listen.iter().filter_map(|address| match address {
         Address::Tls(address) => Some(address.port()),
-        Address::Tcp(_) | Address::Unix(_) => None,
+        // Nobody knows which port it is until it is passed; the usual one, most likely.
+        Address::Systemd { tls: true, .. } => Some(443),
+        Address::Tcp(_) | Address::Unix(_) | Address::Systemd { .. } => None,
     });
     let ports: Vec<u16> = ports.collect();
-    let is_plain = |address: &Address| matches!(address, Address::Tcp(_));
+    let is_plain =
+        |address: &Address| matches!(address, Address::Tcp(_) | Address::Systemd { tls: false, .. });
     if !listen.iter().any(is_plain) {
         f.warning(&wanted.spot, "no listener speaks http://", "listen = \"http://[::]:80\" as well");
     } else if ports.is_empty() && client.trust.is_empty() {

@@ -35,7 +35,12 @@ impl FromStr for ListenUrl {
                 let ip: IpAddr = host.parse().map_err(|_| not_an_address(text, "https", host, port))?;
                 Ok(Self(Address::Tls(SocketAddr::new(ip, port))))
             }
-            ("systemd", _) => Err(Mistake::not_built("systemd:", "write http://, https:// or unix: here")),
+            ("systemd", None) => {
+                socket_name(text, "systemd:").map(|name| Self(Address::Systemd { name, tls: false }))
+            }
+            ("systemd+https", None) => {
+                socket_name(text, "systemd+https:").map(|name| Self(Address::Systemd { name, tls: true }))
+            }
             _ => Err(Mistake::new(format!("`{text}` is not an address to listen at"), LISTEN)),
         }
     }
@@ -81,6 +86,16 @@ fn place(text: &str, authority: &str, otherwise: &str) -> Result<(String, u16), 
 fn scheme(text: &str) -> (&str, Option<&str>) {
     let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
     (scheme, rest.strip_prefix("//"))
+}
+
+/// What systemd takes for a name (`sd_listen_fds_with_names(3)`).
+fn socket_name(text: &str, scheme: &str) -> Result<String, Mistake> {
+    let name = text.strip_prefix(scheme).unwrap_or_default();
+    let fits = |byte: u8| byte.is_ascii_graphic() && byte != b':';
+    if name.is_empty() || name.len() > 255 || !name.bytes().all(fits) {
+        return Err(Mistake::new(format!("`{text}` has no name"), "FileDescriptorName= of the socket unit"));
+    }
+    Ok(name.to_owned())
 }
 
 /// Absolute, because nobody knows what a socket beside "here" is once the process is a service.
@@ -154,7 +169,7 @@ fn not_an_address(text: &str, scheme: &str, host: &str, port: u16) -> Mistake {
 const LONGEST_SOCKET_PATH: usize = 107;
 const HTTP: &str = "80";
 const HTTPS: &str = "443";
-const LISTEN: &str = "write it as \"http://[::]:8080\" or \"unix:/run/tollgate.sock\"";
+const LISTEN: &str = "write it as \"http://[::]:8080\", \"unix:/run/tollgate.sock\" or \"systemd:NAME\"";
 const UPSTREAM: &str = "write it as \"http://127.0.0.1:8081\" or \"unix:/run/app.sock\"";
 
 #[cfg(test)]
@@ -178,6 +193,8 @@ mod tests {
         assert_eq!(listen("http://[::1]/"), "http://[::1]:80");
         assert_eq!(listen("unix:///run/a.sock"), "unix:/run/a.sock");
         assert_eq!(listen("https://[::]"), "https://[::]:443");
+        assert_eq!(listen("systemd:web.socket"), "systemd:web.socket");
+        assert_eq!(listen("systemd+https:web"), "systemd+https:web");
     }
 
     #[test]
@@ -218,7 +235,11 @@ mod tests {
             "unix:/",
             "unix:/a\0b",
             "http:1.2.3.4",
-            "systemd:x",
+            "systemd:",
+            "systemd:a b",
+            "systemd:a:b",
+            "systemd://web",
+            "systemd+http:web",
         ];
         for text in wrong {
             assert!(text.parse::<ListenUrl>().is_err(), "{text:?}");

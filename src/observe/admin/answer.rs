@@ -14,6 +14,7 @@ use http_body_util::Full;
 use hyper::body::{Body, Bytes};
 use serde_json::{Value, json};
 
+use super::buckets::Desk;
 use super::control::Page;
 use super::{Admin, buckets};
 use crate::event::Operator;
@@ -86,9 +87,15 @@ fn page<B>(admin: &Admin, request: &Request<B>) -> Answer {
 
 fn ready(admin: &Admin) -> Answer {
     if admin.draining.load(Ordering::Relaxed) {
-        text(StatusCode::SERVICE_UNAVAILABLE, "draining\n")
-    } else {
-        text(StatusCode::OK, "ok\n")
+        return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
+    }
+    if let Some(trouble) = admin.trouble.words() {
+        return text(StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n"));
+    }
+    // It decides without the store as the file says: whoever turned away from it for that would turn away from all gates.
+    match admin.desk.as_ref().is_some_and(Desk::misses_its_store) {
+        true => text(StatusCode::OK, "degraded: the store does not answer\n"),
+        false => text(StatusCode::OK, "ok\n"),
     }
 }
 
@@ -126,7 +133,7 @@ fn asked_by_us(headers: &HeaderMap) -> bool {
     })
 }
 
-fn text(status: StatusCode, text: &'static str) -> Answer {
+fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
     respond(status, "text/plain; charset=utf-8", text)
 }
 

@@ -34,6 +34,11 @@ impl Desk {
         Self { engine, grammar }
     }
 
+    /// Whether there is a store that gates share, and it is not asked.
+    pub(super) fn misses_its_store(&self) -> bool {
+        self.engine.store().is_some_and(|store| !store.is_up())
+    }
+
     /// Does what is asked and says how the buckets are then.
     pub(super) async fn answer<B>(&self, by: Operator, path: Path, request: Request<B>) -> Answer
     where

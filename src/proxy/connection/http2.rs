@@ -43,7 +43,8 @@ pub(in crate::proxy) async fn serve_http2(
         connection.phases.remember_waker(cx);
         streams.remember_waker(cx);
         loop {
-            if connection.phases.is_draining() && !closing {
+            // It has words of its own for that, which lose nothing.
+            if (connection.phases.is_draining() || connection.phases.is_leaving()) && !closing {
                 driver.as_mut().graceful_shutdown();
                 closing = true;
                 patience.closes();

@@ -41,6 +41,8 @@ pub struct Phases {
     behind: AtomicU64,
     head_expired: AtomicBool,
     lingers: AtomicBool,
+    /// The next answer is the last.
+    leaving: AtomicBool,
     draining: AtomicBool,
     tunnel: AtomicBool,
     broken_off: AtomicBool,
@@ -62,6 +64,7 @@ impl Phases {
             behind: AtomicU64::new(0),
             head_expired: AtomicBool::new(false),
             lingers: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             tunnel: AtomicBool::new(false),
             broken_off: AtomicBool::new(false),
@@ -110,9 +113,31 @@ impl Phases {
         self.lingers.store(true, Relaxed);
     }
 
+    /// Answers one more request, if one comes, and says that it was the last: a client whose connection is closed while it
+    /// sends does not know what became of that.
+    pub fn leave(&self) {
+        self.leaving.store(true, Relaxed);
+        self.wake();
+    }
+
+    /// Whether the next answer is the last.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.leaving.load(Relaxed)
+    }
+
+    /// Whether it was decided on whatever this connection asked for, and nothing else is read.
+    pub fn is_settled(&self) -> bool {
+        self.is_draining() && self.now_in() == Phase::Busy
+    }
+
     /// Closes the connection as soon as it is idle.
     pub fn drain(&self) {
         self.draining.store(true, Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }

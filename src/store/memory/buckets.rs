@@ -130,6 +130,11 @@ impl Buckets {
         fence(Ordering::SeqCst);
     }
 
+    /// As if it had not been closed; only where nothing else has taken over from it.
+    pub fn open(&self) {
+        self.closed.store(false, Ordering::SeqCst);
+    }
+
     /// Runs one operation on one bucket.
     ///
     /// # Errors

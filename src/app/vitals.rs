@@ -1,0 +1,80 @@
+//! Whether all workers still move. One that does not serves nobody, and the kernel goes on giving it connections.
+//!
+//! It can only say so: in the log, to whoever asks `/readyz`, and to systemd by keeping silent, which then starts the gate anew.
+//! The surprising thing: it is asked on the background runtime, so that it falls silent too if that one hangs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::service_manager::{self, State};
+use crate::observe::trouble::Trouble;
+use crate::proxy::pulse::Pulse;
+
+/// Watches them for ever.
+pub(super) async fn watch(pulses: &[Arc<Pulse>], trouble: &Trouble, watchdog: Option<Duration>) {
+    let mut seen: Vec<(u64, Instant)> = pulses.iter().map(|pulse| (pulse.beats(), Instant::now())).collect();
+    let mut told: Option<Instant> = None;
+    let pause = watchdog.map_or(LOOK, |interval| interval.min(LOOK));
+    loop {
+        let mut all_move = true;
+        for (number, (pulse, (beats, since))) in pulses.iter().zip(&mut seen).enumerate() {
+            if pulse.beats() != *beats {
+                (*beats, *since) = (pulse.beats(), Instant::now());
+            }
+            let stands = since.elapsed() >= STANDSTILL;
+            all_move &= !stands;
+            complain(number, stands, trouble);
+        }
+        if let Some(interval) = watchdog
+            && all_move
+            && told.is_none_or(|told| told.elapsed() + pause > interval)
+        {
+            service_manager::tell(&[State::Watchdog]);
+            told = Some(Instant::now());
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+fn complain(number: usize, stands: bool, trouble: &Trouble) {
+    let what = format!("worker-{number} stands still");
+    match (trouble.note(&what, stands), stands) {
+        (false, _) => {}
+        (true, true) => tracing::error!("{what}: for {STANDSTILL:?} nobody there was served"),
+        (true, false) => tracing::info!("worker-{number} moves again"),
+    }
+}
+
+const LOOK: Duration = Duration::from_secs(1);
+/// Workers move once a second.
+const STANDSTILL: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// H17: a worker that does not come back from what it does.
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_that_stands_still_is_told_until_it_moves() {
+        let (pulses, trouble) = ([Arc::<Pulse>::default(), Arc::default()], Trouble::default());
+        let steps = async {
+            for second in 0..30 {
+                pulses[0].beat();
+                if !(5..20).contains(&second) {
+                    pulses[1].beat();
+                }
+                let expected = (11..20).contains(&second).then(|| "worker-1 stands still".to_owned());
+                if !(9..12).contains(&second) && second != 20 {
+                    assert_eq!(trouble.words(), expected, "second {second}");
+                }
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        tokio::select! {
+            () = watch(&pulses, &trouble, None) => {}
+            () = steps => {}
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Listening sockets that this process did not bind: what systemd passed, or what the process before this one listened at.
+//!
+//! It knows them by the place at which they are wanted and asks nobody for them. The surprising thing: the very same sockets
+//! have to go on. Another one at the same port, as `SO_REUSEPORT` allows, has a queue of its own, and what waits in that of the
+//! old one is reset when it is closed.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use listenfd::ListenFd;
+use socket2::Socket;
+
+use super::listener::{Address, Bound};
+
+/// Sockets that are here already, each with the place at which it is wanted.
+#[derive(Debug, Default)]
+pub struct Inherited(Vec<(String, Socket)>);
+
+/// What listens at all addresses: each worker's part, and all of it once more for the next process.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    /// For each worker, of each address at least one.
+    pub workers: Vec<Vec<Bound>>,
+    /// Each socket once.
+    pub kept: Kept,
+}
+
+/// Sockets that are kept open to be handed on.
+#[derive(Debug, Default)]
+pub struct Kept(Vec<(String, Socket)>);
+
+impl Inherited {
+    /// What systemd passed to this process (`sd_listen_fds(3)`), by the names of its units. To be asked once, before there are
+    /// threads: the variables are taken out of the environment.
+    ///
+    /// # Errors
+    /// If something was passed that nobody can listen at.
+    pub fn from_systemd() -> io::Result<Self> {
+        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+        let mut names = names.split(':');
+        let mut passed = ListenFd::from_env();
+        let mut sockets = Vec::new();
+        for at in 0..passed.len() {
+            // What systemd calls a socket without a name.
+            let name = names.next().filter(|name| !name.is_empty()).unwrap_or("unknown");
+            let tcp = passed.take_tcp_listener(at).ok().flatten().map(OwnedFd::from);
+            let unix = || passed.take_unix_listener(at).ok().flatten().map(OwnedFd::from);
+            let Some(socket) = tcp.or_else(unix).map(Socket::from) else {
+                return Err(io::Error::other(format!("`{name}` is neither a TCP nor a Unix stream socket")));
+            };
+            sockets.push((format!("systemd:{name}"), socket));
+        }
+        Ok(Self(sockets))
+    }
+
+    /// These, as [`Kept::parts`] named them.
+    #[must_use]
+    pub fn from_predecessor(sockets: Vec<(String, OwnedFd)>) -> Self {
+        Self(sockets.into_iter().map(|(place, socket)| (place, socket.into())).collect())
+    }
+
+    /// What is here for an address.
+    pub(super) fn take(&mut self, address: &Address) -> Vec<Socket> {
+        let place = address.place();
+        let (taken, left) = std::mem::take(&mut self.0).into_iter().partition(|(known, _)| *known == place);
+        self.0 = left;
+        taken.into_iter().map(|(_, socket): (_, Socket)| socket).collect()
+    }
+
+    /// The names under which systemd passed something.
+    pub(super) fn names(&self) -> Vec<&str> {
+        let mut names: Vec<_> =
+            self.0.iter().filter_map(|(place, _)| place.strip_prefix("systemd:")).collect();
+        names.dedup();
+        names
+    }
+}
+
+impl Sockets {
+    /// Room for so many workers.
+    #[must_use]
+    pub fn new(workers: usize) -> Self {
+        Self { workers: (0..workers).map(|_| Vec::new()).collect(), kept: Kept::default() }
+    }
+
+    /// Gives each worker a part of what listens at an address: with fewer workers than sockets some have several, with more
+    /// several share one. No socket is left that nobody accepts from.
+    ///
+    /// # Errors
+    /// If there are no descriptors.
+    pub fn share(&mut self, bound: &[Bound]) -> io::Result<()> {
+        let most = self.workers.len();
+        for part in 0..most.max(bound.len()) {
+            let socket = &bound[part % bound.len()];
+            self.workers[part % most].push(socket.try_clone()?);
+        }
+        bound.iter().try_for_each(|socket| self.kept.keep(socket))
+    }
+}
+
+impl Kept {
+    /// Keeps one more.
+    ///
+    /// # Errors
+    /// If there are no descriptors.
+    pub fn keep(&mut self, bound: &Bound) -> io::Result<()> {
+        self.0.push((bound.place().to_owned(), bound.socket().try_clone()?));
+        Ok(())
+    }
+
+    /// Each with the place at which it is wanted.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = (&str, &Socket)> {
+        self.0.iter().map(|(place, socket)| (place.as_str(), socket))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(count: usize) -> Vec<Bound> {
+        let address = Address::Tcp("127.0.0.1:0".parse().unwrap());
+        address.bind(count, &mut Inherited::default()).unwrap()
+    }
+
+    #[test]
+    fn no_socket_and_no_worker_is_left_out_whatever_their_numbers() {
+        for (sockets, workers) in [(1, 1), (1, 4), (4, 1), (3, 2), (2, 3), (5, 3)] {
+            let bound = bound(sockets);
+            let mut shared = Sockets::new(workers);
+            shared.share(&bound).unwrap();
+            assert!(shared.workers.iter().all(|part| !part.is_empty()), "{sockets} for {workers}");
+            let given: usize = shared.workers.iter().map(Vec::len).sum();
+            assert_eq!(given, sockets.max(workers), "{sockets} for {workers}");
+            assert_eq!(shared.kept.parts().len(), sockets);
+        }
+    }
+
+    #[test]
+    fn what_is_handed_on_is_found_by_the_address_in_the_file() {
+        let mut shared = Sockets::new(2);
+        let bound = bound(2);
+        shared.share(&bound).unwrap();
+        let parts = shared.kept.parts();
+        let parts = parts.map(|(place, socket)| (place.to_owned(), socket.try_clone().unwrap().into()));
+        let mut inherited = Inherited::from_predecessor(parts.collect());
+        let wanted = Address::Tcp("127.0.0.1:0".parse().unwrap());
+        let again = wanted.bind(1, &mut inherited).unwrap();
+        assert_eq!(again.len(), 2, "the file says port 0 as before");
+        assert!(again.iter().all(|socket| socket.address() == bound[0].address()));
+        let others = Address::Tls("127.0.0.1:1".parse().unwrap());
+        assert!(inherited.take(&others).is_empty());
+    }
+
+    #[test]
+    fn a_name_that_systemd_did_not_pass_is_a_clear_error() {
+        let address = Address::Systemd { name: "web".to_owned(), tls: false };
+        let error = address.bind(1, &mut Inherited::default()).unwrap_err().to_string();
+        assert!(error.contains("systemd:web") && error.contains("passed no socket"), "{error}");
+    }
+}

@@ -1,0 +1,14 @@
+//! One gate after the other: no request fails, no token is given back, whatever is restarted or read again meanwhile.
+//!
+//! Everything is real: processes, signals, sockets that are handed on, clients that know nothing of it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod crowd;
+mod failures;
+mod generations;
+mod handover;
+mod under_load;

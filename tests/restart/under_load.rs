@@ -1,0 +1,83 @@
+//! Restarts and reloads while a crowd asks: what the application counts is what the limit promises, and nobody gets an error.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::crowd::Crowd;
+use crate::generations::Generations;
+use crate::support::{Reply, Upstream, eventually, get_with, post_with};
+
+/// E20, I7: the file of a limit whose tokens come back while it is restarted.
+fn run(restarts: usize, reloads: usize) {
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&attempts);
+    let upstream = Upstream::answering(move |bytes, _| {
+        if bytes.starts_with(b"POST /login") {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        Reply::ok()
+    });
+    let file = |comment: usize| {
+        upstream.file(&format!(
+            "[proxy]\nclient_rate = \"off\"\n[route.login]\nmatch = \"POST /login\"\n\
+             [limit.address]\nrate = \"{RATE} per 1s burst {BURST}\"\n# {comment}\n"
+        ))
+    };
+    let gate = Generations::start(&file(0));
+    let begun = Instant::now();
+    let sign_in = |_| post_with("/login", "");
+    let crowds = [
+        Crowd::start(4, gate.address, true, sign_in),
+        Crowd::start(4, gate.address, false, sign_in),
+        Crowd::start(4, gate.address, true, |_| get_with("/", "")),
+        Crowd::start(4, gate.address, false, |_| get_with("/", "")),
+    ];
+    let every = (reloads / restarts.max(1)).max(1);
+    for reload in 0..reloads.max(restarts * every) {
+        gate.write(&file(reload));
+        gate.signal("HUP");
+        if reload % every == every - 1 && reload / every < restarts {
+            assert!(gate.hand_over());
+        }
+    }
+    let tallies = crowds.map(Crowd::stop);
+    let seconds = begun.elapsed().as_secs_f64();
+    for (tally, name) in tallies.iter().zip(["kept", "new", "kept, not counted", "new, not counted"]) {
+        println!(
+            "{name}: {} admitted, {} refused, {} failed",
+            tally.admitted,
+            tally.refused,
+            tally.failures.len()
+        );
+    }
+    let reached = attempts.load(Ordering::Relaxed);
+    let most = f64::from(BURST) + f64::from(RATE) * seconds;
+    println!(
+        "{restarts} restarts, {reloads} reloads, {seconds:.1} s: {reached} attempts reached the application, {most:.0} may"
+    );
+    for tally in &tallies {
+        let first: Vec<_> = tally.failures.iter().take(5).collect();
+        assert!(tally.failures.is_empty(), "{} failed: {first:?}", tally.failures.len());
+    }
+    assert!(reached as f64 <= most, "{reached} of {most}");
+    assert!(reached as f64 > most / 2.0, "{reached} of {most}: the crowd wants more than it gets");
+    assert!(tallies[0].refused > 0 && tallies[1].refused > 0);
+    assert!(eventually(Duration::from_secs(5), || gate.readiness().is_some_and(|(status, _)| status == 200)));
+}
+
+const RATE: u32 = 50;
+const BURST: u32 = 100;
+
+/// E20, I7: restarts in the middle of everything.
+#[test]
+fn four_restarts_and_ten_reloads_under_load_fail_nobody_and_give_nothing_back() {
+    run(4, 10);
+}
+
+/// E20, I7: the same as often as it was promised.
+#[test]
+#[ignore = "a minute; scripts/soak"]
+fn twenty_restarts_and_fifty_reloads_under_load_fail_nobody_and_give_nothing_back() {
+    run(20, 50);
+}
