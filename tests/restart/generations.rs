@@ -110,6 +110,15 @@ impl Generations {
         client.try_answer().map(|answer| (answer.status, answer.text()))
     }
 
+    /// How many files the process that serves has taken over since it began.
+    pub(crate) fn reloads(&self) -> u32 {
+        let mut client = Client::connect(self.admin);
+        client.send_what_goes(get_with("/metrics", "").replace("app.test", "127.0.0.1").as_bytes());
+        let page = client.try_answer().map(|answer| answer.text()).unwrap_or_default();
+        let name = "tollgate_config_reloads_total{result=\"ok\"} ";
+        page.lines().find_map(|line| line.strip_prefix(name)?.parse().ok()).unwrap_or(0)
+    }
+
     /// How the first process ended, if it did within this time.
     pub(crate) fn first_ends(&mut self, at_most: Duration) -> Option<i32> {
         let mut status = None;

@@ -11,4 +11,7 @@ mod crowd;
 mod failures;
 mod generations;
 mod handover;
+mod notify;
+mod sockets;
 mod under_load;
+mod units;

@@ -1,0 +1,82 @@
+//! The units of `contrib/systemd`: what they start is there, and systemd takes them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{BINARY, new_directory};
+
+fn unit(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/systemd").join(name)).unwrap()
+}
+
+/// All values of each setting; the sections are left out.
+fn settings(unit: &str) -> BTreeMap<&str, Vec<&str>> {
+    let mut settings: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    let lines = unit.lines().filter(|line| !line.starts_with(['#', ';', '[']));
+    for (name, value) in lines.filter_map(|line| line.split_once('=')) {
+        settings.entry(name).or_default().push(value);
+    }
+    settings
+}
+
+#[test]
+fn the_units_start_a_gate_that_understands_their_words() {
+    let (service, socket) = (unit("tollgate.service"), unit("tollgate.socket"));
+    let (service, socket) = (settings(&service), settings(&socket));
+    let start = service["ExecStart"][0];
+    let words: Vec<&str> = start.split(' ').collect();
+    assert_eq!(words[0], "/usr/bin/tollgate");
+    let directory = new_directory();
+    let file = directory.join("config.toml");
+    fs::write(&file, "listen = \"systemd:web\"\nupstream = \"http://127.0.0.1:1\"\n").unwrap();
+    let name = socket["FileDescriptorName"][0];
+    assert_eq!(format!("systemd:{name}"), "systemd:web");
+    for arguments in [&words[1..], &["check", "-c", "/etc/tollgate/config.toml"]] {
+        let arguments =
+            arguments.iter().map(|word| word.replace("/etc/tollgate/config.toml", file.to_str().unwrap()));
+        let output = Command::new(BINARY).args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // Nothing passed the socket: all before that is understood.
+        assert!(output.status.success() || said.contains("systemd passed no socket"), "{said}");
+    }
+    assert_eq!((service["Type"][0], service["KillMode"][0]), ("notify", "mixed"));
+    assert!(service["ExecReload"][0].ends_with("-HUP $MAINPID"));
+    let _ = fs::remove_dir_all(directory);
+}
+
+#[test]
+fn systemd_takes_the_units_and_finds_them_guarded() {
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        assert!(std::env::var_os("REQUIRE_STORES").is_none(), "there is no systemd-analyze");
+        return;
+    }
+    let directory = new_directory();
+    let binary = directory.join("tollgate");
+    fs::copy(BINARY, &binary).unwrap();
+    for name in ["tollgate.service", "tollgate.socket"] {
+        fs::write(directory.join(name), unit(name).replace("/usr/bin/tollgate", binary.to_str().unwrap()))
+            .unwrap();
+    }
+    let verify = |name: &str| {
+        let output =
+            Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(directory.join(name)).output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // What it says of other units of this machine is not about ours.
+        let ours: Vec<&str> = said.lines().filter(|line| line.contains("tollgate")).collect();
+        assert!(ours.is_empty(), "{ours:?}");
+    };
+    verify("tollgate.service");
+    verify("tollgate.socket");
+    let service = directory.join("tollgate.service");
+    let output = Command::new("systemd-analyze")
+        .args(["security", "--offline=yes", "--threshold=20", "--no-pager"])
+        .arg(service)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let _ = fs::remove_dir_all(directory);
+}
