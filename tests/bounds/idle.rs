@@ -58,7 +58,7 @@ enum Kind {
 /// A connection that is idle.
 enum Idle {
     Http1(Client),
-    Http2(Raw),
+    Http2(Box<Raw>),
 }
 
 /// A gate with TLS, an application behind it, and those who connect.
@@ -103,7 +103,7 @@ impl Setting {
             Kind::Fresh => return Idle::Http1(Client::over_tcp(self.tcp(self.gate.address))),
             Kind::Plain => Idle::Http1(Client::over_tcp(self.tcp(self.gate.address))),
             Kind::Tls => Idle::Http1(Client::over_tls(self.tls(&self.tls[0]))),
-            Kind::Http2 => Idle::Http2(Raw::over(self.tls(&self.tls[1]))),
+            Kind::Http2 => Idle::Http2(Box::new(Raw::over(self.tls(&self.tls[1])))),
         };
         assert!(idle.is_served(1), "a new connection is served");
         idle

@@ -218,3 +218,21 @@ fn a_stop_waits_for_nobody_who_has_no_request() {
     // It answers no PING, which h2 waits for; proxy.drain is half a minute.
     assert!(gate.exit_status(Duration::from_secs(8)).is_some_and(|status| status.success()));
 }
+
+/// A10: a refusal to a client that says it waits for `100 Continue`, and does not, as curl.
+#[test]
+fn a_refusal_reaches_a_client_that_sends_its_body_without_waiting() {
+    let (upstream, authority) = (Upstream::start(), Authority::new());
+    let gate = gate(&authority, &upstream);
+    gate.drain("/login", "");
+    let mut client = Raw::connect(&authority, gate.tls);
+    let expects = [("expect", "100-continue"), ("content-length", "3")];
+    let head = [block(&asks("POST", "/login")), block(&expects)].concat();
+    assert!(client.send(&frame(HEADERS, END_HEADERS, 1, &head)));
+    let (_, refused) = client.until(Duration::from_secs(5), |frame| frame.kind == HEADERS);
+    assert!(refused, "at once");
+    assert!(client.send(&frame(DATA, END_STREAM, 1, b"a=b")));
+    let (frames, reset) = client.until(Duration::from_millis(300), |frame| frame.kind == RST_STREAM);
+    assert!(!reset, "{frames:?}");
+    assert!(client.is_alive());
+}
