@@ -52,7 +52,7 @@ pub fn end(bytes: &[u8], version: Version) -> Result<Option<usize>, Malformed> {
 /// [`Malformed`].
 pub fn source(header: &[u8]) -> Result<Option<SocketAddr>, Malformed> {
     let block = header.strip_prefix(SIGNATURE);
-    if block.is_some_and(|block| names_nobody(block)) {
+    if block.is_some_and(names_nobody) {
         return Ok(None);
     }
     let config = ParseConfig { include_tlvs: false, allow_v1: true, allow_v2: true };

@@ -148,11 +148,11 @@ mod tests {
     fn what_was_kept_makes_no_table_that_no_limit_has() {
         let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(60), 10).unwrap());
         let empty = Buckets::new(100, &[spec]).unwrap().image(Time::from_nanos(1));
-        let change = |width: u16| Changed {
-            before: States { width, ..empty.now.clone() },
-            classes: vec![Some((0, Promise::of(Some(spec))))],
-            since: 0,
-            until: u64::MAX,
+        let change = |width: u16| {
+            let mut before = empty.now.clone();
+            before.width = width;
+            let classes = vec![Some((0, Promise::of(Some(spec))))];
+            Changed { before, classes, since: 0, until: u64::MAX }
         };
         let restored = |former: Vec<Changed>| {
             let image = Image { former, ..empty.clone() };
