@@ -5,6 +5,7 @@
 
 mod certificates;
 mod changes;
+mod duties;
 mod grammar;
 mod handover;
 mod heritage;
@@ -13,6 +14,7 @@ mod reload;
 mod service_manager;
 mod signals;
 mod snapshot;
+mod sockets;
 mod status;
 mod supervised;
 mod upstreams;
@@ -33,28 +35,24 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use self::handover::Handover;
 use self::heritage::Predecessor;
 use self::reload::Reload;
 use self::snapshot::Keeper;
-use self::status::{Known, Status};
-use self::supervised::supervised;
-use crate::config::{Config, Sources, Store};
-use crate::engine::{Engine, witness};
+use self::status::Known;
+use crate::config::{Config, Sources};
+use crate::engine::Engine;
 use crate::event::{Events, Listener};
 use crate::net::guard::{Guard, NewConnections};
-use crate::net::inherited::{Inherited, Kept, Sockets};
-use crate::net::listener::{Address, BindError, Bound, Listening};
+use crate::net::inherited::Sockets;
+use crate::net::listener::{Address, BindError, Bound};
 use crate::net::shutdown::{self, Shutdown, Stage, Trigger};
 use crate::net::tls::{Memory, Unusable};
 use crate::observe::access_log::AccessLog;
-use crate::observe::admin::{Admin, Control, Socket};
 use crate::observe::clients::Clients;
 use crate::observe::messages::Messages;
 use crate::observe::metrics::Metrics;
+use crate::observe::settings::LogSettings;
 use crate::observe::trouble::Trouble;
-use crate::policy::Policy;
-use crate::policy::key::KeyHasher;
 use crate::proxy::ids::RequestIds;
 use crate::proxy::pulse::Pulse;
 use crate::proxy::respond::Said;
@@ -64,7 +62,7 @@ use crate::proxy::site::{Follower, Site};
 use crate::proxy::upstream::Health;
 use crate::proxy::worker;
 use crate::store::memory::TooLarge;
-use crate::store::shared::{self, Shared};
+use crate::store::shared;
 use crate::time::{Clock, Span};
 
 /// A gate that is bound and ready, but does not serve yet.
@@ -135,13 +133,13 @@ impl App {
     /// # Errors
     /// See [`StartError`]; nothing is left bound.
     pub fn build(config: Config, sources: Sources, heritage: Heritage) -> Result<Self, StartError> {
-        raise_descriptor_limit();
+        sockets::raise_descriptor_limit();
         let threads = match config.proxy.threads {
             0 => thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
         let Heritage { sockets: mut inherited, mut predecessor } = heritage;
-        let mut sockets = bind(&config.listen, threads, &mut inherited)?;
+        let mut sockets = sockets::bind(&config.listen, threads, &mut inherited)?;
         let mut admin_sockets = Vec::new();
         for address in &config.admin {
             let bound = address.bind_private(&mut inherited)?;
@@ -193,12 +191,12 @@ impl App {
                 () = drain.notified() => {}
             }
         };
-        let handed_over = self.parts.serve(&mut self.reload, signals, &trigger, kept, until).await;
-        service_manager::tell(&[service_manager::State::Stopping]);
+        let handed_over = self.parts.do_duties(&mut self.reload, signals, &trigger, kept, until).await;
         self.parts.draining.store(true, Ordering::Relaxed);
-        if handed_over {
+        match handed_over {
             // The other one answers there by now.
-            pages.iter().for_each(JoinHandle::abort);
+            true => pages.iter().for_each(JoinHandle::abort),
+            false => service_manager::tell(&[service_manager::State::Stopping]),
         }
         let drain = self.parts.site.load().settings.drain;
         tracing::info!("draining: requests in flight may take {drain:?} to finish");
@@ -215,31 +213,6 @@ impl App {
     }
 }
 
-impl App {
-    /// What operators can have this gate do, and what it shows them of itself.
-    fn control(&self, drain: &Arc<Notify>) -> Control {
-        let parts = &self.parts;
-        let status = Status {
-            listen: self.addresses(),
-            admin: self.admin_addresses(),
-            workers: self.sockets.workers.len(),
-            store: self.store.clone(),
-            engine: Arc::clone(&parts.engine),
-            site: Arc::clone(&parts.site),
-            guard: Arc::clone(&parts.guard),
-            draining: Arc::clone(&parts.draining),
-            since: parts.engine.clock().now(),
-            file: self.known.clone(),
-        };
-        Control {
-            reloads: self.reload.asks(),
-            drain: Arc::clone(drain),
-            status: Box::new(move || status.to_json()),
-            events: parts.events.clone(),
-        }
-    }
-}
-
 impl Parts {
     fn build(
         config: Config,
@@ -248,19 +221,7 @@ impl Parts {
     ) -> Result<Self, StartError> {
         let clients = Clients::new(config.log.clients, config.client.prefixes);
         let metrics = Arc::new(Metrics::new());
-        let access = match &config.log.access {
-            None => None,
-            Some(target) => Some(Arc::new(
-                AccessLog::open(
-                    target.clone(),
-                    config.log.style,
-                    clients.clone(),
-                    metrics.lines_dropped(),
-                    clock.clone(),
-                )
-                .map_err(StartError::AccessLog)?,
-            )),
-        };
+        let access = open_access_log(&config.log, &clients, &metrics, &clock)?;
         let mut listeners: Vec<Arc<dyn Listener>> =
             vec![Arc::clone(&metrics) as _, Arc::new(Messages::new(clients.clone(), clock.clone()))];
         listeners.extend(access.clone().map(|access| access as _));
@@ -268,7 +229,7 @@ impl Parts {
         let sessions = Memory::new();
         let doorkeeper = certificates::doorkeeper(&config.tls, &sessions)?;
         // The last that can fail: another gate waits from then on.
-        let engine = Arc::new(engine(config.policy, &config.store, &clock, &events, predecessor)?);
+        let engine = Arc::new(snapshot::engine(config.policy, &config.store, &clock, &events, predecessor)?);
         metrics.watch(&engine);
         let keeper = config
             .store
@@ -326,61 +287,6 @@ impl Parts {
         sockets.into_iter().zip(&self.pulses).enumerate().map(spawn).collect()
     }
 
-    fn serve_pages(
-        &self,
-        sockets: Vec<Bound>,
-        shutdown: &Shutdown,
-        control: Control,
-    ) -> Result<Vec<JoinHandle<()>>, StartError> {
-        let admin = Admin::new(Arc::clone(&self.metrics), Arc::clone(&self.draining));
-        let admin = admin.with_trouble(Arc::clone(&self.trouble)).with_control(control);
-        let admin = Arc::new(admin.with_buckets(Arc::clone(&self.engine), grammar::of_the_file()));
-        let page = |socket: Bound| {
-            let socket = admin_socket(socket).map_err(StartError::Worker)?;
-            let mut stop = shutdown.clone();
-            let stopped = async move { stop.reached(Stage::Stopped).await };
-            Ok(tokio::spawn(Arc::clone(&admin).serve(socket, stopped)))
-        };
-        sockets.into_iter().map(page).collect()
-    }
-
-    /// Does what there is to do beside serving until there is a reason to stop. Says whether that is another process, which
-    /// serves by now.
-    async fn serve(
-        &self,
-        reload: &mut Reload,
-        signals: Signals,
-        trigger: &Trigger,
-        kept: Kept,
-        until: impl Future<Output = ()>,
-    ) -> bool {
-        let Signals { mut hang_up, mut reopen, mut hand_over } = signals;
-        let (kept, pulses) = (Arc::new(kept), &self.pulses);
-        let handover = Handover { parts: self, kept: &kept, trigger, pulses };
-        tokio::select! {
-            () = signals::stop() => false,
-            () = until => false,
-            () = handover.serve(&mut hand_over) => true,
-            () = self.supervised("reload", async || reload.serve(self, &mut hang_up).await) => false,
-            () = reopen.each(|| self.reopen_logs()) => false,
-            () = self.supervised("memory", async || memory::watch(&self.guard).await) => false,
-            () = vitals::watch(pulses, &self.trouble, service_manager::watchdog()) => false,
-            () = self.keep() => false,
-        }
-    }
-
-    /// Never ends.
-    async fn keep(&self) {
-        match &self.keeper {
-            Some(keeper) => self.supervised("snapshot", async || keeper.serve().await).await,
-            None => std::future::pending().await,
-        }
-    }
-
-    async fn supervised(&self, name: &str, task: impl AsyncFnMut()) {
-        supervised(name, &self.events, &self.trouble, task).await;
-    }
-
     /// Makes a worker's own part on its own thread: it is not to be shared.
     fn gate_maker(&self) -> impl FnOnce() -> Gate + Send + use<> {
         let (engine, site, events) = (Arc::clone(&self.engine), Arc::clone(&self.site), self.events.clone());
@@ -433,46 +339,16 @@ impl Parts {
     }
 }
 
-/// With its buckets where the file says, or as the gate had them whose place this one takes.
-fn engine(
-    policy: Policy,
-    store: &Store,
+fn open_access_log(
+    log: &LogSettings,
+    clients: &Clients,
+    metrics: &Metrics,
     clock: &Clock,
-    events: &Events,
-    predecessor: Option<&mut Predecessor>,
-) -> Result<Engine, StartError> {
-    let engine = Engine::new(policy, store.capacity, clock.clone(), events.clone())?;
-    let handed_over = |predecessor: &mut Predecessor| predecessor.buckets().map_err(StartError::Predecessor);
-    if !store.address.is_shared() {
-        let kept = predecessor.map(handed_over).transpose()?;
-        return Ok(match (kept.flatten(), &store.snapshot) {
-            (Some(kept), _) => snapshot::go_on(engine, &kept),
-            (None, Some(path)) => snapshot::restore(engine, path),
-            (None, None) => engine,
-        });
-    }
-    let witness = witness(events.clone());
-    let shared = Shared::start(&store.address, &store.names, store.manner, clock.clone(), witness)?;
-    let hasher = KeyHasher::of_installation(store.names.as_str(), store.secret.reveal());
-    let engine = engine.with_store(shared, hasher)?;
-    predecessor.map(handed_over).transpose()?;
-    Ok(engine)
-}
-
-/// For each thread its sockets: at least one for each address.
-fn bind(addresses: &[Address], threads: usize, inherited: &mut Inherited) -> Result<Sockets, StartError> {
-    let mut sockets = Sockets::new(threads);
-    for address in addresses {
-        sockets.share(&address.bind(threads, inherited)?).map_err(StartError::Share)?;
-    }
-    Ok(sockets)
-}
-
-fn admin_socket(socket: Bound) -> io::Result<Socket> {
-    Ok(match socket.listen()?.socket {
-        Listening::Tcp(listener) => Socket::Tcp(listener),
-        Listening::Unix(listener) => Socket::Unix(listener),
-    })
+) -> Result<Option<Arc<AccessLog>>, StartError> {
+    let Some(target) = &log.access else { return Ok(None) };
+    let (dropped, clients) = (metrics.lines_dropped(), clients.clone());
+    let access = AccessLog::open(target.clone(), log.style, clients, dropped, clock.clone());
+    access.map(|access| Some(Arc::new(access))).map_err(StartError::AccessLog)
 }
 
 fn new_connections(rate: ClientRate) -> NewConnections {
@@ -482,13 +358,3 @@ fn new_connections(rate: ClientRate) -> NewConnections {
 
 /// So long the end waits for tokens on their way back to a shared store.
 const LAST_REFUNDS: Duration = Duration::from_secs(2);
-
-/// Each connection takes a descriptor, and one to the upstream: as many as the machine allows. Where it cannot be
-/// raised the gate still serves what it can, and waits with accepting when it runs out.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // Refused only where the limit was lowered meanwhile.
-    let _ = setrlimit(Resource::Nofile, limit);
-}

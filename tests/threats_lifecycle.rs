@@ -202,6 +202,42 @@ fn a_stopping_gate_waits_no_longer_than_it_was_told() {
     }
 }
 
+/// I10: a store that is away is no reason to turn away from a gate that serves without it.
+#[test]
+fn a_gate_without_its_store_is_ready_and_says_that_it_is_not_well() {
+    let upstream = Upstream::start();
+    let nobody = free_port();
+    let store = format!("[store]\nurl = \"memcached://127.0.0.1:{nobody}\"\n[log]\nlevel = \"error\"\n");
+    let gate = Gate::start(&upstream.file(&format!("{ONE_AN_HOUR}{store}")));
+    let ready = || {
+        let mut client = Client::connect(gate.admin);
+        client.send("GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+        let answer = client.answer();
+        (answer.status, answer.text())
+    };
+    let degraded = (200, "degraded: the store does not answer\n".to_owned());
+    assert!(eventually(Duration::from_secs(10), || ready() == degraded), "{:?}", ready());
+    assert_eq!(gate.ask(get_with("/", "")).status, 200);
+}
+
+/// I10: a gate that is about to stop takes nobody new.
+#[test]
+fn a_gate_that_drains_is_not_ready_but_alive() {
+    let upstream = Upstream::answering(|_, _| Reply::Silence);
+    let gate = Gate::start(&upstream.file(""));
+    let mut busy = gate.connect();
+    busy.send(get_with("/", ""));
+    upstream.wait_for(1);
+    gate.signal("TERM");
+    let status = |page: &str| {
+        let mut client = Client::connect(gate.admin);
+        client.send(format!("GET {page} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"));
+        client.answer().status
+    };
+    assert!(eventually(Duration::from_secs(5), || status("/readyz") == 503));
+    assert_eq!(status("/livez"), 200);
+}
+
 /// I9: somebody else has the port, be it another gate.
 #[test]
 fn a_port_that_is_taken_is_a_clear_error() {

@@ -18,6 +18,7 @@ use tollgate::config::{self, Config, Sources};
 use tollgate::engine::Engine;
 use tollgate::event::{Event, Events, Listener};
 use tollgate::net::guard::Guard;
+use tollgate::net::inherited::Inherited;
 use tollgate::net::listener::Address;
 use tollgate::net::shutdown;
 use tollgate::proxy::ids::RequestIds;
@@ -78,7 +79,7 @@ fn a_panic_ends_one_connection_and_is_counted() {
 
 /// One worker of a gate; its thread ends with the test's process.
 fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
-    let sockets = config.listen[0].bind(1).unwrap();
+    let sockets = config.listen[0].bind(1, &mut Inherited::default()).unwrap();
     let Address::Tcp(address) = *sockets[0].address() else { panic!("a TCP address") };
     let (clock, events) = (Clock::system(), Events::from_iter([listener as Arc<dyn Listener>]));
     let engine = Engine::new(config.policy.clone(), 1000, clock.clone(), events.clone()).unwrap();

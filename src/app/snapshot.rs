@@ -1,4 +1,5 @@
-//! Buckets over a restart: read before the gate serves, written while it does and once more at the end.
+//! Where a gate has its buckets from, and buckets over a restart: read before the gate serves, written while it does and once
+//! more at the end.
 //!
 //! A file that cannot be read is moved aside, and the gate begins with full buckets: it does not refuse to start. One that
 //! cannot be written is told once, and tried again. The surprising thing: nobody waits for it but the end of the gate.
@@ -10,8 +11,16 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use crate::engine::Engine;
+use super::StartError;
+use super::heritage::Predecessor;
+use crate::config::Store;
+use crate::engine::{Engine, witness};
+use crate::event::Events;
+use crate::policy::Policy;
+use crate::policy::key::KeyHasher;
+use crate::store::shared::Shared;
 use crate::store::snapshot::{Snapshot, Unreadable, set_aside};
+use crate::time::Clock;
 
 /// Keeps the buckets of an engine in a file.
 #[derive(Debug)]
@@ -23,7 +32,7 @@ pub(super) struct Keeper {
     /// Another process writes there, or is about to.
     ceased: AtomicBool,
     /// Held while it is written.
-    writing: Mutex<()>,
+    writing: Arc<Mutex<()>>,
 }
 
 impl Keeper {
@@ -56,9 +65,13 @@ impl Keeper {
 
     /// Writes once.
     pub(super) async fn keep(self: &Arc<Self>) {
-        let _writing = self.writing.lock().await;
-        let keeper = Arc::clone(self);
-        let written = tokio::task::spawn_blocking(move || keeper.engine.keep().write(&keeper.path)).await;
+        let (keeper, writing) = (Arc::clone(self), Arc::clone(&self.writing).lock_owned().await);
+        let write = move || {
+            // Until it is written, whether anybody still waits for it or not.
+            let _writing = writing;
+            keeper.engine.keep().write(&keeper.path)
+        };
+        let written = tokio::task::spawn_blocking(write).await;
         let why = match written {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
@@ -102,6 +115,32 @@ pub(super) fn go_on(engine: Engine, kept: &Snapshot) -> Engine {
         tracing::warn!("the buckets of limit `{limit}` begin anew, all full: {why}");
     }
     engine
+}
+
+/// With its buckets where the file says, or as the gate had them whose place this one takes.
+pub(super) fn engine(
+    policy: Policy,
+    store: &Store,
+    clock: &Clock,
+    events: &Events,
+    predecessor: Option<&mut Predecessor>,
+) -> Result<Engine, StartError> {
+    let engine = Engine::new(policy, store.capacity, clock.clone(), events.clone())?;
+    let handed_over = |predecessor: &mut Predecessor| predecessor.buckets().map_err(StartError::Predecessor);
+    if !store.address.is_shared() {
+        let kept = predecessor.map(handed_over).transpose()?;
+        return Ok(match (kept.flatten(), &store.snapshot) {
+            (Some(kept), _) => go_on(engine, &kept),
+            (None, Some(path)) => restore(engine, path),
+            (None, None) => engine,
+        });
+    }
+    let witness = witness(events.clone());
+    let shared = Shared::start(&store.address, &store.names, store.manner, clock.clone(), witness)?;
+    let hasher = KeyHasher::of_installation(store.names.as_str(), store.secret.reveal());
+    let engine = engine.with_store(shared, hasher)?;
+    predecessor.map(handed_over).transpose()?;
+    Ok(engine)
 }
 
 /// What a crash costs at most is what this and the writing take.

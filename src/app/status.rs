@@ -10,26 +10,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::App;
 
 use crate::config::Sources;
 use crate::engine::Engine;
 use crate::net::guard::Guard;
 use crate::net::listener::Address;
+use crate::observe::admin::Control;
 use crate::proxy::site::Site;
 use crate::time::Time;
 
 /// Where everything that is shown can be looked up.
-pub(super) struct Status {
-    pub(super) listen: Vec<Address>,
-    pub(super) admin: Vec<Address>,
-    pub(super) workers: usize,
-    pub(super) store: String,
-    pub(super) engine: Arc<Engine>,
-    pub(super) site: Arc<ArcSwap<Site>>,
-    pub(super) guard: Arc<Guard>,
-    pub(super) draining: Arc<AtomicBool>,
-    pub(super) since: Time,
-    pub(super) file: Known,
+struct Status {
+    listen: Vec<Address>,
+    admin: Vec<Address>,
+    workers: usize,
+    store: String,
+    engine: Arc<Engine>,
+    site: Arc<ArcSwap<Site>>,
+    guard: Arc<Guard>,
+    draining: Arc<AtomicBool>,
+    since: Time,
+    file: Known,
 }
 
 /// The configuration that is in force; known to whoever reads the next one, too.
@@ -65,8 +69,33 @@ impl File {
     }
 }
 
+impl App {
+    /// What operators can have this gate do, and what it shows them of itself. Whoever is to drain it is told by `drain`.
+    pub(super) fn control(&self, drain: &Arc<Notify>) -> Control {
+        let parts = &self.parts;
+        let status = Status {
+            listen: self.addresses(),
+            admin: self.admin_addresses(),
+            workers: self.sockets.workers.len(),
+            store: self.store.clone(),
+            engine: Arc::clone(&parts.engine),
+            site: Arc::clone(&parts.site),
+            guard: Arc::clone(&parts.guard),
+            draining: Arc::clone(&parts.draining),
+            since: parts.engine.clock().now(),
+            file: self.known.clone(),
+        };
+        Control {
+            reloads: self.reload.asks(),
+            drain: Arc::clone(drain),
+            status: Box::new(move || status.to_json()),
+            events: parts.events.clone(),
+        }
+    }
+}
+
 impl Status {
-    pub(super) fn to_json(&self) -> Value {
+    fn to_json(&self) -> Value {
         let names = |addresses: &[Address]| addresses.iter().map(Address::to_string).collect::<Vec<_>>();
         let (now, site) = (self.engine.clock().now(), self.site.load());
         let mut upstreams: Vec<_> = site.upstreams.iter().flatten().collect();

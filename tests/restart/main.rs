@@ -3,6 +3,7 @@
 //! Everything is real: processes, signals, sockets that are handed on, clients that know nothing of it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "and say what they saw")]
 
 #[path = "../support/mod.rs"]
 mod support;

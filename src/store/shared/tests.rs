@@ -29,6 +29,8 @@ struct Ledger {
     away: AtomicBool,
     /// Does what it is told, and then says that it is away.
     loses_answers: AtomicBool,
+    /// Its next answer is a panic.
+    panics: AtomicBool,
     /// By how many seconds its clock is ahead.
     ahead: AtomicU64,
     clock: Mutex<Option<Clock>>,
@@ -43,6 +45,7 @@ impl Ledger {
         if self.silent.load(Ordering::SeqCst) {
             return Box::pin(std::future::pending());
         }
+        assert!(!self.panics.swap(false, Ordering::SeqCst), "on purpose");
         let away = Err(StoreError::Unreachable("unplugged".to_owned()));
         if self.away.load(Ordering::SeqCst) {
             return Box::pin(async { away });
@@ -274,6 +277,20 @@ fn a_silent_store_is_waited_for_as_long_as_the_file_says_and_then_not_asked_any_
     }
     assert!(begun.elapsed() < Duration::from_millis(100));
     ledger.silent.store(false, Ordering::SeqCst);
+    recovers(&process);
+    assert!(process.take(1));
+}
+
+/// H15: a panic in whoever looks whether the store is back.
+#[test]
+fn a_panic_while_the_store_is_away_is_not_the_end_of_asking_for_it() {
+    let (ledger, process) = Process::alone();
+    goes_away(&ledger, &process);
+    ledger.panics.store(true, Ordering::SeqCst);
+    while ledger.panics.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    ledger.away.store(false, Ordering::SeqCst);
     recovers(&process);
     assert!(process.take(1));
 }

@@ -109,9 +109,27 @@ impl Shared {
             _alive: alive,
         });
         let (answered, first) = mpsc::channel();
-        runtime.spawn(watch(Arc::downgrade(&shared), answered));
-        runtime.spawn(clean(Arc::downgrade(&shared)));
+        shared.keep_up(&runtime, move |shared| watch(shared, answered.clone()));
+        shared.keep_up(&runtime, clean);
         (shared, first)
+    }
+
+    /// Begins anew what panics: a store that nobody probes for would be away for ever.
+    fn keep_up<F>(self: &Arc<Self>, runtime: &Handle, task: impl Fn(Weak<Self>) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let shared = Arc::downgrade(self);
+        runtime.spawn(async move {
+            while tokio::spawn(task(Weak::clone(&shared))).await.is_err_and(|ended| ended.is_panic()) {
+                if let Some(shared) = shared.upgrade() {
+                    shared
+                        .witness
+                        .noticed("the upkeep of the store panicked and begins anew: please report this");
+                }
+                tokio::time::sleep(AFTER_PANIC).await;
+            }
+        });
     }
 
     pub(super) async fn probe(&self) {
@@ -176,6 +194,7 @@ impl std::fmt::Display for Correction {
 
 const FIRST_PATIENCE: Duration = Duration::from_millis(500);
 const INSPECTION: Duration = Duration::from_secs(5);
+const AFTER_PANIC: Duration = Duration::from_secs(1);
 const WATCH: Duration = Duration::from_secs(2);
 const WATCH_WHILE_AWAY: Duration = Duration::from_millis(250);
 const CLEANING: Duration = Duration::from_secs(2);
