@@ -6,7 +6,7 @@
 pub mod guard;
 pub mod listener;
 pub mod places;
-mod room;
+pub mod room;
 pub mod shutdown;
 pub mod stream;
 pub mod tls;

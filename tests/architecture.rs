@@ -55,7 +55,7 @@ const CRATES: &[(&str, &str)] = &[
     ("mysql_async", "store"),
     ("socket2", "net"),
     // The policy asks it for randomness, which is no file.
-    ("rustix", "policy app observe"),
+    ("rustix", "policy net app observe"),
     ("governor", "net"),
     ("prometheus_client", "observe"),
     ("tracing", "observe app cli"),
