@@ -8,7 +8,7 @@ pub mod inherited;
 pub mod listener;
 pub mod places;
 pub mod proxy_protocol;
-mod room;
+pub mod room;
 pub mod shutdown;
 pub mod stream;
 pub mod tls;

@@ -3,11 +3,13 @@
 //! It knows no prefixes and no rates. The surprising thing: nobody counts descriptors. The kernel gives out the lowest
 //! number that is free, so a high one says that all below it are taken.
 
+use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
+use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use super::guard::TurnedAway;
@@ -46,6 +48,14 @@ impl Room {
         }
         Ok(())
     }
+}
+
+/// Whether this machine has no descriptor, port or memory for another connection.
+#[must_use]
+pub fn is_exhausted(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    let of_this_machine = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
+    errno.is_some_and(|errno| of_this_machine.contains(&errno))
 }
 
 /// A quarter of all descriptors: a connection to an upstream serves clients one after the other, so these need fewer.

@@ -232,7 +232,7 @@ impl Server {
 
     async fn leave_to_others(&self, settings: &Settings) -> Result<(), Error> {
         let thins = self.health.crowd.thins(|| self.is_crowded(settings));
-        let thinned = tokio::time::timeout(settings.connect_timeout.to_std(), thins).await;
+        let thinned = tokio::time::timeout(crowd::PATIENCE, thins).await;
         thinned.map_err(|_| self.failed(Failure::Busy))
     }
 

@@ -116,8 +116,11 @@ fn a_client_that_reads_nothing_leaves_places_at_the_upstream_to_others() {
     });
     let gate = Gate::start(&upstream.file("[proxy]\nupstream_max = 8\nconnect_timeout = \"1s\"\n"));
     let held: Vec<_> = (0..20).map(|_| asks_for_much(&gate, 4096)).collect();
-    let refused = || gate.metric("tollgate_upstream_errors_total", "busy") >= 12.0;
-    assert!(eventually(Duration::from_secs(10), refused), "it has six of eight places, and waited for more");
+    let has_its_share = || upstream.connections().iter().filter(|bytes| !bytes.is_empty()).count() >= 6;
+    assert!(
+        eventually(Duration::from_secs(10), has_its_share),
+        "it has six of eight places, and waits for more"
+    );
     for host in 2..40 {
         let started = Instant::now();
         let mut client = gate.connect_from(Ipv4Addr::new(127, 0, 0, host));

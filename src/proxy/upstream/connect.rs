@@ -7,12 +7,12 @@ use std::io;
 
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustix::io::Errno;
 use tokio::net::{TcpStream, UnixStream};
 
 use super::ration::{Ration, Rationed};
 use super::{Connection, Health, UpstreamAddress};
 use crate::event::Failure;
+use crate::net::room;
 use crate::net::stream::Stream;
 use crate::net::tls::{self, Trust};
 use crate::proxy::settings::Settings;
@@ -55,9 +55,7 @@ async fn open(address: &UpstreamAddress, trust: Option<&Trust>) -> Result<Stream
 
 /// Where this machine has run out of something another upstream would not help, and the next moment may.
 fn whose_fault(error: &io::Error) -> Failure {
-    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
-    let is_ours = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
-    if errno.is_some_and(|errno| is_ours.contains(&errno)) { Failure::Exhausted } else { Failure::Connect }
+    if room::is_exhausted(error) { Failure::Exhausted } else { Failure::Connect }
 }
 
 async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {

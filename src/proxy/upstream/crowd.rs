@@ -6,6 +6,7 @@
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -48,6 +49,10 @@ impl Drop for Waits<'_> {
     }
 }
 
+/// So long they wait: they keep nobody from anything, and a client that asks for a hundred things at once on each of a
+/// hundred connections would rather wait than ask again.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
 /// So many requests of one client are more than its share of `upstream_max` places.
 pub(super) fn is_more_than_its_share(neighbours: usize, upstream_max: usize) -> bool {
     neighbours > upstream_max / 2
@@ -61,7 +66,6 @@ pub(super) fn is_crowded(busy: usize, upstream_max: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use super::*;
 

@@ -2,7 +2,8 @@
 //!
 //! h2 answers or forgets each of them in no memory, but for ever. It reads heads of frames along the way and changes
 //! nothing. The surprising thing: no kind of frame is forbidden. Each costs a little, and what a connection is for
-//! (requests, bodies, answers) pays for it, so whoever downloads may open windows as often as it likes.
+//! (requests, bodies, answers) pays for it, so whoever downloads may open windows as often as it likes. Requests that
+//! come in a heap are handed on a few at a time, so that other connections of the worker have their turns in between.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -19,6 +20,15 @@ pub(super) struct Counted {
     stream: Stream,
     next: Next,
     owed: Owed,
+    turn: Turn,
+}
+
+/// What came since other connections had their turn.
+#[derive(Debug, Default)]
+struct Turn {
+    requests: usize,
+    /// Requests came in a heap, so little is read at once.
+    in_heaps: bool,
 }
 
 /// What the next byte is part of.
@@ -40,7 +50,7 @@ struct Owed {
 impl Counted {
     /// At the beginning of a connection.
     pub(super) fn new(stream: Stream) -> Self {
-        Self { stream, next: Next::Bytes(PREFACE), owed: Owed::nothing() }
+        Self { stream, next: Next::Bytes(PREFACE), owed: Owed::nothing(), turn: Turn::default() }
     }
 
     /// Reads on. Says whether the client may go on.
@@ -64,6 +74,7 @@ impl Counted {
                     let [a, b, c, kind, flags, ..] = *head;
                     let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
                     self.next = Next::Bytes(length);
+                    self.turn.requests += usize::from(kind == HEADERS);
                     self.owed.frame(kind, flags, length);
                 }
             }
@@ -112,9 +123,24 @@ impl Owed {
 impl AsyncRead for Counted {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         let this = self.get_mut();
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
-        if this.read(buffer.filled().get(before..).unwrap_or_default()) {
+        if this.turn.requests >= A_TURN {
+            this.turn.requests = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let (before, requests) = (buffer.filled().len(), this.turn.requests);
+        if this.turn.in_heaps {
+            let mut some = [0; A_LITTLE];
+            let room = buffer.remaining().min(A_LITTLE);
+            let mut some = ReadBuf::new(some.get_mut(..room).unwrap_or_default());
+            ready!(Pin::new(&mut this.stream).poll_read(cx, &mut some))?;
+            buffer.put_slice(some.filled());
+        } else {
+            ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
+        }
+        let may_go_on = this.read(buffer.filled().get(before..).unwrap_or_default());
+        this.turn.in_heaps = this.turn.requests - requests >= A_HEAP;
+        if may_go_on {
             return Poll::Ready(Ok(()));
         }
         buffer.set_filled(before);
@@ -169,6 +195,13 @@ const DATA: u8 = 0;
 const PADDED: u8 = 8;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
+
+/// Requests, after which others have their turn.
+const A_TURN: usize = 16;
+/// Requests in what was read at once.
+const A_HEAP: usize = 4;
+/// Bytes; the shortest requests have less than twenty.
+const A_LITTLE: usize = 256;
 
 /// What a frame costs, in bytes of use: more than the answer to a PING is long.
 const FRAME: u64 = 64;
