@@ -95,10 +95,12 @@ fn a_client_that_reads_a_byte_at_a_time_loses_its_place_at_the_upstream() {
     let upstream = Upstream::answering(|_, _| long_answer());
     let gate = Gate::start(&upstream.file("[proxy]\nidle_timeout = \"1s\"\nthreads = 1\nupstream_max = 1\n"));
     let mut client = asks_for_much(&gate, 4096);
+    let is_here = || gate.metric("tollgate_connections", "") > 0.0;
+    assert!(eventually(Duration::from_secs(5), is_here));
     let (started, mut taken) = (Instant::now(), 0);
     let mut byte = [0; 16];
     client.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    while gate.metric("tollgate_connections", "") > 0.0 && started.elapsed() < Duration::from_secs(20) {
+    while is_here() && started.elapsed() < Duration::from_secs(20) {
         taken += client.read(&mut byte).unwrap_or(0);
         std::thread::sleep(Duration::from_millis(50));
     }
