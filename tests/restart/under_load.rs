@@ -28,10 +28,10 @@ fn run(restarts: usize, reloads: usize) {
     let begun = Instant::now();
     let sign_in = |_| post_with("/login", "");
     let crowds = [
-        Crowd::start(4, gate.address, true, sign_in),
-        Crowd::start(4, gate.address, false, sign_in),
-        Crowd::start(4, gate.address, true, |_| get_with("/", "")),
-        Crowd::start(4, gate.address, false, |_| get_with("/", "")),
+        Crowd::start(3, gate.address, true, sign_in),
+        Crowd::start(3, gate.address, false, sign_in),
+        Crowd::start(3, gate.address, true, |_| get_with("/", "")),
+        Crowd::start(3, gate.address, false, |_| get_with("/", "")),
     ];
     for reload in 1..=reloads {
         let before = gate.reloads();
