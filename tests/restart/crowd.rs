@@ -111,7 +111,21 @@ fn is_closed(stream: &TcpStream) -> bool {
     !matches!(seen, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
+/// This machine may have no port left for a moment, with many tests at once, and that says nothing about the gate.
 fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
+    let has_no_port = |error: &std::io::Error| {
+        matches!(error.kind(), std::io::ErrorKind::AddrInUse | std::io::ErrorKind::AddrNotAvailable)
+    };
+    for _ in 0..500 {
+        match connect_once(address) {
+            Err(error) if has_no_port(&error) => std::thread::sleep(Duration::from_millis(10)),
+            connected => return connected,
+        }
+    }
+    connect_once(address)
+}
+
+fn connect_once(address: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     // No port is used up by a connection that the gate has closed.
     socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
