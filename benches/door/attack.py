@@ -165,7 +165,7 @@ def scan(chosen, directory, faults):
             command = ["testssl", "--add-ca", str(Path(directory) / "ca.pem"), "--jsonfile", str(found), "--quiet",
                        "--warnings", "batch", "--color", "0", "--nodns", "none", "--openssl-timeout", "5",
                        "--ip", "127.0.0.1", f"{kind}.test:{setting.tls}"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=1200, stdin=subprocess.DEVNULL)
             if not found.exists():
                 faults.append(f"testssl {kind}: {done.stdout[-500:]}{done.stderr[-500:]}")
                 continue

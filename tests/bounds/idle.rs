@@ -250,13 +250,15 @@ fn the_memory_is_flat(duration: Duration, idle: usize) {
             }
         }
         is_over.store(true, Ordering::Relaxed);
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<u64>>()
+        threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
     });
+    let counts: Vec<u64> = counts.into_iter().map(Result::unwrap_or_default).collect();
     let (grows, first, last) = (slope(&samples), samples[0], samples[samples.len() - 1]);
     eprintln!(
         "{} idle, {duration:?}, {counts:?} of each kind: {first} to {last} KiB, {grows:.2} KiB/s",
         held.len()
     );
+    assert!(counts.iter().all(|&count| count > 0), "one of them was not served; see above");
     let span = f64::from(u32::try_from(samples.len()).unwrap());
     assert!(grows * span < MOST_GROWTH, "{grows:.2} KiB/s over {span} s: {samples:?}");
     let lost = held.iter_mut().filter_map(|idle| (!idle.is_served(3)).then_some(())).count();
