@@ -106,9 +106,10 @@ impl Worker {
             let (stream, peer) = tokio::select! {
                 biased;
                 accepted = listener.accept(|error| self.gate.events.emit(&Event::AcceptFailed(error))) => accepted,
-                () = shutdown.reached(Stage::Leaving) => match shutdown.stage() {
-                    Stage::Leaving => continue,
-                    _ => return,
+                () = shutdown.reached(Stage::Leaving) => match shutdown.stage() >= Stage::Draining {
+                    true => return,
+                    // It may even serve again by now.
+                    false => continue,
                 },
             };
             let place = tokio::select! {
