@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -19,6 +18,7 @@ use crate::engine::Engine;
 use crate::net::guard::Guard;
 use crate::net::listener::Address;
 use crate::observe::admin::Control;
+use crate::observe::stamp::stamp;
 use crate::proxy::site::Site;
 use crate::time::Time;
 
@@ -122,8 +122,4 @@ impl Status {
             "config": self.file.to_json(),
         })
     }
-}
-
-fn stamp(time: Time) -> String {
-    Timestamp::from_nanosecond(time.as_nanos().into()).unwrap_or_default().to_string()
 }

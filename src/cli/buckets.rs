@@ -10,7 +10,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::Exit;
-use super::gate::{At, Format, Question};
+use super::gate::{At, Question};
 use crate::config::values;
 use crate::policy::holder::Holder;
 
@@ -87,12 +87,7 @@ pub(super) fn buckets(Arguments { action }: &Arguments) -> anyhow::Result<Exit> 
     let Some(answer) = at.gate.ask(Question { method, path, body })? else {
         return Ok(Exit::BadConfiguration);
     };
-    let answer = answer.success()?;
-    match at.gate.format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(&answer)?),
-        Format::Text => print!("{}", table::text(&answer, &at.key)),
-    }
-    Ok(Exit::Ok)
+    at.gate.print(&answer.success()?, |answer| table::text(answer, &at.key))
 }
 
 fn with_limit(mut body: Value, limit: Option<&str>) -> Value {

@@ -10,7 +10,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::Exit;
-use super::gate::{At, Format, Question};
+use super::gate::{At, Format, Question, lines, plain};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -21,7 +21,7 @@ pub(super) struct Arguments {
 pub(super) fn status(Arguments { at }: &Arguments) -> anyhow::Result<Exit> {
     let question = Question { method: "GET", path: "/api/v1/status".into(), body: None };
     let Some(answer) = at.ask(question)? else { return Ok(Exit::BadConfiguration) };
-    print(at.format, &answer.success()?, text)
+    at.print(&answer.success()?, text)
 }
 
 /// Exits with 78 if the gate refuses its file, and shows why.
@@ -30,7 +30,7 @@ pub(super) fn reload(Arguments { at }: &Arguments) -> anyhow::Result<Exit> {
     let Some(answer) = at.ask(question)? else { return Ok(Exit::BadConfiguration) };
     if at.format == Format::Text {
         let diagnostics = answer.value["diagnostics"].as_array();
-        diagnostics.into_iter().flatten().for_each(|found| eprintln!("{}\n", plain(&found["text"])));
+        diagnostics.into_iter().flatten().for_each(|found| eprintln!("{}\n", lines(&found["text"])));
     }
     if answer.status == StatusCode::UNPROCESSABLE_ENTITY {
         match at.format {
@@ -39,22 +39,14 @@ pub(super) fn reload(Arguments { at }: &Arguments) -> anyhow::Result<Exit> {
         }
         return Ok(Exit::BadConfiguration);
     }
-    print(at.format, &answer.success()?, |value| format!("{}\n", plain(&value["changes"])))
+    at.print(&answer.success()?, |value| format!("{}\n", plain(&value["changes"])))
 }
 
 pub(super) fn drain(Arguments { at }: &Arguments) -> anyhow::Result<Exit> {
     let question = Question { method: "POST", path: "/api/v1/drain".into(), body: None };
     let Some(answer) = at.ask(question)? else { return Ok(Exit::BadConfiguration) };
     let words = "the gate takes no new connections, finishes what is in flight and ends\n";
-    print(at.format, &answer.success()?, |_| words.to_owned())
-}
-
-fn print(format: Format, value: &Value, text: impl FnOnce(&Value) -> String) -> anyhow::Result<Exit> {
-    match format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(value)?),
-        Format::Text => print!("{}", text(value)),
-    }
-    Ok(Exit::Ok)
+    at.print(&answer.success()?, |_| words.to_owned())
 }
 
 fn text(status: &Value) -> String {
@@ -86,10 +78,4 @@ fn text(status: &Value) -> String {
         format!("{} ({}), read {}", plain(&config["name"]), plain(&config["hash"]), plain(&config["read"])),
     );
     text
-}
-
-/// Without control characters but newlines: a file's name and its lines end up on a terminal.
-fn plain(value: &Value) -> String {
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }

@@ -9,8 +9,10 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 
 pub(super) use self::ask::{Answer, Question};
+use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
 use crate::net::listener::Address;
 
@@ -43,6 +45,15 @@ impl At {
         question.ask(&socket).map(Some)
     }
 
+    /// Prints what it says, as JSON or as these words.
+    pub(super) fn print(&self, value: &Value, text: impl FnOnce(&Value) -> String) -> anyhow::Result<Exit> {
+        match self.format {
+            Format::Json => println!("{}", serde_json::to_string_pretty(value)?),
+            Format::Text => print!("{}", text(value)),
+        }
+        Ok(Exit::Ok)
+    }
+
     fn socket(&self) -> anyhow::Result<Option<PathBuf>> {
         if let Some(socket) = &self.socket {
             return Ok(Some(socket.clone()));
@@ -60,4 +71,16 @@ impl At {
             ),
         }
     }
+}
+
+/// What a gate sent, in one line without control characters: it ends up on a terminal.
+pub(super) fn plain(value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    text.chars().filter(|letter| !letter.is_control()).collect()
+}
+
+/// The same for a text of several lines.
+pub(super) fn lines(value: &Value) -> String {
+    let lines = value.as_str().unwrap_or_default().lines();
+    lines.map(|line| plain(&line.into())).collect::<Vec<_>>().join("\n")
 }

@@ -5,12 +5,11 @@
 
 use std::fmt::Write;
 
-use jiff::Timestamp;
 use tracing::info;
 
 use super::super::clients::Clients;
 use crate::event::{BucketsChanged, Change, Operator, Order, Whose};
-use crate::time::Time;
+use crate::observe::stamp::stamp;
 
 /// Writes what was done by whom.
 pub(super) fn write(done: &BucketsChanged<'_>, clients: &Clients) {
@@ -41,8 +40,4 @@ pub(super) fn ordered(order: Order, Operator { uid, pid }: Operator) {
         Order::Reload => info!(uid, pid, "an operator has the configuration read again"),
         Order::Drain => info!(uid, pid, "an operator has the gate drain"),
     }
-}
-
-fn stamp(time: Time) -> String {
-    Timestamp::from_nanosecond(time.as_nanos().into()).unwrap_or_default().to_string()
 }
