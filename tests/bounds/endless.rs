@@ -146,6 +146,21 @@ fn clients_that_do_not_read_take_a_bounded_part_of_the_memory_each() {
     let each = (gate.memory() - before) / u64::from(CLIENTS);
     eprintln!("{each} KiB for each client that does not read");
     assert!(each < 256, "{each} KiB for each of them");
+    let kept = unsent(gate.address.port());
+    assert_eq!(kept.len(), usize::from(CLIENTS) + 1);
+    let most = kept.iter().max().unwrap() >> 10;
+    assert!((1..300).contains(&most), "the kernel keeps {most} KiB for one of them");
     assert_eq!(gate.metric("tollgate_connections", ""), f64::from(CLIENTS) + 1.0);
     drop((first, held));
 }
+
+/// What the kernel keeps for each connection at this port that its other end has not taken.
+fn unsent(port: u16) -> Vec<u64> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let here = format!(":{port:04X}");
+    let connections = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let open = connections.filter(|fields| fields[1].ends_with(&here) && fields[3] == ESTABLISHED);
+    open.map(|fields| u64::from_str_radix(fields[4].split(':').next().unwrap(), 16).unwrap()).collect()
+}
+
+const ESTABLISHED: &str = "01";
