@@ -42,6 +42,12 @@ impl Places {
         Place(Arc::clone(self))
     }
 
+    /// A place that is free now, if nobody waits for it.
+    pub fn try_take(self: &Arc<Self>) -> Option<Place> {
+        self.free.try_acquire().ok()?.forget();
+        Some(Place(Arc::clone(self)))
+    }
+
     /// How many are free now.
     #[must_use]
     pub fn free(&self) -> usize {

@@ -25,4 +25,5 @@ mod endless;
 mod idle;
 mod memory;
 mod nested;
+mod places;
 mod slow;

@@ -1,7 +1,6 @@
 //! A fresh connection to an upstream.
 //!
-//! At most `upstream_max` exist at once; a request waits for a free place as long as for a connection. Each
-//! connection is driven by a task of its own, which ends with it.
+//! Each is driven by a task of its own, which ends with it.
 
 use std::io;
 
@@ -12,14 +11,18 @@ use tokio::net::{TcpStream, UnixStream};
 use super::ration::{Ration, Rationed};
 use super::{Connection, Health, UpstreamAddress};
 use crate::event::Failure;
+use crate::net::places::Place;
 use crate::net::room;
 use crate::net::stream::Stream;
 use crate::net::tls::{self, Trust};
 use crate::proxy::settings::Settings;
 
-pub(super) async fn connect(health: &Health, settings: &Settings) -> Result<Connection, Failure> {
+pub(super) async fn connect(
+    health: &Health,
+    place: Place,
+    settings: &Settings,
+) -> Result<Connection, Failure> {
     let timeout = settings.connect_timeout.to_std();
-    let place = tokio::time::timeout(timeout, health.places.take()).await.map_err(|_| Failure::Busy)?;
     let trust = settings.upstream_trust.as_ref();
     let stream = tokio::time::timeout(timeout, open(&health.address, trust)).await;
     let stream = stream.map_err(|_| Failure::ConnectTimeout)??;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use http::HeaderValue;
 
 use super::crowd::Crowd;
+use super::idle::Want;
 use super::{UpstreamAddress, authority};
 use crate::event::{Event, Events, Failure};
 use crate::net::places::Places;
@@ -25,6 +26,8 @@ pub struct Health {
     pub(super) host: HeaderValue,
     /// Those who have had their share, and wait.
     pub(super) crowd: Crowd,
+    /// Those for whom no place is left.
+    pub(super) want: Want,
     name: String,
     busy: AtomicUsize,
     failures: AtomicU32,
@@ -43,6 +46,7 @@ impl Health {
             host: host_of(&address),
             address,
             crowd: Crowd::default(),
+            want: Want::default(),
             name,
             busy: AtomicUsize::new(0),
             failures: AtomicU32::new(0),
