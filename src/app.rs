@@ -9,11 +9,13 @@ mod duties;
 mod grammar;
 mod handover;
 mod heritage;
+mod memory;
 mod reload;
 mod service_manager;
 mod signals;
 mod snapshot;
 mod sockets;
+mod status;
 mod supervised;
 mod upstreams;
 mod vitals;
@@ -30,11 +32,13 @@ use std::thread;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use self::heritage::Predecessor;
 use self::reload::Reload;
 use self::snapshot::Keeper;
+use self::status::Known;
 use crate::config::{Config, Sources};
 use crate::engine::Engine;
 use crate::event::{Events, Listener};
@@ -67,6 +71,8 @@ pub struct App {
     sockets: Sockets,
     admin_sockets: Vec<Bound>,
     reload: Reload,
+    known: Known,
+    store: String,
     predecessor: Option<Predecessor>,
 }
 
@@ -140,9 +146,11 @@ impl App {
             sockets.kept.keep(&bound).map_err(StartError::Share)?;
             admin_sockets.push(bound);
         }
-        let reload = Reload::new(sources, &config);
-        let parts = Parts::build(config, predecessor.as_mut())?;
-        Ok(Self { parts, sockets, admin_sockets, reload, predecessor })
+        let (clock, store) = (Clock::system(), config.store.address.to_string());
+        let known = Known::new(&sources, clock.now());
+        let reload = Reload::new(sources, &config, known.clone());
+        let parts = Parts::build(config, clock, predecessor.as_mut())?;
+        Ok(Self { parts, sockets, admin_sockets, reload, known, store, predecessor })
     }
 
     /// Where clients connect, with the ports that the kernel chose.
@@ -168,13 +176,21 @@ impl App {
     pub async fn run(mut self, signals: Signals, until: impl Future<Output = ()>) -> Result<(), StartError> {
         let addresses = [self.addresses(), self.admin_addresses()].concat();
         let (trigger, shutdown) = shutdown::channel();
+        let drain = Arc::new(Notify::new());
+        let control = self.control(&drain);
         let Sockets { workers, kept } = self.sockets;
         let workers = self.parts.spawn_workers(workers, &shutdown)?;
         if let Some(mut predecessor) = self.predecessor.take() {
             predecessor.retire().map_err(StartError::Predecessor)?;
         }
-        let pages = self.parts.serve_pages(self.admin_sockets, &shutdown)?;
+        let pages = self.parts.serve_pages(self.admin_sockets, &shutdown, control)?;
         service_manager::ready();
+        let until = async {
+            tokio::select! {
+                () = until => {}
+                () = drain.notified() => {}
+            }
+        };
         let handed_over = self.parts.do_duties(&mut self.reload, signals, &trigger, kept, until).await;
         self.parts.draining.store(true, Ordering::Relaxed);
         match handed_over {
@@ -202,8 +218,11 @@ impl App {
 }
 
 impl Parts {
-    fn build(config: Config, predecessor: Option<&mut Predecessor>) -> Result<Self, StartError> {
-        let clock = Clock::system();
+    fn build(
+        config: Config,
+        clock: Clock,
+        predecessor: Option<&mut Predecessor>,
+    ) -> Result<Self, StartError> {
         let clients = Clients::new(config.log.clients, config.client.prefixes);
         let metrics = Arc::new(Metrics::new());
         let access = open_access_log(&config.log, &clients, &metrics, &clock)?;

@@ -5,8 +5,10 @@
 mod buckets;
 mod check;
 mod completions;
+mod control;
 pub mod demo;
 mod explain;
+mod gate;
 mod init;
 mod migrate;
 mod presets;
@@ -72,6 +74,12 @@ enum Command {
     Demo(demo::Arguments),
     /// Show, fill, reset or change the buckets of one address or one account, in a running gate
     Buckets(buckets::Arguments),
+    /// Show how a running gate is: listeners, connections, store, upstreams, configuration
+    Status(control::Arguments),
+    /// Have a running gate read its configuration again; a bad one is shown and refused
+    Reload(control::Arguments),
+    /// Have a running gate finish what is in flight and end
+    Drain(control::Arguments),
     /// Prepare the store that several gates share; changes nothing that is there
     Migrate(migrate::Arguments),
     /// List the presets of known applications, or print one as TOML
@@ -94,6 +102,9 @@ pub fn main() -> ExitCode {
         Some(Command::Init(arguments)) => init::init(&arguments),
         Some(Command::Demo(arguments)) => demo::demo(&arguments),
         Some(Command::Buckets(arguments)) => buckets::buckets(&arguments),
+        Some(Command::Status(arguments)) => control::status(&arguments),
+        Some(Command::Reload(arguments)) => control::reload(&arguments),
+        Some(Command::Drain(arguments)) => control::drain(&arguments),
         Some(Command::Migrate(arguments)) => migrate::migrate(&arguments),
         Some(Command::Presets(arguments)) => presets::presets_of(&arguments),
         Some(Command::Completions(arguments)) => completions::completions(&arguments),
@@ -120,4 +131,4 @@ fn unknown(words: &[OsString]) -> ! {
 }
 
 /// Commands of versions to come.
-const NOT_BUILT: [&str; 6] = ["replay", "top", "status", "reload", "drain", "man"];
+const NOT_BUILT: [&str; 3] = ["replay", "top", "man"];

@@ -21,9 +21,12 @@ pub use fixed::Fixed;
 pub use worst_case::{Bound, Together, together, worst_case, worst_cases};
 
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
 
 use crate::net::listener::Address;
 use crate::net::tls;
@@ -97,7 +100,7 @@ impl Sources {
     /// When the file cannot be read or is not UTF-8.
     pub fn from_file(path: &Path) -> io::Result<Self> {
         let base = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        let sources = Self::from_text(&path.display().to_string(), &std::fs::read_to_string(path)?);
+        let sources = Self::from_text(&path.display().to_string(), &text_of(path)?);
         Ok(Self { base, path: Some(path.to_path_buf()), ..sources })
     }
 
@@ -110,7 +113,26 @@ impl Sources {
         if !std::fs::metadata(path)?.is_file() {
             return Err(io::Error::other("not a regular file, so it cannot be read again"));
         }
-        Ok(Self { text: std::fs::read_to_string(path)?, ..self.clone() })
+        Ok(Self { text: text_of(path)?, ..self.clone() })
+    }
+
+    /// Names them as they are now: 16 hex digits that are the same where the text and all that overrides it are.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        let mut hash = Sha256::new();
+        let mut part = |text: &str| {
+            hash.update((text.len() as u64).to_be_bytes());
+            hash.update(text);
+        };
+        part(&self.text);
+        let mut settings: Vec<_> =
+            self.environment.iter().filter(|(name, _)| name.starts_with("TOLLGATE_")).collect();
+        settings.sort_unstable();
+        settings.into_iter().chain(&self.set).for_each(|(name, value)| {
+            part(name);
+            part(value);
+        });
+        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The same with these variables (`std::env::vars_os()`). All are kept, because the text may name another one for a
@@ -136,6 +158,16 @@ impl std::fmt::Debug for Sources {
     }
 }
 
+/// All of a file, once; it may be a pipe. One that never ends is not a configuration.
+fn text_of(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > LARGEST {
+        true => Err(io::Error::other("it is larger than 64 MiB")),
+        false => Ok(text),
+    }
+}
+
 /// What became of the sources.
 #[derive(Debug, Clone)]
 pub struct Loaded {
@@ -156,6 +188,9 @@ pub fn load(sources: &Sources) -> Loaded {
 pub fn load_again(sources: &Sources, running: &Fixed) -> Loaded {
     load_beside(sources, Some(running))
 }
+
+/// Of a configuration, in bytes; lists of networks have files of their own.
+const LARGEST: u64 = 64 << 20;
 
 fn load_beside(sources: &Sources, running: Option<&Fixed>) -> Loaded {
     let mut findings = Findings::default();

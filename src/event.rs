@@ -81,6 +81,13 @@ pub enum Event<'a> {
         /// What is another by that, in words for people; empty if they were not.
         changes: &'a str,
     },
+    /// An operator wants something of the gate as a whole.
+    Ordered {
+        /// What.
+        order: Order,
+        /// Who.
+        by: Operator,
+    },
     /// A refusal was repeated without asking the store that several gates share.
     Mirrored {
         /// The name of the limit that refused.
@@ -156,6 +163,14 @@ pub enum Reason {
     ClientRate,
     /// It began TLS and did not come to the end of it.
     Handshake,
+    /// It has to begin with a PROXY header, and is not to be believed one.
+    Untrusted,
+    /// It did not begin with the PROXY header that it has to begin with.
+    Introduction,
+    /// The gate has used most of the memory that it may use.
+    Memory,
+    /// The descriptors that are left are kept for connections to the upstreams and for files.
+    Descriptors,
 }
 
 /// How an upstream failed a request.
@@ -175,6 +190,8 @@ pub enum Failure {
     Broken,
     /// `upstream_max` connections are busy.
     Busy,
+    /// This machine has no descriptor, port or memory for a connection: the upstream is not to blame.
+    Exhausted,
 }
 
 /// What an operator did to the buckets of a client or an account.
@@ -197,6 +214,15 @@ pub struct Operator {
     pub uid: Option<u32>,
     /// The process, if the kernel says so.
     pub pid: Option<i32>,
+}
+
+/// What operators want of the gate as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// To read its configuration again.
+    Reload,
+    /// To finish what is in flight and end.
+    Drain,
 }
 
 /// Whose buckets.

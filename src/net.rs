@@ -7,6 +7,8 @@ pub mod guard;
 pub mod inherited;
 pub mod listener;
 pub mod places;
+pub mod proxy_protocol;
+pub mod room;
 pub mod shutdown;
 pub mod stream;
 pub mod tls;

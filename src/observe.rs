@@ -13,4 +13,5 @@ pub mod metrics;
 mod samples;
 pub mod settings;
 mod shards;
+pub mod stamp;
 pub mod trouble;

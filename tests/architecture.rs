@@ -54,8 +54,9 @@ const CRATES: &[(&str, &str)] = &[
     ("tokio_postgres", "store"),
     ("mysql_async", "store"),
     ("socket2", "net"),
+    ("proxy_header", "net"),
     // The policy asks it for randomness, which is no file.
-    ("rustix", "policy app observe"),
+    ("rustix", "policy app observe net"),
     ("governor", "net"),
     ("prometheus_client", "observe"),
     ("tracing", "observe app cli"),

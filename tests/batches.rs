@@ -189,14 +189,16 @@ fn a_body_that_stops_coming_is_a_408_and_costs_nothing() {
     let answer = client.answer();
     assert_eq!((answer.status, answer.closes()), (408, true));
     let mut slow = gate.connect();
-    slow.send("POST /api HTTP/1.1\r\nHost: app.test\r\nContent-Length: 10\r\n\r\n");
-    for byte in "[1,2,3,44]".bytes() {
+    // Each piece is worth 300 ms more.
+    let pieces = ["[1,", "2,", "3,", "44", "]"].map(|piece| format!("{piece:150}"));
+    slow.send(format!("POST /api HTTP/1.1\r\nHost: app.test\r\nContent-Length: {}\r\n\r\n", 5 * 150));
+    for piece in &pieces {
         // As slow as the test is about: longer than the time-out in all, but never between two pieces.
         std::thread::sleep(Duration::from_millis(80));
-        slow.send([byte]);
+        slow.send(piece);
     }
     assert_eq!(slow.answer().status, 200);
-    assert_eq!((upstream.last().body, left(&gate)), (b"[1,2,3,44]".to_vec(), 6));
+    assert_eq!((upstream.last().body, left(&gate)), (pieces.concat().into_bytes(), 6));
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use support::{Client, Gate, Reply, Upstream, eventually, free_port, new_directory, post};
+use support::{Client, Gate, Reply, Upstream, eventually, free_port, get_with, new_directory, post};
 
 const LOGIN: &str = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\n";
 
@@ -252,7 +252,8 @@ fn a_tunnel_keeps_its_place_as_long_as_it_stands() {
     let switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
     let upstream = Upstream::answering(|_, _| Reply::Echo(switching.into()));
     let gate = Gate::start(&upstream.file(&TWO.replace("= 2", "= 1")));
-    let ask = attempt().replacen("\r\n\r\n", "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", 1);
+    // Credentials in the query make an attempt of it, and only a GET may become a tunnel.
+    let ask = get_with("/login?pwd=guess", "Connection: Upgrade\r\nUpgrade: websocket\r\n");
     let mut tunnel = gate.connect();
     tunnel.send(&ask);
     assert_eq!(tunnel.answer().status, 101);

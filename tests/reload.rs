@@ -269,6 +269,7 @@ fn a_change_that_needs_a_restart_refuses_the_whole_file() {
     assert!(gate.reload(&wanted), "and a file without such a change is taken over");
 }
 
+/// I2: a configuration with mistakes.
 #[test]
 fn a_bad_file_is_reported_as_at_a_start_and_the_old_one_runs_on() {
     let upstream = Upstream::start();
@@ -439,6 +440,55 @@ fn a_hang_up_before_the_gate_serves_waits_until_it_does() {
     let _ = process.wait();
     let _ = fs::remove_dir_all(&directory);
     assert!(kill.success() && early && reloaded && ended.is_none(), "{early} {reloaded} {ended:?}");
+}
+
+/// I5: a file that is written while it is read, reached through a link that is turned elsewhere, a directory, or one that
+/// does not end.
+#[test]
+fn a_file_is_taken_over_as_a_whole_or_not_at_all_however_it_is_replaced() {
+    let upstream = Upstream::start();
+    let gate = Gate::start(&upstream.file(&login(&limit("address", 2))));
+    assert_eq!(admitted(&gate, 1), 1);
+    let file = gate.directory.join("gate.toml");
+    let whole = fs::read_to_string(&file).unwrap();
+    let taken = || {
+        let before = gate.reloads();
+        gate.signal("HUP");
+        let mut after = before;
+        assert!(eventually(Duration::from_secs(10), || {
+            after = gate.reloads();
+            after != before
+        }));
+        after.0 > before.0
+    };
+    for half in [&whole[..whole.len() / 2], &whole[..whole.len() - 20], ""] {
+        fs::write(&file, half).unwrap();
+        assert!(!taken(), "{half}");
+    }
+    let (one, other) = (gate.directory.join("one.toml"), gate.directory.join("other.toml"));
+    fs::write(&one, &whole).unwrap();
+    fs::write(&other, whole.replace("2 per", "5 per")).unwrap();
+    fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(&one, &file).unwrap();
+    assert!(taken());
+    let link = gate.directory.join("link");
+    std::os::unix::fs::symlink(&other, &link).unwrap();
+    fs::rename(&link, &file).unwrap();
+    assert!(taken());
+    for place in ["/dev/zero", "/dev/null", gate.directory.to_str().unwrap(), "/nowhere/at/all"] {
+        fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink(place, &file).unwrap();
+        assert!(!taken(), "{place}");
+    }
+    fs::File::create(&one).unwrap().set_len(1 << 40).unwrap();
+    fs::rename(&one, &file).unwrap();
+    assert!(!taken(), "a file of a tebibyte");
+    assert!(gate.memory() < 400_000, "{} KiB", gate.memory());
+    assert_eq!(
+        admitted(&gate, 5),
+        2,
+        "one of two was left, so two of five are and one is kept back by rounding"
+    );
 }
 
 #[test]

@@ -229,7 +229,9 @@ fn connections_to_a_slow_upstream_are_bounded() {
     let upstream = Upstream::answering(|_, _| Reply::ok().after(Duration::from_millis(1500)));
     let gate =
         Gate::start(&upstream.file("[proxy]\nupstream_max = 2\nconnect_timeout = \"200ms\"\nthreads = 1\n"));
-    let mut clients: Vec<Client> = (0..6).map(|_| gate.connect()).collect();
+    // Each is another client: one alone with more than its share would wait longer.
+    let mut clients: Vec<Client> =
+        (1..=6).map(|host| gate.connect_from(Ipv4Addr::new(127, 0, 0, host))).collect();
     clients.iter_mut().for_each(|client| client.send(get_with("/", "")));
     let statuses: Vec<u16> = clients.iter_mut().map(|client| client.answer().status).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 2, "{statuses:?}");

@@ -12,20 +12,21 @@ use super::handover::Handover;
 use super::reload::Reload;
 use super::signals::{self, Signals};
 use super::supervised::supervised;
-use super::{Parts, StartError, grammar, service_manager, vitals};
+use super::{Parts, StartError, grammar, memory, service_manager, vitals};
 use crate::net::inherited::Kept;
 use crate::net::listener::{Bound, Listening};
 use crate::net::shutdown::{Shutdown, Stage, Trigger};
-use crate::observe::admin::{Admin, Socket};
+use crate::observe::admin::{Admin, Control, Socket};
 
 impl Parts {
     pub(super) fn serve_pages(
         &self,
         sockets: Vec<Bound>,
         shutdown: &Shutdown,
+        control: Control,
     ) -> Result<Vec<JoinHandle<()>>, StartError> {
         let admin = Admin::new(Arc::clone(&self.metrics), Arc::clone(&self.draining));
-        let admin = admin.with_trouble(Arc::clone(&self.trouble));
+        let admin = admin.with_trouble(Arc::clone(&self.trouble)).with_control(control);
         let admin = Arc::new(admin.with_buckets(Arc::clone(&self.engine), grammar::of_the_file()));
         let page = |socket: Bound| {
             let socket = pages_socket(socket).map_err(StartError::Worker)?;
@@ -49,13 +50,13 @@ impl Parts {
         let Signals { mut hang_up, mut reopen, mut hand_over } = signals;
         let (kept, pulses) = (Arc::new(kept), &self.pulses);
         let handover = Handover { parts: self, kept: &kept, trigger, pulses };
-        let supervise = |name, task| supervised(name, &self.events, &self.trouble, task);
         tokio::select! {
             () = signals::stop() => None,
             () = until => None,
             process = handover.serve(&mut hand_over) => Some(process),
-            () = supervise("reload", async || reload.serve(self, &mut hang_up).await) => None,
+            () = self.supervised("reload", async || reload.serve(self, &mut hang_up).await) => None,
             () = reopen.each(|| self.reopen_logs()) => None,
+            () = self.supervised("memory", async || memory::watch(&self.guard).await) => None,
             () = vitals::watch(pulses, &self.trouble, service_manager::watchdog()) => None,
             () = self.keep() => None,
         }
@@ -64,11 +65,13 @@ impl Parts {
     /// Never ends.
     async fn keep(&self) {
         match &self.keeper {
-            Some(keeper) => {
-                supervised("snapshot", &self.events, &self.trouble, async || keeper.serve().await).await
-            }
+            Some(keeper) => self.supervised("snapshot", async || keeper.serve().await).await,
             None => std::future::pending().await,
         }
+    }
+
+    async fn supervised(&self, name: &str, task: impl AsyncFnMut()) {
+        supervised(name, &self.events, &self.trouble, task).await;
     }
 }
 

@@ -1,22 +1,17 @@
 //! `tollgate buckets`: what a running gate keeps for one address or one account, and words to it about that.
 //!
-//! It asks the gate over its admin socket and knows nothing of buckets by itself. The surprising thing: with `--socket` no
-//! configuration is read, so that whoever may use the socket needs neither the file nor its secrets.
+//! It asks the gate over its admin socket and knows nothing of buckets by itself. The surprising thing: a rate is checked
+//! here before the gate is asked, so that a slip of the pen is shown in the words of the command line.
 
-mod ask;
 mod table;
 
-use std::path::PathBuf;
-
-use anyhow::bail;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use self::ask::Question;
 use super::Exit;
-use super::sources::{ConfigArgs, load_and_report};
+use super::gate::{At, Question};
 use crate::config::values;
-use crate::net::listener::Address;
 use crate::policy::holder::Holder;
 
 #[derive(Debug, Args)]
@@ -71,67 +66,28 @@ struct Where {
     /// Whose: ip:ADDRESS or user:NAME
     #[arg(value_parser = key)]
     key: String,
-    /// The gate's admin socket [default: the first one in the configuration's admin.listen]
-    #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
     #[command(flatten)]
-    config: ConfigArgs,
-    /// How the answer is printed
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
+    gate: At,
 }
 
 pub(super) fn buckets(Arguments { action }: &Arguments) -> anyhow::Result<Exit> {
-    let (at, question) = match action {
-        Action::Show(at) => (at, Question { method: "GET", below: "", body: None }),
+    let (at, method, below, body) = match action {
+        Action::Show(at) => (at, "GET", "", None),
         Action::Credit { at, tokens, limit } => {
-            let body = with_limit(json!({"tokens": tokens}), limit.as_deref());
-            (at, Question { method: "POST", below: "/credit", body: Some(body) })
+            (at, "POST", "/credit", Some(with_limit(json!({"tokens": tokens}), limit.as_deref())))
         }
-        Action::Reset { at, limit } => {
-            let body = with_limit(json!({}), limit.as_deref());
-            (at, Question { method: "DELETE", below: "", body: Some(body) })
-        }
+        Action::Reset { at, limit } => (at, "DELETE", "", Some(with_limit(json!({}), limit.as_deref()))),
         Action::Rate { at, limit, rate, lasts, end } => {
             let body = if *end { json!({}) } else { json!({"rate": rate, "for": lasts}) };
             let method = if *end { "DELETE" } else { "PUT" };
-            (at, Question { method, below: "/rate", body: Some(with_limit(body, Some(limit))) })
+            (at, method, "/rate", Some(with_limit(body, Some(limit))))
         }
     };
-    let Some(socket) = at.socket()? else { return Ok(Exit::BadConfiguration) };
-    let answer = question.ask(&socket, &at.key)?;
-    match at.format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(&answer)?),
-        Format::Text => print!("{}", table::text(&answer, &at.key)),
-    }
-    Ok(Exit::Ok)
-}
-
-impl Where {
-    /// `None` if the configuration is bad, and that was said.
-    fn socket(&self) -> anyhow::Result<Option<PathBuf>> {
-        if let Some(socket) = &self.socket {
-            return Ok(Some(socket.clone()));
-        }
-        let Some(config) = load_and_report(&self.config.sources()?) else { return Ok(None) };
-        let sockets = config.admin.into_iter().filter_map(|address| match address {
-            Address::Unix(path) => Some(path),
-            Address::Tcp(_) | Address::Tls(_) | Address::Systemd { .. } => None,
-        });
-        match sockets.into_iter().next() {
-            Some(socket) => Ok(Some(socket)),
-            None => bail!(
-                "the configuration has no admin socket: write\n\n[admin]\nlisten = \"unix:/run/tollgate/admin.sock\"\n\n\
-                 and start the gate again, or name the socket of another gate with --socket PATH"
-            ),
-        }
-    }
+    let path = format!("/api/v1/buckets/{}{below}", utf8_percent_encode(&at.key, NON_ALPHANUMERIC));
+    let Some(answer) = at.gate.ask(Question { method, path, body })? else {
+        return Ok(Exit::BadConfiguration);
+    };
+    at.gate.print(&answer.success()?, |answer| table::text(answer, &at.key))
 }
 
 fn with_limit(mut body: Value, limit: Option<&str>) -> Value {

@@ -54,6 +54,7 @@ pub(super) fn check(
     let mut routes = routes::check(&raw.routes, &mut upstreams, f);
     let shown = tls::check(raw, &listen, &mut files, f);
     let redirect = tls::redirect(&raw.tls, &listen, &client, f);
+    settings::introductions(&raw.proxy, &listen, &client, f);
     let upstream_trust = tls::upstream_trust(raw, &upstreams, &mut files, &whole, f);
     let devices = device::check(&raw.device, &sources.environment, &mut files, f);
     reach::check(raw, &mut routes, &limits, &whole, f);

@@ -73,7 +73,7 @@ impl Engine {
         Some(refusal)
     }
 
-    /// The same, and by which limit; nobody is told.
+    /// The same, and by which limit; not counted among what the mirror answered without asking.
     fn mirrored(&self, rules: &Rules, found: &Charges, now: Time) -> Option<(usize, Refusal)> {
         let withdrawals = rules.withdrawals(found);
         let is_fresh = |at: usize| {

@@ -20,6 +20,8 @@ use governor::state::StateStore;
 use governor::{Quota, RateLimiter};
 
 use super::places::{Place, Places};
+use super::room::Room;
+use super::stream::Stream;
 use crate::time::{Clock, Span, Time};
 
 /// Who may connect.
@@ -28,6 +30,7 @@ pub struct Guard {
     per_client: AtomicUsize,
     present: Arc<Present>,
     pace: ArcSwapOption<Pace>,
+    room: Room,
     clock: Clock,
 }
 
@@ -46,13 +49,32 @@ pub enum TurnedAway {
     Max,
     /// Too many new connections from its prefix.
     Rate,
+    /// Memory is short.
+    Memory,
+    /// Descriptors are short.
+    Descriptors,
 }
 
 /// A connection that was let in; dropping it frees its place.
 #[derive(Debug)]
 pub struct Pass {
     _place: Place,
-    _presence: Option<Presence>,
+    presence: Option<Presence>,
+}
+
+impl Pass {
+    /// Another request of this client's prefix is at an upstream. Says how many are; `None` where nobody counts.
+    pub fn request_begins(&self) -> Option<usize> {
+        let presence = self.presence.as_ref()?;
+        Some(presence.neighbours.requests.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// One of them is over.
+    pub fn request_ends(&self) {
+        if let Some(presence) = &self.presence {
+            presence.neighbours.requests.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// New connections from one prefix: one each `replenish`, `burst` at once.
@@ -73,6 +95,7 @@ impl Guard {
             per_client: AtomicUsize::new(per_client),
             present: Arc::default(),
             pace: ArcSwapOption::new(rate.and_then(|rate| Pace::new(rate, clock))),
+            room: Room::of_this_machine(),
             clock: clock.clone(),
         }
     }
@@ -93,19 +116,39 @@ impl Guard {
         self.connections.take().await
     }
 
+    /// Whether the machine has what this connection, which has its place already, will need.
+    ///
+    /// # Errors
+    /// What it is short of.
+    pub fn has_room_for(&self, stream: &Stream) -> Result<(), TurnedAway> {
+        self.room.admit(stream, &self.connections)
+    }
+
+    /// Connections that are here, and those that are about to be let in.
+    #[must_use]
+    pub fn present(&self) -> usize {
+        self.connections.taken()
+    }
+
+    /// At most so many connections until memory is there again; `None` is no bound but `proxy.connections`. Nobody who
+    /// is in has to leave.
+    pub fn keep_below(&self, ceiling: Option<usize>) {
+        self.room.keep_below(ceiling);
+    }
+
     /// Lets a client in or not. `prefix` is what its bounds are kept for; `None` is a client without bounds: one on
     /// a Unix socket, or a proxy in front of us that speaks for many.
     ///
     /// # Errors
     /// Why it is turned away.
     pub fn admit(&self, place: Place, prefix: Option<IpAddr>) -> Result<Pass, TurnedAway> {
-        let Some(prefix) = prefix else { return Ok(Pass { _place: place, _presence: None }) };
+        let Some(prefix) = prefix else { return Ok(Pass { _place: place, presence: None }) };
         if self.pace.load().as_ref().is_some_and(|pace| pace.rate.check_key(&prefix).is_err()) {
             return Err(TurnedAway::Rate);
         }
         let most = self.per_client.load(Ordering::Relaxed);
         let presence = Present::enter(&self.present, prefix, most).ok_or(TurnedAway::Max)?;
-        Ok(Pass { _place: place, _presence: Some(presence) })
+        Ok(Pass { _place: place, presence: Some(presence) })
     }
 }
 
@@ -123,37 +166,45 @@ impl Pace {
     }
 }
 
-/// How many connections each prefix has; bounded by the connections in all.
+/// Who is here of each prefix; bounded by the connections in all.
 #[derive(Debug, Default)]
-struct Present(Mutex<HashMap<IpAddr, usize>>);
+struct Present(Mutex<HashMap<IpAddr, Arc<Neighbours>>>);
+
+/// All clients of one prefix.
+#[derive(Debug, Default)]
+struct Neighbours {
+    /// Changed by whoever holds the table.
+    connections: AtomicUsize,
+    /// At upstreams.
+    requests: AtomicUsize,
+}
 
 #[derive(Debug)]
 struct Presence {
     present: Arc<Present>,
     prefix: IpAddr,
+    neighbours: Arc<Neighbours>,
 }
 
 impl Present {
     fn enter(present: &Arc<Self>, prefix: IpAddr, most: usize) -> Option<Presence> {
-        let mut counts = present.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(prefix).or_default();
-        if *count >= most {
+        let mut table = present.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let neighbours = table.entry(prefix).or_default();
+        if neighbours.connections.load(Ordering::Relaxed) >= most {
             return None;
         }
-        *count += 1;
-        drop(counts);
-        Some(Presence { present: Arc::clone(present), prefix })
+        neighbours.connections.fetch_add(1, Ordering::Relaxed);
+        let neighbours = Arc::clone(neighbours);
+        drop(table);
+        Some(Presence { present: Arc::clone(present), prefix, neighbours })
     }
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        let mut counts = self.present.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.prefix) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.prefix);
-            }
+        let mut table = self.present.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.neighbours.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
+            table.remove(&self.prefix);
         }
     }
 }

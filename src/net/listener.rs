@@ -199,7 +199,11 @@ impl Bound {
             None => Door::Local,
         };
         let socket = match door {
-            Door::Plain(_) | Door::Tls => TcpListener::from_std(self.socket.into()).map(Listening::Tcp),
+            Door::Plain(_) | Door::Tls => {
+                // Its connections have it from here. Without it, only more of the kernel's memory goes to who reads slowly.
+                let _ = self.socket.set_tcp_notsent_lowat(UNSENT);
+                TcpListener::from_std(self.socket.into()).map(Listening::Tcp)
+            }
             Door::Local => {
                 let listener: StdUnixListener = std::os::fd::OwnedFd::from(self.socket).into();
                 UnixListener::from_std(listener).map(Listening::Unix)
@@ -332,6 +336,9 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
+/// What the kernel keeps of an answer before a client's window opens for it. By itself it would keep megabytes, and copying
+/// them for those who take nothing holds up everybody else.
+const UNSENT: u32 = 128 * 1024;
 const BACKLOG: i32 = 4096;
 const PAUSE: Duration = Duration::from_millis(50);
 

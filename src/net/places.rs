@@ -42,10 +42,23 @@ impl Places {
         Place(Arc::clone(self))
     }
 
+    /// A place that is free now, if nobody waits for it.
+    pub fn try_take(self: &Arc<Self>) -> Option<Place> {
+        self.free.try_acquire().ok()?.forget();
+        Some(Place(Arc::clone(self)))
+    }
+
     /// How many are free now.
     #[must_use]
     pub fn free(&self) -> usize {
         self.free.available_permits()
+    }
+
+    /// How many are taken now.
+    #[must_use]
+    pub fn taken(&self) -> usize {
+        let known = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        (*known + self.surplus.load(Relaxed)).saturating_sub(self.free())
     }
 
     /// From now on there are so many.
@@ -112,10 +125,12 @@ mod tests {
         let places = Places::new(3);
         let mut taken = vec![places.take().await, places.take().await, places.take().await];
         places.resize(1);
+        assert_eq!(places.taken(), 3);
         taken.truncate(1);
         assert!(is_full(&places).await, "two have left, and one is what there is");
+        assert_eq!(places.taken(), 1);
         taken.clear();
-        assert_eq!(places.free(), 1);
+        assert_eq!((places.free(), places.taken()), (1, 0));
     }
 
     #[tokio::test]

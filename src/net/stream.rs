@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -36,6 +37,16 @@ pub enum Peer {
     Ip(SocketAddr),
     /// A process on this machine.
     Unix,
+}
+
+impl AsRawFd for Stream {
+    fn as_raw_fd(&self) -> RawFd {
+        match self {
+            Self::Tcp(stream) => stream.as_raw_fd(),
+            Self::Unix(stream) => stream.as_raw_fd(),
+            Self::Tls(stream) => stream.as_raw_fd(),
+        }
+    }
 }
 
 macro_rules! delegate {

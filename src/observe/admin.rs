@@ -1,11 +1,11 @@
-//! The pages for operators: `/livez`, `/readyz`, `/metrics` and single buckets, on sockets of their own.
+//! The pages for operators: `/livez`, `/readyz`, `/metrics`, single buckets and the gate as a whole, on sockets of their own.
 //!
-//! It shares no listener, runtime or path with visitors, and changes nothing in the gate but single buckets, for callers on
-//! a Unix socket. The surprising thing: a caller over TCP may be a page in the operator's own browser, so who was asked for and who asks is looked at
+//! It shares no listener, runtime or path with visitors, and changes something only for callers on a Unix socket. The surprising thing: a caller over TCP may be a page in the operator's own browser, so who was asked for and who asks is looked at
 //! before anything else.
 
 mod answer;
 mod buckets;
+mod control;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -23,6 +23,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use self::buckets::Grammar;
+pub use self::control::{Control, Reloaded};
 
 use self::answer::{Caller, answer};
 use self::buckets::Desk;
@@ -39,6 +40,7 @@ pub struct Admin {
     draining: Arc<AtomicBool>,
     trouble: Arc<Trouble>,
     desk: Option<Desk>,
+    control: Option<Control>,
 }
 
 /// A bound socket for operators.
@@ -54,7 +56,7 @@ impl Admin {
     /// `draining` makes `/readyz` say no.
     #[must_use]
     pub fn new(metrics: Arc<Metrics>, draining: Arc<AtomicBool>) -> Self {
-        Self { metrics, draining, trouble: Arc::default(), desk: None }
+        Self { metrics, draining, trouble: Arc::default(), desk: None, control: None }
     }
 
     /// The same where this makes `/readyz` say no as well.
@@ -67,6 +69,12 @@ impl Admin {
     #[must_use]
     pub fn with_buckets(self, engine: Arc<Engine>, grammar: Grammar) -> Self {
         Self { desk: Some(Desk::new(engine, grammar)), ..self }
+    }
+
+    /// The same with the pages about the gate as a whole.
+    #[must_use]
+    pub fn with_control(self, control: Control) -> Self {
+        Self { control: Some(control), ..self }
     }
 
     /// Answers callers until `shutdown`. Needs a tokio runtime with time and I/O, not the workers' one.

@@ -74,8 +74,8 @@ pub struct Messages {
     clock: Clock,
     clients: Clients,
     upstream_up: Gate,
-    upstream_failed: [Gate; 7],
-    turned_away: [Gate; 3],
+    upstream_failed: [Gate; 8],
+    turned_away: [Gate; 7],
     accept_failed: Gate,
     panicked: Gate,
 }
@@ -111,6 +111,7 @@ impl Messages {
             Failure::ConnectTimeout => (4, "no connection in time"),
             Failure::Certificate => (5, "its certificate is not trusted, or not for its name"),
             Failure::Tls => (6, "it does not speak TLS with us"),
+            Failure::Exhausted => (7, "no descriptor, port or memory is left here"),
         };
         if let Some(left_out) = self.pass(&self.upstream_failed[gate]) {
             warn!(upstream, reason, left_out, "an upstream failed a request");
@@ -122,6 +123,10 @@ impl Messages {
             Reason::ClientMax => (0, "proxy.client_max"),
             Reason::ClientRate => (1, "proxy.client_rate"),
             Reason::Handshake => (2, "no TLS handshake"),
+            Reason::Untrusted => (3, "proxy.proxy_protocol, and it is not in client.trust"),
+            Reason::Introduction => (4, "no header as proxy.proxy_protocol says"),
+            Reason::Memory => (5, "memory is short"),
+            Reason::Descriptors => (6, "descriptors are short"),
         };
         if let Some(left_out) = self.pass(&self.turned_away[gate]) {
             let client = self.clients.show(client);
@@ -159,6 +164,7 @@ impl Listener for Messages {
                     warn!(%error, left_out, "a connection could not be accepted");
                 }
             }
+            Event::Ordered { order, by } => operators::ordered(order, by),
             Event::BucketsChanged(done) => operators::write(&done, &self.clients),
             Event::Panicked => {
                 if let Some(left_out) = self.pass(&self.panicked) {

@@ -85,7 +85,7 @@ impl Metrics {
             lines_dropped: Counter::default(),
         };
         metrics.register();
-        for reason in [Reason::ClientMax, Reason::ClientRate, Reason::Handshake] {
+        for reason in REASONS {
             drop(metrics.refused.get_or_create_owned(&[("reason", reason_name(reason))]));
         }
         for taken in [true, false] {
@@ -207,7 +207,10 @@ impl Listener for Metrics {
             | Event::FellBack(_)
             | Event::StoreAsked { .. }
             | Event::StoreUp { .. } => self.store.hear(event),
-            Event::AcceptFailed(_) | Event::StoreNoticed(_) | Event::BucketsChanged(_) => {}
+            Event::AcceptFailed(_)
+            | Event::StoreNoticed(_)
+            | Event::Ordered { .. }
+            | Event::BucketsChanged(_) => {}
         }
     }
 }
@@ -221,8 +224,22 @@ fn reason_name(reason: Reason) -> &'static str {
         Reason::ClientMax => "client_max",
         Reason::ClientRate => "client_rate",
         Reason::Handshake => "tls",
+        Reason::Untrusted => "untrusted",
+        Reason::Introduction => "proxy_protocol",
+        Reason::Memory => "memory",
+        Reason::Descriptors => "descriptors",
     }
 }
+
+const REASONS: [Reason; 7] = [
+    Reason::ClientMax,
+    Reason::ClientRate,
+    Reason::Handshake,
+    Reason::Untrusted,
+    Reason::Introduction,
+    Reason::Memory,
+    Reason::Descriptors,
+];
 
 fn failure_name(failure: Failure) -> &'static str {
     match failure {
@@ -233,6 +250,7 @@ fn failure_name(failure: Failure) -> &'static str {
         Failure::ConnectTimeout => "connect_timeout",
         Failure::Certificate => "certificate",
         Failure::Tls => "tls",
+        Failure::Exhausted => "exhausted",
     }
 }
 

@@ -44,7 +44,7 @@ pub struct Connection {
     pub peer_value: Option<HeaderValue>,
     /// Where it stands.
     pub phases: Phases,
-    _pass: Pass,
+    pass: Pass,
 }
 
 impl Connection {
@@ -55,7 +55,12 @@ impl Connection {
             Peer::Ip(address) => Some(super::headers::address_value(address.ip())),
             Peer::Unix => None,
         };
-        Arc::new(Self { door, peer, peer_value, phases: Phases::new(clock), _pass: pass })
+        Arc::new(Self { door, peer, peer_value, phases: Phases::new(clock), pass })
+    }
+
+    /// What counts it among those of its prefix.
+    pub(super) fn pass(&self) -> &Pass {
+        &self.pass
     }
 
     /// Whether the peer speaks TLS with us.

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use http::Request;
 use http::header::EXPECT;
+use http::{Request, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
@@ -24,8 +24,10 @@ pub(super) fn unread(request: Request<Incoming>, connection: &Connection) -> boo
         return true;
     }
     let is_long = request.body().size_hint().lower() > LONGEST;
-    // Whoever waits for `100 Continue` has sent nothing yet, and hears the refusal instead.
-    if is_long || request.headers().contains_key(EXPECT) {
+    // Whoever waits for `100 Continue` has sent nothing yet, and hears the refusal instead. A stream of HTTP/2 would be
+    // reset, without an error, but some clients take that for one; and few of them wait.
+    let waits = request.headers().contains_key(EXPECT) && request.version() != Version::HTTP_2;
+    if is_long || waits {
         return false;
     }
     let body = request.into_body();

@@ -59,7 +59,7 @@ impl Error {
                 Problem::Broken
             }
             Self::Upstream(Failure::Timeout | Failure::ConnectTimeout) => Problem::TimedOut,
-            Self::Upstream(Failure::Busy)
+            Self::Upstream(Failure::Busy | Failure::Exhausted)
             | Self::Crowded
             | Self::StoreAway
             | Self::Undecided(Undecided::Stale(_) | Undecided::Sealed) => {

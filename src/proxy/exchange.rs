@@ -25,6 +25,8 @@ struct Record {
     left: Option<Time>,
     elsewhere: Span,
     places: Places,
+    /// Whether it is counted among those of its prefix that are at an upstream.
+    is_counted: bool,
     gate: Rc<Gate>,
     connection: Arc<Connection>,
 }
@@ -61,7 +63,15 @@ impl Exchange {
         };
         let (gate, connection) = (Rc::clone(gate), Arc::clone(connection));
         let places = Places::default();
-        Self(Box::new(Record { answered, left: None, elsewhere: Span::ZERO, places, gate, connection }))
+        Self(Box::new(Record {
+            answered,
+            left: None,
+            elsewhere: Span::ZERO,
+            places,
+            is_counted: false,
+            gate,
+            connection,
+        }))
     }
 
     /// The attempt of this route was admitted.
@@ -79,6 +89,14 @@ impl Exchange {
     /// The attempt is one of those on their way until its answer has left, or the client has.
     pub(super) fn takes(&mut self, places: Places) {
         self.0.places = places;
+    }
+
+    /// It goes to an upstream, and is one of its prefix' there until its answer has left, or the client has. Says how
+    /// many these are.
+    pub(super) fn joins_its_neighbours(&mut self) -> usize {
+        let count = self.0.connection.pass().request_begins();
+        self.0.is_counted = count.is_some();
+        count.unwrap_or(0)
     }
 
     /// Its places, for what goes on after the answer.
@@ -136,6 +154,14 @@ fn told<B>(gate: &Gate, request: &Request<B>) -> (Uri, Option<HeaderValue>) {
     let local = gate.site.now();
     let policy = &local.site.rules.policy;
     (veil::target(target, policy), referer.map(|value| veil::referer(value, policy)))
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if self.is_counted {
+            self.connection.pass().request_ends();
+        }
+    }
 }
 
 impl AtEnd for Record {

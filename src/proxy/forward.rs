@@ -5,12 +5,16 @@
 //! asks for what stands in the body.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
+use bytes::Bytes;
 use http::header::{CONNECTION, HOST, SET_COOKIE, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 
 use super::body::{Arrival, BodyError, Progress, ReplyBody, RequestBody, Sent, Watch};
 use super::connection::Connection;
@@ -22,7 +26,7 @@ use super::pending::Pending;
 use super::service::Gate;
 use super::site::{Local, Site};
 use super::tunnel::{self, Wish};
-use super::upstream::Unsent;
+use super::upstream::{Lease, Unsent};
 use super::visit::Asker;
 use crate::event::Failure;
 use crate::policy::outcome::{Answer, Outcome, Seen};
@@ -83,9 +87,11 @@ impl Departure {
         exchange: &mut Exchange,
     ) -> Result<Response<ReplyBody>, Error> {
         exchange.leaves(gate.engine.clock().now());
-        let forwarded = self.local.group(self.group).forward(&mut self.request, &self.progress).await;
+        let neighbours = exchange.joins_its_neighbours();
+        let group = self.local.group(self.group);
+        let forwarded = group.forward(&mut self.request, &self.progress, neighbours).await;
         exchange.returns(gate.engine.clock().now());
-        let (mut response, lease) = match forwarded {
+        let (mut response, mut lease) = match forwarded {
             Ok(answered) => answered,
             Err(error) => {
                 self.fails(&error);
@@ -105,7 +111,10 @@ impl Departure {
         let timeout = self.local.site.settings.reply_timeout.to_std();
         let (mut ahead, mut watching) = (VecDeque::new(), None);
         let cookie = match self.judge(&response) {
-            Judged::Now(cookie) => cookie,
+            Judged::Now(cookie) => {
+                (ahead, lease) = first_piece(response.body_mut(), lease).await?;
+                cookie
+            }
             Judged::AsItGoesBy(watch) => {
                 watching = Some(watch);
                 None
@@ -165,6 +174,22 @@ enum Judged {
     AsItGoesBy(Box<Watch>),
     /// The rest has to be known before the head leaves.
     First(Box<Watch>),
+}
+
+/// What has come of a body in chunks together with its head, without waiting for it: as long as the head has not left,
+/// what is no chunk need not look like an answer.
+async fn first_piece(body: &mut Incoming, lease: Lease) -> Result<(VecDeque<Bytes>, Lease), Error> {
+    if body.size_hint().exact().is_some() {
+        return Ok((VecDeque::new(), lease));
+    }
+    match poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx))).await {
+        Poll::Ready(Some(Err(error))) => {
+            lease.close();
+            Err(broke_off(error.into()))
+        }
+        Poll::Ready(Some(Ok(frame))) => Ok((frame.into_data().into_iter().collect(), lease)),
+        Poll::Ready(None) | Poll::Pending => Ok((VecDeque::new(), lease)),
+    }
 }
 
 fn broke_off(error: BodyError) -> Error {

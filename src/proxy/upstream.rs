@@ -1,14 +1,17 @@
 //! The upstreams of one worker: which one, over which connection.
 //!
-//! Each worker keeps its own small stack of idle connections, last in, first out; no pool and no lock is shared.
-//! What workers share is how busy and how well each upstream is. The surprising thing: a request that may have
-//! reached an upstream is never sent twice; only one that provably never left is.
+//! Each worker keeps its own connections; no pool and no lock is shared. What workers share is how busy and how well each
+//! upstream is, and its `upstream_max` places: a request for which none is left waits for one, or for a connection that
+//! another request gives back, as long as for a connection. The surprising thing: a request that may have reached an upstream
+//! is never sent twice; only one that provably never left is.
 
 mod connect;
+mod crowd;
 mod health;
+mod idle;
 mod ration;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
 use std::path::PathBuf;
@@ -24,6 +27,7 @@ use hyper::client::conn::http1::SendRequest;
 use tokio::time::{Instant, Sleep};
 
 pub use self::health::Health;
+use self::idle::{Idle, MakingRoom, Wanted};
 use self::ration::Ration;
 use super::body::{Progress, RequestBody, Sent};
 use super::error::Error;
@@ -78,13 +82,8 @@ pub struct Group {
 /// One worker's connections to one upstream.
 pub struct Server {
     health: Arc<Health>,
-    idle: RefCell<Vec<Idle>>,
-}
-
-struct Idle {
-    connection: Connection,
-    /// Sweeps that it has seen: telling the time at each request would cost more.
-    sweeps: u32,
+    idle: Rc<Idle>,
+    _making_room: MakingRoom,
 }
 
 /// A connection to an upstream, and its place among `upstream_max`.
@@ -125,7 +124,8 @@ impl Group {
 
     /// Sends a request to the least busy upstream that is up, and waits for the head of its answer. An upstream
     /// that cannot be connected to is passed over for the next one. The request is taken out of its slot when it may
-    /// have left, and is still there, or there again, while it provably has not.
+    /// have left, and is still there, or there again, while it provably has not. `neighbours` is how many of its prefix
+    /// are at upstreams.
     ///
     /// # Errors
     /// What went wrong, and whose fault it was.
@@ -133,13 +133,14 @@ impl Group {
         &self,
         request: &mut Unsent,
         progress: &Progress,
+        neighbours: usize,
     ) -> Result<(Response<Incoming>, Lease), Error> {
         if let [only] = &self.servers[..] {
-            return only.forward(request, progress, &self.settings).await;
+            return only.forward(request, progress, neighbours, &self.settings).await;
         }
         let mut last = Error::Upstream(Failure::Connect);
         for server in self.by_preference() {
-            match server.forward(request, progress, &self.settings).await {
+            match server.forward(request, progress, neighbours, &self.settings).await {
                 Err(error) if request.is_some() => last = error,
                 done => return done,
             }
@@ -168,7 +169,9 @@ impl Server {
     /// No connection of this worker to this upstream yet.
     #[must_use]
     pub fn new(health: &Arc<Health>) -> Rc<Self> {
-        Rc::new(Self { health: Arc::clone(health), idle: RefCell::default() })
+        let idle = Rc::default();
+        let making_room = MakingRoom::begin(&idle, health);
+        Rc::new(Self { health: Arc::clone(health), idle, _making_room: making_room })
     }
 
     /// Whether this is the upstream.
@@ -179,28 +182,27 @@ impl Server {
 
     /// Closes what was idle for too long. To be called [`SWEEPS`] times within `proxy.upstream_idle`.
     pub fn expire(&self) {
-        self.idle.borrow_mut().retain_mut(|idle| {
-            idle.sweeps += 1;
-            idle.sweeps < SWEEPS && !idle.connection.sender.is_closed()
-        });
+        self.idle.expire(SWEEPS);
     }
 
     async fn forward(
         self: &Rc<Self>,
         request: &mut Unsent,
         progress: &Progress,
+        neighbours: usize,
         settings: &Settings,
     ) -> Result<(Response<Incoming>, Lease), Error> {
+        if crowd::is_more_than_its_share(neighbours, settings.upstream_max) && self.is_crowded(settings) {
+            // Boxed: a request seldom waits for this, and would carry it along.
+            Box::pin(self.leave_to_others(settings)).await?;
+        }
         let busy = Busy::enter(self);
-        let mut idle = self.pop_idle(settings).await;
+        let mut kept = self.pop_idle(settings).await;
         loop {
-            let is_fresh = idle.is_none();
-            let mut connection = match idle.take() {
-                Some(connection) => connection,
+            let (mut connection, is_fresh) = match kept.take() {
+                Some(connection) => (connection, false),
                 // Boxed: a request seldom needs what connecting takes, and would carry it along.
-                None => Box::pin(connect::connect(&self.health, settings))
-                    .await
-                    .map_err(|why| self.failed(why))?,
+                None => Box::pin(self.another(settings)).await.map_err(|why| self.failed(why))?,
             };
             match self.send(&mut connection, request, progress, settings).await {
                 Ok(response) => {
@@ -216,6 +218,16 @@ impl Server {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    fn is_crowded(&self, settings: &Settings) -> bool {
+        crowd::is_crowded(self.health.busy(), settings.upstream_max)
+    }
+
+    async fn leave_to_others(&self, settings: &Settings) -> Result<(), Error> {
+        let thins = self.health.crowd.thins(|| self.is_crowded(settings));
+        let thinned = tokio::time::timeout(crowd::PATIENCE, thins).await;
+        thinned.map_err(|_| self.failed(Failure::Busy))
     }
 
     async fn send(
@@ -266,13 +278,38 @@ impl Server {
     /// The youngest idle connection that still stands.
     async fn pop_idle(&self, settings: &Settings) -> Option<Connection> {
         loop {
-            let Idle { mut connection, .. } = self.idle.borrow_mut().pop()?;
-            if !connection.is_trusted(settings) {
-                continue;
-            }
-            // Ready at once for a connection that rests; its task may still have to hear that the answer has ended.
-            if connection.sender.is_ready() || Box::pin(becomes_ready(&mut connection, settings)).await {
+            let mut connection = self.idle.pop()?;
+            if connection.is_usable(settings).await {
                 return Some(connection);
+            }
+        }
+    }
+
+    /// A fresh connection; or one that another request gives back, while there is no place for a fresh one. Says which.
+    async fn another(&self, settings: &Settings) -> Result<(Connection, bool), Failure> {
+        let place = match self.health.places.try_take() {
+            Some(place) => place,
+            None => {
+                let turn = tokio::time::timeout(settings.connect_timeout.to_std(), self.turn(settings));
+                match turn.await.map_err(|_| Failure::Busy)? {
+                    Turn::Kept(connection) => return Ok((connection, false)),
+                    Turn::Place(place) => place,
+                }
+            }
+        };
+        Ok((connect::connect(&self.health, place, settings).await?, true))
+    }
+
+    /// Waits for what comes first.
+    async fn turn(&self, settings: &Settings) -> Turn {
+        let _wanted = Wanted::begin(&self.health.want, &self.idle);
+        loop {
+            tokio::select! {
+                biased;
+                Ok(mut connection) = self.idle.wait() => if connection.is_usable(settings).await {
+                    return Turn::Kept(connection);
+                },
+                place = self.health.places.take() => return Turn::Place(place),
             }
         }
     }
@@ -283,7 +320,25 @@ impl Server {
     }
 }
 
+/// What a request gets that has waited.
+enum Turn {
+    Kept(Connection),
+    Place(Place),
+}
+
 impl Connection {
+    /// Whether another request may be sent over it.
+    async fn is_usable(&mut self, settings: &Settings) -> bool {
+        // Ready at once for a connection that rests; its task may still have to hear that the answer has ended.
+        self.is_trusted(settings) && (self.sender.is_ready() || Box::pin(self.becomes_ready(settings)).await)
+    }
+
+    async fn becomes_ready(&mut self, settings: &Settings) -> bool {
+        let ready = poll_fn(|cx| self.sender.poll_ready(cx));
+        let ready = tokio::time::timeout(settings.connect_timeout.to_std(), ready).await;
+        ready.is_ok_and(|ready| ready.is_ok())
+    }
+
     /// Whether it was made by the word of those who are trusted now.
     fn is_trusted(&self, settings: &Settings) -> bool {
         let Some(trust) = &self.trust else { return true };
@@ -313,7 +368,7 @@ impl Lease {
             && !self.was_early
             && !connection.sender.is_closed()
         {
-            self.server.idle.borrow_mut().push(Idle { connection, sweeps: 0 });
+            self.server.idle.put(connection, &self.server.health.want);
         }
     }
 
@@ -321,12 +376,6 @@ impl Lease {
     pub fn close(self) {
         self.server.health.failed(Failure::Broken);
     }
-}
-
-async fn becomes_ready(connection: &mut Connection, settings: &Settings) -> bool {
-    let ready = poll_fn(|cx| connection.sender.poll_ready(cx));
-    let ready = tokio::time::timeout(settings.connect_timeout.to_std(), ready).await;
-    ready.is_ok_and(|ready| ready.is_ok())
 }
 
 /// Sweeps within the time that an idle connection is kept.

@@ -11,17 +11,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions};
+use tokio::time::timeout;
 
+use super::client_addr::ClientSettings;
 use super::connection::{self, Connection, Phases};
 use super::pulse::{Pulse, Rest};
 use super::service::{Gate, Service};
 use super::settings::Settings;
 use super::upstream::SWEEPS;
 use crate::event::{Event, Reason};
-use crate::net::guard::{Guard, Pass, TurnedAway};
+use crate::net::guard::{Guard, TurnedAway};
 use crate::net::listener::{Bound, Door, Listener};
+use crate::net::places::Place;
+use crate::net::proxy_protocol::{self, Refused, Version};
 use crate::net::shutdown::{Shutdown, Stage};
 use crate::net::stream::{Peer, Stream};
+use crate::time::Span;
 
 /// Serves until the gate stops. Called on the worker's own thread.
 ///
@@ -43,6 +48,7 @@ pub fn run(
             open: RefCell::default(),
             accepted: Cell::new(0),
             leaves: Cell::new(false),
+            ends: Cell::new(false),
         });
         let listeners = sockets.into_iter().map(Bound::listen).collect::<io::Result<Vec<_>>>()?;
         let accepting = listeners
@@ -66,11 +72,23 @@ struct Worker {
     gate: Rc<Gate>,
     guard: Arc<Guard>,
     pulse: Arc<Pulse>,
-    open: RefCell<HashMap<u64, Arc<Connection>>>,
+    /// `None` is one of which it is not known yet who is there.
+    open: RefCell<HashMap<u64, Option<Arc<Connection>>>>,
     /// Counts the connections of all listeners: they share `open`.
     accepted: Cell<u64>,
-    /// Another process is about to take over.
+    /// The next answer on each connection is its last.
     leaves: Cell<bool>,
+    /// Whether those in [`open`](Self::open) were told to end, and those that come after them have to be.
+    ends: Cell<bool>,
+}
+
+/// A connection that has a place, and of which nothing was read.
+struct Arrival {
+    stream: Stream,
+    door: Door,
+    /// The other end of the connection.
+    peer: Peer,
+    place: Place,
 }
 
 impl Worker {
@@ -85,7 +103,7 @@ impl Worker {
                     false => return,
                 }
             }
-            let accepted = tokio::select! {
+            let (stream, peer) = tokio::select! {
                 biased;
                 accepted = listener.accept(|error| self.gate.events.emit(&Event::AcceptFailed(error))) => accepted,
                 () = shutdown.reached(Stage::Resting) => match shutdown.stage() >= Stage::Draining {
@@ -94,48 +112,84 @@ impl Worker {
                     false => continue,
                 },
             };
-            let let_in = tokio::select! {
+            let place = tokio::select! {
                 biased;
-                let_in = self.let_in(accepted, listener.door) => let_in,
+                place = self.guard.place() => place,
                 () = shutdown.reached(Stage::Draining) => return,
             };
-            if let Some((stream, connection)) = let_in {
-                self.serve(stream, connection);
+            self.receive(Arrival { stream, door: listener.door, peer, place });
+        }
+    }
+
+    fn receive(self: &Rc<Self>, arrival: Arrival) {
+        if let Err(short) = self.guard.has_room_for(&arrival.stream) {
+            return self.turn_away(arrival.peer, reason(short));
+        }
+        let local = self.gate.site.now();
+        match local.site.settings.proxy_protocol {
+            None => self.welcome(arrival, &local.site.client),
+            Some(version) if local.site.client.trusts(arrival.peer) => self.introduce(arrival, version),
+            Some(_) => self.turn_away(arrival.peer, Reason::Untrusted),
+        }
+    }
+
+    /// Lets a client in, if there are not too many of its prefix.
+    fn welcome(self: &Rc<Self>, Arrival { stream, door, peer, place }: Arrival, clients: &ClientSettings) {
+        match self.guard.admit(place, clients.prefix_at_the_door(peer)) {
+            Ok(pass) => {
+                self.serve(stream, Connection::new(door, peer, pass, self.gate.engine.clock().clone()));
             }
+            Err(why) => self.turn_away(peer, reason(why)),
         }
     }
 
-    async fn let_in(&self, (stream, peer): (Stream, Peer), door: Door) -> Option<(Stream, Arc<Connection>)> {
-        let place = self.guard.place().await;
-        let prefix = self.gate.site.now().site.client.prefix_at_the_door(peer);
-        match self.guard.admit(place, prefix) {
-            Ok(pass) => Some((stream, self.welcome(door, peer, pass))),
-            Err(TurnedAway::Max) => self.turn_away(peer, Reason::ClientMax),
-            Err(TurnedAway::Rate) => self.turn_away(peer, Reason::ClientRate),
-        }
+    /// Lets a proxy in front of us say who the client is. The client is welcome, or not, as if it had come by itself; in a
+    /// task of its own, because that may take its time.
+    fn introduce(self: &Rc<Self>, arrival: Arrival, version: Version) {
+        let (worker, number) = (Rc::clone(self), self.enter(None));
+        tokio::task::spawn_local(async move {
+            let _presence = Presence::enter(&worker, number);
+            let header_timeout = worker.gate.site.now().site.settings.header_timeout;
+            let header = proxy_protocol::receive(&arrival.stream, version);
+            match timeout(header_timeout.min(LONGEST_INTRODUCTION).to_std(), header).await {
+                Ok(Ok(source)) => {
+                    let arrival = Arrival { peer: source.map_or(arrival.peer, Peer::Ip), ..arrival };
+                    worker.welcome(arrival, &worker.gate.site.now().site.client);
+                    if worker.ends.get() {
+                        // First the client's task runs, and takes the request that is there already.
+                        tokio::task::yield_now().await;
+                        worker.each_open(Phases::drain);
+                    }
+                }
+                Ok(Err(Refused::Silent)) => {}
+                Ok(Err(Refused::Malformed)) | Err(_) => {
+                    worker.turn_away(arrival.peer, Reason::Introduction);
+                }
+            }
+        });
     }
 
-    fn welcome(&self, door: Door, peer: Peer, pass: Pass) -> Arc<Connection> {
-        Connection::new(door, peer, pass, self.gate.engine.clock().clone())
-    }
-
-    fn turn_away<T>(&self, peer: Peer, reason: Reason) -> Option<T> {
+    fn turn_away(&self, peer: Peer, reason: Reason) {
         let peer = match peer {
             Peer::Ip(address) => Some(address.ip().to_canonical()),
             Peer::Unix => None,
         };
         self.gate.events.emit(&Event::TurnedAway { peer, reason });
-        None
+    }
+
+    /// The number of a connection from now on.
+    fn enter(&self, connection: Option<Arc<Connection>>) -> u64 {
+        let number = self.accepted.get();
+        self.accepted.set(number + 1);
+        self.open.borrow_mut().insert(number, connection);
+        number
     }
 
     fn serve(self: &Rc<Self>, stream: Stream, connection: Arc<Connection>) {
-        let number = self.accepted.get();
-        self.accepted.set(number + 1);
-        self.open.borrow_mut().insert(number, Arc::clone(&connection));
         if self.leaves.get() {
             connection.phases.leave();
         }
-        let worker = Rc::clone(self);
+        let (worker, number) = (Rc::clone(self), self.enter(Some(Arc::clone(&connection))));
         tokio::task::spawn_local(async move {
             let _presence = Presence::enter(&worker, number);
             // Not the site, which a connection would hold for as long as it lasts.
@@ -159,7 +213,10 @@ impl Worker {
         let doorkeeper = self.gate.site.now().site.doorkeeper.clone()?;
         // Boxed: a connection without TLS would carry it along.
         let opened = Box::pin(connection::shake_hands(stream, connection, &doorkeeper, settings)).await;
-        opened.or_else(|| self.turn_away(connection.peer, Reason::Handshake))
+        if opened.is_none() {
+            self.turn_away(connection.peer, Reason::Handshake);
+        }
+        opened
     }
 
     /// Comes to rest each time another process is about to take over, and goes on if it does not.
@@ -173,9 +230,9 @@ impl Worker {
                 tokio::time::sleep(MOMENT).await;
             }
             // Who has come since then has only one request, which is on its way.
-            let _ = tokio::time::timeout(ON_ITS_WAY, self.quiet(&shutdown)).await;
+            let _ = timeout(ON_ITS_WAY, self.quiet(&shutdown)).await;
             if shutdown.stage() >= Stage::Resting {
-                self.each_open(Phases::drain);
+                self.end();
             }
             self.quiet(&shutdown).await;
             self.pulse.comes_to(Rest::Whole);
@@ -184,13 +241,15 @@ impl Worker {
             }
             self.pulse.comes_to(Rest::None);
             self.leaves.set(false);
+            self.ends.set(false);
         }
     }
 
     /// Waits until nothing is read any more that has still to be decided on, or the gate serves again.
     async fn quiet(&self, shutdown: &Shutdown) {
-        let is_quiet =
-            || self.gate.unread.get() == 0 && self.open.borrow().values().all(|open| open.phases.is_busy());
+        let is_busy =
+            |open: &Option<Arc<Connection>>| open.as_ref().is_some_and(|open| open.phases.is_busy());
+        let is_quiet = || self.gate.unread.get() == 0 && self.open.borrow().values().all(is_busy);
         while !is_quiet() && shutdown.stage() == Stage::Resting {
             tokio::time::sleep(MOMENT).await;
         }
@@ -206,20 +265,28 @@ impl Worker {
                 tokio::time::sleep(GLANCE).await;
             }
         };
-        let _ = tokio::time::timeout(GRACE, all_gone).await;
-        for (_, connection) in self.open.borrow().iter().filter(|(number, _)| **number < since) {
-            connection.phases.drain();
-        }
+        let _ = timeout(GRACE, all_gone).await;
+        let open = self.open.borrow();
+        let before = open.iter().filter(|(number, _)| **number < since);
+        before.filter_map(|(_, open)| open.as_ref()).for_each(|connection| connection.phases.drain());
+    }
+
+    /// Whoever is there, and whoever comes after them, ends as soon as it is idle.
+    fn end(&self) {
+        self.ends.set(true);
+        self.each_open(Phases::drain);
     }
 
     fn each_open(&self, tell: impl Fn(&Phases)) {
-        self.open.borrow().values().for_each(|connection| tell(&connection.phases));
+        self.open.borrow().values().flatten().for_each(|connection| tell(&connection.phases));
     }
 
     /// Lets requests in flight finish, for as long as `proxy.drain` says.
     async fn drain(&self, mut shutdown: Shutdown) {
+        self.leaves.set(true);
         let finished = async {
             self.see_off().await;
+            self.end();
             while !self.open.borrow().is_empty() {
                 tokio::time::sleep(GLANCE).await;
             }
@@ -250,6 +317,15 @@ impl Worker {
     }
 }
 
+fn reason(why: TurnedAway) -> Reason {
+    match why {
+        TurnedAway::Max => Reason::ClientMax,
+        TurnedAway::Rate => Reason::ClientRate,
+        TurnedAway::Memory => Reason::Memory,
+        TurnedAway::Descriptors => Reason::Descriptors,
+    }
+}
+
 /// Counts a connection as long as its task lives, and notes if that ended in a panic.
 struct Presence {
     worker: Rc<Worker>,
@@ -273,6 +349,8 @@ impl Drop for Presence {
     }
 }
 
+/// For the header of a proxy in front of us.
+const LONGEST_INTRODUCTION: Span = Span::from_secs(3);
 const MOMENT: Duration = Duration::from_millis(1);
 const GLANCE: Duration = Duration::from_millis(10);
 /// A client that goes on asking has asked again by then, however far away or busy it is.

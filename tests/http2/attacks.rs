@@ -144,7 +144,7 @@ fn a_head_is_measured_as_it_unfolds() {
 
 /// B4: frames that cost nothing to send.
 #[test]
-fn floods_of_small_frames_leave_the_memory_as_it_is() {
+fn floods_of_small_frames_end_the_connection_and_leave_the_memory_as_it_is() {
     let (upstream, authority) = (Upstream::start(), Authority::new());
     let gate = gate(&authority, &upstream);
     let ping = frame(PING, 0, 0, b"12345678");
@@ -167,9 +167,43 @@ fn floods_of_small_frames_leave_the_memory_as_it_is() {
             "{name}: {} KiB after {before}, {sent},000 sent",
             gate.memory()
         );
+        assert!(sent < 200 || client.is_ended(Duration::from_secs(5)), "{name}: 200,000 were taken");
+        assert!(
+            eventually(Duration::from_secs(5), || gate.metric("tollgate_connections", "") == 0.0),
+            "{name}: the connection ends"
+        );
         assert_eq!(gate.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n").status, 200, "{name}: others are served");
     }
     assert_eq!(gate.metric("tollgate_panics_total", ""), 0.0);
+}
+
+/// B4: and who needs many small frames is none of them.
+#[test]
+fn a_download_that_is_acknowledged_piece_by_piece_comes_to_its_end() {
+    const LENGTH: usize = 6 << 20;
+    let body =
+        [format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n").into_bytes(), vec![b'x'; LENGTH]];
+    let (upstream, authority) =
+        (Upstream::answering(move |_, _| Reply::Bytes(body.concat())), Authority::new());
+    let gate = gate(&authority, &upstream);
+    let mut client = Raw::connect(&authority, gate.tls);
+    assert!(client.send(&request(1, "GET", "/")));
+    let (mut taken, mut sent) = (0, 0);
+    while taken < LENGTH {
+        let (frames, came) = client.until(Duration::from_secs(10), |frame| frame.kind == DATA);
+        assert!(came, "{taken} bytes came, {sent} frames were sent");
+        let length = frames.last().map_or(0, |frame| frame.payload.len());
+        taken += length;
+        // Half a kibibyte at a time, for the stream and for the connection.
+        for piece in
+            (0..length).step_by(512).map(|at| u32::try_from((length - at).min(512)).unwrap().to_be_bytes())
+        {
+            let both = [frame(WINDOW_UPDATE, 0, 1, &piece), frame(WINDOW_UPDATE, 0, 0, &piece)].concat();
+            assert!(client.send(&both) || taken == LENGTH, "{taken} bytes came, {sent} frames were sent");
+            sent += 2;
+        }
+    }
+    assert!(sent > 20_000, "{sent}");
 }
 
 /// B5: a client that does not agree to the end of its connection.
@@ -183,4 +217,22 @@ fn a_stop_waits_for_nobody_who_has_no_request() {
     gate.signal("TERM");
     // It answers no PING, which h2 waits for; proxy.drain is half a minute.
     assert!(gate.exit_status(Duration::from_secs(8)).is_some_and(|status| status.success()));
+}
+
+/// A10: a refusal to a client that says it waits for `100 Continue`, and does not, as curl.
+#[test]
+fn a_refusal_reaches_a_client_that_sends_its_body_without_waiting() {
+    let (upstream, authority) = (Upstream::start(), Authority::new());
+    let gate = gate(&authority, &upstream);
+    gate.drain("/login", "");
+    let mut client = Raw::connect(&authority, gate.tls);
+    let expects = [("expect", "100-continue"), ("content-length", "3")];
+    let head = [block(&asks("POST", "/login")), block(&expects)].concat();
+    assert!(client.send(&frame(HEADERS, END_HEADERS, 1, &head)));
+    let (_, refused) = client.until(Duration::from_secs(5), |frame| frame.kind == HEADERS);
+    assert!(refused, "at once");
+    assert!(client.send(&frame(DATA, END_STREAM, 1, b"a=b")));
+    let (frames, reset) = client.until(Duration::from_millis(300), |frame| frame.kind == RST_STREAM);
+    assert!(!reset, "{frames:?}");
+    assert!(client.is_alive());
 }

@@ -38,7 +38,11 @@ impl Raw {
     pub(crate) fn connect(authority: &Authority, address: SocketAddr) -> Self {
         let mut config = authority.client_config(BOTH);
         config.alpn_protocols = vec![b"h2".to_vec()];
-        let stream = encrypted(&Arc::new(config), address, "app.test");
+        Self::over(encrypted(&Arc::new(config), address, "app.test"))
+    }
+
+    /// The same over TLS that agrees on HTTP/2.
+    pub(crate) fn over(stream: Encrypted) -> Self {
         stream.sock.set_nodelay(true).unwrap();
         stream.sock.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
         let mut raw = Self { stream, read: Vec::new() };

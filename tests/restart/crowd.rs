@@ -3,7 +3,7 @@
 //! What they take for a failure is what a browser or a load generator would: no connection, one that ends without an answer to
 //! what was sent, a 5xx.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +11,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
+
+use crate::support::read_some;
 
 /// A crowd at work.
 pub(crate) struct Crowd {
@@ -84,7 +86,7 @@ fn ask(kept: &mut Option<TcpStream>, address: SocketAddr, request: &[u8]) -> std
     stream.write_all(request)?;
     let (mut read, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
-        let length = stream.read(&mut buffer)?;
+        let length = read_some(stream, &mut buffer)?;
         if length == 0 {
             return Err(std::io::Error::other(format!("closed after {} bytes of the answer", read.len())));
         }
@@ -108,10 +110,23 @@ fn is_closed(stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     let seen = stream.peek(&mut [0]);
     stream.set_nonblocking(false).unwrap();
-    !matches!(seen, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+    !matches!(seen, Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
 
+/// This machine may have no port left for a moment, with many tests at once, and that says nothing about the gate.
 fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
+    let has_no_port =
+        |error: &std::io::Error| matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable);
+    for _ in 0..500 {
+        match connect_once(address) {
+            Err(error) if has_no_port(&error) => std::thread::sleep(Duration::from_millis(10)),
+            connected => return connected,
+        }
+    }
+    connect_once(address)
+}
+
+fn connect_once(address: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     // No port is used up by a connection that the gate has closed.
     socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;

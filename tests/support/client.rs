@@ -16,6 +16,16 @@ pub(crate) struct Client {
 /// TLS that a client speaks.
 pub(crate) type Encrypted = StreamOwned<ClientConnection, TcpStream>;
 
+/// Reads what there is. A test that sends signals starts processes, and hears of their ends while it waits.
+pub(crate) fn read_some(stream: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
+    loop {
+        match stream.read(buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
 /// What a client speaks over.
 enum Wire {
     Plain(TcpStream),
@@ -34,8 +44,8 @@ impl Wire {
 impl Read for Wire {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         match self {
-            Self::Plain(stream) => stream.read(buffer),
-            Self::Tls(stream) => stream.read(buffer),
+            Self::Plain(stream) => read_some(stream, buffer),
+            Self::Tls(stream) => read_some(stream, buffer),
         }
     }
 }
@@ -77,6 +87,11 @@ impl Client {
         socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
         socket.connect_timeout(&address.into(), PATIENCE).expect("the gate accepts connections");
         Self::over(socket.into())
+    }
+
+    /// Over a connection that somebody made.
+    pub(crate) fn over_tcp(stream: TcpStream) -> Self {
+        Self::over(stream)
     }
 
     fn over(stream: TcpStream) -> Self {

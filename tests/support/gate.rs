@@ -42,7 +42,7 @@ pub(crate) enum Stdout {
 pub(crate) struct Launch {
     config: String,
     stdout: Stdout,
-    descriptors: Option<u32>,
+    ulimits: Vec<String>,
     environment: Vec<(String, String)>,
     unix: bool,
     tls: bool,
@@ -117,6 +117,11 @@ impl Gate {
     /// Address space in KiB, whether it is used or not.
     pub(crate) fn address_space(&self) -> u64 {
         self.kibibytes("VmSize:")
+    }
+
+    /// Private memory that may be written, in KiB.
+    pub(crate) fn data(&self) -> u64 {
+        self.kibibytes("VmData:")
     }
 
     fn kibibytes(&self, what: &str) -> u64 {
@@ -209,7 +214,7 @@ impl Launch {
         Self {
             config: config.replace("{dir}", directory.to_str().unwrap()),
             stdout: Stdout::Discarded,
-            descriptors: None,
+            ulimits: Vec::new(),
             environment: Vec::new(),
             unix: false,
             tls: false,
@@ -223,7 +228,17 @@ impl Launch {
 
     /// A hard limit on open descriptors, as `ulimit -n` sets it.
     pub(crate) fn descriptors(self, most: u32) -> Self {
-        Self { descriptors: Some(most), ..self }
+        self.ulimit(&format!("-n {most}"))
+    }
+
+    /// A hard limit on private memory that may be written, in KiB.
+    pub(crate) fn data(self, most: u64) -> Self {
+        self.ulimit(&format!("-d {most}"))
+    }
+
+    fn ulimit(mut self, limit: &str) -> Self {
+        self.ulimits.push(format!("ulimit {limit} && "));
+        self
     }
 
     /// Listens on `gate.sock` in the gate's directory as well.
@@ -299,13 +314,12 @@ impl Launch {
     }
 
     fn command(&self, file: &Path) -> Command {
-        let mut command = match self.descriptors {
-            None => Command::new(binary()),
-            Some(most) => {
-                let mut shell = Command::new("sh");
-                shell.arg("-c").arg(format!("ulimit -n {most} && exec \"$0\" \"$@\"")).arg(binary());
-                shell
-            }
+        let mut command = if self.ulimits.is_empty() {
+            Command::new(binary())
+        } else {
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(format!("{}exec \"$0\" \"$@\"", self.ulimits.concat())).arg(binary());
+            shell
         };
         command.args(["run", "-c"]).arg(file).current_dir(&self.directory);
         // What is said to the tests is no setting of the gate.

@@ -23,7 +23,7 @@ mod upstream;
 
 use std::time::{Duration, Instant};
 
-pub(crate) use client::{Answer, Client, Encrypted};
+pub(crate) use client::{Answer, Client, Encrypted, read_some};
 pub(crate) use clock::{Clocks, Shift};
 pub(crate) use gate::{BINARY, Gate, Launch, Stdout, check_file, free_port, new_directory};
 pub(crate) use servers::{Server, mount, started};

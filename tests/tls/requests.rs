@@ -1,9 +1,15 @@
 //! What a request over TLS is to the policy, to the application and to the browser.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::authority::{Authority, TABLE};
-use crate::support::{Launch, ONE_AN_HOUR, Reply, Upstream, get_with, post};
+use rustls::SignatureScheme;
+use rustls::client::ResolvesClientCert;
+use rustls::sign::CertifiedKey;
+
+use crate::authority::{Authority, BOTH, TABLE, connect_by};
+use crate::support::{Launch, ONE_AN_HOUR, Reply, Upstream, get_with, post, post_with};
 
 #[test]
 fn the_application_hears_how_its_client_speaks() {
@@ -54,6 +60,64 @@ fn the_cookie_of_a_known_device_is_secure_and_bound_to_the_host() {
     assert!(cookie.starts_with("__Host-tollgate_device=") && cookie.contains("; Secure"), "{cookie}");
     let plain = gate.ask(form).header("set-cookie").expect("a cookie").to_owned();
     assert!(plain.starts_with("tollgate_device=") && !plain.contains("Secure"), "{plain}");
+}
+
+/// B14: what a stranger says about himself over TLS, in a header or by a certificate, counts as little as without it.
+#[test]
+fn tls_makes_nobody_more_believable() {
+    let (upstream, authority) = (Upstream::start(), Authority::new());
+    let gate = authority.gate(&["app.test"], &upstream.file(ONE_AN_HOUR));
+    let lines = |number: u8| {
+        format!(
+            "X-Forwarded-For: 198.51.100.{number}\r\nX-Real-IP: 198.51.100.{number}\r\nX-SSL-Client-Verify: SUCCESS\r\n\
+             X-SSL-Client-Cert: {number}\r\nX-SSL-Client-S-DN: CN=198.51.100.{number}\r\n"
+        )
+    };
+    let statuses: Vec<u16> = (1..=5)
+        .map(|number| {
+            let mut client = authority.connect(gate.tls, "app.test");
+            client.send(post_with("/login", &lines(number)));
+            client.answer().status
+        })
+        .collect();
+    assert_eq!(statuses, [200, 429, 429, 429, 429], "each of them is 127.0.0.1");
+    assert_eq!(gate.ask(post_with("/login", &lines(6))).status, 429, "also without TLS");
+    let seen = upstream.requests();
+    assert_eq!(
+        (seen.len(), seen[0].all("x-forwarded-for"), seen[0].all("x-real-ip")),
+        (1, vec!["127.0.0.1"], vec![])
+    );
+}
+
+/// B14: nobody is asked for a certificate, so none says who a client is.
+#[test]
+fn no_client_is_asked_for_a_certificate() {
+    let (upstream, authority) = (Upstream::start(), Authority::new());
+    let gate = authority.gate(&["app.test"], &upstream.file(ONE_AN_HOUR));
+    for version in BOTH {
+        let asked = Arc::new(Asked::default());
+        let mut config = authority.client_config(&[version]);
+        config.client_auth_cert_resolver = Arc::clone(&asked) as _;
+        let mut client = connect_by(&Arc::new(config), gate.tls, "app.test");
+        client.send(get_with("/", ""));
+        assert_eq!(client.answer().status, 200);
+        assert!(!asked.0.load(Ordering::Relaxed), "{version:?}");
+    }
+}
+
+/// A client that would show a certificate, and notes whether it is asked for one.
+#[derive(Debug, Default)]
+struct Asked(AtomicBool);
+
+impl ResolvesClientCert for Asked {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.0.store(true, Ordering::Relaxed);
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
 }
 
 /// B11: a name for the certificate and another for the request. One policy holds for all hosts and nothing is allowed by

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::cli::gate::plain;
 use crate::config::values::in_words;
 use crate::time::Span;
 
@@ -80,11 +81,6 @@ fn aligned(rows: &[[String; 5]]) -> String {
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
-}
-
-fn plain(value: &Value) -> String {
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    text.chars().filter(|letter| !letter.is_control()).collect()
 }
 
 /// Rounded up to a millisecond, by the gate already.

@@ -12,6 +12,8 @@ use super::super::values::{Prefix, Rate};
 use super::fields::{distinct, lasting, one_of, parsed, within};
 use super::files::Files;
 use super::networks::Networks;
+use crate::net::listener::Address;
+use crate::net::proxy_protocol::Version;
 use crate::observe::settings::{AccessTarget, ClientsShown, Format, Level, LogSettings, Style};
 use crate::policy::key::PrefixLengths;
 use crate::proxy::client_addr::{ClientSettings, IdentityHeader};
@@ -131,7 +133,7 @@ fn permille(jitter: &Located<f64>, f: &mut Findings) -> Option<u32> {
 /// `[proxy]`.
 pub(super) fn proxy(raw: &raw::Proxy, f: &mut Findings) -> Settings {
     let default = Settings::default();
-    one_of(raw.proxy_protocol.as_ref(), &[("off", ())], &["v1", "v2", "any"], f);
+    let proxy_protocol = one_of(raw.proxy_protocol.as_ref(), &VERSIONS, &[], f).flatten();
     let mut limit = |text: &Option<_>, default: Span| lasting(text.as_ref(), TIMEOUT, f).unwrap_or(default);
     let timeouts = Settings {
         header_timeout: limit(&raw.header_timeout, default.header_timeout),
@@ -149,7 +151,30 @@ pub(super) fn proxy(raw: &raw::Proxy, f: &mut Findings) -> Settings {
         client_rate: raw.client_rate.as_ref().map_or(default.client_rate, |rate| client_rate(rate, f)),
         upstream_max: within(raw.upstream_max.as_ref(), CONNECTIONS, f).unwrap_or(default.upstream_max),
         drain: lasting(raw.drain.as_ref(), Span::ZERO..=DAY, f).unwrap_or(default.drain),
+        proxy_protocol,
         ..timeouts
+    }
+}
+
+/// Where everybody has to begin with a header that only proxies of `client.trust` may send, there have to be some.
+pub(super) fn introductions(raw: &raw::Proxy, listen: &[Address], client: &ClientSettings, f: &mut Findings) {
+    let is_wanted = |given: &&Located<String>| VERSIONS[1..].iter().any(|(word, _)| *word == given.value);
+    let Some(wanted) = raw.proxy_protocol.as_ref().filter(is_wanted) else { return };
+    let is_open = |address: &Address| match address {
+        Address::Unix(_) => client.trust_unix,
+        Address::Tcp(_) | Address::Tls(_) => !client.trust.is_empty(),
+        // Which of both it is, nobody knows before it is passed.
+        Address::Systemd { .. } => client.trust_unix || !client.trust.is_empty(),
+    };
+    let shut: Vec<_> = listen.iter().filter(|address| !is_open(address)).collect();
+    let Some(first) = shut.first() else { return };
+    let example = if matches!(first, Address::Unix(_)) { "unix:" } else { "10.0.0.5" };
+    let hint = format!("client.trust = [\"{example}\"] names the proxies that send the header");
+    let shown: Vec<String> = shut.iter().map(|address| format!("`{address}`")).collect();
+    let message = format!("nobody can connect to {}", shown.join(", "));
+    match shut.len() == listen.len() {
+        true => f.error(&wanted.spot, message, hint),
+        false => f.warning(&wanted.spot, message, hint),
     }
 }
 
@@ -192,6 +217,9 @@ pub(super) fn log(raw: &raw::Log, base: &Path, f: &mut Findings) -> LogSettings 
     }
 }
 
+/// Words of `proxy.proxy_protocol`.
+const VERSIONS: [(&str, Option<Version>); 4] =
+    [("off", None), ("v1", Some(Version::V1)), ("v2", Some(Version::V2)), ("any", Some(Version::Any))];
 const DAY: Span = Span::from_secs(86_400);
 /// A time-out of nothing would end every request before it began.
 const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=DAY;

@@ -12,8 +12,10 @@ use http::uri::Authority;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Body, Bytes};
+use serde_json::{Value, json};
 
 use super::buckets::Desk;
+use super::control::Page;
 use super::{Admin, buckets};
 use crate::event::Operator;
 use crate::observe::metrics::CONTENT_TYPE;
@@ -41,7 +43,18 @@ where
             Caller::Unix(by) => desk.answer(by, path, request).await,
             Caller::Tcp { .. } => problem(StatusCode::FORBIDDEN, ONLY_UNIX),
         },
-        _ => page(admin, &request),
+        _ => whole(admin, caller, &request).await,
+    }
+}
+
+/// What is about the gate as a whole.
+async fn whole<B>(admin: &Admin, caller: Caller, request: &Request<B>) -> Answer {
+    match (&admin.control, Page::parse(request.uri().path())) {
+        (Some(control), Some(page)) => match caller {
+            Caller::Unix(by) => control.answer(by, page, request).await,
+            Caller::Tcp { .. } => problem(StatusCode::FORBIDDEN, ONLY_UNIX),
+        },
+        _ => page(admin, request),
     }
 }
 
@@ -132,12 +145,16 @@ pub(super) fn not_allowed(allowed: &'static str) -> Answer {
 }
 
 pub(super) fn problem(status: StatusCode, detail: &str) -> Answer {
-    let body = serde_json::json!({
-        "type": "about:blank",
-        "title": status.canonical_reason(),
-        "status": status.as_u16(),
-        "detail": detail,
-    });
+    problem_with(status, detail, json!({}))
+}
+
+/// A problem with members of its own, as RFC 9457 allows.
+pub(super) fn problem_with(status: StatusCode, detail: &str, more: Value) -> Answer {
+    let mut body = more;
+    body["type"] = "about:blank".into();
+    body["title"] = status.canonical_reason().into();
+    body["status"] = status.as_u16().into();
+    body["detail"] = detail.into();
     respond(status, "application/problem+json", body.to_string())
 }
 
@@ -154,7 +171,7 @@ pub(super) fn respond(status: StatusCode, content_type: &'static str, body: impl
     answer
 }
 
-const ONLY_UNIX: &str = "single buckets are shown and changed over a Unix socket only: admin.listen = \
+const ONLY_UNIX: &str = "this is shown and done over a Unix socket only: admin.listen = \
     \"unix:/run/tollgate/admin.sock\"";
 
 #[cfg(test)]

@@ -5,12 +5,11 @@
 
 use std::fmt::Write;
 
-use jiff::Timestamp;
 use tracing::info;
 
 use super::super::clients::Clients;
-use crate::event::{BucketsChanged, Change, Operator, Whose};
-use crate::time::Time;
+use crate::event::{BucketsChanged, Change, Operator, Order, Whose};
+use crate::observe::stamp::stamp;
 
 /// Writes what was done by whom.
 pub(super) fn write(done: &BucketsChanged<'_>, clients: &Clients) {
@@ -35,6 +34,10 @@ pub(super) fn write(done: &BucketsChanged<'_>, clients: &Clients) {
     }
 }
 
-fn stamp(time: Time) -> String {
-    Timestamp::from_nanosecond(time.as_nanos().into()).unwrap_or_default().to_string()
+/// Writes what was wanted by whom; what comes of it has lines of its own.
+pub(super) fn ordered(order: Order, Operator { uid, pid }: Operator) {
+    match order {
+        Order::Reload => info!(uid, pid, "an operator has the configuration read again"),
+        Order::Drain => info!(uid, pid, "an operator has the gate drain"),
+    }
 }

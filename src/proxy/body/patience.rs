@@ -1,4 +1,8 @@
-//! How long the next piece of a body is waited for.
+//! How long a body is waited for: its next piece, and, where a client sends it, all of it.
+//!
+//! Only waiting counts: a body that is there already, or that the upstream is slow to take, costs its sender no time.
+//! The surprising thing: the time for a client's body grows with what has come of it, so an upload may take hours,
+//! and a byte every half minute does not hold a place for ever.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -17,12 +21,21 @@ use super::BodyError;
 pub(super) struct Patience {
     timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
-    waiting: bool,
+    /// Since when the next piece is waited for.
+    waiting: Option<Instant>,
+    /// How much longer all of the body may be waited for; `None` is as long as its pieces come.
+    credit: Option<Duration>,
 }
 
 impl Patience {
-    pub(super) fn new(timeout: Duration) -> Self {
-        Self { timeout, timer: None, waiting: false }
+    /// Each piece has to come within this time, and nothing else is asked: an upstream may have little to say.
+    pub(super) fn with_upstream(timeout: Duration) -> Self {
+        Self { timeout, timer: None, waiting: None, credit: None }
+    }
+
+    /// Each piece has to come within this time, and all of them within it and a second for each [`PACE`] bytes.
+    pub(super) fn with_client(timeout: Duration) -> Self {
+        Self { credit: Some(timeout), ..Self::with_upstream(timeout) }
     }
 
     pub(super) fn poll_data(
@@ -34,7 +47,9 @@ impl Patience {
             match Pin::new(&mut *incoming).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) if !frame.is_data() => {}
                 Poll::Ready(frame) => {
-                    self.waiting = false;
+                    if let Some(Ok(frame)) = &frame {
+                        self.comes(frame.data_ref().map_or(0, Bytes::len));
+                    }
                     return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Broken)));
                 }
                 Poll::Pending => return self.poll_timer(cx).map(|()| Some(Err(BodyError::Stalled))),
@@ -42,12 +57,27 @@ impl Patience {
         }
     }
 
+    /// A piece of this length is here.
+    fn comes(&mut self, length: usize) {
+        let waited = self.waiting.take().map(|since| since.elapsed());
+        if let Some(credit) = &mut self.credit {
+            let earned = Duration::from_micros((length as u64).saturating_mul(1_000_000 / PACE));
+            *credit = credit.saturating_add(earned).saturating_sub(waited.unwrap_or_default());
+        }
+    }
+
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let timeout = self.timeout;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
-        if !std::mem::replace(&mut self.waiting, true) {
-            timer.as_mut().reset(Instant::now() + timeout);
+        let allowed = self.credit.map_or(self.timeout, |credit| credit.min(self.timeout));
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(allowed)));
+        if self.waiting.is_none() {
+            let now = Instant::now();
+            self.waiting = Some(now);
+            timer.as_mut().reset(now + allowed);
         }
         timer.as_mut().poll(cx)
     }
 }
+
+/// Bytes of a client's body that are worth a second of waiting: what Apache asks of one (`MinRate`), and less than any
+/// telephone brings.
+const PACE: u64 = 500;

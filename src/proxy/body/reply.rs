@@ -68,7 +68,7 @@ impl ReplyBody {
             drop(watch.map(|watch| watch.settle(true)));
             return Self::with(Content::Ours(ahead));
         }
-        let patience = Patience::new(timeout);
+        let patience = Patience::with_upstream(timeout);
         Self::with(Content::Upstreams(Box::new(Relay {
             incoming,
             patience,

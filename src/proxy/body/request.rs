@@ -91,7 +91,7 @@ impl RequestBody {
             Arrival::Streaming(_) | Arrival::Begun(..) | Arrival::Whole(_) => Sent::Wholly,
         };
         let progress = Rc::new(Progress { state: Cell::new(state), moved: Cell::new(None) });
-        (Self { arrival, patience: Patience::new(timeout), progress: Rc::clone(&progress) }, progress)
+        (Self { arrival, patience: Patience::with_client(timeout), progress: Rc::clone(&progress) }, progress)
     }
 }
 

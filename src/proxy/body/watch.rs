@@ -66,7 +66,7 @@ impl Watch {
         incoming: &mut Incoming,
         timeout: Duration,
     ) -> Result<(VecDeque<Bytes>, Option<HeaderValue>), BodyError> {
-        let (mut patience, mut ahead) = (Patience::new(timeout), VecDeque::new());
+        let (mut patience, mut ahead) = (Patience::with_upstream(timeout), VecDeque::new());
         while !incoming.is_end_stream() {
             let piece = match poll_fn(|cx| patience.poll_data(incoming, cx)).await {
                 None => break,

@@ -34,7 +34,7 @@ pub(in crate::proxy) async fn read(
     if incoming.size_hint().lower() > most as u64 {
         return Ok(Read::Longer(Bytes::new(), incoming));
     }
-    let mut patience = Patience::new(timeout);
+    let mut patience = Patience::with_client(timeout);
     let mut pieces = BytesMut::new();
     // To its very end, the trailers included: what follows is the next request.
     while let Some(piece) = poll_fn(|cx| patience.poll_data(&mut incoming, cx)).await {

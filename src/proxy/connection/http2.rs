@@ -4,6 +4,7 @@
 //! client opens streams only to give them up. Each stream is a task of its own (`stream`). The surprising thing: nothing
 //! of [`Phases`](super::Phases) is used but the wish to stop, because many requests are served at once.
 
+mod frames;
 mod stream;
 mod translate;
 
@@ -18,6 +19,7 @@ use hyper::server::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::time::{Instant, Sleep};
 
+use self::frames::Counted;
 use self::stream::{Multiplexed, Streams};
 use super::Connection;
 use crate::net::stream::Stream;
@@ -33,7 +35,7 @@ pub(in crate::proxy) async fn serve_http2(
 ) {
     let streams = Streams::new(service.events(), settings.idle_timeout.to_std());
     let service = Multiplexed::new(service, &streams);
-    let mut driver = pin!(builder(&streams).serve_connection(TokioIo::new(stream), service));
+    let mut driver = pin!(builder(&streams).serve_connection(TokioIo::new(Counted::new(stream)), service));
     let mut patience = Patience::new(settings);
     let mut timer = pin!(tokio::time::sleep(patience.left(&streams)));
     let mut closing = false;
@@ -95,7 +97,9 @@ impl Patience {
     /// When to look again.
     fn left(&self, streams: &Streams) -> Duration {
         let Some(since) = streams.idle_since() else { return self.next };
-        (since + self.allowed(streams)).saturating_duration_since(Instant::now()).max(MOMENT)
+        let left = (since + self.allowed(streams)).saturating_duration_since(Instant::now());
+        // A stream may come and go in a moment, and what is allowed after it may be less.
+        left.min(self.next).max(MOMENT)
     }
 
     fn allowed(&self, streams: &Streams) -> Duration {

@@ -109,7 +109,7 @@ impl Write for Io {
             return Poll::Ready(Ok(bytes.len()));
         }
         let wrote = Pin::new(&mut this.stream).poll_write(cx, bytes);
-        this.connection.phases.wrote(wrote.is_ready());
+        this.connection.phases.wrote(written(&wrote));
         wrote
     }
 
@@ -124,7 +124,7 @@ impl Write for Io {
         }
         let this = self.get_mut();
         let wrote = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
-        this.connection.phases.wrote(wrote.is_ready());
+        this.connection.phases.wrote(written(&wrote));
         wrote
     }
 
@@ -147,6 +147,15 @@ impl Write for Io {
             ready!(this.poll_linger(cx));
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+/// How much was written; `None` if the client takes nothing.
+fn written(wrote: &Poll<Result<usize>>) -> Option<usize> {
+    match wrote {
+        Poll::Ready(Ok(count)) => Some(*count),
+        Poll::Ready(Err(_)) => Some(0),
+        Poll::Pending => None,
     }
 }
 

@@ -37,6 +37,8 @@ pub struct Phases {
     unflushed: AtomicBool,
     /// Since when nothing could be written; 0 if something could.
     write_stalled: AtomicU64,
+    /// How much longer the client has kept the answer waiting than what it took is worth, in nanoseconds.
+    behind: AtomicU64,
     head_expired: AtomicBool,
     lingers: AtomicBool,
     /// The next answer is the last.
@@ -59,6 +61,7 @@ impl Phases {
             unclean_from: AtomicU64::new(u64::MAX),
             unflushed: AtomicBool::new(false),
             write_stalled: AtomicU64::new(0),
+            behind: AtomicU64::new(0),
             head_expired: AtomicBool::new(false),
             lingers: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
@@ -72,6 +75,7 @@ impl Phases {
     /// A request is being served from now on.
     pub fn request_begins(&self, now: Time) {
         self.begun.store(self.begun.load(Relaxed).saturating_add(1), Relaxed);
+        self.behind.store(0, Relaxed);
         self.enter(Phase::Busy, now);
     }
 
@@ -182,13 +186,32 @@ impl Phases {
         self.unflushed.store(false, Relaxed);
     }
 
-    pub(super) fn wrote(&self, something: bool) {
-        let stalled = self.write_stalled.load(Relaxed);
-        if something && stalled != 0 {
-            self.write_stalled.store(0, Relaxed);
-        } else if !something && stalled == 0 {
-            self.write_stalled.store(self.clock.now().as_nanos(), Relaxed);
+    /// So many bytes could be written; `None` if the client has taken nothing.
+    pub(super) fn wrote(&self, count: Option<usize>) {
+        let (stalled, behind) = (self.write_stalled.load(Relaxed), self.behind.load(Relaxed));
+        match count {
+            Some(count) if stalled | behind != 0 => self.catches_up(count, stalled, behind),
+            None if stalled == 0 => self.write_stalled.store(self.clock.now().as_nanos(), Relaxed),
+            Some(_) | None => {}
         }
+    }
+
+    fn catches_up(&self, count: usize, stalled: u64, behind: u64) {
+        let waited = if stalled == 0 { 0 } else { self.stalled_for(stalled).as_nanos() };
+        let worth = (count as u64).saturating_mul(NANOS_PER_BYTE);
+        self.behind.store(behind.saturating_add(waited).saturating_sub(worth), Relaxed);
+        self.write_stalled.store(0, Relaxed);
+    }
+
+    fn stalled_for(&self, since: u64) -> Span {
+        self.clock.now().since(Time::from_nanos(since))
+    }
+
+    /// Whether the client has kept the answer waiting for so long, with allowance for what it took.
+    fn keeps_waiting(&self, at_most: Span) -> bool {
+        let stalled = self.write_stalled.load(Relaxed);
+        let behind = Span::from_nanos(self.behind.load(Relaxed));
+        stalled != 0 && self.stalled_for(stalled).plus(behind) >= at_most
     }
 
     /// Whether what hyper writes now is an error answer of its own.
@@ -252,7 +275,11 @@ impl Deadlines {
     /// When to look again, at the earliest in a moment.
     pub(super) fn next(&self, phases: &Phases) -> Span {
         let due = match phases.now_in() {
-            Phase::Head => Time::from_nanos(phases.since.load(Relaxed)).after(self.head),
+            // It may be idle in a moment, and that may have a shorter time.
+            Phase::Head => {
+                let due = Time::from_nanos(phases.since.load(Relaxed)).after(self.head);
+                due.min(phases.clock.now().after(self.idle))
+            }
             Phase::Idle => Time::from_nanos(phases.since.load(Relaxed)).after(self.idle),
             Phase::Busy => phases.clock.now().after(self.idle),
         };
@@ -262,9 +289,8 @@ impl Deadlines {
     pub(super) fn overdue(&self, phases: &Phases) -> Overdue {
         let now = phases.clock.now();
         let passed = now.since(Time::from_nanos(phases.since.load(Relaxed)));
-        let stalled = phases.write_stalled.load(Relaxed);
         match phases.now_in() {
-            _ if stalled != 0 && now.since(Time::from_nanos(stalled)) >= self.idle => Overdue::Write,
+            _ if phases.keeps_waiting(self.idle) => Overdue::Write,
             Phase::Head if passed >= self.head => Overdue::Head,
             Phase::Idle if passed >= self.idle => Overdue::Idle,
             _ => Overdue::Nothing,
@@ -273,6 +299,9 @@ impl Deadlines {
 }
 
 const MOMENT: Span = Span::from_millis(5);
+
+/// A client has to take 500 bytes a second, as it has to send them of a body: less than any telephone does.
+const NANOS_PER_BYTE: u64 = 2_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -325,14 +354,43 @@ mod tests {
     fn a_client_that_reads_nothing_is_late_too() {
         let (clock, phases, deadlines) = setup();
         phases.request_begins(clock.now());
-        phases.wrote(false);
+        phases.wrote(None);
         pass(&clock, 74);
-        phases.wrote(true);
-        phases.wrote(false);
+        phases.wrote(Some(74 * 500));
+        phases.wrote(None);
         pass(&clock, 74);
         assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
         pass(&clock, 1);
         assert_eq!(deadlines.overdue(&phases), Overdue::Write);
+    }
+
+    #[test]
+    fn a_client_that_reads_next_to_nothing_is_late_in_all() {
+        let (clock, phases, deadlines) = setup();
+        phases.request_begins(clock.now());
+        for _ in 0..7 {
+            phases.wrote(None);
+            pass(&clock, 10);
+            assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
+            phases.wrote(Some(1));
+        }
+        phases.wrote(None);
+        pass(&clock, 6);
+        assert_eq!(deadlines.overdue(&phases), Overdue::Write);
+        phases.wrote(Some(40_000));
+        phases.wrote(None);
+        pass(&clock, 74);
+        assert_eq!(deadlines.overdue(&phases), Overdue::Nothing, "who catches up is not late");
+    }
+
+    #[test]
+    fn a_shorter_time_to_be_idle_is_kept_from_the_first_request_on() {
+        let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
+        let phases = Phases::new(clock.clone());
+        let deadlines = Deadlines { head: Span::from_secs(10), idle: Span::from_secs(2) };
+        assert_eq!(deadlines.next(&phases), Span::from_secs(2), "it may be answered before");
+        pass(&clock, 9);
+        assert_eq!(deadlines.next(&phases), Span::from_secs(1));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! A fresh connection to an upstream.
 //!
-//! At most `upstream_max` exist at once; a request waits for a free place as long as for a connection. Each
-//! connection is driven by a task of its own, which ends with it.
+//! Each is driven by a task of its own, which ends with it.
 
 use std::io;
 
@@ -12,13 +11,18 @@ use tokio::net::{TcpStream, UnixStream};
 use super::ration::{Ration, Rationed};
 use super::{Connection, Health, UpstreamAddress};
 use crate::event::Failure;
+use crate::net::places::Place;
+use crate::net::room;
 use crate::net::stream::Stream;
 use crate::net::tls::{self, Trust};
 use crate::proxy::settings::Settings;
 
-pub(super) async fn connect(health: &Health, settings: &Settings) -> Result<Connection, Failure> {
+pub(super) async fn connect(
+    health: &Health,
+    place: Place,
+    settings: &Settings,
+) -> Result<Connection, Failure> {
     let timeout = settings.connect_timeout.to_std();
-    let place = tokio::time::timeout(timeout, health.places.take()).await.map_err(|_| Failure::Busy)?;
     let trust = settings.upstream_trust.as_ref();
     let stream = tokio::time::timeout(timeout, open(&health.address, trust)).await;
     let stream = stream.map_err(|_| Failure::ConnectTimeout)??;
@@ -42,14 +46,19 @@ async fn open(address: &UpstreamAddress, trust: Option<&Trust>) -> Result<Stream
     match address {
         UpstreamAddress::Tcp { host, port } => tcp(host, *port).await.map(Stream::Tcp),
         UpstreamAddress::Tls { host, port } => {
-            let stream = tcp(host, *port).await.map_err(|_| Failure::Connect)?;
+            let stream = tcp(host, *port).await.map_err(|error| whose_fault(&error))?;
             // A file with such an upstream has somebody to trust.
             let trust = trust.ok_or(Failure::Tls)?;
             return tls::connect(stream, host, trust).await.map_err(|error| why(&error));
         }
         UpstreamAddress::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
     }
-    .map_err(|_| Failure::Connect)
+    .map_err(|error| whose_fault(&error))
+}
+
+/// Where this machine has run out of something another upstream would not help, and the next moment may.
+fn whose_fault(error: &io::Error) -> Failure {
+    if room::is_exhausted(error) { Failure::Exhausted } else { Failure::Connect }
 }
 
 async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {

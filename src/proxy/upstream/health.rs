@@ -4,11 +4,13 @@
 //! request after that is the probe. The surprising thing: an upstream that has no substitute is always tried.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use http::HeaderValue;
 
+use super::crowd::Crowd;
+use super::idle::Want;
 use super::{UpstreamAddress, authority};
 use crate::event::{Event, Events, Failure};
 use crate::net::places::Places;
@@ -22,6 +24,10 @@ pub struct Health {
     pub(super) places: Arc<Places>,
     /// For requests that came without a `Host`.
     pub(super) host: HeaderValue,
+    /// Those who have had their share, and wait.
+    pub(super) crowd: Crowd,
+    /// Those for whom no place is left.
+    pub(super) want: Want,
     name: String,
     busy: AtomicUsize,
     failures: AtomicU32,
@@ -39,6 +45,8 @@ impl Health {
             places: Places::new(most),
             host: host_of(&address),
             address,
+            crowd: Crowd::default(),
+            want: Want::default(),
             name,
             busy: AtomicUsize::new(0),
             failures: AtomicU32::new(0),
@@ -68,7 +76,7 @@ impl Health {
     /// Requests that it works on.
     #[must_use]
     pub fn busy(&self) -> usize {
-        self.busy.load(Relaxed)
+        self.busy.load(SeqCst)
     }
 
     /// Whether it is passed over.
@@ -84,7 +92,8 @@ impl Health {
     }
 
     pub(super) fn leave(&self) {
-        self.busy.fetch_sub(1, Relaxed);
+        self.busy.fetch_sub(1, SeqCst);
+        self.crowd.leaves();
     }
 
     pub(super) fn succeeded(&self) {
@@ -96,7 +105,7 @@ impl Health {
     /// Counts a failure; one to connect also puts it aside.
     pub(super) fn failed(&self, failure: Failure) {
         self.events.emit(&Event::UpstreamFailed { upstream: &self.name, reason: failure });
-        if matches!(failure, Failure::Timeout | Failure::Broken | Failure::Busy) {
+        if matches!(failure, Failure::Timeout | Failure::Broken | Failure::Busy | Failure::Exhausted) {
             return;
         }
         let failures = self.failures.fetch_add(1, Relaxed);

@@ -2,13 +2,13 @@
 //!
 //! The surprising thing: no answer repeats whose buckets they are, since that may be the name of an account.
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::bucket::{Answer, Own};
 use crate::engine::{Level, Seen, Shown};
+use crate::observe::stamp::stamp;
 use crate::policy::Mode;
-use crate::time::{Span, Time};
+use crate::time::Span;
 
 pub(super) fn json(shown: &Shown) -> Value {
     json!({
@@ -75,10 +75,4 @@ fn mode(mode: Mode) -> &'static str {
 fn seconds(span: Span) -> f64 {
     let millis = span.as_nanos().div_ceil(1_000_000);
     std::time::Duration::from_millis(millis).as_secs_f64()
-}
-
-fn stamp(time: Time) -> String {
-    // Until 2554, where our time ends, every nanosecond is one that jiff can say.
-    let stamp = Timestamp::from_nanosecond(time.as_nanos().into()).unwrap_or_default();
-    stamp.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use serde::{Deserialize, Serialize};
 
-use super::{Buckets, Former};
+use super::{Buckets, Former, MOST_FORMER};
 use crate::bucket::{Header, Key, LONGEST_RECORD, Spec};
 use crate::store::memory::table::{States, Table, TooLarge};
 use crate::time::Time;
@@ -102,6 +102,11 @@ impl Buckets {
     /// # Errors
     /// [`Unfit`].
     pub fn of_image(image: &Image, capacity: usize, specs: &[Spec]) -> Result<Self, Unfit> {
+        // Each of them is a table, and its width a factor: a small file must not ask for a large one.
+        let is_possible = |changed: &Changed| usize::from(changed.before.width) <= Spec::MOST_WORDS;
+        if image.former.len() > MOST_FORMER || !image.former.iter().all(is_possible) {
+            return Err(Unfit::Nonsense);
+        }
         let new = Self::new(capacity, specs)?;
         new.table.take_in(&image.now)?;
         for (key, record) in &image.own {
@@ -129,5 +134,35 @@ impl Buckets {
             }));
         }
         Ok(Self { former: ArcSwapOption::new(former), ..new })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::Continuous;
+    use crate::time::Span;
+
+    /// I11: a few bytes that ask for a table of half a terabyte, or for a thousand tables.
+    #[test]
+    fn what_was_kept_makes_no_table_that_no_limit_has() {
+        let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(60), 10).unwrap());
+        let empty = Buckets::new(100, &[spec]).unwrap().image(Time::from_nanos(1));
+        let change = |width: u16| {
+            let mut before = empty.now.clone();
+            before.width = width;
+            let classes = vec![Some((0, Promise::of(Some(spec))))];
+            Changed { before, classes, since: 0, until: u64::MAX }
+        };
+        let restored = |former: Vec<Changed>| {
+            let image = Image { former, ..empty.clone() };
+            Buckets::of_image(&image, 100, &[spec]).map(drop)
+        };
+        assert_eq!(restored(vec![change(1)]), Ok(()));
+        assert_eq!(restored((0..16).map(|_| change(1)).collect()), Ok(()));
+        assert_eq!(restored((0..17).map(|_| change(1)).collect()), Err(Unfit::Nonsense));
+        assert_eq!(restored(vec![change(u16::MAX)]), Err(Unfit::Nonsense));
+        let most = u16::try_from(Spec::MOST_WORDS).unwrap();
+        assert_eq!(restored(vec![change(most + 1)]), Err(Unfit::Nonsense));
     }
 }

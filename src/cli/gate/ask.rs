@@ -8,41 +8,61 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use http::{Request, Response, header};
+use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-/// What is asked about a bucket.
-pub(super) struct Question {
-    pub(super) method: &'static str,
-    /// What follows the bucket in the path.
-    pub(super) below: &'static str,
-    pub(super) body: Option<Value>,
+/// What is asked.
+pub(in super::super) struct Question {
+    pub(in super::super) method: &'static str,
+    pub(in super::super) path: String,
+    pub(in super::super) body: Option<Value>,
+}
+
+/// What was answered.
+pub(in super::super) struct Answer {
+    pub(in super::super) status: StatusCode,
+    pub(in super::super) value: Value,
+}
+
+impl Answer {
+    /// What it says.
+    ///
+    /// # Errors
+    /// If it is a problem, in the gate's own words.
+    pub(in super::super) fn success(self) -> anyhow::Result<Value> {
+        if self.status.is_success() {
+            return Ok(self.value);
+        }
+        match self.value["detail"].as_str() {
+            Some(detail) => bail!("{detail}"),
+            None => bail!("the gate answered {}", self.status),
+        }
+    }
 }
 
 impl Question {
     /// Asks the gate behind this socket.
     ///
     /// # Errors
-    /// If there is no gate, or it says no.
-    pub(super) fn ask(self, socket: &Path, key: &str) -> anyhow::Result<Value> {
+    /// If there is no gate, or its answer cannot be read.
+    pub(super) fn ask(self, socket: &Path) -> anyhow::Result<Answer> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
-            let answer = tokio::time::timeout(PATIENCE, self.send(socket, key));
+            let answer = tokio::time::timeout(PATIENCE, self.send(socket));
             answer.await.with_context(|| format!("no answer from {} in time", socket.display()))?
         })
     }
 
-    async fn send(self, socket: &Path, key: &str) -> anyhow::Result<Value> {
+    async fn send(self, socket: &Path) -> anyhow::Result<Answer> {
         let stream = UnixStream::connect(socket).await.map_err(|error| no_gate(socket, &error))?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         let answered = async {
-            let answer = sender.send_request(self.request(key)?).await;
+            let answer = sender.send_request(self.request()?).await;
             // The connection ends when nobody can ask anything more.
             drop(sender);
             read(answer.context("the gate did not answer")?).await
@@ -51,27 +71,20 @@ impl Question {
         answer
     }
 
-    fn request(self, key: &str) -> anyhow::Result<Request<Full<Bytes>>> {
-        let path = format!("/api/v1/buckets/{}{}", utf8_percent_encode(key, NON_ALPHANUMERIC), self.below);
+    fn request(self) -> anyhow::Result<Request<Full<Bytes>>> {
         let body = self.body.map(|body| body.to_string()).unwrap_or_default();
-        let request = Request::builder().method(self.method).uri(path).header(header::HOST, "localhost");
+        let request = Request::builder().method(self.method).uri(self.path).header(header::HOST, "localhost");
         Ok(request.header(header::CONTENT_TYPE, "application/json").body(Full::from(body))?)
     }
 }
 
-async fn read(answer: Response<Incoming>) -> anyhow::Result<Value> {
+async fn read(answer: Response<Incoming>) -> anyhow::Result<Answer> {
     let (head, body) = answer.into_parts();
     let body = Limited::new(body, LONGEST).collect().await;
     let body = body.map_err(|error| anyhow::anyhow!("the answer broke off: {error}"))?.to_bytes();
     let value: Value = serde_json::from_slice(&body)
         .with_context(|| format!("an answer that is not JSON, with status {}", head.status))?;
-    if head.status.is_success() {
-        return Ok(value);
-    }
-    match value["detail"].as_str() {
-        Some(detail) => bail!("{detail}"),
-        None => bail!("the gate answered {}", head.status),
-    }
+    Ok(Answer { status: head.status, value })
 }
 
 fn no_gate(socket: &Path, error: &std::io::Error) -> anyhow::Error {

@@ -1,0 +1,125 @@
+//! What a running gate says of itself: `/api/v1/status`.
+//!
+//! It only looks. The surprising thing: the configuration is named by a hash of what it was read from, the file and what
+//! overrides it, so two gates
+//! with the same hash were told the same. What the file names by `@path` or `${...}` is not part of it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::App;
+
+use crate::config::Sources;
+use crate::engine::Engine;
+use crate::net::guard::Guard;
+use crate::net::listener::Address;
+use crate::observe::admin::Control;
+use crate::observe::stamp::stamp;
+use crate::proxy::site::Site;
+use crate::time::Time;
+
+/// Where everything that is shown can be looked up.
+struct Status {
+    listen: Vec<Address>,
+    admin: Vec<Address>,
+    workers: usize,
+    store: String,
+    engine: Arc<Engine>,
+    site: Arc<ArcSwap<Site>>,
+    guard: Arc<Guard>,
+    draining: Arc<AtomicBool>,
+    since: Time,
+    file: Known,
+}
+
+/// The configuration that is in force; known to whoever reads the next one, too.
+#[derive(Clone)]
+pub(super) struct Known(Arc<Mutex<File>>);
+
+struct File {
+    name: String,
+    hash: String,
+    read: Time,
+}
+
+impl Known {
+    /// It came from here, at this time.
+    pub(super) fn new(sources: &Sources, now: Time) -> Self {
+        Self(Arc::new(Mutex::new(File::of(sources, now))))
+    }
+
+    /// Another one is in force.
+    pub(super) fn turn_to(&self, sources: &Sources, now: Time) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = File::of(sources, now);
+    }
+
+    fn to_json(&self) -> Value {
+        let File { name, hash, read } = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        json!({"name": name, "hash": hash, "read": stamp(*read)})
+    }
+}
+
+impl File {
+    fn of(sources: &Sources, now: Time) -> Self {
+        Self { name: sources.name.clone(), hash: sources.hash(), read: now }
+    }
+}
+
+impl App {
+    /// What operators can have this gate do, and what it shows them of itself. Whoever is to drain it is told by `drain`.
+    pub(super) fn control(&self, drain: &Arc<Notify>) -> Control {
+        let parts = &self.parts;
+        let status = Status {
+            listen: self.addresses(),
+            admin: self.admin_addresses(),
+            workers: self.sockets.workers.len(),
+            store: self.store.clone(),
+            engine: Arc::clone(&parts.engine),
+            site: Arc::clone(&parts.site),
+            guard: Arc::clone(&parts.guard),
+            draining: Arc::clone(&parts.draining),
+            since: parts.engine.clock().now(),
+            file: self.known.clone(),
+        };
+        Control {
+            reloads: self.reload.asks(),
+            drain: Arc::clone(drain),
+            status: Box::new(move || status.to_json()),
+            events: parts.events.clone(),
+        }
+    }
+}
+
+impl Status {
+    fn to_json(&self) -> Value {
+        let names = |addresses: &[Address]| addresses.iter().map(Address::to_string).collect::<Vec<_>>();
+        let (now, site) = (self.engine.clock().now(), self.site.load());
+        let mut upstreams: Vec<_> = site.upstreams.iter().flatten().collect();
+        upstreams.sort_unstable_by_key(|health| health.name());
+        upstreams.dedup_by_key(|health| health.name());
+        let upstreams = upstreams.iter().map(
+            |health| json!({"upstream": health.name(), "up": !health.is_down(), "requests": health.busy()}),
+        );
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "pid": std::process::id(),
+            "state": if self.draining.load(Ordering::Relaxed) { "draining" } else { "running" },
+            "since": stamp(self.since),
+            "uptime": now.since(self.since).to_std().as_secs(),
+            "listen": names(&self.listen),
+            "admin": names(&self.admin),
+            "workers": self.workers,
+            "connections": self.guard.present(),
+            "store": {
+                "url": self.store,
+                "up": self.engine.store().is_none_or(|store| store.is_up()),
+            },
+            "upstreams": upstreams.collect::<Vec<_>>(),
+            "config": self.file.to_json(),
+        })
+    }
+}

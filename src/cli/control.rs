@@ -1,0 +1,81 @@
+//! `tollgate status`, `tollgate reload` and `tollgate drain`: words to a running gate, over its admin socket.
+//!
+//! They do nothing by themselves. The surprising thing: `reload` is about the gate's file and not about one here, so a bad
+//! file here does not keep it from being asked, as long as `--socket` says where it is.
+
+use std::fmt::Write;
+
+use clap::Args;
+use http::StatusCode;
+use serde_json::Value;
+
+use super::Exit;
+use super::gate::{At, Format, Question, lines, plain};
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    at: At,
+}
+
+pub(super) fn status(Arguments { at }: &Arguments) -> anyhow::Result<Exit> {
+    let question = Question { method: "GET", path: "/api/v1/status".into(), body: None };
+    let Some(answer) = at.ask(question)? else { return Ok(Exit::BadConfiguration) };
+    at.print(&answer.success()?, text)
+}
+
+/// Exits with 78 if the gate refuses its file, and shows why.
+pub(super) fn reload(Arguments { at }: &Arguments) -> anyhow::Result<Exit> {
+    let question = Question { method: "POST", path: "/api/v1/reload".into(), body: None };
+    let Some(answer) = at.ask(question)? else { return Ok(Exit::BadConfiguration) };
+    if at.format == Format::Text {
+        let diagnostics = answer.value["diagnostics"].as_array();
+        diagnostics.into_iter().flatten().for_each(|found| eprintln!("{}\n", lines(&found["text"])));
+    }
+    if answer.status == StatusCode::UNPROCESSABLE_ENTITY {
+        match at.format {
+            Format::Json => println!("{}", serde_json::to_string_pretty(&answer.value)?),
+            Format::Text => eprintln!("refused, the old one stays: {}", plain(&answer.value["detail"])),
+        }
+        return Ok(Exit::BadConfiguration);
+    }
+    at.print(&answer.success()?, |value| format!("{}\n", plain(&value["changes"])))
+}
+
+pub(super) fn drain(Arguments { at }: &Arguments) -> anyhow::Result<Exit> {
+    let question = Question { method: "POST", path: "/api/v1/drain".into(), body: None };
+    let Some(answer) = at.ask(question)? else { return Ok(Exit::BadConfiguration) };
+    let words = "the gate takes no new connections, finishes what is in flight and ends\n";
+    at.print(&answer.success()?, |_| words.to_owned())
+}
+
+fn text(status: &Value) -> String {
+    let list =
+        |name: &str| status[name].as_array().into_iter().flatten().map(plain).collect::<Vec<_>>().join(", ");
+    let up = |value: &Value| if value["up"] == true { "up" } else { "away" };
+    let (store, config) = (&status["store"], &status["config"]);
+    let mut text = String::new();
+    let mut line = |name: &str, words: String| {
+        // Writing to memory cannot fail.
+        let _ = writeln!(text, "{name:<12} {words}");
+    };
+    line("version", plain(&status["version"]));
+    line(
+        "state",
+        format!("{} since {}, process {}", plain(&status["state"]), plain(&status["since"]), status["pid"]),
+    );
+    line("listen", list("listen"));
+    line("admin", list("admin"));
+    line("connections", format!("{} in {} workers", status["connections"], status["workers"]));
+    line("store", format!("{}, {}", plain(&store["url"]), up(store)));
+    for upstream in status["upstreams"].as_array().into_iter().flatten() {
+        let words =
+            format!("{}, {}, {} requests", plain(&upstream["upstream"]), up(upstream), upstream["requests"]);
+        line("upstream", words);
+    }
+    line(
+        "config",
+        format!("{} ({}), read {}", plain(&config["name"]), plain(&config["hash"]), plain(&config["read"])),
+    );
+    text
+}

@@ -1,0 +1,241 @@
+//! Counts the frames of a client that bring nothing: PING, SETTINGS, empty DATA, windows that open by a byte.
+//!
+//! h2 answers or forgets each of them in no memory, but for ever. It reads heads of frames along the way and changes
+//! nothing. The surprising thing: no kind of frame is forbidden. Each costs a little, and what a connection is for
+//! (requests, bodies, answers) pays for it, so whoever downloads may open windows as often as it likes. Requests that
+//! come in a heap are handed on a few at a time, so that other connections of the worker have their turns in between.
+
+use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
+
+use crate::net::stream::Stream;
+
+/// A client's stream whose frames are counted.
+pub(super) struct Counted {
+    stream: Stream,
+    next: Next,
+    owed: Owed,
+    turn: Turn,
+}
+
+/// What came since other connections had their turn.
+#[derive(Debug, Default)]
+struct Turn {
+    requests: usize,
+    /// Requests came in a heap, so little is read at once.
+    in_heaps: bool,
+}
+
+/// What the next byte is part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// The head of a frame, of which so much is here.
+    Head([u8; HEAD], usize),
+    /// So many bytes that nobody looks at.
+    Bytes(usize),
+}
+
+/// What the frames so far have cost, less what was paid: a byte of use is worth one.
+#[derive(Debug)]
+struct Owed {
+    cost: u64,
+    since: Instant,
+}
+
+impl Counted {
+    /// At the beginning of a connection.
+    pub(super) fn new(stream: Stream) -> Self {
+        Self { stream, next: Next::Bytes(PREFACE), owed: Owed::nothing(), turn: Turn::default() }
+    }
+
+    /// Reads on. Says whether the client may go on.
+    fn read(&mut self, mut bytes: &[u8]) -> bool {
+        while let Some(&byte) = bytes.first() {
+            match &mut self.next {
+                Next::Bytes(left) => {
+                    let here = (*left).min(bytes.len());
+                    *left -= here;
+                    bytes = bytes.get(here..).unwrap_or_default();
+                }
+                Next::Head(head, filled) => {
+                    if let Some(place) = head.get_mut(*filled) {
+                        *place = byte;
+                    }
+                    *filled += 1;
+                    bytes = bytes.get(1..).unwrap_or_default();
+                    if *filled < HEAD {
+                        continue;
+                    }
+                    let [a, b, c, kind, flags, ..] = *head;
+                    let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+                    self.next = Next::Bytes(length);
+                    self.turn.requests += usize::from(kind == HEADERS);
+                    self.owed.frame(kind, flags, length);
+                }
+            }
+            if self.next == Next::Bytes(0) {
+                self.next = Next::Head([0; HEAD], 0);
+            }
+        }
+        self.owed.cost <= MOST
+    }
+}
+
+impl Owed {
+    fn nothing() -> Self {
+        Self { cost: 0, since: Instant::now() }
+    }
+
+    fn frame(&mut self, kind: u8, flags: u8, length: usize) {
+        match kind {
+            // How many there may be is bounded by the streams, and how long they are by the list of headers.
+            HEADERS => self.pay(2 * FRAME),
+            CONTINUATION => {}
+            DATA if length > 0 && flags & PADDED == 0 => self.pay(length as u64),
+            _ => self.cost += FRAME,
+        }
+        if self.cost > MOST {
+            self.forget();
+        }
+    }
+
+    fn pay(&mut self, worth: u64) {
+        self.cost = self.cost.saturating_sub(worth);
+    }
+
+    /// A frame a second costs nothing: some clients ask all day whether a connection still stands. The time is asked
+    /// for only where it would end.
+    fn forget(&mut self) {
+        let now = Instant::now();
+        let passed = now.saturating_duration_since(self.since);
+        self.since = now;
+        self.pay(passed.as_secs().saturating_mul(FRAME));
+        // What is less than a second is not lost.
+        self.since -= Duration::from_nanos(u64::from(passed.subsec_nanos()));
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        let this = self.get_mut();
+        if this.turn.requests >= A_TURN {
+            this.turn.requests = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let (before, requests) = (buffer.filled().len(), this.turn.requests);
+        if this.turn.in_heaps {
+            let mut some = [0; A_LITTLE];
+            let room = buffer.remaining().min(A_LITTLE);
+            let mut some = ReadBuf::new(some.get_mut(..room).unwrap_or_default());
+            ready!(Pin::new(&mut this.stream).poll_read(cx, &mut some))?;
+            buffer.put_slice(some.filled());
+        } else {
+            ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
+        }
+        let may_go_on = this.read(buffer.filled().get(before..).unwrap_or_default());
+        this.turn.in_heaps = this.turn.requests - requests >= A_HEAP;
+        if may_go_on {
+            return Poll::Ready(Ok(()));
+        }
+        buffer.set_filled(before);
+        Poll::Ready(Err(Error::from(ErrorKind::InvalidData)))
+    }
+}
+
+impl Counted {
+    fn wrote(&mut self, wrote: Poll<Result<usize>>) -> Poll<Result<usize>> {
+        if let Poll::Ready(Ok(count)) = &wrote {
+            self.owed.pay(*count as u64);
+        }
+        wrote
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        let this = self.get_mut();
+        let wrote = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        this.wrote(wrote)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        let this = self.get_mut();
+        let wrote = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
+        this.wrote(wrote)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+/// `PRI * HTTP/2.0` and what belongs to it (RFC 9113, 3.4).
+const PREFACE: usize = 24;
+/// RFC 9113, 4.1.
+const HEAD: usize = 9;
+const DATA: u8 = 0;
+const PADDED: u8 = 8;
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+
+/// Requests, after which others have their turn.
+const A_TURN: usize = 16;
+/// Requests in what was read at once.
+const A_HEAP: usize = 4;
+/// Bytes; the shortest requests have less than twenty.
+const A_LITTLE: usize = 256;
+
+/// What a frame costs, in bytes of use: more than the answer to a PING is long.
+const FRAME: u64 = 64;
+/// Two thousand frames ahead: more than a client sends at once that has a hundred streams.
+const MOST: u64 = 2_000 * FRAME;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As [`Counted::read`] sees it, without a socket.
+    fn cost_of(frames: &[(u8, u8, usize)]) -> u64 {
+        let mut owed = Owed::nothing();
+        frames.iter().for_each(|&(kind, flags, length)| owed.frame(kind, flags, length));
+        owed.cost
+    }
+
+    #[test]
+    fn what_brings_nothing_adds_up_and_what_brings_something_pays() {
+        assert_eq!(cost_of(&[(6, 0, 8), (4, 0, 0), (DATA, 0, 0), (DATA, PADDED, 100)]), 4 * FRAME);
+        assert_eq!(cost_of(&[(6, 0, 8), (8, 0, 4), (HEADERS, 4, 30)]), 0);
+        assert_eq!(cost_of(&[(6, 0, 8), (DATA, 0, 16_384)]), 0);
+        assert_eq!(cost_of(&[(6, 0, 8), (DATA, 0, 1)]), FRAME - 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_frame_a_second_costs_nothing_for_however_long() {
+        let mut owed = Owed::nothing();
+        for _ in 0..100_000 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            owed.frame(6, 0, 8);
+            assert!(owed.cost <= MOST, "{owed:?}");
+        }
+        (0..4_100).for_each(|_| owed.frame(6, 0, 8));
+        assert!(owed.cost > MOST);
+    }
+}

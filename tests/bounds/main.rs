@@ -1,0 +1,29 @@
+//! Bounds on everything: bodies and answers that are slow or endless, memory, descriptors, nesting, idle connections.
+//!
+//! The gate is the built binary, and what is measured of it is what the kernel says.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "these are tests"
+)]
+
+#[path = "../tls/authority.rs"]
+#[allow(dead_code, reason = "the tests of TLS use the rest")]
+mod authority;
+#[path = "../http2/frames.rs"]
+#[allow(dead_code, reason = "the tests of HTTP/2 use the rest")]
+mod frames;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod descriptors;
+mod endless;
+mod idle;
+mod memory;
+mod nested;
+mod places;
+mod slow;

@@ -1,0 +1,82 @@
+//! Places at an upstream: whoever waits for one gets the next that is free, wherever it was.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, Gate, Reply, Upstream, get_with};
+
+fn clients(gate: &Gate, count: u8) -> Vec<Client> {
+    (1..=count).map(|host| gate.connect_from(Ipv4Addr::new(127, 0, 5, host))).collect()
+}
+
+/// H9: a connection that is kept for the next request is there for the one that waits.
+#[test]
+fn requests_that_wait_for_one_connection_have_it_one_after_the_other() {
+    let upstream = Upstream::answering(|_, _| Reply::ok().after(Duration::from_millis(50)));
+    let gate = Gate::start(&upstream.file("[proxy]\nupstream_max = 1\nthreads = 1\n"));
+    let mut clients = clients(&gate, 10);
+    for client in &mut clients {
+        client.send(get_with("/", ""));
+        // In this order.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let started = Instant::now();
+    for client in &mut clients {
+        assert_eq!(client.answer().status, 200, "after {:?}", started.elapsed());
+    }
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    assert_eq!(upstream.connections().len(), 1, "over one connection");
+}
+
+/// H9: those who ask again and again are no quicker than those who wait.
+#[test]
+fn nobody_overtakes_those_who_wait() {
+    let upstream = Upstream::answering(|_, _| Reply::ok().after(Duration::from_millis(20)));
+    let gate = Gate::start(&upstream.file("[proxy]\nupstream_max = 2\nthreads = 1\n"));
+    let mut clients = clients(&gate, 8);
+    clients.iter_mut().for_each(|client| client.send(get_with("/", "")));
+    let mut longest = Duration::ZERO;
+    for _ in 0..20 {
+        for client in &mut clients {
+            let since = Instant::now();
+            assert_eq!(client.answer().status, 200);
+            longest = longest.max(since.elapsed());
+            client.send(get_with("/", ""));
+        }
+    }
+    assert!(longest < Duration::from_secs(1), "{longest:?} for a turn of eight");
+}
+
+/// H9: a place that one worker keeps for its next request is wanted by another.
+#[test]
+fn a_connection_that_rests_with_one_worker_makes_room_for_another_worker() {
+    let upstream = Upstream::start();
+    let table = "[proxy]\nupstream_max = 1\nthreads = 2\nupstream_idle = \"1m\"\n";
+    let gate = Gate::start(&upstream.file(table));
+    let mut longest = Duration::ZERO;
+    for client in &mut clients(&gate, 40) {
+        let since = Instant::now();
+        client.send(get_with("/", ""));
+        assert_eq!(client.answer().status, 200);
+        longest = longest.max(since.elapsed());
+    }
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+    assert!(upstream.connections().len() > 1, "both workers were asked");
+}
+
+/// H9: and while both have more to do than places.
+#[test]
+fn two_busy_workers_share_what_there_is() {
+    let upstream = Upstream::answering(|_, _| Reply::ok().after(Duration::from_millis(5)));
+    let gate = Gate::start(&upstream.file("[proxy]\nupstream_max = 3\nthreads = 2\n"));
+    let mut clients = clients(&gate, 30);
+    clients.iter_mut().for_each(|client| client.send(get_with("/", "")));
+    for round in 0..30 {
+        for (number, client) in clients.iter_mut().enumerate() {
+            assert_eq!(client.answer().status, 200, "client {number} in round {round}");
+            client.send(get_with("/", ""));
+        }
+    }
+    let connections = upstream.connections().len();
+    assert!(connections < 450, "{connections} connections for 900 answers");
+}
