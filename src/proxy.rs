@@ -25,6 +25,7 @@ pub mod site;
 pub mod strict;
 pub mod target;
 mod tunnel;
+mod turnstile;
 pub mod upstream;
 mod veil;
 mod visit;

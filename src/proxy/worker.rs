@@ -18,6 +18,7 @@ use super::connection::{self, Connection, Phases};
 use super::pulse::{Pulse, Rest};
 use super::service::{Gate, Service};
 use super::settings::Settings;
+use super::turnstile::Turnstile;
 use super::upstream::SWEEPS;
 use crate::event::{Event, Reason};
 use crate::net::guard::{Guard, TurnedAway};
@@ -47,6 +48,7 @@ pub fn run(
             pulse,
             open: RefCell::default(),
             accepted: Cell::new(0),
+            turnstile: Rc::default(),
             leaves: Cell::new(false),
             ends: Cell::new(false),
         });
@@ -56,6 +58,8 @@ pub fn run(
             .map(|listener| tokio::task::spawn_local(Rc::clone(&worker).accept(listener, shutdown.clone())));
         let accepting: Vec<_> = accepting.collect();
         let sweeping = tokio::task::spawn_local(Rc::clone(&worker).sweep());
+        let turnstile = Rc::clone(&worker.turnstile);
+        let turning = tokio::task::spawn_local(async move { turnstile.turn().await });
         let leaving = tokio::task::spawn_local(Rc::clone(&worker).leave(shutdown.clone()));
         for task in accepting {
             // A panic there would already have been counted; the others go on.
@@ -64,6 +68,7 @@ pub fn run(
         leaving.abort();
         worker.drain(shutdown).await;
         sweeping.abort();
+        turning.abort();
         Ok(())
     })
 }
@@ -76,6 +81,7 @@ struct Worker {
     open: RefCell<HashMap<u64, Option<Arc<Connection>>>>,
     /// Counts the connections of all listeners: they share `open`.
     accepted: Cell<u64>,
+    turnstile: Rc<Turnstile>,
     /// The next answer on each connection is its last.
     leaves: Cell<bool>,
     /// Whether those in [`open`](Self::open) were told to end, and those that come after them have to be.
@@ -198,7 +204,9 @@ impl Worker {
             let service = Service::new(Rc::clone(&worker.gate), Arc::clone(&connection));
             if stream.speaks_http2() {
                 // Boxed: the others would carry it along.
-                return Box::pin(connection::serve_http2(stream, connection, service, &settings)).await;
+                let ticket = worker.turnstile.ticket();
+                let serving = connection::serve_http2(stream, connection, service, &settings, ticket);
+                return Box::pin(serving).await;
             }
             connection::serve(stream, connection, service, &settings).await;
         });
@@ -212,7 +220,9 @@ impl Worker {
         };
         let doorkeeper = self.gate.site.now().site.doorkeeper.clone()?;
         // Boxed: a connection without TLS would carry it along.
-        let opened = Box::pin(connection::shake_hands(stream, connection, &doorkeeper, settings)).await;
+        let shaken =
+            connection::shake_hands(stream, connection, &doorkeeper, settings, self.turnstile.ticket());
+        let opened = Box::pin(shaken).await;
         if opened.is_none() {
             self.turn_away(connection.peer, Reason::Handshake);
         }

@@ -14,6 +14,7 @@ use super::Connection;
 use crate::net::stream::Stream;
 use crate::net::tls::{Doorkeeper, accept};
 use crate::proxy::settings::Settings;
+use crate::proxy::turnstile::Ticket;
 use crate::time::Span;
 
 /// The encrypted stream; `None` if the client made a mistake, took too long or has gone, or the gate stops.
@@ -22,9 +23,13 @@ pub(in crate::proxy) async fn shake_hands(
     connection: &Connection,
     doorkeeper: &Doorkeeper,
     settings: &Settings,
+    ticket: Ticket,
 ) -> Option<Stream> {
     let within = settings.header_timeout.min(LONGEST).to_std();
-    let mut shaken = pin!(timeout(within, accept(stream, doorkeeper)));
+    let mut shaken = pin!(timeout(within, async {
+        ticket.shake_hands().await;
+        accept(stream, doorkeeper).await
+    }));
     let opened = poll_fn(|cx| {
         connection.phases.remember_waker(cx);
         if connection.phases.is_draining() {

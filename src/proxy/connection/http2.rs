@@ -25,6 +25,7 @@ use super::Connection;
 use crate::net::stream::Stream;
 use crate::proxy::service::Service;
 use crate::proxy::settings::Settings;
+use crate::proxy::turnstile::Ticket;
 
 /// Serves a connection until it ends: by itself, by a deadline, or because the gate stops.
 pub(in crate::proxy) async fn serve_http2(
@@ -32,10 +33,12 @@ pub(in crate::proxy) async fn serve_http2(
     connection: Arc<Connection>,
     service: Service,
     settings: &Settings,
+    ticket: Ticket,
 ) {
     let streams = Streams::new(service.events(), settings.idle_timeout.to_std());
     let service = Multiplexed::new(service, &streams);
-    let mut driver = pin!(builder(&streams).serve_connection(TokioIo::new(Counted::new(stream)), service));
+    let mut driver =
+        pin!(builder(&streams).serve_connection(TokioIo::new(Counted::new(stream, ticket)), service));
     let mut patience = Patience::new(settings);
     let mut timer = pin!(tokio::time::sleep(patience.left(&streams)));
     let mut closing = false;

@@ -3,7 +3,7 @@
 //! h2 answers or forgets each of them in no memory, but for ever. It reads heads of frames along the way and changes
 //! nothing. The surprising thing: no kind of frame is forbidden. Each costs a little, and what a connection is for
 //! (requests, bodies, answers) pays for it, so whoever downloads may open windows as often as it likes. Requests that
-//! come in a heap are handed on a few at a time, so that other connections of the worker have their turns in between.
+//! come in a heap are handed on a few at a time, as many as the worker's [`Turnstile`](crate::proxy::turnstile) lets through.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -14,20 +14,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use crate::net::stream::Stream;
+use crate::proxy::turnstile::Ticket;
 
 /// A client's stream whose frames are counted.
 pub(super) struct Counted {
     stream: Stream,
     next: Next,
     owed: Owed,
-    turn: Turn,
-}
-
-/// What came since other connections had their turn.
-#[derive(Debug, Default)]
-struct Turn {
-    requests: usize,
-    /// Requests came in a heap, so little is read at once.
+    ticket: Ticket,
+    /// Requests come in a heap, so little is read at once.
     in_heaps: bool,
 }
 
@@ -49,12 +44,13 @@ struct Owed {
 
 impl Counted {
     /// At the beginning of a connection.
-    pub(super) fn new(stream: Stream) -> Self {
-        Self { stream, next: Next::Bytes(PREFACE), owed: Owed::nothing(), turn: Turn::default() }
+    pub(super) fn new(stream: Stream, ticket: Ticket) -> Self {
+        Self { stream, next: Next::Bytes(PREFACE), owed: Owed::nothing(), ticket, in_heaps: true }
     }
 
-    /// Reads on. Says whether the client may go on.
-    fn read(&mut self, mut bytes: &[u8]) -> bool {
+    /// Reads on; how many requests there were. Says whether the client may go on.
+    fn read(&mut self, mut bytes: &[u8]) -> (usize, bool) {
+        let mut requests = 0;
         while let Some(&byte) = bytes.first() {
             match &mut self.next {
                 Next::Bytes(left) => {
@@ -74,7 +70,7 @@ impl Counted {
                     let [a, b, c, kind, flags, ..] = *head;
                     let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
                     self.next = Next::Bytes(length);
-                    self.turn.requests += usize::from(kind == HEADERS);
+                    requests += usize::from(kind == HEADERS);
                     self.owed.frame(kind, flags, length);
                 }
             }
@@ -82,7 +78,7 @@ impl Counted {
                 self.next = Next::Head([0; HEAD], 0);
             }
         }
-        self.owed.cost <= MOST
+        (requests, self.owed.cost <= MOST)
     }
 }
 
@@ -123,13 +119,9 @@ impl Owed {
 impl AsyncRead for Counted {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         let this = self.get_mut();
-        if this.turn.requests >= A_TURN {
-            this.turn.requests = 0;
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        let (before, requests) = (buffer.filled().len(), this.turn.requests);
-        if this.turn.in_heaps {
+        ready!(this.ticket.poll_pass(cx));
+        let before = buffer.filled().len();
+        if this.in_heaps {
             let mut some = [0; A_LITTLE];
             let room = buffer.remaining().min(A_LITTLE);
             let mut some = ReadBuf::new(some.get_mut(..room).unwrap_or_default());
@@ -138,8 +130,9 @@ impl AsyncRead for Counted {
         } else {
             ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
         }
-        let may_go_on = this.read(buffer.filled().get(before..).unwrap_or_default());
-        this.turn.in_heaps = this.turn.requests - requests >= A_HEAP;
+        let (requests, may_go_on) = this.read(buffer.filled().get(before..).unwrap_or_default());
+        this.ticket.takes(requests);
+        this.in_heaps = requests >= A_HEAP;
         if may_go_on {
             return Poll::Ready(Ok(()));
         }
@@ -196,8 +189,6 @@ const PADDED: u8 = 8;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 
-/// Requests, after which others have their turn.
-const A_TURN: usize = 16;
 /// Requests in what was read at once.
 const A_HEAP: usize = 4;
 /// Bytes; the shortest requests have less than twenty.
