@@ -16,8 +16,11 @@ pub(crate) struct Raw {
 
 /// A frame as it came.
 #[derive(Debug)]
+#[allow(dead_code, reason = "only the tests of restarts tell streams apart")]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    pub(crate) stream: u32,
     pub(crate) payload: Vec<u8>,
 }
 
@@ -94,7 +97,8 @@ impl Raw {
             return None;
         }
         let frame: Vec<u8> = self.read.drain(..9 + length).collect();
-        Some(Frame { kind: frame[3], payload: frame[9..].to_vec() })
+        let stream = u32::from_be_bytes(frame[5..9].try_into().unwrap());
+        Some(Frame { kind: frame[3], flags: frame[4], stream, payload: frame[9..].to_vec() })
     }
 
     /// Whether the connection goes on.

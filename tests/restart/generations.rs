@@ -9,12 +9,15 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::authority::{Pair, TABLE};
 use crate::support::{BINARY, Client, eventually, free_port, get_with, new_directory};
 
 /// Processes that follow each other at the same addresses.
 pub(crate) struct Generations {
     first: Child,
     pub(crate) address: SocketAddr,
+    /// Where clients connect that speak TLS, if they may.
+    pub(crate) tls: SocketAddr,
     pub(crate) admin: SocketAddr,
     pub(crate) directory: PathBuf,
     messages: Arc<Mutex<String>>,
@@ -29,11 +32,24 @@ impl Generations {
 
     /// The same with variables.
     pub(crate) fn start_as(config: &str, variables: &[(&str, &str)]) -> Self {
+        Self::begin(config, variables, None)
+    }
+
+    /// The same with TLS by this certificate.
+    pub(crate) fn start_with(config: &str, pair: &Pair) -> Self {
+        Self::begin(&format!("{config}{TABLE}"), &[], Some(pair))
+    }
+
+    fn begin(config: &str, variables: &[(&str, &str)], pair: Option<&Pair>) -> Self {
         let directory = new_directory();
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let admin = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let [address, tls, admin] = std::array::from_fn(|_| SocketAddr::from(([127, 0, 0, 1], free_port())));
+        let too = pair.map_or_else(String::new, |pair| {
+            fs::write(directory.join("server.pem"), &pair.cert).unwrap();
+            fs::write(directory.join("server.key"), &pair.key).unwrap();
+            format!("\"https://{tls}\", ")
+        });
         let frame = format!(
-            "listen = [\"http://{address}\", \"unix:{0}/gate.sock\"]\nadmin.listen = [\"http://{admin}\", \"unix:{0}/admin.sock\"]\n",
+            "listen = [\"http://{address}\", {too}\"unix:{0}/gate.sock\"]\nadmin.listen = [\"http://{admin}\", \"unix:{0}/admin.sock\"]\n",
             directory.display()
         );
         fs::write(directory.join("gate.toml"), format!("{frame}{config}")).unwrap();
@@ -51,7 +67,7 @@ impl Generations {
                 *into.lock().unwrap() += &(line + "\n");
             }
         });
-        let all = Self { first, address, admin, directory, messages, frame };
+        let all = Self { first, address, tls, admin, directory, messages, frame };
         assert!(eventually(Duration::from_secs(10), || all
             .readiness()
             .is_some_and(|(status, _)| status == 200)));
