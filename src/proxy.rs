@@ -29,4 +29,5 @@ mod turnstile;
 pub mod upstream;
 mod veil;
 mod visit;
+mod watched;
 pub mod worker;

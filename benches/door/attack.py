@@ -92,6 +92,11 @@ def row(name, probe, watch, note):
     return line
 
 
+def is_felt(probe):
+    """Whether others wait too long, or for nothing."""
+    return probe.quantile(0.99) >= MOST_P99 or probe.errors
+
+
 def refused(setting):
     """Connections that were turned away, by reason."""
     counts = {re.search('"(.*)"', name)[1]: int(value) for name, value in setting.metrics().items()
@@ -112,7 +117,7 @@ def slow_attacks(chosen, directory, faults):
                 probe, watch, said = observed(setting, lambda: slowhttptest(setting, flags))
                 title = f"{name}, `client_max` {bound.split()[-1] if bound else 'as it is'}"
                 rows.append(row(title, probe, watch, f"{refused(setting)}; {said}"))
-                if probe.quantile(0.99) >= MOST_P99 or probe.errors or not setting.runs():
+                if is_felt(probe) or not setting.runs():
                     faults.append(f"{title}: p99 {probe.quantile(0.99):.1f} ms, {len(probe.errors)} errors")
     return rows
 
@@ -129,8 +134,9 @@ def slowhttptest(setting, flags):
 
 def h2load(chosen, directory, faults):
     """As much HTTP/2 as a hundred connections with a hundred streams each can ask for."""
-    rows = ["| h2load -c 100 -m 100 over TLS | requests/s | failed | other statuses | p50 ms | p99 ms | max ms |",
-            "|---|---|---|---|---|---|---|"]
+    rows = ["| h2load -c 100 -m 100 over TLS | requests/s | failed | other statuses "
+            "| answers | errors | p50 ms | p99 ms | max ms |",
+            "|---|---|---|---|---|---|---|---|---|"]
     body = Path(directory) / "form"
     body.write_text("name=a&password=b")
     for name, path, flags in [("forwarded", "/", []), ("refused", "/login", ["-d", str(body)])]:
@@ -148,11 +154,12 @@ def h2load(chosen, directory, faults):
         failed = sum(map(int, re.findall(r"(\d+) (?:failed|errored|timeout)", counts[0].split("done")[1])))
         # A refusal is what is wanted of /login, but for the one attempt that there is.
         failed = int(re.search(r"(\d+) errored", counts[0])[1]) if name == "refused" else failed
-        rows.append(f"| {name} | {float(rate[1]):,.0f} | {failed} | {statuses[0][14:]} | {probe.quantile(0.5):.1f} | "
-                    f"{probe.quantile(0.99):.1f} | {probe.quantile(1):.1f} |")
+        rows.append(f"| {name} | {float(rate[1]):,.0f} | {failed} | {statuses[0][14:]} | {len(probe.times):,} | "
+                    f"{len(probe.errors)} | {probe.quantile(0.5):.1f} | {probe.quantile(0.99):.1f} | "
+                    f"{probe.quantile(1):.1f} |")
         say(rows[-1])
-        if failed:
-            faults.append(f"h2load {name}: {counts[0]}")
+        if failed or is_felt(probe):
+            faults.append(f"h2load {name}: {counts[0]}; p99 {probe.quantile(0.99):.1f} ms, {len(probe.errors)} errors")
     return rows
 
 

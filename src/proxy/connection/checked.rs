@@ -4,17 +4,17 @@
 //! The surprising thing: of a body it gets nothing that comes behind a fault, so that what may be on its way already
 //! breaks off.
 
-use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::io::{Error, ErrorKind, Result};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead as _, ReadBuf};
 
 use crate::net::stream::Stream;
 use crate::proxy::strict::Scanner;
+use crate::proxy::watched::Watch;
 
 pub(super) struct Checked {
-    stream: Stream,
     /// Reads along until there is a fault, or the connection is no HTTP any more.
     scanner: Option<Scanner>,
     /// The number of the request with the fault, until somebody takes it.
@@ -26,8 +26,8 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    pub(super) fn new(stream: Stream) -> Self {
-        Self { stream, scanner: Some(Scanner::new()), faulty: None, is_cut_off: false, count: 0 }
+    pub(super) fn new() -> Self {
+        Self { scanner: Some(Scanner::new()), faulty: None, is_cut_off: false, count: 0 }
     }
 
     /// The number of the request in which the last read found a fault.
@@ -38,10 +38,6 @@ impl Checked {
     /// The connection is a tunnel, and what it carries nobody's business.
     pub(super) fn look_away(&mut self) {
         self.scanner = None;
-    }
-
-    pub(super) fn stream(&mut self) -> &mut Stream {
-        &mut self.stream
     }
 
     /// How many of these bytes hyper may have.
@@ -56,49 +52,27 @@ impl Checked {
     }
 }
 
-impl AsyncRead for Checked {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
-        let this = self.get_mut();
-        this.count = 0;
-        if this.is_cut_off {
+impl Watch for Checked {
+    fn poll_read(
+        &mut self,
+        stream: Pin<&mut Stream>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
+        self.count = 0;
+        if self.is_cut_off {
             return Poll::Ready(Err(Error::from(ErrorKind::InvalidData)));
         }
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
-        let clean = this.look_at(buffer.filled().get(before..).unwrap_or_default());
-        if this.is_cut_off && clean == 0 {
+        ready!(stream.poll_read(cx, buffer))?;
+        let clean = self.look_at(buffer.filled().get(before..).unwrap_or_default());
+        if self.is_cut_off && clean == 0 {
             // Nothing at all would look like the end.
             buffer.set_filled(before);
             return Poll::Ready(Err(Error::from(ErrorKind::InvalidData)));
         }
         buffer.set_filled(before + clean);
-        this.count = clean;
+        self.count = clean;
         Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Checked {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
     }
 }

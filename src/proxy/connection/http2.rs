@@ -26,6 +26,7 @@ use crate::net::stream::Stream;
 use crate::proxy::service::Service;
 use crate::proxy::settings::Settings;
 use crate::proxy::turnstile::Ticket;
+use crate::proxy::watched::Watched;
 
 /// Serves a connection until it ends: by itself, by a deadline, or because the gate stops.
 pub(in crate::proxy) async fn serve_http2(
@@ -37,8 +38,8 @@ pub(in crate::proxy) async fn serve_http2(
 ) {
     let streams = Streams::new(service.events(), settings.idle_timeout.to_std());
     let service = Multiplexed::new(service, &streams);
-    let mut driver =
-        pin!(builder(&streams).serve_connection(TokioIo::new(Counted::new(stream, ticket)), service));
+    let stream = Watched { stream, watch: Counted::new(ticket) };
+    let mut driver = pin!(builder(&streams).serve_connection(TokioIo::new(stream), service));
     let mut patience = Patience::new(settings);
     let mut timer = pin!(tokio::time::sleep(patience.left(&streams)));
     let mut closing = false;

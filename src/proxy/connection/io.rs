@@ -19,9 +19,10 @@ use super::Connection;
 use super::checked::Checked;
 use crate::net::stream::Stream;
 use crate::proxy::respond;
+use crate::proxy::watched::Watched;
 
 pub(super) struct Io {
-    stream: TokioIo<Checked>,
+    stream: TokioIo<Watched<Checked>>,
     connection: Arc<Connection>,
     lingering: Option<Lingering>,
 }
@@ -33,7 +34,8 @@ struct Lingering {
 
 impl Io {
     pub(super) fn new(stream: Stream, connection: Arc<Connection>) -> Self {
-        Self { stream: TokioIo::new(Checked::new(stream)), connection, lingering: None }
+        let stream = Watched { stream, watch: Checked::new() };
+        Self { stream: TokioIo::new(stream), connection, lingering: None }
     }
 
     /// Writes a page of ours for what hyper would answer with an empty one. What does not fit at once is lost: the
@@ -54,7 +56,7 @@ impl Io {
         let mut scratch = [std::mem::MaybeUninit::uninit(); 8192];
         while lingering.left > 0 && lingering.until.as_mut().poll(cx).is_pending() {
             let mut buffer = ReadBuf::uninit(&mut scratch);
-            match ready!(Pin::new(self.stream.inner_mut().stream()).poll_read(cx, &mut buffer)) {
+            match ready!(Pin::new(&mut self.stream.inner_mut().stream).poll_read(cx, &mut buffer)) {
                 Ok(()) if !buffer.filled().is_empty() => {
                     lingering.left = lingering.left.saturating_sub(buffer.filled().len());
                 }
@@ -69,7 +71,7 @@ impl Drop for Io {
     fn drop(&mut self) {
         if self.connection.phases.has_broken_off() {
             // Whoever can tell the end of an answer by the end of the connection alone must not see a clean one.
-            self.stream.inner_mut().stream().reset_on_close();
+            self.stream.inner_mut().stream.reset_on_close();
         }
     }
 }
@@ -85,13 +87,13 @@ impl Read for Io {
         }
         let phases = &this.connection.phases;
         if phases.is_tunnel() {
-            this.stream.inner_mut().look_away();
+            this.stream.inner_mut().watch.look_away();
         }
         let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
         if read.is_ready() {
-            let socket = this.stream.inner_mut();
-            phases.bytes_arrived(socket.count);
-            if let Some(request) = socket.take_faulty() {
+            let checked = &mut this.stream.inner_mut().watch;
+            phases.bytes_arrived(checked.count);
+            if let Some(request) = checked.take_faulty() {
                 phases.is_unclean_from(request);
             }
         }

@@ -8,7 +8,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpStream, UnixStream};
 
-use super::ration::{Ration, Rationed};
+use super::ration::Ration;
 use super::{Connection, Health, UpstreamAddress};
 use crate::event::Failure;
 use crate::net::places::Place;
@@ -16,6 +16,7 @@ use crate::net::room;
 use crate::net::stream::Stream;
 use crate::net::tls::{self, Trust};
 use crate::proxy::settings::Settings;
+use crate::proxy::watched::Watched;
 
 pub(super) async fn connect(
     health: &Health,
@@ -31,7 +32,7 @@ pub(super) async fn connect(
     let (sender, driver) = http1::Builder::new()
         .max_headers(MOST_HEADERS)
         .max_buf_size(BUFFER)
-        .handshake(TokioIo::new(Rationed::new(stream, ration.clone())))
+        .handshake(TokioIo::new(Watched { stream, watch: ration.clone() }))
         .await
         .map_err(|_| Failure::Connect)?;
     tokio::task::spawn_local(async move {

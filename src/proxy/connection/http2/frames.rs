@@ -5,20 +5,20 @@
 //! (requests, bodies, answers) pays for it, so whoever downloads may open windows as often as it likes. Requests that
 //! come in a heap are handed on a few at a time, as many as the worker's [`Turnstile`](crate::proxy::turnstile) lets through.
 
-use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::io::{Error, ErrorKind, Result};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::time::Instant;
 
 use crate::net::stream::Stream;
 use crate::proxy::turnstile::Ticket;
+use crate::proxy::watched::Watch;
 
-/// A client's stream whose frames are counted.
+/// Counts the frames of a client.
 pub(super) struct Counted {
-    stream: Stream,
     next: Next,
     owed: Owed,
     ticket: Ticket,
@@ -44,8 +44,8 @@ struct Owed {
 
 impl Counted {
     /// At the beginning of a connection.
-    pub(super) fn new(stream: Stream, ticket: Ticket) -> Self {
-        Self { stream, next: Next::Bytes(PREFACE), owed: Owed::nothing(), ticket, in_heaps: true }
+    pub(super) fn new(ticket: Ticket) -> Self {
+        Self { next: Next::Bytes(PREFACE), owed: Owed::nothing(), ticket, in_heaps: true }
     }
 
     /// Reads on; how many requests there were. Says whether the client may go on.
@@ -116,67 +116,36 @@ impl Owed {
     }
 }
 
-impl AsyncRead for Counted {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
-        let this = self.get_mut();
-        ready!(this.ticket.poll_pass(cx));
+impl Watch for Counted {
+    fn poll_read(
+        &mut self,
+        stream: Pin<&mut Stream>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
+        ready!(self.ticket.poll_pass(cx));
         let before = buffer.filled().len();
-        if this.in_heaps {
+        if self.in_heaps {
             let mut some = [0; A_LITTLE];
             let room = buffer.remaining().min(A_LITTLE);
             let mut some = ReadBuf::new(some.get_mut(..room).unwrap_or_default());
-            ready!(Pin::new(&mut this.stream).poll_read(cx, &mut some))?;
+            ready!(stream.poll_read(cx, &mut some))?;
             buffer.put_slice(some.filled());
         } else {
-            ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
+            ready!(stream.poll_read(cx, buffer))?;
         }
-        let (requests, may_go_on) = this.read(buffer.filled().get(before..).unwrap_or_default());
-        this.ticket.takes(requests);
-        this.in_heaps = requests >= A_HEAP;
+        let (requests, may_go_on) = self.read(buffer.filled().get(before..).unwrap_or_default());
+        self.ticket.takes(requests);
+        self.in_heaps = requests >= A_HEAP;
         if may_go_on {
             return Poll::Ready(Ok(()));
         }
         buffer.set_filled(before);
         Poll::Ready(Err(Error::from(ErrorKind::InvalidData)))
     }
-}
 
-impl Counted {
-    fn wrote(&mut self, wrote: Poll<Result<usize>>) -> Poll<Result<usize>> {
-        if let Poll::Ready(Ok(count)) = &wrote {
-            self.owed.pay(*count as u64);
-        }
-        wrote
-    }
-}
-
-impl AsyncWrite for Counted {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
-        let this = self.get_mut();
-        let wrote = Pin::new(&mut this.stream).poll_write(cx, bytes);
-        this.wrote(wrote)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<Result<usize>> {
-        let this = self.get_mut();
-        let wrote = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
-        this.wrote(wrote)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    fn wrote(&mut self, count: usize) {
+        self.owed.pay(count as u64);
     }
 }
 
