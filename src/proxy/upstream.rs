@@ -11,7 +11,7 @@ mod health;
 mod idle;
 mod ration;
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::path::PathBuf;
@@ -83,7 +83,8 @@ pub struct Group {
 pub struct Server {
     health: Arc<Health>,
     idle: Rc<Idle>,
-    _making_room: MakingRoom,
+    /// Since the first connection.
+    making_room: OnceCell<MakingRoom>,
 }
 
 /// A connection to an upstream, and its place among `upstream_max`.
@@ -169,9 +170,7 @@ impl Server {
     /// No connection of this worker to this upstream yet.
     #[must_use]
     pub fn new(health: &Arc<Health>) -> Rc<Self> {
-        let idle = Rc::default();
-        let making_room = MakingRoom::begin(&idle, health);
-        Rc::new(Self { health: Arc::clone(health), idle, _making_room: making_room })
+        Rc::new(Self { health: Arc::clone(health), idle: Rc::default(), making_room: OnceCell::new() })
     }
 
     /// Whether this is the upstream.
@@ -287,6 +286,7 @@ impl Server {
 
     /// A fresh connection; or one that another request gives back, while there is no place for a fresh one. Says which.
     async fn another(&self, settings: &Settings) -> Result<(Connection, bool), Failure> {
+        self.making_room.get_or_init(|| MakingRoom::begin(&self.idle, &self.health));
         let place = match self.health.places.try_take() {
             Some(place) => place,
             None => {

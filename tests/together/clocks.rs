@@ -76,7 +76,9 @@ fn apart<S: Server>(server: &S, shifts: [&str; 4], time: Duration, seconds: f64)
     let fleet = Plan { environments, ..Plan::patient(server.url(), &line) }.start();
     for (gate, shift) in fleet.gates.iter().zip(shifts) {
         let says_so = gate.messages().contains("the store's clock is ");
-        assert_eq!(says_so, shift.ends_with('m'), "{shift}: {}", gate.messages());
+        // To a clock of whole seconds, and late as well, one may seem to be two away.
+        let may_say_so = shift.contains('.');
+        assert!(may_say_so || says_so == shift.ends_with('m'), "{shift}: {}", gate.messages());
     }
     let figures = run_at(&fleet, promise, time);
     figures.print::<S>(&shifts.join(" "));

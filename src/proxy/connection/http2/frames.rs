@@ -48,7 +48,7 @@ impl Counted {
         Self { next: Next::Bytes(PREFACE), owed: Owed::nothing(), ticket, in_heaps: true }
     }
 
-    /// Reads on; how many requests there were. Says whether the client may go on.
+    /// Reads on: how many requests there were, and whether the client may go on.
     fn read(&mut self, mut bytes: &[u8]) -> (usize, bool) {
         let mut requests = 0;
         while let Some(&byte) = bytes.first() {
