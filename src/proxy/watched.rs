@@ -1,11 +1,11 @@
 //! A socket whose bytes somebody looks at as they go by.
 //!
-//! It hands everything on and decides nothing. The surprising thing: whoever watches does the reading, because it may take
-//! less than there is, or nothing for now.
+//! It hands on what the watcher lets through and decides nothing. The surprising thing: the watcher is asked twice, how much
+//! may be read before and how much of that goes on after, because to read less than there is keeps the rest in the socket.
 
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -13,13 +13,19 @@ use crate::net::stream::Stream;
 
 /// Whoever looks.
 pub(super) trait Watch: Unpin {
-    /// Reads from the socket what may be read.
-    fn poll_read(
-        &mut self,
-        stream: Pin<&mut Stream>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<Result<()>>;
+    /// At most how many bytes may be read; pending if none for now.
+    ///
+    /// # Errors
+    /// Nothing is read any more.
+    fn poll_most(&mut self, _cx: &Context<'_>) -> Poll<Result<usize>> {
+        Poll::Ready(Ok(usize::MAX))
+    }
+
+    /// These were read, none at the end. Says how many of them go on.
+    ///
+    /// # Errors
+    /// None of them do.
+    fn read(&mut self, bytes: &[u8]) -> Result<usize>;
 
     /// So many bytes were written.
     fn wrote(&mut self, _count: usize) {}
@@ -43,7 +49,19 @@ impl<W: Watch> Watched<W> {
 impl<W: Watch> AsyncRead for Watched<W> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         let this = self.get_mut();
-        this.watch.poll_read(Pin::new(&mut this.stream), cx, buffer)
+        let most = ready!(this.watch.poll_most(cx))?;
+        let before = buffer.filled().len();
+        if most < buffer.remaining() {
+            let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
+            ready!(Pin::new(&mut this.stream).poll_read(cx, &mut part))?;
+            let count = part.filled().len();
+            buffer.advance(count);
+        } else {
+            ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
+        }
+        let passed = this.watch.read(buffer.filled().get(before..).unwrap_or_default());
+        buffer.set_filled(before + passed.as_ref().unwrap_or(&0));
+        Poll::Ready(passed.map(drop))
     }
 }
 

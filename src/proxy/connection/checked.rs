@@ -4,13 +4,9 @@
 //! The surprising thing: of a body it gets nothing that comes behind a fault, so that what may be on its way already
 //! breaks off.
 
-use std::io::{Error, ErrorKind, Result};
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::io::{ErrorKind, Result};
+use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead as _, ReadBuf};
-
-use crate::net::stream::Stream;
 use crate::proxy::strict::Scanner;
 use crate::proxy::watched::Watch;
 
@@ -53,26 +49,18 @@ impl Checked {
 }
 
 impl Watch for Checked {
-    fn poll_read(
-        &mut self,
-        stream: Pin<&mut Stream>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<Result<()>> {
+    fn poll_most(&mut self, _cx: &Context<'_>) -> Poll<Result<usize>> {
         self.count = 0;
-        if self.is_cut_off {
-            return Poll::Ready(Err(Error::from(ErrorKind::InvalidData)));
-        }
-        let before = buffer.filled().len();
-        ready!(stream.poll_read(cx, buffer))?;
-        let clean = self.look_at(buffer.filled().get(before..).unwrap_or_default());
+        Poll::Ready(if self.is_cut_off { Err(ErrorKind::InvalidData.into()) } else { Ok(usize::MAX) })
+    }
+
+    fn read(&mut self, bytes: &[u8]) -> Result<usize> {
+        let clean = self.look_at(bytes);
         if self.is_cut_off && clean == 0 {
             // Nothing at all would look like the end.
-            buffer.set_filled(before);
-            return Poll::Ready(Err(Error::from(ErrorKind::InvalidData)));
+            return Err(ErrorKind::InvalidData.into());
         }
-        buffer.set_filled(before + clean);
         self.count = clean;
-        Poll::Ready(Ok(()))
+        Ok(clean)
     }
 }

@@ -3,16 +3,11 @@
 //! hyper bounds a head, but passes over interim answers (`103 Early Hints`) without counting them. The surprising thing:
 //! whoever sends the request sets the ration, and lifts it when the head is there; what comes after it is counted nowhere.
 
-use std::io::{Error, ErrorKind, Result};
-use std::pin::Pin;
+use std::io::{ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead as _, ReadBuf};
-
-use crate::net::stream::Stream;
 use crate::proxy::watched::Watch;
 
 /// How much may still be read; shared by the socket and whoever waits for an answer.
@@ -36,23 +31,13 @@ impl Ration {
 }
 
 impl Watch for Ration {
-    fn poll_read(
-        &mut self,
-        stream: Pin<&mut Stream>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<Result<()>> {
-        let before = buffer.filled().len();
-        ready!(stream.poll_read(cx, buffer))?;
+    fn read(&mut self, bytes: &[u8]) -> Result<usize> {
         let left = self.0.load(Relaxed);
         if left < usize::MAX {
-            let Some(left) = left.checked_sub(buffer.filled().len() - before) else {
-                buffer.set_filled(before);
-                return Poll::Ready(Err(Error::from(ErrorKind::InvalidData)));
-            };
+            let left = left.checked_sub(bytes.len()).ok_or(ErrorKind::InvalidData)?;
             self.0.store(left, Relaxed);
         }
-        Poll::Ready(Ok(()))
+        Ok(bytes.len())
     }
 }
 

@@ -5,15 +5,12 @@
 //! (requests, bodies, answers) pays for it, so whoever downloads may open windows as often as it likes. Requests that
 //! come in a heap are handed on a few at a time, as many as the worker's [`Turnstile`](crate::proxy::turnstile) lets through.
 
-use std::io::{Error, ErrorKind, Result};
-use std::pin::Pin;
+use std::io::{ErrorKind, Result};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::time::Instant;
 
-use crate::net::stream::Stream;
 use crate::proxy::turnstile::Ticket;
 use crate::proxy::watched::Watch;
 
@@ -48,8 +45,8 @@ impl Counted {
         Self { next: Next::Bytes(PREFACE), owed: Owed::nothing(), ticket, in_heaps: true }
     }
 
-    /// Reads on: how many requests there were, and whether the client may go on.
-    fn read(&mut self, mut bytes: &[u8]) -> (usize, bool) {
+    /// How many requests there are in what came.
+    fn count(&mut self, mut bytes: &[u8]) -> usize {
         let mut requests = 0;
         while let Some(&byte) = bytes.first() {
             match &mut self.next {
@@ -78,7 +75,7 @@ impl Counted {
                 self.next = Next::Head([0; HEAD], 0);
             }
         }
-        (requests, self.owed.cost <= MOST)
+        requests
     }
 }
 
@@ -117,31 +114,16 @@ impl Owed {
 }
 
 impl Watch for Counted {
-    fn poll_read(
-        &mut self,
-        stream: Pin<&mut Stream>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<Result<()>> {
+    fn poll_most(&mut self, cx: &Context<'_>) -> Poll<Result<usize>> {
         ready!(self.ticket.poll_pass(cx));
-        let before = buffer.filled().len();
-        if self.in_heaps {
-            let mut some = [0; A_LITTLE];
-            let room = buffer.remaining().min(A_LITTLE);
-            let mut some = ReadBuf::new(some.get_mut(..room).unwrap_or_default());
-            ready!(stream.poll_read(cx, &mut some))?;
-            buffer.put_slice(some.filled());
-        } else {
-            ready!(stream.poll_read(cx, buffer))?;
-        }
-        let (requests, may_go_on) = self.read(buffer.filled().get(before..).unwrap_or_default());
+        Poll::Ready(Ok(if self.in_heaps { A_LITTLE } else { usize::MAX }))
+    }
+
+    fn read(&mut self, bytes: &[u8]) -> Result<usize> {
+        let requests = self.count(bytes);
         self.ticket.takes(requests);
         self.in_heaps = requests >= A_HEAP;
-        if may_go_on {
-            return Poll::Ready(Ok(()));
-        }
-        buffer.set_filled(before);
-        Poll::Ready(Err(Error::from(ErrorKind::InvalidData)))
+        if self.owed.cost > MOST { Err(ErrorKind::InvalidData.into()) } else { Ok(bytes.len()) }
     }
 
     fn wrote(&mut self, count: usize) {
@@ -172,7 +154,7 @@ const MOST: u64 = 2_000 * FRAME;
 mod tests {
     use super::*;
 
-    /// As [`Counted::read`] sees it, without a socket.
+    /// As [`Counted::count`] sees it, without a socket.
     fn cost_of(frames: &[(u8, u8, usize)]) -> u64 {
         let mut owed = Owed::nothing();
         frames.iter().for_each(|&(kind, flags, length)| owed.frame(kind, flags, length));
