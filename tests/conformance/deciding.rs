@@ -135,7 +135,7 @@ pub(crate) fn what_is_given_back_can_be_taken_again(server: impl Server) {
     let taken = processes.runtime.block_on(limiter.take("client", 3)).unwrap();
     assert!(taken.is_admitted() && !processes.take(&limiter, 1));
     limiter.give_back(taken);
-    assert!(eventually(Duration::from_secs(3), || processes.take(&limiter, 3)));
+    assert!(eventually(Duration::from_secs(10), || processes.take(&limiter, 3)));
 }
 
 pub(crate) fn a_wait_is_as_long_as_it_was_told(server: impl Server) {
@@ -227,7 +227,7 @@ pub(crate) fn while_the_store_is_away_each_process_decides_by_what_it_saw(server
         !processes.is_up()
     }));
     processes.server.start_again();
-    assert!(eventually(Duration::from_secs(2), || processes.is_up()), "it is asked again");
+    assert!(eventually(Duration::from_secs(10), || processes.is_up()), "it is asked again");
     processes.rest(Duration::from_millis(1100));
     assert!(
         !processes.take(&limiters[1], 1) && !processes.take(&limiters[0], 1),
@@ -240,16 +240,14 @@ pub(crate) fn a_stopped_store_costs_the_timeout_and_then_nothing(server: impl Se
     let limiter = processes.limit(Spec::Continuous(continuous(1, 60, 1_000_000))).remove(0);
     assert!(processes.take(&limiter, 1));
     processes.server.pause();
-    let begun = Instant::now();
-    for _ in 0..60 {
-        assert!(processes.take(&limiter, 1));
-    }
-    let spent = begun.elapsed();
-    // Five time-outs of 50 ms instead of sixty, and a machine that does other things as well.
-    assert!(spent < Duration::from_millis(1500), "{spent:?}");
-    assert!(eventually(Duration::from_secs(1), || processes.take(&limiter, 1) && !processes.is_up()));
+    let in_one_timeout = || {
+        let begun = Instant::now();
+        (0..20).all(|_| processes.take(&limiter, 1)) && begun.elapsed() < Manner::default().timeout.to_std()
+    };
+    // Who waits for how long is for a machine that does nothing else; that it ends is for any.
+    assert!(eventually(Duration::from_secs(10), || in_one_timeout() && !processes.is_up()));
     processes.server.resume();
-    assert!(eventually(Duration::from_secs(2), || processes.is_up()));
+    assert!(eventually(Duration::from_secs(10), || processes.is_up()));
     assert!(processes.take(&limiter, 1));
 }
 
@@ -277,7 +275,7 @@ pub(crate) fn foreign_bytes_give_nobody_a_token_that_saw_the_bucket(server: impl
     let limiter = processes.limit(Spec::Continuous(continuous(1, 3600, 10))).remove(0);
     for bytes in [&b"not ours"[..], b"", &[0xff; 3000], &[1, 1, 0, 0, 0, 0]] {
         assert!(
-            eventually(Duration::from_secs(3), || processes.take(&limiter, 1)),
+            eventually(Duration::from_secs(10), || processes.take(&limiter, 1)),
             "before {} bytes",
             bytes.len()
         );

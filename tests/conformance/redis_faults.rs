@@ -50,7 +50,7 @@ impl Gate {
 
     /// Whether it is so within three seconds, while the store does what it does beside its questions.
     fn becomes(&self, mut is_so: impl FnMut() -> bool) -> bool {
-        eventually(Duration::from_secs(3), || {
+        eventually(Duration::from_secs(10), || {
             self.rest(Duration::from_millis(50));
             is_so()
         })
