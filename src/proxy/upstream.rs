@@ -9,6 +9,7 @@ mod connect;
 mod crowd;
 mod health;
 mod idle;
+mod pace;
 mod ration;
 
 use std::cell::{Cell, OnceCell};
@@ -28,6 +29,7 @@ use tokio::time::{Instant, Sleep};
 
 pub use self::health::Health;
 use self::idle::{Idle, MakingRoom, Wanted};
+use self::pace::{Pace, Step};
 use self::ration::Ration;
 use super::body::{Progress, RequestBody, Sent};
 use super::error::Error;
@@ -83,6 +85,7 @@ pub struct Group {
 pub struct Server {
     health: Arc<Health>,
     idle: Rc<Idle>,
+    pace: Rc<Pace>,
     /// Since the first connection.
     making_room: OnceCell<MakingRoom>,
 }
@@ -99,7 +102,10 @@ struct Connection {
 }
 
 /// Counts a request as long as it is there.
-struct Busy(Rc<Server>);
+struct Busy {
+    server: Rc<Server>,
+    _step: Option<Step>,
+}
 
 /// A connection in use, until the answer has come to its end.
 pub struct Lease {
@@ -170,7 +176,12 @@ impl Server {
     /// No connection of this worker to this upstream yet.
     #[must_use]
     pub fn new(health: &Arc<Health>) -> Rc<Self> {
-        Rc::new(Self { health: Arc::clone(health), idle: Rc::default(), making_room: OnceCell::new() })
+        Rc::new(Self {
+            health: Arc::clone(health),
+            idle: Rc::default(),
+            pace: Rc::default(),
+            making_room: OnceCell::new(),
+        })
     }
 
     /// Whether this is the upstream.
@@ -195,8 +206,14 @@ impl Server {
             // Boxed: a request seldom waits for this, and would carry it along.
             Box::pin(self.leave_to_others(settings)).await?;
         }
-        let busy = Busy::enter(self);
-        let mut kept = self.pop_idle(settings).await;
+        let (step, spared) = if pace::has_many(neighbours) {
+            // Boxed: as above.
+            (Some(Box::pin(self.pace.keep()).await), pace::spared(settings.upstream_max))
+        } else {
+            (None, 0)
+        };
+        let busy = Busy::enter(self, step);
+        let mut kept = self.pop_idle(settings, spared).await;
         loop {
             let (mut connection, is_fresh) = match kept.take() {
                 Some(connection) => (connection, false),
@@ -274,10 +291,10 @@ impl Server {
         })
     }
 
-    /// The youngest idle connection that still stands.
-    async fn pop_idle(&self, settings: &Settings) -> Option<Connection> {
+    /// The youngest idle connection that still stands; so many are spared.
+    async fn pop_idle(&self, settings: &Settings, spared: usize) -> Option<Connection> {
         loop {
-            let mut connection = self.idle.pop()?;
+            let mut connection = self.idle.pop(spared)?;
             if connection.is_usable(settings).await {
                 return Some(connection);
             }
@@ -347,15 +364,15 @@ impl Connection {
 }
 
 impl Busy {
-    fn enter(server: &Rc<Server>) -> Self {
+    fn enter(server: &Rc<Server>, step: Option<Step>) -> Self {
         server.health.enter();
-        Self(Rc::clone(server))
+        Self { server: Rc::clone(server), _step: step }
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.health.leave();
+        self.server.health.leave();
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Gate, Reply, Upstream, get_with};
+use crate::support::{Client, Gate, Reply, Upstream, eventually, get_with};
 
 fn clients(gate: &Gate, count: u8) -> Vec<Client> {
     (1..=count).map(|host| gate.connect_from(Ipv4Addr::new(127, 0, 5, host))).collect()
@@ -79,4 +79,46 @@ fn two_busy_workers_share_what_there_is() {
     }
     let connections = upstream.connections().len();
     assert!(connections < 450, "{connections} connections for 900 answers");
+}
+
+/// H9: what is there to keep an upstream from being crowded by one client keeps no upstream from working.
+#[test]
+fn a_slow_upstream_works_on_all_that_one_client_wants_at_once() {
+    let upstream = Upstream::answering(|_, _| Reply::ok().after(Duration::from_secs(1)));
+    let gate = Gate::start(&upstream.file("[proxy]\nthreads = 1\n"));
+    let mut clients: Vec<_> = (0..200).map(|_| gate.connect_from(Ipv4Addr::new(127, 0, 6, 1))).collect();
+    let started = Instant::now();
+    clients.iter_mut().for_each(|client| client.send(get_with("/", "")));
+    for client in &mut clients {
+        assert_eq!(client.answer().status, 200);
+    }
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?} instead of six seconds", started.elapsed());
+}
+
+/// H9: a server takes up hundreds of new connections one by one, and whoever else wanted one would be the last.
+#[test]
+fn a_client_that_wants_much_leaves_a_connection_that_rests_to_others() {
+    let slow = |request: &[u8], _| {
+        Reply::ok().after(Duration::from_secs(if request.starts_with(b"GET /slow") { 6 } else { 0 }))
+    };
+    let upstream = Upstream::answering(slow);
+    let gate = Gate::start(&upstream.file("[proxy]\nthreads = 1\n"));
+    let mut other = gate.connect_from(Ipv4Addr::new(127, 0, 7, 2));
+    let mut crowd: Vec<_> = (0..60).map(|_| gate.connect_from(Ipv4Addr::new(127, 0, 7, 1))).collect();
+    let mut ask = |name: &str| {
+        other.send(get_with(&format!("/{name}"), ""));
+        assert_eq!(other.answer().status, 200);
+    };
+    let arrived =
+        |count| assert!(eventually(Duration::from_secs(5), || upstream.connections().len() >= count));
+    crowd[..40].iter_mut().for_each(|client| client.send(get_with("/slow", "")));
+    arrived(40);
+    ask("one");
+    crowd[40..].iter_mut().for_each(|client| client.send(get_with("/slow", "")));
+    arrived(61);
+    ask("two");
+    let connections = upstream.connections();
+    let others = connections.iter().filter(|bytes| !bytes.starts_with(b"GET /slow"));
+    let asked: Vec<_> = others.map(|bytes| String::from_utf8_lossy(bytes).matches("GET /").count()).collect();
+    assert_eq!(asked, [2], "both over one connection that nobody else has used");
 }

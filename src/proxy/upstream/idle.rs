@@ -35,9 +35,10 @@ struct Resting {
 }
 
 impl Idle {
-    /// The youngest.
-    pub(super) fn pop(&self) -> Option<Connection> {
-        self.resting.borrow_mut().pop().map(|resting| resting.connection)
+    /// The youngest, but not one of the last `spared`.
+    pub(super) fn pop(&self, spared: usize) -> Option<Connection> {
+        let mut resting = self.resting.borrow_mut();
+        if resting.len() > spared { resting.pop().map(|resting| resting.connection) } else { None }
     }
 
     /// A connection is free: for whoever waits here, for a place elsewhere, or to rest.
