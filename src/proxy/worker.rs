@@ -48,11 +48,13 @@ pub fn run(
             pulse,
             open: RefCell::default(),
             accepted: Cell::new(0),
+            accepting: Cell::new(0),
             turnstile: Rc::default(),
             leaves: Cell::new(false),
             ends: Cell::new(false),
         });
         let listeners = sockets.into_iter().map(Bound::listen).collect::<io::Result<Vec<_>>>()?;
+        worker.accepting.set(listeners.len());
         let accepting = listeners
             .into_iter()
             .map(|listener| tokio::task::spawn_local(Rc::clone(&worker).accept(listener, shutdown.clone())));
@@ -81,6 +83,8 @@ struct Worker {
     open: RefCell<HashMap<u64, Option<Arc<Connection>>>>,
     /// Counts the connections of all listeners: they share `open`.
     accepted: Cell<u64>,
+    /// Listeners at which somebody may still be let in.
+    accepting: Cell<usize>,
     turnstile: Rc<Turnstile>,
     /// The next answer on each connection is its last.
     leaves: Cell<bool>,
@@ -104,10 +108,12 @@ impl Worker {
         loop {
             let stage = shutdown.stage();
             if stage == Stage::Resting || stage > Stage::Resting && listener.stays {
-                match shutdown.stays().await {
-                    true => continue,
-                    false => return,
+                self.accepting.update(|count| count - 1);
+                if !shutdown.stays().await {
+                    return;
                 }
+                self.accepting.update(|count| count + 1);
+                continue;
             }
             let (stream, peer) = tokio::select! {
                 biased;
@@ -255,11 +261,15 @@ impl Worker {
         }
     }
 
-    /// Waits until nothing is read any more that has still to be decided on, or the gate serves again.
+    /// Waits until nobody is let in and nothing is read any more that has still to be decided on, or the gate serves again.
     async fn quiet(&self, shutdown: &Shutdown) {
         let is_busy =
             |open: &Option<Arc<Connection>>| open.as_ref().is_some_and(|open| open.phases.is_busy());
-        let is_quiet = || self.gate.unread.get() == 0 && self.open.borrow().values().all(is_busy);
+        let is_quiet = || {
+            self.accepting.get() == 0
+                && self.gate.unread.get() == 0
+                && self.open.borrow().values().all(is_busy)
+        };
         while !is_quiet() && shutdown.stage() == Stage::Resting {
             tokio::time::sleep(MOMENT).await;
         }
