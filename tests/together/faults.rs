@@ -201,7 +201,7 @@ impl Fault {
 
 impl Course {
     fn short(on_error: &'static str) -> Self {
-        Self { on_error, timeout: TIMEOUT, rounds: 2, grace: Duration::from_secs(1) }
+        Self { on_error, timeout: TIMEOUT, rounds: 1, grace: Duration::from_secs(1) }
     }
 }
 
