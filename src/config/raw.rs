@@ -60,6 +60,7 @@ pub(super) struct Route {
     /// Whether there is still a `preset`: one that was refused already and stands for the patterns that are not there.
     pub(super) has_preset: bool,
     pub(super) host: Option<List>,
+    pub(super) host_default: Truth,
     pub(super) upstream: Option<List>,
     pub(super) limits: Option<List>,
     pub(super) case: Text,
@@ -185,6 +186,7 @@ impl Route {
             patterns: section.strings("match", f),
             has_preset: section.entry("preset").is_some(),
             host: section.strings("host", f),
+            host_default: section.truth("host_default", f),
             upstream: section.strings("upstream", f),
             limits: section.strings("limits", f),
             case: section.string("case", f),
@@ -291,6 +293,7 @@ const ROUTE: Keys = Keys {
         "match",
         "preset",
         "host",
+        "host_default",
         "upstream",
         "limits",
         "case",
