@@ -3,8 +3,8 @@
 //!
 //! `tests/preset_paths/PRESET.txt` has the addresses, and where each is known from. `takes:` names what the application's
 //! router allows besides (a sub path, an index, a format behind the path), and all of it is multiplied. Files in
-//! `taken/` are spellings that a running application was seen to take, written by `tests/apps/spellings.py`. What
-//! comes of an attempt is held in `tests/presets.rs`.
+//! `taken/` are spellings that a running application was seen to take, or a server without one (`# match:` is then
+//! the route), written by `tests/apps/spellings.py`. What comes of an attempt is held in `tests/presets.rs`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 
@@ -16,6 +16,9 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 
 use http::{HeaderMap, HeaderValue, Method, header};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
 use tollgate::config::preset::presets;
 use tollgate::config::{Sources, load};
 use tollgate::policy::Policy;
@@ -97,10 +100,10 @@ impl Known {
 
     /// A request in every spelling.
     fn spellings(&self, request: &Request) -> BTreeSet<String> {
-        let (path, query) =
-            request.target.split_once('?').map_or((&*request.target, String::new()), |(path, query)| {
-                (path, format!("?{query}"))
-            });
+        let (path, query) = request
+            .target
+            .split_once('?')
+            .map_or((&*request.target, String::new()), |(path, query)| (path, format!("?{query}")));
         let mut paths: Vec<String> = self.with_index(path);
         let each = |paths: Vec<String>, spell: &dyn Fn(&str) -> Vec<String>| -> Vec<String> {
             paths.iter().flat_map(|path| spell(path)).collect()
@@ -133,9 +136,11 @@ impl Known {
         if path == "/" {
             return all;
         }
-        let formats = self.takes("suffix").map(|named| if named.is_empty() { FORMATS.to_vec() } else { named });
+        let formats =
+            self.takes("suffix").map(|named| if named.is_empty() { FORMATS.to_vec() } else { named });
         all.extend(formats.into_iter().flatten().map(|format| format!("{path}.{format}")));
-        let is_script = path.contains(".php") || path.contains(".owa") || path.contains(".dll") || path.contains(".asmx");
+        let is_script =
+            path.contains(".php") || path.contains(".owa") || path.contains(".dll") || path.contains(".asmx");
         let endings = [
             ("slash", &["/", "//"][..]),
             ("path-info", if is_script { &["/", "/x", "/x/y.css", "/x.php"] } else { &[] }),
@@ -170,7 +175,11 @@ impl Known {
 /// A path as every server takes it.
 fn disguised(path: &str, knows_no_case: bool) -> Vec<String> {
     let mut all = vec![path.to_owned(), format!("/{path}"), format!("/.{path}"), format!("/x/..{path}")];
-    if let Some(at) = path.rfind('/').map(|at| at + 1).filter(|&at| path[at..].starts_with(|c: char| c.is_ascii_lowercase())) {
+    if let Some(at) = path
+        .rfind('/')
+        .map(|at| at + 1)
+        .filter(|&at| path[at..].starts_with(|c: char| c.is_ascii_lowercase()))
+    {
         all.push(format!("{}%{:02x}{}", &path[..at], path.as_bytes()[at], &path[at + 1..]));
     }
     if knows_no_case {
@@ -182,11 +191,16 @@ fn disguised(path: &str, knows_no_case: bool) -> Vec<String> {
 const FORMATS: [&str; 5] = ["json", "xml", "html", "php", "anything"];
 
 fn policy_of(preset: &str) -> Policy {
+    policy_with(&format!("preset = \"{preset}\""))
+}
+
+/// A file with one route.
+fn policy_with(route: &str) -> Policy {
     let text = format!(
         "listen = \"http://[::]:80\"\nupstream = \"http://127.0.0.1:81\"\n\
-         [route.site]\npreset = \"{preset}\"\n[limit.address]\nrate = \"10 per 5m\"\n"
+         [route.site]\n{route}\n[limit.address]\nrate = \"10 per 5m\"\n"
     );
-    load(&Sources::from_text(preset, &text)).config.unwrap().policy
+    load(&Sources::from_text(route, &text)).config.unwrap().policy
 }
 
 /// L4: index files, formats, front controllers, what follows a script, sub paths: of every preset, by its own router.
@@ -219,8 +233,10 @@ fn every_spelling_that_an_application_was_seen_to_take_is_charged() {
     let mut missed = Vec::new();
     let mut all = 0;
     for file in fs::read_dir("tests/preset_paths/taken").unwrap().map(|file| file.unwrap().path()) {
-        let policy = policy_of(file.file_stem().unwrap().to_str().unwrap());
         let text = fs::read_to_string(&file).unwrap();
+        let pattern = text.lines().find_map(|line| line.strip_prefix("# match: "));
+        let preset = || policy_of(file.file_stem().unwrap().to_str().unwrap());
+        let policy = pattern.map_or_else(preset, |pattern| policy_with(&format!("match = \"{pattern}\"")));
         for request in text.lines().filter(|line| !line.starts_with('#')).map(Request::parse) {
             all += 1;
             if request.charged(&policy).is_empty() {
@@ -238,13 +254,17 @@ fn a_form_that_is_only_looked_at_is_not_charged() {
     let mut charged = Vec::new();
     for preset in presets() {
         let (known, policy) = (Known::of(preset.name), policy_of(preset.name));
-        let forms = known.requests.iter().filter(|request| request.method == Method::POST && request.kind != "basic");
+        let forms =
+            known.requests.iter().filter(|request| request.method == Method::POST && request.kind != "basic");
         // What names the password in its query, and routes for programs that have no form, are attempts by GET as well.
-        let forms = forms.filter(|form| !form.target.contains("assword=") && !ANY.iter().any(|any| form.target.contains(any)));
+        let forms = forms.filter(|form| {
+            !form.target.contains("assword=") && !ANY.iter().any(|any| form.target.contains(any))
+        });
         for form in forms {
             for target in known.spellings(form) {
                 for method in [Method::GET, Method::HEAD] {
-                    let look = Request { method, target: target.clone(), kind: "none".into(), body: String::new() };
+                    let look =
+                        Request { method, target: target.clone(), kind: "none".into(), body: String::new() };
                     let routes = look.charged(&policy);
                     if !routes.is_empty() {
                         charged.push(format!("{}: {} {target} by {routes:?}", known.preset, look.method));
@@ -259,18 +279,52 @@ fn a_form_that_is_only_looked_at_is_not_charged() {
 /// Routes that count GET as well.
 const ANY: [&str; 2] = ["/login/token.php", "/simpleserver.php"];
 
+proptest! {
+    /// L4: any pattern, spelled by what servers and routers are known to do, one before the path, one at its end.
+    #[test]
+    fn no_spelling_by_these_rules_hides_a_form(
+        directories in vec("[a-z]{1,5}", 0..3),
+        name in "[a-z]{1,6}",
+        kind in select(vec!["", ".php", ".json", "/index.php", "/default.aspx"]),
+        front in select(vec!["", "/index.php", "/x.php", "/index", "/y/..", "/.", "/"]),
+        at in 0..9_usize,
+    ) {
+        let plain: String = directories.iter().chain([&name]).map(|name| format!("/{name}")).collect();
+        let form = format!("{plain}{kind}");
+        let ends: &[&str] = match kind {
+            "" => &["", ".json", ".x", "/index.php", "/index", "/Default.aspx", "/index.php/x", "/", ".php"],
+            ".php" => &[".php", "", ".php/", ".php/x", ".PHP", ".php.", ".php;a", ".php%20", "%2ephp"],
+            ".json" => &[".json", "", ".xml", "/", ".json/", ".x", ".JSON", ".%6ason", ".json;a"],
+            _ => &["/", "", "//", "/.", "/;a", "%2f", "/x/..", "/%2e", "/./"],
+        };
+        let target = format!("{front}{plain}{}", ends[at]);
+        let request = Request::parse(&format!("POST {target} none"));
+        prop_assert!(!request.charged(&policy_with(&format!("match = \"POST {form}\""))).is_empty(), "{form} as {target}");
+    }
+}
+
 /// What a client that sends Basic with every request is charged: once by the preset, whatever the method.
 #[test]
 fn a_client_with_basic_is_charged_once_by_any_method_and_without_it_never() {
-    let basic = ["basic", "drupal", "gitea", "gitlab", "grafana", "jenkins", "joomla", "nextcloud", "owa", "tomcat", "wordpress"];
+    let basic = [
+        "basic",
+        "drupal",
+        "gitea",
+        "gitlab",
+        "grafana",
+        "jenkins",
+        "joomla",
+        "nextcloud",
+        "owa",
+        "tomcat",
+        "wordpress",
+    ];
     let requests = [
         "GET /alice/repo.git/info/refs?service=git-upload-pack",
         "POST /alice/repo.git/git-receive-pack",
         "GET /remote.php/dav/files/alice/a.txt",
         "PROPFIND /remote.php/dav/files/alice",
-        "OPTIONS /remote.php/dav/files/alice",
         "PUT /remote.php/dav/files/alice/a.txt",
-        "OPTIONS /Microsoft-Server-ActiveSync",
         "POST /Microsoft-Server-ActiveSync?Cmd=FolderSync&User=alice",
     ];
     let mut wrong = Vec::new();

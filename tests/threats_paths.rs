@@ -18,7 +18,12 @@ fn are_attempts(pattern: &str, plain: &str, spellings: &[&str]) {
     let gate = Gate::start(&file(&upstream, pattern));
     gate.drain(plain, "");
     let missed: Vec<_> = spellings.iter().filter(|s| gate.ask(post_with(s, "")).status != 429).collect();
-    assert!(missed.is_empty(), "{} of {} are no attempts at {pattern}: {missed:?}", missed.len(), spellings.len());
+    assert!(
+        missed.is_empty(),
+        "{} of {} are no attempts at {pattern}: {missed:?}",
+        missed.len(),
+        spellings.len()
+    );
     assert_eq!(gate.ask(post_with("/elsewhere", "")).status, 200, "another path is not an attempt");
 }
 
@@ -50,7 +55,8 @@ fn the_index_of_a_directory_does_not_hide_a_form() {
         "/admin/?x",
         "/admin/%3fx",
     ];
-    let scripts = ["/admin/index", "/admin/index.php/", "/admin/index.php/x", "/admin/index/x", "/admin/INDEX.PHP"];
+    let scripts =
+        ["/admin/index", "/admin/index.php/", "/admin/index.php/x", "/admin/index/x", "/admin/INDEX.PHP"];
     are_attempts("POST /admin/index.php", "/admin/index.php", &[&directories[..], &scripts].concat());
     let indexes = [
         "/admin/index.php",
@@ -65,10 +71,15 @@ fn the_index_of_a_directory_does_not_hide_a_form() {
         "/admin/index.php%20",
     ];
     are_attempts("POST /admin", "/admin", &[&directories[..], &indexes].concat());
-    for name in ["index.html", "default.aspx", "Default.asp", "index.jsp", "home.php", "welcome.jsp", "index"] {
+    for name in ["index.html", "default.aspx", "Default.asp", "index.jsp", "home.php", "welcome.jsp", "index"]
+    {
         are_attempts(&format!("POST /admin/{name}"), &format!("/admin/{name}"), &["/admin/", "/admin"]);
     }
-    are_attempts("POST /index.php?page=login", "/index.php?page=login", &["/?page=login", "/index?page=login"]);
+    are_attempts(
+        "POST /index.php?page=login",
+        "/index.php?page=login",
+        &["/?page=login", "/index?page=login"],
+    );
     are_attempts("POST /?page=login", "/?page=login", &["/index.php?page=login", "/default.aspx?page=login"]);
     are_attempts("POST /*/index.php", "/a/index.php", &["/a/", "/b/", "/b/.", "/b%2f", "/b/;x"]);
 }
@@ -90,7 +101,11 @@ fn a_format_behind_a_path_does_not_hide_a_form() {
         "/users/sign_in.css",
     ];
     are_attempts("POST /users/sign_in", "/users/sign_in", &spellings);
-    are_attempts("POST /users/sign_in.json", "/users/sign_in.json", &["/users/sign_in", "/users/sign_in.xml"]);
+    are_attempts(
+        "POST /users/sign_in.json",
+        "/users/sign_in.json",
+        &["/users/sign_in", "/users/sign_in.xml"],
+    );
     are_attempts("POST /oauth/token/**", "/oauth/token", &["/oauth/token.json", "/oauth/token.json/x"]);
 }
 
@@ -114,7 +129,8 @@ fn a_front_controller_does_not_hide_a_form() {
     are_attempts("POST /login", "/login", &spellings);
     are_attempts("POST /app/login", "/app/login", &["/app/index.php/login", "/app/x.php/login"]);
     are_attempts("POST /index.php/login", "/index.php/login", &["/login", "/app.php/login", "/index/login/"]);
-    let queries = ["/?q=user/login", "/?q=/user/login/", "/?q=user//login", "/?q=user%2Flogin", "/?Q=User/Login"];
+    let queries =
+        ["/?q=user/login", "/?q=/user/login/", "/?q=user//login", "/?q=user%2Flogin", "/?Q=User/Login"];
     are_attempts("POST /?q=user/login", "/?q=user/login", &queries);
 }
 
@@ -139,6 +155,10 @@ fn other_paths_than_the_form_stay_free() {
     ];
     for (pattern, other) in others {
         let gate = Gate::start(&file(&upstream, pattern));
-        assert_eq!([gate.ask(post(other, "")).status, gate.ask(post(other, "")).status], [200, 200], "{pattern} {other}");
+        assert_eq!(
+            [gate.ask(post(other, "")).status, gate.ask(post(other, "")).status],
+            [200, 200],
+            "{pattern} {other}"
+        );
     }
 }

@@ -12,8 +12,9 @@ FILES = Path(__file__).parent / "apache"
 class Apache:
     """A running server; `preset` is the name of its file, since no preset is about it."""
 
-    title = "Apache with PHP: POST /admin/index.php"
+    title = "Apache with PHP"
     preset = "apache-php"
+    match = ["POST /admin/index.php"]
 
     @classmethod
     @contextmanager

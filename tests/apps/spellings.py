@@ -26,6 +26,7 @@ import wordpress
 from apache import Apache
 from person import USER
 from processes import free_address, stop_all, url
+from rails import Rails
 from recording import Visitor
 from report import Report, Wrong
 
@@ -85,6 +86,12 @@ def tomcat_session(visitor):
 
 FORMS = [
     Form(Apache, ["/admin/index.php"], {"user": USER, "password": "wrong"}, "judged"),
+    Form(
+        Rails,
+        ["/users/sign_in", "/oauth/token"],
+        {"user[login]": USER, "user[password]": "wrong", "username": USER, "password": "wrong"},
+        "judged",
+    ),
     Form(wordpress.WordPress, ["/wp-login.php"], {"log": USER, "pwd": "wrong"}, "is incorrect"),
     Form(
         phpmyadmin.PhpMyAdmin,
@@ -141,7 +148,8 @@ def spellings(target):
     paths |= {f"{directory}/%{ord(name[0]):02x}{name[1:]}", f"{directory}/%25{ord(name[0]):02x}{name[1:]}"}
     fronts = ["", "/", "/.", "/%2e", "/x/..", "/x/%2e%2e", "/..", "/;a", "/x;a/..", "/index.php", "/index", "/x.php"]
     endings = ["", "/", "//", "/x", "/x.css", "/x.php", ".json", ".php", ".html", ".", "%20", ";a=b", ";", "/.", "%2f"]
-    endings += ["/index.php", "/index.html", "/index", "%3fx", "::$DATA", "\\", "/%2e", "/x/.."]
+    endings += ["/index.php", "/index.html", "/index", "/default.aspx", "%3fx", "::$DATA", "\\", "/%2e", "/x/.."]
+    endings += [".xml", ".anything"]
     ended = {f"{path}{ending}" for path in paths for ending in endings} | {f"{front}{path}" for path in paths for front in fronts}
     ended |= {f"{front}{path}{ending}" for front in fronts for ending in endings}
     return sorted(f"{path}{mark}{query}" for path in ended)
@@ -197,7 +205,9 @@ def compare(form, answers, report):
     file = TAKEN / f"{form.application.preset}.txt"
     if "UPDATE" in os.environ:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("\n".join([f"# {form.application.title}", *taken]) + "\n")
+        head = [f"# {form.application.title}"]
+        head += [f"# match: {pattern}" for pattern in getattr(form.application, "match", [])]
+        file.write_text("\n".join([*head, *taken]) + "\n")
     known = file.read_text().splitlines() if file.exists() else []
     if new := [line for line in taken if line not in known]:
         raise Wrong("\n".join([f"takes {len(new)} spellings that are not in {file.name}:", *new[:40]]))
