@@ -83,7 +83,8 @@ impl Request {
 impl Known {
     fn of(preset: &'static str) -> Self {
         let file = format!("tests/preset_paths/{preset}.txt");
-        let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(fs::exists(&file).unwrap(), "{file} is missing");
+        let text = fs::read_to_string(&file).unwrap();
         let lines = || text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
         assert!(lines().any(|line| line.starts_with("from: ")), "{file} says where it is known from");
         let takes = lines().find_map(|line| line.strip_prefix("takes: ")).unwrap();

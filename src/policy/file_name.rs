@@ -5,12 +5,12 @@
 
 /// A script's name without its extension.
 pub(super) fn script_stem(segment: &[u8]) -> Option<&[u8]> {
-    stem(segment, &SCRIPTS)
+    stem(segment, is_script)
 }
 
 /// A name without the extension that asks a framework for a format, as in `/users/sign_in.json`.
 pub(super) fn format_stem(segment: &[u8]) -> Option<&[u8]> {
-    stem(segment, &FORMATS)
+    stem(segment, is_format)
 }
 
 /// Whether what follows this segment could be handed to it as its path (`PATH_INFO`).
@@ -48,12 +48,38 @@ pub(super) fn is_short_name(segment: &[u8], long: &[u8]) -> bool {
         && long.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
 }
 
-fn stem<'a>(segment: &'a [u8], extensions: &[&str]) -> Option<&'a [u8]> {
+fn stem(segment: &[u8], is_known: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
     let dot = segment.iter().rposition(|&byte| byte == b'.').filter(|&at| at > 0)?;
-    let extension = &segment[dot + 1..];
-    let is_known = extensions.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension));
-    is_known.then(|| &segment[..dot])
+    let mut lower = [0; LONGEST_EXTENSION];
+    let extension = lower.get_mut(..segment.len() - dot - 1)?;
+    extension.copy_from_slice(&segment[dot + 1..]);
+    extension.make_ascii_lowercase();
+    is_known(extension).then(|| &segment[..dot])
 }
+
+// Patterns and no lists: a path may have thousands of segments, and the compiler makes a search tree of a pattern.
+#[rustfmt::skip]
+fn is_script(extension: &[u8]) -> bool {
+    matches!(
+        extension,
+        b"php" | b"php3" | b"php4" | b"php5" | b"php7" | b"php8" | b"phtml" | b"phar" | b"cgi" | b"fcgi" | b"pl"
+            | b"plx" | b"perl" | b"py" | b"wsgi" | b"rb" | b"lua" | b"asp" | b"aspx" | b"ashx" | b"asmx" | b"svc"
+            | b"axd" | b"dll" | b"exe" | b"owa" | b"jsp" | b"jspx" | b"jspa" | b"jsf" | b"faces" | b"do" | b"action"
+            | b"cfm" | b"cfml" | b"xhtml" | b"shtml" | b"shtm" | b"html" | b"htm" | b"nsf"
+    )
+}
+
+/// What Rails, Grails, Spring, Symfony, Laravel and Django REST framework take behind a route, if they are told to.
+#[rustfmt::skip]
+fn is_format(extension: &[u8]) -> bool {
+    matches!(
+        extension,
+        b"json" | b"xml" | b"html" | b"htm" | b"xhtml" | b"js" | b"jsonp" | b"txt" | b"text" | b"csv" | b"tsv"
+            | b"yaml" | b"yml" | b"rss" | b"atom" | b"api" | b"msgpack" | b"pdf"
+    )
+}
+
+const LONGEST_EXTENSION: usize = 8;
 
 const INDEX: &[u8] = b"index";
 
@@ -65,18 +91,6 @@ const LONG_INDEXES: [&[u8]; 2] = [b"default.aspx", b"index.html"];
 
 /// What `DirectoryIndex` of hosting panels and `welcome-file` of Java applications name besides.
 const SET_UP_AS_INDEX: [&str; 4] = ["home", "welcome", "main", "start"];
-
-const SCRIPTS: [&str; 41] = [
-    "php", "php3", "php4", "php5", "php7", "php8", "phtml", "phar", "cgi", "fcgi", "pl", "plx", "perl", "py",
-    "wsgi", "rb", "lua", "asp", "aspx", "ashx", "asmx", "svc", "axd", "dll", "exe", "owa", "jsp", "jspx",
-    "jspa", "jsf", "faces", "do", "action", "cfm", "cfml", "xhtml", "shtml", "shtm", "html", "htm", "nsf",
-];
-
-/// What Rails, Grails, Spring, Symfony, Laravel and Django REST framework take behind a route, if they are told to.
-const FORMATS: [&str; 18] = [
-    "json", "xml", "html", "htm", "xhtml", "js", "jsonp", "txt", "text", "csv", "tsv", "yaml", "yml", "rss",
-    "atom", "api", "msgpack", "pdf",
-];
 
 #[cfg(test)]
 mod tests {
