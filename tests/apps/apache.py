@@ -7,6 +7,7 @@ from pathlib import Path
 from processes import accepts, running, wait_until
 
 FILES = Path(__file__).parent / "apache"
+FORM = FILES / "admin"
 
 
 class Apache:
@@ -21,7 +22,7 @@ class Apache:
     def start(cls, directory, address, _site):
         """The server, for the length of the block."""
         root = directory / "root"
-        shutil.copytree(FILES / "admin", root / "admin")
+        shutil.copytree(FORM, root / "admin")
         for place in (directory, root, root / "admin"):
             place.chmod(0o755)  # Apache gives up root's rights, and the place is for its owner alone
         env = {"APP_ADDRESS": "%s:%d" % address, "APP_DIRECTORY": str(directory)}

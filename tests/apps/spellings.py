@@ -24,6 +24,7 @@ import synapse
 import tomcat
 import wordpress
 from apache import Apache
+from nginx_php import NginxPhp
 from person import USER
 from processes import free_address, stop_all, url
 from rails import Rails
@@ -86,6 +87,7 @@ def tomcat_session(visitor):
 
 FORMS = [
     Form(Apache, ["/admin/index.php"], {"user": USER, "password": "wrong"}, "judged"),
+    Form(NginxPhp, ["/admin/index.php"], {"user": USER, "password": "wrong"}, "judged"),
     Form(
         Rails,
         ["/users/sign_in", "/oauth/token"],
