@@ -281,6 +281,8 @@ fn a_form_that_is_only_looked_at_is_not_charged() {
 const ANY: [&str; 2] = ["/login/token.php", "/simpleserver.php"];
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// L4: any pattern, spelled by what servers and routers are known to do, one before the path, one at its end.
     #[test]
     fn no_spelling_by_these_rules_hides_a_form(

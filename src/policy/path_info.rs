@@ -39,10 +39,10 @@ pub fn readings(path: &[u8]) -> SmallVec<[Reading<'_>; 2]> {
 }
 
 fn without_index<'a>(path: &Reading<'a>) -> Option<Reading<'a>> {
-    let slash = path.iter().rposition(|&byte| byte == b'/').filter(|&slash| is_index(&path[slash + 1..]))?;
+    let index = segments(path).filter(|segment| is_index(name(path, segment))).last()?;
     Some(match path {
-        Cow::Borrowed(path) => Cow::Borrowed(or_root(&path[..slash])),
-        Cow::Owned(path) => Cow::Owned(or_root(&path[..slash]).to_vec()),
+        Cow::Borrowed(path) => Cow::Borrowed(or_root(&path[..index.start])),
+        Cow::Owned(path) => Cow::Owned(or_root(&path[..index.start]).to_vec()),
     })
 }
 
