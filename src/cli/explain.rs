@@ -16,7 +16,7 @@ use crate::engine::{Engine, Rules, Ruling, Standings};
 use crate::event::Events;
 use crate::net::stream::Peer;
 use crate::policy::attempt::{Attempt, Body, Client};
-use crate::policy::{Charges, Cost, Facet, Policy, Route, canonical};
+use crate::policy::{Charges, Cost, Facet, Policy, Route, canonical, path_info};
 use crate::proxy::target;
 use crate::time::{Clock, Span};
 
@@ -117,7 +117,9 @@ fn print_request(attempt: &Attempt<'_>, arguments: &Arguments) {
     println!("host      {}", attempt.host);
     // An encoded slash that is kept as a letter is shown as it was sent: two readings that look the same are one here.
     let mut shown: Vec<String> = Vec::new();
-    for reading in canonical::readings(attempt.path) {
+    let readings = canonical::readings(attempt.path);
+    let behind_scripts = readings.iter().flat_map(|reading| path_info::readings(reading));
+    for reading in readings.iter().cloned().chain(behind_scripts) {
         let text = canonical::display(&reading);
         if !shown.contains(&text) {
             println!("{} {text}", if shown.is_empty() { "path     " } else { "  or     " });
