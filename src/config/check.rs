@@ -10,6 +10,7 @@ mod escalate;
 mod facets;
 mod fields;
 mod files;
+mod headers;
 mod limits;
 mod networks;
 mod outcome;

@@ -118,7 +118,11 @@ impl Local {
     }
 
     /// Who the client is.
-    pub(super) fn client_of<B>(&self, connection: &Connection, request: &Request<B>) -> Client {
+    pub(super) fn client_of<B>(
+        &self,
+        connection: &Connection,
+        request: &Request<B>,
+    ) -> Result<Client, Malformed> {
         self.site.client.client_of(connection.peer, request.headers())
     }
 
