@@ -217,6 +217,27 @@ fn identity_headers_are_believed_from_trusted_proxies_alone() {
     }
 }
 
+/// L3, L13: what the file takes from the lists, and what it adds.
+#[test]
+fn the_file_says_which_headers_pass_besides() {
+    let upstream = Upstream::start();
+    let proxy =
+        "[proxy]\nunderscores = \"pass\"\nstrip = [\"X-Staff\", \"X-Acme-*\"]\nkeep = \"Remote-Name\"\n";
+    let gate = Gate::start(&upstream.file(proxy));
+    let passes = |name: &str| {
+        assert_eq!(gate.ask(get_with("/", &format!("{name}: planted\r\n"))).status, 200, "{name}");
+        upstream.last().headers.iter().any(|(_, value)| value == "planted")
+    };
+    for name in ["Remote-Name", "REMOTE_NAME", "App_Token", "SCRIPT.NAMES", "X-Staffer"] {
+        assert!(passes(name), "{name}");
+    }
+    let stripped =
+        ["X-Staff", "x_staff", "X-Acme-User", "X.Acme.User", "Remote-User", "REMOTE_USER", "SCRIPT_NAME"];
+    for name in stripped.into_iter().chain(["Content_Length", "X_Forwarded_For"]) {
+        assert!(!passes(name), "{name}");
+    }
+}
+
 /// C8: an IPv4 client behind a translator is that client, and the others behind it are others.
 #[test]
 fn ipv4_inside_ipv6_is_that_ipv4_client() {

@@ -105,9 +105,7 @@ fn print_request(attempt: &Attempt<'_>, arguments: &Arguments) {
     let client = attempt.client.ip().map_or_else(|| "a Unix socket".to_owned(), |ip| ip.to_string());
     let why = match attempt.client {
         _ if arguments.from.is_some() => "as told".into(),
-        Client::Behind(_) => {
-            "a proxy that does not say who its client is: no network of the file holds it".into()
-        }
+        Client::Behind(_) => "a proxy that does not say who its client is: of no network of the file".into(),
         _ => format!("connected from {}", arguments.peer),
     };
     println!("client    {client}, {why}");

@@ -177,7 +177,11 @@ mod tests {
     }
 
     fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
-        lines.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+        let mut map = HeaderMap::new();
+        for (name, value) in lines {
+            map.append(HeaderName::from_static(name), value.parse().unwrap());
+        }
+        map
     }
 
     fn peer(ip: &str) -> Peer {
@@ -315,7 +319,39 @@ mod tests {
         assert_eq!(settings.client_of(Peer::Unix, &headers), Ok(Client::Ip("198.51.100.1".parse().unwrap())));
     }
 
+    #[test]
+    fn clients_behind_a_translator_are_told_apart_at_the_door() {
+        let settings = settings(IdentityHeader::XForwardedFor);
+        let prefix = |ip: &str| settings.prefix_at_the_door(peer(ip)).map(|ip| ip.to_string());
+        assert_eq!(prefix("64:ff9b::203.0.113.7"), Some("203.0.113.7".into()));
+        assert_eq!(prefix("2002:cb00:7107::1"), Some("203.0.113.7".into()));
+        assert_eq!(prefix("64:ff9b::10.0.0.1"), Some("64:ff9b::a00:1".into()), "not one of ours");
+        assert_eq!(prefix("10.0.0.1"), None);
+    }
+
     proptest! {
+        /// L5, L19: the client has no say in who it is, however it begins the list that our proxies go on with.
+        #[test]
+        fn what_stands_before_the_client_changes_nothing(
+            before in "([ -~]{0,60}|(10[.]0[.]0[.]1, ?){0,40}|for=10[.]0[.]0[.]1[,;\"\\\\]for=10[.]0[.]0[.]2)",
+            same_line in any::<bool>(),
+            hops in 0..=32_usize,
+        ) {
+            let lines = |ours: String| match same_line {
+                true => vec![format!("{before}, {ours}")],
+                false => vec![before.clone(), ours],
+            };
+            let ours = format!("203.0.113.7{}", ", 10.0.0.9".repeat(hops));
+            let all = lines(ours);
+            let all: Vec<_> = all.iter().map(|line| ("x-forwarded-for", line.as_str())).collect();
+            prop_assert_eq!(client(&settings(IdentityHeader::XForwardedFor), "127.0.0.1", &all), "203.0.113.7");
+            let ours = format!("for=203.0.113.7{}", ", for=10.0.0.9".repeat(hops));
+            let all = lines(ours);
+            let all: Vec<_> = all.iter().map(|line| ("forwarded", line.as_str())).collect();
+            let found = client(&settings(IdentityHeader::Forwarded), "127.0.0.1", &all);
+            prop_assert!(found == "203.0.113.7" || found == Malformed::Forwarded.to_string(), "{}", found);
+        }
+
         #[test]
         fn any_header_is_read_without_a_panic(value in "[ -~]{0,80}") {
             for header in [IdentityHeader::XForwardedFor, IdentityHeader::Forwarded] {

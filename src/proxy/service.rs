@@ -117,11 +117,7 @@ impl Gate {
         let looked = self.look(connection, &request, now);
         let client = match &looked {
             Ok((client, _)) => *client,
-            Err(_) => {
-                let local = self.site.now();
-                let known = local.client_of(connection, &request);
-                known.unwrap_or_else(|_| local.site.client.client_at(connection.peer))
-            }
+            Err(_) => self.site.now().client_on_record(connection, &request),
         };
         let exchange = Exchange::begin(self, connection, &request, client, asker.request_id.clone(), now);
         let visit = Visit { asker, exchange };

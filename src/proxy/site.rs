@@ -126,6 +126,12 @@ impl Local {
         self.site.client.client_of(connection.peer, request.headers())
     }
 
+    /// The same for the log: of what cannot be read it is the peer.
+    pub(super) fn client_on_record<B>(&self, connection: &Connection, request: &Request<B>) -> Client {
+        let known = self.client_of(connection, request);
+        known.unwrap_or_else(|_| self.site.client.client_at(connection.peer))
+    }
+
     /// The group of this number, else the default.
     #[must_use]
     pub fn group(&self, number: usize) -> &Group {
