@@ -59,6 +59,7 @@ pub(super) fn check(
     let upstream_trust = tls::upstream_trust(raw, &upstreams, &mut files, &whole, f);
     let devices = device::check(&raw.device, &sources.environment, &mut files, f);
     reach::check(raw, &mut routes, &limits, &whole, f);
+    headers::warn_of_dropped(raw, f);
     accounts::check(raw, &mut routes, &limits, raw.device.has_secret, f);
     let facets = facets::check(&raw.limits, &limits, f);
     let mut routes = routes.into_iter().collect::<Option<Vec<_>>>()?;

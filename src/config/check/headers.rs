@@ -1,5 +1,7 @@
 //! `proxy.underscores`, `strip` and `keep`: which headers of a request the application does not see.
 
+use http::HeaderName;
+
 use super::super::diagnostic::{Findings, nearest};
 use super::super::document::Located;
 use super::super::raw;
@@ -22,6 +24,34 @@ pub(super) fn check(raw: &raw::Proxy, f: &mut Findings) -> HeaderFilter {
     let filter = if pass == Some(true) { built_in.passing_odd_names() } else { built_in };
     let filter = keep.iter().fold(filter, |filter, (_, pattern)| filter.without(pattern));
     strip.iter().fold(filter, |filter, (_, pattern)| filter.with(pattern))
+}
+
+/// A header that the gate reads, and the application never gets, says nothing of what the application does.
+pub(super) fn warn_of_dropped(raw: &raw::File, f: &mut Findings) {
+    if raw.proxy.underscores.as_ref().is_some_and(|word| word.value == "pass") {
+        return;
+    }
+    let routes =
+        raw.routes.iter().flat_map(|route| [&route.value.user, &route.value.password, &route.value.when]);
+    let fields = routes.flatten().flat_map(|list| &list.value);
+    for given in fields.chain(raw.limits.iter().filter_map(|limit| limit.value.key.as_ref())) {
+        let mut start = 0;
+        for part in given.value.split('+') {
+            let end = start + part.len();
+            if let Some(name) = part.strip_prefix("header:").filter(|name| is_odd(name)) {
+                let hint = "its name has more than letters, digits and `-`: see `proxy.underscores`";
+                let spot = given.spot.part(&given.value, end - name.len()..end);
+                f.warning(&spot, format!("`{name}` never reaches the application"), hint);
+            }
+            start = end + 1;
+        }
+    }
+}
+
+/// A header's name, but one that is dropped.
+fn is_odd(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    name.parse::<HeaderName>().is_ok() && !name.bytes().all(is_plain)
 }
 
 fn patterns<'l>(list: Vec<&'l Located<String>>, f: &mut Findings) -> Vec<(&'l Located<String>, NamePattern)> {
