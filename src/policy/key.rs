@@ -258,6 +258,11 @@ fn extend(
     lengths: PrefixLengths,
     attempt: &Attempt<'_>,
 ) -> Result<(), TooManyValues> {
+    // As for attempts without an account.
+    let absent = |hasher: &mut SipHasher13| {
+        hasher.write_u8(b'-');
+        write_client(hasher, lengths, attempt.client);
+    };
     match part {
         // Those were written already: they belong together.
         Part::User | Part::Device | Part::All => {}
@@ -267,9 +272,9 @@ fn extend(
         }
         Part::Header(name) => {
             let values = attempt.headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
-            *hashers = fan_out(hashers, b'h', values)?;
+            *hashers = fan_out(hashers, b'h', values, absent)?;
         }
-        Part::Cookie(name) => *hashers = fan_out(hashers, b'k', cookie_values(attempt, name))?,
+        Part::Cookie(name) => *hashers = fan_out(hashers, b'k', cookie_values(attempt, name), absent)?,
     }
     Ok(())
 }
@@ -278,6 +283,7 @@ fn fan_out<'v>(
     hashers: &[SipHasher13],
     kind: u8,
     values: impl Iterator<Item = &'v [u8]>,
+    absent: impl Fn(&mut SipHasher13),
 ) -> Result<SmallVec<[SipHasher13; 1]>, TooManyValues> {
     let mut distinct: SmallVec<[Option<&[u8]>; 4]> = SmallVec::new();
     for value in values {
@@ -295,7 +301,7 @@ fn fan_out<'v>(
     let all = all.map(|(mut hasher, value)| {
         match value {
             Some(value) => write_bytes(&mut hasher, kind, value),
-            None => hasher.write_u8(b'-'),
+            None => absent(&mut hasher),
         }
         hasher
     });
@@ -421,6 +427,15 @@ mod tests {
         let key = |a, b| keys(&parts, "192.0.2.1", &[("a", a), ("b", b)]).unwrap();
         assert_ne!(key("12", "3"), key("1", "23"));
         assert_ne!(key("", "x"), keys(&parts, "192.0.2.1", &[("b", "x")]).unwrap(), "empty is not absent");
+    }
+
+    #[test]
+    fn a_client_without_the_header_pays_for_itself() {
+        for part in [Part::Header(HeaderName::from_static("a")), Part::Cookie("a".into())] {
+            let of = |client| keys(std::slice::from_ref(&part), client, &[]).unwrap();
+            assert_ne!(of("192.0.2.1"), of("192.0.2.2"), "one cannot empty what others pay from");
+            assert_eq!(of("2001:db8::1"), of("2001:db8::2"), "by its prefix");
+        }
     }
 
     #[test]
