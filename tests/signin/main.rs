@@ -18,6 +18,7 @@ mod devices;
 mod growing;
 mod outcomes;
 mod privacy;
+mod refunds;
 mod refusals;
 mod settling;
 #[path = "../support/mod.rs"]
