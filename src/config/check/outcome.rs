@@ -89,6 +89,7 @@ fn statuses(node: &Located<Value>, f: &mut Findings) -> Option<Statuses> {
     };
     if nodes.is_empty() {
         f.error(&node.spot, "`status` is empty", "leave it out to mean any");
+        return None;
     }
     let ranges = nodes.iter().map(|node| {
         let code = match &node.value {
