@@ -18,6 +18,7 @@ pub mod headers;
 pub mod ids;
 mod pending;
 pub mod pulse;
+mod readable;
 pub mod redirect;
 pub mod respond;
 pub mod scheme;

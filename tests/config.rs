@@ -137,7 +137,19 @@ fn rules_about_answers_become_what_the_file_says() {
             Rule { json: Some((pointer("/ok"), Some("false".into()))), ..rule() },
         ]
     );
-    assert_eq!(single.rules.success, [Rule { status: status(&[302..=302]), ..rule() }]);
+    assert_eq!(
+        lists.rules.neutral,
+        [
+            Rule {
+                status: status(&[206..=206, 304..=304, 500..=599]),
+                header: Some((name("x-proxy"), None)),
+                ..rule()
+            },
+            Rule { status: status(&[502..=502, 503..=503, 504..=504]), ..rule() },
+        ]
+    );
+    let home = Some(Glob::new("/home*"));
+    assert_eq!(single.rules.success, [Rule { status: status(&[302..=302]), location: home, ..rule() }]);
     assert_eq!(
         tables.rules.failure,
         [

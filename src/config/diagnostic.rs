@@ -60,6 +60,11 @@ impl Spot {
         self.source.kind == SourceKind::File
     }
 
+    /// Whether whoever runs the gate wrote it, and not a preset.
+    pub(super) fn is_in_config(&self) -> bool {
+        self.source.kind != SourceKind::Preset
+    }
+
     pub(super) fn is_in_environment(&self) -> bool {
         self.source.kind == SourceKind::Environment
     }

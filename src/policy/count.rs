@@ -59,14 +59,16 @@ pub fn check_headers(headers: &HeaderMap) -> Result<(), Unreadable> {
 
 /// Whether a content type names no charset in which ASCII letters are something else.
 pub(super) fn is_legible(kind: &[u8]) -> bool {
+    charsets(kind).iter().all(|label| contains_ascii(label))
+}
+
+/// The charsets that a content type names, in small letters.
+pub(super) fn charsets(kind: &[u8]) -> Vec<String> {
     // Parameters in an odd form are not worth an error: what they can do is told by the body's own bytes.
     let text = String::from_utf8_lossy(kind).to_ascii_lowercase();
-    text.split(';').skip(1).all(|parameter| match parameter.split_once('=') {
-        Some((name, label)) if name.trim() == "charset" => {
-            contains_ascii(label.trim().trim_matches(['"', '\'']))
-        }
-        _ => true,
-    })
+    let parameters = text.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let labels = parameters.filter(|(name, _)| name.trim() == "charset");
+    labels.map(|(_, label)| label.trim().trim_matches(['"', '\'']).to_owned()).collect()
 }
 
 /// Whether ASCII letters stand for themselves in this encoding, and nothing else looks like one.

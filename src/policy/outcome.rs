@@ -1,9 +1,11 @@
 //! What came of an attempt: success, failure, or neither, by rules about the application's answer.
 //!
-//! The first matching rule of `failure` counts, then the first of `success`, else `otherwise`. It reads answers and
-//! decides nothing about tokens. The surprising thing: what cannot be read counts as a failure.
+//! The first matching rule of `failure` counts, then the first of `success`, then of `neutral`, else `otherwise`. It reads
+//! answers and decides nothing about tokens. A rule that would have had to see more than was seen is not decided, and
+//! where that makes a difference the answer is a failure.
 
 mod body;
+mod charset;
 mod coding;
 mod cookie;
 mod date;
@@ -28,7 +30,8 @@ pub enum Outcome {
     Failure,
     /// Something that says neither.
     Neutral,
-    /// 5xx or no answer.
+    /// There is no answer, and the application cannot have judged the password: it never got the request. No rule says
+    /// so.
     Error,
 }
 
@@ -52,7 +55,9 @@ pub struct Rules {
     pub failure: Vec<Rule>,
     /// Any of these makes an answer a success, unless it is a failure.
     pub success: Vec<Rule>,
-    /// What an answer is that no rule names, unless its status is 5xx.
+    /// Any of these makes an answer neither, unless it is one of the two. They are about heads alone.
+    pub neutral: Vec<Rule>,
+    /// What an answer is that no rule names, unless its status alone makes it a failure.
     pub otherwise: Outcome,
 }
 
@@ -78,7 +83,8 @@ pub struct Seen<'a> {
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { failure: Vec::new(), success: Vec::new(), otherwise: Outcome::Neutral }
+        let none = Vec::new;
+        Self { failure: none(), success: none(), neutral: none(), otherwise: Outcome::Neutral }
     }
 }
 
@@ -86,37 +92,53 @@ impl Rules {
     /// How much of a body is looked at: bytes, before and after decoding.
     pub const LONGEST: usize = 64 * 1024;
 
+    /// Whether any of them looks into bodies.
+    #[must_use]
+    pub fn read_bodies(&self) -> bool {
+        self.failure.iter().chain(&self.success).any(Rule::reads_bodies)
+    }
+
     /// What the head alone says; `None` if it depends on the body.
     #[must_use]
     pub fn by_head(&self, answer: &Answer<'_>) -> Option<Outcome> {
-        self.judge(answer, &Page::before_the_body(answer))
+        let page = Page::before_the_body(answer);
+        self.judge(answer, &page).or_else(|| page.is_unreadable().then_some(Outcome::Failure))
     }
 
     /// What head and body say together. Of the body as many bytes are needed as there are, or
-    /// [`LONGEST`](Self::LONGEST); with fewer, what is missing cannot be read.
+    /// [`LONGEST`](Self::LONGEST); what stands behind them is not known.
     #[must_use]
     pub fn by_body(&self, answer: &Answer<'_>, body: Seen<'_>) -> Outcome {
         self.judge(answer, &Page::read(answer, body)).unwrap_or(Outcome::Failure)
     }
 
-    /// `None` only where the body is not known yet and could make a difference.
+    /// `None` where what is not known of the body makes a difference.
     fn judge(&self, answer: &Answer<'_>, page: &Page<'_>) -> Option<Outcome> {
-        let rest = if answer.status.is_server_error() { Outcome::Error } else { self.otherwise };
-        let failed = any(&self.failure, |rule| rule.holds(answer, page, true));
-        if failed == Some(true) {
-            return Some(Outcome::Failure);
-        }
-        let passed = match any(&self.success, |rule| rule.holds(answer, page, false)) {
-            Some(true) => Some(Outcome::Success),
-            Some(false) => Some(rest),
-            None => Some(Outcome::Success).filter(|success| *success == rest),
+        let any = |rules: &[Rule]| any(rules, |rule| rule.holds(answer, page));
+        let rest = || {
+            let is_neutral = any(&self.neutral)?;
+            Some(if is_neutral { Outcome::Neutral } else { self.unnamed(answer.status) })
         };
-        // A rule that nobody can judge yet changes nothing where the answer is a failure without it.
-        passed.filter(|passed| failed.is_some() || *passed == Outcome::Failure)
+        let passed = || match any(&self.success) {
+            Some(true) => Some(Outcome::Success),
+            Some(false) => rest(),
+            None => rest().filter(|rest| *rest == Outcome::Success),
+        };
+        match any(&self.failure) {
+            Some(true) => Some(Outcome::Failure),
+            Some(false) => passed(),
+            None => passed().filter(|passed| *passed == Outcome::Failure),
+        }
+    }
+
+    /// What an answer is that no rule names.
+    fn unnamed(&self, status: StatusCode) -> Outcome {
+        let hides = status.is_server_error() || HIDING.contains(&status);
+        if hides { Outcome::Failure } else { self.otherwise }
     }
 }
 
-/// Whether any rule holds; `None` if that depends on one that nobody can judge yet.
+/// Whether any rule holds; `None` if that depends on one of which it is not known.
 fn any(rules: &[Rule], holds: impl Fn(&Rule) -> Option<bool>) -> Option<bool> {
     let mut known = Some(false);
     for rule in rules {
@@ -128,6 +150,18 @@ fn any(rules: &[Rule], holds: impl Fn(&Rule) -> Option<bool>) -> Option<bool> {
     }
     known
 }
+
+/// What a client's `Range`, `If-*`, `A-IM`, `Negotiate` or `Accept` can put in the place of the answer to a wrong password,
+/// after the application has judged it (RFC 9110, RFC 3229, RFC 2295).
+const HIDING: [StatusCode; 7] = [
+    StatusCode::PARTIAL_CONTENT,
+    StatusCode::IM_USED,
+    StatusCode::MULTIPLE_CHOICES,
+    StatusCode::NOT_MODIFIED,
+    StatusCode::NOT_ACCEPTABLE,
+    StatusCode::PRECONDITION_FAILED,
+    StatusCode::RANGE_NOT_SATISFIABLE,
+];
 
 impl std::fmt::Debug for Seen<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

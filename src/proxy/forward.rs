@@ -1,8 +1,8 @@
 //! An admitted request on its way to the upstream and back.
 //!
 //! What leaves has the original bytes of path and query and the headers of [`headers`]; what comes back streams
-//! through. The surprising thing: the attempt is settled when the head of the answer is here, or will never be, unless a rule
-//! asks for what stands in the body.
+//! through. The attempt is settled when the head of the answer is here, or will never be, unless a rule asks for what stands
+//! in the body. What the gate answers itself after the request may have left is a failure: the application may have judged.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -23,6 +23,7 @@ use super::exchange::Exchange;
 use super::framed;
 use super::headers::{self, Identity};
 use super::pending::Pending;
+use super::readable;
 use super::service::Gate;
 use super::site::{Local, Site};
 use super::tunnel::{self, Wish};
@@ -68,6 +69,9 @@ impl Departure {
         say_host(&mut request);
         let protocol = upgrade.as_ref().map(|wish| wish.protocol.clone());
         headers::towards_upstream(request.headers_mut(), &identity, protocol);
+        if attempt.as_ref().is_some_and(Pending::reads_bodies) {
+            readable::ask(request.headers_mut());
+        }
         if request.body().size_hint().exact().is_none() {
             // hyper would take a GET for one without a body.
             request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
@@ -101,20 +105,21 @@ impl Departure {
         };
         if !framed::is_clear(response.headers()) {
             lease.close();
-            let error = Error::Upstream(Failure::Broken);
-            self.fails(&error);
-            return Err(error);
+            return Err(Error::Upstream(Failure::Broken));
         }
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            self.judge_switched(&response);
-            return tunnel::open(response, lease, self.upgrade.take(), connection, exchange.hand_over());
+            let judged = self.judge_switched(&response);
+            let tunnel =
+                tunnel::open(response, lease, self.upgrade.take(), connection, exchange.hand_over())?;
+            drop(judged.map(Settlement::settle));
+            return Ok(tunnel);
         }
         let timeout = self.local.site.settings.reply_timeout.to_std();
         let (mut ahead, mut watching) = (VecDeque::new(), None);
         let cookie = match self.judge(&response) {
-            Judged::Now(cookie) => {
+            Judged::Now(settlement) => {
                 (ahead, lease) = first_piece(response.body_mut(), lease).await?;
-                cookie
+                settlement.and_then(Settlement::settle)
             }
             Judged::AsItGoesBy(watch) => {
                 watching = Some(watch);
@@ -141,18 +146,20 @@ impl Departure {
         Ok(response)
     }
 
-    /// There is no answer. That is the attempt's failure only where the client is to blame.
+    /// There is no answer. Only where no byte of the request can have left, and that is not the client's doing, nothing was
+    /// guessed.
     fn fails(&mut self, error: &Error) {
-        let outcome = if matches!(error, Error::Upstream(_)) { Outcome::Error } else { Outcome::Failure };
+        let never_left = self.request.is_some() && matches!(error, Error::Upstream(_));
+        let outcome = if never_left { Outcome::Error } else { Outcome::Failure };
         drop(self.attempt.take().map(|attempt| attempt.settle(outcome)));
     }
 
     /// Another protocol has no answer that a rule about bodies could read.
-    fn judge_switched(&mut self, response: &Response<Incoming>) {
-        let Some(attempt) = self.attempt.take() else { return };
+    fn judge_switched(&mut self, response: &Response<Incoming>) -> Option<Settlement> {
+        let attempt = self.attempt.take()?;
         let answer = Answer { method: &self.method, status: response.status(), headers: response.headers() };
         let outcome = attempt.by_body(&answer, Seen { bytes: &[], complete: false });
-        let _ = attempt.settle(outcome);
+        Some(Settlement { attempt, outcome })
     }
 
     /// Finds out what came of the attempt, as far as the head of the answer says it.
@@ -160,7 +167,7 @@ impl Departure {
         let Some(attempt) = self.attempt.take() else { return Judged::Now(None) };
         let answer = Answer { method: &self.method, status: response.status(), headers: response.headers() };
         match attempt.by_head(&answer) {
-            Some(outcome) => Judged::Now(attempt.settle(outcome)),
+            Some(outcome) => Judged::Now(Some(Settlement { attempt, outcome })),
             None if attempt.wants_to_know_early() => Judged::First(Watch::new(attempt, &answer)),
             None => Judged::AsItGoesBy(Watch::new(attempt, &answer)),
         }
@@ -169,12 +176,25 @@ impl Departure {
 
 /// What is known of an attempt when the head of its answer is here.
 enum Judged {
-    /// All that has to be, and what the answer gets for it.
-    Now(Option<HeaderValue>),
+    /// All that has to be.
+    Now(Option<Settlement>),
     /// The rest is known when the body has gone by.
     AsItGoesBy(Box<Watch>),
     /// The rest has to be known before the head leaves.
     First(Box<Watch>),
+}
+
+/// What the answer says came of an attempt. Dropped, it is a failure: the client gets another answer than that one.
+struct Settlement {
+    attempt: Pending,
+    outcome: Outcome,
+}
+
+impl Settlement {
+    /// What is returned is a `Set-Cookie` for the answer.
+    fn settle(self) -> Option<HeaderValue> {
+        self.attempt.settle(self.outcome)
+    }
 }
 
 /// What has come of a body in chunks together with its head, without waiting for it: as long as the head has not left,

@@ -30,6 +30,11 @@ impl Pending {
         Self { gate, local, reservation: Some(Box::new(reservation)), is_secure }
     }
 
+    /// Whether a rule looks into the body of the answer.
+    pub(super) fn reads_bodies(&self) -> bool {
+        self.routes().any(|route| route.rules.read_bodies())
+    }
+
     /// What the head of the answer says; `None` if more has to be known.
     pub(super) fn by_head(&self, answer: &Answer<'_>) -> Option<Outcome> {
         let each = self.routes().map(|route| route.rules.by_head(answer));

@@ -19,6 +19,7 @@ mod growing;
 mod nameless;
 mod outcomes;
 mod privacy;
+mod refunds;
 mod refusals;
 mod settling;
 #[path = "../support/mod.rs"]

@@ -108,9 +108,10 @@ fn an_answer_that_cannot_be_read_counts_as_a_failure() {
 }
 
 #[test]
-fn a_text_beyond_the_first_64_kib_is_not_looked_for() {
-    let long = [&b" ".repeat(64 * 1024)[..], b"Login failed"].concat();
-    assert!(!fails(body("", &long), TEXT));
+fn a_page_beyond_the_first_64_kib_may_say_anything() {
+    let long = b" ".repeat(64 * 1024 + 1);
+    assert!(fails(body("", &long), TEXT));
+    assert!(!fails(body("", &long[1..]), TEXT));
     let edge = [&b" ".repeat(64 * 1024 - 12)[..], b"Login failed", b"more"].concat();
     assert!(fails(body("", &edge), TEXT));
 }
@@ -140,6 +141,23 @@ fn otherwise_says_what_an_answer_is_that_no_rule_names() {
     assert!(!fails(head("200 OK", ""), &rules("neutral")));
     assert!(fails(head("401 Unauthorized", ""), &rules("neutral")));
     assert!(fails(head("200 OK", ""), ""), "without any rule every attempt counts");
+}
+
+#[test]
+fn what_is_named_as_neither_costs_nothing() {
+    let rules = "neutral = [{ status = [206, 503] }, { location = \"/maintenance*\" }]\nsuccess = { set_cookie = \"S\" }";
+    for (answer, is_paid) in [
+        (head("503 Service Unavailable", ""), false),
+        (head("206 Partial Content", ""), false),
+        (head("302 Found", "Location: /maintenance\r\n"), false),
+        (head("302 Found", "Location: /login\r\n"), true),
+        (head("502 Bad Gateway", ""), true),
+        (head("500 Oops", ""), true),
+    ] {
+        assert_eq!(fails(&*answer, rules), is_paid, "{answer}");
+    }
+    let earlier = "failure = { status = 503 }\nneutral = { status = \"5xx\" }";
+    assert!(fails(head("503 Service Unavailable", ""), earlier));
 }
 
 /// `<html>Login failed</html>`, by brotli's and zstd's own compressors.

@@ -84,10 +84,12 @@ fn count_all_of_a_silent_route(
     f: &mut Findings,
 ) {
     let counts_failures = reaching(route, limits).iter().any(|limit| limit.spends == Spends::Failures);
-    let is_silent = route.rules.success.is_empty() && route.rules.failure.is_empty();
+    let rules = &route.rules;
+    let is_silent = rules.success.is_empty() && rules.failure.is_empty() && rules.neutral.is_empty();
     if counts_failures && is_silent && raw.value.otherwise.is_none() {
         let message = format!("route `{}` does not say what a success is", raw.name.value);
-        let hint = "every attempt counts as a failure; add success = [{ status = 302 }]";
+        let hint = "every attempt counts as a failure; add success = [{ location = \"/home*\" }] or \
+                    [{ set_cookie = \"SESSION\" }]";
         f.warning(&raw.name.spot, message, hint);
         route.rules.otherwise = Outcome::Failure;
     }

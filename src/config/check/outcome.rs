@@ -1,6 +1,9 @@
-//! `success`, `failure` and `otherwise` of a route: what an answer means.
+//! `success`, `failure`, `neutral` and `otherwise` of a route: what an answer means.
 //!
-//! It checks the words of each rule and which of them can ever count.
+//! It checks the words of each rule and which of them can ever count. Which of them a wrong password could bring about
+//! says [`advice`].
+
+mod advice;
 
 use http::HeaderName;
 
@@ -21,15 +24,26 @@ pub(super) fn check(route: &raw::Route, f: &mut Findings) -> Rules {
         }
     }
     let success = rules(&route.success, f);
-    warn_of_covered(&failure, &[], f);
-    warn_of_covered(&success, &failure, f);
-    let implied =
-        if failure.is_empty() && success.is_empty() { Rules::default().otherwise } else { Outcome::Failure };
+    for rule in &route.neutral {
+        for text in [&rule.body, &rule.json].into_iter().flatten() {
+            f.error(&text.spot, "`neutral` is about the head of an answer", OF_HEADS);
+        }
+    }
+    let neutral = rules(&route.neutral, f);
+    warn_of_covered(&failure, [], f);
+    warn_of_covered(&success, [("failure", &failure[..])], f);
+    warn_of_covered(&neutral, [("failure", &failure[..]), ("success", &success[..])], f);
+    let has_none = failure.is_empty() && success.is_empty() && neutral.is_empty();
+    let implied = if has_none { Rules::default().otherwise } else { Outcome::Failure };
+    let otherwise = one_of(route.otherwise.as_ref(), &outcomes, &[], f).unwrap_or(implied);
+    advice::warn(route, &failure, &success, otherwise, f);
+    advice::warn_of_errors(&neutral, f);
     let without_spots = |rules: Vec<Checked<'_>>| rules.into_iter().map(|checked| checked.rule).collect();
     Rules {
         failure: without_spots(failure),
         success: without_spots(success),
-        otherwise: one_of(route.otherwise.as_ref(), &outcomes, &[], f).unwrap_or(implied),
+        neutral: without_spots(neutral),
+        otherwise,
     }
 }
 
@@ -75,6 +89,7 @@ fn statuses(node: &Located<Value>, f: &mut Findings) -> Option<Statuses> {
     };
     if nodes.is_empty() {
         f.error(&node.spot, "`status` is empty", "leave it out to mean any");
+        return None;
     }
     let ranges = nodes.iter().map(|node| {
         let code = match &node.value {
@@ -146,16 +161,20 @@ fn pointer(text: &Located<String>, f: &mut Findings) -> Option<Pointer> {
 }
 
 /// A rule that holds only where one before it does changes nothing.
-fn warn_of_covered(rules: &[Checked<'_>], before: &[Checked<'_>], f: &mut Findings) {
+fn warn_of_covered<'c, const LISTS: usize>(
+    rules: &[Checked<'_>],
+    before: [(&str, &'c [Checked<'c>]); LISTS],
+    f: &mut Findings,
+) {
     for (index, later) in rules.iter().enumerate() {
-        let by_other = before.iter().any(|earlier| earlier.covers(later));
-        let by_same = rules[..index].iter().any(|earlier| earlier.covers(later));
-        let hint = match () {
-            () if by_other => "a rule of `failure` covers it, and those come first",
-            () if by_same => "one before it covers it",
-            () => continue,
-        };
-        f.warning(&later.raw.spot, "this rule changes nothing", hint);
+        let covers = |rules: &[Checked<'_>]| rules.iter().any(|earlier| earlier.covers(later));
+        let by_same = || covers(&rules[..index]).then(|| "one before it covers it".to_owned());
+        let by_other = before.iter().find(|(_, rules)| covers(rules));
+        let by_other =
+            by_other.map(|(list, _)| format!("a rule of `{list}` covers it, and those come first"));
+        if let Some(hint) = by_other.or_else(by_same) {
+            f.warning(&later.raw.spot, "this rule changes nothing", hint);
+        }
     }
 }
 
@@ -167,5 +186,6 @@ impl Checked<'_> {
     }
 }
 
+const OF_HEADS: &str = "tell it by `status`, `location`, `set_cookie` or `header`";
 const OTHER: &str = "tell it by `status`, `location`, `set_cookie`, `header` or `json`";
 const LONGEST_PATTERN: usize = 1024;

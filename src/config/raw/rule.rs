@@ -1,4 +1,4 @@
-//! `success` and `failure` of a route: a rule about an answer, or a list of them, as they were written.
+//! `success`, `failure` and `neutral` of a route: a rule about an answer, or a list of them, as they were written.
 
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::{Located, Value};

@@ -1,8 +1,7 @@
 //! An answer's body, as rules look at it.
 //!
-//! Text is compared byte by byte, as UTF-8: a page in another charset is searched as it came, where ASCII letters are
-//! mostly themselves. The surprising thing: a body that nobody can read is not an empty one, and rules about it are
-//! decided on the strict side.
+//! Text is compared byte by byte, as UTF-8: a page in another charset is searched as it came for ASCII letters, where they
+//! are themselves. A body that cannot be read is not an empty one: what a rule asks of it is not known.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -11,7 +10,8 @@ use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::Value;
 
-use super::coding::{Codings, Extent, Unreadable};
+use super::charset::Charset;
+use super::coding::{Codings, Unreadable};
 use super::glob::find;
 use super::{Answer, Seen};
 
@@ -29,7 +29,9 @@ pub(super) enum Page<'a> {
 /// The beginning of a body.
 pub(super) struct Text<'a> {
     bytes: Cow<'a, [u8]>,
-    extent: Extent,
+    /// Whether that is all of it.
+    is_whole: bool,
+    charset: Charset,
     /// Whether the headers call it JSON.
     is_json: bool,
     json: OnceCell<Result<Option<Value>, Unreadable>>,
@@ -46,23 +48,25 @@ impl<'a> Page<'a> {
         let text = codings(answer).and_then(|codings| codings.undo(body.bytes, body.complete));
         text.map_or(Self::Unreadable, |beginning| {
             let is_json = is_json(answer.headers);
-            Self::Read(Text {
-                bytes: beginning.bytes,
-                extent: beginning.extent,
-                is_json,
-                json: OnceCell::new(),
-            })
+            let charset = Charset::of(answer.headers, &beginning.bytes);
+            let (bytes, is_whole) = (beginning.bytes, beginning.is_whole);
+            Self::Read(Text { bytes, is_whole, charset, is_json, json: OnceCell::new() })
         })
+    }
+
+    /// Whether nothing will ever be known of it.
+    pub(super) fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable)
     }
 }
 
 impl Text<'_> {
-    /// Whether it holds these bytes.
-    pub(super) fn contains(&self, wanted: &[u8]) -> Result<bool, Unreadable> {
-        match find(&self.bytes, wanted) {
+    /// Whether it holds this text.
+    pub(super) fn contains(&self, wanted: &str) -> Result<bool, Unreadable> {
+        match find(&self.bytes, wanted.as_bytes()) {
             Some(_) => Ok(true),
-            None if self.extent == Extent::Short => Err(Unreadable),
-            None => Ok(false),
+            None if self.is_whole && self.charset.shows(wanted, &self.bytes) => Ok(false),
+            None => Err(Unreadable),
         }
     }
 
@@ -72,7 +76,7 @@ impl Text<'_> {
     }
 
     fn parse(&self) -> Result<Option<Value>, Unreadable> {
-        if self.extent != Extent::Whole {
+        if !self.is_whole || !self.charset.shows("{", &self.bytes) {
             return Err(Unreadable);
         }
         let text = self.bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&self.bytes).trim_ascii();
@@ -87,7 +91,7 @@ impl Text<'_> {
 
 impl std::fmt::Debug for Text<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Text({} bytes, {:?})", self.bytes.len(), self.extent)
+        write!(f, "Text({} bytes, whole: {})", self.bytes.len(), self.is_whole)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Content codings (RFC 9110, section 8.4.1) undone, as far as the first bytes of a body go.
 //!
 //! Each decoder gets at most [`Rules::LONGEST`] bytes and is stopped after as many, so that no body costs more than
-//! that. The surprising thing: the beginning of a stream is not an error, it gives what it holds.
+//! that. The beginning of a stream is not an error: it gives what it holds.
 
 mod zstd;
 
@@ -33,19 +33,8 @@ enum Coding {
 pub(super) struct Beginning<'a> {
     /// At most [`Rules::LONGEST`].
     pub(super) bytes: Cow<'a, [u8]>,
-    /// How much of the body that is.
-    pub(super) extent: Extent,
-}
-
-/// How much of a body its beginning is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
-    /// All of it.
-    Whole,
-    /// As much as is ever looked at.
-    Enough,
-    /// Less than is there to be looked at.
-    Short,
+    /// Whether that is all of it.
+    pub(super) is_whole: bool,
 }
 
 /// Nobody can say what is in a body.
@@ -87,17 +76,12 @@ impl Codings {
 
 impl<'a> Beginning<'a> {
     fn cut(mut bytes: Cow<'a, [u8]>, complete: bool) -> Self {
-        let extent = match () {
-            () if bytes.len() > Rules::LONGEST => Extent::Enough,
-            () if complete => Extent::Whole,
-            () if bytes.len() == Rules::LONGEST => Extent::Enough,
-            () => Extent::Short,
-        };
+        let is_whole = complete && bytes.len() <= Rules::LONGEST;
         match &mut bytes {
             Cow::Borrowed(bytes) => *bytes = bytes.get(..Rules::LONGEST).unwrap_or(bytes),
             Cow::Owned(bytes) => bytes.truncate(Rules::LONGEST),
         }
-        Self { bytes, extent }
+        Self { bytes, is_whole }
     }
 }
 
@@ -111,16 +95,13 @@ impl Coding {
             Self::Brotli => unbrotli(bytes),
             Self::Zstd => zstd::decode(bytes),
         }?;
-        let mut beginning = Beginning::cut(Cow::Owned(decoded), end == End::Reached);
-        if beginning.extent == Extent::Short {
-            beginning.extent = match (coded.extent, end) {
-                // All of it was there, and it does not end: somebody broke off.
-                (Extent::Whole, _) => return Err(Unreadable),
-                (Extent::Enough, End::Missing) => Extent::Enough,
-                _ => Extent::Short,
-            };
+        let is_over = end == End::Reached;
+        if coded.is_whole && !is_over && decoded.len() <= Rules::LONGEST {
+            // All of it was there, and it does not end: somebody broke off.
+            return Err(Unreadable);
         }
-        Ok(beginning)
+        // Behind a stream that has ended another one may begin.
+        Ok(Beginning::cut(Cow::Owned(decoded), coded.is_whole && is_over))
     }
 }
 
@@ -128,10 +109,7 @@ impl Coding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Reached,
-    /// All that the bytes hold was decoded, and more would follow.
     Missing,
-    /// More would follow, and some of what the bytes hold could not be decoded without it.
-    Withheld,
 }
 
 type Decoded = Result<(Vec<u8>, End), Unreadable>;

@@ -1,6 +1,6 @@
 //! One rule about an answer: conditions that must all hold.
 //!
-//! It does not know which list it stands in. Whoever asks says what holds where nothing can be read.
+//! It does not know which list it stands in, nor what follows where it cannot be known whether it holds.
 
 use std::ops::RangeInclusive;
 
@@ -41,7 +41,9 @@ impl FromIterator<RangeInclusive<u16>> for Statuses {
 }
 
 impl Statuses {
-    fn contains(&self, status: u16) -> bool {
+    /// Whether this status is one of them.
+    #[must_use]
+    pub fn contains(&self, status: u16) -> bool {
         self.0.iter().any(|range| range.contains(&status))
     }
 
@@ -68,27 +70,30 @@ impl Rule {
         status && lines && header && json
     }
 
-    /// `None` if that depends on a body that is not there yet. `unreadable` is what a condition about a body is that
-    /// cannot be read.
-    pub(super) fn holds(&self, answer: &Answer<'_>, page: &Page<'_>, unreadable: bool) -> Option<bool> {
+    /// Whether it looks into bodies.
+    pub(super) fn reads_bodies(&self) -> bool {
+        self.json.is_some() || self.body.is_some()
+    }
+
+    /// `None` if that depends on what is not known of the body.
+    pub(super) fn holds(&self, answer: &Answer<'_>, page: &Page<'_>) -> Option<bool> {
         if !self.head_fits(answer) {
             return Some(false);
         }
         let text = match page {
-            _ if self.json.is_none() && self.body.is_none() => return Some(true),
-            Page::Later => return None,
-            Page::Unreadable => return Some(unreadable),
+            _ if !self.reads_bodies() => return Some(true),
+            Page::Later | Page::Unreadable => return None,
             Page::Read(text) => text,
         };
-        let json = self.json.as_ref().is_none_or(|(pointer, equals)| {
-            let document = text.json();
-            document.map_or(unreadable, |document| {
-                document.is_some_and(|document| is_there(document, pointer, equals.as_deref()))
-            })
+        let json = self.json.as_ref().map_or(Some(true), |(pointer, equals)| {
+            let document = text.json().ok()?;
+            Some(document.is_some_and(|document| is_there(document, pointer, equals.as_deref())))
         });
-        let body =
-            || self.body.as_ref().is_none_or(|wanted| text.contains(wanted.as_bytes()).unwrap_or(unreadable));
-        Some(json && body())
+        let body = self.body.as_ref().map_or(Some(true), |wanted| text.contains(wanted).ok());
+        match (json, body) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (json, body) => Some(json? && body?),
+        }
     }
 
     fn head_fits(&self, answer: &Answer<'_>) -> bool {

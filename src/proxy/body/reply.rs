@@ -160,7 +160,8 @@ impl Relay {
     fn show(&mut self, frame: Option<&Result<Frame<Bytes>, BodyError>>, is_last: bool) {
         let Some(mut watch) = self.watch.take() else { return };
         match frame {
-            Some(Err(_)) => watch.breaks(),
+            // Dropped, and so a failure: what is missing might have said anything.
+            Some(Err(_)) => {}
             Some(Ok(frame)) => {
                 let has_enough = watch.sees(frame.data_ref().map_or(&[], |bytes| bytes));
                 if has_enough || is_last {

@@ -51,11 +51,6 @@ impl Watch {
         self.pending.settle(outcome)
     }
 
-    /// The upstream broke off: it had begun to answer, so what is missing counts as what nobody can read.
-    pub(super) fn breaks(self) {
-        let _ = self.settle(false);
-    }
-
     /// Reads until enough was seen, and settles: what was read, which has to leave before the rest, and what
     /// [`settle`](Self::settle) says.
     ///
@@ -71,10 +66,8 @@ impl Watch {
             let piece = match poll_fn(|cx| patience.poll_data(incoming, cx)).await {
                 None => break,
                 Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
-                Some(Err(error)) => {
-                    self.breaks();
-                    return Err(error);
-                }
+                // What is missing might have said anything: the attempt is dropped, and so a failure.
+                Some(Err(error)) => return Err(error),
             };
             let has_enough = self.sees(&piece);
             ahead.push_back(piece);

@@ -71,11 +71,8 @@ fn decode_frame(
     text.append(&mut decoder.collect().unwrap_or_default());
     let checksum = if has_checksum { CHECKSUM.len() } else { 0 };
     *rest = behind.get(checksum..).unwrap_or_default();
-    Ok(match () {
-        () if is_last && finished && behind.len() >= checksum => End::Reached,
-        () if is_last || behind.len() <= BLOCK_HEADER => End::Missing,
-        () => End::Withheld,
-    })
+    let is_over = is_last && finished && behind.len() >= checksum;
+    Ok(if is_over { End::Reached } else { End::Missing })
 }
 
 /// How many bytes of whole blocks these begin with, and whether the last of them ends the frame.

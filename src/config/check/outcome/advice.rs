@@ -1,0 +1,145 @@
+//! Rules that a wrong password could bring about, too: legal, and often a way to guess for nothing.
+//!
+//! It knows what applications usually do, not what this one does, so it only warns; and it leaves out what stands in a
+//! preset, which was held against its application.
+
+use super::super::super::diagnostic::Findings;
+use super::super::super::raw;
+use super::Checked;
+use crate::policy::outcome::Outcome;
+
+/// Says which rules of a route, or what it takes the rest for, prove too little.
+pub(super) fn warn(
+    route: &raw::Route,
+    failure: &[Checked<'_>],
+    success: &[Checked<'_>],
+    otherwise: Outcome,
+    f: &mut Findings,
+) {
+    for checked in success.iter().filter(|checked| checked.is_written_here()) {
+        warn_of_success(checked, f);
+    }
+    if let Some(text) = &route.otherwise
+        && otherwise != Outcome::Failure
+        && text.spot.is_in_config()
+    {
+        let Some(message) = doubt(failure, otherwise) else { return };
+        f.warning(&text.spot, message, "name in `success` what the right password alone brings about");
+    }
+}
+
+/// 500 is what many a page answers that a client can break behind a wrong password.
+pub(super) fn warn_of_errors(neutral: &[Checked<'_>], f: &mut Findings) {
+    let is_broken = |checked: &&Checked<'_>| {
+        checked.rule.status.as_ref().is_some_and(|status| status.contains(500))
+            && !checked.says_more_than_status()
+    };
+    for checked in neutral.iter().filter(|checked| checked.is_written_here()).filter(is_broken) {
+        let spot = checked.raw.status.as_ref().map_or(&checked.raw.spot, |status| &status.spot);
+        let message = "a client that can break the page behind a wrong password guesses for nothing";
+        f.warning(spot, message, "name 503 alone, of a proxy behind the gate");
+    }
+}
+
+/// Why an answer that no rule names should not give the token back.
+fn doubt(failure: &[Checked<'_>], otherwise: Outcome) -> Option<&'static str> {
+    let names_refusals = |checked: &Checked<'_>| {
+        !checked.says_more_than_status()
+            && checked.rule.status.as_ref().is_some_and(|status| status.contains(401))
+    };
+    match otherwise {
+        _ if failure.is_empty() => {
+            Some("no answer is a failure, so limits that count failures count nothing")
+        }
+        _ if failure.iter().all(Checked::reads_bodies) => {
+            Some("an answer without this text, as in another language, is no failure")
+        }
+        Outcome::Success if !failure.iter().any(names_refusals) => {
+            Some("an answer that no rule names is taken for a success")
+        }
+        _ => None,
+    }
+}
+
+fn warn_of_success(checked: &Checked<'_>, f: &mut Findings) {
+    let raw = checked.raw;
+    let proves_more = raw.header.is_some() || raw.json.is_some();
+    let location = raw.location.as_ref().filter(|_| checked.rule.location.is_some());
+    let cookie = raw.set_cookie.as_ref().filter(|_| checked.rule.set_cookie.is_some());
+    let is_reflected = location.is_some_and(|glob| may_be_reflected(&glob.value));
+    let is_usual = cookie.is_some_and(|name| is_set_on_any_visit(&name.value, raw.status.is_some()));
+    match (location, cookie) {
+        _ if proves_more || checked.rule == Default::default() => {}
+        (Some(_), _) if !is_reflected => {}
+        (_, Some(_)) if !is_usual => {}
+        (Some(glob), _) => {
+            let message =
+                "a form that repeats what a client sent in `Location` fits this after a wrong password";
+            f.warning(&glob.spot, message, "begin with the path that follows a right one, as in \"/home*\"");
+        }
+        (None, Some(name)) => {
+            let message =
+                format!("applications set `{}` for any visitor, a wrong password included", name.value);
+            f.warning(
+                &name.spot,
+                message,
+                "add where a right password leads to, as in location = \"/home*\"",
+            );
+        }
+        (None, None) => {
+            let Some(status) = raw.status.as_ref().filter(|_| checked.rule.status.is_some()) else { return };
+            let message = "a wrong password may be answered with this status, too";
+            f.warning(&status.spot, message, "add location = \"/home*\", or set_cookie = \"SESSION\"");
+        }
+    }
+}
+
+/// Whether something else can stand before the path that follows a right password: `/login?next=/home` fits `*/home`.
+fn may_be_reflected(glob: &str) -> bool {
+    let fixed = glob.split('*').next().unwrap_or_default();
+    let path = match fixed.split_once("://") {
+        Some((_, rest)) => rest.split_once('/').map(|(_, path)| path),
+        None => fixed.strip_prefix('/'),
+    };
+    let is_whole = !glob.contains('*');
+    !is_whole && path.is_none_or(str::is_empty)
+}
+
+/// Names that frameworks use for the session of whoever comes. A servlet container gives a new session to a right password,
+/// too, so there a status beside it may tell the two apart.
+fn is_set_on_any_visit(name: &str, has_status: bool) -> bool {
+    let fixed = name.trim_end_matches('*');
+    fixed.is_empty() || ON_ANY_VISIT.contains(&fixed) || fixed == "JSESSIONID" && !has_status
+}
+
+impl Checked<'_> {
+    fn is_written_here(&self) -> bool {
+        self.raw.spot.is_in_config()
+    }
+
+    fn reads_bodies(&self) -> bool {
+        self.raw.body.is_some() || self.raw.json.is_some()
+    }
+
+    fn says_more_than_status(&self) -> bool {
+        let Self { raw, .. } = self;
+        let lines = [&raw.location, &raw.set_cookie, &raw.header];
+        self.reads_bodies() || lines.into_iter().any(Option::is_some)
+    }
+}
+
+const ON_ANY_VISIT: [&str; 13] = [
+    "PHPSESSID",
+    "ASP.NET_SessionId",
+    "ASPSESSIONID",
+    "connect.sid",
+    "laravel_session",
+    "ci_session",
+    "CAKEPHP",
+    "rack.session",
+    "session",
+    "XSRF-TOKEN",
+    "csrftoken",
+    "CFID",
+    "CFTOKEN",
+];

@@ -1,0 +1,210 @@
+//! Answers of every kind before rules of every kind, judged a second time: by trying everything that may stand where nothing
+//! was seen.
+
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
+use http::{HeaderMap, Method, StatusCode};
+use proptest::prelude::*;
+
+use super::super::{Answer, Outcome, Rule, Rules, Seen};
+use super::{body, json, location, status};
+
+/// A rule, by what it asks.
+#[derive(Debug, Clone, Copy)]
+enum Asks {
+    Status(u16),
+    Location,
+    Text,
+    TextOf(u16),
+    Json,
+}
+
+/// What stands in a page, behind blanks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Says {
+    Failed,
+    Welcome,
+    NotOk,
+    Ok,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Coded {
+    Plainly,
+    Gzip,
+    Secretly,
+    Utf16,
+}
+
+/// An answer, and how much of it comes.
+#[derive(Debug, Clone)]
+struct Given {
+    is_head: bool,
+    status: u16,
+    leads_home: bool,
+    says: Says,
+    blanks: usize,
+    coded: Coded,
+    is_cut: bool,
+}
+
+impl Asks {
+    fn rule(self) -> Rule {
+        match self {
+            Self::Status(code) => status(code),
+            Self::Location => location("/home*"),
+            Self::Text => body("Login failed"),
+            Self::TextOf(code) => Rule { body: Some("Login failed".into()), ..status(code) },
+            Self::Json => json("/ok", Some("false")),
+        }
+    }
+
+    /// `None` where it would have to see more.
+    fn holds(self, given: &Given) -> Option<bool> {
+        match self {
+            Self::Status(code) => Some(given.status == code),
+            Self::Location => Some(given.leads_home),
+            Self::TextOf(code) if given.status != code => Some(false),
+            Self::Text | Self::TextOf(_) if given.is_in_sight() && given.says == Says::Failed => Some(true),
+            Self::Json if given.is_wholly_seen() => Some(given.says == Says::NotOk),
+            Self::Text | Self::TextOf(_) if given.is_wholly_seen() => Some(false),
+            Self::Text | Self::TextOf(_) | Self::Json => None,
+        }
+    }
+}
+
+impl Given {
+    fn page(&self) -> Vec<u8> {
+        let text = match self.says {
+            Says::Failed => "Login failed",
+            Says::Welcome => "Hello, alice",
+            Says::NotOk => "{\"ok\":false}",
+            Says::Ok => "{\"ok\":true }",
+        };
+        [&b" ".repeat(self.blanks)[..], text.as_bytes()].concat()
+    }
+
+    fn is_readable(&self) -> bool {
+        !self.is_head && !matches!(self.status, 206 | 304) && self.coded != Coded::Secretly
+    }
+
+    /// Whether what it says is among the first bytes that come, in letters that are known.
+    fn is_in_sight(&self) -> bool {
+        self.is_readable() && !self.is_cut && self.page().len() <= 64 * 1024
+    }
+
+    fn is_wholly_seen(&self) -> bool {
+        self.is_in_sight() && self.coded != Coded::Utf16
+    }
+
+    fn headers(&self) -> HeaderMap {
+        let kind = match self.says {
+            Says::Failed | Says::Welcome => "text/html",
+            Says::NotOk | Says::Ok => "application/json",
+        };
+        let kind =
+            if self.coded == Coded::Utf16 { format!("{kind}; charset=utf-16") } else { kind.to_owned() };
+        let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, kind.parse().unwrap())]);
+        let coding = match self.coded {
+            Coded::Plainly | Coded::Utf16 => None,
+            Coded::Gzip => Some("gzip"),
+            Coded::Secretly => Some("secret"),
+        };
+        headers.extend(coding.map(|coding| (CONTENT_ENCODING, coding.parse().unwrap())));
+        headers.extend(self.leads_home.then(|| (LOCATION, "/home".parse().unwrap())));
+        headers
+    }
+
+    /// What comes of it, and whether that is all.
+    fn bytes(&self) -> (Vec<u8>, bool) {
+        let mut bytes = self.page();
+        if self.coded == Coded::Gzip {
+            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            std::io::Write::write_all(&mut gzip, &bytes).unwrap();
+            bytes = gzip.finish().unwrap();
+        }
+        if self.is_cut {
+            bytes.truncate(bytes.len().saturating_sub(30));
+        }
+        (bytes, !self.is_cut)
+    }
+}
+
+/// By first match, for each thing that the rules may be of which it is not known whether they hold.
+fn by_hand(lists: [&[Asks]; 3], otherwise: Outcome, given: &Given) -> Outcome {
+    let [failure, success, neutral] = lists;
+    let hides = given.status >= 500 || [206, 226, 300, 304, 406, 412, 416].contains(&given.status);
+    let rest = if hides { Outcome::Failure } else { otherwise };
+    let named = failure.iter().map(|asks| (asks, Outcome::Failure));
+    let named = named.chain(success.iter().map(|asks| (asks, Outcome::Success)));
+    let named: Vec<_> = named.chain(neutral.iter().map(|asks| (asks, Outcome::Neutral))).collect();
+    let possible = (0..1_u32 << named.len()).map(|guesses| {
+        let holds = |at: usize, asks: &Asks| asks.holds(given).unwrap_or(guesses >> at & 1 == 1);
+        let first = named.iter().enumerate().find(|(at, (asks, _))| holds(*at, asks));
+        first.map_or(rest, |(_, (_, outcome))| *outcome)
+    });
+    possible.reduce(|one, other| if one == other { one } else { Outcome::Failure }).unwrap()
+}
+
+const STATUSES: [u16; 10] = [200, 302, 401, 404, 206, 304, 406, 416, 500, 503];
+
+fn any_status() -> impl Strategy<Value = u16> {
+    prop::sample::select(&STATUSES[..])
+}
+
+fn about_heads() -> impl Strategy<Value = Asks> {
+    prop_oneof![any_status().prop_map(Asks::Status), Just(Asks::Location)]
+}
+
+fn about_anything() -> impl Strategy<Value = Asks> {
+    prop_oneof![about_heads(), Just(Asks::Text), any_status().prop_map(Asks::TextOf), Just(Asks::Json)]
+}
+
+fn any_answer() -> impl Strategy<Value = Given> {
+    let says = prop::sample::select(vec![Says::Failed, Says::Welcome, Says::NotOk, Says::Ok]);
+    let blanks = prop::sample::select(vec![0, 1, 64 * 1024 - 12, 64 * 1024 - 11, 70_000]);
+    let coded = prop::sample::select(vec![
+        Coded::Plainly,
+        Coded::Plainly,
+        Coded::Gzip,
+        Coded::Secretly,
+        Coded::Utf16,
+    ]);
+    let is_cut = prop::bool::weighted(0.2);
+    (prop::bool::weighted(0.1), any_status(), any::<bool>(), says, blanks, coded, is_cut).prop_map(
+        |(is_head, status, leads_home, says, blanks, coded, is_cut)| Given {
+            is_head,
+            status,
+            leads_home,
+            says,
+            blanks,
+            coded,
+            is_cut,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    /// L8: what a rule would have had to see is never taken for what is not there.
+    #[test]
+    fn an_answer_is_what_it_is_whatever_stands_where_nothing_was_seen(
+        failure in prop::collection::vec(about_anything(), 0..3),
+        success in prop::collection::vec(prop_oneof![about_heads(), Just(Asks::Json)], 0..3),
+        neutral in prop::collection::vec(about_heads(), 0..2),
+        otherwise in prop::sample::select(vec![Outcome::Success, Outcome::Failure, Outcome::Neutral]),
+        given in any_answer(),
+    ) {
+        let made = |list: &[Asks]| list.iter().map(|asks| asks.rule()).collect();
+        let rules = Rules { failure: made(&failure), success: made(&success), neutral: made(&neutral), otherwise };
+        let (headers, (bytes, complete)) = (given.headers(), given.bytes());
+        let method = if given.is_head { Method::HEAD } else { Method::POST };
+        let status = StatusCode::from_u16(given.status).unwrap();
+        let answer = Answer { method: &method, status, headers: &headers };
+        let wanted = by_hand([&failure, &success, &neutral], otherwise, &given);
+        prop_assert_eq!(rules.by_body(&answer, Seen { bytes: &bytes, complete }), wanted);
+        if let Some(said) = rules.by_head(&answer) {
+            prop_assert_eq!(said, wanted, "by the head alone");
+        }
+    }
+}
