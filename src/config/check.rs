@@ -62,6 +62,8 @@ pub(super) fn check(
     let facets = facets::check(&raw.limits, &limits, f);
     let mut routes = routes.into_iter().collect::<Option<Vec<_>>>()?;
     let limits = facets::insert(limits.into_iter().collect::<Option<_>>()?, facets, &mut routes);
+    let proxy = Settings { upstream_trust, ..settings::proxy(&raw.proxy, f) };
+    settings::bodies(raw, proxy.body_memory, &routes, &whole, f);
     let store = store::check(&raw.store, &sources.environment, &mut files, f);
     store::warn(&raw.store, &store, &limits, f);
     Some(Config {
@@ -71,7 +73,7 @@ pub(super) fn check(
         policy: Policy { routes, limits, devices },
         store,
         refuse: settings::refuse(&raw.refuse, &mut files, f),
-        proxy: Settings { upstream_trust, ..settings::proxy(&raw.proxy, f) },
+        proxy,
         tls: shown,
         redirect,
         log: settings::log(&raw.log, &sources.base, f),

@@ -117,6 +117,7 @@ pub(super) struct Proxy {
     pub(super) reply_timeout: Text,
     pub(super) upstream_idle: Text,
     pub(super) upstream_max: Integer,
+    pub(super) body_memory: Text,
     pub(super) drain: Text,
     pub(super) proxy_protocol: Text,
 }
@@ -260,6 +261,7 @@ impl Proxy {
             reply_timeout: section.string("reply_timeout", f),
             upstream_idle: section.string("upstream_idle", f),
             upstream_max: section.integer("upstream_max", f),
+            body_memory: section.string("body_memory", f),
             drain: section.string("drain", f),
             proxy_protocol: section.string("proxy_protocol", f),
         }
@@ -326,6 +328,7 @@ const PROXY: Keys = Keys {
         "reply_timeout",
         "upstream_idle",
         "upstream_max",
+        "body_memory",
         "drain",
         "proxy_protocol",
     ],

@@ -29,6 +29,8 @@ pub struct Settings {
     pub upstream_idle: Span,
     /// Connections to one upstream at once, at least 1.
     pub upstream_max: usize,
+    /// Bytes of bodies that are read for their fields, in the whole process; one client prefix may hold a quarter of it.
+    pub body_memory: usize,
     /// How long requests in flight may take to finish after a stop.
     pub drain: Span,
     /// The header by which every connection has to begin, and that only proxies in front of us may send; `None` is none.
@@ -62,6 +64,7 @@ impl Default for Settings {
             reply_timeout: Span::from_secs(60),
             upstream_idle: Span::from_secs(4),
             upstream_max: 512,
+            body_memory: 64 * 1024 * 1024,
             drain: Span::from_secs(30),
             proxy_protocol: None,
             upstream_trust: None,
