@@ -147,6 +147,41 @@ fn a_connection_that_brings_no_request_gives_way_to_a_newcomer() {
     }
 }
 
+/// L11: a request that comes while its connection gives way is answered, or is asked again on another one.
+#[test]
+fn twice_as_many_clients_as_places_are_all_served_time_and_again() {
+    let (_upstream, gate) = started("connections = 8\nthreads = 2");
+    let asks = |host: u8| {
+        let (mut client, mut again) = (None, 0);
+        for _ in 0..30 {
+            loop {
+                let source = Ipv4Addr::new(127, 0, 3, host);
+                let on = client.get_or_insert_with(|| gate.connect_from(source));
+                on.send_what_goes(get_with("/", "").as_bytes());
+                let Some(answer) = on.try_answer() else {
+                    (client, again) = (None, again + 1);
+                    continue;
+                };
+                assert_eq!(answer.status, 200);
+                break;
+            }
+        }
+        again
+    };
+    let again: u32 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..=16)
+            .map(|host| {
+                scope.spawn({
+                    let asks = &asks;
+                    move || asks(host)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(again <= 2 * 16 * 30, "{again} connections ended before an answer to 480 requests");
+}
+
 /// L11: whoever holds most takes no place of those who hold less.
 #[test]
 fn a_client_with_many_requests_takes_no_idle_connection_of_another() {

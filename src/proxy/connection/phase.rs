@@ -237,6 +237,8 @@ impl Phases {
         let since = Time::from_nanos(self.since.load(Relaxed));
         match self.now_in() {
             _ if !self.is_at_rest() || self.is_tunnel() => None,
+            // The client may still have to read why it is refused.
+            Phase::Idle if self.lingers() => Some(since.after(IN_PROGRESS)),
             Phase::Idle => Some(since),
             Phase::Head => Some(since.after(IN_PROGRESS)),
             Phase::Busy => None,
@@ -424,6 +426,25 @@ mod tests {
         assert_eq!(deadlines.next(&phases), Span::from_secs(2), "it may be answered before");
         pass(&clock, 9);
         assert_eq!(deadlines.next(&phases), Span::from_secs(1));
+    }
+
+    #[test]
+    fn a_place_is_others_while_nothing_is_served_and_a_moment_later_while_something_may_come() {
+        let (clock, phases, _) = setup();
+        let (now, later) = (Some(clock.now()), Some(clock.now().after(IN_PROGRESS)));
+        assert_eq!(phases.idle_since(), later, "nothing was said yet");
+        phases.request_begins(clock.now());
+        assert_eq!(phases.idle_since(), None);
+        phases.answer_ends(clock.now());
+        assert_eq!(phases.idle_since(), None, "the answer has not left");
+        phases.flushed();
+        assert_eq!(phases.idle_since(), now);
+        phases.linger();
+        assert_eq!(phases.idle_since(), later);
+        phases.bytes_arrived(1);
+        assert_eq!(phases.idle_since(), later);
+        phases.tunnel_opens();
+        assert_eq!(phases.idle_since(), None);
     }
 
     #[test]
