@@ -53,6 +53,7 @@ use crate::observe::messages::Messages;
 use crate::observe::metrics::Metrics;
 use crate::observe::settings::LogSettings;
 use crate::observe::trouble::Trouble;
+use crate::proxy::body::BodyMemory;
 use crate::proxy::ids::RequestIds;
 use crate::proxy::pulse::Pulse;
 use crate::proxy::respond::Said;
@@ -81,6 +82,7 @@ struct Parts {
     engine: Arc<Engine>,
     site: Arc<ArcSwap<Site>>,
     guard: Arc<Guard>,
+    body_memory: Arc<BodyMemory>,
     clients: Clients,
     events: Events,
     metrics: Arc<Metrics>,
@@ -244,6 +246,7 @@ impl Parts {
         let settings = config.proxy;
         let rate = settings.client_rate.map(new_connections);
         let guard = Arc::new(Guard::new(settings.connections, settings.client_max, rate, &clock));
+        let body_memory = BodyMemory::new(settings.body_memory);
         let fresh = |address| Health::new(address, settings.upstream_max, clock.clone(), events.clone());
         let upstreams = upstreams::of(config.upstreams, &Vec::new(), fresh);
         upstreams.iter().flatten().for_each(|health| metrics.expect_upstream(health.name()));
@@ -262,6 +265,7 @@ impl Parts {
             engine,
             site,
             guard,
+            body_memory,
             clients,
             events,
             metrics,
@@ -294,6 +298,7 @@ impl Parts {
     /// Makes a worker's own part on its own thread: it is not to be shared.
     fn gate_maker(&self) -> impl FnOnce() -> Gate + Send + use<> {
         let (engine, site, events) = (Arc::clone(&self.engine), Arc::clone(&self.site), self.events.clone());
+        let body_memory = Arc::clone(&self.body_memory);
         move || Gate {
             engine,
             site: Follower::new(site),
@@ -301,6 +306,7 @@ impl Parts {
             ids: RequestIds::default(),
             said: Said::default(),
             unread: Cell::default(),
+            body_memory,
         }
     }
 

@@ -58,6 +58,10 @@ pub enum Event<'a> {
         /// Why.
         reason: Reason,
     },
+    /// A connection that was idle was closed, because places, descriptors or memory were short.
+    GaveWay,
+    /// A body that was being read for its fields was given up, because there was no memory for it.
+    BodyRefused,
     /// Accepting failed and is tried again.
     AcceptFailed(&'a std::io::Error),
     /// An upstream failed a request.
@@ -157,6 +161,8 @@ pub enum Answer {
 /// Why a connection was not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
+    /// `connections`: as many are here as may be, and those that are idle are of clients that hold less.
+    Connections,
     /// `client_max`: as many from this prefix are here already.
     ClientMax,
     /// `client_rate`: too many new ones from this prefix.

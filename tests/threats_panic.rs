@@ -21,6 +21,7 @@ use tollgate::net::guard::Guard;
 use tollgate::net::inherited::Inherited;
 use tollgate::net::listener::Address;
 use tollgate::net::shutdown;
+use tollgate::proxy::body::BodyMemory;
 use tollgate::proxy::ids::RequestIds;
 use tollgate::proxy::service::Gate;
 use tollgate::proxy::site::{Follower, Site};
@@ -105,6 +106,7 @@ fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
             ids: RequestIds::default(),
             said: Default::default(),
             unread: Default::default(),
+            body_memory: BodyMemory::new(1 << 20),
         })
     });
     address

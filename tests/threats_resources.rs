@@ -88,17 +88,21 @@ fn one_client_cannot_take_more_connections_than_allowed() {
     assert!(eventually(Duration::from_secs(5), || is_served(&gate, Ipv4Addr::LOCALHOST)), "places come free");
 }
 
-/// H4: connections in all.
+/// H4: connections in all, each with a request that is served.
 #[test]
 fn connections_beyond_the_bound_wait_or_are_refused_and_places_come_free() {
-    let (_upstream, gate) = started("connections = 10");
+    let slow = |request: &[u8], _| {
+        if request.starts_with(b"GET /slow") { Reply::Silence } else { Reply::ok() }
+    };
+    let upstream = Upstream::answering(slow);
+    let gate = Gate::start(&upstream.file("[proxy]\nconnections = 10\n"));
     let mut held: Vec<Client> = Vec::new();
     for host in 1..=10 {
         let mut client = gate.connect_from(Ipv4Addr::new(127, 0, 1, host));
-        client.send(get_with("/", ""));
-        assert_eq!(client.answer().status, 200);
+        client.send(get_with("/slow", ""));
         held.push(client);
     }
+    upstream.wait_for(10);
     let mut late = gate.connect_from(Ipv4Addr::new(127, 0, 2, 1));
     late.send_what_goes(get_with("/", "").as_bytes());
     let at_once = late.rest(Duration::from_millis(300));
@@ -106,6 +110,107 @@ fn connections_beyond_the_bound_wait_or_are_refused_and_places_come_free() {
     drop(held);
     let served = eventually(Duration::from_secs(5), || is_served(&gate, Ipv4Addr::new(127, 0, 2, 2)));
     assert!(served, "places come free");
+}
+
+/// L11: idle connections hold every place.
+#[test]
+fn an_idle_connection_gives_way_to_a_newcomer_at_once() {
+    let (_upstream, gate) = started("connections = 100\nthreads = 2");
+    let mut first = served(&gate, Ipv4Addr::new(127, 0, 3, 1));
+    let held: Vec<Client> =
+        (0..99).map(|number| served(&gate, Ipv4Addr::new(127, 0, 4, number % 9 + 1))).collect();
+    let newcomers: Vec<Client> = (1..=50).map(|host| served(&gate, Ipv4Addr::new(127, 0, 5, host))).collect();
+    let gave_way = || gate.metric("tollgate_connections_evicted_total", "") >= 50.0;
+    assert!(eventually(Duration::from_secs(10), gave_way), "they have the places of others");
+    first.send(get_with("/", ""));
+    assert_eq!(first.answer().status, 200, "who holds one place keeps it");
+    let mut ended = held;
+    ended.retain_mut(|client| client.ends_well_within(Duration::from_millis(1)));
+    let ended = ended.len();
+    assert!(ended >= 50, "{ended} were closed in peace");
+    drop(newcomers);
+}
+
+/// L11: what else holds a place without a request: nothing was said yet, or half a head.
+#[test]
+fn a_connection_that_brings_no_request_gives_way_to_a_newcomer() {
+    for begun in ["", "GET / HTTP/1.1\r\nHost: a\r\n"] {
+        let (_upstream, gate) = started("connections = 20\nheader_timeout = \"1h\"");
+        let mut held: Vec<Client> =
+            (0..20).map(|number| gate.connect_from(Ipv4Addr::new(127, 0, 4, number % 4 + 1))).collect();
+        held.iter_mut().for_each(|client| client.send(begun));
+        assert!(eventually(Duration::from_secs(10), || gate.metric("tollgate_connections", "") >= 20.0));
+        let newcomer = served(&gate, Ipv4Addr::new(127, 0, 5, 1));
+        let gave_way = || gate.metric("tollgate_connections_evicted_total", "") >= 1.0;
+        assert!(eventually(Duration::from_secs(10), gave_way), "after {begun:?}");
+        drop(newcomer);
+    }
+}
+
+/// L11: a request that comes while its connection gives way is answered, or is asked again on another one.
+#[test]
+fn twice_as_many_clients_as_places_are_all_served_time_and_again() {
+    let (_upstream, gate) = started("connections = 8\nthreads = 2");
+    let asks = |host: u8| {
+        let (mut client, mut again) = (None, 0);
+        for _ in 0..30 {
+            loop {
+                let source = Ipv4Addr::new(127, 0, 3, host);
+                let on = client.get_or_insert_with(|| gate.connect_from(source));
+                on.send_what_goes(get_with("/", "").as_bytes());
+                let Some(answer) = on.try_answer() else {
+                    (client, again) = (None, again + 1);
+                    continue;
+                };
+                assert_eq!(answer.status, 200);
+                break;
+            }
+        }
+        again
+    };
+    let again: u32 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..=16)
+            .map(|host| {
+                scope.spawn({
+                    let asks = &asks;
+                    move || asks(host)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(again <= 2 * 16 * 30, "{again} connections ended before an answer to 480 requests");
+}
+
+/// L11: whoever holds most takes no place of those who hold less.
+#[test]
+fn a_client_with_many_requests_takes_no_idle_connection_of_another() {
+    let slow = |request: &[u8], _| {
+        if request.starts_with(b"GET /slow") { Reply::Silence } else { Reply::ok() }
+    };
+    let upstream = Upstream::answering(slow);
+    let gate = Gate::start(&upstream.file("[proxy]\nconnections = 20\n"));
+    let mut idle: Vec<Client> = (1..=5).map(|host| served(&gate, Ipv4Addr::new(127, 0, 3, host))).collect();
+    let mut busy: Vec<Client> = (0..15).map(|_| gate.connect_from(Ipv4Addr::new(127, 0, 4, 1))).collect();
+    busy.iter_mut().for_each(|client| client.send(get_with("/slow", "")));
+    assert!(eventually(Duration::from_secs(10), || gate.metric("tollgate_connections", "") >= 20.0));
+    for _ in 0..10 {
+        assert!(!is_served(&gate, Ipv4Addr::new(127, 0, 4, 1)));
+    }
+    assert!(gate.metric("tollgate_connections_refused_total", "\"connections\"") >= 10.0);
+    for client in &mut idle {
+        client.send(get_with("/", ""));
+        assert_eq!(client.answer().status, 200);
+    }
+    drop(served(&gate, Ipv4Addr::new(127, 0, 5, 1)));
+}
+
+/// A connection that was served once and is kept.
+fn served(gate: &Gate, source: Ipv4Addr) -> Client {
+    let mut client = gate.connect_from(source);
+    client.send(get_with("/", ""));
+    assert_eq!(client.answer().status, 200);
+    client
 }
 
 /// H4: connecting again and again.

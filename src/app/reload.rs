@@ -159,6 +159,7 @@ impl Parts {
         replaced?;
         upstreams.iter().flatten().for_each(|health| health.resize(most));
         let rate = settings.client_rate.map(new_connections);
+        self.body_memory.resize(settings.body_memory);
         self.guard.change(settings.connections, settings.client_max, rate);
         self.clients.change(shown, prefixes);
         self.metrics.show_certificates(&config.tls.certificates);

@@ -62,6 +62,8 @@ pub(super) fn check(raw: &raw::File, sources: &Sources, file: &Arc<Source>, f: &
     let facets = facets::check(&raw.limits, &limits, f);
     let mut routes: Vec<_> = routes.into_iter().flatten().collect();
     let limits = facets::insert(limits.into_iter().flatten().collect(), facets, &mut routes);
+    let proxy = Settings { upstream_trust, ..settings::proxy(&raw.proxy, f) };
+    settings::bodies(raw, proxy.body_memory, &routes, &whole, f);
     let store = store::check(&raw.store, &sources.environment, &mut files, f);
     store::warn(&raw.store, &store, &limits, f);
     Config {
@@ -71,7 +73,7 @@ pub(super) fn check(raw: &raw::File, sources: &Sources, file: &Arc<Source>, f: &
         policy: Policy { routes, limits, devices },
         store,
         refuse: settings::refuse(&raw.refuse, &mut files, f),
-        proxy: Settings { upstream_trust, ..settings::proxy(&raw.proxy, f) },
+        proxy,
         tls: shown,
         redirect,
         log: settings::log(&raw.log, &sources.base, f),

@@ -8,8 +8,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::ops::Add;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Context;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -18,7 +20,9 @@ use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
 use governor::state::StateStore;
 use governor::{Quota, RateLimiter};
+use tokio::time::sleep;
 
+use super::eviction::{Entry, Evicted, Evictions, Leaving};
 use super::places::{Place, Places};
 use super::room::Room;
 use super::stream::Stream;
@@ -29,6 +33,7 @@ pub struct Guard {
     connections: Arc<Places>,
     per_client: AtomicUsize,
     present: Arc<Present>,
+    evictions: Arc<Evictions>,
     pace: ArcSwapOption<Pace>,
     room: Room,
     clock: Clock,
@@ -45,6 +50,8 @@ type Rate = RateLimiter<IpAddr, Recent, Clock, NoOpMiddleware<Moment>>;
 /// Why a client is not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnedAway {
+    /// All places are taken, and those that are idle are held by clients that hold less.
+    Places,
     /// Too many connections from its prefix.
     Max,
     /// Too many new connections from its prefix.
@@ -59,10 +66,17 @@ pub enum TurnedAway {
 #[derive(Debug)]
 pub struct Pass {
     _place: Place,
+    entry: Entry,
     presence: Option<Presence>,
 }
 
 impl Pass {
+    /// Says since when the connection is idle; `None` while it serves. Whether it is to give way to others, as long as it is
+    /// idle since then. To be asked by the connection's own task, which is woken when the answer changes.
+    pub fn gives_way(&self, idle_since: Option<Time>, cx: &Context<'_>) -> bool {
+        self.entry.gives_way(idle_since, cx)
+    }
+
     /// Another request of this client's prefix is at an upstream. Says how many are; `None` where nobody counts.
     pub fn request_begins(&self) -> Option<usize> {
         let presence = self.presence.as_ref()?;
@@ -94,6 +108,7 @@ impl Guard {
             connections: Places::new(connections),
             per_client: AtomicUsize::new(per_client),
             present: Arc::default(),
+            evictions: Evictions::new(clock),
             pace: ArcSwapOption::new(rate.and_then(|rate| Pace::new(rate, clock))),
             room: Room::of_this_machine(),
             clock: clock.clone(),
@@ -110,18 +125,47 @@ impl Guard {
         }
     }
 
-    /// Waits for a free place among all connections. Each listener holds back at most one client meanwhile, and the
-    /// kernel's queue the others.
-    pub async fn place(&self) -> Place {
-        self.connections.take().await
+    /// A place among all connections for a client of this prefix. Where there is none, one that is idle gives way; where none
+    /// is idle, this waits. Each listener holds back at most one client meanwhile, and the kernel's queue the others.
+    ///
+    /// # Errors
+    /// [`TurnedAway::Places`] for a client that would only hold up others, who may have the places of those that are idle.
+    pub async fn place(&self, prefix: Option<IpAddr>) -> Result<Place, TurnedAway> {
+        if let Some(place) = self.connections.try_take() {
+            return Ok(place);
+        }
+        let mut place = pin!(self.connections.take());
+        loop {
+            if let Evicted::Denied = self.evict_for(prefix) {
+                return Err(TurnedAway::Places);
+            }
+            tokio::select! {
+                biased;
+                place = &mut place => return Ok(place),
+                () = sleep(AGAIN) => {}
+            }
+        }
     }
 
-    /// Whether the machine has what this connection, which has its place already, will need.
+    /// Whether the machine has what this connection, which has its place already, will need; perhaps because another one
+    /// that was idle has given way.
     ///
     /// # Errors
     /// What it is short of.
-    pub fn has_room_for(&self, stream: &Stream) -> Result<(), TurnedAway> {
-        self.room.admit(stream, &self.connections)
+    pub async fn has_room_for(&self, stream: &Stream, prefix: Option<IpAddr>) -> Result<(), TurnedAway> {
+        let Err(short) = self.room.admit(stream, &self.connections) else { return Ok(()) };
+        match self.evict_for(prefix) {
+            Evicted::Asked(leaving) if has_gone(&leaving).await => match short {
+                // This one keeps its high number, and the next has the one that came free.
+                TurnedAway::Descriptors => Ok(()),
+                _ => self.room.admit(stream, &self.connections),
+            },
+            _ => Err(short),
+        }
+    }
+
+    fn evict_for(&self, prefix: Option<IpAddr>) -> Evicted {
+        self.evictions.evict(prefix.map_or(0, |prefix| self.present.held(prefix)))
     }
 
     /// Connections that are here, and those that are about to be let in.
@@ -142,13 +186,16 @@ impl Guard {
     /// # Errors
     /// Why it is turned away.
     pub fn admit(&self, place: Place, prefix: Option<IpAddr>) -> Result<Pass, TurnedAway> {
-        let Some(prefix) = prefix else { return Ok(Pass { _place: place, presence: None }) };
+        let Some(prefix) = prefix else {
+            return Ok(Pass { _place: place, entry: self.evictions.enter(None), presence: None });
+        };
         if self.pace.load().as_ref().is_some_and(|pace| pace.rate.check_key(&prefix).is_err()) {
             return Err(TurnedAway::Rate);
         }
         let most = self.per_client.load(Ordering::Relaxed);
         let presence = Present::enter(&self.present, prefix, most).ok_or(TurnedAway::Max)?;
-        Ok(Pass { _place: place, presence: Some(presence) })
+        let entry = self.evictions.enter(Some(Arc::clone(&presence.neighbours.connections)));
+        Ok(Pass { _place: place, entry, presence: Some(presence) })
     }
 }
 
@@ -174,7 +221,7 @@ struct Present(Mutex<HashMap<IpAddr, Arc<Neighbours>>>);
 #[derive(Debug, Default)]
 struct Neighbours {
     /// Changed by whoever holds the table.
-    connections: AtomicUsize,
+    connections: Arc<AtomicUsize>,
     /// At upstreams.
     requests: AtomicUsize,
 }
@@ -187,6 +234,12 @@ struct Presence {
 }
 
 impl Present {
+    /// How many connections there are of this prefix.
+    fn held(&self, prefix: IpAddr) -> usize {
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.get(&prefix).map_or(0, |neighbours| neighbours.connections.load(Ordering::Relaxed))
+    }
+
     fn enter(present: &Arc<Self>, prefix: IpAddr, most: usize) -> Option<Presence> {
         let mut table = present.0.lock().unwrap_or_else(PoisonError::into_inner);
         let neighbours = table.entry(prefix).or_default();
@@ -207,6 +260,17 @@ impl Drop for Presence {
             table.remove(&self.prefix);
         }
     }
+}
+
+/// Whether a connection that was asked to give way has done so, in the moment that it takes.
+async fn has_gone(leaving: &Leaving) -> bool {
+    for _ in 0..MOMENTS {
+        if leaving.has_gone() {
+            return true;
+        }
+        sleep(MOMENT).await;
+    }
+    leaving.has_gone()
 }
 
 /// governor's states of the prefixes that connected lately, in bounded space: the one nearest to a full bucket
@@ -276,6 +340,10 @@ impl Add<Nanos> for Moment {
     }
 }
 
+/// A connection that was asked to give way has gone by then, or has a request to serve.
+const AGAIN: Duration = Duration::from_millis(20);
+const MOMENT: Duration = Duration::from_millis(1);
+const MOMENTS: usize = 20;
 const SETS: usize = 2048;
 const SET: usize = 8;
 
@@ -288,7 +356,7 @@ mod tests {
     }
 
     async fn enter(guard: &Guard, prefix: Option<IpAddr>) -> Result<Pass, TurnedAway> {
-        guard.admit(guard.place().await, prefix)
+        guard.admit(guard.place(prefix).await?, prefix)
     }
 
     #[tokio::test]
@@ -330,9 +398,9 @@ mod tests {
     async fn nobody_is_accepted_beyond_all_places() {
         let guard = Guard::new(1, 9, None, &Clock::system());
         let pass = enter(&guard, prefix(1)).await.unwrap();
-        assert!(tokio::time::timeout(Duration::from_millis(20), guard.place()).await.is_err());
+        assert!(tokio::time::timeout(Duration::from_millis(20), guard.place(None)).await.is_err());
         drop(pass);
-        guard.place().await;
+        guard.place(None).await.unwrap();
     }
 
     #[tokio::test]

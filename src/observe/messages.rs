@@ -75,8 +75,10 @@ pub struct Messages {
     clients: Clients,
     upstream_up: Gate,
     upstream_failed: [Gate; 8],
-    turned_away: [Gate; 7],
+    turned_away: [Gate; 8],
     accept_failed: Gate,
+    gave_way: Gate,
+    body_refused: Gate,
     panicked: Gate,
 }
 
@@ -93,6 +95,8 @@ impl Messages {
             upstream_failed: std::array::from_fn(|_| gate()),
             turned_away: std::array::from_fn(|_| gate()),
             accept_failed: gate(),
+            gave_way: gate(),
+            body_refused: gate(),
             panicked: gate(),
         }
     }
@@ -127,6 +131,7 @@ impl Messages {
             Reason::Introduction => (4, "no header as proxy.proxy_protocol says"),
             Reason::Memory => (5, "memory is short"),
             Reason::Descriptors => (6, "descriptors are short"),
+            Reason::Connections => (7, "proxy.connections"),
         };
         if let Some(left_out) = self.pass(&self.turned_away[gate]) {
             let client = self.clients.show(client);
@@ -162,6 +167,16 @@ impl Listener for Messages {
             Event::AcceptFailed(error) => {
                 if let Some(left_out) = self.pass(&self.accept_failed) {
                     warn!(%error, left_out, "a connection could not be accepted");
+                }
+            }
+            Event::GaveWay => {
+                if let Some(left_out) = self.pass(&self.gave_way) {
+                    warn!(left_out, "an idle connection was closed to make room for another client");
+                }
+            }
+            Event::BodyRefused => {
+                if let Some(left_out) = self.pass(&self.body_refused) {
+                    warn!(left_out, "a body was not read to its end: proxy.body_memory is used up");
                 }
             }
             Event::Ordered { order, by } => operators::ordered(order, by),

@@ -43,6 +43,8 @@ pub struct Metrics {
     upstream_errors: Family<UpstreamErrorLabels, Counter>,
     reloads: Family<Label, Counter>,
     certificates: Family<CertificateLabels, Gauge>,
+    evicted: Counter,
+    bodies_refused: Counter,
     panics: Counter,
     lines_dropped: Counter,
 }
@@ -81,6 +83,8 @@ impl Metrics {
             upstream_errors: Family::default(),
             reloads: Family::default(),
             certificates: Family::default(),
+            evicted: Counter::default(),
+            bodies_refused: Counter::default(),
             panics: Counter::default(),
             lines_dropped: Counter::default(),
         };
@@ -154,6 +158,8 @@ impl Metrics {
             registry.register(name, help, metric.clone());
         }
         for (name, help, metric) in [
+            ("tollgate_connections_evicted", "Idle connections that were closed to make room", &self.evicted),
+            ("tollgate_bodies_refused", "Bodies for which there was no memory", &self.bodies_refused),
             ("tollgate_panics", "Tasks that panicked", &self.panics),
             ("tollgate_access_log_dropped", "Lines of the access log that were lost", &self.lines_dropped),
         ] {
@@ -202,6 +208,8 @@ impl Listener for Metrics {
             Event::Reloaded { taken, .. } => {
                 self.reloads.get_or_create_owned(&[("result", result_name(taken))]).inc();
             }
+            Event::GaveWay => drop(self.evicted.inc()),
+            Event::BodyRefused => drop(self.bodies_refused.inc()),
             Event::Panicked => drop(self.panics.inc()),
             Event::Mirrored { .. }
             | Event::FellBack(_)
@@ -221,6 +229,7 @@ fn upstream_labels(name: &str) -> UpstreamLabels {
 
 fn reason_name(reason: Reason) -> &'static str {
     match reason {
+        Reason::Connections => "connections",
         Reason::ClientMax => "client_max",
         Reason::ClientRate => "client_rate",
         Reason::Handshake => "tls",
@@ -231,7 +240,8 @@ fn reason_name(reason: Reason) -> &'static str {
     }
 }
 
-const REASONS: [Reason; 7] = [
+const REASONS: [Reason; 8] = [
+    Reason::Connections,
     Reason::ClientMax,
     Reason::ClientRate,
     Reason::Handshake,

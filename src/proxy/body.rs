@@ -5,12 +5,15 @@
 //! Trailers are dropped in both directions: nothing of them may be promoted to a header. The surprising thing: an
 //! answer's body is where a request ends, so it carries what is to happen then.
 
+mod memory;
 mod patience;
 mod reply;
 mod request;
 mod watch;
 mod whole;
 
+pub use self::memory::BodyMemory;
+pub(super) use self::memory::Hold;
 pub use self::reply::{AtEnd, ReplyBody};
 pub use self::request::{Arrival, Progress, RequestBody, Sent};
 pub(super) use self::watch::Watch;

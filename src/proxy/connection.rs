@@ -14,7 +14,7 @@ mod phase;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -23,7 +23,7 @@ use hyper::service::HttpService;
 use tokio::time::Instant;
 
 pub(super) use self::handshake::shake_hands;
-pub(super) use self::http2::serve_http2;
+pub(super) use self::http2::{Windows, serve_http2};
 use self::io::Io;
 use self::phase::{Deadlines, Overdue};
 pub use self::phase::{Phase, Phases};
@@ -64,6 +64,11 @@ impl Connection {
         &self.pass
     }
 
+    /// Whether the connection is idle and another client is to have its place.
+    fn is_to_go(&self, cx: &Context<'_>) -> bool {
+        self.pass.gives_way(self.phases.idle_since(), cx) && !self.phases.gave_way()
+    }
+
     /// Whether the peer speaks TLS with us.
     #[must_use]
     pub fn is_secure(&self) -> bool {
@@ -101,6 +106,10 @@ where
                 connection.phases.head_begins();
                 timer.as_mut().reset(Instant::now() + deadlines.next(&connection.phases).to_std());
                 (armed_for, registered) = (Phase::Head, false);
+            }
+            if connection.is_to_go(cx) {
+                connection.phases.give_way();
+                continue;
             }
             // A timer that has registered this task wakes it: until then there is nothing to ask it.
             if registered && !timer.is_elapsed() {

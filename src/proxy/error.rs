@@ -29,6 +29,9 @@ pub enum Error {
     /// The client's body made no progress in time.
     #[error("the client's body made no progress in time")]
     ClientStalled,
+    /// There was no memory for the client's body, or others needed it more.
+    #[error("no memory for the client's body")]
+    NoMemory,
     /// The client went away in the middle of its body, or sent what is none.
     #[error("the client broke off")]
     ClientGone,
@@ -61,6 +64,7 @@ impl Error {
             Self::Upstream(Failure::Timeout | Failure::ConnectTimeout) => Problem::TimedOut,
             Self::Upstream(Failure::Busy | Failure::Exhausted)
             | Self::Crowded
+            | Self::NoMemory
             | Self::StoreAway
             | Self::Undecided(Undecided::Stale(_) | Undecided::Sealed) => {
                 Problem::Busy { wait: Span::from_secs(1) }

@@ -16,7 +16,7 @@ use http::{HeaderValue, Request, Response};
 use hyper::body::{Body as _, Incoming};
 
 use super::answering::Answering;
-use super::body::{self, Arrival, Read, ReplyBody};
+use super::body::{self, Arrival, BodyMemory, Hold, Read, ReplyBody};
 use super::connection::Connection;
 use super::drain;
 use super::error::Error;
@@ -31,7 +31,7 @@ use super::site::{Follower, Local, Site};
 use super::target::{self, Malformed};
 use super::visit::{Asker, Visit, apologise};
 use crate::engine::{Consulted, Engine, Inquiry, Refusal, Rules, Ruling, by_newest};
-use crate::event::Events;
+use crate::event::{Event, Events};
 use crate::policy::ToRead;
 use crate::policy::attempt::{Attempt, Body, Client};
 use crate::time::{Span, Time};
@@ -50,6 +50,8 @@ pub struct Gate {
     pub said: Said,
     /// Requests whose bodies are being read: it was not decided on them yet.
     pub unread: Cell<u32>,
+    /// For bodies that are read for their fields, by all workers.
+    pub body_memory: Arc<BodyMemory>,
 }
 
 /// Serves the requests of one connection.
@@ -139,8 +141,10 @@ impl Gate {
             Ok(Look::Unread(local, to_read)) => {
                 let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
                 let patience = local.site.settings.body_timeout.to_std();
+                let owner = client.ip().map(|ip| local.site.client.prefixes.mask(ip));
                 Answering::Later(Box::pin(async move {
-                    gate.read(&connection, request, to_read, patience, visit).await
+                    let hold = gate.body_memory.hold(owner);
+                    gate.read(&connection, request, to_read, patience, hold, visit).await
                 }))
             }
             Err(error) => visit.ends_in(&error, connection),
@@ -203,12 +207,16 @@ impl Gate {
         request: Request<Incoming>,
         to_read: ToRead,
         patience: Duration,
+        hold: Hold,
         mut visit: Visit,
     ) -> Response<ReplyBody> {
         let (head, incoming) = request.into_parts();
         visit.exchange.leaves(self.engine.clock().now());
         let unread = Unread::begins(&self);
-        let read = body::read(incoming, to_read.most, patience).await;
+        let read = body::read(incoming, to_read.most, patience, hold).await;
+        if matches!(read, Err(Error::NoMemory)) {
+            self.events.emit(&Event::BodyRefused);
+        }
         visit.exchange.returns(self.engine.clock().now());
         let judged = match read {
             Ok(read) => self.judge_read(connection, head, read, &to_read).await,

@@ -30,6 +30,8 @@ pub struct Settings {
     pub upstream_idle: Span,
     /// Connections to one upstream at once, at least 1.
     pub upstream_max: usize,
+    /// Bytes of bodies that are read for their fields, in the whole process; one client prefix may hold a quarter of it.
+    pub body_memory: usize,
     /// How long requests in flight may take to finish after a stop.
     pub drain: Span,
     /// Which headers of a request the application does not see.
@@ -65,6 +67,7 @@ impl Default for Settings {
             reply_timeout: Span::from_secs(60),
             upstream_idle: Span::from_secs(4),
             upstream_max: 512,
+            body_memory: 64 * 1024 * 1024,
             drain: Span::from_secs(30),
             headers: HeaderFilter::default(),
             proxy_protocol: None,

@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::time::timeout;
 
 use super::client_addr::ClientSettings;
-use super::connection::{self, Connection, Phases};
+use super::connection::{self, Connection, Phases, Windows};
 use super::pulse::{Pulse, Rest};
 use super::service::{Gate, Service};
 use super::settings::Settings;
@@ -126,17 +126,30 @@ impl Worker {
             };
             let place = tokio::select! {
                 biased;
-                place = self.guard.place() => place,
+                place = self.find_place(&stream, peer) => place,
                 () = shutdown.reached(Stage::Draining) => return,
             };
-            self.receive(Arrival { stream, door: listener.door, peer, place });
+            match place {
+                Ok(place) => self.receive(Arrival { stream, door: listener.door, peer, place }),
+                Err(why) => self.turn_away(peer, reason(why)),
+            }
         }
     }
 
+    /// A place for a connection and what of the machine it needs, perhaps those of one that is idle.
+    async fn find_place(&self, stream: &Stream, peer: Peer) -> Result<Place, TurnedAway> {
+        let prefix = {
+            let site = &self.gate.site.now().site;
+            // Before a proxy has said who its client is, nobody knows what that one holds.
+            let is_known = site.settings.proxy_protocol.is_none();
+            is_known.then(|| site.client.prefix_at_the_door(peer)).flatten()
+        };
+        let place = self.guard.place(prefix).await?;
+        self.guard.has_room_for(stream, prefix).await?;
+        Ok(place)
+    }
+
     fn receive(self: &Rc<Self>, arrival: Arrival) {
-        if let Err(short) = self.guard.has_room_for(&arrival.stream) {
-            return self.turn_away(arrival.peer, reason(short));
-        }
         let local = self.gate.site.now();
         match local.site.settings.proxy_protocol {
             None => self.welcome(arrival, &local.site.client),
@@ -211,7 +224,9 @@ impl Worker {
             if stream.speaks_http2() {
                 // Boxed: the others would carry it along.
                 let ticket = worker.turnstile.ticket();
-                let serving = connection::serve_http2(stream, connection, service, &settings, ticket);
+                let windows = Windows::beside(worker.guard.present());
+                let serving =
+                    connection::serve_http2(stream, connection, service, &settings, ticket, windows);
                 return Box::pin(serving).await;
             }
             connection::serve(stream, connection, service, &settings).await;
@@ -339,6 +354,7 @@ impl Worker {
 
 fn reason(why: TurnedAway) -> Reason {
     match why {
+        TurnedAway::Places => Reason::Connections,
         TurnedAway::Max => Reason::ClientMax,
         TurnedAway::Rate => Reason::ClientRate,
         TurnedAway::Memory => Reason::Memory,
@@ -364,7 +380,10 @@ impl Drop for Presence {
         if std::thread::panicking() {
             self.worker.gate.events.emit(&Event::Panicked);
         }
-        self.worker.open.borrow_mut().remove(&self.number);
+        let connection = self.worker.open.borrow_mut().remove(&self.number).flatten();
+        if connection.is_some_and(|connection| connection.phases.gave_way()) {
+            self.worker.gate.events.emit(&Event::GaveWay);
+        }
         self.worker.gate.events.emit(&Event::Disconnected);
     }
 }

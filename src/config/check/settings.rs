@@ -8,7 +8,7 @@ use http::{HeaderName, StatusCode};
 use super::super::diagnostic::{Findings, Spot, suggest};
 use super::super::document::Located;
 use super::super::raw;
-use super::super::values::{Prefix, Rate};
+use super::super::values::{Prefix, Rate, Size};
 use super::fields::{distinct, lasting, one_of, parsed, within};
 use super::files::Files;
 use super::headers;
@@ -16,7 +16,9 @@ use super::networks::Networks;
 use crate::net::listener::Address;
 use crate::net::proxy_protocol::Version;
 use crate::observe::settings::{AccessTarget, ClientsShown, Format, Level, LogSettings, Style};
+use crate::policy::Route;
 use crate::policy::key::PrefixLengths;
+use crate::proxy::body::BodyMemory;
 use crate::proxy::client_addr::{ClientSettings, IdentityHeader};
 use crate::proxy::respond::{RefuseSettings, ShowLimits, Template};
 use crate::proxy::settings::{ClientRate, Settings};
@@ -151,11 +153,36 @@ pub(super) fn proxy(raw: &raw::Proxy, f: &mut Findings) -> Settings {
         client_max: within(raw.client_max.as_ref(), CONNECTIONS, f).unwrap_or(default.client_max),
         client_rate: raw.client_rate.as_ref().map_or(default.client_rate, |rate| client_rate(rate, f)),
         upstream_max: within(raw.upstream_max.as_ref(), CONNECTIONS, f).unwrap_or(default.upstream_max),
+        body_memory: raw.body_memory.as_ref().and_then(|size| memory(size, f)).unwrap_or(default.body_memory),
         drain: lasting(raw.drain.as_ref(), Span::ZERO..=DAY, f).unwrap_or(default.drain),
         headers: headers::check(raw, f),
         proxy_protocol,
         ..timeouts
     }
+}
+
+fn memory(text: &Located<String>, f: &mut Findings) -> Option<usize> {
+    let Size(bytes) = parsed(text, f)?;
+    if !MEMORY.contains(&bytes) {
+        let hint = format!("{} to {}", Size(*MEMORY.start()), Size(*MEMORY.end()));
+        f.error(&text.spot, format!("`{}` is out of range", text.value), hint);
+    }
+    usize::try_from(bytes).ok().filter(|_| MEMORY.contains(&bytes))
+}
+
+/// A body that is longer than what one client may hold could never be read. `whole` is the file.
+pub(super) fn bodies(raw: &raw::File, most: usize, routes: &[Route], whole: &Spot, f: &mut Findings) {
+    let longest = routes.iter().max_by_key(|route| route.body);
+    let Some(Route { name, body, .. }) = longest.filter(|route| route.body > BodyMemory::of_one_client(most))
+    else {
+        return;
+    };
+    let own = raw.routes.iter().find(|route| *route.name.value == **name);
+    let given = raw.proxy.body_memory.as_ref().or_else(|| own?.value.body.as_ref());
+    let (length, enough) = (Size(*body as u64), Size(BodyMemory::SHARES as u64 * *body as u64));
+    let message =
+        format!("route `{name}` reads {length} of a body: one client may hold a quarter of body_memory");
+    f.error(given.map_or(whole, |text| &text.spot), message, format!("body_memory = \"{enough}\" or more"));
 }
 
 /// Where everybody has to begin with a header that only proxies of `client.trust` may send, there have to be some.
@@ -225,5 +252,7 @@ const VERSIONS: [(&str, Option<Version>); 4] =
 const DAY: Span = Span::from_secs(86_400);
 /// A time-out of nothing would end every request before it began.
 const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=DAY;
+/// Whole bodies of the usual length for several clients, and less than any machine has.
+const MEMORY: RangeInclusive<u64> = 256 * 1024..=64 * 1024 * 1024 * 1024;
 const CONNECTIONS: RangeInclusive<i64> = 1..=10_000_000;
 const PLACEHOLDERS: [&str; 3] = ["retry_after", "limit", "request_id"];

@@ -4,13 +4,16 @@
 //! is believed only where it says too much, so nothing is set aside for a body that does not come.
 
 use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http_body::Body;
+use bytes::Bytes;
+use http_body::{Body, SizeHint};
 use hyper::body::Incoming;
+use tokio::time::timeout;
 
 use super::BodyError;
+use super::memory::Hold;
 use super::patience::Patience;
 use crate::proxy::error::Error;
 
@@ -22,31 +25,104 @@ pub(in crate::proxy) enum Read {
     Longer(Bytes, Incoming),
 }
 
-/// All of a body, at most so many bytes. That it is longer is said as soon as it is known.
+/// All of a body, at most so many bytes, in memory that is taken before it is read. That it is longer is said as soon as
+/// it is known.
 ///
 /// # Errors
-/// [`Error::ClientStalled`] if nothing comes within `timeout`; [`Error::ClientGone`] if it breaks off.
+/// [`Error::ClientStalled`] if nothing comes within `patience`; [`Error::ClientGone`] if it breaks off;
+/// [`Error::NoMemory`] if there is none for it within `patience`, or others need it more.
 pub(in crate::proxy) async fn read(
     mut incoming: Incoming,
     most: usize,
-    timeout: Duration,
+    patience: Duration,
+    hold: Hold,
 ) -> Result<Read, Error> {
-    if incoming.size_hint().lower() > most as u64 {
+    let announced = incoming.size_hint();
+    if announced.lower() > most as u64 {
         return Ok(Read::Longer(Bytes::new(), incoming));
     }
-    let mut patience = Patience::with_client(timeout);
-    let mut pieces = BytesMut::new();
+    let mut buffer = Buffer::new(hold, most, &announced);
+    buffer.make_room(1, patience).await?;
+    let mut client = Patience::with_client(patience);
     // To its very end, the trailers included: what follows is the next request.
-    while let Some(piece) = poll_fn(|cx| patience.poll_data(&mut incoming, cx)).await {
+    while let Some(piece) = poll_fn(|cx| {
+        let polled = client.poll_data(&mut incoming, cx);
+        if polled.is_pending() && buffer.hold.poll_lost(cx).is_ready() {
+            return Poll::Ready(Err(Error::NoMemory));
+        }
+        polled.map(Ok)
+    })
+    .await?
+    {
         let piece = match piece {
             Ok(frame) => frame.into_data().unwrap_or_default(),
             Err(BodyError::Stalled) => return Err(Error::ClientStalled),
             Err(BodyError::Broken(_)) => return Err(Error::ClientGone),
         };
-        pieces.extend_from_slice(&piece);
-        if pieces.len() > most {
-            return Ok(Read::Longer(pieces.freeze(), incoming));
+        let is_longer = buffer.bytes.len() + piece.len() > most;
+        if !is_longer {
+            buffer.make_room(piece.len(), patience).await?;
+        }
+        // One that is longer is not read any further.
+        buffer.bytes.reserve_exact(piece.len());
+        buffer.bytes.extend_from_slice(&piece);
+        if is_longer {
+            return Ok(Read::Longer(buffer.freeze(), incoming));
         }
     }
-    Ok(Read::Whole(pieces.freeze()))
+    Ok(Read::Whole(buffer.freeze()))
 }
+
+/// What came of a body, in memory that was asked for.
+struct Buffer {
+    bytes: Vec<u8>,
+    hold: Hold,
+    /// How long it may become.
+    most: usize,
+    /// How long its head says that it is.
+    announced: Option<usize>,
+}
+
+impl Buffer {
+    fn new(hold: Hold, most: usize, announced: &SizeHint) -> Self {
+        let announced = announced.exact().and_then(|length| usize::try_from(length).ok());
+        Self { bytes: Vec::new(), hold, most, announced }
+    }
+
+    /// Room for so many bytes more. It grows with what has come, and not by what a head says.
+    async fn make_room(&mut self, count: usize, patience: Duration) -> Result<(), Error> {
+        let (needed, capacity) = (self.bytes.len() + count, self.bytes.capacity());
+        if needed <= capacity {
+            return Ok(());
+        }
+        let most = self.announced.unwrap_or(self.most).min(self.most);
+        let wanted = (2 * capacity).max(FIRST).min(most).max(needed);
+        let taken = timeout(patience, poll_fn(|cx| self.hold.poll_take(wanted - capacity, cx))).await;
+        let Ok(Ok(())) = taken else { return Err(Error::NoMemory) };
+        self.bytes.reserve_exact(wanted - self.bytes.len());
+        Ok(())
+    }
+
+    /// The memory is given back with the last of the bytes.
+    fn freeze(self) -> Bytes {
+        if self.bytes.is_empty() {
+            return Bytes::new();
+        }
+        self.hold.keep();
+        Bytes::from_owner(Held { bytes: self.bytes, _hold: self.hold })
+    }
+}
+
+struct Held {
+    bytes: Vec<u8>,
+    _hold: Hold,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// More than a form of a sign-in has.
+const FIRST: usize = 16 * 1024;

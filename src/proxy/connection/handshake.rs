@@ -32,6 +32,9 @@ pub(in crate::proxy) async fn shake_hands(
     }));
     let opened = poll_fn(|cx| {
         connection.phases.remember_waker(cx);
+        if connection.is_to_go(cx) {
+            connection.phases.give_way();
+        }
         if connection.phases.is_draining() {
             return Poll::Ready(None);
         }

@@ -24,10 +24,12 @@ use self::frames::Counted;
 use self::io::Io;
 use self::stream::{Multiplexed, Streams};
 use super::Connection;
+use super::phase::IN_PROGRESS;
 use crate::net::stream::Stream;
 use crate::proxy::service::Service;
 use crate::proxy::settings::Settings;
 use crate::proxy::turnstile::Ticket;
+use crate::time::{Span, Time};
 
 /// Serves a connection until it ends: by itself, by a deadline, or because the gate stops.
 pub(in crate::proxy) async fn serve_http2(
@@ -36,14 +38,16 @@ pub(in crate::proxy) async fn serve_http2(
     service: Service,
     settings: &Settings,
     ticket: Ticket,
+    windows: Windows,
 ) {
     let streams = Streams::new(service.events(), settings.idle_timeout.to_std());
     let service = Multiplexed::new(service, &streams);
     let io = Io::new(stream, Counted::new(ticket));
-    let mut driver = pin!(builder(&streams).serve_connection(TokioIo::new(io), service));
+    let mut driver = pin!(builder(&streams, windows).serve_connection(TokioIo::new(io), service));
     let mut patience = Patience::new(settings);
     let mut timer = pin!(tokio::time::sleep(patience.left(&streams)));
     let mut closing = false;
+    let idle = Idle { epoch: Instant::now(), began: connection.phases.now() };
     poll_fn(|cx| {
         connection.phases.remember_waker(cx);
         streams.remember_waker(cx);
@@ -54,8 +58,13 @@ pub(in crate::proxy) async fn serve_http2(
                 closing = true;
                 patience.closes();
             }
-            if driver.as_mut().poll(cx).is_ready() || streams.are_abused() {
+            if driver.as_mut().poll(cx).is_ready() || streams.are_abused() || connection.phases.gave_way() {
                 return Poll::Ready(());
+            }
+            if connection.pass().gives_way(idle.since(&streams), cx) {
+                // It is told, and its place is free at once.
+                connection.phases.give_way();
+                continue;
             }
             // A client that is told of the end need not agree to it.
             if closing && timer.deadline() > Instant::now() + patience.left(&streams) {
@@ -72,6 +81,37 @@ pub(in crate::proxy) async fn serve_http2(
         }
     })
     .await;
+}
+
+/// Turns the moments of streams into times of our clock.
+struct Idle {
+    epoch: Instant,
+    began: Time,
+}
+
+impl Idle {
+    /// Since when another client may have the place of this connection.
+    fn since(&self, streams: &Streams) -> Option<Time> {
+        let passed = streams.idle_since()?.saturating_duration_since(self.epoch);
+        let since = self.began.after(Span::from_nanos(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)));
+        Some(if streams.were_there() { since } else { since.after(IN_PROGRESS) })
+    }
+}
+
+/// How much a client may send before it is looked at. h2 keeps it, and nobody else counts it.
+pub(in crate::proxy) struct Windows {
+    stream: u32,
+    connection: u32,
+}
+
+impl Windows {
+    /// Where so many connections are here.
+    pub(in crate::proxy) fn beside(connections: usize) -> Self {
+        if connections > WITH_LARGE_WINDOWS {
+            return Self { stream: SMALLEST_WINDOW, connection: SMALLEST_WINDOW };
+        }
+        Self { stream: 128 * 1024, connection: 256 * 1024 }
+    }
 }
 
 /// How long a connection may be without a stream.
@@ -120,7 +160,7 @@ fn rewind(timer: std::pin::Pin<&mut Sleep>, left: Duration) {
     timer.reset(Instant::now() + left);
 }
 
-fn builder(streams: &Rc<Streams>) -> http2::Builder<stream::Local> {
+fn builder(streams: &Rc<Streams>, windows: Windows) -> http2::Builder<stream::Local> {
     let mut builder = http2::Builder::new(stream::Local(Rc::clone(streams)));
     builder
         .timer(TokioTimer::new())
@@ -129,8 +169,8 @@ fn builder(streams: &Rc<Streams>) -> http2::Builder<stream::Local> {
         .max_local_error_reset_streams(MOST_ERROR_RESETS)
         .max_header_list_size(LONGEST_HEAD)
         .header_table_size(HEADER_TABLE)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
+        .initial_stream_window_size(windows.stream)
+        .initial_connection_window_size(windows.connection)
         .max_send_buf_size(SEND_BUFFER);
     builder
 }
@@ -145,7 +185,9 @@ const MOST_ERROR_RESETS: usize = 100;
 /// Decoded.
 const LONGEST_HEAD: u32 = 16 * 1024;
 const HEADER_TABLE: u32 = 4 * 1024;
-const STREAM_WINDOW: u32 = 128 * 1024;
-const CONNECTION_WINDOW: u32 = 256 * 1024;
+/// Connections at once with windows that a long way needs.
+const WITH_LARGE_WINDOWS: usize = 256;
+/// What every connection has to have (RFC 9113, 6.9.2).
+const SMALLEST_WINDOW: u32 = 65_535;
 /// Of answers, for each stream.
 const SEND_BUFFER: usize = 64 * 1024;

@@ -46,6 +46,7 @@ pub struct Phases {
     draining: AtomicBool,
     tunnel: AtomicBool,
     broken_off: AtomicBool,
+    gave_way: AtomicBool,
     waker: OnceLock<Waker>,
 }
 
@@ -68,8 +69,14 @@ impl Phases {
             draining: AtomicBool::new(false),
             tunnel: AtomicBool::new(false),
             broken_off: AtomicBool::new(false),
+            gave_way: AtomicBool::new(false),
             waker: OnceLock::new(),
         }
+    }
+
+    /// What time it is for this connection.
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
     }
 
     /// A request is being served from now on.
@@ -224,6 +231,32 @@ impl Phases {
         self.now_in() != Phase::Busy && !self.unflushed.load(Relaxed)
     }
 
+    /// Since when another client may have the place of this connection; a time to come where it may be about to bring a
+    /// request. `None` while one is served.
+    pub(super) fn idle_since(&self) -> Option<Time> {
+        let since = Time::from_nanos(self.since.load(Relaxed));
+        match self.now_in() {
+            _ if !self.is_at_rest() || self.is_tunnel() => None,
+            // The client may still have to read why it is refused.
+            Phase::Idle if self.lingers() => Some(since.after(IN_PROGRESS)),
+            Phase::Idle => Some(since),
+            Phase::Head => Some(since.after(IN_PROGRESS)),
+            Phase::Busy => None,
+        }
+    }
+
+    /// Ends the connection for the sake of another client: with a word if a part of a head is here.
+    pub(super) fn give_way(&self) {
+        self.gave_way.store(true, Relaxed);
+        if self.now_in() == Phase::Head && self.received() > 0 { self.expire_head() } else { self.drain() }
+    }
+
+    /// Whether the connection ended for the sake of another client.
+    #[must_use]
+    pub fn gave_way(&self) -> bool {
+        self.gave_way.load(Relaxed)
+    }
+
     pub(super) fn expire_head(&self) {
         self.head_expired.store(true, Relaxed);
     }
@@ -299,6 +332,8 @@ impl Deadlines {
 }
 
 const MOMENT: Span = Span::from_millis(5);
+/// For a handshake and for a head, before they are in the way of others: more than those take that anybody waits for.
+pub(super) const IN_PROGRESS: Span = Span::from_secs(1);
 
 /// A client has to take 500 bytes a second, as it has to send them of a body: less than any telephone does.
 const NANOS_PER_BYTE: u64 = 2_000_000;
@@ -391,6 +426,25 @@ mod tests {
         assert_eq!(deadlines.next(&phases), Span::from_secs(2), "it may be answered before");
         pass(&clock, 9);
         assert_eq!(deadlines.next(&phases), Span::from_secs(1));
+    }
+
+    #[test]
+    fn a_place_is_others_while_nothing_is_served_and_a_moment_later_while_something_may_come() {
+        let (clock, phases, _) = setup();
+        let (now, later) = (Some(clock.now()), Some(clock.now().after(IN_PROGRESS)));
+        assert_eq!(phases.idle_since(), later, "nothing was said yet");
+        phases.request_begins(clock.now());
+        assert_eq!(phases.idle_since(), None);
+        phases.answer_ends(clock.now());
+        assert_eq!(phases.idle_since(), None, "the answer has not left");
+        phases.flushed();
+        assert_eq!(phases.idle_since(), now);
+        phases.linger();
+        assert_eq!(phases.idle_since(), later);
+        phases.bytes_arrived(1);
+        assert_eq!(phases.idle_since(), later);
+        phases.tunnel_opens();
+        assert_eq!(phases.idle_since(), None);
     }
 
     #[test]

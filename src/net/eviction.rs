@@ -1,0 +1,301 @@
+//! Which connection gives way when places, descriptors or memory are short.
+//!
+//! The one that has been idle longest, first among the clients that hold most. It closes nothing: it asks, and a
+//! connection looks for itself whether it is idle, which only its own task knows. A look at all connections finds several
+//! that may go, so that a newcomer pays for a few of them and not for all.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Waker};
+
+use crate::time::{Clock, Span, Time};
+
+/// All connections that may be asked to give way.
+#[derive(Debug)]
+pub(super) struct Evictions {
+    known: Mutex<Known>,
+    clock: Clock,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    next: u64,
+    all: HashMap<u64, Arc<Evictable>>,
+    /// What the last look found, the first to go last.
+    candidates: Vec<Candidate>,
+    looked: Time,
+}
+
+/// What is known of one connection.
+#[derive(Debug)]
+pub(super) struct Evictable {
+    /// Connections of its client's prefix; `None` where they are not counted.
+    held: Option<Arc<AtomicUsize>>,
+    /// In nanoseconds; 0 while a request is served.
+    idle_since: AtomicU64,
+    /// For which idle time it was asked to give way.
+    asked: AtomicU64,
+    waker: OnceLock<Waker>,
+}
+
+/// Among those that may give way as long as it lives.
+#[derive(Debug)]
+pub(super) struct Entry {
+    evictions: Arc<Evictions>,
+    number: u64,
+    connection: Arc<Evictable>,
+}
+
+#[derive(Debug)]
+struct Candidate {
+    connection: Arc<Evictable>,
+    since: u64,
+    /// How many connections its prefix holds if those that are idle for longer have gone.
+    level: usize,
+}
+
+/// What became of the wish that a connection gives way.
+#[derive(Debug)]
+pub(super) enum Evicted {
+    /// This one was asked.
+    Asked(Leaving),
+    /// Those that are idle belong to clients that hold less than the one who wants a place.
+    Denied,
+    /// None is idle.
+    Nothing,
+}
+
+/// A connection that was asked to give way.
+#[derive(Debug)]
+pub(super) struct Leaving(Arc<Evictable>);
+
+impl Leaving {
+    pub(super) fn has_gone(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+}
+
+impl Evictions {
+    pub(super) fn new(clock: &Clock) -> Arc<Self> {
+        Arc::new(Self { known: Mutex::default(), clock: clock.clone() })
+    }
+
+    pub(super) fn enter(self: &Arc<Self>, held: Option<Arc<AtomicUsize>>) -> Entry {
+        let (idle_since, asked, waker) = Default::default();
+        let connection = Arc::new(Evictable { held, idle_since, asked, waker });
+        let mut known = self.known();
+        let number = known.next;
+        known.next += 1;
+        known.all.insert(number, Arc::clone(&connection));
+        Entry { evictions: Arc::clone(self), number, connection }
+    }
+
+    /// Asks one connection to give way to a client whose prefix holds so many.
+    pub(super) fn evict(&self, held: usize) -> Evicted {
+        let now = self.clock.now();
+        let mut known = self.known();
+        if now.since(known.looked) > STALE {
+            known.candidates.clear();
+        }
+        for may_look in [true, false] {
+            while let Some(candidate) = known.candidates.pop() {
+                if !candidate.is_still_idle() {
+                    continue;
+                }
+                if candidate.level < held {
+                    known.candidates.push(candidate);
+                    return Evicted::Denied;
+                }
+                return Evicted::Asked(candidate.ask());
+            }
+            // Where nothing is idle, another look so soon would only be work.
+            if may_look && now.since(known.looked) >= PAUSE {
+                known.look(now);
+            }
+        }
+        Evicted::Nothing
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn look(&mut self, now: Time) {
+        let idle = self.all.values().filter_map(|connection| {
+            let since = connection.idle_since.load(Acquire);
+            let may_go = since != 0 && since <= now.as_nanos() && connection.asked.load(Relaxed) != since;
+            may_go.then(|| Candidate { connection: Arc::clone(connection), since, level: 0 })
+        });
+        let mut idle: Vec<_> = idle.collect();
+        idle.sort_unstable_by_key(|candidate| (candidate.connection.prefix(), candidate.since));
+        for of_one_prefix in
+            idle.chunk_by_mut(|one, other| one.connection.prefix() == other.connection.prefix())
+        {
+            let held = of_one_prefix.first().map_or(0, |candidate| candidate.connection.held());
+            for (gone, candidate) in of_one_prefix.iter_mut().enumerate() {
+                candidate.level = held.saturating_sub(gone);
+            }
+        }
+        idle.sort_unstable_by_key(|candidate| (candidate.level, u64::MAX - candidate.since));
+        let count = (self.all.len() / SHARE).max(FEWEST).min(idle.len());
+        self.candidates = idle.split_off(idle.len() - count);
+        self.looked = now;
+    }
+}
+
+impl Evictable {
+    /// Tells prefixes apart; those who are not counted are one.
+    fn prefix(&self) -> usize {
+        self.held.as_ref().map_or(0, |held| Arc::as_ptr(held) as usize)
+    }
+
+    fn held(&self) -> usize {
+        self.held.as_ref().map_or(0, |held| held.load(Relaxed))
+    }
+}
+
+impl Candidate {
+    fn is_still_idle(&self) -> bool {
+        self.connection.idle_since.load(Acquire) == self.since
+    }
+
+    fn ask(self) -> Leaving {
+        self.connection.asked.store(self.since, Relaxed);
+        if let Some(waker) = self.connection.waker.get() {
+            waker.wake_by_ref();
+        }
+        Leaving(self.connection)
+    }
+}
+
+impl Entry {
+    /// Says since when the connection is idle; `None` while it serves. Whether it is to give way. A connection is one task
+    /// for its whole life, so its waker never changes.
+    pub(super) fn gives_way(&self, idle_since: Option<Time>, cx: &Context<'_>) -> bool {
+        let since = idle_since.map_or(0, Time::as_nanos);
+        self.connection.waker.get_or_init(|| cx.waker().clone());
+        // Whoever sees it finds the waker.
+        self.connection.idle_since.store(since, Release);
+        since != 0 && self.connection.asked.load(Relaxed) == since
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.evictions.known().all.remove(&self.number);
+    }
+}
+
+/// Of all connections, a look finds so many: the work for each that gives way is bounded by this number.
+const SHARE: usize = 16;
+const FEWEST: usize = 16;
+const STALE: Span = Span::from_secs(1);
+const PAUSE: Span = Span::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Setting {
+        clock: Clock,
+        evictions: Arc<Evictions>,
+    }
+
+    impl Setting {
+        fn new() -> Self {
+            let clock = Clock::manual(Time::from_nanos(1_800_000_000_000_000_000));
+            Self { evictions: Evictions::new(&clock), clock }
+        }
+
+        /// Connections of one prefix that became idle one second after the other.
+        fn idle(&self, count: u64) -> Vec<Entry> {
+            let held = Arc::new(AtomicUsize::new(usize::try_from(count).unwrap()));
+            let enter = |number| {
+                let entry = self.evictions.enter(Some(Arc::clone(&held)));
+                let since = self.clock.now().before(Span::from_secs(count - number));
+                assert!(!entry.gives_way(Some(since), &nobody()));
+                entry
+            };
+            (0..count).map(enter).collect()
+        }
+
+        fn evict(&self, held: usize) -> Evicted {
+            self.clock.set(self.clock.now().after(PAUSE));
+            self.evictions.evict(held)
+        }
+    }
+
+    fn nobody() -> Context<'static> {
+        Context::from_waker(Waker::noop())
+    }
+
+    fn is_asked(entry: &Entry) -> bool {
+        entry.connection.asked.load(Relaxed) != 0
+    }
+
+    #[test]
+    fn the_longest_idle_of_those_who_hold_most_goes_first_until_all_hold_the_same() {
+        let setting = Setting::new();
+        let (few, many) = (setting.idle(3), setting.idle(5));
+        let asked = || [&few, &many].map(|entries| entries.iter().map(is_asked).collect::<Vec<_>>());
+        assert!(
+            matches!(setting.evict(0), Evicted::Asked(_)) && matches!(setting.evict(0), Evicted::Asked(_))
+        );
+        assert_eq!(asked(), [vec![false; 3], vec![true, true, false, false, false]]);
+        (0..2).for_each(|_| assert!(matches!(setting.evict(0), Evicted::Asked(_))));
+        assert_eq!(asked(), [vec![true, false, false], vec![true, true, true, false, false]]);
+    }
+
+    #[test]
+    fn whoever_holds_more_than_those_who_are_idle_takes_no_place_of_theirs() {
+        let setting = Setting::new();
+        let few = setting.idle(2);
+        assert!(matches!(setting.evict(3), Evicted::Denied));
+        assert!(matches!(setting.evict(2), Evicted::Asked(_)));
+        assert!(is_asked(&few[0]) && !is_asked(&few[1]));
+    }
+
+    #[test]
+    fn who_serves_again_is_left_alone_and_who_leaves_is_forgotten() {
+        let setting = Setting::new();
+        let mut entries = setting.idle(2);
+        let Evicted::Asked(leaving) = setting.evict(0) else { panic!() };
+        assert!(!entries[0].gives_way(None, &nobody()), "a request has come");
+        assert!(!entries[0].gives_way(Some(setting.clock.now()), &nobody()), "and was answered");
+        assert!(!leaving.has_gone());
+        drop(entries.remove(0));
+        assert!(leaving.has_gone());
+        assert!(!entries[0].gives_way(None, &nobody()));
+        assert!(matches!(setting.evict(0), Evicted::Nothing));
+    }
+
+    #[test]
+    fn proxies_in_front_give_way_last() {
+        let setting = Setting::new();
+        let proxy = setting.evictions.enter(None);
+        assert!(!proxy.gives_way(Some(Time::from_nanos(1)), &nobody()));
+        let other = setting.idle(1);
+        assert!(matches!(setting.evict(0), Evicted::Asked(_)));
+        assert!(is_asked(&other[0]) && !is_asked(&proxy));
+        assert!(matches!(setting.evict(0), Evicted::Asked(_)));
+        assert!(is_asked(&proxy));
+    }
+
+    #[test]
+    fn ten_thousand_that_give_way_cost_a_look_at_a_few_each() {
+        let setting = Setting::new();
+        let entries = setting.idle(10_000);
+        let mut looks = 0;
+        for _ in 0..5_000 {
+            looks += usize::from(setting.evictions.known().candidates.is_empty());
+            assert!(matches!(setting.evict(0), Evicted::Asked(_)));
+        }
+        // A look a second besides, which takes a hundred of them here.
+        assert!(looks <= 5_000 / (10_000 / SHARE) + 5_000 / 100 + 1, "{looks}");
+        assert_eq!(entries.iter().filter(|entry| is_asked(entry)).count(), 5_000);
+    }
+}

@@ -1,0 +1,334 @@
+//! Memory for bodies that are read for their fields: one bound for the process, a quarter of it for one client prefix.
+//!
+//! What a body needs next is taken before it is read, and is given back with the last of its bytes. Where there is none,
+//! a body that would still be the smaller one takes the place of a larger one: of its own prefix where that has its
+//! quarter, otherwise of the prefix that holds most. So those who want little do not notice those who want much. Who waits
+//! is served in turn, one prefix after the other. The surprising thing: who begins last waits for nothing where all others
+//! wait already, because then nobody would ever be done.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// The memory of all bodies that are read for their fields.
+#[derive(Debug)]
+pub struct BodyMemory(Mutex<State>);
+
+/// A client's prefix; `None` is everybody of whom nothing is known.
+type Owner = Option<IpAddr>;
+
+#[derive(Debug, Default)]
+struct State {
+    most: usize,
+    used: usize,
+    next: u64,
+    shares: HashMap<Owner, Share>,
+    by_size: BTreeSet<(usize, Owner)>,
+    /// Those of whom somebody waits, each once.
+    queue: VecDeque<Owner>,
+    /// Bodies that hold something, and how many of them wait for more.
+    holders: Holders,
+}
+
+/// What one prefix holds.
+#[derive(Debug, Default)]
+struct Share {
+    used: usize,
+    bodies: HashMap<u64, Body>,
+    /// Those that may have to give way, by what they hold; of equal ones the last that came is the first to go.
+    by_size: BTreeSet<(usize, u64)>,
+    /// Whoever has gone meanwhile is passed over.
+    waiting: VecDeque<u64>,
+    is_queued: bool,
+    holders: Holders,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Holders {
+    count: usize,
+    waiting: usize,
+}
+
+#[derive(Debug, Default)]
+struct Body {
+    held: usize,
+    /// What it waits for; 0 if for nothing.
+    wanted: usize,
+    /// It is read, and does not give way any more.
+    is_kept: bool,
+    waker: Option<Waker>,
+}
+
+/// What one body holds; given back when it is dropped.
+#[derive(Debug)]
+pub(in crate::proxy) struct Hold {
+    memory: Arc<BodyMemory>,
+    owner: Owner,
+    number: u64,
+    waits: bool,
+}
+
+/// There is none, or others need it more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoMemory;
+
+impl BodyMemory {
+    /// Clients that may each hold all that one may.
+    pub const SHARES: usize = 4;
+
+    /// So many bytes.
+    #[must_use]
+    pub fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(State { most, ..State::default() })))
+    }
+
+    /// Of so many bytes one client prefix may hold this, a body and what it costs to keep it.
+    #[must_use]
+    pub const fn of_one_client(most: usize) -> usize {
+        most / Self::SHARES
+    }
+
+    /// So many bytes from now on; what is held stays.
+    pub fn resize(&self, most: usize) {
+        let mut state = self.state();
+        state.most = most;
+        state.serve_queue();
+    }
+
+    /// For a body of a client of this prefix, of which nothing is here yet.
+    pub(in crate::proxy) fn hold(self: &Arc<Self>, owner: Owner) -> Hold {
+        let mut state = self.state();
+        let number = state.next;
+        state.next += 1;
+        state.shares.entry(owner).or_default().bodies.insert(number, Body::default());
+        drop(state);
+        Hold { memory: Arc::clone(self), owner, number, waits: false }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hold {
+    /// Takes so much more, and waits for it if need be.
+    pub(super) fn poll_take(&mut self, bytes: usize, cx: &Context<'_>) -> Poll<Result<(), NoMemory>> {
+        let mut state = self.memory.state();
+        let Some(body) = state.body(self.owner, self.number) else { return Poll::Ready(Err(NoMemory)) };
+        body.waker = Some(cx.waker().clone());
+        if self.waits {
+            self.waits = body.wanted > 0;
+            return if self.waits { Poll::Pending } else { Poll::Ready(Ok(())) };
+        }
+        if state.takes(self.owner, self.number, bytes) {
+            return Poll::Ready(Ok(()));
+        }
+        if !state.waits(self.owner, self.number, bytes) {
+            return Poll::Ready(Err(NoMemory));
+        }
+        self.waits = true;
+        Poll::Pending
+    }
+
+    /// Ready when what it held was given to others.
+    pub(super) fn poll_lost(&self, cx: &Context<'_>) -> Poll<()> {
+        match self.memory.state().body(self.owner, self.number) {
+            Some(body) => {
+                body.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
+        }
+    }
+
+    /// All of the body is here: from now on it is held until it is dropped.
+    pub(super) fn keep(&self) {
+        let mut state = self.memory.state();
+        let Some(share) = state.shares.get_mut(&self.owner) else { return };
+        let Some(body) = share.bodies.get_mut(&self.number) else { return };
+        body.is_kept = true;
+        share.by_size.remove(&(body.held, self.number));
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut state = self.memory.state();
+        if state.remove(self.owner, self.number).is_some() {
+            state.serve(self.owner);
+            state.serve_queue();
+        }
+    }
+}
+
+/// Where the memory for something is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    InShare,
+    InAll,
+}
+
+impl State {
+    fn body(&mut self, owner: Owner, number: u64) -> Option<&mut Body> {
+        self.shares.get_mut(&owner)?.bodies.get_mut(&number)
+    }
+
+    fn missing(&self, owner: Owner, bytes: usize) -> Option<Missing> {
+        let used = self.shares.get(&owner).map_or(0, |share| share.used);
+        match used + bytes > BodyMemory::of_one_client(self.most) {
+            true => Some(Missing::InShare),
+            false => (self.used + bytes > self.most).then_some(Missing::InAll),
+        }
+    }
+
+    /// Takes so much for a body, if need be from larger ones. Whether it could.
+    fn takes(&mut self, owner: Owner, number: u64, bytes: usize) -> bool {
+        while let Some(missing) = self.missing(owner, bytes) {
+            let Some((from, victim)) = self.larger(missing, owner, number, bytes) else { return false };
+            if let Some(waker) = self.remove(from, victim).and_then(|body| body.waker) {
+                waker.wake();
+            }
+        }
+        self.grow(owner, number, bytes);
+        true
+    }
+
+    /// A body that holds more than this one will: of the same share, or of a share that holds more than this one's will.
+    fn larger(&self, missing: Missing, owner: Owner, number: u64, bytes: usize) -> Option<(Owner, u64)> {
+        let share = self.shares.get(&owner)?;
+        if missing == Missing::InAll {
+            let shares = self.by_size.iter().rev().take(LOOKS);
+            let mut larger = shares.filter(|(used, other)| *other != owner && *used > share.used + bytes);
+            let found =
+                larger.find_map(|(_, other)| Some((*other, self.shares.get(other)?.by_size.last()?.1)));
+            if found.is_some() {
+                return found;
+            }
+        }
+        let will_hold = share.bodies.get(&number)?.held + bytes;
+        let &(held, other) = share.by_size.last()?;
+        (held > will_hold && other != number).then_some((owner, other))
+    }
+
+    fn grow(&mut self, owner: Owner, number: u64, bytes: usize) {
+        let Some(share) = self.shares.get_mut(&owner) else { return };
+        let Some(body) = share.bodies.get_mut(&number) else { return };
+        if body.held == 0 {
+            share.holders.count += 1;
+            self.holders.count += 1;
+        }
+        share.by_size.remove(&(body.held, number));
+        body.held += bytes;
+        if !body.is_kept {
+            share.by_size.insert((body.held, number));
+        }
+        self.by_size.remove(&(share.used, owner));
+        share.used += bytes;
+        self.by_size.insert((share.used, owner));
+        self.used += bytes;
+    }
+
+    /// Whether a body may wait for so much: not where all that hold something would wait.
+    fn waits(&mut self, owner: Owner, number: u64, bytes: usize) -> bool {
+        let missing = self.missing(owner, bytes);
+        let Some(share) = self.shares.get_mut(&owner) else { return false };
+        let Some(body) = share.bodies.get_mut(&number) else { return false };
+        let holders = if missing == Some(Missing::InShare) { share.holders } else { self.holders };
+        let own = usize::from(body.held > 0);
+        if holders.waiting + own >= holders.count {
+            return false;
+        }
+        share.holders.waiting += own;
+        self.holders.waiting += own;
+        body.wanted = bytes;
+        share.waiting.push_back(number);
+        if !std::mem::replace(&mut share.is_queued, true) {
+            self.queue.push_back(owner);
+        }
+        true
+    }
+
+    /// Forgets a body and all that it held.
+    fn remove(&mut self, owner: Owner, number: u64) -> Option<Body> {
+        let share = self.shares.get_mut(&owner)?;
+        let body = share.bodies.remove(&number)?;
+        share.by_size.remove(&(body.held, number));
+        if body.held > 0 {
+            for holders in [&mut share.holders, &mut self.holders] {
+                holders.count -= 1;
+                holders.waiting -= usize::from(body.wanted > 0);
+            }
+            self.by_size.remove(&(share.used, owner));
+            share.used -= body.held;
+            self.used -= body.held;
+            if share.used > 0 {
+                self.by_size.insert((share.used, owner));
+            }
+        }
+        if share.bodies.is_empty() {
+            self.shares.remove(&owner);
+        }
+        Some(body)
+    }
+
+    /// Gives those of one prefix that wait what there is now, in turn. Where none would be served, and all that hold
+    /// something wait, the largest goes.
+    fn serve(&mut self, owner: Owner) {
+        loop {
+            while self.serve_first(owner) {}
+            let Some(share) = self.shares.get(&owner) else { return };
+            let all_wait = share.holders.count > 1 && share.holders.waiting == share.holders.count;
+            let mut others =
+                share.by_size.iter().rev().filter(|(_, number)| share.waiting.front() != Some(number));
+            let Some(&(_, victim)) = others.next().filter(|_| all_wait) else { return };
+            if let Some(waker) = self.remove(owner, victim).and_then(|body| body.waker) {
+                waker.wake();
+            }
+        }
+    }
+
+    fn serve_first(&mut self, owner: Owner) -> bool {
+        let Some(share) = self.shares.get_mut(&owner) else { return false };
+        while share.waiting.front().is_some_and(|number| !share.bodies.contains_key(number)) {
+            share.waiting.pop_front();
+        }
+        let Some(&number) = share.waiting.front() else { return false };
+        let Some(wanted) = self.body(owner, number).map(|body| body.wanted) else { return false };
+        if self.missing(owner, wanted).is_some() {
+            return false;
+        }
+        let Some(share) = self.shares.get_mut(&owner) else { return false };
+        share.waiting.pop_front();
+        if let Some(body) = share.bodies.get_mut(&number) {
+            body.wanted = 0;
+            let own = usize::from(body.held > 0);
+            share.holders.waiting -= own;
+            self.holders.waiting -= own;
+            if let Some(waker) = body.waker.take() {
+                waker.wake();
+            }
+        }
+        self.grow(owner, number, wanted);
+        true
+    }
+
+    /// Gives one of each prefix that waits what there is now.
+    fn serve_queue(&mut self) {
+        for _ in 0..self.queue.len().min(LOOKS) {
+            let Some(owner) = self.queue.pop_front() else { return };
+            self.serve_first(owner);
+            let Some(share) = self.shares.get_mut(&owner) else { continue };
+            share.is_queued = !share.waiting.is_empty();
+            if share.is_queued {
+                self.queue.push_back(owner);
+            }
+        }
+    }
+}
+
+/// Prefixes that are looked at each time: the work for one body is bounded by this number.
+const LOOKS: usize = 32;
+
+#[cfg(test)]
+mod tests;

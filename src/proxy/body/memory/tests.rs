@@ -1,0 +1,179 @@
+use std::net::Ipv4Addr;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn owner(last: u8) -> Owner {
+    Some(Ipv4Addr::new(192, 0, 2, last).into())
+}
+
+fn nobody() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
+
+fn used(memory: &BodyMemory) -> usize {
+    let state = memory.state();
+    let in_shares: usize = state.shares.values().map(|share| share.used).sum();
+    let in_bodies: usize =
+        state.shares.values().flat_map(|share| share.bodies.values()).map(|body| body.held).sum();
+    assert_eq!((in_shares, in_bodies), (state.used, state.used));
+    state.used
+}
+
+/// Takes so much for a new body; `None` if it would wait or is refused.
+fn begin(memory: &Arc<BodyMemory>, last: u8, bytes: usize) -> Option<Hold> {
+    let mut hold = memory.hold(owner(last));
+    (hold.poll_take(bytes, &nobody()) == Poll::Ready(Ok(()))).then_some(hold)
+}
+
+fn is_lost(hold: &Hold) -> bool {
+    hold.poll_lost(&nobody()).is_ready()
+}
+
+#[test]
+fn one_client_holds_a_quarter_and_all_of_it_comes_back() {
+    let memory = BodyMemory::new(400);
+    let held: Vec<_> = (0..100).filter_map(|_| begin(&memory, 1, 10)).collect();
+    assert_eq!((held.len(), used(&memory)), (10, 100));
+    let others: Vec<_> = [2, 3, 4]
+        .into_iter()
+        .flat_map(|last| (0..10).map(move |_| last))
+        .filter_map(|last| begin(&memory, last, 10))
+        .collect();
+    assert_eq!((others.len(), used(&memory)), (30, 400));
+    drop((held, others));
+    assert_eq!(used(&memory), 0);
+    assert!(memory.state().shares.is_empty() && memory.state().by_size.is_empty());
+}
+
+/// L20: who wants little does not notice those who want much, wherever they come from.
+#[test]
+fn a_small_body_takes_the_place_of_a_larger_one() {
+    let memory = BodyMemory::new(400);
+    let large: Vec<_> = (1..=4).filter_map(|last| begin(&memory, last, 100)).collect();
+    let neighbour = begin(&memory, 1, 10).unwrap();
+    assert!(is_lost(&large[0]) && !is_lost(&neighbour), "of its own prefix");
+    let more = begin(&memory, 5, 90).unwrap();
+    assert_eq!(used(&memory), 400);
+    let stranger = begin(&memory, 6, 10).unwrap();
+    assert_eq!(large.iter().filter(|hold| is_lost(hold)).count(), 2, "of a prefix that holds most");
+    assert!(![&neighbour, &more, &stranger].into_iter().any(is_lost));
+}
+
+#[test]
+fn a_body_that_was_read_does_not_give_way() {
+    let memory = BodyMemory::new(400);
+    let kept = begin(&memory, 1, 100).unwrap();
+    kept.keep();
+    let mut small = memory.hold(owner(1));
+    assert_eq!(small.poll_take(10, &nobody()), Poll::Pending);
+    assert!(!is_lost(&kept));
+    drop(kept);
+    assert_eq!(small.poll_take(10, &nobody()), Poll::Ready(Ok(())));
+}
+
+#[test]
+fn where_all_that_hold_something_wait_the_last_is_refused_and_the_others_are_served() {
+    let memory = BodyMemory::new(400);
+    let mut held: Vec<_> = (0..4).filter_map(|_| begin(&memory, 1, 25)).collect();
+    for hold in &mut held[..3] {
+        assert_eq!(hold.poll_take(25, &nobody()), Poll::Pending);
+    }
+    assert_eq!(held[3].poll_take(25, &nobody()), Poll::Ready(Err(NoMemory)));
+    held.pop();
+    assert_eq!(held[0].poll_take(25, &nobody()), Poll::Ready(Ok(())), "in turn");
+    assert_eq!(held[1].poll_take(25, &nobody()), Poll::Pending);
+}
+
+#[test]
+fn those_who_wait_for_more_than_one_leaves_do_not_wait_for_ever() {
+    let memory = BodyMemory::new(400);
+    let mut held: Vec<_> = [45, 45, 10].into_iter().filter_map(|bytes| begin(&memory, 1, bytes)).collect();
+    assert_eq!(held[0].poll_take(45, &nobody()), Poll::Pending);
+    assert_eq!(held[1].poll_take(45, &nobody()), Poll::Pending);
+    drop(held.pop());
+    assert_eq!(held[0].poll_take(45, &nobody()), Poll::Ready(Ok(())));
+    assert_eq!(held[1].poll_take(45, &nobody()), Poll::Ready(Err(NoMemory)));
+}
+
+#[test]
+fn what_could_never_fit_is_refused_at_once() {
+    let memory = BodyMemory::new(400);
+    assert_eq!(memory.hold(owner(1)).poll_take(101, &nobody()), Poll::Ready(Err(NoMemory)));
+    memory.resize(800);
+    assert_eq!(memory.hold(owner(1)).poll_take(101, &nobody()), Poll::Ready(Ok(())));
+}
+
+/// How clients use it: so many bytes more for one of the bodies that are there, or the end of one.
+#[derive(Debug, Clone)]
+enum Step {
+    Begins(u8, usize),
+    Grows(usize, usize),
+    IsRead(usize),
+    Ends(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..6_u8, 1..120_usize).prop_map(|(last, bytes)| Step::Begins(last, bytes)),
+        (any::<usize>(), 1..120_usize).prop_map(|(which, bytes)| Step::Grows(which, bytes)),
+        any::<usize>().prop_map(Step::IsRead),
+        any::<usize>().prop_map(Step::Ends),
+    ]
+}
+
+proptest! {
+    /// L20: whatever clients do, no bound is passed, nobody waits where there is enough, and all of it comes back.
+    #[test]
+    fn no_order_of_things_passes_a_bound_or_leaves_anything_behind(steps in prop::collection::vec(step(), 1..200)) {
+        let memory = BodyMemory::new(400);
+        let mut held: Vec<(Hold, usize)> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Begins(last, bytes) => held.push((memory.hold(owner(last)), bytes)),
+                Step::Grows(which, bytes) if !held.is_empty() => {
+                    let at = which % held.len();
+                    if !held[at].0.waits {
+                        held[at].1 = bytes;
+                    }
+                }
+                Step::IsRead(which) if !held.is_empty() => {
+                    let at = which % held.len();
+                    if !held[at].0.waits {
+                        held[at].0.keep();
+                        held[at].1 = 0;
+                    }
+                }
+                Step::Ends(which) if !held.is_empty() => drop(held.swap_remove(which % held.len())),
+                _ => {}
+            }
+            // As tasks do that were woken, and those that have something to take.
+            held.retain_mut(|(hold, wanted)| {
+                if *wanted == 0 {
+                    return true;
+                }
+                match hold.poll_take(*wanted, &nobody()) {
+                    Poll::Ready(Ok(())) => { *wanted = 0; true }
+                    Poll::Ready(Err(NoMemory)) => false,
+                    Poll::Pending => true,
+                }
+            });
+            prop_assert!(used(&memory) <= 400);
+            let state = memory.state();
+            for share in state.shares.values() {
+                prop_assert!(share.used <= 100);
+                let waiting = share.bodies.values().filter(|body| body.wanted > 0 && body.held > 0).count();
+                prop_assert_eq!(waiting, share.holders.waiting);
+                let holders = share.bodies.values().filter(|body| body.held > 0).count();
+                prop_assert_eq!(holders, share.holders.count);
+            }
+        }
+        held.clear();
+        prop_assert_eq!(used(&memory), 0);
+        let state = memory.state();
+        prop_assert!(state.shares.is_empty() && state.by_size.is_empty());
+        let Holders { count, waiting } = state.holders;
+        prop_assert_eq!((count, waiting), (0, 0));
+    }
+}
