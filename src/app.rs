@@ -11,6 +11,7 @@ mod handover;
 mod heritage;
 mod memory;
 mod reload;
+mod sandbox;
 mod service_manager;
 mod signals;
 mod snapshot;
@@ -22,6 +23,7 @@ mod vitals;
 mod watch;
 
 pub use self::heritage::Heritage;
+pub use self::sandbox::confine_writer;
 pub use self::signals::Signals;
 
 use std::cell::Cell;
@@ -37,11 +39,13 @@ use tokio::task::JoinHandle;
 
 use self::heritage::Predecessor;
 use self::reload::Reload;
+use self::sandbox::{Sandbox, Worker};
 use self::snapshot::Keeper;
 use self::status::Known;
 use crate::config::{Config, Sources};
 use crate::engine::Engine;
 use crate::event::{Events, Listener};
+use crate::net::connector::{Asked, Connector};
 use crate::net::guard::{Guard, NewConnections};
 use crate::net::inherited::Sockets;
 use crate::net::listener::{Address, BindError, Bound};
@@ -92,6 +96,10 @@ struct Parts {
     pulses: Vec<Arc<Pulse>>,
     /// Of sessions of TLS; as old as the gate, whatever certificates come and go.
     sessions: Memory,
+    sandbox: Sandbox,
+    connector: Connector,
+    /// What the workers cannot connect to by themselves, until somebody does it for them.
+    asked: Option<Asked>,
 }
 
 /// Why a gate cannot start.
@@ -149,7 +157,8 @@ impl App {
         let (clock, store) = (Clock::system(), config.store.address.to_string());
         let known = Known::new(&sources, clock.now());
         let reload = Reload::new(sources, &config, known.clone());
-        let parts = Parts::build(config, clock, predecessor.as_mut())?;
+        let sandbox = Sandbox::enter(&config).map_err(StartError::Worker)?;
+        let parts = Parts::build(config, clock, sandbox, predecessor.as_mut())?;
         Ok(Self { parts, sockets, admin_sockets, reload, known, store, predecessor })
     }
 
@@ -179,6 +188,9 @@ impl App {
         let drain = Arc::new(Notify::new());
         let control = self.control(&drain);
         let Sockets { workers, kept } = self.sockets;
+        if let Some(asked) = self.parts.asked.take() {
+            tokio::spawn(asked.serve());
+        }
         let workers = self.parts.spawn_workers(workers, &shutdown)?;
         if let Some(mut predecessor) = self.predecessor.take() {
             predecessor.retire().map_err(StartError::Predecessor)?;
@@ -221,6 +233,7 @@ impl Parts {
     fn build(
         config: Config,
         clock: Clock,
+        sandbox: Sandbox,
         predecessor: Option<&mut Predecessor>,
     ) -> Result<Self, StartError> {
         let clients = Clients::new(config.log.clients, config.client.prefixes);
@@ -244,7 +257,14 @@ impl Parts {
         let settings = config.proxy;
         let rate = settings.client_rate.map(new_connections);
         let guard = Arc::new(Guard::new(settings.connections, settings.client_max, rate, &clock));
-        let fresh = |address| Health::new(address, settings.upstream_max, clock.clone(), events.clone());
+        let (connector, asked) = match sandbox.worker() {
+            Some(_) => Some(Connector::asking()).unzip(),
+            None => (None, None),
+        };
+        let connector = connector.unwrap_or_default();
+        let most = settings.upstream_max;
+        let fresh =
+            |address| Health::reached_by(connector.clone(), address, most, clock.clone(), events.clone());
         let upstreams = upstreams::of(config.upstreams, &Vec::new(), fresh);
         upstreams.iter().flatten().for_each(|health| metrics.expect_upstream(health.name()));
         metrics.show_certificates(&config.tls.certificates);
@@ -271,6 +291,9 @@ impl Parts {
             trouble,
             pulses,
             sessions,
+            sandbox,
+            connector,
+            asked,
         })
     }
 
@@ -284,9 +307,12 @@ impl Parts {
             let (guard, shutdown, gate) = (Arc::clone(&self.guard), shutdown.clone(), self.gate_maker());
             let (thread, pulse) =
                 (thread::Builder::new().name(format!("worker-{number}")), Arc::clone(pulse));
-            thread
-                .spawn(move || worker::run(sockets, guard, shutdown, pulse, gate))
-                .map_err(StartError::Worker)
+            let confined = self.sandbox.worker();
+            let run = move || {
+                confined.iter().for_each(Worker::confine);
+                worker::run(sockets, guard, shutdown, pulse, gate)
+            };
+            thread.spawn(run).map_err(StartError::Worker)
         };
         sockets.into_iter().zip(&self.pulses).enumerate().map(spawn).collect()
     }

@@ -67,6 +67,7 @@ pub(super) fn check(
     Some(Config {
         listen,
         upstreams,
+        sandbox: settings::sandbox(raw.sandbox.as_ref(), f),
         client,
         policy: Policy { routes, limits, devices },
         store,
