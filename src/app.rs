@@ -39,13 +39,12 @@ use tokio::task::JoinHandle;
 
 use self::heritage::Predecessor;
 use self::reload::Reload;
-use self::sandbox::{Sandbox, Worker};
+use self::sandbox::{Confinement, Sandbox};
 use self::snapshot::Keeper;
 use self::status::Known;
 use crate::config::{Config, Sources};
 use crate::engine::Engine;
 use crate::event::{Events, Listener};
-use crate::net::connector::{Asked, Connector};
 use crate::net::guard::{Guard, NewConnections};
 use crate::net::inherited::Sockets;
 use crate::net::listener::{Address, BindError, Bound};
@@ -97,9 +96,6 @@ struct Parts {
     /// Of sessions of TLS; as old as the gate, whatever certificates come and go.
     sessions: Memory,
     sandbox: Sandbox,
-    connector: Connector,
-    /// What the workers cannot connect to by themselves, until somebody does it for them.
-    asked: Option<Asked>,
 }
 
 /// Why a gate cannot start.
@@ -188,8 +184,8 @@ impl App {
         let drain = Arc::new(Notify::new());
         let control = self.control(&drain);
         let Sockets { workers, kept } = self.sockets;
-        if let Some(asked) = self.parts.asked.take() {
-            tokio::spawn(asked.serve());
+        if let Some(requests) = self.parts.sandbox.take_requests() {
+            tokio::spawn(requests.serve());
         }
         let workers = self.parts.spawn_workers(workers, &shutdown)?;
         if let Some(mut predecessor) = self.predecessor.take() {
@@ -248,21 +244,13 @@ impl Parts {
         // The last that can fail: another gate waits from then on.
         let engine = Arc::new(snapshot::engine(config.policy, &config.store, &clock, &events, predecessor)?);
         metrics.watch(&engine);
-        let keeper = config
-            .store
-            .snapshot
-            .clone()
-            .filter(|_| !config.store.address.is_shared())
-            .map(|path| Keeper::new(path, &engine));
+        let path = config.store.snapshot.clone().filter(|_| !config.store.address.is_shared());
+        let keeper = path.map(|path| Keeper::new(path, &engine, sandbox.broker().clone()));
         let settings = config.proxy;
         let rate = settings.client_rate.map(new_connections);
         let guard = Arc::new(Guard::new(settings.connections, settings.client_max, rate, &clock));
-        let (connector, asked) = match sandbox.worker() {
-            Some(_) => Some(Connector::asking()).unzip(),
-            None => (None, None),
-        };
-        let connector = connector.unwrap_or_default();
         let most = settings.upstream_max;
+        let connector = sandbox.connector();
         let fresh =
             |address| Health::reached_by(connector.clone(), address, most, clock.clone(), events.clone());
         let upstreams = upstreams::of(config.upstreams, &Vec::new(), fresh);
@@ -292,8 +280,6 @@ impl Parts {
             pulses,
             sessions,
             sandbox,
-            connector,
-            asked,
         })
     }
 
@@ -309,7 +295,7 @@ impl Parts {
                 (thread::Builder::new().name(format!("worker-{number}")), Arc::clone(pulse));
             let confined = self.sandbox.worker();
             let run = move || {
-                confined.iter().for_each(Worker::confine);
+                confined.iter().for_each(Confinement::confine);
                 worker::run(sockets, guard, shutdown, pulse, gate)
             };
             thread.spawn(run).map_err(StartError::Worker)
@@ -330,8 +316,10 @@ impl Parts {
         }
     }
 
-    fn reopen_logs(&self) {
-        if let Some(Err(error)) = self.access.as_ref().map(|access| access.reopen()) {
+    async fn reopen_logs(&self) {
+        let Some(access) = self.access.clone() else { return };
+        let reopened = self.sandbox.broker().run(move || access.reopen()).await;
+        if let Err(error) = reopened.and_then(|reopened| reopened) {
             tracing::error!("log.access cannot be opened again, the old file stays: {error}");
         }
     }

@@ -66,7 +66,7 @@ fn every_thread_of_a_gate_has_given_up_what_it_does_not_need() {
         }
     }
     let filters = filters(gate.process_id());
-    let expected = [("tollgate", 1), ("worker-", 2), ("messages", 1), ("access-log", 1), ("outside", 0)];
+    let expected = [("tollgate", 1), ("worker-", 2), ("messages", 1), ("access-log", 1), ("broker", 0)];
     for (name, count) in expected {
         assert_eq!(filters.get(name), Some(&count), "{name} in {filters:?}");
     }
@@ -144,6 +144,12 @@ fn logs_and_snapshots_are_written_in_a_sandbox() {
     assert!(eventually(PATIENCE, || log.exists()), "{}", gate.messages());
     assert!(is_answered(&gate));
     assert!(eventually(PATIENCE, || has_lines(&log)));
+    assert!(eventually(PATIENCE, || has_lines(&buckets)), "{}", gate.messages());
+    // A directory that is made anew is another one.
+    fs::remove_dir_all(&directory).unwrap();
+    fs::create_dir(&directory).unwrap();
+    gate.signal("USR1");
+    assert!(eventually(PATIENCE, || log.exists()), "{}", gate.messages());
     assert!(eventually(PATIENCE, || has_lines(&buckets)), "{}", gate.messages());
     fs::remove_file(&buckets).unwrap();
     gate.signal("TERM");

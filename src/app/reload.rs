@@ -96,7 +96,7 @@ impl Reload {
         service_manager::reloading();
         let (sources, fixed) = (self.sources.clone(), self.fixed.clone());
         // On a thread of its own: a file may be on a disk that has gone, and signals have to be heard meanwhile.
-        let read = parts.sandbox.outside().run(move || read(sources, scope, &fixed)).await;
+        let read = parts.sandbox.broker().run(move || read(sources, scope, &fixed)).await;
         let read = read.unwrap_or_else(|error| Read::broken(format!("reading broke off: {error}")));
         let changes = read.config.and_then(|(sources, config)| self.take_over(sources, config, parts));
         let changed = changes.as_deref().unwrap_or_default();
@@ -141,7 +141,13 @@ impl Parts {
         }
         let (most, clock) = (config.proxy.upstream_max, self.engine.clock());
         let fresh = |address| {
-            Health::reached_by(self.connector.clone(), address, most, clock.clone(), self.events.clone())
+            Health::reached_by(
+                self.sandbox.connector().clone(),
+                address,
+                most,
+                clock.clone(),
+                self.events.clone(),
+            )
         };
         let upstreams = upstreams::of(config.upstreams, &old.upstreams, fresh);
         let expect = |health: &Health| self.metrics.expect_upstream(health.name());

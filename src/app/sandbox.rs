@@ -3,37 +3,40 @@
 //!
 //! Rights belong to threads, and go on to the threads that these start. All lose capabilities and the way to new privileges.
 //! Those of the background also lose the files that are not named and the calls that are not needed. Workers, which read what
-//! clients send, keep a short list of calls, connect to named ports only, and open nothing to write. One thread, [`Outside`],
-//! keeps the rest: it reads the configuration again and starts the process that takes over. What a kernel cannot do is told
-//! once and left out.
+//! clients send, keep a short list of calls, connect to named ports only, and open nothing to write. One thread, [`Broker`],
+//! keeps the rest, and does what needs it. What a kernel cannot do is told once and left out.
 
+mod broker;
 mod calls;
 mod capabilities;
+mod enforced;
 mod files;
-mod outside;
-mod report;
 #[cfg(test)]
 mod tests;
 
 use std::io;
 
-use self::files::Places;
-pub(super) use self::outside::Outside;
-use self::report::Report;
+pub(super) use self::broker::Broker;
+use self::enforced::Enforced;
+use self::files::AllowedPaths;
 use crate::config::Config;
+use crate::net::connector::{ConnectRequests, Connector};
 use crate::proxy::upstream::UpstreamAddress;
 
 /// What is in force in this process.
 #[derive(Debug)]
 pub(super) struct Sandbox {
-    worker: Option<Worker>,
-    outside: Outside,
+    worker: Option<Confinement>,
+    broker: Broker,
+    connector: Connector,
+    /// What workers cannot connect to by themselves, until it is served.
+    requests: Option<ConnectRequests>,
     words: String,
 }
 
 /// What a worker may still do.
 #[derive(Debug, Clone)]
-pub(super) struct Worker {
+pub(super) struct Confinement {
     /// It connects to these by itself.
     ports: Vec<u16>,
     /// Whether the kernel can do that, which was told.
@@ -48,27 +51,44 @@ impl Sandbox {
     /// If there is no thread to be had that keeps what the others give up.
     pub(super) fn enter(config: &Config) -> io::Result<Self> {
         if !config.sandbox {
-            return Ok(Self { worker: None, outside: Outside::everywhere(), words: "off".to_owned() });
+            return Ok(Self::off());
         }
-        let mut report = Report::default();
-        report.note("no new privileges", capabilities::no_new_privileges());
-        report.note("no capabilities", capabilities::drop_all());
+        let mut enforced = Enforced::default();
+        enforced.note("no new privileges", capabilities::no_new_privileges());
+        enforced.note("no capabilities", capabilities::drop_all());
         files::warn_of_unreadable(&config.files);
-        let outside = Outside::start()?;
-        let landlock = report.landlock(files::confine(&Places::of(config)));
-        let seccomp = report.note("seccomp", calls::confine());
-        let worker = Worker { ports: ports(config), landlock, seccomp };
-        Ok(Self { worker: Some(worker), outside, words: report.words() })
+        let broker = Broker::start()?;
+        let landlock = enforced.landlock(files::confine(&AllowedPaths::of(config)));
+        let seccomp = enforced.note("seccomp", calls::confine());
+        let worker = Confinement { ports: ports(config), landlock, seccomp };
+        let (connector, requests) = Connector::asking();
+        let (worker, requests, words) = (Some(worker), Some(requests), enforced.words());
+        Ok(Self { worker, broker, connector, requests, words })
+    }
+
+    fn off() -> Self {
+        let (worker, requests, words) = (None, None, "off".to_owned());
+        Self { worker, broker: Broker::not_needed(), connector: Connector::default(), requests, words }
     }
 
     /// `None` where nothing is given up.
-    pub(super) fn worker(&self) -> Option<Worker> {
+    pub(super) fn worker(&self) -> Option<Confinement> {
         self.worker.clone()
     }
 
     /// Where files are opened and processes started that were not named at the start.
-    pub(super) fn outside(&self) -> &Outside {
-        &self.outside
+    pub(super) fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    /// By which workers reach upstreams.
+    pub(super) fn connector(&self) -> &Connector {
+        &self.connector
+    }
+
+    /// What workers ask for; at the first time.
+    pub(super) fn take_requests(&mut self) -> Option<ConnectRequests> {
+        self.requests.take()
     }
 
     /// For people.
@@ -77,15 +97,15 @@ impl Sandbox {
     }
 }
 
-impl Worker {
+impl Confinement {
     /// Confines this thread for good.
     pub(super) fn confine(&self) {
-        let mut report = Report::default();
+        let mut enforced = Enforced::default();
         if self.landlock {
-            report.landlock(files::confine_worker(&self.ports));
+            enforced.landlock(files::confine_worker(&self.ports));
         }
         if self.seccomp {
-            report.note("seccomp", calls::confine_worker());
+            enforced.note("seccomp", calls::confine_worker());
         }
     }
 }
@@ -95,7 +115,7 @@ impl Worker {
 pub fn confine_writer() {
     let _ = capabilities::no_new_privileges();
     let _ = capabilities::drop_all();
-    let _ = files::confine(&Places::default());
+    let _ = files::confine(&AllowedPaths::default());
     let _ = calls::confine();
 }
 

@@ -15,19 +15,19 @@ use tokio::sync::{mpsc, oneshot};
 #[derive(Debug, Clone, Default)]
 pub struct Connector {
     /// `None` where every thread may connect.
-    asks: Option<mpsc::Sender<Ask>>,
+    asks: Option<mpsc::Sender<ConnectRequest>>,
     named: Named,
 }
 
 /// What other threads ask for.
 #[derive(Debug)]
-pub struct Asked {
-    asks: mpsc::Receiver<Ask>,
+pub struct ConnectRequests {
+    asks: mpsc::Receiver<ConnectRequest>,
     named: Named,
 }
 
 #[derive(Debug)]
-struct Ask {
+struct ConnectRequest {
     host: String,
     port: u16,
     answer: oneshot::Sender<io::Result<std::net::TcpStream>>,
@@ -37,12 +37,12 @@ struct Ask {
 type Named = Arc<Mutex<HashSet<(String, u16)>>>;
 
 impl Connector {
-    /// For threads that may not connect everywhere; what they ask for has to be [served](Asked::serve).
+    /// For threads that may not connect everywhere; what they ask for has to be [served](ConnectRequests::serve).
     #[must_use]
-    pub fn asking() -> (Self, Asked) {
+    pub fn asking() -> (Self, ConnectRequests) {
         let (sender, asks) = mpsc::channel(MOST_ASKS);
         let named = Named::default();
-        (Self { asks: Some(sender), named: Arc::clone(&named) }, Asked { asks, named })
+        (Self { asks: Some(sender), named: Arc::clone(&named) }, ConnectRequests { asks, named })
     }
 
     /// A configuration names this: others are not connected to on anyone's behalf.
@@ -66,13 +66,13 @@ impl Connector {
             }
         }
         let (answer, made) = oneshot::channel();
-        let ask = Ask { host: host.to_owned(), port, answer };
+        let ask = ConnectRequest { host: host.to_owned(), port, answer };
         asks.send(ask).await.map_err(|_| io::ErrorKind::BrokenPipe)?;
         TcpStream::from_std(made.await.map_err(|_| io::ErrorKind::BrokenPipe)??)
     }
 }
 
-impl Asked {
+impl ConnectRequests {
     /// Connects for others until no one can ask any more.
     pub async fn serve(mut self) {
         while let Some(ask) = self.asks.recv().await {
@@ -85,13 +85,13 @@ impl Asked {
         }
     }
 
-    fn is_named(&self, ask: &Ask) -> bool {
+    fn is_named(&self, ask: &ConnectRequest) -> bool {
         let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         named.contains(&(ask.host.clone(), ask.port))
     }
 }
 
-impl Ask {
+impl ConnectRequest {
     async fn serve(mut self) {
         let made = tokio::select! {
             made = TcpStream::connect((&*self.host, self.port)) => made.and_then(TcpStream::into_std),

@@ -14,7 +14,7 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
-/// For all threads but the one outside.
+/// For all threads but the broker.
 pub(super) fn confine() -> io::Result<()> {
     let never = NEVER.iter().map(|call| (*call, Vec::new())).collect();
     install(never, SeccompAction::Allow, refuse()).map_err(io::Error::other)
@@ -182,7 +182,7 @@ const ALWAYS: &[i64] = &[
     libc::SYS_time,
 ];
 
-/// What no thread of a gate does but the one outside.
+/// What no thread of a gate does but the broker.
 const NEVER: &[i64] = &[
     // Programs and other processes.
     libc::SYS_execve,

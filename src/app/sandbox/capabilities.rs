@@ -16,7 +16,7 @@ pub(super) fn drop_all() -> io::Result<()> {
     // What may be gained by execution, up to the last one that the kernel knows. Only a thread with CAP_SETPCAP may give it
     // up; without new privileges it does not matter.
     let given_up =
-        |bit| remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)).is_ok();
+        |bit| remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1_u64 << bit)).is_ok();
     (0..u64::BITS).take_while(|bit| given_up(*bit)).for_each(drop);
     // Kernels before 4.3 know none.
     let _ = clear_ambient_capability_set();

@@ -1,7 +1,7 @@
 //! Which files this thread may still open, and to which ports it may connect (landlock).
 //!
-//! Files that are replaced by renaming are other files, so what may be written or read again is the directory that they are
-//! in. What is open already stays open.
+//! Files that are replaced by renaming are other files, so what is opened again needs the directory that it is in. What is
+//! open already stays open.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -17,33 +17,31 @@ use crate::observe::settings::AccessTarget;
 
 /// What stays open to the background beside what every process needs.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct AllowedPaths {
     /// Read.
     read: Vec<PathBuf>,
-    /// Written, made and removed.
+    /// Written, made and removed as the gate starts. Later the [broker](super::Broker) does that.
     write: Vec<PathBuf>,
     /// Only removed: sockets.
     remove: Vec<PathBuf>,
 }
 
-impl Places {
+impl AllowedPaths {
     pub(super) fn of(config: &Config) -> Self {
         let mut read: Vec<PathBuf> = SYSTEM.map(PathBuf::from).into();
-        // Where it is a link, as with systemd-resolved, what it leads to is replaced over there.
-        read.extend(real_directory(Path::new("/etc/resolv.conf")));
+        read.extend(resolver());
         if config.store.address.is_shared() {
-            let named = CREDENTIALS.iter().filter_map(env::var_os).map(PathBuf::from);
-            for path in named.chain(config.store.address.files()) {
-                read.extend(real_directory(&path));
-                read.push(directory_of(&path));
-            }
+            // Credentials, tokens and certificates of stores, which read them when they connect.
+            read.extend(directories_of_environment());
+            read.extend(config.store.address.files().flat_map(|path| directories(&path)));
+            read.extend(env::var_os("SSL_CERT_DIR").map(PathBuf::from));
             read.extend(env::home_dir().map(|home| home.join(".aws")));
         }
         let log = match &config.log.access {
             Some(AccessTarget::File(path)) => Some(path),
             Some(AccessTarget::StandardOutput) | None => None,
         };
-        let write = config.store.snapshot.iter().chain(log).map(|path| writable(path)).collect();
+        let write = config.store.snapshot.iter().chain(log).flat_map(|path| writable(path)).collect();
         let sockets = config.listen.iter().chain(&config.admin).filter_map(|address| match address {
             Address::Unix(path) => Some(directory_of(path)),
             _ => None,
@@ -53,12 +51,13 @@ impl Places {
 }
 
 /// Leaves the background these places, and no port to listen at.
-pub(super) fn confine(places: &Places) -> Result<RestrictionStatus, RulesetError> {
+pub(super) fn confine(places: &AllowedPaths) -> Result<RestrictionStatus, RulesetError> {
     let write = AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate | read();
     ruleset()?
         .handle_access(AccessNet::BindTcp)?
         .create()?
         .add_rules(path_beneath_rules(OWN, read()))?
+        .add_rules(path_beneath_rules(preloaded(), read()))?
         .add_rules(path_beneath_rules(&places.read, read()))?
         .add_rules(path_beneath_rules(&places.write, write))?
         .add_rules(path_beneath_rules(&places.remove, AccessFs::RemoveFile))?
@@ -73,6 +72,7 @@ pub(super) fn confine_worker(ports: &[u16]) -> Result<RestrictionStatus, Ruleset
         .scope(Scope::from_all(ABI::V6))?
         .create()?
         .add_rules(path_beneath_rules(OWN, read()))?
+        .add_rules(path_beneath_rules(preloaded(), read()))?
         .add_rules(connect)?
         .restrict_self()
 }
@@ -94,12 +94,28 @@ fn read() -> BitFlags<AccessFs> {
     AccessFs::ReadFile | AccessFs::ReadDir
 }
 
-/// The directory of a file that is made anew or renamed into place; of a device or a pipe only itself.
-fn writable(path: &Path) -> PathBuf {
+/// The directory of a file that is made or renamed into place, also behind a link; of a device or a pipe only itself.
+fn writable(path: &Path) -> Vec<PathBuf> {
     match std::fs::metadata(path) {
-        Ok(about) if !about.is_file() => path.to_owned(),
-        _ => directory_of(path),
+        Ok(about) if !about.is_file() => vec![path.to_owned()],
+        _ => directories(path),
     }
+}
+
+/// Where files are that a variable names.
+fn directories_of_environment() -> Vec<PathBuf> {
+    let values = env::vars_os().map(|(_, value)| PathBuf::from(value));
+    values.filter(|path| path.is_absolute() && path.is_file()).flat_map(|path| directories(&path)).collect()
+}
+
+/// What a library needs that was loaded into the process by its environment, on whatever thread it is called.
+fn preloaded() -> Vec<PathBuf> {
+    env::var_os("LD_PRELOAD").map_or_else(Vec::new, |_| directories_of_environment())
+}
+
+/// By name, and where that leads.
+fn directories(path: &Path) -> Vec<PathBuf> {
+    real_directory(path).into_iter().chain([directory_of(path)]).collect()
 }
 
 fn directory_of(path: &Path) -> PathBuf {
@@ -107,6 +123,14 @@ fn directory_of(path: &Path) -> PathBuf {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
     }
+}
+
+/// Where `/etc/resolv.conf` really is. A directory of a service may be made anew, so the one above it counts, unless that would be
+/// half of the machine.
+fn resolver() -> Option<PathBuf> {
+    let directory = real_directory(Path::new("/etc/resolv.conf"))?;
+    let above = directory.parent().filter(|above| ![Path::new("/"), Path::new("/run")].contains(above));
+    Some(above.map_or_else(|| directory.clone(), Path::to_owned))
 }
 
 fn real_directory(path: &Path) -> Option<PathBuf> {
@@ -126,21 +150,11 @@ const OWN: [&str; 9] = [
     "/lib64",
 ];
 /// What the background reads to resolve names, to check the certificates of stores and to know how much memory it may take.
-const SYSTEM: [&str; 7] = [
+const SYSTEM: [&str; 6] = [
     "/etc",
     "/sys/fs/cgroup",
     "/usr/local/lib",
     "/usr/share/ca-certificates",
     "/usr/local/share/ca-certificates",
     "/var/lib/ca-certificates",
-    "/run/systemd/resolve",
-];
-/// Variables that name files which stores read when they connect.
-const CREDENTIALS: [&str; 6] = [
-    "AWS_SHARED_CREDENTIALS_FILE",
-    "AWS_CONFIG_FILE",
-    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
 ];

@@ -70,7 +70,7 @@ fn has_seccomp() -> bool {
 }
 
 fn has_landlock() -> bool {
-    thread::spawn(|| files::confine(&Places::default()))
+    thread::spawn(|| files::confine(&AllowedPaths::default()))
         .join()
         .unwrap()
         .is_ok_and(|status| status.ruleset != landlock::RulesetStatus::NotEnforced)
@@ -173,19 +173,19 @@ fn a_worker_that_panics_tells_where() {
 }
 
 #[test]
-fn outside_any_file_is_read_and_programs_start_while_the_one_who_asks_may_do_neither() {
-    let (directory, elsewhere) = (Directory::new("asks"), Directory::new("outside"));
+fn the_broker_reads_any_file_and_starts_programs_for_a_thread_that_may_do_neither() {
+    let (directory, elsewhere) = (Directory::new("asks"), Directory::new("broker"));
     let file = elsewhere.0.join("file");
     fs::write(&file, "read").unwrap();
     in_the_background(&config(&directory.0, 1), |sandbox| {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let read = runtime.block_on(sandbox.outside().run(move || fs::read_to_string(file)));
+        let read = runtime.block_on(sandbox.broker().run(move || fs::read_to_string(file)));
         assert_eq!(read.unwrap().unwrap(), "read");
-        let run = runtime.block_on(sandbox.outside().run(|| Command::new("/bin/true").status()));
+        let run = runtime.block_on(sandbox.broker().run(|| Command::new("/bin/true").status()));
         assert!(run.unwrap().unwrap().success());
-        let broken: io::Result<()> = runtime.block_on(sandbox.outside().run(|| panic!("on purpose")));
+        let broken: io::Result<()> = runtime.block_on(sandbox.broker().run(|| panic!("on purpose")));
         broken.unwrap_err();
-        assert!(runtime.block_on(sandbox.outside().run(|| true)).unwrap(), "it goes on");
+        assert!(runtime.block_on(sandbox.broker().run(|| true)).unwrap(), "it goes on");
     });
 }
 

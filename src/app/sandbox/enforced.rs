@@ -6,9 +6,9 @@ use landlock::{LandlockStatus, RestrictionStatus, RulesetError, RulesetStatus};
 
 /// What is in force. What is not is told at once.
 #[derive(Debug, Default)]
-pub(super) struct Report(Vec<String>);
+pub(super) struct Enforced(Vec<String>);
 
-impl Report {
+impl Enforced {
     /// Whether it is in force.
     pub(super) fn note<E: Into<Box<dyn Error>>>(&mut self, what: &str, done: Result<(), E>) -> bool {
         match done {

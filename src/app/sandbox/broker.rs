@@ -1,7 +1,8 @@
-//! The one thread that may still open any file and start a process: for a configuration that is read again, and for the
-//! process that takes over.
+//! The one thread that keeps the right to open any file and to start a process: for a configuration that is read again, a log that is
+//! opened again, a snapshot that is written, and the process that takes over.
 //!
-//! It has no socket, reads nothing that a client sends, and does nothing but what it is asked to by the background.
+//! A directory may be made anew at any time, which landlock cannot be told. This thread has no socket, reads nothing that a
+//! client sends, and does nothing but what the background asks for.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,22 +10,22 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-/// Does things on the other side of the sandbox.
+/// Does for confined threads what they may not.
 #[derive(Debug, Clone)]
-pub(in crate::app) struct Outside(Option<Sender<Job>>);
+pub(in crate::app) struct Broker(Option<Sender<Job>>);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-impl Outside {
+impl Broker {
     /// Where there is no sandbox.
-    pub(super) fn everywhere() -> Self {
+    pub(super) fn not_needed() -> Self {
         Self(None)
     }
 
     /// With the rights that this thread has now.
     pub(super) fn start() -> io::Result<Self> {
         let (jobs, waiting) = channel();
-        thread::Builder::new().name("outside".to_owned()).spawn(move || work(&waiting))?;
+        thread::Builder::new().name("broker".to_owned()).spawn(move || work(&waiting))?;
         Ok(Self(Some(jobs)))
     }
 
@@ -51,6 +52,6 @@ impl Outside {
 fn work(waiting: &Receiver<Job>) {
     for job in waiting {
         // Without a thread the job is dropped, which the one who asked for it notices.
-        let _ = thread::Builder::new().name("outside".to_owned()).spawn(job);
+        let _ = thread::Builder::new().name("broker".to_owned()).spawn(job);
     }
 }
