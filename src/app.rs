@@ -11,6 +11,7 @@ mod handover;
 mod heritage;
 mod memory;
 mod reload;
+mod sandbox;
 mod service_manager;
 mod signals;
 mod snapshot;
@@ -22,6 +23,7 @@ mod vitals;
 mod watch;
 
 pub use self::heritage::Heritage;
+pub use self::sandbox::confine_writer;
 pub use self::signals::Signals;
 
 use std::cell::Cell;
@@ -37,6 +39,7 @@ use tokio::task::JoinHandle;
 
 use self::heritage::Predecessor;
 use self::reload::Reload;
+use self::sandbox::{Confinement, Sandbox};
 use self::snapshot::Keeper;
 use self::status::Known;
 use crate::config::{Config, Sources};
@@ -94,6 +97,7 @@ struct Parts {
     pulses: Vec<Arc<Pulse>>,
     /// Of sessions of TLS; as old as the gate, whatever certificates come and go.
     sessions: Memory,
+    sandbox: Sandbox,
 }
 
 /// Why a gate cannot start.
@@ -151,7 +155,8 @@ impl App {
         let (clock, store) = (Clock::system(), config.store.address.to_string());
         let known = Known::new(&sources, clock.now());
         let reload = Reload::new(sources, &config, known.clone());
-        let parts = Parts::build(config, clock, predecessor.as_mut())?;
+        let sandbox = Sandbox::enter(&config).map_err(StartError::Worker)?;
+        let parts = Parts::build(config, clock, sandbox, predecessor.as_mut())?;
         Ok(Self { parts, sockets, admin_sockets, reload, known, store, predecessor })
     }
 
@@ -181,6 +186,9 @@ impl App {
         let drain = Arc::new(Notify::new());
         let control = self.control(&drain);
         let Sockets { workers, kept } = self.sockets;
+        if let Some(requests) = self.parts.sandbox.take_requests() {
+            tokio::spawn(requests.serve());
+        }
         let workers = self.parts.spawn_workers(workers, &shutdown)?;
         if let Some(mut predecessor) = self.predecessor.take() {
             predecessor.retire().map_err(StartError::Predecessor)?;
@@ -223,6 +231,7 @@ impl Parts {
     fn build(
         config: Config,
         clock: Clock,
+        sandbox: Sandbox,
         predecessor: Option<&mut Predecessor>,
     ) -> Result<Self, StartError> {
         let clients = Clients::new(config.log.clients, config.client.prefixes);
@@ -237,17 +246,16 @@ impl Parts {
         // The last that can fail: another gate waits from then on.
         let engine = Arc::new(snapshot::engine(config.policy, &config.store, &clock, &events, predecessor)?);
         metrics.watch(&engine);
-        let keeper = config
-            .store
-            .snapshot
-            .clone()
-            .filter(|_| !config.store.address.is_shared())
-            .map(|path| Keeper::new(path, &engine));
+        let path = config.store.snapshot.clone().filter(|_| !config.store.address.is_shared());
+        let keeper = path.map(|path| Keeper::new(path, &engine, sandbox.broker().clone()));
         let settings = config.proxy;
         let rate = settings.client_rate.map(new_connections);
         let guard = Arc::new(Guard::new(settings.connections, settings.client_max, rate, &clock));
         let body_memory = BodyMemory::new(settings.body_memory);
-        let fresh = |address| Health::new(address, settings.upstream_max, clock.clone(), events.clone());
+        let most = settings.upstream_max;
+        let connector = sandbox.connector();
+        let fresh =
+            |address| Health::reached_by(connector.clone(), address, most, clock.clone(), events.clone());
         let upstreams = upstreams::of(config.upstreams, &Vec::new(), fresh);
         upstreams.iter().flatten().for_each(|health| metrics.expect_upstream(health.name()));
         metrics.show_certificates(&config.tls.certificates);
@@ -275,6 +283,7 @@ impl Parts {
             trouble,
             pulses,
             sessions,
+            sandbox,
         })
     }
 
@@ -288,9 +297,12 @@ impl Parts {
             let (guard, shutdown, gate) = (Arc::clone(&self.guard), shutdown.clone(), self.gate_maker());
             let (thread, pulse) =
                 (thread::Builder::new().name(format!("worker-{number}")), Arc::clone(pulse));
-            thread
-                .spawn(move || worker::run(sockets, guard, shutdown, pulse, gate))
-                .map_err(StartError::Worker)
+            let confined = self.sandbox.worker();
+            let run = move || {
+                confined.iter().for_each(Confinement::confine);
+                worker::run(sockets, guard, shutdown, pulse, gate)
+            };
+            thread.spawn(run).map_err(StartError::Worker)
         };
         sockets.into_iter().zip(&self.pulses).enumerate().map(spawn).collect()
     }
@@ -310,8 +322,10 @@ impl Parts {
         }
     }
 
-    fn reopen_logs(&self) {
-        if let Some(Err(error)) = self.access.as_ref().map(|access| access.reopen()) {
+    async fn reopen_logs(&self) {
+        let Some(access) = self.access.clone() else { return };
+        let reopened = self.sandbox.broker().run(move || access.reopen()).await;
+        if let Err(error) = reopened.and_then(|reopened| reopened) {
             tracing::error!("log.access cannot be opened again, the old file stays: {error}");
         }
     }

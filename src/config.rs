@@ -47,6 +47,8 @@ pub struct Config {
     /// Groups of upstreams: the first is the default; a route's [`upstream`](crate::policy::Route::upstream) is an
     /// index into this list. No group is empty.
     pub upstreams: Vec<Vec<UpstreamAddress>>,
+    /// Whether the process gives up what it does not need once it is bound.
+    pub sandbox: bool,
     /// `[client]`.
     pub client: ClientSettings,
     /// `[route]`, `[limit]` and `[networks]`.

@@ -3,6 +3,7 @@
 //! Nothing here knows HTTP. A connection that is let in is handed to whoever listens; one that is not has cost an
 //! accept and a look at a table.
 
+pub mod connector;
 mod eviction;
 pub mod guard;
 pub mod inherited;

@@ -55,7 +55,7 @@ impl Parts {
             () = until => None,
             process = handover.serve(&mut hand_over) => Some(process),
             () = self.supervised("reload", async || reload.serve(self, &mut hang_up).await) => None,
-            () = reopen.each(|| self.reopen_logs()) => None,
+            () = reopen.each(async || self.reopen_logs().await) => None,
             () = self.supervised("memory", async || memory::watch(&self.guard).await) => None,
             () = vitals::watch(pulses, &self.trouble, service_manager::watchdog()) => None,
             () = self.keep() => None,

@@ -46,7 +46,7 @@ impl Handover<'_> {
 
     async fn hand_over(&self) -> io::Result<u32> {
         let kept = Arc::clone(self.kept);
-        let successor = on_a_thread(move || Successor::start(&kept)).await?;
+        let successor = self.parts.sandbox.broker().run(move || Successor::start(&kept)).await??;
         let taken = self.give_up_to(successor).await;
         if taken.is_err() {
             self.parts.engine.unseal();

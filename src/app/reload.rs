@@ -96,7 +96,7 @@ impl Reload {
         service_manager::reloading();
         let (sources, fixed) = (self.sources.clone(), self.fixed.clone());
         // On a thread of its own: a file may be on a disk that has gone, and signals have to be heard meanwhile.
-        let read = tokio::task::spawn_blocking(move || read(sources, scope, &fixed)).await;
+        let read = parts.sandbox.broker().run(move || read(sources, scope, &fixed)).await;
         let read = read.unwrap_or_else(|error| Read::broken(format!("reading broke off: {error}")));
         let changes = read.config.and_then(|(sources, config)| self.take_over(sources, config, parts));
         let changed = changes.as_deref().unwrap_or_default();
@@ -140,7 +140,15 @@ impl Parts {
             config.proxy.upstream_trust.clone_from(&old.settings.upstream_trust);
         }
         let (most, clock) = (config.proxy.upstream_max, self.engine.clock());
-        let fresh = |address| Health::new(address, most, clock.clone(), self.events.clone());
+        let fresh = |address| {
+            Health::reached_by(
+                self.sandbox.connector().clone(),
+                address,
+                most,
+                clock.clone(),
+                self.events.clone(),
+            )
+        };
         let upstreams = upstreams::of(config.upstreams, &old.upstreams, fresh);
         let expect = |health: &Health| self.metrics.expect_upstream(health.name());
         upstreams::beyond(&old.upstreams, &upstreams).for_each(expect);

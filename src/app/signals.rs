@@ -56,10 +56,10 @@ impl Heard {
     }
 
     /// Does this each time.
-    pub(super) async fn each(&mut self, act: impl Fn()) {
+    pub(super) async fn each(&mut self, act: impl AsyncFn()) {
         loop {
             self.next().await;
-            act();
+            act().await;
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 
 use super::StartError;
 use super::heritage::Predecessor;
+use super::sandbox::Broker;
 use crate::config::Store;
 use crate::engine::{Engine, witness};
 use crate::event::Events;
@@ -27,6 +28,7 @@ use crate::time::Clock;
 pub(super) struct Keeper {
     path: PathBuf,
     engine: Arc<Engine>,
+    broker: Broker,
     /// Whether the last attempt failed, and was told.
     failed: AtomicBool,
     /// Another process writes there, or is about to.
@@ -37,9 +39,9 @@ pub(super) struct Keeper {
 
 impl Keeper {
     /// For this file.
-    pub(super) fn new(path: PathBuf, engine: &Arc<Engine>) -> Arc<Self> {
+    pub(super) fn new(path: PathBuf, engine: &Arc<Engine>, broker: Broker) -> Arc<Self> {
         let (failed, ceased, writing) = Default::default();
-        Arc::new(Self { path, engine: Arc::clone(engine), failed, ceased, writing })
+        Arc::new(Self { path, engine: Arc::clone(engine), broker, failed, ceased, writing })
     }
 
     /// Writes again and again.
@@ -71,12 +73,8 @@ impl Keeper {
             let _writing = writing;
             keeper.engine.keep().write(&keeper.path)
         };
-        let written = tokio::task::spawn_blocking(write).await;
-        let why = match written {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(error) => Some(error.to_string()),
-        };
+        let written = self.broker.run(write).await;
+        let why = written.and_then(|written| written).err().map(|error| error.to_string());
         let was = self.failed.swap(why.is_some(), Ordering::Relaxed);
         match why {
             Some(why) if !was => {

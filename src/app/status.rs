@@ -28,6 +28,7 @@ struct Status {
     admin: Vec<Address>,
     workers: usize,
     store: String,
+    sandbox: String,
     engine: Arc<Engine>,
     site: Arc<ArcSwap<Site>>,
     guard: Arc<Guard>,
@@ -78,6 +79,7 @@ impl App {
             admin: self.admin_addresses(),
             workers: self.sockets.workers.len(),
             store: self.store.clone(),
+            sandbox: parts.sandbox.words().to_owned(),
             engine: Arc::clone(&parts.engine),
             site: Arc::clone(&parts.site),
             guard: Arc::clone(&parts.guard),
@@ -114,6 +116,7 @@ impl Status {
             "admin": names(&self.admin),
             "workers": self.workers,
             "connections": self.guard.present(),
+            "sandbox": self.sandbox,
             "store": {
                 "url": self.store,
                 "up": self.engine.store().is_none_or(|store| store.is_up()),

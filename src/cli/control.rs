@@ -67,6 +67,7 @@ fn text(status: &Value) -> String {
     line("listen", list("listen"));
     line("admin", list("admin"));
     line("connections", format!("{} in {} workers", status["connections"], status["workers"]));
+    line("sandbox", plain(&status["sandbox"]));
     line("store", format!("{}, {}", plain(&store["url"]), up(store)));
     for upstream in status["upstreams"].as_array().into_iter().flatten() {
         let words =

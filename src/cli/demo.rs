@@ -40,7 +40,7 @@ pub struct Arguments {
 /// # Errors
 /// If no port can be had.
 pub fn demo(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let _flush = messages::start(Level::Warn, Format::Auto)?;
+    let _flush = messages::start(Level::Warn, Format::Auto, || ())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve(arguments))
 }
@@ -75,7 +75,9 @@ fn gate(port: u16, upstream: SocketAddr) -> anyhow::Result<Option<App>> {
     let at =
         |port: u16| Sources::from_text("demo.toml", &config((Ipv4Addr::LOCALHOST, port).into(), upstream));
     for sources in [at(port), at(0)] {
-        let Some(config) = load_and_report(&sources) else { return Ok(None) };
+        let Some(mut config) = load_and_report(&sources) else { return Ok(None) };
+        // The application and its attacker live in this process, too.
+        config.sandbox = false;
         match App::build(config, sources, Heritage::default()) {
             Ok(app) => return Ok(Some(app)),
             Err(error) => tracing::warn!("{error}"),

@@ -2,7 +2,7 @@
 
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
-use crate::app::{App, Heritage, Signals};
+use crate::app::{App, Heritage, Signals, confine_writer};
 use crate::config::{Config, Sources};
 use crate::observe::messages;
 
@@ -19,7 +19,9 @@ pub(super) fn run(arguments: &ConfigArgs) -> anyhow::Result<Exit> {
     };
     let sources = arguments.sources()?;
     let Some(config) = load_and_report(&sources) else { return Ok(Exit::BadConfiguration) };
-    let _flush = messages::start(config.log.level, config.log.format)?;
+    let confine = config.sandbox.then_some(confine_writer);
+    let first = move || confine.into_iter().for_each(|confine| confine());
+    let _flush = messages::start(config.log.level, config.log.format, first)?;
     let served = runtime.block_on(serve(config, sources, heritage, signals));
     // Without waiting for a file that is being read and may never come.
     runtime.shutdown_background();

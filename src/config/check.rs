@@ -69,6 +69,7 @@ pub(super) fn check(raw: &raw::File, sources: &Sources, file: &Arc<Source>, f: &
     Config {
         listen,
         upstreams,
+        sandbox: settings::sandbox(raw.sandbox.as_ref(), f),
         client,
         policy: Policy { routes, limits, devices },
         store,

@@ -18,6 +18,7 @@ use crate::observe::settings::LogSettings;
 pub struct Fixed {
     listen: Vec<Address>,
     admin: Vec<Address>,
+    sandbox: bool,
     threads: usize,
     store: Store,
     /// All but `level` and `clients`.
@@ -31,6 +32,7 @@ impl Fixed {
         Self {
             listen: config.listen.clone(),
             admin: config.admin.clone(),
+            sandbox: config.sandbox,
             threads: config.proxy.threads,
             store: config.store.clone(),
             log: config.log.clone(),
@@ -41,6 +43,7 @@ impl Fixed {
     pub(super) fn demand(&self, wanted: &Self, root: &Table, file: &Arc<Source>, f: &mut Findings) {
         for (key, stays) in [
             ("listen", same(&self.listen, &wanted.listen)),
+            ("sandbox", self.sandbox == wanted.sandbox),
             ("proxy.threads", self.threads == wanted.threads),
             ("admin.listen", same(&self.admin, &wanted.admin)),
             ("store.url", self.store.address == wanted.store.address),
@@ -123,20 +126,26 @@ mod tests {
                 ("log.format", "json"),
                 ("log.access", "access.log"),
                 ("log.style", "json"),
+                ("sandbox", "off"),
             ],
         );
-        assert_eq!(said.len(), 7, "{said:?}");
+        assert_eq!(said.len(), 8, "{said:?}");
         assert_eq!(
             said[0],
             "error: `listen` cannot change while the gate runs\n --> gate.toml:1:10\n  |\n\
              1 | listen = [\"http://127.0.0.1:8080\", \"http://[::1]:9090\"]\n  |          \
              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ restart the gate to change it\n"
         );
-        for (key, said) in
-            ["admin.listen", "log.access", "log.format", "log.style", "proxy.threads", "store.capacity"]
-                .iter()
-                .zip(&said[1..])
-        {
+        let others = [
+            "admin.listen",
+            "log.access",
+            "log.format",
+            "log.style",
+            "proxy.threads",
+            "sandbox",
+            "store.capacity",
+        ];
+        for (key, said) in others.iter().zip(&said[1..]) {
             assert!(said.contains(&format!("`{key}`")) && said.contains("restart the gate"), "{said}");
         }
     }

@@ -24,6 +24,7 @@ type Truth = Option<Located<bool>>;
 pub(super) struct File {
     pub(super) listen: Option<List>,
     pub(super) upstream: Option<List>,
+    pub(super) sandbox: Text,
     pub(super) client: Client,
     pub(super) networks: Vec<Named<List>>,
     pub(super) routes: Vec<Named<Route>>,
@@ -154,6 +155,7 @@ impl File {
         Self {
             listen: top.strings("listen", f),
             upstream: top.strings("upstream", f),
+            sandbox: top.string("sandbox", f),
             client: Client::read(&top.table("client", CLIENT, f), f),
             networks,
             routes,
@@ -292,8 +294,8 @@ impl Log {
 
 pub(super) const TOP: Keys = Keys {
     known: &[
-        "listen", "upstream", "client", "networks", "route", "limit", "device", "store", "refuse", "proxy",
-        "log", "admin", "tls",
+        "listen", "upstream", "sandbox", "client", "networks", "route", "limit", "device", "store", "refuse",
+        "proxy", "log", "admin", "tls",
     ],
     not_built: &[],
 };

@@ -30,17 +30,22 @@ use crate::time::{Clock, Span};
 #[must_use = "messages that still wait are lost without it"]
 pub struct Flush(Queue);
 
-/// Sends the messages of the whole process to standard error from now on.
+/// Sends the messages of the whole process to standard error from now on. The thread that writes them does `first` before
+/// anything else.
 ///
 /// # Errors
 /// It was done before.
-pub fn start(level: Level, format: Format) -> Result<Flush, SetGlobalDefaultError> {
+pub fn start(
+    level: Level,
+    format: Format,
+    first: impl FnOnce() + Send + 'static,
+) -> Result<Flush, SetGlobalDefaultError> {
     let json = match format {
         Format::Auto => !std::io::stderr().is_terminal(),
         Format::Text => false,
         Format::Json => true,
     };
-    let queue = Queue::start(std::io::stderr());
+    let queue = Queue::start(std::io::stderr(), first);
     let flush = Flush(queue.clone());
     let (subscriber, chosen) = subscriber(level, json, move || queue.clone());
     tracing::subscriber::set_global_default(subscriber)?;

@@ -124,6 +124,8 @@ fn canonical(prefix: IpNet) -> IpNet {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn ip(text: &str) -> IpAddr {
@@ -138,6 +140,37 @@ mod tests {
         assert_eq!(map.find(ip("10.1.2.3")), Some(&"narrow"));
         assert_eq!(map.find(ip("10.2.2.3")), Some(&"wide"));
         assert_eq!(map.find(ip("11.2.2.3")), None);
+    }
+
+    /// The tree comes from elsewhere and works with raw memory: it has to agree with what is plainly so.
+    #[test]
+    fn a_tree_of_prefixes_agrees_with_a_list_of_them() {
+        // Few bits differ, so that prefixes lie within each other.
+        let address =
+            || (any::<bool>(), 0_u32..64, 0_u32..64).prop_map(|(is_v6, high, low)| address(is_v6, high, low));
+        let prefix = (address(), 0_u8..=128).prop_map(|(ip, length)| {
+            let most = if ip.is_ipv4() { 32 } else { 128 };
+            IpNet::new(ip, length.min(most)).unwrap()
+        });
+        let lists = proptest::collection::vec(prefix, 0..40);
+        proptest!(|(prefixes in lists, asked in proptest::collection::vec(address(), 20))| {
+            let mut map = NetworkMap::default();
+            prefixes.iter().for_each(|prefix| map.insert(*prefix, prefix.trunc()));
+            for ip in asked {
+                let holding = prefixes.iter().filter(|prefix| prefix.contains(&ip));
+                let longest = holding.max_by_key(|prefix| prefix.prefix_len()).map(IpNet::trunc);
+                prop_assert_eq!(map.find(ip), longest.as_ref());
+            }
+        });
+    }
+
+    fn address(is_v6: bool, high: u32, low: u32) -> IpAddr {
+        if is_v6 {
+            let high = u128::from(0x2001_0000 + high) << 96;
+            std::net::Ipv6Addr::from(high | u128::from(low)).into()
+        } else {
+            std::net::Ipv4Addr::from(0x0a00_0000 | high << 20 | low).into()
+        }
     }
 
     #[test]

@@ -4,8 +4,11 @@
 //! scheme only, and a mistake in it never repeats what was written.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+
+use percent_encoding::percent_decode_str;
 
 use super::compare_and_swap::{CompareAndSwap, Namespace, StoreError};
 
@@ -51,6 +54,13 @@ impl Address {
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.remote.is_some()
+    }
+
+    /// Files that the database's backend may read each time it connects: whatever its options name.
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let options = self.url.split_once('?').map_or("", |(_, options)| options);
+        let values = options.split('&').filter_map(|option| option.split_once('='));
+        values.map(|(_, path)| percent_decode_str(path).decode_utf8_lossy().into_owned().into())
     }
 
     /// Prepares to ask the database; `None` for the memory of this process.

@@ -109,6 +109,10 @@ impl Gate {
         self.directory.join("admin.sock")
     }
 
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Resident memory in KiB.
     pub(crate) fn memory(&self) -> u64 {
         self.kibibytes("VmRSS:")

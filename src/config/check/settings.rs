@@ -219,6 +219,11 @@ fn client_rate(text: &Located<String>, f: &mut Findings) -> Option<ClientRate> {
     Some(ClientRate { count, period, burst })
 }
 
+/// `sandbox`.
+pub(super) fn sandbox(raw: Option<&Located<String>>, f: &mut Findings) -> bool {
+    one_of(raw, &[("on", true), ("off", false)], &[], f).unwrap_or(true)
+}
+
 /// `[log]`.
 pub(super) fn log(raw: &raw::Log, base: &Path, f: &mut Findings) -> LogSettings {
     let levels = [

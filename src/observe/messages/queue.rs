@@ -21,11 +21,15 @@ enum Entry {
 }
 
 impl Queue {
-    /// Starts the thread that writes. Without one, messages are dropped.
-    pub(super) fn start(sink: impl Write + Send + 'static) -> Self {
+    /// Starts the thread that writes, with this as its first step. Without one, messages are dropped.
+    pub(super) fn start(sink: impl Write + Send + 'static, first: impl FnOnce() + Send + 'static) -> Self {
         let (queue, waiting) = sync_channel(MOST_WAITING);
         let thread = std::thread::Builder::new().name("messages".to_owned());
-        drop(thread.spawn(move || write_all(&waiting, sink)));
+        let write = move || {
+            first();
+            write_all(&waiting, sink);
+        };
+        drop(thread.spawn(write));
         Self(queue)
     }
 
@@ -88,7 +92,7 @@ mod tests {
     fn a_reader_that_stops_reading_blocks_nobody() {
         let (release, held) = channel::<()>();
         let (sender, written) = channel();
-        let mut queue = Queue::start(Probe { held, written: sender });
+        let mut queue = Queue::start(Probe { held, written: sender }, || ());
         (0..2 * MOST_WAITING).for_each(|_| assert_eq!(queue.write(b"message\n").unwrap(), 8));
         queue.flush_within(Span::ZERO);
         drop(release);
@@ -102,7 +106,7 @@ mod tests {
         let (release, held) = channel::<()>();
         drop(release);
         let (sender, written) = channel();
-        let mut queue = Queue::start(Probe { held, written: sender });
+        let mut queue = Queue::start(Probe { held, written: sender }, || ());
         queue.write_all(b"one\n").unwrap();
         queue.flush_within(Span::from_secs(20));
         assert_eq!(written.try_recv().unwrap(), b"one\n");
@@ -110,7 +114,8 @@ mod tests {
 
     #[test]
     fn a_closed_standard_error_is_survived() {
-        let mut queue = Queue::start(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let mut queue =
+            Queue::start(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap(), || ());
         queue.write_all(b"one\n").unwrap();
         queue.write_all(b"two\n").unwrap();
         queue.flush_within(Span::from_secs(20));

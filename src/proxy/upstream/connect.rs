@@ -25,7 +25,7 @@ pub(super) async fn connect(
 ) -> Result<Connection, Failure> {
     let timeout = settings.connect_timeout.to_std();
     let trust = settings.upstream_trust.as_ref();
-    let stream = tokio::time::timeout(timeout, open(&health.address, trust)).await;
+    let stream = tokio::time::timeout(timeout, open(health, trust)).await;
     let stream = stream.map_err(|_| Failure::ConnectTimeout)??;
     let trust = trust.filter(|_| matches!(stream, Stream::Tls(_))).cloned();
     let ration = Ration::new();
@@ -43,11 +43,11 @@ pub(super) async fn connect(
     Ok(Connection { sender, patience, ration, trust, _place: place })
 }
 
-async fn open(address: &UpstreamAddress, trust: Option<&Trust>) -> Result<Stream, Failure> {
-    match address {
-        UpstreamAddress::Tcp { host, port } => tcp(host, *port).await.map(Stream::Tcp),
+async fn open(health: &Health, trust: Option<&Trust>) -> Result<Stream, Failure> {
+    match &health.address {
+        UpstreamAddress::Tcp { host, port } => tcp(health, host, *port).await.map(Stream::Tcp),
         UpstreamAddress::Tls { host, port } => {
-            let stream = tcp(host, *port).await.map_err(|error| whose_fault(&error))?;
+            let stream = tcp(health, host, *port).await.map_err(|error| whose_fault(&error))?;
             // A file with such an upstream has somebody to trust.
             let trust = trust.ok_or(Failure::Tls)?;
             return tls::connect(stream, host, trust).await.map_err(|error| why(&error));
@@ -62,8 +62,8 @@ fn whose_fault(error: &io::Error) -> Failure {
     if room::is_exhausted(error) { Failure::Exhausted } else { Failure::Connect }
 }
 
-async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect((host, port)).await?;
+async fn tcp(health: &Health, host: &str, port: u16) -> io::Result<TcpStream> {
+    let stream = health.connector.connect(host, port).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }

@@ -13,6 +13,7 @@ use super::crowd::Crowd;
 use super::idle::Want;
 use super::{UpstreamAddress, authority};
 use crate::event::{Event, Events, Failure};
+use crate::net::connector::Connector;
 use crate::net::places::Places;
 use crate::time::{Clock, Span, Time};
 
@@ -28,6 +29,8 @@ pub struct Health {
     pub(super) crowd: Crowd,
     /// Those for whom no place is left.
     pub(super) want: Want,
+    /// Makes connections to it.
+    pub(super) connector: Connector,
     name: String,
     busy: AtomicUsize,
     failures: AtomicU32,
@@ -40,6 +43,21 @@ impl Health {
     /// An upstream that nothing bad is known of, with room for `most` connections.
     #[must_use]
     pub fn new(address: UpstreamAddress, most: usize, clock: Clock, events: Events) -> Arc<Self> {
+        Self::reached_by(Connector::default(), address, most, clock, events)
+    }
+
+    /// The same, connected to in this way.
+    #[must_use]
+    pub fn reached_by(
+        connector: Connector,
+        address: UpstreamAddress,
+        most: usize,
+        clock: Clock,
+        events: Events,
+    ) -> Arc<Self> {
+        if let UpstreamAddress::Tcp { host, port } | UpstreamAddress::Tls { host, port } = &address {
+            connector.name(host, *port);
+        }
         let name = address.to_string();
         Arc::new(Self {
             places: Places::new(most),
@@ -47,6 +65,7 @@ impl Health {
             address,
             crowd: Crowd::default(),
             want: Want::default(),
+            connector,
             name,
             busy: AtomicUsize::new(0),
             failures: AtomicU32::new(0),

@@ -1,0 +1,160 @@
+//! Which files this thread may still open, and to which ports it may connect (landlock).
+//!
+//! Files that are replaced by renaming are other files, so what is opened again needs the directory that it is in. What is
+//! open already stays open.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, RestrictionStatus, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
+};
+
+use crate::config::Config;
+use crate::net::listener::Address;
+use crate::observe::settings::AccessTarget;
+
+/// What stays open to the background beside what every process needs.
+#[derive(Debug, Default)]
+pub(super) struct AllowedPaths {
+    /// Read.
+    read: Vec<PathBuf>,
+    /// Written, made and removed as the gate starts. Later the [broker](super::Broker) does that.
+    write: Vec<PathBuf>,
+    /// Only removed: sockets.
+    remove: Vec<PathBuf>,
+}
+
+impl AllowedPaths {
+    pub(super) fn of(config: &Config) -> Self {
+        let mut read: Vec<PathBuf> = SYSTEM.map(PathBuf::from).into();
+        read.extend(resolver());
+        if config.store.address.is_shared() {
+            // Credentials, tokens and certificates of stores, which read them when they connect.
+            read.extend(directories_of_environment());
+            read.extend(config.store.address.files().flat_map(|path| directories(&path)));
+            read.extend(env::var_os("SSL_CERT_DIR").map(PathBuf::from));
+            read.extend(env::home_dir().map(|home| home.join(".aws")));
+        }
+        let log = match &config.log.access {
+            Some(AccessTarget::File(path)) => Some(path),
+            Some(AccessTarget::StandardOutput) | None => None,
+        };
+        let write = config.store.snapshot.iter().chain(log).flat_map(|path| writable(path)).collect();
+        let sockets = config.listen.iter().chain(&config.admin).filter_map(|address| match address {
+            Address::Unix(path) => Some(directory_of(path)),
+            _ => None,
+        });
+        Self { read, write, remove: sockets.collect() }
+    }
+}
+
+/// Leaves the background these places, and no port to listen at.
+pub(super) fn confine(places: &AllowedPaths) -> Result<RestrictionStatus, RulesetError> {
+    let write = AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate | read();
+    ruleset()?
+        .handle_access(AccessNet::BindTcp)?
+        .create()?
+        .add_rules(path_beneath_rules(OWN, read()))?
+        .add_rules(path_beneath_rules(preloaded(), read()))?
+        .add_rules(path_beneath_rules(&places.read, read()))?
+        .add_rules(path_beneath_rules(&places.write, write))?
+        .add_rules(path_beneath_rules(&places.remove, AccessFs::RemoveFile))?
+        .restrict_self()
+}
+
+/// Leaves a worker what it needs to tell of a panic, and connections to these ports.
+pub(super) fn confine_worker(ports: &[u16]) -> Result<RestrictionStatus, RulesetError> {
+    let connect = ports.iter().map(|port| Ok::<_, RulesetError>(NetPort::new(*port, AccessNet::ConnectTcp)));
+    ruleset()?
+        .handle_access(AccessNet::from_all(ABI::V4))?
+        .scope(Scope::from_all(ABI::V6))?
+        .create()?
+        .add_rules(path_beneath_rules(OWN, read()))?
+        .add_rules(path_beneath_rules(preloaded(), read()))?
+        .add_rules(connect)?
+        .restrict_self()
+}
+
+/// A reload opens these again, and what the gate could read as it started it may not be able to read without capabilities.
+pub(super) fn warn_of_unreadable(files: &[PathBuf]) {
+    for path in files.iter().filter(|path| path.is_file()) {
+        if let Err(error) = std::fs::File::open(path) {
+            tracing::warn!("without capabilities {} cannot be read again: {error}", path.display());
+        }
+    }
+}
+
+fn ruleset() -> Result<Ruleset, RulesetError> {
+    Ruleset::default().handle_access(AccessFs::from_all(ABI::V5))
+}
+
+fn read() -> BitFlags<AccessFs> {
+    AccessFs::ReadFile | AccessFs::ReadDir
+}
+
+/// The directory of a file that is made or renamed into place, also behind a link; of a device or a pipe only itself.
+fn writable(path: &Path) -> Vec<PathBuf> {
+    match std::fs::metadata(path) {
+        Ok(about) if !about.is_file() => vec![path.to_owned()],
+        _ => directories(path),
+    }
+}
+
+/// Where files are that a variable names.
+fn directories_of_environment() -> Vec<PathBuf> {
+    let values = env::vars_os().map(|(_, value)| PathBuf::from(value));
+    values.filter(|path| path.is_absolute() && path.is_file()).flat_map(|path| directories(&path)).collect()
+}
+
+/// What a library needs that was loaded into the process by its environment, on whatever thread it is called.
+fn preloaded() -> Vec<PathBuf> {
+    env::var_os("LD_PRELOAD").map_or_else(Vec::new, |_| directories_of_environment())
+}
+
+/// By name, and where that leads.
+fn directories(path: &Path) -> Vec<PathBuf> {
+    real_directory(path).into_iter().chain([directory_of(path)]).collect()
+}
+
+fn directory_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Where `/etc/resolv.conf` really is. A directory of a service may be made anew, so the one above it counts, unless that would be
+/// half of the machine.
+fn resolver() -> Option<PathBuf> {
+    let directory = real_directory(Path::new("/etc/resolv.conf"))?;
+    let above = directory.parent().filter(|above| ![Path::new("/"), Path::new("/run")].contains(above));
+    Some(above.map_or_else(|| directory.clone(), Path::to_owned))
+}
+
+fn real_directory(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok()?.parent().map(Path::to_owned)
+}
+
+/// What any thread may read: the program and its libraries, for traces of a panic, and what it is told about itself.
+const OWN: [&str; 9] = [
+    "/proc/self",
+    "/proc/stat",
+    "/sys/devices/system/cpu",
+    "/dev/urandom",
+    "/proc/self/exe",
+    "/usr/lib",
+    "/usr/lib64",
+    "/lib",
+    "/lib64",
+];
+/// What the background reads to resolve names, to check the certificates of stores and to know how much memory it may take.
+const SYSTEM: [&str; 6] = [
+    "/etc",
+    "/sys/fs/cgroup",
+    "/usr/local/lib",
+    "/usr/share/ca-certificates",
+    "/usr/local/share/ca-certificates",
+    "/var/lib/ca-certificates",
+];
