@@ -1,0 +1,185 @@
+"""One application from start to end: it and its gates are started, clients search at the same time, and findings are made small."""
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from gates import front
+from processes import free_address
+from search import LATE, Case, Search, known
+
+CLIENTS = 12
+GRACE = 10  # seconds after the end in which findings are still made small
+ENOUGH = 40  # findings of one application, after which the search only counts
+SMALLER = 40  # cases that may be spent on making one finding small
+QUICKLY = 0.1  # seconds in which the gate has settled, nearly always
+
+
+@dataclass
+class Finding:
+    """A case that gives an attempt for nothing, as small as it was made."""
+
+    case: Case
+    what: str
+    uncounted: int
+    refunded: int
+    raw: list
+    statuses: list
+    after_requests: int
+    after_seconds: float
+    again: int = 1
+
+    def text(self, name):
+        """For people."""
+        way, requests = self.case.way, json.dumps(self.case.requests)
+        head = f"{name}: {self.what}, found after {self.after_requests} requests and {self.after_seconds:.1f} s, {self.again} times\n"
+        head += f"  way: {way}, at once: {self.case.at_once}, answers: {self.statuses}\n  edits: {requests}\n"
+        raw = (part if len(part) < 2_000 else part[:1_500] + b" ...(%d bytes)... " % len(part) + part[-300:] for part in self.raw)
+        return head + "".join(f"  raw: {one!r}\n" for one in raw)
+
+
+def hunt(target_class, binary, directory, seconds, seed, findings_file):
+    """Searches for so long; returns the search with all that it counted and found."""
+    with ExitStack() as stack:
+        inside, site = free_address(), "app.example"
+        target = stack.enter_context(target_class.start(directory / "app", inside, "http://app.example"))
+        fronts = {}
+        for name in ("plain", "account"):
+            started = front(binary, directory / name, inside, target.routes, name == "account")
+            fronts[name] = stack.enter_context(started)
+        search = Search(target, fronts, site, seed)
+        search.began = time.monotonic()
+        over = search.began + seconds
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            clients = [pool.submit(client, search, over) for _ in range(CLIENTS)]
+            try:
+                judge_all(search, over, findings_file)
+            finally:
+                search.over = True
+            for one in clients:
+                one.result()
+        search.seconds = time.monotonic() - search.began
+        return search
+
+
+def client(search, over):
+    """Sends one case after the other."""
+    while time.monotonic() < over and not search.over:
+        case = search.make()
+        if case is not None:
+            search.waiting.append(search.run(case))
+
+
+def judge_all(search, over, findings_file):
+    """Judges what is due until everything is, and hands findings to a thread of its own."""
+    late = []
+    with ThreadPoolExecutor(3) as pool:
+        while time.monotonic() < over or search.waiting or late:
+            while search.waiting:
+                late.append(search.waiting.popleft())
+            now = time.monotonic()
+            search.read_log()
+            due = [trial for trial in late if trial.due <= now]
+            late = [trial for trial in late if trial.due > now]
+            for trial in due:
+                if search.judge(trial):
+                    found(search, trial, pool, findings_file, over)
+            time.sleep(0.05)
+
+
+def found(search, trial, pool, findings_file, over):
+    """A hole that is known is counted; another one is made small and written down."""
+    what = f"{trial.uncounted()} uncounted" if trial.uncounted() else f"{trial.refunded()} wrongly refunded"
+    sort = "uncounted" if trial.uncounted() else "refunded"
+    for finding in search.findings:
+        if sort in finding.what and known(finding, trial.case):
+            finding.again += 1
+            return
+    if len(search.findings) >= ENOUGH:
+        return
+    statuses = [answer.status for answer in trial.answers]
+    finding = Finding(trial.case, what, trial.uncounted(), trial.refunded(), trial.raw, statuses,
+                      search.counts["requests"], time.monotonic() - search.began)  # fmt: skip
+    search.findings.append(finding)
+    pool.submit(settle, search, finding, sort, findings_file, over)
+
+
+def settle(search, finding, sort, findings_file, over):
+    """Makes a finding small, unless another one says the same by then, and writes it down."""
+    try:
+        smaller(search, finding, sort, over)
+    except OSError:
+        pass
+    others = [one for one in search.findings if one is not finding and sort in one.what]
+    if same := next((one for one in others if known(one, finding.case)), None):
+        same.again += finding.again
+        search.findings.remove(finding)
+        return
+    with open(findings_file, "a") as file:
+        file.write(finding.text(search.target.name) + "\n")
+
+
+def smaller(search, finding, sort, over):
+    """Leaves out requests, edits and the way, one after the other, while it still gives something for nothing."""
+    spent, improved = 0, True
+    while improved and spent < SMALLER and time.monotonic() < over + GRACE:
+        improved = False
+        for case in fewer(finding.case):
+            spent += 1
+            trial = again(search, case)
+            amount = trial.uncounted() if sort == "uncounted" else trial.refunded()
+            if amount:
+                finding.case, finding.raw = case, trial.raw
+                finding.statuses = [answer.status for answer in trial.answers]
+                finding.what = f"{amount} {'uncounted' if sort == 'uncounted' else 'wrongly refunded'}"
+                improved = True
+                break
+
+
+def fewer(case):
+    """Every case with one thing less, and the same by the simplest way."""
+    if case.way != "plain":
+        yield Case("plain", case.requests, case.at_once)
+    if case.at_once:
+        yield Case(case.way, case.requests, False)
+    for number in range(len(case.requests)):
+        if len(case.requests) > 1:
+            yield Case(case.way, case.requests[:number] + case.requests[number + 1 :], False)
+    for number, (door, changes, right) in enumerate(case.requests):
+        for place in range(len(changes)):
+            one = [door, changes[:place] + changes[place + 1 :], right]
+            yield Case(case.way, case.requests[:number] + [one] + case.requests[number + 1 :], case.at_once)
+
+
+def again(search, case):
+    """The same case by another client, judged as soon as that is possible."""
+    trial = search.run(case)
+    whole = all(answer.complete for answer in trial.answers)
+    time.sleep(QUICKLY if whole else LATE)
+    search.read_log()
+    search.judge(trial)
+    return trial
+
+
+def lines(search):
+    """What is said of an application in the end."""
+    counts, seconds = search.counts, max(search.seconds, 0.001)
+    names = ("attempts", "counted", "uncounted", "wrongly refunded", "right", "right, not given back", "stray")
+    said = ", ".join(f"{counts[name]} {name}" for name in names)
+    yield f"{search.target.name}: {counts['requests']} requests ({counts['requests'] / seconds:.0f}/s), {said}"
+    yield "  answers: " + ", ".join(f"{status} {count}" for status, count in sorted(search.statuses.items()))
+    for line in search.strays[-3:]:
+        yield f"  of no case: {line[:200]}"
+    for case in list(search.honest)[:10]:
+        yield f"  an honest person pays: {case[:300]}"
+
+
+def hunt_in(directory, *arguments):
+    """The same in a directory of its own."""
+    place = Path(directory)
+    (place / "app").mkdir(parents=True)
+    return hunt(arguments[0], arguments[1], place, *arguments[2:])
+
