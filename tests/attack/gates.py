@@ -69,6 +69,10 @@ class Front:
         buckets = {one["limit"]: SIZE - one["tokens"] for one in self.ask(f"ip:{client}")["buckets"]}
         return buckets["tried"], buckets["failed"]
 
+    def paid(self, account):
+        """Whether anything was taken from the bucket of an account."""
+        return any(one["tokens"] < SIZE for one in self.ask(f"user:{account}").get("buckets", ()))
+
     def ask(self, key):
         """What the gate says of one key; the connection is kept, and opened anew once if it has ended."""
         for last in (False, True):

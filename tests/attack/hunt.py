@@ -3,7 +3,7 @@
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +23,8 @@ class Finding:
     """A case that gives an attempt for nothing, as small as it was made."""
 
     case: Case
-    what: str
-    uncounted: int
-    refunded: int
+    what: str  # uncounted, wrongly refunded, or not on the account
+    count: int
     raw: list
     statuses: list
     after_requests: int
@@ -35,7 +34,7 @@ class Finding:
     def text(self, name):
         """For people."""
         way, requests = self.case.way, json.dumps(self.case.requests)
-        head = f"{name}: {self.what}, found after {self.after_requests} requests and {self.after_seconds:.1f} s, {self.again} times\n"
+        head = f"{name}: {self.count} {self.what}, found after {self.after_requests} requests and {self.after_seconds:.1f} s, {self.again} times\n"
         head += f"  way: {way}, at once: {self.case.at_once}, answers: {self.statuses}\n  edits: {requests}\n"
         raw = (part if len(part) < 2_000 else part[:1_500] + b" ...(%d bytes)... " % len(part) + part[-300:] for part in self.raw)
         return head + "".join(f"  raw: {one!r}\n" for one in raw)
@@ -85,35 +84,35 @@ def judge_all(search, over, findings_file):
             due = [trial for trial in late if trial.due <= now]
             late = [trial for trial in late if trial.due > now]
             for trial in due:
-                if search.judge(trial):
-                    found(search, trial, pool, findings_file, over)
+                if hole := search.judge(trial):
+                    found(search, trial, hole, lambda finding: pool.submit(settle, search, finding, findings_file, over))
             time.sleep(0.05)
 
 
-def found(search, trial, pool, findings_file, over):
+def found(search, trial, hole, settle_it):
     """A hole that is known is counted; another one is made small and written down."""
-    what = f"{trial.uncounted()} uncounted" if trial.uncounted() else f"{trial.refunded()} wrongly refunded"
-    sort = "uncounted" if trial.uncounted() else "refunded"
+    what, count = hole
     for finding in search.findings:
-        if sort in finding.what and known(finding, trial.case):
+        if finding.what == what and known(finding, trial.case):
             finding.again += 1
             return
-    if len(search.findings) >= ENOUGH:
-        return
-    statuses = [answer.status for answer in trial.answers]
-    finding = Finding(trial.case, what, trial.uncounted(), trial.refunded(), trial.raw, statuses,
-                      search.counts["requests"], time.monotonic() - search.began)  # fmt: skip
-    search.findings.append(finding)
-    pool.submit(settle, search, finding, sort, findings_file, over)
+    if len(search.findings) < ENOUGH:
+        seconds = time.monotonic() - search.began
+        finding = Finding(trial.case, what, count, trial.raw, statuses(trial), search.counts["requests"], seconds)
+        search.findings.append(finding)
+        settle_it(finding)
 
 
-def settle(search, finding, sort, findings_file, over):
+def statuses(trial):
+    """What was answered."""
+    return [answer.status for answer in trial.answers]
+
+
+def settle(search, finding, findings_file, over):
     """Makes a finding small, unless another one says the same by then, and writes it down."""
-    try:
-        smaller(search, finding, sort, over)
-    except OSError:
-        pass
-    others = [one for one in search.findings if one is not finding and sort in one.what]
+    with suppress(OSError):
+        smaller(search, finding, over)
+    others = [one for one in search.findings if one is not finding and one.what == finding.what]
     if same := next((one for one in others if known(one, finding.case)), None):
         same.again += finding.again
         search.findings.remove(finding)
@@ -122,20 +121,17 @@ def settle(search, finding, sort, findings_file, over):
         file.write(finding.text(search.target.name) + "\n")
 
 
-def smaller(search, finding, sort, over):
+def smaller(search, finding, over):
     """Leaves out requests, edits and the way, one after the other, while it still gives something for nothing."""
     spent, improved = 0, True
     while improved and spent < SMALLER and time.monotonic() < over + GRACE:
         improved = False
         for case in fewer(finding.case):
             spent += 1
-            trial = again(search, case)
-            amount = trial.uncounted() if sort == "uncounted" else trial.refunded()
-            if amount:
-                finding.case, finding.raw = case, trial.raw
-                finding.statuses = [answer.status for answer in trial.answers]
-                finding.what = f"{amount} {'uncounted' if sort == 'uncounted' else 'wrongly refunded'}"
-                improved = True
+            trial, hole = again(search, case)
+            if hole and hole[0] == finding.what:
+                finding.case, finding.raw, finding.count = case, trial.raw, hole[1]
+                finding.statuses, improved = statuses(trial), True
                 break
 
 
@@ -155,19 +151,18 @@ def fewer(case):
 
 
 def again(search, case):
-    """The same case by another client, judged as soon as that is possible."""
+    """The same case by another client, judged as soon as that is possible, and what is wrong with it."""
     trial = search.run(case)
     whole = all(answer.complete for answer in trial.answers)
     time.sleep(QUICKLY if whole else LATE)
     search.read_log()
-    search.judge(trial)
-    return trial
+    return trial, search.judge(trial)
 
 
 def lines(search):
     """What is said of an application in the end."""
     counts, seconds = search.counts, max(search.seconds, 0.001)
-    names = ("attempts", "counted", "uncounted", "wrongly refunded", "right", "right, not given back", "stray")
+    names = ("attempts", "counted", "uncounted", "wrongly refunded", "not on the account", "right", "right, not given back", "stray")
     said = ", ".join(f"{counts[name]} {name}" for name in names)
     yield f"{search.target.name}: {counts['requests']} requests ({counts['requests'] / seconds:.0f}/s), {said}"
     yield "  answers: " + ", ".join(f"{status} {count}" for status, count in sorted(search.statuses.items()))

@@ -47,15 +47,24 @@ class Trial:
     raw: list = field(default_factory=list)
     wrong: set = field(default_factory=set)  # passwords that the application compared
     right: set = field(default_factory=set)
+    users: dict = field(default_factory=dict)  # whose they were, by password
     taken: tuple = (0, 0)
+    unnamed: int = 0  # attempts that the account's bucket does not know
+
+    def hole(self):
+        """The worst that is wrong, in words, and how often; nothing is `None`."""
+        for what, count in (("uncounted", self.uncounted()), ("wrongly refunded", self.refunded()), ("not on the account", self.unnamed)):
+            if count:
+                return what, count
+        return None
 
     def uncounted(self):
         """Attempts that nobody paid for."""
         return max(0, len(self.wrong) + len(self.right) - self.taken[0])
 
     def refunded(self):
-        """Wrong passwords that were given back."""
-        return max(0, min(self.taken[0], len(self.wrong)) - self.taken[1])
+        """Wrong passwords that were given back; where something was not even counted, that comes first."""
+        return 0 if self.uncounted() else max(0, min(self.taken[0], len(self.wrong)) - self.taken[1])
 
     def overpaid(self):
         """Whether a right password was not given back."""
@@ -187,20 +196,24 @@ class Search:
             trial.right.add(found[0])
         else:
             trial.wrong.add(found[0].lower())
+            trial.users[found[0].lower()] = self.target.user(line)
 
     def judge(self, trial):
-        """Asks the gate what it took, where the application compared anything, and counts."""
+        """Asks the gate what it took, where the application compared anything, counts, and returns the hole if there is one."""
         if trial.wrong or trial.right:
             trial.taken = trial.front.taken(trial.client)
+            if trial.case.way == "account" and not trial.uncounted():
+                trial.unnamed = sum(not trial.front.paid(user) for user in trial.users.values() if TOKEN.search(user))
         counts = self.counts
         counts["requests"] += len(trial.answers)
         counts["attempts"] += len(trial.wrong) + len(trial.right)
         counts["counted"] += min(trial.taken[0], len(trial.wrong) + len(trial.right))
         counts["uncounted"] += trial.uncounted()
         counts["wrongly refunded"] += trial.refunded()
+        counts["not on the account"] += trial.unnamed
         counts["right"] += len(trial.right)
         counts["right, not given back"] += trial.overpaid()
-        if trial.overpaid() and sum(len(changes) for _, changes, _ in trial.case.requests) < 2:
+        if trial.overpaid() and len(trial.case.requests) == 1 and len(trial.case.requests[0][1]) < 2:
             self.honest[json.dumps([trial.case.way, trial.case.requests, [answer.status for answer in trial.answers]])] += 1
         self.statuses.update(answer.status for answer in trial.answers)
         shows = tuple(kind_of(answer) for answer in trial.answers)
@@ -209,7 +222,7 @@ class Search:
         if sight not in self.interesting and (trial.wrong or trial.right or len(self.interesting) < 200):
             self.interesting[sight] = trial.case
         self.trials.pop(trial.number, None)
-        return trial.uncounted() > 0 or trial.refunded() > 0
+        return trial.hole()
 
 
 def known(finding, case):

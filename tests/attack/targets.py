@@ -50,6 +50,14 @@ class Target:
             return line
 
     @staticmethod
+    def user(line):
+        """The name of such a line."""
+        try:
+            return str(json.loads(line)["user"])
+        except (ValueError, KeyError):
+            return ""
+
+    @staticmethod
     def right(token, _number):
         """A right name and password that no other request has."""
         return Guess("margaret", f"right-{token}", token, True)
@@ -262,6 +270,11 @@ class TomcatTarget(Target):
     def password(line):
         """The name stands for it."""
         return line
+
+    @staticmethod
+    def user(line):
+        """The name."""
+        return line.partition("sername [")[2].rpartition("]")[0]
 
     @staticmethod
     def right(_token, number):
