@@ -34,6 +34,8 @@ class Door:
     echoes: tuple = ()  # parameters that come back in the answer
     files: tuple = ()  # names that the same program answers to
     xml: str = ""  # a document with {user} and {password}
+    named: bool = True  # whether the route says where the account stands
+    neutral: bool = False  # whether it gives back what is not refused, and says why
 
 
 @dataclass
@@ -68,6 +70,7 @@ class Draft:
     wrap: str = ""  # how the body's bytes are changed at last
     part: str = ""  # headers of each part of a multipart form
     hang_up: str = ""
+    lines: list = field(default_factory=list)  # of the head, as they are
     document: str = ""
 
     @classmethod

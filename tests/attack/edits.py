@@ -125,7 +125,8 @@ def twice(draft, value):
 
 
 DRESSES = ["{}[]", "{}[0]", "{}[a]", "{}[", " {}", "+{}", "%20{}", "%00{}", "{}%00", "{}%00x", "{}%20", "{}.", "\ufeff{}", "&{}",
-           "?{}", "{}%5b%5d", "{}[][]", "{};x", "x&{}", "%{}", "{}\t", "amp;{}", "\"{}\"", "{}\"; x=\"y", "{}\r\n"]  # fmt: skip
+           "?{}", "{}%5b%5d", "{}[][]", "{};x", "x&{}", "%{}", "{}\t", "amp;{}", "\"{}\"", "{}\"; x=\"y", "{}\r\n", "{}\"; filename=\"x",
+           "x\"; name=\"{}", "x\"; name*=\"utf-8''{}", "{}\\", "{}\u0000", "session[{}]", "x[{}"]  # fmt: skip
 
 
 @edit([[dress, which] for dress in DRESSES + ["upper", "percent", "dot", "unicode"] for which in ("user", "password", "both")])
@@ -391,6 +392,22 @@ def elsewhere(draft, value):
 def absolute_path(draft, value):
     """The path is a URI of its own inside the target."""
     draft.path = f"/http://{value}{urlsplit(draft.path).path}"
+
+
+@edit(["{name} : {value}", "{name}:{value}", " {name}: {value}", "X: y\r\n {name}: {value}", "{name}\t: {value}", "{name}:\x0b{value}", "{name}: \r\n {value}",
+       "X: y\n{name}: {value}", "X: y\r{name}: {value}", "\xa0{name}: {value}", "{name}\0: {value}", "X-{name}: {value}", "Proxy-{name}: {value}"])  # fmt: skip
+def line(draft, value):
+    """Credentials in a line of the head that is written in another way."""
+    draft.lines.append(value.format(name="Authorization", value=basic(draft.guesses["b"])))
+
+
+@edit([["methodName", "methodName "], ["methodName", "x:methodName"], ["<methodCall>", "<!DOCTYPE x [<!ENTITY e 'e'>]><methodCall>"], ["methodName", "methodname"],
+       ["<methodCall>", "<?xml version='1.0' encoding='utf-16'?><methodCall>"], ["<methodCall>", "<?xml version='1.0' encoding='iso-8859-1'?><methodCall>"],
+       ["wp.", "<![CDATA[wp.]]>"], ["<methodName>", "<methodName><!-- x -->"], ["system.", "system&#46;"], ["methodName>wp", "methodName>&#119;p"], ["<", "\n<"],
+       ["<methodCall>", "\ufeff<methodCall>"], ["<methodCall>", "<methodCall xmlns='x'>"], ["string>", "base64>"], ["</methodCall>", "</methodCall><methodCall/>"]])  # fmt: skip
+def xml(draft, value):
+    """The document is written in another way."""
+    draft.document = draft.document.replace(*value).encode().decode("latin-1")
 
 
 FORWARDED = [["X-Forwarded-For", ", ".join(f"10.0.0.{n}" for n in range(1, 41))], ["X-Forwarded-For", "10.0.0.1"],

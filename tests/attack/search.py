@@ -49,6 +49,7 @@ class Trial:
     right: set = field(default_factory=set)
     users: dict = field(default_factory=dict)  # whose they were, by password
     taken: tuple = (0, 0)
+    neutral: bool = False  # the route gives back what is not refused
     unnamed: int = 0  # attempts that the account's bucket does not know
 
     def hole(self):
@@ -64,7 +65,7 @@ class Trial:
 
     def refunded(self):
         """Wrong passwords that were given back; where something was not even counted, that comes first."""
-        return 0 if self.uncounted() else max(0, min(self.taken[0], len(self.wrong)) - self.taken[1])
+        return 0 if self.neutral or self.uncounted() else max(0, min(self.taken[0], len(self.wrong)) - self.taken[1])
 
     def overpaid(self):
         """Whether a right password was not given back."""
@@ -200,9 +201,11 @@ class Search:
 
     def judge(self, trial):
         """Asks the gate what it took, where the application compared anything, counts, and returns the hole if there is one."""
+        touched = [self.target.door(name) for name, _, _ in trial.case.requests]
+        trial.neutral = any(door.neutral for door in touched)
         if trial.wrong or trial.right:
             trial.taken = trial.front.taken(trial.client)
-            if trial.case.way == "account" and not trial.uncounted():
+            if trial.case.way == "account" and not trial.uncounted() and all(door.named for door in touched):
                 trial.unnamed = sum(not trial.front.paid(user) for user in trial.users.values() if TOKEN.search(user))
         counts = self.counts
         counts["requests"] += len(trial.answers)
@@ -213,7 +216,7 @@ class Search:
         counts["not on the account"] += trial.unnamed
         counts["right"] += len(trial.right)
         counts["right, not given back"] += trial.overpaid()
-        if trial.overpaid() and len(trial.case.requests) == 1 and len(trial.case.requests[0][1]) < 2:
+        if trial.overpaid() and len(trial.case.requests) == 1 and not trial.case.requests[0][1]:
             self.honest[json.dumps([trial.case.way, trial.case.requests, [answer.status for answer in trial.answers]])] += 1
         self.statuses.update(answer.status for answer in trial.answers)
         shows = tuple(kind_of(answer) for answer in trial.answers)

@@ -2,8 +2,9 @@
 
 import json
 import os
+import random
 import re
-import shutil
+import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,24 +146,70 @@ class PhpFpm(Php):
     """The same behind nginx, by FastCGI."""
 
     name = "php-fpm"
+    server = "nginx"
+    target = Target
 
     @classmethod
     @contextmanager
     def start(cls, directory, address, _site):
         """Both servers, for the length of the block."""
         log, socket = attempts_log(directory), directory / "fpm.sock"
-        user = "user root;" if os.getuid() == 0 else ""  # for its workers, which have to reach this directory
-        words = {"user": user, "directory": directory, "socket": socket, "log": log, "root": HERE / "sites" / "php", "address": "%s:%d" % address}
-        for name in ("fpm.conf", "nginx.conf"):
+        # root's workers stay root, because they have to reach this directory.
+        words = {"directory": directory, "socket": socket, "log": log, "root": HERE / "sites" / "php", "address": "%s:%d" % address}
+        words["user"] = cls.user if os.getuid() == 0 else ""
+        for name in ("fpm.conf", f"{cls.server}.conf"):
             (directory / name).write_text((HERE / "sites" / name).read_text().format(**words))
         fpm = sorted(Path("/usr/sbin").glob("php-fpm*"))[-1]
         command = [str(fpm), "-F", "-y", str(directory / "fpm.conf"), *(["-R"] if os.getuid() == 0 else [])]
         with running("php-fpm", command, directory / "fpm.log") as server:
             wait_until(socket.exists, server)
-            nginx = ["/usr/sbin/nginx", "-e", str(directory / "nginx.log"), "-c", str(directory / "nginx.conf")]
-            with running("nginx", nginx, directory / "nginx.out") as server:
+            with running(cls.server, cls.front(directory), directory / "front.log") as server:
                 wait_until(lambda: accepts(address), server)
-                yield Target(cls.name, log, cls.routes, cls.doors)
+                yield cls.target(cls.name, log, cls.routes, cls.doors)
+
+    user = "user root;"
+
+    @staticmethod
+    def front(directory):
+        """The server in front of it."""
+        return ["/usr/sbin/nginx", "-e", str(directory / "nginx.log"), "-c", str(directory / "nginx.conf")]
+
+
+class ApacheTarget(Target):
+    """Where the server itself compares passwords, the name stands for them."""
+
+    @staticmethod
+    def compares(line):
+        """PHP's lines, and those of the modules that look at Basic."""
+        return line.startswith("{") or "AH01617" in line or "AH01618" in line
+
+
+class PhpApache(PhpFpm):
+    """The same behind Apache, and files behind Apache's own Basic."""
+
+    name = "php-apache"
+    server = "apache"
+    target = ApacheTarget
+    user = "User www-data\nGroup www-data"
+    doors = [*Php.doors, Door("files", "/files/a.txt", "basic", method="GET", files=("/files/", "/files", "/files/a.txt/x"))]
+    # The server compares passwords of PATH_INFO as well, so its Basic is on every path.
+    routes = Php.routes.replace("ANY /basic.php", "ANY /**")
+
+    @staticmethod
+    def front(directory):
+        """Its files, and the server."""
+        (directory / "files").mkdir()
+        (directory / "files" / "a.txt").write_text("inside\n" * 99)
+        (directory / "users").write_text("margaret:{SHA}never\n")
+        reach(directory)
+        return ["/usr/sbin/apache2", "-DFOREGROUND", "-f", str(directory / "apache.conf")]
+
+
+def reach(directory):
+    """Lets the workers of a server that gives up root come as far as this directory."""
+    for place in (directory, *directory.parents[:2]):
+        if place.owner() == "root" and str(place).startswith(tempfile.gettempdir() + "/"):
+            place.chmod(0o755)
 
 
 class Site:
@@ -255,7 +302,17 @@ class TomcatServer:
         users = conf / "users.xml"
         users.write_text(f'<tomcat-users xmlns="http://tomcat.apache.org/xml">\n{accounts}</tomcat-users>\n')
         with Tomcat.start(directory, address, site, [users, HERE / "sites" / "logging.properties"]):
-            yield TomcatTarget(cls.name, directory / "tomcat.log", '\n[route.site]\npreset = "tomcat"\n', doors)
+            routes = '\n[route.site]\npreset = "tomcat"\n'
+            yield TomcatTarget(cls.name, directory / "tomcat.log", routes, doors, lambda: cls.session(address))
+
+    @staticmethod
+    def session(address):
+        """Some have asked for the page behind the form; a right password is of use to them only."""
+        if random.random() < 0.7:
+            return (), ()
+        visitor = Visitor(address, [])
+        visitor.get("/examples/jsp/security/protected/index.jsp")
+        return [f"{name}={value}" for name, value in visitor.cookies.items()], ()
 
 
 class TomcatTarget(Target):
@@ -320,10 +377,10 @@ class WordPressSite:
         shared = {"files": files, "echoes": ("redirect_to", "log", "user_login"), "extras": tuple(extras)}
         return [
             Door("form", "/wp-login.php", user="log", password="pwd", **shared),
-            Door("xmlrpc", "/xmlrpc.php", "xml", xml=call.format("wp.getUsersBlogs", both), **shared),
-            Door("blogger", "/xmlrpc.php", "xml", xml=call.format("blogger.getUsersBlogs", param.format("1") + both), **shared),
-            Door("multicall", "/xmlrpc.php", "xml", xml=several, **shared),
-            Door("rest", "/wp-json/wp/v2/users/me", "basic", method="GET", **shared),
+            Door("xmlrpc", "/xmlrpc.php", "xml", named=False, xml=call.format("wp.getUsersBlogs", both), **shared),
+            Door("blogger", "/xmlrpc.php", "xml", named=False, xml=call.format("blogger.getUsersBlogs", param.format("1") + both), **shared),
+            Door("multicall", "/xmlrpc.php", "xml", named=False, xml=several, **shared),
+            Door("rest", "/wp-json/wp/v2/users/me", "basic", method="GET", neutral=True, **shared),
         ]
 
 
@@ -367,5 +424,5 @@ class PhpMyAdminSite:
                      files=files, echoes=("db", "table", "target"), extras=tuple(extras))]  # fmt: skip
 
 
-TARGETS = {one.name: one for one in (PhpBare, Php, PhpFpm, Flask, Express, Rails, Django, TomcatServer, WordPressSite, PhpMyAdminSite)}
+TARGETS = {one.name: one for one in (PhpBare, Php, PhpFpm, PhpApache, Flask, Express, Rails, Django, TomcatServer, WordPressSite, PhpMyAdminSite)}
 QUICK = ["php-bare", "php-ini", "flask", "express", "django", "tomcat"]

@@ -6,6 +6,7 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from draft import basic
 from edits import wrapped
 
 PATIENCE = 4  # seconds for an answer
@@ -58,7 +59,7 @@ def write(draft, site, proxied=None):
     headers = [*draft.headers, *headers]
     if proxied:
         headers = behind_a_proxy(headers, proxied)
-    lines += [f"{name}: {value}" for name, value in headers]
+    lines += [*draft.lines, *(f"{name}: {value}" for name, value in headers)]
     head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
     waits = any(name == "Expect" for name, _ in headers)
     return Message(head, sent, waits, draft.hang_up, draft.method)
@@ -81,15 +82,15 @@ def framed(draft, body):
     headers.append(["Transfer-Encoding", coding])
     if way == "both":
         headers.append(["Content-Length", length])
-    return headers, body if way == "identity" else chunked(body, way)
+    return headers, body if way == "identity" else chunked(body, way, basic(draft.guesses["b"]))
 
 
-def chunked(body, way):
+def chunked(body, way, credentials):
     """The chunked coding, in small pieces, with extensions, or with a trailer that says something."""
     size = 7 if way == "small" and len(body) < 10_000 else max(1, len(body))
     extension = b';a="\\"' if way == "extension" else b""
     pieces = (body[start : start + size] for start in range(0, len(body), size))
-    trailer = b"Content-Type: text/plain\r\nAuthorization: Basic eDp5\r\n" if way == "trailer" else b""
+    trailer = b"Content-Type: text/plain\r\nAuthorization: %s\r\n" % credentials.encode() if way == "trailer" else b""
     return b"".join(b"%x%s\r\n%s\r\n" % (len(piece), extension, piece) for piece in pieces) + b"0\r\n" + trailer + b"\r\n"
 
 
