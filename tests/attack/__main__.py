@@ -1,9 +1,10 @@
-"""An attacker of our own: real applications behind a real gate, and a search for attempts that nobody pays for.
+"""An attacker of our own: real applications behind a real gate, and a search for attempts that are not paid for.
 
 Usage: python3 tests/attack [--seconds N] [--seed S] [--only APP,...] [--all] [TOLLGATE]
 
-An attempt that the application's own log shows and the gate's buckets do not is a hole, and so is a wrong password whose
-token was given back. Each is made as small as it goes and written to target/attack/findings.txt; the exit code is then 1.
+An attempt that the application's own log shows and the gate's buckets do not is a hole, and so is a wrong password
+whose token was given back. Each is made as small as it goes and written to target/attack/findings.txt; the exit code is
+then 1.
 """
 
 import argparse
@@ -19,7 +20,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "apps")]
 
 import hunt
 from processes import stop_all, tail
-from targets import QUICK, ROOT, TARGETS
+from target import ROOT
+from targets import QUICK, TARGETS
 
 
 def main():
@@ -33,13 +35,15 @@ def main():
         tasks = [pool.submit(one, name, wanted, findings) for name in wanted.only]
         good = [task.result() for task in tasks]
     print(findings.read_text(), end="")
-    print(f"{sum(good)} of {len(good)} applications without a hole, {time.monotonic() - began:.0f} s, seed {wanted.seed}")
+    print(
+        f"{sum(good)} of {len(good)} applications without a hole, {time.monotonic() - began:.0f} s, seed {wanted.seed}"
+    )
     sys.exit(0 if all(good) else 1)
 
 
 def arguments():
     """The command line."""
-    parser = argparse.ArgumentParser(prog="scripts/attack", description="Searches for attempts that nobody pays for.")
+    parser = argparse.ArgumentParser(prog="scripts/attack", description="Searches for attempts that are not paid for.")
     parser.add_argument("--seconds", type=int, default=60, help="how long each application is searched")
     parser.add_argument("--seed", default="1", help="of what is tried")
     parser.add_argument("--only", default="", help=f"of {', '.join(TARGETS)}, with commas between")

@@ -1,6 +1,7 @@
 """A request before it is written: what a client wants to say, in parts that edits can change one at a time.
 
-Texts hold bytes as Latin-1, so that every byte can be said. `edits.py` changes drafts, `wire.py` and `http2.py` write them.
+Texts hold bytes as Latin-1, so that every byte can be said. `edits.py` changes drafts, `wire.py` and `http2.py` write
+them.
 """
 
 import json
@@ -126,7 +127,9 @@ class Draft:
 
     def json(self):
         """An object; duplicates stay."""
-        members = (f"{json.dumps(name) if raw is None else raw}: {json.dumps(value)}" for name, value, raw in self.fields)
+        members = (
+            f"{json.dumps(name) if raw is None else raw}: {json.dumps(value)}" for name, value, raw in self.fields
+        )
         return "{" + ", ".join(members) + "}"
 
     def xml(self):

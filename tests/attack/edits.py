@@ -1,14 +1,14 @@
 """The grammar: single changes to a request, each with the values that it may have.
 
-An edit is a pair of a name and a value that JSON can hold, so that a case can be written down, done again, and made smaller
-by leaving edits out. Edits are applied in the order of `ORDER`, whatever order they were chosen in.
+An edit is a pair of a name and a value that JSON can hold, so that a case can be written down, done again, and made
+smaller by leaving edits out. Edits are applied in the order of `ORDER`, whatever order they were chosen in.
 """
 
 import gzip
-import json
 import zlib
 from urllib.parse import quote, urlsplit
 
+import words
 from draft import basic
 
 EDITS = {}
@@ -38,10 +38,7 @@ def apply(draft, edits):
         EDITS[name][1](draft, value)
 
 
-METHODS = "GET HEAD OPTIONS PUT PATCH DELETE TRACE PROPFIND SEARCH REPORT QUERY FOO post Post get M-SEARCH POSTS LOCK".split()
-
-
-@edit(METHODS)
+@edit(words.METHODS)
 def method(draft, value):
     """Another method."""
     draft.method = value
@@ -124,16 +121,19 @@ def twice(draft, value):
         draft.fields.append([name + "[]" * (value == "array"), "" if value == "empty" else guess.password, None])
 
 
-DRESSES = ["{}[]", "{}[0]", "{}[a]", "{}[", " {}", "+{}", "%20{}", "%00{}", "{}%00", "{}%00x", "{}%20", "{}.", "\ufeff{}", "&{}",
-           "?{}", "{}%5b%5d", "{}[][]", "{};x", "x&{}", "%{}", "{}\t", "amp;{}", "\"{}\"", "{}\"; x=\"y", "{}\r\n", "{}\"; filename=\"x",
-           "x\"; name=\"{}", "x\"; name*=\"utf-8''{}", "{}\\", "{}\u0000", "session[{}]", "x[{}"]  # fmt: skip
-
-
-@edit([[dress, which] for dress in DRESSES + ["upper", "percent", "dot", "unicode"] for which in ("user", "password", "both")])
+@edit(
+    [
+        [dress, which]
+        for dress in words.DRESSES + ["upper", "percent", "dot", "unicode"]
+        for which in ("user", "password", "both")
+    ]
+)
 def dress(draft, value):
     """A field's name is written in another way."""
     way, which = value
-    names = {"user": [draft.door.user], "password": [draft.door.password]}.get(which, [draft.door.user, draft.door.password])
+    names = {"user": [draft.door.user], "password": [draft.door.password]}.get(
+        which, [draft.door.user, draft.door.password]
+    )
     for one in draft.fields:
         if one[0] in names:
             one[2] = dressed(one[0], way, draft.kind)
@@ -168,29 +168,13 @@ def separator(draft, value):
     draft.separator = value
 
 
-TYPES = ["application/x-www-form-urlencoded; charset=utf-8", "APPLICATION/X-WWW-FORM-URLENCODED", None, "",
-         "application/x-www-form-urlencoded;", "application/x-www-form-urlencoded, text/plain", "text/plain",
-         "application/json", "application/json; charset=utf-16", "application/vnd.api+json", "text/json", "text/xml",
-         "application/xml", "multipart/form-data", "multipart/form-data; boundary=\"part-of-a-form\"",
-         "multipart/form-data; boundary=other; boundary=part-of-a-form", "multipart/mixed; boundary=part-of-a-form",
-         "multipart/form-data; BOUNDARY=part-of-a-form", "multipart/form-data, boundary=part-of-a-form",
-         "multipart/form-data; boundary=part-of-a-form; charset=utf-8", "multipart/form-data;boundary=part-of-a-form ",
-         "application/x-url-encoded", "application/octet-stream", "x", "application/x-www-form-urlencoded\t",
-         " multipart/form-data; x=y; boundary=part-of-a-form", "application/csp-report", "application/graphql",
-         "multipart/form-data; boundary=part-of-a-form; boundary=x", "application/x-www-form-urlencoded; boundary=x",
-         "multipart/x; boundary=part-of-a-form", "multipart/form-data; boundary*=utf-8''part-of-a-form"]  # fmt: skip
-
-
-@edit(TYPES)
+@edit(words.TYPES)
 def content_type(draft, value):
     """The body says that it is something else."""
     draft.content_type = value
 
 
-CHARSETS = ["utf-16", "utf-16le", "utf-7", "cp037", "cp500", "utf-32", "utf-8-sig", "shift_jis"]
-
-
-@edit([[charset, said] for charset in CHARSETS for said in (True, False)])
+@edit([[charset, said] for charset in words.CHARSETS for said in (True, False)])
 def charset(draft, value):
     """The body is written in another character set, and says so or not."""
     name, said = value
@@ -199,7 +183,17 @@ def charset(draft, value):
         draft.content_type = f"{draft.type() or 'application/x-www-form-urlencoded'}; charset={name}"
 
 
-@edit([["gzip", "gzip"], ["deflate", "deflate"], ["gzip", None], ["", "identity"], ["", "gzip"], ["", "utf-8"], ["gzip", "x-gzip"]])
+@edit(
+    [
+        ["gzip", "gzip"],
+        ["deflate", "deflate"],
+        ["gzip", None],
+        ["", "identity"],
+        ["", "gzip"],
+        ["", "utf-8"],
+        ["gzip", "x-gzip"],
+    ]
+)
 def encoding(draft, value):
     """The body is compressed, or says that it is."""
     way, said = value
@@ -208,20 +202,13 @@ def encoding(draft, value):
         draft.headers.append(["Content-Encoding", said])
 
 
-PARTS = ["Content-Type: text/plain\r\n", "Content-Transfer-Encoding: base64\r\n", "Content-Type: text/plain; charset=utf-16\r\n",
-         "Content-Type: application/json\r\n", "Content-Disposition: form-data; name=x\r\n", " folded\r\n", "X: y\r\n"]  # fmt: skip
-
-
-@edit(PARTS)
+@edit(words.PARTS)
 def part(draft, value):
     """Headers of each part."""
     draft.part = value
 
 
-FRAMINGS = "chunked small extension CHUNKED quoted both none zero plus close trailer identity gzip-chunked comma half-close".split()
-
-
-@edit(FRAMINGS)
+@edit(words.FRAMINGS)
 def framing(draft, value):
     """How the body's length is said."""
     draft.framing = value
@@ -239,50 +226,33 @@ def hang_up(draft, value):
     draft.hang_up = value
 
 
-@edit([None, "other.example", "localhost", "127.0.0.1", "", "a.example:80", "[::1]", "APP.EXAMPLE", "app.example.", "x_y"])
+@edit(
+    [None, "other.example", "localhost", "127.0.0.1", "", "a.example:80", "[::1]", "APP.EXAMPLE", "app.example.", "x_y"]
+)
 def host(draft, value):
     """Another host, or none."""
     draft.host = value
 
 
-TARGETS = ["http://app.example{path}", "HTTP://APP.EXAMPLE{path}", "https://app.example{path}", "http://other.example{path}",
-           "http://user@app.example{path}", "//app.example{path}", "http://app.example:80{path}", "{path}#x", "{path}?", "*",
-           "{path}?#", "http:{path}", "app.example{path}"]  # fmt: skip
-
-
-@edit(TARGETS)
+@edit(words.TARGETS)
 def target(draft, value):
     """The form of the target."""
     draft.target = value
 
 
-SUFFIXES = [".json", ".html", ".xml", ".js", ".php", "/", "//", "/x", "/x.php", "/.", "/..", "/./", "/index.php", "/login", "%20",
-            "+", ".", "..", ";x", ";x=1", ";jsessionid=1", "%3bx", "%00", "%00.html", "%0a", "%3f", "%23", "%2e", "%2ejson", "%2f",
-            "%5c", "~", "::$DATA", ".php.", "/%2e", "%c0%ae", "\\", "%09", "%252f", ".css", "/x/..", "/*", "%ff", "/index.php/",
-            ".json?", "|", ":", "@", "%80", "\xe9", ".%6ason"]  # fmt: skip
-
-
-@edit(SUFFIXES)
+@edit(words.SUFFIXES)
 def suffix(draft, value):
     """The path goes on."""
     draft.path += value
 
 
-PREFIXES = ["/", "/.", "/..", "/x/..", "/index.php", "/;x", "/%2e", "/foo", "/%2f", "/x%2f..", "/.;", "/..;", "/x/..;", "/%5c..",
-            "/x/%2e%2e", "\\", "/%20", "/en", "/admin", "/api", "/public", "/./.", "//x/../..", "/%c0%ae", "/index.php?", "/home.php"]  # fmt: skip
-
-
-@edit(PREFIXES)
+@edit(words.PREFIXES)
 def prefix(draft, value):
     """Something stands before the path."""
     draft.path = value + draft.path
 
 
-INSERTS = ["/", "./", "x/../", "%2e/", ";a=b/", "%2f", "..;/", ";/", "%5c", "\\", "%00", "%20", "%09", "\t", "%e2%80%8b", ".;/", "%0d%0a",
-           "+", "%c0%af", "%ef%bc%8f", "x/..;/", "//x/..//", "%2e%2e/", "~", "%u002f", "%25"]  # fmt: skip
-
-
-@edit(lambda random, door: [random.choice(INSERTS), random.randrange(1, len(door.path) + 1)])
+@edit(lambda random, door: [random.choice(words.INSERTS), random.randrange(1, len(door.path) + 1)])
 def insert(draft, value):
     """Something stands in the path."""
     text, place = value
@@ -320,12 +290,7 @@ def file(draft, value):
     draft.path = value
 
 
-QUERIES = ["a=b", "_method=POST", "_method=GET", "_method=PUT", "format=json", "_format=json", "x[]=1", "%00", "a;b", "=", "&", "?",
-           "rest_route=/", "debug=1", "XDEBUG_SESSION=1", "wsdl", "callback=x", "a=%", "jsessionid=1", "HTTP_HOST=x", "PATH_INFO=/",
-           "_route=/", "route=/", "next=" + "n" * 60_000, "note=" + "n" * 60_000, "a=b;c=d", "__proto__[x]=1"]  # fmt: skip
-
-
-@edit(QUERIES)
+@edit(words.QUERIES)
 def query(draft, value):
     """Another parameter."""
     draft.query.append(value)
@@ -341,43 +306,33 @@ def extra(draft, value):
         put_field(draft, where, name, text)
 
 
-LONG = [3_000, 8_000, 20_000, 30_000, 66_000, 72_000, 200_000]
-
-
-@edit(lambda random, door: [random.choice(door.echoes or ("next",)), random.choice(LONG), random.choice(["n", "\xe9", "%", "<"])])
+@edit(
+    lambda random, door: [
+        random.choice(door.echoes or ("next",)),
+        random.choice(words.LONG),
+        random.choice(["n", "\xe9", "%", "<"]),
+    ]
+)
 def echo(draft, value):
     """Something long comes back in the answer, before the words that say what the answer is."""
     name, count, letter = value
     draft.fields.insert(0, [name, letter * count, None])
 
 
-@edit(lambda random, door: [random.choice(door.echoes or ("next",)), random.choice(ODD)])
+@edit(lambda random, door: [random.choice(door.echoes or ("next",)), random.choice(words.ODD)])
 def odd(draft, value):
     """Something comes back that the answer cannot hold, or that makes it look like another."""
     name, text = value
     draft.fields.insert(0, [name, text, None])
 
 
-ODD = ["", "/home", "/home.php", "http://other.example/home", "\r\nSet-Cookie: SESSION=1", "//home", "\0", "?error", "/home?error=1", "../home",
-       "/admin/", "/wp-admin/", "\xff", "\u00e9\u00e8".encode().decode("latin-1"), "javascript:1", "https://[", "\\home", "0", "%"]  # fmt: skip
-
-OVERRIDES = ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X_HTTP_Method_Override", "X-HTTP_METHOD_OVERRIDE",
-             "X.Http.Method.Override", "_method", "X-HTTP-METHOD-override", "X-Original-Method", "X-Forwarded-Method"]  # fmt: skip
-
-
-@edit([[name, value] for name in OVERRIDES for value in ("POST", "post", "GET", "PUT", "OPTIONS", "POST, GET")])
+@edit([[name, value] for name in words.OVERRIDES for value in ("POST", "post", "GET", "PUT", "OPTIONS", "POST, GET")])
 def override(draft, value):
     """A header that says another method."""
     draft.headers.append(list(value))
 
 
-SCRIPTS = [["SCRIPT_NAME", "/foo"], ["Script-Name", "/foo"], ["X-Script-Name", "/foo"], ["X-Forwarded-Prefix", "/foo"],
-           ["SCRIPT.NAME", "/foo"], ["X-Original-URL", ""], ["X-Rewrite-URL", ""], ["X-Original-URI", ""], ["X-Forwarded-Uri", ""],
-           ["X-Accel-Redirect", ""], ["PATH_INFO", ""], ["Path-Info", ""], ["X-Forwarded-Path", ""], ["X-Sendfile", ""],
-           ["Request-Uri", ""], ["REQUEST_URI", ""]]  # fmt: skip
-
-
-@edit([[*header, way] for header in SCRIPTS for way in ("before", "instead")])
+@edit([[*header, way] for header in words.SCRIPTS for way in ("before", "instead")])
 def elsewhere(draft, value):
     """A header that says another path."""
     name, text, way = value
@@ -394,56 +349,25 @@ def absolute_path(draft, value):
     draft.path = f"/http://{value}{urlsplit(draft.path).path}"
 
 
-@edit(["{name} : {value}", "{name}:{value}", " {name}: {value}", "X: y\r\n {name}: {value}", "{name}\t: {value}", "{name}:\x0b{value}", "{name}: \r\n {value}",
-       "X: y\n{name}: {value}", "X: y\r{name}: {value}", "\xa0{name}: {value}", "{name}\0: {value}", "X-{name}: {value}", "Proxy-{name}: {value}"])  # fmt: skip
+@edit(words.LINES)
 def line(draft, value):
     """Credentials in a line of the head that is written in another way."""
     draft.lines.append(value.format(name="Authorization", value=basic(draft.guesses["b"])))
 
 
-@edit([["methodName", "methodName "], ["methodName", "x:methodName"], ["<methodCall>", "<!DOCTYPE x [<!ENTITY e 'e'>]><methodCall>"], ["methodName", "methodname"],
-       ["<methodCall>", "<?xml version='1.0' encoding='utf-16'?><methodCall>"], ["<methodCall>", "<?xml version='1.0' encoding='iso-8859-1'?><methodCall>"],
-       ["wp.", "<![CDATA[wp.]]>"], ["<methodName>", "<methodName><!-- x -->"], ["system.", "system&#46;"], ["methodName>wp", "methodName>&#119;p"], ["<", "\n<"],
-       ["<methodCall>", "\ufeff<methodCall>"], ["<methodCall>", "<methodCall xmlns='x'>"], ["string>", "base64>"], ["</methodCall>", "</methodCall><methodCall/>"]])  # fmt: skip
+@edit(words.DOCUMENTS)
 def xml(draft, value):
     """The document is written in another way."""
     draft.document = draft.document.replace(*value).encode().decode("latin-1")
 
 
-FORWARDED = [["X-Forwarded-For", ", ".join(f"10.0.0.{n}" for n in range(1, 41))], ["X-Forwarded-For", "10.0.0.1"],
-             ["X-Forwarded-For", "127.1.0.1"], ["X-Forwarded-For", "127.1.0.1, 127.1.0.1"], ["X-Forwarded-For", "unknown"],
-             ["X-Forwarded-For", ","], ["X-Forwarded-For", ", ".join(["127.1.0.1"] * 33)], ["X-Forwarded-For", "[::ffff:127.1.0.1]:80"],
-             ["Forwarded", 'for=203.0.113.7;host="a\\", for=8.8.8.8;x=\\"b"'], ["Forwarded", "for=127.1.0.1"], ["X-Real-IP", "127.1.0.1"],
-             ["Client-IP", "127.1.0.1"], ["CF-Connecting-IP", "127.1.0.1"], ["True-Client-IP", "127.1.0.1"], ["X_Forwarded_For", "127.1.0.1"],
-             ["X-Forwarded-For", "10.0.0.1\t"], ["X-Forwarded-For", ""], ["X-Forwarded-Proto", "https"], ["X-Forwarded-Host", "other.example"],
-             ["X-Forwarded-Port", "443"], ["X-Forwarded-Scheme", "https"], ["X-Forwarded-Ssl", "on"], ["Via", "1.1 x"]]  # fmt: skip
-
-
-@edit(FORWARDED)
+@edit(words.FORWARDED)
 def forwarded(draft, value):
     """Who the client says that it is."""
     draft.headers.append(list(value))
 
 
-HEADERS = [["Range", "bytes=0-0"], ["Range", "bytes=99999-"], ["Range", "bytes=0-10,20-30"], ["Range", "bytes=-1"], ["If-Range", '"x"'],
-           ["If-None-Match", "*"], ["If-Match", '"x"'], ["If-Modified-Since", "Fri, 31 Dec 2100 23:59:59 GMT"], ["If-None-Match", '""'],
-           ["If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT"], ["Expect", "100-continue"], ["Expect", "100-Continue, x"], ["Expect", "x"],
-           ["Accept-Encoding", "gzip"], ["Accept-Encoding", "br, zstd, deflate"], ["Accept-Encoding", "identity;q=0"], ["Accept", "application/json"],
-           ["Accept", "x"], ["Accept", ""], ["Accept", "text/html;level=1"], ["Accept-Charset", "utf-16"], ["Accept-Language", "x" * 2_000],
-           ["Connection", "close"], ["Connection", "Authorization"], ["Connection", "Cookie"], ["Connection", "Content-Type"],
-           ["Connection", "Content-Length"], ["Connection", "X-Forwarded-For"], ["Connection", "Host"], ["Connection", "Transfer-Encoding"],
-           ["Upgrade", "websocket"], ["Upgrade", "h2c"], ["TE", "trailers"], ["Max-Forwards", "0"], ["Keep-Alive", "timeout=0"],
-           ["Origin", "http://other.example"], ["Origin", "null"], ["Referer", "http://other.example/"], ["X-Requested-With", "XMLHttpRequest"],
-           ["Access-Control-Request-Method", "POST"], ["Cache-Control", "only-if-cached"], ["Pragma", "no-cache"], ["Cookie", "a" * 6_000],
-           ["Authorization", "Bearer x"], ["Authorization", "Basic"], ["Authorization", "Basic ="], ["Proxy-Authorization", "Basic eDp5"],
-           ["Content-Disposition", "form-data"], ["Content-Range", "bytes 0-9/10"], ["Content-Location", "/x"], ["Content-MD5", "x"], ["Prefer", "respond-async"],
-           ["X-Forwarded-User", "margaret"], ["Remote-User", "margaret"], ["REMOTE_USER", "margaret"], ["User-Agent", ""], ["User-Agent", "x" * 7_000],
-           ["Content-Length", "0"], ["Content_Length", "0"], ["Content_Type", "text/plain"], ["Transfer_Encoding", "chunked"], ["X-CSRF-Token", "x"],
-           ["Proxy", "http://127.0.0.1"], ["Depth", "0"], ["Destination", "/x"], ["Sec-Fetch-Mode", "navigate"], ["Early-Data", "1"],
-           ["HTTP2-Settings", "AAMAAABkAAQAAP__"], ["Trailer", "Authorization"], ["Alt-Used", "x"], ["X-Request-Id", "x" * 300]]  # fmt: skip
-
-
-@edit(HEADERS)
+@edit(words.HEADERS)
 def header(draft, value):
     """Another header."""
     draft.headers.append(list(value))
@@ -456,11 +380,7 @@ def preflight(draft, value):
     draft.method = "OPTIONS"
 
 
-SCHEMES = ["basic {}", "BASIC {}", "Basic  {}", "Basic\t{}", "Basic {}=", " Basic {}", "Basic {} x", "Basic {},", "Basic\xa0{}", "Basic: {}", "Basic {}\xff",
-           "Basic realm=x, {}", "Digest {}", "\"Basic\" {}", "Basic={}", "Basic {}\t", "Bearer x, Basic {}", "Basi\x63 \\{}"]  # fmt: skip
-
-
-@edit(SCHEMES + ["twice", "before", "lower-name"])
+@edit(words.SCHEMES + ["twice", "before", "lower-name"])
 def scheme(draft, value):
     """The Authorization header is written in another way."""
     for one in [one for one in draft.headers if one[0].lower() == "authorization"][:1]:
@@ -475,11 +395,7 @@ def scheme(draft, value):
             one[1] = value.format(token)
 
 
-COOKIES = ["session=x", "JSESSIONID=x", "PHPSESSID=a", "a", "=b", "__Host-x=y", 'a="b', "tollgate_device=x", "wordpress_test_cookie=1", "$Version=1", "a=b; a=c",
-           "_method=POST", "pw=", "login=margaret", "lang=x", "sessionid=x", "csrftoken=x"]  # fmt: skip
-
-
-@edit(COOKIES)
+@edit(words.COOKIES)
 def cookie(draft, value):
     """Another cookie."""
     draft.cookies.append(value)
@@ -501,19 +417,20 @@ def wrapped(body, way):
     if way.startswith("charset "):
         charset = way.removeprefix("charset ")
         if charset in ("cp037", "cp500"):  # the separators stay: they are looked for before anything is decoded
-            letters = (bytes([one]) if one in b"&=%" else bytes([one]).decode("latin-1").encode(charset) for one in body)
+            letters = (
+                bytes([one]) if one in b"&=%" else bytes([one]).decode("latin-1").encode(charset) for one in body
+            )
             return b"".join(letters)
         return body.decode("latin-1").encode(charset, "replace")
     return body
 
 
-def as_json(edits):
-    """A case's edits in one line."""
-    return json.dumps(edits)
-
-
 NAMES = list(EDITS)
 ORDER = {name: number for number, name in enumerate(NAMES)}
 # Drawn more often: what decides whether anything is counted at all, and what it may look like.
-NAMES += ["method"] * 4 + ["move", "also", "split", "kind", "content_type"] * 2 + ["suffix", "prefix", "insert", "extra", "header"] * 3
+NAMES += (
+    ["method"] * 4
+    + ["move", "also", "split", "kind", "content_type"] * 2
+    + ["suffix", "prefix", "insert", "extra", "header"] * 3
+)
 NAMES += ["echo", "dress", "override", "elsewhere", "framing"]

@@ -1,7 +1,7 @@
 """Gates whose buckets say of every client what was taken and what was given back.
 
-Each client has an address of its own, and a bucket of `tried` that counts attempts and one of `failed` that counts failures.
-They are so large and so slow that nothing is ever refused and nothing comes back by time.
+Each client has an address of its own, and a bucket of `tried` that counts attempts and one of `failed` that counts
+failures. They are so large and so slow that nothing is ever refused and nothing comes back by time.
 """
 
 import http.client
@@ -119,7 +119,18 @@ def front(binary, directory, upstream, routes, by_account):
 
 def certify(directory):
     """A certificate for nobody in particular."""
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "9"]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "9",
+    ]
     command += ["-subj", "/CN=app.example", "-keyout", str(directory / "key.pem"), "-out", str(directory / "cert.pem")]
     call(command, directory / "openssl.log")
 

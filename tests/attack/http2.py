@@ -1,7 +1,7 @@
 """HTTP/2, as little of it as a client needs that says what no library would let it say.
 
-Heads are written without any table and without Huffman's code, and the server is told to keep no table, so the status of an answer
-can be read off its first field.
+Heads are written without any table and without Huffman's code, and the server is told to keep no table, so the status
+of an answer can be read off its first field.
 """
 
 import struct
@@ -13,7 +13,18 @@ from wire import Answer, Connection
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW = 0, 1, 3, 4, 6, 7, 8
 STATIC = {8: 200, 9: 204, 10: 206, 11: 304, 12: 400, 13: 404, 14: 500}
-DIGITS = {"00000": "0", "00001": "1", "00010": "2", "011001": "3", "011010": "4", "011011": "5", "011100": "6", "011101": "7", "011110": "8", "011111": "9"}
+DIGITS = {
+    "00000": "0",
+    "00001": "1",
+    "00010": "2",
+    "011001": "3",
+    "011010": "4",
+    "011011": "5",
+    "011100": "6",
+    "011101": "7",
+    "011110": "8",
+    "011111": "9",
+}
 PIECE = 16_000
 
 
@@ -57,7 +68,10 @@ def request(draft, site, stream):
     """The frames of one request."""
     body = draft.body()
     body = b"" if body is None else wrapped(body, draft.wrap)
-    head = block(fields(draft, site, bool(body)) + ([("content-length", str(len(body)))] if body and draft.framing == "length" else []))
+    head = block(
+        fields(draft, site, bool(body))
+        + ([("content-length", str(len(body)))] if body and draft.framing == "length" else [])
+    )
     ends = 0 if body or draft.framing == "chunked" else 1
     frames, rest = frame(HEADERS, ends | (0 if len(head) > PIECE else 4), stream, head[:PIECE]), head[PIECE:]
     while rest:

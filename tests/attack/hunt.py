@@ -1,4 +1,4 @@
-"""One application from start to end: it and its gates are started, clients search at the same time, and findings are made small."""
+"""One application from start to end: it is started, clients search at the same time, and findings are made small."""
 
 import json
 import time
@@ -35,9 +35,13 @@ class Finding:
     def text(self, name):
         """For people."""
         way, requests = self.case.way, json.dumps(self.case.requests)
-        head = f"{name}: {self.count} {self.what}, found after {self.after_requests} requests and {self.after_seconds:.1f} s, {self.again} times\n"
+        after = f"{self.after_requests} requests and {self.after_seconds:.1f} s"
+        head = f"{name}: {self.count} {self.what}, found after {after}, {self.again} times\n"
         head += f"  way: {way}, at once: {self.case.at_once}, answers: {self.statuses}\n  edits: {requests}\n"
-        raw = (part if len(part) < 2_000 else part[:1_500] + b" ...(%d bytes)... " % len(part) + part[-300:] for part in self.raw)
+        raw = (
+            part if len(part) < 2_000 else part[:1_500] + b" ...(%d bytes)... " % len(part) + part[-300:]
+            for part in self.raw
+        )
         return head + "".join(f"  raw: {one!r}\n" for one in raw)
 
 
@@ -78,7 +82,9 @@ def control(search, nothing_between):
     for door in search.target.doors:
         trial, hole = again(search, Case("plain", [[door.name, [], False]]))
         if len(trial.wrong) != 1 or hole:
-            raise Wrong(f"at {door.name} the application compared {len(trial.wrong)} passwords, and the gate took {trial.taken}")
+            raise Wrong(
+                f"at {door.name} the application compared {len(trial.wrong)} passwords, and the gate took {trial.taken}"
+            )
     gate, search.fronts["plain"] = search.fronts["plain"], nothing_between
     _, hole = again(search, Case("plain", [[search.target.doors[0].name, [], False]]))
     search.fronts["plain"] = gate
@@ -108,7 +114,9 @@ def judge_all(search, over, findings_file):
             late = [trial for trial in late if trial.due > now]
             for trial in due:
                 if hole := search.judge(trial):
-                    found(search, trial, hole, lambda finding: pool.submit(settle, search, finding, findings_file, over))
+                    found(
+                        search, trial, hole, lambda finding: pool.submit(settle, search, finding, findings_file, over)
+                    )
             time.sleep(0.05)
 
 
@@ -185,7 +193,16 @@ def again(search, case):
 def lines(search):
     """What is said of an application in the end."""
     counts, seconds = search.counts, max(search.seconds, 0.001)
-    names = ("attempts", "counted", "uncounted", "wrongly refunded", "not on the account", "right", "right, not given back", "stray")
+    names = (
+        "attempts",
+        "counted",
+        "uncounted",
+        "wrongly refunded",
+        "not on the account",
+        "right",
+        "right, not given back",
+        "stray",
+    )
     said = ", ".join(f"{counts[name]} {name}" for name in names)
     yield f"{search.target.name}: {counts['requests']} requests ({counts['requests'] / seconds:.0f}/s), {said}"
     yield "  answers: " + ", ".join(f"{status} {count}" for status, count in sorted(search.statuses.items()))
@@ -200,4 +217,3 @@ def hunt_in(directory, *arguments):
     place = Path(directory)
     (place / "app").mkdir(parents=True)
     return hunt(arguments[0], arguments[1], place, *arguments[2:])
-

@@ -1,7 +1,8 @@
-"""The search in front of one application: cases are made and sent, and both counts of attempts are held against each other.
+"""The search at one application: cases are made and sent, and both counts of attempts are held against each other.
 
-An attempt is a password that the application's own log shows. Each place of each request has a password of its own, so a
-line of that log names the case that made it; each case comes from an address of its own, so the gate's buckets do as well.
+An attempt is a password that the application's own log shows. Each place of each request has a password of its own, so
+a line of that log names the case that made it; each case comes from an address of its own, so the gate's buckets do as
+well.
 """
 
 import json
@@ -54,13 +55,17 @@ class Trial:
 
     def hole(self):
         """The worst that is wrong, in words, and how often; nothing is `None`."""
-        for what, count in (("uncounted", self.uncounted()), ("wrongly refunded", self.refunded()), ("not on the account", self.unnamed)):
+        for what, count in (
+            ("uncounted", self.uncounted()),
+            ("wrongly refunded", self.refunded()),
+            ("not on the account", self.unnamed),
+        ):
             if count:
                 return what, count
         return None
 
     def uncounted(self):
-        """Attempts that nobody paid for."""
+        """Attempts that were not paid for."""
         return max(0, len(self.wrong) + len(self.right) - self.taken[0])
 
     def refunded(self):
@@ -200,7 +205,7 @@ class Search:
             trial.users[found[0].lower()] = self.target.user(line)
 
     def judge(self, trial):
-        """Asks the gate what it took, where the application compared anything, counts, and returns the hole if there is one."""
+        """Asks the gate what it took, where the application compared anything, and returns the hole if there is one."""
         touched = [self.target.door(name) for name, _, _ in trial.case.requests]
         trial.neutral = any(door.neutral for door in touched)
         if trial.wrong or trial.right:
@@ -217,7 +222,9 @@ class Search:
         counts["right"] += len(trial.right)
         counts["right, not given back"] += trial.overpaid()
         if trial.overpaid() and len(trial.case.requests) == 1 and not trial.case.requests[0][1]:
-            self.honest[json.dumps([trial.case.way, trial.case.requests, [answer.status for answer in trial.answers]])] += 1
+            self.honest[
+                json.dumps([trial.case.way, trial.case.requests, [answer.status for answer in trial.answers]])
+            ] += 1
         self.statuses.update(answer.status for answer in trial.answers)
         shows = tuple(kind_of(answer) for answer in trial.answers)
         doors = tuple(door for door, _, _ in trial.case.requests)
@@ -250,8 +257,13 @@ def kind_of(answer: Answer):
 
 def describe(draft):
     """A request of HTTP/2, to be read by people."""
-    said = [f"HTTP/2 {draft.method} {draft.whole_path()[:300]}"] + [f"{name}: {value[:300]}" for name, value in draft.headers]
-    said += [f"cookie: {one[:300]}" for one in draft.cookies] + [f"content-type: {draft.type()}", f"framing: {draft.framing}"]
+    said = [f"HTTP/2 {draft.method} {draft.whole_path()[:300]}"] + [
+        f"{name}: {value[:300]}" for name, value in draft.headers
+    ]
+    said += [f"cookie: {one[:300]}" for one in draft.cookies] + [
+        f"content-type: {draft.type()}",
+        f"framing: {draft.framing}",
+    ]
     return "\r\n".join(said).encode("latin-1", "replace") + b"\r\n\r\n" + (draft.body() or b"")
 
 

@@ -1,4 +1,4 @@
-"""HTTP/1: how a draft looks in bytes, a connection from an address of one's own, and as much of the answers as matters."""
+"""HTTP/1: how a draft looks in bytes, connections from an address of one's own, and what matters of the answers."""
 
 import socket
 import ssl
@@ -73,7 +73,14 @@ def framed(draft, body):
     if (kind := draft.type()) is not None:
         headers.append(["Content-Type", kind])
     length, way = str(len(body)), draft.framing
-    said = {"length": length, "half-close": length, "plus": f"+{length}", "zero": "0", "quoted": f'"{length}"', "comma": f"{length}, {length}"}
+    said = {
+        "length": length,
+        "half-close": length,
+        "plus": f"+{length}",
+        "zero": "0",
+        "quoted": f'"{length}"',
+        "comma": f"{length}, {length}",
+    }
     if way in said:
         return [*headers, ["Content-Length", said[way]]], body
     if way in ("none", "close"):
@@ -91,7 +98,9 @@ def chunked(body, way, credentials):
     extension = b';a="\\"' if way == "extension" else b""
     pieces = (body[start : start + size] for start in range(0, len(body), size))
     trailer = b"Content-Type: text/plain\r\nAuthorization: %s\r\n" % credentials.encode() if way == "trailer" else b""
-    return b"".join(b"%x%s\r\n%s\r\n" % (len(piece), extension, piece) for piece in pieces) + b"0\r\n" + trailer + b"\r\n"
+    return (
+        b"".join(b"%x%s\r\n%s\r\n" % (len(piece), extension, piece) for piece in pieces) + b"0\r\n" + trailer + b"\r\n"
+    )
 
 
 def behind_a_proxy(headers, client):

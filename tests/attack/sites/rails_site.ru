@@ -1,5 +1,5 @@
-# A site on Rails: sign-in as its guides have it. It writes down every password that it compares; a right one begins with
-# `right-`.
+# A site on Rails: sign-in as its guides have it. It writes down every password that it compares. A right one begins
+# with `right-`.
 require 'json'
 require 'logger'
 require 'rails'
@@ -37,7 +37,8 @@ class SessionsController < ActionController::Base
 
   def any
     return render(plain: 'form') unless params[:pw]
-    redirect_to right?(params[:login], params[:pw]) ? '/home' : "/any?#{{ error: 1, next: params[:next].to_s }.to_query}"
+    back = { error: 1, next: params[:next].to_s }.to_query
+    redirect_to right?(params[:login], params[:pw]) ? '/home' : "/any?#{back}"
   end
 
   def token
