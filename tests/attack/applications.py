@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 from django_admin import DjangoAdmin
 from draft import Door, Guess
+from mediawiki import FORM as WIKI_FORM
+from mediawiki import MediaWiki
 from phpmyadmin import PhpMyAdmin
 from recording import Visitor
 from target import HERE, PYTHON, Target, attempts_log
@@ -289,3 +291,114 @@ class PhpMyAdminSite:
                 extras=tuple(extras),
             )
         ]
+
+
+class Wiki:
+    """MediaWiki, whose hook says whom a sign-in was about; so the marks are the names."""
+
+    name = "mediawiki"
+
+    @classmethod
+    @contextmanager
+    def start(cls, directory, address, _site):
+        """As scripts/real-apps has it."""
+        log = attempts_log(directory)
+        hook = "$wgHooks['AuthManagerLoginAuthenticateAudit'][] = function ($response, $user, $name) {\n"
+        hook += f"    file_put_contents('{log}', json_encode(['user' => $name]) . PHP_EOL, FILE_APPEND);\n}};\n"
+        with MediaWiki.start(directory, address, "http://app.example", hook):
+            routes = '\n[route.site]\npreset = "mediawiki"\n'
+            yield WikiTarget(cls.name, log, routes, cls.doors(), lambda: cls.session(address))
+
+    @staticmethod
+    def session(address):
+        """A visitor with the token that the form and the API ask for, by all its names."""
+        visitor = Visitor(address, [])
+        token = visitor.get(WIKI_FORM).find('name="wpLoginToken" type="hidden" value="([^"]+)"')
+        cookies = [f"{name}={value}" for name, value in visitor.cookies.items()]
+        return cookies, tuple((name, token) for name in ("wpLoginToken", "lgtoken", "logintoken"))
+
+    @staticmethod
+    def doors():
+        """The form, and both sign-ins of the API."""
+        files = (
+            "/index.php/Special:UserLogin",
+            "/index.php",
+            "/api.php",
+            "/",
+            "/rest.php",
+            "/load.php",
+            "/index.php/Main_Page",
+        )
+        titles = (
+            "Special:UserLogin",
+            "Special:Userlogin",
+            "special:login",
+            "Special:Login",
+            "Main_Page",
+            "Special:CreateAccount",
+            "Special:LinkAccounts",
+            "Special:ChangeCredentials",
+            "Special:BotPasswords",
+            "Special%3aUserLogin",
+            "Special:_UserLogin",
+        )
+        extras = [("title", title) for title in titles] + [
+            ("authAction", "login"),
+            ("authAction", "login-continue"),
+            ("force", "x"),
+            ("useformat", "mobile"),
+            ("uselang", "de"),
+            ("returnto", "x"),
+            ("action", "raw"),
+            ("wpRemember", "1"),
+            ("fromhttp", "1"),
+            ("action", "login"),
+            ("action", "clientlogin"),
+            ("format", "xml"),
+            ("format", "php"),
+            ("formatversion", "2"),
+            ("curid", "1"),
+        ]
+        shared = {"files": files, "extras": tuple(extras), "echoes": ("returnto", "returntoquery", "wpName")}
+        form = (
+            ("wploginattempt", "Log in"),
+            ("wpEditToken", "+\\"),
+            ("title", "Special:UserLogin"),
+            ("authAction", "login"),
+            ("force", ""),
+        )
+        client = (("action", "clientlogin"), ("format", "json"), ("loginreturnurl", "http://app.example/"))
+        return [
+            Door(
+                "form",
+                "/index.php",
+                user="wpName",
+                password="wpPassword",
+                query=("title=Special:UserLogin",),
+                fields=form,
+                **shared,
+            ),
+            Door(
+                "api",
+                "/api.php",
+                user="lgname",
+                password="lgpassword",
+                fields=(("action", "login"), ("format", "json")),
+                **shared,
+            ),
+            Door("client", "/api.php", user="username", password="password", fields=client, **shared),
+        ]
+
+
+class WikiTarget(Target):
+    """Its log knows names only, and none of them is right."""
+
+    @staticmethod
+    def password(line):
+        """The name stands for it."""
+        return line
+
+    @staticmethod
+    def right(token, _number):
+        """Another wrong one."""
+        return Guess(token, token, token)

@@ -1,6 +1,6 @@
 """All applications, and those of them that are quick to start."""
 
-from applications import Django, PhpMyAdminSite, TomcatServer, WordPressSite
+from applications import Django, PhpMyAdminSite, TomcatServer, Wiki, WordPressSite
 from own_sites import Express, Flask, Php, PhpApache, PhpBare, PhpFpm, Rails
 
 TARGETS = {
@@ -17,6 +17,7 @@ TARGETS = {
         TomcatServer,
         WordPressSite,
         PhpMyAdminSite,
+        Wiki,
     )
 }
 QUICK = ["php-bare", "php-ini", "flask", "express", "django", "tomcat"]
