@@ -33,7 +33,7 @@ class MediaWiki:
         settings = directory / "LocalSettings.php"
         extra = "$wgPasswordAttemptThrottle = [];\n$wgMainCacheType = CACHE_NONE;\n$wgCookiePrefix = 'wiki';\n"
         settings.write_text(settings.read_text() + extra + more)
-        env = {"MW_CONFIG_FILE": str(settings)}
+        env = {"MW_CONFIG_FILE": str(settings), "PHP_CLI_SERVER_WORKERS": "4"}
         other = [*php, str(ROOT / "maintenance/createAndPromote.php"), OTHER, OTHERS_PASSWORD]
         call(other, directory / "other.log", env)
         command = [*php, "-S", "%s:%d" % address, "-t", str(ROOT)]

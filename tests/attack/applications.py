@@ -305,6 +305,7 @@ class Wiki:
         log = attempts_log(directory)
         hook = "$wgHooks['AuthManagerLoginAuthenticateAudit'][] = function ($response, $user, $name) {\n"
         hook += f"    file_put_contents('{log}', json_encode(['user' => $name]) . PHP_EOL, FILE_APPEND);\n}};\n"
+        hook += f"$wgCacheDirectory = '{directory}';\n"  # or all its words are read anew for each request
         with MediaWiki.start(directory, address, "http://app.example", hook):
             routes = '\n[route.site]\npreset = "mediawiki"\n'
             yield WikiTarget(cls.name, log, routes, cls.doors(), lambda: cls.session(address))

@@ -23,6 +23,7 @@ upstream = "$upstream"
 
 [client]
 trust = ["127.1.0.0/16"]
+header = "{header}"
 {routes}
 [limit.tried]
 rate = "{size} per 3650d"
@@ -103,35 +104,25 @@ class Local(http.client.HTTPConnection):
 
 @contextmanager
 def front(binary, directory, upstream, routes, by_account):
-    """A gate for the length of the block, with limits by account or without."""
+    """A gate for the length of the block, with limits by account or without; one of both believes another header."""
     directory.mkdir()
     listen, secure, path = free_address(), free_address(), str(directory / "admin.sock")
     certify(directory)
     account = ACCOUNT.format(size=SIZE) if by_account else ""
-    text = FILE.format(
-        secure="%s:%d" % secure, routes=routes, size=SIZE, account=account, directory=directory, socket=path
-    )
+    words = {"routes": routes, "size": SIZE, "account": account, "directory": directory, "socket": path}
+    words |= {"secure": "%s:%d" % secure, "header": "Forwarded" if by_account else "X-Forwarded-For"}
     template = directory / "template.toml"
-    template.write_text(text)
+    template.write_text(FILE.format(**words))
     with Gate.start(binary, template, directory, listen, upstream, "") as gate:
         yield Front(listen, secure, path, gate)
 
 
 def certify(directory):
     """A certificate for nobody in particular."""
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "9",
-    ]
-    command += ["-subj", "/CN=app.example", "-keyout", str(directory / "key.pem"), "-out", str(directory / "cert.pem")]
+    command = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 -subj /CN=app.example".split()
+    )
+    command += ["-keyout", str(directory / "key.pem"), "-out", str(directory / "cert.pem")]
     call(command, directory / "openssl.log")
 
 

@@ -208,8 +208,8 @@ def lines(search):
     yield "  answers: " + ", ".join(f"{status} {count}" for status, count in sorted(search.statuses.items()))
     for line in search.strays[-3:]:
         yield f"  of no case: {line[:200]}"
-    for case in list(search.honest)[:10]:
-        yield f"  an honest person pays: {case[:300]}"
+    for what, count in search.honest.most_common(10):
+        yield f"  an honest person pays: {what}, {count} times"
 
 
 def hunt_in(directory, *arguments):

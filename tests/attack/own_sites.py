@@ -146,7 +146,9 @@ class PhpApache(PhpFpm):
     user = "User www-data\nGroup www-data"
     doors = [
         *Php.doors,
-        Door("files", "/files/a.txt", "basic", method="GET", neutral=True, files=("/files/", "/files", "/files/a.txt/x")),
+        Door(
+            "files", "/files/a.txt", "basic", method="GET", neutral=True, files=("/files/", "/files", "/files/a.txt/x")
+        ),
     ]
     # The server compares passwords of PATH_INFO as well, so its Basic is on every path.
     routes = Php.routes.replace("ANY /basic.php", "ANY /**")

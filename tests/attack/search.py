@@ -5,7 +5,6 @@ a line of that log names the case that made it; each case comes from an address 
 well.
 """
 
-import json
 import random
 import re
 import threading
@@ -20,7 +19,7 @@ from http2 import Client
 from wire import Answer, Connection, write
 
 LETTERS = "mqcbd"  # of the guesses of one request: its own; in the query, in a cookie, by Basic, as a duplicate
-WAYS = ["plain", "plain", "plain", "account", "account", "proxied", "tls", "h2", "h2"]
+WAYS = ["plain", "plain", "plain", "account", "account", "proxied", "forwarded", "tls", "h2", "h2"]
 TOKEN = re.compile(r"zq([0-9a-z]{7})([0-9])([mqcbd])|(good\d{4})", re.I)
 SETTLED = 0.4  # seconds after which the gate has settled, where the client waited for its answer
 LATE = 3.0  # and where it did not
@@ -75,6 +74,11 @@ class Trial:
     def overpaid(self):
         """Whether a right password was not given back."""
         return bool(self.right) and self.taken[1] > len(self.wrong)
+
+    def is_honest(self):
+        """Whether it is what a person sends, and was answered."""
+        requests, answers = self.case.requests, self.answers
+        return len(requests) == 1 and not requests[0][1] and 200 <= answers[0].status < 400
 
 
 class Search:
@@ -133,9 +137,10 @@ class Search:
         with self.lock:
             self.number += 1
             number = self.number
-        behind = case.way == "proxied"
+        behind = case.way in ("proxied", "forwarded")
         client = distant_address(number) if behind else address(number)
-        trial = Trial(case, number, client, self.fronts["account" if case.way == "account" else "plain"])
+        says = ("X-Forwarded-For", client) if case.way == "proxied" else ("Forwarded", f"for={client}")
+        trial = Trial(case, number, client, self.fronts["account" if case.way in ("account", "forwarded") else "plain"])
         self.trials[number] = trial
         drafts = self.drafts(case, number)
         source = PROXY if behind else client
@@ -146,7 +151,7 @@ class Search:
         else:
             tls = "http/1.1" if case.way == "tls" else False
             connection = Connection(trial.front.secure if tls else trial.front.plain, source, tls)
-            messages = [write(draft, self.site, client if behind else None) for draft in drafts]
+            messages = [write(draft, self.site, says if behind else None) for draft in drafts]
             trial.raw = [message.raw() for message in messages]
             if case.at_once:
                 trial.answers = connection.send_all(messages)
@@ -212,27 +217,30 @@ class Search:
             trial.taken = trial.front.taken(trial.client)
             if trial.case.way == "account" and not trial.uncounted() and all(door.named for door in touched):
                 trial.unnamed = sum(not trial.front.paid(user) for user in trial.users.values() if TOKEN.search(user))
-        counts = self.counts
+        self.note(trial)
+        self.trials.pop(trial.number, None)
+        return trial.hole()
+
+    def note(self, trial):
+        """Counts, and keeps a case that showed something new."""
+        counts, compared = self.counts, len(trial.wrong) + len(trial.right)
         counts["requests"] += len(trial.answers)
-        counts["attempts"] += len(trial.wrong) + len(trial.right)
-        counts["counted"] += min(trial.taken[0], len(trial.wrong) + len(trial.right))
+        counts["attempts"] += compared
+        counts["counted"] += min(trial.taken[0], compared)
         counts["uncounted"] += trial.uncounted()
         counts["wrongly refunded"] += trial.refunded()
         counts["not on the account"] += trial.unnamed
         counts["right"] += len(trial.right)
         counts["right, not given back"] += trial.overpaid()
-        if trial.overpaid() and len(trial.case.requests) == 1 and not trial.case.requests[0][1]:
-            self.honest[
-                json.dumps([trial.case.way, trial.case.requests, [answer.status for answer in trial.answers]])
-            ] += 1
-        self.statuses.update(answer.status for answer in trial.answers)
+        statuses = [answer.status for answer in trial.answers]
+        self.statuses.update(statuses)
+        if trial.overpaid() and trial.is_honest():
+            self.honest[f"{trial.case.requests[0][0]} by {trial.case.way}, answered {statuses[0]}"] += 1
         shows = tuple(kind_of(answer) for answer in trial.answers)
         doors = tuple(door for door, _, _ in trial.case.requests)
         sight = (doors, trial.case.way, shows, len(trial.wrong), len(trial.right), trial.taken)
-        if sight not in self.interesting and (trial.wrong or trial.right or len(self.interesting) < 200):
+        if sight not in self.interesting and (compared or len(self.interesting) < 200):
             self.interesting[sight] = trial.case
-        self.trials.pop(trial.number, None)
-        return trial.hole()
 
 
 def known(finding, case):

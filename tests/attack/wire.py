@@ -48,7 +48,7 @@ class Message:
 
 
 def write(draft, site, proxied=None):
-    """A draft as bytes; `proxied` is the address that a proxy in front adds as its client's."""
+    """A draft as bytes; `proxied` is what a proxy in front adds: the name of a header, and its client's address there."""
     body = draft.body()
     body = None if body is None else wrapped(body, draft.wrap)
     lines = [f"{draft.method} {draft.target.format(path=draft.whole_path())} {draft.version}"]
@@ -58,7 +58,7 @@ def write(draft, site, proxied=None):
     headers, sent = framed(draft, body)
     headers = [*draft.headers, *headers]
     if proxied:
-        headers = behind_a_proxy(headers, proxied)
+        headers = behind_a_proxy(headers, *proxied)
     lines += [*draft.lines, *(f"{name}: {value}" for name, value in headers)]
     head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
     waits = any(name == "Expect" for name, _ in headers)
@@ -103,11 +103,10 @@ def chunked(body, way, credentials):
     )
 
 
-def behind_a_proxy(headers, client):
+def behind_a_proxy(headers, name, client):
     """As nginx's `$proxy_add_x_forwarded_for` has it: what the client said, and who it is."""
-    said = [value for name, value in headers if name == "X-Forwarded-For"]
-    others = [one for one in headers if one[0] != "X-Forwarded-For"]
-    return [*others, ["X-Forwarded-For", ", ".join([*said, client])]]
+    said = [value for one, value in headers if one == name]
+    return [*(one for one in headers if one[0] != name), [name, ", ".join([*said, client])]]
 
 
 class Connection:

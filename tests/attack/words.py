@@ -98,6 +98,8 @@ FORWARDED = [
     ["X-Forwarded-For", "10.0.0.1"], ["X-Forwarded-For", "127.1.0.1"], ["X-Forwarded-For", "127.1.0.1, 127.1.0.1"],
     ["X-Forwarded-For", "unknown"], ["X-Forwarded-For", ","], ["X-Forwarded-For", "[::ffff:127.1.0.1]:80"],
     ["Forwarded", "for=203.0.113.7;host=\"a\\\", for=8.8.8.8;x=\\\"b\""], ["Forwarded", "for=127.1.0.1"],
+    ["Forwarded", "for=8.8.8.8;host=\"x"], ["Forwarded", "for=\"8.8.8.8\\"], ["Forwarded", "for=\"[::1]"], ["Forwarded", "for=_x;"],
+    ["Forwarded", "by=x;for=\"127.1.0.1:80\""], ["Forwarded", ", , for=10.0.0.1"],
     ["X-Real-IP", "127.1.0.1"], ["Client-IP", "127.1.0.1"], ["CF-Connecting-IP", "127.1.0.1"],
     ["True-Client-IP", "127.1.0.1"], ["X_Forwarded_For", "127.1.0.1"], ["X-Forwarded-For", "10.0.0.1\t"],
     ["X-Forwarded-For", ""], ["X-Forwarded-Proto", "https"], ["X-Forwarded-Host", "other.example"],
