@@ -80,7 +80,10 @@ def backwards(routes):
 def control(search, nothing_between):
     """What is not seen cannot be found: each door's own sign-in has to be, and so does one that goes past the gate."""
     for door in search.target.doors:
-        trial, hole = again(search, Case("plain", [[door.name, [], False]]))
+        for _ in range(5):  # an application that has just begun may be late with its log
+            trial, hole = again(search, Case("plain", [[door.name, [], False]]))
+            if len(trial.wrong) == 1 and not hole:
+                break
         if len(trial.wrong) != 1 or hole:
             raise Wrong(
                 f"at {door.name} the application compared {len(trial.wrong)} passwords, and the gate took {trial.taken}"
