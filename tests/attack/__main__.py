@@ -3,8 +3,9 @@
 Usage: python3 tests/attack [--seconds N] [--seed S] [--only APP,...] [--all] [TOLLGATE]
 
 An attempt that the application's own log shows and the gate's buckets do not is a hole, and so is a wrong password
-whose token was given back. Each is made as small as it goes and written to target/attack/findings.txt; the exit code is
-then 1.
+whose token was given back; the exit code is then 1. One whose account did not pay is told, and no more: what an
+application takes for a name the gate cannot always know. Each is made as small as it goes and written to
+target/attack/findings.txt.
 """
 
 import argparse

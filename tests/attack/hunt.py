@@ -51,9 +51,7 @@ def hunt(target_class, binary, directory, seconds, seed, findings_file):
         inside, site = free_address(), "app.example"
         target = stack.enter_context(target_class.start(directory / "app", inside, "http://app.example"))
         fronts = {}
-        for name in ("plain", "account"):
-            # One of the two has its routes the other way round: what comes first must not matter to anybody's guesses.
-            routes = target.routes if name == "plain" else backwards(target.routes)
+        for name, routes in files(target.routes).items():
             started = front(binary, directory / name, inside, routes, name == "account")
             fronts[name] = stack.enter_context(started)
         search = Search(target, fronts, site, seed)
@@ -72,9 +70,11 @@ def hunt(target_class, binary, directory, seconds, seed, findings_file):
         return search
 
 
-def backwards(routes):
-    """The routes of a file in the opposite order."""
-    return "".join("\n[route." + one for one in reversed(routes.split("\n[route.")[1:]))
+def files(routes):
+    """The same routes as people write them, in the opposite order, and for one host and all that no route names."""
+    each = ["\n[route." + one for one in routes.split("\n[route.")[1:]]
+    hosted = "".join(one.rstrip() + '\nhost = "app.example"\nhost_default = true\n' for one in each)
+    return {"plain": routes, "account": "".join(reversed(each)), "hosts": hosted}
 
 
 def control(search, nothing_between):

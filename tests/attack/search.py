@@ -18,8 +18,9 @@ from gates import PROXY, address, distant_address
 from http2 import Client
 from wire import Answer, Connection, write
 
+FRONTS = {"account": "account", "forwarded": "account", "hosts": "hosts"}
 LETTERS = "mqcbd"  # of the guesses of one request: its own; in the query, in a cookie, by Basic, as a duplicate
-WAYS = ["plain", "plain", "plain", "account", "account", "proxied", "forwarded", "tls", "h2", "h2"]
+WAYS = ["plain", "plain", "plain", "account", "account", "proxied", "forwarded", "hosts", "tls", "h2", "h2"]
 TOKEN = re.compile(r"zq([0-9a-z]{7})([0-9])([mqcbd])|(good\d{4})", re.I)
 SETTLED = 0.4  # seconds after which the gate has settled, where the client waited for its answer
 LATE = 3.0  # and where it did not
@@ -140,7 +141,7 @@ class Search:
         behind = case.way in ("proxied", "forwarded")
         client = distant_address(number) if behind else address(number)
         says = ("X-Forwarded-For", client) if case.way == "proxied" else ("Forwarded", f"for={client}")
-        trial = Trial(case, number, client, self.fronts["account" if case.way in ("account", "forwarded") else "plain"])
+        trial = Trial(case, number, client, self.fronts[FRONTS.get(case.way, "plain")])
         self.trials[number] = trial
         drafts = self.drafts(case, number)
         source = PROXY if behind else client
@@ -216,7 +217,9 @@ class Search:
         if trial.wrong or trial.right:
             trial.taken = trial.front.taken(trial.client)
             if trial.case.way == "account" and not trial.uncounted() and all(door.named for door in touched):
-                trial.unnamed = sum(not trial.front.paid(user) for user in trial.users.values() if TOKEN.search(user))
+                trial.unnamed = sum(
+                    not trial.front.paid(user) for user in trial.users.values() if TOKEN.fullmatch(user)
+                )
         self.note(trial)
         self.trials.pop(trial.number, None)
         return trial.hole()
