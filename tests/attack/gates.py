@@ -40,6 +40,7 @@ capacity = 4_000_000
 
 [proxy]
 connections = 2_000
+drain = "2s"
 
 [log]
 access = ""
