@@ -88,7 +88,7 @@ pub enum Undecided {
 pub struct Refusal {
     /// Position of the route.
     pub route: usize,
-    /// The longest wait of all refusing limits; `None` if the attempt can never fit.
+    /// The longest wait of all refusing limits; `None` if one of them does not open with time.
     pub wait: Option<Span>,
     /// What each limit said.
     pub standings: Standings,
@@ -259,7 +259,7 @@ impl Engine {
             return Ruling::Admitted(Reservation::new(rules.generation, found, standings, By::Memory));
         }
         let route = found.routes.first().copied().unwrap_or_default();
-        Ruling::Refused(Refusal { route, wait: longest_wait(&standings), standings })
+        Ruling::Refused(Refusal { route, wait: longest_wait(&rules.policy, &standings), standings })
     }
 
     /// Refuses an attempt as [`decide`](Self::decide) would, and takes nothing from one that it would admit: for an
@@ -282,7 +282,7 @@ impl Engine {
         let Some(outcome) = outcome else { return Ok(None) };
         let mut standings = self.tell(rules, &found, &outcome);
         rules.count_in_row(&mut standings, false, now);
-        Ok(Some(Refusal { route, wait: longest_wait(&standings), standings }))
+        Ok(Some(Refusal { route, wait: longest_wait(&rules.policy, &standings), standings }))
     }
 
     /// What the limits of an attempt would say, without taking anything.

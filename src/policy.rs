@@ -13,6 +13,7 @@ mod cookies;
 pub mod count;
 pub mod device;
 pub mod field;
+mod file_name;
 pub mod holder;
 pub mod key;
 mod limit;
@@ -20,6 +21,7 @@ pub mod matcher;
 mod method;
 pub mod network;
 pub mod outcome;
+pub mod path_info;
 pub mod query;
 mod route;
 mod subject;
@@ -28,6 +30,7 @@ pub use self::charges::{Charge, Charges, Unchargeable};
 pub use self::limit::{Facet, Limit, Mode, Rate, Spends, Unit};
 pub use self::route::{BODY, Cost, Route};
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -90,7 +93,9 @@ impl Policy {
                 is_meant
             }
         };
-        for reading in canonical::readings(attempt.path) {
+        let readings = canonical::readings(attempt.path);
+        let behind_scripts = readings.iter().flat_map(|reading| path_info::readings(reading));
+        for reading in readings.iter().map(|reading| Cow::Borrowed(&reading[..])).chain(behind_scripts) {
             for taken in Taken::ALL {
                 let mut routes = self.routes.iter().enumerate();
                 let first = routes.find(|(index, route)| {

@@ -164,6 +164,23 @@ fn a_reset_forgets_debts_and_waits() {
     assert_eq!(limit(&ask(&gate, "GET", ME, "").1, "subnet")["tokens"], 100);
 }
 
+/// L10: the address stands for what it is charged without an account, so that an operator can lift that, too.
+#[test]
+fn an_address_is_shown_with_the_bucket_of_its_attempts_without_an_account() {
+    let application = application();
+    let gate = Gate::start(
+        &application.file(&LIMITS.replace("4 per 1h", "400 per 1h").replace("after = 2", "after = 9")),
+    );
+    let attempts = || [(); 4].map(|()| gate.ask(application::sign_in_with("", "pwd=x")).status);
+    assert_eq!(attempts(), [200, 200, 200, 429]);
+    assert_eq!(limit(&ask(&gate, "GET", ME, "").1, "account")["max_failures"], json!({"left": 0, "most": 3}));
+    let (_, neighbour) = ask(&gate, "GET", "ip:127.0.0.2", "");
+    assert_eq!(limit(&neighbour, "account")["max_failures"]["left"], 3);
+    let (status, shown) = ask(&gate, "DELETE", "ip:127.0.0.1?limit=account", "");
+    assert_eq!((status, &limit(&shown, "account")["network"]), (200, &json!("127.0.0.1/32")));
+    assert_eq!(attempts(), [200, 200, 200, 429]);
+}
+
 #[test]
 fn a_bucket_that_begins_empty_can_be_given_tokens() {
     let application = application();
@@ -265,7 +282,7 @@ fn what_nobody_can_mean_is_a_problem_and_changes_nothing() {
         ("DELETE", "ip:127.0.0.1?limt=address", "", 422),
         ("DELETE", "ip:127.0.0.1?limit=address&limit=subnet", "", 422),
         ("DELETE", "ip:127.0.0.1?limit=pair", "", 404),
-        ("DELETE", "ip:127.0.0.1?limit=account", "", 404),
+        ("DELETE", "user:alice?limit=address", "", 404),
         ("DELETE", "ip:127.0.0.1", r#"{"limit":7}"#, 422),
         ("DELETE", "ip:127.0.0.1", r#"{"limits":"address"}"#, 422),
         ("POST", "ip:127.0.0.1", r#"{"tokens":5}"#, 405),
@@ -376,7 +393,7 @@ fn every_change_is_told_once_with_who_made_it_and_never_with_an_accounts_name() 
         .collect();
     assert_eq!(lines.len(), 6, "{messages}");
     assert_eq!((&lines[0]["bucket"], &lines[0]["tokens"]), (&json!("ip:127.0.0.0"), &json!(5)));
-    assert_eq!(lines[0]["limits"], "address, subnet");
+    assert_eq!(lines[0]["limits"], "address, subnet, account");
     let uid = Command::new("id").arg("-u").output().unwrap().stdout;
     for line in &lines {
         assert_eq!(line["uid"].to_string(), String::from_utf8_lossy(&uid).trim());

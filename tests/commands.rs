@@ -206,6 +206,26 @@ fn explain_says_when_a_refused_attempt_may_come_again() {
 }
 
 #[test]
+fn explain_says_whom_a_client_counts_as() {
+    let tables =
+        "[limit.address]\nrate = \"10 per 5m\"\nexempt = \"10.0.0.0/8\"\n[client]\ntrust = \"10.0.0.0/8\"\n";
+    let said = |options: &[&str]| Folder::new().explain(tables, options);
+    let unknown = said(&["--peer", "10.0.0.1"]);
+    assert!(
+        unknown.starts_with("client    10.0.0.1, a proxy that does not say who its client is"),
+        "{unknown}"
+    );
+    assert!(unknown.contains("limit     address: takes 1 token"), "{unknown}");
+    let office = said(&["--peer", "10.0.0.1", "-H", "X-Forwarded-For: 10.1.2.3"]);
+    assert!(office.contains("limit     address: does not see this client"), "{office}");
+    let translated = said(&["--from", "64:ff9b::203.0.113.7"]);
+    assert!(translated.contains("\n  as      203.0.113.7, which it carries inside\n"), "{translated}");
+    let chain = format!("X-Forwarded-For: 10.0.0.2{}", ", 10.0.0.1".repeat(40));
+    let malformed = said(&["--peer", "10.0.0.1", "-H", &chain]);
+    assert_eq!(malformed, "answer    400, because too many proxies have passed the request on\n");
+}
+
+#[test]
 fn explain_knows_the_other_shapes() {
     let limits = "[limit.i]\nrate = \"10 per 5m\"\nrefill = \"interval\"\n\
                   [limit.r]\nrolling = \"10000 per 24h\"\nrate = \"1000 per 1h\"\n\

@@ -11,6 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use tollgate::policy::attempt::{Attempt, Body, Client};
 use tollgate::policy::canonical::{check, readings, strict_reading};
 use tollgate::policy::matcher::{Case, Pattern, Taken};
+use tollgate::policy::path_info;
 
 fuzz_target!(|text: &str| {
     let mut lines = text.splitn(3, '\n');
@@ -25,6 +26,9 @@ fuzz_target!(|text: &str| {
         assert!(reading.starts_with(b"/"), "{path:?} reads as {reading:?}");
         let empty = reading[..].windows(2).any(|pair| pair == b"//");
         assert!(!empty, "{path:?} reads as {reading:?}");
+        for behind in path_info::readings(reading) {
+            assert!(behind.starts_with(b"/") && behind.len() <= reading.len(), "{reading:?} means {behind:?}");
+        }
     }
     assert!(readings.contains(&strict), "{path:?}: {strict:?} is none of {readings:?}");
 

@@ -16,7 +16,8 @@ use crate::engine::{Engine, Rules, Ruling, Standings};
 use crate::event::Events;
 use crate::net::stream::Peer;
 use crate::policy::attempt::{Attempt, Body, Client};
-use crate::policy::{Charges, Cost, Facet, Policy, Route, canonical};
+use crate::policy::network::embedded_ipv4;
+use crate::policy::{Charges, Cost, Facet, Policy, Route, canonical, path_info};
 use crate::proxy::target;
 use crate::time::{Clock, Span};
 
@@ -54,7 +55,13 @@ pub(super) fn explain(arguments: &Arguments) -> anyhow::Result<Exit> {
             return Ok(Exit::Ok);
         }
     };
-    let client = arguments.client(&config, request.headers());
+    let client = match arguments.client(&config, request.headers()) {
+        Ok(client) => client,
+        Err(why) => {
+            println!("answer    400, because {why}");
+            return Ok(Exit::Ok);
+        }
+    };
     let attempt = Attempt {
         method: request.method(),
         path: request.uri().path(),
@@ -100,24 +107,29 @@ impl Arguments {
         }
     }
 
-    fn client(&self, config: &Config, headers: &HeaderMap) -> Client {
+    fn client(&self, config: &Config, headers: &HeaderMap) -> Result<Client, target::Malformed> {
         let peer = Peer::Ip(SocketAddr::new(self.peer, 0));
-        self.from.map_or_else(|| config.client.client_of(peer, headers), Client::from_ip)
+        self.from.map_or_else(|| config.client.client_of(peer, headers), |ip| Ok(Client::from_ip(ip)))
     }
 }
 
 fn print_request(attempt: &Attempt<'_>, arguments: &Arguments) {
     let client = attempt.client.ip().map_or_else(|| "a Unix socket".to_owned(), |ip| ip.to_string());
-    let why = if arguments.from.is_some() {
-        "as told".into()
-    } else {
-        format!("connected from {}", arguments.peer)
+    let why = match attempt.client {
+        _ if arguments.from.is_some() => "as told".into(),
+        Client::Behind(_) => "a proxy that does not say who its client is: of no network of the file".into(),
+        _ => format!("connected from {}", arguments.peer),
     };
     println!("client    {client}, {why}");
+    if let Some(inside) = attempt.client.ip().and_then(embedded_ipv4) {
+        println!("  as      {inside}, which it carries inside");
+    }
     println!("host      {}", attempt.host);
     // An encoded slash that is kept as a letter is shown as it was sent: two readings that look the same are one here.
     let mut shown: Vec<String> = Vec::new();
-    for reading in canonical::readings(attempt.path) {
+    let readings = canonical::readings(attempt.path);
+    let behind_scripts = readings.iter().flat_map(|reading| path_info::readings(reading));
+    for reading in readings.iter().cloned().chain(behind_scripts) {
         let text = canonical::display(&reading);
         if !shown.contains(&text) {
             println!("{} {text}", if shown.is_empty() { "path     " } else { "  or     " });
@@ -185,7 +197,7 @@ fn print_limits(
         print_unread(&rules.policy, attempt, &routes);
     }
     match found.accounts {
-        Some(0) => println!("account   none that can be read: such attempts share a bucket"),
+        Some(0) => println!("account   none that can be read: such attempts pay for their client"),
         Some(count) => println!("account   {count} named"),
         None => {}
     }

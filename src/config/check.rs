@@ -10,6 +10,7 @@ mod escalate;
 mod facets;
 mod fields;
 mod files;
+mod headers;
 mod hosts;
 mod limits;
 mod methods;
@@ -56,6 +57,7 @@ pub(super) fn check(raw: &raw::File, sources: &Sources, file: &Arc<Source>, f: &
     let devices = device::check(&raw.device, &sources.environment, &mut files, f);
     reach::check(raw, &mut routes, &limits, &whole, f);
     hosts::warn(&raw.routes, &routes, &upstreams, f);
+    headers::warn_of_dropped(raw, f);
     accounts::check(raw, &mut routes, &limits, raw.device.has_secret, f);
     let facets = facets::check(&raw.limits, &limits, f);
     let mut routes: Vec<_> = routes.into_iter().flatten().collect();

@@ -120,6 +120,9 @@ pub(super) struct Proxy {
     pub(super) upstream_max: Integer,
     pub(super) drain: Text,
     pub(super) proxy_protocol: Text,
+    pub(super) underscores: Text,
+    pub(super) strip: Option<List>,
+    pub(super) keep: Option<List>,
 }
 
 #[derive(Debug)]
@@ -264,6 +267,9 @@ impl Proxy {
             upstream_max: section.integer("upstream_max", f),
             drain: section.string("drain", f),
             proxy_protocol: section.string("proxy_protocol", f),
+            underscores: section.string("underscores", f),
+            strip: section.strings("strip", f),
+            keep: section.strings("keep", f),
         }
     }
 }
@@ -331,6 +337,9 @@ const PROXY: Keys = Keys {
         "upstream_max",
         "drain",
         "proxy_protocol",
+        "underscores",
+        "strip",
+        "keep",
     ],
     not_built: &[],
 };

@@ -86,7 +86,7 @@ impl Engine {
         let mut standings = self.tell(rules, found, &outcome);
         rules.count_in_row(&mut standings, false, now);
         let route = found.routes.first().copied().unwrap_or_default();
-        let refusal = Refusal { route, wait: longest_wait(&standings), standings };
+        let refusal = Refusal { route, wait: longest_wait(&rules.policy, &standings), standings };
         Some((found.charges[at].limit, refusal))
     }
 
@@ -184,7 +184,7 @@ impl Unruled {
             return Ruling::Admitted(Reservation::new(rules.generation, self.found, standings, By::Store));
         }
         let route = self.found.routes.first().copied().unwrap_or_default();
-        Ruling::Refused(Refusal { route, wait: longest_wait(&standings), standings })
+        Ruling::Refused(Refusal { route, wait: longest_wait(&rules.policy, &standings), standings })
     }
 
     /// As [`Rules::count_in_row`], in the store.

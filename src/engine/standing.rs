@@ -78,11 +78,13 @@ pub(super) fn longest_hold(standings: &[Standing]) -> Span {
     standings.iter().map(hold).max().unwrap_or_default()
 }
 
-/// `None` if some limit can never admit the attempt.
-pub(super) fn longest_wait(standings: &[Standing]) -> Option<Span> {
+/// `None` if some limit can never admit the attempt: it costs more than the bucket holds, or a row of failures has to be
+/// broken by something else than time.
+pub(super) fn longest_wait(policy: &Policy, standings: &[Standing]) -> Option<Span> {
     let mut longest = Span::ZERO;
     for standing in standings.iter().filter(|standing| standing.refuses()) {
         match standing.verdict.answer {
+            _ if policy.limits[standing.charge.limit].facet == Facet::Cap => return None,
             Answer::Refused { wait } => longest = longest.max(wait),
             Answer::NeverFits => return None,
             Answer::Admitted | Answer::Held { .. } => {}

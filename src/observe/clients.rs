@@ -51,9 +51,9 @@ impl Clients {
         let Manner { shown, lengths } = self.manner();
         match (client, shown) {
             (Client::Local, _) => line.push(b'-'),
-            (Client::Ip(ip), ClientsShown::Full) => write_ip(ip, line),
-            (Client::Ip(ip), ClientsShown::Prefix) => write_ip(lengths.mask(ip), line),
-            (Client::Ip(ip), ClientsShown::Hash) => write_hex(self.hash(ip), line),
+            (Client::Ip(ip) | Client::Behind(ip), ClientsShown::Full) => write_ip(ip, line),
+            (Client::Ip(ip) | Client::Behind(ip), ClientsShown::Prefix) => write_ip(lengths.mask(ip), line),
+            (Client::Ip(ip) | Client::Behind(ip), ClientsShown::Hash) => write_hex(self.hash(ip), line),
         }
     }
 

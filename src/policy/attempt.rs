@@ -9,6 +9,10 @@ use http::{HeaderMap, Method};
 pub enum Client {
     /// An address in canonical form: an IPv4 address mapped into IPv6 is an IPv4 address.
     Ip(IpAddr),
+    /// Somebody behind the trusted proxy at this address, which did not say who, or not so that it can be read. It pays
+    /// from the proxy's bucket, and no network of the file holds it: what is meant for the proxies is not meant for
+    /// their clients.
+    Behind(IpAddr),
     /// A peer on a Unix socket that said nothing about the client.
     Local,
 }
@@ -20,12 +24,30 @@ impl Client {
         Self::Ip(ip.to_canonical())
     }
 
-    /// The address, if there is one.
+    /// The address that it pays for, if there is one.
     #[must_use]
     pub fn ip(self) -> Option<IpAddr> {
         match self {
-            Self::Ip(ip) => Some(ip),
+            Self::Ip(ip) | Self::Behind(ip) => Some(ip),
             Self::Local => None,
+        }
+    }
+
+    /// The address by which it belongs to networks: only of a client that is known.
+    #[must_use]
+    pub fn known_ip(self) -> Option<IpAddr> {
+        match self {
+            Self::Ip(ip) => Some(ip),
+            Self::Behind(_) | Self::Local => None,
+        }
+    }
+
+    /// The same client as far as its bucket goes, when no more is known of it.
+    #[must_use]
+    pub fn unknown(self) -> Self {
+        match self {
+            Self::Ip(ip) => Self::Behind(ip),
+            Self::Behind(_) | Self::Local => self,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Buckets that an operator can name: those that are kept for one address alone, or for one account alone.
+//! Buckets that an operator can name: those that are kept for one address alone, or for one account alone. An address
+//! stands as well for the buckets from which its attempts without an account pay.
 //!
 //! It finds them and touches none. The surprising thing: an account has a bucket for each class of clients that its limit
 //! gives another rate, so one name may stand for several buckets of one limit; and known devices pay from buckets of their
@@ -90,8 +91,13 @@ impl Policy {
         let mut found = Holdings::default();
         for (at, limit) in self.limits.iter().enumerate() {
             let held = match (Kept::of(limit), holder) {
-                (Kept::Client, Holder::Client(client)) => limit.held_by_client(*client, hasher),
+                (Kept::Client, Holder::Client(client)) => {
+                    limit.held_by_client(*client, hasher, KeyHasher::key_of_client)
+                }
                 (Kept::Account, Holder::Account(account)) => limit.held_by_account(account, hasher),
+                (Kept::Account, Holder::Client(client)) => {
+                    limit.held_by_client(*client, hasher, KeyHasher::key_of_nameless)
+                }
                 (Kept::More, _) if limit.facet == Facet::Rate => {
                     found.not_named.push(at);
                     continue;
@@ -126,9 +132,14 @@ impl Kept {
 }
 
 impl Limit {
-    fn held_by_client(&self, client: Client, hasher: &KeyHasher) -> Vec<Held> {
+    fn held_by_client(
+        &self,
+        client: Client,
+        hasher: &KeyHasher,
+        key_of: fn(&KeyHasher, &Self, &str, Client) -> Key,
+    ) -> Vec<Held> {
         let held = self.rate_of_client(client).map(|(class, name, spec)| {
-            let key = hasher.key_of_client(self, name, client);
+            let key = key_of(hasher, self, name, client);
             Held { limit: 0, class, class_name: name.into(), key, spec }
         });
         held.into_iter().collect()
@@ -150,12 +161,7 @@ impl PrefixLengths {
     #[must_use]
     pub fn network_of(self, ip: IpAddr) -> Option<IpNet> {
         let masked = self.mask(ip);
-        let length = match masked {
-            IpAddr::V4(_) => self.ipv4.min(32),
-            IpAddr::V6(v6) if v6.segments()[0] == 0x2002 => self.ipv6.min(48),
-            IpAddr::V6(_) => self.ipv6.min(128),
-        };
-        IpNet::new(masked, length).ok()
+        IpNet::new(masked, self.length(masked)).ok()
     }
 }
 
@@ -217,7 +223,12 @@ mod tests {
             ],
         );
         let address = holdings(&policy, "ip:192.0.2.1");
-        assert_eq!((limits(&address.buckets), address.not_named), (vec![0, 1, 5], vec![3, 4]));
+        assert_eq!((limits(&address.buckets), address.not_named), (vec![0, 1, 2, 5], vec![3, 4]));
+        assert_ne!(
+            address.buckets[2].key,
+            holdings(&policy, "ip:192.0.2.2").buckets[2].key,
+            "one for each client"
+        );
         let account = holdings(&policy, "user:alice");
         assert_eq!((limits(&account.buckets), account.not_named), (vec![2], vec![3, 4]));
     }
@@ -230,7 +241,7 @@ mod tests {
         rates.insert("192.0.2.0/24".parse().unwrap(), rate("192.0.2.0/24", 2, None));
         let limit = |key, name| Limit { rates: rates.clone(), ..of(&[key], name) };
         let policy = Policy::new(vec![], vec![limit(Part::Ip, "address"), limit(Part::User, "account")]);
-        assert_eq!(holdings(&policy, "ip:192.0.2.1").exempt, [0]);
+        assert_eq!(holdings(&policy, "ip:192.0.2.1").exempt, [0, 1]);
         let ten = holdings(&policy, "ip:10.1.1.1").buckets.remove(0);
         assert_eq!((ten.class, &*ten.class_name, ten.spec), (1, "10.0.0.0/8", spec(9)));
         let alice = holdings(&policy, "user:alice").buckets;
@@ -242,8 +253,14 @@ mod tests {
     fn a_network_is_the_one_that_shares_the_bucket() {
         let of = |ip: &str| PrefixLengths::default().network_of(ip.parse().unwrap()).unwrap().to_string();
         assert_eq!(
-            ["192.0.2.1", "2001:db8::1", "2002:c000:201:7::1", "::ffff:192.0.2.1"].map(of),
-            ["192.0.2.1/32", "2001:db8::/64", "2002:c000:201::/48", "192.0.2.1/32"]
+            ["192.0.2.1", "2001:db8::1", "2002:c000:201:7::1", "64:ff9b::192.0.2.1", "::ffff:192.0.2.1"]
+                .map(of),
+            ["192.0.2.1/32", "2001:db8::/64", "192.0.2.1/32", "192.0.2.1/32", "192.0.2.1/32"]
+        );
+        assert_eq!(
+            ["2002:a00:1:7::1", "64:ff9b::10.0.0.1"].map(of),
+            ["2002:a00:1::/48", "64:ff9b::a00:1/128"],
+            "10.0.0.1 is no address of the internet"
         );
     }
 }

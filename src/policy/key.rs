@@ -16,7 +16,8 @@ use smallvec::{SmallVec, smallvec};
 use super::Limit;
 use super::attempt::{Attempt, Client};
 use super::device::Device;
-use super::subject::Named;
+use super::network::{embedded_ipv4, is_6to4, is_nat64};
+use super::subject::{AccountName, Named};
 use crate::bucket::{Key, LAYOUT};
 
 /// One part of a limit's `key`.
@@ -55,20 +56,33 @@ impl Default for PrefixLengths {
 }
 
 impl PrefixLengths {
-    /// The address with all but the leading bits cleared, in canonical form.
+    /// The address with all but the leading bits cleared, in canonical form. One that carries an IPv4 address of the
+    /// internet is that address: see [`embedded_ipv4`].
     #[must_use]
     pub fn mask(self, ip: IpAddr) -> IpAddr {
-        match ip.to_canonical() {
+        let ip = ip.to_canonical();
+        let ip = embedded_ipv4(ip).map_or(ip, IpAddr::V4);
+        let length = u32::from(self.length(ip));
+        match ip {
             IpAddr::V4(v4) => {
-                let bits = u32::MAX.checked_shl(32 - u32::from(self.ipv4.min(32))).unwrap_or(0);
-                IpAddr::V4((v4.to_bits() & bits).into())
+                IpAddr::V4((v4.to_bits() & u32::MAX.checked_shl(32 - length).unwrap_or(0)).into())
             }
             IpAddr::V6(v6) => {
-                // A 6to4 site (RFC 3056) is one IPv4 address, however many networks it makes of it.
-                let length = if v6.segments()[0] == 0x2002 { self.ipv6.min(48) } else { self.ipv6.min(128) };
-                let bits = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
-                IpAddr::V6((v6.to_bits() & bits).into())
+                IpAddr::V6((v6.to_bits() & u128::MAX.checked_shl(128 - length).unwrap_or(0)).into())
             }
+        }
+    }
+
+    /// How many leading bits of this address count.
+    pub(super) fn length(self, ip: IpAddr) -> u8 {
+        let (ipv4, ipv6) = (self.ipv4.min(32), self.ipv6.min(128));
+        match ip {
+            IpAddr::V4(_) => ipv4,
+            // What is left of these carries an IPv4 address of somebody's own network. A 6to4 site is one such address,
+            // however many networks it makes of it, and a translator has as many clients as there are addresses.
+            IpAddr::V6(v6) if is_6to4(v6) => ipv6.min(48),
+            IpAddr::V6(v6) if is_nat64(v6) => 96 + ipv4,
+            IpAddr::V6(_) => ipv6,
         }
     }
 }
@@ -156,7 +170,7 @@ impl KeyHasher {
     ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
         let mut start = self.of_class(limit, class);
         if let Some(payer) = payer {
-            write_payer(&mut start, limit, payer);
+            write_payer(&mut start, limit, payer, attempt.client);
         }
         let mut hashers: SmallVec<[SipHasher13; 1]> = smallvec![start];
         for part in &limit.key {
@@ -187,7 +201,14 @@ impl KeyHasher {
     /// The key of a bucket that is kept for an account and for nothing else: the one from which strangers pay.
     pub(super) fn key_of_account(&self, limit: &Limit, class: &str, account: u128) -> Key {
         let mut hasher = self.of_class(limit, class);
-        write_payer(&mut hasher, limit, &Named { account, device: None });
+        write_name(&mut hasher, limit, AccountName::Known(account), Client::Local);
+        Key(hasher.finish128().as_u128())
+    }
+
+    /// The key of the bucket from which a client pays for attempts that name no account.
+    pub(super) fn key_of_nameless(&self, limit: &Limit, class: &str, client: Client) -> Key {
+        let mut hasher = self.of_class(limit, class);
+        write_name(&mut hasher, limit, AccountName::None, client);
         Key(hasher.finish128().as_u128())
     }
 
@@ -207,14 +228,27 @@ impl KeyHasher {
 
 /// The account where the limit has one for each; the device where it has one for each, or where it would otherwise pay
 /// from what everybody else can empty.
-fn write_payer(hasher: &mut SipHasher13, limit: &Limit, Named { account, device }: &Named) {
+fn write_payer(hasher: &mut SipHasher13, limit: &Limit, Named { name, device }: &Named, client: Client) {
     if limit.key.contains(&Part::User) {
-        hasher.write_u8(b'a');
-        hasher.write_u128(*account);
+        write_name(hasher, limit, *name, client);
     }
     if let Some(Device(device)) = device {
         hasher.write_u8(b'd');
         hasher.write_u128(*device);
+    }
+}
+
+/// An attempt without an account pays for its own client: a bucket that all of those shared, one client could empty.
+fn write_name(hasher: &mut SipHasher13, limit: &Limit, name: AccountName, client: Client) {
+    match name {
+        AccountName::Known(account) => {
+            hasher.write_u8(b'a');
+            hasher.write_u128(account);
+        }
+        AccountName::None => {
+            hasher.write_u8(b'x');
+            write_client(hasher, limit.prefixes, client);
+        }
     }
 }
 
@@ -224,6 +258,11 @@ fn extend(
     lengths: PrefixLengths,
     attempt: &Attempt<'_>,
 ) -> Result<(), TooManyValues> {
+    // As for attempts without an account.
+    let absent = |hasher: &mut SipHasher13| {
+        hasher.write_u8(b'-');
+        write_client(hasher, lengths, attempt.client);
+    };
     match part {
         // Those were written already: they belong together.
         Part::User | Part::Device | Part::All => {}
@@ -233,9 +272,9 @@ fn extend(
         }
         Part::Header(name) => {
             let values = attempt.headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
-            *hashers = fan_out(hashers, b'h', values)?;
+            *hashers = fan_out(hashers, b'h', values, absent)?;
         }
-        Part::Cookie(name) => *hashers = fan_out(hashers, b'k', cookie_values(attempt, name))?,
+        Part::Cookie(name) => *hashers = fan_out(hashers, b'k', cookie_values(attempt, name), absent)?,
     }
     Ok(())
 }
@@ -244,6 +283,7 @@ fn fan_out<'v>(
     hashers: &[SipHasher13],
     kind: u8,
     values: impl Iterator<Item = &'v [u8]>,
+    absent: impl Fn(&mut SipHasher13),
 ) -> Result<SmallVec<[SipHasher13; 1]>, TooManyValues> {
     let mut distinct: SmallVec<[Option<&[u8]>; 4]> = SmallVec::new();
     for value in values {
@@ -261,7 +301,7 @@ fn fan_out<'v>(
     let all = all.map(|(mut hasher, value)| {
         match value {
             Some(value) => write_bytes(&mut hasher, kind, value),
-            None => hasher.write_u8(b'-'),
+            None => absent(&mut hasher),
         }
         hasher
     });
@@ -390,6 +430,15 @@ mod tests {
     }
 
     #[test]
+    fn a_client_without_the_header_pays_for_itself() {
+        for part in [Part::Header(HeaderName::from_static("a")), Part::Cookie("a".into())] {
+            let of = |client| keys(std::slice::from_ref(&part), client, &[]).unwrap();
+            assert_ne!(of("192.0.2.1"), of("192.0.2.2"), "one cannot empty what others pay from");
+            assert_eq!(of("2001:db8::1"), of("2001:db8::2"), "by its prefix");
+        }
+    }
+
+    #[test]
     fn a_second_value_does_not_hide_the_first() {
         let parts = [Part::Cookie("sid".into())];
         let one = keys(&parts, "192.0.2.1", &[("cookie", "x=1; sid=a")]).unwrap();
@@ -410,9 +459,15 @@ mod tests {
             let (by_address, by_account) = (limit(Part::Ip), limit(Part::User));
             let named = hasher.key_of_client(&by_address, "office", attempt.client);
             assert_eq!(*hasher.keys(&by_address, "office", &attempt, None).unwrap(), [named]);
-            let payer = Named { account: 5, device: None };
+            let payer = |name| Named { name, device: None };
             let named = hasher.key_of_account(&by_account, "office", 5);
-            assert_eq!(*hasher.keys(&by_account, "office", &attempt, Some(&payer)).unwrap(), [named]);
+            let account = payer(AccountName::Known(5));
+            assert_eq!(*hasher.keys(&by_account, "office", &attempt, Some(&account)).unwrap(), [named]);
+            let named = hasher.key_of_nameless(&by_account, "office", attempt.client);
+            assert_eq!(
+                *hasher.keys(&by_account, "office", &attempt, Some(&payer(AccountName::None))).unwrap(),
+                [named]
+            );
         }
     }
 

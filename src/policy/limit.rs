@@ -119,11 +119,11 @@ impl Limit {
 
     /// The same for a client of whom no more is known.
     pub(super) fn rate_of_client(&self, client: Client) -> Option<(usize, &str, Spec)> {
-        let Some(ip) = client.ip() else { return Some((0, "", self.spec)) };
-        if self.exempt.contains(ip) {
+        let Some(ip) = client.known_ip() else { return Some((0, "", self.spec)) };
+        if self.exempt.find_translated(ip).is_some() {
             return None;
         }
-        match self.rates.find(ip) {
+        match self.rates.find_translated(ip) {
             Some(rate) => rate.spec.map(|spec| (rate.number, &*rate.class, spec)),
             None => Some((0, "", self.spec)),
         }

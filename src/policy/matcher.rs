@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::attempt::Attempt;
 use super::canonical::{fold_segment, strict_reading};
+use super::file_name::{could_be_index, format_stem, is_short_name, script_stem, takes_a_path};
 pub use super::method::Taken;
 use super::method::{MethodRule, Ways};
 use super::query;
@@ -17,6 +18,8 @@ use super::query;
 pub struct Pattern {
     method: MethodRule,
     segments: Vec<Segment>,
+    /// The same without the scripts that an application can be reached without.
+    bare: Option<Vec<Segment>>,
     parameters: Vec<(String, Option<String>)>,
 }
 
@@ -25,6 +28,12 @@ enum Segment {
     Literal(Vec<u8>),
     One,
     Rest,
+}
+
+impl Segment {
+    fn is_literal(&self) -> bool {
+        matches!(self, Self::Literal(_))
+    }
 }
 
 /// Why a text is not a pattern; the words are the message that the writer of the file sees.
@@ -65,7 +74,8 @@ impl Pattern {
         errors.dedup();
         match method {
             Ok(method) if errors.is_empty() => {
-                Ok(Self { method, segments, parameters: parse_parameters(query) })
+                let bare = without_scripts(&segments);
+                Ok(Self { method, segments, bare, parameters: parse_parameters(query) })
             }
             _ => Err(errors),
         }
@@ -99,7 +109,8 @@ impl Pattern {
         case: Case,
     ) -> bool {
         self.method.fits(attempt.method, taken)
-            && path_fits(&self.segments, reading.as_ref(), &Widely(case))
+            && (path_fits(&self.segments, reading.as_ref(), &Widely(case))
+                || self.fits_bare(attempt.path, reading.as_ref(), case))
             && self.parameters_fit(attempt.query, case)
     }
 
@@ -114,6 +125,14 @@ impl Pattern {
         self.method.fits(attempt.method, Taken::AsSent)
             && path_fits(&self.segments, &strict_reading(attempt.path), &Strictly)
             && self.parameters_fit(attempt.query, Case::Sensitive)
+    }
+
+    /// `/admin/` is `/admin/index.php`, and `/login` may be `/index.php/login`. An index in any directory does not make
+    /// a form of every path: there only what was sent as a directory fits.
+    fn fits_bare(&self, sent: &str, reading: &[u8], case: Case) -> bool {
+        let Some(bare) = &self.bare else { return false };
+        let is_any = bare.last().is_some_and(|last| !last.is_literal());
+        (!is_any || could_be_directory(sent)) && path_fits(bare, reading, &Widely(case))
     }
 
     fn parameters_fit(&self, query: Option<&str>, case: Case) -> bool {
@@ -145,6 +164,14 @@ impl Case {
                 lower(a) == lower(b)
             }
         }
+    }
+
+    /// Whether a segment is this name, or the name and an extension.
+    fn begins(self, segment: &[u8], name: &[u8]) -> bool {
+        if segment.len() > name.len() && segment[name.len()] == b'.' {
+            return self.eq(&segment[..name.len()], name);
+        }
+        self.eq(segment, name)
     }
 }
 
@@ -225,39 +252,49 @@ fn ends_in_script(pattern: &[Segment], matched: &[&[u8]]) -> bool {
     named || matched.last().is_some_and(|segment| script_stem(segment).is_some())
 }
 
-/// `login` and `login.php` are one place where a server negotiates (Apache's MultiViews, `php -S`).
+/// `login` and `login.php` are one place where a server negotiates (Apache's MultiViews, `php -S`), and `login.json` is
+/// `login` to a router that takes a format behind its paths (Rails, Spring).
 fn literal_fits(literal: &[u8], segment: &[u8], case: Case) -> bool {
-    if case.eq(literal, segment) {
-        return true;
-    }
-    match (script_stem(literal), script_stem(segment)) {
-        (Some(stem), None) => case.eq(stem, segment) || short_name_fits(literal, segment),
-        (None, Some(stem)) => case.eq(literal, stem) || short_name_fits(literal, segment),
-        _ => short_name_fits(literal, segment),
-    }
+    case.begins(segment, literal)
+        || script_stem(literal).is_some_and(|stem| case.eq(stem, segment))
+        || format_stem(literal).is_some_and(|stem| case.begins(segment, stem))
+        || is_short_name(segment, literal)
 }
 
-/// Windows' short names: `SIGN-I~1.ASP` is the first of the files that start so.
-fn short_name_fits(literal: &[u8], segment: &[u8]) -> bool {
-    let Some(tilde) = segment.iter().position(|&b| b == b'~') else { return false };
-    let (start, rest) = segment.split_at(tilde);
-    let long: Vec<u8> = literal.iter().copied().filter(|&b| b != b' ').collect();
-    rest.get(1).is_some_and(u8::is_ascii_digit)
-        && !start.is_empty()
-        && long.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
-}
-
-/// A script's name without its extension.
-fn script_stem(segment: &[u8]) -> Option<&[u8]> {
-    let dot = segment.iter().rposition(|&b| b == b'.').filter(|&at| at > 0)?;
-    let extension = &segment[dot + 1..];
-    let is_script = SCRIPTS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension));
-    is_script.then(|| &segment[..dot])
-}
-
+/// A value that is a path (`?q=user/login`) is the same with other slashes around and between its segments.
 fn value_fits(wanted: &str, found: &str, case: Case) -> bool {
-    case.eq(wanted.as_bytes(), found.as_bytes())
-        || case.eq(wanted.as_bytes(), query::decode(found).as_bytes())
+    let fits = |found: &str| match wanted.contains('/') {
+        true => case.eq(merge_slashes(wanted).as_bytes(), merge_slashes(found).as_bytes()),
+        false => case.eq(wanted.as_bytes(), found.as_bytes()),
+    };
+    fits(found) || fits(&query::decode(found))
+}
+
+fn merge_slashes(path: &str) -> String {
+    path.split('/').filter(|segment| !segment.is_empty()).collect::<Vec<_>>().join("/")
+}
+
+/// Whether some server could read a path as sent as one of a directory: it ends in a slash, or in what may be one.
+fn could_be_directory(sent: &str) -> bool {
+    let last = sent.rsplit('/').next().unwrap_or_default();
+    !last.bytes().next_back().is_some_and(|byte| byte.is_ascii_alphanumeric())
+        || last.contains(['%', ';', '\\'])
+}
+
+/// A pattern without its front controllers, and without the index at its end; `None` if it has none of these.
+fn without_scripts(segments: &[Segment]) -> Option<Vec<Segment>> {
+    let mut bare = Vec::new();
+    for (at, segment) in segments.iter().enumerate() {
+        let rest = &segments[at + 1..];
+        match segment {
+            Segment::Literal(name) if could_be_index(name) && rest.iter().all(|s| *s == Segment::Rest) => {
+                break;
+            }
+            Segment::Literal(name) if takes_a_path(name) && rest.iter().any(Segment::is_literal) => {}
+            _ => bare.push(segment.clone()),
+        }
+    }
+    (bare.len() < segments.len()).then_some(bare)
 }
 
 impl std::str::FromStr for Pattern {
@@ -343,11 +380,6 @@ impl HostPattern {
     }
 }
 
-const SCRIPTS: [&str; 24] = [
-    "php", "php3", "php4", "php5", "php7", "php8", "phtml", "phar", "cgi", "fcgi", "pl", "py", "rb", "asp",
-    "aspx", "ashx", "asmx", "jsp", "jspx", "do", "action", "cfm", "html", "htm",
-];
-
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
@@ -425,6 +457,54 @@ mod tests {
             assert_eq!(takes("POST /index.php?page=login", request), wanted, "{request}");
         }
         assert!(takes("POST /?do", "POST /?do=anything") && !takes("POST /?do", "POST /?dot=1"));
+    }
+
+    #[test]
+    fn a_pattern_with_an_index_or_a_front_controller_fits_without_them() {
+        for (pattern, request, wanted) in [
+            ("POST /a/index.php", "POST /a/", true),
+            ("POST /a/home.html", "POST /a", true),
+            ("POST /a/index.php", "POST /a/b", false),
+            ("POST /a/login.php", "POST /a/", false),
+            ("POST /index.php?p=login", "POST /?p=login", true),
+            ("POST /index.php?p=login", "POST /?p=other", false),
+            ("POST /a/index.php/**", "POST /a/", true),
+            ("POST /a/index.php/**", "POST /a/b", false),
+            ("POST /app.php/login", "POST /login", true),
+            ("POST /app.php/a/index.php", "POST /a", true),
+            ("POST /app.php/*", "POST /login", false),
+            ("POST /*/index.php", "POST /a/", true),
+            ("POST /*/index.php", "POST /a/;x", true),
+            ("POST /*/index.php", "POST /a", false),
+            ("POST /**/index.php", "POST /a/b", false),
+            ("POST /**/login/index.php", "POST /x/login", true),
+        ] {
+            assert_eq!(takes(pattern, request), wanted, "{pattern} for {request}");
+        }
+    }
+
+    #[test]
+    fn an_extension_may_follow_a_name_and_a_format_may_be_left_out() {
+        for (pattern, request, wanted) in [
+            ("POST /login", "POST /login.json", true),
+            ("POST /login", "POST /login.a.b", true),
+            ("POST /login", "POST /logins.json", false),
+            ("POST /login.json", "POST /login", true),
+            ("POST /login.json", "POST /login.xml", true),
+            ("POST /login.php", "POST /login", true),
+            ("POST /login.php", "POST /login.css", false),
+            ("POST /b\u{fc}ro", "POST /B%C3%9CRO.json", true),
+        ] {
+            assert_eq!(takes(pattern, request), wanted, "{pattern} for {request}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_a_path_is_compared_as_one() {
+        for value in ["user/login", "/user/login/", "user//login", "user%2Flogin", "User/Login"] {
+            assert!(takes("POST /?q=user/login", &format!("POST /?q={value}")), "{value}");
+        }
+        assert!(!takes("POST /?q=user/login", "POST /?q=user/logins") && !takes("POST /?q=a", "POST /?q=/a"));
     }
 
     #[test]

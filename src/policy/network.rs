@@ -1,8 +1,9 @@
 //! Sets of networks and what belongs to the longest matching prefix.
 //!
-//! Addresses are compared in canonical form, by bits and never by their spelling.
+//! Addresses are compared in canonical form, by bits and never by their spelling. What an address carries inside is
+//! [`embedded_ipv4`]'s to say, and counts only where it is asked for: never for trust.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use prefix_trie::joint::JointPrefixMap;
@@ -44,6 +45,12 @@ impl<T> NetworkMap<T> {
         self.0.get_lpm(&IpNet::from(ip.to_canonical())).map(|(_, value)| value)
     }
 
+    /// The same for a client's address: where no prefix holds it as it is, the IPv4 address inside counts.
+    #[must_use]
+    pub fn find_translated(&self, ip: IpAddr) -> Option<&T> {
+        self.find(ip).or_else(|| self.find(embedded_ipv4(ip)?.into()))
+    }
+
     /// Whether some prefix holds the address.
     #[must_use]
     pub fn contains(&self, ip: IpAddr) -> bool {
@@ -68,6 +75,40 @@ impl FromIterator<IpNet> for NetworkSet {
         prefixes.into_iter().for_each(|prefix| set.insert(prefix, ()));
         set
     }
+}
+
+/// The IPv4 address that a NAT64 (`64:ff9b::/96`, RFC 6052) or 6to4 (`2002::/16`, RFC 3056) address stands for.
+///
+/// Only one that the whole internet knows: RFC 6052, 3.1 and RFC 3056, 2 allow no other, and any client can write
+/// `2002:a00:1::`, so that such an address must not pass for one of our own network.
+#[must_use]
+pub fn embedded_ipv4(ip: IpAddr) -> Option<Ipv4Addr> {
+    let IpAddr::V6(v6) = ip else { return None };
+    let [_, high, low, _, _, _, last_high, last_low] = v6.segments();
+    let (high, low) = match v6 {
+        _ if is_6to4(v6) => (high, low),
+        _ if is_nat64(v6) => (last_high, last_low),
+        _ => return None,
+    };
+    let inside = Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
+    is_public(inside).then_some(inside)
+}
+
+/// Whether it is of `64:ff9b::/96`.
+pub(super) fn is_nat64(ip: Ipv6Addr) -> bool {
+    matches!(ip.segments(), [0x64, 0xff9b, 0, 0, 0, 0, _, _])
+}
+
+/// Whether it is of `2002::/16`.
+pub(super) fn is_6to4(ip: Ipv6Addr) -> bool {
+    ip.segments()[0] == 0x2002
+}
+
+/// Unicast, and of no network that many have (RFC 6890).
+fn is_public(ip: Ipv4Addr) -> bool {
+    let is_shared = matches!(ip.octets(), [100, 64..=127, _, _]);
+    let is_local = ip.is_private() || ip.is_loopback() || ip.is_link_local() || is_shared;
+    !is_local && matches!(ip.octets(), [1..=223, ..])
 }
 
 /// `::ffff:10.0.0.0/104` is `10.0.0.0/8`, and host bits are cut off.
@@ -97,6 +138,47 @@ mod tests {
         assert_eq!(map.find(ip("10.1.2.3")), Some(&"narrow"));
         assert_eq!(map.find(ip("10.2.2.3")), Some(&"wide"));
         assert_eq!(map.find(ip("11.2.2.3")), None);
+    }
+
+    #[test]
+    fn what_is_inside_counts_only_where_it_is_asked_for() {
+        let map: NetworkMap<&str> =
+            [("203.0.113.0/24", "v4"), ("64:ff9b::cb00:7100/120", "v6"), ("2002::/16", "all")]
+                .into_iter()
+                .fold(NetworkMap::default(), |mut map, (prefix, value)| {
+                    map.insert(prefix.parse().unwrap(), value);
+                    map
+                });
+        assert_eq!(map.find_translated(ip("203.0.113.7")), Some(&"v4"));
+        assert_eq!(map.find_translated(ip("64:ff9b::203.0.113.7")), Some(&"v6"), "as it is written first");
+        assert_eq!(map.find_translated(ip("2002:cb00:7107::1")), Some(&"all"));
+        let set: NetworkSet =
+            ["203.0.113.0/24".parse().unwrap(), "10.0.0.0/8".parse().unwrap()].into_iter().collect();
+        for written in ["64:ff9b::203.0.113.7", "2002:cb00:7107::1", "2002:cb00:7107:9::"] {
+            assert!(set.find_translated(ip(written)).is_some() && !set.contains(ip(written)), "{written}");
+        }
+        for written in
+            ["64:ff9b::10.0.0.1", "2002:a00:1::", "64:ff9b:1::203.0.113.7", "64:ff9b::1:203.0.113.7"]
+        {
+            assert!(set.find_translated(ip(written)).is_none(), "{written}");
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_the_whole_internet_stand_for_others() {
+        for inside in ["1.0.0.1", "203.0.113.7", "100.63.0.1", "100.128.0.1", "172.32.0.1", "223.255.255.255"]
+        {
+            let inside: Ipv4Addr = inside.parse().unwrap();
+            let [a, b, c, d] = inside.octets();
+            let (nat64, by_6to4) =
+                (format!("64:ff9b::{inside}"), format!("2002:{a:02x}{b:02x}:{c:02x}{d:02x}:1::5"));
+            assert_eq!([nat64, by_6to4].map(|text| embedded_ipv4(ip(&text))), [Some(inside); 2]);
+        }
+        let local =
+            ["0.0.0.1", "10.0.0.1", "100.64.0.1", "127.0.0.1", "169.254.1.1", "172.16.0.1", "192.168.0.1"];
+        for inside in local.into_iter().chain(["224.0.0.1", "255.255.255.255"]) {
+            assert_eq!(embedded_ipv4(ip(&format!("64:ff9b::{inside}"))), None, "{inside}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Whom an attempt is about: the accounts that it names, each as a keyed hash, and the devices that are known for them.
 //!
-//! Names and passwords are read, hashed and forgotten here. The surprising thing: where nobody can say what a body
-//! names, the attempt is about one account that all such attempts share.
+//! Names and passwords are read, hashed and forgotten here. Where a body names no account, or none that can be read,
+//! the client stands for it: see [`AccountName::None`].
 
 use std::hash::Hasher;
 
@@ -19,7 +19,7 @@ use crate::time::Time;
 /// Whom an attempt is about, as one route reads it; never shown.
 #[derive(Clone, Default)]
 pub(super) struct Subject {
-    /// The accounts that it names; one that stands for none, or for what nobody can read, if it names none.
+    /// The accounts that it names; a single [`AccountName::None`] if there is none that can be read.
     pub(super) named: SmallVec<[Named; 1]>,
     /// Of the one password for the one account, if there is one of each.
     pub(super) password: Option<u64>,
@@ -34,10 +34,19 @@ pub(super) struct Subject {
 /// One account that an attempt names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Named {
-    /// A keyed hash of its folded name.
-    pub(super) account: u128,
+    /// Which.
+    pub(super) name: AccountName,
     /// Where it is known from, if the browser has signed in to it before.
     pub(super) device: Option<Device>,
+}
+
+/// Whom an attempt names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum AccountName {
+    /// An account, by a keyed hash of its folded name.
+    Known(u128),
+    /// None that can be read. In place of an account's bucket it pays from one of its client's prefix.
+    None,
 }
 
 impl Named {
@@ -62,26 +71,26 @@ impl Subject {
         let users = match values(&route.user, Half::User, attempt) {
             Ok(users) => users,
             Err(NoValues::TooMany(error)) => return Err(error),
-            Err(NoValues::Unreadable) => return Ok(Self::nobody(hasher, UNREADABLE)),
+            Err(NoValues::Unreadable) => return Ok(Self::nameless()),
         };
         let mut accounts: SmallVec<[Account; 1]> = SmallVec::new();
         for user in users.iter() {
             let account = Account::fold(user);
-            if !accounts.contains(&account) {
+            // An empty name is none: a form that was sent empty, or Basic with a token for a password.
+            if !account.as_bytes().is_empty() && !accounts.contains(&account) {
                 accounts.push(account);
             }
         }
         if accounts.is_empty() {
-            return Ok(Self::nobody(hasher, ABSENT));
+            return Ok(Self::nameless());
         }
         let bearer = devices.map(|devices| (devices, devices.wallet(attempt.headers, now)));
         let known = |account: &Account| {
             let (devices, wallet) = bearer.as_ref()?;
             devices.known(wallet, &route.application, account)
         };
-        let named = accounts
-            .iter()
-            .map(|account| Named { account: hasher.of_account(account.as_bytes()), device: known(account) });
+        let named =
+            accounts.iter().map(|account| Named { name: hasher.name_of(account), device: known(account) });
         let mut subject = Self { named: named.collect(), guesses: 1, ..Self::default() };
         subject.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
         subject.read_passwords(route, attempt, hasher)?;
@@ -91,10 +100,12 @@ impl Subject {
         Ok(subject)
     }
 
-    /// One that all attempts share that name nobody, for this reason.
-    fn nobody(hasher: &KeyHasher, why: u8) -> Self {
-        let account = hasher.of_nobody(why);
-        Self { named: smallvec![Named { account, device: None }], guesses: 1, ..Self::default() }
+    fn nameless() -> Self {
+        Self {
+            named: smallvec![Named { name: AccountName::None, device: None }],
+            guesses: 1,
+            ..Self::default()
+        }
     }
 
     fn read_passwords(
@@ -112,17 +123,21 @@ impl Subject {
         let first = all.next();
         let count = u32::from(first.is_some()) + u32::try_from(all.count()).unwrap_or(u32::MAX - 1);
         self.guesses = self.accounts.saturating_mul(count.max(1));
-        if let (Some(password), [only]) = (first.filter(|_| count == 1), &*self.named) {
-            self.password = Some(hasher.of_password(only.account, password));
+        if let (Some(password), [Named { name: AccountName::Known(only), .. }]) =
+            (first.filter(|_| count == 1), &*self.named)
+        {
+            self.password = Some(hasher.of_password(*only, password));
         }
         Ok(())
     }
 
     /// The one account that it names, as a hash.
     pub(super) fn account(&self) -> Option<u64> {
-        #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
-        let half = |named: &Named| named.account as u64;
-        self.named.first().filter(|_| self.accounts == 1).map(half)
+        match &*self.named {
+            #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
+            [Named { name: AccountName::Known(account), .. }] => Some(*account as u64),
+            _ => None,
+        }
     }
 }
 
@@ -138,6 +153,10 @@ impl KeyHasher {
         self.of(|hasher| write_bytes(hasher, b'a', folded))
     }
 
+    fn name_of(&self, account: &Account) -> AccountName {
+        AccountName::Known(self.of_account(account.as_bytes()))
+    }
+
     /// What stands for an account in the log: the same for all spellings of its name, until the secret is another one. 48
     /// bits of a hash that names no bucket.
     #[must_use]
@@ -146,10 +165,6 @@ impl KeyHasher {
         #[expect(clippy::cast_possible_truncation, reason = "a part of a hash is a hash")]
         let half = whole as u64;
         half >> 16
-    }
-
-    fn of_nobody(&self, why: u8) -> u128 {
-        self.of(|hasher| hasher.write_u8(why))
     }
 
     fn of_password(&self, account: u128, password: &[u8]) -> u64 {
@@ -169,5 +184,93 @@ impl KeyHasher {
     }
 }
 
-const UNREADABLE: u8 = b'x';
-const ABSENT: u8 = b'-';
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method};
+    use proptest::prelude::*;
+
+    use super::super::attempt::{Body, Client};
+    use super::super::field::Field;
+    use super::super::key::Part;
+    use super::super::{Facet, Limit, Policy};
+    use super::*;
+    use crate::bucket::{Continuous, Key, Spec};
+    use crate::time::Span;
+
+    /// Limits by account and all that may stand behind one, on a route that looks for names everywhere.
+    fn policy() -> Policy {
+        let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(60), 10).unwrap());
+        let limit = |facet| Limit { key: vec![Part::User], facet, ..Limit::new("account", spec) };
+        let user = vec![
+            Field::form("log").unwrap(),
+            Field::json("/user/name").unwrap(),
+            Field::query("user").unwrap(),
+            Field::Basic,
+        ];
+        let route = Route {
+            user,
+            limits: vec![0, 1, 2],
+            ..Route::new("login", vec!["POST /login".parse().unwrap()])
+        };
+        Policy::new(vec![route], [Facet::Rate, Facet::Cap, Facet::Escalation].map(limit).to_vec())
+    }
+
+    /// How many accounts are named, and which buckets pay.
+    fn charged(client: &str, headers: &HeaderMap, query: &str, body: &[u8]) -> (Option<u32>, Vec<Key>) {
+        let attempt = Attempt {
+            method: &Method::POST,
+            path: "/login",
+            query: Some(query),
+            host: "",
+            client: client.parse().map_or(Client::Local, Client::from_ip),
+            headers,
+            body: Body::Whole(body),
+        };
+        let found = policy().charges(&attempt, &KeyHasher::seeded(1), Time::default()).unwrap();
+        (found.accounts, found.charges.iter().map(|charge| charge.key).collect())
+    }
+
+    fn body() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![
+            "(log|pwd|LOG|log\\[\\]|x)=[ -~]{0,8}(&(log|pwd)=[a-c%+ ]{0,3}){0,3}"
+                .prop_map(String::into_bytes),
+            "\\{\"user\": ?(null|1|\\{\"name\": ?(\"[a-c ]{0,2}\"|7|null)\\})[},]"
+                .prop_map(String::into_bytes),
+            prop::collection::vec(any::<u8>(), 0..40),
+        ]
+    }
+
+    proptest! {
+        /// L10: whatever is sent, what one client pays from without an account is never what another one pays from.
+        #[test]
+        fn an_attempt_without_an_account_pays_for_its_client_and_no_other(
+            body in body(),
+            query in "(user=[a-b]{0,2}|pw=x|)",
+            header in prop::option::of(("authorization", "Basic [A-Za-z0-9=]{0,12}")),
+            kind in prop::sample::select(&["", "application/json", "text/html; charset=utf-16", "multipart/form-data"][..]),
+        ) {
+            let mut headers = HeaderMap::new();
+            headers.insert("content-type", kind.parse().unwrap());
+            if let Some((name, value)) = &header {
+                headers.insert(http::HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
+            }
+            let of = |client| charged(client, &headers, &query, &body);
+            let (accounts, one) = of("203.0.113.1");
+            for other in ["203.0.113.2", "2001:db8::1", "a Unix socket"] {
+                let (_, keys) = of(other);
+                let shared = keys.iter().filter(|key| one.contains(key)).count();
+                prop_assert_eq!(shared, if accounts == Some(0) { 0 } else { one.len() });
+            }
+            prop_assert_eq!(of("::ffff:203.0.113.1").1, one);
+        }
+    }
+
+    #[test]
+    fn an_empty_name_is_none() {
+        let headers = HeaderMap::new();
+        for body in ["log=", "log=+", "log=%20%09", "log[]=&pwd=x", "", "{\"user\":{\"name\":\"\"}}"] {
+            assert_eq!(charged("203.0.113.1", &headers, "", body.as_bytes()).0, Some(0), "{body}");
+        }
+        assert_eq!(charged("203.0.113.1", &headers, "", b"log=&log=alice").0, Some(1));
+    }
+}

@@ -1,12 +1,17 @@
 //! Who is the client? One configured source, read from the right over trusted hops.
 //!
-//! Nobody is believed by default. The surprising thing: what cannot be read never becomes a key of its own; the hop
-//! that said it stands for its client, or anybody could mint keys by writing nonsense.
+//! No peer is believed by default. What cannot be read never becomes a key of its own, or a client could mint keys by
+//! writing nonsense: the hop that said it stands for its client, which is then of no network of the file
+//! ([`Client::Behind`]). What stands on the left of the client is never looked at: it came from outside.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
+use http::header::FORWARDED;
 use http::{HeaderMap, HeaderName};
 
+use super::forwarded::{self, Element};
+use super::target::Malformed;
 use crate::net::stream::Peer;
 use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
@@ -68,74 +73,73 @@ impl ClientSettings {
     }
 
     /// The client behind a peer.
-    #[must_use]
-    pub fn client_of(&self, peer: Peer, headers: &HeaderMap) -> Client {
-        let start = match peer {
-            Peer::Ip(address) => Client::from_ip(address.ip()),
-            Peer::Unix => Client::Local,
-        };
+    ///
+    /// # Errors
+    /// [`Malformed::Forwarded`] and [`Malformed::Hops`]: only of what a trusted peer sends.
+    pub fn client_of(&self, peer: Peer, headers: &HeaderMap) -> Result<Client, Malformed> {
         if !self.trusts(peer) {
-            return start;
+            return Ok(address_of(peer));
         }
+        let start = address_of(peer).unknown();
         match &self.header {
-            IdentityHeader::XForwardedFor => self.walk(start, &x_forwarded_for(headers)),
-            IdentityHeader::Forwarded => self.walk(start, &forwarded(headers)),
-            IdentityHeader::Single(name) => single(headers, name).unwrap_or(start),
+            IdentityHeader::XForwardedFor => self.walk(start, x_forwarded_for(headers)),
+            IdentityHeader::Forwarded => self.walk(start, forwarded(headers)?.into_iter().rev()),
+            IdentityHeader::Single(name) => Ok(single(headers, name).unwrap_or(start)),
         }
     }
 
-    /// From the last hop to the first: the client is the first address that is not a proxy of ours, or the last
-    /// hop that could be read.
-    fn walk(&self, start: Client, hops: &[Option<IpAddr>]) -> Client {
-        if hops.len() > MOST_HOPS {
-            return start;
-        }
+    /// The client where no more can be said: the peer itself.
+    #[must_use]
+    pub fn client_at(&self, peer: Peer) -> Client {
+        if self.trusts(peer) { address_of(peer).unknown() } else { address_of(peer) }
+    }
+
+    /// From the last hop to the first: the client is the first address that is not a proxy of ours, or the first of
+    /// all if all of them are. Where a hop did not say who came before it, the client is not known.
+    fn walk(&self, start: Client, hops: impl Iterator<Item = Option<IpAddr>>) -> Result<Client, Malformed> {
         let mut client = start;
-        for hop in hops.iter().rev() {
-            let Some(ip) = *hop else { return client };
+        for (trusted, hop) in hops.enumerate() {
+            let Some(ip) = hop else { return Ok(client.unknown()) };
             client = Client::from_ip(ip);
             if !self.trust.contains(ip) {
-                return client;
+                return Ok(client);
+            }
+            if trusted >= MOST_HOPS {
+                return Err(Malformed::Hops);
             }
         }
-        client
+        Ok(client)
     }
 }
 
-/// The hops of all lines in order; `None` is one that is not an address. Empty items are no hops.
-fn x_forwarded_for(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
-    let lines = headers.get_all("x-forwarded-for").iter();
-    let items = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
-    let items = items.map(<[u8]>::trim_ascii).filter(|item| !item.is_empty());
-    items.take(MOST_HOPS + 1).map(address).collect()
+fn address_of(peer: Peer) -> Client {
+    match peer {
+        Peer::Ip(address) => Client::from_ip(address.ip()),
+        Peer::Unix => Client::Local,
+    }
 }
 
-fn forwarded(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
-    let lines = headers.get_all(http::header::FORWARDED).iter();
-    let elements = lines.flat_map(|line| split_unquoted(line.as_bytes(), b','));
-    elements
-        .filter(|element| !element.trim_ascii().is_empty())
-        .take(MOST_HOPS + 1)
-        .map(forwarded_for)
-        .collect()
+/// The hops of all lines from the last to the first, each read when it is asked for; `None` is one that is not an
+/// address. Empty items are no hops.
+fn x_forwarded_for(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
+    let lines = headers.get_all("x-forwarded-for").iter().rev();
+    let items = lines.flat_map(|line| line.as_bytes().rsplit(|&byte| byte == b','));
+    items.map(<[u8]>::trim_ascii).filter(|item| !item.is_empty()).map(address)
 }
 
-fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
-    let mut values = split_unquoted(element, b';').filter_map(|pair| {
-        let at = pair.iter().position(|&byte| byte == b'=')?;
-        pair[..at].trim_ascii().eq_ignore_ascii_case(b"for").then(|| pair[at + 1..].trim_ascii())
-    });
-    let value = values.next()?;
-    if values.next().is_some() { None } else { address(value) }
-}
-
-/// Parts between separators that do not stand within quotes.
-pub(super) fn split_unquoted(bytes: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
-    let mut quoted = false;
-    bytes.split(move |&byte| {
-        quoted ^= byte == b'"';
-        byte == separator && !quoted
-    })
+/// The last hops, in order: as many as can be asked for.
+fn forwarded(headers: &HeaderMap) -> Result<VecDeque<Option<IpAddr>>, Malformed> {
+    let mut last = VecDeque::new();
+    for line in headers.get_all(FORWARDED) {
+        let read = forwarded::each(line.as_bytes(), |element| {
+            if last.len() > MOST_HOPS {
+                last.pop_front();
+            }
+            last.push_back(element);
+        });
+        read.map_err(|forwarded::Broken| Malformed::Forwarded)?;
+    }
+    Ok(last.iter().map(Element::address).collect())
 }
 
 fn single(headers: &HeaderMap, name: &HeaderName) -> Option<Client> {
@@ -158,7 +162,7 @@ fn address(item: &[u8]) -> Option<IpAddr> {
         .or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }
 
-/// An honest chain is never as long; beyond it nothing of the header is believed.
+/// Proxies of ours in one chain. An honest one is never as long.
 const MOST_HOPS: usize = 32;
 
 #[cfg(test)]
@@ -173,7 +177,11 @@ mod tests {
     }
 
     fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
-        lines.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+        let mut map = HeaderMap::new();
+        for (name, value) in lines {
+            map.append(HeaderName::from_static(name), value.parse().unwrap());
+        }
+        map
     }
 
     fn peer(ip: &str) -> Peer {
@@ -182,8 +190,10 @@ mod tests {
 
     fn client(settings: &ClientSettings, from: &str, lines: &[(&'static str, &str)]) -> String {
         match settings.client_of(peer(from), &headers(lines)) {
-            Client::Ip(ip) => ip.to_string(),
-            Client::Local => "local".into(),
+            Ok(Client::Ip(ip)) => ip.to_string(),
+            Ok(Client::Behind(ip)) => format!("behind {ip}"),
+            Ok(Client::Local) => "local".into(),
+            Err(why) => why.to_string(),
         }
     }
 
@@ -228,19 +238,46 @@ mod tests {
             "[1.2.3.4",
         ];
         for chain in nonsense {
-            assert_eq!(client(&settings, "127.0.0.1", &[("x-forwarded-for", chain)]), "127.0.0.1", "{chain}");
+            assert_eq!(
+                client(&settings, "127.0.0.1", &[("x-forwarded-for", chain)]),
+                "behind 127.0.0.1",
+                "{chain}"
+            );
             let chain = format!("{chain}, 10.0.0.9");
-            assert_eq!(client(&settings, "127.0.0.1", &[("x-forwarded-for", &chain)]), "10.0.0.9", "{chain}");
+            assert_eq!(
+                client(&settings, "127.0.0.1", &[("x-forwarded-for", &chain)]),
+                "behind 10.0.0.9",
+                "{chain}"
+            );
         }
     }
 
     #[test]
-    fn several_lines_are_one_list_and_a_flood_of_hops_is_not_believed() {
+    fn several_lines_are_one_list_and_only_our_own_hops_are_counted() {
         let settings = settings(IdentityHeader::XForwardedFor);
         let lines = [("x-forwarded-for", "6.6.6.6"), ("x-forwarded-for", "198.51.100.1, 10.0.0.9")];
         assert_eq!(client(&settings, "127.0.0.1", &lines), "198.51.100.1");
-        let flood = vec!["198.51.100.1"; 33].join(",");
-        assert_eq!(client(&settings, "127.0.0.1", &[("x-forwarded-for", &flood)]), "127.0.0.1");
+        let flood = vec!["198.51.100.1"; 3_000].join(",");
+        assert_eq!(client(&settings, "127.0.0.1", &[("x-forwarded-for", &flood)]), "198.51.100.1");
+        for (hops, wanted) in [(31, "198.51.100.1"), (32, "198.51.100.1"), (33, "too many")] {
+            let chain = format!("junk, 198.51.100.1{}", ", 10.0.0.9".repeat(hops));
+            let of_forwarded = format!("for=junk, for=198.51.100.1{}", ", for=10.0.0.9".repeat(hops));
+            let by_forwarded = self::settings(IdentityHeader::Forwarded);
+            let found = client(&settings, "127.0.0.1", &[("x-forwarded-for", &chain)]);
+            assert!(found.contains(wanted), "{hops}: {found}");
+            assert_eq!(client(&by_forwarded, "127.0.0.1", &[("forwarded", &of_forwarded)]), found);
+        }
+    }
+
+    #[test]
+    fn a_proxy_that_says_nothing_has_clients_that_are_not_known() {
+        for header in [
+            IdentityHeader::XForwardedFor,
+            IdentityHeader::Forwarded,
+            IdentityHeader::Single(HeaderName::from_static("x-real-ip")),
+        ] {
+            assert_eq!(client(&settings(header), "127.0.0.1", &[]), "behind 127.0.0.1");
+        }
     }
 
     #[test]
@@ -250,12 +287,15 @@ mod tests {
             ("for=198.51.100.1;proto=https", "198.51.100.1"),
             ("For=\"[2001:db8::7]:4711\"", "2001:db8::7"),
             ("for=6.6.6.6, for=198.51.100.1, for=10.0.0.9;by=10.0.0.1", "198.51.100.1"),
-            ("for=\"6.6.6.6, for=7.7.7.7\"", "127.0.0.1"),
-            ("for=unknown", "127.0.0.1"),
-            ("for=198.51.100.1;for=6.6.6.6", "127.0.0.1"),
+            ("for=\"6.6.6.6, for=7.7.7.7\"", "behind 127.0.0.1"),
+            ("for=unknown", "behind 127.0.0.1"),
+            ("for=198.51.100.1, proto=https", "behind 127.0.0.1"),
+            ("for=198.51.100.1;host=\"a\\\", for=8.8.8.8;x=\\\"b\"", "198.51.100.1"),
         ] {
             assert_eq!(client(&settings, "127.0.0.1", &[("forwarded", value)]), wanted, "{value}");
         }
+        let broken = client(&settings, "127.0.0.1", &[("forwarded", "for=198.51.100.1;for=6.6.6.6")]);
+        assert_eq!(broken, Malformed::Forwarded.to_string());
     }
 
     #[test]
@@ -263,20 +303,55 @@ mod tests {
         let settings = settings(IdentityHeader::Single(HeaderName::from_static("x-real-ip")));
         assert_eq!(client(&settings, "127.0.0.1", &[("x-real-ip", "198.51.100.1")]), "198.51.100.1");
         let twice = [("x-real-ip", "198.51.100.1"), ("x-real-ip", "6.6.6.6")];
-        assert_eq!(client(&settings, "127.0.0.1", &twice), "127.0.0.1");
-        assert_eq!(client(&settings, "127.0.0.1", &[("x-forwarded-for", "198.51.100.1")]), "127.0.0.1");
+        assert_eq!(client(&settings, "127.0.0.1", &twice), "behind 127.0.0.1");
+        assert_eq!(
+            client(&settings, "127.0.0.1", &[("x-forwarded-for", "198.51.100.1")]),
+            "behind 127.0.0.1"
+        );
     }
 
     #[test]
     fn a_unix_peer_is_local_unless_it_is_trusted() {
         let mut settings = settings(IdentityHeader::XForwardedFor);
         let headers = headers(&[("x-forwarded-for", "198.51.100.1")]);
-        assert_eq!(settings.client_of(Peer::Unix, &headers), Client::Local);
+        assert_eq!(settings.client_of(Peer::Unix, &headers), Ok(Client::Local));
         settings.trust_unix = true;
-        assert_eq!(settings.client_of(Peer::Unix, &headers), Client::Ip("198.51.100.1".parse().unwrap()));
+        assert_eq!(settings.client_of(Peer::Unix, &headers), Ok(Client::Ip("198.51.100.1".parse().unwrap())));
+    }
+
+    #[test]
+    fn clients_behind_a_translator_are_told_apart_at_the_door() {
+        let settings = settings(IdentityHeader::XForwardedFor);
+        let prefix = |ip: &str| settings.prefix_at_the_door(peer(ip)).map(|ip| ip.to_string());
+        assert_eq!(prefix("64:ff9b::203.0.113.7"), Some("203.0.113.7".into()));
+        assert_eq!(prefix("2002:cb00:7107::1"), Some("203.0.113.7".into()));
+        assert_eq!(prefix("64:ff9b::10.0.0.1"), Some("64:ff9b::a00:1".into()), "not one of ours");
+        assert_eq!(prefix("10.0.0.1"), None);
     }
 
     proptest! {
+        /// L5, L19: the client has no say in who it is, however it begins the list that our proxies go on with.
+        #[test]
+        fn what_stands_before_the_client_changes_nothing(
+            before in "([ -~]{0,60}|(10[.]0[.]0[.]1, ?){0,40}|for=10[.]0[.]0[.]1[,;\"\\\\]for=10[.]0[.]0[.]2)",
+            same_line in any::<bool>(),
+            hops in 0..=32_usize,
+        ) {
+            let lines = |ours: String| match same_line {
+                true => vec![format!("{before}, {ours}")],
+                false => vec![before.clone(), ours],
+            };
+            let ours = format!("203.0.113.7{}", ", 10.0.0.9".repeat(hops));
+            let all = lines(ours);
+            let all: Vec<_> = all.iter().map(|line| ("x-forwarded-for", line.as_str())).collect();
+            prop_assert_eq!(client(&settings(IdentityHeader::XForwardedFor), "127.0.0.1", &all), "203.0.113.7");
+            let ours = format!("for=203.0.113.7{}", ", for=10.0.0.9".repeat(hops));
+            let all = lines(ours);
+            let all: Vec<_> = all.iter().map(|line| ("forwarded", line.as_str())).collect();
+            let found = client(&settings(IdentityHeader::Forwarded), "127.0.0.1", &all);
+            prop_assert!(found == "203.0.113.7" || found == Malformed::Forwarded.to_string(), "{}", found);
+        }
+
         #[test]
         fn any_header_is_read_without_a_panic(value in "[ -~]{0,80}") {
             for header in [IdentityHeader::XForwardedFor, IdentityHeader::Forwarded] {

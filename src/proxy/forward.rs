@@ -61,6 +61,7 @@ impl Departure {
             trusted: client.trusts(connection.peer),
             secure: connection.is_secure(),
             kept: client.header.name(),
+            filter: &settings.headers,
             request_id: asker.id_is_ours.then_some(&asker.request_id),
             devices: rules.policy.devices.as_deref(),
         };

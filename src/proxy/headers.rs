@@ -1,8 +1,8 @@
 //! Headers on their way through: what belongs to one connection stays on it, who the client is, is said by us, and the
 //! cookie of known devices stays with us.
 //!
-//! Names that CGI and PHP fold onto another (`X_Forwarded_For`) are treated as what they become. The surprising
-//! thing: our identity headers are written *after* `Connection` was obeyed, so no client can have them stripped.
+//! What an application could take for the word of a proxy is [`HeaderFilter`]'s to name. Our identity headers are
+//! written *after* `Connection` was obeyed, so no client can have them stripped.
 
 use std::net::IpAddr;
 
@@ -10,6 +10,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
+use super::header_filter::HeaderFilter;
 use crate::policy::device::Devices;
 
 /// Says who the client is and where it asked, for one request.
@@ -23,6 +24,8 @@ pub struct Identity<'a> {
     pub secure: bool,
     /// The header that a trusted proxy says the client in, if it is not one of the usual two.
     pub kept: Option<&'a HeaderName>,
+    /// What else is not passed on.
+    pub filter: &'a HeaderFilter,
     /// The request's id, if it came without a usable one.
     pub request_id: Option<&'a HeaderValue>,
     /// Whose cookie is not the application's.
@@ -31,7 +34,7 @@ pub struct Identity<'a> {
 
 /// Prepares a request's headers for the upstream.
 pub fn towards_upstream(headers: &mut HeaderMap, identity: &Identity<'_>, upgrade: Option<HeaderValue>) {
-    strip(headers, |name| is_impostor(name, identity));
+    strip(headers, |name| identity.filter.drops(name, identity.trusted, identity.kept));
     if let Some(devices) = identity.devices {
         devices.strip(headers);
     }
@@ -114,24 +117,6 @@ fn connection_options(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b',')).map(<[u8]>::trim_ascii)
 }
 
-/// Every other header that somebody downstream could take for the client's identity or for framing.
-fn is_impostor(name: &HeaderName, identity: &Identity<'_>) -> bool {
-    let text = name.as_str();
-    if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
-        if identity.kept == Some(name) {
-            return !identity.trusted;
-        }
-        // Most names are told apart by their first letters.
-        let may_identify =
-            matches!(text.as_bytes(), [b'x' | b'f' | b't' | b'p', ..] | [b'c', b'f' | b'l', ..]);
-        let identifies = || IDENTITY.contains(&text) || text == "proxy" || text.starts_with("proxy-");
-        return may_identify && identifies() && !(identity.trusted && KEPT_FROM_TRUSTED.contains(&text));
-    }
-    let alias: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    let alias = alias.as_str();
-    IDENTITY.contains(&alias) || MEANING.contains(&alias) || identity.kept.is_some_and(|kept| kept == alias)
-}
-
 fn say_who(headers: &mut HeaderMap, identity: &Identity<'_>) {
     // What anybody else said was stripped, so only a trusted peer's words can stand there.
     let said = |headers: &HeaderMap, name: &HeaderName| identity.trusted && headers.contains_key(name);
@@ -183,58 +168,6 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-const KEPT_FROM_TRUSTED: [&str; 4] =
-    ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", FORWARDED_NAME];
-const FORWARDED_NAME: &str = "forwarded";
-
-/// Headers that some proxy or application takes for the client's address or for the way it came.
-const IDENTITY: [&str; 32] = [
-    "x-forwarded-for",
-    "x-forwarded-proto",
-    "x-forwarded-host",
-    FORWARDED_NAME,
-    "x-forwarded",
-    "forwarded-for",
-    "x-real-ip",
-    "x-client-ip",
-    "client-ip",
-    "true-client-ip",
-    "cf-connecting-ip",
-    "cf-connecting-ipv6",
-    "cf-pseudo-ipv4",
-    "fastly-client-ip",
-    "x-cluster-client-ip",
-    "x-original-forwarded-for",
-    "x-originating-ip",
-    "x-remote-ip",
-    "x-remote-addr",
-    "x-envoy-external-address",
-    "x-azure-clientip",
-    "x-azure-socketip",
-    "x-appengine-user-ip",
-    "x-forwarded-by",
-    "x-forwarded-port",
-    "x-forwarded-server",
-    "x-forwarded-scheme",
-    "x-forwarded-ssl",
-    "x-forwarded-user",
-    "x-original-url",
-    "x-rewrite-url",
-    "x-host",
-];
-
-/// Headers that decide what a message means; their aliases are never passed.
-const MEANING: [&str; 8] = [
-    "host",
-    "content-length",
-    "transfer-encoding",
-    "connection",
-    "content-type",
-    "cookie",
-    "authorization",
-    "x-request-id",
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,6 +188,7 @@ mod tests {
             trusted,
             secure: false,
             kept: None,
+            filter: &HeaderFilter::default(),
             request_id: None,
             devices: None,
         };
@@ -309,6 +243,7 @@ mod tests {
                 trusted,
                 secure: false,
                 kept: Some(&kept),
+                filter: &HeaderFilter::default(),
                 request_id: None,
                 devices: None,
             };
@@ -327,6 +262,7 @@ mod tests {
             trusted: false,
             secure: true,
             kept: None,
+            filter: &HeaderFilter::default(),
             request_id: None,
             devices: Some(&devices),
         };

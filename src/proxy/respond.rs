@@ -74,7 +74,8 @@ pub struct Asked<'a> {
     pub request_id: &'a HeaderValue,
 }
 
-/// The answer to a refused attempt: `refuse.status` with `Retry-After`, unless waiting would never help.
+/// The answer to a refused attempt: `refuse.status` with `Retry-After`, unless waiting does not help: then nothing of it
+/// speaks of a time.
 #[must_use]
 pub fn refusal(
     settings: &RefuseSettings,
@@ -93,7 +94,7 @@ pub fn refusal(
         kind: "https://iana.org/assignments/http-problem-types#quota-exceeded",
         title: "Too many sign-in attempts",
         status: settings.status,
-        detail: if retry_after.is_some() { "" } else { NEVER_FITS },
+        detail: if retry_after.is_some() { "" } else { TIME_DOES_NOT_HELP },
         retry_after,
         limits: Some(limits),
         request_id: asked.request_id,
@@ -102,7 +103,7 @@ pub fn refusal(
     let own = settings.own(form).filter(|_| retry_after.is_some());
     let mut draft = Draft::new(&message, form, own, asked.head);
     if settings.headers != ShowLimits::Never {
-        draft.rate_limits(policy, &refusal.standings);
+        draft.rate_limits(policy, &refusal.standings, retry_after.is_some());
     }
     draft.finish()
 }
@@ -142,8 +143,9 @@ impl Default for RefuseSettings {
     }
 }
 
-const NEVER_FITS: &str =
-    "This request asks for more than the limit ever allows at once. Waiting does not help.";
+/// The same words whatever it is that does not open with time: an account's row of failures, or an attempt that costs
+/// more than a bucket holds.
+const TIME_DOES_NOT_HELP: &str = "Waiting does not help here. Please ask the operator of this site.";
 
 #[cfg(test)]
 mod tests;

@@ -2,38 +2,37 @@
 //!
 //! The surprising thing: of a list the last value counts, because that is the one which the proxy wrote, and what stands before it came from outside.
 
+use std::borrow::Cow;
+
 use http::HeaderMap;
 use http::header::FORWARDED;
 
-use super::client_addr::split_unquoted;
+use super::forwarded;
 
 /// Whether the client of a request is at the other end of TLS. Only a `trusted` peer is believed: its
 /// `X-Forwarded-Proto`, or without one its `Forwarded` (RFC 7239, 5.4). Where nobody says anything it is as the `peer`
 /// speaks.
 #[must_use]
 pub fn is_secure(headers: &HeaderMap, trusted: bool, peer: bool) -> bool {
-    let said = || last_of(headers, "x-forwarded-proto").or_else(|| proto(last_of(headers, FORWARDED)?));
+    let said = || last_scheme(headers).map(Cow::Borrowed).or_else(|| last_proto(headers));
     if !trusted {
         return peer;
     }
     said().map_or(peer, |scheme| scheme.eq_ignore_ascii_case(b"https"))
 }
 
-/// The last item of a header's list, over all its lines.
-fn last_of(headers: &HeaderMap, name: impl http::header::AsHeaderName) -> Option<&[u8]> {
-    let line = headers.get_all(name).iter().next_back()?;
-    split_unquoted(line.as_bytes(), b',').last().map(<[u8]>::trim_ascii)
+/// The last item of `X-Forwarded-Proto`, over all its lines.
+fn last_scheme(headers: &HeaderMap) -> Option<&[u8]> {
+    let line = headers.get_all("x-forwarded-proto").iter().next_back()?;
+    line.as_bytes().rsplit(|&byte| byte == b',').next().map(<[u8]>::trim_ascii)
 }
 
-/// The one `proto` of an element of `Forwarded`.
-fn proto(element: &[u8]) -> Option<&[u8]> {
-    let mut values = split_unquoted(element, b';').filter_map(|pair| {
-        let at = pair.iter().position(|&byte| byte == b'=')?;
-        let (name, value) = (pair.get(..at)?, pair.get(at + 1..)?.trim_ascii());
-        name.trim_ascii().eq_ignore_ascii_case(b"proto").then_some(value)
-    });
-    let value = values.next().filter(|_| values.next().is_none())?;
-    Some(value.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(value))
+/// The `proto` of the last element of `Forwarded`; none of a line that is broken.
+fn last_proto(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
+    let line = headers.get_all(FORWARDED).iter().next_back()?;
+    let mut last = None;
+    forwarded::each(line.as_bytes(), |element| last = Some(element)).ok()?;
+    last?.proto.map(forwarded::Value::unquoted)
 }
 
 #[cfg(test)]
@@ -92,6 +91,8 @@ mod tests {
             &[("forwarded", "for=\"proto=https\"")],
             &[("forwarded", "proto")],
             &[("forwarded", "proto=\"https")],
+            &[("forwarded", "host=\"a\\\", proto=https;x=\\\"b\"")],
+            &[("forwarded", "proto=https, ;x")],
         ] {
             assert!(!secure(lines, true), "{lines:?}");
         }

@@ -28,7 +28,7 @@ use super::redirect;
 use super::respond::{self, RateLimitHeaders, Said, ShowLimits};
 use super::scheme::is_secure;
 use super::site::{Follower, Local, Site};
-use super::target;
+use super::target::{self, Malformed};
 use super::visit::{Asker, Visit, apologise};
 use crate::engine::{Consulted, Engine, Inquiry, Refusal, Rules, Ruling, by_newest};
 use crate::event::Events;
@@ -79,6 +79,7 @@ enum Look {
 /// The same before it is known which rules were in force.
 #[expect(clippy::large_enum_variant, reason = "it is moved once and never kept")]
 enum Found {
+    Malformed(Malformed),
     SentAway,
     Consulted(Consulted, Option<usize>),
     Unread(ToRead),
@@ -116,7 +117,7 @@ impl Gate {
         let looked = self.look(connection, &request, now);
         let client = match &looked {
             Ok((client, _)) => *client,
-            Err(_) => self.site.now().client_of(connection, &request),
+            Err(_) => self.site.now().client_on_record(connection, &request),
         };
         let exchange = Exchange::begin(self, connection, &request, client, asker.request_id.clone(), now);
         let visit = Visit { asker, exchange };
@@ -158,7 +159,11 @@ impl Gate {
         let (local, (client, found)) = by_newest(
             || self.site.now(),
             |local| {
-                let (rules, client) = (&local.site.rules, local.client_of(connection, request));
+                let rules = &local.site.rules;
+                let client = match local.client_of(connection, request) {
+                    Ok(client) => client,
+                    Err(why) => return Ok((Client::Local, Found::Malformed(why))),
+                };
                 if local.site.redirect.is_some() && local.site.sends_away(connection, request) {
                     return Ok((client, Found::SentAway));
                 }
@@ -178,6 +183,7 @@ impl Gate {
             },
         )?;
         let look = match found {
+            Found::Malformed(why) => return Err(why.into()),
             Found::SentAway => Look::Elsewhere(local.site.elsewhere(connection, request)?),
             Found::Consulted(Consulted::Now(ruling), group) => {
                 Look::Judged(Judgement { local, ruling, group: group.unwrap_or(0) })
@@ -252,14 +258,19 @@ impl Gate {
     ) -> Result<Judgement, Error> {
         let host = target::understand(connection, request)?;
         let now = self.engine.clock().now();
-        let (local, (consulted, group)) = by_newest(
+        let (local, found) = by_newest(
             || self.site.now(),
             |local| {
-                let attempt = attempt(request, &host, local.client_of(connection, request), body);
+                let client = match local.client_of(connection, request) {
+                    Ok(client) => client,
+                    Err(why) => return Ok(Err(why)),
+                };
+                let attempt = attempt(request, &host, client, body);
                 let consulted = self.engine.consult(&local.site.rules, &attempt, now)?;
-                Ok((consulted, local.site.rules.policy.upstream_of(&attempt)))
+                Ok(Ok((consulted, local.site.rules.policy.upstream_of(&attempt))))
             },
         )?;
+        let (consulted, group) = found?;
         let ruling = match consulted {
             Consulted::Now(ruling) => ruling,
             Consulted::Later(inquiry) => self.hear(inquiry, &local).await,

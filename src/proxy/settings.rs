@@ -1,5 +1,6 @@
 //! What the file says about the proxy, checked: `[proxy]`, and whom its upstreams have to be vouched for by.
 
+use super::header_filter::HeaderFilter;
 use crate::net::proxy_protocol::Version;
 use crate::net::tls::Trust;
 use crate::time::Span;
@@ -31,6 +32,8 @@ pub struct Settings {
     pub upstream_max: usize,
     /// How long requests in flight may take to finish after a stop.
     pub drain: Span,
+    /// Which headers of a request the application does not see.
+    pub headers: HeaderFilter,
     /// The header by which every connection has to begin, and that only proxies in front of us may send; `None` is none.
     pub proxy_protocol: Option<Version>,
     /// Who vouches for upstreams of `https://`; `None` where there are none.
@@ -63,6 +66,7 @@ impl Default for Settings {
             upstream_idle: Span::from_secs(4),
             upstream_max: 512,
             drain: Span::from_secs(30),
+            headers: HeaderFilter::default(),
             proxy_protocol: None,
             upstream_trust: None,
         }

@@ -118,8 +118,18 @@ impl Local {
     }
 
     /// Who the client is.
-    pub(super) fn client_of<B>(&self, connection: &Connection, request: &Request<B>) -> Client {
+    pub(super) fn client_of<B>(
+        &self,
+        connection: &Connection,
+        request: &Request<B>,
+    ) -> Result<Client, Malformed> {
         self.site.client.client_of(connection.peer, request.headers())
+    }
+
+    /// The same for the log: of what cannot be read it is the peer.
+    pub(super) fn client_on_record<B>(&self, connection: &Connection, request: &Request<B>) -> Client {
+        let known = self.client_of(connection, request);
+        known.unwrap_or_else(|_| self.site.client.client_at(connection.peer))
     }
 
     /// The group of this number, else the default.

@@ -50,6 +50,12 @@ pub enum Malformed {
     /// RFC 9113, 8.2.1.
     #[error("a header value begins or ends with a blank")]
     Blanks,
+    /// See [`forwarded`](super::forwarded).
+    #[error("what Forwarded says does not fit its grammar")]
+    Forwarded,
+    /// More proxies of ours than there are in any chain.
+    #[error("too many proxies have passed the request on")]
+    Hops,
     /// See [`canonical::Malformed`].
     #[error(transparent)]
     Path(#[from] canonical::Malformed),

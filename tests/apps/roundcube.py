@@ -41,6 +41,7 @@ class Roundcube:
         with sqlite3.connect(directory / "roundcube.sqlite") as tables:
             tables.executescript(Path("/usr/share/roundcube/SQL/sqlite.initial.sql").read_text())
         env = {"ROUNDCUBE_CONFIG_DIR": str(config), "APP_IMAP": "%s:%d" % mail, "APP_DIRECTORY": str(directory)}
+        env |= {"PHP_CLI_SERVER_WORKERS": "4"}
         command = ["php", *SETTINGS, "-S", "%s:%d" % address, "-t", "/var/lib/roundcube"]
         with dovecot(directory, mail), running("php -S", command, directory / "php.log", env) as server:
             wait_until(lambda: accepts(address), server)

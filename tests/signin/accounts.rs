@@ -60,7 +60,7 @@ fn every_value_of_a_field_that_comes_twice_is_charged() {
 }
 
 #[test]
-fn attempts_that_name_nobody_share_a_bucket() {
+fn attempts_of_one_client_without_an_account_share_a_bucket() {
     let application = application();
     let gate = Gate::start(&application.file(&format!("{ROUTE}{ACCOUNT}")));
     for body in ["", "pwd=x", "user=alice&pwd=x", "LOGIN=alice", "x=1"] {

@@ -43,7 +43,7 @@ fn an_account_is_the_same_in_every_kind_of_body() {
     }
 }
 
-/// D17, D21: what nobody can read is one account that all such attempts share.
+/// D17, D21: what cannot be read is a sign-in without an account, and its client pays for it.
 #[test]
 fn what_cannot_be_read_is_charged_to_an_account_of_its_own_and_counts_as_a_sign_in() {
     let application = Upstream::start();

@@ -16,6 +16,7 @@ mod attacks;
 mod bodies;
 mod devices;
 mod growing;
+mod nameless;
 mod outcomes;
 mod privacy;
 mod refusals;

@@ -11,6 +11,7 @@ use super::super::raw;
 use super::super::values::{Prefix, Rate};
 use super::fields::{distinct, lasting, one_of, parsed, within};
 use super::files::Files;
+use super::headers;
 use super::networks::Networks;
 use crate::net::listener::Address;
 use crate::net::proxy_protocol::Version;
@@ -151,6 +152,7 @@ pub(super) fn proxy(raw: &raw::Proxy, f: &mut Findings) -> Settings {
         client_rate: raw.client_rate.as_ref().map_or(default.client_rate, |rate| client_rate(rate, f)),
         upstream_max: within(raw.upstream_max.as_ref(), CONNECTIONS, f).unwrap_or(default.upstream_max),
         drain: lasting(raw.drain.as_ref(), Span::ZERO..=DAY, f).unwrap_or(default.drain),
+        headers: headers::check(raw, f),
         proxy_protocol,
         ..timeouts
     }

@@ -71,10 +71,10 @@ impl Draft {
         }
     }
 
-    /// Adds `RateLimit` and `RateLimit-Policy`.
-    pub(super) fn rate_limits(&mut self, policy: &Policy, standings: &[Standing]) {
+    /// Adds `RateLimit` and `RateLimit-Policy`; `timed` says whether it is worth waiting.
+    pub(super) fn rate_limits(&mut self, policy: &Policy, standings: &[Standing], timed: bool) {
         self.cut(RATE_LIMIT_POLICY, |text| push_policy(text, policy, standings));
-        self.cut(RATE_LIMIT, |text| push_limit(text, policy, standings));
+        self.cut(RATE_LIMIT, |text| push_limit(text, policy, standings, timed));
     }
 
     /// Adds `Allow`.

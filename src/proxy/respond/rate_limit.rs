@@ -31,7 +31,7 @@ pub fn rate_limit_headers(policy: &Policy, standings: &[Standing]) -> Option<Rat
         return None;
     }
     let middle = text.len();
-    push_limit(&mut text, policy, standings);
+    push_limit(&mut text, policy, standings, true);
     let text = Bytes::from(text);
     let value = |part| HeaderValue::from_maybe_shared(part).ok();
     Some(RateLimitHeaders { policy: value(text.slice(..middle))?, limit: value(text.slice(middle..))? })
@@ -54,11 +54,13 @@ pub(super) fn push_policy(out: &mut String, policy: &Policy, standings: &[Standi
     });
 }
 
-/// Appends the value of `RateLimit`: r is the whole tokens left, t the seconds to the next one.
-pub(super) fn push_limit(out: &mut String, policy: &Policy, standings: &[Standing]) {
+/// Appends the value of `RateLimit`: r is the whole tokens left, t the seconds to the next one, where that is of use.
+pub(super) fn push_limit(out: &mut String, policy: &Policy, standings: &[Standing], timed: bool) {
     push_items(out, policy, standings, |out, standing| {
         push_parameter(out, ";r=", standing.verdict.left.into());
-        push_parameter(out, ";t=", standing.verdict.next_token.as_secs_ceil());
+        if timed {
+            push_parameter(out, ";t=", standing.verdict.next_token.as_secs_ceil());
+        }
     });
 }
 

@@ -165,7 +165,8 @@ fn where_waiting_never_helps_no_wait_is_named() {
     for accept in ["*/*", "application/json", "text/html"] {
         let answer = answer(&RefuseSettings::default(), &["address"], &never_fits(), accept);
         assert!(!answer.headers().contains_key("retry-after"));
-        assert!(body(&answer).contains("Waiting does not help."));
+        assert!(body(&answer).contains("Waiting does not help here."));
+        assert_eq!(answer.headers()["ratelimit"], r#""address";r=9"#);
         assert!(!body(&answer).contains("retry_after") && !body(&answer).contains("then try again"));
     }
 }
@@ -255,7 +256,7 @@ fn a_site_has_pages_of_its_own_and_its_own_status() {
         assert!(!answer.headers().contains_key("ratelimit-policy"));
     }
     let truth = answer(&settings, &["a"], &never_fits(), "text/html");
-    assert!(body(&truth).contains("Waiting does not help."), "a page about a wait would lie");
+    assert!(body(&truth).contains("Waiting does not help here."), "a page about a wait would lie");
 }
 
 #[test]

@@ -11,14 +11,14 @@ use crate::policy::Policy;
 use crate::time::Span;
 
 /// The wait that a refusal speaks of: the longest of all limits that refused, of which hidden ones say theirs in coarse
-/// steps; `None` if waiting never helps. A hidden limit never says that: it would be the only one on its route.
+/// steps; `None` if waiting does not help.
 pub(super) fn said(policy: &Policy, refusal: &Refusal) -> Option<Span> {
+    refusal.wait?;
     let waits = refusal.violated().map(|standing| {
         let is_hidden = policy.limits.get(standing.charge.limit).is_some_and(|limit| limit.is_hidden());
         match standing.verdict.answer {
             Answer::Refused { wait } if is_hidden => Some(coarse(wait)),
             Answer::Refused { wait } => Some(wait),
-            Answer::NeverFits if is_hidden => Some(NEVER),
             Answer::NeverFits => None,
             Answer::Admitted | Answer::Held { .. } => Some(Span::ZERO),
         }
@@ -90,8 +90,6 @@ fn draw(request_id: &[u8]) -> u32 {
 const UNITS: [(&str, u64); 4] = [("day", DAY), ("hour", 3_600), ("minute", 60), ("second", 1)];
 const STEPS: [u64; 11] = [60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200];
 const DAY: u64 = 86_400;
-/// What a hidden limit says whose bucket is smaller than the attempt.
-const NEVER: Span = Span::from_secs(DAY);
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,95 @@
+//! `proxy.underscores`, `strip` and `keep`: which headers of a request the application does not see.
+
+use http::HeaderName;
+
+use super::super::diagnostic::{Findings, nearest};
+use super::super::document::Located;
+use super::super::raw;
+use super::fields::{distinct, one_of};
+use crate::proxy::header_filter::{HeaderFilter, Kind, NamePattern, lists};
+
+/// The built-in lists, and what the file says of them.
+pub(super) fn check(raw: &raw::Proxy, f: &mut Findings) -> HeaderFilter {
+    let built_in = HeaderFilter::default();
+    let strip = patterns(distinct(raw.strip.as_ref(), f), f);
+    let keep = patterns(distinct(raw.keep.as_ref(), f), f);
+    for (given, pattern) in &keep {
+        if strip.iter().any(|(_, stripped)| stripped == pattern) {
+            f.error(&given.spot, format!("`{}` is in `strip` as well", given.value), "one or the other");
+        } else {
+            warn_of_kept(given, built_in.kind_of(pattern), f);
+        }
+    }
+    let pass = one_of(raw.underscores.as_ref(), &[("drop", false), ("pass", true)], &[], f);
+    let filter = if pass == Some(true) { built_in.passing_odd_names() } else { built_in };
+    let filter = keep.iter().fold(filter, |filter, (_, pattern)| filter.without(pattern));
+    strip.iter().fold(filter, |filter, (_, pattern)| filter.with(pattern))
+}
+
+/// A header that the gate reads, and the application never gets, says nothing of what the application does.
+pub(super) fn warn_of_dropped(raw: &raw::File, f: &mut Findings) {
+    if raw.proxy.underscores.as_ref().is_some_and(|word| word.value == "pass") {
+        return;
+    }
+    let routes =
+        raw.routes.iter().flat_map(|route| [&route.value.user, &route.value.password, &route.value.when]);
+    let fields = routes.flatten().flat_map(|list| &list.value);
+    for given in fields.chain(raw.limits.iter().filter_map(|limit| limit.value.key.as_ref())) {
+        let mut start = 0;
+        for part in given.value.split('+') {
+            let end = start + part.len();
+            if let Some(name) = part.strip_prefix("header:").filter(|name| is_odd(name)) {
+                let hint = "its name has more than letters, digits and `-`: see `proxy.underscores`";
+                let spot = given.spot.part(&given.value, end - name.len()..end);
+                f.warning(&spot, format!("`{name}` never reaches the application"), hint);
+            }
+            start = end + 1;
+        }
+    }
+}
+
+/// A header's name, but one that is dropped.
+fn is_odd(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    name.parse::<HeaderName>().is_ok() && !name.bytes().all(is_plain)
+}
+
+fn patterns<'l>(list: Vec<&'l Located<String>>, f: &mut Findings) -> Vec<(&'l Located<String>, NamePattern)> {
+    let read = list.into_iter().filter_map(|given| Some((given, pattern(given, f)?)));
+    read.collect()
+}
+
+fn pattern(given: &Located<String>, f: &mut Findings) -> Option<NamePattern> {
+    let name = given.value.to_ascii_lowercase();
+    let Some(pattern) = NamePattern::parse(&name) else {
+        let hint = "as in \"X-Staff\", or \"X-Acme-*\" for all that begin so";
+        f.error(&given.spot, format!("`{}` is not a header name", given.value), hint);
+        return None;
+    };
+    if lists::OURS.contains(&&*name) {
+        let hint = "what strangers say in it is always replaced; leave it out";
+        f.error(&given.spot, format!("`{}` is written by the gate", given.value), hint);
+        return None;
+    }
+    if lists::EACH_REQUEST.contains(&&*name) {
+        f.error(&given.spot, format!("`{}` belongs to every request", given.value), "leave it out");
+        return None;
+    }
+    Some(pattern)
+}
+
+fn warn_of_kept(given: &Located<String>, kind: Option<Kind>, f: &mut Findings) {
+    let name = &given.value;
+    match kind {
+        Some(Kind::UnlessTrusted) => {
+            let hint = "keep it only if the application takes it for no more than what a client says";
+            f.warning(&given.spot, format!("anybody can send `{name}`"), hint);
+        }
+        Some(Kind::Never | Kind::Ours) => {}
+        None => {
+            let listed = [lists::NEVER, lists::UNLESS_TRUSTED].concat();
+            let hint = nearest(name, listed.into_iter()).map(|known| format!("did you mean `{known}`?"));
+            f.warning(&given.spot, format!("`{name}` is not removed anyway"), hint.unwrap_or_default());
+        }
+    }
+}

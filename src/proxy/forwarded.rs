@@ -1,0 +1,151 @@
+//! `Forwarded` (RFC 7239), by its grammar and by nothing else.
+//!
+//! It says what stands there; whom to believe is for others. Whatever does not fit is refused as a whole: a reader that
+//! finds its way around a quote that another takes for the end of a string reads another client. Blanks around `;` and
+//! empty elements are let through, as lists of HTTP have them (RFC 9110, 5.6.1).
+
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What one proxy says of the hop before it, as far as anybody here asks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Element<'h> {
+    /// `for`.
+    pub(super) node: Option<Value<'h>>,
+    /// `proto`.
+    pub(super) proto: Option<Value<'h>>,
+    by: Option<Value<'h>>,
+    host: Option<Value<'h>>,
+}
+
+/// The value of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Value<'h> {
+    /// As it is.
+    Token(&'h [u8]),
+    /// What stands between the quotes, with its backslashes.
+    Quoted(&'h [u8]),
+}
+
+/// The header does not fit its grammar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Broken;
+
+/// Hands over the elements of one line, from left to right.
+///
+/// # Errors
+/// [`Broken`], possibly after some of them.
+pub(super) fn each<'h>(line: &'h [u8], mut found: impl FnMut(Element<'h>)) -> Result<(), Broken> {
+    let mut rest = line;
+    loop {
+        let (element, after) = read_element(rest)?;
+        element.into_iter().for_each(&mut found);
+        match after {
+            [] => return Ok(()),
+            [b',', more @ ..] => rest = more,
+            _ => return Err(Broken),
+        }
+    }
+}
+
+/// An element that says anything, and what comes after it.
+fn read_element(mut rest: &[u8]) -> Result<(Option<Element<'_>>, &[u8]), Broken> {
+    let (mut element, mut says_something) = (Element::default(), false);
+    loop {
+        rest = rest.trim_ascii_start();
+        if !matches!(rest, [] | [b',' | b';', ..]) {
+            rest = element.read_pair(rest)?.trim_ascii_start();
+            says_something = true;
+        }
+        match rest {
+            [b';', more @ ..] => rest = more,
+            _ => return Ok((says_something.then_some(element), rest)),
+        }
+    }
+}
+
+impl<'h> Element<'h> {
+    /// Reads one `name=value`, and tells what comes after it.
+    fn read_pair(&mut self, text: &'h [u8]) -> Result<&'h [u8], Broken> {
+        let (name, rest) = token(text)?;
+        let (value, rest) = Value::read(rest.strip_prefix(b"=").ok_or(Broken)?)?;
+        let place = match name.to_ascii_lowercase().as_slice() {
+            b"for" => &mut self.node,
+            b"proto" => &mut self.proto,
+            b"by" => &mut self.by,
+            b"host" => &mut self.host,
+            _ => return Ok(rest),
+        };
+        // RFC 7239, 4: each at most once.
+        if place.replace(value).is_some() { Err(Broken) } else { Ok(rest) }
+    }
+
+    /// The address of the hop; `None` if it is not said, obfuscated, or none.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        let node = self.node?.unquoted();
+        let node = std::str::from_utf8(&node).ok()?;
+        let (ip, port) = match node.strip_prefix('[') {
+            Some(rest) => {
+                let (inside, rest) = rest.split_once(']')?;
+                (IpAddr::V6(inside.parse::<Ipv6Addr>().ok()?), rest)
+            }
+            None => {
+                let end = node.find(':').unwrap_or(node.len());
+                (IpAddr::V4(node[..end].parse::<Ipv4Addr>().ok()?), &node[end..])
+            }
+        };
+        (port.is_empty() || port.strip_prefix(':').is_some_and(is_port)).then_some(ip)
+    }
+}
+
+impl<'h> Value<'h> {
+    fn read(text: &'h [u8]) -> Result<(Self, &'h [u8]), Broken> {
+        let Some(inside) = text.strip_prefix(b"\"") else {
+            return token(text).map(|(token, rest)| (Self::Token(token), rest));
+        };
+        let mut is_escaped = false;
+        for (at, byte) in inside.iter().enumerate() {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' => is_escaped = true,
+                b'"' => return Ok((Self::Quoted(&inside[..at]), &inside[at + 1..])),
+                _ => {}
+            }
+        }
+        Err(Broken)
+    }
+
+    /// What is meant: a backslash makes the byte after it an ordinary one (RFC 9110, 5.6.4).
+    pub(super) fn unquoted(self) -> Cow<'h, [u8]> {
+        let text = match self {
+            Self::Quoted(text) if text.contains(&b'\\') => text,
+            Self::Quoted(text) | Self::Token(text) => return Cow::Borrowed(text),
+        };
+        let mut is_escaped = false;
+        let meant = text.iter().copied().filter(|&byte| {
+            is_escaped = byte == b'\\' && !is_escaped;
+            !is_escaped
+        });
+        Cow::Owned(meant.collect())
+    }
+}
+
+/// The token that a text begins with (RFC 9110, 5.6.2), and the rest.
+fn token(text: &[u8]) -> Result<(&[u8], &[u8]), Broken> {
+    let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    let end = text.iter().position(|byte| !is_of_token(byte)).unwrap_or(text.len());
+    if end == 0 { Err(Broken) } else { Ok(text.split_at(end)) }
+}
+
+/// Digits, or something that only says that there is a port.
+fn is_port(text: &str) -> bool {
+    match text.strip_prefix('_') {
+        Some(rest) => {
+            !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+        }
+        None => (1..=5).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
