@@ -23,12 +23,16 @@ class DjangoAdmin:
 
     @classmethod
     @contextmanager
-    def start(cls, directory, address, _site):
-        """Tables, two accounts and the server, for the length of the block."""
+    def start(cls, directory, address, _site, attempts=None, python=PYTHON, gunicorn=False):
+        """Tables, two accounts and the server, for the length of the block; `attempts` is a file to log them in."""
         env = {"PYTHONDONTWRITEBYTECODE": "1", "APP_DATABASE": str(directory / "db.sqlite")}
-        manage = [PYTHON, str(SITE / "manage.py")]
+        env |= {"APP_ATTEMPTS": str(attempts)} if attempts else {}
+        manage = [python, str(SITE / "manage.py")]
         call([*manage, "prepare", USER, PASSWORD, OTHER, OTHERS_PASSWORD], directory / "prepare.log", env)
         command = [*manage, "runserver", "--noreload", "%s:%d" % address]
+        if gunicorn:
+            command = [python, "-m", "gunicorn", "-w", "2", "--threads", "4", "-b", "%s:%d" % address]
+            command += ["--chdir", str(SITE), "manage:application"]
         with running("django", command, directory / "django.log", env) as server:
             wait_until(lambda: accepts(address), server)
             yield cls()

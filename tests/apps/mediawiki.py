@@ -24,16 +24,16 @@ class MediaWiki:
 
     @classmethod
     @contextmanager
-    def start(cls, directory, address, site):
-        """Tables, two accounts and the server, for the length of the block."""
+    def start(cls, directory, address, site, more=""):
+        """Tables, two accounts and the server, for the length of the block; `more` is for its settings."""
         php = ["php", *SETTINGS]
         install = [*php, str(ROOT / "maintenance/install.php"), "--dbtype=sqlite", f"--dbpath={directory}"]
         install += [f"--server={site}", "--scriptpath=", f"--confpath={directory}", f"--pass={PASSWORD}"]
         call([*install, "--dbname=wiki", "Behind the gate", USER], directory / "install.log")
         settings = directory / "LocalSettings.php"
         extra = "$wgPasswordAttemptThrottle = [];\n$wgMainCacheType = CACHE_NONE;\n$wgCookiePrefix = 'wiki';\n"
-        settings.write_text(settings.read_text() + extra)
-        env = {"MW_CONFIG_FILE": str(settings)}
+        settings.write_text(settings.read_text() + extra + more)
+        env = {"MW_CONFIG_FILE": str(settings), "PHP_CLI_SERVER_WORKERS": "4"}
         other = [*php, str(ROOT / "maintenance/createAndPromote.php"), OTHER, OTHERS_PASSWORD]
         call(other, directory / "other.log", env)
         command = [*php, "-S", "%s:%d" % address, "-t", str(ROOT)]

@@ -39,12 +39,12 @@ class Tomcat:
 
     @classmethod
     @contextmanager
-    def start(cls, directory, address, _site):
-        """The container with the examples, for the length of the block."""
+    def start(cls, directory, address, _site, more=()):
+        """The container with the examples, for the length of the block; `more` are files for its configuration."""
         conf = directory / "conf"
         for part in (conf, directory / "logs", directory / "temp", directory / "webapps"):
             part.mkdir()
-        for file in (FILES / "server.xml", FILES / "users.xml", "/usr/share/tomcat10/etc/web.xml"):
+        for file in (FILES / "server.xml", FILES / "users.xml", "/usr/share/tomcat10/etc/web.xml", *more):
             copy(file, conf)
         host, port = address
         env = {

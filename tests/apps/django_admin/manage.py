@@ -49,6 +49,11 @@ def prepare(pairs):
         get_user_model().objects.create_superuser(user, f"{user}@example.org", password)
 
 
+if "APP_ATTEMPTS" in os.environ:
+    settings.AUTHENTICATION_BACKENDS = ["attempts.Recorder", *settings.AUTHENTICATION_BACKENDS]
+    # Thousands of attempts are made, and how slowly a password is compared is not what is tried.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
 import django
 
 django.setup()
@@ -57,7 +62,11 @@ from django.contrib import admin
 
 urlpatterns.append(path("admin/", admin.site.urls))
 
-if sys.argv[1] == "prepare":
+if __name__ != "__main__":
+    from django.core.wsgi import get_wsgi_application
+
+    application = get_wsgi_application()
+elif sys.argv[1] == "prepare":
     prepare(sys.argv[2:])
 else:
     execute_from_command_line(sys.argv)

@@ -1,0 +1,222 @@
+"""One application from start to end: it is started, clients search at the same time, and findings are made small."""
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gates import front
+from processes import free_address
+from report import Wrong
+from search import LATE, Case, Search, known
+
+CLIENTS = 12
+GRACE = 10  # seconds after the end in which findings are still made small
+ENOUGH = 40  # findings of one application, after which the search only counts
+SMALLER = 40  # cases that may be spent on making one finding small
+QUICKLY = 0.1  # seconds in which the gate has settled, nearly always
+
+
+@dataclass
+class Finding:
+    """A case that gives an attempt for nothing, as small as it was made."""
+
+    case: Case
+    what: str  # uncounted, wrongly refunded, or not on the account
+    count: int
+    raw: list
+    statuses: list
+    after_requests: int
+    after_seconds: float
+    again: int = 1
+
+    def text(self, name):
+        """For people."""
+        way, requests = self.case.way, json.dumps(self.case.requests)
+        after = f"{self.after_requests} requests and {self.after_seconds:.1f} s"
+        head = f"{name}: {self.count} {self.what}, found after {after}, {self.again} times\n"
+        head += f"  way: {way}, at once: {self.case.at_once}, answers: {self.statuses}\n  edits: {requests}\n"
+        raw = (
+            part if len(part) < 2_000 else part[:1_500] + b" ...(%d bytes)... " % len(part) + part[-300:]
+            for part in self.raw
+        )
+        return head + "".join(f"  raw: {one!r}\n" for one in raw)
+
+
+def hunt(target_class, binary, directory, seconds, seed, findings_file):
+    """Searches for so long; returns the search with all that it counted and found."""
+    with ExitStack() as stack:
+        inside, site = free_address(), "app.example"
+        target = stack.enter_context(target_class.start(directory / "app", inside, "http://app.example"))
+        fronts = {}
+        for name, routes in files(target.routes).items():
+            started = front(binary, directory / name, inside, routes, name == "account")
+            fronts[name] = stack.enter_context(started)
+        search = Search(target, fronts, site, seed)
+        control(search, replace(fronts["plain"], plain=inside))
+        search.began = time.monotonic()
+        over = search.began + seconds
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            clients = [pool.submit(client, search, over) for _ in range(CLIENTS)]
+            try:
+                judge_all(search, over, findings_file)
+            finally:
+                search.over = True
+            for one in clients:
+                one.result()
+        search.seconds = time.monotonic() - search.began
+        return search
+
+
+def files(routes):
+    """The same routes as people write them, in the opposite order, and for one host and all that no route names."""
+    each = ["\n[route." + one for one in routes.split("\n[route.")[1:]]
+    hosted = "".join(one.rstrip() + '\nhost = "app.example"\nhost_default = true\n' for one in each)
+    return {"plain": routes, "account": "".join(reversed(each)), "hosts": hosted}
+
+
+def control(search, nothing_between):
+    """What is not seen cannot be found: each door's own sign-in has to be, and so does one that goes past the gate."""
+    for door in search.target.doors:
+        for _ in range(5):  # an application that has just begun may be late with its log
+            trial, hole = again(search, Case("plain", [[door.name, [], False]]))
+            if len(trial.wrong) == 1 and not hole:
+                break
+        if len(trial.wrong) != 1 or hole:
+            raise Wrong(
+                f"at {door.name} the application compared {len(trial.wrong)} passwords, and the gate took {trial.taken}"
+            )
+    gate, search.fronts["plain"] = search.fronts["plain"], nothing_between
+    _, hole = again(search, Case("plain", [[search.target.doors[0].name, [], False]]))
+    search.fronts["plain"] = gate
+    if not hole or hole[0] != "uncounted":
+        raise Wrong(f"an attempt past the gate was not seen: {hole}")
+    search.counts.clear()
+
+
+def client(search, over):
+    """Sends one case after the other."""
+    while time.monotonic() < over and not search.over:
+        case = search.make()
+        if case is not None:
+            search.waiting.append(search.run(case))
+
+
+def judge_all(search, over, findings_file):
+    """Judges what is due until everything is, and hands findings to a thread of its own."""
+    late = []
+    with ThreadPoolExecutor(3) as pool:
+        while time.monotonic() < over or search.waiting or late:
+            while search.waiting:
+                late.append(search.waiting.popleft())
+            now = time.monotonic()
+            search.read_log()
+            due = [trial for trial in late if trial.due <= now]
+            late = [trial for trial in late if trial.due > now]
+            for trial in due:
+                if hole := search.judge(trial):
+                    found(
+                        search, trial, hole, lambda finding: pool.submit(settle, search, finding, findings_file, over)
+                    )
+            time.sleep(0.05)
+
+
+def found(search, trial, hole, settle_it):
+    """A hole that is known is counted; another one is made small and written down."""
+    what, count = hole
+    for finding in search.findings:
+        if finding.what == what and known(finding, trial.case):
+            finding.again += 1
+            return
+    if len(search.findings) < ENOUGH:
+        seconds = time.monotonic() - search.began
+        finding = Finding(trial.case, what, count, trial.raw, statuses(trial), search.counts["requests"], seconds)
+        search.findings.append(finding)
+        settle_it(finding)
+
+
+def statuses(trial):
+    """What was answered."""
+    return [answer.status for answer in trial.answers]
+
+
+def settle(search, finding, findings_file, over):
+    """Makes a finding small, unless another one says the same by then, and writes it down."""
+    with suppress(OSError):
+        smaller(search, finding, over)
+    others = [one for one in search.findings if one is not finding and one.what == finding.what]
+    if same := next((one for one in others if known(one, finding.case)), None):
+        same.again += finding.again
+        search.findings.remove(finding)
+        return
+    with open(findings_file, "a") as file:
+        file.write(finding.text(search.target.name) + "\n")
+
+
+def smaller(search, finding, over):
+    """Leaves out requests, edits and the way, one after the other, while it still gives something for nothing."""
+    spent, improved = 0, True
+    while improved and spent < SMALLER and time.monotonic() < over + GRACE:
+        improved = False
+        for case in fewer(finding.case):
+            spent += 1
+            trial, hole = again(search, case)
+            if hole and hole[0] == finding.what:
+                finding.case, finding.raw, finding.count = case, trial.raw, hole[1]
+                finding.statuses, improved = statuses(trial), True
+                break
+
+
+def fewer(case):
+    """Every case with one thing less, and the same by the simplest way."""
+    if case.way != "plain":
+        yield Case("plain", case.requests, case.at_once)
+    if case.at_once:
+        yield Case(case.way, case.requests, False)
+    for number in range(len(case.requests)):
+        if len(case.requests) > 1:
+            yield Case(case.way, case.requests[:number] + case.requests[number + 1 :], False)
+    for number, (door, changes, right) in enumerate(case.requests):
+        for place in range(len(changes)):
+            one = [door, changes[:place] + changes[place + 1 :], right]
+            yield Case(case.way, case.requests[:number] + [one] + case.requests[number + 1 :], case.at_once)
+
+
+def again(search, case):
+    """The same case by another client, judged as soon as that is possible, and what is wrong with it."""
+    trial = search.run(case)
+    whole = all(answer.complete for answer in trial.answers)
+    time.sleep(QUICKLY if whole else LATE)
+    search.read_log()
+    return trial, search.judge(trial)
+
+
+def lines(search):
+    """What is said of an application in the end."""
+    counts, seconds = search.counts, max(search.seconds, 0.001)
+    names = (
+        "attempts",
+        "counted",
+        "uncounted",
+        "wrongly refunded",
+        "not on the account",
+        "right",
+        "right, not given back",
+        "stray",
+    )
+    said = ", ".join(f"{counts[name]} {name}" for name in names)
+    yield f"{search.target.name}: {counts['requests']} requests ({counts['requests'] / seconds:.0f}/s), {said}"
+    yield "  answers: " + ", ".join(f"{status} {count}" for status, count in sorted(search.statuses.items()))
+    for line in search.strays[-3:]:
+        yield f"  of no case: {line[:200]}"
+    for what, count in search.honest.most_common(10):
+        yield f"  an honest person pays: {what}, {count} times"
+
+
+def hunt_in(directory, *arguments):
+    """The same in a directory of its own."""
+    place = Path(directory)
+    (place / "app").mkdir(parents=True)
+    return hunt(arguments[0], arguments[1], place, *arguments[2:])

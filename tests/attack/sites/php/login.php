@@ -1,0 +1,8 @@
+<?php
+// A form that reads its fields from the body.
+require __DIR__ . '/common.php';
+if (isset($_POST['pw'])) {
+    answer_with_page(is_right(text($_POST['login'] ?? ''), text($_POST['pw'])), $_POST);
+} else {
+    echo '<form method=post><input name=login><input name=pw type=password></form>';
+}
