@@ -148,7 +148,11 @@ impl Case {
             self.renamed.iter().fold(message.clone(), |message, (new, old)| message.replace(new, old))
         };
         let told: BTreeSet<String> = told.iter().map(as_before).collect();
-        self.mistakes.difference(&told).filter(|hidden| !hidden.ends_with("is missing")).cloned().collect()
+        // What another one brings along is missing no more.
+        let is_missing = |message: &&String| {
+            message.ends_with("is missing") || message.starts_with("there is no variable")
+        };
+        self.mistakes.difference(&told).filter(|hidden| !is_missing(hidden)).cloned().collect()
     }
 }
 

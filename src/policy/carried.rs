@@ -30,7 +30,8 @@ impl<'a> Carried<'a> {
         let overrides = overrides_the_method(attempt);
         // By any other method it is a write already.
         let looks = is_page(attempt.method) || attempt.method == Method::OPTIONS;
-        Self { attempt, overrides, guesses: looks && (overrides || has_body || names_a_password(attempt)) }
+        let guesses = || overrides || has_body || names_much(attempt) || names_a_password(attempt);
+        Self { attempt, overrides, guesses: looks && guesses() }
     }
 
     /// What it may be taken for at this route; nothing, if the route is about no such host and no such method.
@@ -118,6 +119,12 @@ fn is_override(name: &HeaderName) -> bool {
     name.starts_with('x') && HEADERS.iter().any(|known| is_read_as(known))
 }
 
+/// Whether there are more names than are looked at.
+fn names_much(attempt: &Attempt<'_>) -> bool {
+    attempt.query.is_some_and(|query| query::names(query).nth(MOST_NAMES).is_some())
+        || cookies::pairs(attempt.headers).nth(MOST_NAMES).is_some()
+}
+
 /// `user[password]` is a password as well, so the whole name counts. Cookies are there on every page: what only holds the
 /// letters, such as `compass` or `passport.sid`, is none there.
 fn names_a_password(attempt: &Attempt<'_>) -> bool {
@@ -125,6 +132,8 @@ fn names_a_password(attempt: &Attempt<'_>) -> bool {
         || cookies::pairs(attempt.headers).any(|(name, _)| query::is_called_a_password(&query::decoded(name)))
 }
 
+/// Of parameters, and of cookies. Every route holds its fields against them, so a request with more is an attempt unseen.
+const MOST_NAMES: usize = 128;
 const HEADERS: [&str; 3] = ["x-http-method-override", "x-method-override", "x-http-method"];
 /// Of Rails and PHP's frameworks, of Salesforce, and of Google's interfaces.
 const PARAMETERS: [&str; 4] = ["_method", "_httpmethod", "$httpmethod", "x-http-method-override"];

@@ -108,6 +108,16 @@ fn a_route_for_pages_hides_no_form_behind_it() {
     assert_eq!(policy.routes_of(&attempt)[..], [0, 1]);
 }
 
+#[test]
+fn more_names_than_are_looked_at_are_an_attempt() {
+    let policy = policy("POST /login");
+    for (count, wanted) in [(MOST_NAMES, false), (MOST_NAMES + 1, true)] {
+        let (query, jar) = ("a=b&".repeat(count), "a=b; ".repeat(count));
+        assert_eq!(counts(&policy, "GET", Some(&query), &[], NONE), wanted, "{count} parameters");
+        assert_eq!(counts(&policy, "GET", None, &[("cookie", &jar)], NONE), wanted, "{count} cookies");
+    }
+}
+
 /// The name of a parameter or cookie as PHP knows it.
 fn plainly(name: &str) -> String {
     let decoded = query::decode(name).to_lowercase();
@@ -135,7 +145,7 @@ proptest! {
         ];
         more.iter().filter(|(is_there, _)| *is_there).for_each(|(_, more)| lines.extend(*more));
         let holds = |names: &[&str], wanted: &[&str]| names.iter().any(|name| wanted.contains(&&*plainly(name)));
-        let carries = has_body || is_basic || overrides || holds(&parameters, &["login", "geheim", "pwd"])
+        let carries = has_body || is_basic || overrides || holds(&parameters, &["login", "geheim", "pwd", "compass"])
             || holds(&cookies, &["geheim", "pwd"]);
         let is_free = is_preflight && !holds(&cookies, &["login"]);
         let wanted = carries || (method == "OPTIONS" && !is_free);
