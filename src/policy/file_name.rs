@@ -1,6 +1,6 @@
 //! What servers make of the name of a file in a path: scripts, the index of a directory, formats.
 //!
-//! Names only: whether such a file is there, nobody here can know. Which paths follow from it says
+//! Names only: whether such a file exists is not known here. Which paths follow from it says
 //! [`path_info`](super::path_info), and which segments are one name [`matcher`](super::matcher).
 
 /// A script's name without its extension.
