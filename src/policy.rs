@@ -22,6 +22,7 @@ mod route;
 mod subject;
 
 pub use self::charges::{Charge, Charges, Unchargeable};
+pub use self::field::PrivateNames;
 pub use self::limit::{Facet, Limit, Mode, Rate, Spends, Unit};
 pub use self::route::{BODY, Cost, Route};
 
@@ -31,6 +32,8 @@ use smallvec::SmallVec;
 
 use self::attempt::Attempt;
 use self::device::Devices;
+use self::matcher::Pattern;
+use self::query::Parameters;
 
 /// All routes and limits, in the order of the file.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +57,9 @@ pub struct ToRead {
     pub may_be_none: bool,
 }
 
+/// A route, its place among all, and which of its patterns a request fits but for its path.
+type Candidate<'p> = (usize, &'p Route, SmallVec<[&'p Pattern; 2]>);
+
 impl Policy {
     /// These routes and limits, and no known devices.
     #[must_use]
@@ -67,11 +73,23 @@ impl Policy {
     pub fn routes_of(&self, attempt: &Attempt<'_>) -> SmallVec<[usize; 2]> {
         let mut found = SmallVec::new();
         let as_write = attempt.could_be_a_write();
-        // Most requests are about no route at all, by their method alone: then nobody has to read the path.
-        if !self.routes.iter().any(|route| route.could_match(attempt, as_write)) {
+        // What does not depend on the path is asked once. Most requests are about no route at all, by their method alone:
+        // then nobody has to read the path.
+        let parameters = Parameters::of(attempt.query);
+        let candidates = |as_write| -> SmallVec<[Candidate<'_>; 4]> {
+            let routes = self.routes.iter().enumerate();
+            let routes =
+                routes.map(|(index, route)| (index, route, route.candidates(attempt, &parameters, as_write)));
+            routes.filter(|(_, _, patterns)| !patterns.is_empty()).collect()
+        };
+        let mut methods: SmallVec<[SmallVec<[Candidate<'_>; 4]>; 2]> = SmallVec::new();
+        methods.push(candidates(false));
+        if as_write {
+            methods.push(candidates(true));
+        }
+        if methods.iter().all(|candidates| candidates.is_empty()) {
             return found;
         }
-        let methods: &[bool] = if as_write { &[false, true] } else { &[false] };
         // A body is long and a path has many readings: what stands in the body is looked up once for each route.
         let mut meant: SmallVec<[(usize, bool); 4]> = SmallVec::new();
         let mut is_meant = |index: usize, route: &Route| match meant.iter().find(|(known, _)| *known == index)
@@ -83,18 +101,24 @@ impl Policy {
                 is_meant
             }
         };
-        for reading in canonical::readings(attempt.path) {
-            for &as_write in methods {
-                let mut routes = self.routes.iter().enumerate();
-                let first = routes.find(|(index, route)| {
-                    route.matches(attempt, &reading, as_write) && is_meant(*index, route)
+        let all_read = canonical::for_each_reading(attempt.path, |reading| {
+            for candidates in &methods {
+                let mut routes = candidates.iter();
+                let first = routes.find(|(index, route, patterns)| {
+                    route.fits(reading, patterns) && is_meant(*index, route)
                 });
-                if let Some((index, _)) = first
-                    && !found.contains(&index)
+                if let Some((index, ..)) = first
+                    && !found.contains(index)
                 {
-                    found.push(index);
+                    found.push(*index);
                 }
             }
+        });
+        if all_read.is_err() {
+            // Nobody has checked the path: whatever it could be about has to count.
+            found = methods.iter().flatten().map(|(index, ..)| *index).collect();
+            found.sort_unstable();
+            found.dedup();
         }
         found
     }
@@ -138,18 +162,23 @@ impl Policy {
         if self.routes.iter().all(|route| route.upstream.is_none()) {
             return None;
         }
-        self.routes.iter().find(|route| route.matches_strictly(attempt))?.upstream
+        let strict = canonical::strict_reading(attempt.path);
+        let strict = canonical::split(&strict);
+        self.routes.iter().find(|route| route.matches_strictly(attempt, &strict))?.upstream
     }
 
     /// Whether the value of this parameter of a query, its name as it was sent, is nobody's business: a route reads an
     /// account or a password there, or it sounds like a password.
     #[must_use]
     pub fn is_private(&self, name: &str) -> bool {
-        let fields = |route: &Route| {
-            [&route.user, &route.password, &route.when].map(|list| field::are_named(list, name))
-        };
-        query::sounds_like_a_password(&query::decode(name).to_lowercase())
-            || self.routes.iter().any(|route| fields(route).contains(&true))
+        self.private_names().contain(name)
+    }
+
+    /// The names of which [`is_private`](Self::is_private) is true, for whoever asks about many.
+    #[must_use]
+    pub fn private_names(&self) -> PrivateNames {
+        let lists = self.routes.iter().flat_map(|route| [&route.user, &route.password, &route.when]);
+        PrivateNames::of(lists.flatten())
     }
 
     /// Position of the limit that this one is a facet of; its own, if it is the one with the rate.

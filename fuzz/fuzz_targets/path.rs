@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use http::{HeaderMap, Method};
 use libfuzzer_sys::fuzz_target;
 use tollgate::policy::attempt::{Attempt, Body, Client};
-use tollgate::policy::canonical::{check, readings, strict_reading};
+use tollgate::policy::canonical::{check, readings, split, strict_reading};
 use tollgate::policy::matcher::{Case, Pattern};
 
 fuzz_target!(|text: &str| {
@@ -36,13 +36,18 @@ fuzz_target!(|text: &str| {
         host: "example.org",
         client: Client::from_ip(Ipv4Addr::LOCALHOST.into()),
         headers: &HeaderMap::new(),
-            body: Body::Unread,
-        };
+        body: Body::Unread,
+    };
     let matches = |case| {
-        readings.iter().any(|reading| pattern.matches(&attempt, reading, attempt.could_be_a_write(), case))
+        readings
+            .iter()
+            .any(|reading| pattern.matches(&attempt, &split(reading), attempt.could_be_a_write(), case))
     };
     assert!(matches(Case::Sensitive) <= matches(Case::Insensitive), "{pattern:?} of {path:?}");
     for case in [Case::Sensitive, Case::Insensitive] {
-        assert!(pattern.matches_strictly(&attempt) <= matches(case), "{pattern:?} of {path:?}");
+        assert!(
+            pattern.matches_strictly(&attempt, &split(&strict)) <= matches(case),
+            "{pattern:?} of {path:?}"
+        );
     }
 });

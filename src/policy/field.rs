@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use self::name::Name;
 use super::attempt::{Attempt, Body};
 use super::key::TooManyValues;
+use super::query;
 
 /// Where a value stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,9 +124,25 @@ pub fn values(fields: &[Field], half: Half, attempt: &Attempt<'_>) -> Result<Val
     Ok(found)
 }
 
-/// Whether a parameter of the query, its name as it was sent, would be read as one of these fields.
-pub(super) fn are_named(fields: &[Field], sent: &str) -> bool {
-    form::is_one_of(sent.as_bytes(), &names(fields, Field::in_query))
+/// Names of parameters whose values are nobody's business.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrivateNames(Vec<Name>);
+
+impl PrivateNames {
+    /// Those of these fields, as far as they are looked for in a query.
+    pub(super) fn of<'f>(fields: impl Iterator<Item = &'f Field>) -> Self {
+        let mut written: Vec<&str> = fields.filter_map(Field::in_query).map(String::as_str).collect();
+        written.sort_unstable();
+        written.dedup();
+        Self(written.into_iter().map(Name::new).collect())
+    }
+
+    /// Whether a parameter, its name as it was sent, would be read as one of the fields, or sounds like a password.
+    #[must_use]
+    pub fn contain(&self, sent: &str) -> bool {
+        query::sounds_like_a_password(&query::decode(sent).to_lowercase())
+            || form::is_one_of(sent.as_bytes(), &self.0)
+    }
 }
 
 /// The names of some of these fields, as forms have them.

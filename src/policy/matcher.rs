@@ -3,12 +3,10 @@
 //! Matching is a security boundary. A pattern is held against every [reading](super::canonical) of a path; method
 //! and parameters are read as widely. It never decides where a request goes: see [`Pattern::matches_strictly`].
 
-use http::Method;
-use smallvec::SmallVec;
-
 use super::attempt::Attempt;
-use super::canonical::{fold_segment, strict_reading};
-use super::query;
+use super::canonical::fold_segment;
+use super::query::{self, Parameters};
+use http::Method;
 
 /// One entry of a route's `match`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,38 +55,41 @@ pub enum PatternError {
 }
 
 impl Pattern {
-    /// Whether any reading of the request fits. `readings` are those of the attempt's path.
+    /// Whether a reading of the attempt's path, cut into its segments, fits.
     #[must_use]
-    pub fn matches<R: AsRef<[u8]>>(
+    pub fn matches(&self, attempt: &Attempt<'_>, reading: &[&[u8]], as_write: bool, case: Case) -> bool {
+        self.fits_but_for_path(attempt, &Parameters::of(attempt.query), as_write, case)
+            && self.fits_path(reading, case)
+    }
+
+    /// Whether all that is the same for every reading fits: to be asked first, and once.
+    pub(super) fn fits_but_for_path(
         &self,
         attempt: &Attempt<'_>,
-        reading: R,
+        parameters: &Parameters<'_>,
         as_write: bool,
         case: Case,
     ) -> bool {
-        self.method.fits(attempt.method, as_write)
-            && path_fits(&self.segments, reading.as_ref(), &Widely(case))
-            && self.parameters_fit(attempt.query, case)
+        self.method.fits(attempt.method, as_write) && self.parameters_fit(parameters, case)
     }
 
-    /// Whether the method alone could fit: saves reading the paths of requests that no pattern is about.
-    #[must_use]
-    pub fn could_match(&self, method: &Method, as_write: bool) -> bool {
-        self.method.fits(method, false) || (as_write && self.method.fits(method, true))
+    /// Whether a reading of a path, cut into its segments, fits.
+    pub(super) fn fits_path(&self, reading: &[&[u8]], case: Case) -> bool {
+        path_fits(&self.segments, reading, &Widely(case))
     }
 
-    /// Whether the one strict reading fits, letter for letter: this may choose an upstream.
+    /// Whether the segments of the one strict reading fit, letter for letter: this may choose an upstream.
     #[must_use]
-    pub fn matches_strictly(&self, attempt: &Attempt<'_>) -> bool {
+    pub fn matches_strictly(&self, attempt: &Attempt<'_>, strict: &[&[u8]]) -> bool {
         self.method.fits(attempt.method, false)
-            && path_fits(&self.segments, &strict_reading(attempt.path), &Strictly)
-            && self.parameters_fit(attempt.query, Case::Sensitive)
+            && path_fits(&self.segments, strict, &Strictly)
+            && self.parameters_fit(&Parameters::of(attempt.query), Case::Sensitive)
     }
 
-    fn parameters_fit(&self, query: Option<&str>, case: Case) -> bool {
+    fn parameters_fit(&self, parameters: &Parameters<'_>, case: Case) -> bool {
         self.parameters.iter().all(|(name, value)| {
-            query::pairs(query.unwrap_or_default()).any(|(given, found)| {
-                given == *name && value.as_ref().is_none_or(|value| value_fits(value, &found, case))
+            parameters.pairs().iter().any(|(given, found)| {
+                given == name && value.as_ref().is_none_or(|value| value_fits(value, found, case))
             })
         })
     }
@@ -149,7 +150,7 @@ struct Strictly;
 
 impl Eyes for Widely {
     fn same(&self, literal: &[u8], segment: &[u8]) -> bool {
-        literal_fits(literal, segment, self.0)
+        may_fit(literal, segment) && literal_fits(literal, segment, self.0)
     }
 
     fn overlook_rest(&self, pattern: &[Segment], matched: &[&[u8]]) -> bool {
@@ -171,13 +172,7 @@ impl Eyes for Strictly {
 ///
 /// Applications hand `/login.php/anything` to `/login.php`: where a script stands in the pattern or in the path,
 /// any rest may follow it.
-fn path_fits(pattern: &[Segment], path: &[u8], eyes: &impl Eyes) -> bool {
-    let mut segments: SmallVec<[&[u8]; 16]> = SmallVec::new();
-    for segment in path.split(|&byte| byte == b'/') {
-        if !segment.is_empty() {
-            segments.push(segment);
-        }
-    }
+fn path_fits(pattern: &[Segment], segments: &[&[u8]], eyes: &impl Eyes) -> bool {
     let (mut p, mut s) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
     loop {
@@ -185,6 +180,7 @@ fn path_fits(pattern: &[Segment], path: &[u8], eyes: &impl Eyes) -> bool {
             return true;
         }
         let fits = match (pattern.get(p), segments.get(s)) {
+            (Some(Segment::Rest), _) if p + 1 == pattern.len() => return true,
             (Some(Segment::Rest), _) => {
                 back = Some((p, s));
                 p += 1;
@@ -203,6 +199,20 @@ fn path_fits(pattern: &[Segment], path: &[u8], eyes: &impl Eyes) -> bool {
             return false;
         }
     }
+}
+
+/// Whether a closer look is worth it: names that differ before any dot or tilde are two for every server.
+fn may_fit(literal: &[u8], segment: &[u8]) -> bool {
+    for (at, &wanted) in literal.iter().enumerate() {
+        match segment.get(at) {
+            None => return !wanted.is_ascii_alphanumeric(),
+            Some(b'.' | b'~' | 0x80..) => return true,
+            Some(_) if matches!(wanted, b'.' | b' ' | 0x80..) => return true,
+            Some(found) if !found.eq_ignore_ascii_case(&wanted) => return false,
+            Some(_) => {}
+        }
+    }
+    segment.get(literal.len()).is_none_or(|next| matches!(next, b'.' | b'~' | 0x80..))
 }
 
 fn ends_in_script(pattern: &[Segment], matched: &[&[u8]]) -> bool {
@@ -224,7 +234,7 @@ fn literal_fits(literal: &[u8], segment: &[u8], case: Case) -> bool {
 
 /// Windows' short names: `SIGN-I~1.ASP` is the first of the files that start so.
 fn short_name_fits(literal: &[u8], segment: &[u8]) -> bool {
-    let Some(tilde) = segment.iter().position(|&b| b == b'~') else { return false };
+    let Some(tilde) = memchr::memchr(b'~', segment) else { return false };
     let (start, rest) = segment.split_at(tilde);
     let long: Vec<u8> = literal.iter().copied().filter(|&b| b != b' ').collect();
     rest.get(1).is_some_and(u8::is_ascii_digit)
@@ -234,7 +244,7 @@ fn short_name_fits(literal: &[u8], segment: &[u8]) -> bool {
 
 /// A script's name without its extension.
 fn script_stem(segment: &[u8]) -> Option<&[u8]> {
-    let dot = segment.iter().rposition(|&b| b == b'.').filter(|&at| at > 0)?;
+    let dot = memchr::memrchr(b'.', segment).filter(|&at| at > 0)?;
     let extension = &segment[dot + 1..];
     let is_script = SCRIPTS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension));
     is_script.then(|| &segment[..dot])
@@ -336,10 +346,11 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use http::HeaderMap;
+    use proptest::prelude::*;
 
     use super::super::attempt::Body;
     use super::super::attempt::Client;
-    use super::super::canonical::readings;
+    use super::super::canonical::{readings, split};
     use super::*;
 
     fn fits(pattern: &str, method: &str, path: &str, query: Option<&str>, case: Case) -> bool {
@@ -350,7 +361,7 @@ mod tests {
         let pattern: Pattern = pattern.parse().unwrap();
         readings(path)
             .iter()
-            .any(|reading| pattern.matches(&attempt, reading, attempt.could_be_a_write(), case))
+            .any(|reading| pattern.matches(&attempt, &split(reading), attempt.could_be_a_write(), case))
     }
 
     fn takes(pattern: &str, request: &str) -> bool {
@@ -429,6 +440,20 @@ mod tests {
         assert_eq!(error("POST /a/../b"), PatternError::NeverMatches("/a/../b".into()));
         assert_eq!(error("POST /%61"), PatternError::NeverMatches("/%61".into()));
         assert_eq!(error("OPTIONS /"), PatternError::Options);
+    }
+
+    proptest! {
+        #[test]
+        fn what_fits_after_a_closer_look_is_worth_one(
+            literal in "[abA. \u{212a}k]{1,5}([.](php|ASP))?", segment in "[abA.~1 \u{212a}k]{1,5}([.](php|asp|json))?",
+        ) {
+            for segment in [segment.clone(), format!("{literal}{segment}"), literal.to_uppercase(), format!("{literal}.php")] {
+                for case in [Case::Sensitive, Case::Insensitive] {
+                    let (literal, segment) = (literal.as_bytes(), segment.as_bytes());
+                    prop_assert!(literal_fits(literal, segment, case) <= may_fit(literal, segment), "{segment:?}");
+                }
+            }
+        }
     }
 
     #[test]

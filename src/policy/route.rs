@@ -5,11 +5,14 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::attempt::{Attempt, Body};
 use super::count::{self, Count, Unreadable};
 use super::field::{Field, Half, NoValues, values};
 use super::matcher::{Case, HostPattern, Pattern};
 use super::outcome;
+use super::query::Parameters;
 
 /// What is protected: `[route.NAME]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,19 +112,29 @@ impl Route {
         self.when.iter().any(Field::is_in_body)
     }
 
-    pub(super) fn could_match(&self, attempt: &Attempt<'_>, as_write: bool) -> bool {
-        self.host_fits(attempt.host) && self.patterns.iter().any(|p| p.could_match(attempt.method, as_write))
+    /// The patterns that a request fits but for its path.
+    pub(super) fn candidates(
+        &self,
+        attempt: &Attempt<'_>,
+        parameters: &Parameters<'_>,
+        as_write: bool,
+    ) -> SmallVec<[&Pattern; 2]> {
+        let is_candidate =
+            |pattern: &&Pattern| pattern.fits_but_for_path(attempt, parameters, as_write, self.case);
+        match self.host_fits(attempt.host) {
+            true => self.patterns.iter().filter(is_candidate).collect(),
+            false => SmallVec::new(),
+        }
     }
 
-    /// Whether it is about this reading of the path, as far as the head tells.
-    pub(super) fn matches(&self, attempt: &Attempt<'_>, reading: &[u8], as_write: bool) -> bool {
-        self.host_fits(attempt.host)
-            && self.patterns.iter().any(|pattern| pattern.matches(attempt, reading, as_write, self.case))
+    /// Whether one of these patterns is about this reading of the path.
+    pub(super) fn fits(&self, reading: &[&[u8]], patterns: &[&Pattern]) -> bool {
+        patterns.iter().any(|pattern| pattern.fits_path(reading, self.case))
     }
 
-    pub(super) fn matches_strictly(&self, attempt: &Attempt<'_>) -> bool {
+    pub(super) fn matches_strictly(&self, attempt: &Attempt<'_>, strict: &[&[u8]]) -> bool {
         self.host_fits(attempt.host)
-            && self.patterns.iter().any(|p| p.matches_strictly(attempt))
+            && self.patterns.iter().any(|p| p.matches_strictly(attempt, strict))
             && self.is_meant(attempt)
     }
 

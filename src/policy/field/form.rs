@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use memchr::{memchr, memchr_iter, memchr2};
+
 use super::name::Name;
 use super::{TooManyValues, Values};
 
@@ -13,20 +15,25 @@ pub(super) fn find(text: &[u8], names: &[Name], found: &mut Values) -> Result<()
     if names.is_empty() {
         return Ok(());
     }
-    for field in text.split(|byte| *byte == b'&') {
+    for field in split(text, b'&') {
         find_in(field, names, found)?;
-        if field.contains(&b';') {
-            field.split(|byte| *byte == b';').try_for_each(|part| find_in(part, names, found))?;
+        if memchr(b';', field).is_some() {
+            split(field, b';').try_for_each(|part| find_in(part, names, found))?;
         }
     }
     Ok(())
+}
+
+fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let ends = memchr_iter(separator, text).chain([text.len()]);
+    ends.scan(0, move |start, end| text.get(std::mem::replace(start, end + 1)..end))
 }
 
 fn find_in(field: &[u8], names: &[Name], found: &mut Values) -> Result<(), TooManyValues> {
     if field.is_empty() {
         return Ok(());
     }
-    let end = field.iter().position(|byte| *byte == b'=').unwrap_or(field.len());
+    let end = memchr(b'=', field).unwrap_or(field.len());
     let (sent, value) = (&field[..end], field.get(end + 1..).unwrap_or_default());
     if is_one_of(sent, names) {
         readings(value).try_for_each(|value| found.add(&value))?;
@@ -36,18 +43,22 @@ fn find_in(field: &[u8], names: &[Name], found: &mut Values) -> Result<(), TooMa
 
 /// Whether some reader takes what was sent for one of these names.
 pub(super) fn is_one_of(sent: &[u8], names: &[Name]) -> bool {
+    // Nothing is decoded to tell that it is none of them.
+    if sent.first().is_some_and(|first| names.iter().all(|name| name.cannot_begin(*first))) {
+        return false;
+    }
     readings(sent).any(|sent| names.iter().any(|name| name.is(&sent)))
 }
 
 /// A text as nearly everybody decodes it, and as old ASP and ASP.NET do if that is another.
 fn readings(text: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
-    let wide = text.windows(2).any(|pair| matches!(pair, b"%u" | b"%U"));
+    let wide = memchr_iter(b'%', text).any(|at| matches!(text.get(at + 1), Some(b'u' | b'U')));
     [Some(decode(text, false)), wide.then(|| decode(text, true))].into_iter().flatten()
 }
 
 /// Percent-decoding with `+` as a blank; what is broken stays as it is. `wide`: `%uXXXX` is a letter too.
 fn decode(text: &[u8], wide: bool) -> Cow<'_, [u8]> {
-    if !text.iter().any(|byte| matches!(byte, b'%' | b'+')) {
+    if memchr2(b'%', b'+', text).is_none() {
         return Cow::Borrowed(text);
     }
     let mut decoded = Vec::with_capacity(text.len());

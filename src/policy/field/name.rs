@@ -17,6 +17,9 @@ impl Name {
 
     /// Whether some reader takes a decoded name for this one, or for an array of this name.
     pub(super) fn is(&self, sent: &[u8]) -> bool {
+        if sent.first().is_some_and(|first| self.cannot_begin(*first)) {
+            return false;
+        }
         // A body has a million names and hardly one of them is this one: nothing is built to tell.
         let (mut rest, mut is_separated) = (self.0.chars(), false);
         for letter in String::from_utf8_lossy(sent).chars() {
@@ -35,6 +38,11 @@ impl Name {
             }
         }
         rest.as_str().is_empty()
+    }
+
+    /// Most names are told apart by their first letters.
+    pub(super) fn cannot_begin(&self, first: u8) -> bool {
+        first.is_ascii_alphanumeric() && self.0.as_bytes().first() != Some(&first.to_ascii_lowercase())
     }
 
     /// The members that lead to it in a document: a framework that takes forms and JSON hands out both as one.
