@@ -26,12 +26,14 @@ pub use self::field::PrivateNames;
 pub use self::limit::{Facet, Limit, Mode, Rate, Spends, Unit};
 pub use self::route::{BODY, Cost, Route};
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use self::attempt::Attempt;
 use self::device::Devices;
+use self::field::Field;
 use self::matcher::Pattern;
 use self::query::Parameters;
 
@@ -90,13 +92,15 @@ impl Policy {
         if methods.iter().all(|candidates| candidates.is_empty()) {
             return found;
         }
-        // A body is long and a path has many readings: what stands in the body is looked up once for each route.
+        // A query and a body are long and a path has many readings: what stands there is looked up once for each route.
+        let narrowed: OnceCell<Option<String>> = OnceCell::new();
         let mut meant: SmallVec<[(usize, bool); 4]> = SmallVec::new();
         let mut is_meant = |index: usize, route: &Route| match meant.iter().find(|(known, _)| *known == index)
         {
             Some((_, is_meant)) => *is_meant,
             None => {
-                let is_meant = route.is_meant(attempt);
+                let query = narrowed.get_or_init(|| self.narrowed(attempt.query)).as_deref();
+                let is_meant = route.is_meant(&Attempt { query, ..*attempt });
                 meant.push((index, is_meant));
                 is_meant
             }
@@ -177,8 +181,16 @@ impl Policy {
     /// The names of which [`is_private`](Self::is_private) is true, for whoever asks about many.
     #[must_use]
     pub fn private_names(&self) -> PrivateNames {
-        let lists = self.routes.iter().flat_map(|route| [&route.user, &route.password, &route.when]);
-        PrivateNames::of(lists.flatten())
+        PrivateNames::of(self.fields())
+    }
+
+    /// What of a query any route could look at.
+    fn narrowed(&self, query: Option<&str>) -> Option<String> {
+        query.map(|query| field::narrowed(query, self.fields()))
+    }
+
+    fn fields(&self) -> impl Iterator<Item = &Field> {
+        self.routes.iter().flat_map(|route| [&route.user, &route.password, &route.when]).flatten()
     }
 
     /// Position of the limit that this one is a facet of; its own, if it is the one with the rate.

@@ -145,6 +145,11 @@ impl PrivateNames {
     }
 }
 
+/// What of a query could be a value of one of these fields: all that they have to look at.
+pub(super) fn narrowed<'f>(query: &str, fields: impl Iterator<Item = &'f Field>) -> String {
+    form::narrowed(query, &PrivateNames::of(fields).0)
+}
+
 /// The names of some of these fields, as forms have them.
 fn names<'f>(fields: &'f [Field], name: impl Fn(&'f Field) -> Option<&'f String>) -> SmallVec<[Name; 2]> {
     fields.iter().filter_map(name).map(|name| Name::new(name)).collect()

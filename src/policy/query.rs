@@ -80,7 +80,12 @@ pub fn fold_name(name: &str) -> String {
         Some((front, back)) => Cow::Owned(format!("{front}_{back}")),
         None => Cow::Borrowed(name),
     };
-    name.chars().map(|c| if matches!(c, '.' | ' ') { '_' } else { c }).collect::<String>().to_lowercase()
+    let mut name: String = name.chars().map(|c| if matches!(c, '.' | ' ') { '_' } else { c }).collect();
+    if !name.is_ascii() {
+        return name.to_lowercase();
+    }
+    name.make_ascii_lowercase();
+    name
 }
 
 /// Whether a parameter of this name (in lower case) could hold a password.

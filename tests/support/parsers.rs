@@ -8,6 +8,7 @@
     unreachable_pub,
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::panic,
     reason = "helpers of tests may fail like tests"
 )]
 
@@ -69,8 +70,12 @@ impl Parser {
 
     /// Inputs of one piece, and of each two.
     pub fn inputs(&self, length: usize) -> impl Iterator<Item = Vec<u8>> {
-        let pairs =
-            self.pieces.iter().flat_map(move |one| self.pieces.iter().map(move |other| [*one, *other]));
+        // The other way round is the same, but for where it begins.
+        let pairs = self
+            .pieces
+            .iter()
+            .enumerate()
+            .flat_map(|(at, one)| self.pieces[at..].iter().map(move |other| [*one, *other]));
         pairs.map(move |pair| self.input(&pair, length))
     }
 }
@@ -126,7 +131,7 @@ pub const TARGETS: &[Parser] = &[
         name: "target: path to a script",
         longest: TARGET,
         pieces: &[b"/a", b"%2f..%5c;a", b"\\..%2f;%253f%C0%AF", b"/login.aaa", b"%EF%B7%BA", b"/"],
-        around: (b"/%2f%5c..\\%253f%C0%AF;/..//wp-login.php", b""),
+        around: (b"/%2f..;/x/%253f//wp-login.php", b""),
         read: read_target,
     },
     Parser {
@@ -159,7 +164,7 @@ pub const TARGETS: &[Parser] = &[
         name: "target: both",
         longest: TARGET,
         pieces: &[b"a", b"&a", b"&option=a", b"&%70=%41;", b"&log=a;b", b"&title=Special:UserLogi"],
-        around: (b"/%2f%5c..\\%253f%C0%AF;/..//index.php/component/users/?", b""),
+        around: (b"/%2f..;/x/%253f//index.php/component/users/?", b""),
         read: read_target,
     },
 ];

@@ -85,8 +85,11 @@ fn fold_unicode(bytes: &[u8]) -> Result<Option<Vec<u8>>, TooManyReadings> {
     }
 }
 
-/// NFKC. One letter can be eighteen, so what comes out is counted.
+/// NFKC. One letter can be eighteen, so what comes out is counted too.
 fn compatible(text: &str) -> Result<Vec<u8>, TooManyReadings> {
+    if text.chars().nth(MOST_FOLDED).is_some() {
+        return Err(TooManyReadings);
+    }
     let mut folded = String::with_capacity(text.len());
     for (count, letter) in text.nfkc().enumerate() {
         if count >= MOST_FOLDED {
