@@ -27,10 +27,11 @@ mod route;
 mod subject;
 
 pub use self::charges::{Charge, Charges, Unchargeable};
+pub use self::field::PrivateNames;
 pub use self::limit::{Facet, Limit, Mode, Rate, Spends, Unit};
 pub use self::route::{BODY, Cost, Route};
 
-use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -38,8 +39,10 @@ use smallvec::SmallVec;
 use self::attempt::Attempt;
 use self::carried::Carried;
 use self::device::Devices;
-use self::matcher::Taken;
+use self::field::Field;
+use self::matcher::{Pattern, Taken};
 use self::method::Ways;
+use self::query::Parameters;
 
 /// All routes and limits, in the order of the file.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +66,9 @@ pub struct ToRead {
     pub may_be_none: bool,
 }
 
+/// A route, its place among all, and which of its patterns a request fits but for its path.
+type Candidate<'p> = (usize, &'p Route, SmallVec<[&'p Pattern; 2]>);
+
 impl Policy {
     /// These routes and limits, and no known devices.
     #[must_use]
@@ -70,47 +76,69 @@ impl Policy {
         Self { routes, limits, devices: None }
     }
 
-    /// The routes that a request is counted for: for each reading the first that matches, each once. One that
-    /// wants a field of the body is among them until the body was read.
+    /// The routes that a request is counted for: for each reading the first that matches, and those with a `when` before
+    /// it, since a client can add what `when` asks for to any request. Each once. One that wants a field of the body is
+    /// among them until the body was read.
     #[must_use]
     pub fn routes_of(&self, attempt: &Attempt<'_>) -> SmallVec<[usize; 2]> {
         let mut found = SmallVec::new();
-        let carried = Carried::of(attempt);
-        let ways = self.routes.iter().map(|route| carried.ways(route));
-        let ways: SmallVec<[Ways; 32]> = ways.collect();
-        // Most requests are about no route at all, by their method alone: then nobody has to read the path.
-        if ways.iter().all(|ways| *ways == Ways::NONE) {
+        // What does not depend on the path is asked once. Most requests are about no route at all, by their method alone:
+        // then nobody has to read the path.
+        let candidates = self.candidates(attempt);
+        if candidates.iter().all(|candidates| candidates.is_empty()) {
             return found;
         }
-        // A body is long and a path has many readings: what stands in the body is looked up once for each route.
+        // A query and a body are long and a path has many readings: what stands there is looked up once for each route.
+        let narrowed: OnceCell<Option<String>> = OnceCell::new();
         let mut meant: SmallVec<[(usize, bool); 4]> = SmallVec::new();
         let mut is_meant = |index: usize, route: &Route| match meant.iter().find(|(known, _)| *known == index)
         {
             Some((_, is_meant)) => *is_meant,
             None => {
-                let is_meant = route.is_meant(attempt);
+                let query = narrowed.get_or_init(|| self.narrowed(attempt.query)).as_deref();
+                let is_meant = route.is_meant(&Attempt { query, ..*attempt });
                 meant.push((index, is_meant));
                 is_meant
             }
         };
-        let readings = canonical::readings(attempt.path);
-        let behind_scripts = readings.iter().flat_map(|reading| path_info::readings(reading));
-        for reading in readings.iter().map(|reading| Cow::Borrowed(&reading[..])).chain(behind_scripts) {
-            for taken in Taken::ALL {
-                let mut routes = self.routes.iter().enumerate();
-                let first = routes.find(|(index, route)| {
-                    ways[*index].has(taken)
-                        && route.matches(attempt, &reading, taken)
-                        && is_meant(*index, route)
-                });
-                if let Some((index, _)) = first
-                    && !found.contains(&index)
-                {
-                    found.push(index);
+        let mut visit = |reading: &[&[u8]]| {
+            for candidates in &candidates {
+                for (index, route, patterns) in candidates {
+                    if !route.fits(attempt.path, reading, patterns) || !is_meant(*index, route) {
+                        continue;
+                    }
+                    if !found.contains(index) {
+                        found.push(*index);
+                    }
+                    if route.when.is_empty() {
+                        break;
+                    }
                 }
             }
+        };
+        let all_read = canonical::for_each_reading(attempt.path, |reading| {
+            visit(reading);
+            path_info::for_each(reading, &mut visit);
+        });
+        if all_read.is_err() {
+            // Nobody has checked the path: whatever it could be about has to count.
+            found = candidates.iter().flatten().map(|(index, ..)| *index).collect();
+            found.sort_unstable();
+            found.dedup();
         }
         found
+    }
+
+    /// The routes whose hosts, methods and parameters fit, for each way to take the method.
+    fn candidates<'p>(&'p self, attempt: &Attempt<'_>) -> [SmallVec<[Candidate<'p>; 4]>; 3] {
+        let (carried, parameters) = (Carried::of(attempt), Parameters::of(attempt.query));
+        let ways: SmallVec<[Ways; 32]> = self.routes.iter().map(|route| carried.ways(route)).collect();
+        Taken::ALL.map(|taken| {
+            let routes = self.routes.iter().enumerate().filter(|(index, _)| ways[*index].has(taken));
+            let routes =
+                routes.map(|(index, route)| (index, route, route.candidates(attempt, &parameters, taken)));
+            routes.filter(|(_, _, patterns)| !patterns.is_empty()).collect()
+        })
     }
 
     /// Whether an application that has one of these routes could take it for a write, although its method says otherwise.
@@ -159,18 +187,31 @@ impl Policy {
         if self.routes.iter().all(|route| route.upstream.is_none()) {
             return None;
         }
-        self.routes.iter().find(|route| route.matches_strictly(attempt))?.upstream
+        let strict = canonical::strict_reading(attempt.path);
+        let strict = canonical::split(&strict);
+        self.routes.iter().find(|route| route.matches_strictly(attempt, &strict))?.upstream
     }
 
     /// Whether the value of this parameter of a query, its name as it was sent, is nobody's business: a route reads an
     /// account or a password there, or it sounds like a password.
     #[must_use]
     pub fn is_private(&self, name: &str) -> bool {
-        let fields = |route: &Route| {
-            [&route.user, &route.password, &route.when].map(|list| field::are_named(list, name))
-        };
-        query::sounds_like_a_password(&query::decode(name))
-            || self.routes.iter().any(|route| fields(route).contains(&true))
+        self.private_names().contain(name)
+    }
+
+    /// The names of which [`is_private`](Self::is_private) is true, for whoever asks about many.
+    #[must_use]
+    pub fn private_names(&self) -> PrivateNames {
+        PrivateNames::of(self.fields())
+    }
+
+    /// What of a query any route could look at.
+    fn narrowed(&self, query: Option<&str>) -> Option<String> {
+        query.map(|query| field::narrowed(query, self.fields()))
+    }
+
+    fn fields(&self) -> impl Iterator<Item = &Field> {
+        self.routes.iter().flat_map(|route| [&route.user, &route.password, &route.when]).flatten()
     }
 
     /// Position of the limit that this one is a facet of; its own, if it is the one with the rate.

@@ -127,14 +127,17 @@ fn print_request(attempt: &Attempt<'_>, arguments: &Arguments) {
     println!("host      {}", attempt.host);
     // An encoded slash that is kept as a letter is shown as it was sent: two readings that look the same are one here.
     let mut shown: Vec<String> = Vec::new();
-    let readings = canonical::readings(attempt.path);
-    let behind_scripts = readings.iter().flat_map(|reading| path_info::readings(reading));
-    for reading in readings.iter().cloned().chain(behind_scripts) {
-        let text = canonical::display(&reading);
+    let mut show = |reading: &[u8]| {
+        let text = canonical::display(reading);
         if !shown.contains(&text) {
             println!("{} {text}", if shown.is_empty() { "path     " } else { "  or     " });
             shown.push(text);
         }
+    };
+    let readings = canonical::readings(attempt.path);
+    readings.iter().for_each(|reading| show(reading));
+    for reading in &readings {
+        path_info::for_each(&canonical::split(reading), |behind| show(&canonical::joined(behind)));
     }
 }
 

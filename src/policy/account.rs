@@ -27,7 +27,8 @@ impl Account {
             name.iter().for_each(|byte| folding.push(char::from(byte.to_ascii_lowercase())));
         } else {
             let text = letters::text(name);
-            letters::simple(&text).nfc().for_each(|letter| folding.push(letter));
+            // One letter can be eighteen.
+            letters::simple(&text).take(LONGEST_READ).nfc().for_each(|letter| folding.push(letter));
         }
         if name.contains(&0) || has_markup(folding.0.as_bytes()) { Self::odd() } else { folding.end() }
     }
@@ -98,7 +99,7 @@ impl std::fmt::Debug for Account {
 
 /// Bytes of a folded name.
 const LONGEST: usize = 256;
-/// Bytes of a name that is folded.
+/// Bytes of a name that are looked at, and letters that are made of them.
 const LONGEST_READ: usize = 4096;
 
 #[cfg(test)]

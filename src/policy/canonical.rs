@@ -2,14 +2,24 @@
 //!
 //! One sign-in form has about twenty spellings (`//login.php`, `/x/../login.php`, `/%6cogin.php`, `/login.php;a`).
 //! A limit is charged if **any** reading matches; over-matching costs a token, under-matching is a bypass. Nothing
-//! here rewrites what is forwarded. The surprising thing: readings contradict each other on purpose, because
-//! `%2f` is a separator to some servers and a letter to others, and an attacker picks the server's.
+//! here rewrites what is forwarded. Readings contradict each other on purpose, because `%2f` is a separator to some
+//! servers and a letter to others, and an attacker picks the server's.
+//!
+//! What all readings of a path cost together has a bound: a path that goes beyond it is refused by [`check`], because
+//! to read only some of them would be a bypass.
+
+mod forms;
+#[cfg(test)]
+mod oracle;
+mod pieces;
 
 use std::borrow::Cow;
 
-use percent_encoding::percent_decode;
-use smallvec::{SmallVec, smallvec};
-use unicode_normalization::UnicodeNormalization;
+use memchr::memchr_iter;
+use smallvec::SmallVec;
+
+use self::forms::{decode, encoded_byte, forms};
+use self::pieces::{Pieces, Segments};
 
 /// A path as some upstream may read it: it starts with `/`, and no segment is empty.
 pub type Reading<'a> = Cow<'a, [u8]>;
@@ -26,9 +36,18 @@ pub enum Malformed {
     /// A control byte, raw or percent-encoded.
     #[error("control byte in the path")]
     ControlByte,
+    /// See [`TooManyReadings`].
+    #[error(transparent)]
+    TooManyReadings(#[from] TooManyReadings),
 }
 
-/// Refuses what no two servers read alike: control bytes and broken percent-encoding.
+/// A path has more readings, and longer ones, than are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the path can be read in too many ways")]
+pub struct TooManyReadings;
+
+/// Refuses what no two servers read alike, control bytes and broken percent-encoding, and what they could read in more
+/// ways than are looked at.
 ///
 /// # Errors
 /// See [`Malformed`].
@@ -37,14 +56,49 @@ pub fn check(path: &str) -> Result<(), Malformed> {
     if bytes.first() != Some(&b'/') {
         return Err(Malformed::NotAPath);
     }
-    for (at, &byte) in bytes.iter().enumerate() {
-        let byte =
-            if byte == b'%' { encoded_byte(bytes, at).ok_or(Malformed::PercentEncoding)? } else { byte };
-        if byte < 0x20 || byte == 0x7F {
+    if bytes.iter().any(|&byte| is_control(byte)) {
+        return Err(Malformed::ControlByte);
+    }
+    for at in memchr_iter(b'%', bytes) {
+        if is_control(encoded_byte(bytes, at).ok_or(Malformed::PercentEncoding)?) {
             return Err(Malformed::ControlByte);
         }
     }
+    Ok(for_each_reading(path, |_| ())?)
+}
+
+fn is_control(byte: u8) -> bool {
+    byte < 0x20 || byte == 0x7F
+}
+
+/// Shows the segments of all readings of a path, the plainest first; some may come more than once.
+///
+/// # Errors
+/// [`TooManyReadings`], when some were not shown. A path that has passed [`check`] has no such error.
+pub fn for_each_reading(path: &str, mut visit: impl FnMut(&[&[u8]])) -> Result<(), TooManyReadings> {
+    let mut budget = Budget(MOST_SEGMENTS);
+    if let Some(plain) = plain(path) {
+        budget.take(memchr_iter(b'/', plain).count())?;
+        visit(&split(plain));
+        return Ok(());
+    }
+    // Not worth decoding: the path as sent is one of its readings, and what it decodes to is a third of it at least.
+    budget.clone().take((path.len() + path.len() / 3) / pieces::BYTES_A_SEGMENT)?;
+    for form in forms(path)? {
+        Pieces::of(&form).visit(&mut budget, &mut visit)?;
+    }
     Ok(())
+}
+
+/// What may still be looked at: segments of readings.
+#[derive(Clone)]
+struct Budget(usize);
+
+impl Budget {
+    fn take(&mut self, segments: usize) -> Result<(), TooManyReadings> {
+        self.0 = self.0.checked_sub(segments).ok_or(TooManyReadings)?;
+        Ok(())
+    }
 }
 
 /// All readings of a path, the plainest first, without duplicates; one for an ordinary path, without a copy.
@@ -52,22 +106,18 @@ pub fn check(path: &str) -> Result<(), Malformed> {
 /// The path must have passed [`check`].
 #[must_use]
 pub fn readings(path: &str) -> SmallVec<[Reading<'_>; 1]> {
-    if let Some(plain) = plain(path) {
-        return smallvec![Cow::Borrowed(plain)];
-    }
     let mut all: SmallVec<[Reading<'_>; 1]> = SmallVec::new();
-    for decoded in decodings(path) {
-        for separators in Separators::all_for(&decoded) {
-            for parameters in [Parameters::Kept, Parameters::Stripped] {
-                for dots in [Dots::ResolvedLast, Dots::ResolvedFirst, Dots::Kept] {
-                    let reading = normalise(&decoded, separators, parameters, dots);
-                    if !all.iter().any(|known| known[..] == reading[..]) {
-                        all.push(Cow::Owned(reading));
-                    }
-                }
-            }
-        }
+    if let Some(plain) = plain(path) {
+        all.push(Cow::Borrowed(plain));
+        return all;
     }
+    // Of a path that was not checked: as far as it is read.
+    let _ = for_each_reading(path, |segments| {
+        let reading = joined(segments);
+        if !all.iter().any(|known| known[..] == reading[..]) {
+            all.push(Cow::Owned(reading));
+        }
+    });
     all
 }
 
@@ -77,8 +127,21 @@ pub fn strict_reading(path: &str) -> Reading<'_> {
     if let Some(plain) = plain(path) {
         return Cow::Borrowed(plain);
     }
-    let decoded = decode(path.as_bytes());
-    Cow::Owned(normalise(&decoded, Separators::default(), Parameters::Kept, Dots::ResolvedLast))
+    Cow::Owned(joined(&Pieces::of(&decode(path.as_bytes())).strictly()))
+}
+
+/// The segments of a reading.
+#[must_use]
+pub fn split(reading: &[u8]) -> SmallVec<[&[u8]; 16]> {
+    let mut segments = Segments::new();
+    let mut start = 0;
+    for end in memchr_iter(b'/', reading).chain([reading.len()]) {
+        if end > start {
+            segments.push(&reading[start..end]);
+        }
+        start = end + 1;
+    }
+    segments
 }
 
 /// A reading for people: encoded separators that it keeps as letters are shown encoded.
@@ -92,8 +155,12 @@ pub fn display(reading: &[u8]) -> String {
 #[must_use]
 pub fn fold_segment(segment: &[u8]) -> &[u8] {
     // NTFS streams: `login.asp::$DATA` is `login.asp`.
-    let stream = segment.windows(2).position(|pair| pair == b"::").filter(|&at| at > 0);
-    let segment = stream.map_or(segment, |at| &segment[..at]);
+    let mut colons = memchr_iter(b':', segment);
+    let stream = colons.find(|&at| segment.get(at + 1) == Some(&b':')).filter(|&at| at > 0);
+    trim_segment(stream.map_or(segment, |at| &segment[..at]))
+}
+
+fn trim_segment(segment: &[u8]) -> &[u8] {
     let end = segment.iter().rposition(|&b| b != b'.' && b != b' ').map_or(segment.len(), |at| at + 1);
     &segment[..end]
 }
@@ -101,178 +168,53 @@ pub fn fold_segment(segment: &[u8]) -> &[u8] {
 /// An ordinary path as it stands, if no server could read it in two ways; trailing slashes do not count.
 fn plain(path: &str) -> Option<&[u8]> {
     let bytes = path.as_bytes();
-    let mut last = b'/';
-    for &byte in &bytes[1..] {
-        let ordinary = byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'.');
-        let doubtful = matches!((last, byte), (b'/', b'/' | b'.') | (b'.', b'/'));
-        if !ordinary || doubtful {
-            return None;
-        }
-        last = byte;
+    // Without an early end, which the compiler turns into a few vector instructions.
+    if !bytes.iter().fold(true, |ordinary, &byte| ordinary & is_ordinary(byte)) {
+        return None;
     }
-    match last {
-        b'.' => None,
-        b'/' if bytes.len() > 1 => Some(&bytes[..bytes.len() - 1]),
+    let mut slashes = memchr_iter(b'/', bytes);
+    let is_doubtful = slashes.any(|at| {
+        let before = if at > 0 { bytes.get(at - 1) } else { None };
+        before == Some(&b'.') || matches!(bytes.get(at + 1), Some(b'/' | b'.'))
+    });
+    match bytes.last() {
+        _ if is_doubtful => None,
+        Some(b'.') => None,
+        Some(b'/') if bytes.len() > 1 => Some(&bytes[..bytes.len() - 1]),
         _ => Some(bytes),
     }
 }
 
-/// The path as sent, decoded once and decoded twice, each also with overlong and compatibility letters folded,
-/// and cut where an encoded `?` or `#` would end it.
-fn decodings(path: &str) -> Vec<Vec<u8>> {
-    let once = decode(path.as_bytes());
-    let twice = decode(&once);
-    let mut all = Vec::new();
-    for decoded in [once, twice, path.as_bytes().to_vec()] {
-        let folded = fold_unicode(&decoded);
-        for form in [Some(decoded), folded].into_iter().flatten() {
-            if let Some(end) = form.iter().position(|b| matches!(b, b'?' | b'#')) {
-                push_new(&mut all, form[..end].to_vec());
-            }
-            push_new(&mut all, form);
-        }
+fn is_ordinary(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        | (byte == b'/')
+        | (byte == b'_')
+        | (byte == b'-')
+        | (byte == b'.')
+        | (byte == b'~')
+        | (byte == b'=')
+        | (byte == b'+')
+        | (byte == b',')
+        | (byte == b'@')
+}
+
+/// The path of these segments.
+#[must_use]
+pub fn joined(segments: &[&[u8]]) -> Vec<u8> {
+    if segments.is_empty() {
+        return b"/".to_vec();
     }
-    all
-}
-
-fn push_new(all: &mut Vec<Vec<u8>>, form: Vec<u8>) {
-    if !all.contains(&form) {
-        all.push(form);
-    }
-}
-
-/// Percent-decoding that keeps an encoded slash or backslash apart from a literal one.
-fn decode(bytes: &[u8]) -> Vec<u8> {
-    let mut marked = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let (byte, length) = match encoded_byte(bytes, at) {
-            Some(b'/') => (ENCODED_SLASH, 3),
-            Some(b'\\') => (ENCODED_BACKSLASH, 3),
-            Some(byte) => (byte, 3),
-            None => (bytes[at], 1),
-        };
-        marked.push(byte);
-        at += length;
-    }
-    marked
-}
-
-fn encoded_byte(bytes: &[u8], at: usize) -> Option<u8> {
-    let three = bytes.get(at..at + 3)?;
-    let is_encoded = three[0] == b'%' && three[1].is_ascii_hexdigit() && three[2].is_ascii_hexdigit();
-    if is_encoded { percent_decode(three).next() } else { None }
-}
-
-/// Overlong UTF-8 (`C0 AF` for a slash) and compatibility letters (full width) as the ASCII that lenient servers
-/// make of them; `None` if there is nothing to fold.
-fn fold_unicode(bytes: &[u8]) -> Option<Vec<u8>> {
-    if bytes.is_ascii() {
-        return None;
-    }
-    let mut shortened = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let (byte, length) = match bytes[at..] {
-            [lead @ (0xC0 | 0xC1), tail @ 0x80..=0xBF, ..] => ((lead & 1) << 6 | (tail & 0x3F), 2),
-            [0xE0, middle @ (0x80 | 0x81), tail @ 0x80..=0xBF, ..] => ((middle & 1) << 6 | (tail & 0x3F), 3),
-            [byte, ..] => (byte, 1),
-            [] => break,
-        };
-        shortened.push(byte);
-        at += length;
-    }
-    match String::from_utf8(shortened) {
-        Ok(text) => Some(text.nfkc().collect::<String>().into_bytes()),
-        Err(bytes) => Some(bytes.into_bytes()),
-    }
-}
-
-/// Which bytes separate segments besides `/`.
-#[derive(Clone, Copy, Default)]
-struct Separators {
-    backslash: bool,
-    encoded: bool,
-}
-
-impl Separators {
-    /// The choices that make a difference for these bytes.
-    fn all_for(bytes: &[u8]) -> Vec<Self> {
-        let has = |wanted: &[u8]| bytes.iter().any(|byte| wanted.contains(byte));
-        let choices = |present| if present { &[false, true][..] } else { &[false][..] };
-        let mut all = Vec::new();
-        for &backslash in choices(has(&[b'\\', ENCODED_BACKSLASH])) {
-            for &encoded in choices(has(&[ENCODED_SLASH, ENCODED_BACKSLASH])) {
-                all.push(Self { backslash, encoded });
-            }
-        }
-        all
-    }
-
-    fn split(self, byte: u8) -> bool {
-        match byte {
-            b'/' => true,
-            b'\\' => self.backslash,
-            ENCODED_SLASH => self.encoded,
-            ENCODED_BACKSLASH => self.encoded && self.backslash,
-            _ => false,
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Parameters {
-    Kept,
-    Stripped,
-}
-
-/// When `.` and `..` are resolved: after doubled slashes were merged, before, or never.
-#[derive(Clone, Copy, PartialEq)]
-enum Dots {
-    ResolvedLast,
-    ResolvedFirst,
-    Kept,
-}
-
-fn normalise(bytes: &[u8], separators: Separators, parameters: Parameters, dots: Dots) -> Vec<u8> {
-    let mut kept: Vec<&[u8]> = Vec::new();
-    for segment in bytes[1..].split(|&byte| separators.split(byte)) {
-        let segment = match parameters {
-            Parameters::Kept => segment,
-            Parameters::Stripped => segment.split(|&byte| byte == b';').next().unwrap_or_default(),
-        };
-        match segment {
-            b"" if dots != Dots::ResolvedFirst => {}
-            b"." if dots != Dots::Kept => {}
-            b".." if dots != Dots::Kept => {
-                kept.pop();
-            }
-            _ => kept.push(segment),
-        }
-    }
-    joined(&kept)
-}
-
-fn joined(segments: &[&[u8]]) -> Vec<u8> {
     let mut path = Vec::new();
-    for segment in segments.iter().filter(|segment| !segment.is_empty() && !is_session(segment)) {
+    for segment in segments {
         path.push(b'/');
-        path.extend_from_slice(fold_segment(segment));
-    }
-    if path.is_empty() {
-        path.push(b'/');
+        path.extend_from_slice(segment);
     }
     path
 }
 
-/// ASP.NET's cookieless sessions: `/(S(lit3py55t21z5v55vlm25s55))/login.aspx`.
-fn is_session(segment: &[u8]) -> bool {
-    matches!(segment, [b'(', letter, b'(', .., b')', b')'] if letter.is_ascii_alphabetic())
-}
-
-// Control bytes never get this far as themselves, so they are free to mark what was encoded.
-const ENCODED_SLASH: u8 = 1;
-const ENCODED_BACKSLASH: u8 = 2;
+/// Segments of all readings of a path together. A path that people or their programs send has one to six readings of a
+/// dozen.
+const MOST_SEGMENTS: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -367,7 +309,7 @@ mod tests {
             let path = format!("/{tail}");
             if check(&path).is_ok() {
                 let all = readings(&path);
-                prop_assert!(!all.is_empty() && all.len() <= 240);
+                prop_assert!(!all.is_empty() && all.len() <= MOST_SEGMENTS);
                 prop_assert!(all.iter().all(|reading| reading[0] == b'/'));
                 prop_assert!(strict_reading(&path)[0] == b'/');
             }

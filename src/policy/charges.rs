@@ -103,6 +103,8 @@ impl Policy {
         now: Time,
     ) -> Result<Charges, Unchargeable> {
         let mut found = Charges { routes: self.routes_of(attempt), ..Charges::default() };
+        let query = if found.routes.is_empty() { None } else { self.narrowed(attempt.query) };
+        let attempt = &Attempt { query: query.as_deref(), ..*attempt };
         let mut proven: Option<(Option<u64>, Option<Box<Claim>>)> = None;
         for route in found.routes.clone() {
             let route = &self.routes[route];

@@ -18,6 +18,7 @@ use self::name::Name;
 use super::attempt::{Attempt, Body};
 use super::cookies;
 use super::key::TooManyValues;
+use super::query;
 
 /// Where a value stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,9 +155,29 @@ pub(super) fn values_but_cookies(
     Ok(found)
 }
 
-/// Whether a parameter of the query, its name as it was sent, would be read as one of these fields.
-pub(super) fn are_named(fields: &[Field], sent: &str) -> bool {
-    form::is_one_of(sent.as_bytes(), &names(fields, Field::in_query))
+/// Names of parameters whose values are nobody's business.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrivateNames(Vec<Name>);
+
+impl PrivateNames {
+    /// Those of these fields, as far as they are looked for in a query.
+    pub(super) fn of<'f>(fields: impl Iterator<Item = &'f Field>) -> Self {
+        let mut names: Vec<Name> = fields.filter_map(Field::in_query).collect();
+        names.sort_unstable();
+        names.dedup();
+        Self(names)
+    }
+
+    /// Whether a parameter, its name as it was sent, would be read as one of the fields, or sounds like a password.
+    #[must_use]
+    pub fn contain(&self, sent: &str) -> bool {
+        query::sounds_like_a_password(&query::decode(sent)) || form::is_one_of(sent.as_bytes(), &self.0)
+    }
+}
+
+/// What of a query could be a value of one of these fields: all that they have to look at.
+pub(super) fn narrowed<'f>(query: &str, fields: impl Iterator<Item = &'f Field>) -> String {
+    form::narrowed(query, &PrivateNames::of(fields).0)
 }
 
 /// Whether one of these fields stands in the query or in a header, whatever its value.

@@ -4,14 +4,13 @@
 //! and parameters are read as widely. It never decides where a request goes: see [`Pattern::matches_strictly`].
 
 use http::Method;
-use smallvec::SmallVec;
 
 use super::attempt::Attempt;
-use super::canonical::{fold_segment, strict_reading};
+use super::canonical::{fold_segment, split};
 use super::file_name::{could_be_index, format_stem, is_short_name, script_stem, takes_a_path};
 pub use super::method::Taken;
 use super::method::{MethodRule, Ways};
-use super::query;
+use super::query::{self, Parameters};
 
 /// One entry of a route's `match`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,25 +92,34 @@ impl Pattern {
             segments.collect()
         };
         let is_within = self.segments == [Segment::Rest]
-            || (!other.segments.contains(&Segment::Rest) && path_fits(&self.segments, &path(), &Strictly));
+            || (!other.segments.contains(&Segment::Rest)
+                && path_fits(&self.segments, &split(&path()), &Strictly));
         self.method.covers(&other.method)
             && (self.segments == other.segments || is_within)
             && self.parameters.iter().all(|parameter| other.parameters.contains(parameter))
     }
 
-    /// Whether any reading of the request fits. `readings` are those of the attempt's path.
+    /// Whether a reading of the attempt's path, cut into its segments, fits.
     #[must_use]
-    pub fn matches<R: AsRef<[u8]>>(
+    pub fn matches(&self, attempt: &Attempt<'_>, reading: &[&[u8]], taken: Taken, case: Case) -> bool {
+        self.fits_but_for_path(attempt, &Parameters::of(attempt.query), taken, case)
+            && self.fits_path(attempt.path, reading, case)
+    }
+
+    /// Whether all that is the same for every reading fits: to be asked first, and once.
+    pub(super) fn fits_but_for_path(
         &self,
         attempt: &Attempt<'_>,
-        reading: R,
+        parameters: &Parameters<'_>,
         taken: Taken,
         case: Case,
     ) -> bool {
-        self.method.fits(attempt.method, taken)
-            && (path_fits(&self.segments, reading.as_ref(), &Widely(case))
-                || self.fits_bare(attempt.path, reading.as_ref(), case))
-            && self.parameters_fit(attempt.query, case)
+        self.method.fits(attempt.method, taken) && self.parameters_fit(parameters, case)
+    }
+
+    /// Whether a reading of a path that was sent like this, cut into its segments, fits.
+    pub(super) fn fits_path(&self, sent: &str, reading: &[&[u8]], case: Case) -> bool {
+        path_fits(&self.segments, reading, &Widely(case)) || self.fits_bare(sent, reading, case)
     }
 
     /// Whether the method alone could fit: saves reading the paths of requests that no pattern is about.
@@ -119,26 +127,26 @@ impl Pattern {
         Taken::ALL.into_iter().any(|taken| ways.has(taken) && self.method.fits(method, taken))
     }
 
-    /// Whether the one strict reading fits, letter for letter: this may choose an upstream.
+    /// Whether the segments of the one strict reading fit, letter for letter: this may choose an upstream.
     #[must_use]
-    pub fn matches_strictly(&self, attempt: &Attempt<'_>) -> bool {
+    pub fn matches_strictly(&self, attempt: &Attempt<'_>, strict: &[&[u8]]) -> bool {
         self.method.fits(attempt.method, Taken::AsSent)
-            && path_fits(&self.segments, &strict_reading(attempt.path), &Strictly)
-            && self.parameters_fit(attempt.query, Case::Sensitive)
+            && path_fits(&self.segments, strict, &Strictly)
+            && self.parameters_fit(&Parameters::of(attempt.query), Case::Sensitive)
     }
 
     /// `/admin/` is `/admin/index.php`, and `/login` may be `/index.php/login`. An index in any directory does not make
     /// a form of every path: there only what was sent as a directory fits.
-    fn fits_bare(&self, sent: &str, reading: &[u8], case: Case) -> bool {
+    fn fits_bare(&self, sent: &str, reading: &[&[u8]], case: Case) -> bool {
         let Some(bare) = &self.bare else { return false };
         let is_any = bare.last().is_some_and(|last| !last.is_literal());
         (!is_any || could_be_directory(sent)) && path_fits(bare, reading, &Widely(case))
     }
 
-    fn parameters_fit(&self, query: Option<&str>, case: Case) -> bool {
+    fn parameters_fit(&self, parameters: &Parameters<'_>, case: Case) -> bool {
         self.parameters.iter().all(|(name, value)| {
-            query::pairs(query.unwrap_or_default()).any(|(given, found)| {
-                given == *name && value.as_ref().is_none_or(|value| value_fits(value, &found, case))
+            parameters.pairs().iter().any(|(given, found)| {
+                given == name && value.as_ref().is_none_or(|value| value_fits(value, found, case))
             })
         })
     }
@@ -191,7 +199,7 @@ struct Strictly;
 
 impl Eyes for Widely {
     fn same(&self, literal: &[u8], segment: &[u8]) -> bool {
-        literal_fits(literal, segment, self.0)
+        may_fit(literal, segment) && literal_fits(literal, segment, self.0)
     }
 
     fn overlook_rest(&self, pattern: &[Segment], matched: &[&[u8]]) -> bool {
@@ -213,13 +221,7 @@ impl Eyes for Strictly {
 ///
 /// Applications hand `/login.php/anything` to `/login.php`: where a script stands in the pattern or in the path,
 /// any rest may follow it.
-fn path_fits(pattern: &[Segment], path: &[u8], eyes: &impl Eyes) -> bool {
-    let mut segments: SmallVec<[&[u8]; 16]> = SmallVec::new();
-    for segment in path.split(|&byte| byte == b'/') {
-        if !segment.is_empty() {
-            segments.push(segment);
-        }
-    }
+fn path_fits(pattern: &[Segment], segments: &[&[u8]], eyes: &impl Eyes) -> bool {
     let (mut p, mut s) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
     loop {
@@ -227,6 +229,7 @@ fn path_fits(pattern: &[Segment], path: &[u8], eyes: &impl Eyes) -> bool {
             return true;
         }
         let fits = match (pattern.get(p), segments.get(s)) {
+            (Some(Segment::Rest), _) if p + 1 == pattern.len() => return true,
             (Some(Segment::Rest), _) => {
                 back = Some((p, s));
                 p += 1;
@@ -245,6 +248,20 @@ fn path_fits(pattern: &[Segment], path: &[u8], eyes: &impl Eyes) -> bool {
             return false;
         }
     }
+}
+
+/// Whether a closer look is worth it: names that differ before any dot or tilde are two for every server.
+fn may_fit(literal: &[u8], segment: &[u8]) -> bool {
+    for (at, &wanted) in literal.iter().enumerate() {
+        match segment.get(at) {
+            None => return !wanted.is_ascii_alphanumeric(),
+            Some(b'.' | b'~' | 0x80..) => return true,
+            Some(_) if matches!(wanted, b'.' | b' ' | 0x80..) => return true,
+            Some(found) if !found.eq_ignore_ascii_case(&wanted) => return false,
+            Some(_) => {}
+        }
+    }
+    segment.get(literal.len()).is_none_or(|next| matches!(next, b'.' | b'~' | 0x80..))
 }
 
 fn ends_in_script(pattern: &[Segment], matched: &[&[u8]]) -> bool {
@@ -385,10 +402,11 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use http::HeaderMap;
+    use proptest::prelude::*;
 
     use super::super::attempt::Body;
     use super::super::attempt::Client;
-    use super::super::canonical::readings;
+    use super::super::canonical::{readings, split};
     use super::*;
 
     fn fits(pattern: &str, method: &str, path: &str, query: Option<&str>, case: Case) -> bool {
@@ -397,7 +415,7 @@ mod tests {
         let attempt =
             Attempt { method: &method, path, query, host: "", client, headers: &headers, body: Body::Unread };
         let pattern: Pattern = pattern.parse().unwrap();
-        readings(path).iter().any(|reading| pattern.matches(&attempt, reading, Taken::AsSent, case))
+        readings(path).iter().any(|reading| pattern.matches(&attempt, &split(reading), Taken::AsSent, case))
     }
 
     fn takes(pattern: &str, request: &str) -> bool {
@@ -555,6 +573,22 @@ mod tests {
             ("POST /login", "POST /signin"),
         ] {
             assert!(!covers(one, other), "{one} does not cover {other}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_fits_after_a_closer_look_is_worth_one(
+            literal in "[abA. \u{212a}k]{1,5}([.](php|ASP|json))?",
+            segment in "[abA.~1 \u{212a}k]{1,5}([.](php|asp|json))?",
+        ) {
+            let longer = format!("{literal}{segment}");
+            for segment in [segment.clone(), longer, literal.to_uppercase(), format!("{literal}.php")] {
+                for case in [Case::Sensitive, Case::Insensitive] {
+                    let (literal, segment) = (literal.as_bytes(), segment.as_bytes());
+                    prop_assert!(literal_fits(literal, segment, case) <= may_fit(literal, segment), "{segment:?}");
+                }
+            }
         }
     }
 

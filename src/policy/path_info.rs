@@ -5,80 +5,51 @@
 //! controller. A limit is charged for these as for any other [reading](super::canonical) of a path; nothing here decides
 //! where a request goes. Which names are scripts says [`file_name`](super::file_name).
 
-use std::borrow::Cow;
-use std::ops::Range;
-
 use smallvec::SmallVec;
 
-use super::canonical::Reading;
 use super::file_name::{is_index, takes_a_path};
 
-/// The paths that a reading means beside itself; none for one without a script.
+/// Shows the segments of the paths that a reading, cut into its segments, means beside itself; some may come more than
+/// once. There are none for a path without a script.
 ///
 /// A server hands a path to one script, the first or the last that is there, so no more than two are looked at.
-#[must_use]
-pub fn readings(path: &[u8]) -> SmallVec<[Reading<'_>; 2]> {
-    let mut all = SmallVec::new();
-    let mut scripts = segments(path).filter(|segment| takes_a_path(name(path, segment)));
+pub fn for_each(reading: &[&[u8]], mut visit: impl FnMut(&[&[u8]])) {
+    let mut scripts = (0..reading.len()).filter(|&at| takes_a_path(reading[at]));
     let first = scripts.next();
-    for script in first.into_iter().chain(scripts.last()) {
-        let (directory, rest) = (&path[..script.start], &path[script.end..]);
-        if is_index(name(path, &script)) {
-            push(&mut all, Cow::Borrowed(or_root(directory)));
+    for script in first.into_iter().chain(scripts.next_back()) {
+        let (directory, rest) = (&reading[..script], &reading[script + 1..]);
+        if is_index(reading[script]) {
+            visit(directory);
         }
         if !rest.is_empty() {
-            for handed in [Cow::Borrowed(rest), Cow::Owned([directory, rest].concat())] {
+            let beside: SmallVec<[&[u8]; 16]> = directory.iter().chain(rest).copied().collect();
+            for handed in [rest, &beside] {
+                visit(handed);
                 // `/index.php/login/index`: to routers that know controllers and actions it is their index as well.
-                let directory = without_index(&handed);
-                push(&mut all, handed);
-                directory.into_iter().for_each(|directory| push(&mut all, directory));
+                if let Some(index) = handed.iter().rposition(|name| is_index(name)) {
+                    visit(&handed[..index]);
+                }
             }
         }
     }
-    all
-}
-
-fn without_index<'a>(path: &Reading<'a>) -> Option<Reading<'a>> {
-    let index = segments(path).filter(|segment| is_index(name(path, segment))).last()?;
-    Some(match path {
-        Cow::Borrowed(path) => Cow::Borrowed(or_root(&path[..index.start])),
-        Cow::Owned(path) => Cow::Owned(or_root(&path[..index.start]).to_vec()),
-    })
-}
-
-fn or_root(path: &[u8]) -> &[u8] {
-    if path.is_empty() { b"/" } else { path }
-}
-
-fn push<'a>(all: &mut SmallVec<[Reading<'a>; 2]>, path: Reading<'a>) {
-    if !all.contains(&path) {
-        all.push(path);
-    }
-}
-
-/// Where the segments stand, each with the slash before it.
-fn segments(path: &[u8]) -> impl Iterator<Item = Range<usize>> + '_ {
-    let mut from = 0;
-    std::iter::from_fn(move || {
-        let start = from;
-        let length = path.get(start + 1..)?.iter().position(|&byte| byte == b'/');
-        from = length.map_or(path.len(), |length| start + 1 + length);
-        (start < path.len()).then_some(start..from)
-    })
-}
-
-fn name<'a>(path: &'a [u8], segment: &Range<usize>) -> &'a [u8] {
-    &path[segment.start + 1..segment.end]
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::canonical::{joined, split};
     use super::*;
 
     fn texts(path: &str) -> Vec<String> {
-        readings(path.as_bytes()).iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect()
+        let mut all: Vec<String> = Vec::new();
+        for_each(&split(path.as_bytes()), |segments| {
+            let path = String::from_utf8(joined(segments)).unwrap();
+            if !all.contains(&path) {
+                all.push(path);
+            }
+        });
+        all
     }
 
     #[test]

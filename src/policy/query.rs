@@ -4,12 +4,42 @@
 //! is `page`, dots and blanks are underscores). This is for matching only and never for forwarding.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
+use memchr::{memchr, memchr2, memchr2_iter};
 use percent_encoding::percent_decode_str;
 
+/// The parameters of a request, read when they are first asked for and then no more.
+pub struct Parameters<'q> {
+    query: &'q str,
+    pairs: OnceCell<Vec<Pair<'q>>>,
+}
+
+/// A folded name and a decoded value.
+pub type Pair<'q> = (Cow<'q, str>, Cow<'q, str>);
+
+impl<'q> Parameters<'q> {
+    /// Of this query.
+    #[must_use]
+    pub fn of(query: Option<&'q str>) -> Self {
+        Self { query: query.unwrap_or_default(), pairs: OnceCell::new() }
+    }
+
+    /// Each of them, in the order of the query.
+    pub fn pairs(&self) -> &[Pair<'q>] {
+        self.pairs.get_or_init(|| pairs(self.query).collect())
+    }
+}
+
 /// The parameters as (folded name, decoded value), in the order of the query.
-pub fn pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
-    parts(query).map(|(name, value)| (fold_name(&decode(name)), decode(value).into_owned()))
+pub fn pairs(query: &str) -> impl Iterator<Item = Pair<'_>> {
+    parts(query).map(|(name, value)| {
+        let name = match decode(name) {
+            Cow::Borrowed(name) if is_folded(name) => Cow::Borrowed(name),
+            name => Cow::Owned(fold_name(&name)),
+        };
+        (name, decode(value))
+    })
 }
 
 /// The whole names of the parameters, decoded.
@@ -17,9 +47,24 @@ pub(super) fn names(query: &str) -> impl Iterator<Item = Cow<'_, str>> {
     parts(query).map(|(name, _)| decode(name))
 }
 
+/// Whether there are more parameters than any application takes. PHP, Django and Tomcat read a thousand.
+#[must_use]
+pub fn is_too_long(query: &str) -> bool {
+    memchr2_iter(b'&', b';', query.as_bytes()).count() >= MOST_PARAMETERS
+}
+
 fn parts(query: &str) -> impl Iterator<Item = (&str, &str)> {
-    let parts = query.split(['&', ';']).filter(|part| !part.is_empty());
-    parts.map(|part| part.split_once('=').unwrap_or((part, "")))
+    let ends = memchr2_iter(b'&', b';', query.as_bytes()).chain([query.len()]);
+    let parts = ends.scan(0, move |start, end| Some(&query[std::mem::replace(start, end + 1)..end]));
+    parts.filter(|part| !part.is_empty()).map(|part| match memchr(b'=', part.as_bytes()) {
+        Some(at) => (&part[..at], &part[at + 1..]),
+        None => (part, ""),
+    })
+}
+
+/// Whether folding changes nothing, as for most names.
+fn is_folded(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-'))
 }
 
 /// A parameter's name as PHP and case-insensitive frameworks know it.
@@ -32,7 +77,12 @@ pub fn fold_name(name: &str) -> String {
         Some((front, back)) => Cow::Owned(format!("{front}_{back}")),
         None => Cow::Borrowed(name),
     };
-    name.chars().map(|c| if matches!(c, '.' | ' ') { '_' } else { c }).collect::<String>().to_lowercase()
+    let mut name: String = name.chars().map(|c| if matches!(c, '.' | ' ') { '_' } else { c }).collect();
+    if !name.is_ascii() {
+        return name.to_lowercase();
+    }
+    name.make_ascii_lowercase();
+    name
 }
 
 /// Whether a parameter of this name could hold a password.
@@ -89,7 +139,7 @@ pub(super) fn decoded(name: &[u8]) -> Cow<'_, str> {
 /// Percent-decoding with `+` as a blank; what is broken stays as it is.
 #[must_use]
 pub fn decode(text: &str) -> Cow<'_, str> {
-    if !text.contains(['%', '+']) {
+    if memchr2(b'%', b'+', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
     let spaced = text.replace('+', " ");
@@ -146,6 +196,8 @@ const WORDS: [&str; 45] = [
     "\u{5bc6}\u{7801}",
     "\u{5bc6}\u{78bc}",
 ];
+/// Parameters of one query.
+const MOST_PARAMETERS: usize = 1000;
 
 #[cfg(test)]
 mod tests {
@@ -205,7 +257,7 @@ mod tests {
             read("page%00x=a&do[login=b"),
             [("page".into(), "a".into()), ("do_login".into(), "b".into())]
         );
-        assert_eq!(read("a.b=1;c"), [("a_b".into(), "1".into()), ("c".into(), String::new())]);
+        assert_eq!(read("a.b=1;c"), [("a_b".into(), "1".into()), ("c".into(), "".into())]);
     }
 
     #[test]

@@ -5,12 +5,15 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::attempt::{Attempt, Body};
 use super::count::{self, Count, Unreadable};
 use super::field::{Field, Half, NoValues, values_but_cookies};
 use super::matcher::{Case, HostPattern, Pattern, Taken};
 use super::method::Ways;
 use super::outcome;
+use super::query::Parameters;
 
 /// What is protected: `[route.NAME]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,14 +121,26 @@ impl Route {
         self.patterns.iter().any(|pattern| pattern.could_match(attempt.method, ways))
     }
 
-    /// Whether it is about this reading of the path, as far as the head tells; its hosts were looked at before.
-    pub(super) fn matches(&self, attempt: &Attempt<'_>, reading: &[u8], taken: Taken) -> bool {
-        self.patterns.iter().any(|pattern| pattern.matches(attempt, reading, taken, self.case))
+    /// The patterns that a request fits but for its path; its host was looked at before.
+    pub(super) fn candidates(
+        &self,
+        attempt: &Attempt<'_>,
+        parameters: &Parameters<'_>,
+        taken: Taken,
+    ) -> SmallVec<[&Pattern; 2]> {
+        let is_candidate =
+            |pattern: &&Pattern| pattern.fits_but_for_path(attempt, parameters, taken, self.case);
+        self.patterns.iter().filter(is_candidate).collect()
     }
 
-    pub(super) fn matches_strictly(&self, attempt: &Attempt<'_>) -> bool {
+    /// Whether one of these patterns is about this reading of a path that was sent like this.
+    pub(super) fn fits(&self, sent: &str, reading: &[&[u8]], patterns: &[&Pattern]) -> bool {
+        patterns.iter().any(|pattern| pattern.fits_path(sent, reading, self.case))
+    }
+
+    pub(super) fn matches_strictly(&self, attempt: &Attempt<'_>, strict: &[&[u8]]) -> bool {
         self.host_fits(attempt.host)
-            && self.patterns.iter().any(|p| p.matches_strictly(attempt))
+            && self.patterns.iter().any(|p| p.matches_strictly(attempt, strict))
             && self.is_meant(attempt)
     }
 

@@ -7,12 +7,12 @@
 use std::borrow::Cow;
 
 use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
-use http::uri::Scheme;
+use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
 
 use super::connection::Connection;
 use super::error::Error;
-use crate::policy::canonical;
+use crate::policy::{canonical, query};
 
 /// Why a request is refused as it stands; the words are for the person who sent it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -75,7 +75,10 @@ pub(super) fn understand<'a, B>(connection: &Connection, request: &'a Request<B>
     if request.method() == Method::CONNECT {
         return Err(Error::Connect);
     }
-    if request.uri().path_and_query().is_some_and(|target| target.as_str().len() > LONGEST_TARGET) {
+    let is_too_long = |target: &PathAndQuery| {
+        target.as_str().len() > LONGEST_TARGET || target.query().is_some_and(query::is_too_long)
+    };
+    if request.uri().path_and_query().is_some_and(is_too_long) {
         return Err(Error::TargetTooLong);
     }
     Ok(check(request)?)

@@ -27,7 +27,8 @@ pub(super) fn referer(value: &HeaderValue, policy: &Policy) -> HeaderValue {
 /// The query with a veil over each value that is nobody's business; `None` if there is none. Where `;` separates for some
 /// readers only, all that any of them takes for the value is under it.
 fn veil(query: &str, policy: &Policy) -> Option<String> {
-    let is_private = |part: &str| policy.is_private(part.split_once('=').map_or(part, |(name, _)| name));
+    let private = policy.private_names();
+    let is_private = |part: &str| private.contain(part.split_once('=').map_or(part, |(name, _)| name));
     let veiled = |part: &str| match part.split_once('=') {
         Some((name, _)) if is_private(part) => Some(format!("{name}=***")),
         _ => None,

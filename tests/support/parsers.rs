@@ -1,0 +1,481 @@
+//! Every reader of what a client sends, each as a function of bytes: for the bench, the fuzz target and the test that
+//! bound what a byte may cost.
+//!
+//! It holds nothing against anything. A reader is called as the gate calls it, with a file that loads every preset.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests may fail like tests"
+)]
+
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::LazyLock;
+
+use http::header::{ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, COOKIE, FORWARDED, HOST};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use rustix::time::{ClockId, clock_gettime};
+use tollgate::config::preset::presets;
+use tollgate::config::{Sources, load};
+use tollgate::net::stream::Peer;
+use tollgate::policy::Policy;
+use tollgate::policy::account::Account;
+use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::canonical;
+use tollgate::policy::count::Count;
+use tollgate::policy::device::Devices;
+use tollgate::policy::field::{Field, Half, values};
+use tollgate::policy::key::KeyHasher;
+use tollgate::policy::query;
+use tollgate::proxy::client_addr::{ClientSettings, IdentityHeader};
+use tollgate::proxy::headers::{Identity, towards_upstream, usable_request_id, wanted_upgrade};
+use tollgate::proxy::respond::{Asked, Problem, problem};
+use tollgate::proxy::strict::Scanner;
+use tollgate::proxy::target;
+use tollgate::time::{Span, Time};
+
+/// A reader of something that a client sends.
+pub struct Parser {
+    /// What it reads.
+    pub name: &'static str,
+    /// What it is given: as long as this, and longer is refused before it is read.
+    pub longest: usize,
+    /// Pieces of which inputs are made that cost much.
+    pub pieces: &'static [&'static [u8]],
+    /// Stands before and behind the pieces.
+    pub around: (&'static [u8], &'static [u8]),
+    /// Reads it.
+    pub read: fn(&[u8]),
+}
+
+impl Parser {
+    /// As many of these pieces, one after the other, as make so many bytes.
+    pub fn input(&self, pieces: &[&[u8]], length: usize) -> Vec<u8> {
+        let (before, behind) = self.around;
+        let mut input = before.to_vec();
+        let room = length.min(self.longest).saturating_sub(behind.len());
+        for piece in pieces.iter().cycle().take(length) {
+            if input.len() + piece.len() > room {
+                break;
+            }
+            input.extend_from_slice(piece);
+        }
+        input.extend_from_slice(behind);
+        input
+    }
+
+    /// Inputs of one piece, and of each two.
+    pub fn inputs(&self, length: usize) -> impl Iterator<Item = Vec<u8>> {
+        // The other way round is the same, but for where it begins.
+        let pairs = self
+            .pieces
+            .iter()
+            .enumerate()
+            .flat_map(|(at, one)| self.pieces[at..].iter().map(move |other| [*one, *other]));
+        pairs.map(move |pair| self.input(&pair, length))
+    }
+}
+
+/// Processor time that this thread takes for something, in nanoseconds.
+pub fn thread_time(run: impl FnOnce()) -> u64 {
+    let before = clock_gettime(ClockId::ThreadCPUTime);
+    run();
+    let after = clock_gettime(ClockId::ThreadCPUTime);
+    let nanos = (after.tv_sec - before.tv_sec) * 1_000_000_000 + after.tv_nsec - before.tv_nsec;
+    u64::try_from(nanos).unwrap_or(0)
+}
+
+const WHOLE: usize = 64 * 1024;
+const TARGET: usize = 8 * 1024;
+
+/// The readers of a target: path and query together.
+pub const TARGETS: &[Parser] = &[
+    Parser {
+        name: "target: path",
+        longest: TARGET,
+        pieces: &[
+            b"a",
+            b"/",
+            b"/a",
+            b"/.",
+            b"/..",
+            b"/a;b",
+            b"%2f",
+            b"%5c",
+            b"\\",
+            b";",
+            b"%252f",
+            b"%C0%AF",
+            b"%EF%B7%BA",
+            b"%EF%BC%8F",
+            b"%3f",
+            b"/login.aaa",
+            b"/l",
+            b"/x%2f..%5c;a",
+            b"/login~1",
+            b"%253f%C0%AF\\..%2f;",
+            b"%20",
+            b"/(S(a))",
+            b"%CC%81",
+            b"/index.php",
+            b"::",
+        ],
+        around: (b"/", b""),
+        read: read_target,
+    },
+    Parser {
+        name: "target: path to a script",
+        longest: TARGET,
+        pieces: &[b"/a", b"%2f..%5c;a", b"\\..%2f;%253f%C0%AF", b"/login.aaa", b"%EF%B7%BA", b"/"],
+        around: (b"/%2f..;/x/%253f//wp-login.php", b""),
+        read: read_target,
+    },
+    Parser {
+        name: "target: query",
+        longest: TARGET,
+        pieces: &[
+            b"a",
+            b"&",
+            b"&a",
+            b";a",
+            b"&a=b",
+            b"%41",
+            b"+",
+            b"&%70=%41",
+            b"&log",
+            b"&log=a",
+            b"&pass",
+            b"&[a]",
+            b"&a[",
+            b"&%u0061=%u0061",
+            b"&option=com_user",
+            b"%EF%B7%BA",
+            b"&task=login;",
+            b"&_task=login",
+        ],
+        around: (b"/?", b""),
+        read: read_target,
+    },
+    Parser {
+        name: "target: both",
+        longest: TARGET,
+        pieces: &[b"a", b"&a", b"&option=a", b"&%70=%41;", b"&log=a;b", b"&title=Special:UserLogi"],
+        around: (b"/%2f..;/x/%253f//index.php/component/users/?", b""),
+        read: read_target,
+    },
+];
+
+/// All others.
+pub const PARSERS: &[Parser] = &[
+    Parser {
+        name: "form",
+        longest: WHOLE,
+        pieces: &[
+            b"a", b"&", b"&a", b";a", b"&log", b"&log=", b"&log=a", b"%", b"%u0061", b"%41", b"+", b"&%u006cog=a", b"&user[",
+            b"]", b"\xef\xb7\xba", b"\xff", b"&l", b";log=b",
+        ],
+        around: (b"log=", b""),
+        read: |body| read_body("application/x-www-form-urlencoded", body),
+    },
+    Parser {
+        name: "form, for every preset",
+        longest: WHOLE,
+        pieces: &[b"&", b"&a", b"&log", b"&task=", b"%41", b"&%u006cog=a", b"&user[", b";name=b", b"&p%61ss=a"],
+        around: (b"log=a", b""),
+        read: |body| decide("application/x-www-form-urlencoded", body),
+    },
+    Parser {
+        name: "JSON, for every preset",
+        longest: WHOLE,
+        pieces: &[b",\"a\":1", b",\"\":[]", b",\"\\u0061\":1"],
+        around: (b"{\"log\":1", b"}"),
+        read: |body| decide("application/json", body),
+    },
+    Parser {
+        name: "multipart",
+        longest: WHOLE,
+        pieces: &[
+            b"-", b"\r", b"\n", b"\r\n-", b"\r\n-----", b"\r\n------x\r\nContent-Disposition: form-data; name=log\r\n\r\n",
+            b"\r\n------x\r\nContent-Disposition: form-data; name=\"%6c%6fg\"\r\n\r\na", b"a", b"\r\n----------------x",
+        ],
+        around: (b"------x\r\nContent-Disposition: form-data; name=log\r\n\r\na", b"\r\n------x--\r\n"),
+        read: |body| read_body("multipart/form-data; boundary=----x", body),
+    },
+    Parser {
+        name: "JSON",
+        longest: WHOLE,
+        pieces: &[
+            b"[", b"]", b"{\"a\":", b"{\"user\":", b"\"", b"\\u0061", b",\"log\":1", b",\"log\":1e308", b",\"l_o-g\":\"a\"",
+            b",1e308", b",1", b",\"\xef\xb7\xba\":1", b",\"a\":[1]",
+        ],
+        around: (b"{\"log\":1", b"}"),
+        read: |body| read_body("application/json", body),
+    },
+    Parser {
+        name: "JSON: values",
+        longest: WHOLE,
+        pieces: &[b",1e308", b",1", b",-0.0", b",\"a\"", b",\"\\u0061\"", b",null", b",1234567890.12345e-300"],
+        around: (b"{\"log\":[1", b"]}"),
+        read: |body| read_body("application/json", body),
+    },
+    Parser {
+        name: "JSON: one name",
+        longest: WHOLE,
+        pieces: &[b"a", b"_", b"\\u0130", b"\xc4\xb0", b"\xef\xac\x80"],
+        around: (b"{\"", b"\":1}"),
+        read: |body| read_body("application/json", body),
+    },
+    Parser {
+        name: "items of a batch",
+        longest: WHOLE,
+        pieces: &[b",1", b",[", b",{}", b",\"a\"", b",1e308", b",[[]]"],
+        around: (b"[1", b"]"),
+        read: |body| drop(black_box(Count::Items.of(body))),
+    },
+    Parser {
+        name: "calls of XML-RPC",
+        longest: WHOLE,
+        pieces: &[
+            b"<a>", b"<a/>", b"<a></a>", b"<a b=\"c\"/>", b" b=\"c\"", b"a", b"&#97;", b"&amp;", b"<?a?>", b"<!---->", b"<![CDATA[]]>",
+            b"<name>methodName</name>", b"<methodName/>", b"<struct>", b"</struct>", b"<?xm", b"\n", b"\xff",
+        ],
+        around: (b"<?xml version=\"1.0\"?><a>", b"</a>"),
+        read: |body| drop(black_box(Count::Element("methodName".to_owned()).of(body))),
+    },
+    Parser {
+        name: "account's name",
+        longest: WHOLE,
+        pieces: &[
+            b"a", b"_", b" ", b"\xef\xb7\xba", b"\xcc\x81", b"\xcc\x95\xcc\x80", b"\xff", b"\xc4\xb0", b"\xe1\x84\x80", b"&", b"%4",
+            b"\xef\xbc\x9c", b"\xf0\x9d\x85\xa0", b"s",
+        ],
+        around: (b"a", b""),
+        read: |name| drop(black_box(Account::fold(name))),
+    },
+    Parser {
+        name: "account's names in a form",
+        longest: WHOLE,
+        pieces: &[b"%EF%B7%BA", b"\xef\xb7\xba", b"&log=\xef\xb7\xba", b"&log=%CC%81", b"\xcc\x95\xcc\x80", b"a"],
+        around: (b"log=", b""),
+        read: |body| read_body("application/x-www-form-urlencoded", body),
+    },
+    Parser {
+        name: "Cookie",
+        longest: WHOLE,
+        pieces: &[
+            b";", b"; a=b", b"; dev=", b"dev=a.", b"; dev=AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+            b".AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", b"=", b" ", b"; $Path=a",
+        ],
+        around: (b"dev=a", b""),
+        read: read_cookie,
+    },
+    Parser {
+        name: "Authorization: Basic",
+        longest: WHOLE,
+        pieces: &[b"A", b"-", b"_", b"!", b"=", b"OjpB", b"77-6"],
+        around: (b"Basic YTpi", b""),
+        read: |line| with(&AUTHORIZATION, line, |headers| read_values(&[Field::Basic], headers, b"")),
+    },
+    Parser {
+        name: "X-Forwarded-For",
+        longest: WHOLE,
+        pieces: &[b",", b" ", b",10.0.0.1", b", 1.2.3.4", b",a", b"\"", b",[::1]:80", b"0"],
+        around: (b"192.0.2.1", b", 10.0.0.1"),
+        read: |line| read_client(IdentityHeader::XForwardedFor, "x-forwarded-for", line),
+    },
+    Parser {
+        name: "Forwarded",
+        longest: WHOLE,
+        pieces: &[b",", b";", b"\"", b"\\", b",for=10.0.0.1", b";for=1.2.3.4", b";a=\"\\\"\"", b" ", b"="],
+        around: (b"for=192.0.2.1", b", for=10.0.0.1"),
+        read: |line| read_client(IdentityHeader::Forwarded, FORWARDED.as_str(), line),
+    },
+    Parser {
+        name: "Accept",
+        longest: WHOLE,
+        pieces: &[b",", b";", b"a/json", b",text/html;q=0.5", b" ", b";q=0.001", b"a/b+json;a=b,"],
+        around: (b"a/b;q=1", b""),
+        read: read_accept,
+    },
+    Parser {
+        name: "Connection",
+        longest: WHOLE,
+        pieces: &[b",", b",a", b", close", b",upgrade", b" ", b"x-a", b",cookie"],
+        around: (b"close", b""),
+        read: |line| with(&CONNECTION, line, read_headers),
+    },
+    Parser {
+        name: "Host",
+        longest: WHOLE,
+        pieces: &[b"a", b".", b":", b"1", b"[", b"]", b"a."],
+        around: (b"a", b""),
+        read: |line| with(&HOST, line, read_host),
+    },
+    Parser {
+        name: "X-Request-Id",
+        longest: WHOLE,
+        pieces: &[b"a", b"-"],
+        around: (b"", b""),
+        read: |line| {
+            with(&HeaderName::from_static("x-request-id"), line, |headers| drop(black_box(usable_request_id(headers))));
+        },
+    },
+    Parser {
+        name: "bytes of HTTP/1",
+        longest: WHOLE,
+        pieces: &[
+            b"\r\n", b"\n", b"a", b"a: b\r\n", b":", b"Content-Length: 1\r\n", b"1\r\na\r\n", b"GET / HTTP/1.1\r\n\r\n", b"c", b"\r",
+            b"Transfer-Encoding: chunked\r\n\r\n", b"1;a\r\n",
+        ],
+        around: (b"POST / HTTP/1.1\r\nHost: a\r\n", b"\r\n"),
+        read: read_stream,
+    },
+];
+
+fn policy() -> Policy {
+    let mut text = "listen = \"http://[::]:80\"\nupstream = \"http://127.0.0.1:81\"\n".to_owned();
+    for preset in presets() {
+        text += &format!("[route.{0}]\npreset = \"{0}\"\n", preset.name);
+    }
+    text += "[route.own]\nmatch = \"POST /own\"\nupstream = \"http://127.0.0.1:82\"\nuser = \"form:user\"\n\
+             [limit.address]\nrate = \"10 per 5m\"\n[limit.account]\nkey = \"user\"\nrate = \"10 per 5m\"\n";
+    let loaded = load(&Sources::from_text("presets", &text));
+    let said: Vec<_> = loaded.diagnostics.iter().map(|found| found.render(false)).collect();
+    loaded.config.unwrap_or_else(|| panic!("{}", said.join("\n"))).policy
+}
+
+static POLICY: LazyLock<Policy> = LazyLock::new(policy);
+static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    vec![Field::form("log").unwrap(), Field::form("user[name]").unwrap(), Field::json("/user/email").unwrap()]
+});
+static DEVICES: LazyLock<Devices> = LazyLock::new(|| {
+    Devices::new(vec![b"newest".to_vec(), b"oldest".to_vec()], Span::from_secs(180 * 86_400), "dev")
+});
+static HASHER: LazyLock<KeyHasher> = LazyLock::new(|| KeyHasher::seeded(1));
+
+/// Everything that is done with a target before a request is forwarded and written down.
+fn read_target(target: &[u8]) {
+    let Ok(uri) = Uri::try_from(target) else { return };
+    if canonical::check(uri.path()).is_err() {
+        return;
+    }
+    let headers = HeaderMap::new();
+    if uri.query().is_some_and(query::is_too_long) {
+        return;
+    }
+    let attempt = Attempt {
+        method: &Method::POST,
+        path: uri.path(),
+        query: uri.query(),
+        host: "app.example",
+        client: Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        headers: &headers,
+        body: Body::Whole(b""),
+    };
+    black_box(POLICY.charges(&attempt, &HASHER, NOW).is_ok());
+    black_box(POLICY.upstream_of(&attempt));
+    let private = POLICY.private_names();
+    for part in uri.query().unwrap_or_default().split('&') {
+        black_box(private.contain(part.split_once('=').map_or(part, |(name, _)| name)));
+    }
+}
+
+/// Everything that is done with a body before a request is forwarded.
+fn decide(kind: &'static str, body: &[u8]) {
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
+    let attempt = Attempt {
+        method: &Method::POST,
+        path: "/index.php",
+        query: None,
+        host: "app.example",
+        client: Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        headers: &headers,
+        body: Body::Whole(body),
+    };
+    black_box(POLICY.charges(&attempt, &HASHER, NOW).is_ok());
+}
+
+fn read_body(kind: &'static str, body: &[u8]) {
+    with(&CONTENT_TYPE, kind.as_bytes(), |headers| read_values(&FIELDS, headers, body));
+}
+
+fn read_values(fields: &[Field], headers: &HeaderMap, body: &[u8]) {
+    let attempt = Attempt {
+        method: &Method::POST,
+        path: "/",
+        query: None,
+        host: "",
+        client: Client::Local,
+        headers,
+        body: Body::Whole(body),
+    };
+    if let Ok(found) = values(fields, Half::User, &attempt) {
+        for value in found.iter() {
+            black_box(Account::fold(value));
+        }
+    }
+}
+
+fn read_cookie(line: &[u8]) {
+    with(&COOKIE, line, |headers| {
+        black_box(DEVICES.wallet(headers, NOW));
+        DEVICES.strip(&mut headers.clone());
+    });
+}
+
+fn read_client(header: IdentityHeader, name: &'static str, line: &[u8]) {
+    let trust = ["10.0.0.0/8".parse().unwrap()].into_iter().collect();
+    let settings = ClientSettings { trust, header, ..Default::default() };
+    let peer = Peer::Ip((Ipv4Addr::new(10, 0, 0, 1), 1).into());
+    with(&HeaderName::from_static(name), line, |headers| {
+        black_box(settings.client_of(peer, headers));
+    });
+}
+
+fn read_accept(line: &[u8]) {
+    with(&ACCEPT, line, |headers| {
+        let request_id = HeaderValue::from_static("a");
+        let asked = Asked { accept: headers.get(ACCEPT), head: true, request_id: &request_id };
+        black_box(problem(Problem::TargetTooLong, &asked));
+    });
+}
+
+fn read_headers(headers: &HeaderMap) {
+    black_box(wanted_upgrade(headers));
+    let identity = Identity {
+        peer: None,
+        trusted: false,
+        secure: false,
+        kept: None,
+        request_id: None,
+        devices: Some(&DEVICES),
+    };
+    towards_upstream(&mut headers.clone(), &identity, None);
+}
+
+fn read_host(headers: &HeaderMap) {
+    let mut request = Request::new(());
+    headers.clone_into(request.headers_mut());
+    black_box(target::check(&request).is_ok());
+}
+
+fn read_stream(bytes: &[u8]) {
+    let mut scanner = Scanner::new();
+    for piece in bytes.chunks(1460) {
+        if scanner.read(piece).is_err() {
+            break;
+        }
+    }
+    black_box(scanner);
+}
+
+fn with(name: &HeaderName, line: &[u8], read: impl FnOnce(&HeaderMap)) {
+    let Ok(line) = HeaderValue::from_bytes(line) else { return };
+    read(&HeaderMap::from_iter([(name.clone(), line)]));
+}
+
+const NOW: Time = Time::from_nanos(1_763_700_000 * 1_000_000_000);
