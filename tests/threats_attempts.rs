@@ -241,6 +241,22 @@ fn a_route_for_some_hosts_may_take_every_other_one_too() {
     }
 }
 
+/// L6: a client that makes hosts up has no bucket for each.
+#[test]
+fn hosts_that_no_route_names_share_a_bucket() {
+    let upstream = Upstream::start();
+    let tables = "[route.app]\nmatch = \"POST /login\"\nhost = \"app.test\"\nhost_default = true\n\
+                  [limit.address]\nkey = \"ip+host\"\nrate = \"5 per 1h\"\n";
+    let gate = Gate::start(&upstream.file(tables));
+    let passed = (0..GUESSES).filter(|number| {
+        let host = format!("Host: x{number}.test\r\n");
+        let guess = post_with("/login", "").replace("Host: app.test\r\n", &host);
+        gate.ask(guess).status == 200
+    });
+    assert_eq!(passed.count(), 5, "of {GUESSES}");
+    assert_eq!(gate.ask(post_with("/login", "")).status, 200, "a host that a route names has its own");
+}
+
 /// L14: a pattern with a mistyped method protects nothing, and `check` says so.
 #[test]
 fn a_method_that_nobody_sends_is_warned_about() {

@@ -119,7 +119,8 @@ impl Policy {
                 Some(so_far) if so_far == here => here,
                 Some((account, _)) => (account.filter(|_| account == here.0), None),
             });
-            let bill = Bill { route, attempt, hasher, cost, whose };
+            let known = route.with_known_host(attempt);
+            let bill = Bill { route, attempt: &known, hasher, cost, whose };
             for &limit in &route.limits {
                 self.charge(limit, &bill, &mut found)?;
             }

@@ -145,10 +145,15 @@ impl Route {
     }
 
     pub(super) fn host_fits(&self, host: &str) -> bool {
-        let is_in = |patterns: &[HostPattern]| patterns.iter().any(|pattern| pattern.matches(host));
         self.hosts.is_empty()
-            || is_in(&self.hosts)
-            || self.other_than.as_ref().is_some_and(|known| !is_in(known))
+            || is_one_of(host, &self.hosts)
+            || self.other_than.as_ref().is_some_and(|known| !is_one_of(host, known))
+    }
+
+    /// The attempt without a host that no route names: a client that makes hosts up has no bucket for each.
+    pub(super) fn with_known_host<'a>(&self, attempt: &Attempt<'a>) -> Attempt<'a> {
+        let is_other = self.other_than.is_some() && !is_one_of(attempt.host, &self.hosts);
+        Attempt { host: if is_other { "" } else { attempt.host }, ..*attempt }
     }
 
     /// Whether one of the fields of `when` is there, or could be.
@@ -161,6 +166,10 @@ impl Route {
             Err(NoValues::Unreadable | NoValues::TooMany(_)) => true,
         }
     }
+}
+
+fn is_one_of(host: &str, patterns: &[HostPattern]) -> bool {
+    patterns.iter().any(|pattern| pattern.matches(host))
 }
 
 /// `route.body` where the file does not say: what a form or a call fills many times over.
