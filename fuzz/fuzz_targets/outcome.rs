@@ -165,7 +165,9 @@ fn text_is_found_where_it_is(case: &Case, body: &[u8]) {
         let rule = Rule { body: Some(text.clone()), ..Rule::default() };
         let rules = Rules { failure: vec![rule], ..Rules::default() };
         let found = body.windows(text.len()).any(|part| part == text.as_bytes());
-        let expected = if found { Outcome::Failure } else { Outcome::Neutral };
+        // In other letters than these it may say anything.
+        let is_utf16 = [&b"\xFE\xFF"[..], b"\xFF\xFE", b"\0\0\xFE\xFF"].iter().any(|mark| body.starts_with(mark));
+        let expected = if found || is_utf16 { Outcome::Failure } else { Outcome::Neutral };
         assert_eq!(rules.by_body(&answer, Seen { bytes: body, complete: true }), expected, "{text:?}");
     }
 }

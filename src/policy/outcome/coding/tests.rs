@@ -170,7 +170,7 @@ fn bombs_are_stopped_after_as_much_as_is_looked_at() {
         assert_eq!((text.len(), is_whole), (Rules::LONGEST, false), "{name}");
     }
     let twice = encode("gzip", &encode("gzip", &zeros));
-    assert_eq!(undo("gzip, gzip", &twice, true).unwrap().1, false);
+    assert!(!undo("gzip, gzip", &twice, true).unwrap().1);
 }
 
 #[test]
