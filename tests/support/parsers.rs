@@ -234,7 +234,9 @@ pub const PARSERS: &[Parser] = &[
         longest: WHOLE,
         pieces: &[b",1", b",[", b",{}", b",\"a\"", b",1e308", b",[[]]"],
         around: (b"[1", b"]"),
-        read: |body| drop(black_box(Count::Items.of(body))),
+        read: |body| {
+            black_box(Count::Items.of(body).is_ok());
+        },
     },
     Parser {
         name: "calls of XML-RPC",
@@ -244,7 +246,9 @@ pub const PARSERS: &[Parser] = &[
             b"<name>methodName</name>", b"<methodName/>", b"<struct>", b"</struct>", b"<?xm", b"\n", b"\xff",
         ],
         around: (b"<?xml version=\"1.0\"?><a>", b"</a>"),
-        read: |body| drop(black_box(Count::Element("methodName".to_owned()).of(body))),
+        read: |body| {
+            black_box(Count::Element("methodName".to_owned()).of(body).is_ok());
+        },
     },
     Parser {
         name: "account's name",
@@ -321,7 +325,9 @@ pub const PARSERS: &[Parser] = &[
         pieces: &[b"a", b"-"],
         around: (b"", b""),
         read: |line| {
-            with(&HeaderName::from_static("x-request-id"), line, |headers| drop(black_box(usable_request_id(headers))));
+            with(&HeaderName::from_static("x-request-id"), line, |headers| {
+                black_box(usable_request_id(headers).is_some());
+            });
         },
     },
     Parser {
