@@ -70,8 +70,8 @@ impl Policy {
         Self { routes, limits, devices: None }
     }
 
-    /// The routes that a request is counted for: for each reading the first that matches, each once. One that
-    /// wants a field of the body is among them until the body was read.
+    /// The routes that a request is counted for, each once: for each reading the first that matches without a `when`, and
+    /// those before it that match with one. One that wants a field of the body is among them until the body was read.
     #[must_use]
     pub fn routes_of(&self, attempt: &Attempt<'_>) -> SmallVec<[usize; 2]> {
         let mut found = SmallVec::new();
@@ -97,16 +97,19 @@ impl Policy {
         let behind_scripts = readings.iter().flat_map(|reading| path_info::readings(reading));
         for reading in readings.iter().map(|reading| Cow::Borrowed(&reading[..])).chain(behind_scripts) {
             for taken in Taken::ALL {
-                let mut routes = self.routes.iter().enumerate();
-                let first = routes.find(|(index, route)| {
+                let routes = self.routes.iter().enumerate().filter(|(index, route)| {
                     ways[*index].has(taken)
                         && route.matches(attempt, &reading, taken)
                         && is_meant(*index, route)
                 });
-                if let Some((index, _)) = first
-                    && !found.contains(&index)
-                {
-                    found.push(index);
+                // Anybody can add what a `when` waits for, so a route that has one hides none of those behind it.
+                for (index, route) in routes {
+                    if !found.contains(&index) {
+                        found.push(index);
+                    }
+                    if route.when.is_empty() {
+                        break;
+                    }
                 }
             }
         }
