@@ -462,3 +462,31 @@ fn matching_a_hostile_path_takes_no_time() {
         assert!(started.elapsed() < Duration::from_millis(500), "{:?} for {:.20}", started.elapsed(), target);
     }
 }
+
+/// D24: anybody can add what the `when` of one route waits for, so it hides none of the routes behind it.
+#[test]
+fn what_a_route_waits_for_hides_no_other_route() {
+    let baits = [
+        ("basic", "/login", "Authorization: Basic eDp5\r\n", ""),
+        ("form:pma_username", "/login", "", "&pma_username=x"),
+        ("query:token", "/login?token=x", "", ""),
+        ("header:X-Api-Key", "/login", "X-Api-Key: x\r\n", ""),
+    ];
+    for (when, target, header, field) in baits {
+        let upstream = Upstream::start();
+        let tables = format!(
+            "[route.other]\nmatch = \"ANY /**\"\nwhen = \"{when}\"\nsuccess = {{ status = 200 }}\n\
+             [route.form]\nmatch = \"POST /login\"\nuser = \"form:login\"\n\
+             [limit.account]\nkey = \"user\"\nrate = \"3 per 1h\"\ncount = \"failures\"\n"
+        );
+        let gate = Gate::start(&upstream.file(&tables));
+        let body = format!("login=margaret&pw=guess{field}");
+        let request = format!(
+            "POST {target} HTTP/1.1\r\nHost: app.test\r\n{header}Content-Type: application/x-www-form-urlencoded\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let passed = (0..10).filter(|_| gate.ask(request.as_bytes()).status == 200).count();
+        assert_eq!(passed, 3, "{when}");
+    }
+}
