@@ -196,16 +196,16 @@ fn load_beside(sources: &Sources, running: Option<&Fixed>) -> Loaded {
     let mut findings = Findings::default();
     let file = Source { kind: SourceKind::File, name: sources.name.clone(), text: sources.text.clone() };
     let file = Arc::new(file);
-    let config = document::Table::parse(&file, &mut findings).and_then(|mut root| {
+    let config = document::Table::parse(&file, &mut findings).map(|mut root| {
         overrides::merge_environment(&mut root, sources, &mut findings);
         overrides::merge_set(&mut root, &sources.set, &mut findings);
         let applications = preset::expand(&mut root, &mut findings);
         let raw = raw::File::read(&root, &applications, &mut findings);
-        let config = check::check(&raw, sources, &file, &mut findings)?;
+        let config = check::check(&raw, sources, &file, &mut findings);
         if let Some(running) = running {
             running.demand(&Fixed::of(&config), &root, &file, &mut findings);
         }
-        Some(config)
+        config
     });
     Loaded { config: config.filter(|_| !findings.has_errors()), diagnostics: findings.sorted() }
 }

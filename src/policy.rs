@@ -7,7 +7,9 @@
 pub mod account;
 pub mod attempt;
 pub mod canonical;
+mod carried;
 mod charges;
+mod cookies;
 pub mod count;
 pub mod device;
 pub mod field;
@@ -16,6 +18,7 @@ pub mod holder;
 pub mod key;
 mod limit;
 pub mod matcher;
+mod method;
 pub mod network;
 pub mod outcome;
 pub mod path_info;
@@ -33,7 +36,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use self::attempt::Attempt;
+use self::carried::Carried;
 use self::device::Devices;
+use self::matcher::Taken;
+use self::method::Ways;
 
 /// All routes and limits, in the order of the file.
 #[derive(Debug, Clone, Default)]
@@ -69,12 +75,13 @@ impl Policy {
     #[must_use]
     pub fn routes_of(&self, attempt: &Attempt<'_>) -> SmallVec<[usize; 2]> {
         let mut found = SmallVec::new();
-        let as_write = attempt.could_be_a_write();
+        let carried = Carried::of(attempt);
+        let ways = self.routes.iter().map(|route| carried.ways(route));
+        let ways: SmallVec<[Ways; 32]> = ways.collect();
         // Most requests are about no route at all, by their method alone: then nobody has to read the path.
-        if !self.routes.iter().any(|route| route.could_match(attempt, as_write)) {
+        if ways.iter().all(|ways| *ways == Ways::NONE) {
             return found;
         }
-        let methods: &[bool] = if as_write { &[false, true] } else { &[false] };
         // A body is long and a path has many readings: what stands in the body is looked up once for each route.
         let mut meant: SmallVec<[(usize, bool); 4]> = SmallVec::new();
         let mut is_meant = |index: usize, route: &Route| match meant.iter().find(|(known, _)| *known == index)
@@ -89,10 +96,12 @@ impl Policy {
         let readings = canonical::readings(attempt.path);
         let behind_scripts = readings.iter().flat_map(|reading| path_info::readings(reading));
         for reading in readings.iter().map(|reading| Cow::Borrowed(&reading[..])).chain(behind_scripts) {
-            for &as_write in methods {
+            for taken in Taken::ALL {
                 let mut routes = self.routes.iter().enumerate();
                 let first = routes.find(|(index, route)| {
-                    route.matches(attempt, &reading, as_write) && is_meant(*index, route)
+                    ways[*index].has(taken)
+                        && route.matches(attempt, &reading, taken)
+                        && is_meant(*index, route)
                 });
                 if let Some((index, _)) = first
                     && !found.contains(&index)
@@ -102,6 +111,13 @@ impl Policy {
             }
         }
         found
+    }
+
+    /// Whether an application that has one of these routes could take it for a write, although its method says otherwise.
+    #[must_use]
+    pub fn could_be_a_write(&self, attempt: &Attempt<'_>) -> bool {
+        let carried = Carried::of(attempt);
+        self.routes.iter().any(|route| carried.ways(route).as_write)
     }
 
     /// What has to be read of the attempt's body before anybody can say whether it is one, what it costs and whom it is
@@ -153,7 +169,7 @@ impl Policy {
         let fields = |route: &Route| {
             [&route.user, &route.password, &route.when].map(|list| field::are_named(list, name))
         };
-        query::sounds_like_a_password(&query::decode(name).to_lowercase())
+        query::sounds_like_a_password(&query::decode(name))
             || self.routes.iter().any(|route| fields(route).contains(&true))
     }
 

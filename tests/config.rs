@@ -424,6 +424,7 @@ fn settings() -> Vec<&'static str> {
         "networks.office",
         "route.login.match",
         "route.login.host",
+        "route.login.host_default",
         "route.login.upstream",
         "route.login.limits",
         "route.login.preset",

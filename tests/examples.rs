@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use support::servers::{dynamodb, memcached, mysql, postgres, redis};
-use support::{Gate, Launch, Server, Upstream, post, started};
+use support::{Gate, Launch, Server, Upstream, get_with, post, started};
 use tollgate::config::{Sources, load};
 use tollgate::store::{Address, Namespace};
 
@@ -36,6 +37,20 @@ fn the_file_in_the_readme_is_the_smallest_example_byte_for_byte() {
     let (_, rest) = readme.split_once("\n```toml\n").unwrap();
     let (block, _) = rest.split_once("```\n").unwrap();
     assert_eq!(block, fs::read_to_string("examples/minimal.toml").unwrap());
+}
+
+#[test]
+fn the_wordpress_file_in_the_readme_is_the_example_but_for_its_comments() {
+    let readme = readme();
+    let (_, rest) = readme.split_once("\n```toml\n[route.blog]\n").unwrap();
+    let block = format!("[route.blog]\n{}", rest.split_once("```\n").unwrap().0);
+    let settings = |text: &str| {
+        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+        let lines = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        lines.filter(|line| !line.is_empty()).collect::<Vec<_>>()
+    };
+    let example = settings(&fs::read_to_string("examples/wordpress.toml").unwrap());
+    assert_eq!(settings(&block), example[2..], "all but `listen` and `upstream`");
 }
 
 #[test]
@@ -127,22 +142,86 @@ fn the_example_of_dynamodb_shares_ten_attempts() {
     ten_attempts_are_ten_at_two_gates::<dynamodb::Dynalite>("stores/dynamodb");
 }
 
-/// Starts the example twice as it stands, but for where it listens and where the others are.
-fn ten_attempts_are_ten_at_two_gates<S: Server>(example: &str) {
-    let Some(server) = started::<S>() else { return };
-    let url = server.url();
-    let file = fs::read_to_string(format!("examples/{example}.toml")).unwrap();
-    assert_eq!(schemes(&file), schemes(&format!("url = \"{url}\"")), "the example names another store");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let address: Address = url.parse().unwrap();
-    runtime.block_on(async {
-        address.open(&Namespace::default()).unwrap().unwrap().migrate().await.unwrap();
-    });
-    let upstream = Upstream::start();
-    let gates = [(); 2].map(|()| gate_like(&file, &url, &upstream));
-    let answers = (0..12).map(|attempt| gates[attempt % 2].ask(post("/login", "")).status);
+fn ten_attempts_are_ten_at_two_gates<S: Server + 'static>(example: &str) {
+    let Some(pair) = Pair::of::<S>(example) else { return };
+    let answers = (0..12).map(|attempt| pair.gates[attempt % 2].ask(post("/login", "")).status);
     let expected: Vec<u16> = (0..12).map(|attempt| if attempt < 10 { 200 } else { 429 }).collect();
     assert_eq!(answers.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn the_origin_in_php_shares_its_limit_and_its_debt_over_memcached() {
+    let Some(pair) = Pair::of::<memcached::Servers<1>>("origins/php-memcached") else { return };
+    let form = post("/login", "").replace("app.test", "crm.example.org");
+    pair.admits(40, &form, 10, |seconds| 10.0 + seconds / 30.0);
+    let wait = pair.gates[0].ask(&form).retry_after();
+    assert!((300..=330).contains(&wait), "ten tokens of debt and the one wanted: {wait} s");
+}
+
+#[test]
+fn the_origin_in_postgresql_shares_its_tokens_and_tells_how_many_are_left() {
+    let Some(pair) = Pair::of::<postgres::Postgres>("origins/postgresql-function") else { return };
+    let call = get_with("/api/x", "X-Api-Key: a\r\n");
+    let left = pair.gates[0].ask(&call).header("ratelimit").unwrap().to_owned();
+    assert!(left.starts_with("\"caller\";r=9;"), "{left}");
+    pair.admits(30, &call, 9, |seconds| 9.0 + seconds);
+}
+
+#[test]
+fn the_origin_in_mysql_shares_each_of_its_periods() {
+    let Some(pair) = Pair::of::<mysql::MariaDb>("origins/mysql-procedure") else { return };
+    // A period begins with the first call after the last one ended: as many as began, and no more.
+    pair.admits(30, &get_with("/x", ""), 2, |seconds| 2.0 * (seconds.floor() + 1.0));
+}
+
+#[test]
+fn the_origin_in_dynamodb_shares_its_start_balance_and_its_floor() {
+    let Some(pair) = Pair::of::<dynamodb::Dynalite>("origins/dynamodb-floor") else { return };
+    pair.admits(90, &get_with("/api/x", ""), 60, |seconds| 60.0 + 11.0 * seconds);
+}
+
+#[test]
+fn the_origin_of_the_registry_shares_its_windows_over_redis() {
+    let Some(pair) = Pair::of::<redis::Redis>("origins/rolling-window") else { return };
+    pair.admits(70, &get_with("/whois/example.org", ""), 60, |seconds| {
+        60.0 * ((seconds / 60.0).floor() + 1.0)
+    });
+}
+
+/// An example, started twice as it stands, but for where it listens and where the others are.
+struct Pair {
+    gates: [Gate; 2],
+    _others: (Upstream, Box<dyn std::any::Any>),
+}
+
+impl Pair {
+    /// `None` if there is no such store on this machine.
+    fn of<S: Server + 'static>(example: &str) -> Option<Self> {
+        let server = started::<S>()?;
+        let url = server.url();
+        let file = fs::read_to_string(format!("examples/{example}.toml")).unwrap();
+        assert_eq!(schemes(&file), schemes(&format!("url = \"{url}\"")), "the example names another store");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let address: Address = url.parse().unwrap();
+        runtime.block_on(async {
+            address.open(&Namespace::default()).unwrap().unwrap().migrate().await.unwrap();
+        });
+        let upstream = Upstream::start();
+        let gates = [(); 2].map(|()| gate_like(&file, &url, &upstream));
+        Some(Self { gates, _others: (upstream, Box::new(server)) })
+    }
+
+    /// Both gates in turn admit at least `burst` of so many attempts, and never more than `most` allows for the seconds
+    /// that they took.
+    fn admits(&self, attempts: usize, request: &str, burst: usize, most: impl Fn(f64) -> f64) {
+        let began = Instant::now();
+        let admitted =
+            (0..attempts).filter(|attempt| self.gates[attempt % 2].ask(request).status == 200).count();
+        let most = most(began.elapsed().as_secs_f64());
+        #[expect(clippy::cast_precision_loss, reason = "a few dozen")]
+        let bounded = admitted as f64 <= most;
+        assert!(admitted >= burst && bounded, "{admitted} of {attempts}: not between {burst} and {most}");
+    }
 }
 
 fn gate_like(file: &str, url: &str, upstream: &Upstream) -> Gate {

@@ -119,27 +119,41 @@ fn flood(capacity: usize, others: u32, each: u32) {
     let (slow, slowest) = (flood.slow, flood.slowest);
     println!("{capacity} slots: the slowest decision took {slowest:?}, {slow} took a millisecond");
     assert!(
-        slow <= others * each / 1_000_000,
+        slow <= 1 + others * each / 1_000_000,
         "{slow} decisions took a millisecond, the slowest {slowest:?}"
     );
 }
 
-#[test]
-fn ten_million_keys_with_one_attempt_each_through_a_hundred_thousand_slots() {
-    flood(100_000, 10_000_000, 1);
+/// The same for ten times as many keys: scripts/soak.
+fn long_flood(capacity: usize, others: u32, each: u32) {
+    flood(capacity, 10 * others, each);
 }
 
 #[test]
-fn ten_million_keys_with_one_attempt_each_through_a_million_slots() {
-    flood(1_000_000, 10_000_000, 1);
+fn a_million_keys_with_one_attempt_each_flush_nobody_out() {
+    flood(100_000, 1_000_000, 1);
 }
 
 #[test]
 fn keys_that_use_three_of_ten_tokens_flush_nobody_out() {
-    flood(100_000, 2_000_000, 3);
+    flood(100_000, 300_000, 3);
 }
 
 #[test]
 fn keys_that_use_nine_of_ten_tokens_flush_nobody_out() {
-    flood(100_000, 1_000_000, 9);
+    flood(100_000, 200_000, 9);
+}
+
+#[test]
+#[ignore = "takes minutes: scripts/soak"]
+fn ten_million_keys_with_one_attempt_each_flush_nobody_out() {
+    long_flood(100_000, 1_000_000, 1);
+    long_flood(1_000_000, 1_000_000, 1);
+}
+
+#[test]
+#[ignore = "takes minutes: scripts/soak"]
+fn millions_of_keys_that_use_a_part_of_their_tokens_flush_nobody_out() {
+    long_flood(100_000, 200_000, 3);
+    long_flood(100_000, 100_000, 9);
 }

@@ -20,7 +20,8 @@ struct Origin {
 impl Origin {
     fn of(name: &str) -> Self {
         let file = std::fs::read_to_string(format!("examples/origins/{name}.toml")).unwrap();
-        // Where it listens and what is behind it is the test's business.
+        // Where it listens and what is behind it is the test's business; over its store it runs in tests/examples.rs.
+        let (file, _store) = file.split_once("\n[store]").unwrap();
         let tables = file.find("\n[").map(|at| &file[at..]).unwrap();
         let upstream = Upstream::start();
         Self { clocks: Clocks::frozen(&upstream.file(tables)), _upstream: upstream }

@@ -10,11 +10,12 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, COOKIE};
 use http::{HeaderMap, HeaderValue, Method};
 use tollgate::policy::account::Account;
 use tollgate::policy::attempt::{Attempt, Body, Client};
 use tollgate::policy::field::{Field, Half, NoValues, Values, values};
+use tollgate::policy::{Policy, Route};
 
 const NAMES: [&str; 2] = ["log", "user[email]"];
 
@@ -28,6 +29,45 @@ fn php_never_finds_a_value_in_a_form_that_we_do_not() {
 #[ignore = "needs PHP"]
 fn php_never_finds_a_value_in_a_multipart_body_that_we_do_not() {
     compare(10_000, multipart);
+}
+
+/// L1, L2: whatever the method, and wherever it stands: query, form or cookie.
+#[test]
+#[ignore = "needs PHP"]
+fn php_without_a_php_ini_never_finds_a_guess_that_is_free() {
+    let server = Php::start(&["-n"], "request.php");
+    let field = |name| vec![Field::form(name).unwrap()];
+    let patterns = vec!["POST /".parse().unwrap()];
+    let route = Route { user: field("log"), password: field("pwd"), ..Route::new("form", patterns) };
+    let policy = Policy::new(vec![route], Vec::new());
+    let mut dice = dice();
+    let (mut guesses, mut free) = (0, 0);
+    for _ in 0..10_000 {
+        let request = Guess::any(&mut dice);
+        let (headers, query) = (request.headers(), request.query.clone());
+        let attempt = Attempt {
+            method: &request.method,
+            path: "/",
+            query: (!query.is_empty()).then_some(&*query),
+            host: "",
+            client: Client::Local,
+            headers: &headers,
+            body: Body::Whole(&request.body),
+        };
+        let is_counted = !policy.routes_of(&attempt).is_empty();
+        // What is no request to PHP has no answer.
+        let Some((names, is_guess)) = server.ask(&request) else { continue };
+        guesses += u32::from(is_guess);
+        free += u32::from(!is_counted);
+        assert!(is_counted || !is_guess, "PHP finds a guess in {request:?}");
+        let ours = values(&policy.routes[0].user, Half::User, &attempt);
+        for name in names.iter().filter(|_| is_guess) {
+            let is_known = ours.as_ref().map_or(true, |ours| ours.iter().any(|known| known == name));
+            assert!(is_known, "PHP knows {:?} of {request:?}", String::from_utf8_lossy(name));
+        }
+    }
+    println!("{guesses} guesses, {free} requests that are free");
+    assert!(guesses > 4_000 && free > 500, "{guesses} guesses, {free} free");
 }
 
 #[test]
@@ -56,7 +96,7 @@ fn names_that_wordpress_takes_for_one_are_one_account_or_odd() {
 
 /// Asks PHP and us about as many bodies.
 fn compare(count: usize, body: impl Fn(&mut Dice) -> (Vec<u8>, Vec<u8>)) {
-    let server = Php::start();
+    let server = Php::start(&[], "post.php");
     let mut dice = dice();
     let (mut found, mut unreadable) = (0, 0);
     for _ in 0..count {
@@ -104,11 +144,12 @@ struct Php {
 }
 
 impl Php {
-    fn start() -> Self {
+    fn start(options: &[&str], script: &str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut php = Command::new("php");
+        php.args(options);
         php.args(["-d", "display_errors=0", "-d", "log_errors=0", "-S", &format!("127.0.0.1:{port}")]);
-        php.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/apps/post.php"));
+        php.arg(format!("{}/tests/apps/{script}", env!("CARGO_MANIFEST_DIR")));
         let process = php.stderr(Stdio::null()).spawn().expect("php is there");
         let server = Self { process, port };
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -119,15 +160,35 @@ impl Php {
 
     /// What it finds of each name.
     fn post(&self, kind: &[u8], body: &[u8]) -> [Vec<Vec<u8>>; 2] {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let head = format!("POST / HTTP/1.0\r\nContent-Length: {}\r\nContent-Type: ", body.len());
-        stream.write_all(&[head.as_bytes(), kind, b"\r\n\r\n", body].concat()).unwrap();
-        let mut answer = String::new();
-        BufReader::new(stream).read_to_string(&mut answer).unwrap();
-        let said = answer.split_once("\r\n\r\n").expect("an answer").1;
+        let said = self.said(&[head.as_bytes(), kind, b"\r\n\r\n", body].concat()).expect("an answer");
         let (first, second) = said.split_once("user[email]\n").expect("both names");
         [first.strip_prefix("log\n").unwrap(), second].map(|lines| lines.lines().map(bytes).collect())
+    }
+
+    /// The names that it finds in a request, and whether it is a guess.
+    fn ask(&self, Guess { method, query, cookies, body }: &Guess) -> Option<(Vec<Vec<u8>>, bool)> {
+        let mut head = format!("{method} /?{query} HTTP/1.0\r\n").into_bytes();
+        if !cookies.is_empty() {
+            head.extend_from_slice(&[b"Cookie: ", &cookies[..], b"\r\n"].concat());
+        }
+        if !body.is_empty() {
+            head.extend_from_slice(&[b"Content-Type: ", FORM, b"\r\n"].concat());
+            head.extend_from_slice(format!("Content-Length: {}\r\n", body.len()).as_bytes());
+        }
+        let said = self.said(&[&head, &b"\r\n"[..], body].concat())?;
+        let mut lines: Vec<&str> = said.lines().collect();
+        let (length, pwd) = (lines.pop().unwrap(), lines.pop().unwrap());
+        Some((lines.into_iter().map(bytes).collect(), pwd == "pwd" || length != "0"))
+    }
+
+    fn said(&self, request: &[u8]) -> Option<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(request).unwrap();
+        let mut answer = String::new();
+        BufReader::new(stream).read_to_string(&mut answer).unwrap();
+        Some(answer.split_once("\r\n\r\n")?.1.to_owned())
     }
 }
 
@@ -137,6 +198,48 @@ impl Drop for Php {
         let _ = self.process.wait();
     }
 }
+
+/// A request that may be a guess.
+#[derive(Debug)]
+struct Guess {
+    method: Method,
+    query: String,
+    cookies: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Guess {
+    fn any(dice: &mut Dice) -> Self {
+        let method = dice.pick(&["GET", "GET", "OPTIONS", "POST", "PUT", "post"]).parse().unwrap();
+        let mut pairs = |between: &str| {
+            let pairs = (0..dice.below(3)).map(|_| {
+                let pieces = (0..=dice.below(2)).map(|_| dice.pick(&WORDS)).collect::<String>();
+                format!("{pieces}{}", dice.pick(&["=a", "=b%00c", "", "=a+b", "=%61", "==", "=\"a\""]))
+            });
+            pairs.collect::<Vec<_>>().join(between)
+        };
+        let query = pairs("&");
+        let cookies = pairs("; ").into_bytes();
+        let body = if dice.below(3) == 0 { urlencoded(dice) } else { Vec::new() };
+        Self { method, query, cookies, body }
+    }
+
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if !self.cookies.is_empty() {
+            headers.insert(COOKIE, HeaderValue::from_bytes(&self.cookies).unwrap());
+        }
+        if !self.body.is_empty() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_bytes(FORM).unwrap());
+        }
+        headers
+    }
+}
+
+const WORDS: [&str; 18] = [
+    "log", "log", "pwd", "pwd", "LOG", "l%6fg", "p%77d", "lang", "sid", "[]", "[x]", "%5b0%5d", "+", ".",
+    "%20", "%00", "[", "x",
+];
 
 fn cleaned_by_wordpress(names: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut php = Command::new("php");

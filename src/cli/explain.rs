@@ -62,9 +62,12 @@ pub(super) fn explain(arguments: &Arguments) -> anyhow::Result<Exit> {
         host: &host,
         client,
         headers: request.headers(),
-        body: arguments.data.as_deref().map_or(Body::Unread, |data| Body::Whole(data.as_bytes())),
+        body: arguments.body(),
     };
     print_request(&attempt, arguments);
+    if config.policy.could_be_a_write(&attempt) {
+        println!("method    {}, which an application could take for a write", attempt.method);
+    }
     print_decision(config, &attempt)?;
     Ok(Exit::Ok)
 }
@@ -86,6 +89,15 @@ impl Arguments {
             headers.append(name, value.clone());
         }
         request
+    }
+
+    /// Nobody sends a body with a GET unless it is asked about.
+    fn body(&self) -> Body<'_> {
+        match &self.data {
+            Some(data) => Body::Whole(data.as_bytes()),
+            None if matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS) => Body::Whole(&[]),
+            None => Body::Unread,
+        }
     }
 
     fn client(&self, config: &Config, headers: &HeaderMap) -> Client {
@@ -113,9 +125,6 @@ fn print_request(attempt: &Attempt<'_>, arguments: &Arguments) {
             println!("{} {text}", if shown.is_empty() { "path     " } else { "  or     " });
             shown.push(text);
         }
-    }
-    if attempt.could_be_a_write() {
-        println!("method    {}, which an application could take for a write", attempt.method);
     }
 }
 

@@ -1,7 +1,7 @@
 //! From what was written to what runs: [`raw::File`] to [`Config`], with every mistake on the way.
 //!
-//! One file for each idea. Each part goes on after a mistake with whatever lets the next part speak, so that one
-//! run names them all; [`load`](super::load) throws the result away if there was any.
+//! One file for each idea. No part waits for another: each goes on after a mistake with whatever lets the next part speak,
+//! so that one run names them all; [`load`](super::load) throws the result away if there was any.
 
 mod accounts;
 mod buckets;
@@ -10,7 +10,9 @@ mod escalate;
 mod facets;
 mod fields;
 mod files;
+mod hosts;
 mod limits;
+mod methods;
 mod networks;
 mod outcome;
 mod places;
@@ -35,13 +37,8 @@ use super::{Config, Sources};
 use crate::policy::Policy;
 use crate::proxy::settings::Settings;
 
-/// The configuration; `None` only after a mistake was reported.
-pub(super) fn check(
-    raw: &raw::File,
-    sources: &Sources,
-    file: &Arc<Source>,
-    f: &mut Findings,
-) -> Option<Config> {
+/// The configuration, which is worth something only if no mistake was reported.
+pub(super) fn check(raw: &raw::File, sources: &Sources, file: &Arc<Source>, f: &mut Findings) -> Config {
     let whole = Spot::whole(file);
     let mut files = Files::new(&sources.base);
     let networks = Networks::check(&raw.networks, &mut files, f);
@@ -58,13 +55,14 @@ pub(super) fn check(
     let upstream_trust = tls::upstream_trust(raw, &upstreams, &mut files, &whole, f);
     let devices = device::check(&raw.device, &sources.environment, &mut files, f);
     reach::check(raw, &mut routes, &limits, &whole, f);
+    hosts::warn(&raw.routes, &routes, &upstreams, f);
     accounts::check(raw, &mut routes, &limits, raw.device.has_secret, f);
     let facets = facets::check(&raw.limits, &limits, f);
-    let mut routes = routes.into_iter().collect::<Option<Vec<_>>>()?;
-    let limits = facets::insert(limits.into_iter().collect::<Option<_>>()?, facets, &mut routes);
+    let mut routes: Vec<_> = routes.into_iter().flatten().collect();
+    let limits = facets::insert(limits.into_iter().flatten().collect(), facets, &mut routes);
     let store = store::check(&raw.store, &sources.environment, &mut files, f);
     store::warn(&raw.store, &store, &limits, f);
-    Some(Config {
+    Config {
         listen,
         upstreams,
         client,
@@ -77,5 +75,5 @@ pub(super) fn check(
         log: settings::log(&raw.log, &sources.base, f),
         admin,
         files: files.read,
-    })
+    }
 }

@@ -219,7 +219,8 @@ pub(super) fn suggest<'n>(given: &str, known: impl IntoIterator<Item = &'n str>)
     }
 }
 
-fn nearest<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+/// The known name that might have been meant.
+pub(super) fn nearest<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     // A text this long is no typo, and the distance of two long texts takes the product of their lengths.
     if given.len() > 64 {
         return None;

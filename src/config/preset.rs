@@ -213,7 +213,7 @@ fn table_mut(entry: &mut Entry) -> Option<&mut Table> {
 }
 
 /// Keys that say the same of every door; those that are in neither list are unknown and reported at the main door.
-const OF_ALL_DOORS: [&str; 6] = ["host", "upstream", "limits", "in_flight", "case", "body"];
+const OF_ALL_DOORS: [&str; 7] = ["host", "host_default", "upstream", "limits", "in_flight", "case", "body"];
 /// Keys that are true of one door only.
 const OF_ONE_DOOR: [&str; 8] =
     ["match", "when", "user", "password", "success", "failure", "otherwise", "cost"];

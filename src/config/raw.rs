@@ -60,6 +60,7 @@ pub(super) struct Route {
     /// Whether there is still a `preset`: one that was refused already and stands for the patterns that are not there.
     pub(super) has_preset: bool,
     pub(super) host: Option<List>,
+    pub(super) host_default: Truth,
     pub(super) upstream: Option<List>,
     pub(super) limits: Option<List>,
     pub(super) case: Text,
@@ -185,6 +186,7 @@ impl Route {
             patterns: section.strings("match", f),
             has_preset: section.entry("preset").is_some(),
             host: section.strings("host", f),
+            host_default: section.truth("host_default", f),
             upstream: section.strings("upstream", f),
             limits: section.strings("limits", f),
             case: section.string("case", f),
@@ -291,6 +293,7 @@ const ROUTE: Keys = Keys {
         "match",
         "preset",
         "host",
+        "host_default",
         "upstream",
         "limits",
         "case",
@@ -333,3 +336,52 @@ const PROXY: Keys = Keys {
 };
 const LOG: Keys = Keys { known: &["level", "format", "access", "style", "clients"], not_built: &[] };
 const ADMIN: Keys = Keys { known: &["listen"], not_built: &["token"] };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines of the sample's tables of this name, and of what is below them.
+    fn sample(table: &str) -> String {
+        let text = include_str!("../../config.toml");
+        let mut within = false;
+        let of_table = |line: &&str| {
+            if let Some(header) = line.trim_start_matches('#').strip_prefix('[') {
+                within = header.split(['.', ']']).next() == Some(table);
+            }
+            within
+        };
+        text.lines()
+            .filter(of_table)
+            .map(|line| line.trim_start_matches(['#', ' ']))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    #[test]
+    fn the_sample_names_every_key() {
+        for (table, keys) in [
+            ("client", CLIENT),
+            ("route", ROUTE),
+            ("limit", limit::LIMIT),
+            ("device", DEVICE),
+            ("store", STORE),
+            ("refuse", REFUSE),
+            ("proxy", PROXY),
+            ("log", LOG),
+            ("admin", ADMIN),
+            ("tls", tls::TLS),
+        ] {
+            let lines = sample(table);
+            for key in keys.known {
+                let is_named = |line: &str| {
+                    let line = line.split('#').next().unwrap_or_default();
+                    line.split_once('=').is_some_and(|(name, _)| name.trim() == *key)
+                        || line.trim_end().ends_with(&format!(".{key}]"))
+                        || line.contains(&format!(" {key} = "))
+                };
+                assert!(lines.lines().any(is_named), "config.toml does not name `{key}` of [{table}]");
+            }
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, HeaderName, Method};
+use http::{HeaderMap, Method};
 
 /// Who is asking, as far as buckets are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,30 +76,3 @@ impl std::fmt::Debug for Body<'_> {
         }
     }
 }
-
-impl Attempt<'_> {
-    /// Whether a request that looks like reading could be taken as a write: by a method-override header, a
-    /// `_method` parameter, or credentials in the query (PHP's `$_REQUEST` does not care where they stand).
-    #[must_use]
-    pub fn could_be_a_write(&self) -> bool {
-        self.headers.keys().any(overrides_the_method)
-            || self.query.is_some_and(|query| super::query::names(query).any(|name| hints_at_write(&name)))
-    }
-}
-
-/// CGI and PHP read `X_Http_Method_Override` as the real header.
-fn overrides_the_method(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    let is_read_as = |known: &str| {
-        let mut pairs = known.bytes().zip(name.bytes());
-        known.len() == name.len() && pairs.all(|(a, b)| a == b || (a == b'-' && !b.is_ascii_alphanumeric()))
-    };
-    name.starts_with('x') && OVERRIDES.iter().any(|known| is_read_as(known))
-}
-
-/// `user[password]` is a password as well, so the whole name counts.
-fn hints_at_write(name: &str) -> bool {
-    name == "_method" || super::query::sounds_like_a_password(name)
-}
-
-const OVERRIDES: [&str; 3] = ["x-http-method-override", "x-method-override", "x-http-method"];

@@ -11,10 +11,12 @@ mod multipart;
 mod name;
 
 use http::HeaderName;
+use http::header::COOKIE;
 use smallvec::SmallVec;
 
 use self::name::Name;
 use super::attempt::{Attempt, Body};
+use super::cookies;
 use super::key::TooManyValues;
 
 /// Where a value stands.
@@ -76,10 +78,19 @@ impl Field {
         json::is_pointer(pointer).then(|| Self::Json(pointer.to_owned()))
     }
 
-    /// Its name, if it is looked for in the query.
-    fn in_query(&self) -> Option<&String> {
+    /// Its name, if it is looked for in the query. Frameworks that take JSON hand out its members and the query as one.
+    fn in_query(&self) -> Option<Name> {
         match self {
-            Self::Query(name) | Self::Form(name) => Some(name),
+            Self::Query(name) | Self::Form(name) => Some(Name::new(name)),
+            Self::Json(pointer) => Some(Name::new(&json::members(pointer).join("_"))),
+            Self::Header(_) | Self::Basic => None,
+        }
+    }
+
+    /// Its name, if it is looked for in the cookies.
+    fn in_cookies(&self) -> Option<Name> {
+        match self {
+            Self::Query(name) | Self::Form(name) => Some(Name::new(name)),
             Self::Json(_) | Self::Header(_) | Self::Basic => None,
         }
     }
@@ -93,12 +104,32 @@ impl Field {
 
 /// The values of all these fields together; empty if there is none.
 ///
-/// A field of a form is looked for in the query as well: most frameworks hand out both as one (`$_REQUEST`,
-/// `getParameter`, `params`, `FormValue`).
+/// A field of a form is looked for in the query and in the cookies as well: most frameworks hand out body and query as one
+/// (`getParameter`, `params`, `FormValue`), PHP without a php.ini and ASP all three (`$_REQUEST`, `Request`). A cookie that
+/// remembers another name than the one that was typed is one more account: an application that takes the cookie first does
+/// not know the one in the form.
 ///
 /// # Errors
 /// See [`NoValues`].
 pub fn values(fields: &[Field], half: Half, attempt: &Attempt<'_>) -> Result<Values, NoValues> {
+    let mut found = values_but_cookies(fields, half, attempt)?;
+    if attempt.headers.contains_key(COOKIE) {
+        let names = names(fields, Field::in_cookies);
+        for (sent, value) in cookies::pairs(attempt.headers) {
+            if form::is_one_of(sent, &names) {
+                form::readings_of_a_cookie(value).try_for_each(|value| found.add(&value))?;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The same without what stands in cookies.
+pub(super) fn values_but_cookies(
+    fields: &[Field],
+    half: Half,
+    attempt: &Attempt<'_>,
+) -> Result<Values, NoValues> {
     let mut found = Values::default();
     if let Some(query) = attempt.query {
         form::find(query.as_bytes(), &names(fields, Field::in_query), &mut found)?;
@@ -128,9 +159,29 @@ pub(super) fn are_named(fields: &[Field], sent: &str) -> bool {
     form::is_one_of(sent.as_bytes(), &names(fields, Field::in_query))
 }
 
+/// Whether one of these fields stands in the query or in a header, whatever its value.
+pub(super) fn are_in_head(fields: &[Field], attempt: &Attempt<'_>) -> bool {
+    let is_in_header = |field: &Field| match field {
+        Field::Header(name) => attempt.headers.keys().any(|known| is_read_as(known, name)),
+        Field::Basic => basic::is_there(attempt.headers),
+        Field::Form(_) | Field::Json(_) | Field::Query(_) => false,
+    };
+    fields.iter().any(is_in_header)
+        || attempt.query.is_some_and(|query| form::has(query.as_bytes(), &names(fields, Field::in_query)))
+}
+
+/// Whether one of these fields stands in a cookie, whatever its value.
+pub(super) fn are_in_cookies(fields: &[Field], attempt: &Attempt<'_>) -> bool {
+    if fields.is_empty() || !attempt.headers.contains_key(COOKIE) {
+        return false;
+    }
+    let names = names(fields, Field::in_cookies);
+    cookies::pairs(attempt.headers).any(|(sent, _)| form::is_one_of(sent, &names))
+}
+
 /// The names of some of these fields, as forms have them.
-fn names<'f>(fields: &'f [Field], name: impl Fn(&'f Field) -> Option<&'f String>) -> SmallVec<[Name; 2]> {
-    fields.iter().filter_map(name).map(|name| Name::new(name)).collect()
+fn names<'f>(fields: &'f [Field], name: impl Fn(&'f Field) -> Option<Name>) -> SmallVec<[Name; 2]> {
+    fields.iter().filter_map(name).collect()
 }
 
 /// CGI and its heirs know headers as environment variables, whose names have underscores.

@@ -9,6 +9,8 @@ use smallvec::SmallVec;
 use super::attempt::Attempt;
 use super::canonical::{fold_segment, strict_reading};
 use super::file_name::{could_be_index, format_stem, is_short_name, script_stem, takes_a_path};
+pub use super::method::Taken;
+use super::method::{MethodRule, Ways};
 use super::query;
 
 /// One entry of a route's `match`.
@@ -19,14 +21,6 @@ pub struct Pattern {
     /// The same without the scripts that an application can be reached without.
     bare: Option<Vec<Segment>>,
     parameters: Vec<(String, Option<String>)>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum MethodRule {
-    Any,
-    /// `POST`: every method that can carry a form. Applications take PUT or invented methods for it.
-    Write,
-    Exact(Method),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,37 +54,75 @@ pub enum PatternError {
     /// A path that no request could have after it was read.
     #[error("the path `{0}` can never match: write it decoded, without empty or dot segments")]
     NeverMatches(String),
-    /// Requests with this method are never counted.
-    #[error("OPTIONS is never counted")]
+    /// A method that is counted where `POST` is.
+    #[error("OPTIONS is counted wherever POST is, and nowhere else")]
     Options,
 }
 
 impl Pattern {
+    /// A pattern from its text.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, at least one.
+    pub fn parse(text: &str) -> Result<Self, Vec<PatternError>> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [method, target] = words[..] else { return Err(vec![PatternError::TwoWords]) };
+        let mut errors = Vec::new();
+        let method = parse_method(method).map_err(|error| errors.push(error));
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let segments = parse_path(path, &mut errors);
+        errors.dedup();
+        match method {
+            Ok(method) if errors.is_empty() => {
+                let bare = without_scripts(&segments);
+                Ok(Self { method, segments, bare, parameters: parse_parameters(query) })
+            }
+            _ => Err(errors),
+        }
+    }
+
+    /// Whether it matches whatever the other one does, as far as their texts tell.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        let path = || -> Vec<u8> {
+            let segments = other.segments.iter().flat_map(|segment| match segment {
+                Segment::Literal(literal) => [b"/", &literal[..]].concat(),
+                // No literal has an asterisk in it.
+                Segment::One | Segment::Rest => b"/*".to_vec(),
+            });
+            segments.collect()
+        };
+        let is_within = self.segments == [Segment::Rest]
+            || (!other.segments.contains(&Segment::Rest) && path_fits(&self.segments, &path(), &Strictly));
+        self.method.covers(&other.method)
+            && (self.segments == other.segments || is_within)
+            && self.parameters.iter().all(|parameter| other.parameters.contains(parameter))
+    }
+
     /// Whether any reading of the request fits. `readings` are those of the attempt's path.
     #[must_use]
     pub fn matches<R: AsRef<[u8]>>(
         &self,
         attempt: &Attempt<'_>,
         reading: R,
-        as_write: bool,
+        taken: Taken,
         case: Case,
     ) -> bool {
-        self.method.fits(attempt.method, as_write)
+        self.method.fits(attempt.method, taken)
             && (path_fits(&self.segments, reading.as_ref(), &Widely(case))
                 || self.fits_bare(attempt.path, reading.as_ref(), case))
             && self.parameters_fit(attempt.query, case)
     }
 
     /// Whether the method alone could fit: saves reading the paths of requests that no pattern is about.
-    #[must_use]
-    pub fn could_match(&self, method: &Method, as_write: bool) -> bool {
-        self.method.fits(method, false) || (as_write && self.method.fits(method, true))
+    pub(super) fn could_match(&self, method: &Method, ways: Ways) -> bool {
+        Taken::ALL.into_iter().any(|taken| ways.has(taken) && self.method.fits(method, taken))
     }
 
     /// Whether the one strict reading fits, letter for letter: this may choose an upstream.
     #[must_use]
     pub fn matches_strictly(&self, attempt: &Attempt<'_>) -> bool {
-        self.method.fits(attempt.method, false)
+        self.method.fits(attempt.method, Taken::AsSent)
             && path_fits(&self.segments, &strict_reading(attempt.path), &Strictly)
             && self.parameters_fit(attempt.query, Case::Sensitive)
     }
@@ -140,22 +172,6 @@ impl Case {
             return self.eq(&segment[..name.len()], name);
         }
         self.eq(segment, name)
-    }
-}
-
-impl MethodRule {
-    fn fits(&self, method: &Method, as_write: bool) -> bool {
-        if method == Method::OPTIONS {
-            return false;
-        }
-        let reads = method == Method::GET || method == Method::HEAD;
-        match self {
-            Self::Any => true,
-            Self::Write => !reads || as_write,
-            // Taken as a write it is no page: a route for pages must not come before the one for the form.
-            Self::Exact(exact) if exact == Method::GET => reads && !as_write,
-            Self::Exact(exact) => exact.as_str().eq_ignore_ascii_case(method.as_str()) || as_write,
-        }
     }
 }
 
@@ -285,17 +301,18 @@ impl std::str::FromStr for Pattern {
     type Err = PatternError;
 
     fn from_str(text: &str) -> Result<Self, PatternError> {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let [method, target] = words[..] else { return Err(PatternError::TwoWords) };
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        if !path.starts_with('/') {
-            return Err(PatternError::Path(path.into()));
-        }
-        let segments = path.split('/').skip(1).filter(|segment| !segment.is_empty());
-        let segments = segments.map(|segment| parse_segment(segment, path)).collect::<Result<Vec<_>, _>>()?;
-        let bare = without_scripts(&segments);
-        Ok(Self { method: parse_method(method)?, segments, bare, parameters: parse_parameters(query) })
+        Self::parse(text).map_err(|errors| errors.into_iter().next().unwrap_or(PatternError::TwoWords))
     }
+}
+
+fn parse_path(path: &str, errors: &mut Vec<PatternError>) -> Vec<Segment> {
+    if !path.starts_with('/') {
+        errors.push(PatternError::Path(path.into()));
+        return Vec::new();
+    }
+    let segments = path.split('/').skip(1).filter(|segment| !segment.is_empty());
+    let segments = segments.map(|segment| parse_segment(segment, path));
+    segments.filter_map(|segment| segment.map_err(|error| errors.push(error)).ok()).collect()
 }
 
 fn parse_method(word: &str) -> Result<MethodRule, PatternError> {
@@ -380,9 +397,7 @@ mod tests {
         let attempt =
             Attempt { method: &method, path, query, host: "", client, headers: &headers, body: Body::Unread };
         let pattern: Pattern = pattern.parse().unwrap();
-        readings(path)
-            .iter()
-            .any(|reading| pattern.matches(&attempt, reading, attempt.could_be_a_write(), case))
+        readings(path).iter().any(|reading| pattern.matches(&attempt, reading, Taken::AsSent, case))
     }
 
     fn takes(pattern: &str, request: &str) -> bool {
@@ -414,20 +429,20 @@ mod tests {
     }
 
     #[test]
-    fn post_is_every_method_that_can_carry_a_form_and_options_is_none() {
+    fn post_is_every_method_that_can_carry_a_form() {
         for (method, wanted) in [
             ("POST", true),
             ("PUT", true),
             ("post", true),
             ("BREW", true),
+            ("OPTIONS", true),
             ("GET", false),
             ("HEAD", false),
-            ("OPTIONS", false),
         ] {
             assert_eq!(takes("POST /login", &format!("{method} /login")), wanted, "{method}");
         }
-        assert!(takes("GET /login", "HEAD /login") && !takes("ANY /login", "OPTIONS /login"));
-        assert!(takes("POST /login", "GET /login?password=x"), "credentials in the query");
+        assert!(takes("GET /login", "HEAD /login") && takes("ANY /login", "OPTIONS /login"));
+        assert!(!takes("GET /login", "OPTIONS /login"));
     }
 
     #[test]
@@ -502,6 +517,8 @@ mod tests {
     #[test]
     fn a_text_that_can_never_match_is_refused_with_its_reason() {
         let error = |text: &str| text.parse::<Pattern>().unwrap_err();
+        let all = Pattern::parse("post /../%61/*x").unwrap_err();
+        assert_eq!(all.len(), 3, "{all:?}");
         assert_eq!(error("/login"), PatternError::TwoWords);
         assert_eq!(error("post /login"), PatternError::Method("post".into()));
         assert_eq!(error("POST login"), PatternError::Path("login".into()));
@@ -509,6 +526,36 @@ mod tests {
         assert_eq!(error("POST /a/../b"), PatternError::NeverMatches("/a/../b".into()));
         assert_eq!(error("POST /%61"), PatternError::NeverMatches("/%61".into()));
         assert_eq!(error("OPTIONS /"), PatternError::Options);
+    }
+
+    #[test]
+    fn a_pattern_covers_what_is_within_it() {
+        let covers = |one: &str, other: &str| {
+            one.parse::<Pattern>().unwrap().covers(&other.parse::<Pattern>().unwrap())
+        };
+        for (one, other) in [
+            ("POST /login", "POST /login"),
+            ("ANY /login", "POST /login"),
+            ("POST /login", "PUT /login"),
+            ("POST /**", "POST /**/login"),
+            ("POST /**/login", "POST /a/b/login"),
+            ("POST /*/login", "POST /*/login"),
+            ("POST /*/login", "POST /a/login"),
+            ("POST /", "POST /?do=login"),
+        ] {
+            assert!(covers(one, other), "{one} covers {other}");
+        }
+        for (one, other) in [
+            ("POST /login", "ANY /login"),
+            ("PUT /login", "POST /login"),
+            ("POST /login", "GET /login"),
+            ("POST /a/login", "POST /*/login"),
+            ("POST /*/login", "POST /**/login"),
+            ("POST /?do=login", "POST /"),
+            ("POST /login", "POST /signin"),
+        ] {
+            assert!(!covers(one, other), "{one} does not cover {other}");
+        }
     }
 
     #[test]

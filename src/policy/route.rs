@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use super::attempt::{Attempt, Body};
 use super::count::{self, Count, Unreadable};
-use super::field::{Field, Half, NoValues, values};
-use super::matcher::{Case, HostPattern, Pattern};
+use super::field::{Field, Half, NoValues, values_but_cookies};
+use super::matcher::{Case, HostPattern, Pattern, Taken};
+use super::method::Ways;
 use super::outcome;
 
 /// What is protected: `[route.NAME]`.
@@ -30,6 +31,8 @@ pub struct Route {
     pub rules: outcome::Rules,
     /// Any of these hosts; empty means any host.
     pub hosts: Vec<HostPattern>,
+    /// The hosts that any route names, if this one is about all others as well, and about requests that name none.
+    pub other_than: Option<Arc<[HostPattern]>>,
     /// Whether letter case distinguishes paths.
     pub case: Case,
     /// Tokens an attempt takes.
@@ -83,6 +86,7 @@ impl Route {
             password: Vec::new(),
             rules: outcome::Rules::default(),
             hosts: Vec::new(),
+            other_than: None,
             case: Case::default(),
             cost: Cost::Fixed(1),
             body: BODY,
@@ -109,14 +113,14 @@ impl Route {
         self.when.iter().any(Field::is_in_body)
     }
 
-    pub(super) fn could_match(&self, attempt: &Attempt<'_>, as_write: bool) -> bool {
-        self.host_fits(attempt.host) && self.patterns.iter().any(|p| p.could_match(attempt.method, as_write))
+    /// Whether the method alone could fit.
+    pub(super) fn could_match(&self, attempt: &Attempt<'_>, ways: Ways) -> bool {
+        self.patterns.iter().any(|pattern| pattern.could_match(attempt.method, ways))
     }
 
-    /// Whether it is about this reading of the path, as far as the head tells.
-    pub(super) fn matches(&self, attempt: &Attempt<'_>, reading: &[u8], as_write: bool) -> bool {
-        self.host_fits(attempt.host)
-            && self.patterns.iter().any(|pattern| pattern.matches(attempt, reading, as_write, self.case))
+    /// Whether it is about this reading of the path, as far as the head tells; its hosts were looked at before.
+    pub(super) fn matches(&self, attempt: &Attempt<'_>, reading: &[u8], taken: Taken) -> bool {
+        self.patterns.iter().any(|pattern| pattern.matches(attempt, reading, taken, self.case))
     }
 
     pub(super) fn matches_strictly(&self, attempt: &Attempt<'_>) -> bool {
@@ -125,8 +129,11 @@ impl Route {
             && self.is_meant(attempt)
     }
 
-    fn host_fits(&self, host: &str) -> bool {
-        self.hosts.is_empty() || self.hosts.iter().any(|pattern| pattern.matches(host))
+    pub(super) fn host_fits(&self, host: &str) -> bool {
+        let is_in = |patterns: &[HostPattern]| patterns.iter().any(|pattern| pattern.matches(host));
+        self.hosts.is_empty()
+            || is_in(&self.hosts)
+            || self.other_than.as_ref().is_some_and(|known| !is_in(known))
     }
 
     /// Whether one of the fields of `when` is there, or could be.
@@ -134,8 +141,8 @@ impl Route {
         if self.when.is_empty() || (attempt.body == Body::Unread && self.is_chosen_by_body()) {
             return true;
         }
-        match values(&self.when, Half::Password, attempt) {
-            Ok(values) => !values.is_empty(),
+        match values_but_cookies(&self.when, Half::Password, attempt) {
+            Ok(values) => !values.is_empty() || self.is_meant_by_cookies(attempt),
             Err(NoValues::Unreadable | NoValues::TooMany(_)) => true,
         }
     }

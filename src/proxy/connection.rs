@@ -8,6 +8,7 @@ mod checked;
 mod handshake;
 mod http2;
 mod io;
+mod linger;
 mod phase;
 
 use std::future::poll_fn;

@@ -135,11 +135,27 @@ fn a_head_is_measured_as_it_unfolds() {
             break;
         }
     }
-    let (frames, _) =
-        client.until(Duration::from_secs(3), |frame| matches!(frame.kind, RST_STREAM | GOAWAY | HEADERS));
-    assert!(!frames.is_empty());
+    let (frames, found) =
+        client.until(Duration::from_secs(10), |frame| matches!(frame.kind, RST_STREAM | GOAWAY | HEADERS));
+    assert!(found, "{frames:?}");
     assert!(upstream.requests().is_empty(), "no head of four megabytes goes anywhere");
     assert!(gate.memory() < before + 20_000, "{} KiB after {before}", gate.memory());
+}
+
+/// B3: the last words of the gate are not taken back by a reset, whatever the client has sent meanwhile.
+#[test]
+fn a_client_that_still_sends_learns_why_its_connection_ends() {
+    let (upstream, authority) = (Upstream::start(), Authority::new());
+    let gate = gate(&authority, &upstream);
+    let mut client = Raw::connect(&authority, gate.tls);
+    // A frame of no stream, and more than is read at once behind it.
+    let ping = frame(PING, 0, 0, b"12345678");
+    assert!(client.send(&[frame(HEADERS, END_HEADERS, 0, &[]), ping.repeat(1500)].concat()));
+    let (frames, told) = client.until(Duration::from_secs(10), |frame| frame.kind == GOAWAY);
+    assert!(told, "{frames:?}");
+    client.end(Duration::from_secs(10)).unwrap();
+    // A gate that has closed its socket with bytes unread has sent a reset, after which nothing can be sent.
+    assert!((0..3).all(|_| client.send(&ping)), "the gate still listens");
 }
 
 /// B4: frames that cost nothing to send.

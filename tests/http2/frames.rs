@@ -103,16 +103,31 @@ impl Raw {
 
     /// Whether the connection goes on.
     fn fill(&mut self, at_most: Duration) -> bool {
-        self.stream.sock.set_read_timeout(Some(at_most)).unwrap();
-        let mut buffer = [0; 16 * 1024];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => false,
-            Ok(length) => {
-                self.read.extend_from_slice(&buffer[..length]);
-                true
-            }
+        match self.receive(at_most) {
+            Ok(length) => length > 0,
             Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
         }
+    }
+
+    /// How many bytes of TLS came, none at the end. What could not be sent does not matter: a gate that closes its half
+    /// has said something before.
+    fn receive(&mut self, at_most: Duration) -> std::io::Result<usize> {
+        self.stream.sock.set_read_timeout(Some(at_most)).unwrap();
+        let length = self.stream.conn.read_tls(&mut self.stream.sock)?;
+        let state = self.stream.conn.process_new_packets().map_err(std::io::Error::other)?;
+        let known = self.read.len();
+        self.read.resize(known + state.plaintext_bytes_to_read(), 0);
+        self.stream.conn.reader().read_exact(&mut self.read[known..])?;
+        Ok(length)
+    }
+
+    /// Reads until the gate closes its half.
+    ///
+    /// # Errors
+    /// If it does not in this time, or with a reset.
+    pub(crate) fn end(&mut self, at_most: Duration) -> std::io::Result<()> {
+        while self.receive(at_most)? > 0 {}
+        Ok(())
     }
 }
 

@@ -49,16 +49,16 @@ fn keys(text: &str, origin: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<V
         f.error(spot, message, format!("at most {MOST_KEYS}, one a line, newest first"));
         return None;
     }
-    let short = lines.iter().find(|(_, line)| line.chars().count() < SHORTEST);
-    if let Some((number, _)) = short {
+    let (short, long): (Vec<_>, Vec<_>) =
+        lines.into_iter().partition(|(_, line)| line.chars().count() < SHORTEST);
+    for (number, _) in &short {
         f.error(spot, format!("the key on line {number} of {origin} is too short"), MAKE_ONE);
-        return None;
     }
-    if lines.is_empty() {
+    if short.is_empty() && long.is_empty() {
         f.error(spot, format!("{origin} holds no key"), MAKE_ONE);
-        return None;
     }
-    Some(lines.into_iter().map(|(_, line)| line.as_bytes().to_vec()).collect())
+    let is_good = short.is_empty() && !long.is_empty();
+    is_good.then(|| long.into_iter().map(|(_, line)| line.as_bytes().to_vec()).collect())
 }
 
 const SHORTEST: usize = 32;

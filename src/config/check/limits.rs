@@ -9,11 +9,13 @@ use super::networks::Networks;
 use super::rates;
 use super::settings::prefixes;
 use super::shapes::{self, Given};
+use crate::bucket::{Continuous, Spec};
 use crate::policy::key::{Part, PrefixLengths};
 use crate::policy::network::NetworkSet;
 use crate::policy::{Limit, Mode, Spends};
+use crate::time::Span;
 
-/// The limits, in the order of the file; `None` where one cannot be.
+/// The limits, in the order of the file; `None` where nobody can say what one is kept for.
 pub(super) fn check(
     raw: &[Named<raw::Limit>],
     networks: &Networks<'_>,
@@ -52,7 +54,12 @@ fn check_limit(
         refuse_debt_of_accounts(parts, raw, f);
     }
     let Key(key) = key?;
-    Some(Limit { key, prefixes, rates, exempt, mode, spends, ..Limit::new(&name.value, spec?) })
+    Some(Limit { key, prefixes, rates, exempt, mode, spends, ..Limit::new(&name.value, spec.or_else(any)?) })
+}
+
+/// A bucket that stands for one that cannot be, so that the rest is looked at: there is nothing that does not fit into it.
+fn any() -> Option<Spec> {
+    Continuous::new(1, Span::from_millis(1), u32::MAX).ok().map(Spec::Continuous)
 }
 
 fn refuse_debt_of_accounts(parts: &[Part], raw: &raw::Limit, f: &mut Findings) {

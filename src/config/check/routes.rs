@@ -8,10 +8,10 @@ use super::super::raw::{self, Named};
 use super::super::section::{List, string};
 use super::super::values::Size;
 use super::fields::{check_name, distinct, one_of, parsed, within};
-use super::outcome;
 use super::places::upstream_group;
+use super::{hosts, methods, outcome};
 use crate::policy::field::Field;
-use crate::policy::matcher::{Case, HostPattern, Pattern, PatternError};
+use crate::policy::matcher::{Case, Pattern, PatternError};
 use crate::policy::{BODY, Cost, Route};
 use crate::proxy::upstream::UpstreamAddress;
 
@@ -21,7 +21,8 @@ pub(super) fn check(
     upstreams: &mut Vec<Vec<UpstreamAddress>>,
     f: &mut Findings,
 ) -> Vec<Option<Route>> {
-    let routes: Vec<_> = raw.iter().map(|named| check_route(named, upstreams, f)).collect();
+    let mut routes: Vec<_> = raw.iter().map(|named| check_route(named, upstreams, f)).collect();
+    hosts::take_others(raw, &mut routes);
     warn_of_shadows(raw, &routes, f);
     routes
 }
@@ -33,10 +34,6 @@ fn check_route(
 ) -> Option<Route> {
     check_name(name, f);
     let patterns = patterns(name, raw, f);
-    let hosts = distinct(raw.host.as_ref(), f).into_iter().filter_map(|host| host_pattern(host, f)).collect();
-    if let Some(list) = raw.host.as_ref().filter(|list| list.is_empty) {
-        f.error(&list.spot, "`host` is empty", "leave it out to mean any host");
-    }
     let cost = raw.cost.as_ref().and_then(|cost| check_cost(cost, f)).unwrap_or(Cost::Fixed(1));
     let [when, user, password] = check_fields(raw, f);
     let reads_body = matches!(cost, Cost::Counted(_))
@@ -44,7 +41,7 @@ fn check_route(
     let cases = [("insensitive", Case::Insensitive), ("sensitive", Case::Sensitive)];
     Some(Route {
         application: raw.application.as_str().into(),
-        hosts,
+        hosts: hosts::check(raw, f),
         case: one_of(raw.case.as_ref(), &cases, &[], f).unwrap_or_default(),
         body: check_body(raw, reads_body, f),
         when,
@@ -68,13 +65,16 @@ fn patterns(name: &Located<String>, raw: &raw::Route, f: &mut Findings) -> Vec<P
     }
     let mut patterns: Vec<Pattern> = Vec::new();
     for text in raw.patterns.as_ref().map_or(&[][..], |list| &list.value) {
-        match text.value.parse::<Pattern>() {
+        match Pattern::parse(&text.value) {
             Ok(pattern) if patterns.contains(&pattern) => {
                 f.error(&text.spot, format!("`{}` is listed twice", text.value), "");
             }
             Ok(pattern) => patterns.push(pattern),
-            Err(error) => f.error(&text.spot, error.to_string(), pattern_hint(&error)),
+            Err(errors) => {
+                errors.iter().for_each(|error| f.error(&text.spot, error.to_string(), pattern_hint(error)));
+            }
         }
+        methods::warn(text, f);
     }
     patterns
 }
@@ -90,23 +90,8 @@ fn pattern_hint(error: &PatternError) -> String {
         PatternError::Path(path) => format!("write /{path}"),
         PatternError::Glob(_) => "leave the letters out, or write one pattern for each path".into(),
         PatternError::NeverMatches(_) => "write the path as the application sees it".into(),
-        PatternError::Options => "name the method that carries the form".into(),
+        PatternError::Options => "write POST".into(),
     }
-}
-
-fn host_pattern(text: &Located<String>, f: &mut Findings) -> Option<HostPattern> {
-    let has_port = text.value.contains(':') && !text.value.starts_with('[');
-    let pattern = HostPattern::new(&text.value).filter(|_| !has_port);
-    if pattern.is_none() {
-        let hint = match () {
-            () if has_port => "hosts are compared without scheme and port",
-            () if text.value == "*" => "leave `host` out to mean any host",
-            () if !text.value.is_ascii() => "write it in its ASCII form, as in xn--mnchen-3ya.example",
-            () => "write it as intranet.example.org or *.example.org",
-        };
-        f.error(&text.spot, format!("`{}` is not a host", text.value), hint);
-    }
-    pattern
 }
 
 fn check_cost(node: &Located<Value>, f: &mut Findings) -> Option<Cost> {

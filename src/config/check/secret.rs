@@ -77,18 +77,22 @@ pub(super) fn resolve_within(
     f: &mut Findings,
 ) -> Option<String> {
     let Located { value, spot } = address;
-    let mut resolved = String::new();
+    let mut resolved = Some(String::new());
     let mut rest = value.as_str();
     while let Some((before, reference)) = rest.split_once("${") {
         let Some((inner, after)) = reference.split_once('}') else { return refuse(spot, f) };
         let part = Located { value: format!("${{{inner}}}"), spot: spot.clone() };
-        let (text, _) = resolve(&part, environment, files, f)?;
-        resolved += before;
-        match before.is_empty() && after.is_empty() && resolved.is_empty() {
-            true => resolved += text.trim_end(),
-            false => resolved.extend(utf8_percent_encode(text.trim_end(), NON_ALPHANUMERIC)),
-        }
+        // Every reference is looked up, so that all that is missing is told.
+        let text = resolve(&part, environment, files, f);
+        resolved = resolved.zip(text).map(|(so_far, (text, _))| {
+            match before.is_empty() && after.is_empty() && so_far.is_empty() {
+                true => text.trim_end().to_owned(),
+                false => {
+                    format!("{so_far}{before}{}", utf8_percent_encode(text.trim_end(), NON_ALPHANUMERIC))
+                }
+            }
+        });
         rest = after;
     }
-    Some(resolved + rest)
+    resolved.map(|resolved| resolved + rest)
 }

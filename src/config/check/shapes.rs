@@ -40,7 +40,11 @@ pub(super) fn check(raw: &raw::Limit, rate: Option<Given<'_>>, f: &mut Findings)
     let anchor = one_of(raw.anchor.as_ref(), &ANCHORS, &[], f);
     let wait = lasting(raw.wait.as_ref(), Span::ZERO..=LONGEST_WAIT, f).unwrap_or_default();
     if refill.is_none() && raw.refill.is_some() {
-        // Whatever was meant, what does not fit it cannot be said.
+        // Whatever was meant, what does not fit it cannot be said; what is wrong by itself can.
+        let _: (Option<Rate>, _) = (
+            raw.rolling.as_ref().and_then(|text| parsed(text, f)),
+            raw.floor.as_ref().and_then(|text| floor(text, f)),
+        );
         return None;
     }
     let kind = match refill {

@@ -109,9 +109,11 @@ pub(super) fn upstream_trust(
 }
 
 fn certificate(pair: &raw::Pair, now: Time, files: &mut Files<'_>, f: &mut Findings) -> Option<Certificate> {
-    // What is missing or of a wrong type was said before.
-    let (cert, key) = (pair.cert.as_ref()?, pair.key.as_ref()?);
-    let (chain, private) = (files.bytes(&cert.value, &cert.spot, f), files.bytes(&key.value, &key.spot, f));
+    // What is missing or of a wrong type was said before; the other file is looked at all the same.
+    let (cert, key) = (pair.cert.as_ref(), pair.key.as_ref());
+    let [chain, private] =
+        [cert, key].map(|path| path.and_then(|path| files.bytes(&path.value, &path.spot, f)));
+    let (cert, key) = (cert?, key?);
     match Certificate::from_pem(&chain?, &private?, &cert.value) {
         Ok(certificate) => {
             warn_of_its_time(&certificate, cert, now, f);

@@ -7,8 +7,9 @@
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
 use super::super::raw::{self, Named};
+use super::super::values::Duration;
 use super::fields::one_of;
-use crate::bucket::{Continuous, Distinct, Spec};
+use crate::bucket::{Distinct, Spec};
 use crate::policy::network::NetworkMap;
 use crate::policy::{Limit, Rate, Unit};
 use crate::time::Span;
@@ -17,19 +18,19 @@ use crate::time::Span;
 pub(super) fn check(raw: &[Named<raw::Limit>], limits: &mut [Option<Limit>], f: &mut Findings) {
     for (Named { value: raw, .. }, limit) in raw.iter().zip(limits) {
         let unit = one_of(raw.unit.as_ref(), &UNITS, &[], f).unwrap_or(Unit::Attempts);
-        if let (Some(limit), Some(text)) = (limit, &raw.unit)
-            && unit != Unit::Attempts
-        {
-            count_once(limit, unit, raw, text, f);
+        let Some(text) = raw.unit.as_ref().filter(|_| unit != Unit::Attempts) else { continue };
+        match (stranger(raw), limit) {
+            (Some((key, spot)), _) => {
+                let message = format!("`{key}` does not go with unit = \"{}\"", text.value);
+                f.error(spot, message, "only a plain `rate` counts a thing once");
+            }
+            (None, Some(limit)) => count_once(limit, unit),
+            (None, None) => {}
         }
     }
 }
 
-fn count_once(limit: &mut Limit, unit: Unit, raw: &raw::Limit, text: &Located<String>, f: &mut Findings) {
-    if let Some((key, spot)) = stranger(limit, raw) {
-        let message = format!("`{key}` does not go with unit = \"{}\"", text.value);
-        return f.error(spot.unwrap_or(&text.spot), message, "only a plain `rate` counts a thing once");
-    }
+fn count_once(limit: &mut Limit, unit: Unit) {
     let wrapped = |spec| match spec {
         Spec::Continuous(bucket) => Distinct::new(bucket, free_repeats(unit)).map_or(spec, Spec::Distinct),
         other => other,
@@ -41,23 +42,21 @@ fn count_once(limit: &mut Limit, unit: Unit, raw: &raw::Limit, text: &Located<St
     (limit.unit, limit.spec, limit.rates) = (unit, wrapped(limit.spec), rates);
 }
 
-/// A key that makes something else of the bucket than a plain rate, and where it stands.
-fn stranger<'r>(limit: &Limit, raw: &'r raw::Limit) -> Option<(&'static str, Option<&'r Spot>)> {
-    fn spot<T>(value: Option<&Located<T>>) -> Option<&Spot> {
-        value.map(|value| &value.spot)
-    }
-    match limit.spec {
-        Spec::Interval(_) => Some(("refill", spot(raw.refill.as_ref()))),
-        Spec::Rolling(_) => Some(("rolling", spot(raw.rolling.as_ref()))),
-        Spec::Floor(_) => Some(("floor", spot(raw.floor.as_ref()))),
-        Spec::Continuous(bucket) if bucket.debt() > 0 => Some(("debt", spot(raw.debt.as_ref()))),
-        Spec::Continuous(bucket) if holds(&bucket) => Some(("wait", spot(raw.wait.as_ref()))),
-        Spec::Continuous(_) | Spec::Distinct(_) | Spec::Escalation(_) => None,
-    }
-}
-
-fn holds(bucket: &Continuous) -> bool {
-    bucket.hold() > Span::ZERO
+/// A key that makes something else of the bucket than a plain rate, and where it stands. It goes by what was written, so
+/// that it is told beside a rate that makes no sense.
+fn stranger(raw: &raw::Limit) -> Option<(&'static str, &Spot)> {
+    let refill = raw.refill.as_ref().filter(|refill| refill.value == "interval");
+    let debt = raw.debt.as_ref().filter(|debt| debt.value > 0);
+    let lasts = |wait: &&Located<String>| wait.value.parse().is_ok_and(|Duration(wait)| wait > Span::ZERO);
+    let wait = raw.wait.as_ref().filter(lasts);
+    let keys = [
+        ("rolling", raw.rolling.as_ref().map(|text| &text.spot)),
+        ("refill", refill.map(|text| &text.spot)),
+        ("floor", raw.floor.as_ref().map(|text| &text.spot)),
+        ("debt", debt.map(|number| &number.spot)),
+        ("wait", wait.map(|text| &text.spot)),
+    ];
+    keys.into_iter().find_map(|(key, spot)| Some((key, spot?)))
 }
 
 fn free_repeats(unit: Unit) -> Option<u32> {

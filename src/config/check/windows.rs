@@ -77,15 +77,7 @@ pub(super) fn check(
     for given in quota.iter().chain(&rate) {
         report_burst(*given, NO_BURST, f);
     }
-    if let (Some(every), Some(rate)) = (every, rate)
-        && every != rate.rate.period
-    {
-        let message =
-            format!("the rate's period is {}, `every` says {}", in_words(rate.rate.period), in_words(every));
-        let hint = format!("as in rate = \"{} per {}\"", rate.rate.count, in_words(every));
-        f.error(&rate.text.spot, message, hint);
-        return None;
-    }
+    let rate = rate.filter(|rate| is_of_a_period(rate, every, f));
     let quota = quota?;
     if raw.every.is_none() && !raw.has_rate {
         let hint = format!("as in every = \"{}\"", proposal(quota.rate.period));
@@ -102,6 +94,13 @@ pub(super) fn check(
     let rolling = cut(&window, &quota.text.spot, spot, f)?;
     warn(&window, &rolling, quota, rate, spot, f);
     Some(window)
+}
+
+fn is_of_a_period(Given { rate, text }: &Given<'_>, every: Option<Span>, f: &mut Findings) -> bool {
+    let Some(every) = every.filter(|every| *every != rate.period) else { return true };
+    let message = format!("the rate's period is {}, `every` says {}", in_words(rate.period), in_words(every));
+    f.error(&text.spot, message, format!("as in rate = \"{} per {}\"", rate.count, in_words(every)));
+    false
 }
 
 /// The window in its periods, or why it cannot be cut into them.

@@ -47,6 +47,7 @@ impl Pair {
     }
 }
 
-const TLS: Keys = Keys { known: &["certificates", "minimum", "redirect", "upstream_ca"], not_built: &[] };
+pub(super) const TLS: Keys =
+    Keys { known: &["certificates", "minimum", "redirect", "upstream_ca"], not_built: &[] };
 const PAIR: Keys = Keys { known: &["cert", "key"], not_built: &[] };
 const EXAMPLE: &str = "as in { cert = \"fullchain.pem\", key = \"privkey.pem\" }";

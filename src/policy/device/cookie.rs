@@ -8,6 +8,7 @@
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderValue};
 
+use super::super::cookies::pieces;
 use super::token::Token;
 use crate::time::Span;
 
@@ -15,7 +16,7 @@ use crate::time::Span;
 /// `__Host-` comes first, because no neighbouring site can have planted it.
 pub(super) fn tokens<'h>(headers: &'h HeaderMap, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
     let of = move |kind: Name| {
-        pairs(headers).filter_map(move |pair| {
+        pieces(headers).filter_map(move |pair| {
             let (found, value) = named(pair, name)?;
             (found == kind).then_some(value)
         })
@@ -26,7 +27,7 @@ pub(super) fn tokens<'h>(headers: &'h HeaderMap, name: &'h str) -> impl Iterator
 
 /// Takes our cookies out of all lines. Every other byte stays, but for the blanks in front of what comes to stand first.
 pub(super) fn strip(headers: &mut HeaderMap, name: &str) {
-    if !pairs(headers).any(|pair| named(pair, name).is_some()) {
+    if !pieces(headers).any(|pair| named(pair, name).is_some()) {
         return;
     }
     let lines: Vec<HeaderValue> =
@@ -71,10 +72,6 @@ fn named<'p>(pair: &'p [u8], name: &str) -> Option<(Name, &'p [u8])> {
         Some(rest) if rest == name.as_bytes() => Some((Name::Host, value)),
         _ => (found == name.as_bytes()).then_some((Name::Plain, value)),
     }
-}
-
-fn pairs(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
-    headers.get_all(COOKIE).iter().flat_map(|line| line.as_bytes().split(|&byte| byte == b';'))
 }
 
 /// What is left of a line; `None` if nothing is.

@@ -29,6 +29,11 @@ pub(super) fn find(headers: &HeaderMap, half: Half, found: &mut Values) -> Resul
     Ok(())
 }
 
+/// Whether there are any, readable or not.
+pub(super) fn is_there(headers: &HeaderMap) -> bool {
+    headers.get_all(AUTHORIZATION).iter().any(|line| credentials(line.as_bytes()).is_some())
+}
+
 /// What follows the scheme.
 fn credentials(line: &[u8]) -> Option<&[u8]> {
     let (scheme, credentials) = line.trim_ascii().split_at_checked(SCHEME.len())?;

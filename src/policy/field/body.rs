@@ -24,7 +24,8 @@ pub(super) fn find(
     count::check_headers(headers).map_err(|_| NoValues::Unreadable)?;
     let kind = content_type(headers)?;
     let says = |word: &str| kind.to_ascii_lowercase().windows(word.len()).any(|part| part == word.as_bytes());
-    let names = names(fields, |field| if let Field::Form(name) = field { Some(name) } else { None });
+    let names =
+        names(fields, |field| if let Field::Form(name) = field { Some(Name::new(name)) } else { None });
     if !says("multipart") {
         form::find(body, &names, found)?;
     } else if !names.is_empty() {

@@ -22,12 +22,25 @@ pub(super) fn find(text: &[u8], names: &[Name], found: &mut Values) -> Result<()
     Ok(())
 }
 
+/// Whether one of the fields with these names is there.
+pub(super) fn has(text: &[u8], names: &[Name]) -> bool {
+    let is = |part: &[u8]| !part.is_empty() && is_one_of(name_and_value(part).0, names);
+    !names.is_empty()
+        && text
+            .split(|byte| *byte == b'&')
+            .any(|field| is(field) || (field.contains(&b';') && field.split(|byte| *byte == b';').any(is)))
+}
+
+fn name_and_value(field: &[u8]) -> (&[u8], &[u8]) {
+    let end = field.iter().position(|byte| *byte == b'=').unwrap_or(field.len());
+    (&field[..end], field.get(end + 1..).unwrap_or_default())
+}
+
 fn find_in(field: &[u8], names: &[Name], found: &mut Values) -> Result<(), TooManyValues> {
     if field.is_empty() {
         return Ok(());
     }
-    let end = field.iter().position(|byte| *byte == b'=').unwrap_or(field.len());
-    let (sent, value) = (&field[..end], field.get(end + 1..).unwrap_or_default());
+    let (sent, value) = name_and_value(field);
     if is_one_of(sent, names) {
         readings(value).try_for_each(|value| found.add(&value))?;
     }
@@ -43,6 +56,12 @@ pub(super) fn is_one_of(sent: &[u8], names: &[Name]) -> bool {
 fn readings(text: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     let wide = text.windows(2).any(|pair| matches!(pair, b"%u" | b"%U"));
     [Some(decode(text, false)), wide.then(|| decode(text, true))].into_iter().flatten()
+}
+
+/// The value of a cookie: PHP leaves a plus what it is, ASP makes a blank of it.
+pub(super) fn readings_of_a_cookie(value: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    let kept = percent_encoding::percent_decode(value).into();
+    [Some(kept), value.contains(&b'+').then(|| decode(value, false))].into_iter().flatten()
 }
 
 /// Percent-decoding with `+` as a blank; what is broken stays as it is. `wide`: `%uXXXX` is a letter too.

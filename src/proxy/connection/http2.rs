@@ -5,6 +5,7 @@
 //! of [`Phases`](super::Phases) is used but the wish to stop, because many requests are served at once.
 
 mod frames;
+mod io;
 mod stream;
 mod translate;
 
@@ -20,13 +21,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::time::{Instant, Sleep};
 
 use self::frames::Counted;
+use self::io::Io;
 use self::stream::{Multiplexed, Streams};
 use super::Connection;
 use crate::net::stream::Stream;
 use crate::proxy::service::Service;
 use crate::proxy::settings::Settings;
 use crate::proxy::turnstile::Ticket;
-use crate::proxy::watched::Watched;
 
 /// Serves a connection until it ends: by itself, by a deadline, or because the gate stops.
 pub(in crate::proxy) async fn serve_http2(
@@ -38,8 +39,8 @@ pub(in crate::proxy) async fn serve_http2(
 ) {
     let streams = Streams::new(service.events(), settings.idle_timeout.to_std());
     let service = Multiplexed::new(service, &streams);
-    let stream = Watched { stream, watch: Counted::new(ticket) };
-    let mut driver = pin!(builder(&streams).serve_connection(TokioIo::new(stream), service));
+    let io = Io::new(stream, Counted::new(ticket));
+    let mut driver = pin!(builder(&streams).serve_connection(TokioIo::new(io), service));
     let mut patience = Patience::new(settings);
     let mut timer = pin!(tokio::time::sleep(patience.left(&streams)));
     let mut closing = false;

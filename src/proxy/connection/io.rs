@@ -8,15 +8,14 @@ use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
+use tokio::io::AsyncWrite;
 
 use super::Connection;
 use super::checked::Checked;
+use super::linger::Linger;
 use crate::net::stream::Stream;
 use crate::proxy::respond;
 use crate::proxy::watched::Watched;
@@ -24,18 +23,13 @@ use crate::proxy::watched::Watched;
 pub(super) struct Io {
     stream: TokioIo<Watched<Checked>>,
     connection: Arc<Connection>,
-    lingering: Option<Lingering>,
-}
-
-struct Lingering {
-    until: Pin<Box<Sleep>>,
-    left: usize,
+    linger: Linger,
 }
 
 impl Io {
     pub(super) fn new(stream: Stream, connection: Arc<Connection>) -> Self {
         let stream = Watched { stream, watch: Checked::new() };
-        Self { stream: TokioIo::new(stream), connection, lingering: None }
+        Self { stream: TokioIo::new(stream), connection, linger: Linger::default() }
     }
 
     /// Writes a page of ours for what hyper would answer with an empty one. What does not fit at once is lost: the
@@ -45,25 +39,6 @@ impl Io {
         // Whether the client still reads it does not matter any more.
         let _ = Pin::new(self.stream.inner_mut()).poll_write(cx, &page);
         self.connection.phases.linger();
-    }
-
-    /// Reads and forgets until the client closes too, for a bounded time and length.
-    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let lingering = self.lingering.get_or_insert_with(|| Lingering {
-            until: Box::pin(tokio::time::sleep(LINGER)),
-            left: LINGER_BYTES,
-        });
-        let mut scratch = [std::mem::MaybeUninit::uninit(); 8192];
-        while lingering.left > 0 && lingering.until.as_mut().poll(cx).is_pending() {
-            let mut buffer = ReadBuf::uninit(&mut scratch);
-            match ready!(Pin::new(&mut self.stream.inner_mut().stream).poll_read(cx, &mut buffer)) {
-                Ok(()) if !buffer.filled().is_empty() => {
-                    lingering.left = lingering.left.saturating_sub(buffer.filled().len());
-                }
-                _ => break,
-            }
-        }
-        Poll::Ready(())
     }
 }
 
@@ -142,11 +117,11 @@ impl Write for Io {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let this = self.get_mut();
-        if this.lingering.is_none() {
+        if !this.linger.has_begun() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
         }
         if this.connection.phases.lingers() {
-            ready!(this.poll_linger(cx));
+            ready!(this.linger.poll(&mut this.stream.inner_mut().stream, cx));
         }
         Poll::Ready(Ok(()))
     }
@@ -166,9 +141,6 @@ fn error_status(bytes: &[u8]) -> Option<http::StatusCode> {
     let status = bytes.strip_prefix(b"HTTP/1.")?.get(2..5)?;
     http::StatusCode::from_bytes(status).ok().filter(http::StatusCode::is_client_error)
 }
-
-const LINGER: Duration = Duration::from_secs(2);
-const LINGER_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,122 @@
+//! `host` and `host_default`: for which hosts a route is.
+//!
+//! A route with `host` leaves all other hosts alone. Where one application answers for every host, that is a way past the
+//! limits: the same form under another name, or under none at all, as HTTP/1.0 has it.
+
+use std::sync::Arc;
+
+use super::super::diagnostic::{Findings, Spot};
+use super::super::document::Located;
+use super::super::raw::{self, Named};
+use super::fields::distinct;
+use crate::policy::Route;
+use crate::policy::matcher::{Case, HostPattern, Pattern};
+use crate::proxy::upstream::UpstreamAddress;
+
+/// The hosts of a route; none means any.
+pub(super) fn check(raw: &raw::Route, f: &mut Findings) -> Vec<HostPattern> {
+    if let Some(list) = raw.host.as_ref().filter(|list| list.is_empty) {
+        f.error(&list.spot, "`host` is empty", "leave it out to mean any host");
+    }
+    if let (None, Some(wanted)) = (&raw.host, raw.host_default.as_ref().filter(|wanted| wanted.value)) {
+        f.error(
+            &wanted.spot,
+            "`host_default` without `host`",
+            "leave it out: without `host` a route is for any host",
+        );
+    }
+    distinct(raw.host.as_ref(), f).into_iter().filter_map(|host| host_pattern(host, f)).collect()
+}
+
+fn host_pattern(text: &Located<String>, f: &mut Findings) -> Option<HostPattern> {
+    let has_port = text.value.contains(':') && !text.value.starts_with('[');
+    let pattern = HostPattern::new(&text.value).filter(|_| !has_port);
+    if pattern.is_none() {
+        let hint = match () {
+            () if has_port => "hosts are compared without scheme and port",
+            () if text.value == "*" => "leave `host` out to mean any host",
+            () if !text.value.is_ascii() => "write it in its ASCII form, as in xn--mnchen-3ya.example",
+            () => "write it as intranet.example.org or *.example.org",
+        };
+        f.error(&text.spot, format!("`{}` is not a host", text.value), hint);
+    }
+    pattern
+}
+
+/// Gives the routes with `host_default` all hosts that no route names.
+pub(super) fn take_others(raw: &[Named<raw::Route>], routes: &mut [Option<Route>]) {
+    let named: Arc<[HostPattern]> = routes.iter().flatten().flat_map(|route| route.hosts.clone()).collect();
+    for (Named { value: raw, .. }, route) in raw.iter().zip(routes) {
+        let is_wanted = raw.host_default.as_ref().is_some_and(|wanted| wanted.value);
+        if let Some(route) = route.as_mut().filter(|route| is_wanted && !route.hosts.is_empty()) {
+            route.other_than = Some(Arc::clone(&named));
+        }
+    }
+}
+
+/// Warns of routes whose application is reached by a host that they leave alone, past some of their limits.
+pub(super) fn warn(
+    raw: &[Named<raw::Route>],
+    routes: &[Option<Route>],
+    upstreams: &[Vec<UpstreamAddress>],
+    f: &mut Findings,
+) {
+    for (index, (Named { value: raw, .. }, route)) in raw.iter().zip(routes).enumerate() {
+        let (Some(route), Some(hosts)) = (route, &raw.host) else { continue };
+        if route.hosts.is_empty() || route.other_than.is_some() {
+            continue;
+        }
+        let others = || {
+            routes
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != index)
+                .filter_map(|(_, route)| route.as_ref())
+        };
+        let is_covered =
+            |pattern: &Pattern| others().any(|other| takes_others(other) && covers(other, route, pattern));
+        let at_default = shares(route.upstream, None, upstreams) && !route.patterns.iter().all(is_covered);
+        let past = others()
+            .find(|other| shares(route.upstream, other.upstream, upstreams) && is_way_past(other, route));
+        match past {
+            _ if at_default => warn_of(route, &hosts.spot, "for hosts that no route names", f),
+            Some(other) => warn_of(route, &hosts.spot, &format!("by route `{}`", other.name), f),
+            None => {}
+        }
+    }
+}
+
+fn warn_of(route: &Route, spot: &Spot, how: &str, f: &mut Findings) {
+    let message =
+        format!("the application of route `{}` can be reached past its limits, {how}", route.application);
+    f.warning(
+        spot,
+        message,
+        "host_default = true takes all hosts that no route names; or add the same route without `host`",
+    );
+}
+
+/// Whether two groups have an upstream in common; the default one is the first.
+fn shares(one: Option<usize>, other: Option<usize>, upstreams: &[Vec<UpstreamAddress>]) -> bool {
+    let group = |index: Option<usize>| upstreams.get(index.unwrap_or(0)).map_or(&[][..], Vec::as_slice);
+    group(one).iter().any(|address| group(other).contains(address))
+}
+
+fn takes_others(route: &Route) -> bool {
+    route.hosts.is_empty() || route.other_than.is_some()
+}
+
+/// Whether another route counts what this pattern of a route matches.
+fn covers(other: &Route, route: &Route, pattern: &Pattern) -> bool {
+    let case = other.case == Case::Insensitive || other.case == route.case;
+    let when = other.when.is_empty() || other.when == route.when;
+    case && when && other.patterns.iter().any(|wider| wider.covers(pattern))
+}
+
+/// Whether another route leads to the same form by other hosts, for fewer limits.
+fn is_way_past(other: &Route, route: &Route) -> bool {
+    let leads_there = |pattern: &Pattern| other.patterns.iter().any(|wider| wider.covers(pattern));
+    other.hosts != route.hosts
+        && route.patterns.iter().any(leads_there)
+        && !route.limits.iter().all(|limit| other.limits.contains(limit))
+}

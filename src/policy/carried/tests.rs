@@ -1,0 +1,151 @@
+use http::header::COOKIE;
+use http::{HeaderMap, HeaderValue};
+use proptest::prelude::*;
+
+use super::super::Policy;
+use super::super::attempt::Client;
+use super::super::field::Field;
+use super::*;
+
+fn policy(pattern: &str) -> Policy {
+    let form = |name: &str| Field::form(name).unwrap();
+    let route = Route {
+        user: vec![form("login"), Field::json("/user/email").unwrap(), Field::Basic],
+        password: vec![form("geheim")],
+        ..Route::new("form", vec![pattern.parse().unwrap()])
+    };
+    Policy::new(vec![route], Vec::new())
+}
+
+/// Whether a request to `/login` is an attempt.
+fn counts(
+    policy: &Policy,
+    method: &str,
+    query: Option<&str>,
+    lines: &[(&str, &str)],
+    body: Body<'_>,
+) -> bool {
+    let method = method.parse().unwrap();
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        headers.append(name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap());
+    }
+    let attempt = Attempt {
+        method: &method,
+        path: "/login",
+        query,
+        host: "",
+        client: Client::Local,
+        headers: &headers,
+        body,
+    };
+    !policy.routes_of(&attempt).is_empty()
+}
+
+const NONE: Body<'_> = Body::Whole(&[]);
+
+#[test]
+fn a_body_of_any_kind_makes_an_attempt_of_a_get() {
+    let policy = policy("POST /login");
+    for (body, wanted) in
+        [(NONE, false), (Body::Whole(b"x"), true), (Body::Unread, true), (Body::TooLong, true)]
+    {
+        assert_eq!(counts(&policy, "GET", None, &[], body), wanted, "{body:?}");
+    }
+}
+
+#[test]
+fn members_of_a_document_count_in_the_query_as_well() {
+    let policy = policy("POST /login");
+    for query in ["user[email]=a", "user.email=a", "USER%5Bemail%5D=a", "x&login", "a=1;login=b", "login[]=b"]
+    {
+        assert!(counts(&policy, "GET", Some(query), &[], NONE), "{query}");
+    }
+    for query in ["user=a", "email=a", "logins=a", "x=login", ""] {
+        assert!(!counts(&policy, "GET", Some(query), &[], NONE), "{query}");
+    }
+}
+
+#[test]
+fn an_override_counts_in_every_spelling_that_is_read_as_one() {
+    let policy = policy("PUT /login");
+    for name in ["X-HTTP-Method-Override", "x_http_method_override", "X-HTTP-Method", "x.method.override"] {
+        assert!(counts(&policy, "POST", None, &[(name, "PUT")], NONE), "{name}");
+    }
+    for query in
+        ["_method=PUT", "_METHOD=put", "%5fmethod=PUT", ".method=PUT", "_method[]=PUT", "$httpMethod=PUT"]
+    {
+        assert!(counts(&policy, "POST", Some(query), &[], NONE), "{query}");
+    }
+    assert!(!counts(&policy, "POST", Some("method=PUT"), &[("x-method", "PUT")], NONE));
+}
+
+#[test]
+fn a_post_that_says_it_is_a_get_is_held_against_pages() {
+    let pages = policy("GET /login");
+    assert!(counts(&pages, "POST", None, &[("x-http-method-override", "GET")], NONE));
+    assert!(!counts(&pages, "POST", None, &[], NONE));
+    assert!(counts(&pages, "GET", None, &[], NONE) && counts(&pages, "HEAD", None, &[], NONE));
+}
+
+#[test]
+fn a_route_for_pages_hides_no_form_behind_it() {
+    let mut routes = policy("GET /**").routes;
+    routes[0].user.clear();
+    routes.extend(policy("POST /login").routes);
+    let policy = Policy::new(routes, Vec::new());
+    let headers = HeaderMap::new();
+    let (method, query) = (Method::GET, Some("login=a&x=b"));
+    let attempt = Attempt {
+        method: &method,
+        path: "/login",
+        query,
+        host: "",
+        client: Client::Local,
+        headers: &headers,
+        body: NONE,
+    };
+    assert_eq!(policy.routes_of(&attempt)[..], [0, 1]);
+}
+
+/// The name of a parameter or cookie as PHP knows it.
+fn plainly(name: &str) -> String {
+    let decoded = query::decode(name).to_lowercase();
+    decoded.split('[').next().unwrap().to_owned()
+}
+
+proptest! {
+    /// L1, L2: what an application that reads everything finds is counted, and nothing else is.
+    #[test]
+    fn what_an_application_could_take_for_an_attempt_is_one(
+        method in prop::sample::select(vec!["GET", "HEAD", "OPTIONS"]),
+        parameters in prop::collection::vec(prop::sample::select(NAMES.to_vec()), 0..3),
+        cookies in prop::collection::vec(prop::sample::select(NAMES.to_vec()), 0..3),
+        (has_body, is_basic, overrides, is_preflight) in any::<(bool, bool, bool, bool)>(),
+    ) {
+        let pairs = |names: &[&str], between: &str| {
+            names.iter().map(|name| format!("{name}=x")).collect::<Vec<_>>().join(between)
+        };
+        let (query, jar) = (pairs(&parameters, "&"), pairs(&cookies, "; "));
+        let mut lines: Vec<(&str, &str)> = vec![(COOKIE.as_str(), &jar)];
+        let more: [(bool, &[(&str, &str)]); 3] = [
+            (is_basic, &[("authorization", "Basic YTpi")]),
+            (overrides, &[("x-method-override", "post")]),
+            (is_preflight, &[("origin", "https://a.test"), ("access-control-request-method", "POST")]),
+        ];
+        more.iter().filter(|(is_there, _)| *is_there).for_each(|(_, more)| lines.extend(*more));
+        let holds = |names: &[&str], wanted: &[&str]| names.iter().any(|name| wanted.contains(&&*plainly(name)));
+        let carries = has_body || is_basic || overrides || holds(&parameters, &["login", "geheim", "pwd"])
+            || holds(&cookies, &["geheim", "pwd"]);
+        let is_free = is_preflight && !holds(&cookies, &["login"]);
+        let wanted = carries || (method == "OPTIONS" && !is_free);
+        let body = if has_body { Body::Whole(b"x") } else { NONE };
+        for pattern in ["POST /login", "PUT /login"] {
+            let wanted = wanted && (carries || pattern.starts_with("POST"));
+            prop_assert_eq!(counts(&policy(pattern), method, Some(&query), &lines, body), wanted, "{}", pattern);
+        }
+    }
+}
+
+const NAMES: [&str; 9] =
+    ["geheim", "GEHEIM[]", "%67eheim", "login", "Login[0]", "pwd", "lang", "compass", "session.id"];

@@ -1,0 +1,39 @@
+//! The cookies of a request, as pairs that nobody has decoded yet (RFC 6265, 5.4).
+//!
+//! It takes none of them for anything: what a name stands for is said where it is looked for.
+
+use http::HeaderMap;
+use http::header::COOKIE;
+
+/// What stands between semicolons, in all lines, with the blanks around it.
+pub(super) fn pieces(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    headers.get_all(COOKIE).iter().flat_map(|line| line.as_bytes().split(|&byte| byte == b';'))
+}
+
+/// Names and values, without the blanks around them. PHP takes a name without a value for an empty one.
+pub(super) fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let pairs = pieces(headers).map(|piece| match piece.iter().position(|&byte| byte == b'=') {
+        Some(at) => (piece[..at].trim_ascii(), piece[at + 1..].trim_ascii()),
+        None => (piece.trim_ascii(), &b""[..]),
+    });
+    pairs.filter(|(name, _)| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn every_line_has_its_pairs() {
+        let lines = ["a=1; b = 2 ;;c", "=x; d=\"y=z\""].map(HeaderValue::from_static);
+        let headers: HeaderMap = lines.into_iter().fold(HeaderMap::new(), |mut headers, line| {
+            headers.append(COOKIE, line);
+            headers
+        });
+        let found: Vec<_> = pairs(&headers).collect();
+        let expected: [(&[u8], &[u8]); 4] = [(b"a", b"1"), (b"b", b"2"), (b"c", b""), (b"d", b"\"y=z\"")];
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,49 @@
+//! A lingering close: what the client still sends is read and forgotten, so that the kernel does not answer it with a
+//! reset, which would take the last words of the gate back (RFC 9112, section 9.6).
+//!
+//! It is for a socket whose sending half has been closed already. Whether to linger is said elsewhere.
+
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::time::Sleep;
+
+/// A lingering close, before it begins and while it lasts.
+#[derive(Default)]
+pub(super) struct Linger(Option<Lasting>);
+
+struct Lasting {
+    until: Pin<Box<Sleep>>,
+    left: usize,
+}
+
+impl Linger {
+    pub(super) fn has_begun(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Ready when the client has closed too, or the time or the bytes are used up.
+    pub(super) fn poll(&mut self, stream: &mut (impl AsyncRead + Unpin), cx: &mut Context<'_>) -> Poll<()> {
+        let lasting = self.0.get_or_insert_with(|| Lasting {
+            until: Box::pin(tokio::time::sleep(LINGER)),
+            left: LINGER_BYTES,
+        });
+        let mut scratch = [MaybeUninit::uninit(); 8192];
+        while lasting.left > 0 && lasting.until.as_mut().poll(cx).is_pending() {
+            let mut buffer = ReadBuf::uninit(&mut scratch);
+            match ready!(Pin::new(&mut *stream).poll_read(cx, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => {
+                    lasting.left = lasting.left.saturating_sub(buffer.filled().len());
+                }
+                _ => break,
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES: usize = 64 * 1024;
