@@ -327,7 +327,9 @@ fn a_client_with_basic_is_charged_once_by_any_method_and_without_it_never() {
         "POST /alice/repo.git/git-receive-pack",
         "GET /remote.php/dav/files/alice/a.txt",
         "PROPFIND /remote.php/dav/files/alice",
+        "OPTIONS /remote.php/dav/files/alice",
         "PUT /remote.php/dav/files/alice/a.txt",
+        "OPTIONS /Microsoft-Server-ActiveSync",
         "POST /Microsoft-Server-ActiveSync?Cmd=FolderSync&User=alice",
     ];
     let mut wrong = Vec::new();
