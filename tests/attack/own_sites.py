@@ -68,7 +68,8 @@ class Php:
         *doors_of(".php", "/api/session.php"),
         Door("index", "/admin/index.php", echoes=("note",), files=("/admin/", "/admin")),
     ]
-    routes = routes_of(".php", "/api/session.php") + form_route("index", "/admin/index.php", PAGE_RULES)
+    # PHP's own server takes the index of a directory for every path in it that is no file.
+    routes = routes_of(".php", "/api/session.php") + form_route("index", "/admin/**", PAGE_RULES)
 
     @classmethod
     @contextmanager
@@ -121,6 +122,7 @@ class PhpFpm(Php):
                 yield cls.target(cls.name, log, cls.routes, cls.doors)
 
     user = "user root;"
+    routes = Php.routes.replace("/admin/**", "/admin/index.php")
 
     @staticmethod
     def front(directory):
@@ -151,7 +153,7 @@ class PhpApache(PhpFpm):
         ),
     ]
     # The server compares passwords of PATH_INFO as well, so its Basic is on every path.
-    routes = Php.routes.replace("ANY /basic.php", "ANY /**")
+    routes = PhpFpm.routes.replace("ANY /basic.php", "ANY /**")
 
     @staticmethod
     def front(directory):
