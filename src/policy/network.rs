@@ -167,9 +167,9 @@ mod tests {
     fn address(is_v6: bool, high: u32, low: u32) -> IpAddr {
         if is_v6 {
             let high = u128::from(0x2001_0000 + high) << 96;
-            std::net::Ipv6Addr::from(high | u128::from(low)).into()
+            Ipv6Addr::from(high | u128::from(low)).into()
         } else {
-            std::net::Ipv4Addr::from(0x0a00_0000 | high << 20 | low).into()
+            Ipv4Addr::from(0x0a00_0000 | high << 20 | low).into()
         }
     }
 

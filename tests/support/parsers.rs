@@ -32,6 +32,7 @@ use tollgate::policy::field::{Field, Half, values};
 use tollgate::policy::key::KeyHasher;
 use tollgate::policy::query;
 use tollgate::proxy::client_addr::{ClientSettings, IdentityHeader};
+use tollgate::proxy::header_filter::HeaderFilter;
 use tollgate::proxy::headers::{Identity, towards_upstream, usable_request_id, wanted_upgrade};
 use tollgate::proxy::respond::{Asked, Problem, problem};
 use tollgate::proxy::strict::Scanner;
@@ -361,6 +362,7 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
 static DEVICES: LazyLock<Devices> = LazyLock::new(|| {
     Devices::new(vec![b"newest".to_vec(), b"oldest".to_vec()], Span::from_secs(180 * 86_400), "dev")
 });
+static FILTER: LazyLock<HeaderFilter> = LazyLock::new(HeaderFilter::default);
 static HASHER: LazyLock<KeyHasher> = LazyLock::new(|| KeyHasher::seeded(1));
 
 /// Everything that is done with a target before a request is forwarded and written down.
@@ -457,6 +459,7 @@ fn read_headers(headers: &HeaderMap) {
         trusted: false,
         secure: false,
         kept: None,
+        filter: &FILTER,
         request_id: None,
         devices: Some(&DEVICES),
     };
