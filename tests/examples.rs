@@ -1,6 +1,6 @@
 //! What the examples and the README say is what the program accepts.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "these are tests, by the real clock")]
 
 mod support;
 
