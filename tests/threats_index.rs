@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The rows that the gate, its limits, its stores and what it knows of sign-ins answer for.
+/// The rows that are built.
 const ROWS: &str = "
     A1 A2 A3 A4 A5 A6 A7 A8 A9 A10 A11 A12 A13 A14 A15 A16 A17 A18 A19 A20 A21 A22 A23 A24 A25 A26 A27 A28 A29 A30 A31 A32
     B1 B2 B3 B4 B5 B6 B7 B8 B9 B10 B11 B12 B13 B14
@@ -20,7 +20,8 @@ const ROWS: &str = "
     G1 G2 G3 G4 G5 G6 G7 G8 G9 G10 G11 G12 G13 G14 G15 G16 G17 G18
     H1 H2 H3 H4 H5 H6 H7 H8 H9 H10 H11 H12 H13 H14 H15 H16 H17
     I1 I2 I3 I4 I5 I6 I7 I8 I9 I10 I11
-    J1 J2 J3 J4 J5 J6 J7";
+    J1 J2 J3 J4 J5 J6 J7
+    L1 L2 L3 L4 L5 L6 L7 L8 L9 L10 L11 L12 L13 L14 L15 L19 L20";
 
 #[test]
 fn every_threat_has_a_test_that_names_it() {

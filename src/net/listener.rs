@@ -141,6 +141,7 @@ impl Address {
             ));
         }
         socket.set_nonblocking(true)?;
+        bound_unsent(&socket);
         let at = socket.local_addr()?.as_socket();
         let address = match (self, at) {
             (Self::Tcp(_), Some(at)) => Self::Tcp(at),
@@ -199,11 +200,7 @@ impl Bound {
             None => Door::Local,
         };
         let socket = match door {
-            Door::Plain(_) | Door::Tls => {
-                // Its connections have it from here. Without it, only more of the kernel's memory goes to who reads slowly.
-                let _ = self.socket.set_tcp_notsent_lowat(UNSENT);
-                TcpListener::from_std(self.socket.into()).map(Listening::Tcp)
-            }
+            Door::Plain(_) | Door::Tls => TcpListener::from_std(self.socket.into()).map(Listening::Tcp),
             Door::Local => {
                 let listener: StdUnixListener = std::os::fd::OwnedFd::from(self.socket).into();
                 UnixListener::from_std(listener).map(Listening::Unix)
@@ -290,6 +287,7 @@ fn bind_tcp(address: SocketAddr, count: usize, kind: fn(SocketAddr) -> Address) 
     drop(probe);
     let socket = |_| {
         let socket = tcp_socket(address, true)?;
+        bound_unsent(&socket);
         socket.listen(BACKLOG)?;
         Ok(Bound { address: kind(address), place: place.clone(), socket, inherited: false })
     };
@@ -306,6 +304,12 @@ fn tcp_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
+}
+
+/// A listening socket hands this bound on to its connections, from the moment it has it. Without it only more of the
+/// kernel's memory goes to those who read slowly, and a Unix socket has none.
+fn bound_unsent(socket: &Socket) {
+    let _ = socket.set_tcp_notsent_lowat(UNSENT);
 }
 
 fn bind_unix(path: &Path, count: usize) -> io::Result<Vec<Bound>> {

@@ -17,7 +17,7 @@ pub(super) use self::memory::Hold;
 pub use self::reply::{AtEnd, ReplyBody};
 pub use self::request::{Arrival, Progress, RequestBody, Sent};
 pub(super) use self::watch::Watch;
-pub(super) use self::whole::{Read, read};
+pub(super) use self::whole::{Read, Unread, read};
 
 /// Why a body ended before its end.
 #[derive(Debug, thiserror::Error)]

@@ -16,7 +16,7 @@ use http::{HeaderValue, Request, Response};
 use hyper::body::{Body as _, Incoming};
 
 use super::answering::Answering;
-use super::body::{self, Arrival, BodyMemory, Hold, Read, ReplyBody};
+use super::body::{self, Arrival, BodyMemory, Hold, Read, ReplyBody, Unread};
 use super::connection::Connection;
 use super::drain;
 use super::error::Error;
@@ -212,7 +212,7 @@ impl Gate {
     ) -> Response<ReplyBody> {
         let (head, incoming) = request.into_parts();
         visit.exchange.leaves(self.engine.clock().now());
-        let unread = Unread::begins(&self);
+        let unread = Unread::begins(&self.unread);
         let read = body::read(incoming, to_read.most, patience, hold).await;
         if matches!(read, Err(Error::NoMemory)) {
             self.events.emit(&Event::BodyRefused);
@@ -379,22 +379,6 @@ impl Gate {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
-    }
-}
-
-/// A request is counted as unread for as long as this lives, also if its client hangs up.
-struct Unread<'g>(&'g Cell<u32>);
-
-impl<'g> Unread<'g> {
-    fn begins(gate: &'g Gate) -> Self {
-        gate.unread.set(gate.unread.get().saturating_add(1));
-        Self(&gate.unread)
-    }
-}
-
-impl Drop for Unread<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get().saturating_sub(1));
     }
 }
 

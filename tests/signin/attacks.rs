@@ -103,7 +103,7 @@ fn a_path_of_many_readings_does_not_have_a_body_read_as_often() {
     );
     let body = "%u0061&".repeat(9000);
     let before = gate.processor_time();
-    assert_eq!(gate.ask(post("/;x/%2f/\\/login/.///../%252f/?_method=x", "", &body)).status, 200);
+    assert_eq!(gate.ask(post("/;x/%2f/\\/login/.///?_method=x", "", &body)).status, 200);
     let hundredths = gate.processor_time() - before;
     assert!(hundredths < 50, "{hundredths} hundredths of a second");
 }

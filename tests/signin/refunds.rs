@@ -1,10 +1,10 @@
 //! What gives a token back, and what never does: every way in which an answer can come to an end.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::application::{form, post};
-use crate::support::{Gate, Reply, Upstream, check_file};
+use crate::support::{Gate, Reply, Upstream, check_file, free_port};
 
 /// A limit of ten that failures empty.
 const TEN: &str = "[limit.address]\nrate = \"10 per 1h\"\ncount = \"failures\"\n";
@@ -277,9 +277,8 @@ fn a_guess_is_given_back_only_by_an_answer_that_says_enough() {
 /// L7: where the application cannot have seen the password, nothing was guessed.
 #[test]
 fn an_attempt_that_never_reached_an_application_costs_nothing() {
-    let (nobody, plain) = (TcpListener::bind("127.0.0.1:0").unwrap(), Upstream::start());
-    let refusing = format!("http://{}", nobody.local_addr().unwrap());
-    drop(nobody);
+    let plain = Upstream::start();
+    let refusing = format!("http://127.0.0.1:{}", free_port());
     let without_tls = format!("https://{}", plain.address);
     for (number, address) in (1..).zip([refusing, without_tls]) {
         let there = Upstream::start();

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -358,11 +358,15 @@ pub(crate) fn new_directory() -> PathBuf {
 /// below the range from which the system takes ports for outgoing connections.
 pub(crate) fn free_port() -> u16 {
     static COUNT: AtomicU16 = AtomicU16::new(0);
+    static CLAIMS: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
     let start = u64::from(std::process::id()) * 37;
     for _ in 0..1000 {
         let step = u64::from(COUNT.fetch_add(1, Ordering::Relaxed));
         let port = u16::try_from(10_000 + (start + step) % 20_000).unwrap();
+        // Nothing here listens for datagrams: whoever holds the port there has it for a test that is still running.
+        let Ok(claim) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            CLAIMS.lock().unwrap().push(claim);
             return port;
         }
     }

@@ -3,6 +3,7 @@
 //! Bounded, and with the same patience as a body that streams. The surprising thing: what its head says about the length
 //! is believed only where it says too much, so nothing is set aside for a body that does not come.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
@@ -23,6 +24,22 @@ pub(in crate::proxy) enum Read {
     Whole(Bytes),
     /// It is longer; its beginning, and the rest.
     Longer(Bytes, Incoming),
+}
+
+/// A request is counted as unread for as long as this lives, also if its client hangs up.
+pub(in crate::proxy) struct Unread<'c>(&'c Cell<u32>);
+
+impl<'c> Unread<'c> {
+    pub(in crate::proxy) fn begins(count: &'c Cell<u32>) -> Self {
+        count.set(count.get().saturating_add(1));
+        Self(count)
+    }
+}
+
+impl Drop for Unread<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
 }
 
 /// All of a body, at most so many bytes, in memory that is taken before it is read. That it is longer is said as soon as
