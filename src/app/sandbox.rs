@@ -110,7 +110,7 @@ impl Confinement {
     }
 }
 
-/// Confines a thread that only writes to what is open already. For one that is started before [`Sandbox::enter`], which tells
+/// Confines a thread that only writes to what is open already. For one that is started before `Sandbox::enter`, which tells
 /// what cannot be given up here either.
 pub fn confine_writer() {
     let _ = capabilities::no_new_privileges();

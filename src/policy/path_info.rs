@@ -3,7 +3,7 @@
 //!
 //! `/login/index.php` is `/login`, and `/index.php/login` is `/login` to the application behind `index.php`, the front
 //! controller. A limit is charged for these as for any other [reading](super::canonical) of a path; nothing here decides
-//! where a request goes. Which names are scripts says [`file_name`](super::file_name).
+//! where a request goes. Which names are scripts says `file_name`.
 
 use smallvec::SmallVec;
 

@@ -50,7 +50,7 @@ pub enum Malformed {
     /// RFC 9113, 8.2.1.
     #[error("a header value begins or ends with a blank")]
     Blanks,
-    /// See [`forwarded`](super::forwarded).
+    /// See `forwarded.rs`.
     #[error("what Forwarded says does not fit its grammar")]
     Forwarded,
     /// More proxies of ours than there are in any chain.
