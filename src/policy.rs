@@ -215,7 +215,7 @@ impl Policy {
         }
         let strict = canonical::strict_reading(attempt.path);
         let strict = canonical::split(&strict);
-        let parameters = Parameters::strictly(attempt.query, &self.parameters);
+        let parameters = Parameters::of(attempt.query, &self.parameters);
         let sent = Sent::with(attempt, self.names.known());
         let mut routes = self.routes.iter().zip(&self.places);
         routes.find(|(route, places)| route.matches_strictly(places, &sent, &parameters, &strict))?.0.upstream

@@ -102,8 +102,7 @@ fn is_preflight(attempt: &Attempt<'_>) -> bool {
 
 /// By a header, by a parameter or by a cookie. CGI and PHP read `X_Http_Method_Override` as the real header.
 fn overrides_the_method(attempt: &Attempt<'_>) -> bool {
-    let is_in =
-        |query| query::is_unread(query) || query::names(query).any(|name| is_parameter(name.as_bytes()));
+    let is_in = |query| query::names(query).any(|name| is_parameter(name.as_bytes()));
     attempt.headers.keys().any(is_override)
         || attempt.query.is_some_and(is_in)
         || cookies::pairs(attempt.headers).any(|(name, _)| is_parameter(name))

@@ -132,7 +132,7 @@ impl Pattern {
     /// Whether the segments of the one strict reading fit, letter for letter: this may choose an upstream.
     #[must_use]
     pub fn matches_strictly(&self, attempt: &Attempt<'_>, strict: &[&[u8]]) -> bool {
-        let parameters = Parameters::strictly(attempt.query, &self.parameters);
+        let parameters = Parameters::of(attempt.query, &self.parameters);
         self.fits_strictly(attempt.method, &parameters, strict)
     }
 

@@ -19,8 +19,6 @@ pub(super) type Wanted = (String, Option<String>);
 pub struct Parameters<'q> {
     query: &'q str,
     wanted: &'q [Wanted],
-    /// Whether all of them could be there, because there are too many to be read.
-    is_unread: bool,
     /// Places in `wanted`, and whether it is there letter for letter.
     met: OnceCell<Vec<(usize, bool)>>,
 }
@@ -31,19 +29,11 @@ pub type Pair<'q> = (Cow<'q, str>, Cow<'q, str>);
 impl<'q> Parameters<'q> {
     /// Of this query: these, in alphabetical order.
     pub(super) fn of(query: Option<&'q str>, wanted: &'q [Wanted]) -> Self {
-        Self { is_unread: query.is_some_and(is_unread), ..Self::strictly(query, wanted) }
-    }
-
-    /// The same, and however many parameters there are all of them are read.
-    pub(super) fn strictly(query: Option<&'q str>, wanted: &'q [Wanted]) -> Self {
-        Self { query: query.unwrap_or_default(), wanted, is_unread: false, met: OnceCell::new() }
+        Self { query: query.unwrap_or_default(), wanted, met: OnceCell::new() }
     }
 
     /// Whether this one of them is there.
     pub(super) fn fit(&self, parameter: &Wanted, case: Case) -> bool {
-        if self.is_unread {
-            return true;
-        }
         let met = self.met.get_or_init(|| self.look());
         met.iter().any(|(at, exactly)| {
             (*exactly || case == Case::Insensitive) && self.wanted.get(*at) == Some(parameter)
@@ -122,7 +112,7 @@ pub fn is_too_long(query: &str) -> bool {
     separators(query) >= MOST_PARAMETERS
 }
 
-/// Whether there are more parameters than are looked at: then everything that is looked for could be there.
+/// Whether there are more parameters than passwords are looked for in: then any of them could be one.
 #[must_use]
 pub fn is_unread(query: &str) -> bool {
     separators(query) > MOST_READ
@@ -193,7 +183,7 @@ pub fn decode(text: &str) -> Cow<'_, str> {
 const MOST_PARAMETERS: usize = 1000;
 /// Bytes of a name in which a password is looked for.
 const LONGEST_NAME: usize = 256;
-/// Of those that are looked at. No form asks for so many.
+/// Of those in which passwords are looked for.
 pub(super) const MOST_READ: usize = 128;
 
 #[cfg(test)]

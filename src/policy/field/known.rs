@@ -10,7 +10,6 @@ use smallvec::SmallVec;
 
 use super::super::attempt::Attempt;
 use super::super::cookies;
-use super::super::query::is_unread;
 use super::super::urlencoded::{Letters, first_byte, readings};
 use super::form::{name_and_value, readings_of_a_cookie, split};
 use super::name::{Name, ends_a_name, separates};
@@ -158,10 +157,7 @@ struct Found(Vec<Option<Result<Values, TooManyValues>>>);
 impl Found {
     fn in_query(query: &str, known: &Known) -> Self {
         let mut found = Self::default();
-        if is_unread(query) {
-            found.0.resize(known.names.len(), Some(Err(TooManyValues)));
-            return found;
-        }
+        let mut times = 0;
         for field in split(query.as_bytes(), b'&') {
             let mut pieces = if memchr(b';', field).is_some() { Some(split(field, b';')) } else { None };
             let (name, value) = name_and_value(field);
@@ -173,6 +169,7 @@ impl Found {
             // One name may be several that are known: a value is decoded once for all.
             let decoded = OnceCell::new();
             known.each(name, |place| {
+                times += 1;
                 let all = [Some(value), first];
                 let read = || all.into_iter().flatten().flat_map(readings).collect::<SmallVec<[_; 4]>>();
                 found.add(
@@ -183,7 +180,17 @@ impl Found {
             });
             for piece in pieces.into_iter().flatten() {
                 let (name, value) = name_and_value(piece);
-                known.each(name, |place| found.add(place, known, readings(value)));
+                known.each(name, |place| {
+                    times += 1;
+                    found.add(place, known, readings(value));
+                });
+                if times > MOST_TIMES {
+                    break;
+                }
+            }
+            if times > MOST_TIMES {
+                found.0.fill(Some(Err(TooManyValues)));
+                break;
             }
         }
         found
@@ -269,6 +276,9 @@ impl<'a> Sent<'a> {
     }
 }
 
+/// How often known names are read in one query. With more of them nobody can say what it is about.
+const MOST_TIMES: usize = 128;
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -278,6 +288,21 @@ mod tests {
     fn known(names: &[&str]) -> Known {
         let fields: Vec<Field> = names.iter().map(|name| Field::Form((*name).to_owned())).collect();
         Known::of(fields.iter())
+    }
+
+    #[test]
+    fn a_query_that_names_known_fields_again_and_again_has_too_many_of_each() {
+        let known = known(&["log", "user"]);
+        let found = |query: &str| {
+            let found = Found::in_query(query, &known);
+            let mut values = Values::default();
+            (found.has(&[1]), found.give(&[0, 1], &mut values).map(|()| values.iter().count()))
+        };
+        assert_eq!(found(&"a=1&".repeat(900)), (false, Ok(0)));
+        assert_eq!(found(&"log=1&".repeat(MOST_TIMES)), (false, Ok(1)));
+        for many in ["log=1&", "log=1;", ";log", "user&"] {
+            assert_eq!(found(&many.repeat(MOST_TIMES + 1)), (true, Err(TooManyValues)), "{many}");
+        }
     }
 
     proptest! {
