@@ -21,17 +21,18 @@ pub mod matcher;
 mod method;
 pub mod network;
 pub mod outcome;
+mod password_name;
 pub mod path_info;
 pub mod query;
 mod route;
 mod subject;
+mod urlencoded;
 
 pub use self::charges::{Charge, Charges, Unchargeable};
 pub use self::field::PrivateNames;
 pub use self::limit::{Facet, Limit, Mode, Rate, Spends, Unit};
 pub use self::route::{BODY, Cost, Route};
 
-use std::cell::OnceCell;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -39,10 +40,11 @@ use smallvec::SmallVec;
 use self::attempt::Attempt;
 use self::carried::Carried;
 use self::device::Devices;
-use self::field::Field;
+use self::field::Sent;
 use self::matcher::{Pattern, Taken};
 use self::method::Ways;
-use self::query::Parameters;
+use self::query::{Parameters, Wanted};
+use self::route::FieldPlaces;
 
 /// All routes and limits, in the order of the file.
 #[derive(Debug, Clone, Default)]
@@ -53,6 +55,12 @@ pub struct Policy {
     pub limits: Vec<Limit>,
     /// Known devices, if there is such a thing.
     pub devices: Option<Arc<Devices>>,
+    /// Of all routes.
+    names: PrivateNames,
+    /// Where those of each route stand among them.
+    places: Vec<FieldPlaces>,
+    /// All that patterns name, in alphabetical order.
+    parameters: Vec<Wanted>,
 }
 
 /// A body that has to be read before anybody can decide.
@@ -73,7 +81,20 @@ impl Policy {
     /// These routes and limits, and no known devices.
     #[must_use]
     pub fn new(routes: Vec<Route>, limits: Vec<Limit>) -> Self {
-        Self { routes, limits, devices: None }
+        let fields = routes.iter().flat_map(|route| [&route.user, &route.password, &route.when]).flatten();
+        let names = PrivateNames::of(fields);
+        let places = routes.iter().map(|route| FieldPlaces::of(route, names.known())).collect();
+        let patterns = routes.iter().flat_map(|route| &route.patterns);
+        let mut parameters: Vec<Wanted> = patterns.flat_map(Pattern::parameters).cloned().collect();
+        parameters.sort_unstable();
+        parameters.dedup();
+        Self { routes, limits, devices: None, names, places, parameters }
+    }
+
+    /// The same with known devices.
+    #[must_use]
+    pub fn with_devices(self, devices: Option<Arc<Devices>>) -> Self {
+        Self { devices, ..self }
     }
 
     /// The routes that a request is counted for: for each reading the first that matches, and those with a `when` before
@@ -81,22 +102,25 @@ impl Policy {
     /// among them until the body was read.
     #[must_use]
     pub fn routes_of(&self, attempt: &Attempt<'_>) -> SmallVec<[usize; 2]> {
+        self.routes_by(&Carried::of(attempt, self.names.known()))
+    }
+
+    fn routes_by(&self, carried: &Carried<'_>) -> SmallVec<[usize; 2]> {
+        let attempt = carried.sent.attempt;
         let mut found = SmallVec::new();
         // What does not depend on the path is asked once. Most requests are about no route at all, by their method alone:
         // then nobody has to read the path.
-        let candidates = self.candidates(attempt);
+        let candidates = self.candidates(carried);
         if candidates.iter().all(|candidates| candidates.is_empty()) {
             return found;
         }
-        // A query and a body are long and a path has many readings: what stands there is looked up once for each route.
-        let narrowed: OnceCell<Option<String>> = OnceCell::new();
+        // A body is long and a path has many readings: what stands there is looked up once for each route.
         let mut meant: SmallVec<[(usize, bool); 4]> = SmallVec::new();
         let mut is_meant = |index: usize, route: &Route| match meant.iter().find(|(known, _)| *known == index)
         {
             Some((_, is_meant)) => *is_meant,
             None => {
-                let query = narrowed.get_or_init(|| self.narrowed(attempt.query)).as_deref();
-                let is_meant = route.is_meant(&Attempt { query, ..*attempt });
+                let is_meant = route.is_meant(&self.places[index], &carried.sent);
                 meant.push((index, is_meant));
                 is_meant
             }
@@ -130,9 +154,11 @@ impl Policy {
     }
 
     /// The routes whose hosts, methods and parameters fit, for each way to take the method.
-    fn candidates<'p>(&'p self, attempt: &Attempt<'_>) -> [SmallVec<[Candidate<'p>; 4]>; 3] {
-        let (carried, parameters) = (Carried::of(attempt), Parameters::of(attempt.query));
-        let ways: SmallVec<[Ways; 32]> = self.routes.iter().map(|route| carried.ways(route)).collect();
+    fn candidates<'p>(&'p self, carried: &Carried<'_>) -> [SmallVec<[Candidate<'p>; 4]>; 3] {
+        let attempt = carried.sent.attempt;
+        let parameters = Parameters::of(attempt.query, &self.parameters);
+        let routes = self.routes.iter().zip(&self.places);
+        let ways: SmallVec<[Ways; 32]> = routes.map(|(route, places)| carried.ways(route, places)).collect();
         Taken::ALL.map(|taken| {
             let routes = self.routes.iter().enumerate().filter(|(index, _)| ways[*index].has(taken));
             let routes =
@@ -144,8 +170,8 @@ impl Policy {
     /// Whether an application that has one of these routes could take it for a write, although its method says otherwise.
     #[must_use]
     pub fn could_be_a_write(&self, attempt: &Attempt<'_>) -> bool {
-        let carried = Carried::of(attempt);
-        self.routes.iter().any(|route| carried.ways(route).as_write)
+        let carried = Carried::of(attempt, self.names.known());
+        self.routes.iter().zip(&self.places).any(|(route, places)| carried.ways(route, places).as_write)
     }
 
     /// What has to be read of the attempt's body before anybody can say whether it is one, what it costs and whom it is
@@ -189,29 +215,17 @@ impl Policy {
         }
         let strict = canonical::strict_reading(attempt.path);
         let strict = canonical::split(&strict);
-        self.routes.iter().find(|route| route.matches_strictly(attempt, &strict))?.upstream
+        let parameters = Parameters::of(attempt.query, &self.parameters);
+        let sent = Sent::with(attempt, self.names.known());
+        let mut routes = self.routes.iter().zip(&self.places);
+        routes.find(|(route, places)| route.matches_strictly(places, &sent, &parameters, &strict))?.0.upstream
     }
 
-    /// Whether the value of this parameter of a query, its name as it was sent, is nobody's business: a route reads an
-    /// account or a password there, or it sounds like a password.
+    /// Names of parameters of a query whose value is nobody's business: a route reads an account or a password there, or
+    /// they sound like a password.
     #[must_use]
-    pub fn is_private(&self, name: &str) -> bool {
-        self.private_names().contain(name)
-    }
-
-    /// The names of which [`is_private`](Self::is_private) is true, for whoever asks about many.
-    #[must_use]
-    pub fn private_names(&self) -> PrivateNames {
-        PrivateNames::of(self.fields())
-    }
-
-    /// What of a query any route could look at.
-    fn narrowed(&self, query: Option<&str>) -> Option<String> {
-        query.map(|query| field::narrowed(query, self.fields()))
-    }
-
-    fn fields(&self) -> impl Iterator<Item = &Field> {
-        self.routes.iter().flat_map(|route| [&route.user, &route.password, &route.when]).flatten()
+    pub fn private_names(&self) -> &PrivateNames {
+        &self.names
     }
 
     /// Position of the limit that this one is a facet of; its own, if it is the one with the rate.

@@ -71,7 +71,7 @@ pub(super) fn check(raw: &raw::File, sources: &Sources, file: &Arc<Source>, f: &
         upstreams,
         sandbox: settings::sandbox(raw.sandbox.as_ref(), f),
         client,
-        policy: Policy { routes, limits, devices },
+        policy: Policy::new(routes, limits).with_devices(devices),
         store,
         refuse: settings::refuse(&raw.refuse, &mut files, f),
         proxy,

@@ -56,7 +56,8 @@ pub fn check(path: &str) -> Result<(), Malformed> {
     if bytes.first() != Some(&b'/') {
         return Err(Malformed::NotAPath);
     }
-    if bytes.iter().any(|&byte| is_control(byte)) {
+    // Without an early end, which the compiler turns into a few vector instructions.
+    if bytes.iter().fold(false, |found, &byte| found | is_control(byte)) {
         return Err(Malformed::ControlByte);
     }
     for at in memchr_iter(b'%', bytes) {
@@ -168,7 +169,7 @@ fn trim_segment(segment: &[u8]) -> &[u8] {
 /// An ordinary path as it stands, if no server could read it in two ways; trailing slashes do not count.
 fn plain(path: &str) -> Option<&[u8]> {
     let bytes = path.as_bytes();
-    // Without an early end, which the compiler turns into a few vector instructions.
+    // Without an early end, as above.
     if !bytes.iter().fold(true, |ordinary, &byte| ordinary & is_ordinary(byte)) {
         return None;
     }

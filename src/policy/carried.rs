@@ -6,18 +6,21 @@
 
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, ORIGIN};
 use http::{HeaderName, Method};
+use smallvec::SmallVec;
 
 use super::attempt::{Attempt, Body};
 use super::cookies;
-use super::field;
+use super::field::{Half, Known, Sent, are_in_headers, values_of};
 use super::method::{Ways, is_page};
+use super::password_name::is_called_a_password;
 use super::query;
-use super::route::Route;
+use super::route::{FieldPlaces, Route};
+use super::urlencoded::{Letters, first_byte};
 
 /// What a request carries beside its method and its path, as far as that is the same for every route.
-#[derive(Debug, Clone, Copy)]
 pub(super) struct Carried<'a> {
-    attempt: &'a Attempt<'a>,
+    /// What of it the routes look for.
+    pub(super) sent: Sent<'a>,
     /// Whether it says that it has another method.
     overrides: bool,
     /// Whether it carries what could be an attempt anywhere.
@@ -25,27 +28,30 @@ pub(super) struct Carried<'a> {
 }
 
 impl<'a> Carried<'a> {
-    pub(super) fn of(attempt: &'a Attempt<'a>) -> Self {
+    pub(super) fn of(attempt: &'a Attempt<'a>, known: &'a Known) -> Self {
         let has_body = attempt.body != Body::Whole(&[]);
         let overrides = overrides_the_method(attempt);
         // By any other method it is a write already.
         let looks = is_page(attempt.method) || attempt.method == Method::OPTIONS;
         let guesses = || overrides || has_body || names_much(attempt) || names_a_password(attempt);
-        Self { attempt, overrides, guesses: looks && guesses() }
+        Self { sent: Sent::with(attempt, known), overrides, guesses: looks && guesses() }
     }
 
     /// What it may be taken for at this route; nothing, if the route is about no such host and no such method.
-    pub(super) fn ways(&self, route: &Route) -> Ways {
-        if !route.host_fits(self.attempt.host) {
+    pub(super) fn ways(&self, route: &Route, places: &FieldPlaces) -> Ways {
+        let attempt = self.sent.attempt;
+        if !route.host_fits(attempt.host) {
             return Ways::NONE;
         }
-        let ways = self.ways_at(route);
-        if route.could_match(self.attempt, ways) { ways } else { Ways::NONE }
+        let ways = self.ways_at(route, places);
+        if route.could_match(attempt, ways) { ways } else { Ways::NONE }
     }
 
-    fn ways_at(&self, route: &Route) -> Ways {
-        let (attempt, overrides) = (self.attempt, self.overrides);
-        let carries = || self.guesses || is_in_head(route, attempt) || is_in_cookies(route, attempt);
+    fn ways_at(&self, route: &Route, places: &FieldPlaces) -> Ways {
+        let (attempt, overrides) = (self.sent.attempt, self.overrides);
+        let carries = || {
+            self.guesses || is_in_head(route, places, &self.sent) || is_in_cookies(route, places, &self.sent)
+        };
         if is_page(attempt.method) {
             return Ways { as_sent: true, as_write: carries(), as_page: false };
         }
@@ -53,7 +59,7 @@ impl<'a> Carried<'a> {
             return Ways { as_sent: true, as_write: overrides, as_page: overrides };
         }
         let carries = carries();
-        match !carries && is_preflight(attempt) && !field::are_in_cookies(&route.user, attempt) {
+        match !carries && is_preflight(attempt) && !self.sent.has_in_cookies(&places.user) {
             true => Ways::NONE,
             false => Ways { as_sent: true, as_write: carries, as_page: overrides },
         }
@@ -62,28 +68,30 @@ impl<'a> Carried<'a> {
 
 impl Route {
     /// Whether one of the fields of `when` stands in a cookie, and is no user name that is only remembered there.
-    pub(super) fn is_meant_by_cookies(&self, attempt: &Attempt<'_>) -> bool {
-        let is_there = |field: &field::Field| field::are_in_cookies(std::slice::from_ref(field), attempt);
-        self.when.iter().any(|field| is_there(field) && !self.user.contains(field))
-            || (self.when.iter().any(is_there) && self.has_password(attempt))
+    pub(super) fn is_meant_by_cookies(&self, places: &FieldPlaces, sent: &Sent<'_>) -> bool {
+        sent.has_in_cookies(&places.when_but_user)
+            || (sent.has_in_cookies(&places.when) && self.has_password(places, sent))
     }
 
     /// Whether there is a password anywhere.
-    fn has_password(&self, attempt: &Attempt<'_>) -> bool {
-        names_a_password(attempt)
-            || field::values(&self.password, field::Half::Password, attempt)
+    fn has_password(&self, places: &FieldPlaces, sent: &Sent<'_>) -> bool {
+        names_a_password(sent.attempt)
+            || values_of(&self.password, &places.password, Half::Password, sent)
                 .map_or(true, |found| !found.is_empty())
     }
 }
 
 /// Whether one of the route's own fields stands in the query or in a header.
-fn is_in_head(route: &Route, attempt: &Attempt<'_>) -> bool {
-    [&route.user, &route.password, &route.when].into_iter().any(|fields| field::are_in_head(fields, attempt))
+fn is_in_head(route: &Route, places: &FieldPlaces, sent: &Sent<'_>) -> bool {
+    [&places.user, &places.password, &places.when].into_iter().any(|places| sent.has_in_query(places))
+        || [&route.user, &route.password, &route.when]
+            .into_iter()
+            .any(|fields| are_in_headers(fields, sent.attempt))
 }
 
 /// Whether what makes an attempt stands in a cookie.
-fn is_in_cookies(route: &Route, attempt: &Attempt<'_>) -> bool {
-    field::are_in_cookies(&route.password, attempt) || route.is_meant_by_cookies(attempt)
+fn is_in_cookies(route: &Route, places: &FieldPlaces, sent: &Sent<'_>) -> bool {
+    sent.has_in_cookies(&places.password) || route.is_meant_by_cookies(places, sent)
 }
 
 /// Fetch, "CORS-preflight fetch": browsers send neither credentials nor a body with it.
@@ -94,17 +102,28 @@ fn is_preflight(attempt: &Attempt<'_>) -> bool {
 
 /// By a header, by a parameter or by a cookie. CGI and PHP read `X_Http_Method_Override` as the real header.
 fn overrides_the_method(attempt: &Attempt<'_>) -> bool {
+    let is_in = |query| query::names(query).any(|name| is_parameter(name.as_bytes()));
     attempt.headers.keys().any(is_override)
-        || attempt.query.is_some_and(|query| query::names(query).any(|name| is_parameter(&name)))
-        || cookies::pairs(attempt.headers).any(|(name, _)| is_parameter(&query::decoded(name)))
+        || attempt.query.is_some_and(is_in)
+        || cookies::pairs(attempt.headers).any(|(name, _)| is_parameter(name))
 }
 
 /// As PHP reads names: what is in brackets is in an array of this name.
-fn is_parameter(name: &str) -> bool {
-    let name = name.trim_start().split(['[', '\0']).next().unwrap_or_default();
+fn is_parameter(sent: &[u8]) -> bool {
+    // Nothing more is decoded to tell that most names are none of them.
+    let could_begin = |first: u8| !first.is_ascii_alphanumeric() || first.eq_ignore_ascii_case(&b'x');
+    if !first_byte(sent).is_none_or(could_begin) {
+        return false;
+    }
+    let blanks = sent.iter().take_while(|byte| matches!(byte, b' ' | b'+')).count();
+    let letters = Letters { rest: &sent[blanks..], is_wide: false };
+    let name = letters
+        .skip_while(|letter| letter.is_whitespace())
+        .take_while(|letter| !matches!(letter, '[' | '\0'));
+    let name: SmallVec<[char; LONGEST_PARAMETER + 1]> = name.take(LONGEST_PARAMETER + 1).collect();
     let is_read_as = |known: &str| {
-        let mut pairs = known.bytes().zip(name.bytes());
-        let same = |(a, b): (u8, u8)| b.eq_ignore_ascii_case(&a) || (a == b'_' && matches!(b, b'.' | b' '));
+        let mut pairs = known.chars().zip(&name);
+        let same = |(a, b): (char, &char)| b.eq_ignore_ascii_case(&a) || (a == '_' && matches!(b, '.' | ' '));
         known.len() == name.len() && pairs.all(same)
     };
     PARAMETERS.iter().any(|known| is_read_as(known))
@@ -121,22 +140,21 @@ fn is_override(name: &HeaderName) -> bool {
 
 /// Whether there are more names than are looked at.
 fn names_much(attempt: &Attempt<'_>) -> bool {
-    attempt.query.is_some_and(|query| query::names(query).nth(MOST_NAMES).is_some())
-        || cookies::pairs(attempt.headers).nth(MOST_NAMES).is_some()
+    attempt.query.is_some_and(query::is_unread)
+        || cookies::pairs(attempt.headers).nth(query::MOST_READ).is_some()
 }
 
 /// `user[password]` is a password as well, so the whole name counts. Cookies are there on every page: what only holds the
 /// letters, such as `compass` or `passport.sid`, is none there.
 fn names_a_password(attempt: &Attempt<'_>) -> bool {
-    attempt.query.is_some_and(|query| query::names(query).any(|name| query::sounds_like_a_password(&name)))
-        || cookies::pairs(attempt.headers).any(|(name, _)| query::is_called_a_password(&query::decoded(name)))
+    attempt.query.is_some_and(|query| query::names(query).any(query::could_be_a_password))
+        || cookies::pairs(attempt.headers).any(|(name, _)| is_called_a_password(&query::decoded(name)))
 }
 
-/// Of parameters, and of cookies. Every route holds its fields against them, so a request with more is an attempt unseen.
-const MOST_NAMES: usize = 128;
 const HEADERS: [&str; 3] = ["x-http-method-override", "x-method-override", "x-http-method"];
 /// Of Rails and PHP's frameworks, of Salesforce, and of Google's interfaces.
 const PARAMETERS: [&str; 4] = ["_method", "_httpmethod", "$httpmethod", "x-http-method-override"];
+const LONGEST_PARAMETER: usize = 22;
 
 #[cfg(test)]
 mod tests;

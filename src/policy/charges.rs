@@ -6,8 +6,10 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::attempt::{Attempt, Body};
+use super::carried::Carried;
 use super::count::Unreadable;
 use super::device::Claim;
+use super::field::Sent;
 use super::key::{KeyHasher, Part, TooManyValues};
 use super::subject::{Named, Subject};
 use super::{Facet, Limit, Mode, Policy, Route, Unit};
@@ -102,13 +104,12 @@ impl Policy {
         hasher: &KeyHasher,
         now: Time,
     ) -> Result<Charges, Unchargeable> {
-        let mut found = Charges { routes: self.routes_of(attempt), ..Charges::default() };
-        let query = if found.routes.is_empty() { None } else { self.narrowed(attempt.query) };
-        let attempt = &Attempt { query: query.as_deref(), ..*attempt };
+        let carried = Carried::of(attempt, self.names.known());
+        let mut found = Charges { routes: self.routes_by(&carried), ..Charges::default() };
         let mut proven: Option<(Option<u64>, Option<Box<Claim>>)> = None;
-        for route in found.routes.clone() {
-            let route = &self.routes[route];
-            let whose = self.whose(route, attempt, hasher, now)?;
+        for index in found.routes.clone() {
+            let route = &self.routes[index];
+            let whose = self.whose(index, &carried.sent, hasher, now)?;
             let cost = self.cost_of(route, attempt)?;
             if let Whose::Known(subject) = &whose {
                 found.accounts = Some(found.accounts.unwrap_or(0).max(subject.accounts));
@@ -156,18 +157,19 @@ impl Policy {
 
     fn whose(
         &self,
-        route: &Route,
-        attempt: &Attempt<'_>,
+        index: usize,
+        sent: &Sent<'_>,
         hasher: &KeyHasher,
         now: Time,
     ) -> Result<Whose, TooManyValues> {
-        if !self.asks_for_accounts(route) {
+        let route = (&self.routes[index], &self.places[index]);
+        if !self.asks_for_accounts(route.0) {
             return Ok(Whose::Anybodys);
         }
-        if attempt.body == Body::Unread && route.reads_accounts() {
+        if sent.attempt.body == Body::Unread && route.0.reads_accounts() {
             return Ok(Whose::Unknown);
         }
-        Subject::of(route, attempt, hasher, self.devices.as_deref(), now)
+        Subject::of(route, sent, hasher, self.devices.as_deref(), now)
             .map(|subject| Whose::Known(Box::new(subject)))
     }
 

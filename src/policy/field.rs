@@ -7,16 +7,16 @@ mod basic;
 mod body;
 mod form;
 mod json;
+mod known;
 mod multipart;
 mod name;
 
 use http::HeaderName;
-use http::header::COOKIE;
 use smallvec::SmallVec;
 
+pub(super) use self::known::{Known, Places, Sent};
 use self::name::Name;
 use super::attempt::{Attempt, Body};
-use super::cookies;
 use super::key::TooManyValues;
 use super::query;
 
@@ -113,28 +113,32 @@ impl Field {
 /// # Errors
 /// See [`NoValues`].
 pub fn values(fields: &[Field], half: Half, attempt: &Attempt<'_>) -> Result<Values, NoValues> {
-    let mut found = values_but_cookies(fields, half, attempt)?;
-    if attempt.headers.contains_key(COOKIE) {
-        let names = names(fields, Field::in_cookies);
-        for (sent, value) in cookies::pairs(attempt.headers) {
-            if form::is_one_of(sent, &names) {
-                form::readings_of_a_cookie(value).try_for_each(|value| found.add(&value))?;
-            }
-        }
-    }
+    let known = Known::of(fields.iter());
+    values_of(fields, &known.places(fields), half, &Sent::with(attempt, &known))
+}
+
+/// The same where the names of all routes' fields are looked for at once.
+pub(super) fn values_of(
+    fields: &[Field],
+    places: &Places,
+    half: Half,
+    sent: &Sent<'_>,
+) -> Result<Values, NoValues> {
+    let mut found = values_but_cookies(fields, places, half, sent)?;
+    sent.add_cookies(places, &mut found)?;
     Ok(found)
 }
 
 /// The same without what stands in cookies.
 pub(super) fn values_but_cookies(
     fields: &[Field],
+    places: &Places,
     half: Half,
-    attempt: &Attempt<'_>,
+    sent: &Sent<'_>,
 ) -> Result<Values, NoValues> {
+    let attempt = sent.attempt;
     let mut found = Values::default();
-    if let Some(query) = attempt.query {
-        form::find(query.as_bytes(), &names(fields, Field::in_query), &mut found)?;
-    }
+    sent.add_query(places, &mut found)?;
     for field in fields {
         match field {
             Field::Header(name) => {
@@ -156,48 +160,33 @@ pub(super) fn values_but_cookies(
 }
 
 /// Names of parameters whose values are nobody's business.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PrivateNames(Vec<Name>);
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PrivateNames(Known);
 
 impl PrivateNames {
     /// Those of these fields, as far as they are looked for in a query.
     pub(super) fn of<'f>(fields: impl Iterator<Item = &'f Field>) -> Self {
-        let mut names: Vec<Name> = fields.filter_map(Field::in_query).collect();
-        names.sort_unstable();
-        names.dedup();
-        Self(names)
+        Self(Known::of(fields))
+    }
+
+    pub(super) fn known(&self) -> &Known {
+        &self.0
     }
 
     /// Whether a parameter, its name as it was sent, would be read as one of the fields, or sounds like a password.
     #[must_use]
     pub fn contain(&self, sent: &str) -> bool {
-        query::sounds_like_a_password(&query::decode(sent)) || form::is_one_of(sent.as_bytes(), &self.0)
+        query::could_be_a_password(sent) || self.0.has(sent.as_bytes())
     }
 }
 
-/// What of a query could be a value of one of these fields: all that they have to look at.
-pub(super) fn narrowed<'f>(query: &str, fields: impl Iterator<Item = &'f Field>) -> String {
-    form::narrowed(query, &PrivateNames::of(fields).0)
-}
-
-/// Whether one of these fields stands in the query or in a header, whatever its value.
-pub(super) fn are_in_head(fields: &[Field], attempt: &Attempt<'_>) -> bool {
-    let is_in_header = |field: &Field| match field {
+/// Whether one of these fields stands in a header, whatever its value.
+pub(super) fn are_in_headers(fields: &[Field], attempt: &Attempt<'_>) -> bool {
+    fields.iter().any(|field| match field {
         Field::Header(name) => attempt.headers.keys().any(|known| is_read_as(known, name)),
         Field::Basic => basic::is_there(attempt.headers),
         Field::Form(_) | Field::Json(_) | Field::Query(_) => false,
-    };
-    fields.iter().any(is_in_header)
-        || attempt.query.is_some_and(|query| form::has(query.as_bytes(), &names(fields, Field::in_query)))
-}
-
-/// Whether one of these fields stands in a cookie, whatever its value.
-pub(super) fn are_in_cookies(fields: &[Field], attempt: &Attempt<'_>) -> bool {
-    if fields.is_empty() || !attempt.headers.contains_key(COOKIE) {
-        return false;
-    }
-    let names = names(fields, Field::in_cookies);
-    cookies::pairs(attempt.headers).any(|(sent, _)| form::is_one_of(sent, &names))
+    })
 }
 
 /// The names of some of these fields, as forms have them.

@@ -3,6 +3,8 @@
 //! Names only: whether such a file exists is not known here. Which paths follow from it says
 //! [`path_info`](super::path_info), and which segments are one name [`matcher`](super::matcher).
 
+use memchr::{memchr, memrchr};
+
 /// A script's name without its extension.
 pub(super) fn script_stem(segment: &[u8]) -> Option<&[u8]> {
     stem(segment, is_script)
@@ -40,7 +42,9 @@ fn is_index_by(segment: &[u8], names: &[&str]) -> bool {
 
 /// Windows' short names: `SIGN-I~1.ASP` is the first of the files that start so.
 pub(super) fn is_short_name(segment: &[u8], long: &[u8]) -> bool {
-    let Some(tilde) = segment.iter().position(|&b| b == b'~') else { return false };
+    // No further than it could be as long as the name.
+    let head = &segment[..segment.len().min(long.len() + 1)];
+    let Some(tilde) = memchr(b'~', head) else { return false };
     let (start, rest) = segment.split_at(tilde);
     let long: Vec<u8> = long.iter().copied().filter(|&b| b != b' ').collect();
     rest.get(1).is_some_and(u8::is_ascii_digit)
@@ -49,7 +53,12 @@ pub(super) fn is_short_name(segment: &[u8], long: &[u8]) -> bool {
 }
 
 fn stem(segment: &[u8], is_known: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
-    let dot = segment.iter().rposition(|&byte| byte == b'.').filter(|&at| at > 0)?;
+    // No further: a segment may be long.
+    let end = segment.len().saturating_sub(LONGEST_EXTENSION + 1);
+    let dot = end + memrchr(b'.', &segment[end..])?;
+    if dot == 0 {
+        return None;
+    }
     let mut lower = [0; LONGEST_EXTENSION];
     let extension = lower.get_mut(..segment.len() - dot - 1)?;
     extension.copy_from_slice(&segment[dot + 1..]);

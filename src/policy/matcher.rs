@@ -4,13 +4,14 @@
 //! and parameters are read as widely. It never decides where a request goes: see [`Pattern::matches_strictly`].
 
 use http::Method;
+use memchr::{memchr3, memrchr};
 
 use super::attempt::Attempt;
 use super::canonical::{fold_segment, split};
 use super::file_name::{could_be_index, format_stem, is_short_name, script_stem, takes_a_path};
 pub use super::method::Taken;
 use super::method::{MethodRule, Ways};
-use super::query::{self, Parameters};
+use super::query::{self, Parameters, Wanted};
 
 /// One entry of a route's `match`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +20,8 @@ pub struct Pattern {
     segments: Vec<Segment>,
     /// The same without the scripts that an application can be reached without.
     bare: Option<Vec<Segment>>,
-    parameters: Vec<(String, Option<String>)>,
+    /// In alphabetical order.
+    parameters: Vec<Wanted>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +104,7 @@ impl Pattern {
     /// Whether a reading of the attempt's path, cut into its segments, fits.
     #[must_use]
     pub fn matches(&self, attempt: &Attempt<'_>, reading: &[&[u8]], taken: Taken, case: Case) -> bool {
-        self.fits_but_for_path(attempt, &Parameters::of(attempt.query), taken, case)
+        self.fits_but_for_path(attempt, &Parameters::of(attempt.query, &self.parameters), taken, case)
             && self.fits_path(attempt.path, reading, case)
     }
 
@@ -130,9 +132,19 @@ impl Pattern {
     /// Whether the segments of the one strict reading fit, letter for letter: this may choose an upstream.
     #[must_use]
     pub fn matches_strictly(&self, attempt: &Attempt<'_>, strict: &[&[u8]]) -> bool {
-        self.method.fits(attempt.method, Taken::AsSent)
+        let parameters = Parameters::of(attempt.query, &self.parameters);
+        self.fits_strictly(attempt.method, &parameters, strict)
+    }
+
+    pub(super) fn fits_strictly(
+        &self,
+        method: &Method,
+        parameters: &Parameters<'_>,
+        strict: &[&[u8]],
+    ) -> bool {
+        self.method.fits(method, Taken::AsSent)
             && path_fits(&self.segments, strict, &Strictly)
-            && self.parameters_fit(&Parameters::of(attempt.query), Case::Sensitive)
+            && self.parameters_fit(parameters, Case::Sensitive)
     }
 
     /// `/admin/` is `/admin/index.php`, and `/login` may be `/index.php/login`. An index in any directory does not make
@@ -144,11 +156,11 @@ impl Pattern {
     }
 
     fn parameters_fit(&self, parameters: &Parameters<'_>, case: Case) -> bool {
-        self.parameters.iter().all(|(name, value)| {
-            parameters.pairs().iter().any(|(given, found)| {
-                given == name && value.as_ref().is_none_or(|value| value_fits(value, found, case))
-            })
-        })
+        self.parameters.iter().all(|parameter| parameters.fit(parameter, case))
+    }
+
+    pub(super) fn parameters(&self) -> &[Wanted] {
+        &self.parameters
     }
 }
 
@@ -163,7 +175,7 @@ pub enum Case {
 }
 
 impl Case {
-    fn eq(self, a: &[u8], b: &[u8]) -> bool {
+    pub(super) fn eq(self, a: &[u8], b: &[u8]) -> bool {
         match self {
             Self::Sensitive => a == b,
             Self::Insensitive if a.is_ascii() && b.is_ascii() => a.eq_ignore_ascii_case(b),
@@ -278,24 +290,10 @@ fn literal_fits(literal: &[u8], segment: &[u8], case: Case) -> bool {
         || is_short_name(segment, literal)
 }
 
-/// A value that is a path (`?q=user/login`) is the same with other slashes around and between its segments.
-fn value_fits(wanted: &str, found: &str, case: Case) -> bool {
-    let fits = |found: &str| match wanted.contains('/') {
-        true => case.eq(merge_slashes(wanted).as_bytes(), merge_slashes(found).as_bytes()),
-        false => case.eq(wanted.as_bytes(), found.as_bytes()),
-    };
-    fits(found) || fits(&query::decode(found))
-}
-
-fn merge_slashes(path: &str) -> String {
-    path.split('/').filter(|segment| !segment.is_empty()).collect::<Vec<_>>().join("/")
-}
-
 /// Whether some server could read a path as sent as one of a directory: it ends in a slash, or in what may be one.
 fn could_be_directory(sent: &str) -> bool {
-    let last = sent.rsplit('/').next().unwrap_or_default();
-    !last.bytes().next_back().is_some_and(|byte| byte.is_ascii_alphanumeric())
-        || last.contains(['%', ';', '\\'])
+    let last = memrchr(b'/', sent.as_bytes()).map_or(sent, |at| &sent[at + 1..]).as_bytes();
+    !last.last().is_some_and(u8::is_ascii_alphanumeric) || memchr3(b'%', b';', b'\\', last).is_some()
 }
 
 /// A pattern without its front controllers, and without the index at its end; `None` if it has none of these.
@@ -356,14 +354,16 @@ fn parse_segment(segment: &str, path: &str) -> Result<Segment, PatternError> {
     }
 }
 
-fn parse_parameters(query: &str) -> Vec<(String, Option<String>)> {
+fn parse_parameters(query: &str) -> Vec<Wanted> {
     let parts = query.split('&').filter(|part| !part.is_empty());
     let parts = parts.map(|part| match part.split_once('=') {
         Some((name, "*")) => (query::fold_name(name), None),
         Some((name, value)) => (query::fold_name(name), Some(value.to_owned())),
         None => (query::fold_name(part), None),
     });
-    parts.collect()
+    let mut parameters: Vec<Wanted> = parts.collect();
+    parameters.sort_unstable();
+    parameters
 }
 
 /// An entry of a route's `host`: a name, or `*.` and a name for everything below it.

@@ -7,50 +7,119 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use memchr::{memchr, memchr2, memchr2_iter};
-use percent_encoding::percent_decode_str;
 
-/// The parameters of a request, read when they are first asked for and then no more.
+use super::matcher::Case;
+use super::password_name::sounds_like_a_password;
+use super::urlencoded::{self, first_byte};
+
+/// A parameter that a pattern names: its folded name, and its value if there has to be that one.
+pub(super) type Wanted = (String, Option<String>);
+
+/// Those of some parameters that a query has: read when they are first asked for and then no more.
 pub struct Parameters<'q> {
     query: &'q str,
-    pairs: OnceCell<Vec<Pair<'q>>>,
+    wanted: &'q [Wanted],
+    /// Places in `wanted`, and whether it is there letter for letter.
+    met: OnceCell<Vec<(usize, bool)>>,
 }
 
 /// A folded name and a decoded value.
 pub type Pair<'q> = (Cow<'q, str>, Cow<'q, str>);
 
 impl<'q> Parameters<'q> {
-    /// Of this query.
-    #[must_use]
-    pub fn of(query: Option<&'q str>) -> Self {
-        Self { query: query.unwrap_or_default(), pairs: OnceCell::new() }
+    /// Of this query: these, in alphabetical order.
+    pub(super) fn of(query: Option<&'q str>, wanted: &'q [Wanted]) -> Self {
+        Self { query: query.unwrap_or_default(), wanted, met: OnceCell::new() }
     }
 
-    /// Each of them, in the order of the query.
-    pub fn pairs(&self) -> &[Pair<'q>] {
-        self.pairs.get_or_init(|| pairs(self.query).collect())
+    /// Whether this one of them is there.
+    pub(super) fn fit(&self, parameter: &Wanted, case: Case) -> bool {
+        let met = self.met.get_or_init(|| self.look());
+        met.iter().any(|(at, exactly)| {
+            (*exactly || case == Case::Insensitive) && self.wanted.get(*at) == Some(parameter)
+        })
     }
+
+    fn look(&self) -> Vec<(usize, bool)> {
+        let mut met: Vec<(usize, bool)> = Vec::new();
+        for (name, found) in parts(self.query).filter(|(name, _)| self.could_be(name)) {
+            let (name, found) = (folded(name), decode(found));
+            let first = self.wanted.partition_point(|(wanted, _)| **wanted < *name);
+            let same =
+                self.wanted.iter().enumerate().skip(first).take_while(|(_, (wanted, _))| **wanted == *name);
+            for (at, (_, value)) in same {
+                let fits = |case| value.as_ref().is_none_or(|value| value_fits(value, &found, case));
+                match met.iter_mut().find(|(known, _)| *known == at) {
+                    Some((_, exactly)) => *exactly = *exactly || fits(Case::Sensitive),
+                    None if fits(Case::Insensitive) => met.push((at, fits(Case::Sensitive))),
+                    None => {}
+                }
+            }
+        }
+        met
+    }
+
+    /// Nothing is decoded to tell that a name is none of them.
+    fn could_be(&self, sent: &str) -> bool {
+        let first = first_byte(sent.as_bytes()).map(|first| first.to_ascii_lowercase());
+        first.is_none_or(|first| {
+            !first.is_ascii_alphanumeric()
+                || self.wanted.iter().any(|(wanted, _)| wanted.bytes().next() == Some(first))
+        })
+    }
+}
+
+/// A value that is a path (`?q=user/login`) is the same with other slashes around and between its segments.
+fn value_fits(wanted: &str, found: &str, case: Case) -> bool {
+    let fits = |found: &str| match memchr(b'/', wanted.as_bytes()) {
+        Some(_) => {
+            let segments = |path| str::split(path, '/').filter(|segment| !segment.is_empty());
+            let (mut wanted, mut found) = (segments(wanted), segments(found));
+            loop {
+                match (wanted.next(), found.next()) {
+                    (None, None) => break true,
+                    (Some(wanted), Some(found)) if case.eq(wanted.as_bytes(), found.as_bytes()) => {}
+                    _ => break false,
+                }
+            }
+        }
+        None => case.eq(wanted.as_bytes(), found.as_bytes()),
+    };
+    let is_encoded = memchr2(b'%', b'+', found.as_bytes()).is_some();
+    fits(found) || (is_encoded && fits(&decode(found)))
 }
 
 /// The parameters as (folded name, decoded value), in the order of the query.
 pub fn pairs(query: &str) -> impl Iterator<Item = Pair<'_>> {
-    parts(query).map(|(name, value)| {
-        let name = match decode(name) {
-            Cow::Borrowed(name) if is_folded(name) => Cow::Borrowed(name),
-            name => Cow::Owned(fold_name(&name)),
-        };
-        (name, decode(value))
-    })
+    parts(query).map(|(name, value)| (folded(name), decode(value)))
 }
 
-/// The whole names of the parameters, decoded.
-pub(super) fn names(query: &str) -> impl Iterator<Item = Cow<'_, str>> {
-    parts(query).map(|(name, _)| decode(name))
+fn folded(sent: &str) -> Cow<'_, str> {
+    match decode(sent) {
+        Cow::Borrowed(name) if is_folded(name) => Cow::Borrowed(name),
+        name => Cow::Owned(fold_name(&name)),
+    }
+}
+
+/// The whole names of the parameters, as they were sent.
+pub(super) fn names(query: &str) -> impl Iterator<Item = &str> {
+    parts(query).map(|(name, _)| name)
 }
 
 /// Whether there are more parameters than any application takes. PHP, Django and Tomcat read a thousand.
 #[must_use]
 pub fn is_too_long(query: &str) -> bool {
-    memchr2_iter(b'&', b';', query.as_bytes()).count() >= MOST_PARAMETERS
+    separators(query) >= MOST_PARAMETERS
+}
+
+/// Whether there are more parameters than passwords are looked for in: then any of them could be one.
+#[must_use]
+pub fn is_unread(query: &str) -> bool {
+    separators(query) > MOST_READ
+}
+
+fn separators(query: &str) -> usize {
+    query.bytes().map(|byte| usize::from((byte == b'&') | (byte == b';'))).sum()
 }
 
 fn parts(query: &str) -> impl Iterator<Item = (&str, &str)> {
@@ -85,47 +154,9 @@ pub fn fold_name(name: &str) -> String {
     name
 }
 
-/// Whether a parameter of this name could hold a password.
-#[must_use]
-pub fn sounds_like_a_password(name: &str) -> bool {
-    holds(name, "pass") || holds(name, "pwd") || is_called_a_password(name)
-}
-
-/// The same for what is sent with every page: only a whole word between separators counts, or a long one within a word.
-#[must_use]
-pub fn is_called_a_password(name: &str) -> bool {
-    let mut words = name.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
-    words.any(|word| {
-        LONG_WORDS.iter().any(|known| holds(word, known))
-            || in_camel_case(word).any(|word| is_one_of(word, &WORDS))
-            || is_one_of(word, &WORDS)
-    })
-}
-
-/// `userPass` is `user` and `Pass`.
-fn in_camel_case(word: &str) -> impl Iterator<Item = &str> {
-    let mut rest = word;
-    std::iter::from_fn(move || {
-        let mut letters = rest.char_indices().skip(1);
-        let before = |at: usize| rest[..at].ends_with(char::is_lowercase);
-        let end = letters.find(|&(at, letter)| letter.is_uppercase() && before(at));
-        let (part, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
-        rest = after;
-        (!part.is_empty()).then_some(part)
-    })
-}
-
-/// Whether a text holds these letters, large or small.
-fn holds(text: &str, letters: &str) -> bool {
-    text.as_bytes().windows(letters.len()).any(|part| part.eq_ignore_ascii_case(letters.as_bytes()))
-}
-
-fn is_one_of(word: &str, known: &[&str]) -> bool {
-    if word.is_ascii() {
-        return known.iter().any(|known| word.eq_ignore_ascii_case(known));
-    }
-    let lower = word.to_lowercase();
-    known.contains(&lower.as_str())
+/// Whether a parameter of this name, as it was sent, could hold a password. One that is longer than any name is not read.
+pub(super) fn could_be_a_password(sent: &str) -> bool {
+    sent.len() > LONGEST_NAME || sounds_like_a_password(&decode(sent))
 }
 
 /// The name of a cookie, decoded.
@@ -139,114 +170,25 @@ pub(super) fn decoded(name: &[u8]) -> Cow<'_, str> {
 /// Percent-decoding with `+` as a blank; what is broken stays as it is.
 #[must_use]
 pub fn decode(text: &str) -> Cow<'_, str> {
-    if memchr2(b'%', b'+', text.as_bytes()).is_none() {
-        return Cow::Borrowed(text);
+    match urlencoded::decode(text.as_bytes(), false) {
+        Cow::Borrowed(_) => Cow::Borrowed(text),
+        Cow::Owned(bytes) => Cow::Owned(match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        }),
     }
-    let spaced = text.replace('+', " ");
-    Cow::Owned(percent_decode_str(&spaced).decode_utf8_lossy().into_owned())
 }
 
-/// What cannot be meant otherwise, wherever it stands in a word.
-const LONG_WORDS: [&str; 6] = ["password", "passwd", "passwort", "passphrase", "kennwort", "passcode"];
-/// What people call a password, or what stands for one.
-const WORDS: [&str; 45] = [
-    "pass",
-    "passw",
-    "passwrd",
-    "userpass",
-    "loginpass",
-    "pwd",
-    "pw",
-    "psw",
-    "pswd",
-    "passkey",
-    "pin",
-    "pincode",
-    "otp",
-    "totp",
-    "secret",
-    "credential",
-    "credentials",
-    "geheimwort",
-    "losungswort",
-    "passord",
-    "kodeord",
-    "adgangskode",
-    "l\u{f6}senord",
-    "losenord",
-    "salasana",
-    "wachtwoord",
-    "passe",
-    "mdp",
-    "motdepasse",
-    "contrasena",
-    "contrase\u{f1}a",
-    "clave",
-    "contrasenya",
-    "senha",
-    "parola",
-    "heslo",
-    "haslo",
-    "has\u{142}o",
-    "jelszo",
-    "jelsz\u{f3}",
-    "sifre",
-    "\u{15f}ifre",
-    "\u{43f}\u{430}\u{440}\u{43e}\u{43b}\u{44c}",
-    "\u{5bc6}\u{7801}",
-    "\u{5bc6}\u{78bc}",
-];
 /// Parameters of one query.
 const MOST_PARAMETERS: usize = 1000;
+/// Bytes of a name in which a password is looked for.
+const LONGEST_NAME: usize = 256;
+/// Of those in which passwords are looked for.
+pub(super) const MOST_READ: usize = 128;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn whole_words_and_long_ones_are_called_a_password() {
-        for name in [
-            "pass",
-            "user_pass",
-            "user[pw]",
-            "j_password",
-            "txtPass",
-            "PASSWD",
-            "userpassword2",
-            "pwd-1",
-            "login.pin",
-            "mot_de_passe",
-            "contrase\u{f1}a",
-            "Kennwort",
-            "pass2",
-            "ctl00$Main$Pwd",
-            "HAS\u{141}O",
-        ] {
-            assert!(is_called_a_password(name) && sounds_like_a_password(name), "{name}");
-        }
-        for name in [
-            "passport.sid",
-            "compass",
-            "bypass_cache",
-            "trespass",
-            "spinner",
-            "PHPSESSID",
-            "csrftoken",
-            "opinion",
-            "secretary",
-            "wp-settings-1",
-            "pmaUser-1",
-            "login",
-            "",
-            "_",
-            "spwd",
-        ] {
-            assert!(!is_called_a_password(name), "{name}");
-        }
-        for name in ["passport", "spwd", "PASSAGE"] {
-            assert!(sounds_like_a_password(name), "{name}");
-        }
-    }
 
     #[test]
     fn names_are_folded_as_php_folds_them() {

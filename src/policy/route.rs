@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::attempt::{Attempt, Body};
 use super::count::{self, Count, Unreadable};
-use super::field::{Field, Half, NoValues, values_but_cookies};
+use super::field::{Field, Half, Known, NoValues, Places, Sent, values_but_cookies};
 use super::matcher::{Case, HostPattern, Pattern, Taken};
 use super::method::Ways;
 use super::outcome;
@@ -48,6 +48,29 @@ pub struct Route {
     pub limits: Vec<usize>,
     /// Where its requests go; `None` is the default upstream. An index that the proxy layer understands.
     pub upstream: Option<usize>,
+}
+
+/// Where the names of a route's fields stand among those of all routes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FieldPlaces {
+    pub(super) user: Places,
+    pub(super) password: Places,
+    pub(super) when: Places,
+    /// Those of `when` that are not where the name of the account stands.
+    pub(super) when_but_user: Places,
+}
+
+impl FieldPlaces {
+    pub(super) fn of(route: &Route, known: &Known) -> Self {
+        let other: Vec<Field> =
+            route.when.iter().filter(|field| !route.user.contains(field)).cloned().collect();
+        Self {
+            user: known.places(&route.user),
+            password: known.places(&route.password),
+            when: known.places(&route.when),
+            when_but_user: known.places(&other),
+        }
+    }
 }
 
 /// Tokens an attempt takes.
@@ -138,10 +161,16 @@ impl Route {
         patterns.iter().any(|pattern| pattern.fits_path(sent, reading, self.case))
     }
 
-    pub(super) fn matches_strictly(&self, attempt: &Attempt<'_>, strict: &[&[u8]]) -> bool {
-        self.host_fits(attempt.host)
-            && self.patterns.iter().any(|p| p.matches_strictly(attempt, strict))
-            && self.is_meant(attempt)
+    pub(super) fn matches_strictly(
+        &self,
+        places: &FieldPlaces,
+        sent: &Sent<'_>,
+        parameters: &Parameters<'_>,
+        strict: &[&[u8]],
+    ) -> bool {
+        self.host_fits(sent.attempt.host)
+            && self.patterns.iter().any(|p| p.fits_strictly(sent.attempt.method, parameters, strict))
+            && self.is_meant(places, sent)
     }
 
     pub(super) fn host_fits(&self, host: &str) -> bool {
@@ -157,12 +186,12 @@ impl Route {
     }
 
     /// Whether one of the fields of `when` is there, or could be.
-    pub(super) fn is_meant(&self, attempt: &Attempt<'_>) -> bool {
-        if self.when.is_empty() || (attempt.body == Body::Unread && self.is_chosen_by_body()) {
+    pub(super) fn is_meant(&self, places: &FieldPlaces, sent: &Sent<'_>) -> bool {
+        if self.when.is_empty() || (sent.attempt.body == Body::Unread && self.is_chosen_by_body()) {
             return true;
         }
-        match values_but_cookies(&self.when, Half::Password, attempt) {
-            Ok(values) => !values.is_empty() || self.is_meant_by_cookies(attempt),
+        match values_but_cookies(&self.when, &places.when, Half::Password, sent) {
+            Ok(values) => !values.is_empty() || self.is_meant_by_cookies(places, sent),
             Err(NoValues::Unreadable | NoValues::TooMany(_)) => true,
         }
     }

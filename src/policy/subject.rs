@@ -10,10 +10,10 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Route;
 use super::account::Account;
-use super::attempt::Attempt;
 use super::device::{Claim, Device, Devices};
-use super::field::{Half, NoValues, values};
+use super::field::{Half, NoValues, Sent, values_of};
 use super::key::{KeyHasher, TooManyValues, write_bytes};
+use super::route::FieldPlaces;
 use crate::time::Time;
 
 /// Whom an attempt is about, as one route reads it; never shown.
@@ -62,13 +62,13 @@ impl Subject {
     /// # Errors
     /// [`TooManyValues`] beyond eight accounts or passwords.
     pub(super) fn of(
-        route: &Route,
-        attempt: &Attempt<'_>,
+        (route, places): (&Route, &FieldPlaces),
+        sent: &Sent<'_>,
         hasher: &KeyHasher,
         devices: Option<&Devices>,
         now: Time,
     ) -> Result<Self, TooManyValues> {
-        let users = match values(&route.user, Half::User, attempt) {
+        let users = match values_of(&route.user, &places.user, Half::User, sent) {
             Ok(users) => users,
             Err(NoValues::TooMany(error)) => return Err(error),
             Err(NoValues::Unreadable) => return Ok(Self::nameless()),
@@ -84,7 +84,7 @@ impl Subject {
         if accounts.is_empty() {
             return Ok(Self::nameless());
         }
-        let bearer = devices.map(|devices| (devices, devices.wallet(attempt.headers, now)));
+        let bearer = devices.map(|devices| (devices, devices.wallet(sent.attempt.headers, now)));
         let known = |account: &Account| {
             let (devices, wallet) = bearer.as_ref()?;
             devices.known(wallet, &route.application, account)
@@ -93,7 +93,7 @@ impl Subject {
             accounts.iter().map(|account| Named { name: hasher.name_of(account), device: known(account) });
         let mut subject = Self { named: named.collect(), guesses: 1, ..Self::default() };
         subject.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
-        subject.read_passwords(route, attempt, hasher)?;
+        subject.read_passwords((route, places), sent, hasher)?;
         if let ([only], Some((devices, wallet))) = (&*accounts, &bearer) {
             subject.claim = Some(Box::new(devices.claim(wallet, &route.application, only)));
         }
@@ -110,11 +110,11 @@ impl Subject {
 
     fn read_passwords(
         &mut self,
-        route: &Route,
-        attempt: &Attempt<'_>,
+        (route, places): (&Route, &FieldPlaces),
+        sent: &Sent<'_>,
         hasher: &KeyHasher,
     ) -> Result<(), TooManyValues> {
-        let passwords = match values(&route.password, Half::Password, attempt) {
+        let passwords = match values_of(&route.password, &places.password, Half::Password, sent) {
             Ok(passwords) => passwords,
             Err(NoValues::TooMany(error)) => return Err(error),
             Err(NoValues::Unreadable) => return Ok(()),
@@ -189,7 +189,7 @@ mod tests {
     use http::{HeaderMap, Method};
     use proptest::prelude::*;
 
-    use super::super::attempt::{Body, Client};
+    use super::super::attempt::{Attempt, Body, Client};
     use super::super::field::Field;
     use super::super::key::Part;
     use super::super::{Facet, Limit, Policy};

@@ -5,7 +5,7 @@
 
 use http::{HeaderValue, Uri};
 
-use crate::policy::Policy;
+use crate::policy::{Policy, query};
 
 /// The target as it may be told.
 pub(super) fn target(uri: &Uri, policy: &Policy) -> Uri {
@@ -25,8 +25,11 @@ pub(super) fn referer(value: &HeaderValue, policy: &Policy) -> HeaderValue {
 }
 
 /// The query with a veil over each value that is nobody's business; `None` if there is none. Where `;` separates for some
-/// readers only, all that any of them takes for the value is under it.
+/// readers only, all that any of them takes for the value is under it. One with more parameters than are read is hidden.
 fn veil(query: &str, policy: &Policy) -> Option<String> {
+    if query::is_unread(query) {
+        return Some("***".to_owned());
+    }
     let private = policy.private_names();
     let is_private = |part: &str| private.contain(part.split_once('=').map_or(part, |(name, _)| name));
     let veiled = |part: &str| match part.split_once('=') {
@@ -65,6 +68,7 @@ mod tests {
         assert_eq!(veiled("/a?%6cog=x"), "/a?%6cog=***");
         assert_eq!(veiled("/a?log&x=log=1"), "/a?log&x=log=1");
         assert_eq!(veiled("/a"), "/a");
+        assert_eq!(veiled(&format!("/a?{}log=x", "a&".repeat(200))), "/a?***");
     }
 
     #[test]

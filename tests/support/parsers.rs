@@ -136,38 +136,86 @@ pub const TARGETS: &[Parser] = &[
         read: read_target,
     },
     Parser {
-        name: "target: query",
+        name: "target: path of scripts",
         longest: TARGET,
         pieces: &[
-            b"a",
-            b"&",
-            b"&a",
-            b";a",
-            b"&a=b",
-            b"%41",
-            b"+",
-            b"&%70=%41",
-            b"&log",
-            b"&log=a",
-            b"&pass",
-            b"&[a]",
-            b"&a[",
-            b"&%u0061=%u0061",
-            b"&option=com_user",
-            b"%EF%B7%BA",
-            b"&task=login;",
-            b"&_task=login",
+            b"/index.php",
+            b"/a.php",
+            b"/index",
+            b"/x",
+            b"/..;",
+            b";",
+            b"/b.php/x",
+            b"%2f",
+            b"/default.aspx",
+            b"\\index.php",
+            b"/.",
+            b"a.php",
+            b"/login",
         ],
+        around: (b"/index.php", b"/index"),
+        read: read_target,
+    },
+    Parser {
+        name: "target: query",
+        longest: TARGET,
+        pieces: QUERIES,
         around: (b"/?", b""),
+        read: read_target,
+    },
+    Parser {
+        name: "target: query of a page",
+        longest: TARGET,
+        pieces: QUERIES,
+        around: (b"/index.php?", b""),
+        read: read_target_of_a_page,
+    },
+    Parser {
+        name: "target: query of a form",
+        longest: TARGET,
+        pieces: QUERIES,
+        around: (b"/index.php/login?", b""),
         read: read_target,
     },
     Parser {
         name: "target: both",
         longest: TARGET,
-        pieces: &[b"a", b"&a", b"&option=a", b"&%70=%41;", b"&log=a;b", b"&title=Special:UserLogi"],
+        pieces: QUERIES,
         around: (b"/%2f..;/x/%253f//index.php/component/users/?", b""),
         read: read_target,
     },
+];
+
+/// Pieces of queries.
+const QUERIES: &[&[u8]] = &[
+    b"a",
+    b"&",
+    b"&a",
+    b";a",
+    b"&a=b",
+    b"%41",
+    b"+",
+    b"&%70=%41",
+    b"&log",
+    b"&log=a",
+    b"&pass",
+    b"&[a]",
+    b"&a[",
+    b"&%u0061=%u0061",
+    b"&page=%6cogin",
+    b"%EF%B7%BA",
+    b"&pma_username=a;",
+    b"&_task=login",
+    b"&_user=%41&user=b;wpPassword=1",
+    b"&uSer_nAme[",
+    b".",
+    b"aA",
+    b"%2epw",
+    b"&pas=password",
+    b"%C3%84",
+    b"&next=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    b"&uSer_nAme[aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa]=%41%u0061aaaaaaaaaaaaaaa",
+    b"&x_p%61ss.aA.aA.aA.aA.aA.aA.aA.aA.aA.aA.aA.aA.aA.aA.aA.aA.aA.aA.aA.aA.aA.aA=",
 ];
 
 /// All others.
@@ -279,6 +327,16 @@ pub const PARSERS: &[Parser] = &[
         read: read_cookie,
     },
     Parser {
+        name: "Cookie, for every preset",
+        longest: WHOLE,
+        pieces: &[
+            b";", b"; a=b", b";a", b";log=b", b";%6cog=+", b";pass", b";pwd=%41", b";user[", b"; _user=%u0061", b"%41", b"aA", b".pw", b"%C3%84",
+            b"; pma_username=1", b"=", b" ",
+        ],
+        around: (b"a=b", b""),
+        read: decide_by_cookies,
+    },
+    Parser {
         name: "Authorization: Basic",
         longest: WHOLE,
         pieces: &[b"A", b"-", b"_", b"!", b"=", b"OjpB", b"77-6"],
@@ -348,7 +406,7 @@ fn policy() -> Policy {
     for preset in presets() {
         text += &format!("[route.{0}]\npreset = \"{0}\"\n", preset.name);
     }
-    text += "[route.own]\nmatch = \"POST /own\"\nupstream = \"http://127.0.0.1:82\"\nuser = \"form:user\"\n\
+    text += "[route.own]\nmatch = [\"POST /own\", \"POST /index.php?page=login\", \"POST /?q=user/login\"]\nupstream = \"http://127.0.0.1:82\"\nuser = \"form:user\"\n\
              [limit.address]\nrate = \"10 per 5m\"\n[limit.account]\nkey = \"user\"\nrate = \"10 per 5m\"\n";
     let loaded = load(&Sources::from_text("presets", &text));
     let said: Vec<_> = loaded.diagnostics.iter().map(|found| found.render(false)).collect();
@@ -368,43 +426,63 @@ static HASHER: LazyLock<KeyHasher> = LazyLock::new(|| KeyHasher::seeded(1));
 /// Everything that is done with a target before a request is forwarded and written down.
 fn read_target(target: &[u8]) {
     let Ok(uri) = Uri::try_from(target) else { return };
-    if canonical::check(uri.path()).is_err() {
+    if uri.query().is_some_and(query::is_too_long) || canonical::check(uri.path()).is_err() {
         return;
     }
     let headers = HeaderMap::new();
-    if uri.query().is_some_and(query::is_too_long) {
+    decide_on(&Method::POST, uri.path(), uri.query(), &headers, b"");
+    veil(uri.query().unwrap_or_default());
+}
+
+/// The same for somebody who looks at a page: whether that is an attempt is said by all that it carries.
+fn read_target_of_a_page(target: &[u8]) {
+    let Ok(uri) = Uri::try_from(target) else { return };
+    if uri.query().is_some_and(query::is_too_long) || canonical::check(uri.path()).is_err() {
         return;
     }
-    let attempt = Attempt {
-        method: &Method::POST,
-        path: uri.path(),
-        query: uri.query(),
-        host: "app.example",
-        client: Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        headers: &headers,
-        body: Body::Whole(b""),
-    };
+    decide_on(&Method::GET, uri.path(), uri.query(), &HeaderMap::new(), b"");
+    veil(uri.query().unwrap_or_default());
+}
+
+/// What of a query is private is not written down.
+fn veil(query: &str) {
+    let private = POLICY.private_names();
+    if query::is_unread(query) {
+        return;
+    }
+    for part in query.split('&') {
+        let is_private = |part: &str| private.contain(part.split_once('=').map_or(part, |(name, _)| name));
+        if !black_box(is_private(part)) && part.contains(';') {
+            for piece in part.split(';') {
+                black_box(is_private(piece));
+            }
+        }
+    }
+}
+
+fn decide_on(method: &Method, path: &str, query: Option<&str>, headers: &HeaderMap, body: &[u8]) {
+    let client = Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let attempt =
+        Attempt { method, path, query, host: "app.example", client, headers, body: Body::Whole(body) };
     black_box(POLICY.charges(&attempt, &HASHER, NOW).is_ok());
     black_box(POLICY.upstream_of(&attempt));
-    let private = POLICY.private_names();
-    for part in uri.query().unwrap_or_default().split('&') {
-        black_box(private.contain(part.split_once('=').map_or(part, |(name, _)| name)));
-    }
 }
 
 /// Everything that is done with a body before a request is forwarded.
 fn decide(kind: &'static str, body: &[u8]) {
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
-    let attempt = Attempt {
-        method: &Method::POST,
-        path: "/index.php",
-        query: None,
-        host: "app.example",
-        client: Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        headers: &headers,
-        body: Body::Whole(body),
-    };
-    black_box(POLICY.charges(&attempt, &HASHER, NOW).is_ok());
+    decide_on(&Method::POST, "/index.php", None, &headers, body);
+}
+
+/// Everything that is done with cookies before a request is forwarded, if somebody looks at a form and if it is sent.
+fn decide_by_cookies(line: &[u8]) {
+    with(&COOKIE, line, |headers| {
+        for (method, path) in
+            [(Method::GET, "/index.php"), (Method::POST, "/index.php"), (Method::OPTIONS, "/user")]
+        {
+            decide_on(&method, path, None, headers, b"");
+        }
+    });
 }
 
 fn read_body(kind: &'static str, body: &[u8]) {

@@ -111,7 +111,7 @@ fn a_route_for_pages_hides_no_form_behind_it() {
 #[test]
 fn more_names_than_are_looked_at_are_an_attempt() {
     let policy = policy("POST /login");
-    for (count, wanted) in [(MOST_NAMES, false), (MOST_NAMES + 1, true)] {
+    for (count, wanted) in [(query::MOST_READ, false), (query::MOST_READ + 1, true)] {
         let (query, jar) = ("a=b&".repeat(count), "a=b; ".repeat(count));
         assert_eq!(counts(&policy, "GET", Some(&query), &[], NONE), wanted, "{count} parameters");
         assert_eq!(counts(&policy, "GET", None, &[("cookie", &jar)], NONE), wanted, "{count} cookies");

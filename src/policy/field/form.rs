@@ -5,8 +5,9 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr_iter, memchr2};
+use memchr::{memchr, memchr_iter};
 
+use super::super::urlencoded::{decode, first_byte, readings};
 use super::name::Name;
 use super::{TooManyValues, Values};
 
@@ -24,35 +25,12 @@ pub(super) fn find(text: &[u8], names: &[Name], found: &mut Values) -> Result<()
     Ok(())
 }
 
-/// Whether one of the fields with these names is there.
-pub(super) fn has(text: &[u8], names: &[Name]) -> bool {
-    let is = |part: &[u8]| !part.is_empty() && is_one_of(name_and_value(part).0, names);
-    !names.is_empty()
-        && text
-            .split(|byte| *byte == b'&')
-            .any(|field| is(field) || (field.contains(&b';') && field.split(|byte| *byte == b';').any(is)))
-}
-
-fn name_and_value(field: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn name_and_value(field: &[u8]) -> (&[u8], &[u8]) {
     let end = memchr(b'=', field).unwrap_or(field.len());
     (&field[..end], field.get(end + 1..).unwrap_or_default())
 }
 
-/// Only the fields with these names, each once as it was sent: so that a long text is gone through once, and then no more.
-pub(super) fn narrowed(text: &str, names: &[Name]) -> String {
-    let is_named = |part: &[u8]| is_one_of(name_and_value(part).0, names);
-    let mut kept: Vec<&str> = Vec::new();
-    for part in text.split('&') {
-        let bytes = part.as_bytes();
-        let could_be = is_named(bytes) || (memchr(b';', bytes).is_some() && split(bytes, b';').any(is_named));
-        if could_be && !kept.iter().rev().take(LOOKED_BACK).any(|known| *known == part) {
-            kept.push(part);
-        }
-    }
-    kept.join("&")
-}
-
-fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+pub(super) fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let ends = memchr_iter(separator, text).chain([text.len()]);
     ends.scan(0, move |start, end| text.get(std::mem::replace(start, end + 1)..end))
 }
@@ -69,22 +47,12 @@ fn find_in(field: &[u8], names: &[Name], found: &mut Values) -> Result<(), TooMa
 }
 
 /// Whether some reader takes what was sent for one of these names.
-pub(super) fn is_one_of(sent: &[u8], names: &[Name]) -> bool {
+fn is_one_of(sent: &[u8], names: &[Name]) -> bool {
     // Nothing more is decoded to tell that it is none of them.
-    let first = match sent {
-        [b'%', after @ ..] => byte_in_hex(after),
-        _ => sent.first().copied(),
-    };
-    if first.is_some_and(|first| names.iter().all(|name| name.cannot_begin(first))) {
+    if first_byte(sent).is_some_and(|first| names.iter().all(|name| name.cannot_begin(first))) {
         return false;
     }
     readings(sent).any(|sent| names.iter().any(|name| name.is(&sent)))
-}
-
-/// A text as nearly everybody decodes it, and as old ASP and ASP.NET do if that is another.
-fn readings(text: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
-    let wide = memchr_iter(b'%', text).any(|at| matches!(text.get(at + 1), Some(b'u' | b'U')));
-    [Some(decode(text, false)), wide.then(|| decode(text, true))].into_iter().flatten()
 }
 
 /// The value of a cookie: PHP leaves a plus what it is, ASP makes a blank of it.
@@ -92,51 +60,6 @@ pub(super) fn readings_of_a_cookie(value: &[u8]) -> impl Iterator<Item = Cow<'_,
     let kept = percent_encoding::percent_decode(value).into();
     [Some(kept), value.contains(&b'+').then(|| decode(value, false))].into_iter().flatten()
 }
-
-/// Percent-decoding with `+` as a blank; what is broken stays as it is. `wide`: `%uXXXX` is a letter too.
-fn decode(text: &[u8], wide: bool) -> Cow<'_, [u8]> {
-    if memchr2(b'%', b'+', text).is_none() {
-        return Cow::Borrowed(text);
-    }
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        match (byte, if wide { wide_letter(after) } else { None }, byte_in_hex(after)) {
-            (b'%', Some(letter), _) => {
-                decoded.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
-                rest = &after[5..];
-            }
-            (b'%', None, Some(value)) => {
-                decoded.push(value);
-                rest = &after[2..];
-            }
-            (b'+', ..) => decoded.push(b' '),
-            _ => decoded.push(byte),
-        }
-    }
-    Cow::Owned(decoded)
-}
-
-fn wide_letter(after: &[u8]) -> Option<char> {
-    let digits = after.strip_prefix(b"u").or_else(|| after.strip_prefix(b"U"))?;
-    char::from_u32(hex(digits, 4)?)
-}
-
-fn byte_in_hex(after: &[u8]) -> Option<u8> {
-    u8::try_from(hex(after, 2)?).ok()
-}
-
-fn hex(digits: &[u8], count: usize) -> Option<u32> {
-    let digits = digits.get(..count)?.iter();
-    digits
-        .copied()
-        .map(|digit| char::from(digit).to_digit(16))
-        .try_fold(0, |sum, digit| Some(sum * 16 + digit?))
-}
-
-/// Fields that a field is compared with to leave it out.
-const LOOKED_BACK: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -188,19 +111,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn a_narrowed_query_has_the_same_values(text in "(&|;|=|log|l%6fg|%4cOG|user|%75ser|%u006cog|[+]log|a|%zz|%C4%B0d){0,30}") {
-            let all = ["log", "user", "id"].map(Name::new);
-            let narrowed = narrowed(&text, &all);
-            for name in all {
-                let read = |text: &str| {
-                    let mut found = Values::default();
-                    find(text.as_bytes(), std::slice::from_ref(&name), &mut found).map(|()| found)
-                };
-                prop_assert_eq!(read(&narrowed), read(&text), "{}", narrowed);
-            }
-        }
-
         #[test]
         fn whatever_was_encoded_is_found(before in "[ -~]{0,9}", value in any::<Vec<u8>>(), after in any::<Vec<u8>>()) {
             let encode = |bytes: &[u8]| percent_encoding::percent_encode(bytes, percent_encoding::NON_ALPHANUMERIC).to_string();

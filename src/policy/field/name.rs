@@ -12,7 +12,11 @@ impl Name {
     pub(super) fn new(written: &str) -> Self {
         let mut folding = Folding::default();
         written.chars().for_each(|letter| folding.push(letter));
-        Self(folding.0)
+        Self(folding.text().to_owned())
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.0
     }
 
     /// Whether some reader takes a decoded name for this one, or for an array of this name.
@@ -23,8 +27,7 @@ impl Name {
         // A body has a million names and hardly one of them is this one: nothing is built to tell.
         let (mut rest, mut is_separated) = (self.0.chars(), false);
         for letter in String::from_utf8_lossy(sent).chars() {
-            // Behind a bracket stands what is in the array, or what PHP passes over; behind a zero byte C reads nothing.
-            if matches!(letter, '[' | ']' | '\0') && rest.as_str().is_empty() {
+            if ends_a_name(letter) && rest.as_str().is_empty() {
                 return true;
             }
             if separates(letter) {
@@ -61,16 +64,25 @@ pub(super) fn is_name(written: &str) -> bool {
     !Name::new(written).0.is_empty()
 }
 
-fn separates(letter: char) -> bool {
+/// Behind a bracket stands what is in the array, or what PHP passes over; behind a zero byte C reads nothing.
+pub(super) fn ends_a_name(letter: char) -> bool {
+    matches!(letter, '[' | ']' | '\0')
+}
+
+pub(super) fn separates(letter: char) -> bool {
     matches!(letter, '[' | ']' | '.' | '_' | '\0') || letter.is_whitespace()
 }
 
 /// A folded name, and whether something separates it from what comes next.
 #[derive(Default)]
-struct Folding(String, bool);
+pub(super) struct Folding(String, bool);
 
 impl Folding {
-    fn push(&mut self, letter: char) {
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn push(&mut self, letter: char) {
         if separates(letter) {
             self.1 = true;
             return;
