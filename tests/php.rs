@@ -14,7 +14,8 @@ use http::header::{CONTENT_TYPE, COOKIE};
 use http::{HeaderMap, HeaderValue, Method};
 use tollgate::policy::account::Account;
 use tollgate::policy::attempt::{Attempt, Body, Client};
-use tollgate::policy::field::{Field, Half, NoValues, Values, values};
+use tollgate::policy::field::{Field, Half, Values, values};
+use tollgate::policy::key::TooManyValues;
 use tollgate::policy::{Policy, Route};
 
 const NAMES: [&str; 2] = ["log", "user[email]"];
@@ -123,7 +124,7 @@ fn compare(count: usize, body: impl Fn(&mut Dice) -> (Vec<u8>, Vec<u8>)) {
     assert!(found > count / 10, "only {found} values in {count} bodies");
 }
 
-fn read(name: &str, kind: &[u8], body: &[u8]) -> Result<Values, NoValues> {
+fn read(name: &str, kind: &[u8], body: &[u8]) -> Result<Values, TooManyValues> {
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_bytes(kind).unwrap())]);
     let attempt = Attempt {
         method: &Method::POST,

@@ -72,7 +72,7 @@ impl Route {
     fn has_password(&self, attempt: &Attempt<'_>) -> bool {
         names_a_password(attempt)
             || field::values(&self.password, field::Half::Password, attempt)
-                .map_or(true, |found| !found.is_empty())
+                .map_or(true, |found| !found.is_empty() || found.is_unreadable())
     }
 }
 

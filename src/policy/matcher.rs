@@ -106,6 +106,11 @@ impl Pattern {
             && self.fits_path(attempt.path, reading, case)
     }
 
+    /// Whether it is about some queries only.
+    pub(super) fn names_parameters(&self) -> bool {
+        !self.parameters.is_empty()
+    }
+
     /// Whether all that is the same for every reading fits: to be asked first, and once.
     pub(super) fn fits_but_for_path(
         &self,

@@ -33,7 +33,7 @@ pub(super) fn has(text: &[u8], names: &[Name]) -> bool {
             .any(|field| is(field) || (field.contains(&b';') && field.split(|byte| *byte == b';').any(is)))
 }
 
-fn name_and_value(field: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn name_and_value(field: &[u8]) -> (&[u8], &[u8]) {
     let end = memchr(b'=', field).unwrap_or(field.len());
     (&field[..end], field.get(end + 1..).unwrap_or_default())
 }
@@ -52,7 +52,7 @@ pub(super) fn narrowed(text: &str, names: &[Name]) -> String {
     kept.join("&")
 }
 
-fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+pub(super) fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let ends = memchr_iter(separator, text).chain([text.len()]);
     ends.scan(0, move |start, end| text.get(std::mem::replace(start, end + 1)..end))
 }
@@ -94,7 +94,7 @@ pub(super) fn readings_of_a_cookie(value: &[u8]) -> impl Iterator<Item = Cow<'_,
 }
 
 /// Percent-decoding with `+` as a blank; what is broken stays as it is. `wide`: `%uXXXX` is a letter too.
-fn decode(text: &[u8], wide: bool) -> Cow<'_, [u8]> {
+pub(super) fn decode(text: &[u8], wide: bool) -> Cow<'_, [u8]> {
     if memchr2(b'%', b'+', text).is_none() {
         return Cow::Borrowed(text);
     }
@@ -127,7 +127,7 @@ fn byte_in_hex(after: &[u8]) -> Option<u8> {
     u8::try_from(hex(after, 2)?).ok()
 }
 
-fn hex(digits: &[u8], count: usize) -> Option<u32> {
+pub(super) fn hex(digits: &[u8], count: usize) -> Option<u32> {
     let digits = digits.get(..count)?.iter();
     digits
         .copied()
