@@ -3,7 +3,13 @@
 //!
 //! Each guess comes from an address of its own, as from somebody who has many: only the account's bucket can hold it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    clippy::unreachable,
+    reason = "these are tests"
+)]
 
 mod support;
 
@@ -93,7 +99,7 @@ fn ebcdic(text: &str) -> Vec<u8> {
             b'0'..=b'9' => byte - b'0' + 0xf0,
             b'=' => 0x7e,
             b'&' => 0x50,
-            other => panic!("{other}"),
+            other => unreachable!("{other}"),
         })
         .collect()
 }

@@ -304,4 +304,6 @@ impl std::fmt::Debug for Values {
 const LONGEST: usize = 4096;
 
 #[cfg(test)]
+mod readers;
+#[cfg(test)]
 mod tests;

@@ -60,7 +60,7 @@ fn find_strictly(
         match json::find(body, &members, found) {
             // A form may begin like a document, and nothing says that it is one.
             Err(NoValues::Unreadable) if !is_said && matches!(field, Field::Form(_)) => {
-                loose::find_in_document(body, &[members], found)?;
+                loose::find(fields, names, headers, body, found)?;
             }
             read => read?,
         }

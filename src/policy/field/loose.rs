@@ -9,12 +9,11 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 use memchr::{memchr2_iter, memmem};
 
+use self::document::find as find_in_document;
 use super::super::count::charsets;
 use super::letters::Letters;
 use super::name::Name;
 use super::{Field, LONGEST, TooManyValues, Values, basic, form, json};
-
-pub(super) use self::document::find as find_in_document;
 
 /// Adds what may be a value of one of these fields, in all letters in which the body may be written.
 pub(super) fn find(
@@ -25,21 +24,19 @@ pub(super) fn find(
     found: &mut Values,
 ) -> Result<(), TooManyValues> {
     let members: Vec<Vec<String>> = fields.iter().filter_map(Field::members).collect();
-    let mut find = |text: &[u8]| {
+    let find = |text: &[u8], found: &mut Values| {
         form::find(text, names, found)?;
         find_in_parts(text, names, found)?;
         if json::looks_like_it(text) { find_in_document(text, &members, found) } else { Ok(()) }
     };
-    find(body)?;
+    find(body, found)?;
     let kinds = headers.get_all(CONTENT_TYPE).iter().map(HeaderValue::as_bytes);
     let labels: Vec<String> = kinds.flat_map(charsets).collect();
-    let all = Letters::possible(&labels, body);
-    for letters in &all {
-        find(&letters.decode(body))?;
-    }
-    for letters in all {
+    for letters in Letters::possible(&labels, body) {
+        let text = letters.decode(body);
+        find(&text, found)?;
+        find_encoded(&text, names, letters, found)?;
         find_encoded(body, names, letters, found)?;
-        find_encoded(&letters.decode(body), names, letters, found)?;
     }
     Ok(())
 }
@@ -81,6 +78,7 @@ fn find_in_parts(text: &[u8], names: &[Name], found: &mut Values) -> Result<(), 
         let Some(start) = end_of_head(text, at) else { return Ok(()) };
         let content = &text[start..text.len().min(start + 2 * LONGEST)];
         let content = &content[..memmem::find(content, b"\n--").unwrap_or(content.len())];
+        let content = content.strip_suffix(b"\n").unwrap_or(content);
         let content = content.strip_suffix(b"\r").unwrap_or(content);
         found.add(content)?;
         let lines = &text[head.max(at.saturating_sub(LONGEST_NAME))..start];

@@ -8,11 +8,7 @@ use super::super::json::folded;
 use super::super::{TooManyValues, Values, form};
 
 /// Adds what stands behind the last of each of these lists of names.
-pub(in super::super) fn find(
-    text: &[u8],
-    members: &[Vec<String>],
-    found: &mut Values,
-) -> Result<(), TooManyValues> {
+pub(super) fn find(text: &[u8], members: &[Vec<String>], found: &mut Values) -> Result<(), TooManyValues> {
     // A place in an array has no name: what is there stands behind the name before it.
     let is_name = |member: &&String| !member.bytes().all(|byte| byte.is_ascii_digit());
     let last = members.iter().filter_map(|members| members.iter().rfind(is_name));
