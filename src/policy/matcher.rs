@@ -19,7 +19,7 @@ pub struct Pattern {
     segments: Vec<Segment>,
     /// The same without the scripts that an application can be reached without.
     bare: Option<Vec<Segment>>,
-    parameters: Vec<(String, Option<String>)>,
+    pub(super) parameters: Vec<(String, Option<String>)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,11 +104,6 @@ impl Pattern {
     pub fn matches(&self, attempt: &Attempt<'_>, reading: &[&[u8]], taken: Taken, case: Case) -> bool {
         self.fits_but_for_path(attempt, &Parameters::of(attempt.query), taken, case)
             && self.fits_path(attempt.path, reading, case)
-    }
-
-    /// Whether it is about some queries only.
-    pub(super) fn names_parameters(&self) -> bool {
-        !self.parameters.is_empty()
     }
 
     /// Whether all that is the same for every reading fits: to be asked first, and once.

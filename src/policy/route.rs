@@ -149,7 +149,7 @@ impl Route {
         let mut fitting =
             patterns.iter().filter(|pattern| pattern.fits_path(sent, reading, self.case)).peekable();
         fitting.peek()?;
-        Some(self.when.is_empty() && fitting.any(|pattern| !pattern.names_parameters()))
+        Some(self.when.is_empty() && fitting.any(|pattern| pattern.parameters.is_empty()))
     }
 
     pub(super) fn matches_strictly(&self, attempt: &Attempt<'_>, strict: &[&[u8]]) -> bool {
