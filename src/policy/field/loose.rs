@@ -96,11 +96,22 @@ fn find_in_parts(text: &[u8], names: &[Name], found: &mut Values) -> Result<(), 
 
 /// Whether a parameter `name` begins here, or `name*` (RFC 5987), and names one of these fields.
 fn is_named_at(text: &[u8], at: usize, names: &[Name]) -> bool {
-    let is_word = text[at..].get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"name"));
-    if !is_word || (at > 0 && text[at - 1].is_ascii_alphanumeric()) {
+    if at > 0 && text[at - 1].is_ascii_alphanumeric() {
         return false;
     }
-    let rest = &text[at + 4..text.len().min(at + LONGEST_NAME)];
+    let line = &text[at..text.len().min(at + LONGEST_NAME)];
+    // PHP takes a line without a colon for the rest of the one before it.
+    let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let mut letters = line.iter().filter(|byte| !breaks(byte));
+    let is_word =
+        b"name".iter().all(|wanted| letters.next().is_some_and(|byte| byte.eq_ignore_ascii_case(wanted)));
+    is_word
+        && (is_parameter(line, names)
+            || is_parameter(&line.iter().copied().filter(|byte| !breaks(byte)).collect::<Vec<u8>>(), names))
+}
+
+fn is_parameter(line: &[u8], names: &[Name]) -> bool {
+    let rest = line.get(4..).unwrap_or_default();
     let is_extended = rest.trim_ascii_start().starts_with(b"*");
     let letters = |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_digit() || *byte == b'*';
     let equals = rest.iter().position(|byte| !letters(byte)).unwrap_or(rest.len());
