@@ -113,8 +113,13 @@ fn compare(count: usize, body: impl Fn(&mut Dice) -> (Vec<u8>, Vec<u8>)) {
             let is_name =
                 |value: &Vec<u8>| !value.is_empty() && !value.starts_with(b"--") && !value.contains(&b'\n');
             for value in theirs.into_iter().filter(|value| !ours.is_unreadable() || is_name(value)) {
+                // What is broken has other blanks around it, which names do without.
+                let is_same = |known: &[u8]| match ours.is_unreadable() {
+                    true => Account::fold(known) == Account::fold(&value),
+                    false => known == value,
+                };
                 assert!(
-                    ours.iter().any(|known| known == value),
+                    ours.iter().any(is_same),
                     "{name} is {:?} to PHP in\n{}\n{}",
                     String::from_utf8_lossy(&value),
                     String::from_utf8_lossy(&kind),

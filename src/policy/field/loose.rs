@@ -142,6 +142,7 @@ fn end_of_head(text: &[u8], at: usize) -> Option<usize> {
     })
 }
 
-const EMPTY_LINES: [&[u8]; 4] = [b"\r\n\r\n", b"\n\r\n", b"\n\n", b"\r\r"];
+/// To C a line is empty if it begins with a zero byte.
+const EMPTY_LINES: [&[u8]; 5] = [b"\r\n\r\n", b"\n\r\n", b"\n\n", b"\r\r", b"\n\0"];
 /// Bytes in which a name stands, with what is written around it.
 const LONGEST_NAME: usize = 256;
