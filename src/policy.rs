@@ -23,6 +23,7 @@ pub mod network;
 pub mod outcome;
 mod password_name;
 pub mod path_info;
+mod places;
 pub mod query;
 mod route;
 mod subject;
@@ -77,6 +78,19 @@ pub struct ToRead {
 /// A route, its place among all, and which of its patterns a request fits but for its path.
 type Candidate<'p> = (usize, &'p Route, SmallVec<[&'p Pattern; 2]>);
 
+/// Which routes are still looked for.
+struct StillWanted {
+    any: bool,
+    /// Those that read Basic.
+    basic: bool,
+}
+
+impl StillWanted {
+    fn includes(&self, route: &Route) -> bool {
+        self.any || (self.basic && route.reads_basic())
+    }
+}
+
 impl Policy {
     /// These routes and limits, and no known devices.
     #[must_use]
@@ -97,9 +111,10 @@ impl Policy {
         Self { devices, ..self }
     }
 
-    /// The routes that a request is counted for: for each reading the first that matches, and those with a `when` before
-    /// it, since a client can add what `when` asks for to any request. Each once. One that wants a field of the body is
-    /// among them until the body was read.
+    /// The routes that a request is counted for: for each reading the first that matches, and before it those with a `when`
+    /// and those that match by a pattern with parameters, since a client can add both to any request. If none of them reads
+    /// Basic and the request has it, the first behind them that does as well: it is there beside whatever they read. Each
+    /// once. One that wants a field of the body is among them until the body was read.
     #[must_use]
     pub fn routes_of(&self, attempt: &Attempt<'_>) -> SmallVec<[usize; 2]> {
         self.routes_by(&Carried::of(attempt, self.names.known()))
@@ -125,18 +140,23 @@ impl Policy {
                 is_meant
             }
         };
+        let has_basic = field::has_basic(attempt);
         let mut visit = |reading: &[&[u8]]| {
             for candidates in &candidates {
+                let mut wanted = StillWanted { any: true, basic: has_basic };
                 for (index, route, patterns) in candidates {
-                    if !route.fits(attempt.path, reading, patterns) || !is_meant(*index, route) {
+                    if !wanted.includes(route) {
+                        continue;
+                    }
+                    let Some(is_last) = route.fits(attempt.path, reading, patterns) else { continue };
+                    if !is_meant(*index, route) {
                         continue;
                     }
                     if !found.contains(index) {
                         found.push(*index);
                     }
-                    if route.when.is_empty() {
-                        break;
-                    }
+                    wanted.any &= !is_last;
+                    wanted.basic &= !route.reads_basic();
                 }
             }
         };

@@ -185,7 +185,8 @@ fn the_account_is_found() {
         let found: Vec<_> =
             found.iter().map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect();
         let expected: Vec<_> = one.told("user").into_iter().map(str::to_owned).collect();
-        (found != expected).then(|| format!("about {found:?}, not {expected:?}"))
+        // A form at an application that takes none names somebody all the same: other applications take both.
+        (found != expected && !expected.is_empty()).then(|| format!("about {found:?}, not {expected:?}"))
     });
 }
 

@@ -3,7 +3,7 @@
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 use tollgate::policy::attempt::{Attempt, Body, Client};
-use tollgate::policy::field::{Field, Half, NoValues, values};
+use tollgate::policy::field::{Field, Half, values};
 
 /// What is found.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,8 +48,8 @@ pub fn read(field: &Field, kind: &'static str, body: &[u8]) -> Answer {
         body: Body::Whole(body),
     };
     match values(std::slice::from_ref(field), Half::User, &attempt) {
+        Ok(found) if found.is_unreadable() => Answer::Unreadable,
         Ok(found) => Answer::Values(found.iter().map(<[u8]>::to_vec).collect()),
-        Err(NoValues::TooMany(_)) => Answer::TooMany,
-        Err(NoValues::Unreadable) => Answer::Unreadable,
+        Err(_) => Answer::TooMany,
     }
 }

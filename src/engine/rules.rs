@@ -76,7 +76,7 @@ impl Rules {
     }
 
     pub(super) fn withdrawal(&self, charge: &Charge) -> Withdrawal<'_> {
-        let Charge { limit, key, class, spec, cost, tag, enforce } = *charge;
+        let Charge { limit, key, class, spec, cost, tag, enforce, .. } = *charge;
         Withdrawal { buckets: &self.buckets[limit], place: Place { key, class, spec }, cost, tag, enforce }
     }
 

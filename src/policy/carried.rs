@@ -77,7 +77,7 @@ impl Route {
     fn has_password(&self, places: &FieldPlaces, sent: &Sent<'_>) -> bool {
         names_a_password(sent.attempt)
             || values_of(&self.password, &places.password, Half::Password, sent)
-                .map_or(true, |found| !found.is_empty())
+                .map_or(true, |found| !found.is_empty() || found.is_unreadable())
     }
 }
 

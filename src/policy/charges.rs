@@ -11,6 +11,7 @@ use super::count::Unreadable;
 use super::device::Claim;
 use super::field::Sent;
 use super::key::{KeyHasher, Part, TooManyValues};
+use super::places::{Places, Price};
 use super::subject::{Named, Subject};
 use super::{Facet, Limit, Mode, Policy, Route, Unit};
 use crate::bucket::{Key, Spec};
@@ -29,6 +30,8 @@ pub struct Charge {
     pub spec: Spec,
     /// Tokens it has to give, at least 1.
     pub cost: u32,
+    /// How many of them for what `Authorization: Basic` carries.
+    pub by_basic: u32,
     /// What is counted once, where the limit counts something once: a hash of it.
     pub tag: Option<u64>,
     /// Whether its refusal refuses the attempt.
@@ -75,6 +78,15 @@ enum Whose {
 }
 
 impl Whose {
+    /// Whether it tries something elsewhere than in `Authorization: Basic`; `None` if the route's fields were not looked for.
+    fn is_beside_basic(&self) -> Option<bool> {
+        match self {
+            Self::Known(subject) => Some(subject.is_beside_basic),
+            Self::Unknown => Some(false),
+            Self::Anybodys => None,
+        }
+    }
+
     /// Whose account a success is good for, and what is needed to remember the device.
     fn would_prove(&self) -> (Option<u64>, Option<Box<Claim>>) {
         match self {
@@ -90,6 +102,7 @@ struct Bill<'b> {
     attempt: &'b Attempt<'b>,
     hasher: &'b KeyHasher,
     cost: u32,
+    places: Places,
     whose: Whose,
 }
 
@@ -121,7 +134,8 @@ impl Policy {
                 Some((account, _)) => (account.filter(|_| account == here.0), None),
             });
             let known = route.with_known_host(attempt);
-            let bill = Bill { route, attempt: &known, hasher, cost, whose };
+            let places = Places::of((route, &self.places[index]), &carried.sent, whose.is_beside_basic());
+            let bill = Bill { route, attempt: &known, hasher, cost, places, whose };
             for &limit in &route.limits {
                 self.charge(limit, &bill, &mut found)?;
             }
@@ -184,15 +198,16 @@ impl Policy {
             }
             return Ok(());
         };
-        let Some((tag, cost)) = bill.price(limit, &spec) else { return Ok(()) };
+        let Some((tag, price)) = bill.price(limit, &spec) else { return Ok(()) };
         let enforce = limit.mode == Mode::Enforce;
-        let charge = |key| Charge { limit: index, key, class, spec, cost, tag, enforce };
+        let Price { whole: cost, by_basic } = price;
+        let charge = |key| Charge { limit: index, key, class, spec, cost, by_basic, tag, enforce };
         for payer in self.payers(limit, bill) {
             let keys = bill.hasher.keys(limit, name, bill.attempt, payer.pays_as())?;
             for key in keys {
                 match (payer, found.charges.iter_mut().find(|c| c.limit == index && c.key == key)) {
                     (Payer::Lifts(_), _) => found.lifts.push(charge(key)),
-                    (_, Some(known)) => known.cost = known.cost.max(cost),
+                    (_, Some(known)) => known.add(price, tag),
                     (_, None) => found.charges.push(charge(key)),
                 }
             }
@@ -246,21 +261,37 @@ impl Payer {
     }
 }
 
+impl Charge {
+    /// What another route charges to the same bucket: what is counted once is paid once, and so is what both read in the
+    /// same place.
+    fn add(&mut self, other: Price, tag: Option<u64>) {
+        let known = Price { whole: self.cost, by_basic: self.by_basic };
+        let is_same = tag.is_some() && self.tag == tag;
+        let price = if is_same { known.or(other) } else { known.and(other).within(self.spec.burst()) };
+        (self.cost, self.by_basic) = (price.whole, price.by_basic);
+        self.tag = self.tag.filter(|_| is_same);
+    }
+}
+
 impl Bill<'_> {
     /// What is counted once, and the tokens that it costs; `None` if that is not known yet.
-    fn price(&self, limit: &Limit, spec: &Spec) -> Option<(Option<u64>, u32)> {
+    fn price(&self, limit: &Limit, spec: &Spec) -> Option<(Option<u64>, Price)> {
         let (tag, times) = match &self.whose {
             Whose::Unknown if limit.asks_for_accounts() => return None,
             Whose::Known(subject) => match limit.unit {
-                Unit::Attempts => (None, 1),
-                Unit::Users => (subject.account(), subject.accounts),
-                Unit::Passwords => (subject.password, subject.guesses),
+                Unit::Attempts => (None, None),
+                Unit::Users => (subject.account(), Some(subject.accounts)),
+                Unit::Passwords => (subject.password, Some(subject.guesses)),
             },
-            Whose::Unknown | Whose::Anybodys => (None, 1),
+            Whose::Unknown | Whose::Anybodys => (None, None),
         };
-        let cost = self.cost.saturating_mul(times.max(1));
         // However many guesses an attempt makes: it is refused where the row is full, not because it can never fit.
         let most = if limit.facet == Facet::Cap { spec.burst() } else { u32::MAX };
-        Some((tag, cost.min(most)))
+        let tokens = self.cost.saturating_mul(times.unwrap_or(1).max(1)).min(most);
+        let price = match times {
+            Some(_) => self.places.once(tokens),
+            None => self.places.each(tokens).within(spec.burst()),
+        };
+        Some((tag, price))
     }
 }

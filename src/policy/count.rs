@@ -72,7 +72,7 @@ pub(super) fn charsets(kind: &[u8]) -> Vec<String> {
 }
 
 /// Whether ASCII letters stand for themselves in this encoding, and nothing else looks like one.
-fn contains_ascii(label: &str) -> bool {
+pub(super) fn contains_ascii(label: &str) -> bool {
     let label = label.to_ascii_lowercase();
     let exact = ["utf-8", "utf8", "us-ascii", "ascii", "latin1"];
     let families = ["iso-8859-", "windows-125", "cp125"];

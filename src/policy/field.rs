@@ -8,6 +8,8 @@ mod body;
 mod form;
 mod json;
 mod known;
+mod letters;
+mod loose;
 mod multipart;
 mod name;
 
@@ -46,17 +48,25 @@ pub enum Half {
 
 /// The distinct values of some fields, at most eight; never shown.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Values(SmallVec<[Vec<u8>; 1]>);
+pub struct Values {
+    found: SmallVec<[Vec<u8>; 1]>,
+    is_unreadable: bool,
+    is_beside_basic: bool,
+}
 
-/// Why nobody can say what stands in a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NoValues {
-    /// The body can be read in several ways, or not at all.
-    #[error("the body cannot be read")]
+/// Why there is no saying what stands in a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NoValues {
+    /// It can be read in several ways, or not at all.
     Unreadable,
     /// More values than could honestly be meant.
-    #[error(transparent)]
-    TooMany(#[from] TooManyValues),
+    TooMany(TooManyValues),
+}
+
+impl From<TooManyValues> for NoValues {
+    fn from(error: TooManyValues) -> Self {
+        Self::TooMany(error)
+    }
 }
 
 impl Field {
@@ -88,6 +98,20 @@ impl Field {
         }
     }
 
+    /// Its name, if it is looked for in a form.
+    fn in_body(&self) -> Option<Name> {
+        if self.is_in_body() { self.in_query() } else { None }
+    }
+
+    /// The members that lead to it, if it is looked for in a document.
+    fn members(&self) -> Option<Vec<String>> {
+        match self {
+            Self::Form(name) => Some(Name::members(name)),
+            Self::Json(pointer) => Some(json::members(pointer)),
+            Self::Query(_) | Self::Header(_) | Self::Basic => None,
+        }
+    }
+
     /// Its name, if it is looked for in the cookies.
     fn in_cookies(&self) -> Option<Name> {
         match self {
@@ -111,8 +135,8 @@ impl Field {
 /// not know the one in the form.
 ///
 /// # Errors
-/// See [`NoValues`].
-pub fn values(fields: &[Field], half: Half, attempt: &Attempt<'_>) -> Result<Values, NoValues> {
+/// More values than could honestly be meant.
+pub fn values(fields: &[Field], half: Half, attempt: &Attempt<'_>) -> Result<Values, TooManyValues> {
     let known = Known::of(fields.iter());
     values_of(fields, &known.places(fields), half, &Sent::with(attempt, &known))
 }
@@ -123,8 +147,10 @@ pub(super) fn values_of(
     places: &Places,
     half: Half,
     sent: &Sent<'_>,
-) -> Result<Values, NoValues> {
+) -> Result<Values, TooManyValues> {
     let mut found = values_but_cookies(fields, places, half, sent)?;
+    // A user name is remembered there, beside whatever is tried.
+    found.is_beside_basic |= half == Half::Password && sent.has_in_cookies(places);
     sent.add_cookies(places, &mut found)?;
     Ok(found)
 }
@@ -135,7 +161,7 @@ pub(super) fn values_but_cookies(
     places: &Places,
     half: Half,
     sent: &Sent<'_>,
-) -> Result<Values, NoValues> {
+) -> Result<Values, TooManyValues> {
     let attempt = sent.attempt;
     let mut found = Values::default();
     sent.add_query(places, &mut found)?;
@@ -146,15 +172,18 @@ pub(super) fn values_but_cookies(
                     found.add(value.as_bytes())?;
                 }
             }
-            Field::Basic => basic::find(attempt.headers, half, &mut found)?,
-            Field::Query(_) | Field::Form(_) | Field::Json(_) => {}
+            Field::Query(_) | Field::Form(_) | Field::Json(_) | Field::Basic => {}
         }
     }
     match attempt.body {
         _ if !fields.iter().any(Field::is_in_body) => {}
         Body::Unread => {}
-        Body::TooLong => return Err(NoValues::Unreadable),
+        Body::TooLong => found.is_unreadable = true,
         Body::Whole(body) => body::find(fields, attempt.headers, body, &mut found)?,
+    }
+    found.is_beside_basic = found.is_unreadable || !found.is_empty();
+    if fields.contains(&Field::Basic) {
+        basic::find(attempt.headers, half, &mut found)?;
     }
     Ok(found)
 }
@@ -180,12 +209,21 @@ impl PrivateNames {
     }
 }
 
+/// Whether `Authorization: Basic` is there.
+pub(super) fn has_basic(attempt: &Attempt<'_>) -> bool {
+    basic::is_there(attempt.headers)
+}
+
 /// Whether one of these fields stands in a header, whatever its value.
 pub(super) fn are_in_headers(fields: &[Field], attempt: &Attempt<'_>) -> bool {
+    (fields.contains(&Field::Basic) && has_basic(attempt)) || are_in_headers_of_their_own(fields, attempt)
+}
+
+/// The same, but for what `Authorization: Basic` carries.
+pub(super) fn are_in_headers_of_their_own(fields: &[Field], attempt: &Attempt<'_>) -> bool {
     fields.iter().any(|field| match field {
         Field::Header(name) => attempt.headers.keys().any(|known| is_read_as(known, name)),
-        Field::Basic => basic::is_there(attempt.headers),
-        Field::Form(_) | Field::Json(_) | Field::Query(_) => false,
+        Field::Form(_) | Field::Json(_) | Field::Query(_) | Field::Basic => false,
     })
 }
 
@@ -203,13 +241,24 @@ fn is_read_as(known: &HeaderName, wanted: &HeaderName) -> bool {
 impl Values {
     /// Each of them, as the application would see it after decoding.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.iter().map(Vec::as_slice)
+        self.found.iter().map(Vec::as_slice)
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.found.is_empty()
+    }
+
+    /// Whether there may be others: the body can be read in several ways, or not at all.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        self.is_unreadable
+    }
+
+    /// Whether something that is tried stands, or may stand, elsewhere than in `Authorization: Basic`.
+    pub(super) fn is_beside_basic(&self) -> bool {
+        self.is_beside_basic
     }
 
     fn add(&mut self, value: &[u8]) -> Result<(), TooManyValues> {
@@ -217,10 +266,10 @@ impl Values {
         if self.iter().any(|known| known == value) {
             return Ok(());
         }
-        if self.0.len() >= TooManyValues::MOST {
+        if self.found.len() >= TooManyValues::MOST {
             return Err(TooManyValues);
         }
-        self.0.push(value.to_vec());
+        self.found.push(value.to_vec());
         Ok(())
     }
 }
@@ -236,12 +285,14 @@ fn shortened(value: &[u8]) -> &[u8] {
 
 impl std::fmt::Debug for Values {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Values({} hidden)", self.0.len())
+        write!(f, "Values({} hidden)", self.found.len())
     }
 }
 
 /// Bytes of a value that are looked at.
 const LONGEST: usize = 4096;
 
+#[cfg(test)]
+mod readers;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 
 use super::attempt::{Attempt, Body};
 use super::count::{self, Count, Unreadable};
-use super::field::{Field, Half, Known, NoValues, Places, Sent, values_but_cookies};
+use super::field::{Field, Half, Known, Places, Sent, values_but_cookies};
+use super::key::TooManyValues;
 use super::matcher::{Case, HostPattern, Pattern, Taken};
 use super::method::Ways;
 use super::outcome;
@@ -122,6 +123,15 @@ impl Route {
         }
     }
 
+    /// All that it looks for in a request.
+    pub(super) fn fields(&self) -> impl Iterator<Item = &Field> {
+        [&self.user, &self.password, &self.when].into_iter().flatten()
+    }
+
+    pub(super) fn reads_basic(&self) -> bool {
+        self.fields().any(|field| *field == Field::Basic)
+    }
+
     /// Whether anything about its attempts stands in their bodies.
     pub(super) fn reads_bodies(&self) -> bool {
         self.reads_cost() || self.reads_accounts() || self.is_chosen_by_body()
@@ -156,9 +166,13 @@ impl Route {
         self.patterns.iter().filter(is_candidate).collect()
     }
 
-    /// Whether one of these patterns is about this reading of a path that was sent like this.
-    pub(super) fn fits(&self, sent: &str, reading: &[&[u8]], patterns: &[&Pattern]) -> bool {
-        patterns.iter().any(|pattern| pattern.fits_path(sent, reading, self.case))
+    /// Whether one of these patterns is about this reading of a path that was sent like this; `None` if none is, and
+    /// whether a request is then about no route behind this one. A client can add what `when` asks for, and parameters.
+    pub(super) fn fits(&self, sent: &str, reading: &[&[u8]], patterns: &[&Pattern]) -> Option<bool> {
+        let mut fitting =
+            patterns.iter().filter(|pattern| pattern.fits_path(sent, reading, self.case)).peekable();
+        fitting.peek()?;
+        Some(self.when.is_empty() && fitting.any(|pattern| pattern.parameters().is_empty()))
     }
 
     pub(super) fn matches_strictly(
@@ -191,8 +205,10 @@ impl Route {
             return true;
         }
         match values_but_cookies(&self.when, &places.when, Half::Password, sent) {
-            Ok(values) => !values.is_empty() || self.is_meant_by_cookies(places, sent),
-            Err(NoValues::Unreadable | NoValues::TooMany(_)) => true,
+            Ok(values) => {
+                !values.is_empty() || values.is_unreadable() || self.is_meant_by_cookies(places, sent)
+            }
+            Err(TooManyValues) => true,
         }
     }
 }

@@ -255,6 +255,23 @@ pub const PARSERS: &[Parser] = &[
         read: |body| read_body("multipart/form-data; boundary=----x", body),
     },
     Parser {
+        name: "multipart, broken",
+        longest: WHOLE,
+        pieces: &[
+            b"n", b"name=", b"name=log", b"\n", b"\n--", b"\r\n\r\n", b"name=log\n\na", b"&log=a", b"\0", b"base64", b"name*=''%6cog;",
+            b"&", b"+", b"\0l\0o\0g",
+        ],
+        around: (b"--x\r\nname=log\r\n\r\na", b""),
+        read: |body| read_body("multipart/form-data; boundary=x; charset=utf-7-utf-16", body),
+    },
+    Parser {
+        name: "JSON, broken",
+        longest: WHOLE,
+        pieces: &[b"[", b"\"", b"'", b"\\", b"/*", b"/", b",", b":", b"log:", b"log:[", b",log:1", b"a", b"\\u0061", b"{", b"}"],
+        around: (b"{\"log\":1,", b""),
+        read: |body| read_body("application/json; charset=cp037", body),
+    },
+    Parser {
         name: "JSON",
         longest: WHOLE,
         pieces: &[

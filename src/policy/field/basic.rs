@@ -55,7 +55,7 @@ fn readings(credentials: &[u8]) -> impl Iterator<Item = Vec<u8>> {
 }
 
 /// Without padding; a last letter that is no byte is none. `None` for what holds nothing.
-fn decode(mut letters: Vec<u8>) -> Option<Vec<u8>> {
+pub(super) fn decode(mut letters: Vec<u8>) -> Option<Vec<u8>> {
     if letters.len() % 4 == 1 {
         letters.pop();
     }

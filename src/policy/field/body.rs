@@ -1,33 +1,50 @@
 //! Which ways there are to read a body, and all of them.
 //!
 //! It decides by what the headers say and by what the body looks like, since applications go by the one or by the
-//! other. The surprising thing: a way that is open has to lead to the end. A body that is almost JSON is unreadable
-//! also where a form is looked for, because some reader would make something of it.
+//! other. A way that is open has to lead to the end: a body that is almost JSON is unreadable also where a form is looked
+//! for, because some reader would make something of it. What it would make of it is left to [`loose`].
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
 use super::super::count;
 use super::name::Name;
-use super::{Field, NoValues, Values, form, json, multipart, names};
+use super::{Field, NoValues, TooManyValues, Values, form, json, loose, multipart, names};
 
-/// Adds the values of the fields that are in the body.
+/// Adds the values of the fields that are in the body. What is looked for in a form is looked for in a document too, and
+/// the other way round: frameworks that take both hand them out as one.
 pub(super) fn find(
     fields: &[Field],
     headers: &HeaderMap,
     body: &[u8],
     found: &mut Values,
-) -> Result<(), NoValues> {
+) -> Result<(), TooManyValues> {
     if body.is_empty() {
         return Ok(());
     }
+    let names = names(fields, Field::in_body);
+    match find_strictly(fields, &names, headers, body, found) {
+        Ok(()) => Ok(()),
+        Err(NoValues::TooMany(error)) => Err(error),
+        Err(NoValues::Unreadable) => {
+            found.is_unreadable = true;
+            loose::find(fields, &names, headers, body, found)
+        }
+    }
+}
+
+fn find_strictly(
+    fields: &[Field],
+    names: &[Name],
+    headers: &HeaderMap,
+    body: &[u8],
+    found: &mut Values,
+) -> Result<(), NoValues> {
     count::check_headers(headers).map_err(|_| NoValues::Unreadable)?;
     let kind = content_type(headers)?;
     let says = |word: &str| kind.to_ascii_lowercase().windows(word.len()).any(|part| part == word.as_bytes());
-    let names =
-        names(fields, |field| if let Field::Form(name) = field { Some(Name::new(name)) } else { None });
     if !says("multipart") {
-        form::find(body, &names, found)?;
+        form::find(body, names, found)?;
     } else if !names.is_empty() {
         for part in multipart::parts(kind, body).map_err(|_| NoValues::Unreadable)? {
             if part.names().any(|sent| names.iter().any(|name| name.is(&sent))) {
@@ -35,13 +52,17 @@ pub(super) fn find(
             }
         }
     }
-    for field in fields {
-        match field {
-            Field::Form(written) if says("json") => json::find(body, &Name::members(written), found)?,
-            Field::Json(pointer) if says("json") || json::looks_like_it(body) => {
-                json::find(body, &json::members(pointer), found)?;
+    let is_said = says("json");
+    if !is_said && !json::looks_like_it(body) {
+        return Ok(());
+    }
+    for (field, members) in fields.iter().filter_map(|field| Some((field, field.members()?))) {
+        match json::find(body, &members, found) {
+            // A form may begin like a document, and nothing says that it is one.
+            Err(NoValues::Unreadable) if !is_said && matches!(field, Field::Form(_)) => {
+                loose::find(fields, names, headers, body, found)?;
             }
-            _ => {}
+            read => read?,
         }
     }
     Ok(())

@@ -45,7 +45,7 @@ pub(super) fn find(body: &[u8], members: &[String], found: &mut Values) -> Resul
 }
 
 /// Go's `case:ignore` passes over dashes and underscores.
-fn folded(name: &str) -> String {
+pub(super) fn folded(name: &str) -> String {
     let letters = name.chars().filter(|letter| !matches!(letter, '_' | '-'));
     letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }

@@ -29,7 +29,8 @@ fn standing(limit: usize, answer: Answer) -> Standing {
         Answer::Refused { wait } => (0, wait),
         Answer::NeverFits => (9, Span::ZERO),
     };
-    let charge = Charge { limit, key: Key(1), class: 0, spec: spec(), cost: 1, tag: None, enforce: true };
+    let charge =
+        Charge { limit, key: Key(1), class: 0, spec: spec(), cost: 1, by_basic: 0, tag: None, enforce: true };
     Standing {
         charge,
         verdict: Verdict { answer, left, next_token, full_at: Time::default(), receipt: Receipt::default() },

@@ -1,0 +1,142 @@
+//! What stands behind a name in something like JSON: with comments, commas and quotes as other readers take them.
+//!
+//! Only the last name on the way to a value is looked at, at any depth.
+
+use std::borrow::Cow;
+
+use super::super::json::folded;
+use super::super::{TooManyValues, Values};
+
+/// Adds what stands behind the last of each of these lists of names.
+pub(super) fn find(text: &[u8], members: &[Vec<String>], found: &mut Values) -> Result<(), TooManyValues> {
+    // A place in an array has no name: what is there stands behind the name before it.
+    let is_name = |member: &&String| !member.bytes().all(|byte| byte.is_ascii_digit());
+    let last = members.iter().filter_map(|members| members.iter().rfind(is_name));
+    let wanted: Vec<String> = last.map(|name| folded(name)).collect();
+    let (mut text_before, mut value) = (None, None);
+    for token in (Tokens { rest: text }) {
+        match (token, value) {
+            (Token::Text(text), Some(_)) => {
+                found.add(&text)?;
+                text_before = Some(text);
+            }
+            (Token::Text(text), None) => text_before = Some(text),
+            (Token::Names, _) => {
+                let is_wanted =
+                    |name: Cow<'_, [u8]>| wanted.contains(&folded(&String::from_utf8_lossy(&name)));
+                value = value.or(text_before.take().is_some_and(is_wanted).then_some(0));
+            }
+            (Token::Opens, Some(depth)) => value = Some(depth + 1),
+            (Token::Closes, Some(depth)) => value = if depth > 1 { Some(depth - 1) } else { None },
+            (Token::Separates, Some(0)) => value = None,
+            (Token::Opens | Token::Closes | Token::Separates, _) => {}
+        }
+    }
+    Ok(())
+}
+
+enum Token<'a> {
+    /// Between quotes or not.
+    Text(Cow<'a, [u8]>),
+    /// What stands before it is a name.
+    Names,
+    Separates,
+    Opens,
+    Closes,
+}
+
+struct Tokens<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        loop {
+            let (&first, after) = self.rest.split_first()?;
+            let (token, length) = match first {
+                b'"' | b'\'' => {
+                    let end = end_of_quoted(after, first);
+                    let text = unescaped(&after[..end]);
+                    (Some(Token::Text(text)), end + 2)
+                }
+                b'/' if after.starts_with(b"*") => (None, 1 + end_of(after, b"*/")),
+                b'/' if after.starts_with(b"/") => (None, 1 + end_of(after, b"\n")),
+                b':' | b'=' => (Some(Token::Names), 1),
+                b',' | b';' => (Some(Token::Separates), 1),
+                b'{' | b'[' => (Some(Token::Opens), 1),
+                b'}' | b']' => (Some(Token::Closes), 1),
+                _ if !is_bare(first) => (None, 1),
+                _ => {
+                    let end = self.rest.iter().position(|byte| !is_bare(*byte)).unwrap_or(self.rest.len());
+                    (Some(Token::Text(Cow::Borrowed(&self.rest[..end]))), end)
+                }
+            };
+            self.rest = self.rest.get(length..).unwrap_or_default();
+            if token.is_some() {
+                return token;
+            }
+        }
+    }
+}
+
+/// A letter of a word that needs no quotes.
+fn is_bare(byte: u8) -> bool {
+    !byte.is_ascii_whitespace() && !byte.is_ascii_control() && !b"\"':=,;{}[]/".contains(&byte)
+}
+
+fn end_of(text: &[u8], wanted: &[u8]) -> usize {
+    memchr::memmem::find(text, wanted).map_or(text.len(), |at| at + wanted.len())
+}
+
+fn end_of_quoted(text: &[u8], quote: u8) -> usize {
+    let mut rest = text.iter().enumerate();
+    while let Some((at, byte)) = rest.next() {
+        match byte {
+            b'\\' => drop(rest.next()),
+            byte if *byte == quote => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn hex(digits: &[u8], count: usize) -> Option<u32> {
+    let digits = std::str::from_utf8(digits.get(..count)?).ok()?;
+    u32::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))
+}
+
+fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr(b'\\', text).is_none() {
+        return Cow::Borrowed(text);
+    }
+    // Two halves of a letter above the first 65,536 are joined.
+    let quoted = [b"\"", text, b"\""].concat();
+    if let Ok(text) = serde_json::from_slice::<String>(&quoted) {
+        return Cow::Owned(text.into_bytes());
+    }
+    let (mut letters, mut rest) = (Vec::new(), text);
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        let (b'\\', Some((&escaped, after))) = (byte, rest.split_first()) else {
+            letters.push(byte);
+            continue;
+        };
+        rest = after;
+        let digits = match escaped {
+            b'u' => 4,
+            b'x' => 2,
+            _ => 0,
+        };
+        match hex(after, digits).filter(|_| digits > 0) {
+            Some(letter) => {
+                let letter = char::from_u32(letter).unwrap_or(char::REPLACEMENT_CHARACTER);
+                letters.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                rest = &after[digits..];
+            }
+            None => letters.push(escaped),
+        }
+    }
+    Cow::Owned(letters)
+}
