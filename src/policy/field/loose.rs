@@ -14,7 +14,7 @@ use super::super::count::charsets;
 use super::super::urlencoded::decode;
 use super::letters::Letters;
 use super::name::Name;
-use super::{Field, LONGEST, TooManyValues, Values, basic, form, json};
+use super::{Field, TooManyValues, Values, basic, form, json};
 
 /// Adds what may be a value of one of these fields, in all letters in which the body may be written.
 pub(super) fn find(
@@ -77,7 +77,8 @@ fn find_in_parts(text: &[u8], names: &[Name], found: &mut Values) -> Result<(), 
         }
         // Without an empty line there is no part behind this one either.
         let Some(start) = end_of_head(text, at) else { return Ok(()) };
-        let content = &text[start..text.len().min(start + 2 * LONGEST)];
+        let blanks = text[start..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        let content = &text[start..text.len().min(start + blanks + LONGEST_VALUE)];
         let content = &content[..memmem::find(content, b"\n--").unwrap_or(content.len())];
         let content = content.strip_suffix(b"\n").unwrap_or(content);
         let content = content.strip_suffix(b"\r").unwrap_or(content);
@@ -147,3 +148,5 @@ fn end_of_head(text: &[u8], at: usize) -> Option<usize> {
 const EMPTY_LINES: [&[u8]; 5] = [b"\r\n\r\n", b"\n\r\n", b"\n\n", b"\r\r", b"\n\0"];
 /// Bytes in which a name stands, with what is written around it.
 const LONGEST_NAME: usize = 256;
+/// Bytes of a value behind its blanks: of an account's name as many letters are looked at as fit in there in any encoding.
+const LONGEST_VALUE: usize = 1024;
