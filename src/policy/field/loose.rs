@@ -70,10 +70,14 @@ fn add_decoded(letters: Letters, value: &[u8], found: &mut Values) -> Result<(),
 
 /// Adds what stands behind the empty line behind each head that names one of these fields.
 fn find_in_parts(text: &[u8], names: &[Name], found: &mut Values) -> Result<(), TooManyValues> {
-    let mut head = 0;
+    let (mut head, mut times) = (0, 0);
     for at in memchr2_iter(b'n', b'N', text) {
         if at < head || !is_named_at(text, at, names) {
             continue;
+        }
+        times += 1;
+        if times > MOST_PARTS {
+            return Err(TooManyValues);
         }
         // Without an empty line there is no part behind this one either.
         let Some(start) = end_of_head(text, at) else { return Ok(()) };
@@ -146,6 +150,8 @@ fn end_of_head(text: &[u8], at: usize) -> Option<usize> {
 
 /// To C a line is empty if it begins with a zero byte.
 const EMPTY_LINES: [&[u8]; 5] = [b"\r\n\r\n", b"\n\r\n", b"\n\n", b"\r\r", b"\n\0"];
+/// Parts that name a field. Each may be looked at for as long as a value is.
+const MOST_PARTS: usize = 32;
 /// Bytes in which a name stands, with what is written around it.
 const LONGEST_NAME: usize = 256;
 /// Bytes of a value behind its blanks: of an account's name as many letters are looked at as fit in there in any encoding.
