@@ -1,6 +1,6 @@
 //! Bodies and answers of ten gigabytes, or as much of them as tells whether somebody keeps it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -146,33 +146,32 @@ fn clients_that_do_not_read_take_a_bounded_part_of_the_memory_each() {
     }
     let each = (gate.memory() - before) / u64::from(CLIENTS);
     eprintln!("{each} KiB for each client that does not read");
-    assert!(each < 256, "{each} KiB for each of them");
-    let kept = || unsent(gate.address, held.iter().map(|client| client.sender().local_addr().unwrap()));
-    assert_eq!(kept().len(), usize::from(CLIENTS));
-    let most = || kept().iter().max().unwrap() >> 10;
-    // What was sent and not acknowledged yet is sent again.
-    let is_little = || (1..300).contains(&most());
-    assert!(
-        eventually(Duration::from_secs(20), is_little),
-        "the kernel keeps {} KiB for one of them",
-        most()
-    );
+    // One buffer of 64 KiB is read, one is on its way and two are written.
+    assert!(each < 5 * 64, "{each} KiB for each of them");
+    let clients: HashSet<_> = held.iter().map(|client| client.sender().local_addr().unwrap()).collect();
+    let kept = || unsent(gate.address, &clients);
+    // The kernel's table is read in parts: a line may be missed while other connections come and go.
+    // And what was sent and not acknowledged yet is sent again.
+    let is_little = || kept().len() == clients.len() && kept().values().all(|&bytes| bytes >> 10 < 300);
+    assert!(eventually(Duration::from_secs(30), is_little), "the kernel keeps {:?}", kept());
+    assert!(kept().values().any(|&bytes| bytes > 0), "nothing waits for anybody");
     assert_eq!(gate.metric("tollgate_connections", ""), f64::from(CLIENTS) + 1.0);
     drop((first, held));
 }
 
-/// What the kernel keeps for each of these clients that has not taken it from this address.
-fn unsent(from: SocketAddr, to: impl Iterator<Item = SocketAddr>) -> Vec<u64> {
-    let hexadecimal = |address: SocketAddr| match address {
+/// The bytes that the kernel keeps for each of these clients which has not taken them from this address.
+fn unsent(from: SocketAddr, to: &HashSet<SocketAddr>) -> HashMap<String, u64> {
+    let hexadecimal = |address: &SocketAddr| match address {
         SocketAddr::V4(v4) => format!("{:08X}:{:04X}", v4.ip().to_bits().swap_bytes(), v4.port()),
         SocketAddr::V6(_) => unreachable!("the tests connect by IPv4"),
     };
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-    let (from, to): (String, HashSet<String>) = (hexadecimal(from), to.map(hexadecimal).collect());
+    let (from, to): (String, HashSet<String>) = (hexadecimal(&from), to.iter().map(hexadecimal).collect());
     let connections = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
     let open =
         connections.filter(|fields| fields[1] == from && to.contains(fields[2]) && fields[3] == ESTABLISHED);
-    open.map(|fields| u64::from_str_radix(fields[4].split(':').next().unwrap(), 16).unwrap()).collect()
+    let bytes = |field: &str| u64::from_str_radix(field.split(':').next().unwrap(), 16).unwrap();
+    open.map(|fields| (fields[2].to_owned(), bytes(fields[4]))).collect()
 }
 
 const ESTABLISHED: &str = "01";
