@@ -118,7 +118,8 @@ fn a_client_that_wants_much_leaves_a_connection_that_rests_to_others() {
     arrived(61);
     ask("two");
     let connections = upstream.connections();
-    let others = connections.iter().filter(|bytes| !bytes.starts_with(b"GET /slow"));
+    // The upstream may not have read yet what one of the crowd wants.
+    let others = connections.iter().filter(|bytes| !bytes.is_empty() && !bytes.starts_with(b"GET /slow"));
     let asked: Vec<_> = others.map(|bytes| String::from_utf8_lossy(bytes).matches("GET /").count()).collect();
     assert_eq!(asked, [2], "both over one connection that nobody else has used");
 }
