@@ -272,6 +272,29 @@ fn a_head_that_is_too_large_is_refused() {
     assert_eq!(gate.ask(get_with("/", &format!("X-Fine: {}\r\n", "x".repeat(8000)))).status, 200);
 }
 
+/// L12: a target that would cost much work is refused before anybody reads it; one that is just short of that passes.
+#[test]
+fn a_target_that_could_mean_too_much_is_refused() {
+    let upstream = Upstream::start();
+    let gate = Gate::start(&upstream.file("[route.login]\nmatch = \"POST /login?page=login\"\n"));
+    let query = |parameter: &str, count| format!("/?a=b{}", parameter.repeat(count));
+    let path = |piece: &str, count| piece.repeat(count);
+    let odd = "/%2f..;a/%253f%C0%AF";
+    for (most, one_more, refusal) in [
+        (query("&a=b", 999), query("&a=b", 1000), 414),
+        (query(";a", 999), query(";a", 1000), 414),
+        (query("&_a=b", 128), query("&_a=b", 129), 414),
+        (query("&%61", 128), query("&%61", 129), 414),
+        (path("/a", 256), path("/a", 257), 400),
+        (path(odd, 1), path(odd, 20), 400),
+    ] {
+        assert_eq!(gate.ask(get_with(&most, "")).status, 200, "{most}");
+        let before = upstream.bytes().len();
+        assert_eq!(gate.ask(get_with(&one_more, "")).status, refusal, "{one_more}");
+        assert_eq!(upstream.bytes().len(), before, "{one_more}");
+    }
+}
+
 /// H9: nobody listens at the upstream.
 #[test]
 fn a_dead_upstream_is_a_502_that_names_nothing() {

@@ -6,7 +6,6 @@
 
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, ORIGIN};
 use http::{HeaderName, Method};
-use smallvec::SmallVec;
 
 use super::attempt::{Attempt, Body};
 use super::cookies;
@@ -102,31 +101,22 @@ fn is_preflight(attempt: &Attempt<'_>) -> bool {
 
 /// By a header, by a parameter or by a cookie. CGI and PHP read `X_Http_Method_Override` as the real header.
 fn overrides_the_method(attempt: &Attempt<'_>) -> bool {
-    let is_in = |query| query::names(query).any(|name| is_parameter(name.as_bytes()));
+    let mut folded = String::new();
+    let in_query = attempt.query.into_iter().flat_map(query::names).map(str::as_bytes);
+    let in_cookies = cookies::pairs(attempt.headers).map(|(name, _)| name);
     attempt.headers.keys().any(is_override)
-        || attempt.query.is_some_and(is_in)
-        || cookies::pairs(attempt.headers).any(|(name, _)| is_parameter(name))
+        || in_query.chain(in_cookies).any(|name| is_parameter(name, &mut folded))
 }
 
 /// As PHP reads names: what is in brackets is in an array of this name.
-fn is_parameter(sent: &[u8]) -> bool {
+fn is_parameter(sent: &[u8], folded: &mut String) -> bool {
     // Nothing more is decoded to tell that most names are none of them.
     let could_begin = |first: u8| !first.is_ascii_alphanumeric() || first.eq_ignore_ascii_case(&b'x');
     if !first_byte(sent).is_none_or(could_begin) {
         return false;
     }
-    let blanks = sent.iter().take_while(|byte| matches!(byte, b' ' | b'+')).count();
-    let letters = Letters { rest: &sent[blanks..], is_wide: false };
-    let name = letters
-        .skip_while(|letter| letter.is_whitespace())
-        .take_while(|letter| !matches!(letter, '[' | '\0'));
-    let name: SmallVec<[char; LONGEST_PARAMETER + 1]> = name.take(LONGEST_PARAMETER + 1).collect();
-    let is_read_as = |known: &str| {
-        let mut pairs = known.chars().zip(&name);
-        let same = |(a, b): (char, &char)| b.eq_ignore_ascii_case(&a) || (a == '_' && matches!(b, '.' | ' '));
-        known.len() == name.len() && pairs.all(same)
-    };
-    PARAMETERS.iter().any(|known| is_read_as(known))
+    query::fold(Letters { rest: sent, is_wide: false }, LONGEST_PARAMETER, folded);
+    PARAMETERS.contains(&&**folded)
 }
 
 fn is_override(name: &HeaderName) -> bool {

@@ -10,7 +10,7 @@ use memchr::{memchr, memchr2, memchr2_iter};
 
 use super::matcher::Case;
 use super::password_name::sounds_like_a_password;
-use super::urlencoded::{self, first_byte};
+use super::urlencoded::{self, Letters, first_byte, has_wide_letters, readings};
 
 /// A parameter that a pattern names: its folded name, and its value if there has to be that one.
 pub(super) type Wanted = (String, Option<String>);
@@ -22,9 +22,6 @@ pub struct Parameters<'q> {
     /// Places in `wanted`, and whether it is there letter for letter.
     met: OnceCell<Vec<(usize, bool)>>,
 }
-
-/// A folded name and a decoded value.
-pub type Pair<'q> = (Cow<'q, str>, Cow<'q, str>);
 
 impl<'q> Parameters<'q> {
     /// Of this query: these, in alphabetical order.
@@ -41,22 +38,30 @@ impl<'q> Parameters<'q> {
     }
 
     fn look(&self) -> Vec<(usize, bool)> {
-        let mut met: Vec<(usize, bool)> = Vec::new();
-        for (name, found) in parts(self.query).filter(|(name, _)| self.could_be(name)) {
-            let (name, found) = (folded(name), decode(found));
-            let first = self.wanted.partition_point(|(wanted, _)| **wanted < *name);
-            let same =
-                self.wanted.iter().enumerate().skip(first).take_while(|(_, (wanted, _))| **wanted == *name);
-            for (at, (_, value)) in same {
-                let fits = |case| value.as_ref().is_none_or(|value| value_fits(value, &found, case));
-                match met.iter_mut().find(|(known, _)| *known == at) {
-                    Some((_, exactly)) => *exactly = *exactly || fits(Case::Sensitive),
-                    None if fits(Case::Insensitive) => met.push((at, fits(Case::Sensitive))),
-                    None => {}
-                }
+        let (mut met, mut folded) = (Vec::new(), String::new());
+        let longest = self.wanted.iter().map(|(wanted, _)| wanted.len()).max().unwrap_or_default();
+        for (name, value) in parts(self.query).filter(|(name, _)| self.could_be(name)) {
+            let ways: &[bool] = if has_wide_letters(name.as_bytes()) { &[false, true] } else { &[false] };
+            for &is_wide in ways {
+                fold(Letters { rest: name.as_bytes(), is_wide }, longest, &mut folded);
+                self.meet(&folded, value, &mut met);
             }
         }
         met
+    }
+
+    fn meet(&self, name: &str, found: &str, met: &mut Vec<(usize, bool)>) {
+        let first = self.wanted.partition_point(|(wanted, _)| **wanted < *name);
+        let same =
+            self.wanted.iter().enumerate().skip(first).take_while(|(_, (wanted, _))| **wanted == *name);
+        for (at, (_, value)) in same {
+            let fits = |case| value.as_ref().is_none_or(|value| value_fits(value, found, case));
+            match met.iter_mut().find(|(known, _)| *known == at) {
+                Some((_, exactly)) => *exactly = *exactly || fits(Case::Sensitive),
+                None if fits(Case::Insensitive) => met.push((at, fits(Case::Sensitive))),
+                None => {}
+            }
+        }
     }
 
     /// Nothing is decoded to tell that a name is none of them.
@@ -69,35 +74,31 @@ impl<'q> Parameters<'q> {
     }
 }
 
+/// Whether somebody reads this value there, encoded once or twice.
+fn value_fits(wanted: &str, sent: &str, case: Case) -> bool {
+    readings(sent.as_bytes()).any(|once| {
+        is_value(wanted, &once, case)
+            || (memchr2(b'%', b'+', &once).is_some()
+                && readings(&once).any(|twice| is_value(wanted, &twice, case)))
+    })
+}
+
 /// A value that is a path (`?q=user/login`) is the same with other slashes around and between its segments.
-fn value_fits(wanted: &str, found: &str, case: Case) -> bool {
-    let fits = |found: &str| match memchr(b'/', wanted.as_bytes()) {
-        Some(_) => {
-            let segments = |path| str::split(path, '/').filter(|segment| !segment.is_empty());
-            let (mut wanted, mut found) = (segments(wanted), segments(found));
-            loop {
-                match (wanted.next(), found.next()) {
-                    (None, None) => break true,
-                    (Some(wanted), Some(found)) if case.eq(wanted.as_bytes(), found.as_bytes()) => {}
-                    _ => break false,
-                }
-            }
+fn is_value(wanted: &str, found: &[u8], case: Case) -> bool {
+    let wanted = wanted.as_bytes();
+    if memchr(b'/', wanted).is_none() {
+        return case.eq(wanted, found);
+    }
+    fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+        path.split(|byte| *byte == b'/').filter(|segment| !segment.is_empty())
+    }
+    let (mut wanted, mut found) = (segments(wanted), segments(found));
+    loop {
+        match (wanted.next(), found.next()) {
+            (None, None) => break true,
+            (Some(wanted), Some(found)) if case.eq(wanted, found) => {}
+            _ => break false,
         }
-        None => case.eq(wanted.as_bytes(), found.as_bytes()),
-    };
-    let is_encoded = memchr2(b'%', b'+', found.as_bytes()).is_some();
-    fits(found) || (is_encoded && fits(&decode(found)))
-}
-
-/// The parameters as (folded name, decoded value), in the order of the query.
-pub fn pairs(query: &str) -> impl Iterator<Item = Pair<'_>> {
-    parts(query).map(|(name, value)| (folded(name), decode(value)))
-}
-
-fn folded(sent: &str) -> Cow<'_, str> {
-    match decode(sent) {
-        Cow::Borrowed(name) if is_folded(name) => Cow::Borrowed(name),
-        name => Cow::Owned(fold_name(&name)),
     }
 }
 
@@ -106,10 +107,13 @@ pub(super) fn names(query: &str) -> impl Iterator<Item = &str> {
     parts(query).map(|(name, _)| name)
 }
 
-/// Whether there are more parameters than any application takes. PHP, Django and Tomcat read a thousand.
+/// Whether there are more parameters than any application takes. PHP, Django and Tomcat read a thousand. Of these, few
+/// have names that begin with no letter and no digit: such a name has to be decoded before anybody can say what it is.
 #[must_use]
 pub fn is_too_long(query: &str) -> bool {
-    separators(query) >= MOST_PARAMETERS
+    let count = separators(query);
+    let is_odd = |name: &&str| !name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric);
+    count >= MOST_PARAMETERS || (count >= MOST_ODD && names(query).filter(is_odd).nth(MOST_ODD).is_some())
 }
 
 /// Whether there are more parameters than passwords are looked for in: then any of them could be one.
@@ -131,27 +135,34 @@ fn parts(query: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Whether folding changes nothing, as for most names.
-fn is_folded(name: &str) -> bool {
-    name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-'))
-}
-
 /// A parameter's name as PHP and case-insensitive frameworks know it.
 #[must_use]
 pub fn fold_name(name: &str) -> String {
-    let name = name.trim_start().split('\0').next().unwrap_or_default();
-    // A bracket that is never closed is a letter that PHP does not allow in a name, and makes an underscore of.
-    let name = match name.split_once('[') {
-        Some((array, index)) if index.contains(']') => Cow::Borrowed(array),
-        Some((front, back)) => Cow::Owned(format!("{front}_{back}")),
-        None => Cow::Borrowed(name),
-    };
-    let mut name: String = name.chars().map(|c| if matches!(c, '.' | ' ') { '_' } else { c }).collect();
-    if !name.is_ascii() {
-        return name.to_lowercase();
+    let mut folded = String::new();
+    fold(name.chars(), usize::MAX, &mut folded);
+    folded
+}
+
+/// The same, into a text that is there already. No more is read of what is longer than this.
+pub(super) fn fold(letters: impl Iterator<Item = char> + Clone, longest: usize, folded: &mut String) {
+    folded.clear();
+    let mut letters =
+        letters.take_while(|letter| *letter != '\0').skip_while(|letter| letter.is_whitespace());
+    let mut is_open = false;
+    while let Some(letter) = letters.next()
+        && folded.len() <= longest
+    {
+        match letter {
+            '[' if !is_open && letters.clone().any(|letter| letter == ']') => return,
+            // A bracket that is never closed is a letter that PHP does not allow in a name, and makes an underscore of.
+            '[' if !is_open => {
+                is_open = true;
+                folded.push('_');
+            }
+            '.' | ' ' => folded.push('_'),
+            _ => folded.extend(letter.to_lowercase()),
+        }
     }
-    name.make_ascii_lowercase();
-    name
 }
 
 /// Whether a parameter of this name, as it was sent, could hold a password. One that is longer than any name is not read.
@@ -181,6 +192,8 @@ pub fn decode(text: &str) -> Cow<'_, str> {
 
 /// Parameters of one query.
 const MOST_PARAMETERS: usize = 1000;
+/// Of them, those whose names begin with no letter and no digit.
+const MOST_ODD: usize = 128;
 /// Bytes of a name in which a password is looked for.
 const LONGEST_NAME: usize = 256;
 /// Of those in which passwords are looked for.
@@ -188,22 +201,80 @@ pub(super) const MOST_READ: usize = 128;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn is_met(query: &str, name: &str, value: Option<&str>) -> bool {
+        let wanted = [(fold_name(name), value.map(str::to_owned))];
+        Parameters::of(Some(query), &wanted).fit(&wanted[0], Case::Insensitive)
+    }
 
     #[test]
     fn names_are_folded_as_php_folds_them() {
-        let read = |query| pairs(query).collect::<Vec<_>>();
-        assert_eq!(read("p%61ge=login"), [("page".into(), "login".into())]);
-        assert_eq!(read("page[]=a&PAGE=b+c"), [("page".into(), "a".into()), ("page".into(), "b c".into())]);
-        assert_eq!(
-            read("page%00x=a&do[login=b"),
-            [("page".into(), "a".into()), ("do_login".into(), "b".into())]
-        );
-        assert_eq!(read("a.b=1;c"), [("a_b".into(), "1".into()), ("c".into(), "".into())]);
+        for (query, name, value) in [
+            ("p%61ge=login", "page", "login"),
+            ("page[]=a&PAGE=b+c", "page", "a"),
+            ("page[]=a&PAGE=b+c", "page", "b c"),
+            ("page%00x=a", "page", "a"),
+            ("do[login=b", "do_login", "b"),
+            ("%5Ftask=login", "_task", "login"),
+            ("a.b=1;c", "a.b", "1"),
+            ("a.b=1;c", "c", ""),
+            ("+page=%25%36%31", "page", "a"),
+        ] {
+            assert!(is_met(query, name, Some(value)), "{query}");
+            assert!(!is_met(query, name, Some("x")) && !is_met(query, "x", None), "{query}");
+        }
+        for query in ["pages=1", "pag=1", "[page]=1", "=page", "page]=1", "x[page]=1"] {
+            assert!(!is_met(query, "page", None), "{query}");
+        }
+    }
+
+    /// Of the class of L4: classic ASP decodes these, whoever stands before it or not.
+    #[test]
+    fn names_and_values_in_letters_of_old_asp_are_read() {
+        for query in ["%u0070age=login", "page=%u006cogin", "%U0070%61ge=l%u006fgin"] {
+            assert!(is_met(query, "page", Some("login")), "{query}");
+        }
     }
 
     #[test]
     fn broken_encoding_is_read_without_a_panic() {
-        assert_eq!(pairs("%=%zz&=&%ff=1").count(), 3);
+        assert!(!is_met("%=%zz&=&%ff=1", "zz", None));
+    }
+
+    #[test]
+    fn few_names_may_begin_with_what_has_to_be_decoded() {
+        for name in ["_a", "%61", "[a]", "", "\u{e4}"] {
+            let odd = |count| "a=b".to_owned() + &format!("&{name}=1").repeat(count);
+            assert!(!is_too_long(&odd(MOST_ODD)) && is_too_long(&odd(MOST_ODD + 1)), "{name}");
+        }
+        assert!(
+            !is_too_long(&"post[]=1&".repeat(MOST_PARAMETERS - 1))
+                && is_too_long(&"a;".repeat(MOST_PARAMETERS))
+        );
+    }
+
+    /// As the whole name is read at once.
+    fn folded_slowly(name: &str) -> String {
+        let name = name.trim_start().split('\0').next().unwrap();
+        let name = match name.split_once('[') {
+            Some((array, index)) if index.contains(']') => array.to_owned(),
+            Some((front, back)) => format!("{front}_{back}"),
+            None => name.to_owned(),
+        };
+        name.replace(['.', ' '], "_").chars().flat_map(char::to_lowercase).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_that_is_folded_letter_by_letter_is_folded_as_a_whole(
+            name in "([aB_. +\\[\\]\0\u{130}\u{a0}\u{212a}\u{e4}]|%00|%5b|%5D|%20|%c3|%C3%A4|%zz){0,9}",
+        ) {
+            let mut folded = String::new();
+            fold(Letters { rest: name.as_bytes(), is_wide: false }, usize::MAX, &mut folded);
+            prop_assert_eq!(folded, folded_slowly(&decode(&name)));
+        }
     }
 }

@@ -8,8 +8,13 @@ use memchr::{memchr_iter, memchr2};
 
 /// A text as nearly everybody decodes it, and as old ASP and ASP.NET do if that is another.
 pub(super) fn readings(text: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
-    let wide = memchr_iter(b'%', text).any(|at| matches!(text.get(at + 1), Some(b'u' | b'U')));
-    [Some(decode(text, false)), wide.then(|| decode(text, true))].into_iter().flatten()
+    let wide = has_wide_letters(text).then(|| decode(text, true));
+    [Some(decode(text, false)), wide].into_iter().flatten()
+}
+
+/// Whether old ASP and ASP.NET could read a text in another way.
+pub(super) fn has_wide_letters(text: &[u8]) -> bool {
+    memchr_iter(b'%', text).any(|at| matches!(text.get(at + 1), Some(b'u' | b'U')))
 }
 
 /// Percent-decoding with `+` as a blank; what is broken stays as it is. `wide`: `%uXXXX` is a letter too.
@@ -49,6 +54,7 @@ pub(super) fn first_byte(sent: &[u8]) -> Option<u8> {
 }
 
 /// The letters of what a text decodes to, without a copy of it; U+FFFD for what is no UTF-8.
+#[derive(Clone)]
 pub(super) struct Letters<'t> {
     pub(super) rest: &'t [u8],
     pub(super) is_wide: bool,

@@ -24,7 +24,7 @@ HOLES = Path(__file__).parent / "holes.jsonl"
 FRONTS = {"account": "account", "forwarded": "account", "hosts": "hosts"}
 LETTERS = "mqcbd"  # of the guesses of one request: its own; in the query, in a cookie, by Basic, as a duplicate
 WAYS = ["plain", "plain", "plain", "account", "account", "proxied", "forwarded", "hosts", "tls", "h2", "h2"]
-TOKEN = re.compile(r"zq([0-9a-z]{7})([0-9])([mqcbd])|(good\d{4})", re.I)
+TOKEN = re.compile(r"zq([0-9a-z]{7})([0-9])([mqcbd])|(good\d{5})", re.I)
 SETTLED = 0.4  # seconds after which the gate has settled, where the client waited for its answer
 LATE = 3.0  # and where it did not
 
@@ -182,7 +182,7 @@ class Search:
         """A name and a password that no other request has; right is the first one only."""
         token = f"zq{base36(number)}{place}{letter}"
         if right and letter == "m":
-            guess = self.target.right(token, number)
+            guess = self.target.right(token)
             self.tokens[guess.token] = number
             return guess
         return Guess(token, token, token)

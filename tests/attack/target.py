@@ -48,7 +48,7 @@ class Target:
             return ""
 
     @staticmethod
-    def right(token, _number):
+    def right(token):
         """A right name and password that no other request has."""
         return Guess("margaret", f"right-{token}", token, True)
 

@@ -145,9 +145,13 @@ pub(crate) fn a_wait_is_as_long_as_it_was_told(server: impl Server) {
     for _ in 0..2 {
         let refused = processes.runtime.block_on(limiter.take("client", 1)).unwrap();
         assert!(!refused.is_admitted());
-        let wait = refused.wait().unwrap();
-        processes.rest(wait.to_std().saturating_sub(Duration::from_millis(150)));
-        assert!(!processes.take(&limiter, 1), "before its time");
+        let (wait, since) = (refused.wait().unwrap().to_std(), Instant::now());
+        processes.rest(wait.saturating_sub(Duration::from_millis(150)));
+        if processes.take(&limiter, 1) {
+            // A busy machine may be late.
+            assert!(since.elapsed() >= wait, "{:?} instead of {wait:?}", since.elapsed());
+            continue;
+        }
         // A shared store's clock is taken to be a little late.
         processes.rest(Duration::from_millis(200));
         assert!(processes.take(&limiter, 1), "at its time");
