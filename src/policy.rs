@@ -41,7 +41,7 @@ use smallvec::SmallVec;
 use self::attempt::Attempt;
 use self::carried::Carried;
 use self::device::Devices;
-use self::field::Sent;
+use self::field::{Kinds, Known, Sent};
 use self::matcher::{Pattern, Taken};
 use self::method::Ways;
 use self::query::{Parameters, Wanted};
@@ -96,12 +96,12 @@ impl Policy {
     #[must_use]
     pub fn new(routes: Vec<Route>, limits: Vec<Limit>) -> Self {
         let fields = routes.iter().flat_map(|route| [&route.user, &route.password, &route.when]).flatten();
-        let names = PrivateNames::of(fields);
+        let parameters = parameters_of(&routes);
+        let known = Known::of(fields)
+            .and(Kinds::PARAMETER, parameters.iter().map(|(name, _)| name.as_str()))
+            .and(Kinds::METHOD, carried::PARAMETERS.into_iter());
+        let names = PrivateNames::of(known);
         let places = routes.iter().map(|route| FieldPlaces::of(route, names.known())).collect();
-        let patterns = routes.iter().flat_map(|route| &route.patterns);
-        let mut parameters: Vec<Wanted> = patterns.flat_map(Pattern::parameters).cloned().collect();
-        parameters.sort_unstable();
-        parameters.dedup();
         Self { routes, limits, devices: None, names, places, parameters }
     }
 
@@ -176,7 +176,7 @@ impl Policy {
     /// The routes whose hosts, methods and parameters fit, for each way to take the method.
     fn candidates<'p>(&'p self, carried: &Carried<'_>) -> [SmallVec<[Candidate<'p>; 4]>; 3] {
         let attempt = carried.sent.attempt;
-        let parameters = Parameters::of(attempt.query, &self.parameters);
+        let parameters = Parameters::of(&carried.sent, &self.parameters);
         let routes = self.routes.iter().zip(&self.places);
         let ways: SmallVec<[Ways; 32]> = routes.map(|(route, places)| carried.ways(route, places)).collect();
         Taken::ALL.map(|taken| {
@@ -235,8 +235,8 @@ impl Policy {
         }
         let strict = canonical::strict_reading(attempt.path);
         let strict = canonical::split(&strict);
-        let parameters = Parameters::of(attempt.query, &self.parameters);
         let sent = Sent::with(attempt, self.names.known());
+        let parameters = Parameters::of(&sent, &self.parameters);
         let mut routes = self.routes.iter().zip(&self.places);
         routes.find(|(route, places)| route.matches_strictly(places, &sent, &parameters, &strict))?.0.upstream
     }
@@ -254,4 +254,13 @@ impl Policy {
         let rates = self.limits.iter().take(limit + 1).enumerate().rev();
         rates.filter(|(_, limit)| limit.facet == Facet::Rate).map(|(at, _)| at).next().unwrap_or(limit)
     }
+}
+
+/// All that patterns name, in alphabetical order.
+fn parameters_of(routes: &[Route]) -> Vec<Wanted> {
+    let patterns = routes.iter().flat_map(|route| &route.patterns);
+    let mut parameters: Vec<Wanted> = patterns.flat_map(Pattern::parameters).cloned().collect();
+    parameters.sort_unstable();
+    parameters.dedup();
+    parameters
 }

@@ -6,15 +6,16 @@
 
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, ORIGIN};
 use http::{HeaderName, Method};
+use smallvec::SmallVec;
 
 use super::attempt::{Attempt, Body};
 use super::cookies;
-use super::field::{Half, Known, Sent, are_in_headers, values_of};
+use super::field::{Half, Kinds, Known, Sent, are_in_headers, values_of};
 use super::method::{Ways, is_page};
 use super::password_name::is_called_a_password;
 use super::query;
 use super::route::{FieldPlaces, Route};
-use super::urlencoded::{Letters, first_byte};
+use super::urlencoded::Letters;
 
 /// What a request carries beside its method and its path, as far as that is the same for every route.
 pub(super) struct Carried<'a> {
@@ -29,11 +30,12 @@ pub(super) struct Carried<'a> {
 impl<'a> Carried<'a> {
     pub(super) fn of(attempt: &'a Attempt<'a>, known: &'a Known) -> Self {
         let has_body = attempt.body != Body::Whole(&[]);
-        let overrides = overrides_the_method(attempt);
+        let sent = Sent::with(attempt, known);
+        let overrides = overrides_the_method(&sent);
         // By any other method it is a write already.
         let looks = is_page(attempt.method) || attempt.method == Method::OPTIONS;
         let guesses = || overrides || has_body || names_much(attempt) || names_a_password(attempt);
-        Self { sent: Sent::with(attempt, known), overrides, guesses: looks && guesses() }
+        Self { sent, overrides, guesses: looks && guesses() }
     }
 
     /// What it may be taken for at this route; nothing, if the route is about no such host and no such method.
@@ -100,23 +102,20 @@ fn is_preflight(attempt: &Attempt<'_>) -> bool {
 }
 
 /// By a header, by a parameter or by a cookie. CGI and PHP read `X_Http_Method_Override` as the real header.
-fn overrides_the_method(attempt: &Attempt<'_>) -> bool {
-    let mut folded = String::new();
-    let in_query = attempt.query.into_iter().flat_map(query::names).map(str::as_bytes);
-    let in_cookies = cookies::pairs(attempt.headers).map(|(name, _)| name);
-    attempt.headers.keys().any(is_override)
-        || in_query.chain(in_cookies).any(|name| is_parameter(name, &mut folded))
+fn overrides_the_method(sent: &Sent<'_>) -> bool {
+    let headers = sent.attempt.headers;
+    let in_query = sent.fields(Kinds::METHOD).flat_map(query::names).map(str::as_bytes);
+    let names = in_query.chain(cookies::pairs(headers).map(|(name, _)| name));
+    let names = names.filter(|name| sent.could_be(Kinds::METHOD, name));
+    let names: SmallVec<[_; 4]> = names.take(query::MOST_TIMES + 1).collect();
+    headers.keys().any(is_override) || names.len() > query::MOST_TIMES || names.into_iter().any(is_parameter)
 }
 
 /// As PHP reads names: what is in brackets is in an array of this name.
-fn is_parameter(sent: &[u8], folded: &mut String) -> bool {
-    // Nothing more is decoded to tell that most names are none of them.
-    let could_begin = |first: u8| !first.is_ascii_alphanumeric() || first.eq_ignore_ascii_case(&b'x');
-    if !first_byte(sent).is_none_or(could_begin) {
-        return false;
-    }
-    query::fold(Letters { rest: sent, is_wide: false }, LONGEST_PARAMETER, folded);
-    PARAMETERS.contains(&&**folded)
+fn is_parameter(sent: &[u8]) -> bool {
+    let mut folded = String::new();
+    query::fold(Letters { rest: sent, is_wide: false }, LONGEST_PARAMETER, &mut folded);
+    PARAMETERS.contains(&&*folded)
 }
 
 fn is_override(name: &HeaderName) -> bool {
@@ -143,7 +142,7 @@ fn names_a_password(attempt: &Attempt<'_>) -> bool {
 
 const HEADERS: [&str; 3] = ["x-http-method-override", "x-method-override", "x-http-method"];
 /// Of Rails and PHP's frameworks, of Salesforce, and of Google's interfaces.
-const PARAMETERS: [&str; 4] = ["_method", "_httpmethod", "$httpmethod", "x-http-method-override"];
+pub(super) const PARAMETERS: [&str; 4] = ["_method", "_httpmethod", "$httpmethod", "x-http-method-override"];
 const LONGEST_PARAMETER: usize = 22;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod basic;
 mod body;
+mod filter;
 mod form;
 mod json;
 mod known;
@@ -16,6 +17,7 @@ mod name;
 use http::HeaderName;
 use smallvec::SmallVec;
 
+pub(super) use self::filter::Kinds;
 pub(super) use self::known::{Known, Places, Sent};
 use self::name::Name;
 use super::attempt::{Attempt, Body};
@@ -193,9 +195,9 @@ pub(super) fn values_but_cookies(
 pub struct PrivateNames(Known);
 
 impl PrivateNames {
-    /// Those of these fields, as far as they are looked for in a query.
-    pub(super) fn of<'f>(fields: impl Iterator<Item = &'f Field>) -> Self {
-        Self(Known::of(fields))
+    /// Those of the fields that are looked for in a query.
+    pub(super) fn of(known: Known) -> Self {
+        Self(known)
     }
 
     pub(super) fn known(&self) -> &Known {

@@ -104,7 +104,8 @@ impl Pattern {
     /// Whether a reading of the attempt's path, cut into its segments, fits.
     #[must_use]
     pub fn matches(&self, attempt: &Attempt<'_>, reading: &[&[u8]], taken: Taken, case: Case) -> bool {
-        self.fits_but_for_path(attempt, &Parameters::of(attempt.query, &self.parameters), taken, case)
+        let parameters = Parameters::in_query(attempt.query, &self.parameters);
+        self.fits_but_for_path(attempt, &parameters, taken, case)
             && self.fits_path(attempt.path, reading, case)
     }
 
@@ -112,7 +113,7 @@ impl Pattern {
     pub(super) fn fits_but_for_path(
         &self,
         attempt: &Attempt<'_>,
-        parameters: &Parameters<'_>,
+        parameters: &Parameters<'_, '_>,
         taken: Taken,
         case: Case,
     ) -> bool {
@@ -132,14 +133,14 @@ impl Pattern {
     /// Whether the segments of the one strict reading fit, letter for letter: this may choose an upstream.
     #[must_use]
     pub fn matches_strictly(&self, attempt: &Attempt<'_>, strict: &[&[u8]]) -> bool {
-        let parameters = Parameters::of(attempt.query, &self.parameters);
+        let parameters = Parameters::in_query(attempt.query, &self.parameters);
         self.fits_strictly(attempt.method, &parameters, strict)
     }
 
     pub(super) fn fits_strictly(
         &self,
         method: &Method,
-        parameters: &Parameters<'_>,
+        parameters: &Parameters<'_, '_>,
         strict: &[&[u8]],
     ) -> bool {
         self.method.fits(method, Taken::AsSent)
@@ -155,7 +156,7 @@ impl Pattern {
         (!is_any || could_be_directory(sent)) && path_fits(bare, reading, &Widely(case))
     }
 
-    fn parameters_fit(&self, parameters: &Parameters<'_>, case: Case) -> bool {
+    fn parameters_fit(&self, parameters: &Parameters<'_, '_>, case: Case) -> bool {
         self.parameters.iter().all(|parameter| parameters.fit(parameter, case))
     }
 

@@ -7,26 +7,38 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use memchr::{memchr, memchr2, memchr2_iter};
+use smallvec::SmallVec;
 
+use super::field::{Kinds, Sent};
 use super::matcher::Case;
 use super::password_name::sounds_like_a_password;
-use super::urlencoded::{self, Letters, first_byte, has_wide_letters, readings};
+use super::urlencoded::{self, Letters, has_wide_letters, readings};
 
 /// A parameter that a pattern names: its folded name, and its value if there has to be that one.
 pub(super) type Wanted = (String, Option<String>);
 
 /// Those of some parameters that a query has: read when they are first asked for and then no more.
-pub struct Parameters<'q> {
-    query: &'q str,
+pub struct Parameters<'q, 'a> {
+    query: Query<'q, 'a>,
     wanted: &'q [Wanted],
     /// Places in `wanted`, and whether it is there letter for letter.
     met: OnceCell<Vec<(usize, bool)>>,
 }
 
-impl<'q> Parameters<'q> {
-    /// Of this query: these, in alphabetical order.
-    pub(super) fn of(query: Option<&'q str>, wanted: &'q [Wanted]) -> Self {
-        Self { query: query.unwrap_or_default(), wanted, met: OnceCell::new() }
+enum Query<'q, 'a> {
+    OfRequest(&'q Sent<'a>),
+    Alone(&'q str),
+}
+
+impl<'q, 'a> Parameters<'q, 'a> {
+    /// Of this request: these, in alphabetical order.
+    pub(super) fn of(sent: &'q Sent<'a>, wanted: &'q [Wanted]) -> Self {
+        Self { query: Query::OfRequest(sent), wanted, met: OnceCell::new() }
+    }
+
+    /// Of this query.
+    pub(super) fn in_query(query: Option<&'q str>, wanted: &'q [Wanted]) -> Self {
+        Self { query: Query::Alone(query.unwrap_or_default()), wanted, met: OnceCell::new() }
     }
 
     /// Whether this one of them is there.
@@ -38,9 +50,24 @@ impl<'q> Parameters<'q> {
     }
 
     fn look(&self) -> Vec<(usize, bool)> {
+        match self.query {
+            Query::Alone(query) => self.look_at(parts(query)),
+            Query::OfRequest(sent) => {
+                let parts = sent.fields(Kinds::PARAMETER).flat_map(parts);
+                let parts = parts.filter(|(name, _)| sent.could_be(Kinds::PARAMETER, name.as_bytes()));
+                let parts: SmallVec<[_; 4]> = parts.take(MOST_TIMES + 1).collect();
+                if parts.len() > MOST_TIMES {
+                    return (0..self.wanted.len()).map(|at| (at, true)).collect();
+                }
+                self.look_at(parts.into_iter())
+            }
+        }
+    }
+
+    fn look_at<'p>(&self, parts: impl Iterator<Item = (&'p str, &'p str)>) -> Vec<(usize, bool)> {
         let (mut met, mut folded) = (Vec::new(), String::new());
         let longest = self.wanted.iter().map(|(wanted, _)| wanted.len()).max().unwrap_or_default();
-        for (name, value) in parts(self.query).filter(|(name, _)| self.could_be(name)) {
+        for (name, value) in parts {
             let ways: &[bool] = if has_wide_letters(name.as_bytes()) { &[false, true] } else { &[false] };
             for &is_wide in ways {
                 fold(Letters { rest: name.as_bytes(), is_wide }, longest, &mut folded);
@@ -62,15 +89,6 @@ impl<'q> Parameters<'q> {
                 None => {}
             }
         }
-    }
-
-    /// Nothing is decoded to tell that a name is none of them.
-    fn could_be(&self, sent: &str) -> bool {
-        let first = first_byte(sent.as_bytes()).map(|first| first.to_ascii_lowercase());
-        first.is_none_or(|first| {
-            !first.is_ascii_alphanumeric()
-                || self.wanted.iter().any(|(wanted, _)| wanted.bytes().next() == Some(first))
-        })
     }
 }
 
@@ -107,13 +125,10 @@ pub(super) fn names(query: &str) -> impl Iterator<Item = &str> {
     parts(query).map(|(name, _)| name)
 }
 
-/// Whether there are more parameters than any application takes. PHP, Django and Tomcat read a thousand. Of these, few
-/// have names that begin with no letter and no digit: such a name has to be decoded before anybody can say what it is.
+/// Whether there are more parameters than any application takes. PHP, Django and Tomcat read a thousand.
 #[must_use]
 pub fn is_too_long(query: &str) -> bool {
-    let count = separators(query);
-    let is_odd = |name: &&str| !name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric);
-    count >= MOST_PARAMETERS || (count >= MOST_ODD && names(query).filter(is_odd).nth(MOST_ODD).is_some())
+    separators(query) >= MOST_PARAMETERS
 }
 
 /// Whether there are more parameters than passwords are looked for in: then any of them could be one.
@@ -192,10 +207,10 @@ pub fn decode(text: &str) -> Cow<'_, str> {
 
 /// Parameters of one query.
 const MOST_PARAMETERS: usize = 1000;
-/// Of them, those whose names begin with no letter and no digit.
-const MOST_ODD: usize = 128;
 /// Bytes of a name in which a password is looked for.
 const LONGEST_NAME: usize = 256;
+/// How often names that somebody looks for are read in one query. With more of them nobody can say what it is about.
+pub(super) const MOST_TIMES: usize = 16;
 /// Of those in which passwords are looked for.
 pub(super) const MOST_READ: usize = 128;
 
@@ -207,7 +222,7 @@ mod tests {
 
     fn is_met(query: &str, name: &str, value: Option<&str>) -> bool {
         let wanted = [(fold_name(name), value.map(str::to_owned))];
-        Parameters::of(Some(query), &wanted).fit(&wanted[0], Case::Insensitive)
+        Parameters::in_query(Some(query), &wanted).fit(&wanted[0], Case::Insensitive)
     }
 
     #[test]
@@ -242,18 +257,6 @@ mod tests {
     #[test]
     fn broken_encoding_is_read_without_a_panic() {
         assert!(!is_met("%=%zz&=&%ff=1", "zz", None));
-    }
-
-    #[test]
-    fn few_names_may_begin_with_what_has_to_be_decoded() {
-        for name in ["_a", "%61", "[a]", "", "\u{e4}"] {
-            let odd = |count| "a=b".to_owned() + &format!("&{name}=1").repeat(count);
-            assert!(!is_too_long(&odd(MOST_ODD)) && is_too_long(&odd(MOST_ODD + 1)), "{name}");
-        }
-        assert!(
-            !is_too_long(&"post[]=1&".repeat(MOST_PARAMETERS - 1))
-                && is_too_long(&"a;".repeat(MOST_PARAMETERS))
-        );
     }
 
     /// As the whole name is read at once.

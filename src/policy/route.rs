@@ -158,7 +158,7 @@ impl Route {
     pub(super) fn candidates(
         &self,
         attempt: &Attempt<'_>,
-        parameters: &Parameters<'_>,
+        parameters: &Parameters<'_, '_>,
         taken: Taken,
     ) -> SmallVec<[&Pattern; 2]> {
         let is_candidate =
@@ -179,7 +179,7 @@ impl Route {
         &self,
         places: &FieldPlaces,
         sent: &Sent<'_>,
-        parameters: &Parameters<'_>,
+        parameters: &Parameters<'_, '_>,
         strict: &[&[u8]],
     ) -> bool {
         self.host_fits(sent.attempt.host)

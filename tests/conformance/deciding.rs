@@ -23,11 +23,10 @@ struct Processes<S> {
 
 impl<S: Server> Processes<S> {
     fn new(server: S, count: usize) -> Self {
-        // Such as a machine needs on which everything else runs too.
-        Self::patient(server, count, Manner { timeout: Span::from_secs(5), ..Manner::default() })
+        Self::with(server, count, patient(OnError::Local))
     }
 
-    fn patient(server: S, count: usize, manner: Manner) -> Self {
+    fn with(server: S, count: usize, manner: Manner) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let address: Address = server.url().parse().unwrap();
         prepare(&runtime, &address);
@@ -64,6 +63,11 @@ impl<S: Server> Processes<S> {
     fn is_up(&self) -> bool {
         self.limits.iter().all(|limits| limits.store().is_none_or(|store| store.is_up()))
     }
+}
+
+/// With time for a store on a machine on which everything else runs too.
+fn patient(on_error: OnError) -> Manner {
+    Manner { timeout: Span::from_secs(5), on_error }
 }
 
 fn prepare(runtime: &Runtime, address: &Address) {
@@ -218,7 +222,7 @@ pub(crate) fn processes_together_get_what_one_would_get_over_time(server: impl S
 }
 
 pub(crate) fn while_the_store_is_away_each_process_decides_by_what_it_saw(server: impl Server) {
-    let mut processes = Processes::patient(server, 2, Manner::default());
+    let mut processes = Processes::new(server, 2);
     let limiters = processes.limit(Spec::Continuous(continuous(1, 3600, 10)));
     assert!(processes.take(&limiters[0], 6) && processes.take(&limiters[1], 1));
     processes.server.kill();
@@ -240,7 +244,7 @@ pub(crate) fn while_the_store_is_away_each_process_decides_by_what_it_saw(server
 }
 
 pub(crate) fn a_stopped_store_costs_the_timeout_and_then_nothing(server: impl Server) {
-    let mut processes = Processes::patient(server, 1, Manner::default());
+    let mut processes = Processes::with(server, 1, Manner::default());
     let limiter = processes.limit(Spec::Continuous(continuous(1, 60, 1_000_000))).remove(0);
     assert!(processes.take(&limiter, 1));
     processes.server.pause();
@@ -257,11 +261,10 @@ pub(crate) fn a_stopped_store_costs_the_timeout_and_then_nothing(server: impl Se
 }
 
 pub(crate) fn who_asked_for_deny_or_allow_gets_it(server: impl Server) {
-    let manner = Manner { on_error: OnError::Deny, ..Manner::default() };
-    let mut processes = Processes::patient(server, 1, manner);
+    let mut processes = Processes::with(server, 1, patient(OnError::Deny));
     let strict = processes.limit(Spec::Continuous(continuous(1, 3600, 1))).remove(0);
     let address: Address = processes.server.url().parse().unwrap();
-    let manner = Manner { on_error: OnError::Allow, ..Manner::default() };
+    let manner = patient(OnError::Allow);
     let open = Limits::open_as(&address, &Namespace::default(), b"key", manner, Events::default()).unwrap();
     let lenient = open.limiter("address", Spec::Continuous(continuous(1, 3600, 1))).unwrap();
     assert!(processes.take(&strict, 1));

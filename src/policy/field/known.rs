@@ -5,12 +5,14 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use http::HeaderMap;
-use memchr::memchr;
+use memchr::{memchr, memchr2_iter};
 use smallvec::SmallVec;
 
 use super::super::attempt::Attempt;
 use super::super::cookies;
-use super::super::urlencoded::{Letters, first_byte, readings};
+use super::super::query::MOST_TIMES;
+use super::super::urlencoded::{Letters, readings};
+use super::filter::{Kinds, NameFilter};
 use super::form::{name_and_value, readings_of_a_cookie, split};
 use super::name::{Name, ends_a_name, separates};
 use super::{Field, TooManyValues, Values};
@@ -20,8 +22,8 @@ use super::{Field, TooManyValues, Values};
 pub(in crate::policy) struct Known {
     /// In alphabetical order, so that those that begin alike stand together.
     names: Vec<Name>,
-    /// Which first bytes of what was sent could begin one of them.
-    begins: [u128; 2],
+    /// These, and names that others look for in the same query.
+    filter: NameFilter,
 }
 
 /// Where the names of some fields stand among those that are [`Known`].
@@ -36,12 +38,43 @@ impl Known {
         let mut names: Vec<Name> = fields.filter_map(Field::in_query).collect();
         names.sort_unstable();
         names.dedup();
-        let mut begins = [0, 0];
-        for first in 0..=u8::MAX {
-            let could_begin = names.iter().any(|name| !name.cannot_begin(first));
-            begins[usize::from(first >> 7)] |= u128::from(could_begin) << (first & 0x7F);
+        let mut filter = NameFilter::default();
+        names.iter().for_each(|name| filter.add(name, Kinds::FIELD));
+        Self { names, filter }
+    }
+
+    /// The same, and what others look for.
+    pub(in crate::policy) fn and<'n>(mut self, kind: Kinds, names: impl Iterator<Item = &'n str>) -> Self {
+        names.for_each(|name| self.filter.add(&Name::new(name), kind));
+        self
+    }
+
+    /// Who could look for a parameter or a cookie of this name; what stands behind a `=` is none of it.
+    pub(in crate::policy) fn kinds(&self, sent: &[u8]) -> Kinds {
+        self.filter.kinds(sent)
+    }
+
+    /// The parts of a query between two `&` in which somebody could find something.
+    fn fields_of<'q>(&self, query: &'q str) -> Fields<'q> {
+        let (bytes, mut found) = (query.as_bytes(), SmallVec::new());
+        let (mut field, mut piece, mut kinds) = (0, 0, Kinds::default());
+        for end in memchr2_iter(b'&', b';', bytes).chain([bytes.len()]) {
+            kinds |= self.kinds(&bytes[piece..end]);
+            let is_piece = piece > field;
+            piece = end + 1;
+            if bytes.get(end) == Some(&b';') {
+                continue;
+            }
+            if is_piece {
+                // To some readers `;` is a letter.
+                kinds |= self.kinds(&bytes[field..end]);
+            }
+            if kinds != Kinds::default() {
+                found.push((&query[field..end], std::mem::take(&mut kinds)));
+            }
+            field = piece;
         }
-        Self { names, begins }
+        found
     }
 
     pub(in crate::policy) fn places(&self, fields: &[Field]) -> Places {
@@ -61,8 +94,7 @@ impl Known {
 
     /// Shows each of them that some reader takes what was sent for; one may come more than once.
     fn each(&self, sent: &[u8], mut show: impl FnMut(usize)) {
-        let could_begin = |first: u8| self.begins[usize::from(first >> 7)] >> (first & 0x7F) & 1 == 1;
-        if !first_byte(sent).map_or(!sent.is_empty(), could_begin) {
+        if !self.kinds(sent).has(Kinds::FIELD) {
             return;
         }
         if let Some(Wide) = self.walk(sent, false, &mut show) {
@@ -155,10 +187,11 @@ impl Walk<'_> {
 struct Found(Vec<Option<Result<Values, TooManyValues>>>);
 
 impl Found {
-    fn in_query(query: &str, known: &Known) -> Self {
+    /// In these parts of a query.
+    fn in_query<'q>(fields: impl Iterator<Item = &'q str>, known: &Known) -> Self {
         let mut found = Self::default();
         let mut times = 0;
-        for field in split(query.as_bytes(), b'&') {
+        for field in fields.map(str::as_bytes) {
             let mut pieces = if memchr(b';', field).is_some() { Some(split(field, b';')) } else { None };
             let (name, value) = name_and_value(field);
             // The first piece has the name of the whole, unless it has no value.
@@ -234,21 +267,39 @@ impl Found {
     }
 }
 
+/// Parts of a query, and who could find something there.
+type Fields<'a> = SmallVec<[(&'a str, Kinds); 4]>;
+
 /// What a request carries for all known fields beside its body: looked for when it is first asked for.
 pub(in crate::policy) struct Sent<'a> {
     pub(in crate::policy) attempt: &'a Attempt<'a>,
     known: &'a Known,
+    /// The parts of the query in which somebody could find something.
+    fields: OnceCell<Fields<'a>>,
     query: OnceCell<Found>,
     cookies: OnceCell<Found>,
 }
 
 impl<'a> Sent<'a> {
     pub(in crate::policy) fn with(attempt: &'a Attempt<'a>, known: &'a Known) -> Self {
-        Self { attempt, known, query: OnceCell::new(), cookies: OnceCell::new() }
+        let (fields, query, cookies) = Default::default();
+        Self { attempt, known, fields, query, cookies }
+    }
+
+    /// The parts of the query between two `&` in which these could find something.
+    pub(in crate::policy) fn fields(&self, kind: Kinds) -> impl Iterator<Item = &'a str> + Clone {
+        let find = || self.known.fields_of(self.attempt.query.unwrap_or_default());
+        let found = self.fields.get_or_init(find).iter();
+        found.filter(move |(_, kinds)| kinds.has(kind)).map(|(field, _)| *field)
+    }
+
+    /// Whether these could look for a cookie or a parameter of this name.
+    pub(in crate::policy) fn could_be(&self, kind: Kinds, name: &[u8]) -> bool {
+        self.known.kinds(name).has(kind)
     }
 
     fn query(&self) -> &Found {
-        self.query.get_or_init(|| Found::in_query(self.attempt.query.unwrap_or_default(), self.known))
+        self.query.get_or_init(|| Found::in_query(self.fields(Kinds::FIELD), self.known))
     }
 
     fn cookies(&self) -> &Found {
@@ -276,9 +327,6 @@ impl<'a> Sent<'a> {
     }
 }
 
-/// How often known names are read in one query. With more of them nobody can say what it is about.
-const MOST_TIMES: usize = 128;
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -294,7 +342,7 @@ mod tests {
     fn a_query_that_names_known_fields_again_and_again_has_too_many_of_each() {
         let known = known(&["log", "user"]);
         let found = |query: &str| {
-            let found = Found::in_query(query, &known);
+            let found = Found::in_query(query.split('&'), &known);
             let mut values = Values::default();
             (found.has(&[1]), found.give(&[0, 1], &mut values).map(|()| values.iter().count()))
         };
@@ -312,7 +360,7 @@ mod tests {
         ) {
             let names = ["log", "user", "id", "user_name", "user[name][a]", "a"];
             let known = known(&names);
-            let found = Found::in_query(&text, &known);
+            let found = Found::in_query(text.split('&'), &known);
             for name in names.map(Name::new) {
                 let mut wanted = Values::default();
                 let wanted = super::super::form::find(text.as_bytes(), std::slice::from_ref(&name), &mut wanted).map(|()| wanted);
