@@ -8,6 +8,8 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -127,6 +129,19 @@ fn upstreams_with_names_are_found_and_those_that_are_gone_are_told() {
     assert!(gate.reload(&config("nowhere.invalid")));
     assert_eq!(gate.ask(get_with("/", "")).status, 502);
     assert!(eventually(PATIENCE, || gate.messages().contains("cannot connect")));
+}
+
+/// L15: what is refused is told. Without capabilities root is held to the permissions of a socket like anybody else.
+#[test]
+fn a_call_that_is_refused_is_told() {
+    let directory = new_directory();
+    let path = directory.join("upstream.sock");
+    let _listener = UnixListener::bind(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    let gate = Gate::start(&format!("upstream = \"unix:{}\"\n{LOGIN}", path.display()));
+    assert_eq!(gate.ask(get_with("/", "")).status, 502);
+    assert!(eventually(PATIENCE, || gate.messages().contains("an upstream failed a request")));
+    fs::remove_dir_all(directory).unwrap();
 }
 
 /// L15: the log is opened again and the buckets are written where the file says.
