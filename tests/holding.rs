@@ -115,7 +115,7 @@ fn no_more_than_32_are_held_and_one_more_costs_nothing() {
     // Had they kept their tokens, this one would be held for two seconds.
     let started = Instant::now();
     assert_eq!(send(&gate).answer().status, 200);
-    assert!(started.elapsed() < 2 * HALF, "{:?}", started.elapsed());
+    assert!(started.elapsed() < 7 * HALF / 2, "{:?}", started.elapsed());
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn a_call_that_is_refused_is_told() {
     let directory = new_directory();
     let path = directory.join("upstream.sock");
     let _listener = UnixListener::bind(&path).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
     let gate = Gate::start(&format!("upstream = \"unix:{}\"\n{LOGIN}", path.display()));
     assert_eq!(gate.ask(get_with("/", "")).status, 502);
     assert!(eventually(PATIENCE, || gate.messages().contains("an upstream failed a request")));

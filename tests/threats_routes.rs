@@ -455,11 +455,16 @@ fn matching_a_hostile_path_takes_no_time() {
     let gate = Gate::start(&upstream.file(tables));
     let hostile =
         ["/a".repeat(4000), "/a%2f\\;x".repeat(1000), "/%252e%255c..;".repeat(560), "/..".repeat(2700)];
-    for target in hostile {
+    let time_of = |target: &str| {
         let started = Instant::now();
-        let answer = gate.ask(post_with(&target, ""));
+        let answer = gate.ask(post_with(target, ""));
         assert!(matches!(answer.status, 200 | 400 | 414 | 429 | 431), "{}", answer.status);
-        assert!(started.elapsed() < Duration::from_millis(500), "{:?} for {:.20}", started.elapsed(), target);
+        started.elapsed()
+    };
+    for target in hostile {
+        // What else the machine does is no fault of the path.
+        let fastest = (0..3).map(|_| time_of(&target)).min().unwrap();
+        assert!(fastest < Duration::from_millis(500), "{fastest:?} for {target:.20}");
     }
 }
 

@@ -116,7 +116,7 @@ fn a_client_that_reads_nothing_leaves_places_at_the_upstream_to_others() {
         true => long_answer(),
         false => Reply::ok(),
     });
-    let gate = Gate::start(&upstream.file("[proxy]\nupstream_max = 8\nconnect_timeout = \"1s\"\n"));
+    let gate = Gate::start(&upstream.file("[proxy]\nupstream_max = 8\nconnect_timeout = \"5s\"\n"));
     let held: Vec<_> = (0..20).map(|_| asks_for_much(&gate, 4096)).collect();
     let has_its_share = || upstream.connections().iter().filter(|bytes| !bytes.is_empty()).count() >= 6;
     assert!(
@@ -128,7 +128,7 @@ fn a_client_that_reads_nothing_leaves_places_at_the_upstream_to_others() {
         let mut client = gate.connect_from(Ipv4Addr::new(127, 0, 0, host));
         client.send(get_with("/short", ""));
         assert_eq!(client.answer().status, 200);
-        assert!(started.elapsed() < Duration::from_millis(900), "{:?}: it did not wait", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(4), "{:?}: it waited", started.elapsed());
     }
     drop(held);
     assert!(eventually(Duration::from_secs(5), || gate.ask(get_with("/short", "")).status == 200));

@@ -257,7 +257,7 @@ pub(crate) fn a_stopped_server_does_not_stop_whoever_gives_up(server: impl Serve
         let answer = opened.within(Duration::from_millis(50), |store| store.load(KEY));
         assert!(!matches!(answer, Some(Ok(_))), "{answer:?} from a stopped server");
     }
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     opened.server.resume();
     assert!(opened.recovers());
     assert_eq!(opened.load(KEY), Some(Stored { bytes: b"one".to_vec(), version }));

@@ -3,13 +3,13 @@
 //! Questions are counted in the server's general log, because its counters count statements of all kinds.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::sql::{Tables, certificate, copy, made_once, remove, run, schema};
+use super::sql::{Tables, certificate, copy, made_once, owned, remove, run, schema};
 use super::{Process, Server};
 use crate::support::{eventually, free_port, new_directory};
 
@@ -42,6 +42,7 @@ impl MariaDb {
 
     fn launch(&mut self) -> Result<(), String> {
         copy(&template()?, &self.data(), USERS);
+        scratch(&self.directory.join("tmp"));
         let mut command = Command::new("mariadbd");
         command.args(["--no-defaults", "--user=mysql", "--bind-address=127.0.0.1", "--skip-name-resolve"]);
         command.args([
@@ -50,9 +51,13 @@ impl MariaDb {
             "--general-log=1",
         ]);
         command.args(["--innodb-log-file-size=8M", "--skip-log-bin", &format!("--port={}", self.port)]);
-        for (option, file) in
-            [("datadir", "data"), ("socket", "s"), ("pid-file", "p"), ("general-log-file", "log")]
-        {
+        for (option, file) in [
+            ("datadir", "data"),
+            ("tmpdir", "tmp"),
+            ("socket", "s"),
+            ("pid-file", "p"),
+            ("general-log-file", "log"),
+        ] {
             command.arg(format!("--{option}={}", self.directory.join(file).display()));
         }
         if self.speaks_tls {
@@ -180,6 +185,7 @@ fn template() -> Result<PathBuf, String> {
              GRANT ALL ON tollgate.* TO tollgate;\n",
         )
         .unwrap();
+        let scratch = scratch(&making.with_extension("tmp"));
         let mut install = Command::new("mariadb-install-db");
         install.args([
             "--no-defaults",
@@ -189,11 +195,20 @@ fn template() -> Result<PathBuf, String> {
         ]);
         install
             .arg(format!("--datadir={}", making.display()))
+            .arg(format!("--tmpdir={}", scratch.display()))
             .arg(format!("--extra-file={}", users.display()));
         let done = run(&mut install);
         fs::remove_file(&users).unwrap();
+        fs::remove_dir_all(&scratch).unwrap();
         done
     })
+}
+
+/// A server that starts removes what others have just put in the same folder.
+fn scratch(folder: &Path) -> PathBuf {
+    fs::create_dir_all(folder).unwrap();
+    owned(folder, USERS);
+    folder.to_owned()
 }
 
 /// Whom root runs it as.

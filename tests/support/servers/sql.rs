@@ -109,7 +109,7 @@ fn other_user(users: &[&str]) -> Option<(u32, u32)> {
 }
 
 /// Gives a directory to whom the server runs as.
-fn owned(directory: &Path, users: &[&str]) {
+pub(super) fn owned(directory: &Path, users: &[&str]) {
     if let Some((user, group)) = other_user(users) {
         std::os::unix::fs::chown(directory, Some(user), Some(group)).unwrap();
     }
