@@ -126,10 +126,10 @@ const CLASSES: [u8; 256] = {
     let mut byte = 0_u8;
     while byte < 128 {
         classes[byte as usize] = match byte {
-            b'%' | b'+' => ENCODED,
+            b'%' => ENCODED,
             b'=' => EQUALS,
             b'[' | b']' | 0 => END,
-            b'.' | b'_' | b' ' | 0x09..=0x0d => SEPARATOR,
+            b'.' | b'_' | b' ' | b'+' | 0x09..=0x0d => SEPARATOR,
             _ => byte.to_ascii_lowercase(),
         };
         byte += 1;

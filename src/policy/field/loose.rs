@@ -7,7 +7,7 @@ mod document;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
-use memchr::{memchr2_iter, memmem};
+use memchr::{memchr2, memchr2_iter, memmem};
 
 use self::document::find as find_in_document;
 use super::super::count::charsets;
@@ -111,9 +111,9 @@ fn is_named_at(text: &[u8], at: usize, names: &[Name]) -> bool {
     let mut letters = line.iter().filter(|byte| !breaks(byte));
     let is_word =
         b"name".iter().all(|wanted| letters.next().is_some_and(|byte| byte.eq_ignore_ascii_case(wanted)));
-    is_word
-        && (is_parameter(line, names)
-            || is_parameter(&line.iter().copied().filter(|byte| !breaks(byte)).collect::<Vec<u8>>(), names))
+    let is_one_line = || memchr2(b'\r', b'\n', line).is_none();
+    let joined = || line.iter().copied().filter(|byte| !breaks(byte)).collect::<Vec<u8>>();
+    is_word && (is_parameter(line, names) || (!is_one_line() && is_parameter(&joined(), names)))
 }
 
 fn is_parameter(line: &[u8], names: &[Name]) -> bool {
