@@ -114,8 +114,10 @@ fn overrides_the_method(sent: &Sent<'_>) -> bool {
 /// As PHP reads names: what is in brackets is in an array of this name.
 fn is_parameter(sent: &[u8]) -> bool {
     let mut folded = String::new();
-    query::fold(Letters { rest: sent, is_wide: false }, LONGEST_PARAMETER, &mut folded);
-    PARAMETERS.contains(&&*folded)
+    [false, true].into_iter().any(|is_wide| {
+        query::fold(Letters { rest: sent, is_wide }, LONGEST_PARAMETER, &mut folded);
+        PARAMETERS.contains(&&*folded)
+    })
 }
 
 fn is_override(name: &HeaderName) -> bool {
@@ -137,7 +139,7 @@ fn names_much(attempt: &Attempt<'_>) -> bool {
 /// letters, such as `compass` or `passport.sid`, is none there.
 fn names_a_password(attempt: &Attempt<'_>) -> bool {
     attempt.query.is_some_and(|query| query::names(query).any(query::could_be_a_password))
-        || cookies::pairs(attempt.headers).any(|(name, _)| is_called_a_password(&query::decoded(name)))
+        || cookies::pairs(attempt.headers).any(|(name, _)| query::is_read_as(name, is_called_a_password))
 }
 
 const HEADERS: [&str; 3] = ["x-http-method-override", "x-method-override", "x-http-method"];

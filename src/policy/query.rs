@@ -3,7 +3,6 @@
 //! Names and values are decoded once; `&` and `;` both separate; PHP's habits with names are followed (`page[]`
 //! is `page`, dots and blanks are underscores). This is for matching only and never for forwarding.
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use memchr::{memchr, memchr2, memchr2_iter};
@@ -12,7 +11,7 @@ use smallvec::SmallVec;
 use super::field::{Kinds, Sent};
 use super::matcher::Case;
 use super::password_name::sounds_like_a_password;
-use super::urlencoded::{self, Letters, has_wide_letters, readings};
+use super::urlencoded::{Letters, has_wide_letters, readings};
 
 /// A parameter that a pattern names: its folded name, and its value if there has to be that one.
 pub(super) type Wanted = (String, Option<String>);
@@ -182,27 +181,12 @@ pub(super) fn fold(letters: impl Iterator<Item = char> + Clone, longest: usize, 
 
 /// Whether a parameter of this name, as it was sent, could hold a password. One that is longer than any name is not read.
 pub(super) fn could_be_a_password(sent: &str) -> bool {
-    sent.len() > LONGEST_NAME || sounds_like_a_password(&decode(sent))
+    sent.len() > LONGEST_NAME || is_read_as(sent.as_bytes(), sounds_like_a_password)
 }
 
-/// The name of a cookie, decoded.
-pub(super) fn decoded(name: &[u8]) -> Cow<'_, str> {
-    match std::str::from_utf8(name) {
-        Ok(name) => decode(name),
-        Err(_) => String::from_utf8_lossy(name),
-    }
-}
-
-/// Percent-decoding with `+` as a blank; what is broken stays as it is.
-#[must_use]
-pub fn decode(text: &str) -> Cow<'_, str> {
-    match urlencoded::decode(text.as_bytes(), false) {
-        Cow::Borrowed(_) => Cow::Borrowed(text),
-        Cow::Owned(bytes) => Cow::Owned(match String::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        }),
-    }
+/// Whether a name is such a one to some reader who decodes it.
+pub(super) fn is_read_as(sent: &[u8], is_such: impl Fn(&str) -> bool) -> bool {
+    readings(sent).any(|name| is_such(&String::from_utf8_lossy(&name)))
 }
 
 /// Parameters of one query.
@@ -218,6 +202,7 @@ pub(super) const MOST_READ: usize = 128;
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::urlencoded::decode;
     use super::*;
 
     fn is_met(query: &str, name: &str, value: Option<&str>) -> bool {
@@ -277,7 +262,7 @@ mod tests {
         ) {
             let mut folded = String::new();
             fold(Letters { rest: name.as_bytes(), is_wide: false }, usize::MAX, &mut folded);
-            prop_assert_eq!(folded, folded_slowly(&decode(&name)));
+            prop_assert_eq!(folded, folded_slowly(&String::from_utf8_lossy(&decode(name.as_bytes(), false))));
         }
     }
 }

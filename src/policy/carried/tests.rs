@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::super::Policy;
 use super::super::attempt::Client;
 use super::super::field::Field;
+use super::super::urlencoded::decode;
 use super::*;
 
 fn policy(pattern: &str) -> Policy {
@@ -72,12 +73,29 @@ fn an_override_counts_in_every_spelling_that_is_read_as_one() {
     for name in ["X-HTTP-Method-Override", "x_http_method_override", "X-HTTP-Method", "x.method.override"] {
         assert!(counts(&policy, "POST", None, &[(name, "PUT")], NONE), "{name}");
     }
-    for query in
-        ["_method=PUT", "_METHOD=put", "%5fmethod=PUT", ".method=PUT", "_method[]=PUT", "$httpMethod=PUT"]
-    {
+    for query in [
+        "_method=PUT",
+        "_METHOD=put",
+        "%5fmethod=PUT",
+        "%u005fmethod=PUT",
+        ".method=PUT",
+        "_method[]=PUT",
+        "$httpMethod=PUT",
+    ] {
         assert!(counts(&policy, "POST", Some(query), &[], NONE), "{query}");
     }
     assert!(!counts(&policy, "POST", Some("method=PUT"), &[("x-method", "PUT")], NONE));
+}
+
+/// Of the class of L4: old ASP decodes more than percent signs.
+#[test]
+fn a_password_in_letters_of_old_asp_is_an_attempt() {
+    let policy = policy("POST /login");
+    for name in ["%u0070assword", "p%u0061ss", "x_%U0070wd"] {
+        assert!(counts(&policy, "GET", Some(&format!("{name}=x")), &[], NONE), "{name}");
+    }
+    assert!(counts(&policy, "GET", None, &[("cookie", "%u0070assword=x")], NONE));
+    assert!(!counts(&policy, "GET", Some("%u006cang=x"), &[("cookie", "%u006cang=x")], NONE));
 }
 
 #[test]
@@ -120,7 +138,7 @@ fn more_names_than_are_looked_at_are_an_attempt() {
 
 /// The name of a parameter or cookie as PHP knows it.
 fn plainly(name: &str) -> String {
-    let decoded = query::decode(name).to_lowercase();
+    let decoded = String::from_utf8_lossy(&decode(name.as_bytes(), false)).to_lowercase();
     decoded.split('[').next().unwrap().to_owned()
 }
 
