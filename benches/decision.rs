@@ -17,10 +17,10 @@ use http::{HeaderMap, Method, Request};
 use tollgate::bucket::{Continuous, Key, Op, Spec};
 use tollgate::engine::Engine;
 use tollgate::event::Events;
-use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::{Limit, Policy, Route, canonical};
 use tollgate::proxy::target;
-use tollgate::store::memory::{Buckets, Place};
+use tollgate::store::memory::{BucketKey, Buckets};
 use tollgate::time::{Clock, Span};
 
 const SIZES: [u32; 3] = [1, 10_000, 1_000_000];
@@ -45,7 +45,7 @@ fn attempt<'a>(path: &'a str, number: u32, headers: &'a HeaderMap) -> Attempt<'a
         host: "example.org",
         client,
         headers,
-        body: Body::Unread,
+        body: AttemptBody::Unread,
     }
 }
 
@@ -82,7 +82,7 @@ fn decisions(criterion: &mut Criterion) {
                 b.iter_custom(|count| {
                     on_threads(threads, count, |step| {
                         let attempt = attempt("/login", scattered(step, size), &headers);
-                        black_box(engine.decide(&rules, &attempt, engine.clock().now()).is_ok());
+                        black_box(engine.decide_in_memory(&rules, &attempt, engine.clock().now()).is_ok());
                     })
                 });
             });
@@ -92,7 +92,7 @@ fn decisions(criterion: &mut Criterion) {
                     on_threads(threads, count, |step| {
                         let half =
                             u128::from(scattered(step, size)).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060);
-                        let place = Place { key: Key(half << 64 | half), class: 0, spec: spec() };
+                        let place = BucketKey { key: Key(half << 64 | half), class: 0, spec: spec() };
                         let _ = black_box(buckets.apply(&place, clock.now(), Op::Take(1)));
                     })
                 });

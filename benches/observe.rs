@@ -14,20 +14,20 @@ use http::{HeaderValue, Method, StatusCode, Version};
 use prometheus_client::metrics::counter::Counter;
 use rustix::time::{ClockId, clock_gettime};
 use tollgate::bucket::{Continuous, Spec};
-use tollgate::event::{Answered, Decision, Event, Events, Listener, Outcome};
+use tollgate::event::{AccessLogEntry, Event, EventListener, Events, LimitDecision, Outcome};
 use tollgate::observe::access_log::AccessLog;
-use tollgate::observe::clients::Clients;
+use tollgate::observe::clients::ClientFormatter;
 use tollgate::observe::metrics::Metrics;
-use tollgate::observe::settings::{AccessTarget, ClientsShown, Style};
+use tollgate::observe::settings::{AccessLogStyle, AccessTarget, ClientsShown};
 use tollgate::policy::attempt::Client;
 use tollgate::policy::key::PrefixLengths;
 use tollgate::policy::{Limit, Policy, Route};
 use tollgate::time::{Clock, Span, Time};
 
-fn answered() -> Answered {
+fn answered() -> AccessLogEntry {
     let agent =
         "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0 Safari/537.36";
-    Answered {
+    AccessLogEntry {
         client: Client::from_ip([203, 0, 113, 9].into()),
         method: Method::POST,
         target: "/wp-login.php?redirect_to=%2Fwp-admin%2F".parse().unwrap(),
@@ -54,47 +54,47 @@ fn policy() -> Policy {
     Policy::new(vec![route], vec![Limit::new("address", spec), Limit::new("subnet", spec)])
 }
 
-fn metrics() -> Arc<dyn Listener> {
+fn metrics() -> Arc<dyn EventListener> {
     let metrics = Metrics::new();
-    metrics.hear(&Event::Rules { generation: 0, policy: &policy() });
+    metrics.on_event(&Event::Rules { generation: 0, policy: &policy() });
     Arc::new(metrics)
 }
 
-fn access_log(style: Style, shown: ClientsShown) -> Arc<dyn Listener> {
-    let clients = Clients::new(shown, PrefixLengths::default());
+fn access_log(style: AccessLogStyle, shown: ClientsShown) -> Arc<dyn EventListener> {
+    let clients = ClientFormatter::new(shown, PrefixLengths::default());
     let target = AccessTarget::File("/dev/null".into());
     Arc::new(AccessLog::open(target, style, clients, Counter::default(), Clock::system()).unwrap())
 }
 
 /// Every request is a millisecond later than the one before.
-fn hear(criterion: &mut Criterion, name: &str, listeners: Vec<Arc<dyn Listener>>) {
+fn hear(criterion: &mut Criterion, name: &str, listeners: Vec<Arc<dyn EventListener>>) {
     let events = Events::from_iter(listeners);
     let mut answered = answered();
     criterion.bench_function(name, |bencher| {
         bencher.iter_custom(|times| {
             busy(times, || {
                 answered.at = answered.at.after(Span::from_millis(1));
-                events.emit(black_box(&Event::Answered(&answered)));
+                events.emit(black_box(&Event::RequestCompleted(&answered)));
             })
         });
     });
 }
 
 fn whole_attempt(criterion: &mut Criterion) {
-    let events = Events::from_iter([metrics(), access_log(Style::Combined, ClientsShown::Full)]);
+    let events = Events::from_iter([metrics(), access_log(AccessLogStyle::Combined, ClientsShown::Full)]);
     let answered = answered();
     criterion.bench_function("a whole attempt: 2 decisions, settled, answered", |bencher| {
         bencher.iter_custom(|times| busy(times, || attempt(&events, &answered)));
     });
 }
 
-fn attempt(events: &Events, answered: &Answered) {
+fn attempt(events: &Events, answered: &AccessLogEntry) {
     for limit in 0..2 {
-        let decision = Decision::Admit;
+        let decision = LimitDecision::Admit;
         events.emit(black_box(&Event::Decided { generation: 0, route: 0, limit, decision }));
     }
     events.emit(black_box(&Event::Settled { generation: 0, route: 0, outcome: Outcome::Neutral }));
-    events.emit(black_box(&Event::Answered(answered)));
+    events.emit(black_box(&Event::RequestCompleted(answered)));
 }
 
 /// Processor time of this thread.
@@ -107,10 +107,14 @@ fn busy(times: u64, mut act: impl FnMut()) -> Duration {
 
 fn answers(criterion: &mut Criterion) {
     hear(criterion, "answered: metrics", vec![metrics()]);
-    hear(criterion, "answered: combined", vec![access_log(Style::Combined, ClientsShown::Full)]);
-    hear(criterion, "answered: combined, hash", vec![access_log(Style::Combined, ClientsShown::Hash)]);
-    hear(criterion, "answered: json", vec![access_log(Style::Json, ClientsShown::Full)]);
-    let both = vec![metrics(), access_log(Style::Combined, ClientsShown::Full)];
+    hear(criterion, "answered: combined", vec![access_log(AccessLogStyle::Combined, ClientsShown::Full)]);
+    hear(
+        criterion,
+        "answered: combined, hash",
+        vec![access_log(AccessLogStyle::Combined, ClientsShown::Hash)],
+    );
+    hear(criterion, "answered: json", vec![access_log(AccessLogStyle::Json, ClientsShown::Full)]);
+    let both = vec![metrics(), access_log(AccessLogStyle::Combined, ClientsShown::Full)];
     hear(criterion, "answered: metrics and combined", both);
 }
 

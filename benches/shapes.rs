@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use rustix::time::{ClockId, clock_gettime};
-use tollgate::bucket::{Anchor, Continuous, Distinct, Floor, Interval, Key, Op, Rolling, Spec};
-use tollgate::store::memory::{Buckets, Place};
+use tollgate::bucket::{Continuous, Distinct, Floor, Interval, Key, Op, PeriodStart, Rolling, Spec};
+use tollgate::store::memory::{BucketKey, Buckets};
 use tollgate::time::{Span, Time};
 
 const START: Time = Time::from_nanos(1_800_000_000_000_000_000);
@@ -26,11 +26,11 @@ const BURST: u32 = 50;
 /// Each gives a token a second, or begins a period each second.
 fn shapes() -> [(&'static str, Spec); 6] {
     let continuous = Continuous::new(1, PERIOD, BURST).unwrap();
-    let rolling = Rolling::new(BURST, PERIOD.times(24), PERIOD, Anchor::First).unwrap();
+    let rolling = Rolling::new(BURST, PERIOD.times(24), PERIOD, PeriodStart::First).unwrap();
     let floor = Floor::new(Continuous::new(1, PERIOD, 1).unwrap(), continuous).unwrap();
     [
         ("continuous", Spec::Continuous(continuous)),
-        ("interval", Spec::Interval(Interval::new(BURST, PERIOD, Anchor::First).unwrap())),
+        ("interval", Spec::Interval(Interval::new(BURST, PERIOD, PeriodStart::First).unwrap())),
         ("rolling 24", Spec::Rolling(rolling)),
         ("rolling 24 with rate", Spec::Rolling(rolling.with_rate(5).unwrap())),
         ("floor", Spec::Floor(floor)),
@@ -44,10 +44,10 @@ fn scattered(step: u64, size: u32) -> u64 {
 }
 
 /// As well spread as a hash would be.
-fn place(number: u64, spec: Spec) -> Place {
+fn place(number: u64, spec: Spec) -> BucketKey {
     let mixed = u128::from(number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
     let mixed = (mixed ^ mixed >> 61).wrapping_mul(0x2545_F491_4F6C_DD1D_8CB9_2BA7_2F3D_8DD7);
-    Place { key: Key(mixed ^ mixed >> 67), class: 0, spec }
+    BucketKey { key: Key(mixed ^ mixed >> 67), class: 0, spec }
 }
 
 /// Every key has taken so many tokens.

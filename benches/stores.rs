@@ -31,7 +31,7 @@ use support::servers::mysql::MariaDb;
 use support::servers::postgres::Postgres;
 use support::servers::redis::Redis;
 use support::{Server, started};
-use tollgate::store::{Address, Namespace};
+use tollgate::store::{Namespace, StoreAddress};
 
 /// Someone who is measured.
 struct Peer {
@@ -107,7 +107,7 @@ fn peer<S: Server + 'static>(name: &'static str, server: S) -> Peer {
     let url = server.url();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let address: Address = url.parse().unwrap();
+        let address: StoreAddress = url.parse().unwrap();
         address.open(&Namespace::default()).unwrap().unwrap().migrate().await.unwrap();
     });
     Peer { name, url, client: "store", _server: Some(Box::new(server)) }

@@ -22,7 +22,7 @@ mod upstreams;
 mod vitals;
 mod watch;
 
-pub use self::heritage::Heritage;
+pub use self::heritage::Inherited;
 pub use self::sandbox::confine_writer;
 pub use self::signals::Signals;
 
@@ -37,32 +37,32 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use self::heritage::Predecessor;
+use self::heritage::OldProcess;
 use self::reload::Reload;
 use self::sandbox::{Confinement, Sandbox};
-use self::snapshot::Keeper;
-use self::status::Known;
+use self::snapshot::Snapshotter;
+use self::status::ConfigStatus;
 use crate::config::{Config, Sources};
 use crate::engine::Engine;
-use crate::event::{Events, Listener};
-use crate::net::guard::{Guard, NewConnections};
-use crate::net::inherited::Sockets;
-use crate::net::listener::{Address, BindError, Bound};
+use crate::event::{EventListener, Events};
+use crate::net::guard::{ConnectionLimit, ConnectionQuota};
+use crate::net::inherited::WorkerSockets;
+use crate::net::listener::{BindError, BoundSocket, ListenAddress};
 use crate::net::shutdown::{self, Shutdown, Stage, Trigger};
-use crate::net::tls::{Memory, Unusable};
+use crate::net::tls::{SessionCache, TlsConfigError};
 use crate::observe::access_log::AccessLog;
-use crate::observe::clients::Clients;
+use crate::observe::clients::ClientFormatter;
 use crate::observe::messages::Messages;
 use crate::observe::metrics::Metrics;
 use crate::observe::settings::LogSettings;
-use crate::observe::trouble::Trouble;
+use crate::observe::trouble::Readiness;
 use crate::proxy::body::BodyMemory;
 use crate::proxy::ids::RequestIds;
-use crate::proxy::pulse::Pulse;
-use crate::proxy::respond::Said;
-use crate::proxy::service::Gate;
+use crate::proxy::pulse::Heartbeat;
+use crate::proxy::respond::RefusalCache;
+use crate::proxy::service::Server;
 use crate::proxy::settings::ClientRate;
-use crate::proxy::site::{Follower, Site};
+use crate::proxy::site::{ConfigHandle, RuntimeConfig};
 use crate::proxy::upstream::Health;
 use crate::proxy::worker;
 use crate::store::memory::TooLarge;
@@ -72,37 +72,37 @@ use crate::time::{Clock, Span};
 /// A gate that is bound and ready, but does not serve yet.
 pub struct App {
     parts: Parts,
-    sockets: Sockets,
-    admin_sockets: Vec<Bound>,
+    sockets: WorkerSockets,
+    admin_sockets: Vec<BoundSocket>,
     reload: Reload,
-    known: Known,
+    config_status: ConfigStatus,
     store: String,
-    predecessor: Option<Predecessor>,
+    old_process: Option<OldProcess>,
 }
 
 /// What the threads of a gate share.
 struct Parts {
     engine: Arc<Engine>,
-    site: Arc<ArcSwap<Site>>,
-    guard: Arc<Guard>,
+    config: Arc<ArcSwap<RuntimeConfig>>,
+    connection_limit: Arc<ConnectionLimit>,
     body_memory: Arc<BodyMemory>,
-    clients: Clients,
+    clients: ClientFormatter,
     events: Events,
     metrics: Arc<Metrics>,
     access: Option<Arc<AccessLog>>,
-    keeper: Option<Arc<Keeper>>,
+    snapshotter: Option<Arc<Snapshotter>>,
     draining: Arc<AtomicBool>,
-    trouble: Arc<Trouble>,
+    readiness: Arc<Readiness>,
     /// Of each worker.
-    pulses: Vec<Arc<Pulse>>,
+    heartbeats: Vec<Arc<Heartbeat>>,
     /// Of sessions of TLS; as old as the gate, whatever certificates come and go.
-    sessions: Memory,
+    sessions: SessionCache,
     sandbox: Sandbox,
 }
 
 /// Why a gate cannot start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum AppStartError {
     /// An address cannot be listened at.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -111,22 +111,22 @@ pub enum StartError {
     Capacity(#[from] TooLarge),
     /// The store cannot be used, whether it is there or not.
     #[error(transparent)]
-    Store(#[from] shared::StartError),
+    Store(#[from] shared::StoreStartError),
     /// The access log cannot be opened.
     #[error("log.access: {0}")]
     AccessLog(io::Error),
     /// TLS cannot be spoken.
     #[error(transparent)]
-    Tls(#[from] Unusable),
+    Tls(#[from] TlsConfigError),
     /// A socket cannot be shared among the workers.
     #[error("cannot share a socket: {0}")]
     Share(io::Error),
     /// The gate whose place this one takes does not let it.
     #[error("the gate that serves does not make room: {0}")]
-    Predecessor(io::Error),
+    OldProcess(io::Error),
     /// Another gate is about to take over.
     #[error("another process is taking over: it has read the configuration")]
-    Leaving,
+    Upgrading,
     /// The machine gives no thread or runtime.
     #[error("cannot start a worker: {0}")]
     Worker(io::Error),
@@ -138,31 +138,39 @@ impl App {
     ///
     /// # Errors
     /// See [`StartError`]; nothing is left bound.
-    pub fn build(config: Config, sources: Sources, heritage: Heritage) -> Result<Self, StartError> {
+    pub fn build(config: Config, sources: Sources, heritage: Inherited) -> Result<Self, AppStartError> {
         sockets::raise_descriptor_limit();
         let threads = match config.proxy.threads {
             0 => thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
-        let Heritage { sockets: mut inherited, mut predecessor } = heritage;
+        let Inherited { sockets: mut inherited, old_process: mut predecessor } = heritage;
         let mut sockets = sockets::bind(&config.listen, threads, &mut inherited)?;
         let mut admin_sockets = Vec::new();
         for address in &config.admin {
             let bound = address.bind_private(&mut inherited)?;
-            sockets.kept.keep(&bound).map_err(StartError::Share)?;
+            sockets.fds.add(&bound).map_err(AppStartError::Share)?;
             admin_sockets.push(bound);
         }
         let (clock, store) = (Clock::system(), config.store.address.to_string());
-        let known = Known::new(&sources, clock.now());
+        let known = ConfigStatus::new(&sources, clock.now());
         let reload = Reload::new(sources, &config, known.clone());
-        let sandbox = Sandbox::enter(&config).map_err(StartError::Worker)?;
+        let sandbox = Sandbox::enter(&config).map_err(AppStartError::Worker)?;
         let parts = Parts::build(config, clock, sandbox, predecessor.as_mut())?;
-        Ok(Self { parts, sockets, admin_sockets, reload, known, store, predecessor })
+        Ok(Self {
+            parts,
+            sockets,
+            admin_sockets,
+            reload,
+            config_status: known,
+            store,
+            old_process: predecessor,
+        })
     }
 
     /// Where clients connect, with the ports that the kernel chose.
     #[must_use]
-    pub fn addresses(&self) -> Vec<Address> {
+    pub fn addresses(&self) -> Vec<ListenAddress> {
         let first = self.sockets.workers.first();
         let mut addresses: Vec<_> = first.into_iter().flatten().map(|s| s.address().clone()).collect();
         addresses.dedup();
@@ -171,7 +179,7 @@ impl App {
 
     /// Where operators connect.
     #[must_use]
-    pub fn admin_addresses(&self) -> Vec<Address> {
+    pub fn admin_addresses(&self) -> Vec<ListenAddress> {
         self.admin_sockets.iter().map(|socket| socket.address().clone()).collect()
     }
 
@@ -180,20 +188,24 @@ impl App {
     ///
     /// # Errors
     /// [`StartError::Worker`].
-    pub async fn run(mut self, signals: Signals, until: impl Future<Output = ()>) -> Result<(), StartError> {
+    pub async fn run(
+        mut self,
+        signals: Signals,
+        until: impl Future<Output = ()>,
+    ) -> Result<(), AppStartError> {
         let addresses = [self.addresses(), self.admin_addresses()].concat();
         let (trigger, shutdown) = shutdown::channel();
         let drain = Arc::new(Notify::new());
         let control = self.control(&drain);
-        let Sockets { workers, kept } = self.sockets;
+        let WorkerSockets { workers, fds: kept } = self.sockets;
         if let Some(requests) = self.parts.sandbox.take_requests() {
             tokio::spawn(requests.serve());
         }
         let workers = self.parts.spawn_workers(workers, &shutdown)?;
-        if let Some(mut predecessor) = self.predecessor.take() {
-            predecessor.retire().map_err(StartError::Predecessor)?;
+        if let Some(mut predecessor) = self.old_process.take() {
+            predecessor.confirm_serving().map_err(AppStartError::OldProcess)?;
         }
-        let pages = self.parts.serve_pages(self.admin_sockets, &shutdown, control)?;
+        let pages = self.parts.serve_admin(self.admin_sockets, &shutdown, control)?;
         service_manager::ready();
         let until = async {
             tokio::select! {
@@ -201,28 +213,28 @@ impl App {
                 () = drain.notified() => {}
             }
         };
-        let handed_over = self.parts.do_duties(&mut self.reload, signals, &trigger, kept, until).await;
+        let handed_over = self.parts.run_background(&mut self.reload, signals, &trigger, kept, until).await;
         self.parts.draining.store(true, Ordering::Relaxed);
         match handed_over {
             Some(process) => {
                 // It answers there by now: whoever hears of it has to meet it, and nobody else.
                 pages.iter().for_each(JoinHandle::abort);
                 tracing::info!("process {process} has taken over");
-                service_manager::tell(&[service_manager::State::MainPid(process)]);
+                service_manager::notify(&[service_manager::State::MainPid(process)]);
             }
-            None => service_manager::tell(&[service_manager::State::Stopping]),
+            None => service_manager::notify(&[service_manager::State::Stopping]),
         }
-        let drain = self.parts.site.load().settings.drain;
+        let drain = self.parts.config.load().settings.drain;
         tracing::info!("draining: requests in flight may take {drain:?} to finish");
         let finished = self.parts.finish(&trigger, workers).await;
-        if let Some(keeper) = self.parts.keeper.as_ref().filter(|_| handed_over.is_none()) {
-            keeper.keep().await;
+        if let Some(keeper) = self.parts.snapshotter.as_ref().filter(|_| handed_over.is_none()) {
+            keeper.write().await;
         }
         for page in pages {
             // It ends with the stage; a panic there has nothing left to harm.
             let _ = page.await;
         }
-        addresses.iter().for_each(Address::clean_up);
+        addresses.iter().for_each(ListenAddress::remove_socket_file);
         finished
     }
 }
@@ -232,56 +244,57 @@ impl Parts {
         config: Config,
         clock: Clock,
         sandbox: Sandbox,
-        predecessor: Option<&mut Predecessor>,
-    ) -> Result<Self, StartError> {
-        let clients = Clients::new(config.log.clients, config.client.prefixes);
+        predecessor: Option<&mut OldProcess>,
+    ) -> Result<Self, AppStartError> {
+        let clients = ClientFormatter::new(config.log.clients, config.client.prefixes);
         let metrics = Arc::new(Metrics::new());
         let access = open_access_log(&config.log, &clients, &metrics, &clock)?;
-        let mut listeners: Vec<Arc<dyn Listener>> =
+        let mut listeners: Vec<Arc<dyn EventListener>> =
             vec![Arc::clone(&metrics) as _, Arc::new(Messages::new(clients.clone(), clock.clone()))];
         listeners.extend(access.clone().map(|access| access as _));
         let events: Events = listeners.into_iter().collect();
-        let sessions = Memory::new();
-        let doorkeeper = certificates::doorkeeper(&config.tls, &sessions)?;
+        let sessions = SessionCache::new();
+        let doorkeeper = certificates::acceptor(&config.tls, &sessions)?;
         // The last that can fail: another gate waits from then on.
-        let engine = Arc::new(snapshot::engine(config.policy, &config.store, &clock, &events, predecessor)?);
+        let engine =
+            Arc::new(snapshot::build_engine(config.policy, &config.store, &clock, &events, predecessor)?);
         metrics.watch(&engine);
         let path = config.store.snapshot.clone().filter(|_| !config.store.address.is_shared());
-        let keeper = path.map(|path| Keeper::new(path, &engine, sandbox.broker().clone()));
+        let keeper = path.map(|path| Snapshotter::new(path, &engine, sandbox.broker().clone()));
         let settings = config.proxy;
         let rate = settings.client_rate.map(new_connections);
-        let guard = Arc::new(Guard::new(settings.connections, settings.client_max, rate, &clock));
+        let guard = Arc::new(ConnectionLimit::new(settings.connections, settings.client_max, rate, &clock));
         let body_memory = BodyMemory::new(settings.body_memory);
         let most = settings.upstream_max;
         let connector = sandbox.connector();
         let fresh =
-            |address| Health::reached_by(connector.clone(), address, most, clock.clone(), events.clone());
-        let upstreams = upstreams::of(config.upstreams, &Vec::new(), fresh);
+            |address| Health::with_connector(connector.clone(), address, most, clock.clone(), events.clone());
+        let upstreams = upstreams::resolve(config.upstreams, &Vec::new(), fresh);
         upstreams.iter().flatten().for_each(|health| metrics.expect_upstream(health.name()));
         metrics.show_certificates(&config.tls.certificates);
-        let site = Arc::new(ArcSwap::from_pointee(Site {
+        let site = Arc::new(ArcSwap::from_pointee(RuntimeConfig {
             rules: Arc::clone(&engine.rules()),
             client: config.client,
             refuse: Arc::new(config.refuse),
             settings: Arc::new(settings),
-            doorkeeper,
+            tls_acceptor: doorkeeper,
             redirect: config.redirect,
             upstreams,
         }));
         let (draining, trouble, pulses) = Default::default();
         Ok(Self {
             engine,
-            site,
-            guard,
+            config: site,
+            connection_limit: guard,
             body_memory,
             clients,
             events,
             metrics,
             access,
-            keeper,
+            snapshotter: keeper,
             draining,
-            trouble,
-            pulses,
+            readiness: trouble,
+            heartbeats: pulses,
             sessions,
             sandbox,
         })
@@ -289,12 +302,13 @@ impl Parts {
 
     fn spawn_workers(
         &mut self,
-        sockets: Vec<Vec<Bound>>,
+        sockets: Vec<Vec<BoundSocket>>,
         shutdown: &Shutdown,
-    ) -> Result<Vec<thread::JoinHandle<io::Result<()>>>, StartError> {
-        self.pulses = sockets.iter().map(|_| Arc::default()).collect();
-        let spawn = |(number, (sockets, pulse)): (usize, (Vec<Bound>, &Arc<Pulse>))| {
-            let (guard, shutdown, gate) = (Arc::clone(&self.guard), shutdown.clone(), self.gate_maker());
+    ) -> Result<Vec<thread::JoinHandle<io::Result<()>>>, AppStartError> {
+        self.heartbeats = sockets.iter().map(|_| Arc::default()).collect();
+        let spawn = |(number, (sockets, pulse)): (usize, (Vec<BoundSocket>, &Arc<Heartbeat>))| {
+            let (guard, shutdown, gate) =
+                (Arc::clone(&self.connection_limit), shutdown.clone(), self.server_factory());
             let (thread, pulse) =
                 (thread::Builder::new().name(format!("worker-{number}")), Arc::clone(pulse));
             let confined = self.sandbox.worker();
@@ -302,22 +316,23 @@ impl Parts {
                 confined.iter().for_each(Confinement::confine);
                 worker::run(sockets, guard, shutdown, pulse, gate)
             };
-            thread.spawn(run).map_err(StartError::Worker)
+            thread.spawn(run).map_err(AppStartError::Worker)
         };
-        sockets.into_iter().zip(&self.pulses).enumerate().map(spawn).collect()
+        sockets.into_iter().zip(&self.heartbeats).enumerate().map(spawn).collect()
     }
 
     /// Makes a worker's own part on its own thread: it is not to be shared.
-    fn gate_maker(&self) -> impl FnOnce() -> Gate + Send + use<> {
-        let (engine, site, events) = (Arc::clone(&self.engine), Arc::clone(&self.site), self.events.clone());
+    fn server_factory(&self) -> impl FnOnce() -> Server + Send + use<> {
+        let (engine, site, events) =
+            (Arc::clone(&self.engine), Arc::clone(&self.config), self.events.clone());
         let body_memory = Arc::clone(&self.body_memory);
-        move || Gate {
+        move || Server {
             engine,
-            site: Follower::new(site),
+            config: ConfigHandle::new(site),
             events,
             ids: RequestIds::default(),
-            said: Said::default(),
-            unread: Cell::default(),
+            refusal_cache: RefusalCache::default(),
+            unread_bodies: Cell::default(),
             body_memory,
         }
     }
@@ -334,7 +349,7 @@ impl Parts {
         &self,
         trigger: &Trigger,
         workers: Vec<thread::JoinHandle<io::Result<()>>>,
-    ) -> Result<(), StartError> {
+    ) -> Result<(), AppStartError> {
         trigger.reach(Stage::Draining);
         let joined = tokio::task::spawn_blocking(|| {
             workers.into_iter().map(thread::JoinHandle::join).collect::<Vec<_>>()
@@ -349,15 +364,15 @@ impl Parts {
         };
         trigger.reach(Stage::Stopped);
         if let Some(store) = self.engine.store() {
-            store.settled(LAST_REFUNDS).await;
+            store.flush(REFUND_TIMEOUT).await;
         }
         if let Some(access) = &self.access {
             access.close();
         }
-        for worker in ended.map_err(|error| StartError::Worker(io::Error::other(error)))? {
+        for worker in ended.map_err(|error| AppStartError::Worker(io::Error::other(error)))? {
             worker
-                .map_err(|_| StartError::Worker(io::Error::other("a worker panicked")))?
-                .map_err(StartError::Worker)?;
+                .map_err(|_| AppStartError::Worker(io::Error::other("a worker panicked")))?
+                .map_err(AppStartError::Worker)?;
         }
         Ok(())
     }
@@ -365,20 +380,20 @@ impl Parts {
 
 fn open_access_log(
     log: &LogSettings,
-    clients: &Clients,
+    clients: &ClientFormatter,
     metrics: &Metrics,
     clock: &Clock,
-) -> Result<Option<Arc<AccessLog>>, StartError> {
+) -> Result<Option<Arc<AccessLog>>, AppStartError> {
     let Some(target) = &log.access else { return Ok(None) };
     let (dropped, clients) = (metrics.lines_dropped(), clients.clone());
     let access = AccessLog::open(target.clone(), log.style, clients, dropped, clock.clone());
-    access.map(|access| Some(Arc::new(access))).map_err(StartError::AccessLog)
+    access.map(|access| Some(Arc::new(access))).map_err(AppStartError::AccessLog)
 }
 
-fn new_connections(rate: ClientRate) -> NewConnections {
+fn new_connections(rate: ClientRate) -> ConnectionQuota {
     let replenish = Span::from_nanos(rate.period.as_nanos().div_ceil(u64::from(rate.count.max(1))).max(1));
-    NewConnections { replenish, burst: rate.burst }
+    ConnectionQuota { replenish, burst: rate.burst }
 }
 
 /// So long the end waits for tokens on their way back to a shared store.
-const LAST_REFUNDS: Duration = Duration::from_secs(2);
+const REFUND_TIMEOUT: Duration = Duration::from_secs(2);

@@ -23,7 +23,7 @@ mod rolling;
 mod trial;
 mod units;
 
-pub use anchor::Anchor;
+pub use anchor::PeriodStart;
 pub use continuous::Continuous;
 pub use convert::convert;
 pub use distinct::Distinct;
@@ -32,7 +32,7 @@ pub use escalation::Escalation;
 pub use floor::Floor;
 pub use interval::Interval;
 pub use join::join;
-pub use record::{DecodeError, Header, LAYOUT, LONGEST_RECORD, Own};
+pub use record::{DecodeError, LAYOUT, MAX_RECORD_LEN, Own, RecordHeader};
 pub use rolling::Rolling;
 pub use units::{Key, Span, Time};
 
@@ -115,7 +115,7 @@ pub struct Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
     /// Whether the attempt may pass, and if not, when.
-    pub answer: Answer,
+    pub admission: Admission,
     /// Whole tokens left after this step; 0 while the bucket is in debt.
     pub left: u32,
     /// Time until one token more than `left` is there; zero when the bucket is full.
@@ -128,7 +128,7 @@ pub struct Verdict {
 
 /// Whether an attempt may pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum Admission {
     /// The tokens were there.
     Admitted,
     /// The tokens were taken before they were there: the attempt may pass after this long.
@@ -147,7 +147,7 @@ pub enum Answer {
 
 /// An operation as buckets know it that remember nothing but how full they are.
 #[derive(Debug, Clone, Copy)]
-enum Plain {
+enum PlainOp {
     Take(u32),
     Peek(u32),
     Give(u32),
@@ -155,28 +155,28 @@ enum Plain {
 }
 
 impl Op {
-    fn plain(self) -> Plain {
+    fn plain(self) -> PlainOp {
         match self {
-            Self::Take(tokens) | Self::TakeOnce { tokens, .. } => Plain::Take(tokens),
-            Self::Peek(tokens) | Self::PeekOnce { tokens, .. } => Plain::Peek(tokens),
-            Self::Give(tokens) => Plain::Give(tokens),
-            Self::Refund(receipt) => Plain::Refund(receipt),
-            Self::Strike => Plain::Give(0),
+            Self::Take(tokens) | Self::TakeOnce { tokens, .. } => PlainOp::Take(tokens),
+            Self::Peek(tokens) | Self::PeekOnce { tokens, .. } => PlainOp::Peek(tokens),
+            Self::Give(tokens) => PlainOp::Give(tokens),
+            Self::Refund(receipt) => PlainOp::Refund(receipt),
+            Self::Strike => PlainOp::Give(0),
         }
     }
 }
 
 impl Receipt {
     /// For an attempt whose tokens time has brought back then.
-    fn of(op: Plain, answer: Answer, full_at: Time) -> Self {
+    fn of(op: PlainOp, answer: Admission, full_at: Time) -> Self {
         match op {
-            Plain::Take(tokens) | Plain::Peek(tokens) if answer.is_admitted() => Self { tokens, full_at },
+            PlainOp::Take(tokens) | PlainOp::Peek(tokens) if answer.is_admitted() => Self { tokens, full_at },
             _ => Self::default(),
         }
     }
 }
 
-impl Answer {
+impl Admission {
     /// Whether the attempt may pass, now or after having been held.
     #[must_use]
     pub fn is_admitted(self) -> bool {
@@ -188,14 +188,14 @@ impl Verdict {
     /// Whether the attempt may pass, now or after having been held.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
-        self.answer.is_admitted()
+        self.admission.is_admitted()
     }
 }
 
 /// Decides one operation on one bucket.
 ///
 /// `state` has [`Spec::words`] words, all zero for a key that was never seen or was forgotten. What stands in them
-/// afterwards is the next state; [`Step::changed`] says whether it is worth storing. The function may run several times for one attempt (a
+/// afterwards is the next state; [`BurstPermit::changed`] says whether it is worth storing. The function may run several times for one attempt (a
 /// lost race, a look without a lock): it has no other effects.
 pub fn step(spec: &Spec, state: &mut [u64], now: Time, op: Op) -> Step {
     match spec {
@@ -211,7 +211,7 @@ pub fn step(spec: &Spec, state: &mut [u64], now: Time, op: Op) -> Step {
 
 impl Spec {
     /// The words of the longest state there is: a rolling window of 1,024 periods.
-    pub const MOST_WORDS: usize = Rolling::MOST_WORDS;
+    pub const MAX_WORDS: usize = Rolling::MAX_WORDS;
 
     /// Tokens in a full bucket: the most that are ever admitted at once. Where waits grow, the strikes before one.
     #[must_use]
@@ -241,14 +241,14 @@ impl Spec {
 
     /// The longest that anything is remembered of a bucket: from as deep in debt as it gets to full.
     #[must_use]
-    pub fn memory(&self) -> Span {
+    pub fn max_ttl(&self) -> Span {
         match self {
-            Self::Continuous(continuous) => continuous.memory(),
-            Self::Interval(interval) => interval.memory(),
+            Self::Continuous(continuous) => continuous.max_ttl(),
+            Self::Interval(interval) => interval.max_ttl(),
             Self::Rolling(rolling) => rolling.window(),
-            Self::Floor(floor) => floor.memory(),
-            Self::Distinct(distinct) => distinct.bucket().memory(),
-            Self::Escalation(escalation) => escalation.memory(),
+            Self::Floor(floor) => floor.max_ttl(),
+            Self::Distinct(distinct) => distinct.bucket().max_ttl(),
+            Self::Escalation(escalation) => escalation.max_ttl(),
         }
     }
 
@@ -264,7 +264,7 @@ impl Spec {
         }
     }
 
-    /// Words of a state, at most [`Spec::MOST_WORDS`].
+    /// Words of a state, at most [`Spec::MAX_WORDS`].
     #[must_use]
     pub fn words(&self) -> usize {
         match self {
@@ -279,14 +279,14 @@ impl Spec {
 }
 
 /// The time in a state's word; `None` if nothing was ever stored.
-fn seen(word: u64) -> Option<Time> {
+fn stored_time(word: u64) -> Option<Time> {
     (word != 0).then_some(Time::from_nanos(word))
 }
 
 /// By how much an attempt may be late: whoever decides may have read the clock a while before, so a time that is earlier
 /// than a state's by no more than this does not mean that the clock was set back. Concluding that from less would give
 /// a thread that was interrupted at a border the tokens of another period.
-const LATE: Span = Span::from_secs(1);
+const MAX_CLOCK_LAG: Span = Span::from_secs(1);
 
 /// A quarter of what nanoseconds since 1970 leave free, so that a sum of two such spans and a time always fits.
-const LONGEST: Span = Span::from_nanos(u64::MAX >> 3);
+const MAX_SPAN: Span = Span::from_nanos(u64::MAX >> 3);

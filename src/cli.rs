@@ -53,39 +53,39 @@ impl From<Exit> for ExitCode {
     after_help = "Without a command the gate runs.",
     args_conflicts_with_subcommands = true
 )]
-struct Arguments {
+struct Cli {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<CliCommand>,
     #[command(flatten)]
     config: ConfigArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Run in the foreground
     Run(ConfigArgs),
     /// Show all mistakes, all warnings and each limit's worst case, and with --probe whether the store is good; change nothing
-    Check(check::Arguments),
+    Check(check::CheckArgs),
     /// Show what would happen to a request, step by step
-    Explain(explain::Arguments),
+    Explain(explain::ExplainArgs),
     /// Write a first configuration with a ladder of limits; never overwrites one
-    Init(init::Arguments),
+    Init(init::InitArgs),
     /// Serve a sign-in form, a gate before it and, if wanted, an attacker, in one process
-    Demo(demo::Arguments),
+    Demo(demo::DemoArgs),
     /// Show, fill, reset or change the buckets of one address or one account, in a running gate
-    Buckets(buckets::Arguments),
+    Buckets(buckets::BucketsArgs),
     /// Show how a running gate is: listeners, connections, store, upstreams, configuration
-    Status(control::Arguments),
+    Status(control::ControlArgs),
     /// Have a running gate read its configuration again; a bad one is shown and refused
-    Reload(control::Arguments),
+    Reload(control::ControlArgs),
     /// Have a running gate finish what is in flight and end
-    Drain(control::Arguments),
+    Drain(control::ControlArgs),
     /// Prepare the store that several gates share; changes nothing that is there
-    Migrate(migrate::Arguments),
+    Migrate(migrate::MigrateArgs),
     /// List the presets of known applications, or print one as TOML
-    Presets(presets::Arguments),
+    Presets(presets::PresetsArgs),
     /// Print a completion script for a shell
-    Completions(completions::Arguments),
+    Completions(completions::CompletionsArgs),
     #[command(external_subcommand)]
     Other(Vec<OsString>),
 }
@@ -93,22 +93,22 @@ enum Command {
 /// Parses the arguments and does what they say.
 #[must_use]
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Cli::parse();
     let done = match arguments.command {
         None => run::run(&arguments.config),
-        Some(Command::Run(config)) => run::run(&config),
-        Some(Command::Check(arguments)) => check::check(&arguments),
-        Some(Command::Explain(arguments)) => explain::explain(&arguments),
-        Some(Command::Init(arguments)) => init::init(&arguments),
-        Some(Command::Demo(arguments)) => demo::demo(&arguments),
-        Some(Command::Buckets(arguments)) => buckets::buckets(&arguments),
-        Some(Command::Status(arguments)) => control::status(&arguments),
-        Some(Command::Reload(arguments)) => control::reload(&arguments),
-        Some(Command::Drain(arguments)) => control::drain(&arguments),
-        Some(Command::Migrate(arguments)) => migrate::migrate(&arguments),
-        Some(Command::Presets(arguments)) => presets::presets_of(&arguments),
-        Some(Command::Completions(arguments)) => completions::completions(&arguments),
-        Some(Command::Other(words)) => unknown(&words),
+        Some(CliCommand::Run(config)) => run::run(&config),
+        Some(CliCommand::Check(arguments)) => check::check(&arguments),
+        Some(CliCommand::Explain(arguments)) => explain::explain(&arguments),
+        Some(CliCommand::Init(arguments)) => init::init(&arguments),
+        Some(CliCommand::Demo(arguments)) => demo::demo(&arguments),
+        Some(CliCommand::Buckets(arguments)) => buckets::buckets(&arguments),
+        Some(CliCommand::Status(arguments)) => control::status(&arguments),
+        Some(CliCommand::Reload(arguments)) => control::reload(&arguments),
+        Some(CliCommand::Drain(arguments)) => control::drain(&arguments),
+        Some(CliCommand::Migrate(arguments)) => migrate::migrate(&arguments),
+        Some(CliCommand::Presets(arguments)) => presets::presets_of(&arguments),
+        Some(CliCommand::Completions(arguments)) => completions::completions(&arguments),
+        Some(CliCommand::Other(words)) => unknown(&words),
     };
     match done {
         Ok(exit) => exit.into(),
@@ -127,7 +127,7 @@ fn unknown(words: &[OsString]) -> ! {
         true => format!("`tollgate {word}` is not built yet in this version"),
         false => format!("`{word}` is not a command"),
     };
-    Arguments::command().error(ErrorKind::InvalidSubcommand, message).exit()
+    Cli::command().error(ErrorKind::InvalidSubcommand, message).exit()
 }
 
 /// Commands of versions to come.

@@ -15,10 +15,10 @@ mod section;
 pub mod values;
 mod worst_case;
 
-pub use check::store::{Secret, Store};
+pub use check::store::{Secret, StoreSettings};
 pub use diagnostic::{Diagnostic, Severity};
-pub use fixed::Fixed;
-pub use worst_case::{Bound, Together, together, worst_case, worst_cases};
+pub use fixed::RestartOnly;
+pub use worst_case::{CombinedBound, CombinedLimits, combined, worst_case, worst_cases};
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -28,22 +28,22 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::net::listener::Address;
+use crate::net::listener::ListenAddress;
 use crate::net::tls;
 use crate::observe::settings::LogSettings;
 use crate::policy::Policy;
 use crate::proxy::client_addr::ClientSettings;
 use crate::proxy::redirect::Redirect;
 use crate::proxy::respond::RefuseSettings;
-use crate::proxy::settings::Settings;
+use crate::proxy::settings::ProxySettings;
 use crate::proxy::upstream::UpstreamAddress;
-use diagnostic::{Findings, Source, SourceKind};
+use diagnostic::{Findings, SourceKind, SourceText};
 
 /// A checked configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where clients connect, at least one.
-    pub listen: Vec<Address>,
+    pub listen: Vec<ListenAddress>,
     /// Groups of upstreams: the first is the default; a route's [`upstream`](crate::policy::Route::upstream) is an
     /// index into this list. No group is empty.
     pub upstreams: Vec<Vec<UpstreamAddress>>,
@@ -54,19 +54,19 @@ pub struct Config {
     /// `[route]`, `[limit]` and `[networks]`.
     pub policy: Policy,
     /// `[store]`.
-    pub store: Store,
+    pub store: StoreSettings,
     /// `[refuse]`.
     pub refuse: RefuseSettings,
     /// `[proxy]`, and who vouches for upstreams.
-    pub proxy: Settings,
+    pub proxy: ProxySettings,
     /// `[tls]`, as far as it is about what clients are shown.
-    pub tls: tls::Settings,
+    pub tls: tls::TlsSettings,
     /// `tls.redirect`.
     pub redirect: Option<Redirect>,
     /// `[log]`.
     pub log: LogSettings,
     /// `admin.listen`.
-    pub admin: Vec<Address>,
+    pub admin: Vec<ListenAddress>,
     /// Files that were read (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`, certificates of `[tls]`):
     /// read again when changed.
     pub files: Vec<PathBuf>,
@@ -163,8 +163,8 @@ impl std::fmt::Debug for Sources {
 /// All of a file, once; it may be a pipe. One that never ends is not a configuration.
 fn text_of(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > LARGEST {
+    File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MAX_FILE {
         true => Err(io::Error::other("it is larger than 64 MiB")),
         false => Ok(text),
     }
@@ -182,30 +182,30 @@ pub struct Loaded {
 /// Checks all sources together.
 #[must_use]
 pub fn load(sources: &Sources) -> Loaded {
-    load_beside(sources, None)
+    load_with(sources, None)
 }
 
 /// The same for a gate that runs already: what it cannot take over without a restart is a mistake as well.
 #[must_use]
-pub fn load_again(sources: &Sources, running: &Fixed) -> Loaded {
-    load_beside(sources, Some(running))
+pub fn load_again(sources: &Sources, running: &RestartOnly) -> Loaded {
+    load_with(sources, Some(running))
 }
 
 /// Of a configuration, in bytes; lists of networks have files of their own.
-const LARGEST: u64 = 64 << 20;
+const MAX_FILE: u64 = 64 << 20;
 
-fn load_beside(sources: &Sources, running: Option<&Fixed>) -> Loaded {
+fn load_with(sources: &Sources, running: Option<&RestartOnly>) -> Loaded {
     let mut findings = Findings::default();
-    let file = Source { kind: SourceKind::File, name: sources.name.clone(), text: sources.text.clone() };
+    let file = SourceText { kind: SourceKind::File, name: sources.name.clone(), text: sources.text.clone() };
     let file = Arc::new(file);
-    let config = document::Table::parse(&file, &mut findings).map(|mut root| {
+    let config = document::TomlTable::parse(&file, &mut findings).map(|mut root| {
         overrides::merge_environment(&mut root, sources, &mut findings);
         overrides::merge_set(&mut root, &sources.set, &mut findings);
         let applications = preset::expand(&mut root, &mut findings);
-        let raw = raw::File::read(&root, &applications, &mut findings);
+        let raw = raw::RawFile::read(&root, &applications, &mut findings);
         let config = check::check(&raw, sources, &file, &mut findings);
         if let Some(running) = running {
-            running.demand(&Fixed::of(&config), &root, &file, &mut findings);
+            running.report_changes(&RestartOnly::of(&config), &root, &file, &mut findings);
         }
         config
     });

@@ -1,4 +1,4 @@
-//! Policy, store and clock together: decides on an attempt and says what happened.
+//! The engine: policy, store and clock decide on an attempt, and the result goes out as events.
 //!
 //! It neither knows sockets nor formats answers. The surprising thing: a taken token is a value, a [`Reservation`];
 //! dropping it keeps the charge, so that a client wins nothing by hanging up.
@@ -19,26 +19,26 @@ use std::sync::atomic::AtomicBool;
 
 use arc_swap::{ArcSwap, Guard};
 
-pub use self::bucket::{Level, NotDone, Seen, Shown};
-pub use self::flight::Places;
-pub use self::inquiry::{Consulted, Inquiry};
-pub use self::limiter::{Limiter, Limits, Taken};
+pub use self::bucket::{BucketAdminError, BucketLevel, BucketReport, BucketView};
+pub use self::flight::ConcurrencyPermits;
+pub use self::inquiry::{DecisionState, PendingDecision};
+pub use self::limiter::{Limiter, Limits, TakeOutcome};
 pub use self::reservation::Reservation;
 pub use self::rules::Rules;
-pub use self::standing::{Standing, Standings};
-pub use self::witness::witness;
+pub use self::standing::{LimitStatus, LimitStatuses};
+pub use self::witness::store_observer;
 
-use self::inquiry::By;
+use self::inquiry::DecidedBy;
 use self::rules::specs;
 use self::standing::longest_wait;
 use crate::bucket::Op;
-use crate::event::{Decision, Event, Events};
+use crate::event::{Event, Events, LimitDecision};
 use crate::policy::attempt::Attempt;
 use crate::policy::key::KeyHasher;
 use crate::policy::{Charge, Charges, Limit, Policy, Unchargeable};
 use crate::store::memory as store;
 use crate::store::memory::{Buckets, Stale, TooLarge, Withdrawal, refuse_all, take_all};
-use crate::store::shared::{Deed, Mirror, Shared};
+use crate::store::shared::{Mirror, SharedStore, StoreOp};
 use crate::time::{Clock, Span, Time};
 
 /// Decides on attempts.
@@ -50,15 +50,15 @@ pub struct Engine {
     events: Events,
     rules: ArcSwap<Rules>,
     /// Where the buckets are; in memory, if there is none.
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<SharedStore>>,
     /// Nothing is decided here any more.
-    sealed: AtomicBool,
+    frozen: AtomicBool,
 }
 
 /// What the engine says to a request.
 #[derive(Debug)]
 #[must_use]
-pub enum Ruling {
+pub enum Decision {
     /// No route is about it: it is forwarded and never counted.
     Uncounted,
     /// Every limit had the tokens.
@@ -80,7 +80,7 @@ pub enum Undecided {
     Stale(#[from] Stale),
     /// Another process decides from now on.
     #[error("nothing is decided here any more")]
-    Sealed,
+    Frozen,
 }
 
 /// Why an attempt was refused.
@@ -91,7 +91,7 @@ pub struct Refusal {
     /// The longest wait of all refusing limits; `None` if one of them does not open with time.
     pub wait: Option<Span>,
     /// What each limit said.
-    pub standings: Standings,
+    pub statuses: LimitStatuses,
 }
 
 impl Engine {
@@ -103,7 +103,8 @@ impl Engine {
         let buckets = policy.limits.iter().map(|limit| Buckets::new(capacity, &specs(limit)).map(Arc::new));
         let buckets = buckets.collect::<Result<_, _>>()?;
         let flights = policy.routes.iter().map(|_| Arc::default()).collect();
-        let rules = Rules { generation: 0, policy, buckets, mirrors: Vec::new(), flights };
+        let rules =
+            Rules { generation: 0, policy, buckets, mirrors: Vec::new(), concurrency_limits: flights };
         events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         Ok(Self {
             clock,
@@ -112,7 +113,7 @@ impl Engine {
             events,
             rules: ArcSwap::from_pointee(rules),
             shared: None,
-            sealed: AtomicBool::default(),
+            frozen: AtomicBool::default(),
         })
     }
 
@@ -121,20 +122,25 @@ impl Engine {
     ///
     /// # Errors
     /// [`TooLarge`] if there is not enough address space for what is kept here of them.
-    pub fn with_store(self, shared: Arc<Shared>, hasher: KeyHasher) -> Result<Self, TooLarge> {
+    pub fn with_store(self, shared: Arc<SharedStore>, hasher: KeyHasher) -> Result<Self, TooLarge> {
         let Rules { policy, buckets, .. } = &**self.rules.load();
         let mirrors =
             policy.limits.iter().zip(buckets).map(|(limit, buckets)| Mirror::new(&limit.name, buckets));
         let mirrors = mirrors.map(|mirror| mirror.map(Arc::new)).collect::<Result<_, _>>()?;
         let flights = policy.routes.iter().map(|_| Arc::default()).collect();
-        let rules =
-            Rules { generation: 0, policy: policy.clone(), buckets: buckets.clone(), mirrors, flights };
+        let rules = Rules {
+            generation: 0,
+            policy: policy.clone(),
+            buckets: buckets.clone(),
+            mirrors,
+            concurrency_limits: flights,
+        };
         Ok(Self { hasher, shared: Some(shared), rules: ArcSwap::from_pointee(rules), ..self })
     }
 
     /// The store that several gates share, if the buckets are in one.
     #[must_use]
-    pub fn store(&self) -> Option<&Arc<Shared>> {
+    pub fn store(&self) -> Option<&Arc<SharedStore>> {
         self.shared.as_ref()
     }
 
@@ -165,8 +171,14 @@ impl Engine {
         let buckets = policy.limits.iter().map(|limit| old.buckets_for(limit, self.capacity, now));
         let buckets = buckets.collect::<Result<Vec<_>, _>>()?;
         let mirrors = self.mirrors_for(&old, &policy, &buckets)?;
-        let flights = policy.routes.iter().map(|route| old.flight_for(&route.name)).collect();
-        let rules = Arc::new(Rules { generation: old.generation + 1, policy, buckets, mirrors, flights });
+        let flights = policy.routes.iter().map(|route| old.concurrency_limit_for(&route.name)).collect();
+        let rules = Arc::new(Rules {
+            generation: old.generation + 1,
+            policy,
+            buckets,
+            mirrors,
+            concurrency_limits: flights,
+        });
         self.events.emit(&Event::Rules { generation: rules.generation, policy: &rules.policy });
         // Of a shared store these are mirrors: whatever is decided by old ones is in the store all the same.
         for former in old.buckets.iter().filter(|_| self.shared.is_none()) {
@@ -226,16 +238,23 @@ impl Engine {
     ///
     /// # Errors
     /// See [`Undecided`]; nothing was taken.
-    pub fn consult(&self, rules: &Rules, attempt: &Attempt<'_>, now: Time) -> Result<Consulted, Undecided> {
-        let Some(shared) = &self.shared else { return self.decide(rules, attempt, now).map(Consulted::Now) };
+    pub fn decide(
+        &self,
+        rules: &Rules,
+        attempt: &Attempt<'_>,
+        now: Time,
+    ) -> Result<DecisionState, Undecided> {
+        let Some(shared) = &self.shared else {
+            return self.decide_in_memory(rules, attempt, now).map(DecisionState::Ready);
+        };
         let found = rules.policy.charges(attempt, &self.hasher, now)?;
         if found.routes.is_empty() {
-            return Ok(Consulted::Now(Ruling::Uncounted));
+            return Ok(DecisionState::Ready(Decision::Uncounted));
         }
         let now = shared.time(now);
         Ok(match self.refuse_by_mirror(rules, &found, now) {
-            Some(refusal) => Consulted::Now(Ruling::Refused(refusal)),
-            None => Consulted::Later(self.inquire(shared, rules, found, now)),
+            Some(refusal) => DecisionState::Ready(Decision::Refused(refusal)),
+            None => DecisionState::Pending(self.begin_decision(shared, rules, found, now)),
         })
     }
 
@@ -243,26 +262,46 @@ impl Engine {
     ///
     /// # Errors
     /// See [`Undecided`]; nothing was taken.
-    pub fn decide(&self, rules: &Rules, attempt: &Attempt<'_>, now: Time) -> Result<Ruling, Undecided> {
+    pub fn decide_in_memory(
+        &self,
+        rules: &Rules,
+        attempt: &Attempt<'_>,
+        now: Time,
+    ) -> Result<Decision, Undecided> {
         let found = rules.policy.charges(attempt, &self.hasher, now)?;
         if found.routes.is_empty() {
-            return Ok(Ruling::Uncounted);
+            return Ok(Decision::Uncounted);
         }
         let outcome = take_all(&rules.withdrawals(&found), now).map_err(|stale| self.undecided(stale))?;
-        Ok(self.rule(rules, found, &outcome, now))
+        Ok(self.decision_of(rules, found, &outcome, now))
     }
 
-    fn rule(&self, rules: &Rules, found: Charges, outcome: &store::Outcome, now: Time) -> Ruling {
-        let mut standings = self.tell(rules, &found, outcome);
-        rules.count_in_row(&mut standings, outcome.admitted, now);
+    fn decision_of(
+        &self,
+        rules: &Rules,
+        found: Charges,
+        outcome: &store::CombinedVerdict,
+        now: Time,
+    ) -> Decision {
+        let mut standings = self.limit_statuses(rules, &found, outcome);
+        rules.count_consecutive(&mut standings, outcome.admitted, now);
         if outcome.admitted {
-            return Ruling::Admitted(Reservation::new(rules.generation, found, standings, By::Memory));
+            return Decision::Admitted(Reservation::new(
+                rules.generation,
+                found,
+                standings,
+                DecidedBy::Memory,
+            ));
         }
         let route = found.routes.first().copied().unwrap_or_default();
-        Ruling::Refused(Refusal { route, wait: longest_wait(&rules.policy, &standings), standings })
+        Decision::Refused(Refusal {
+            route,
+            wait: longest_wait(&rules.policy, &standings),
+            statuses: standings,
+        })
     }
 
-    /// Refuses an attempt as [`decide`](Self::decide) would, and takes nothing from one that it would admit: for an
+    /// Refuses an attempt as [`decide`](Self::decide_in_memory) would, and takes nothing from one that it would admit: for an
     /// attempt of which no more is known yet than the least that it can cost.
     ///
     /// # Errors
@@ -280,49 +319,58 @@ impl Engine {
         }
         let outcome = refuse_all(&rules.withdrawals(&found), now).map_err(|stale| self.undecided(stale))?;
         let Some(outcome) = outcome else { return Ok(None) };
-        let mut standings = self.tell(rules, &found, &outcome);
-        rules.count_in_row(&mut standings, false, now);
-        Ok(Some(Refusal { route, wait: longest_wait(&rules.policy, &standings), standings }))
+        let mut standings = self.limit_statuses(rules, &found, &outcome);
+        rules.count_consecutive(&mut standings, false, now);
+        Ok(Some(Refusal { route, wait: longest_wait(&rules.policy, &standings), statuses: standings }))
     }
 
     /// What the limits of an attempt would say, without taking anything.
     ///
     /// # Errors
     /// See [`Unchargeable`].
-    pub fn peek(&self, rules: &Rules, attempt: &Attempt<'_>) -> Result<(Charges, Standings), Unchargeable> {
+    pub fn peek(
+        &self,
+        rules: &Rules,
+        attempt: &Attempt<'_>,
+    ) -> Result<(Charges, LimitStatuses), Unchargeable> {
         let now = self.clock.now();
         let found = rules.policy.charges(attempt, &self.hasher, now)?;
         let standing = |charge: &Charge| {
-            let Withdrawal { buckets, place, cost, .. } = rules.withdrawal(charge);
-            Standing { charge: *charge, verdict: buckets.peek(&place, now, cost) }
+            let Withdrawal { buckets, bucket: place, cost, .. } = rules.withdrawal(charge);
+            LimitStatus { charge: *charge, verdict: buckets.peek(&place, now, cost) }
         };
         let standings = found.charges.iter().map(standing).collect();
         Ok((found, standings))
     }
 
     /// Runs one operation on the bucket of a charge that was decided on, wherever that was.
-    fn apply(&self, rules: &Rules, by: By, charge: &Charge, op: Op) {
+    fn apply(&self, rules: &Rules, by: DecidedBy, charge: &Charge, op: Op) {
         match (&self.shared, by) {
-            (Some(shared), By::Store) => {
-                let place = rules.withdrawal(charge).place;
-                shared.tell(&rules.mirrors[charge.limit], place, Deed::Step(op));
+            (Some(shared), DecidedBy::Store) => {
+                let place = rules.withdrawal(charge).bucket;
+                shared.enqueue(&rules.mirrors[charge.limit], place, StoreOp::Step(op));
             }
-            (Some(shared), By::Memory) => drop(rules.apply(charge, shared.now(), op)),
+            (Some(shared), DecidedBy::Memory) => drop(rules.apply(charge, shared.now(), op)),
             (None, _) => drop(rules.apply(charge, self.clock.now(), op)),
         }
     }
 
     /// Tells what each limit said, and hands it on.
-    fn tell(&self, rules: &Rules, found: &Charges, outcome: &store::Outcome) -> Standings {
+    fn limit_statuses(
+        &self,
+        rules: &Rules,
+        found: &Charges,
+        outcome: &store::CombinedVerdict,
+    ) -> LimitStatuses {
         let (generation, route) = (rules.generation, found.routes.first().copied().unwrap_or_default());
         let both = found.charges.iter().zip(&outcome.verdicts);
-        let standings: Standings =
-            both.map(|(charge, verdict)| Standing { charge: *charge, verdict: *verdict }).collect();
+        let standings: LimitStatuses =
+            both.map(|(charge, verdict)| LimitStatus { charge: *charge, verdict: *verdict }).collect();
         for (limit, decision) in standing::decisions(&rules.policy, &standings) {
             self.events.emit(&Event::Decided { generation, route, limit, decision });
         }
         for &limit in &found.exempt {
-            self.events.emit(&Event::Decided { generation, route, limit, decision: Decision::Exempt });
+            self.events.emit(&Event::Decided { generation, route, limit, decision: LimitDecision::Exempt });
         }
         standings
     }
@@ -332,7 +380,7 @@ impl Engine {
 ///
 /// # Errors
 /// What `decide` says; [`Undecided::Stale`] only if the rules never come to rest.
-pub fn by_newest<R, T>(
+pub fn with_newest_rules<R, T>(
     newest: impl Fn() -> R,
     mut decide: impl FnMut(&R) -> Result<T, Undecided>,
 ) -> Result<(R, T), Undecided> {
@@ -341,7 +389,7 @@ pub fn by_newest<R, T>(
         let rules = newest();
         match decide(&rules) {
             Ok(decided) => return Ok((rules, decided)),
-            Err(Undecided::Stale(_)) if tries < MOST_TRIES => tries += 1,
+            Err(Undecided::Stale(_)) if tries < MAX_TRIES => tries += 1,
             Err(undecided) => return Err(undecided),
         }
         // Whoever changes the rules is between two of its steps, and may have lost its core there.
@@ -350,4 +398,4 @@ pub fn by_newest<R, T>(
 }
 
 /// A change of the rules takes far less than so many tries: the bound is there so that nothing is tried for ever.
-const MOST_TRIES: u32 = 10_000;
+const MAX_TRIES: u32 = 10_000;

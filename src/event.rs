@@ -1,4 +1,4 @@
-//! What happened. Metrics, logs and the dashboard listen; nobody else counts or writes.
+//! The events of a gate: metrics, logs and the dashboard listen to them, and nothing else counts or writes.
 //!
 //! The request path emits and goes on: a listener may neither block nor fail. The surprising thing: decisions carry
 //! positions instead of names, so that a counter is an index away.
@@ -34,7 +34,7 @@ pub enum Event<'a> {
         /// Position of the limit.
         limit: usize,
         /// What it said.
-        decision: Decision,
+        decision: LimitDecision,
     },
     /// An admitted attempt was answered, or not.
     Settled {
@@ -46,20 +46,20 @@ pub enum Event<'a> {
         outcome: Outcome,
     },
     /// An answer has left, or the client has.
-    Answered(&'a Answered),
+    RequestCompleted(&'a AccessLogEntry),
     /// A client connected.
     Connected,
     /// A client's connection ended.
     Disconnected,
     /// A client was not let in.
-    TurnedAway {
+    ConnectionRejected {
         /// Who, if it had an address.
         peer: Option<IpAddr>,
         /// Why.
-        reason: Reason,
+        reason: RejectReason,
     },
     /// A connection that was idle was closed, because places, descriptors or memory were short.
-    GaveWay,
+    ConnectionEvicted,
     /// A body that was being read for its fields was given up, because there was no memory for it.
     BodyRefused,
     /// Accepting failed and is tried again.
@@ -86,9 +86,9 @@ pub enum Event<'a> {
         changes: &'a str,
     },
     /// An operator wants something of the gate as a whole.
-    Ordered {
+    CommandReceived {
         /// What.
-        order: Order,
+        command: OperatorCommand,
         /// Who.
         by: Operator,
     },
@@ -100,9 +100,9 @@ pub enum Event<'a> {
     /// The store did not answer, and an attempt was decided without it.
     FellBack(Fallback),
     /// A question to the store was answered, or not.
-    StoreAsked {
+    StoreCalled {
         /// What became of it.
-        result: Answer,
+        result: StoreCallResult,
         /// How long that took.
         took: Span,
     },
@@ -114,7 +114,7 @@ pub enum Event<'a> {
         why: &'a str,
     },
     /// Something that an operator should know of the store.
-    StoreNoticed(&'a str),
+    StoreWarning(&'a str),
     /// An operator did something to single buckets.
     BucketsChanged(BucketsChanged<'a>),
     /// A task panicked; its connection is gone, the others are not.
@@ -123,7 +123,7 @@ pub enum Event<'a> {
 
 /// What a limit said to an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Decision {
+pub enum LimitDecision {
     /// The tokens were there.
     Admit,
     /// They were not.
@@ -147,11 +147,11 @@ pub enum Fallback {
 
 /// What became of a question to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Answer {
+pub enum StoreCallResult {
     /// It was answered, and what was to be written is written.
     Ok,
     /// Somebody else had written meanwhile.
-    Lost,
+    Conflict,
     /// There was no answer in time.
     Timeout,
     /// The answer was an error.
@@ -160,7 +160,7 @@ pub enum Answer {
 
 /// Why a connection was not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum RejectReason {
     /// `connections`: as many are here as may be, and those that are idle are of clients that hold less.
     Connections,
     /// `client_max`: as many from this prefix are here already.
@@ -170,9 +170,9 @@ pub enum Reason {
     /// It began TLS and did not come to the end of it.
     Handshake,
     /// It has to begin with a PROXY header, and is not to be believed one.
-    Untrusted,
+    UntrustedProxy,
     /// It did not begin with the PROXY header that it has to begin with.
-    Introduction,
+    ProxyHeader,
     /// The gate has used most of the memory that it may use.
     Memory,
     /// The descriptors that are left are kept for connections to the upstreams and for files.
@@ -206,7 +206,7 @@ pub struct BucketsChanged<'a> {
     /// Who.
     pub by: Operator,
     /// To whose buckets.
-    pub whose: Whose,
+    pub owner: BucketOwner,
     /// Under which limits.
     pub limits: &'a [Arc<str>],
     /// What.
@@ -224,7 +224,7 @@ pub struct Operator {
 
 /// What operators want of the gate as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum OperatorCommand {
     /// To read its configuration again.
     Reload,
     /// To finish what is in flight and end.
@@ -233,7 +233,7 @@ pub enum Order {
 
 /// Whose buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum BucketOwner {
     /// A client's.
     Client(Client),
     /// An account's: a keyed hash of 48 bits, never its name.
@@ -260,7 +260,7 @@ pub enum Change {
 
 /// One request and its answer, as the access log wants it.
 #[derive(Debug, Clone)]
-pub struct Answered {
+pub struct AccessLogEntry {
     /// Who asked.
     pub client: Client,
     /// As sent.
@@ -296,26 +296,26 @@ pub struct Answered {
 }
 
 /// Hears what happened.
-pub trait Listener: Send + Sync {
+pub trait EventListener: Send + Sync {
     /// Must neither block nor fail.
-    fn hear(&self, event: &Event<'_>);
+    fn on_event(&self, event: &Event<'_>);
 }
 
 /// Everybody who listens.
 #[derive(Clone, Default)]
-pub struct Events(Arc<[Arc<dyn Listener>]>);
+pub struct Events(Arc<[Arc<dyn EventListener>]>);
 
 impl Events {
     /// Tells everybody.
     pub fn emit(&self, event: &Event<'_>) {
         for listener in self.0.iter() {
-            listener.hear(event);
+            listener.on_event(event);
         }
     }
 }
 
-impl FromIterator<Arc<dyn Listener>> for Events {
-    fn from_iter<I: IntoIterator<Item = Arc<dyn Listener>>>(listeners: I) -> Self {
+impl FromIterator<Arc<dyn EventListener>> for Events {
+    fn from_iter<I: IntoIterator<Item = Arc<dyn EventListener>>>(listeners: I) -> Self {
         Self(listeners.into_iter().collect())
     }
 }

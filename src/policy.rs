@@ -1,4 +1,4 @@
-//! Who pays what: from a request to the buckets that it is charged to.
+//! From a request to its charges: the buckets that an attempt takes tokens from.
 //!
 //! Routes say what is an attempt, limits say how often. This layer knows HTTP's types and nothing that reads or
 //! writes a socket. The surprising thing: a path with several readings is charged for the first matching route of
@@ -31,21 +31,21 @@ mod urlencoded;
 
 pub use self::charges::{Charge, Charges, Unchargeable};
 pub use self::field::PrivateNames;
-pub use self::limit::{Facet, Limit, Mode, Rate, Spends, Unit};
-pub use self::route::{BODY, Cost, Route};
+pub use self::limit::{ChargeOn, ClassRate, Limit, LimitKind, Mode, Unit};
+pub use self::route::{Cost, DEFAULT_BODY_BYTES, Route};
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use self::attempt::Attempt;
-use self::carried::Carried;
+use self::carried::Inspection;
 use self::device::Devices;
-use self::field::{Kinds, Known, Sent};
-use self::matcher::{Pattern, Taken};
-use self::method::Ways;
-use self::query::{Parameters, Wanted};
-use self::route::FieldPlaces;
+use self::field::{FieldNames, NameKinds, RequestFields};
+use self::matcher::{MethodReading, Pattern};
+use self::method::MethodReadings;
+use self::query::{ParameterPattern, QueryParameters};
+use self::route::RouteFieldSlots;
 
 /// All routes and limits, in the order of the file.
 #[derive(Debug, Clone, Default)]
@@ -59,33 +59,33 @@ pub struct Policy {
     /// Of all routes.
     names: PrivateNames,
     /// Where those of each route stand among them.
-    places: Vec<FieldPlaces>,
+    slots: Vec<RouteFieldSlots>,
     /// All that patterns name, in alphabetical order.
-    parameters: Vec<Wanted>,
+    parameters: Vec<ParameterPattern>,
 }
 
 /// A body that has to be read before anybody can decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToRead {
+pub struct BodyRequirement {
     /// Bytes of it that are read at most.
-    pub most: usize,
+    pub max_bytes: usize,
     /// Whether a longer one is refused: a limit that could refuse the attempt depends on what stands in it.
     pub refuse_longer: bool,
     /// Whether it is an attempt at all stands in it.
-    pub may_be_none: bool,
+    pub may_be_no_attempt: bool,
 }
 
 /// A route, its place among all, and which of its patterns a request fits but for its path.
 type Candidate<'p> = (usize, &'p Route, SmallVec<[&'p Pattern; 2]>);
 
 /// Which routes are still looked for.
-struct StillWanted {
+struct RouteSearch {
     any: bool,
     /// Those that read Basic.
     basic: bool,
 }
 
-impl StillWanted {
+impl RouteSearch {
     fn includes(&self, route: &Route) -> bool {
         self.any || (self.basic && route.reads_basic())
     }
@@ -97,12 +97,12 @@ impl Policy {
     pub fn new(routes: Vec<Route>, limits: Vec<Limit>) -> Self {
         let fields = routes.iter().flat_map(|route| [&route.user, &route.password, &route.when]).flatten();
         let parameters = parameters_of(&routes);
-        let known = Known::of(fields)
-            .and(Kinds::PARAMETER, parameters.iter().map(|(name, _)| name.as_str()))
-            .and(Kinds::METHOD, carried::PARAMETERS.into_iter());
+        let known = FieldNames::of(fields)
+            .and(NameKinds::PARAMETER, parameters.iter().map(|(name, _)| name.as_str()))
+            .and(NameKinds::METHOD, carried::PARAMETERS.into_iter());
         let names = PrivateNames::of(known);
-        let places = routes.iter().map(|route| FieldPlaces::of(route, names.known())).collect();
-        Self { routes, limits, devices: None, names, places, parameters }
+        let places = routes.iter().map(|route| RouteFieldSlots::of(route, names.field_names())).collect();
+        Self { routes, limits, devices: None, names, slots: places, parameters }
     }
 
     /// The same with known devices.
@@ -117,11 +117,11 @@ impl Policy {
     /// once. One that wants a field of the body is among them until the body was read.
     #[must_use]
     pub fn routes_of(&self, attempt: &Attempt<'_>) -> SmallVec<[usize; 2]> {
-        self.routes_by(&Carried::of(attempt, self.names.known()))
+        self.routes_by(&Inspection::of(attempt, self.names.field_names()))
     }
 
-    fn routes_by(&self, carried: &Carried<'_>) -> SmallVec<[usize; 2]> {
-        let attempt = carried.sent.attempt;
+    fn routes_by(&self, carried: &Inspection<'_>) -> SmallVec<[usize; 2]> {
+        let attempt = carried.fields.attempt;
         let mut found = SmallVec::new();
         // What does not depend on the path is asked once. Most requests are about no route at all, by their method alone:
         // then nobody has to read the path.
@@ -135,7 +135,7 @@ impl Policy {
         {
             Some((_, is_meant)) => *is_meant,
             None => {
-                let is_meant = route.is_meant(&self.places[index], &carried.sent);
+                let is_meant = route.matches_when(&self.slots[index], &carried.fields);
                 meant.push((index, is_meant));
                 is_meant
             }
@@ -143,7 +143,7 @@ impl Policy {
         let has_basic = field::has_basic(attempt);
         let mut visit = |reading: &[&[u8]]| {
             for candidates in &candidates {
-                let mut wanted = StillWanted { any: true, basic: has_basic };
+                let mut wanted = RouteSearch { any: true, basic: has_basic };
                 for (index, route, patterns) in candidates {
                     if !wanted.includes(route) {
                         continue;
@@ -174,12 +174,13 @@ impl Policy {
     }
 
     /// The routes whose hosts, methods and parameters fit, for each way to take the method.
-    fn candidates<'p>(&'p self, carried: &Carried<'_>) -> [SmallVec<[Candidate<'p>; 4]>; 3] {
-        let attempt = carried.sent.attempt;
-        let parameters = Parameters::of(&carried.sent, &self.parameters);
-        let routes = self.routes.iter().zip(&self.places);
-        let ways: SmallVec<[Ways; 32]> = routes.map(|(route, places)| carried.ways(route, places)).collect();
-        Taken::ALL.map(|taken| {
+    fn candidates<'p>(&'p self, carried: &Inspection<'_>) -> [SmallVec<[Candidate<'p>; 4]>; 3] {
+        let attempt = carried.fields.attempt;
+        let parameters = QueryParameters::of(&carried.fields, &self.parameters);
+        let routes = self.routes.iter().zip(&self.slots);
+        let ways: SmallVec<[MethodReadings; 32]> =
+            routes.map(|(route, places)| carried.method_readings(route, places)).collect();
+        MethodReading::ALL.map(|taken| {
             let routes = self.routes.iter().enumerate().filter(|(index, _)| ways[*index].has(taken));
             let routes =
                 routes.map(|(index, route)| (index, route, route.candidates(attempt, &parameters, taken)));
@@ -190,8 +191,11 @@ impl Policy {
     /// Whether an application that has one of these routes could take it for a write, although its method says otherwise.
     #[must_use]
     pub fn could_be_a_write(&self, attempt: &Attempt<'_>) -> bool {
-        let carried = Carried::of(attempt, self.names.known());
-        self.routes.iter().zip(&self.places).any(|(route, places)| carried.ways(route, places).as_write)
+        let carried = Inspection::of(attempt, self.names.field_names());
+        self.routes
+            .iter()
+            .zip(&self.slots)
+            .any(|(route, places)| carried.method_readings(route, places).as_write)
     }
 
     /// What has to be read of the attempt's body before anybody can say whether it is one, what it costs and whom it is
@@ -201,15 +205,15 @@ impl Policy {
     ///
     /// # Errors
     /// [`Unchargeable::Unreadable`] if there is no use in reading it.
-    pub fn to_read(&self, attempt: &Attempt<'_>) -> Result<Option<ToRead>, Unchargeable> {
+    pub fn body_requirement(&self, attempt: &Attempt<'_>) -> Result<Option<BodyRequirement>, Unchargeable> {
         if !self.routes.iter().any(Route::reads_bodies) {
             return Ok(None);
         }
-        let mut found: Option<ToRead> = None;
+        let mut found: Option<BodyRequirement> = None;
         for route in self.routes_of(attempt) {
             let route = &self.routes[route];
             let (could_refuse, may_be_none) = (self.could_refuse(route, attempt), route.is_chosen_by_body());
-            let asked = route.reads_accounts() && self.asks_for_accounts(route);
+            let asked = route.reads_accounts() && self.needs_accounts(route);
             let priced = could_refuse && route.reads_cost();
             if !(priced || asked || may_be_none) {
                 continue;
@@ -217,11 +221,15 @@ impl Policy {
             if priced {
                 count::check_headers(attempt.headers)?;
             }
-            let so_far = found.unwrap_or(ToRead { most: 0, refuse_longer: false, may_be_none: false });
-            found = Some(ToRead {
-                most: so_far.most.max(route.body),
+            let so_far = found.unwrap_or(BodyRequirement {
+                max_bytes: 0,
+                refuse_longer: false,
+                may_be_no_attempt: false,
+            });
+            found = Some(BodyRequirement {
+                max_bytes: so_far.max_bytes.max(route.body),
                 refuse_longer: so_far.refuse_longer || could_refuse,
-                may_be_none: so_far.may_be_none || may_be_none,
+                may_be_no_attempt: so_far.may_be_no_attempt || may_be_none,
             });
         }
         Ok(found)
@@ -235,9 +243,9 @@ impl Policy {
         }
         let strict = canonical::strict_reading(attempt.path);
         let strict = canonical::split(&strict);
-        let sent = Sent::with(attempt, self.names.known());
-        let parameters = Parameters::of(&sent, &self.parameters);
-        let mut routes = self.routes.iter().zip(&self.places);
+        let sent = RequestFields::with(attempt, self.names.field_names());
+        let parameters = QueryParameters::of(&sent, &self.parameters);
+        let mut routes = self.routes.iter().zip(&self.slots);
         routes.find(|(route, places)| route.matches_strictly(places, &sent, &parameters, &strict))?.0.upstream
     }
 
@@ -250,16 +258,16 @@ impl Policy {
 
     /// Position of the limit that this one is a facet of; its own, if it is the one with the rate.
     #[must_use]
-    pub fn owner_of(&self, limit: usize) -> usize {
+    pub fn rate_limit_of(&self, limit: usize) -> usize {
         let rates = self.limits.iter().take(limit + 1).enumerate().rev();
-        rates.filter(|(_, limit)| limit.facet == Facet::Rate).map(|(at, _)| at).next().unwrap_or(limit)
+        rates.filter(|(_, limit)| limit.kind == LimitKind::Rate).map(|(at, _)| at).next().unwrap_or(limit)
     }
 }
 
 /// All that patterns name, in alphabetical order.
-fn parameters_of(routes: &[Route]) -> Vec<Wanted> {
+fn parameters_of(routes: &[Route]) -> Vec<ParameterPattern> {
     let patterns = routes.iter().flat_map(|route| &route.patterns);
-    let mut parameters: Vec<Wanted> = patterns.flat_map(Pattern::parameters).cloned().collect();
+    let mut parameters: Vec<ParameterPattern> = patterns.flat_map(Pattern::parameters).cloned().collect();
     parameters.sort_unstable();
     parameters.dedup();
     parameters

@@ -1,4 +1,4 @@
-//! HTTP in and out: who is asking, what the engine says, the answer.
+//! The HTTP side: reads a request, lets the engine decide, forwards it or refuses it.
 //!
 //! The hops of a request are a file each, and `service` tells their story; nothing here decides how often anybody
 //! may ask.

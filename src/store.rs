@@ -2,7 +2,7 @@
 //!
 //! A store is one atomic read-modify-write of one bucket; what the bucket does is [`bucket::step`](crate::bucket::step)
 //! over every store. [`memory`] is the process's own; the others are databases that several gates share, and need to
-//! offer nothing but [`CompareAndSwap`]: [`shared`] makes a store of that. The surprising thing: an [`Address`] is
+//! offer nothing but [`CompareAndSwap`]: [`shared`] makes a store of that. The surprising thing: an [`StoreAddress`] is
 //! checked without asking anybody, and a store is opened without being there: whether it is shows at the first question.
 
 mod address;
@@ -29,14 +29,14 @@ mod sql;
 )]
 mod tls;
 
-pub use self::address::{Address, BadAddress};
+pub use self::address::{BadStoreAddress, StoreAddress};
 pub use self::compare_and_swap::{
-    Answer, Asking, BadNamespace, CompareAndSwap, Namespace, Record, StoreClock, StoreError, Stored, Swap,
-    Version,
+    BadNamespace, Clocked, CompareAndSwap, Namespace, RecordVersion, StoreClock, StoreError, StoreFuture,
+    StoreRecord, Stored, Swap,
 };
 
 /// How the address of a database is read, by its scheme; `None` if this build knows none of that.
-fn parser_of(scheme: &str) -> Option<address::Parse> {
+fn parser_of(scheme: &str) -> Option<address::ParseAddress> {
     match scheme {
         #[cfg(feature = "redis")]
         "redis" | "rediss" | "redis-cluster" => Some(redis::parse),

@@ -11,11 +11,11 @@ pub use crate::bucket::{Span, Time};
 
 /// Says what time it is.
 #[derive(Debug, Clone)]
-pub struct Clock(Source);
+pub struct Clock(ClockSource);
 
 #[derive(Debug, Clone)]
-enum Source {
-    System { anchor: Time, started: Instant },
+enum ClockSource {
+    System { wall_at_start: Time, started: Instant },
     Manual(Arc<AtomicU64>),
 }
 
@@ -26,30 +26,30 @@ impl Clock {
     pub fn system() -> Self {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let anchor = Time::from_nanos(u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX));
-        Self(Source::System { anchor, started: Instant::now() })
+        Self(ClockSource::System { wall_at_start: anchor, started: Instant::now() })
     }
 
     /// A clock that stands still until it is [set](Self::set): for tests and simulations.
     #[must_use]
     pub fn manual(start: Time) -> Self {
-        Self(Source::Manual(Arc::new(AtomicU64::new(start.as_nanos()))))
+        Self(ClockSource::Manual(Arc::new(AtomicU64::new(start.as_nanos()))))
     }
 
     /// What time it is. Never runs backwards for a system clock.
     #[must_use]
     pub fn now(&self) -> Time {
         match &self.0 {
-            Source::System { anchor, started } => {
+            ClockSource::System { wall_at_start: anchor, started } => {
                 let nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
                 anchor.after(Span::from_nanos(nanos))
             }
-            Source::Manual(time) => Time::from_nanos(time.load(Ordering::Relaxed)),
+            ClockSource::Manual(time) => Time::from_nanos(time.load(Ordering::Relaxed)),
         }
     }
 
     /// Sets a manual clock, forwards or backwards; a system clock is left alone.
     pub fn set(&self, time: Time) {
-        if let Source::Manual(shared) = &self.0 {
+        if let ClockSource::Manual(shared) = &self.0 {
             shared.store(time.as_nanos(), Ordering::Relaxed);
         }
     }

@@ -13,11 +13,13 @@ use std::net::IpAddr;
 use allocation_counter::measure;
 use http::HeaderMap;
 use policy::{attempt, limit, route};
-use tollgate::bucket::{Anchor, Continuous, Distinct, Escalation, Floor, Interval, Key, Op, Rolling, Spec};
-use tollgate::engine::{Engine, Ruling};
+use tollgate::bucket::{
+    Continuous, Distinct, Escalation, Floor, Interval, Key, Op, PeriodStart, Rolling, Spec,
+};
+use tollgate::engine::{Decision, Engine};
 use tollgate::event::Events;
 use tollgate::policy::Policy;
-use tollgate::store::memory::{Buckets, Place};
+use tollgate::store::memory::{BucketKey, Buckets};
 use tollgate::time::{Clock, Span, Time};
 
 const START: Time = Time::from_nanos(1_800_000_000_000_000_000);
@@ -26,10 +28,10 @@ const BURST: u32 = 5;
 
 fn shapes() -> [(&'static str, Spec); 7] {
     let continuous = Continuous::new(1, PERIOD, BURST).unwrap();
-    let rolling = |slots| Rolling::new(BURST, PERIOD.times(slots), PERIOD, Anchor::First).unwrap();
+    let rolling = |slots| Rolling::new(BURST, PERIOD.times(slots), PERIOD, PeriodStart::First).unwrap();
     [
         ("continuous", Spec::Continuous(continuous)),
-        ("interval", Spec::Interval(Interval::new(BURST, PERIOD, Anchor::First).unwrap())),
+        ("interval", Spec::Interval(Interval::new(BURST, PERIOD, PeriodStart::First).unwrap())),
         ("rolling 24", Spec::Rolling(rolling(24))),
         ("rolling 24 with rate", Spec::Rolling(rolling(24).with_rate(3).unwrap())),
         ("rolling 1024", Spec::Rolling(rolling(1024))),
@@ -51,7 +53,7 @@ fn a_decision_of_any_shape_allocates_nothing() {
         let (mut admitted, mut refused) = (0, 0);
         let allocated = measure(|| {
             for number in 0..3000_u128 {
-                let place = Place { key: Key(((number / 10) << 70) | (number / 10)), class: 0, spec };
+                let place = BucketKey { key: Key(((number / 10) << 70) | (number / 10)), class: 0, spec };
                 let now = START.after(Span::from_millis(u64::try_from(number).unwrap()));
                 match buckets.apply(&place, now, Op::Take(1)).unwrap().is_admitted() {
                     true => admitted += 1,
@@ -69,7 +71,7 @@ fn a_token_given_back_and_a_look_allocate_nothing() {
     warm_up();
     for (name, spec) in shapes() {
         let buckets = Buckets::new(1000, &[spec]).unwrap();
-        let place = Place { key: Key(1), class: 0, spec };
+        let place = BucketKey { key: Key(1), class: 0, spec };
         let allocated = measure(|| {
             let taken = buckets.apply(&place, START, Op::Take(1)).unwrap();
             let _ = buckets.peek(&place, START, 1);
@@ -90,7 +92,7 @@ fn a_repeat_and_a_strike_allocate_nothing() {
     let mut refused = 0;
     let allocated = measure(|| {
         for (buckets, spec) in &rooms {
-            let place = Place { key: Key(1), class: 0, spec: *spec };
+            let place = BucketKey { key: Key(1), class: 0, spec: *spec };
             for number in 0..100 {
                 let op = Op::TakeOnce { tokens: 1, tag: (1 + number % 8) << 32 };
                 refused += u32::from(!buckets.apply(&place, START, op).unwrap().is_admitted());
@@ -115,14 +117,14 @@ fn an_attempt_on_two_limits_allocates_nothing_whether_admitted_or_refused() {
         let (mut admitted, mut refused) = (0, 0);
         let decide = |client: u8| {
             let client = IpAddr::from([192, 0, 2, client]);
-            engine.decide(&engine.rules(), &attempt("/login", client, &headers), START)
+            engine.decide_in_memory(&engine.rules(), &attempt("/login", client, &headers), START)
         };
         let allocated = measure(|| {
             for number in 0..2000_u32 {
                 match decide(u8::try_from(number % 100).unwrap()).unwrap() {
-                    Ruling::Admitted(_) => admitted += 1,
-                    Ruling::Refused(_) => refused += 1,
-                    Ruling::Uncounted | Ruling::Denied => {}
+                    Decision::Admitted(_) => admitted += 1,
+                    Decision::Refused(_) => refused += 1,
+                    Decision::Uncounted | Decision::Denied => {}
                 }
             }
         });
@@ -133,7 +135,7 @@ fn an_attempt_on_two_limits_allocates_nothing_whether_admitted_or_refused() {
 
 #[test]
 fn a_rolling_window_of_24_periods_reserves_at_most_160_bytes_a_client() {
-    let spec = Spec::Rolling(Rolling::new(BURST, PERIOD.times(24), PERIOD, Anchor::First).unwrap());
+    let spec = Spec::Rolling(Rolling::new(BURST, PERIOD.times(24), PERIOD, PeriodStart::First).unwrap());
     let mut capacity = 0;
     let reserved = measure(|| {
         let buckets = Buckets::new(1_000_000, &[spec]).unwrap();
@@ -148,5 +150,5 @@ fn a_rolling_window_of_24_periods_reserves_at_most_160_bytes_a_client() {
 fn warm_up() {
     let [(_, spec), ..] = shapes();
     let buckets = Buckets::new(1, &[spec]).unwrap();
-    let _ = buckets.peek(&Place { key: Key(1), class: 0, spec }, START, 1);
+    let _ = buckets.peek(&BucketKey { key: Key(1), class: 0, spec }, START, 1);
 }

@@ -11,8 +11,8 @@ mod parsers;
 
 use http::{HeaderMap, Method};
 use parsers::{PARSERS, Parser, TARGETS, thread_time};
-use tollgate::policy::attempt::{Attempt, Body, Client};
-use tollgate::policy::canonical::{Malformed, TooManyReadings, check, readings, split};
+use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
+use tollgate::policy::canonical::{PathError, TooManyReadings, check, readings, split};
 use tollgate::policy::{Policy, Route};
 
 /// The time of the fastest of some runs, in nanoseconds.
@@ -30,7 +30,7 @@ fn a_path_that_is_accepted_has_few_segments_in_all_its_readings() {
                 let path = std::str::from_utf8(&input).unwrap_or_default().split('?').next().unwrap();
                 match check(path) {
                     Ok(()) => accepted += 1,
-                    Err(Malformed::TooManyReadings(TooManyReadings)) => {
+                    Err(PathError::TooManyReadings(TooManyReadings)) => {
                         refused += 1;
                         continue;
                     }
@@ -59,9 +59,9 @@ fn a_path_that_nobody_has_checked_counts_for_every_route_that_its_method_fits() 
         path: &path,
         query: None,
         host: "",
-        client: Client::Local,
+        client: Client::UnixSocket,
         headers: &HeaderMap::new(),
-        body: Body::Unread,
+        body: AttemptBody::Unread,
     };
     assert_eq!(policy.routes_of(&attempt)[..], [0, 2]);
 }

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use http::{HeaderMap, Method};
 use tollgate::bucket::{Continuous, Spec};
 use tollgate::config::{Sources, load};
-use tollgate::engine::{Engine, Ruling, Undecided, by_newest};
+use tollgate::engine::{Decision, Engine, Undecided, with_newest_rules};
 use tollgate::event::Events;
-use tollgate::policy::attempt::{Attempt, Body, Client};
-use tollgate::policy::{Facet, Limit, Policy, Route};
+use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
+use tollgate::policy::{Limit, LimitKind, Policy, Route};
 use tollgate::store::memory::Stale;
 use tollgate::time::{Clock, Span, Time};
 
@@ -40,7 +40,7 @@ fn with_attempt<T>(number: u8, path: &str, run: impl FnOnce(&Attempt<'_>) -> T) 
         host: "a",
         client,
         headers: &headers,
-        body: Body::Unread,
+        body: AttemptBody::Unread,
     })
 }
 
@@ -48,26 +48,26 @@ fn with_attempt<T>(number: u8, path: &str, run: impl FnOnce(&Attempt<'_>) -> T) 
 fn whoever_meets_a_change_is_decided_on_by_the_rules_that_are_in_force_then() {
     let engine = engine(2, "");
     let mut tries = 0;
-    let decided = by_newest(
+    let decided = with_newest_rules(
         || engine.rules(),
         |rules| {
             tries += 1;
             if tries == 1 {
                 engine.replace(policy(3, "")).unwrap();
             }
-            with_attempt(1, "/login", |attempt| engine.decide(rules, attempt, NOW))
+            with_attempt(1, "/login", |attempt| engine.decide_in_memory(rules, attempt, NOW))
         },
     );
     let (rules, ruling) = decided.unwrap();
-    let Ruling::Admitted(reservation) = ruling else { panic!("{ruling:?}") };
+    let Decision::Admitted(reservation) = ruling else { panic!("{ruling:?}") };
     assert_eq!((tries, rules.generation), (2, 1));
-    assert_eq!((reservation.standings[0].charge.spec.burst(), reservation.standings[0].verdict.left), (3, 2));
+    assert_eq!((reservation.statuses[0].charge.spec.burst(), reservation.statuses[0].verdict.left), (3, 2));
 }
 
 #[test]
 fn nothing_is_tried_for_ever() {
     let engine = engine(2, "");
-    let decided = by_newest(|| engine.rules(), |_| Err::<(), _>(Undecided::Stale(Stale)));
+    let decided = with_newest_rules(|| engine.rules(), |_| Err::<(), _>(Undecided::Stale(Stale)));
     assert!(matches!(decided, Err(Undecided::Stale(_))));
 }
 
@@ -80,9 +80,9 @@ fn no_client_ever_hears_of_a_change() {
             let (engine, over, decided) = (&engine, &over, &decided);
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
-                    let ruling = by_newest(
+                    let ruling = with_newest_rules(
                         || engine.rules(),
-                        |rules| with_attempt(number, "/login", |a| engine.decide(rules, a, NOW)),
+                        |rules| with_attempt(number, "/login", |a| engine.decide_in_memory(rules, a, NOW)),
                     );
                     assert!(ruling.is_ok(), "{ruling:?}");
                     decided.fetch_add(1, Ordering::Relaxed);
@@ -103,7 +103,7 @@ fn refusing_alone_takes_nothing_and_leaves_the_debt_of_one_attempt() {
     let rules = engine.rules();
     with_attempt(1, "/login", |attempt| {
         assert!(engine.refuse(&rules, attempt, NOW).unwrap().is_none());
-        assert!(matches!(engine.decide(&rules, attempt, NOW), Ok(Ruling::Admitted(_))));
+        assert!(matches!(engine.decide_in_memory(&rules, attempt, NOW), Ok(Decision::Admitted(_))));
         let refusal = engine.refuse(&rules, attempt, NOW).unwrap().unwrap();
         assert_eq!((refusal.route, refusal.violated().count()), (0, 1));
     });
@@ -116,10 +116,10 @@ fn tokens_that_were_given_back_can_be_taken_again() {
     let rules = engine.rules();
     with_attempt(1, "/login", |attempt| {
         for _ in 0..3 {
-            let Ok(Ruling::Admitted(reservation)) = engine.decide(&rules, attempt, NOW) else {
+            let Ok(Decision::Admitted(reservation)) = engine.decide_in_memory(&rules, attempt, NOW) else {
                 panic!("refused")
             };
-            reservation.give_back(&engine, &rules);
+            reservation.refund(&engine, &rules);
         }
     });
 }
@@ -130,8 +130,8 @@ fn a_path_with_two_readings_is_bounded_on_both_routes_and_read_as_far_as_the_lon
         cost = \"count:[]\"\nbody = \"2KiB\"\n[route.plain]\nmatch = \"POST /a/plain\"\n";
     let engine = engine(9, tables);
     let rules = engine.rules();
-    let body_of = |path| with_attempt(1, path, |attempt| rules.policy.to_read(attempt).unwrap());
-    let body_of = |path| body_of(path).map(|to_read| to_read.most);
+    let body_of = |path| with_attempt(1, path, |attempt| rules.policy.body_requirement(attempt).unwrap());
+    let body_of = |path| body_of(path).map(|to_read| to_read.max_bytes);
     // An encoded slash is a letter to some servers: then this is a path of one segment.
     let both = "/x%2f..%2flogin";
     let routes = with_attempt(1, both, |attempt| rules.policy.routes_of(attempt));
@@ -141,9 +141,9 @@ fn a_path_with_two_readings_is_bounded_on_both_routes_and_read_as_far_as_the_lon
         [Some(1024), Some(2048), Some(2048), None, None]
     );
     let admitted = || {
-        let decided = with_attempt(1, both, |attempt| engine.decide(&rules, attempt, NOW));
-        let Ok(Ruling::Admitted(reservation)) = decided else { panic!("{decided:?}") };
-        rules.places(&reservation)
+        let decided = with_attempt(1, both, |attempt| engine.decide_in_memory(&rules, attempt, NOW));
+        let Ok(Decision::Admitted(reservation)) = decided else { panic!("{decided:?}") };
+        rules.acquire_permits(&reservation)
     };
     let first = admitted();
     assert!(first.is_some() && admitted().is_none());
@@ -154,14 +154,15 @@ fn a_path_with_two_readings_is_bounded_on_both_routes_and_read_as_far_as_the_lon
 #[test]
 fn what_a_limit_keeps_beside_its_rate_is_known_by_its_name_and_what_it_is() {
     let bucket = |burst| Spec::Continuous(Continuous::new(1, Span::from_secs(3600), burst).unwrap());
-    let policy = |burst, facets: &[Facet]| {
+    let policy = |burst, facets: &[LimitKind]| {
         let rate = Limit::new("account", bucket(burst));
-        let facets = facets.iter().map(|&facet| Limit { facet, ..Limit::new("account", bucket(100)) });
+        let facets = facets.iter().map(|&facet| Limit { kind: facet, ..Limit::new("account", bucket(100)) });
         let limits: Vec<Limit> = std::iter::once(rate).chain(facets).collect();
         let route = Route::new("login", vec!["POST /login".parse().unwrap()]);
         Policy::new(vec![Route { limits: (0..limits.len()).collect(), ..route }], limits)
     };
-    let engine = Engine::new(policy(10, &[Facet::Cap]), 1000, Clock::manual(NOW), Events::default()).unwrap();
+    let engine =
+        Engine::new(policy(10, &[LimitKind::Cap]), 1000, Clock::manual(NOW), Events::default()).unwrap();
     let left = || {
         with_attempt(1, "/login", |attempt| {
             let (_, standings) = engine.peek(&engine.rules(), attempt).unwrap();
@@ -169,14 +170,15 @@ fn what_a_limit_keeps_beside_its_rate_is_known_by_its_name_and_what_it_is() {
         })
     };
     with_attempt(1, "/login", |attempt| {
-        assert!(
-            (0..5).all(|_| matches!(engine.decide(&engine.rules(), attempt, NOW), Ok(Ruling::Admitted(_))))
-        );
+        assert!((0..5).all(|_| matches!(
+            engine.decide_in_memory(&engine.rules(), attempt, NOW),
+            Ok(Decision::Admitted(_))
+        )));
     });
     assert_eq!(left(), [5, 95]);
-    engine.replace(policy(20, &[Facet::Cap])).unwrap();
+    engine.replace(policy(20, &[LimitKind::Cap])).unwrap();
     assert_eq!(left(), [10, 95], "the rate in proportion, the cap as it was");
-    engine.replace(policy(20, &[Facet::Escalation, Facet::Cap])).unwrap();
+    engine.replace(policy(20, &[LimitKind::Escalation, LimitKind::Cap])).unwrap();
     assert_eq!(left(), [10, 100, 95]);
     engine.replace(policy(20, &[])).unwrap();
     assert_eq!(left(), [10]);

@@ -13,11 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use http::HeaderMap;
 use policy::{attempt, limit, route};
-use tollgate::bucket::{Anchor, Continuous, Distinct, Escalation, Floor, Interval, Key, Op, Rolling, Spec};
-use tollgate::engine::{Engine, Ruling, Undecided};
+use tollgate::bucket::{
+    Continuous, Distinct, Escalation, Floor, Interval, Key, Op, PeriodStart, Rolling, Spec,
+};
+use tollgate::engine::{Decision, Engine, Undecided};
 use tollgate::event::Events;
 use tollgate::policy::Policy;
-use tollgate::store::memory::{Buckets, Place, Stale, Withdrawal, take_all};
+use tollgate::store::memory::{BucketKey, Buckets, Stale, Withdrawal, take_all};
 use tollgate::time::{Clock, Span, Time};
 
 const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
@@ -27,10 +29,10 @@ const THREADS: u32 = 32;
 /// One of each shape with so many tokens.
 fn shapes(burst: u32) -> [Spec; 6] {
     let continuous = |burst| Continuous::new(1, HOUR, burst).unwrap();
-    let rolling = |slots| Rolling::new(burst, HOUR.times(slots), HOUR, Anchor::First).unwrap();
+    let rolling = |slots| Rolling::new(burst, HOUR.times(slots), HOUR, PeriodStart::First).unwrap();
     [
         Spec::Continuous(continuous(burst)),
-        Spec::Interval(Interval::new(burst, HOUR, Anchor::First).unwrap()),
+        Spec::Interval(Interval::new(burst, HOUR, PeriodStart::First).unwrap()),
         Spec::Rolling(rolling(24)),
         Spec::Rolling(rolling(1024)),
         Spec::Floor(Floor::new(continuous(10), continuous(burst - 10)).unwrap()),
@@ -38,8 +40,8 @@ fn shapes(burst: u32) -> [Spec; 6] {
     ]
 }
 
-fn place(spec: Spec) -> Place {
-    Place { key: Key(7), class: 0, spec }
+fn place(spec: Spec) -> BucketKey {
+    BucketKey { key: Key(7), class: 0, spec }
 }
 
 /// How many of 32 threads' attempts were admitted.
@@ -72,7 +74,7 @@ fn thirty_two_threads_on_two_limits_admit_exactly_the_smaller_one() {
     for (small, large) in shapes.iter().zip(self::shapes(700).into_iter().cycle().skip(1)) {
         let rooms = [*small, large].map(|spec| (Buckets::new(100, &[spec]).unwrap(), spec));
         let take =
-            |(buckets, spec)| Withdrawal { buckets, place: place(spec), cost: 1, tag: None, enforce: true };
+            |(buckets, spec)| Withdrawal { buckets, bucket: place(spec), cost: 1, tag: None, enforce: true };
         let both = rooms.each_ref().map(|(buckets, spec)| take((buckets, *spec)));
         assert_eq!(admitted_of(100, || take_all(&both, NOW).unwrap().admitted), 500, "{small:?}");
         let left = rooms.each_ref().map(|(buckets, spec)| buckets.peek(&place(*spec), NOW, 1).left);
@@ -102,8 +104,8 @@ fn thirty_two_threads_that_are_struck_begin_every_wait_once() {
     let buckets = Buckets::new(100, &[spec]).unwrap();
     admitted_of(2, || buckets.apply(&place(spec), NOW, Op::Strike).unwrap().is_admitted());
     // Sixty-four strikes are four waits, each twice as long as the one before.
-    let wait = buckets.peek(&place(spec), NOW, 1).answer;
-    assert_eq!(wait, tollgate::bucket::Answer::Refused { wait: minute.times(8) });
+    let wait = buckets.peek(&place(spec), NOW, 1).admission;
+    assert_eq!(wait, tollgate::bucket::Admission::Refused { wait: minute.times(8) });
 }
 
 #[test]
@@ -140,9 +142,9 @@ fn rules([one, two]: [Spec; 2]) -> Policy {
 fn is_admitted(engine: &Engine, headers: &HeaderMap, stale: &AtomicU32) -> bool {
     let attempt = attempt("/login", IpAddr::from([192, 0, 2, 1]), headers);
     loop {
-        match engine.decide(&engine.rules(), &attempt, NOW) {
-            Ok(Ruling::Admitted(_)) => return true,
-            Ok(Ruling::Refused(_)) => return false,
+        match engine.decide_in_memory(&engine.rules(), &attempt, NOW) {
+            Ok(Decision::Admitted(_)) => return true,
+            Ok(Decision::Refused(_)) => return false,
             Err(Undecided::Stale(_)) => stale.fetch_add(1, Ordering::Relaxed),
             other => panic!("{other:?}"),
         };
@@ -200,7 +202,10 @@ fn whoever_decides_by_rules_that_were_replaced_is_told_so_and_takes_nothing() {
         let attempt = attempt("/login", IpAddr::from([192, 0, 2, 1]), &headers);
         let old = Arc::clone(&engine.rules());
         engine.replace(rules([after, before])).unwrap();
-        assert!(matches!(engine.decide(&old, &attempt, NOW), Err(Undecided::Stale(_))), "{before:?}");
+        assert!(
+            matches!(engine.decide_in_memory(&old, &attempt, NOW), Err(Undecided::Stale(_))),
+            "{before:?}"
+        );
         // The second limit has not changed, and lost nothing to the attempt that was not decided.
         let left =
             |rules| engine.peek(rules, &attempt).unwrap().1.iter().map(|one| one.verdict.left).collect();

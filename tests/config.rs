@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use http::HeaderName;
 use proptest::prelude::*;
-use tollgate::bucket::{Anchor, Continuous, Distinct, Escalation, Floor, Interval, Rolling, Span, Spec};
-use tollgate::config::{Loaded, Sources, load, together, worst_cases};
+use tollgate::bucket::{Continuous, Distinct, Escalation, Floor, Interval, PeriodStart, Rolling, Span, Spec};
+use tollgate::config::{Loaded, Sources, combined, load, worst_cases};
 use tollgate::policy::device::Devices;
-use tollgate::policy::outcome::{Glob, Outcome, Pointer, Rule, Statuses};
-use tollgate::policy::{Cost, Facet, Limit, Mode, Unit};
+use tollgate::policy::outcome::{Glob, JsonPointer, Outcome, OutcomeRule, Statuses};
+use tollgate::policy::{Cost, Limit, LimitKind, Mode, Unit};
 
 #[test]
 fn every_mistake_is_reported_in_these_words() {
@@ -117,44 +117,47 @@ fn rules_about_answers_become_what_the_file_says() {
     let [lists, single, tables, none] = &config.policy.routes[..] else { panic!("four routes") };
     let status = |codes: &[RangeInclusive<u16>]| Some(codes.iter().cloned().collect::<Statuses>());
     let name = |name: &'static str| HeaderName::from_static(name);
-    let pointer = |text: &str| Pointer::new(text).unwrap();
-    let rule = Rule::default;
+    let pointer = |text: &str| JsonPointer::new(text).unwrap();
+    let rule = OutcomeRule::default;
     assert_eq!(
         lists.rules.success,
         [
-            Rule { status: status(&[302..=302]), location: Some(Glob::new("/home*")), ..rule() },
-            Rule { set_cookie: Some(Glob::new("SESSION")), ..rule() },
-            Rule { json: Some((pointer("/token"), None)), ..rule() },
+            OutcomeRule { status: status(&[302..=302]), location: Some(Glob::new("/home*")), ..rule() },
+            OutcomeRule { set_cookie: Some(Glob::new("SESSION")), ..rule() },
+            OutcomeRule { json: Some((pointer("/token"), None)), ..rule() },
         ]
     );
     let header = Some((name("x-login"), Some("failed".to_owned())));
     assert_eq!(
         lists.rules.failure,
         [
-            Rule { status: status(&[401..=401, 400..=499]), header, ..rule() },
-            Rule { location: Some(Glob::new("*error*")), ..rule() },
-            Rule { body: Some("Login failed".into()), ..rule() },
-            Rule { json: Some((pointer("/ok"), Some("false".into()))), ..rule() },
+            OutcomeRule { status: status(&[401..=401, 400..=499]), header, ..rule() },
+            OutcomeRule { location: Some(Glob::new("*error*")), ..rule() },
+            OutcomeRule { body: Some("Login failed".into()), ..rule() },
+            OutcomeRule { json: Some((pointer("/ok"), Some("false".into()))), ..rule() },
         ]
     );
     assert_eq!(
         lists.rules.neutral,
         [
-            Rule {
+            OutcomeRule {
                 status: status(&[206..=206, 304..=304, 500..=599]),
                 header: Some((name("x-proxy"), None)),
                 ..rule()
             },
-            Rule { status: status(&[502..=502, 503..=503, 504..=504]), ..rule() },
+            OutcomeRule { status: status(&[502..=502, 503..=503, 504..=504]), ..rule() },
         ]
     );
     let home = Some(Glob::new("/home*"));
-    assert_eq!(single.rules.success, [Rule { status: status(&[302..=302]), location: home, ..rule() }]);
+    assert_eq!(
+        single.rules.success,
+        [OutcomeRule { status: status(&[302..=302]), location: home, ..rule() }]
+    );
     assert_eq!(
         tables.rules.failure,
         [
-            Rule { status: status(&[401..=401]), ..rule() },
-            Rule { header: Some((name("www-authenticate"), None)), ..rule() },
+            OutcomeRule { status: status(&[401..=401]), ..rule() },
+            OutcomeRule { header: Some((name("www-authenticate"), None)), ..rule() },
         ]
     );
     let rest = [lists, single, tables, none].map(|route| route.rules.otherwise);
@@ -191,20 +194,22 @@ fn shapes_become_what_the_file_says() {
 
     let interval = |quota, period, anchor| Interval::new(quota, period, anchor).unwrap();
     let [address, daily] = &limits("interval")[..] else { panic!("two limits") };
-    let expected = interval(10, seconds(300), Anchor::First).with_initial(5).unwrap().with_debt(10).unwrap();
+    let expected =
+        interval(10, seconds(300), PeriodStart::First).with_initial(5).unwrap().with_debt(10).unwrap();
     assert_eq!(address.spec, Spec::Interval(expected));
-    let smaller = interval(3, seconds(3600), Anchor::First).with_initial(3).unwrap().with_debt(10).unwrap();
+    let smaller =
+        interval(3, seconds(3600), PeriodStart::First).with_initial(3).unwrap().with_debt(10).unwrap();
     assert_eq!(of(address, "192.0.2.1"), Spec::Interval(smaller), "the start balance is cut to the bucket");
-    assert_eq!(daily.spec, Spec::Interval(interval(100, seconds(86_400), Anchor::Clock)));
+    assert_eq!(daily.spec, Spec::Interval(interval(100, seconds(86_400), PeriodStart::Clock)));
 
     let rolling = |quota, anchor| Rolling::new(quota, seconds(86_400), seconds(3600), anchor).unwrap();
     let [address, both, fine] = &limits("rolling")[..] else { panic!("three limits") };
     let extras = |rolling: Rolling| Spec::Rolling(rolling.with_initial(50).unwrap().with_debt(100).unwrap());
-    assert_eq!(address.spec, extras(rolling(10_000, Anchor::Clock)));
-    assert_eq!(of(address, "10.0.0.1"), extras(rolling(20_000, Anchor::Clock)), "another quota");
-    let slower = rolling(10_000, Anchor::Clock).with_rate(500).unwrap();
+    assert_eq!(address.spec, extras(rolling(10_000, PeriodStart::Clock)));
+    assert_eq!(of(address, "10.0.0.1"), extras(rolling(20_000, PeriodStart::Clock)), "another quota");
+    let slower = rolling(10_000, PeriodStart::Clock).with_rate(500).unwrap();
     assert_eq!(of(address, "192.0.2.1"), extras(slower), "a rate where the limit has none");
-    let with_rate = |quota, rate| Spec::Rolling(rolling(quota, Anchor::First).with_rate(rate).unwrap());
+    let with_rate = |quota, rate| Spec::Rolling(rolling(quota, PeriodStart::First).with_rate(rate).unwrap());
     assert_eq!(both.spec, with_rate(10_000, 1000), "the rate says how long a period is");
     assert_eq!(of(both, "10.0.0.1"), with_rate(20_000, 1000));
     assert_eq!(of(both, "192.0.2.1"), with_rate(10_000, 500));
@@ -229,8 +234,8 @@ fn shapes_become_what_the_file_says() {
 #[test]
 fn waits_that_grow_stand_behind_their_limit_for_the_same_clients_and_routes() {
     let config = load(&sources(Path::new("tests/config/valid-escalate.toml"))).config.unwrap();
-    let found: Vec<_> = config.policy.limits.iter().map(|limit| (&*limit.name, limit.facet)).collect();
-    let (rate, waits) = (Facet::Rate, Facet::Escalation);
+    let found: Vec<_> = config.policy.limits.iter().map(|limit| (&*limit.name, limit.kind)).collect();
+    let (rate, waits) = (LimitKind::Rate, LimitKind::Escalation);
     let expected =
         [("first", rate), ("address", rate), ("address", waits), ("accounts", rate), ("accounts", waits)];
     assert_eq!(found, [&expected[..], &[("last", rate)]].concat());
@@ -565,7 +570,7 @@ fn words(loaded: &Loaded) -> String {
     let policy = loaded.config.iter().map(|config| &config.policy);
     let worst = policy.flat_map(|policy| {
         let limits = worst_cases(policy).into_iter().map(|(_, words)| words);
-        limits.chain(together(policy).iter().map(ToString::to_string)).collect::<Vec<_>>()
+        limits.chain(combined(policy).iter().map(ToString::to_string)).collect::<Vec<_>>()
     });
     found + &worst.map(|line| line + "\n").collect::<String>()
 }

@@ -13,7 +13,7 @@ use std::time::Instant;
 use support::servers::{dynamodb, memcached, mysql, postgres, redis};
 use support::{Gate, Launch, Server, Upstream, get_with, post, started};
 use tollgate::config::{Sources, load};
-use tollgate::store::{Address, Namespace};
+use tollgate::store::{Namespace, StoreAddress};
 
 #[test]
 fn every_example_loads_without_a_word() {
@@ -202,7 +202,7 @@ impl Pair {
         let file = fs::read_to_string(format!("examples/{example}.toml")).unwrap();
         assert_eq!(schemes(&file), schemes(&format!("url = \"{url}\"")), "the example names another store");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let address: Address = url.parse().unwrap();
+        let address: StoreAddress = url.parse().unwrap();
         runtime.block_on(async {
             address.open(&Namespace::default()).unwrap().unwrap().migrate().await.unwrap();
         });

@@ -8,9 +8,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use http::{HeaderMap, Method};
 use rustix::time::{ClockId, clock_gettime};
 use tollgate::bucket::{Continuous, Spec};
-use tollgate::engine::{Engine, Ruling};
+use tollgate::engine::{Decision, Engine};
 use tollgate::event::Events;
-use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::{Limit, Policy, Route};
 use tollgate::time::{Clock, Span, Time};
 
@@ -42,11 +42,11 @@ impl Flood {
             host: "example.org",
             client: Client::from_ip(IpAddr::V6(client)),
             headers: &HeaderMap::new(),
-            body: Body::Unread,
+            body: AttemptBody::Unread,
         };
         matches!(
-            self.engine.decide(&self.engine.rules(), &attempt, self.clock.now()),
-            Ok(Ruling::Admitted(_))
+            self.engine.decide_in_memory(&self.engine.rules(), &attempt, self.clock.now()),
+            Ok(Decision::Admitted(_))
         )
     }
 

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
-use tollgate::bucket::{Anchor, Continuous, Distinct, Escalation, Key, Op, Rolling, Spec};
-use tollgate::store::memory::{Buckets, Place};
+use tollgate::bucket::{Continuous, Distinct, Escalation, Key, Op, PeriodStart, Rolling, Spec};
+use tollgate::store::memory::{BucketKey, Buckets};
 use tollgate::time::{Span, Time};
 
 const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
@@ -13,7 +13,8 @@ const CLIENTS: u32 = 200_000;
 #[test]
 fn a_client_takes_no_more_than_its_shape_says() {
     let (second, hour) = (Span::from_secs(1), Span::from_secs(3600));
-    let rolling = |quota| Spec::Rolling(Rolling::new(quota, hour.times(24), hour, Anchor::First).unwrap());
+    let rolling =
+        |quota| Spec::Rolling(Rolling::new(quota, hour.times(24), hour, PeriodStart::First).unwrap());
     let distinct = Distinct::new(Continuous::new(1, hour, 10).unwrap(), Some(200)).unwrap();
     let waits = Escalation::new(1, second, 1, hour).unwrap();
     // Each larger than the one before: room that was freed would be used again, and written to before anybody comes.
@@ -37,7 +38,7 @@ fn bytes_a_client(spec: Spec) -> usize {
     for number in 0..u128::from(CLIENTS * 6) {
         let key = Key(number.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));
         let op = if let Spec::Escalation(_) = spec { Op::Strike } else { Op::Take(1) };
-        let _ = buckets.apply(&Place { key, class: 0, spec }, NOW, op).unwrap();
+        let _ = buckets.apply(&BucketKey { key, class: 0, spec }, NOW, op).unwrap();
     }
     let (live, capacity) = (buckets.live(NOW), buckets.capacity());
     assert!(live > capacity * 99 / 100, "only {live} of {capacity} are live");

@@ -13,7 +13,7 @@ use std::time::Duration;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, COOKIE};
 use http::{HeaderMap, HeaderValue, Method};
 use tollgate::policy::account::Account;
-use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::field::{Field, Half, Values, values};
 use tollgate::policy::key::TooManyValues;
 use tollgate::policy::{Policy, Route};
@@ -51,9 +51,9 @@ fn php_without_a_php_ini_never_finds_a_guess_that_is_free() {
             path: "/",
             query: (!query.is_empty()).then_some(&*query),
             host: "",
-            client: Client::Local,
+            client: Client::UnixSocket,
             headers: &headers,
-            body: Body::Whole(&request.body),
+            body: AttemptBody::Whole(&request.body),
         };
         let is_counted = !policy.routes_of(&attempt).is_empty();
         // What is no request to PHP has no answer.
@@ -139,9 +139,9 @@ fn read(name: &str, kind: &[u8], body: &[u8]) -> Result<Values, TooManyValues> {
         path: "/",
         query: None,
         host: "",
-        client: Client::Local,
+        client: Client::UnixSocket,
         headers: &headers,
-        body: Body::Whole(body),
+        body: AttemptBody::Whole(body),
     };
     values(&[Field::form(name).unwrap()], Half::User, &attempt)
 }

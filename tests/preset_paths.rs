@@ -22,7 +22,7 @@ use proptest::sample::select;
 use tollgate::config::preset::presets;
 use tollgate::config::{Sources, load};
 use tollgate::policy::Policy;
-use tollgate::policy::attempt::{Attempt, Body};
+use tollgate::policy::attempt::{Attempt, AttemptBody};
 
 /// What the file of one preset says.
 struct Known {
@@ -73,7 +73,7 @@ impl Request {
         let attempt = Attempt {
             method: &self.method,
             query,
-            body: Body::Whole(self.body.as_bytes()),
+            body: AttemptBody::Whole(self.body.as_bytes()),
             ..policy::attempt(path, IpAddr::V4(Ipv4Addr::LOCALHOST), &headers)
         };
         policy.routes_of(&attempt).iter().map(|&route| policy.routes[route].name.to_string()).collect()

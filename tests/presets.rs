@@ -14,9 +14,9 @@ use tollgate::config::preset::presets;
 use tollgate::config::{Sources, load};
 use tollgate::policy::Policy;
 use tollgate::policy::account::Account;
-use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::field::{Half, values};
-use tollgate::policy::outcome::{Answer, Outcome, Seen};
+use tollgate::policy::outcome::{BodyPrefix, Outcome, ResponseView};
 
 /// One file: a request, its answer, and what has to come of it.
 struct Recorded {
@@ -95,13 +95,14 @@ impl Recorded {
             host: "app.example",
             client: Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             headers: &self.headers,
-            body: Body::Whole(self.body.as_bytes()),
+            body: AttemptBody::Whole(self.body.as_bytes()),
         }
     }
 
     fn outcome(&self, policy: &Policy, route: usize) -> Outcome {
-        let answer = Answer { method: &self.method, status: self.status, headers: &self.answer_headers };
-        let seen = Seen { bytes: self.answer_body.as_bytes(), complete: true };
+        let answer =
+            ResponseView { method: &self.method, status: self.status, headers: &self.answer_headers };
+        let seen = BodyPrefix { bytes: self.answer_body.as_bytes(), complete: true };
         let rules = &policy.routes[route].rules;
         rules.by_head(&answer).unwrap_or_else(|| rules.by_body(&answer, seen))
     }

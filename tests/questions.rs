@@ -1,6 +1,6 @@
 //! The model of `docs/scale.md` held against real stores: how many questions each scene costs, by the store's own count.
 //!
-//! Every gate is a `Limits` of its own, with its own mirror, queue and connection, in one process. The surprising thing:
+//! Every gate is a `MemoryLimits` of its own, with its own mirror, queue and connection, in one process. The surprising thing:
 //! the scenes run for half a minute and want a quiet machine, so they run only when they are asked for:
 //! `cargo test --test questions -- --ignored --nocapture --test-threads 1`.
 
@@ -26,8 +26,8 @@ use tokio::runtime::Runtime;
 use tollgate::bucket::{Continuous, Span, Spec};
 use tollgate::engine::{Limiter, Limits};
 use tollgate::event::Events;
-use tollgate::store::shared::Manner;
-use tollgate::store::{Address, Namespace};
+use tollgate::store::shared::StoreOptions;
+use tollgate::store::{Namespace, StoreAddress};
 
 #[cfg(feature = "redis")]
 #[test]
@@ -171,14 +171,14 @@ impl Model {
 impl Gates {
     fn open(server: &impl Server, count: usize) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let address: Address = server.url().parse().unwrap();
+        let address: StoreAddress = server.url().parse().unwrap();
         let names = Namespace::default();
         let store = {
             let _within = runtime.enter();
             address.open(&names).unwrap().unwrap()
         };
         runtime.block_on(store.migrate()).unwrap();
-        let manner = Manner { timeout: Span::from_secs(5), ..Manner::default() };
+        let manner = StoreOptions { timeout: Span::from_secs(5), ..StoreOptions::default() };
         let open = || Limits::open_as(&address, &names, b"key", manner, Events::default()).unwrap();
         let limits = (0..count).map(|_| open().with_capacity(10_000)).collect();
         Self { runtime, limits }
@@ -192,7 +192,7 @@ impl Gates {
 
     fn settle(&self) {
         for limits in &self.limits {
-            self.runtime.block_on(limits.store().unwrap().settled(Duration::from_secs(10)));
+            self.runtime.block_on(limits.store().unwrap().flush(Duration::from_secs(10)));
         }
     }
 
@@ -271,7 +271,7 @@ fn given_back(gates: &Gates) -> Count {
     let (limiters, mut dice) = (gates.limit(HOUR, 1), Dice::new(4));
     for key in 0..2000_u64 {
         let limiter = any(&limiters, &mut dice);
-        limiter.give_back(gates.runtime.block_on(limiter.take(key.to_be_bytes(), 1)).unwrap());
+        limiter.refund(gates.runtime.block_on(limiter.take(key.to_be_bytes(), 1)).unwrap());
     }
     Count(2000, 2000)
 }

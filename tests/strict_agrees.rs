@@ -18,7 +18,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use proptest::prelude::*;
 use tokio::io::AsyncWriteExt;
-use tollgate::proxy::strict::Scanner;
+use tollgate::proxy::strict::Validator;
 
 /// What hyper makes of some bytes.
 struct Served {
@@ -49,9 +49,9 @@ proptest! {
 
     #[test]
     fn it_does_not_matter_how_the_bytes_arrive(stream in stream(), length in 1..64_usize) {
-        let mut at_once = Scanner::new();
+        let mut at_once = Validator::new();
         let fault = at_once.read(&stream).err().map(|fault| fault.request);
-        let mut sliced = Scanner::new();
+        let mut sliced = Validator::new();
         let fault_of_slices = stream.chunks(length).find_map(|piece| sliced.read(piece).err());
         prop_assert_eq!(fault, fault_of_slices.map(|fault| fault.request));
         prop_assert_eq!(at_once.request(), sliced.request());
@@ -73,7 +73,7 @@ fn cases() -> u32 {
 
 /// Behind which byte each request ends, up to the first fault.
 fn ends(stream: &[u8]) -> Vec<usize> {
-    let mut scanner = Scanner::new();
+    let mut scanner = Validator::new();
     let mut ends = Vec::new();
     for (at, byte) in stream.iter().enumerate() {
         let before = scanner.request();

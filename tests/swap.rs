@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use arc_swap::ArcSwap;
 use http::{HeaderMap, Method};
 use tollgate::config::{Config, Sources, load};
-use tollgate::engine::{Engine, Rules, Ruling, Undecided};
+use tollgate::engine::{Decision, Engine, Rules, Undecided};
 use tollgate::event::Events;
-use tollgate::policy::attempt::{Attempt, Body, Client};
-use tollgate::proxy::site::{Follower, Site};
+use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
+use tollgate::proxy::site::{ConfigHandle, RuntimeConfig};
 use tollgate::proxy::upstream::Health;
 use tollgate::time::{Clock, Time};
 
@@ -42,9 +42,9 @@ fn attempt(engine: &Engine, rules: &Rules, path: &str) -> Result<bool, Undecided
         host: "example.org",
         client: Client::from_ip([192, 0, 2, 1].into()),
         headers: &HeaderMap::new(),
-        body: Body::Unread,
+        body: AttemptBody::Unread,
     };
-    engine.decide(rules, &attempt, NOW).map(|ruling| matches!(ruling, Ruling::Admitted(_)))
+    engine.decide_in_memory(rules, &attempt, NOW).map(|ruling| matches!(ruling, Decision::Admitted(_)))
 }
 
 #[test]
@@ -112,29 +112,29 @@ fn a_worker_sees_rules_and_upstreams_of_one_file_and_keeps_what_stays() {
     let site = |config: &Config, rules: &Arc<Rules>| {
         let own = &config.upstreams[1][0];
         let own = Health::new(own.clone(), 1, engine.clock().clone(), Events::default());
-        Arc::new(Site {
+        Arc::new(RuntimeConfig {
             rules: Arc::clone(rules),
             client: config.client.clone(),
             refuse: Arc::new(config.refuse.clone()),
             settings: Arc::new(config.proxy.clone()),
-            doorkeeper: None,
+            tls_acceptor: None,
             redirect: None,
             upstreams: vec![vec![Arc::clone(&stays)], vec![own]],
         })
     };
     let published = Arc::new(ArcSwap::from(site(&first, &engine.rules())));
-    let follower = Follower::new(Arc::clone(&published));
-    let before = follower.now();
-    assert!(Rc::ptr_eq(&before, &follower.now()), "as long as there is no other");
+    let follower = ConfigHandle::new(Arc::clone(&published));
+    let before = follower.current();
+    assert!(Rc::ptr_eq(&before, &follower.current()), "as long as there is no other");
     engine.replace_and(second.policy.clone(), |rules| published.store(site(&second, rules))).unwrap();
-    let after = follower.now();
-    assert_eq!((before.site.rules.generation, after.site.rules.generation), (0, 1));
+    let after = follower.current();
+    assert_eq!((before.shared.rules.generation, after.shared.rules.generation), (0, 1));
     assert_eq!(
-        [&before, &after].map(|local| local.site.upstreams[1][0].name().to_owned()),
+        [&before, &after].map(|local| local.shared.upstreams[1][0].name().to_owned()),
         ["unix:/1", "unix:/2"]
     );
-    let servers =
-        [&before, &after].map(|local| [local.group(0), local.group(1)].map(|group| group.servers().to_vec()));
+    let servers = [&before, &after]
+        .map(|local| [local.group(0), local.group(1)].map(|group| group.backends().to_vec()));
     assert!(Rc::ptr_eq(&servers[0][0][0], &servers[1][0][0]), "with its connections");
     assert!(!Rc::ptr_eq(&servers[0][1][0], &servers[1][1][0]));
     assert!(std::ptr::eq(after.group(7), after.group(0)));

@@ -16,15 +16,15 @@ use arc_swap::ArcSwap;
 use support::{Client, ONE_AN_HOUR, Upstream, get_with, post_with};
 use tollgate::config::{self, Config, Sources};
 use tollgate::engine::Engine;
-use tollgate::event::{Event, Events, Listener};
-use tollgate::net::guard::Guard;
-use tollgate::net::inherited::Inherited;
-use tollgate::net::listener::Address;
+use tollgate::event::{Event, EventListener, Events};
+use tollgate::net::guard::ConnectionLimit;
+use tollgate::net::inherited::InheritedSockets;
+use tollgate::net::listener::ListenAddress;
 use tollgate::net::shutdown;
 use tollgate::proxy::body::BodyMemory;
 use tollgate::proxy::ids::RequestIds;
-use tollgate::proxy::service::Gate;
-use tollgate::proxy::site::{Follower, Site};
+use tollgate::proxy::service::Server;
+use tollgate::proxy::site::{ConfigHandle, RuntimeConfig};
 use tollgate::proxy::upstream::Health;
 use tollgate::proxy::worker;
 use tollgate::time::Clock;
@@ -36,8 +36,8 @@ struct Explosive {
     present: AtomicUsize,
 }
 
-impl Listener for Explosive {
-    fn hear(&self, event: &Event<'_>) {
+impl EventListener for Explosive {
+    fn on_event(&self, event: &Event<'_>) {
         match event {
             Event::Decided { .. } => panic!("as the test wants it"),
             Event::Panicked => _ = self.panics.fetch_add(1, Ordering::Relaxed),
@@ -80,18 +80,18 @@ fn a_panic_ends_one_connection_and_is_counted() {
 
 /// One worker of a gate; its thread ends with the test's process.
 fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
-    let sockets = config.listen[0].bind(1, &mut Inherited::default()).unwrap();
-    let Address::Tcp(address) = *sockets[0].address() else { panic!("a TCP address") };
-    let (clock, events) = (Clock::system(), Events::from_iter([listener as Arc<dyn Listener>]));
+    let sockets = config.listen[0].bind(1, &mut InheritedSockets::default()).unwrap();
+    let ListenAddress::Tcp(address) = *sockets[0].address() else { panic!("a TCP address") };
+    let (clock, events) = (Clock::system(), Events::from_iter([listener as Arc<dyn EventListener>]));
     let engine = Engine::new(config.policy.clone(), 1000, clock.clone(), events.clone()).unwrap();
-    let guard = Guard::new(100, 100, None, &clock);
+    let guard = ConnectionLimit::new(100, 100, None, &clock);
     let health = Health::new(config.upstreams[0][0].clone(), 10, clock, events.clone());
-    let site = Site {
+    let site = RuntimeConfig {
         rules: Arc::clone(&engine.rules()),
         client: config.client.clone(),
         refuse: Arc::new(config.refuse.clone()),
         settings: Arc::new(config.proxy.clone()),
-        doorkeeper: None,
+        tls_acceptor: None,
         redirect: None,
         upstreams: vec![vec![health]],
     };
@@ -99,13 +99,13 @@ fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
     // Nobody stops this worker.
     std::mem::forget(trigger);
     std::thread::spawn(move || {
-        worker::run(sockets, Arc::new(guard), shutdown, Arc::default(), || Gate {
+        worker::run(sockets, Arc::new(guard), shutdown, Arc::default(), || Server {
             engine: Arc::new(engine),
-            site: Follower::new(Arc::new(ArcSwap::from_pointee(site))),
+            config: ConfigHandle::new(Arc::new(ArcSwap::from_pointee(site))),
             events,
             ids: RequestIds::default(),
-            said: Default::default(),
-            unread: Default::default(),
+            refusal_cache: Default::default(),
+            unread_bodies: Default::default(),
             body_memory: BodyMemory::new(1 << 20),
         })
     });

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use bucket::Bucket;
 use support::{Clocks, Gate, ONE_AN_HOUR, Shift, Upstream, check_file, post_with};
-use tollgate::bucket::{Answer, Continuous, Op, Spec, Step};
-use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::bucket::{Admission, Continuous, Op, Spec, Step};
+use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::key::KeyHasher;
 use tollgate::policy::{Limit, Policy, Route};
 use tollgate::time::{Span, Time};
@@ -160,7 +160,7 @@ fn the_names_of_buckets_differ_from_process_to_process() {
         host: "app.test",
         client,
         headers: &headers,
-        body: Body::Unread,
+        body: AttemptBody::Unread,
     };
     let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(1), 1).unwrap());
     let route = Route { limits: vec![0], ..Route::new("login", vec!["POST /login".parse().unwrap()]) };
@@ -182,9 +182,9 @@ fn the_largest_bucket_neither_overflows_nor_refills_early() {
     let spec = Spec::Continuous(Continuous::new(1_000_000_000, Span::from_secs(1), u32::MAX).unwrap());
     let mut bucket = Bucket::new(spec);
     let now = 1_700_000_000_000_000_000;
-    assert_eq!(step(&mut bucket, now, Op::Take(u32::MAX)).verdict.answer, Answer::Admitted);
-    let refused = step(&mut bucket, now, Op::Take(1)).verdict.answer;
-    assert_eq!(refused, Answer::Refused { wait: Span::from_nanos(1) });
+    assert_eq!(step(&mut bucket, now, Op::Take(u32::MAX)).verdict.admission, Admission::Admitted);
+    let refused = step(&mut bucket, now, Op::Take(1)).verdict.admission;
+    assert_eq!(refused, Admission::Refused { wait: Span::from_nanos(1) });
     for end in [u64::MAX, u64::MAX - 1, 0] {
         let _ = step(&mut bucket, end, Op::Take(u32::MAX));
     }
@@ -221,12 +221,12 @@ fn ten_thousand_tokens_at_a_third_of_a_nanosecond_do_not_drift() {
     let t = (Span::from_secs(420).as_nanos()).div_ceil(11);
     let spec = Spec::Continuous(Continuous::new(11, Span::from_secs(420), 1).unwrap());
     let (mut bucket, mut now) = (Bucket::new(spec), 1_700_000_000_000_000_000);
-    assert_eq!(step(&mut bucket, now, Op::Take(1)).verdict.answer, Answer::Admitted);
+    assert_eq!(step(&mut bucket, now, Op::Take(1)).verdict.admission, Admission::Admitted);
     for _ in 0..10_000 {
-        let early = step(&mut bucket, now + t - 1, Op::Take(1)).verdict.answer;
-        assert_eq!(early, Answer::Refused { wait: Span::from_nanos(1) });
+        let early = step(&mut bucket, now + t - 1, Op::Take(1)).verdict.admission;
+        assert_eq!(early, Admission::Refused { wait: Span::from_nanos(1) });
         now += t;
-        assert_eq!(step(&mut bucket, now, Op::Take(1)).verdict.answer, Answer::Admitted);
+        assert_eq!(step(&mut bucket, now, Op::Take(1)).verdict.admission, Admission::Admitted);
     }
 }
 

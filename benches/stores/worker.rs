@@ -1,6 +1,6 @@
 //! A process that puts one load on one store and prints what it took, a figure on each line.
 //!
-//! The surprising thing: two gates are two [`Limits`] in this process, since nothing of one is shared with another but the
+//! The surprising thing: two gates are two [`MemoryLimits`] in this process, since nothing of one is shared with another but the
 //! store: each has a thread, connections and a mirror of its own.
 
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use tollgate::bucket::{Continuous, Span, Spec};
 use tollgate::engine::{Limiter, Limits};
-use tollgate::event::{Answer, Event, Events, Listener};
+use tollgate::event::{Event, EventListener, Events, StoreCallResult};
 use tollgate::store::Namespace;
-use tollgate::store::shared::{Manner, OnError};
+use tollgate::store::shared::{OnError, StoreOptions};
 
 /// All threads that this one starts stay on this core.
 pub(crate) fn pin(core: usize) {
@@ -78,20 +78,20 @@ struct Count {
     failed: AtomicU64,
 }
 
-impl Listener for Count {
-    fn hear(&self, event: &Event<'_>) {
-        if let Event::StoreAsked { result, .. } = event {
+impl EventListener for Count {
+    fn on_event(&self, event: &Event<'_>) {
+        if let Event::StoreCalled { result, .. } = event {
             self.all.fetch_add(1, Ordering::Relaxed);
-            let is_failed = matches!(result, Answer::Timeout | Answer::Error);
+            let is_failed = matches!(result, StoreCallResult::Timeout | StoreCallResult::Error);
             self.failed.fetch_add(u64::from(is_failed), Ordering::Relaxed);
         }
     }
 }
 
 fn gate(url: &str, count: &Arc<Count>) -> Limits {
-    let events = Events::from_iter([Arc::clone(count) as Arc<dyn Listener>]);
+    let events = Events::from_iter([Arc::clone(count) as Arc<dyn EventListener>]);
     // Long enough that a slow store shows as slow, and an answer without the store as an error.
-    let manner = Manner { timeout: Span::from_secs(2), on_error: OnError::Deny };
+    let manner = StoreOptions { timeout: Span::from_secs(2), on_error: OnError::Deny };
     let limits = Limits::open_as(&url.parse().unwrap(), &Namespace::default(), b"", manner, events);
     limits.unwrap().with_capacity(10_000)
 }

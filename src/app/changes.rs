@@ -1,40 +1,40 @@
-//! What a file that was read again changes, in one line for people.
+//! Describes in one line what a reload changes.
 //!
 //! It compares what runs with what is to run, not two texts: comments and the order of tables are no change. The
 //! surprising thing: a network that is changed shows as the limits that use it.
 
 use crate::net::tls;
 use crate::observe::settings::LogSettings;
-use crate::policy::{Facet, Limit, Policy, Route};
-use crate::proxy::site::Site;
+use crate::policy::{Limit, LimitKind, Policy, Route};
+use crate::proxy::site::RuntimeConfig;
 
 /// What a gate runs with, as far as it may change.
 #[derive(Clone, Copy)]
-pub(super) struct Running<'r> {
-    pub(super) site: &'r Site,
+pub(super) struct ConfigView<'r> {
+    pub(super) config: &'r RuntimeConfig,
     pub(super) log: &'r LogSettings,
-    pub(super) tls: &'r tls::Settings,
+    pub(super) tls: &'r tls::TlsSettings,
 }
 
 /// As in ``limit `subnet` added, route `login` changed``.
-pub(super) fn between(old: Running<'_>, new: Running<'_>) -> String {
-    let (before, after) = (&old.site.rules.policy, &new.site.rules.policy);
+pub(super) fn diff(old: ConfigView<'_>, new: ConfigView<'_>) -> String {
+    let (before, after) = (&old.config.rules.policy, &new.config.rules.policy);
     let limit_names = |facets: &&[Limit]| facets.iter().take(1).map(|limit| &*limit.name).collect();
     let route_names = |route: &Route| route.name.to_string();
     let mut words = named("limit", &by_name(before), &by_name(after), limit_names, |old, new| old == new);
     let same_route = |one: &Route, other: &Route| {
-        bare(one) == bare(other)
-            && limits(old.site, one) == limits(new.site, other)
-            && upstreams(old.site, one.upstream) == upstreams(new.site, other.upstream)
+        without_indices(one) == without_indices(other)
+            && limits(old.config, one) == limits(new.config, other)
+            && upstreams(old.config, one.upstream) == upstreams(new.config, other.upstream)
     };
     words.extend(named("route", &before.routes, &after.routes, route_names, same_route));
     let others = [
-        ("upstream", upstreams(old.site, Some(0)) == upstreams(new.site, Some(0))),
+        ("upstream", upstreams(old.config, Some(0)) == upstreams(new.config, Some(0))),
         ("device", before.devices == after.devices),
-        ("client", old.site.client == new.site.client),
-        ("refuse", old.site.refuse == new.site.refuse),
-        ("proxy", old.site.settings == new.site.settings),
-        ("tls", old.tls == new.tls && old.site.redirect == new.site.redirect),
+        ("client", old.config.client == new.config.client),
+        ("refuse", old.config.refuse == new.config.refuse),
+        ("proxy", old.config.settings == new.config.settings),
+        ("tls", old.tls == new.tls && old.config.redirect == new.config.redirect),
         ("log", old.log == new.log),
     ];
     words.extend(others.iter().filter(|(_, same)| !same).map(|(name, _)| format!("`{name}` changed")));
@@ -67,7 +67,7 @@ fn named<T>(
 }
 
 /// A route without what it says by positions.
-fn bare(route: &Route) -> Route {
+fn without_indices(route: &Route) -> Route {
     Route { limits: Vec::new(), upstream: None, ..route.clone() }
 }
 
@@ -76,12 +76,12 @@ fn by_name(policy: &Policy) -> Vec<&[Limit]> {
     policy.limits.chunk_by(|one, next| one.name == next.name).collect()
 }
 
-fn limits<'s>(site: &'s Site, route: &Route) -> Vec<&'s str> {
+fn limits<'s>(site: &'s RuntimeConfig, route: &Route) -> Vec<&'s str> {
     let limits = route.limits.iter().filter_map(|&at| site.rules.policy.limits.get(at));
-    limits.filter(|limit| limit.facet == Facet::Rate).map(|limit| &*limit.name).collect()
+    limits.filter(|limit| limit.kind == LimitKind::Rate).map(|limit| &*limit.name).collect()
 }
 
-fn upstreams(site: &Site, group: Option<usize>) -> Vec<&str> {
+fn upstreams(site: &RuntimeConfig, group: Option<usize>) -> Vec<&str> {
     let group = group.and_then(|at| site.upstreams.get(at));
     group.into_iter().flatten().map(|health| health.name()).collect()
 }

@@ -1,16 +1,16 @@
-//! Rates and lengths of time as the file writes them, for those who may not know the file.
+//! Parses rates and durations for the admin API as the file does.
 //!
 //! It judges nothing itself.
 
 use crate::bucket::Continuous;
-use crate::config::values::{Duration, Mistake, Rate};
+use crate::config::values::{Duration, Mistake, RateValue};
 use crate::observe::admin::Grammar;
 
 /// What operators write means what it would mean in the file.
-pub(super) fn of_the_file() -> Grammar {
+pub(super) fn of_config() -> Grammar {
     Grammar {
         rate: |text| {
-            let rate: Rate = text.parse().map_err(words)?;
+            let rate: RateValue = text.parse().map_err(words)?;
             Continuous::new(rate.count, rate.period, rate.burst).map_err(|error| error.to_string())
         },
         span: |text| text.parse().map(|Duration(span)| span).map_err(words),

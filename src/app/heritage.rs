@@ -1,4 +1,4 @@
-//! What a gate begins with that it did not make: sockets from systemd, or sockets and buckets of the gate whose place it takes.
+//! The new side of an upgrade: sockets from systemd, or sockets and buckets of the old process.
 //!
 //! The surprising thing: a gate that takes over says that it is ready from within its own making, between the last thing that can
 //! fail and the buckets, so that the old one stops no sooner than it has to.
@@ -7,55 +7,55 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::handover::{Wire, Word};
-use crate::net::inherited::Inherited;
+use super::handover::{Message, UpgradeChannel};
+use crate::net::inherited::InheritedSockets;
 use crate::store::snapshot::Snapshot;
 
 /// What is there before a gate is made.
 #[derive(Debug, Default)]
-pub struct Heritage {
+pub struct Inherited {
     /// Sockets that are bound already.
-    pub(super) sockets: Inherited,
-    pub(super) predecessor: Option<Predecessor>,
+    pub(super) sockets: InheritedSockets,
+    pub(super) old_process: Option<OldProcess>,
 }
 
 /// The gate that still serves.
 #[derive(Debug)]
-pub(super) struct Predecessor(Wire);
+pub(super) struct OldProcess(UpgradeChannel);
 
-impl Heritage {
+impl Inherited {
     /// As the environment says. To be asked once, at the beginning, before there are threads.
     ///
     /// # Errors
     /// If something was passed that nobody can listen at, or the gate that serves is not there any more.
-    pub fn of_environment() -> io::Result<Self> {
-        if std::env::var_os(TAKES_OVER).is_none() {
-            return Ok(Self { sockets: Inherited::from_systemd()?, predecessor: None });
+    pub fn from_env() -> io::Result<Self> {
+        if std::env::var_os(UPGRADE_ENV).is_none() {
+            return Ok(Self { sockets: InheritedSockets::from_systemd()?, old_process: None });
         }
         let stream = UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?);
-        let mut wire = Wire::new(stream, PATIENCE)?;
-        let sockets = Inherited::from_predecessor(wire.passed()?);
-        Ok(Self { sockets, predecessor: Some(Predecessor(wire)) })
+        let mut wire = UpgradeChannel::new(stream, OLD_PROCESS_TIMEOUT)?;
+        let sockets = InheritedSockets::from_old_process(wire.receive_sockets()?);
+        Ok(Self { sockets, old_process: Some(OldProcess(wire)) })
     }
 }
 
-impl Predecessor {
+impl OldProcess {
     /// Says that this process is ready, and waits for the buckets; `None` if they are in a store.
-    pub(super) fn buckets(&mut self) -> io::Result<Option<Snapshot>> {
-        self.0.say(Word::Ready)?;
-        let image = self.0.receive(LONGEST_IMAGE)?;
+    pub(super) fn receive_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
+        self.0.send_message(Message::Ready)?;
+        let image = self.0.receive_bytes(MAX_SNAPSHOT)?;
         image.map(|bytes| Snapshot::decode(&bytes).map_err(io::Error::other)).transpose()
     }
 
     /// Says that this process serves from now on.
-    pub(super) fn retire(&mut self) -> io::Result<()> {
-        self.0.say(Word::Serving)
+    pub(super) fn confirm_serving(&mut self) -> io::Result<()> {
+        self.0.send_message(Message::Serving)
     }
 }
 
 /// Says that standard input leads to the gate that serves. Not `TOLLGATE_...`, which would be a setting.
-pub(super) const TAKES_OVER: &str = "TAKES_OVER_TOLLGATE";
+pub(super) const UPGRADE_ENV: &str = "TAKES_OVER_TOLLGATE";
 /// The other one waits less.
-const PATIENCE: Duration = Duration::from_secs(30);
+const OLD_PROCESS_TIMEOUT: Duration = Duration::from_secs(30);
 /// More than the buckets of any machine of these years.
-const LONGEST_IMAGE: u64 = 1 << 38;
+const MAX_SNAPSHOT: u64 = 1 << 38;

@@ -31,7 +31,7 @@ pub(super) struct Sandbox {
     connector: Connector,
     /// What workers cannot connect to by themselves, until it is served.
     requests: Option<ConnectRequests>,
-    words: String,
+    summary: String,
 }
 
 /// What a worker may still do.
@@ -61,14 +61,20 @@ impl Sandbox {
         let landlock = enforced.landlock(files::confine(&AllowedPaths::of(config)));
         let seccomp = enforced.note("seccomp", calls::confine());
         let worker = Confinement { ports: ports(config), landlock, seccomp };
-        let (connector, requests) = Connector::asking();
-        let (worker, requests, words) = (Some(worker), Some(requests), enforced.words());
-        Ok(Self { worker, broker, connector, requests, words })
+        let (connector, requests) = Connector::delegating();
+        let (worker, requests, words) = (Some(worker), Some(requests), enforced.summary());
+        Ok(Self { worker, broker, connector, requests, summary: words })
     }
 
     fn off() -> Self {
         let (worker, requests, words) = (None, None, "off".to_owned());
-        Self { worker, broker: Broker::not_needed(), connector: Connector::default(), requests, words }
+        Self {
+            worker,
+            broker: Broker::not_needed(),
+            connector: Connector::default(),
+            requests,
+            summary: words,
+        }
     }
 
     /// `None` where nothing is given up.
@@ -92,8 +98,8 @@ impl Sandbox {
     }
 
     /// For people.
-    pub(super) fn words(&self) -> &str {
-        &self.words
+    pub(super) fn summary(&self) -> &str {
+        &self.summary
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the outside tells a gate: stop, read the file again, reopen the logs, make room for another process.
+//! Signals: stop, reload, reopen the logs, upgrade.
 //!
 //! The surprising thing: three of these end a process that does not listen for them, so a gate listens before it has
 //! read its file. What comes too early then waits until it serves.
@@ -8,28 +8,28 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Signals that a gate must not die of, heard from the moment at which this is made.
 #[derive(Debug)]
 pub struct Signals {
-    pub(super) hang_up: Heard,
-    pub(super) reopen: Heard,
-    pub(super) hand_over: Heard,
+    pub(super) hang_up: SignalStream,
+    pub(super) reopen: SignalStream,
+    pub(super) upgrade: SignalStream,
 }
 
 /// One of them. However often it came since it was asked for last, it came once.
 #[derive(Debug)]
-pub(super) struct Heard(Option<Signal>);
+pub(super) struct SignalStream(Option<Signal>);
 
 impl Signals {
     /// Listens from now on. To be called within a tokio runtime.
     #[must_use]
     pub fn listen() -> Self {
         Self {
-            hang_up: Heard::listen(SignalKind::hangup()),
-            reopen: Heard::listen(SignalKind::user_defined1()),
-            hand_over: Heard::listen(SignalKind::user_defined2()),
+            hang_up: SignalStream::listen(SignalKind::hangup()),
+            reopen: SignalStream::listen(SignalKind::user_defined1()),
+            upgrade: SignalStream::listen(SignalKind::user_defined2()),
         }
     }
 }
 
-impl Heard {
+impl SignalStream {
     fn listen(kind: SignalKind) -> Self {
         let heard = signal(kind);
         if let Err(error) = &heard {
@@ -47,7 +47,7 @@ impl Heard {
     }
 
     /// As if it had not come.
-    pub(super) async fn forget(&mut self) {
+    pub(super) async fn discard_pending(&mut self) {
         tokio::select! {
             biased;
             () = self.next() => {}
@@ -56,7 +56,7 @@ impl Heard {
     }
 
     /// Does this each time.
-    pub(super) async fn each(&mut self, act: impl AsyncFn()) {
+    pub(super) async fn for_each(&mut self, act: impl AsyncFn()) {
         loop {
             self.next().await;
             act().await;
@@ -67,7 +67,7 @@ impl Heard {
 /// Waits for SIGTERM or SIGINT.
 pub(super) async fn stop() {
     let (mut terminate, mut interrupt) =
-        (Heard::listen(SignalKind::terminate()), Heard::listen(SignalKind::interrupt()));
+        (SignalStream::listen(SignalKind::terminate()), SignalStream::listen(SignalKind::interrupt()));
     tokio::select! {
         () = terminate.next() => {}
         () = interrupt.next() => {}

@@ -1,18 +1,18 @@
 //! Where a gate listens, and how many descriptors it may have.
 
-use super::StartError;
-use crate::net::inherited::{Inherited, Sockets};
-use crate::net::listener::Address;
+use super::AppStartError;
+use crate::net::inherited::{InheritedSockets, WorkerSockets};
+use crate::net::listener::ListenAddress;
 
 /// For each thread its sockets: at least one for each address.
 pub(super) fn bind(
-    addresses: &[Address],
+    addresses: &[ListenAddress],
     threads: usize,
-    inherited: &mut Inherited,
-) -> Result<Sockets, StartError> {
-    let mut sockets = Sockets::new(threads);
+    inherited: &mut InheritedSockets,
+) -> Result<WorkerSockets, AppStartError> {
+    let mut sockets = WorkerSockets::new(threads);
     for address in addresses {
-        sockets.share(&address.bind(threads, inherited)?).map_err(StartError::Share)?;
+        sockets.share(&address.bind(threads, inherited)?).map_err(AppStartError::Share)?;
     }
     Ok(sockets)
 }

@@ -15,56 +15,56 @@ use super::App;
 
 use crate::config::Sources;
 use crate::engine::Engine;
-use crate::net::guard::Guard;
-use crate::net::listener::Address;
-use crate::observe::admin::Control;
-use crate::observe::stamp::stamp;
-use crate::proxy::site::Site;
+use crate::net::guard::ConnectionLimit;
+use crate::net::listener::ListenAddress;
+use crate::observe::admin::ControlApi;
+use crate::observe::stamp::rfc3339;
+use crate::proxy::site::RuntimeConfig;
 use crate::time::Time;
 
 /// Where everything that is shown can be looked up.
 struct Status {
-    listen: Vec<Address>,
-    admin: Vec<Address>,
+    listen: Vec<ListenAddress>,
+    admin: Vec<ListenAddress>,
     workers: usize,
     store: String,
     sandbox: String,
     engine: Arc<Engine>,
-    site: Arc<ArcSwap<Site>>,
-    guard: Arc<Guard>,
+    config: Arc<ArcSwap<RuntimeConfig>>,
+    connection_limit: Arc<ConnectionLimit>,
     draining: Arc<AtomicBool>,
     since: Time,
-    file: Known,
+    file: ConfigStatus,
 }
 
 /// The configuration that is in force; known to whoever reads the next one, too.
 #[derive(Clone)]
-pub(super) struct Known(Arc<Mutex<File>>);
+pub(super) struct ConfigStatus(Arc<Mutex<ConfigFile>>);
 
-struct File {
+struct ConfigFile {
     name: String,
     hash: String,
     read: Time,
 }
 
-impl Known {
+impl ConfigStatus {
     /// It came from here, at this time.
     pub(super) fn new(sources: &Sources, now: Time) -> Self {
-        Self(Arc::new(Mutex::new(File::of(sources, now))))
+        Self(Arc::new(Mutex::new(ConfigFile::of(sources, now))))
     }
 
     /// Another one is in force.
-    pub(super) fn turn_to(&self, sources: &Sources, now: Time) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = File::of(sources, now);
+    pub(super) fn replace(&self, sources: &Sources, now: Time) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ConfigFile::of(sources, now);
     }
 
     fn to_json(&self) -> Value {
-        let File { name, hash, read } = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        json!({"name": name, "hash": hash, "read": stamp(*read)})
+        let ConfigFile { name, hash, read } = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        json!({"name": name, "hash": hash, "read": rfc3339(*read)})
     }
 }
 
-impl File {
+impl ConfigFile {
     fn of(sources: &Sources, now: Time) -> Self {
         Self { name: sources.name.clone(), hash: sources.hash(), read: now }
     }
@@ -72,23 +72,23 @@ impl File {
 
 impl App {
     /// What operators can have this gate do, and what it shows them of itself. Whoever is to drain it is told by `drain`.
-    pub(super) fn control(&self, drain: &Arc<Notify>) -> Control {
+    pub(super) fn control(&self, drain: &Arc<Notify>) -> ControlApi {
         let parts = &self.parts;
         let status = Status {
             listen: self.addresses(),
             admin: self.admin_addresses(),
             workers: self.sockets.workers.len(),
             store: self.store.clone(),
-            sandbox: parts.sandbox.words().to_owned(),
+            sandbox: parts.sandbox.summary().to_owned(),
             engine: Arc::clone(&parts.engine),
-            site: Arc::clone(&parts.site),
-            guard: Arc::clone(&parts.guard),
+            config: Arc::clone(&parts.config),
+            connection_limit: Arc::clone(&parts.connection_limit),
             draining: Arc::clone(&parts.draining),
             since: parts.engine.clock().now(),
-            file: self.known.clone(),
+            file: self.config_status.clone(),
         };
-        Control {
-            reloads: self.reload.asks(),
+        ControlApi {
+            reloads: self.reload.sender(),
             drain: Arc::clone(drain),
             status: Box::new(move || status.to_json()),
             events: parts.events.clone(),
@@ -98,8 +98,9 @@ impl App {
 
 impl Status {
     fn to_json(&self) -> Value {
-        let names = |addresses: &[Address]| addresses.iter().map(Address::to_string).collect::<Vec<_>>();
-        let (now, site) = (self.engine.clock().now(), self.site.load());
+        let names =
+            |addresses: &[ListenAddress]| addresses.iter().map(ListenAddress::to_string).collect::<Vec<_>>();
+        let (now, site) = (self.engine.clock().now(), self.config.load());
         let mut upstreams: Vec<_> = site.upstreams.iter().flatten().collect();
         upstreams.sort_unstable_by_key(|health| health.name());
         upstreams.dedup_by_key(|health| health.name());
@@ -110,12 +111,12 @@ impl Status {
             "version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
             "state": if self.draining.load(Ordering::Relaxed) { "draining" } else { "running" },
-            "since": stamp(self.since),
+            "since": rfc3339(self.since),
             "uptime": now.since(self.since).to_std().as_secs(),
             "listen": names(&self.listen),
             "admin": names(&self.admin),
             "workers": self.workers,
-            "connections": self.guard.present(),
+            "connections": self.connection_limit.active(),
             "sandbox": self.sandbox,
             "store": {
                 "url": self.store,

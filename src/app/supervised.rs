@@ -1,4 +1,4 @@
-//! Background tasks that may not be missing: one that panics begins anew after a pause, and meanwhile the gate is not ready.
+//! Restarts background tasks that panic; meanwhile the gate is not ready.
 //!
 //! A task of a connection is none of them: it may go. The surprising thing: the task is not spawned, so it may borrow what it
 //! works on.
@@ -9,17 +9,17 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::event::{Event, Events};
-use crate::observe::trouble::Trouble;
+use crate::observe::trouble::Readiness;
 
 /// Runs a task until it ends in peace.
-pub(super) async fn supervised(name: &str, events: &Events, trouble: &Trouble, mut task: impl AsyncFnMut()) {
+pub(super) async fn supervise(name: &str, events: &Events, trouble: &Readiness, mut task: impl AsyncFnMut()) {
     let down = format!("{name} is down");
     while !ends_well(task()).await {
         events.emit(&Event::Panicked);
-        trouble.note(&down, true);
+        trouble.set_reason(&down, true);
         tracing::error!("{down}, and begins anew in {PAUSE:?}: please report this");
         tokio::time::sleep(PAUSE).await;
-        trouble.note(&down, false);
+        trouble.set_reason(&down, false);
     }
 }
 
@@ -46,7 +46,7 @@ mod tests {
     /// H15: the task of the background that panics.
     #[tokio::test(start_paused = true)]
     async fn a_task_that_panics_begins_anew_after_a_pause_in_which_the_gate_is_not_ready() {
-        let (events, trouble, begun) = (Events::default(), Trouble::default(), Cell::new(0));
+        let (events, trouble, begun) = (Events::default(), Readiness::default(), Cell::new(0));
         let task = async || {
             begun.set(begun.get() + 1);
             tokio::time::sleep(Duration::from_secs(10)).await;
@@ -55,11 +55,11 @@ mod tests {
         let watch = async {
             for (at, begun_by_then, down) in [(10_500, 1, true), (11_500, 2, false), (21_500, 2, true)] {
                 tokio::time::sleep_until(start() + Duration::from_millis(at)).await;
-                assert_eq!((begun.get(), trouble.words().is_some()), (begun_by_then, down), "{at}");
+                assert_eq!((begun.get(), trouble.reasons().is_some()), (begun_by_then, down), "{at}");
             }
         };
-        tokio::join!(supervised("keeper", &events, &trouble, task), watch);
-        assert_eq!((begun.get(), trouble.words()), (3, None));
+        tokio::join!(supervise("keeper", &events, &trouble, task), watch);
+        assert_eq!((begun.get(), trouble.reasons()), (3, None));
     }
 
     fn start() -> tokio::time::Instant {

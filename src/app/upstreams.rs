@@ -7,14 +7,14 @@ use std::sync::Arc;
 use crate::proxy::upstream::{Health, UpstreamAddress};
 
 /// Groups of what is known of each upstream.
-pub(super) type Groups = Vec<Vec<Arc<Health>>>;
+pub(super) type UpstreamGroups = Vec<Vec<Arc<Health>>>;
 
 /// What is known of these upstreams; for one that is not among the `known` what `fresh` says.
-pub(super) fn of(
+pub(super) fn resolve(
     groups: Vec<Vec<UpstreamAddress>>,
-    known: &Groups,
+    known: &UpstreamGroups,
     fresh: impl Fn(UpstreamAddress) -> Arc<Health>,
-) -> Groups {
+) -> UpstreamGroups {
     let mut met = known.concat();
     let mut health = |address: UpstreamAddress| {
         if let Some(known) = met.iter().find(|known| *known.address() == address) {
@@ -28,7 +28,10 @@ pub(super) fn of(
 }
 
 /// Those that the others do not have.
-pub(super) fn beyond<'g>(others: &'g Groups, groups: &'g Groups) -> impl Iterator<Item = &'g Health> {
+pub(super) fn added<'g>(
+    others: &'g UpstreamGroups,
+    groups: &'g UpstreamGroups,
+) -> impl Iterator<Item = &'g Health> {
     let is_new = |health: &&'g Arc<Health>| !others.iter().flatten().any(|other| Arc::ptr_eq(other, health));
     groups.iter().flatten().filter(is_new).map(Arc::as_ref)
 }
@@ -39,19 +42,19 @@ mod tests {
     use crate::event::Events;
     use crate::time::Clock;
 
-    fn groups(names: &[&[&str]], known: &Groups) -> Groups {
+    fn groups(names: &[&[&str]], known: &UpstreamGroups) -> UpstreamGroups {
         let address = |name: &&str| UpstreamAddress::Unix(name.into());
         let names = names.iter().map(|group| group.iter().map(address).collect()).collect();
-        of(names, known, |address| Health::new(address, 1, Clock::system(), Events::default()))
+        resolve(names, known, |address| Health::new(address, 1, Clock::system(), Events::default()))
     }
 
     #[test]
     fn an_address_is_one_upstream_in_all_groups_and_files() {
-        let first = groups(&[&["a", "b"], &["b"]], &Groups::new());
+        let first = groups(&[&["a", "b"], &["b"]], &UpstreamGroups::new());
         assert!(Arc::ptr_eq(&first[0][1], &first[1][0]));
         let second = groups(&[&["c"], &["b"]], &first);
         assert!(Arc::ptr_eq(&second[1][0], &first[0][1]));
-        let names = |old, new| beyond(old, new).map(|health| health.name().to_owned()).collect::<Vec<_>>();
+        let names = |old, new| added(old, new).map(|health| health.name().to_owned()).collect::<Vec<_>>();
         assert_eq!(names(&first, &second), ["unix:c"]);
         assert_eq!(names(&second, &first), ["unix:a"]);
     }

@@ -1,4 +1,4 @@
-//! Whether all workers still move. One that does not serves nobody, and the kernel goes on giving it connections.
+//! The worker watchdog: reports workers that make no progress.
 //!
 //! It can only say so: in the log, to whoever asks `/readyz`, and to systemd by keeping silent, which then starts the gate anew.
 //! The surprising thing: it is asked on the background runtime, so that it falls silent too if that one hangs.
@@ -9,47 +9,47 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::service_manager::{self, State};
-use crate::observe::trouble::Trouble;
-use crate::proxy::pulse::Pulse;
+use crate::observe::trouble::Readiness;
+use crate::proxy::pulse::Heartbeat;
 
 /// Watches them for ever.
-pub(super) async fn watch(pulses: &[Arc<Pulse>], trouble: &Trouble, watchdog: Option<Duration>) {
+pub(super) async fn watch(pulses: &[Arc<Heartbeat>], trouble: &Readiness, watchdog: Option<Duration>) {
     let mut seen: Vec<(u64, Instant)> = pulses.iter().map(|pulse| (pulse.beats(), Instant::now())).collect();
     let mut told: Option<Instant> = None;
-    let pause = watchdog.map_or(LOOK, |interval| interval.min(LOOK));
+    let pause = watchdog.map_or(CHECK_INTERVAL, |interval| interval.min(CHECK_INTERVAL));
     loop {
         let mut all_move = true;
         for (number, (pulse, (beats, since))) in pulses.iter().zip(&mut seen).enumerate() {
             if pulse.beats() != *beats {
                 (*beats, *since) = (pulse.beats(), Instant::now());
             }
-            let stands = since.elapsed() >= STANDSTILL;
+            let stands = since.elapsed() >= STALL_TIMEOUT;
             all_move &= !stands;
-            complain(number, stands, trouble);
+            report(number, stands, trouble);
         }
         if let Some(interval) = watchdog
             && all_move
             && told.is_none_or(|told| told.elapsed() + pause > interval)
         {
-            service_manager::tell(&[State::Watchdog]);
+            service_manager::notify(&[State::Watchdog]);
             told = Some(Instant::now());
         }
         tokio::time::sleep(pause).await;
     }
 }
 
-fn complain(number: usize, stands: bool, trouble: &Trouble) {
+fn report(number: usize, stands: bool, trouble: &Readiness) {
     let what = format!("worker-{number} stands still");
-    match (trouble.note(&what, stands), stands) {
+    match (trouble.set_reason(&what, stands), stands) {
         (false, _) => {}
-        (true, true) => tracing::error!("{what}: for {STANDSTILL:?} nobody there was served"),
+        (true, true) => tracing::error!("{what}: for {STALL_TIMEOUT:?} nobody there was served"),
         (true, false) => tracing::info!("worker-{number} moves again"),
     }
 }
 
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Workers move once a second.
-const STANDSTILL: Duration = Duration::from_secs(5);
+const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
@@ -58,7 +58,7 @@ mod tests {
     /// H17: a worker that does not come back from what it does.
     #[tokio::test(start_paused = true)]
     async fn a_worker_that_stands_still_is_told_until_it_moves() {
-        let (pulses, trouble) = ([Arc::<Pulse>::default(), Arc::default()], Trouble::default());
+        let (pulses, trouble) = ([Arc::<Heartbeat>::default(), Arc::default()], Readiness::default());
         // Between two looks, so that it does not matter which of the two the runtime asks first.
         let steps = async {
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -69,7 +69,7 @@ mod tests {
                 }
                 // The last beat before was seen at 5, the first one after at 21.
                 let expected = (10..=20).contains(&second).then(|| "worker-1 stands still".to_owned());
-                assert_eq!(trouble.words(), expected, "second {second}");
+                assert_eq!(trouble.reasons(), expected, "second {second}");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         };

@@ -1,4 +1,4 @@
-//! Files that are read again when they change.
+//! Polls files for changes.
 //!
 //! Polled: watching by the kernel's notices breaks where files are renamed into place or reached through links.
 
@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 
 /// Files, and how they were when somebody looked last.
 #[derive(Debug)]
-pub(super) struct Watch(Vec<(PathBuf, Seen)>);
+pub(super) struct FileWatcher(Vec<(PathBuf, FileState)>);
 
 /// What tells a file's content without reading it; `None` for a file that is not there.
-type Seen = Option<(u64, u64, i64, i64)>;
+type FileState = Option<(u64, u64, i64, i64)>;
 
-impl Watch {
+impl FileWatcher {
     /// These files as they are now.
-    pub(super) fn over(paths: Vec<PathBuf>) -> Self {
+    pub(super) fn new(paths: Vec<PathBuf>) -> Self {
         let mut watch = Self(Vec::new());
-        watch.turn_to(paths);
+        watch.set_paths(paths);
         watch
     }
 
     /// Looks at all of them, and says whether one is another than at the last look.
-    pub(super) fn look(&mut self) -> bool {
+    pub(super) fn poll(&mut self) -> bool {
         let mut changed = false;
         for (path, seen) in &mut self.0 {
-            let now = look_at(path);
+            let now = state_of(path);
             changed |= *seen != now;
             *seen = now;
         }
@@ -33,18 +33,18 @@ impl Watch {
 
     /// Watches these files from now on. One that was watched before is another as soon as it is not what it was at
     /// the last look, so nothing that is written while it is read goes unnoticed.
-    pub(super) fn turn_to(&mut self, paths: Vec<PathBuf>) {
+    pub(super) fn set_paths(&mut self, paths: Vec<PathBuf>) {
         let known = std::mem::take(&mut self.0);
         let watched = paths.into_iter().map(|path| {
             let seen = known.iter().find(|(known, _)| *known == path).map(|(_, seen)| *seen);
-            let seen = seen.unwrap_or_else(|| look_at(&path));
+            let seen = seen.unwrap_or_else(|| state_of(&path));
             (path, seen)
         });
         self.0 = watched.collect();
     }
 }
 
-fn look_at(path: &Path) -> Seen {
+fn state_of(path: &Path) -> FileState {
     let metadata = std::fs::metadata(path).ok()?;
     Some((metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
 }
@@ -59,16 +59,16 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let (one, other) = (folder.join("one"), folder.join("other"));
         std::fs::write(&one, "1").unwrap();
-        let mut watch = Watch::over(vec![one.clone()]);
-        assert!(!watch.look());
+        let mut watch = FileWatcher::new(vec![one.clone()]);
+        assert!(!watch.poll());
         std::fs::write(&one, "22").unwrap();
-        watch.turn_to(vec![other.clone(), one.clone()]);
-        assert!(watch.look() && !watch.look());
+        watch.set_paths(vec![other.clone(), one.clone()]);
+        assert!(watch.poll() && !watch.poll());
         std::fs::write(&other, "new").unwrap();
-        assert!(watch.look(), "a file that was not there");
-        watch.turn_to(vec![one]);
+        assert!(watch.poll(), "a file that was not there");
+        watch.set_paths(vec![one]);
         std::fs::write(&other, "newer").unwrap();
-        assert!(!watch.look(), "nobody watches it any more");
+        assert!(!watch.poll(), "nobody watches it any more");
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -8,7 +8,7 @@
 //! refills faster than it was promised to (slower by less than one nanosecond a token).
 
 use super::units::{Span, Time};
-use super::{Answer, LATE, LONGEST, Plain, Receipt, SpecError, Step, Verdict, seen};
+use super::{Admission, MAX_CLOCK_LAG, MAX_SPAN, PlainOp, Receipt, SpecError, Step, Verdict, stored_time};
 
 /// A checked continuous bucket: burst, time per token, start balance and debt all fit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Continuous {
             return Err(SpecError::TooFast);
         }
         let per_token = Span::from_nanos(period.as_nanos().div_ceil(u64::from(count)));
-        Self { per_token, burst, initial: burst, debt: 0, hold: Span::ZERO }.checked()
+        Self { per_token, burst, initial: burst, debt: 0, hold: Span::ZERO }.validated()
     }
 
     /// The same with `initial` tokens for a key that was never seen.
@@ -54,7 +54,7 @@ impl Continuous {
     /// # Errors
     /// [`SpecError::TooLong`].
     pub fn with_debt(self, debt: u32) -> Result<Self, SpecError> {
-        Self { debt, ..self }.checked()
+        Self { debt, ..self }.validated()
     }
 
     /// The same where an attempt whose tokens are due within `hold` takes them now and passes when they are due.
@@ -62,14 +62,14 @@ impl Continuous {
     /// # Errors
     /// [`SpecError::TooLong`].
     pub fn with_hold(self, hold: Span) -> Result<Self, SpecError> {
-        Self { hold, ..self }.checked()
+        Self { hold, ..self }.validated()
     }
 
-    fn checked(self) -> Result<Self, SpecError> {
+    fn validated(self) -> Result<Self, SpecError> {
         let tokens = u64::from(self.burst).checked_add(u64::from(self.debt));
         let nanos = tokens.and_then(|tokens| tokens.checked_mul(self.per_token.as_nanos()));
         match nanos.and_then(|nanos| nanos.checked_add(self.hold.as_nanos())) {
-            Some(nanos) if nanos <= LONGEST.as_nanos() => Ok(self),
+            Some(nanos) if nanos <= MAX_SPAN.as_nanos() => Ok(self),
             _ => Err(SpecError::TooLong),
         }
     }
@@ -111,31 +111,31 @@ impl Continuous {
     }
 
     /// The longest that anything is remembered.
-    pub(super) fn memory(&self) -> Span {
+    pub(super) fn max_ttl(&self) -> Span {
         self.window().plus(self.time_for(self.debt).max(self.hold))
     }
 
-    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Plain) -> Step {
-        let stored = state.first().copied().and_then(seen);
+    pub(super) fn step(&self, state: &mut [u64], now: Time, op: PlainOp) -> Step {
+        let stored = state.first().copied().and_then(stored_time);
         let tat = self.load(stored, now);
         let (answer, next) = match op {
-            Plain::Take(cost) => self.take(tat, now, cost),
-            Plain::Peek(cost) => (self.answer(tat, now, cost), tat),
-            Plain::Give(tokens) => (Answer::Admitted, tat.before(self.time_for(tokens)).max(now)),
-            Plain::Refund(receipt) => (Answer::Admitted, self.refund(tat, now, receipt)),
+            PlainOp::Take(cost) => self.take(tat, now, cost),
+            PlainOp::Peek(cost) => (self.check(tat, now, cost), tat),
+            PlainOp::Give(tokens) => (Admission::Admitted, tat.before(self.time_for(tokens)).max(now)),
+            PlainOp::Refund(receipt) => (Admission::Admitted, self.refund(tat, now, receipt)),
         };
         let changed = match op {
             // What would be full needs no writing; what was written by a clock that is behind now is written anew,
             // or it would stand still until the clock is back.
-            Plain::Take(_) => next > now && stored != Some(next),
-            Plain::Peek(_) => false,
-            Plain::Give(_) | Plain::Refund(_) => stored.is_some() && next != tat,
+            PlainOp::Take(_) => next > now && stored != Some(next),
+            PlainOp::Peek(_) => false,
+            PlainOp::Give(_) | PlainOp::Refund(_) => stored.is_some() && next != tat,
         };
         if let Some(word) = state.first_mut() {
             *word = next.as_nanos();
         }
         let verdict = Verdict {
-            answer,
+            admission: answer,
             left: self.left(next, now),
             next_token: self.next_token(next, now),
             full_at: next,
@@ -149,33 +149,33 @@ impl Continuous {
     pub(super) fn load(&self, stored: Option<Time>, now: Time) -> Time {
         match stored {
             None => now.after(self.time_for(self.burst.saturating_sub(self.initial))),
-            Some(tat) if tat.since(now) > self.memory().plus(LATE) => now.after(self.memory()),
+            Some(tat) if tat.since(now) > self.max_ttl().plus(MAX_CLOCK_LAG) => now.after(self.max_ttl()),
             Some(tat) => tat.max(now),
         }
     }
 
     /// A refusal without debt leaves the bucket as it is. With a start balance below full that is written all the
     /// same: its refill has to begin somewhere, or the client would find the same balance at every visit.
-    fn take(&self, tat: Time, now: Time, cost: u32) -> (Answer, Time) {
-        match self.answer(tat, now, cost) {
+    fn take(&self, tat: Time, now: Time, cost: u32) -> (Admission, Time) {
+        match self.check(tat, now, cost) {
             answer if answer.is_admitted() => (answer, tat.after(self.time_for(cost))),
-            Answer::Refused { .. } if self.debt > 0 => {
-                let next = self.indebted(tat, now, cost);
-                (self.answer(next, now, cost), next)
+            Admission::Refused { .. } if self.debt > 0 => {
+                let next = self.charge_refused(tat, now, cost);
+                (self.check(next, now, cost), next)
             }
             answer => (answer, tat),
         }
     }
 
     /// After a refused attempt: it takes its tokens too, as far as the debt goes.
-    pub(super) fn indebted(&self, tat: Time, now: Time, cost: u32) -> Time {
+    pub(super) fn charge_refused(&self, tat: Time, now: Time, cost: u32) -> Time {
         let deepest = now.after(self.window()).after(self.time_for(self.debt));
         tat.after(self.time_for(cost)).min(deepest).max(tat)
     }
 
     /// As if the tokens that were taken now came back first, whatever else is missing: see [`Receipt`].
-    fn receipt(&self, op: Plain, answer: Answer, now: Time) -> Receipt {
-        let (Plain::Take(cost) | Plain::Peek(cost)) = op else { return Receipt::default() };
+    fn receipt(&self, op: PlainOp, answer: Admission, now: Time) -> Receipt {
+        let (PlainOp::Take(cost) | PlainOp::Peek(cost)) = op else { return Receipt::default() };
         Receipt::of(op, answer, now.after(self.time_for(cost)))
     }
 
@@ -185,14 +185,14 @@ impl Continuous {
         tat.before(due).max(now)
     }
 
-    fn answer(&self, tat: Time, now: Time, cost: u32) -> Answer {
+    fn check(&self, tat: Time, now: Time, cost: u32) -> Admission {
         if cost > self.burst {
-            return Answer::NeverFits;
+            return Admission::NeverFits;
         }
         match self.due(tat, cost).since(now) {
-            Span::ZERO => Answer::Admitted,
-            hold if hold <= self.hold => Answer::Held { hold },
-            lacking => Answer::Refused { wait: lacking.minus(self.hold) },
+            Span::ZERO => Admission::Admitted,
+            hold if hold <= self.hold => Admission::Held { hold },
+            lacking => Admission::Refused { wait: lacking.minus(self.hold) },
         }
     }
 

@@ -5,13 +5,13 @@
 //! have no level: they take over from each other, and from nothing else.
 
 use super::interval::Period;
-use super::ring::Ring;
+use super::ring::PeriodCounts;
 use super::units::{Span, Time};
-use super::{Anchor, Continuous, Floor, Interval, Rolling, Spec, floor, seen};
+use super::{Continuous, Floor, Interval, PeriodStart, Rolling, Spec, floor, stored_time};
 
 /// What is missing in a bucket, as a fraction of its size; above one is debt.
 #[derive(Debug, Clone, Copy)]
-struct Missing {
+struct Deficit {
     part: u64,
     whole: u64,
 }
@@ -20,7 +20,7 @@ struct Missing {
 /// spec. An absent state stays absent; `from_state` is used up.
 pub fn convert(from: &Spec, from_state: &mut [u64], to: &Spec, to_state: &mut [u64], now: Time) {
     to_state.fill(0);
-    let stored = from_state.first().copied().and_then(seen);
+    let stored = from_state.first().copied().and_then(stored_time);
     if stored.is_none() {
         return;
     }
@@ -30,20 +30,20 @@ pub fn convert(from: &Spec, from_state: &mut [u64], to: &Spec, to_state: &mut [u
     }
     match (from, to) {
         (Spec::Rolling(from), Spec::Rolling(to))
-            if from.period() == to.period() && from.anchor() == to.anchor() =>
+            if from.period() == to.period() && from.period_start() == to.period_start() =>
         {
-            keep_history(from, from_state, to, to_state, now);
+            convert_history(from, from_state, to, to_state, now);
         }
         (Spec::Interval(from), Spec::Interval(to)) => {
             let before = from.load(from.stored(from_state), now);
-            let missing = Missing { part: before.taken, whole: from.quota().into() };
+            let missing = Deficit { part: before.taken, whole: from.quota().into() };
             to_interval(to, missing, before.end, to_state, now);
         }
         (Spec::Floor(from), Spec::Floor(to)) => {
             let before = from.load(floor::stored(from_state), now);
-            let pool = missing_of(&from.pool(), before.pool, now).drained(&to.pool(), now);
-            let floor = missing_of(&from.floor(), before.floor, now).drained(&to.floor(), now);
-            floor::Both { pool, floor }.write(to_state);
+            let pool = deficit_of(&from.pool(), before.pool, now).drained(&to.pool(), now);
+            let floor = deficit_of(&from.floor(), before.floor, now).drained(&to.floor(), now);
+            floor::FloorState { pool, floor }.write(to_state);
         }
         (Spec::Distinct(from), Spec::Distinct(to)) => {
             // Whoever was paid for is still known, and what was free still counts.
@@ -52,17 +52,17 @@ pub fn convert(from: &Spec, from_state: &mut [u64], to: &Spec, to_state: &mut [u
             {
                 kept.copy_from_slice(memory);
             }
-            let missing = missing_of(&from.bucket(), from.bucket().load(stored, now), now);
+            let missing = deficit_of(&from.bucket(), from.bucket().load(stored, now), now);
             to_continuous(&to.bucket(), missing, to_state, now);
         }
-        (Spec::Escalation(from), Spec::Escalation(to)) => to.take_over(from, from_state, to_state, now),
+        (Spec::Escalation(from), Spec::Escalation(to)) => to.convert_from(from, from_state, to_state, now),
         // Tokens are no strikes, and strikes no tokens.
         (Spec::Escalation(_), _) | (_, Spec::Escalation(_)) => {}
-        _ => to_level(to, missing(from, from_state, now), to_state, now),
+        _ => to_level(to, deficit(from, from_state, now), to_state, now),
     }
 }
 
-fn to_level(to: &Spec, missing: Missing, state: &mut [u64], now: Time) {
+fn to_level(to: &Spec, missing: Deficit, state: &mut [u64], now: Time) {
     match to {
         Spec::Continuous(to) => to_continuous(to, missing, state, now),
         Spec::Distinct(to) => to_continuous(&to.bucket(), missing, state, now),
@@ -70,11 +70,11 @@ fn to_level(to: &Spec, missing: Missing, state: &mut [u64], now: Time) {
         Spec::Interval(to) => to_interval(to, missing, now.after(to.period()), state, now),
         Spec::Floor(to) => {
             let (pool, floor) = (missing.drained(&to.pool(), now), missing.drained(&to.floor(), now));
-            floor::Both { pool, floor }.write(state);
+            floor::FloorState { pool, floor }.write(state);
         }
         Spec::Rolling(to) => {
-            if let Some(mut ring) = to.ring(state) {
-                ring.clear(to.anchor().begin(now, to.period()));
+            if let Some(mut ring) = to.period_counts(state) {
+                ring.clear(to.period_start().begin(now, to.period()));
                 let of_quota = missing.tokens(to.quota(), to.debt());
                 let of_rate = missing.tokens(to.burst(), to.debt()).min(of_quota);
                 ring.set_count(0, of_rate);
@@ -88,23 +88,24 @@ fn to_level(to: &Spec, missing: Missing, state: &mut [u64], now: Time) {
     }
 }
 
-fn to_continuous(to: &Continuous, missing: Missing, state: &mut [u64], now: Time) {
+fn to_continuous(to: &Continuous, missing: Deficit, state: &mut [u64], now: Time) {
     if let Some(word) = state.first_mut() {
         *word = missing.drained(to, now).as_nanos();
     }
 }
 
-fn to_interval(to: &Interval, missing: Missing, end: Time, state: &mut [u64], now: Time) {
+fn to_interval(to: &Interval, missing: Deficit, end: Time, state: &mut [u64], now: Time) {
     let new = to.begin(now).end;
     // Where periods follow the clock, the one that is on ends when the clock says so.
-    let end = if to.anchor() == Anchor::Clock { new } else { end.min(new) };
+    let end = if to.period_start() == PeriodStart::Clock { new } else { end.min(new) };
     to.write(Period { end, taken: missing.tokens(to.quota(), to.debt()).into() }, state, now);
 }
 
 /// Each period's count in proportion to the quota, rounded so that their sum is rounded once; what the rate of the
 /// period that is on had left, in proportion to the rate.
-fn keep_history(from: &Rolling, from_state: &mut [u64], to: &Rolling, to_state: &mut [u64], now: Time) {
-    let (Some(mut before), Some(mut after)) = (from.ring(from_state), to.ring(to_state)) else {
+fn convert_history(from: &Rolling, from_state: &mut [u64], to: &Rolling, to_state: &mut [u64], now: Time) {
+    let (Some(mut before), Some(mut after)) = (from.period_counts(from_state), to.period_counts(to_state))
+    else {
         return;
     };
     from.load(&mut before, now);
@@ -112,57 +113,57 @@ fn keep_history(from: &Rolling, from_state: &mut [u64], to: &Rolling, to_state: 
     let (mut part, mut written) = (0_u64, 0_u32);
     for (age, count) in before.counts().enumerate().take(to.slots().into()) {
         part = part.saturating_add(count.into());
-        let up_to_here = Missing { part, whole: from.quota().into() }.tokens(to.quota(), to.debt());
+        let up_to_here = Deficit { part, whole: from.quota().into() }.tokens(to.quota(), to.debt());
         after.set_count(age, up_to_here.saturating_sub(written));
         written = up_to_here;
     }
-    let used = from.missing_of_rate(&before).tokens(to.burst(), 0);
+    let used = from.deficit_of_rate(&before).tokens(to.burst(), 0);
     after.set_withheld(used.saturating_sub(after.count(0)));
     to.write_full_at(&mut after, now);
 }
 
 /// Loads the state as of now, and says what is missing in it.
-fn missing(spec: &Spec, state: &mut [u64], now: Time) -> Missing {
-    let stored = state.first().copied().and_then(seen);
+fn deficit(spec: &Spec, state: &mut [u64], now: Time) -> Deficit {
+    let stored = state.first().copied().and_then(stored_time);
     match spec {
-        Spec::Continuous(bucket) => missing_of(bucket, bucket.load(stored, now), now),
-        Spec::Distinct(distinct) => missing_of(&distinct.bucket(), distinct.bucket().load(stored, now), now),
-        Spec::Escalation(_) => Missing::NOTHING,
+        Spec::Continuous(bucket) => deficit_of(bucket, bucket.load(stored, now), now),
+        Spec::Distinct(distinct) => deficit_of(&distinct.bucket(), distinct.bucket().load(stored, now), now),
+        Spec::Escalation(_) => Deficit::NOTHING,
         Spec::Interval(interval) => {
             let taken = interval.load(interval.stored(state), now).taken;
-            Missing { part: taken, whole: interval.quota().into() }
+            Deficit { part: taken, whole: interval.quota().into() }
         }
-        Spec::Floor(floor) => missing_of_both(floor, state, now),
+        Spec::Floor(floor) => deficit_of_floor(floor, state, now),
         Spec::Rolling(rolling) => {
-            let Some(mut ring) = rolling.ring(state) else { return Missing::NOTHING };
+            let Some(mut ring) = rolling.period_counts(state) else { return Deficit::NOTHING };
             rolling.load(&mut ring, now);
-            let of_quota = Missing { part: ring.total(), whole: rolling.quota().into() };
-            of_quota.or_more(rolling.missing_of_rate(&ring))
+            let of_quota = Deficit { part: ring.total(), whole: rolling.quota().into() };
+            of_quota.larger_share(rolling.deficit_of_rate(&ring))
         }
     }
 }
 
-fn missing_of(bucket: &Continuous, tat: Time, now: Time) -> Missing {
-    Missing { part: tat.since(now).as_nanos(), whole: bucket.window().as_nanos() }
+fn deficit_of(bucket: &Continuous, tat: Time, now: Time) -> Deficit {
+    Deficit { part: tat.since(now).as_nanos(), whole: bucket.window().as_nanos() }
 }
 
 /// Of both together, in whole tokens.
-fn missing_of_both(floor: &Floor, state: &[u64], now: Time) -> Missing {
+fn deficit_of_floor(floor: &Floor, state: &[u64], now: Time) -> Deficit {
     let both = floor.load(floor::stored(state), now);
-    let debt = missing_of(&floor.pool(), both.pool, now);
+    let debt = deficit_of(&floor.pool(), both.pool, now);
     let left = floor.left(both, now);
-    let missing = Missing { part: floor.burst().saturating_sub(left).into(), whole: floor.burst().into() };
-    if left == 0 { missing.or_more(debt) } else { missing }
+    let missing = Deficit { part: floor.burst().saturating_sub(left).into(), whole: floor.burst().into() };
+    if left == 0 { missing.larger_share(debt) } else { missing }
 }
 
 impl Rolling {
-    fn missing_of_rate(&self, ring: &Ring<'_>) -> Missing {
+    fn deficit_of_rate(&self, ring: &PeriodCounts<'_>) -> Deficit {
         let used = u64::from(ring.count(0)).saturating_add(ring.withheld().into());
-        Missing { part: used, whole: self.burst().into() }
+        Deficit { part: used, whole: self.burst().into() }
     }
 }
 
-impl Missing {
+impl Deficit {
     const NOTHING: Self = Self { part: 0, whole: 1 };
 
     /// The same share of another whole, rounded up.
@@ -177,10 +178,10 @@ impl Missing {
     }
 
     fn drained(self, bucket: &Continuous, now: Time) -> Time {
-        now.after(Span::from_nanos(self.of(bucket.window().as_nanos())).min(bucket.memory()))
+        now.after(Span::from_nanos(self.of(bucket.window().as_nanos())).min(bucket.max_ttl()))
     }
 
-    fn or_more(self, other: Self) -> Self {
+    fn larger_share(self, other: Self) -> Self {
         let cross = |one: Self, by: Self| u128::from(one.part).saturating_mul(by.whole.into());
         if cross(self, other) < cross(other, self) { other } else { self }
     }

@@ -11,7 +11,7 @@
 //! the bucket is full again.
 
 use super::units::{Span, Time};
-use super::{Continuous, Op, Plain, SpecError, Step, seen};
+use super::{Continuous, Op, PlainOp, SpecError, Step, stored_time};
 
 /// A checked bucket that counts a thing once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Distinct {
 
 /// What was paid for lately, the latest first, and how often something was free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Memory {
+struct RecentTags {
     repeats: u32,
     /// Zero is none.
     tags: [u32; REMEMBERED],
@@ -32,7 +32,7 @@ impl Distinct {
     pub(super) const WORDS: usize = 2 + REMEMBERED / 2;
 
     /// Things that are remembered.
-    pub const REMEMBERED: usize = REMEMBERED;
+    pub const MAX_TAGS: usize = REMEMBERED;
 
     /// What is paid for is paid from `bucket`; at most so many `repeats` are free until it is full again, or any number.
     /// The bucket's debt and hold count for nothing.
@@ -58,11 +58,11 @@ impl Distinct {
     pub(super) fn step(&self, state: &mut [u64], now: Time, op: Op) -> Step {
         let mut memory = self.load(state, now);
         let tag = match op {
-            Op::TakeOnce { tag, .. } | Op::PeekOnce { tag, .. } => Some(short(tag)),
+            Op::TakeOnce { tag, .. } | Op::PeekOnce { tag, .. } => Some(truncate_tag(tag)),
             _ => None,
         };
         if let Some(tag) = tag
-            && memory.knows(tag)
+            && memory.contains_tag(tag)
             && self.repeats.is_none_or(|most| memory.repeats < most)
         {
             return self.repeat(state, now, memory, op);
@@ -71,18 +71,18 @@ impl Distinct {
         if let (Op::TakeOnce { tokens: 1.., .. }, Some(tag)) = (op, tag)
             && step.verdict.is_admitted()
         {
-            memory.remember(tag);
+            memory.push_tag(tag);
         }
         memory.write(state);
         step
     }
 
     /// Once more what was paid for: admitted, whatever is left.
-    fn repeat(&self, state: &mut [u64], now: Time, before: Memory, op: Op) -> Step {
-        let step = self.bucket.step(state, now, Plain::Give(0));
+    fn repeat(&self, state: &mut [u64], now: Time, before: RecentTags, op: Op) -> Step {
+        let step = self.bucket.step(state, now, PlainOp::Give(0));
         let Op::TakeOnce { tag, .. } = op else { return step };
         let mut memory = before;
-        memory.remember(short(tag));
+        memory.push_tag(truncate_tag(tag));
         // Where repeats are not bounded nobody has to count them.
         memory.repeats = memory.repeats.saturating_add(self.repeats.is_some().into());
         memory.write(state);
@@ -90,15 +90,15 @@ impl Distinct {
     }
 
     /// What a full bucket remembers is nothing.
-    fn load(&self, state: &[u64], now: Time) -> Memory {
-        match state.first().copied().and_then(seen) {
-            Some(full_at) if full_at > now => Memory::read(state),
-            _ => Memory::default(),
+    fn load(&self, state: &[u64], now: Time) -> RecentTags {
+        match state.first().copied().and_then(stored_time) {
+            Some(full_at) if full_at > now => RecentTags::read(state),
+            _ => RecentTags::default(),
         }
     }
 }
 
-impl Memory {
+impl RecentTags {
     fn read(state: &[u64]) -> Self {
         let Some(&[_, repeats, ref words @ ..]) = state.first_chunk::<{ Distinct::WORDS }>() else {
             return Self::default();
@@ -118,12 +118,12 @@ impl Memory {
         }
     }
 
-    fn knows(&self, tag: u32) -> bool {
+    fn contains_tag(&self, tag: u32) -> bool {
         self.tags.contains(&tag)
     }
 
     /// To the front; what was there and behind it moves back, up to the place where the tag stood or out at the end.
-    fn remember(&mut self, tag: u32) {
+    fn push_tag(&mut self, tag: u32) {
         let last = REMEMBERED.saturating_sub(1);
         let place = self.tags.iter().position(|known| *known == tag).unwrap_or(last);
         if let Some(moved) = self.tags.get_mut(..=place) {
@@ -136,7 +136,7 @@ impl Memory {
 }
 
 /// The part of a tag that is kept; never zero.
-fn short(tag: u64) -> u32 {
+fn truncate_tag(tag: u64) -> u32 {
     half(tag >> 32 ^ tag).max(1)
 }
 

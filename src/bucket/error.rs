@@ -45,14 +45,14 @@ impl core::error::Error for SpecError {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Anchor, Continuous, Escalation, Interval, Rolling, Span};
+    use super::super::{Continuous, Escalation, Interval, PeriodStart, Rolling, Span};
     use super::SpecError::*;
 
     #[test]
     fn each_shape_says_what_is_wrong_with_its_numbers() {
         let (second, hour) = (Span::from_secs(1), Span::from_secs(3600));
-        let interval = |quota| Interval::new(quota, hour, Anchor::First);
-        let rolling = |quota, window| Rolling::new(quota, window, hour, Anchor::First);
+        let interval = |quota| Interval::new(quota, hour, PeriodStart::First);
+        let rolling = |quota, window| Rolling::new(quota, window, hour, PeriodStart::First);
         assert_eq!(interval(0), Err(Zero));
         assert_eq!(interval(1).unwrap().with_initial(2), Err(InitialAboveBurst));
         assert_eq!(interval(1).unwrap().with_debt(u32::MAX), Err(TooLarge));

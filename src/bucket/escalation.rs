@@ -1,4 +1,4 @@
-//! Waits that grow: whoever comes back too soon, again and again, waits longer each time.
+//! Growing waits: a client that comes back too soon, again and again, waits longer each time.
 //!
 //! So many strikes in a row (refusals or failures; the caller says what is one) begin a wait, and as many more the next
 //! one, longer by a factor, up to a longest. While a wait is on nobody passes, and strikes count on. Something that went
@@ -6,7 +6,7 @@
 //! wait. The surprising thing: it has no tokens. `left` says how many strikes it takes until the next wait.
 
 use super::units::{Span, Time};
-use super::{Answer, LATE, LONGEST, Plain, Receipt, SpecError, Step, Verdict, seen};
+use super::{Admission, MAX_CLOCK_LAG, MAX_SPAN, PlainOp, Receipt, SpecError, Step, Verdict, stored_time};
 
 /// Checked waits that grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Escalation {
 
 /// What is remembered of whoever was struck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Row {
+pub(super) struct StrikeRecord {
     /// Since when nothing has happened: the end of the last wait, or the last strike after it.
     quiet_since: Time,
     /// The end of the last wait.
@@ -34,9 +34,9 @@ impl Escalation {
     pub(super) const WORDS: usize = 3;
 
     /// Strikes before a wait at most.
-    pub const MOST_STRIKES: u32 = 1000;
+    pub const MAX_STRIKES: u32 = 1000;
     /// Times as long as the one before it that a wait is at most.
-    pub const MOST_FACTOR: u32 = 100;
+    pub const MAX_FACTOR: u32 = 100;
 
     /// The first wait after `after` strikes in a row, each further one `factor` times as long as the one before it, none
     /// longer than `max`, and all forgotten after `max` without a strike.
@@ -47,13 +47,13 @@ impl Escalation {
         if after == 0 || factor == 0 || wait == Span::ZERO {
             return Err(SpecError::Zero);
         }
-        if after > Self::MOST_STRIKES || factor > Self::MOST_FACTOR {
+        if after > Self::MAX_STRIKES || factor > Self::MAX_FACTOR {
             return Err(SpecError::TooMany);
         }
         if wait > max {
             return Err(SpecError::WaitAboveMax);
         }
-        if max.plus(max) > LONGEST {
+        if max.plus(max) > MAX_SPAN {
             return Err(SpecError::TooLong);
         }
         Ok(Self { after, wait, factor, max })
@@ -84,64 +84,70 @@ impl Escalation {
     }
 
     /// The longest that anything is remembered: for the longest wait and as long after it.
-    pub(super) fn memory(&self) -> Span {
+    pub(super) fn max_ttl(&self) -> Span {
         self.max.plus(self.max)
     }
 
     pub(super) fn strike(&self, state: &mut [u64], now: Time) -> Step {
         let before = self.load(state, now).unwrap_or_default();
-        let mut row = Row { strikes: before.strikes.saturating_add(1), ..before };
+        let mut row = StrikeRecord { strikes: before.strikes.saturating_add(1), ..before };
         if row.strikes >= self.after {
-            row.until = row.until.max(now.after(self.length(before.waits)));
+            row.until = row.until.max(now.after(self.wait_after(before.waits)));
             (row.strikes, row.waits) = (0, before.waits.saturating_add(1));
         }
         row.quiet_since = row.until.max(now);
         self.write(row, state);
-        Step { changed: true, verdict: self.verdict(Some(row), now, row.answer(now)) }
+        Step { changed: true, verdict: self.verdict(Some(row), now, row.check(now)) }
     }
 
-    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Plain) -> Step {
-        let is_known = state.first().copied().and_then(seen).is_some();
+    pub(super) fn step(&self, state: &mut [u64], now: Time, op: PlainOp) -> Step {
+        let is_known = state.first().copied().and_then(stored_time).is_some();
         let (stored, before) = (Self::stored(state, self.max), self.load(state, now));
         let row = match op {
-            Plain::Give(_) => before.map(|row| Row { strikes: 0, ..row }).filter(|row| row.waits > 0),
-            Plain::Take(_) | Plain::Peek(_) | Plain::Refund(_) => before,
+            PlainOp::Give(_) => {
+                before.map(|row| StrikeRecord { strikes: 0, ..row }).filter(|row| row.waits > 0)
+            }
+            PlainOp::Take(_) | PlainOp::Peek(_) | PlainOp::Refund(_) => before,
         };
         let changed = match op {
             // What was written by a clock that is behind now is written anew, or it would not move until the clock is back.
-            Plain::Take(_) => row.is_some() && row != stored,
-            Plain::Give(_) => is_known && row != before,
-            Plain::Peek(_) | Plain::Refund(_) => false,
+            PlainOp::Take(_) => row.is_some() && row != stored,
+            PlainOp::Give(_) => is_known && row != before,
+            PlainOp::Peek(_) | PlainOp::Refund(_) => false,
         };
         match row {
             Some(row) => self.write(row, state),
             None => state.iter_mut().zip([now.as_nanos(), 0, 0]).for_each(|(word, zero)| *word = zero),
         }
         let answer = match (op, row) {
-            (Plain::Take(_) | Plain::Peek(_), Some(row)) => row.answer(now),
-            _ => Answer::Admitted,
+            (PlainOp::Take(_) | PlainOp::Peek(_), Some(row)) => row.check(now),
+            _ => Admission::Admitted,
         };
         Step { changed, verdict: self.verdict(row, now, answer) }
     }
 
     /// The row as of now, unless it was forgotten. A clock that was set back keeps nobody waiting for longer than the
     /// longest wait.
-    pub(super) fn load(&self, state: &[u64], now: Time) -> Option<Row> {
+    pub(super) fn load(&self, state: &[u64], now: Time) -> Option<StrikeRecord> {
         let row = Self::stored(state, self.max)?;
         let latest = now.after(self.max);
-        let until = if row.until.since(now) > self.max.plus(LATE) { latest } else { row.until };
+        let until = if row.until.since(now) > self.max.plus(MAX_CLOCK_LAG) { latest } else { row.until };
         let quiet_since =
-            if row.quiet_since.since(now) > self.max.plus(LATE) { latest } else { row.quiet_since };
+            if row.quiet_since.since(now) > self.max.plus(MAX_CLOCK_LAG) { latest } else { row.quiet_since };
         let strikes = row.strikes.min(self.after.saturating_sub(1));
-        let row = Row { quiet_since, until, strikes, ..row };
+        let row = StrikeRecord { quiet_since, until, strikes, ..row };
         (quiet_since.after(self.max) > now && (row.strikes, row.waits) != (0, 0)).then_some(row)
     }
 
     /// What waits of another length leave behind: the strikes, the growth, and the wait that is on.
-    pub(super) fn take_over(&self, from: &Self, from_state: &[u64], state: &mut [u64], now: Time) {
+    pub(super) fn convert_from(&self, from: &Self, from_state: &[u64], state: &mut [u64], now: Time) {
         if let Some(row) = from.load(from_state, now) {
             let latest = now.after(self.max);
-            let row = Row { until: row.until.min(latest), quiet_since: row.quiet_since.min(latest), ..row };
+            let row = StrikeRecord {
+                until: row.until.min(latest),
+                quiet_since: row.quiet_since.min(latest),
+                ..row
+            };
             self.write(row, state);
         }
     }
@@ -150,7 +156,7 @@ impl Escalation {
     pub(super) fn join(&self, state: &mut [u64], other: &[u64], now: Time) -> bool {
         let (here, there) = (self.load(state, now), self.load(other, now));
         let (Some(one), Some(two)) = (here.or(there), there.or(here)) else { return false };
-        let joined = Row {
+        let joined = StrikeRecord {
             quiet_since: one.quiet_since.max(two.quiet_since),
             until: one.until.max(two.until),
             strikes: one.strikes.max(two.strikes),
@@ -161,15 +167,15 @@ impl Escalation {
     }
 
     /// How long a wait is after so many before it.
-    fn length(&self, waits: u32) -> Span {
+    fn wait_after(&self, waits: u32) -> Span {
         let times = u64::from(self.factor).checked_pow(waits).unwrap_or(u64::MAX);
         self.wait.times(times).min(self.max)
     }
 
-    fn verdict(&self, row: Option<Row>, now: Time, answer: Answer) -> Verdict {
+    fn verdict(&self, row: Option<StrikeRecord>, now: Time, answer: Admission) -> Verdict {
         let Some(row) = row else {
             let (left, next_token, receipt) = (self.after, Span::ZERO, Receipt::default());
-            return Verdict { answer, left, next_token, full_at: now, receipt };
+            return Verdict { admission: answer, left, next_token, full_at: now, receipt };
         };
         let full_at = row.quiet_since.after(self.max);
         let (left, next_token) = match row.until.since(now) {
@@ -177,18 +183,18 @@ impl Escalation {
             wait => (0, wait),
         };
         let next_token = if left == self.after { Span::ZERO } else { next_token };
-        Verdict { answer, left, next_token, full_at, receipt: Receipt::default() }
+        Verdict { admission: answer, left, next_token, full_at, receipt: Receipt::default() }
     }
 
-    fn stored(state: &[u64], max: Span) -> Option<Row> {
+    fn stored(state: &[u64], max: Span) -> Option<StrikeRecord> {
         let &[full_at, until, counts] = state.first_chunk()?;
-        let quiet_since = seen(full_at)?.before(max);
+        let quiet_since = stored_time(full_at)?.before(max);
         let half = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0);
         let (waits, strikes) = (half(counts >> 32), half(counts));
-        Some(Row { quiet_since, until: Time::from_nanos(until), strikes, waits })
+        Some(StrikeRecord { quiet_since, until: Time::from_nanos(until), strikes, waits })
     }
 
-    fn write(&self, row: Row, state: &mut [u64]) {
+    fn write(&self, row: StrikeRecord, state: &mut [u64]) {
         if let Some(words) = state.first_chunk_mut() {
             let full_at = row.quiet_since.after(self.max).as_nanos();
             *words = [full_at, row.until.as_nanos(), u64::from(row.waits) << 32 | u64::from(row.strikes)];
@@ -196,11 +202,11 @@ impl Escalation {
     }
 }
 
-impl Row {
-    fn answer(&self, now: Time) -> Answer {
+impl StrikeRecord {
+    fn check(&self, now: Time) -> Admission {
         match self.until.since(now) {
-            Span::ZERO => Answer::Admitted,
-            wait => Answer::Refused { wait },
+            Span::ZERO => Admission::Admitted,
+            wait => Admission::Refused { wait },
         }
     }
 }

@@ -5,7 +5,7 @@
 //! the pool would refill at the floor's pace.
 
 use super::units::{Span, Time};
-use super::{Answer, Continuous, Plain, Receipt, SpecError, Step, Verdict, seen};
+use super::{Admission, Continuous, PlainOp, Receipt, SpecError, Step, Verdict, stored_time};
 
 /// A checked floor beside a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Floor {
 
 /// Theoretical arrival times of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Both {
+pub(super) struct FloorState {
     pub(super) pool: Time,
     pub(super) floor: Time,
 }
@@ -59,26 +59,29 @@ impl Floor {
     }
 
     /// The longest that anything is remembered.
-    pub(super) fn memory(&self) -> Span {
-        self.floor.memory().max(self.pool.memory())
+    pub(super) fn max_ttl(&self) -> Span {
+        self.floor.max_ttl().max(self.pool.max_ttl())
     }
 
-    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Plain) -> Step {
+    pub(super) fn step(&self, state: &mut [u64], now: Time, op: PlainOp) -> Step {
         let stored = stored(state);
         let before = self.load(stored, now);
         let mut receipt = Receipt::default();
         let (answer, after) = match op {
-            Plain::Take(cost) => self.take(before, now, cost, &mut receipt),
-            Plain::Peek(cost) => (self.answer(before, now, cost), before),
-            Plain::Give(tokens) => (Answer::Admitted, self.give(before, now, tokens)),
-            Plain::Refund(taken) => {
-                (Answer::Admitted, Both { pool: self.pool.refund(before.pool, now, taken), ..before })
-            }
+            PlainOp::Take(cost) => self.take(before, now, cost, &mut receipt),
+            PlainOp::Peek(cost) => (self.check(before, now, cost), before),
+            PlainOp::Give(tokens) => (Admission::Admitted, self.give(before, now, tokens)),
+            PlainOp::Refund(taken) => (
+                Admission::Admitted,
+                FloorState { pool: self.pool.refund(before.pool, now, taken), ..before },
+            ),
         };
         let changed = match op {
-            Plain::Take(_) => after.full_at() > now && stored.map(|both| both.not_before(now)) != Some(after),
-            Plain::Peek(_) => false,
-            Plain::Give(_) | Plain::Refund(_) => stored.is_some() && after != before,
+            PlainOp::Take(_) => {
+                after.full_at() > now && stored.map(|both| both.not_before(now)) != Some(after)
+            }
+            PlainOp::Peek(_) => false,
+            PlainOp::Give(_) | PlainOp::Refund(_) => stored.is_some() && after != before,
         };
         after.write(state);
         let left = self.left(after, now);
@@ -86,56 +89,65 @@ impl Floor {
             true => Span::ZERO,
             false => self.due(after, now, left.saturating_add(1)).since(now),
         };
-        Step { changed, verdict: Verdict { answer, left, next_token, full_at: after.full_at(), receipt } }
+        Step {
+            changed,
+            verdict: Verdict { admission: answer, left, next_token, full_at: after.full_at(), receipt },
+        }
     }
 
-    pub(super) fn load(&self, stored: Option<Both>, now: Time) -> Both {
-        Both {
+    pub(super) fn load(&self, stored: Option<FloorState>, now: Time) -> FloorState {
+        FloorState {
             pool: self.pool.load(stored.map(|both| both.pool), now),
             floor: self.floor.load(stored.map(|both| both.floor), now),
         }
     }
 
-    fn take(&self, before: Both, now: Time, cost: u32, receipt: &mut Receipt) -> (Answer, Both) {
-        match self.answer(before, now, cost) {
-            Answer::Admitted => {
+    fn take(
+        &self,
+        before: FloorState,
+        now: Time,
+        cost: u32,
+        receipt: &mut Receipt,
+    ) -> (Admission, FloorState) {
+        match self.check(before, now, cost) {
+            Admission::Admitted => {
                 let of_floor = cost.min(self.floor.left(before.floor, now));
                 let of_pool = cost.saturating_sub(of_floor);
-                let after = Both {
+                let after = FloorState {
                     pool: before.pool.after(self.pool.time_for(of_pool)),
                     floor: before.floor.after(self.floor.time_for(of_floor)),
                 };
                 *receipt = Receipt { tokens: of_pool, full_at: now.after(self.pool.time_for(of_pool)) };
-                (Answer::Admitted, after)
+                (Admission::Admitted, after)
             }
-            Answer::Refused { .. } if self.pool.debt() > 0 => {
-                let after = Both { pool: self.pool.indebted(before.pool, now, cost), ..before };
-                (self.answer(after, now, cost), after)
+            Admission::Refused { .. } if self.pool.debt() > 0 => {
+                let after = FloorState { pool: self.pool.charge_refused(before.pool, now, cost), ..before };
+                (self.check(after, now, cost), after)
             }
             answer => (answer, before),
         }
     }
 
     /// The pool first: what the floor gets is soon there anyway.
-    fn give(&self, before: Both, now: Time, tokens: u32) -> Both {
+    fn give(&self, before: FloorState, now: Time, tokens: u32) -> FloorState {
         let pool = before.pool.before(self.pool.time_for(tokens)).max(now);
         let taken = before.pool.since(pool).as_nanos().div_ceil(self.pool.per_token().as_nanos().max(1));
         let rest = tokens.saturating_sub(u32::try_from(taken).unwrap_or(u32::MAX));
         let floor = before.floor.before(self.floor.time_for(rest)).max(now);
-        Both { pool, floor }
+        FloorState { pool, floor }
     }
 
-    fn answer(&self, both: Both, now: Time, cost: u32) -> Answer {
+    fn check(&self, both: FloorState, now: Time, cost: u32) -> Admission {
         if cost > self.burst() {
-            return Answer::NeverFits;
+            return Admission::NeverFits;
         }
         if cost <= self.left(both, now) {
-            return Answer::Admitted;
+            return Admission::Admitted;
         }
-        Answer::Refused { wait: self.due(both, now, cost).since(now) }
+        Admission::Refused { wait: self.due(both, now, cost).since(now) }
     }
 
-    pub(super) fn left(&self, both: Both, now: Time) -> u32 {
+    pub(super) fn left(&self, both: FloorState, now: Time) -> u32 {
         self.floor.left(both.floor, now).saturating_add(self.pool.left(both.pool, now))
     }
 
@@ -143,7 +155,7 @@ impl Floor {
     ///
     /// Of all ways to share them the one whose later part comes first: the floor's part comes later with each token
     /// more, the pool's part earlier, so the best share stands where the two cross, and is found by halving.
-    fn due(&self, both: Both, now: Time, tokens: u32) -> Time {
+    fn due(&self, both: FloorState, now: Time, tokens: u32) -> Time {
         let floor_due = |of_floor: u32| self.floor.due(both.floor, of_floor).max(now);
         let pool_due = |of_floor: u32| self.pool.due(both.pool, tokens.saturating_sub(of_floor)).max(now);
         let (mut low, mut high) = (tokens.saturating_sub(self.pool.burst()), tokens.min(self.floor.burst()));
@@ -166,13 +178,13 @@ impl Floor {
     }
 }
 
-pub(super) fn stored(state: &[u64]) -> Option<Both> {
+pub(super) fn stored(state: &[u64]) -> Option<FloorState> {
     let &[full_at, pool, floor] = state.first_chunk()?;
-    seen(full_at)?;
-    Some(Both { pool: Time::from_nanos(pool), floor: Time::from_nanos(floor) })
+    stored_time(full_at)?;
+    Some(FloorState { pool: Time::from_nanos(pool), floor: Time::from_nanos(floor) })
 }
 
-impl Both {
+impl FloorState {
     pub(super) fn write(self, state: &mut [u64]) {
         if let Some(words) = state.first_chunk_mut() {
             *words = [self.full_at().as_nanos(), self.pool.as_nanos(), self.floor.as_nanos()];

@@ -8,14 +8,16 @@
 //! other without a gap.
 
 use super::units::{Span, Time};
-use super::{Anchor, Answer, LATE, LONGEST, Plain, Receipt, SpecError, Step, Verdict, seen};
+use super::{
+    Admission, MAX_CLOCK_LAG, MAX_SPAN, PeriodStart, PlainOp, Receipt, SpecError, Step, Verdict, stored_time,
+};
 
 /// A checked interval bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
     quota: u32,
     period: Span,
-    anchor: Anchor,
+    period_start: PeriodStart,
     initial: u32,
     debt: u32,
 }
@@ -34,11 +36,11 @@ impl Interval {
     ///
     /// # Errors
     /// See [`SpecError`].
-    pub fn new(quota: u32, period: Span, anchor: Anchor) -> Result<Self, SpecError> {
+    pub fn new(quota: u32, period: Span, anchor: PeriodStart) -> Result<Self, SpecError> {
         if quota == 0 || period == Span::ZERO {
             return Err(SpecError::Zero);
         }
-        Self { quota, period, anchor, initial: quota, debt: 0 }.checked()
+        Self { quota, period, period_start: anchor, initial: quota, debt: 0 }.validated()
     }
 
     /// The same with `initial` tokens in the first period of a key that was never seen.
@@ -57,13 +59,13 @@ impl Interval {
     /// # Errors
     /// [`SpecError::TooLarge`] or [`SpecError::TooLong`].
     pub fn with_debt(self, debt: u32) -> Result<Self, SpecError> {
-        Self { debt, ..self }.checked()
+        Self { debt, ..self }.validated()
     }
 
-    fn checked(self) -> Result<Self, SpecError> {
+    fn validated(self) -> Result<Self, SpecError> {
         self.quota.checked_add(self.debt).ok_or(SpecError::TooLarge)?;
-        let nanos = self.period.as_nanos().checked_mul(self.borders(self.deepest()));
-        if nanos.is_some_and(|nanos| nanos <= LONGEST.as_nanos()) {
+        let nanos = self.period.as_nanos().checked_mul(self.boundaries_for(self.max_taken()));
+        if nanos.is_some_and(|nanos| nanos <= MAX_SPAN.as_nanos()) {
             Ok(self)
         } else {
             Err(SpecError::TooLong)
@@ -84,8 +86,8 @@ impl Interval {
 
     /// Where its periods begin.
     #[must_use]
-    pub fn anchor(&self) -> Anchor {
-        self.anchor
+    pub fn period_start(&self) -> PeriodStart {
+        self.period_start
     }
 
     /// Tokens in the first period of a key that was never seen.
@@ -101,40 +103,40 @@ impl Interval {
     }
 
     /// The longest that anything is remembered.
-    pub(super) fn memory(&self) -> Span {
-        self.period.times(self.borders(self.deepest()))
+    pub(super) fn max_ttl(&self) -> Span {
+        self.period.times(self.boundaries_for(self.max_taken()))
     }
 
-    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Plain) -> Step {
+    pub(super) fn step(&self, state: &mut [u64], now: Time, op: PlainOp) -> Step {
         let stored = self.stored(state);
         let before = self.load(stored, now);
         let (answer, after) = match op {
-            Plain::Take(cost) => self.take(before, now, cost),
-            Plain::Peek(cost) => (self.answer(before, now, cost), before),
-            Plain::Give(tokens) => (Answer::Admitted, before.without(tokens)),
+            PlainOp::Take(cost) => self.take(before, now, cost),
+            PlainOp::Peek(cost) => (self.check(before, now, cost), before),
+            PlainOp::Give(tokens) => (Admission::Admitted, before.without(tokens)),
             // A period that has ended took its tokens along.
-            Plain::Refund(receipt) if receipt.full_at == before.end => {
-                (Answer::Admitted, before.without(receipt.tokens))
+            PlainOp::Refund(receipt) if receipt.full_at == before.end => {
+                (Admission::Admitted, before.without(receipt.tokens))
             }
-            Plain::Refund(_) => (Answer::Admitted, before),
+            PlainOp::Refund(_) => (Admission::Admitted, before),
         };
         let changed = match op {
-            Plain::Take(_) => after.taken > 0 && stored != Some(after),
-            Plain::Peek(_) => false,
-            Plain::Give(_) | Plain::Refund(_) => stored.is_some() && after != before,
+            PlainOp::Take(_) => after.taken > 0 && stored != Some(after),
+            PlainOp::Peek(_) => false,
+            PlainOp::Give(_) | PlainOp::Refund(_) => stored.is_some() && after != before,
         };
         let receipt = Receipt::of(op, answer, before.end);
         self.write(after, state, now);
         Step { changed, verdict: self.verdict(after, now, answer, receipt) }
     }
 
-    fn take(&self, before: Period, now: Time, cost: u32) -> (Answer, Period) {
-        match self.answer(before, now, cost) {
-            Answer::Admitted => (Answer::Admitted, before.with(cost)),
-            Answer::Refused { .. } if self.debt > 0 => {
-                let taken = before.with(cost).taken.min(self.deepest()).max(before.taken);
+    fn take(&self, before: Period, now: Time, cost: u32) -> (Admission, Period) {
+        match self.check(before, now, cost) {
+            Admission::Admitted => (Admission::Admitted, before.with(cost)),
+            Admission::Refused { .. } if self.debt > 0 => {
+                let taken = before.with(cost).taken.min(self.max_taken()).max(before.taken);
                 let after = Period { taken, ..before };
-                (self.answer(after, now, cost), after)
+                (self.check(after, now, cost), after)
             }
             answer => (answer, before),
         }
@@ -146,8 +148,8 @@ impl Interval {
         let Some(stored) = stored else {
             return Period { taken: self.quota.saturating_sub(self.initial).into(), ..new };
         };
-        let taken = stored.taken.min(self.deepest());
-        if stored.end.since(now) > self.period.plus(LATE) {
+        let taken = stored.taken.min(self.max_taken());
+        if stored.end.since(now) > self.period.plus(MAX_CLOCK_LAG) {
             // The clock was set back. A whole period from now even where periods follow the clock, or setting it back
             // over a border would be a way to be full again.
             return Period { end: now.after(self.period), taken };
@@ -155,23 +157,24 @@ impl Interval {
         if stored.end > now {
             return Period { end: stored.end, taken };
         }
-        let ended = self.anchor.borders(stored.end, now, self.period).saturating_add(1);
+        let ended = self.period_start.boundaries_since(stored.end, now, self.period).saturating_add(1);
         match taken.saturating_sub(ended.saturating_mul(self.quota.into())) {
             0 => new,
             // Where periods follow the clock, one that does not since the clock was set back is the only one.
-            taken if self.anchor == Anchor::Clock => Period { taken, ..new },
+            taken if self.period_start == PeriodStart::Clock => Period { taken, ..new },
             taken => Period { end: stored.end.after(self.period.times(ended)), taken },
         }
     }
 
     /// A period that begins now, or the clock's that is on.
     pub(super) fn begin(&self, now: Time) -> Period {
-        Period { end: self.anchor.begin(now, self.period).after(self.period), taken: 0 }
+        Period { end: self.period_start.begin(now, self.period).after(self.period), taken: 0 }
     }
 
     pub(super) fn stored(&self, state: &[u64]) -> Option<Period> {
         let &[full_at, taken] = state.first_chunk()?;
-        let end = seen(full_at)?.before(self.period.times(self.borders(taken).saturating_sub(1)));
+        let end =
+            stored_time(full_at)?.before(self.period.times(self.boundaries_for(taken).saturating_sub(1)));
         Some(Period { end, taken })
     }
 
@@ -182,23 +185,25 @@ impl Interval {
         }
     }
 
-    fn answer(&self, period: Period, now: Time, cost: u32) -> Answer {
+    fn check(&self, period: Period, now: Time, cost: u32) -> Admission {
         let quota = u64::from(self.quota);
         match period.taken.saturating_add(cost.into()).saturating_sub(quota) {
-            _ if cost > self.quota => Answer::NeverFits,
-            0 => Answer::Admitted,
-            lacking => Answer::Refused { wait: self.border(period, self.borders(lacking)).since(now) },
+            _ if cost > self.quota => Admission::NeverFits,
+            0 => Admission::Admitted,
+            lacking => Admission::Refused {
+                wait: self.boundary_after(period, self.boundaries_for(lacking)).since(now),
+            },
         }
     }
 
-    fn verdict(&self, period: Period, now: Time, answer: Answer, receipt: Receipt) -> Verdict {
+    fn verdict(&self, period: Period, now: Time, answer: Admission, receipt: Receipt) -> Verdict {
         let left = u64::from(self.quota).saturating_sub(period.taken);
         let left = u32::try_from(left).unwrap_or(self.quota);
-        let next_token = match self.answer(period, now, left.saturating_add(1)) {
-            Answer::Refused { wait } => wait,
+        let next_token = match self.check(period, now, left.saturating_add(1)) {
+            Admission::Refused { wait } => wait,
             _ => Span::ZERO,
         };
-        Verdict { answer, left, next_token, full_at: self.full_at(period, now), receipt }
+        Verdict { admission: answer, left, next_token, full_at: self.full_at(period, now), receipt }
     }
 
     /// When a period's tokens, and the debt beyond them, are forgotten. Without any the period itself is, as if it had
@@ -207,20 +212,20 @@ impl Interval {
         if period.taken == 0 {
             return now;
         }
-        self.border(period, self.borders(period.taken))
+        self.boundary_after(period, self.boundaries_for(period.taken))
     }
 
     /// The given border from this period on; the first is its end.
-    fn border(&self, period: Period, number: u64) -> Time {
+    fn boundary_after(&self, period: Period, number: u64) -> Time {
         period.end.after(self.period.times(number.saturating_sub(1)))
     }
 
     /// How many borders it takes until so many tokens are back; at least one.
-    fn borders(&self, tokens: u64) -> u64 {
+    fn boundaries_for(&self, tokens: u64) -> u64 {
         tokens.div_ceil(u64::from(self.quota).max(1)).max(1)
     }
 
-    fn deepest(&self) -> u64 {
+    fn max_taken(&self) -> u64 {
         u64::from(self.quota).saturating_add(self.debt.into())
     }
 }

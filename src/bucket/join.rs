@@ -6,29 +6,34 @@
 
 use super::interval::Period;
 use super::units::{Span, Time};
-use super::{Continuous, Floor, Interval, Rolling, Spec, floor, seen};
+use super::{Continuous, Floor, Interval, Rolling, Spec, floor, stored_time};
 
 /// Makes `state` as strict as `other`, too, and says whether that made it stricter. Both have the words of `spec`; a state
 /// that is full or was never seen has nothing to say. `other` is used up.
 pub fn join(spec: &Spec, state: &mut [u64], other: &mut [u64], now: Time) -> bool {
-    let live = |state: &[u64]| state.first().copied().and_then(seen).filter(|full_at| *full_at > now);
+    let live = |state: &[u64]| state.first().copied().and_then(stored_time).filter(|full_at| *full_at > now);
     let Some(there) = live(other) else { return false };
     let Some(here) = live(state) else {
         state.copy_from_slice(other);
         return true;
     };
     match spec {
-        Spec::Continuous(continuous) => later(continuous, state, (here, there), now),
-        Spec::Distinct(distinct) => later(&distinct.bucket(), state, (here, there), now),
+        Spec::Continuous(continuous) => join_continuous(continuous, state, (here, there), now),
+        Spec::Distinct(distinct) => join_continuous(&distinct.bucket(), state, (here, there), now),
         Spec::Interval(interval) => join_periods(interval, state, other, now),
         Spec::Rolling(rolling) => join_rings(rolling, state, other, now).unwrap_or(false),
-        Spec::Floor(both) => join_both(both, state, other, now),
+        Spec::Floor(both) => join_floors(both, state, other, now),
         Spec::Escalation(escalation) => escalation.join(state, other, now),
     }
 }
 
 /// A bucket that counts things once goes on remembering its own.
-fn later(continuous: &Continuous, state: &mut [u64], (here, there): (Time, Time), now: Time) -> bool {
+fn join_continuous(
+    continuous: &Continuous,
+    state: &mut [u64],
+    (here, there): (Time, Time),
+    now: Time,
+) -> bool {
     let (here, there) = (continuous.load(Some(here), now), continuous.load(Some(there), now));
     if let Some(full_at) = state.first_mut() {
         *full_at = here.max(there).as_nanos();
@@ -44,17 +49,17 @@ fn join_periods(interval: &Interval, state: &mut [u64], other: &[u64], now: Time
     joined != here
 }
 
-fn join_both(both: &Floor, state: &mut [u64], other: &[u64], now: Time) -> bool {
+fn join_floors(both: &Floor, state: &mut [u64], other: &[u64], now: Time) -> bool {
     let here = both.load(floor::stored(state), now);
     let there = both.load(floor::stored(other), now);
-    let joined = floor::Both { pool: here.pool.max(there.pool), floor: here.floor.max(there.floor) };
+    let joined = floor::FloorState { pool: here.pool.max(there.pool), floor: here.floor.max(there.floor) };
     joined.write(state);
     joined != here
 }
 
 /// Where their periods do not begin together, the earlier ones are taken to be a part of a period later.
 fn join_rings(rolling: &Rolling, state: &mut [u64], other: &mut [u64], now: Time) -> Option<bool> {
-    let (mut here, mut there) = (rolling.ring(state)?, rolling.ring(other)?);
+    let (mut here, mut there) = (rolling.period_counts(state)?, rolling.period_counts(other)?);
     rolling.load(&mut here, now);
     rolling.load(&mut there, now);
     let start = here.start().max(there.start());

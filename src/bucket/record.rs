@@ -7,11 +7,13 @@
 //! foreign bytes are told apart.
 
 use super::units::{Span, Time};
-use super::{Anchor, Continuous, Distinct, Escalation, Floor, Interval, Rolling, Spec, SpecError, convert};
+use super::{
+    Continuous, Distinct, Escalation, Floor, Interval, PeriodStart, Rolling, Spec, SpecError, convert,
+};
 
 /// What stands before a state's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
+pub struct RecordHeader {
     /// What the state was written under.
     pub spec: Spec,
     /// Until when that is the bucket's own rate instead of its limit's.
@@ -43,9 +45,9 @@ pub enum DecodeError {
 }
 
 /// Bytes of the longest record: a rolling window of 1,024 periods with a rate of its own before it.
-pub const LONGEST_RECORD: usize = 64 + 8 * Spec::MOST_WORDS;
+pub const MAX_RECORD_LEN: usize = 64 + 8 * Spec::MAX_WORDS;
 
-impl Header {
+impl RecordHeader {
     /// The limit's promise, as long as the bucket has no rate of its own.
     #[must_use]
     pub fn of(spec: Spec) -> Self {
@@ -58,32 +60,32 @@ impl Header {
         &mut self,
         limit: &Spec,
         own: Option<Own>,
-        state: &mut [u64; Spec::MOST_WORDS],
+        state: &mut [u64; Spec::MAX_WORDS],
         now: Time,
     ) {
         let to = own.map_or(Self::of(*limit), |own| Self {
             spec: limit.at_rate(own.rate),
             own_until: Some(own.until),
         });
-        self.turn_into(to, state, now);
+        self.convert_to(to, state, now);
     }
 
     /// What the bucket promises now, with its state under that promise: its own rate until that ends, then the
     /// limit's. A state that was written under something else is converted, once.
-    pub fn in_force(&mut self, limit: &Spec, state: &mut [u64; Spec::MOST_WORDS], now: Time) -> Spec {
+    pub fn effective_spec(&mut self, limit: &Spec, state: &mut [u64; Spec::MAX_WORDS], now: Time) -> Spec {
         match self.own_until {
             Some(until) if until > now => {}
             // What the own rate would have brought since its end does not count.
-            Some(until) => self.turn_into(Self::of(*limit), state, until),
-            None => self.turn_into(Self::of(*limit), state, now),
+            Some(until) => self.convert_to(Self::of(*limit), state, until),
+            None => self.convert_to(Self::of(*limit), state, now),
         }
         self.spec
     }
 
     /// Writes header and state, and says how many bytes that are.
     #[must_use]
-    pub fn encode(&self, state: &[u64], bytes: &mut [u8; LONGEST_RECORD]) -> usize {
-        let mut writer = Writer { bytes, at: 0 };
+    pub fn encode(&self, state: &[u64], bytes: &mut [u8; MAX_RECORD_LEN]) -> usize {
+        let mut writer = RecordWriter { bytes, at: 0 };
         writer.put(&[LAYOUT, shape_of(&self.spec) | if self.own_until.is_some() { OWN } else { 0 }]);
         writer.put(&self.spec.fingerprint().to_be_bytes());
         if let Some(until) = self.own_until {
@@ -96,12 +98,12 @@ impl Header {
         writer.at
     }
 
-    /// Reads what [`Header::encode`] wrote. The state's words are [`Spec::words`] of the header's spec.
+    /// Reads what [`RecordHeader::encode`] wrote. The state's words are [`Spec::words`] of the header's spec.
     ///
     /// # Errors
     /// Anything else.
-    pub fn decode(bytes: &[u8], state: &mut [u64; Spec::MOST_WORDS]) -> Result<Self, DecodeError> {
-        let mut reader = Reader(bytes);
+    pub fn decode(bytes: &[u8], state: &mut [u64; Spec::MAX_WORDS]) -> Result<Self, DecodeError> {
+        let mut reader = RecordReader(bytes);
         let [version, shape] = reader.take()?;
         if version != LAYOUT {
             return Err(DecodeError::Version(version));
@@ -123,7 +125,7 @@ impl Header {
         if reader.0.is_empty() { Ok(Self { spec, own_until }) } else { Err(DecodeError::Length) }
     }
 
-    fn turn_into(&mut self, to: Self, state: &mut [u64; Spec::MOST_WORDS], now: Time) {
+    fn convert_to(&mut self, to: Self, state: &mut [u64; Spec::MAX_WORDS], now: Time) {
         if self.spec != to.spec {
             let mut before = *state;
             let (from, words) = (self.spec.words(), to.spec.words());
@@ -168,9 +170,9 @@ impl Spec {
 }
 
 /// The shape and the numbers, and how many bytes of these that is.
-fn spec_bytes(spec: &Spec) -> ([u8; LONGEST_SPEC], usize) {
-    let mut bytes = [0; LONGEST_SPEC];
-    let mut writer = Writer { bytes: &mut bytes, at: 0 };
+fn spec_bytes(spec: &Spec) -> ([u8; MAX_SPEC_LEN], usize) {
+    let mut bytes = [0; MAX_SPEC_LEN];
+    let mut writer = RecordWriter { bytes: &mut bytes, at: 0 };
     writer.put(&[shape_of(spec)]);
     write_spec(spec, &mut writer);
     let length = writer.at;
@@ -188,19 +190,19 @@ fn shape_of(spec: &Spec) -> u8 {
     }
 }
 
-fn write_spec(spec: &Spec, writer: &mut Writer<'_>) {
+fn write_spec(spec: &Spec, writer: &mut RecordWriter<'_>) {
     match spec {
         Spec::Continuous(bucket) => write_continuous(bucket, writer),
         Spec::Interval(interval) => {
             writer.word(interval.period().as_nanos());
             writer.halves(&[interval.quota(), interval.initial(), interval.debt()]);
-            writer.put(&[anchor_byte(interval.anchor())]);
+            writer.put(&[period_start_byte(interval.period_start())]);
         }
         Spec::Rolling(rolling) => {
             writer.word(rolling.window().as_nanos());
             writer.word(rolling.period().as_nanos());
             writer.halves(&[rolling.quota(), rolling.burst(), rolling.initial(), rolling.debt()]);
-            writer.put(&[anchor_byte(rolling.anchor())]);
+            writer.put(&[period_start_byte(rolling.period_start())]);
         }
         Spec::Floor(floor) => {
             write_continuous(&floor.floor(), writer);
@@ -219,26 +221,26 @@ fn write_spec(spec: &Spec, writer: &mut Writer<'_>) {
     }
 }
 
-fn write_continuous(bucket: &Continuous, writer: &mut Writer<'_>) {
+fn write_continuous(bucket: &Continuous, writer: &mut RecordWriter<'_>) {
     writer.word(bucket.per_token().as_nanos());
     writer.halves(&[bucket.burst(), bucket.initial(), bucket.debt()]);
     writer.word(bucket.hold().as_nanos());
 }
 
-fn read_spec(shape: u8, reader: &mut Reader<'_>) -> Result<Spec, DecodeError> {
+fn read_spec(shape: u8, reader: &mut RecordReader<'_>) -> Result<Spec, DecodeError> {
     Ok(match shape {
         1 => Spec::Continuous(read_continuous(reader)?),
         2 => {
             let period = Span::from_nanos(reader.word()?);
             let [quota, initial, debt] = reader.halves()?;
-            let interval = Interval::new(quota, period, reader.anchor()?);
+            let interval = Interval::new(quota, period, reader.period_start()?);
             let interval = interval.and_then(|interval| interval.with_initial(initial)?.with_debt(debt));
             Spec::Interval(interval.map_err(DecodeError::Spec)?)
         }
         3 => {
             let (window, period) = (Span::from_nanos(reader.word()?), Span::from_nanos(reader.word()?));
             let [quota, rate, initial, debt] = reader.halves()?;
-            let rolling = Rolling::new(quota, window, period, reader.anchor()?);
+            let rolling = Rolling::new(quota, window, period, reader.period_start()?);
             let rolling =
                 rolling.and_then(|rolling| rolling.with_rate(rate)?.with_initial(initial)?.with_debt(debt));
             Spec::Rolling(rolling.map_err(DecodeError::Spec)?)
@@ -262,7 +264,7 @@ fn read_spec(shape: u8, reader: &mut Reader<'_>) -> Result<Spec, DecodeError> {
     })
 }
 
-fn read_continuous(reader: &mut Reader<'_>) -> Result<Continuous, DecodeError> {
+fn read_continuous(reader: &mut RecordReader<'_>) -> Result<Continuous, DecodeError> {
     let per_token = Span::from_nanos(reader.word()?);
     let [burst, initial, debt] = reader.halves()?;
     let hold = Span::from_nanos(reader.word()?);
@@ -271,19 +273,19 @@ fn read_continuous(reader: &mut Reader<'_>) -> Result<Continuous, DecodeError> {
     bucket.map_err(DecodeError::Spec)
 }
 
-fn anchor_byte(anchor: Anchor) -> u8 {
+fn period_start_byte(anchor: PeriodStart) -> u8 {
     match anchor {
-        Anchor::First => 0,
-        Anchor::Clock => 1,
+        PeriodStart::First => 0,
+        PeriodStart::Clock => 1,
     }
 }
 
-struct Writer<'b> {
+struct RecordWriter<'b> {
     bytes: &'b mut [u8],
     at: usize,
 }
 
-impl Writer<'_> {
+impl RecordWriter<'_> {
     /// What does not fit is left out; the lengths above leave room for all there is.
     fn put(&mut self, bytes: &[u8]) {
         let end = self.at.saturating_add(bytes.len());
@@ -302,9 +304,9 @@ impl Writer<'_> {
     }
 }
 
-struct Reader<'b>(&'b [u8]);
+struct RecordReader<'b>(&'b [u8]);
 
-impl Reader<'_> {
+impl RecordReader<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (taken, rest) = self.0.split_first_chunk().ok_or(DecodeError::Length)?;
         self.0 = rest;
@@ -323,10 +325,10 @@ impl Reader<'_> {
         Ok(halves)
     }
 
-    fn anchor(&mut self) -> Result<Anchor, DecodeError> {
+    fn period_start(&mut self) -> Result<PeriodStart, DecodeError> {
         match self.take()? {
-            [0] => Ok(Anchor::First),
-            [1] => Ok(Anchor::Clock),
+            [0] => Ok(PeriodStart::First),
+            [1] => Ok(PeriodStart::Clock),
             _ => Err(DecodeError::Fingerprint),
         }
     }
@@ -336,7 +338,7 @@ impl Reader<'_> {
 pub const LAYOUT: u8 = 1;
 const OWN: u8 = 0x80;
 /// A shape byte and two continuous buckets.
-const LONGEST_SPEC: usize = 1 + 2 * 28;
+const MAX_SPEC_LEN: usize = 1 + 2 * 28;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! The words of a rolling window: when its period began, and counts, two or four to a word.
+//! The state of a rolling window: when its period began, and the counts of its periods, two or four to a word.
 //!
 //! Word 0 is the time at which the window is empty again, word 1 the beginning of the period that is on. Then come
 //! what was withheld from the first period, and the counts, the youngest first: a border moves them on by one place,
@@ -8,7 +8,7 @@
 use super::units::{Span, Time};
 
 /// A view of a rolling window's words.
-pub(super) struct Ring<'s> {
+pub(super) struct PeriodCounts<'s> {
     head: &'s mut [u64; 2],
     words: &'s mut [u64],
     slots: usize,
@@ -45,7 +45,7 @@ impl Width {
         }
     }
 
-    const fn places(self) -> usize {
+    const fn counts_per_word(self) -> usize {
         1 << self.power()
     }
 
@@ -58,7 +58,7 @@ impl Width {
 
     /// How far the place of this number is from the low end of its word.
     fn shift(self, place: usize) -> u32 {
-        let after = !place & self.places().wrapping_sub(1);
+        let after = !place & self.counts_per_word().wrapping_sub(1);
         self.bits().wrapping_mul(u32::try_from(after).unwrap_or(0))
     }
 
@@ -74,17 +74,17 @@ impl Width {
     }
 }
 
-impl<'s> Ring<'s> {
+impl<'s> PeriodCounts<'s> {
     /// The words of a window of so many periods; `None` if there are fewer.
     pub(super) fn new(words: &'s mut [u64], slots: u16, width: Width) -> Option<Self> {
         let (head, words) = words.get_mut(..width.words_for(slots))?.split_first_chunk_mut()?;
         let mut ring = Self { head, words, slots: slots.into(), width };
-        ring.forget_what_is_beyond();
+        ring.clear_padding();
         Some(ring)
     }
 
     /// The last places of the last word belong to nothing: whatever stood there would never be forgotten.
-    fn forget_what_is_beyond(&mut self) {
+    fn clear_padding(&mut self) {
         let beyond = self.width.shift(self.slots);
         if let Some(last) = self.words.last_mut() {
             *last = *last >> beyond << beyond;
@@ -113,20 +113,20 @@ impl<'s> Ring<'s> {
 
     /// Tokens that a client never seen before does not get in its first period.
     pub(super) fn withheld(&self) -> u32 {
-        self.place(0)
+        self.value_at(0)
     }
 
     pub(super) fn set_withheld(&mut self, tokens: u32) {
-        self.set_place(0, tokens);
+        self.set_value_at(0, tokens);
     }
 
     /// Tokens taken so many periods ago; 0 is the one that is on.
     pub(super) fn count(&self, age: usize) -> u32 {
-        self.place(age.saturating_add(1))
+        self.value_at(age.saturating_add(1))
     }
 
     pub(super) fn set_count(&mut self, age: usize, tokens: u32) {
-        self.set_place(age.saturating_add(1), tokens);
+        self.set_value_at(age.saturating_add(1), tokens);
     }
 
     /// All counts, the youngest first.
@@ -140,7 +140,7 @@ impl<'s> Ring<'s> {
     }
 
     /// How many periods ago something was last taken.
-    pub(super) fn youngest(&self) -> Option<usize> {
+    pub(super) fn newest_age(&self) -> Option<usize> {
         let (at, word) = self.counted().enumerate().find(|(_, word)| *word > 0)?;
         let place = (at << self.width.power())
             .saturating_add((word.leading_zeros() >> 6_u32.wrapping_sub(self.width.power())) as usize);
@@ -148,16 +148,16 @@ impl<'s> Ring<'s> {
     }
 
     /// How many of the youngest counts add up to no more than `room`, at most `most`.
-    pub(super) fn youngest_within(&self, mut room: u64, most: usize) -> usize {
+    pub(super) fn newest_within(&self, mut room: u64, most: usize) -> usize {
         let mut places = 0_usize;
         for word in self.counted() {
             let sum = self.width.sum(word);
             if sum <= room {
                 room = room.saturating_sub(sum);
-                places = places.saturating_add(self.width.places());
+                places = places.saturating_add(self.width.counts_per_word());
                 continue;
             }
-            for place in 0..self.width.places() {
+            for place in 0..self.width.counts_per_word() {
                 let count = word >> self.width.shift(place) & self.width.mask();
                 if count > room {
                     return places.saturating_sub(1).min(most);
@@ -185,7 +185,7 @@ impl<'s> Ring<'s> {
     pub(super) fn advance(&mut self, periods: u64, length: Span) {
         let by = usize::try_from(periods).unwrap_or(self.slots).min(self.slots);
         self.set_withheld(0);
-        let (words, rest) = (by >> self.width.power(), by & self.width.places().wrapping_sub(1));
+        let (words, rest) = (by >> self.width.power(), by & self.width.counts_per_word().wrapping_sub(1));
         self.words.copy_within(..self.words.len().saturating_sub(words), words);
         self.words.iter_mut().take(words).for_each(|word| *word = 0);
         if rest > 0 {
@@ -193,7 +193,7 @@ impl<'s> Ring<'s> {
             let right = u64::BITS.saturating_sub(left);
             self.words.iter_mut().fold(0, |before, word| (*word << left, *word = before | *word >> right).0);
         }
-        self.forget_what_is_beyond();
+        self.clear_padding();
         self.set_start(self.start().after(length.times(periods)));
     }
 
@@ -209,13 +209,13 @@ impl<'s> Ring<'s> {
         self.set_count(0, merged);
     }
 
-    fn place(&self, place: usize) -> u32 {
+    fn value_at(&self, place: usize) -> u32 {
         let word = self.words.get(place >> self.width.power()).copied().unwrap_or(0);
         u32::try_from(word >> self.width.shift(place) & self.width.mask()).unwrap_or(u32::MAX)
     }
 
     /// A number that is too large for its place is as large as can be.
-    fn set_place(&mut self, place: usize, value: u32) {
+    fn set_value_at(&mut self, place: usize, value: u32) {
         let (shift, mask) = (self.width.shift(place), self.width.mask());
         if let Some(word) = self.words.get_mut(place >> self.width.power()) {
             *word = *word & !(mask << shift) | u64::from(value).min(mask) << shift;
@@ -233,8 +233,8 @@ mod tests {
     const WIDTHS: [Width; 2] = [Width::Short, Width::Long];
 
     /// Periods of ten nanoseconds; the one that is on began at 100 and has the first count.
-    fn ring<'s>(words: &'s mut [u64; 9], counts: &[u32], width: Width) -> Ring<'s> {
-        let mut ring = Ring::new(words, counts.len().try_into().unwrap(), width).unwrap();
+    fn ring<'s>(words: &'s mut [u64; 9], counts: &[u32], width: Width) -> PeriodCounts<'s> {
+        let mut ring = PeriodCounts::new(words, counts.len().try_into().unwrap(), width).unwrap();
         ring.clear(Time::from_nanos(100));
         for (age, count) in counts.iter().enumerate() {
             ring.set_count(age, *count);
@@ -242,7 +242,7 @@ mod tests {
         ring
     }
 
-    fn counts(ring: &Ring<'_>) -> Vec<u32> {
+    fn counts(ring: &PeriodCounts<'_>) -> Vec<u32> {
         ring.counts().collect()
     }
 
@@ -258,9 +258,9 @@ mod tests {
                 (counts(&ring), ring.withheld(), ring.start()),
                 (vec![0, 1, 2, 3], 0, Time::from_nanos(110))
             );
-            assert_eq!((ring.total(), ring.youngest()), (6, Some(1)));
+            assert_eq!((ring.total(), ring.newest_age()), (6, Some(1)));
             ring.advance(u64::MAX, Span::from_nanos(10));
-            assert_eq!((counts(&ring), ring.youngest()), (vec![0; 4], None));
+            assert_eq!((counts(&ring), ring.newest_age()), (vec![0; 4], None));
         }
     }
 
@@ -293,10 +293,10 @@ mod tests {
 
     #[test]
     fn too_few_words_are_no_ring() {
-        assert!(Ring::new(&mut [0; 4], 4, Width::Long).is_none());
-        assert!(Ring::new(&mut [0; 3], 1, Width::Long).is_some());
-        assert!(Ring::new(&mut [0; 3], 4, Width::Short).is_none());
-        assert!(Ring::new(&mut [0; 3], 3, Width::Short).is_some());
+        assert!(PeriodCounts::new(&mut [0; 4], 4, Width::Long).is_none());
+        assert!(PeriodCounts::new(&mut [0; 3], 1, Width::Long).is_some());
+        assert!(PeriodCounts::new(&mut [0; 3], 4, Width::Short).is_none());
+        assert!(PeriodCounts::new(&mut [0; 3], 3, Width::Short).is_some());
     }
 
     #[test]

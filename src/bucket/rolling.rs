@@ -4,9 +4,9 @@
 //! zero; with a rate, at most that. The window is made of whole periods: the finer they are, the closer it comes to
 //! one that slides. The surprising thing: a wait looks at all coming borders, because the next may again allow nothing.
 
-use super::ring::{Ring, Width};
+use super::ring::{PeriodCounts, Width};
 use super::units::{Span, Time};
-use super::{Anchor, Answer, LATE, LONGEST, Plain, Receipt, SpecError, Step, Verdict};
+use super::{Admission, MAX_CLOCK_LAG, MAX_SPAN, PeriodStart, PlainOp, Receipt, SpecError, Step, Verdict};
 
 /// A checked rolling window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Rolling {
     quota: u32,
     period: Span,
     slots: u16,
-    anchor: Anchor,
+    period_start: PeriodStart,
     /// At most this many in one period; the quota if there is no rate.
     rate: u32,
     initial: u32,
@@ -23,28 +23,28 @@ pub struct Rolling {
 
 impl Rolling {
     /// Periods in the longest window.
-    pub const MOST_SLOTS: u16 = 1024;
+    pub const MAX_SLOTS: u16 = 1024;
 
-    pub(super) const MOST_WORDS: usize = Width::Long.words_for(Self::MOST_SLOTS);
+    pub(super) const MAX_WORDS: usize = Width::Long.words_for(Self::MAX_SLOTS);
 
     /// At most `quota` tokens in any `window` of whole periods; starts full and knows no debt.
     ///
     /// # Errors
     /// See [`SpecError`].
-    pub fn new(quota: u32, window: Span, period: Span, anchor: Anchor) -> Result<Self, SpecError> {
+    pub fn new(quota: u32, window: Span, period: Span, anchor: PeriodStart) -> Result<Self, SpecError> {
         if quota == 0 || window == Span::ZERO || period == Span::ZERO {
             return Err(SpecError::Zero);
         }
-        if window > LONGEST {
+        if window > MAX_SPAN {
             return Err(SpecError::TooLong);
         }
         let slots = window.as_nanos().checked_div(period.as_nanos()).unwrap_or(0);
         if period.times(slots) != window {
             return Err(SpecError::NotWhole);
         }
-        let slots = u16::try_from(slots).ok().filter(|slots| *slots <= Self::MOST_SLOTS);
+        let slots = u16::try_from(slots).ok().filter(|slots| *slots <= Self::MAX_SLOTS);
         let slots = slots.ok_or(SpecError::TooManyPeriods)?;
-        Ok(Self { quota, period, slots, anchor, rate: quota, initial: quota, debt: 0 })
+        Ok(Self { quota, period, slots, period_start: anchor, rate: quota, initial: quota, debt: 0 })
     }
 
     /// The same with at most `rate` tokens in each period, and that many for a key that was never seen.
@@ -111,8 +111,8 @@ impl Rolling {
 
     /// Where its periods begin.
     #[must_use]
-    pub fn anchor(&self) -> Anchor {
-        self.anchor
+    pub fn period_start(&self) -> PeriodStart {
+        self.period_start
     }
 
     /// Tokens in the first period of a key that was never seen.
@@ -137,8 +137,8 @@ impl Rolling {
     }
 
     /// This window's view of its words.
-    pub(super) fn ring<'s>(&self, state: &'s mut [u64]) -> Option<Ring<'s>> {
-        Ring::new(state, self.slots, self.width())
+    pub(super) fn period_counts<'s>(&self, state: &'s mut [u64]) -> Option<PeriodCounts<'s>> {
+        PeriodCounts::new(state, self.slots, self.width())
     }
 
     /// No count is larger than all of them and the debt may be.
@@ -146,54 +146,54 @@ impl Rolling {
         Width::of(self.quota.saturating_add(self.debt))
     }
 
-    pub(super) fn step(&self, state: &mut [u64], now: Time, op: Plain) -> Step {
-        let Some(mut ring) = self.ring(state) else {
-            return Step { changed: false, verdict: BROKEN };
+    pub(super) fn step(&self, state: &mut [u64], now: Time, op: PlainOp) -> Step {
+        let Some(mut ring) = self.period_counts(state) else {
+            return Step { changed: false, verdict: CORRUPT_VERDICT };
         };
         let (was_absent, repaired) = (ring.is_absent(), self.load(&mut ring, now));
         let (answer, counted) = match op {
-            Plain::Take(cost) => self.take(&mut ring, now, cost),
-            Plain::Peek(cost) => (self.answer(&ring, now, cost), false),
-            Plain::Give(tokens) => (Answer::Admitted, give(&mut ring, tokens)),
-            Plain::Refund(receipt) => (Answer::Admitted, self.refund(&mut ring, receipt)),
+            PlainOp::Take(cost) => self.take(&mut ring, now, cost),
+            PlainOp::Peek(cost) => (self.check(&ring, now, cost), false),
+            PlainOp::Give(tokens) => (Admission::Admitted, give(&mut ring, tokens)),
+            PlainOp::Refund(receipt) => (Admission::Admitted, self.refund(&mut ring, receipt)),
         };
         let full_at = self.write_full_at(&mut ring, now);
         let changed = match op {
-            Plain::Take(_) => full_at > now && (counted || was_absent || repaired),
-            Plain::Peek(_) => false,
-            Plain::Give(_) | Plain::Refund(_) => counted && !was_absent,
+            PlainOp::Take(_) => full_at > now && (counted || was_absent || repaired),
+            PlainOp::Peek(_) => false,
+            PlainOp::Give(_) | PlainOp::Refund(_) => counted && !was_absent,
         };
         let receipt = Receipt::of(op, answer, ring.start().after(self.window()));
         let left = u32::try_from(self.balance(&ring)).unwrap_or(0);
         let next_token = match (op, answer) {
             _ if left == self.rate => Span::ZERO,
             // Looked for already.
-            (Plain::Take(cost) | Plain::Peek(cost), Answer::Refused { wait })
+            (PlainOp::Take(cost) | PlainOp::Peek(cost), Admission::Refused { wait })
                 if cost == left.saturating_add(1) =>
             {
                 wait
             }
             _ => self.due(&ring, left.saturating_add(1)).since(now),
         };
-        Step { changed, verdict: Verdict { answer, left, next_token, full_at, receipt } }
+        Step { changed, verdict: Verdict { admission: answer, left, next_token, full_at, receipt } }
     }
 
     /// Brings the counts up to the period that is on. Says whether the clock was set back since they were written.
-    pub(super) fn load(&self, ring: &mut Ring<'_>, now: Time) -> bool {
+    pub(super) fn load(&self, ring: &mut PeriodCounts<'_>, now: Time) -> bool {
         if ring.is_absent() {
-            ring.clear(self.anchor.begin(now, self.period));
+            ring.clear(self.period_start.begin(now, self.period));
             ring.set_withheld(self.rate.saturating_sub(self.initial));
             return false;
         }
-        let is_set_back = ring.start().since(now) > LATE;
+        let is_set_back = ring.start().since(now) > MAX_CLOCK_LAG;
         let ended = now.since(ring.start()).as_nanos().checked_div(self.period.as_nanos()).unwrap_or(0);
         if is_set_back {
             self.set_back(ring, now);
         } else if ended > 0 {
             ring.advance(ended, self.period);
         }
-        if ring.youngest().is_none() && ring.withheld() == 0 {
-            ring.set_start(self.anchor.begin(now, self.period));
+        if ring.newest_age().is_none() && ring.withheld() == 0 {
+            ring.set_start(self.period_start.begin(now, self.period));
         }
         is_set_back
     }
@@ -201,34 +201,34 @@ impl Rolling {
     /// The period that was on begins anew, so that it can neither give a token nor last longer than it may. Where
     /// periods follow the clock, those that will come a second time are made one with it: each of their borders moves
     /// all counts on, and would do so twice.
-    fn set_back(&self, ring: &mut Ring<'_>, now: Time) {
-        if self.anchor == Anchor::First || self.slots == 1 {
+    fn set_back(&self, ring: &mut PeriodCounts<'_>, now: Time) {
+        if self.period_start == PeriodStart::First || self.slots == 1 {
             // A window of one period has nothing to be made one with: it lasts for a whole one from now.
             return ring.set_start(now);
         }
-        let begin = self.anchor.begin(now, self.period);
+        let begin = self.period_start.begin(now, self.period);
         let again = ring.start().since(begin).as_nanos().checked_div(self.period.as_nanos()).unwrap_or(0);
         ring.merge(again);
         ring.set_start(begin);
     }
 
-    fn take(&self, ring: &mut Ring<'_>, now: Time, cost: u32) -> (Answer, bool) {
-        match self.answer(ring, now, cost) {
-            Answer::Admitted => {
+    fn take(&self, ring: &mut PeriodCounts<'_>, now: Time, cost: u32) -> (Admission, bool) {
+        match self.check(ring, now, cost) {
+            Admission::Admitted => {
                 ring.set_count(0, ring.count(0).saturating_add(cost));
-                (Answer::Admitted, cost > 0)
+                (Admission::Admitted, cost > 0)
             }
-            Answer::Refused { .. } if self.debt > 0 => {
+            Admission::Refused { .. } if self.debt > 0 => {
                 let room = u32::try_from(self.balance(ring).saturating_add(self.debt.into())).unwrap_or(0);
                 ring.set_count(0, ring.count(0).saturating_add(cost.min(room)));
-                (self.answer(ring, now, cost), cost.min(room) > 0)
+                (self.check(ring, now, cost), cost.min(room) > 0)
             }
             answer => (answer, false),
         }
     }
 
     /// Out of the period in which it was taken, if that is still remembered.
-    fn refund(&self, ring: &mut Ring<'_>, receipt: Receipt) -> bool {
+    fn refund(&self, ring: &mut PeriodCounts<'_>, receipt: Receipt) -> bool {
         let taken_in = receipt.full_at.before(self.window());
         let age = ring.start().since(taken_in).as_nanos().checked_div(self.period.as_nanos()).unwrap_or(0);
         if taken_in.after(self.period.times(age)) != ring.start() {
@@ -242,18 +242,18 @@ impl Rolling {
         ring.count(age) != count
     }
 
-    fn answer(&self, ring: &Ring<'_>, now: Time, cost: u32) -> Answer {
+    fn check(&self, ring: &PeriodCounts<'_>, now: Time, cost: u32) -> Admission {
         if cost > self.rate {
-            return Answer::NeverFits;
+            return Admission::NeverFits;
         }
         if i64::from(cost) <= self.balance(ring) {
-            return Answer::Admitted;
+            return Admission::Admitted;
         }
-        Answer::Refused { wait: self.due(ring, cost).since(now) }
+        Admission::Refused { wait: self.due(ring, cost).since(now) }
     }
 
     /// Tokens that may be taken now; below zero is debt.
-    fn balance(&self, ring: &Ring<'_>) -> i64 {
+    fn balance(&self, ring: &PeriodCounts<'_>) -> i64 {
         let minus =
             |size: u32, taken: u64| i64::from(size).saturating_sub(i64::try_from(taken).unwrap_or(i64::MAX));
         let this_period = u64::from(ring.count(0)).saturating_add(ring.withheld().into());
@@ -262,22 +262,22 @@ impl Rolling {
 
     /// The first border at which so many tokens, at most a full bucket, may be taken: as many of the youngest periods
     /// are still counted then as leave room for them.
-    fn due(&self, ring: &Ring<'_>, tokens: u32) -> Time {
+    fn due(&self, ring: &PeriodCounts<'_>, tokens: u32) -> Time {
         let room = u64::from(self.quota.saturating_sub(tokens));
-        let counted = ring.youngest_within(room, usize::from(self.slots).saturating_sub(1));
+        let counted = ring.newest_within(room, usize::from(self.slots).saturating_sub(1));
         let borders = usize::from(self.slots).saturating_sub(counted);
         ring.start().after(self.period.times(borders.try_into().unwrap_or(u64::MAX)))
     }
 
     /// Writes down when nothing is counted any more.
-    pub(super) fn write_full_at(&self, ring: &mut Ring<'_>, now: Time) -> Time {
+    pub(super) fn write_full_at(&self, ring: &mut PeriodCounts<'_>, now: Time) -> Time {
         let full_at = self.full_at(ring, now);
         ring.set_full_at(full_at);
         full_at
     }
 
-    fn full_at(&self, ring: &Ring<'_>, now: Time) -> Time {
-        let periods = match ring.youngest() {
+    fn full_at(&self, ring: &PeriodCounts<'_>, now: Time) -> Time {
+        let periods = match ring.newest_age() {
             Some(age) => usize::from(self.slots).saturating_sub(age),
             None if ring.withheld() > 0 => 1,
             None => return now,
@@ -287,7 +287,7 @@ impl Rolling {
 }
 
 /// The youngest first: they count longest. What was withheld bounds only the period that is on.
-fn give(ring: &mut Ring<'_>, tokens: u32) -> bool {
+fn give(ring: &mut PeriodCounts<'_>, tokens: u32) -> bool {
     let (withheld, before) = (ring.withheld(), ring.total());
     let beyond = tokens.saturating_sub(ring.count(0));
     ring.set_withheld(withheld.saturating_sub(beyond));
@@ -301,8 +301,8 @@ fn give(ring: &mut Ring<'_>, tokens: u32) -> bool {
 }
 
 /// What a state says that has too few words to be one.
-const BROKEN: Verdict = Verdict {
-    answer: Answer::NeverFits,
+const CORRUPT_VERDICT: Verdict = Verdict {
+    admission: Admission::NeverFits,
     left: 0,
     next_token: Span::ZERO,
     full_at: Time::from_nanos(0),

@@ -1,17 +1,17 @@
-//! One bucket outside any store, for the tests beside the code.
+//! A bucket outside any store, for the tests of this module.
 
 use super::{Op, Spec, Step, Time, Verdict, step};
 
 /// A spec and its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Trial {
+pub(super) struct TestBucket {
     pub(super) spec: Spec,
-    pub(super) state: [u64; Spec::MOST_WORDS],
+    pub(super) state: [u64; Spec::MAX_WORDS],
 }
 
-impl Trial {
+impl TestBucket {
     pub(super) fn new(spec: Spec) -> Self {
-        Self { spec, state: [0; Spec::MOST_WORDS] }
+        Self { spec, state: [0; Spec::MAX_WORDS] }
     }
 
     /// Does it, and keeps the next state if there is one.

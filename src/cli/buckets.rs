@@ -10,24 +10,24 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::Exit;
-use super::gate::{At, Question};
+use super::gate::{AdminArgs, ApiRequest};
 use crate::config::values;
-use crate::policy::holder::Holder;
+use crate::policy::holder::BucketSelector;
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct BucketsArgs {
     #[command(subcommand)]
-    action: Action,
+    action: BucketsAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum BucketsAction {
     /// Show each limit's tokens, and when there will be more; takes nothing
-    Show(Where),
+    Show(SelectedBucket),
     /// Give tokens, never more than fit
     Credit {
         #[command(flatten)]
-        at: Where,
+        at: SelectedBucket,
         /// How many
         #[arg(value_parser = clap::value_parser!(u32).range(1..))]
         tokens: u32,
@@ -38,7 +38,7 @@ enum Action {
     /// Make them as if they had never been seen: no debt, no failures, no waits
     Reset {
         #[command(flatten)]
-        at: Where,
+        at: SelectedBucket,
         /// Under this limit only
         #[arg(long, value_name = "NAME")]
         limit: Option<String>,
@@ -46,7 +46,7 @@ enum Action {
     /// Give one a rate of its own for a while, or end that
     Rate {
         #[command(flatten)]
-        at: Where,
+        at: SelectedBucket,
         /// The limit
         limit: String,
         /// The rate, as in the file: "60/min"
@@ -62,32 +62,34 @@ enum Action {
 }
 
 #[derive(Debug, Args)]
-struct Where {
+struct SelectedBucket {
     /// Whose: ip:ADDRESS or user:NAME
     #[arg(value_parser = key)]
     key: String,
     #[command(flatten)]
-    gate: At,
+    admin: AdminArgs,
 }
 
-pub(super) fn buckets(Arguments { action }: &Arguments) -> anyhow::Result<Exit> {
+pub(super) fn buckets(BucketsArgs { action }: &BucketsArgs) -> anyhow::Result<Exit> {
     let (at, method, below, body) = match action {
-        Action::Show(at) => (at, "GET", "", None),
-        Action::Credit { at, tokens, limit } => {
+        BucketsAction::Show(at) => (at, "GET", "", None),
+        BucketsAction::Credit { at, tokens, limit } => {
             (at, "POST", "/credit", Some(with_limit(json!({"tokens": tokens}), limit.as_deref())))
         }
-        Action::Reset { at, limit } => (at, "DELETE", "", Some(with_limit(json!({}), limit.as_deref()))),
-        Action::Rate { at, limit, rate, lasts, end } => {
+        BucketsAction::Reset { at, limit } => {
+            (at, "DELETE", "", Some(with_limit(json!({}), limit.as_deref())))
+        }
+        BucketsAction::Rate { at, limit, rate, lasts, end } => {
             let body = if *end { json!({}) } else { json!({"rate": rate, "for": lasts}) };
             let method = if *end { "DELETE" } else { "PUT" };
             (at, method, "/rate", Some(with_limit(body, Some(limit))))
         }
     };
     let path = format!("/api/v1/buckets/{}{below}", utf8_percent_encode(&at.key, NON_ALPHANUMERIC));
-    let Some(answer) = at.gate.ask(Question { method, path, body })? else {
+    let Some(answer) = at.admin.call(ApiRequest { method, path, body })? else {
         return Ok(Exit::BadConfiguration);
     };
-    at.gate.print(&answer.success()?, |answer| table::text(answer, &at.key))
+    at.admin.print(&answer.success()?, |answer| table::text(answer, &at.key))
 }
 
 fn with_limit(mut body: Value, limit: Option<&str>) -> Value {
@@ -98,11 +100,11 @@ fn with_limit(mut body: Value, limit: Option<&str>) -> Value {
 }
 
 fn key(text: &str) -> Result<String, String> {
-    Holder::parse(text.as_bytes()).map(|_| text.to_owned()).map_err(|error| error.to_string())
+    BucketSelector::parse(text.as_bytes()).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 fn rate(text: &str) -> Result<String, String> {
-    text.parse::<values::Rate>().map(|_| text.to_owned()).map_err(words)
+    text.parse::<values::RateValue>().map(|_| text.to_owned()).map_err(words)
 }
 
 fn time(text: &str) -> Result<String, String> {

@@ -7,41 +7,41 @@ mod probe;
 
 use clap::{Args, ValueEnum};
 
-use self::probe::{Probed, probe};
+use self::probe::{ProbeReport, probe};
 
 use super::Exit;
 use super::sources::{ConfigArgs, report};
-use crate::config::{Bound, Diagnostic, Loaded, Together, load, together, worst_cases};
+use crate::config::{CombinedBound, CombinedLimits, Diagnostic, Loaded, combined, load, worst_cases};
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct CheckArgs {
     #[command(flatten)]
     config: ConfigArgs,
     /// How the result is printed
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
+    format: CheckFormat,
     /// Ask the store, too: whether it is there, lets the gate in and is set up as it should be
     #[arg(long)]
     probe: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
+enum CheckFormat {
     Text,
     Json,
 }
 
-pub(super) fn check(arguments: &Arguments) -> anyhow::Result<Exit> {
+pub(super) fn check(arguments: &CheckArgs) -> anyhow::Result<Exit> {
     let sources = arguments.config.sources()?;
     let loaded = load(&sources);
     let asked = loaded.config.as_ref().filter(|_| arguments.probe);
     let probed = asked.map(|config| probe(&config.store));
     match arguments.format {
-        Format::Text => {
+        CheckFormat::Text => {
             print_text(&loaded, &sources.name);
             probed.iter().for_each(print_probed);
         }
-        Format::Json => print_json(&loaded, probed.as_ref())?,
+        CheckFormat::Json => print_json(&loaded, probed.as_ref())?,
     }
     Ok(match (&loaded.config, &probed) {
         (None, _) => Exit::BadConfiguration,
@@ -55,7 +55,7 @@ fn print_text(loaded: &Loaded, name: &str) {
     match &loaded.config {
         Some(config) => {
             worst_cases(&config.policy).iter().for_each(|(_, words)| println!("{words}"));
-            together(&config.policy).iter().for_each(|route| println!("{route}"));
+            combined(&config.policy).iter().for_each(|route| println!("{route}"));
             println!("{name}: good, with {}", counted(loaded.diagnostics.len(), "warning"));
         }
         None => {
@@ -65,7 +65,7 @@ fn print_text(loaded: &Loaded, name: &str) {
     }
 }
 
-fn print_probed(probed: &Probed) {
+fn print_probed(probed: &ProbeReport) {
     let store = &probed.store;
     probed.errors.iter().for_each(|error| eprintln!("error: the store ({store}) {error}"));
     probed.warnings.iter().for_each(|warning| eprintln!("warning: the store ({store}): {warning}"));
@@ -74,15 +74,15 @@ fn print_probed(probed: &Probed) {
     }
 }
 
-fn print_json(loaded: &Loaded, probed: Option<&Probed>) -> anyhow::Result<()> {
+fn print_json(loaded: &Loaded, probed: Option<&ProbeReport>) -> anyhow::Result<()> {
     let diagnostics: Vec<_> = loaded.diagnostics.iter().map(Diagnostic::to_json).collect();
     let policies = || loaded.config.iter().map(|config| &config.policy);
     let limits = policies().flat_map(worst_cases);
     let limits: Vec<_> =
         limits.map(|(limit, words)| serde_json::json!({"limit": limit, "worst_case": words})).collect();
-    let routes: Vec<_> = policies().flat_map(together).map(|route| route_json(&route)).collect();
+    let routes: Vec<_> = policies().flat_map(combined).map(|route| route_json(&route)).collect();
     let mut result = serde_json::json!({
-        "ok": loaded.config.is_some() && probed.is_none_or(Probed::is_good),
+        "ok": loaded.config.is_some() && probed.is_none_or(ProbeReport::is_good),
         "diagnostics": diagnostics,
         "limits": limits,
         "routes": routes,
@@ -94,8 +94,8 @@ fn print_json(loaded: &Loaded, probed: Option<&Probed>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn route_json(route: &Together) -> serde_json::Value {
-    let bound = |Bound { who, at_once, in_a_day }: &Bound| serde_json::json!({"who": who, "at_once": at_once, "in_a_day": in_a_day});
+fn route_json(route: &CombinedLimits) -> serde_json::Value {
+    let bound = |CombinedBound { who, at_once, in_a_day }: &CombinedBound| serde_json::json!({"who": who, "at_once": at_once, "in_a_day": in_a_day});
     serde_json::json!({
         "route": &*route.route,
         "worst_case": route.to_string(),

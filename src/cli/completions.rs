@@ -6,13 +6,13 @@ use clap_complete::Shell;
 use super::Exit;
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct CompletionsArgs {
     /// The shell to write for
     shell: Shell,
 }
 
-pub(super) fn completions(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let mut command = super::Arguments::command();
+pub(super) fn completions(arguments: &CompletionsArgs) -> anyhow::Result<Exit> {
+    let mut command = super::Cli::command();
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "tollgate", &mut script);
     std::io::Write::write_all(&mut std::io::stdout(), &script)?;

@@ -10,41 +10,41 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::Exit;
-use super::gate::{At, Format, Question, lines, plain};
+use super::gate::{AdminArgs, ApiRequest, OutputFormat, lines, plain};
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct ControlArgs {
     #[command(flatten)]
-    at: At,
+    at: AdminArgs,
 }
 
-pub(super) fn status(Arguments { at }: &Arguments) -> anyhow::Result<Exit> {
-    let question = Question { method: "GET", path: "/api/v1/status".into(), body: None };
-    let Some(answer) = at.ask(question)? else { return Ok(Exit::BadConfiguration) };
+pub(super) fn status(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {
+    let question = ApiRequest { method: "GET", path: "/api/v1/status".into(), body: None };
+    let Some(answer) = at.call(question)? else { return Ok(Exit::BadConfiguration) };
     at.print(&answer.success()?, text)
 }
 
 /// Exits with 78 if the gate refuses its file, and shows why.
-pub(super) fn reload(Arguments { at }: &Arguments) -> anyhow::Result<Exit> {
-    let question = Question { method: "POST", path: "/api/v1/reload".into(), body: None };
-    let Some(answer) = at.ask(question)? else { return Ok(Exit::BadConfiguration) };
-    if at.format == Format::Text {
+pub(super) fn reload(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {
+    let question = ApiRequest { method: "POST", path: "/api/v1/reload".into(), body: None };
+    let Some(answer) = at.call(question)? else { return Ok(Exit::BadConfiguration) };
+    if at.format == OutputFormat::Text {
         let diagnostics = answer.value["diagnostics"].as_array();
         diagnostics.into_iter().flatten().for_each(|found| eprintln!("{}\n", lines(&found["text"])));
     }
     if answer.status == StatusCode::UNPROCESSABLE_ENTITY {
         match at.format {
-            Format::Json => println!("{}", serde_json::to_string_pretty(&answer.value)?),
-            Format::Text => eprintln!("refused, the old one stays: {}", plain(&answer.value["detail"])),
+            OutputFormat::Json => println!("{}", serde_json::to_string_pretty(&answer.value)?),
+            OutputFormat::Text => eprintln!("refused, the old one stays: {}", plain(&answer.value["detail"])),
         }
         return Ok(Exit::BadConfiguration);
     }
     at.print(&answer.success()?, |value| format!("{}\n", plain(&value["changes"])))
 }
 
-pub(super) fn drain(Arguments { at }: &Arguments) -> anyhow::Result<Exit> {
-    let question = Question { method: "POST", path: "/api/v1/drain".into(), body: None };
-    let Some(answer) = at.ask(question)? else { return Ok(Exit::BadConfiguration) };
+pub(super) fn drain(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {
+    let question = ApiRequest { method: "POST", path: "/api/v1/drain".into(), body: None };
+    let Some(answer) = at.call(question)? else { return Ok(Exit::BadConfiguration) };
     let words = "the gate takes no new connections, finishes what is in flight and ends\n";
     at.print(&answer.success()?, |_| words.to_owned())
 }

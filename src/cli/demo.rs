@@ -15,18 +15,18 @@ use clap::Args;
 use tokio::net::TcpListener;
 
 use self::application::{Application, serve_application};
-use self::attack::{Bounds, Tally, attack};
+use self::attack::{AttackBounds, Tally, attack};
 use super::Exit;
 use super::sources::load_and_report;
-use crate::app::{App, Heritage, Signals};
+use crate::app::{App, Inherited, Signals};
 use crate::config::Sources;
-use crate::net::listener::Address;
+use crate::net::listener::ListenAddress;
 use crate::observe::messages;
-use crate::observe::settings::{Format, Level};
+use crate::observe::settings::{LogFormat, LogLevel};
 
 /// What `tollgate demo` takes.
 #[derive(Debug, Clone, Args)]
-pub struct Arguments {
+pub struct DemoArgs {
     /// Let an attacker try 300 passwords, and stop when it gives up
     #[arg(long)]
     attack: bool,
@@ -39,26 +39,26 @@ pub struct Arguments {
 ///
 /// # Errors
 /// If no port can be had.
-pub fn demo(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let _flush = messages::start(Level::Warn, Format::Auto, || ())?;
+pub fn demo(arguments: &DemoArgs) -> anyhow::Result<Exit> {
+    let _flush = messages::start(LogLevel::Warn, LogFormat::Auto, || ())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve(arguments))
 }
 
-async fn serve(arguments: &Arguments) -> anyhow::Result<Exit> {
+async fn serve(arguments: &DemoArgs) -> anyhow::Result<Exit> {
     let signals = Signals::listen();
     let application = Arc::new(Application::default());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let upstream = listener.local_addr()?;
     tokio::spawn(serve_application(listener, Arc::clone(&application)));
-    let Some(app) = gate(arguments.port, upstream)? else { return Ok(Exit::BadConfiguration) };
-    let Some(Address::Tcp(gate)) = app.addresses().into_iter().next() else { return Ok(Exit::Failed) };
+    let Some(app) = build_app(arguments.port, upstream)? else { return Ok(Exit::BadConfiguration) };
+    let Some(ListenAddress::Tcp(gate)) = app.addresses().into_iter().next() else { return Ok(Exit::Failed) };
     print_what_to_try(gate, upstream, arguments.attack);
     let until = async {
         if !arguments.attack {
             return std::future::pending().await;
         }
-        match attack(gate, Bounds::default(), show).await {
+        match attack(gate, AttackBounds::default(), show).await {
             Ok(tally) => println!(
                 "\nThe attacker gave up: {tally}. {} reached the application.",
                 application.attempts()
@@ -71,14 +71,14 @@ async fn serve(arguments: &Arguments) -> anyhow::Result<Exit> {
 }
 
 /// The gate at the wanted port, or at any free one.
-fn gate(port: u16, upstream: SocketAddr) -> anyhow::Result<Option<App>> {
+fn build_app(port: u16, upstream: SocketAddr) -> anyhow::Result<Option<App>> {
     let at =
         |port: u16| Sources::from_text("demo.toml", &config((Ipv4Addr::LOCALHOST, port).into(), upstream));
     for sources in [at(port), at(0)] {
         let Some(mut config) = load_and_report(&sources) else { return Ok(None) };
         // The application and its attacker live in this process, too.
         config.sandbox = false;
-        match App::build(config, sources, Heritage::default()) {
+        match App::build(config, sources, Inherited::default()) {
             Ok(app) => return Ok(Some(app)),
             Err(error) => tracing::warn!("{error}"),
         }

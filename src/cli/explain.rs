@@ -12,17 +12,17 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
 use crate::config::Config;
-use crate::engine::{Engine, Rules, Ruling, Standings};
+use crate::engine::{Decision, Engine, LimitStatuses, Rules};
 use crate::event::Events;
-use crate::net::stream::Peer;
-use crate::policy::attempt::{Attempt, Body, Client};
+use crate::net::stream::PeerAddr;
+use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::network::embedded_ipv4;
-use crate::policy::{Charges, Cost, Facet, Policy, Route, canonical, path_info};
+use crate::policy::{Charges, Cost, LimitKind, Policy, Route, canonical, path_info};
 use crate::proxy::target;
 use crate::time::{Clock, Span};
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct ExplainArgs {
     #[command(flatten)]
     config: ConfigArgs,
     /// The client's address, whatever the headers say
@@ -43,7 +43,7 @@ pub(super) struct Arguments {
     url: Uri,
 }
 
-pub(super) fn explain(arguments: &Arguments) -> anyhow::Result<Exit> {
+pub(super) fn explain(arguments: &ExplainArgs) -> anyhow::Result<Exit> {
     let Some(config) = load_and_report(&arguments.config.sources()?) else {
         return Ok(Exit::BadConfiguration);
     };
@@ -79,7 +79,7 @@ pub(super) fn explain(arguments: &Arguments) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-impl Arguments {
+impl ExplainArgs {
     fn request(&self) -> Request<()> {
         let mut request = Request::new(());
         *request.method_mut() = self.method.clone();
@@ -99,25 +99,29 @@ impl Arguments {
     }
 
     /// Nobody sends a body with a GET unless it is asked about.
-    fn body(&self) -> Body<'_> {
+    fn body(&self) -> AttemptBody<'_> {
         match &self.data {
-            Some(data) => Body::Whole(data.as_bytes()),
-            None if matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS) => Body::Whole(&[]),
-            None => Body::Unread,
+            Some(data) => AttemptBody::Whole(data.as_bytes()),
+            None if matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS) => {
+                AttemptBody::Whole(&[])
+            }
+            None => AttemptBody::Unread,
         }
     }
 
-    fn client(&self, config: &Config, headers: &HeaderMap) -> Result<Client, target::Malformed> {
-        let peer = Peer::Ip(SocketAddr::new(self.peer, 0));
+    fn client(&self, config: &Config, headers: &HeaderMap) -> Result<Client, target::MalformedRequest> {
+        let peer = PeerAddr::Ip(SocketAddr::new(self.peer, 0));
         self.from.map_or_else(|| config.client.client_of(peer, headers), |ip| Ok(Client::from_ip(ip)))
     }
 }
 
-fn print_request(attempt: &Attempt<'_>, arguments: &Arguments) {
+fn print_request(attempt: &Attempt<'_>, arguments: &ExplainArgs) {
     let client = attempt.client.ip().map_or_else(|| "a Unix socket".to_owned(), |ip| ip.to_string());
     let why = match attempt.client {
         _ if arguments.from.is_some() => "as told".into(),
-        Client::Behind(_) => "a proxy that does not say who its client is: of no network of the file".into(),
+        Client::BehindProxy(_) => {
+            "a proxy that does not say who its client is: of no network of the file".into()
+        }
         _ => format!("connected from {}", arguments.peer),
     };
     println!("client    {client}, {why}");
@@ -147,11 +151,12 @@ fn print_decision(config: Config, attempt: &Attempt<'_>) -> anyhow::Result<()> {
         .iter()
         .map(|group| group.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or "))
         .collect();
-    if let (Ok(Some(to_read)), Body::Whole(body)) = (config.policy.to_read(attempt), attempt.body)
-        && body.len() > to_read.most
+    if let (Ok(Some(to_read)), AttemptBody::Whole(body)) =
+        (config.policy.body_requirement(attempt), attempt.body)
+        && body.len() > to_read.max_bytes
         && to_read.refuse_longer
     {
-        println!("answer    413, because the route reads {} bytes of a body", to_read.most);
+        println!("answer    413, because the route reads {} bytes of a body", to_read.max_bytes);
         return Ok(());
     }
     // Nothing is kept, so one bucket each is room enough.
@@ -165,20 +170,20 @@ fn print_decision(config: Config, attempt: &Attempt<'_>) -> anyhow::Result<()> {
             return Ok(());
         }
     };
-    let ruling = engine.decide(&rules, attempt, now)?;
+    let ruling = engine.decide_in_memory(&rules, attempt, now)?;
     print_limits(&rules, attempt, before, &ruling);
     let group =
         rules.policy.upstream_of(attempt).and_then(|group| addresses.get(group)).or(addresses.first());
     let forwarded = format!("forwarded to {}", group.map_or("", String::as_str));
     match ruling {
-        Ruling::Refused(refusal) => match refusal.wait {
+        Decision::Refused(refusal) => match refusal.wait {
             Some(wait) => println!("answer    {}: try again in {}", config.refuse.status, words::time(wait)),
             None => println!("answer    refused: the attempt costs more than a bucket holds"),
         },
-        Ruling::Admitted(reservation) if reservation.hold > Span::ZERO => {
+        Decision::Admitted(reservation) if reservation.hold > Span::ZERO => {
             println!("answer    held for {}, then {forwarded}", words::time(reservation.hold));
         }
-        Ruling::Admitted(_) | Ruling::Uncounted | Ruling::Denied => println!("answer    {forwarded}"),
+        Decision::Admitted(_) | Decision::Uncounted | Decision::Denied => println!("answer    {forwarded}"),
     }
     Ok(())
 }
@@ -186,8 +191,8 @@ fn print_decision(config: Config, attempt: &Attempt<'_>) -> anyhow::Result<()> {
 fn print_limits(
     rules: &Rules,
     attempt: &Attempt<'_>,
-    (found, before): (Charges, Standings),
-    ruling: &Ruling,
+    (found, before): (Charges, LimitStatuses),
+    ruling: &Decision,
 ) {
     let routes = rules.policy.routes_of(attempt);
     let routes: Vec<&Route> = routes.iter().map(|&route| &rules.policy.routes[route]).collect();
@@ -196,7 +201,7 @@ fn print_limits(
         return;
     };
     println!("route     {}", first.name);
-    if attempt.body == Body::Unread {
+    if attempt.body == AttemptBody::Unread {
         print_unread(&rules.policy, attempt, &routes);
     }
     match found.accounts {
@@ -205,13 +210,13 @@ fn print_limits(
         None => {}
     }
     let exempt = found.exempt.into_iter().map(|limit| &rules.policy.limits[limit]);
-    for limit in exempt.filter(|limit| limit.facet == Facet::Rate) {
+    for limit in exempt.filter(|limit| limit.kind == LimitKind::Rate) {
         println!("limit     {}: does not see this client", limit.name);
     }
     let after = match ruling {
-        Ruling::Admitted(reservation) => &reservation.standings,
-        Ruling::Refused(refusal) => &refusal.standings,
-        Ruling::Uncounted | Ruling::Denied => &before,
+        Decision::Admitted(reservation) => &reservation.statuses,
+        Decision::Refused(refusal) => &refusal.statuses,
+        Decision::Uncounted | Decision::Denied => &before,
     };
     for (before, after) in before.iter().zip(after) {
         println!(
@@ -227,7 +232,7 @@ fn print_limits(
 fn print_unread(policy: &Policy, attempt: &Attempt<'_>, routes: &[&Route]) {
     if routes.iter().any(|route| matches!(route.cost, Cost::Counted(_))) {
         println!("cost      counted in the body, at least 1: name one with --data");
-    } else if matches!(policy.to_read(attempt), Ok(Some(_))) {
+    } else if matches!(policy.body_requirement(attempt), Ok(Some(_))) {
         println!("body      says whether it is an attempt, or whom it is about: name one with --data");
     }
 }

@@ -1,4 +1,4 @@
-//! A running gate, as commands find it: by its admin socket.
+//! The admin API of a running gate, as commands reach it: over its admin socket.
 //!
 //! The surprising thing: with `--socket` no configuration is read, so that whoever may use the socket needs neither the file
 //! nor its secrets.
@@ -11,45 +11,45 @@ use anyhow::bail;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-pub(super) use self::ask::{Answer, Question};
+pub(super) use self::ask::{ApiRequest, ApiResponse};
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
-use crate::net::listener::Address;
+use crate::net::listener::ListenAddress;
 
 /// Which gate, and how its answer is printed.
 #[derive(Debug, Args)]
-pub(super) struct At {
+pub(super) struct AdminArgs {
     /// The gate's admin socket [default: the first one in the configuration's admin.listen]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
     /// How the answer is printed
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(super) format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(super) format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
+pub(super) enum OutputFormat {
     Text,
     Json,
 }
 
-impl At {
+impl AdminArgs {
     /// Asks it; `None` if the configuration is needed and bad, and that was said.
     ///
     /// # Errors
     /// If there is no gate, or it does not answer.
-    pub(super) fn ask(&self, question: Question) -> anyhow::Result<Option<Answer>> {
+    pub(super) fn call(&self, question: ApiRequest) -> anyhow::Result<Option<ApiResponse>> {
         let Some(socket) = self.socket()? else { return Ok(None) };
-        question.ask(&socket).map(Some)
+        question.call(&socket).map(Some)
     }
 
     /// Prints what it says, as JSON or as these words.
     pub(super) fn print(&self, value: &Value, text: impl FnOnce(&Value) -> String) -> anyhow::Result<Exit> {
         match self.format {
-            Format::Json => println!("{}", serde_json::to_string_pretty(value)?),
-            Format::Text => print!("{}", text(value)),
+            OutputFormat::Json => println!("{}", serde_json::to_string_pretty(value)?),
+            OutputFormat::Text => print!("{}", text(value)),
         }
         Ok(Exit::Ok)
     }
@@ -60,8 +60,8 @@ impl At {
         }
         let Some(config) = load_and_report(&self.config.sources()?) else { return Ok(None) };
         let sockets = config.admin.into_iter().filter_map(|address| match address {
-            Address::Unix(path) => Some(path),
-            Address::Tcp(_) | Address::Tls(_) | Address::Systemd { .. } => None,
+            ListenAddress::Unix(path) => Some(path),
+            ListenAddress::Tcp(_) | ListenAddress::Tls(_) | ListenAddress::Systemd { .. } => None,
         });
         match sockets.into_iter().next() {
             Some(socket) => Ok(Some(socket)),

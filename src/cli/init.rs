@@ -14,11 +14,11 @@ use clap::builder::PossibleValuesParser;
 use super::Exit;
 use super::sources::report;
 use crate::config::values::{ListenUrl, UpstreamUrl};
-use crate::config::{Config, Sources, load, together, worst_cases};
+use crate::config::{Config, Sources, combined, load, worst_cases};
 use crate::policy::matcher::Pattern;
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct InitArgs {
     /// The file to write, which must not exist yet; - is standard output
     #[arg(default_value = "config.toml")]
     file: PathBuf,
@@ -44,13 +44,13 @@ pub(super) struct Arguments {
     list: bool,
 }
 
-pub(super) fn init(arguments: &Arguments) -> anyhow::Result<Exit> {
+pub(super) fn init(arguments: &InitArgs) -> anyhow::Result<Exit> {
     if arguments.list {
         return list(arguments);
     }
     let text = arguments.text(&arguments.limits);
     let name = arguments.file.display().to_string();
-    if checked(&name, &text).is_none() {
+    if load_text(&name, &text).is_none() {
         return Ok(Exit::BadConfiguration);
     }
     if arguments.file == Path::new("-") {
@@ -63,12 +63,12 @@ pub(super) fn init(arguments: &Arguments) -> anyhow::Result<Exit> {
 }
 
 /// A ready set of limits.
-struct Set {
+struct StarterSet {
     name: &'static str,
     text: &'static str,
 }
 
-impl Set {
+impl StarterSet {
     /// What it is for: its first line, and what stands below it.
     fn parts(&self) -> (&'static str, &'static str) {
         let (about, limits) = self.text.split_once("\n\n").unwrap_or_default();
@@ -76,7 +76,7 @@ impl Set {
     }
 }
 
-impl Arguments {
+impl InitArgs {
     /// The file with one of the sets.
     fn text(&self, set: &str) -> String {
         let limits = SETS.iter().find(|known| known.name == set).map_or("", |set| set.parts().1);
@@ -99,19 +99,19 @@ impl Arguments {
     }
 }
 
-fn list(arguments: &Arguments) -> anyhow::Result<Exit> {
+fn list(arguments: &InitArgs) -> anyhow::Result<Exit> {
     for set in &SETS {
-        let Some(config) = checked(set.name, &arguments.text(set.name)) else { return Ok(Exit::Failed) };
+        let Some(config) = load_text(set.name, &arguments.text(set.name)) else { return Ok(Exit::Failed) };
         let mut lines = vec![format!("{:<9}{}", set.name, set.parts().0)];
         lines.extend(worst_cases(&config.policy).iter().map(|(_, words)| format!("  {words}")));
-        lines.extend(together(&config.policy).iter().map(|route| format!("  {route}")));
+        lines.extend(combined(&config.policy).iter().map(|route| format!("  {route}")));
         writeln!(io::stdout(), "{}\n", lines.join("\n"))?;
     }
     Ok(Exit::Ok)
 }
 
 /// The configuration of a text, unless there is anything to say against it.
-fn checked(name: &str, text: &str) -> Option<Config> {
+fn load_text(name: &str, text: &str) -> Option<Config> {
     let loaded = load(&Sources::from_text(name, text));
     loaded.diagnostics.iter().for_each(report);
     loaded.config
@@ -172,8 +172,8 @@ fn pattern(text: &str) -> Result<String, String> {
 
 const STARTER: &str = include_str!("../../presets/starter.toml");
 /// The first is the default.
-const SETS: [Set; 3] = [
-    Set { name: "usual", text: include_str!("../../presets/limits/usual.toml") },
-    Set { name: "strict", text: include_str!("../../presets/limits/strict.toml") },
-    Set { name: "crowd", text: include_str!("../../presets/limits/crowd.toml") },
+const SETS: [StarterSet; 3] = [
+    StarterSet { name: "usual", text: include_str!("../../presets/limits/usual.toml") },
+    StarterSet { name: "strict", text: include_str!("../../presets/limits/strict.toml") },
+    StarterSet { name: "crowd", text: include_str!("../../presets/limits/crowd.toml") },
 ];

@@ -11,10 +11,10 @@ use clap::Args;
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
 use super::store::open;
-use crate::store::Address;
+use crate::store::StoreAddress;
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct MigrateArgs {
     #[command(flatten)]
     config: ConfigArgs,
     /// Print what would be done, for whoever does it by hand; connect to nobody
@@ -22,7 +22,7 @@ pub(super) struct Arguments {
     print: bool,
 }
 
-pub(super) fn migrate(arguments: &Arguments) -> anyhow::Result<Exit> {
+pub(super) fn migrate(arguments: &MigrateArgs) -> anyhow::Result<Exit> {
     let Some(config) = load_and_report(&arguments.config.sources()?) else {
         return Ok(Exit::BadConfiguration);
     };
@@ -40,7 +40,7 @@ pub(super) fn migrate(arguments: &Arguments) -> anyhow::Result<Exit> {
     } else if arguments.print {
         statements.iter().for_each(|statement| println!("{statement}{}", end_of(&store.address)));
     } else {
-        let prepared = opened.ask(PATIENCE, |store| store.migrate());
+        let prepared = opened.call(MIGRATE_TIMEOUT, |store| store.migrate());
         prepared.with_context(|| format!("the store ({})", store.address))?;
         eprintln!("tollgate: the store ({}) is prepared; what was there is as it was", store.address);
     }
@@ -48,9 +48,9 @@ pub(super) fn migrate(arguments: &Arguments) -> anyhow::Result<Exit> {
 }
 
 /// Statements of SQL need an end; commands of a shell do not.
-fn end_of(address: &Address) -> &'static str {
+fn end_of(address: &StoreAddress) -> &'static str {
     if address.to_string() == "dynamodb" { "" } else { ";" }
 }
 
 /// A new table of DynamoDB takes its time; one of SQL waits for whoever is at it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const MIGRATE_TIMEOUT: Duration = Duration::from_secs(120);

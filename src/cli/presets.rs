@@ -11,12 +11,12 @@ use super::Exit;
 use crate::config::preset::{named, presets};
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct PresetsArgs {
     /// Print this one as TOML
     name: Option<String>,
 }
 
-pub(super) fn presets_of(arguments: &Arguments) -> anyhow::Result<Exit> {
+pub(super) fn presets_of(arguments: &PresetsArgs) -> anyhow::Result<Exit> {
     let text = match &arguments.name {
         Some(name) => named(name).map_err(|hint| anyhow!("unknown preset `{name}`: {hint}"))?.text.to_owned(),
         None => list(),

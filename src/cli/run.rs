@@ -2,7 +2,7 @@
 
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
-use crate::app::{App, Heritage, Signals, confine_writer};
+use crate::app::{App, Inherited, Signals, confine_writer};
 use crate::config::{Config, Sources};
 use crate::observe::messages;
 
@@ -11,7 +11,7 @@ use crate::observe::messages;
 /// # Errors
 /// If the configuration cannot be read or the gate cannot start.
 pub(super) fn run(arguments: &ConfigArgs) -> anyhow::Result<Exit> {
-    let heritage = Heritage::of_environment()?;
+    let heritage = Inherited::from_env()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let signals = {
         let _within = runtime.enter();
@@ -28,7 +28,12 @@ pub(super) fn run(arguments: &ConfigArgs) -> anyhow::Result<Exit> {
     served.map(|()| Exit::Ok)
 }
 
-async fn serve(config: Config, sources: Sources, heritage: Heritage, signals: Signals) -> anyhow::Result<()> {
+async fn serve(
+    config: Config,
+    sources: Sources,
+    heritage: Inherited,
+    signals: Signals,
+) -> anyhow::Result<()> {
     let app = App::build(config, sources, heritage)?;
     for address in app.addresses() {
         tracing::info!("listening at {address}");

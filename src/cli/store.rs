@@ -1,4 +1,4 @@
-//! The store of a configuration, asked from the command line: one question after the other, each with an end.
+//! Calls the store of a configuration from the command line: one call at a time, each with a time-out.
 //!
 //! No mirror, no breaker and no second try stand between, so what is heard is what the store said. The surprising thing: to
 //! be asked for its statements it is opened, but nothing that it would do by itself is run, so nobody connects.
@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::config::Store;
-use crate::store::{Asking, CompareAndSwap, StoreError};
+use crate::config::StoreSettings;
+use crate::store::{CompareAndSwap, StoreError, StoreFuture};
 
 /// A store that several gates share.
-pub(super) struct Opened {
+pub(super) struct OpenedStore {
     runtime: Runtime,
     backend: std::sync::Arc<dyn CompareAndSwap>,
 }
@@ -21,27 +21,27 @@ pub(super) struct Opened {
 ///
 /// # Errors
 /// What can be known without asking it.
-pub(super) fn open(store: &Store) -> anyhow::Result<Option<Opened>> {
+pub(super) fn open(store: &StoreSettings) -> anyhow::Result<Option<OpenedStore>> {
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start a runtime")?;
     let backend = {
         let _within = runtime.enter();
         store.address.open(&store.names)
     };
     let backend = backend.transpose().with_context(|| format!("the store ({})", store.address))?;
-    Ok(backend.map(|backend| Opened { runtime, backend }))
+    Ok(backend.map(|backend| OpenedStore { runtime, backend }))
 }
 
-impl Opened {
+impl OpenedStore {
     /// The statements that prepare it.
     pub(super) fn schema(&self) -> Vec<String> {
         self.backend.schema()
     }
 
     /// Asks, and waits so long for the answer.
-    pub(super) fn ask<'s, T>(
+    pub(super) fn call<'s, T>(
         &'s self,
         patience: Duration,
-        question: impl FnOnce(&'s dyn CompareAndSwap) -> Asking<'s, T>,
+        question: impl FnOnce(&'s dyn CompareAndSwap) -> StoreFuture<'s, T>,
     ) -> Result<T, StoreError> {
         let answer = self.runtime.block_on(async {
             let asked = question(&*self.backend);

@@ -32,14 +32,19 @@ use std::sync::Arc;
 
 use self::files::Files;
 use self::networks::Networks;
-use super::diagnostic::{Findings, Source, Spot};
+use super::diagnostic::{Findings, SourceText, Spot};
 use super::raw;
 use super::{Config, Sources};
 use crate::policy::Policy;
-use crate::proxy::settings::Settings;
+use crate::proxy::settings::ProxySettings;
 
 /// The configuration, which is worth something only if no mistake was reported.
-pub(super) fn check(raw: &raw::File, sources: &Sources, file: &Arc<Source>, f: &mut Findings) -> Config {
+pub(super) fn check(
+    raw: &raw::RawFile,
+    sources: &Sources,
+    file: &Arc<SourceText>,
+    f: &mut Findings,
+) -> Config {
     let whole = Spot::whole(file);
     let mut files = Files::new(&sources.base);
     let networks = Networks::check(&raw.networks, &mut files, f);
@@ -52,7 +57,7 @@ pub(super) fn check(raw: &raw::File, sources: &Sources, file: &Arc<Source>, f: &
     let mut routes = routes::check(&raw.routes, &mut upstreams, f);
     let shown = tls::check(raw, &listen, &mut files, f);
     let redirect = tls::redirect(&raw.tls, &listen, &client, f);
-    settings::introductions(&raw.proxy, &listen, &client, f);
+    settings::proxy_protocol(&raw.proxy, &listen, &client, f);
     let upstream_trust = tls::upstream_trust(raw, &upstreams, &mut files, &whole, f);
     let devices = device::check(&raw.device, &sources.environment, &mut files, f);
     reach::check(raw, &mut routes, &limits, &whole, f);
@@ -62,7 +67,7 @@ pub(super) fn check(raw: &raw::File, sources: &Sources, file: &Arc<Source>, f: &
     let facets = facets::check(&raw.limits, &limits, f);
     let mut routes: Vec<_> = routes.into_iter().flatten().collect();
     let limits = facets::insert(limits.into_iter().flatten().collect(), facets, &mut routes);
-    let proxy = Settings { upstream_trust, ..settings::proxy(&raw.proxy, f) };
+    let proxy = ProxySettings { upstream_trust, ..settings::proxy(&raw.proxy, f) };
     settings::bodies(raw, proxy.body_memory, &routes, &whole, f);
     let store = store::check(&raw.store, &sources.environment, &mut files, f);
     store::warn(&raw.store, &store, &limits, f);

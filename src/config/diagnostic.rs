@@ -14,7 +14,7 @@ use serde_json::json;
 
 /// A text that settings come from. It may hold secrets, so it is not shown but by [`Diagnostic::render`].
 #[derive(PartialEq, Eq)]
-pub(super) struct Source {
+pub(super) struct SourceText {
     /// Sorts diagnostics: the file first, then what overrides it, then what it names: files and presets.
     pub(super) kind: SourceKind,
     /// The file's path, `environment NAME`, `--set KEY` or `preset NAME`.
@@ -33,7 +33,7 @@ pub(super) enum SourceKind {
     Preset,
 }
 
-impl std::fmt::Debug for Source {
+impl std::fmt::Debug for SourceText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Source({:?} {}, {} bytes hidden)", self.kind, self.name, self.text.len())
     }
@@ -42,17 +42,17 @@ impl std::fmt::Debug for Source {
 /// A place in a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Spot {
-    source: Arc<Source>,
+    source: Arc<SourceText>,
     /// Bytes; `None` means the source as a whole.
     range: Option<Range<usize>>,
 }
 
 impl Spot {
-    pub(super) fn new(source: &Arc<Source>, range: Range<usize>) -> Self {
+    pub(super) fn new(source: &Arc<SourceText>, range: Range<usize>) -> Self {
         Self { source: Arc::clone(source), range: Some(range) }
     }
 
-    pub(super) fn whole(source: &Arc<Source>) -> Self {
+    pub(super) fn whole(source: &Arc<SourceText>) -> Self {
         Self { source: Arc::clone(source), range: None }
     }
 
@@ -70,7 +70,7 @@ impl Spot {
     }
 
     /// The order of diagnostics.
-    fn place(&self) -> (SourceKind, &str, usize) {
+    fn sort_key(&self) -> (SourceKind, &str, usize) {
         (self.source.kind, &self.source.name, self.start())
     }
 
@@ -126,7 +126,7 @@ impl Diagnostic {
             Severity::Warning => Level::WARNING,
         };
         let title = level.primary_title(self.message.as_str());
-        let (name, shown) = (self.spot.source.name.as_str(), hidden::hide(&self.spot.source));
+        let (name, shown) = (self.spot.source.name.as_str(), hidden::redact(&self.spot.source));
         let group = match &self.spot.range {
             Some(range) => {
                 let caret = AnnotationKind::Primary.span(range.clone()).label(self.hint.as_deref());
@@ -200,7 +200,7 @@ impl Findings {
 
     /// By source and line, each once.
     pub(super) fn sorted(mut self) -> Vec<Diagnostic> {
-        self.0.sort_by(|a, b| a.spot.place().cmp(&b.spot.place()));
+        self.0.sort_by(|a, b| a.spot.sort_key().cmp(&b.spot.sort_key()));
         self.0.dedup();
         self.0
     }
@@ -252,7 +252,7 @@ mod tests {
 
     fn found(text: &str, range: Option<Range<usize>>) -> Diagnostic {
         let source =
-            Arc::new(Source { kind: SourceKind::File, name: "config.toml".into(), text: text.into() });
+            Arc::new(SourceText { kind: SourceKind::File, name: "config.toml".into(), text: text.into() });
         let spot = range.map_or_else(|| Spot::whole(&source), |range| Spot::new(&source, range));
         let mut findings = Findings::default();
         findings.error(&spot, "unknown network `ofice`", "did you mean `office`?");

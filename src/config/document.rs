@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue, Error};
 
-use super::diagnostic::{Findings, Source, Spot};
+use super::diagnostic::{Findings, SourceText, Spot};
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
@@ -18,16 +18,16 @@ pub(super) struct Located<T> {
 
 /// A table's entries, in the order of the file.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Table(pub(super) Vec<Entry>);
+pub(super) struct TomlTable(pub(super) Vec<TomlEntry>);
 
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct TomlEntry {
     pub(super) key: Located<String>,
-    pub(super) node: Located<Value>,
+    pub(super) node: Located<TomlValue>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub(super) enum TomlValue {
     String(String),
     /// The nearest number that can be said, so that a bound is what it fails.
     Integer(i64),
@@ -35,10 +35,10 @@ pub(super) enum Value {
     Boolean(bool),
     Datetime,
     List(Vec<Located<Self>>),
-    Table(Table),
+    Table(TomlTable),
 }
 
-impl Value {
+impl TomlValue {
     /// With its article, for "... where a string belongs".
     pub(super) fn kind(&self) -> &'static str {
         match self {
@@ -53,12 +53,12 @@ impl Value {
     }
 }
 
-impl Table {
-    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
+impl TomlTable {
+    pub(super) fn get(&self, key: &str) -> Option<&TomlEntry> {
         self.0.iter().find(|entry| entry.key.value == key)
     }
 
-    pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Entry> {
+    pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut TomlEntry> {
         self.0.iter_mut().find(|entry| entry.key.value == key)
     }
 
@@ -66,7 +66,7 @@ impl Table {
     ///
     /// All syntax errors are reported at once. A repeated key leaves no doubt about the rest of the file, so that
     /// its other mistakes are looked for as well.
-    pub(super) fn parse(source: &Arc<Source>, findings: &mut Findings) -> Option<Self> {
+    pub(super) fn parse(source: &Arc<SourceText>, findings: &mut Findings) -> Option<Self> {
         let (table, errors) = DeTable::parse_recoverable(&source.text);
         for error in &errors {
             report(error, source, findings);
@@ -76,17 +76,17 @@ impl Table {
 }
 
 /// One value standing alone; what is not TOML is a string.
-pub(super) fn parse_value(source: &Arc<Source>) -> Located<Value> {
+pub(super) fn parse_value(source: &Arc<SourceText>) -> Located<TomlValue> {
     match DeValue::parse(&source.text) {
         Ok(value) => convert(value.get_ref(), Spot::new(source, value.span()), source),
         Err(_) => Located {
-            value: Value::String(source.text.clone()),
+            value: TomlValue::String(source.text.clone()),
             spot: Spot::new(source, 0..source.text.len()),
         },
     }
 }
 
-fn report(error: &Error, source: &Arc<Source>, findings: &mut Findings) {
+fn report(error: &Error, source: &Arc<SourceText>, findings: &mut Findings) {
     let spot = error.span().map_or_else(|| Spot::whole(source), |range| Spot::new(source, range));
     let (message, hint) = match error.message().split_once(", expected ") {
         Some((UNQUOTED, _)) if spot.text().is_empty() => ("a value is missing", "write one".to_owned()),
@@ -98,30 +98,30 @@ fn report(error: &Error, source: &Arc<Source>, findings: &mut Findings) {
     findings.error(&spot, message, hint);
 }
 
-fn convert_table(table: &DeTable<'_>, source: &Arc<Source>) -> Table {
-    let entries = table.iter().map(|(key, value)| Entry {
+fn convert_table(table: &DeTable<'_>, source: &Arc<SourceText>) -> TomlTable {
+    let entries = table.iter().map(|(key, value)| TomlEntry {
         key: Located { value: key.get_ref().to_string(), spot: Spot::new(source, key.span()) },
         node: convert(value.get_ref(), Spot::new(source, value.span()), source),
     });
-    let mut entries: Vec<Entry> = entries.collect();
+    let mut entries: Vec<TomlEntry> = entries.collect();
     entries.sort_by_key(|entry| entry.key.spot.start());
-    Table(entries)
+    TomlTable(entries)
 }
 
-fn convert(value: &DeValue<'_>, spot: Spot, source: &Arc<Source>) -> Located<Value> {
+fn convert(value: &DeValue<'_>, spot: Spot, source: &Arc<SourceText>) -> Located<TomlValue> {
     let value = match value {
-        DeValue::String(text) => Value::String(text.to_string()),
-        DeValue::Integer(integer) => Value::Integer(nearest_integer(integer.as_str(), integer.radix())),
-        DeValue::Float(float) => Value::Float(float.as_str().parse().unwrap_or(f64::NAN)),
-        DeValue::Boolean(value) => Value::Boolean(*value),
-        DeValue::Datetime(_) => Value::Datetime,
-        DeValue::Array(items) => Value::List(
+        DeValue::String(text) => TomlValue::String(text.to_string()),
+        DeValue::Integer(integer) => TomlValue::Integer(nearest_integer(integer.as_str(), integer.radix())),
+        DeValue::Float(float) => TomlValue::Float(float.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(value) => TomlValue::Boolean(*value),
+        DeValue::Datetime(_) => TomlValue::Datetime,
+        DeValue::Array(items) => TomlValue::List(
             items
                 .iter()
                 .map(|item| convert(item.get_ref(), Spot::new(source, item.span()), source))
                 .collect(),
         ),
-        DeValue::Table(table) => Value::Table(convert_table(table, source)),
+        DeValue::Table(table) => TomlValue::Table(convert_table(table, source)),
     };
     Located { value, spot }
 }
@@ -140,19 +140,20 @@ mod tests {
     use super::super::diagnostic::SourceKind;
     use super::*;
 
-    fn parse(text: &str) -> (Option<Table>, Findings) {
-        let source = Arc::new(Source { kind: SourceKind::File, name: "f".into(), text: text.into() });
+    fn parse(text: &str) -> (Option<TomlTable>, Findings) {
+        let source = Arc::new(SourceText { kind: SourceKind::File, name: "f".into(), text: text.into() });
         let mut findings = Findings::default();
-        (Table::parse(&source, &mut findings), findings)
+        (TomlTable::parse(&source, &mut findings), findings)
     }
 
     #[test]
     fn tables_keep_the_order_of_the_file() {
         let (table, _) = parse("[route.z]\na = 1\n[limit.x]\n[route.b]\n[route.a]\n");
         let table = table.unwrap();
-        let names = |table: &Table| table.0.iter().map(|entry| entry.key.value.clone()).collect::<Vec<_>>();
+        let names =
+            |table: &TomlTable| table.0.iter().map(|entry| entry.key.value.clone()).collect::<Vec<_>>();
         assert_eq!(names(&table), ["route", "limit"]);
-        let Value::Table(routes) = &table.0[0].node.value else { panic!("a table") };
+        let TomlValue::Table(routes) = &table.0[0].node.value else { panic!("a table") };
         assert_eq!(names(routes), ["z", "b", "a"]);
     }
 

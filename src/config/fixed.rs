@@ -1,4 +1,4 @@
-//! What a gate cannot take over while it runs: sockets, threads, tables of buckets, the streams of its logs.
+//! Settings that need a restart: sockets, threads, tables of buckets, the streams of the logs.
 //!
 //! A file that changes one of these is refused as a whole, because half a file is nobody's intention. The surprising
 //! thing: a key that is wrong is compared as well, by its default, so it may be reported twice.
@@ -7,25 +7,25 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use super::diagnostic::{Findings, Source, Spot};
-use super::document::{Table, Value};
-use super::{Config, Store};
-use crate::net::listener::Address;
+use super::diagnostic::{Findings, SourceText, Spot};
+use super::document::{TomlTable, TomlValue};
+use super::{Config, StoreSettings};
+use crate::net::listener::ListenAddress;
 use crate::observe::settings::LogSettings;
 
 /// The settings of a running gate that stay until it ends.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fixed {
-    listen: Vec<Address>,
-    admin: Vec<Address>,
+pub struct RestartOnly {
+    listen: Vec<ListenAddress>,
+    admin: Vec<ListenAddress>,
     sandbox: bool,
     threads: usize,
-    store: Store,
+    store: StoreSettings,
     /// All but `level` and `clients`.
     log: LogSettings,
 }
 
-impl Fixed {
+impl RestartOnly {
     /// Those of this configuration.
     #[must_use]
     pub fn of(config: &Config) -> Self {
@@ -40,7 +40,13 @@ impl Fixed {
     }
 
     /// Names every key whose value is another one in the file that was read again.
-    pub(super) fn demand(&self, wanted: &Self, root: &Table, file: &Arc<Source>, f: &mut Findings) {
+    pub(super) fn report_changes(
+        &self,
+        wanted: &Self,
+        root: &TomlTable,
+        file: &Arc<SourceText>,
+        f: &mut Findings,
+    ) {
         for (key, stays) in [
             ("listen", same(&self.listen, &wanted.listen)),
             ("sandbox", self.sandbox == wanted.sandbox),
@@ -49,8 +55,8 @@ impl Fixed {
             ("store.url", self.store.address == wanted.store.address),
             ("store.prefix", self.store.names == wanted.store.names),
             ("store.secret", self.store.secret == wanted.store.secret),
-            ("store.timeout", self.store.manner.timeout == wanted.store.manner.timeout),
-            ("store.on_error", self.store.manner.on_error == wanted.store.manner.on_error),
+            ("store.timeout", self.store.options.timeout == wanted.store.options.timeout),
+            ("store.on_error", self.store.options.on_error == wanted.store.options.on_error),
             ("store.capacity", self.store.capacity == wanted.store.capacity),
             ("log.format", self.log.format == wanted.log.format),
             ("log.access", self.log.access == wanted.log.access),
@@ -71,11 +77,11 @@ fn same<T: Eq + Hash>(one: &[T], other: &[T]) -> bool {
 }
 
 /// Where a key's value stands; `None` for one that is left out.
-fn spot_of(key: &str, root: &Table) -> Option<Spot> {
+fn spot_of(key: &str, root: &TomlTable) -> Option<Spot> {
     match key.split_once('.') {
         None => root.get(key).map(|entry| entry.node.spot.clone()),
         Some((section, key)) => match &root.get(section)?.node.value {
-            Value::Table(table) => spot_of(key, table),
+            TomlValue::Table(table) => spot_of(key, table),
             _ => None,
         },
     }
@@ -92,7 +98,7 @@ mod tests {
 
     /// What is said of this file beside a gate that runs with [`FILE`].
     fn said(text: &str, set: &[(&str, &str)]) -> Vec<String> {
-        let running = Fixed::of(&load(&Sources::from_text("gate.toml", FILE)).config.unwrap());
+        let running = RestartOnly::of(&load(&Sources::from_text("gate.toml", FILE)).config.unwrap());
         let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let loaded = load_again(&Sources::from_text("gate.toml", text).with_set(set), &running);
         assert_eq!(loaded.config.is_none(), !loaded.diagnostics.is_empty());
@@ -152,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_key_that_is_left_out_is_named_for_the_file_as_a_whole() {
-        let running = Fixed::of(
+        let running = RestartOnly::of(
             &load(&Sources::from_text("gate.toml", &format!("{FILE}[store]\ncapacity = 5\n")))
                 .config
                 .unwrap(),

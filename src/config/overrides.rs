@@ -9,11 +9,11 @@ use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
 use super::Sources;
-use super::diagnostic::{Findings, Source, SourceKind, Spot};
-use super::document::{Entry, Located, Table, Value, parse_value};
+use super::diagnostic::{Findings, SourceKind, SourceText, Spot};
+use super::document::{Located, TomlEntry, TomlTable, TomlValue, parse_value};
 
 /// Merges the variables that are settings; all others are left alone.
-pub(super) fn merge_environment(root: &mut Table, sources: &Sources, findings: &mut Findings) {
+pub(super) fn merge_environment(root: &mut TomlTable, sources: &Sources, findings: &mut Findings) {
     let settings = sources.environment.iter().filter_map(|(name, value)| Some((name, setting(name)?, value)));
     let mut settings: Vec<_> = settings.filter(|(name, ..)| !holds_the_secret(name, root, sources)).collect();
     // The environment has no order of its own, diagnostics and tables should have one.
@@ -22,40 +22,40 @@ pub(super) fn merge_environment(root: &mut Table, sources: &Sources, findings: &
         let source = source(SourceKind::Environment, format!("environment {name}"), value);
         let path: Vec<String> = setting.to_lowercase().split("__").map(str::to_owned).collect();
         if path.iter().any(String::is_empty) {
-            findings.error(&place(&source), format!("`{name}` names no setting"), LEVELS);
+            findings.error(&whole_value(&source), format!("`{name}` names no setting"), LEVELS);
             continue;
         }
-        merge(root, &path, &source, Fold::Case, findings);
+        merge(root, &path, &source, KeyCase::Case, findings);
     }
 }
 
 /// Merges the `--set` pairs, later ones over earlier ones.
-pub(super) fn merge_set(root: &mut Table, pairs: &[(String, String)], findings: &mut Findings) {
+pub(super) fn merge_set(root: &mut TomlTable, pairs: &[(String, String)], findings: &mut Findings) {
     for (key, value) in pairs {
         let source = source(SourceKind::Set, format!("--set {key}"), value);
         match path_of(key) {
-            Some(path) => merge(root, &path, &source, Fold::Nothing, findings),
-            None => findings.error(&place(&source), format!("`{key}` is not a key"), KEY),
+            Some(path) => merge(root, &path, &source, KeyCase::Nothing, findings),
+            None => findings.error(&whole_value(&source), format!("`{key}` is not a key"), KEY),
         }
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Fold {
+enum KeyCase {
     Nothing,
     /// Variables come in capitals, the names of routes and limits may hold some.
     Case,
 }
 
 /// Whether `device.secret` is `"${NAME}"`: then the variable is no setting, whatever its name begins with.
-fn holds_the_secret(name: &str, root: &Table, sources: &Sources) -> bool {
+fn holds_the_secret(name: &str, root: &TomlTable, sources: &Sources) -> bool {
     let reference = format!("${{{name}}}");
     let in_file = match root.get("device").map(|entry| &entry.node.value) {
-        Some(Value::Table(device)) => device.get("secret").map(|entry| &entry.node.value),
+        Some(TomlValue::Table(device)) => device.get("secret").map(|entry| &entry.node.value),
         _ => None,
     };
     let above = sources.environment.iter().chain(&sources.set).any(|(_, value)| *value == reference);
-    above || matches!(in_file, Some(Value::String(value)) if *value == reference)
+    above || matches!(in_file, Some(TomlValue::String(value)) if *value == reference)
 }
 
 fn setting(name: &str) -> Option<&str> {
@@ -83,49 +83,55 @@ fn path_of(key: &str) -> Option<Vec<String>> {
     }
 }
 
-fn merge(root: &mut Table, path: &[String], source: &Arc<Source>, fold: Fold, findings: &mut Findings) {
+fn merge(
+    root: &mut TomlTable,
+    path: &[String],
+    source: &Arc<SourceText>,
+    fold: KeyCase,
+    findings: &mut Findings,
+) {
     let Some((last, levels)) = path.split_last() else { return };
     let mut table = root;
     for level in levels {
-        let entry = entry(table, level, source, fold, || Value::Table(Table::default()));
+        let entry = entry(table, level, source, fold, || TomlValue::Table(TomlTable::default()));
         let kind = entry.node.value.kind();
-        let Value::Table(inner) = &mut entry.node.value else {
-            findings.error(&place(source), format!("`{level}` is {kind}, not a table"), "");
+        let TomlValue::Table(inner) = &mut entry.node.value else {
+            findings.error(&whole_value(source), format!("`{level}` is {kind}, not a table"), "");
             return;
         };
         table = inner;
     }
     let node = parse_value(source);
-    let entry = entry(table, last, source, fold, || Value::Boolean(false));
-    entry.key.spot = place(source);
+    let entry = entry(table, last, source, fold, || TomlValue::Boolean(false));
+    entry.key.spot = whole_value(source);
     entry.node = node;
 }
 
 fn entry<'t>(
-    table: &'t mut Table,
+    table: &'t mut TomlTable,
     key: &str,
-    source: &Arc<Source>,
-    fold: Fold,
-    absent: impl FnOnce() -> Value,
-) -> &'t mut Entry {
+    source: &Arc<SourceText>,
+    fold: KeyCase,
+    absent: impl FnOnce() -> TomlValue,
+) -> &'t mut TomlEntry {
     let exact = table.0.iter().position(|entry| entry.key.value == key);
     let folded = || match fold {
-        Fold::Nothing => None,
-        Fold::Case => table.0.iter().position(|entry| entry.key.value.eq_ignore_ascii_case(key)),
+        KeyCase::Nothing => None,
+        KeyCase::Case => table.0.iter().position(|entry| entry.key.value.eq_ignore_ascii_case(key)),
     };
     let index = exact.or_else(folded).unwrap_or_else(|| {
-        let key = Located { value: key.to_owned(), spot: place(source) };
-        table.0.push(Entry { key, node: Located { value: absent(), spot: place(source) } });
+        let key = Located { value: key.to_owned(), spot: whole_value(source) };
+        table.0.push(TomlEntry { key, node: Located { value: absent(), spot: whole_value(source) } });
         table.0.len() - 1
     });
     &mut table.0[index]
 }
 
-fn source(kind: SourceKind, name: String, text: &str) -> Arc<Source> {
-    Arc::new(Source { kind, name, text: text.to_owned() })
+fn source(kind: SourceKind, name: String, text: &str) -> Arc<SourceText> {
+    Arc::new(SourceText { kind, name, text: text.to_owned() })
 }
 
-fn place(source: &Arc<Source>) -> Spot {
+fn whole_value(source: &Arc<SourceText>) -> Spot {
     Spot::new(source, 0..source.text.len())
 }
 
@@ -136,20 +142,20 @@ const KEY: &str = "write the levels with dots, as in store.capacity";
 mod tests {
     use super::*;
 
-    fn merged(environment: &[(&str, &str)], set: &[(&str, &str)]) -> (Table, Findings) {
+    fn merged(environment: &[(&str, &str)], set: &[(&str, &str)]) -> (TomlTable, Findings) {
         let owned =
             |pairs: &[(&str, &str)]| pairs.iter().map(|&(a, b)| (a.into(), b.into())).collect::<Vec<_>>();
-        let (mut root, mut findings) = (Table::default(), Findings::default());
+        let (mut root, mut findings) = (TomlTable::default(), Findings::default());
         let sources = Sources { environment: owned(environment), ..Sources::default() };
         merge_environment(&mut root, &sources, &mut findings);
         merge_set(&mut root, &owned(set), &mut findings);
         (root, findings)
     }
 
-    fn value(table: &Table, path: &[&str]) -> Option<Value> {
+    fn value(table: &TomlTable, path: &[&str]) -> Option<TomlValue> {
         let (first, rest) = path.split_first()?;
         match (&table.get(first)?.node.value, rest) {
-            (Value::Table(inner), [_, ..]) => value(inner, rest),
+            (TomlValue::Table(inner), [_, ..]) => value(inner, rest),
             (found, _) => Some(found.clone()),
         }
     }
@@ -157,13 +163,13 @@ mod tests {
     #[test]
     fn the_command_line_wins_over_the_environment() {
         let (root, _) = merged(&[("TOLLGATE_STORE__CAPACITY", "1")], &[("store.capacity", "2")]);
-        assert!(matches!(value(&root, &["store", "capacity"]), Some(Value::Integer(2))));
+        assert!(matches!(value(&root, &["store", "capacity"]), Some(TomlValue::Integer(2))));
     }
 
     #[test]
     fn quoted_levels_may_hold_dots() {
         let (root, _) = merged(&[], &[("limit.a.rates.\"10.0.0.0/8\"", "off")]);
-        assert!(matches!(value(&root, &["limit", "a", "rates", "10.0.0.0/8"]), Some(Value::String(_))));
+        assert!(matches!(value(&root, &["limit", "a", "rates", "10.0.0.0/8"]), Some(TomlValue::String(_))));
     }
 
     #[test]
@@ -183,7 +189,7 @@ mod tests {
         let sources = Sources { environment, ..Sources::default() };
         merge_environment(&mut root, &sources, &mut Findings::default());
         assert!(
-            matches!(value(&root, &["limit", "Whois", "rate"]), Some(Value::String(rate)) if rate == "1/s")
+            matches!(value(&root, &["limit", "Whois", "rate"]), Some(TomlValue::String(rate)) if rate == "1/s")
         );
     }
 

@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::diagnostic::{Findings, Source, SourceKind, Spot, suggest};
-use super::document::{Entry, Located, Table, Value};
+use super::diagnostic::{Findings, SourceKind, SourceText, Spot, suggest};
+use super::document::{Located, TomlEntry, TomlTable, TomlValue};
 
 /// The profile of one application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,10 +33,10 @@ impl Preset {
     }
 
     /// Its routes as a document; `None` if it is broken, which is a mistake of this program and reported.
-    fn doors(&self, findings: &mut Findings) -> Option<Vec<Entry>> {
+    fn routes(&self, findings: &mut Findings) -> Option<Vec<TomlEntry>> {
         let name = format!("preset {}", self.name);
-        let source = Arc::new(Source { kind: SourceKind::Preset, name, text: self.text.to_owned() });
-        let root = Table::parse(&source, findings)?;
+        let source = Arc::new(SourceText { kind: SourceKind::Preset, name, text: self.text.to_owned() });
+        let root = TomlTable::parse(&source, findings)?;
         Some(table(root.get("route")?)?.0.clone())
     }
 
@@ -65,14 +65,14 @@ pub(super) type Applications = HashMap<String, String>;
 
 /// Puts the doors of every preset in the place of the route that names it. A route whose preset is a mistake stays as
 /// it is, `preset` included.
-pub(super) fn expand(root: &mut Table, f: &mut Findings) -> Applications {
+pub(super) fn expand(root: &mut TomlTable, f: &mut Findings) -> Applications {
     let mut applications = Applications::new();
     let Some(routes) = root.get_mut("route").and_then(table_mut) else { return applications };
     let written: HashMap<String, Spot> =
         routes.0.iter().map(|route| (route.key.value.clone(), route.key.spot.clone())).collect();
     let mut expanded = Vec::new();
     for route in std::mem::take(&mut routes.0) {
-        let Some(doors) = doors_of(&route, f) else {
+        let Some(doors) = routes_of(&route, f) else {
             expanded.push(route);
             continue;
         };
@@ -88,15 +88,15 @@ pub(super) fn expand(root: &mut Table, f: &mut Findings) -> Applications {
         }
     }
     routes.0 = expanded;
-    name_all_doors(root, &applications);
+    name_all_routes(root, &applications);
     applications
 }
 
 /// The doors of a route with a preset, with what the file says beside it.
-fn doors_of(route: &Entry, f: &mut Findings) -> Option<Vec<Entry>> {
+fn routes_of(route: &TomlEntry, f: &mut Findings) -> Option<Vec<TomlEntry>> {
     let written = table(route)?;
-    let preset = wanted(&written.get("preset")?.node, f)?;
-    let mut doors = preset.doors(f)?;
+    let preset = preset_of(&written.get("preset")?.node, f)?;
+    let mut doors = preset.routes(f)?;
     let several = doors.len() > 1;
     for entry in written.0.iter().filter(|entry| entry.key.value != "preset") {
         put(entry, preset, several, &mut doors, f);
@@ -111,8 +111,8 @@ fn doors_of(route: &Entry, f: &mut Findings) -> Option<Vec<Entry>> {
     Some(doors)
 }
 
-fn wanted(node: &Located<Value>, f: &mut Findings) -> Option<&'static Preset> {
-    let Value::String(name) = &node.value else {
+fn preset_of(node: &Located<TomlValue>, f: &mut Findings) -> Option<&'static Preset> {
+    let TomlValue::String(name) = &node.value else {
         f.error(&node.spot, format!("{} where a string belongs", node.value.kind()), "name one preset");
         return None;
     };
@@ -126,9 +126,9 @@ fn wanted(node: &Located<Value>, f: &mut Findings) -> Option<&'static Preset> {
 }
 
 /// One key that the file says beside `preset`.
-fn put(entry: &Entry, preset: &Preset, several: bool, doors: &mut [Entry], f: &mut Findings) {
+fn put(entry: &TomlEntry, preset: &Preset, several: bool, doors: &mut [TomlEntry], f: &mut Findings) {
     let key = entry.key.value.as_str();
-    if several && OF_ONE_DOOR.contains(&key) {
+    if several && KEYS_OF_ONE_ROUTE.contains(&key) {
         let message = format!("`{key}` cannot stand beside a preset with several doors");
         let hint = format!("copy what `tollgate presets {}` prints, and edit it", preset.name);
         f.error(&entry.key.spot, message, hint);
@@ -137,7 +137,7 @@ fn put(entry: &Entry, preset: &Preset, several: bool, doors: &mut [Entry], f: &m
     // A bound on bodies says something only where one is read; if no door reads any, it is doubtful at all of them.
     let any_reads = doors.iter().any(reads_body);
     let (first, others) = doors.split_at_mut(1.min(doors.len()));
-    let others = others.iter_mut().filter(|_| OF_ALL_DOORS.contains(&key));
+    let others = others.iter_mut().filter(|_| KEYS_OF_ALL_ROUTES.contains(&key));
     for door in first.iter_mut().chain(others) {
         if key != "body" || !any_reads || reads_body(door) {
             set(door, entry.clone());
@@ -145,11 +145,11 @@ fn put(entry: &Entry, preset: &Preset, several: bool, doors: &mut [Entry], f: &m
     }
 }
 
-fn reads_body(door: &Entry) -> bool {
+fn reads_body(door: &TomlEntry) -> bool {
     let mut texts = Vec::new();
     for entry in table(door).map_or(&[][..], |table| &table.0) {
         match (entry.key.value.as_str(), &entry.node.value) {
-            ("cost" | "when" | "user" | "password", Value::List(items)) => {
+            ("cost" | "when" | "user" | "password", TomlValue::List(items)) => {
                 texts.extend(items.iter().map(|item| &item.value));
             }
             ("cost" | "when" | "user" | "password", value) => texts.push(value),
@@ -157,65 +157,68 @@ fn reads_body(door: &Entry) -> bool {
         }
     }
     let in_body = |text: &str| ["form:", "json:", "count:"].iter().any(|kind| text.starts_with(kind));
-    texts.into_iter().any(|value| matches!(value, Value::String(text) if in_body(text)))
+    texts.into_iter().any(|value| matches!(value, TomlValue::String(text) if in_body(text)))
 }
 
-fn set(door: &mut Entry, entry: Entry) {
-    let Value::Table(table) = &mut door.node.value else { return };
+fn set(door: &mut TomlEntry, entry: TomlEntry) {
+    let TomlValue::Table(table) = &mut door.node.value else { return };
     table.0.retain(|known| known.key.value != entry.key.value);
     table.0.push(entry);
 }
 
 /// Where a limit names a route with a preset, it means all doors.
-fn name_all_doors(root: &mut Table, applications: &Applications) {
+fn name_all_routes(root: &mut TomlTable, applications: &Applications) {
     let Some(limits) = root.get_mut("limit").and_then(table_mut) else { return };
     let routes = limits.0.iter_mut().filter_map(table_mut).filter_map(|limit| limit.get_mut("routes"));
-    for Entry { node, .. } in routes {
+    for TomlEntry { node, .. } in routes {
         let names = match &node.value {
-            Value::List(items) => items.clone(),
+            TomlValue::List(items) => items.clone(),
             _ => vec![node.clone()],
         };
         let mut all = Vec::new();
         for name in names {
-            let doors = doors_by_name(&name.value, applications);
+            let doors = routes_by_name(&name.value, applications);
             all.push(name.clone());
             all.extend(
-                doors.into_iter().map(|door| Located { value: Value::String(door), spot: name.spot.clone() }),
+                doors
+                    .into_iter()
+                    .map(|door| Located { value: TomlValue::String(door), spot: name.spot.clone() }),
             );
         }
         if all.len() > 1 {
-            node.value = Value::List(all);
+            node.value = TomlValue::List(all);
         }
     }
 }
 
 /// The doors beside the main one, which has the name itself.
-fn doors_by_name(name: &Value, applications: &Applications) -> Vec<String> {
-    let Value::String(name) = name else { return Vec::new() };
+fn routes_by_name(name: &TomlValue, applications: &Applications) -> Vec<String> {
+    let TomlValue::String(name) = name else { return Vec::new() };
     let doors = applications.iter().filter(|(door, application)| *application == name && *door != name);
     let mut doors: Vec<String> = doors.map(|(door, _)| door.clone()).collect();
     doors.sort();
     doors
 }
 
-fn table(entry: &Entry) -> Option<&Table> {
+fn table(entry: &TomlEntry) -> Option<&TomlTable> {
     match &entry.node.value {
-        Value::Table(table) => Some(table),
+        TomlValue::Table(table) => Some(table),
         _ => None,
     }
 }
 
-fn table_mut(entry: &mut Entry) -> Option<&mut Table> {
+fn table_mut(entry: &mut TomlEntry) -> Option<&mut TomlTable> {
     match &mut entry.node.value {
-        Value::Table(table) => Some(table),
+        TomlValue::Table(table) => Some(table),
         _ => None,
     }
 }
 
 /// Keys that say the same of every door; those that are in neither list are unknown and reported at the main door.
-const OF_ALL_DOORS: [&str; 7] = ["host", "host_default", "upstream", "limits", "in_flight", "case", "body"];
+const KEYS_OF_ALL_ROUTES: [&str; 7] =
+    ["host", "host_default", "upstream", "limits", "in_flight", "case", "body"];
 /// Keys that are true of one door only.
-const OF_ONE_DOOR: [&str; 9] =
+const KEYS_OF_ONE_ROUTE: [&str; 9] =
     ["match", "when", "user", "password", "success", "failure", "neutral", "otherwise", "cost"];
 
 macro_rules! preset {

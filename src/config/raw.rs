@@ -8,174 +8,175 @@ mod rule;
 mod tls;
 
 use super::diagnostic::Findings;
-use super::document::{Entry, Located, Table, Value};
+use super::document::{Located, TomlEntry, TomlTable, TomlValue};
 use super::preset::Applications;
-use super::section::{Keys, List, Section, strings};
+use super::section::{KnownKeys, Section, StringList, strings};
 
-pub(super) use self::limit::{Escalate, Limit};
-pub(super) use self::rule::Rule;
-pub(super) use self::tls::{Pair, Tls};
+pub(super) use self::limit::{RawEscalate, RawLimit};
+pub(super) use self::rule::RawRule;
+pub(super) use self::tls::{RawCertificate, RawTls};
 
-type Text = Option<Located<String>>;
-type Integer = Option<Located<i64>>;
-type Truth = Option<Located<bool>>;
+type OptString = Option<Located<String>>;
+type OptInteger = Option<Located<i64>>;
+type OptBool = Option<Located<bool>>;
 
 #[derive(Debug)]
-pub(super) struct File {
-    pub(super) listen: Option<List>,
-    pub(super) upstream: Option<List>,
-    pub(super) sandbox: Text,
-    pub(super) client: Client,
-    pub(super) networks: Vec<Named<List>>,
-    pub(super) routes: Vec<Named<Route>>,
-    pub(super) limits: Vec<Named<Limit>>,
-    pub(super) device: Device,
-    pub(super) store: Store,
-    pub(super) refuse: Refuse,
-    pub(super) proxy: Proxy,
-    pub(super) log: Log,
-    pub(super) admin: Option<List>,
-    pub(super) tls: Tls,
+pub(super) struct RawFile {
+    pub(super) listen: Option<StringList>,
+    pub(super) upstream: Option<StringList>,
+    pub(super) sandbox: OptString,
+    pub(super) client: RawClient,
+    pub(super) networks: Vec<RawNamed<StringList>>,
+    pub(super) routes: Vec<RawNamed<RawRoute>>,
+    pub(super) limits: Vec<RawNamed<RawLimit>>,
+    pub(super) device: RawDevice,
+    pub(super) store: RawStore,
+    pub(super) refuse: RawRefuse,
+    pub(super) proxy: RawProxy,
+    pub(super) log: RawLog,
+    pub(super) admin: Option<StringList>,
+    pub(super) tls: RawTls,
 }
 
 /// Something whose name the writer of the file chose.
 #[derive(Debug)]
-pub(super) struct Named<T> {
+pub(super) struct RawNamed<T> {
     pub(super) name: Located<String>,
     pub(super) value: T,
 }
 
 #[derive(Debug)]
-pub(super) struct Client {
-    pub(super) trust: Option<List>,
-    pub(super) header: Text,
-    pub(super) ipv4: Integer,
-    pub(super) ipv6: Integer,
+pub(super) struct RawClient {
+    pub(super) trust: Option<StringList>,
+    pub(super) header: OptString,
+    pub(super) ipv4: OptInteger,
+    pub(super) ipv6: OptInteger,
 }
 
 #[derive(Debug)]
-pub(super) struct Route {
+pub(super) struct RawRoute {
     /// The file's name for all doors of an application; the route's own name where there is one door.
     pub(super) application: String,
-    pub(super) patterns: Option<List>,
+    pub(super) patterns: Option<StringList>,
     /// Whether there is still a `preset`: one that was refused already and stands for the patterns that are not there.
     pub(super) has_preset: bool,
-    pub(super) host: Option<List>,
-    pub(super) host_default: Truth,
-    pub(super) upstream: Option<List>,
-    pub(super) limits: Option<List>,
-    pub(super) case: Text,
-    pub(super) cost: Option<Located<Value>>,
-    pub(super) body: Text,
-    pub(super) in_flight: Integer,
-    pub(super) success: Vec<Rule>,
-    pub(super) failure: Vec<Rule>,
-    pub(super) neutral: Vec<Rule>,
-    pub(super) otherwise: Text,
-    pub(super) when: Option<List>,
-    pub(super) user: Option<List>,
-    pub(super) password: Option<List>,
+    pub(super) host: Option<StringList>,
+    pub(super) host_default: OptBool,
+    pub(super) upstream: Option<StringList>,
+    pub(super) limits: Option<StringList>,
+    pub(super) case: OptString,
+    pub(super) cost: Option<Located<TomlValue>>,
+    pub(super) body: OptString,
+    pub(super) in_flight: OptInteger,
+    pub(super) success: Vec<RawRule>,
+    pub(super) failure: Vec<RawRule>,
+    pub(super) neutral: Vec<RawRule>,
+    pub(super) otherwise: OptString,
+    pub(super) when: Option<StringList>,
+    pub(super) user: Option<StringList>,
+    pub(super) password: Option<StringList>,
 }
 
-pub(super) struct Device {
-    pub(super) secret: Text,
+pub(super) struct RawDevice {
+    pub(super) secret: OptString,
     /// Whether `secret` stands there at all: one of the wrong type is not missing.
     pub(super) has_secret: bool,
-    pub(super) ttl: Text,
-    pub(super) cookie: Text,
+    pub(super) ttl: OptString,
+    pub(super) cookie: OptString,
 }
 
 #[derive(Debug)]
-pub(super) struct Store {
-    pub(super) url: Text,
-    pub(super) timeout: Text,
-    pub(super) on_error: Text,
-    pub(super) prefix: Text,
-    pub(super) secret: Text,
-    pub(super) capacity: Integer,
-    pub(super) snapshot: Text,
+pub(super) struct RawStore {
+    pub(super) url: OptString,
+    pub(super) timeout: OptString,
+    pub(super) on_error: OptString,
+    pub(super) prefix: OptString,
+    pub(super) secret: OptString,
+    pub(super) capacity: OptInteger,
+    pub(super) snapshot: OptString,
 }
 
 #[derive(Debug)]
-pub(super) struct Refuse {
-    pub(super) status: Integer,
-    pub(super) html: Text,
-    pub(super) json: Text,
-    pub(super) text: Text,
-    pub(super) headers: Text,
-    pub(super) delay: Text,
+pub(super) struct RawRefuse {
+    pub(super) status: OptInteger,
+    pub(super) html: OptString,
+    pub(super) json: OptString,
+    pub(super) text: OptString,
+    pub(super) headers: OptString,
+    pub(super) delay: OptString,
     pub(super) jitter: Option<Located<f64>>,
 }
 
 #[derive(Debug)]
-pub(super) struct Proxy {
-    pub(super) threads: Integer,
-    pub(super) connections: Integer,
-    pub(super) client_max: Integer,
-    pub(super) client_rate: Text,
-    pub(super) header_timeout: Text,
-    pub(super) body_timeout: Text,
-    pub(super) idle_timeout: Text,
-    pub(super) connect_timeout: Text,
-    pub(super) reply_timeout: Text,
-    pub(super) upstream_idle: Text,
-    pub(super) upstream_max: Integer,
-    pub(super) body_memory: Text,
-    pub(super) drain: Text,
-    pub(super) proxy_protocol: Text,
-    pub(super) underscores: Text,
-    pub(super) strip: Option<List>,
-    pub(super) keep: Option<List>,
+pub(super) struct RawProxy {
+    pub(super) threads: OptInteger,
+    pub(super) connections: OptInteger,
+    pub(super) client_max: OptInteger,
+    pub(super) client_rate: OptString,
+    pub(super) header_timeout: OptString,
+    pub(super) body_timeout: OptString,
+    pub(super) idle_timeout: OptString,
+    pub(super) connect_timeout: OptString,
+    pub(super) reply_timeout: OptString,
+    pub(super) upstream_idle: OptString,
+    pub(super) upstream_max: OptInteger,
+    pub(super) body_memory: OptString,
+    pub(super) drain: OptString,
+    pub(super) proxy_protocol: OptString,
+    pub(super) underscores: OptString,
+    pub(super) strip: Option<StringList>,
+    pub(super) keep: Option<StringList>,
 }
 
 #[derive(Debug)]
-pub(super) struct Log {
-    pub(super) level: Text,
-    pub(super) format: Text,
-    pub(super) access: Text,
-    pub(super) style: Text,
-    pub(super) clients: Text,
+pub(super) struct RawLog {
+    pub(super) level: OptString,
+    pub(super) format: OptString,
+    pub(super) access: OptString,
+    pub(super) style: OptString,
+    pub(super) clients: OptString,
 }
 
-impl File {
+impl RawFile {
     /// `applications` says which routes are doors of which application.
-    pub(super) fn read(root: &Table, applications: &Applications, f: &mut Findings) -> Self {
+    pub(super) fn read(root: &TomlTable, applications: &Applications, f: &mut Findings) -> Self {
         let top = Section::top(root, TOP, f);
         let networks = top.named("networks", f).iter();
         let networks = networks.map(|entry| named(entry, strings(&entry.node, f))).collect();
         let routes = top.named("route", f).iter();
         let routes = routes.map(|entry| {
             let application = applications.get(&entry.key.value).unwrap_or(&entry.key.value);
-            named(entry, Route::read(application, &Section::of(entry, ROUTE, f), f))
+            named(entry, RawRoute::read(application, &Section::of(entry, ROUTE, f), f))
         });
         let routes = routes.collect();
         let limits = top.named("limit", f).iter();
-        let limits =
-            limits.map(|entry| named(entry, Limit::read(&Section::of(entry, limit::LIMIT, f), f))).collect();
+        let limits = limits
+            .map(|entry| named(entry, RawLimit::read(&Section::of(entry, limit::LIMIT, f), f)))
+            .collect();
         Self {
             listen: top.strings("listen", f),
             upstream: top.strings("upstream", f),
             sandbox: top.string("sandbox", f),
-            client: Client::read(&top.table("client", CLIENT, f), f),
+            client: RawClient::read(&top.table("client", CLIENT, f), f),
             networks,
             routes,
             limits,
-            device: Device::read(&top.table("device", DEVICE, f), f),
-            store: Store::read(&top.table("store", STORE, f), f),
-            refuse: Refuse::read(&top.table("refuse", REFUSE, f), f),
-            proxy: Proxy::read(&top.table("proxy", PROXY, f), f),
-            log: Log::read(&top.table("log", LOG, f), f),
+            device: RawDevice::read(&top.table("device", DEVICE, f), f),
+            store: RawStore::read(&top.table("store", STORE, f), f),
+            refuse: RawRefuse::read(&top.table("refuse", REFUSE, f), f),
+            proxy: RawProxy::read(&top.table("proxy", PROXY, f), f),
+            log: RawLog::read(&top.table("log", LOG, f), f),
             admin: top.table("admin", ADMIN, f).strings("listen", f),
-            tls: Tls::read(&top, f),
+            tls: RawTls::read(&top, f),
         }
     }
 }
 
-fn named<T>(entry: &Entry, value: T) -> Named<T> {
-    Named { name: entry.key.clone(), value }
+fn named<T>(entry: &TomlEntry, value: T) -> RawNamed<T> {
+    RawNamed { name: entry.key.clone(), value }
 }
 
-impl Client {
+impl RawClient {
     fn read(section: &Section<'_>, f: &mut Findings) -> Self {
         Self {
             trust: section.strings("trust", f),
@@ -186,14 +187,14 @@ impl Client {
     }
 }
 
-impl Route {
+impl RawRoute {
     fn read(application: &str, section: &Section<'_>, f: &mut Findings) -> Self {
         Self {
             application: application.to_owned(),
             patterns: section.strings("match", f),
             has_preset: section.entry("preset").is_some(),
             host: section.strings("host", f),
-            host_default: section.truth("host_default", f),
+            host_default: section.boolean("host_default", f),
             upstream: section.strings("upstream", f),
             limits: section.strings("limits", f),
             case: section.string("case", f),
@@ -211,7 +212,7 @@ impl Route {
     }
 }
 
-impl Device {
+impl RawDevice {
     fn read(section: &Section<'_>, f: &mut Findings) -> Self {
         Self {
             secret: section.secret("secret", f),
@@ -222,13 +223,13 @@ impl Device {
     }
 }
 
-impl std::fmt::Debug for Device {
+impl std::fmt::Debug for RawDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Device(hidden)")
     }
 }
 
-impl Store {
+impl RawStore {
     fn read(section: &Section<'_>, f: &mut Findings) -> Self {
         Self {
             url: section.secret("url", f),
@@ -242,7 +243,7 @@ impl Store {
     }
 }
 
-impl Refuse {
+impl RawRefuse {
     fn read(section: &Section<'_>, f: &mut Findings) -> Self {
         Self {
             status: section.integer("status", f),
@@ -256,7 +257,7 @@ impl Refuse {
     }
 }
 
-impl Proxy {
+impl RawProxy {
     fn read(section: &Section<'_>, f: &mut Findings) -> Self {
         Self {
             threads: section.integer("threads", f),
@@ -280,7 +281,7 @@ impl Proxy {
     }
 }
 
-impl Log {
+impl RawLog {
     fn read(section: &Section<'_>, f: &mut Findings) -> Self {
         Self {
             level: section.string("level", f),
@@ -292,15 +293,15 @@ impl Log {
     }
 }
 
-pub(super) const TOP: Keys = Keys {
+pub(super) const TOP: KnownKeys = KnownKeys {
     known: &[
         "listen", "upstream", "sandbox", "client", "networks", "route", "limit", "device", "store", "refuse",
         "proxy", "log", "admin", "tls",
     ],
     not_built: &[],
 };
-const CLIENT: Keys = Keys { known: &["trust", "header", "ipv4", "ipv6"], not_built: &[] };
-const ROUTE: Keys = Keys {
+const CLIENT: KnownKeys = KnownKeys { known: &["trust", "header", "ipv4", "ipv6"], not_built: &[] };
+const ROUTE: KnownKeys = KnownKeys {
     known: &[
         "match",
         "preset",
@@ -322,14 +323,14 @@ const ROUTE: Keys = Keys {
     ],
     not_built: &[],
 };
-const DEVICE: Keys = Keys { known: &["secret", "ttl", "cookie"], not_built: &[] };
-const STORE: Keys = Keys {
+const DEVICE: KnownKeys = KnownKeys { known: &["secret", "ttl", "cookie"], not_built: &[] };
+const STORE: KnownKeys = KnownKeys {
     known: &["url", "timeout", "on_error", "prefix", "secret", "capacity", "snapshot"],
     not_built: &[],
 };
-const REFUSE: Keys =
-    Keys { known: &["status", "html", "json", "text", "headers", "delay", "jitter"], not_built: &[] };
-const PROXY: Keys = Keys {
+const REFUSE: KnownKeys =
+    KnownKeys { known: &["status", "html", "json", "text", "headers", "delay", "jitter"], not_built: &[] };
+const PROXY: KnownKeys = KnownKeys {
     known: &[
         "threads",
         "connections",
@@ -351,8 +352,9 @@ const PROXY: Keys = Keys {
     ],
     not_built: &[],
 };
-const LOG: Keys = Keys { known: &["level", "format", "access", "style", "clients"], not_built: &[] };
-const ADMIN: Keys = Keys { known: &["listen"], not_built: &["token"] };
+const LOG: KnownKeys =
+    KnownKeys { known: &["level", "format", "access", "style", "clients"], not_built: &[] };
+const ADMIN: KnownKeys = KnownKeys { known: &["listen"], not_built: &["token"] };
 
 #[cfg(test)]
 mod tests {

@@ -3,12 +3,12 @@
 //! What a value means is none of its business. A read that fails has been reported and looks like an absent key.
 
 use super::diagnostic::{Findings, Spot, suggest};
-use super::document::{Entry, Located, Table, Value};
+use super::document::{Located, TomlEntry, TomlTable, TomlValue};
 use super::values::Mistake;
 
 /// The keys that a table may have.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Keys {
+pub(super) struct KnownKeys {
     /// Keys with a meaning.
     pub(super) known: &'static [&'static str],
     /// Keys that the manual names and this version refuses.
@@ -17,12 +17,12 @@ pub(super) struct Keys {
 
 /// One table while it is read.
 pub(super) struct Section<'t> {
-    table: Option<&'t Table>,
+    table: Option<&'t TomlTable>,
 }
 
 /// A string or a list of strings, with the place of the whole.
 #[derive(Debug)]
-pub(super) struct List {
+pub(super) struct StringList {
     pub(super) value: Vec<Located<String>>,
     pub(super) spot: Spot,
     /// Whether it was written empty: a list that held something of a wrong type has been reported already.
@@ -31,12 +31,12 @@ pub(super) struct List {
 
 impl<'t> Section<'t> {
     /// The top of the document.
-    pub(super) fn top(table: &'t Table, keys: Keys, findings: &mut Findings) -> Self {
-        Self { table: Some(table) }.checked(keys, findings)
+    pub(super) fn top(table: &'t TomlTable, keys: KnownKeys, findings: &mut Findings) -> Self {
+        Self { table: Some(table) }.check_keys(keys, findings)
     }
 
     /// The table under a key; an absent one has no entries.
-    pub(super) fn table(&self, key: &str, keys: Keys, findings: &mut Findings) -> Self {
+    pub(super) fn table(&self, key: &str, keys: KnownKeys, findings: &mut Findings) -> Self {
         match self.entry(key) {
             Some(entry) => Self::of(entry, keys, findings),
             None => Self { table: None },
@@ -44,29 +44,29 @@ impl<'t> Section<'t> {
     }
 
     /// The table that an entry holds.
-    pub(super) fn of(entry: &'t Entry, keys: Keys, findings: &mut Findings) -> Self {
-        Self { table: table_of(entry, findings) }.checked(keys, findings)
+    pub(super) fn of(entry: &'t TomlEntry, keys: KnownKeys, findings: &mut Findings) -> Self {
+        Self { table: table_of(entry, findings) }.check_keys(keys, findings)
     }
 
     /// The entries of a table whose keys are names that the writer of the file chose.
-    pub(super) fn named(&self, key: &str, findings: &mut Findings) -> &'t [Entry] {
+    pub(super) fn named(&self, key: &str, findings: &mut Findings) -> &'t [TomlEntry] {
         let table = self.entry(key).and_then(|entry| table_of(entry, findings));
         table.map_or(&[], |table| &table.0)
     }
 
     /// The tables under a key: one, or a list of them, each with its place.
-    pub(super) fn tables(&self, key: &str, keys: Keys, findings: &mut Findings) -> Vec<(Self, Spot)> {
+    pub(super) fn tables(&self, key: &str, keys: KnownKeys, findings: &mut Findings) -> Vec<(Self, Spot)> {
         let Some(entry) = self.entry(key) else { return Vec::new() };
         let nodes = match &entry.node.value {
-            Value::List(nodes) => nodes.as_slice(),
+            TomlValue::List(nodes) => nodes.as_slice(),
             _ => std::slice::from_ref(&entry.node),
         };
         if nodes.is_empty() {
             findings.error(&entry.node.spot, format!("`{key}` is empty"), "leave it out");
         }
         let tables = nodes.iter().filter_map(|node| match &node.value {
-            Value::Table(table) => {
-                Some((Self { table: Some(table) }.checked(keys, findings), node.spot.clone()))
+            TomlValue::Table(table) => {
+                Some((Self { table: Some(table) }.check_keys(keys, findings), node.spot.clone()))
             }
             other => {
                 let message = format!("{} where a table belongs", other.kind());
@@ -83,7 +83,7 @@ impl<'t> Section<'t> {
     }
 
     /// A key's value as it stands.
-    pub(super) fn entry(&self, key: &str) -> Option<&'t Entry> {
+    pub(super) fn entry(&self, key: &str) -> Option<&'t TomlEntry> {
         self.table.and_then(|table| table.get(key))
     }
 
@@ -95,29 +95,29 @@ impl<'t> Section<'t> {
     pub(super) fn secret(&self, key: &str, findings: &mut Findings) -> Option<Located<String>> {
         let node = &self.entry(key)?.node;
         let value = match &node.value {
-            Value::String(text) => text.clone(),
+            TomlValue::String(text) => text.clone(),
             _ if !node.spot.is_in_file() => node.spot.text().to_owned(),
             _ => return wrong_type(node, "a string", findings),
         };
         Some(Located { value, spot: node.spot.clone() })
     }
 
-    pub(super) fn strings(&self, key: &str, findings: &mut Findings) -> Option<List> {
+    pub(super) fn strings(&self, key: &str, findings: &mut Findings) -> Option<StringList> {
         Some(strings(&self.entry(key)?.node, findings))
     }
 
     pub(super) fn integer(&self, key: &str, findings: &mut Findings) -> Option<Located<i64>> {
         let node = &self.entry(key)?.node;
         match node.value {
-            Value::Integer(value) => Some(Located { value, spot: node.spot.clone() }),
+            TomlValue::Integer(value) => Some(Located { value, spot: node.spot.clone() }),
             _ => wrong_type(node, "an integer", findings),
         }
     }
 
-    pub(super) fn truth(&self, key: &str, findings: &mut Findings) -> Option<Located<bool>> {
+    pub(super) fn boolean(&self, key: &str, findings: &mut Findings) -> Option<Located<bool>> {
         let node = &self.entry(key)?.node;
         match node.value {
-            Value::Boolean(value) => Some(Located { value, spot: node.spot.clone() }),
+            TomlValue::Boolean(value) => Some(Located { value, spot: node.spot.clone() }),
             _ => wrong_type(node, "true or false", findings),
         }
     }
@@ -125,8 +125,8 @@ impl<'t> Section<'t> {
     pub(super) fn number(&self, key: &str, findings: &mut Findings) -> Option<Located<f64>> {
         let node = &self.entry(key)?.node;
         match node.value {
-            Value::Float(value) => Some(Located { value, spot: node.spot.clone() }),
-            Value::Integer(value) => {
+            TomlValue::Float(value) => Some(Located { value, spot: node.spot.clone() }),
+            TomlValue::Integer(value) => {
                 // Beyond 32 bits the bounds of every key are far behind.
                 let value = i32::try_from(value).map_or(f64::INFINITY, f64::from);
                 Some(Located { value, spot: node.spot.clone() })
@@ -135,8 +135,8 @@ impl<'t> Section<'t> {
         }
     }
 
-    fn checked(self, keys: Keys, findings: &mut Findings) -> Self {
-        for Entry { key, .. } in self.table.map_or(&[][..], |table| &table.0) {
+    fn check_keys(self, keys: KnownKeys, findings: &mut Findings) -> Self {
+        for TomlEntry { key, .. } in self.table.map_or(&[][..], |table| &table.0) {
             let name = key.value.as_str();
             if keys.not_built.contains(&name) {
                 refuse(&key.spot, &key.value, Mistake::not_built(name, ""), findings);
@@ -159,8 +159,8 @@ pub(super) fn refuse(spot: &Spot, text: &str, mistake: Mistake, findings: &mut F
     findings.error(&spot, mistake.message, mistake.hint);
 }
 
-pub(super) fn string(node: &Located<Value>, findings: &mut Findings) -> Option<Located<String>> {
-    let Value::String(text) = &node.value else { return wrong_type(node, "a string", findings) };
+pub(super) fn string(node: &Located<TomlValue>, findings: &mut Findings) -> Option<Located<String>> {
+    let TomlValue::String(text) = &node.value else { return wrong_type(node, "a string", findings) };
     if text.starts_with("${") {
         findings.error(&node.spot, "only a secret may be `${...}`", NO_SECRET);
         return None;
@@ -169,23 +169,23 @@ pub(super) fn string(node: &Located<Value>, findings: &mut Findings) -> Option<L
 }
 
 /// A single value may stand where a list is allowed.
-pub(super) fn strings(node: &Located<Value>, findings: &mut Findings) -> List {
+pub(super) fn strings(node: &Located<TomlValue>, findings: &mut Findings) -> StringList {
     let items = match &node.value {
-        Value::List(items) => items.as_slice(),
-        Value::String(_) => std::slice::from_ref(node),
+        TomlValue::List(items) => items.as_slice(),
+        TomlValue::String(_) => std::slice::from_ref(node),
         _ => {
             wrong_type::<()>(node, "a string or a list of strings", findings);
             &[]
         }
     };
     let value = items.iter().filter_map(|item| string(item, findings)).collect();
-    let is_empty = matches!(&node.value, Value::List(items) if items.is_empty());
-    List { value, spot: node.spot.clone(), is_empty }
+    let is_empty = matches!(&node.value, TomlValue::List(items) if items.is_empty());
+    StringList { value, spot: node.spot.clone(), is_empty }
 }
 
-fn table_of<'t>(entry: &'t Entry, findings: &mut Findings) -> Option<&'t Table> {
+fn table_of<'t>(entry: &'t TomlEntry, findings: &mut Findings) -> Option<&'t TomlTable> {
     match &entry.node.value {
-        Value::Table(table) => Some(table),
+        TomlValue::Table(table) => Some(table),
         other => {
             let message = format!("`{}` is {} where a table belongs", entry.key.value, other.kind());
             findings.error(&entry.node.spot, message, "");
@@ -194,7 +194,7 @@ fn table_of<'t>(entry: &'t Entry, findings: &mut Findings) -> Option<&'t Table> 
     }
 }
 
-fn wrong_type<T>(node: &Located<Value>, wanted: &str, findings: &mut Findings) -> Option<T> {
+fn wrong_type<T>(node: &Located<TomlValue>, wanted: &str, findings: &mut Findings) -> Option<T> {
     findings.error(
         &node.spot,
         format!("{} where {wanted} belongs", node.value.kind()),
@@ -203,12 +203,14 @@ fn wrong_type<T>(node: &Located<Value>, wanted: &str, findings: &mut Findings) -
     None
 }
 
-fn hint_for(node: &Located<Value>, wanted: &str) -> &'static str {
+fn hint_for(node: &Located<TomlValue>, wanted: &str) -> &'static str {
     match node.value {
-        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) if wanted.starts_with("a string") => {
+        TomlValue::Integer(_) | TomlValue::Float(_) | TomlValue::Boolean(_)
+            if wanted.starts_with("a string") =>
+        {
             "put it in quotes"
         }
-        Value::String(_) if !wanted.starts_with("a string") => "write it without quotes",
+        TomlValue::String(_) if !wanted.starts_with("a string") => "write it without quotes",
         _ => "",
     }
 }

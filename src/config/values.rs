@@ -16,9 +16,9 @@ mod size;
 pub use address::{ListenUrl, UpstreamUrl};
 pub use cookie::CookieName;
 pub use duration::{Duration, in_words};
-pub use key::Key;
+pub use key::LimitKey;
 pub use prefix::Prefix;
-pub use rate::Rate;
+pub use rate::RateValue;
 pub use size::Size;
 
 use std::ops::Range;

@@ -8,14 +8,14 @@ mod most;
 mod promise;
 mod together;
 
-pub use together::{Bound, Together, together};
+pub use together::{CombinedBound, CombinedLimits, combined};
 
 use std::collections::BTreeMap;
 
 use super::diagnostic::grouped;
 use crate::bucket::Spec;
-use crate::policy::key::{Part, PrefixLengths};
-use crate::policy::{Facet, Limit, Mode, Policy, Spends, Unit};
+use crate::policy::key::{KeyPart, PrefixLengths};
+use crate::policy::{ChargeOn, Limit, LimitKind, Mode, Policy, Unit};
 
 /// What [`worst_case`] says of each limit of the file, with its name: once, whatever buckets it keeps for each key.
 #[must_use]
@@ -23,31 +23,31 @@ pub fn worst_cases(policy: &Policy) -> Vec<(&str, String)> {
     let limits = policy.limits.chunk_by(|one, next| one.name == next.name);
     let words = limits.filter_map(|facets| {
         let (first, others) = facets.split_first()?;
-        let notes = others.iter().filter_map(of_facet).map(|note| format!("; {note}"));
+        let notes = others.iter().filter_map(describe_kind).map(|note| format!("; {note}"));
         Some((&*first.name, notes.fold(worst_case(first), |words, note| words + &note)))
     });
     words.collect()
 }
 
 /// What a limit does beyond its rate.
-fn of_facet(limit: &Limit) -> Option<String> {
-    let strikes = if limit.spends == Spends::Failures { "failures" } else { "refusals" };
-    match (limit.facet, limit.spec) {
-        (Facet::Rate, _) => None,
-        (Facet::Cap, spec) => {
+fn describe_kind(limit: &Limit) -> Option<String> {
+    let strikes = if limit.charge_on == ChargeOn::Failures { "failures" } else { "refusals" };
+    match (limit.kind, limit.spec) {
+        (LimitKind::Rate, _) => None,
+        (LimitKind::Cap, spec) => {
             let failures = grouped(spec.burst().into());
             Some(format!("after {failures} failures in a row a stranger needs a known device or an operator"))
         }
-        (Facet::Escalation, Spec::Escalation(waits)) => Some(promise::growing(&waits, strikes)),
-        (Facet::Escalation, _) => None,
+        (LimitKind::Escalation, Spec::Escalation(waits)) => Some(promise::growing(&waits, strikes)),
+        (LimitKind::Escalation, _) => None,
     }
 }
 
 /// `address: at most 10 at once, then 2,880 a day from one address`, and what is different for whom.
 #[must_use]
 pub fn worst_case(limit: &Limit) -> String {
-    let subject: Vec<String> = limit.key.iter().map(|part| subject(part, limit.prefixes)).collect();
-    let (head, notes) = promise::of(limit.spec);
+    let subject: Vec<String> = limit.key.iter().map(|part| describe_part(part, limit.prefixes)).collect();
+    let (head, notes) = promise::describe(limit.spec);
     let mut text = format!("{}: {head} {}", limit.name, subject.join(" "));
     for note in notes.into_iter().chain(promise::extras(limit.spec)) {
         text.push_str(&format!("; {note}"));
@@ -67,7 +67,7 @@ pub fn worst_case(limit: &Limit) -> String {
     if !limit.exempt.is_empty() {
         text.push_str("; exempt clients: no limit");
     }
-    if limit.spends == Spends::Failures {
+    if limit.charge_on == ChargeOn::Failures {
         text.push_str("; only failures count");
     }
     text.push_str(match limit.mode {
@@ -79,26 +79,26 @@ pub fn worst_case(limit: &Limit) -> String {
 }
 
 fn for_some(spec: Spec) -> String {
-    match promise::of(spec) {
+    match promise::describe(spec) {
         (head, notes) if notes.is_empty() => head,
         (head, notes) => format!("{head} ({})", notes.join("; ")),
     }
 }
 
-fn subject(part: &Part, lengths: PrefixLengths) -> String {
+fn describe_part(part: &KeyPart, lengths: PrefixLengths) -> String {
     match part {
-        Part::Ip => format!("from {}", one(lengths)),
-        Part::Host => "to one host".to_owned(),
-        Part::All => "from everybody together".to_owned(),
-        Part::User => "for one account".to_owned(),
-        Part::Device => "from one known device".to_owned(),
-        Part::Header(name) => format!("for one value of header `{name}`"),
-        Part::Cookie(name) => format!("for one value of cookie `{name}`"),
+        KeyPart::Ip => format!("from {}", describe_prefix(lengths)),
+        KeyPart::Host => "to one host".to_owned(),
+        KeyPart::All => "from everybody together".to_owned(),
+        KeyPart::User => "for one account".to_owned(),
+        KeyPart::Device => "from one known device".to_owned(),
+        KeyPart::Header(name) => format!("for one value of header `{name}`"),
+        KeyPart::Cookie(name) => format!("for one value of cookie `{name}`"),
     }
 }
 
 /// Those who share a bucket.
-fn one(lengths: PrefixLengths) -> String {
+fn describe_prefix(lengths: PrefixLengths) -> String {
     match (lengths.ipv4, lengths.ipv6) {
         (0, 0) => "everybody, IPv4 and IPv6 apart".to_owned(),
         (32, 64 | 128) => "one address".to_owned(),

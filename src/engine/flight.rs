@@ -1,4 +1,4 @@
-//! How many attempts of a route are on their way at once, over all workers.
+//! Counts the requests in flight of each route, over all workers.
 //!
 //! It counts and decides nothing else; who is not let in gets the tokens back elsewhere. The surprising thing: a route
 //! without `in_flight` counts only those that are held, so that nothing but the buckets is shared on the way of an
@@ -15,7 +15,7 @@ use crate::time::Span;
 
 /// The attempts of one route that are on their way. It is the route's for as long as its name is in the rules.
 #[derive(Debug, Default)]
-pub(super) struct Flight {
+pub(super) struct ConcurrencyLimit {
     bounded: AtomicU32,
     held: AtomicU32,
 }
@@ -24,17 +24,17 @@ pub(super) struct Flight {
 /// free again when this is dropped.
 #[derive(Debug, Default)]
 #[must_use]
-pub struct Places(SmallVec<[Place; 1]>);
+pub struct ConcurrencyPermits(SmallVec<[ConcurrencyPermit; 1]>);
 
 #[derive(Debug)]
-struct Place {
-    flight: Arc<Flight>,
-    kind: Kind,
+struct ConcurrencyPermit {
+    limit: Arc<ConcurrencyLimit>,
+    kind: PermitKind,
 }
 
 /// Which of the two is counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum PermitKind {
     /// From the decision to the end of the answer.
     Bounded,
     /// As long as the attempt is held.
@@ -45,70 +45,74 @@ impl Rules {
     /// Places among the attempts that are on their way; `None` if there are as many as the routes allow already, or
     /// if the attempt is to be held and as many are.
     #[must_use]
-    pub fn places(&self, reservation: &Reservation) -> Option<Places> {
+    pub fn acquire_permits(&self, reservation: &Reservation) -> Option<ConcurrencyPermits> {
         let routes = reservation.routes.iter().filter(|_| reservation.generation == self.generation);
-        let flights = routes.map(|&route| (&self.flights[route], self.policy.routes[route].in_flight));
-        Places::take(flights, reservation.hold > Span::ZERO)
+        let flights =
+            routes.map(|&route| (&self.concurrency_limits[route], self.policy.routes[route].in_flight));
+        ConcurrencyPermits::acquire(flights, reservation.hold > Span::ZERO)
     }
 
     /// Attempts that are on their way stay counted when the rules change.
-    pub(super) fn flight_for(&self, route: &str) -> Arc<Flight> {
+    pub(super) fn concurrency_limit_for(&self, route: &str) -> Arc<ConcurrencyLimit> {
         let index = self.policy.routes.iter().position(|known| &*known.name == route);
-        index.map_or_else(Arc::default, |index| Arc::clone(&self.flights[index]))
+        index.map_or_else(Arc::default, |index| Arc::clone(&self.concurrency_limits[index]))
     }
 }
 
-impl Places {
+impl ConcurrencyPermits {
     /// Takes a place on each of these routes, or none if one of them is full. `most` is the route's `in_flight`.
-    fn take<'f>(routes: impl Iterator<Item = (&'f Arc<Flight>, Option<u32>)>, is_held: bool) -> Option<Self> {
+    fn acquire<'f>(
+        routes: impl Iterator<Item = (&'f Arc<ConcurrencyLimit>, Option<u32>)>,
+        is_held: bool,
+    ) -> Option<Self> {
         let mut places = SmallVec::new();
         for (flight, most) in routes {
             let (kind, most) = match most {
-                Some(most) => (Kind::Bounded, most),
-                None if is_held => (Kind::Held, MOST_HELD),
+                Some(most) => (PermitKind::Bounded, most),
+                None if is_held => (PermitKind::Held, MAX_HELD),
                 None => continue,
             };
-            flight.enter(kind, most)?;
-            places.push(Place { flight: Arc::clone(flight), kind });
+            flight.try_acquire(kind, most)?;
+            places.push(ConcurrencyPermit { limit: Arc::clone(flight), kind });
         }
         Some(Self(places))
     }
 
     /// The attempt is not held any more.
-    pub fn depart(&mut self) {
-        self.0.retain(|place| place.kind != Kind::Held);
+    pub fn release_held(&mut self) {
+        self.0.retain(|place| place.kind != PermitKind::Held);
     }
 }
 
-impl Flight {
-    fn enter(&self, kind: Kind, most: u32) -> Option<()> {
+impl ConcurrencyLimit {
+    fn try_acquire(&self, kind: PermitKind, most: u32) -> Option<()> {
         let room = |count: u32| (count < most).then_some(count.saturating_add(1));
         self.counter(kind).fetch_update(Relaxed, Relaxed, room).ok().map(drop)
     }
 
-    fn counter(&self, kind: Kind) -> &AtomicU32 {
+    fn counter(&self, kind: PermitKind) -> &AtomicU32 {
         match kind {
-            Kind::Bounded => &self.bounded,
-            Kind::Held => &self.held,
+            PermitKind::Bounded => &self.bounded,
+            PermitKind::Held => &self.held,
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
-        self.flight.counter(self.kind).fetch_sub(1, Relaxed);
+        self.limit.counter(self.kind).fetch_sub(1, Relaxed);
     }
 }
 
 /// A route without `in_flight` holds at most so many attempts at once: each keeps a connection waiting.
-const MOST_HELD: u32 = 32;
+const MAX_HELD: u32 = 32;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn take(flight: &Arc<Flight>, most: Option<u32>, is_held: bool) -> Option<Places> {
-        Places::take(std::iter::once((flight, most)), is_held)
+    fn take(flight: &Arc<ConcurrencyLimit>, most: Option<u32>, is_held: bool) -> Option<ConcurrencyPermits> {
+        ConcurrencyPermits::acquire(std::iter::once((flight, most)), is_held)
     }
 
     #[test]
@@ -124,7 +128,7 @@ mod tests {
     fn a_held_attempt_keeps_a_place_of_in_flight_when_it_departs() {
         let flight = Arc::default();
         let mut held = take(&flight, Some(1), true).unwrap();
-        held.depart();
+        held.release_held();
         assert!(take(&flight, Some(1), false).is_none());
     }
 
@@ -132,9 +136,9 @@ mod tests {
     fn without_a_bound_only_those_that_are_held_are_counted() {
         let flight = Arc::default();
         let passing: Vec<_> = (0..100).map(|_| take(&flight, None, false).unwrap()).collect();
-        let mut held: Vec<_> = (0..MOST_HELD).map(|_| take(&flight, None, true).unwrap()).collect();
+        let mut held: Vec<_> = (0..MAX_HELD).map(|_| take(&flight, None, true).unwrap()).collect();
         assert!(take(&flight, None, true).is_none() && take(&flight, None, false).is_some());
-        held[0].depart();
+        held[0].release_held();
         assert!(take(&flight, None, true).is_some());
         drop((passing, held));
         assert_eq!((flight.bounded.load(Relaxed), flight.held.load(Relaxed)), (0, 0));
@@ -144,8 +148,8 @@ mod tests {
     fn a_full_route_takes_no_place_on_the_others() {
         let (wide, narrow) = (Arc::default(), Arc::default());
         let routes = || [(&wide, Some(5)), (&narrow, Some(1))].into_iter();
-        let first = Places::take(routes(), false);
-        assert!(first.is_some() && Places::take(routes(), false).is_none());
+        let first = ConcurrencyPermits::acquire(routes(), false);
+        assert!(first.is_some() && ConcurrencyPermits::acquire(routes(), false).is_none());
         assert_eq!(wide.bounded.load(Relaxed), 1);
     }
 

@@ -1,4 +1,4 @@
-//! Deciding by a store that several gates share.
+//! Decides by a store that several gates share.
 //!
 //! What the mirror refuses is refused at once. Where its word is older than a second, it is looked up again for one of the
 //! limits that refuse. Everything else is asked of the store: all limits of an attempt at the same time, so that it waits for
@@ -12,53 +12,53 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::standing::{self, Standings, longest_wait};
-use super::{Engine, Refusal, Reservation, Rules, Ruling};
+use super::standing::{self, LimitStatuses, longest_wait};
+use super::{Decision, Engine, Refusal, Reservation, Rules};
 use crate::bucket::{Op, Verdict};
 use crate::event::{Event, Fallback};
-use crate::policy::{Charge, Charges, Facet, Spends};
-use crate::store::memory::{Outcome, Stale, Withdrawal, refuse_all, take_all};
-use crate::store::shared::{Deed, OnError, Said, Shared, Unavailable};
+use crate::policy::{Charge, ChargeOn, Charges, LimitKind};
+use crate::store::memory::{CombinedVerdict, Stale, Withdrawal, refuse_all, take_all};
+use crate::store::shared::{OnError, SharedStore, StoreOp, StoreReply, Unavailable};
 use crate::time::Time;
 
 /// What the engine says to a request at once.
 #[must_use]
-pub enum Consulted {
+pub enum DecisionState {
     /// The ruling.
-    Now(Ruling),
+    Ready(Decision),
     /// The store has to be asked.
-    Later(Inquiry),
+    Pending(PendingDecision),
 }
 
 /// An attempt of which the store has been asked.
 #[must_use]
-pub struct Inquiry {
-    shared: Arc<Shared>,
+pub struct PendingDecision {
+    shared: Arc<SharedStore>,
     found: Charges,
-    asked: Asked,
+    calls: StoreCalls,
 }
 
 /// What the store has been asked.
-enum Asked {
+enum StoreCalls {
     /// Whether a limit still refuses, as it did when it was last heard of.
-    Again(Answer),
+    Recheck(ReplyFuture),
     /// For the tokens of all limits.
-    All(Answers),
+    Take(ReplyFutures),
 }
 
-type Answers = SmallVec<[Answer; 2]>;
+type ReplyFutures = SmallVec<[ReplyFuture; 2]>;
 
 /// An attempt that the store has to decide on.
-struct Unruled {
-    shared: Arc<Shared>,
+struct PendingAttempt {
+    shared: Arc<SharedStore>,
     found: Charges,
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<Said, Unavailable>> + Send>>;
+type ReplyFuture = Pin<Box<dyn Future<Output = Result<StoreReply, Unavailable>> + Send>>;
 
 /// By whom an attempt was decided, and to whom its tokens go back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum DecidedBy {
     /// The memory of this process, which may be the mirror of a store that is away.
     Memory,
     /// A store that several gates share.
@@ -78,77 +78,87 @@ impl Engine {
         let withdrawals = rules.withdrawals(found);
         let is_fresh = |at: usize| {
             let mirror = &rules.mirrors[found.charges[at].limit];
-            mirror.is_fresh(&withdrawals[at].place, now)
+            mirror.is_fresh(&withdrawals[at].bucket, now)
         };
         let at = refusing(&withdrawals, now).find(|at| is_fresh(*at))?;
         // Tables of a shared store are never closed.
         let outcome = refuse_all(&withdrawals, now).ok()??;
-        let mut standings = self.tell(rules, found, &outcome);
-        rules.count_in_row(&mut standings, false, now);
+        let mut standings = self.limit_statuses(rules, found, &outcome);
+        rules.count_consecutive(&mut standings, false, now);
         let route = found.routes.first().copied().unwrap_or_default();
-        let refusal = Refusal { route, wait: longest_wait(&rules.policy, &standings), standings };
+        let refusal = Refusal { route, wait: longest_wait(&rules.policy, &standings), statuses: standings };
         Some((found.charges[at].limit, refusal))
     }
 
     /// Asks the store.
-    pub(super) fn inquire(&self, shared: &Arc<Shared>, rules: &Rules, found: Charges, now: Time) -> Inquiry {
+    pub(super) fn begin_decision(
+        &self,
+        shared: &Arc<SharedStore>,
+        rules: &Rules,
+        found: Charges,
+        now: Time,
+    ) -> PendingDecision {
         let withdrawals = rules.withdrawals(&found);
         let mirror = |at: usize| &rules.mirrors[found.charges[at].limit];
         // The one that was heard of longest ago, so that each has its turn.
         let oldest =
-            refusing(&withdrawals, now).min_by_key(|at| mirror(*at).seen_at(&withdrawals[*at].place));
+            refusing(&withdrawals, now).min_by_key(|at| mirror(*at).seen_at(&withdrawals[*at].bucket));
         let asked = match oldest {
             Some(at) => {
-                let Withdrawal { place, .. } = withdrawals[at];
-                Asked::Again(Box::pin(shared.ask(mirror(at), place, Deed::Step(withdrawals[at].peek()))))
+                let Withdrawal { bucket: place, .. } = withdrawals[at];
+                StoreCalls::Recheck(Box::pin(shared.call(
+                    mirror(at),
+                    place,
+                    StoreOp::Step(withdrawals[at].peek()),
+                )))
             }
-            None => Asked::All(ask_all(shared, rules, &found)),
+            None => StoreCalls::Take(call_all(shared, rules, &found)),
         };
-        Inquiry { shared: Arc::clone(shared), found, asked }
+        PendingDecision { shared: Arc::clone(shared), found, calls: asked }
     }
 }
 
 /// Which limits refuse, as far as this process knows.
 fn refusing(withdrawals: &[Withdrawal<'_>], now: Time) -> impl Iterator<Item = usize> {
     let refuses = move |(at, withdrawal): (usize, &Withdrawal<'_>)| {
-        (withdrawal.enforce && !withdrawal.look(now).verdict.is_admitted()).then_some(at)
+        (withdrawal.enforce && !withdrawal.dry_run(now).verdict.is_admitted()).then_some(at)
     };
     withdrawals.iter().enumerate().filter_map(refuses)
 }
 
-fn ask_all(shared: &Arc<Shared>, rules: &Rules, found: &Charges) -> Answers {
+fn call_all(shared: &Arc<SharedStore>, rules: &Rules, found: &Charges) -> ReplyFutures {
     let ask = |(charge, withdrawal): (&Charge, &Withdrawal<'_>)| {
-        let deed = Deed::Step(withdrawal.take());
-        Box::pin(shared.ask(&rules.mirrors[charge.limit], withdrawal.place, deed)) as Answer
+        let deed = StoreOp::Step(withdrawal.take());
+        Box::pin(shared.call(&rules.mirrors[charge.limit], withdrawal.bucket, deed)) as ReplyFuture
     };
     found.charges.iter().zip(&rules.withdrawals(found)).map(ask).collect()
 }
 
-impl Inquiry {
+impl PendingDecision {
     /// What the store said, or what is done without it.
-    pub async fn ruling(self, engine: &Engine, rules: &Rules) -> Ruling {
-        let Self { shared, found, asked } = self;
-        let attempt = Unruled { shared, found };
+    pub async fn await_store(self, engine: &Engine, rules: &Rules) -> Decision {
+        let Self { shared, found, calls: asked } = self;
+        let attempt = PendingAttempt { shared, found };
         let answers = match asked {
-            Asked::All(answers) => answers,
-            Asked::Again(answer) => {
+            StoreCalls::Take(answers) => answers,
+            StoreCalls::Recheck(answer) => {
                 if answer.await.is_err() {
-                    return attempt.without(engine, rules);
+                    return attempt.decide_without_store(engine, rules);
                 }
                 let now = attempt.shared.now();
                 if let Some((_, refusal)) = engine.mirrored(rules, &attempt.found, now) {
-                    return Ruling::Refused(refusal);
+                    return Decision::Refused(refusal);
                 }
-                ask_all(&attempt.shared, rules, &attempt.found)
+                call_all(&attempt.shared, rules, &attempt.found)
             }
         };
-        attempt.ruling(engine, rules, answers).await
+        attempt.decide(engine, rules, answers).await
     }
 }
 
-impl Unruled {
-    async fn ruling(self, engine: &Engine, rules: &Rules, answers: Answers) -> Ruling {
-        let mut said: SmallVec<[Result<Said, Unavailable>; 2]> = SmallVec::new();
+impl PendingAttempt {
+    async fn decide(self, engine: &Engine, rules: &Rules, answers: ReplyFutures) -> Decision {
+        let mut said: SmallVec<[Result<StoreReply, Unavailable>; 2]> = SmallVec::new();
         for answer in answers {
             // They were asked together, so waiting for one is waiting for all.
             said.push(answer.await);
@@ -156,53 +166,68 @@ impl Unruled {
         let verdicts: Result<SmallVec<[Verdict; 2]>, _> =
             said.iter().map(|said| said.map(|said| said.verdict)).collect();
         match verdicts {
-            Ok(verdicts) => self.by_store(engine, rules, verdicts).await,
+            Ok(verdicts) => self.decide_by_store(engine, rules, verdicts).await,
             Err(Unavailable) => {
                 for (at, said) in said.iter().enumerate() {
-                    if let Ok(Said { verdict, .. }) = said {
-                        self.give_back(rules, at, verdict);
+                    if let Ok(StoreReply { verdict, .. }) = said {
+                        self.refund(rules, at, verdict);
                     }
                 }
-                self.without(engine, rules)
+                self.decide_without_store(engine, rules)
             }
         }
     }
 
-    async fn by_store(self, engine: &Engine, rules: &Rules, mut verdicts: SmallVec<[Verdict; 2]>) -> Ruling {
+    async fn decide_by_store(
+        self,
+        engine: &Engine,
+        rules: &Rules,
+        mut verdicts: SmallVec<[Verdict; 2]>,
+    ) -> Decision {
         let enforced = self.found.charges.iter().map(|charge| charge.enforce);
         let admitted = !enforced.zip(&verdicts).any(|(enforce, verdict)| enforce && !verdict.is_admitted());
         if !admitted {
             for (at, verdict) in verdicts.iter_mut().enumerate().filter(|(_, verdict)| verdict.is_admitted())
             {
-                self.give_back(rules, at, verdict);
+                self.refund(rules, at, verdict);
                 verdict.left = verdict.left.saturating_add(verdict.receipt.tokens);
             }
         }
-        let mut standings = engine.tell(rules, &self.found, &Outcome { admitted, verdicts });
-        self.count_in_row(rules, &mut standings, admitted).await;
+        let mut standings =
+            engine.limit_statuses(rules, &self.found, &CombinedVerdict { admitted, verdicts });
+        self.count_consecutive(rules, &mut standings, admitted).await;
         if admitted {
-            return Ruling::Admitted(Reservation::new(rules.generation, self.found, standings, By::Store));
+            return Decision::Admitted(Reservation::new(
+                rules.generation,
+                self.found,
+                standings,
+                DecidedBy::Store,
+            ));
         }
         let route = self.found.routes.first().copied().unwrap_or_default();
-        Ruling::Refused(Refusal { route, wait: longest_wait(&rules.policy, &standings), standings })
+        Decision::Refused(Refusal {
+            route,
+            wait: longest_wait(&rules.policy, &standings),
+            statuses: standings,
+        })
     }
 
-    /// As [`Rules::count_in_row`], in the store.
-    async fn count_in_row(&self, rules: &Rules, standings: &mut Standings, admitted: bool) {
+    /// As [`Rules::count_consecutive`], in the store.
+    async fn count_consecutive(&self, rules: &Rules, standings: &mut LimitStatuses, admitted: bool) {
         for at in 0..standings.len() {
             let charge = standings[at].charge;
             let limit = &rules.policy.limits[charge.limit];
-            if limit.facet != Facet::Escalation || limit.spends != Spends::Attempts {
+            if limit.kind != LimitKind::Escalation || limit.charge_on != ChargeOn::Attempts {
                 continue;
             }
-            let (mirror, place) = (&rules.mirrors[charge.limit], rules.withdrawal(&charge).place);
+            let (mirror, place) = (&rules.mirrors[charge.limit], rules.withdrawal(&charge).bucket);
             if admitted {
                 // Most have no row to break: then nothing is asked.
                 if standings[at].verdict.left < limit.spec.burst() {
-                    self.shared.tell(mirror, place, Deed::Step(Op::Give(1)));
+                    self.shared.enqueue(mirror, place, StoreOp::Step(Op::Give(1)));
                 }
             } else if standing::is_refused_by_owner(&rules.policy, standings, charge.limit)
-                && let Ok(said) = self.shared.ask(mirror, place, Deed::Step(Op::Strike)).await
+                && let Ok(said) = self.shared.call(mirror, place, StoreOp::Step(Op::Strike)).await
             {
                 standings[at].verdict = said.verdict;
             }
@@ -210,7 +235,7 @@ impl Unruled {
     }
 
     /// The store is away.
-    fn without(self, engine: &Engine, rules: &Rules) -> Ruling {
+    fn decide_without_store(self, engine: &Engine, rules: &Rules) -> Decision {
         let way = self.shared.on_error();
         engine.events.emit(&Event::FellBack(match way {
             OnError::Local => Fallback::Local,
@@ -218,31 +243,34 @@ impl Unruled {
             OnError::Deny => Fallback::Deny,
         }));
         match way {
-            OnError::Deny => Ruling::Denied,
-            OnError::Allow => {
-                Ruling::Admitted(Reservation::new(rules.generation, self.found, Standings::new(), By::Memory))
-            }
+            OnError::Deny => Decision::Denied,
+            OnError::Allow => Decision::Admitted(Reservation::new(
+                rules.generation,
+                self.found,
+                LimitStatuses::new(),
+                DecidedBy::Memory,
+            )),
             OnError::Local => {
                 let now = self.shared.now();
                 match take_all(&rules.withdrawals(&self.found), now) {
-                    Ok(outcome) => engine.rule(rules, self.found, &outcome, now),
+                    Ok(outcome) => engine.decision_of(rules, self.found, &outcome, now),
                     // Tables of a shared store are never closed.
-                    Err(Stale) => Ruling::Denied,
+                    Err(Stale) => Decision::Denied,
                 }
             }
         }
     }
 
-    fn give_back(&self, rules: &Rules, at: usize, verdict: &Verdict) {
+    fn refund(&self, rules: &Rules, at: usize, verdict: &Verdict) {
         if verdict.is_admitted() {
             let charge = &self.found.charges[at];
-            let (mirror, place) = (&rules.mirrors[charge.limit], rules.withdrawal(charge).place);
-            self.shared.tell(mirror, place, Deed::Step(Op::Refund(verdict.receipt)));
+            let (mirror, place) = (&rules.mirrors[charge.limit], rules.withdrawal(charge).bucket);
+            self.shared.enqueue(mirror, place, StoreOp::Step(Op::Refund(verdict.receipt)));
         }
     }
 }
 
-impl std::fmt::Debug for Inquiry {
+impl std::fmt::Debug for PendingDecision {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Inquiry({} limits)", self.found.charges.len())
     }

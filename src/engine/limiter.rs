@@ -9,13 +9,15 @@ use std::sync::Arc;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use super::witness::witness;
-use crate::bucket::{Answer, Key, Op, Receipt, Span, Spec, Time, Verdict};
+use super::witness::store_observer;
+use crate::bucket::{Admission, Key, Op, Receipt, Span, Spec, Time, Verdict};
 use crate::event::Events;
 use crate::policy::key::KeyHasher;
-use crate::store::memory::{Buckets, Place, TooLarge};
-use crate::store::shared::{Deed, Manner, Mirror, OnError, Shared, StartError, Unavailable};
-use crate::store::{Address, Namespace};
+use crate::store::memory::{BucketKey, Buckets, TooLarge};
+use crate::store::shared::{
+    Mirror, OnError, SharedStore, StoreOp, StoreOptions, StoreStartError, Unavailable,
+};
+use crate::store::{Namespace, StoreAddress};
 use crate::time::Clock;
 
 /// Limits that keep their buckets in one store: the engine without the proxy.
@@ -59,11 +61,11 @@ use crate::time::Clock;
 /// A gate's buckets are others, whatever its limits are called.
 ///
 /// In memory everything is decided at once. A shared store is asked from a thread of its own; if it does not answer within
-/// 50 ms, or the time that [`Manner`] says, the process decides alone, as if nobody shared its buckets, until the store is
+/// 50 ms, or the time that [`StoreOptions`] says, the process decides alone, as if nobody shared its buckets, until the store is
 /// back. PostgreSQL, MySQL and DynamoDB need a table first: `tollgate migrate` makes it.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<SharedStore>>,
     clock: Clock,
     hasher: KeyHasher,
     capacity: usize,
@@ -74,18 +76,18 @@ pub struct Limits {
 pub struct Limiter {
     spec: Spec,
     buckets: Arc<Buckets>,
-    mirror: Option<(Arc<Shared>, Arc<Mirror>)>,
+    mirror: Option<(Arc<SharedStore>, Arc<Mirror>)>,
     clock: Clock,
-    names: SipHasher13,
+    key_hasher: SipHasher13,
 }
 
 /// What a limit said to a call, and what is needed to give back what it took.
 #[derive(Debug, Clone, Copy)]
 #[must_use]
-pub struct Taken {
+pub struct TakeOutcome {
     /// What the bucket said.
     pub verdict: Verdict,
-    place: Place,
+    bucket: BucketKey,
     is_local: bool,
 }
 
@@ -93,25 +95,25 @@ impl Limits {
     /// Over this store, with everything as where a gate's file says nothing.
     ///
     /// # Errors
-    /// [`StartError`] if the store cannot be used; whether it is there shows later.
-    pub fn open(address: &Address) -> Result<Self, StartError> {
-        Self::open_as(address, &Namespace::default(), b"", Manner::default(), Events::default())
+    /// [`StoreStartError`] if the store cannot be used; whether it is there shows later.
+    pub fn open(address: &StoreAddress) -> Result<Self, StoreStartError> {
+        Self::open_as(address, &Namespace::default(), b"", StoreOptions::default(), Events::default())
     }
 
     /// The same under a name and a secret of one's own, which all processes that share the buckets have to share, used like
     /// this; `events` hears how the store does.
     ///
     /// # Errors
-    /// [`StartError`] as above.
+    /// [`StoreStartError`] as above.
     pub fn open_as(
-        address: &Address,
+        address: &StoreAddress,
         names: &Namespace,
         secret: &[u8],
-        manner: Manner,
+        manner: StoreOptions,
         events: Events,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, StoreStartError> {
         let clock = Clock::system();
-        let open = || Shared::start(address, names, manner, clock.clone(), witness(events));
+        let open = || SharedStore::start(address, names, manner, clock.clone(), store_observer(events));
         let shared = address.is_shared().then(open).transpose()?;
         let hasher = match &shared {
             Some(_) => KeyHasher::of_installation(names.as_str(), secret),
@@ -137,12 +139,12 @@ impl Limits {
             None => None,
         };
         let names = self.hasher.of_limit(name);
-        Ok(Limiter { spec, buckets, mirror, clock: self.clock.clone(), names })
+        Ok(Limiter { spec, buckets, mirror, clock: self.clock.clone(), key_hasher: names })
     }
 
     /// The store, if it is shared.
     #[must_use]
-    pub fn store(&self) -> Option<&Arc<Shared>> {
+    pub fn store(&self) -> Option<&Arc<SharedStore>> {
         self.shared.as_ref()
     }
 }
@@ -152,23 +154,31 @@ impl Limiter {
     ///
     /// # Errors
     /// [`Unavailable`] if the store is away and [`OnError::Deny`] was asked for.
-    pub async fn take(&self, key: impl AsRef<[u8]>, tokens: u32) -> Result<Taken, Unavailable> {
-        let place = self.place(key.as_ref());
+    pub async fn take(&self, key: impl AsRef<[u8]>, tokens: u32) -> Result<TakeOutcome, Unavailable> {
+        let place = self.bucket_key(key.as_ref());
         let op = Op::Take(tokens);
         let Some((shared, mirror)) = &self.mirror else {
-            return Ok(Taken { verdict: self.here(place, self.clock.now(), op), place, is_local: true });
+            return Ok(TakeOutcome {
+                verdict: self.apply_in_memory(place, self.clock.now(), op),
+                bucket: place,
+                is_local: true,
+            });
         };
         let now = shared.now();
         let known = self.buckets.peek(&place, now, tokens);
         if !known.is_admitted() && !self.spec.has_debt() && mirror.is_fresh(&place, now) {
-            return Ok(Taken { verdict: known, place, is_local: true });
+            return Ok(TakeOutcome { verdict: known, bucket: place, is_local: true });
         }
-        match (shared.ask(mirror, place, Deed::Step(op)).await, shared.on_error()) {
-            (Ok(said), _) => Ok(Taken { verdict: said.verdict, place, is_local: false }),
-            (Err(Unavailable), OnError::Local) => {
-                Ok(Taken { verdict: self.here(place, shared.now(), op), place, is_local: true })
+        match (shared.call(mirror, place, StoreOp::Step(op)).await, shared.on_error()) {
+            (Ok(said), _) => Ok(TakeOutcome { verdict: said.verdict, bucket: place, is_local: false }),
+            (Err(Unavailable), OnError::Local) => Ok(TakeOutcome {
+                verdict: self.apply_in_memory(place, shared.now(), op),
+                bucket: place,
+                is_local: true,
+            }),
+            (Err(Unavailable), OnError::Allow) => {
+                Ok(TakeOutcome { verdict: unlimited_verdict(now), bucket: place, is_local: true })
             }
-            (Err(Unavailable), OnError::Allow) => Ok(Taken { verdict: free(now), place, is_local: true }),
             (Err(Unavailable), OnError::Deny) => Err(Unavailable),
         }
     }
@@ -178,38 +188,40 @@ impl Limiter {
     /// # Errors
     /// [`Unavailable`] if the store is away.
     pub async fn peek(&self, key: impl AsRef<[u8]>, tokens: u32) -> Result<Verdict, Unavailable> {
-        let place = self.place(key.as_ref());
+        let place = self.bucket_key(key.as_ref());
         match &self.mirror {
-            None => Ok(self.here(place, self.clock.now(), Op::Peek(tokens))),
+            None => Ok(self.apply_in_memory(place, self.clock.now(), Op::Peek(tokens))),
             Some((shared, mirror)) => {
-                shared.ask(mirror, place, Deed::Step(Op::Peek(tokens))).await.map(|said| said.verdict)
+                shared.call(mirror, place, StoreOp::Step(Op::Peek(tokens))).await.map(|said| said.verdict)
             }
         }
     }
 
     /// Gives back what a call took, as if it had never been made: at once in memory, soon in a shared store.
-    pub fn give_back(&self, taken: Taken) {
+    pub fn refund(&self, taken: TakeOutcome) {
         let op = Op::Refund(taken.verdict.receipt);
         match &self.mirror {
-            Some((shared, mirror)) if !taken.is_local => shared.tell(mirror, taken.place, Deed::Step(op)),
-            Some((shared, _)) => drop(self.here(taken.place, shared.now(), op)),
-            None => drop(self.here(taken.place, self.clock.now(), op)),
+            Some((shared, mirror)) if !taken.is_local => {
+                shared.enqueue(mirror, taken.bucket, StoreOp::Step(op))
+            }
+            Some((shared, _)) => drop(self.apply_in_memory(taken.bucket, shared.now(), op)),
+            None => drop(self.apply_in_memory(taken.bucket, self.clock.now(), op)),
         }
     }
 
-    fn here(&self, place: Place, now: Time, op: Op) -> Verdict {
+    fn apply_in_memory(&self, place: BucketKey, now: Time, op: Op) -> Verdict {
         // Nobody ever closes these buckets.
-        self.buckets.apply(&place, now, op).unwrap_or_else(|_| free(now))
+        self.buckets.apply(&place, now, op).unwrap_or_else(|_| unlimited_verdict(now))
     }
 
-    fn place(&self, key: &[u8]) -> Place {
-        let mut names = self.names;
+    fn bucket_key(&self, key: &[u8]) -> BucketKey {
+        let mut names = self.key_hasher;
         names.write(key);
-        Place { key: Key(names.finish128().as_u128()), class: 0, spec: self.spec }
+        BucketKey { key: Key(names.finish128().as_u128()), class: 0, spec: self.spec }
     }
 }
 
-impl Taken {
+impl TakeOutcome {
     /// Whether the call may be made, now or after having been held.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
@@ -219,19 +231,19 @@ impl Taken {
     /// How long to wait before the call is made, or before it is tried again; `None` if it can never fit.
     #[must_use]
     pub fn wait(&self) -> Option<Span> {
-        match self.verdict.answer {
-            Answer::Admitted => Some(Span::ZERO),
-            Answer::Held { hold } => Some(hold),
-            Answer::Refused { wait } => Some(wait),
-            Answer::NeverFits => None,
+        match self.verdict.admission {
+            Admission::Admitted => Some(Span::ZERO),
+            Admission::Held { hold } => Some(hold),
+            Admission::Refused { wait } => Some(wait),
+            Admission::NeverFits => None,
         }
     }
 }
 
 /// A call that nobody counts.
-fn free(now: Time) -> Verdict {
-    let (answer, receipt) = (Answer::Admitted, Receipt::default());
-    Verdict { answer, left: 0, next_token: Span::ZERO, full_at: now, receipt }
+fn unlimited_verdict(now: Time) -> Verdict {
+    let (answer, receipt) = (Admission::Admitted, Receipt::default());
+    Verdict { admission: answer, left: 0, next_token: Span::ZERO, full_at: now, receipt }
 }
 
 const DEFAULT_CAPACITY: usize = 1_000_000;

@@ -5,12 +5,12 @@
 
 use smallvec::SmallVec;
 
-use super::inquiry::By;
-use super::{Engine, Rules, Standing, Standings, standing};
+use super::inquiry::DecidedBy;
+use super::{Engine, LimitStatus, LimitStatuses, Rules, standing};
 use crate::bucket::Op;
 use crate::event::{Event, Outcome};
 use crate::policy::device::Claim;
-use crate::policy::{Charge, Charges, Facet, Limit, Spends};
+use crate::policy::{Charge, ChargeOn, Charges, Limit, LimitKind};
 use crate::time::Span;
 
 /// Tokens that were taken for an attempt.
@@ -23,19 +23,28 @@ pub struct Reservation {
     /// How long the attempt is to be held before it is forwarded: the longest that any limit says.
     pub hold: Span,
     /// What each limit said.
-    pub standings: Standings,
+    pub statuses: LimitStatuses,
     /// What is full again after a success, although nothing was taken from it.
-    lifts: Vec<Charge>,
-    is_of_one: bool,
+    refilled_on_success: Vec<Charge>,
+    is_of_one_account: bool,
     claim: Option<Box<Claim>>,
-    by: By,
+    decided_by: DecidedBy,
 }
 
 impl Reservation {
-    pub(super) fn new(generation: u64, found: Charges, standings: Standings, by: By) -> Self {
+    pub(super) fn new(generation: u64, found: Charges, standings: LimitStatuses, by: DecidedBy) -> Self {
         let hold = standing::longest_hold(&standings);
-        let Charges { routes, lifts, is_of_one, claim, .. } = found;
-        Self { generation, routes, hold, standings, lifts, is_of_one, claim, by }
+        let Charges { routes, refilled_on_success: lifts, is_single_account: is_of_one, claim, .. } = found;
+        Self {
+            generation,
+            routes,
+            hold,
+            statuses: standings,
+            refilled_on_success: lifts,
+            is_of_one_account: is_of_one,
+            claim,
+            decided_by: by,
+        }
     }
 
     /// Position of the route.
@@ -63,48 +72,48 @@ impl Reservation {
         if rules.generation != generation {
             return;
         }
-        for standing in &self.standings {
+        for standing in &self.statuses {
             self.settle_one(standing, engine, rules, outcome);
         }
-        if outcome == Outcome::Success && self.is_of_one {
-            for charge in &self.lifts {
-                engine.apply(rules, self.by, charge, Op::Give(u32::MAX));
+        if outcome == Outcome::Success && self.is_of_one_account {
+            for charge in &self.refilled_on_success {
+                engine.apply(rules, self.decided_by, charge, Op::Give(u32::MAX));
             }
         }
     }
 
     fn settle_one(
         &self,
-        Standing { charge, verdict }: &Standing,
+        LimitStatus { charge, verdict }: &LimitStatus,
         engine: &Engine,
         rules: &Rules,
         outcome: Outcome,
     ) {
         let limit = &rules.policy.limits[charge.limit];
-        let op = match (limit.facet, outcome) {
-            _ if limit.spends == Spends::Attempts => return,
-            (Facet::Escalation, Outcome::Failure) => Op::Strike,
-            (Facet::Escalation | Facet::Cap, Outcome::Success) if self.is_his_own(limit) => {
+        let op = match (limit.kind, outcome) {
+            _ if limit.charge_on == ChargeOn::Attempts => return,
+            (LimitKind::Escalation, Outcome::Failure) => Op::Strike,
+            (LimitKind::Escalation | LimitKind::Cap, Outcome::Success) if self.belongs_to_account(limit) => {
                 Op::Give(u32::MAX)
             }
-            (Facet::Escalation, _) | (_, Outcome::Failure) => return,
-            (Facet::Rate | Facet::Cap, _) => Op::Refund(verdict.receipt),
+            (LimitKind::Escalation, _) | (_, Outcome::Failure) => return,
+            (LimitKind::Rate | LimitKind::Cap, _) => Op::Refund(verdict.receipt),
         };
-        engine.apply(rules, self.by, charge, op);
+        engine.apply(rules, self.decided_by, charge, op);
     }
 
     /// Whether the buckets of this limit belong to the account that signed in.
-    fn is_his_own(&self, limit: &Limit) -> bool {
-        self.is_of_one && limit.is_hidden()
+    fn belongs_to_account(&self, limit: &Limit) -> bool {
+        self.is_of_one_account && limit.is_hidden()
     }
 
     /// Gives everything back: the attempt was never made.
-    pub fn give_back(self, engine: &Engine, rules: &Rules) {
+    pub fn refund(self, engine: &Engine, rules: &Rules) {
         if rules.generation != self.generation {
             return;
         }
-        for Standing { charge, verdict } in &self.standings {
-            engine.apply(rules, self.by, charge, Op::Refund(verdict.receipt));
+        for LimitStatus { charge, verdict } in &self.statuses {
+            engine.apply(rules, self.decided_by, charge, Op::Refund(verdict.receipt));
         }
     }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::flight::Flight;
-use super::standing::{self, Standings};
+use super::flight::ConcurrencyLimit;
+use super::standing::{self, LimitStatuses};
 use crate::bucket::{Op, Spec, Verdict};
-use crate::policy::{Charge, Charges, Facet, Limit, Mode, Policy, Spends};
-use crate::store::memory::{Buckets, Place, TooLarge, Withdrawal};
+use crate::policy::{Charge, ChargeOn, Charges, Limit, LimitKind, Mode, Policy};
+use crate::store::memory::{BucketKey, Buckets, TooLarge, Withdrawal};
 use crate::store::shared::Mirror;
 use crate::time::Time;
 
@@ -27,14 +27,14 @@ pub struct Rules {
     /// For each limit, if the buckets are in a shared store: then those in memory are what was last seen of them.
     pub(super) mirrors: Vec<Arc<Mirror>>,
     /// For each route.
-    pub(super) flights: Vec<Arc<Flight>>,
+    pub(super) concurrency_limits: Vec<Arc<ConcurrencyLimit>>,
 }
 
 impl Rules {
     /// The buckets that a limit's rate fills.
     #[must_use]
     pub fn buckets(&self, limit: &str) -> Option<&Arc<Buckets>> {
-        self.buckets.get(self.index_of(limit, Facet::Rate)?)
+        self.buckets.get(self.index_of(limit, LimitKind::Rate)?)
     }
 
     /// For each limit its name, the number of buckets that are not full, and how many live ones gave way.
@@ -48,17 +48,17 @@ impl Rules {
     /// Runs one operation on a bucket, and hands on what it says. Of a limit that has been changed meanwhile nothing
     /// comes: that errs on the strict side.
     pub(super) fn apply(&self, charge: &Charge, now: Time, op: Op) -> Option<Verdict> {
-        let Withdrawal { buckets, place, .. } = self.withdrawal(charge);
+        let Withdrawal { buckets, bucket: place, .. } = self.withdrawal(charge);
         buckets.apply(&place, now, op).ok()
     }
 
     /// Waits grow for whoever is refused again and again; an admitted attempt breaks the row. A wait that begins with
     /// this refusal is told with it: whoever comes back as told must not find it.
-    pub(super) fn count_in_row(&self, standings: &mut Standings, admitted: bool, now: Time) {
+    pub(super) fn count_consecutive(&self, standings: &mut LimitStatuses, admitted: bool, now: Time) {
         for at in 0..standings.len() {
             let charge = standings[at].charge;
             let limit = &self.policy.limits[charge.limit];
-            if limit.facet != Facet::Escalation || limit.spends != Spends::Attempts {
+            if limit.kind != LimitKind::Escalation || limit.charge_on != ChargeOn::Attempts {
                 continue;
             }
             if admitted {
@@ -71,13 +71,19 @@ impl Rules {
         }
     }
 
-    pub(super) fn index_of(&self, limit: &str, facet: Facet) -> Option<usize> {
-        self.policy.limits.iter().position(|known| &*known.name == limit && known.facet == facet)
+    pub(super) fn index_of(&self, limit: &str, facet: LimitKind) -> Option<usize> {
+        self.policy.limits.iter().position(|known| &*known.name == limit && known.kind == facet)
     }
 
     pub(super) fn withdrawal(&self, charge: &Charge) -> Withdrawal<'_> {
         let Charge { limit, key, class, spec, cost, tag, enforce, .. } = *charge;
-        Withdrawal { buckets: &self.buckets[limit], place: Place { key, class, spec }, cost, tag, enforce }
+        Withdrawal {
+            buckets: &self.buckets[limit],
+            bucket: BucketKey { key, class, spec },
+            cost,
+            tag,
+            enforce,
+        }
     }
 
     pub(super) fn withdrawals(&self, found: &Charges) -> SmallVec<[Withdrawal<'_>; 2]> {
@@ -95,7 +101,7 @@ impl Rules {
         capacity: usize,
         now: Time,
     ) -> Result<Arc<Buckets>, TooLarge> {
-        let Some(index) = self.index_of(&limit.name, limit.facet) else {
+        let Some(index) = self.index_of(&limit.name, limit.kind) else {
             return Buckets::new(capacity, &specs(limit)).map(Arc::new);
         };
         let (before, after) = (self.policy.limits[index].classes(), limit.classes());

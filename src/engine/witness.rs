@@ -1,38 +1,38 @@
-//! Hands on what a shared store says of itself, as events.
+//! Turns the notifications of a shared store into events.
 //!
 //! It counts nothing and writes nothing. The surprising thing: it exists because the store stands below events and does not know
 //! them.
 
 use std::sync::Arc;
 
-use crate::event::{Answer, Event, Events};
-use crate::store::shared::{Answered, Witness};
+use crate::event::{Event, Events, StoreCallResult};
+use crate::store::shared::{CallOutcome, StoreObserver};
 use crate::time::Span;
 
 /// Whoever listens to events hears the store, too.
 #[must_use]
-pub fn witness(events: Events) -> Arc<dyn Witness> {
-    Arc::new(Telling(events))
+pub fn store_observer(events: Events) -> Arc<dyn StoreObserver> {
+    Arc::new(StoreEvents(events))
 }
 
-struct Telling(Events);
+struct StoreEvents(Events);
 
-impl Witness for Telling {
-    fn answered(&self, result: Answered, took: Span) {
+impl StoreObserver for StoreEvents {
+    fn call_finished(&self, result: CallOutcome, took: Span) {
         let result = match result {
-            Answered::Ok => Answer::Ok,
-            Answered::Lost => Answer::Lost,
-            Answered::Timeout => Answer::Timeout,
-            Answered::Error => Answer::Error,
+            CallOutcome::Ok => StoreCallResult::Ok,
+            CallOutcome::Conflict => StoreCallResult::Conflict,
+            CallOutcome::Timeout => StoreCallResult::Timeout,
+            CallOutcome::Error => StoreCallResult::Error,
         };
-        self.0.emit(&Event::StoreAsked { result, took });
+        self.0.emit(&Event::StoreCalled { result, took });
     }
 
-    fn turned(&self, up: bool, why: &str) {
+    fn availability_changed(&self, up: bool, why: &str) {
         self.0.emit(&Event::StoreUp { up, why });
     }
 
-    fn noticed(&self, what: &str) {
-        self.0.emit(&Event::StoreNoticed(what));
+    fn warned(&self, what: &str) {
+        self.0.emit(&Event::StoreWarning(what));
     }
 }

@@ -1,4 +1,4 @@
-//! Connections that a thread may not make by itself: another thread makes them and hands them over.
+//! Connects for confined threads: another thread opens the connection and passes it on.
 //!
 //! A confined worker connects by itself to addresses. It asks for names, because to resolve one takes files, and for whatever
 //! it was refused: a port that the configuration named later. Who is confined, and how, is not decided here.
@@ -15,40 +15,43 @@ use tokio::sync::{mpsc, oneshot};
 #[derive(Debug, Clone, Default)]
 pub struct Connector {
     /// `None` where every thread may connect.
-    asks: Option<mpsc::Sender<ConnectRequest>>,
-    named: Named,
+    requests: Option<mpsc::Sender<ConnectRequest>>,
+    allowed: AllowedTargets,
 }
 
 /// What other threads ask for.
 #[derive(Debug)]
 pub struct ConnectRequests {
-    asks: mpsc::Receiver<ConnectRequest>,
-    named: Named,
+    requests: mpsc::Receiver<ConnectRequest>,
+    allowed: AllowedTargets,
 }
 
 #[derive(Debug)]
 struct ConnectRequest {
     host: String,
     port: u16,
-    answer: oneshot::Sender<io::Result<std::net::TcpStream>>,
+    response: oneshot::Sender<io::Result<std::net::TcpStream>>,
 }
 
 /// Names and ports that are connected to for others.
-type Named = Arc<Mutex<HashSet<(String, u16)>>>;
+type AllowedTargets = Arc<Mutex<HashSet<(String, u16)>>>;
 
 impl Connector {
     /// For threads that may not connect everywhere; what they ask for has to be [served](ConnectRequests::serve).
     #[must_use]
-    pub fn asking() -> (Self, ConnectRequests) {
-        let (sender, asks) = mpsc::channel(MOST_ASKS);
-        let named = Named::default();
-        (Self { asks: Some(sender), named: Arc::clone(&named) }, ConnectRequests { asks, named })
+    pub fn delegating() -> (Self, ConnectRequests) {
+        let (sender, asks) = mpsc::channel(MAX_REQUESTS);
+        let named = AllowedTargets::default();
+        (
+            Self { requests: Some(sender), allowed: Arc::clone(&named) },
+            ConnectRequests { requests: asks, allowed: named },
+        )
     }
 
     /// A configuration names this: others are not connected to on anyone's behalf.
-    pub fn name(&self, host: &str, port: u16) {
-        if self.asks.is_some() {
-            let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn allow(&self, host: &str, port: u16) {
+        if self.requests.is_some() {
+            let mut named = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
             named.insert((host.to_owned(), port));
         }
     }
@@ -58,7 +61,7 @@ impl Connector {
     /// # Errors
     /// As the kernel or the resolver says.
     pub async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
-        let Some(asks) = &self.asks else { return TcpStream::connect((host, port)).await };
+        let Some(asks) = &self.requests else { return TcpStream::connect((host, port)).await };
         if let Ok(address) = host.parse::<IpAddr>() {
             match TcpStream::connect((address, port)).await {
                 Err(refused) if refused.kind() == io::ErrorKind::PermissionDenied => {}
@@ -66,7 +69,7 @@ impl Connector {
             }
         }
         let (answer, made) = oneshot::channel();
-        let ask = ConnectRequest { host: host.to_owned(), port, answer };
+        let ask = ConnectRequest { host: host.to_owned(), port, response: answer };
         asks.send(ask).await.map_err(|_| io::ErrorKind::BrokenPipe)?;
         TcpStream::from_std(made.await.map_err(|_| io::ErrorKind::BrokenPipe)??)
     }
@@ -75,18 +78,18 @@ impl Connector {
 impl ConnectRequests {
     /// Connects for others until no one can ask any more.
     pub async fn serve(mut self) {
-        while let Some(ask) = self.asks.recv().await {
-            if self.is_named(&ask) {
+        while let Some(ask) = self.requests.recv().await {
+            if self.is_allowed(&ask) {
                 tokio::spawn(ask.serve());
             } else {
                 // The worker may have given up already.
-                let _ = ask.answer.send(Err(io::ErrorKind::PermissionDenied.into()));
+                let _ = ask.response.send(Err(io::ErrorKind::PermissionDenied.into()));
             }
         }
     }
 
-    fn is_named(&self, ask: &ConnectRequest) -> bool {
-        let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+    fn is_allowed(&self, ask: &ConnectRequest) -> bool {
+        let named = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
         named.contains(&(ask.host.clone(), ask.port))
     }
 }
@@ -95,15 +98,15 @@ impl ConnectRequest {
     async fn serve(mut self) {
         let made = tokio::select! {
             made = TcpStream::connect((&*self.host, self.port)) => made.and_then(TcpStream::into_std),
-            () = self.answer.closed() => return,
+            () = self.response.closed() => return,
         };
         // As above.
-        let _ = self.answer.send(made);
+        let _ = self.response.send(made);
     }
 }
 
 /// Further ones wait for their turn.
-const MOST_ASKS: usize = 1024;
+const MAX_REQUESTS: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -120,8 +123,8 @@ mod tests {
     #[tokio::test]
     async fn names_are_connected_to_by_the_thread_that_is_asked_and_only_those_that_were_named() {
         let ((listener, named), (_other, not_named)) = (listener(), listener());
-        let (connector, asked) = Connector::asking();
-        connector.name("localhost", named);
+        let (connector, asked) = Connector::delegating();
+        connector.allow("localhost", named);
         let serving = tokio::spawn(asked.serve());
         let made = connector.connect("localhost", named).await.unwrap();
         assert_eq!(made.local_addr().unwrap(), listener.accept().unwrap().1);
@@ -134,7 +137,7 @@ mod tests {
     #[tokio::test]
     async fn addresses_are_connected_to_here_and_where_no_one_is_asked_names_too() {
         let (_listener, port) = listener();
-        let (connector, asked) = Connector::asking();
+        let (connector, asked) = Connector::delegating();
         connector.connect("127.0.0.1", port).await.unwrap();
         drop(asked);
         assert_eq!(connector.connect("localhost", port).await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);

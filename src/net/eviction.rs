@@ -1,4 +1,4 @@
-//! Which connection gives way when places, descriptors or memory are short.
+//! Chooses the idle connection to close when connection slots, descriptors or memory run short.
 //!
 //! The one that has been idle longest, first among the clients that hold most. It closes nothing: it asks, and a
 //! connection looks for itself whether it is idle, which only its own task knows. A look at all connections finds several
@@ -15,34 +15,34 @@ use crate::time::{Clock, Span, Time};
 /// All connections that may be asked to give way.
 #[derive(Debug)]
 pub(super) struct Evictions {
-    known: Mutex<Known>,
+    table: Mutex<EvictionTable>,
     clock: Clock,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct EvictionTable {
     next: u64,
     all: HashMap<u64, Arc<Evictable>>,
     /// What the last look found, the first to go last.
     candidates: Vec<Candidate>,
-    looked: Time,
+    scanned: Time,
 }
 
 /// What is known of one connection.
 #[derive(Debug)]
 pub(super) struct Evictable {
     /// Connections of its client's prefix; `None` where they are not counted.
-    held: Option<Arc<AtomicUsize>>,
+    prefix_connections: Option<Arc<AtomicUsize>>,
     /// In nanoseconds; 0 while a request is served.
     idle_since: AtomicU64,
     /// For which idle time it was asked to give way.
-    asked: AtomicU64,
+    requested: AtomicU64,
     waker: OnceLock<Waker>,
 }
 
 /// Among those that may give way as long as it lives.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct EvictionEntry {
     evictions: Arc<Evictions>,
     number: u64,
     connection: Arc<Evictable>,
@@ -53,14 +53,14 @@ struct Candidate {
     connection: Arc<Evictable>,
     since: u64,
     /// How many connections its prefix holds if those that are idle for longer have gone.
-    level: usize,
+    prefix_rank: usize,
 }
 
 /// What became of the wish that a connection gives way.
 #[derive(Debug)]
-pub(super) enum Evicted {
+pub(super) enum EvictOutcome {
     /// This one was asked.
-    Asked(Leaving),
+    Requested(EvictionRequest),
     /// Those that are idle belong to clients that hold less than the one who wants a place.
     Denied,
     /// None is idle.
@@ -69,9 +69,9 @@ pub(super) enum Evicted {
 
 /// A connection that was asked to give way.
 #[derive(Debug)]
-pub(super) struct Leaving(Arc<Evictable>);
+pub(super) struct EvictionRequest(Arc<Evictable>);
 
-impl Leaving {
+impl EvictionRequest {
     pub(super) fn has_gone(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }
@@ -79,24 +79,25 @@ impl Leaving {
 
 impl Evictions {
     pub(super) fn new(clock: &Clock) -> Arc<Self> {
-        Arc::new(Self { known: Mutex::default(), clock: clock.clone() })
+        Arc::new(Self { table: Mutex::default(), clock: clock.clone() })
     }
 
-    pub(super) fn enter(self: &Arc<Self>, held: Option<Arc<AtomicUsize>>) -> Entry {
+    pub(super) fn register(self: &Arc<Self>, held: Option<Arc<AtomicUsize>>) -> EvictionEntry {
         let (idle_since, asked, waker) = Default::default();
-        let connection = Arc::new(Evictable { held, idle_since, asked, waker });
-        let mut known = self.known();
+        let connection =
+            Arc::new(Evictable { prefix_connections: held, idle_since, requested: asked, waker });
+        let mut known = self.table();
         let number = known.next;
         known.next += 1;
         known.all.insert(number, Arc::clone(&connection));
-        Entry { evictions: Arc::clone(self), number, connection }
+        EvictionEntry { evictions: Arc::clone(self), number, connection }
     }
 
     /// Asks one connection to give way to a client whose prefix holds so many.
-    pub(super) fn evict(&self, held: usize) -> Evicted {
+    pub(super) fn evict(&self, held: usize) -> EvictOutcome {
         let now = self.clock.now();
-        let mut known = self.known();
-        if now.since(known.looked) > STALE {
+        let mut known = self.table();
+        if now.since(known.scanned) > STALE {
             known.candidates.clear();
         }
         for may_look in [true, false] {
@@ -104,57 +105,57 @@ impl Evictions {
                 if !candidate.is_still_idle() {
                     continue;
                 }
-                if candidate.level < held {
+                if candidate.prefix_rank < held {
                     known.candidates.push(candidate);
-                    return Evicted::Denied;
+                    return EvictOutcome::Denied;
                 }
-                return Evicted::Asked(candidate.ask());
+                return EvictOutcome::Requested(candidate.request());
             }
             // Where nothing is idle, another look so soon would only be work.
-            if may_look && now.since(known.looked) >= PAUSE {
-                known.look(now);
+            if may_look && now.since(known.scanned) >= MIN_SCAN_INTERVAL {
+                known.scan(now);
             }
         }
-        Evicted::Nothing
+        EvictOutcome::Nothing
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, EvictionTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
-    fn look(&mut self, now: Time) {
+impl EvictionTable {
+    fn scan(&mut self, now: Time) {
         let idle = self.all.values().filter_map(|connection| {
             let since = connection.idle_since.load(Acquire);
-            let may_go = since != 0 && since <= now.as_nanos() && connection.asked.load(Relaxed) != since;
-            may_go.then(|| Candidate { connection: Arc::clone(connection), since, level: 0 })
+            let may_go = since != 0 && since <= now.as_nanos() && connection.requested.load(Relaxed) != since;
+            may_go.then(|| Candidate { connection: Arc::clone(connection), since, prefix_rank: 0 })
         });
         let mut idle: Vec<_> = idle.collect();
         idle.sort_unstable_by_key(|candidate| (candidate.connection.prefix(), candidate.since));
         for of_one_prefix in
             idle.chunk_by_mut(|one, other| one.connection.prefix() == other.connection.prefix())
         {
-            let held = of_one_prefix.first().map_or(0, |candidate| candidate.connection.held());
+            let held = of_one_prefix.first().map_or(0, |candidate| candidate.connection.prefix_connections());
             for (gone, candidate) in of_one_prefix.iter_mut().enumerate() {
-                candidate.level = held.saturating_sub(gone);
+                candidate.prefix_rank = held.saturating_sub(gone);
             }
         }
-        idle.sort_unstable_by_key(|candidate| (candidate.level, u64::MAX - candidate.since));
-        let count = (self.all.len() / SHARE).max(FEWEST).min(idle.len());
+        idle.sort_unstable_by_key(|candidate| (candidate.prefix_rank, u64::MAX - candidate.since));
+        let count = (self.all.len() / SCAN_SHARE).max(MIN_CANDIDATES).min(idle.len());
         self.candidates = idle.split_off(idle.len() - count);
-        self.looked = now;
+        self.scanned = now;
     }
 }
 
 impl Evictable {
     /// Tells prefixes apart; those who are not counted are one.
     fn prefix(&self) -> usize {
-        self.held.as_ref().map_or(0, |held| Arc::as_ptr(held) as usize)
+        self.prefix_connections.as_ref().map_or(0, |held| Arc::as_ptr(held) as usize)
     }
 
-    fn held(&self) -> usize {
-        self.held.as_ref().map_or(0, |held| held.load(Relaxed))
+    fn prefix_connections(&self) -> usize {
+        self.prefix_connections.as_ref().map_or(0, |held| held.load(Relaxed))
     }
 }
 
@@ -163,38 +164,38 @@ impl Candidate {
         self.connection.idle_since.load(Acquire) == self.since
     }
 
-    fn ask(self) -> Leaving {
-        self.connection.asked.store(self.since, Relaxed);
+    fn request(self) -> EvictionRequest {
+        self.connection.requested.store(self.since, Relaxed);
         if let Some(waker) = self.connection.waker.get() {
             waker.wake_by_ref();
         }
-        Leaving(self.connection)
+        EvictionRequest(self.connection)
     }
 }
 
-impl Entry {
+impl EvictionEntry {
     /// Says since when the connection is idle; `None` while it serves. Whether it is to give way. A connection is one task
     /// for its whole life, so its waker never changes.
-    pub(super) fn gives_way(&self, idle_since: Option<Time>, cx: &Context<'_>) -> bool {
+    pub(super) fn poll_evicted(&self, idle_since: Option<Time>, cx: &Context<'_>) -> bool {
         let since = idle_since.map_or(0, Time::as_nanos);
         self.connection.waker.get_or_init(|| cx.waker().clone());
         // Whoever sees it finds the waker.
         self.connection.idle_since.store(since, Release);
-        since != 0 && self.connection.asked.load(Relaxed) == since
+        since != 0 && self.connection.requested.load(Relaxed) == since
     }
 }
 
-impl Drop for Entry {
+impl Drop for EvictionEntry {
     fn drop(&mut self) {
-        self.evictions.known().all.remove(&self.number);
+        self.evictions.table().all.remove(&self.number);
     }
 }
 
 /// Of all connections, a look finds so many: the work for each that gives way is bounded by this number.
-const SHARE: usize = 16;
-const FEWEST: usize = 16;
+const SCAN_SHARE: usize = 16;
+const MIN_CANDIDATES: usize = 16;
 const STALE: Span = Span::from_secs(1);
-const PAUSE: Span = Span::from_millis(10);
+const MIN_SCAN_INTERVAL: Span = Span::from_millis(10);
 
 #[cfg(test)]
 mod tests {
@@ -212,19 +213,19 @@ mod tests {
         }
 
         /// Connections of one prefix that became idle one second after the other.
-        fn idle(&self, count: u64) -> Vec<Entry> {
+        fn idle(&self, count: u64) -> Vec<EvictionEntry> {
             let held = Arc::new(AtomicUsize::new(usize::try_from(count).unwrap()));
             let enter = |number| {
-                let entry = self.evictions.enter(Some(Arc::clone(&held)));
+                let entry = self.evictions.register(Some(Arc::clone(&held)));
                 let since = self.clock.now().before(Span::from_secs(count - number));
-                assert!(!entry.gives_way(Some(since), &nobody()));
+                assert!(!entry.poll_evicted(Some(since), &nobody()));
                 entry
             };
             (0..count).map(enter).collect()
         }
 
-        fn evict(&self, held: usize) -> Evicted {
-            self.clock.set(self.clock.now().after(PAUSE));
+        fn evict(&self, held: usize) -> EvictOutcome {
+            self.clock.set(self.clock.now().after(MIN_SCAN_INTERVAL));
             self.evictions.evict(held)
         }
     }
@@ -233,8 +234,8 @@ mod tests {
         Context::from_waker(Waker::noop())
     }
 
-    fn is_asked(entry: &Entry) -> bool {
-        entry.connection.asked.load(Relaxed) != 0
+    fn is_asked(entry: &EvictionEntry) -> bool {
+        entry.connection.requested.load(Relaxed) != 0
     }
 
     #[test]
@@ -243,10 +244,11 @@ mod tests {
         let (few, many) = (setting.idle(3), setting.idle(5));
         let asked = || [&few, &many].map(|entries| entries.iter().map(is_asked).collect::<Vec<_>>());
         assert!(
-            matches!(setting.evict(0), Evicted::Asked(_)) && matches!(setting.evict(0), Evicted::Asked(_))
+            matches!(setting.evict(0), EvictOutcome::Requested(_))
+                && matches!(setting.evict(0), EvictOutcome::Requested(_))
         );
         assert_eq!(asked(), [vec![false; 3], vec![true, true, false, false, false]]);
-        (0..2).for_each(|_| assert!(matches!(setting.evict(0), Evicted::Asked(_))));
+        (0..2).for_each(|_| assert!(matches!(setting.evict(0), EvictOutcome::Requested(_))));
         assert_eq!(asked(), [vec![true, false, false], vec![true, true, true, false, false]]);
     }
 
@@ -254,8 +256,8 @@ mod tests {
     fn whoever_holds_more_than_those_who_are_idle_takes_no_place_of_theirs() {
         let setting = Setting::new();
         let few = setting.idle(2);
-        assert!(matches!(setting.evict(3), Evicted::Denied));
-        assert!(matches!(setting.evict(2), Evicted::Asked(_)));
+        assert!(matches!(setting.evict(3), EvictOutcome::Denied));
+        assert!(matches!(setting.evict(2), EvictOutcome::Requested(_)));
         assert!(is_asked(&few[0]) && !is_asked(&few[1]));
     }
 
@@ -263,25 +265,25 @@ mod tests {
     fn who_serves_again_is_left_alone_and_who_leaves_is_forgotten() {
         let setting = Setting::new();
         let mut entries = setting.idle(2);
-        let Evicted::Asked(leaving) = setting.evict(0) else { panic!() };
-        assert!(!entries[0].gives_way(None, &nobody()), "a request has come");
-        assert!(!entries[0].gives_way(Some(setting.clock.now()), &nobody()), "and was answered");
+        let EvictOutcome::Requested(leaving) = setting.evict(0) else { panic!() };
+        assert!(!entries[0].poll_evicted(None, &nobody()), "a request has come");
+        assert!(!entries[0].poll_evicted(Some(setting.clock.now()), &nobody()), "and was answered");
         assert!(!leaving.has_gone());
         drop(entries.remove(0));
         assert!(leaving.has_gone());
-        assert!(!entries[0].gives_way(None, &nobody()));
-        assert!(matches!(setting.evict(0), Evicted::Nothing));
+        assert!(!entries[0].poll_evicted(None, &nobody()));
+        assert!(matches!(setting.evict(0), EvictOutcome::Nothing));
     }
 
     #[test]
     fn proxies_in_front_give_way_last() {
         let setting = Setting::new();
-        let proxy = setting.evictions.enter(None);
-        assert!(!proxy.gives_way(Some(Time::from_nanos(1)), &nobody()));
+        let proxy = setting.evictions.register(None);
+        assert!(!proxy.poll_evicted(Some(Time::from_nanos(1)), &nobody()));
         let other = setting.idle(1);
-        assert!(matches!(setting.evict(0), Evicted::Asked(_)));
+        assert!(matches!(setting.evict(0), EvictOutcome::Requested(_)));
         assert!(is_asked(&other[0]) && !is_asked(&proxy));
-        assert!(matches!(setting.evict(0), Evicted::Asked(_)));
+        assert!(matches!(setting.evict(0), EvictOutcome::Requested(_)));
         assert!(is_asked(&proxy));
     }
 
@@ -291,11 +293,11 @@ mod tests {
         let entries = setting.idle(10_000);
         let mut looks = 0;
         for _ in 0..5_000 {
-            looks += usize::from(setting.evictions.known().candidates.is_empty());
-            assert!(matches!(setting.evict(0), Evicted::Asked(_)));
+            looks += usize::from(setting.evictions.table().candidates.is_empty());
+            assert!(matches!(setting.evict(0), EvictOutcome::Requested(_)));
         }
         // A look a second besides, which takes a hundred of them here.
-        assert!(looks <= 5_000 / (10_000 / SHARE) + 5_000 / 100 + 1, "{looks}");
+        assert!(looks <= 5_000 / (10_000 / SCAN_SHARE) + 5_000 / 100 + 1, "{looks}");
         assert_eq!(entries.iter().filter(|entry| is_asked(entry)).count(), 5_000);
     }
 }

@@ -1,4 +1,4 @@
-//! The guard at the door: how many connections there may be, and how fast new ones may come.
+//! Limits connections: how many there may be in all and per prefix, and how fast new ones may come.
 //!
 //! It looks at a connection before a byte is read. `governor` decides on the rate, on our clock and over a bounded
 //! table of our own: its stock keyed store grows with the number of attackers. These are not the policy's buckets.
@@ -22,40 +22,40 @@ use governor::state::StateStore;
 use governor::{Quota, RateLimiter};
 use tokio::time::sleep;
 
-use super::eviction::{Entry, Evicted, Evictions, Leaving};
-use super::places::{Place, Places};
-use super::room::Room;
-use super::stream::Stream;
+use super::eviction::{EvictOutcome, EvictionEntry, EvictionRequest, Evictions};
+use super::places::{ConnectionSlot, ConnectionSlots};
+use super::room::OverloadManager;
+use super::stream::NetStream;
 use crate::time::{Clock, Span, Time};
 
 /// Who may connect.
-pub struct Guard {
-    connections: Arc<Places>,
+pub struct ConnectionLimit {
+    connections: Arc<ConnectionSlots>,
     per_client: AtomicUsize,
-    present: Arc<Present>,
+    prefixes: Arc<PrefixTable>,
     evictions: Arc<Evictions>,
-    pace: ArcSwapOption<Pace>,
-    room: Room,
+    rate: ArcSwapOption<ClientRateLimiter>,
+    overload: OverloadManager,
     clock: Clock,
 }
 
 /// How fast new connections may come, and how fast they came.
-struct Pace {
-    wanted: NewConnections,
-    rate: Rate,
+struct ClientRateLimiter {
+    quota: ConnectionQuota,
+    limiter: KeyedRateLimiter,
 }
 
-type Rate = RateLimiter<IpAddr, Recent, Clock, NoOpMiddleware<Moment>>;
+type KeyedRateLimiter = RateLimiter<IpAddr, PrefixStateStore, Clock, NoOpMiddleware<GovernorInstant>>;
 
 /// Why a client is not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TurnedAway {
+pub enum AdmitError {
     /// All places are taken, and those that are idle are held by clients that hold less.
-    Places,
+    Connections,
     /// Too many connections from its prefix.
-    Max,
+    ClientMax,
     /// Too many new connections from its prefix.
-    Rate,
+    ClientRate,
     /// Memory is short.
     Memory,
     /// Descriptors are short.
@@ -64,64 +64,64 @@ pub enum TurnedAway {
 
 /// A connection that was let in; dropping it frees its place.
 #[derive(Debug)]
-pub struct Pass {
-    _place: Place,
-    entry: Entry,
-    presence: Option<Presence>,
+pub struct Permit {
+    _slot: ConnectionSlot,
+    entry: EvictionEntry,
+    prefix_entry: Option<PrefixEntry>,
 }
 
-impl Pass {
+impl Permit {
     /// Says since when the connection is idle; `None` while it serves. Whether it is to give way to others, as long as it is
     /// idle since then. To be asked by the connection's own task, which is woken when the answer changes.
-    pub fn gives_way(&self, idle_since: Option<Time>, cx: &Context<'_>) -> bool {
-        self.entry.gives_way(idle_since, cx)
+    pub fn poll_evicted(&self, idle_since: Option<Time>, cx: &Context<'_>) -> bool {
+        self.entry.poll_evicted(idle_since, cx)
     }
 
     /// Another request of this client's prefix is at an upstream. Says how many are; `None` where nobody counts.
     pub fn request_begins(&self) -> Option<usize> {
-        let presence = self.presence.as_ref()?;
-        Some(presence.neighbours.requests.fetch_add(1, Ordering::Relaxed) + 1)
+        let presence = self.prefix_entry.as_ref()?;
+        Some(presence.counters.requests.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     /// One of them is over.
     pub fn request_ends(&self) {
-        if let Some(presence) = &self.presence {
-            presence.neighbours.requests.fetch_sub(1, Ordering::Relaxed);
+        if let Some(presence) = &self.prefix_entry {
+            presence.counters.requests.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
 /// New connections from one prefix: one each `replenish`, `burst` at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NewConnections {
+pub struct ConnectionQuota {
     /// At least one nanosecond.
     pub replenish: Span,
     /// At least 1.
     pub burst: u32,
 }
 
-impl Guard {
+impl ConnectionLimit {
     /// A guard for `connections` in all, `per_client` from one prefix, and new ones at this rate.
     #[must_use]
-    pub fn new(connections: usize, per_client: usize, rate: Option<NewConnections>, clock: &Clock) -> Self {
+    pub fn new(connections: usize, per_client: usize, rate: Option<ConnectionQuota>, clock: &Clock) -> Self {
         Self {
-            connections: Places::new(connections),
+            connections: ConnectionSlots::new(connections),
             per_client: AtomicUsize::new(per_client),
-            present: Arc::default(),
+            prefixes: Arc::default(),
             evictions: Evictions::new(clock),
-            pace: ArcSwapOption::new(rate.and_then(|rate| Pace::new(rate, clock))),
-            room: Room::of_this_machine(),
+            rate: ArcSwapOption::new(rate.and_then(|rate| ClientRateLimiter::new(rate, clock))),
+            overload: OverloadManager::from_rlimit(),
             clock: clock.clone(),
         }
     }
 
     /// Other bounds from now on. Nobody who is in has to leave. Where the rate is another one, each prefix has all of
     /// its burst again.
-    pub fn change(&self, connections: usize, per_client: usize, rate: Option<NewConnections>) {
+    pub fn reconfigure(&self, connections: usize, per_client: usize, rate: Option<ConnectionQuota>) {
         self.connections.resize(connections);
         self.per_client.store(per_client, Ordering::Relaxed);
-        if self.pace.load().as_ref().map(|pace| pace.wanted) != rate {
-            self.pace.store(rate.and_then(|rate| Pace::new(rate, &self.clock)));
+        if self.rate.load().as_ref().map(|pace| pace.quota) != rate {
+            self.rate.store(rate.and_then(|rate| ClientRateLimiter::new(rate, &self.clock)));
         }
     }
 
@@ -129,20 +129,20 @@ impl Guard {
     /// is idle, this waits. Each listener holds back at most one client meanwhile, and the kernel's queue the others.
     ///
     /// # Errors
-    /// [`TurnedAway::Places`] for a client that would only hold up others, who may have the places of those that are idle.
-    pub async fn place(&self, prefix: Option<IpAddr>) -> Result<Place, TurnedAway> {
+    /// [`AdmitError::Places`] for a client that would only hold up others, who may have the places of those that are idle.
+    pub async fn acquire_slot(&self, prefix: Option<IpAddr>) -> Result<ConnectionSlot, AdmitError> {
         if let Some(place) = self.connections.try_take() {
             return Ok(place);
         }
         let mut place = pin!(self.connections.take());
         loop {
-            if let Evicted::Denied = self.evict_for(prefix) {
-                return Err(TurnedAway::Places);
+            if let EvictOutcome::Denied = self.evict_for(prefix) {
+                return Err(AdmitError::Connections);
             }
             tokio::select! {
                 biased;
                 place = &mut place => return Ok(place),
-                () = sleep(AGAIN) => {}
+                () = sleep(EVICT_RETRY) => {}
             }
         }
     }
@@ -152,32 +152,36 @@ impl Guard {
     ///
     /// # Errors
     /// What it is short of.
-    pub async fn has_room_for(&self, stream: &Stream, prefix: Option<IpAddr>) -> Result<(), TurnedAway> {
-        let Err(short) = self.room.admit(stream, &self.connections) else { return Ok(()) };
+    pub async fn check_resources(
+        &self,
+        stream: &NetStream,
+        prefix: Option<IpAddr>,
+    ) -> Result<(), AdmitError> {
+        let Err(short) = self.overload.admit(stream, &self.connections) else { return Ok(()) };
         match self.evict_for(prefix) {
-            Evicted::Asked(leaving) if has_gone(&leaving).await => match short {
+            EvictOutcome::Requested(leaving) if has_gone(&leaving).await => match short {
                 // This one keeps its high number, and the next has the one that came free.
-                TurnedAway::Descriptors => Ok(()),
-                _ => self.room.admit(stream, &self.connections),
+                AdmitError::Descriptors => Ok(()),
+                _ => self.overload.admit(stream, &self.connections),
             },
             _ => Err(short),
         }
     }
 
-    fn evict_for(&self, prefix: Option<IpAddr>) -> Evicted {
-        self.evictions.evict(prefix.map_or(0, |prefix| self.present.held(prefix)))
+    fn evict_for(&self, prefix: Option<IpAddr>) -> EvictOutcome {
+        self.evictions.evict(prefix.map_or(0, |prefix| self.prefixes.connections_of(prefix)))
     }
 
     /// Connections that are here, and those that are about to be let in.
     #[must_use]
-    pub fn present(&self) -> usize {
+    pub fn active(&self) -> usize {
         self.connections.taken()
     }
 
     /// At most so many connections until memory is there again; `None` is no bound but `proxy.connections`. Nobody who
     /// is in has to leave.
-    pub fn keep_below(&self, ceiling: Option<usize>) {
-        self.room.keep_below(ceiling);
+    pub fn set_ceiling(&self, ceiling: Option<usize>) {
+        self.overload.set_ceiling(ceiling);
     }
 
     /// Lets a client in or not. `prefix` is what its bounds are kept for; `None` is a client without bounds: one on
@@ -185,41 +189,44 @@ impl Guard {
     ///
     /// # Errors
     /// Why it is turned away.
-    pub fn admit(&self, place: Place, prefix: Option<IpAddr>) -> Result<Pass, TurnedAway> {
+    pub fn admit(&self, place: ConnectionSlot, prefix: Option<IpAddr>) -> Result<Permit, AdmitError> {
         let Some(prefix) = prefix else {
-            return Ok(Pass { _place: place, entry: self.evictions.enter(None), presence: None });
+            return Ok(Permit { _slot: place, entry: self.evictions.register(None), prefix_entry: None });
         };
-        if self.pace.load().as_ref().is_some_and(|pace| pace.rate.check_key(&prefix).is_err()) {
-            return Err(TurnedAway::Rate);
+        if self.rate.load().as_ref().is_some_and(|pace| pace.limiter.check_key(&prefix).is_err()) {
+            return Err(AdmitError::ClientRate);
         }
         let most = self.per_client.load(Ordering::Relaxed);
-        let presence = Present::enter(&self.present, prefix, most).ok_or(TurnedAway::Max)?;
-        let entry = self.evictions.enter(Some(Arc::clone(&presence.neighbours.connections)));
-        Ok(Pass { _place: place, entry, presence: Some(presence) })
+        let presence = PrefixTable::enter(&self.prefixes, prefix, most).ok_or(AdmitError::ClientMax)?;
+        let entry = self.evictions.register(Some(Arc::clone(&presence.counters.connections)));
+        Ok(Permit { _slot: place, entry, prefix_entry: Some(presence) })
     }
 }
 
-impl std::fmt::Debug for Guard {
+impl std::fmt::Debug for ConnectionLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Guard").field("free", &self.connections.free()).finish_non_exhaustive()
     }
 }
 
-impl Pace {
-    fn new(wanted: NewConnections, clock: &Clock) -> Option<Arc<Self>> {
+impl ClientRateLimiter {
+    fn new(wanted: ConnectionQuota, clock: &Clock) -> Option<Arc<Self>> {
         let quota = Quota::with_period(wanted.replenish.to_std())?;
         let quota = quota.allow_burst(NonZeroU32::new(wanted.burst)?);
-        Some(Arc::new(Self { wanted, rate: Rate::new(quota, Recent::default(), clock.clone()) }))
+        Some(Arc::new(Self {
+            quota: wanted,
+            limiter: KeyedRateLimiter::new(quota, PrefixStateStore::default(), clock.clone()),
+        }))
     }
 }
 
 /// Who is here of each prefix; bounded by the connections in all.
 #[derive(Debug, Default)]
-struct Present(Mutex<HashMap<IpAddr, Arc<Neighbours>>>);
+struct PrefixTable(Mutex<HashMap<IpAddr, Arc<PrefixCounters>>>);
 
 /// All clients of one prefix.
 #[derive(Debug, Default)]
-struct Neighbours {
+struct PrefixCounters {
     /// Changed by whoever holds the table.
     connections: Arc<AtomicUsize>,
     /// At upstreams.
@@ -227,20 +234,20 @@ struct Neighbours {
 }
 
 #[derive(Debug)]
-struct Presence {
-    present: Arc<Present>,
+struct PrefixEntry {
+    prefixes: Arc<PrefixTable>,
     prefix: IpAddr,
-    neighbours: Arc<Neighbours>,
+    counters: Arc<PrefixCounters>,
 }
 
-impl Present {
+impl PrefixTable {
     /// How many connections there are of this prefix.
-    fn held(&self, prefix: IpAddr) -> usize {
+    fn connections_of(&self, prefix: IpAddr) -> usize {
         let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         table.get(&prefix).map_or(0, |neighbours| neighbours.connections.load(Ordering::Relaxed))
     }
 
-    fn enter(present: &Arc<Self>, prefix: IpAddr, most: usize) -> Option<Presence> {
+    fn enter(present: &Arc<Self>, prefix: IpAddr, most: usize) -> Option<PrefixEntry> {
         let mut table = present.0.lock().unwrap_or_else(PoisonError::into_inner);
         let neighbours = table.entry(prefix).or_default();
         if neighbours.connections.load(Ordering::Relaxed) >= most {
@@ -249,46 +256,46 @@ impl Present {
         neighbours.connections.fetch_add(1, Ordering::Relaxed);
         let neighbours = Arc::clone(neighbours);
         drop(table);
-        Some(Presence { present: Arc::clone(present), prefix, neighbours })
+        Some(PrefixEntry { prefixes: Arc::clone(present), prefix, counters: neighbours })
     }
 }
 
-impl Drop for Presence {
+impl Drop for PrefixEntry {
     fn drop(&mut self) {
-        let mut table = self.present.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.neighbours.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
+        let mut table = self.prefixes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.counters.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
             table.remove(&self.prefix);
         }
     }
 }
 
 /// Whether a connection that was asked to give way has done so, in the moment that it takes.
-async fn has_gone(leaving: &Leaving) -> bool {
-    for _ in 0..MOMENTS {
+async fn has_gone(leaving: &EvictionRequest) -> bool {
+    for _ in 0..EVICT_POLLS {
         if leaving.has_gone() {
             return true;
         }
-        sleep(MOMENT).await;
+        sleep(EVICT_POLL).await;
     }
     leaving.has_gone()
 }
 
 /// governor's states of the prefixes that connected lately, in bounded space: the one nearest to a full bucket
 /// gives way, as in the memory store.
-struct Recent {
-    sets: Box<[Mutex<Set>]>,
+struct PrefixStateStore {
+    sets: Box<[Mutex<StateSet>]>,
     hasher: RandomState,
 }
 
-type Set = [(Option<IpAddr>, u64); SET];
+type StateSet = [(Option<IpAddr>, u64); WAYS];
 
-impl Default for Recent {
+impl Default for PrefixStateStore {
     fn default() -> Self {
-        Self { sets: (0..SETS).map(|_| Mutex::new([(None, 0); SET])).collect(), hasher: RandomState::new() }
+        Self { sets: (0..SETS).map(|_| Mutex::new([(None, 0); WAYS])).collect(), hasher: RandomState::new() }
     }
 }
 
-impl StateStore for Recent {
+impl StateStore for PrefixStateStore {
     type Key = IpAddr;
 
     fn measure_and_replace<T, F, E>(&self, prefix: &IpAddr, decide: F) -> Result<T, E>
@@ -299,7 +306,7 @@ impl StateStore for Recent {
         let mut slots = self.sets[set].lock().unwrap_or_else(PoisonError::into_inner);
         let own = slots.iter().position(|(key, _)| *key == Some(*prefix));
         let (said, next) = decide(own.map(|slot| slots[slot].1.into()))?;
-        let nearest_to_full = || (0..SET).min_by_key(|&slot| slots[slot].1).unwrap_or(0);
+        let nearest_to_full = || (0..WAYS).min_by_key(|&slot| slots[slot].1).unwrap_or(0);
         let slot = own.unwrap_or_else(nearest_to_full);
         slots[slot] = (Some(*prefix), next.into());
         Ok(said)
@@ -308,18 +315,18 @@ impl StateStore for Recent {
 
 /// Our clock as governor's.
 impl governor::clock::Clock for Clock {
-    type Instant = Moment;
+    type Instant = GovernorInstant;
 
-    fn now(&self) -> Moment {
-        Moment(Self::now(self))
+    fn now(&self) -> GovernorInstant {
+        GovernorInstant(Self::now(self))
     }
 }
 
 /// A [`Time`] as governor's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(Time);
+pub struct GovernorInstant(Time);
 
-impl Reference for Moment {
+impl Reference for GovernorInstant {
     fn duration_since(&self, earlier: Self) -> Nanos {
         self.0.since(earlier.0).as_nanos().into()
     }
@@ -329,7 +336,7 @@ impl Reference for Moment {
     }
 }
 
-impl Add<Nanos> for Moment {
+impl Add<Nanos> for GovernorInstant {
     type Output = Self;
 
     fn add(self, duration: Nanos) -> Self {
@@ -341,11 +348,11 @@ impl Add<Nanos> for Moment {
 }
 
 /// A connection that was asked to give way has gone by then, or has a request to serve.
-const AGAIN: Duration = Duration::from_millis(20);
-const MOMENT: Duration = Duration::from_millis(1);
-const MOMENTS: usize = 20;
+const EVICT_RETRY: Duration = Duration::from_millis(20);
+const EVICT_POLL: Duration = Duration::from_millis(1);
+const EVICT_POLLS: usize = 20;
 const SETS: usize = 2048;
-const SET: usize = 8;
+const WAYS: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -355,16 +362,16 @@ mod tests {
         Some(IpAddr::from([127, 0, 0, last]))
     }
 
-    async fn enter(guard: &Guard, prefix: Option<IpAddr>) -> Result<Pass, TurnedAway> {
-        guard.admit(guard.place(prefix).await?, prefix)
+    async fn enter(guard: &ConnectionLimit, prefix: Option<IpAddr>) -> Result<Permit, AdmitError> {
+        guard.admit(guard.acquire_slot(prefix).await?, prefix)
     }
 
     #[tokio::test]
     async fn a_prefix_may_hold_its_share_and_leaving_frees_it() {
-        let guard = Guard::new(10, 2, None, &Clock::system());
+        let guard = ConnectionLimit::new(10, 2, None, &Clock::system());
         let first = enter(&guard, prefix(1)).await.unwrap();
         let _second = enter(&guard, prefix(1)).await.unwrap();
-        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), TurnedAway::Max);
+        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), AdmitError::ClientMax);
         assert!(enter(&guard, prefix(2)).await.is_ok());
         drop(first);
         assert!(enter(&guard, prefix(1)).await.is_ok());
@@ -373,10 +380,10 @@ mod tests {
     #[tokio::test]
     async fn new_connections_come_at_their_rate_on_our_clock() {
         let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
-        let rate = NewConnections { replenish: Span::from_millis(100), burst: 2 };
-        let guard = Guard::new(10, 10, Some(rate), &clock);
+        let rate = ConnectionQuota { replenish: Span::from_millis(100), burst: 2 };
+        let guard = ConnectionLimit::new(10, 10, Some(rate), &clock);
         assert!(enter(&guard, prefix(1)).await.is_ok() && enter(&guard, prefix(1)).await.is_ok());
-        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), TurnedAway::Rate);
+        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), AdmitError::ClientRate);
         assert!(enter(&guard, prefix(2)).await.is_ok());
         clock.set(clock.now().after(Span::from_millis(100)));
         assert!(enter(&guard, prefix(1)).await.is_ok());
@@ -384,10 +391,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_proxy_in_front_of_us_has_no_bounds_of_its_own() {
-        let guard = Guard::new(
+        let guard = ConnectionLimit::new(
             10,
             1,
-            Some(NewConnections { replenish: Span::from_secs(9), burst: 1 }),
+            Some(ConnectionQuota { replenish: Span::from_secs(9), burst: 1 }),
             &Clock::system(),
         );
         let passes: Vec<_> = [enter(&guard, None).await, enter(&guard, None).await].into();
@@ -396,24 +403,24 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_is_accepted_beyond_all_places() {
-        let guard = Guard::new(1, 9, None, &Clock::system());
+        let guard = ConnectionLimit::new(1, 9, None, &Clock::system());
         let pass = enter(&guard, prefix(1)).await.unwrap();
-        assert!(tokio::time::timeout(Duration::from_millis(20), guard.place(None)).await.is_err());
+        assert!(tokio::time::timeout(Duration::from_millis(20), guard.acquire_slot(None)).await.is_err());
         drop(pass);
-        guard.place(None).await.unwrap();
+        guard.acquire_slot(None).await.unwrap();
     }
 
     #[tokio::test]
     async fn other_bounds_hold_from_then_on_and_the_same_rate_remembers_who_came() {
         let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
-        let rate = |burst| Some(NewConnections { replenish: Span::from_secs(60), burst });
-        let guard = Guard::new(10, 10, rate(1), &clock);
+        let rate = |burst| Some(ConnectionQuota { replenish: Span::from_secs(60), burst });
+        let guard = ConnectionLimit::new(10, 10, rate(1), &clock);
         let _first = enter(&guard, prefix(1)).await.unwrap();
-        guard.change(10, 1, rate(1));
-        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), TurnedAway::Rate);
-        guard.change(10, 1, rate(9));
-        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), TurnedAway::Max);
-        guard.change(10, 2, None);
+        guard.reconfigure(10, 1, rate(1));
+        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), AdmitError::ClientRate);
+        guard.reconfigure(10, 1, rate(9));
+        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), AdmitError::ClientMax);
+        guard.reconfigure(10, 2, None);
         assert!(enter(&guard, prefix(1)).await.is_ok());
     }
 
@@ -422,7 +429,7 @@ mod tests {
         let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
         let quota =
             Quota::with_period(Duration::from_secs(60)).unwrap().allow_burst(NonZeroU32::new(10).unwrap());
-        let rate = Rate::new(quota, Recent::default(), clock);
+        let rate = KeyedRateLimiter::new(quota, PrefixStateStore::default(), clock);
         let spent = IpAddr::from([203, 0, 113, 7]);
         (0..10).for_each(|_| assert!(rate.check_key(&spent).is_ok()));
         for other in 0..100_000_u32 {

@@ -1,4 +1,4 @@
-//! Listening sockets that this process did not bind: what systemd passed, or what the process before this one listened at.
+//! Listening sockets that this process did not bind: from systemd, or from the old process of an upgrade.
 //!
 //! It knows them by the place at which they are wanted and asks nobody for them. The surprising thing: the very same sockets
 //! have to go on. Another one at the same port, as `SO_REUSEPORT` allows, has a queue of its own, and what waits in that of the
@@ -10,26 +10,26 @@ use std::os::fd::OwnedFd;
 use listenfd::ListenFd;
 use socket2::Socket;
 
-use super::listener::{Address, Bound};
+use super::listener::{BoundSocket, ListenAddress};
 
 /// Sockets that are here already, each with the place at which it is wanted.
 #[derive(Debug, Default)]
-pub struct Inherited(Vec<(String, Socket)>);
+pub struct InheritedSockets(Vec<(String, Socket)>);
 
 /// What listens at all addresses: each worker's part, and all of it once more for the next process.
 #[derive(Debug, Default)]
-pub struct Sockets {
+pub struct WorkerSockets {
     /// For each worker, of each address at least one.
-    pub workers: Vec<Vec<Bound>>,
+    pub workers: Vec<Vec<BoundSocket>>,
     /// Each socket once.
-    pub kept: Kept,
+    pub fds: ListenFds,
 }
 
 /// Sockets that are kept open to be handed on.
 #[derive(Debug, Default)]
-pub struct Kept(Vec<(String, Socket)>);
+pub struct ListenFds(Vec<(String, Socket)>);
 
-impl Inherited {
+impl InheritedSockets {
     /// What systemd passed to this process (`sd_listen_fds(3)`), by the names of its units. To be asked once, before there are
     /// threads: the variables are taken out of the environment.
     ///
@@ -53,15 +53,15 @@ impl Inherited {
         Ok(Self(sockets))
     }
 
-    /// These, as [`Kept::parts`] named them.
+    /// These, as [`ListenFds::iter`] named them.
     #[must_use]
-    pub fn from_predecessor(sockets: Vec<(String, OwnedFd)>) -> Self {
+    pub fn from_old_process(sockets: Vec<(String, OwnedFd)>) -> Self {
         Self(sockets.into_iter().map(|(place, socket)| (place, socket.into())).collect())
     }
 
     /// What is here for an address.
-    pub(super) fn take(&mut self, address: &Address) -> Vec<Socket> {
-        let place = address.place();
+    pub(super) fn take(&mut self, address: &ListenAddress) -> Vec<Socket> {
+        let place = address.socket_name();
         let (taken, left) = std::mem::take(&mut self.0).into_iter().partition(|(known, _)| *known == place);
         self.0 = left;
         taken.into_iter().map(|(_, socket): (_, Socket)| socket).collect()
@@ -76,11 +76,11 @@ impl Inherited {
     }
 }
 
-impl Sockets {
+impl WorkerSockets {
     /// Room for so many workers.
     #[must_use]
     pub fn new(workers: usize) -> Self {
-        Self { workers: (0..workers).map(|_| Vec::new()).collect(), kept: Kept::default() }
+        Self { workers: (0..workers).map(|_| Vec::new()).collect(), fds: ListenFds::default() }
     }
 
     /// Gives each worker a part of what listens at an address: with fewer workers than sockets some have several, with more
@@ -88,28 +88,28 @@ impl Sockets {
     ///
     /// # Errors
     /// If there are no descriptors.
-    pub fn share(&mut self, bound: &[Bound]) -> io::Result<()> {
+    pub fn share(&mut self, bound: &[BoundSocket]) -> io::Result<()> {
         let most = self.workers.len();
         for part in 0..most.max(bound.len()) {
             let socket = &bound[part % bound.len()];
             self.workers[part % most].push(socket.try_clone()?);
         }
-        bound.iter().try_for_each(|socket| self.kept.keep(socket))
+        bound.iter().try_for_each(|socket| self.fds.add(socket))
     }
 }
 
-impl Kept {
+impl ListenFds {
     /// Keeps one more.
     ///
     /// # Errors
     /// If there are no descriptors.
-    pub fn keep(&mut self, bound: &Bound) -> io::Result<()> {
-        self.0.push((bound.place().to_owned(), bound.socket().try_clone()?));
+    pub fn add(&mut self, bound: &BoundSocket) -> io::Result<()> {
+        self.0.push((bound.socket_name().to_owned(), bound.socket().try_clone()?));
         Ok(())
     }
 
     /// Each with the place at which it is wanted.
-    pub fn parts(&self) -> impl ExactSizeIterator<Item = (&str, &Socket)> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Socket)> {
         self.0.iter().map(|(place, socket)| (place.as_str(), socket))
     }
 }
@@ -118,44 +118,44 @@ impl Kept {
 mod tests {
     use super::*;
 
-    fn bound(count: usize) -> Vec<Bound> {
-        let address = Address::Tcp("127.0.0.1:0".parse().unwrap());
-        address.bind(count, &mut Inherited::default()).unwrap()
+    fn bound(count: usize) -> Vec<BoundSocket> {
+        let address = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
+        address.bind(count, &mut InheritedSockets::default()).unwrap()
     }
 
     #[test]
     fn no_socket_and_no_worker_is_left_out_whatever_their_numbers() {
         for (sockets, workers) in [(1, 1), (1, 4), (4, 1), (3, 2), (2, 3), (5, 3)] {
             let bound = bound(sockets);
-            let mut shared = Sockets::new(workers);
+            let mut shared = WorkerSockets::new(workers);
             shared.share(&bound).unwrap();
             assert!(shared.workers.iter().all(|part| !part.is_empty()), "{sockets} for {workers}");
             let given: usize = shared.workers.iter().map(Vec::len).sum();
             assert_eq!(given, sockets.max(workers), "{sockets} for {workers}");
-            assert_eq!(shared.kept.parts().len(), sockets);
+            assert_eq!(shared.fds.iter().len(), sockets);
         }
     }
 
     #[test]
     fn what_is_handed_on_is_found_by_the_address_in_the_file() {
-        let mut shared = Sockets::new(2);
+        let mut shared = WorkerSockets::new(2);
         let bound = bound(2);
         shared.share(&bound).unwrap();
-        let parts = shared.kept.parts();
+        let parts = shared.fds.iter();
         let parts = parts.map(|(place, socket)| (place.to_owned(), socket.try_clone().unwrap().into()));
-        let mut inherited = Inherited::from_predecessor(parts.collect());
-        let wanted = Address::Tcp("127.0.0.1:0".parse().unwrap());
+        let mut inherited = InheritedSockets::from_old_process(parts.collect());
+        let wanted = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
         let again = wanted.bind(1, &mut inherited).unwrap();
         assert_eq!(again.len(), 2, "the file says port 0 as before");
         assert!(again.iter().all(|socket| socket.address() == bound[0].address()));
-        let others = Address::Tls("127.0.0.1:1".parse().unwrap());
+        let others = ListenAddress::Tls("127.0.0.1:1".parse().unwrap());
         assert!(inherited.take(&others).is_empty());
     }
 
     #[test]
     fn a_name_that_systemd_did_not_pass_is_a_clear_error() {
-        let address = Address::Systemd { name: "web".to_owned(), tls: false };
-        let error = address.bind(1, &mut Inherited::default()).unwrap_err().to_string();
+        let address = ListenAddress::Systemd { name: "web".to_owned(), tls: false };
+        let error = address.bind(1, &mut InheritedSockets::default()).unwrap_err().to_string();
         assert!(error.contains("systemd:web") && error.contains("passed no socket"), "{error}");
     }
 }

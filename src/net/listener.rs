@@ -16,12 +16,12 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
-use super::inherited::Inherited;
-use super::stream::{Peer, Stream};
+use super::inherited::InheritedSockets;
+use super::stream::{NetStream, PeerAddr};
 
 /// A place to listen at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Address {
+pub enum ListenAddress {
     /// A TCP address; `[::]` takes IPv4 as well.
     Tcp(SocketAddr),
     /// The same for TLS.
@@ -37,7 +37,7 @@ pub enum Address {
     },
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => write!(f, "http://{address}"),
@@ -51,10 +51,10 @@ impl fmt::Display for Address {
 
 /// A bound socket that is not yet part of a runtime, so that it can be made before threads are.
 #[derive(Debug)]
-pub struct Bound {
-    address: Address,
+pub struct BoundSocket {
+    address: ListenAddress,
     /// As the file says it: port 0 stays 0.
-    place: String,
+    socket_name: String,
     socket: Socket,
     /// It was here before this process.
     inherited: bool,
@@ -64,16 +64,20 @@ pub struct Bound {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen at {address}: {error}{}", hint(error))]
 pub struct BindError {
-    address: Address,
+    address: ListenAddress,
     error: io::Error,
 }
 
-impl Address {
+impl ListenAddress {
     /// Binds sockets at this address, one for each of `count` workers, or takes those that were inherited, of whatever number.
     ///
     /// # Errors
     /// [`BindError`], with what would help.
-    pub fn bind(&self, count: usize, inherited: &mut Inherited) -> Result<Vec<Bound>, BindError> {
+    pub fn bind(
+        &self,
+        count: usize,
+        inherited: &mut InheritedSockets,
+    ) -> Result<Vec<BoundSocket>, BindError> {
         let bound = match inherited.take(self) {
             sockets if sockets.is_empty() => self.try_bind(count, inherited),
             sockets => sockets.into_iter().map(|socket| self.adopt(socket)).collect(),
@@ -85,10 +89,10 @@ impl Address {
     ///
     /// # Errors
     /// [`BindError`], with what would help.
-    pub fn bind_private(&self, inherited: &mut Inherited) -> Result<Bound, BindError> {
+    pub fn bind_private(&self, inherited: &mut InheritedSockets) -> Result<BoundSocket, BindError> {
         let mut bound = self.bind(1, inherited)?;
         let first = bound.pop().ok_or_else(|| io::ErrorKind::NotFound.into());
-        let private = first.and_then(|bound: Bound| {
+        let private = first.and_then(|bound: BoundSocket| {
             if let (Self::Unix(path), false) = (self, bound.inherited) {
                 std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
             }
@@ -110,7 +114,7 @@ impl Address {
     }
 
     /// By what a socket is known that is handed on; how its clients speak may change.
-    pub(super) fn place(&self) -> String {
+    pub(super) fn socket_name(&self) -> String {
         match self {
             Self::Tcp(address) | Self::Tls(address) => format!("tcp:{address}"),
             Self::Unix(path) => format!("unix:{}", path.display()),
@@ -118,7 +122,7 @@ impl Address {
         }
     }
 
-    fn try_bind(&self, count: usize, inherited: &Inherited) -> io::Result<Vec<Bound>> {
+    fn try_bind(&self, count: usize, inherited: &InheritedSockets) -> io::Result<Vec<BoundSocket>> {
         match self {
             Self::Tcp(address) => bind_tcp(*address, count, Self::Tcp),
             Self::Tls(address) => bind_tcp(*address, count, Self::Tls),
@@ -134,14 +138,14 @@ impl Address {
     }
 
     /// Listens on a socket that is there.
-    fn adopt(&self, socket: Socket) -> io::Result<Bound> {
+    fn adopt(&self, socket: Socket) -> io::Result<BoundSocket> {
         if !socket.is_listener()? {
             return Err(io::Error::other(
                 "nobody listens there: the socket unit needs ListenStream= and Accept=no",
             ));
         }
         socket.set_nonblocking(true)?;
-        bound_unsent(&socket);
+        set_notsent_lowat(&socket);
         let at = socket.local_addr()?.as_socket();
         let address = match (self, at) {
             (Self::Tcp(_), Some(at)) => Self::Tcp(at),
@@ -151,11 +155,11 @@ impl Address {
             }
             _ => self.clone(),
         };
-        Ok(Bound { address, place: self.place(), socket, inherited: true })
+        Ok(BoundSocket { address, socket_name: self.socket_name(), socket, inherited: true })
     }
 
     /// Removes the file of a Unix socket at which nobody listens any more.
-    pub fn clean_up(&self) {
+    pub fn remove_socket_file(&self) {
         if let Self::Unix(path) = self {
             // A file that cannot be removed is replaced at the next start.
             let _ = remove_stale(path);
@@ -163,16 +167,16 @@ impl Address {
     }
 }
 
-impl Bound {
+impl BoundSocket {
     /// Where it listens, with the port that the kernel chose for port 0.
     #[must_use]
-    pub fn address(&self) -> &Address {
+    pub fn address(&self) -> &ListenAddress {
         &self.address
     }
 
     /// The address as the file says it.
-    pub(super) fn place(&self) -> &str {
-        &self.place
+    pub(super) fn socket_name(&self) -> &str {
+        &self.socket_name
     }
 
     pub(super) fn socket(&self) -> &Socket {
@@ -184,8 +188,8 @@ impl Bound {
     /// # Errors
     /// If there are no descriptors.
     pub fn try_clone(&self) -> io::Result<Self> {
-        let (address, place) = (self.address.clone(), self.place.clone());
-        Ok(Self { address, place, socket: self.socket.try_clone()?, inherited: self.inherited })
+        let (address, place) = (self.address.clone(), self.socket_name.clone());
+        Ok(Self { address, socket_name: place, socket: self.socket.try_clone()?, inherited: self.inherited })
     }
 
     /// Starts to listen within the current runtime.
@@ -195,46 +199,52 @@ impl Bound {
     pub fn listen(self) -> io::Result<Listener> {
         let at = self.socket.local_addr()?.as_socket();
         let door = match at {
-            Some(_) if self.address.is_tls() => Door::Tls,
-            Some(at) => Door::Plain(at.port()),
-            None => Door::Local,
+            Some(_) if self.address.is_tls() => ListenerKind::Tls,
+            Some(at) => ListenerKind::Plain(at.port()),
+            None => ListenerKind::Unix,
         };
         let socket = match door {
-            Door::Plain(_) | Door::Tls => TcpListener::from_std(self.socket.into()).map(Listening::Tcp),
-            Door::Local => {
+            ListenerKind::Plain(_) | ListenerKind::Tls => {
+                TcpListener::from_std(self.socket.into()).map(ListenSocket::Tcp)
+            }
+            ListenerKind::Unix => {
                 let listener: StdUnixListener = std::os::fd::OwnedFd::from(self.socket).into();
-                UnixListener::from_std(listener).map(Listening::Unix)
+                UnixListener::from_std(listener).map(ListenSocket::Unix)
             }
         };
-        Ok(Listener { door, socket: socket?, stays: matches!(self.address, Address::Systemd { .. }) })
+        Ok(Listener {
+            kind: door,
+            socket: socket?,
+            outlives_process: matches!(self.address, ListenAddress::Systemd { .. }),
+        })
     }
 }
 
 /// How clients of a listener speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Door {
+pub enum ListenerKind {
     /// HTTP over TCP, at this port.
     Plain(u16),
     /// HTTP over TLS: the handshake has still to be made.
     Tls,
     /// HTTP over a Unix socket.
-    Local,
+    Unix,
 }
 
 /// A listening socket of one worker.
 #[derive(Debug)]
 pub struct Listener {
     /// How its clients speak.
-    pub door: Door,
+    pub kind: ListenerKind,
     /// Where they come from.
-    pub socket: Listening,
+    pub socket: ListenSocket,
     /// The socket outlives the gate: what waits in its queue is somebody else's.
-    pub stays: bool,
+    pub outlives_process: bool,
 }
 
 /// A socket that is listened at.
 #[derive(Debug)]
-pub enum Listening {
+pub enum ListenSocket {
     /// TCP.
     Tcp(TcpListener),
     /// Unix.
@@ -244,11 +254,11 @@ pub enum Listening {
 impl Listener {
     /// The next connection. Never fails: a connection that was reset while it waited is none, and running out of
     /// descriptors is waited out (accepting at once again would only spin). `report` hears of the latter.
-    pub async fn accept(&self, report: impl Fn(&io::Error)) -> (Stream, Peer) {
+    pub async fn accept(&self, report: impl Fn(&io::Error)) -> (NetStream, PeerAddr) {
         loop {
             match self.try_accept().await {
                 Ok(connection) => return connection,
-                Err(error) if is_the_clients(&error) => {}
+                Err(error) if is_connection_error(&error) => {}
                 Err(error) => {
                     report(&error);
                     tokio::time::sleep(PAUSE).await;
@@ -257,20 +267,20 @@ impl Listener {
         }
     }
 
-    async fn try_accept(&self) -> io::Result<(Stream, Peer)> {
+    async fn try_accept(&self) -> io::Result<(NetStream, PeerAddr)> {
         match &self.socket {
-            Listening::Tcp(listener) => {
+            ListenSocket::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 stream.set_nodelay(true)?;
-                Ok((Stream::Tcp(stream), Peer::Ip(peer)))
+                Ok((NetStream::Tcp(stream), PeerAddr::Ip(peer)))
             }
-            Listening::Unix(listener) => Ok((Stream::Unix(listener.accept().await?.0), Peer::Unix)),
+            ListenSocket::Unix(listener) => Ok((NetStream::Unix(listener.accept().await?.0), PeerAddr::Unix)),
         }
     }
 }
 
 /// Errors of one connection that say nothing about the listener.
-fn is_the_clients(error: &io::Error) -> bool {
+fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, InvalidInput, NotConnected};
     matches!(
         error.kind(),
@@ -278,8 +288,12 @@ fn is_the_clients(error: &io::Error) -> bool {
     )
 }
 
-fn bind_tcp(address: SocketAddr, count: usize, kind: fn(SocketAddr) -> Address) -> io::Result<Vec<Bound>> {
-    let (mut address, place) = (address, kind(address).place());
+fn bind_tcp(
+    address: SocketAddr,
+    count: usize,
+    kind: fn(SocketAddr) -> ListenAddress,
+) -> io::Result<Vec<BoundSocket>> {
+    let (mut address, place) = (address, kind(address).socket_name());
     let probe = tcp_socket(address, false)?;
     if address.port() == 0 {
         address = probe.local_addr()?.as_socket().unwrap_or(address);
@@ -287,9 +301,9 @@ fn bind_tcp(address: SocketAddr, count: usize, kind: fn(SocketAddr) -> Address) 
     drop(probe);
     let socket = |_| {
         let socket = tcp_socket(address, true)?;
-        bound_unsent(&socket);
+        set_notsent_lowat(&socket);
         socket.listen(BACKLOG)?;
-        Ok(Bound { address: kind(address), place: place.clone(), socket, inherited: false })
+        Ok(BoundSocket { address: kind(address), socket_name: place.clone(), socket, inherited: false })
     };
     (0..count).map(socket).collect()
 }
@@ -308,18 +322,18 @@ fn tcp_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
 
 /// A listening socket hands this bound on to its connections, from the moment it has it. Without it only more of the
 /// kernel's memory goes to those who read slowly, and a Unix socket has none.
-fn bound_unsent(socket: &Socket) {
-    let _ = socket.set_tcp_notsent_lowat(UNSENT);
+fn set_notsent_lowat(socket: &Socket) {
+    let _ = socket.set_tcp_notsent_lowat(NOTSENT_LOWAT);
 }
 
-fn bind_unix(path: &Path, count: usize) -> io::Result<Vec<Bound>> {
+fn bind_unix(path: &Path, count: usize) -> io::Result<Vec<BoundSocket>> {
     remove_stale(path)?;
     let listener = StdUnixListener::bind(path)?;
     listener.set_nonblocking(true)?;
     let bound = |_| {
         let socket = std::os::fd::OwnedFd::from(listener.try_clone()?).into();
-        let address = Address::Unix(path.to_owned());
-        Ok(Bound { place: address.place(), address, socket, inherited: false })
+        let address = ListenAddress::Unix(path.to_owned());
+        Ok(BoundSocket { socket_name: address.socket_name(), address, socket, inherited: false })
     };
     (0..count).map(bound).collect()
 }
@@ -342,7 +356,7 @@ fn hint(error: &io::Error) -> &'static str {
 
 /// What the kernel keeps of an answer before a client's window opens for it. By itself it would keep megabytes, and copying
 /// them for those who take nothing holds up everybody else.
-const UNSENT: u32 = 128 * 1024;
+const NOTSENT_LOWAT: u32 = 128 * 1024;
 const BACKLOG: i32 = 4096;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -350,12 +364,12 @@ const PAUSE: Duration = Duration::from_millis(50);
 mod tests {
     use super::*;
 
-    fn local() -> Address {
-        Address::Tcp("127.0.0.1:0".parse().unwrap())
+    fn local() -> ListenAddress {
+        ListenAddress::Tcp("127.0.0.1:0".parse().unwrap())
     }
 
-    fn bind(address: &Address, count: usize) -> Result<Vec<Bound>, BindError> {
-        address.bind(count, &mut Inherited::default())
+    fn bind(address: &ListenAddress, count: usize) -> Result<Vec<BoundSocket>, BindError> {
+        address.bind(count, &mut InheritedSockets::default())
     }
 
     #[test]
@@ -375,7 +389,7 @@ mod tests {
     #[test]
     fn a_stale_socket_file_is_replaced_and_a_living_one_is_not() {
         let path = std::env::temp_dir().join(format!("tollgate-listener-{}.sock", std::process::id()));
-        let address = Address::Unix(path.clone());
+        let address = ListenAddress::Unix(path.clone());
         let living = bind(&address, 2).unwrap();
         assert!(bind(&address, 1).is_err());
         drop(living);
@@ -389,13 +403,13 @@ mod tests {
     #[test]
     fn an_operators_socket_is_private_and_goes_with_the_gate() {
         let path = std::env::temp_dir().join(format!("tollgate-private-{}.sock", std::process::id()));
-        let address = Address::Unix(path.clone());
-        let bound = address.bind_private(&mut Inherited::default()).unwrap();
+        let address = ListenAddress::Unix(path.clone());
+        let bound = address.bind_private(&mut InheritedSockets::default()).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        address.clean_up();
+        address.remove_socket_file();
         assert!(path.exists(), "somebody listens there");
         drop(bound);
-        address.clean_up();
+        address.remove_socket_file();
         assert!(!path.exists());
     }
 }

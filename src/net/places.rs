@@ -1,4 +1,4 @@
-//! Places of which there is a bounded number, and another number from time to time.
+//! Connection slots: a counting semaphore whose size can change while slots are taken.
 //!
 //! It knows nothing of who takes them. The surprising thing: when there are fewer from now on, nobody is sent away;
 //! whoever leaves takes the place along, until those who are left fit.
@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 /// A bounded number of places.
 #[derive(Debug)]
-pub struct Places {
+pub struct ConnectionSlots {
     free: Semaphore,
     /// Places that are taken and not to be given out again.
     surplus: AtomicUsize,
@@ -21,9 +21,9 @@ pub struct Places {
 
 /// A place; dropping it frees it.
 #[derive(Debug)]
-pub struct Place(Arc<Places>);
+pub struct ConnectionSlot(Arc<ConnectionSlots>);
 
-impl Places {
+impl ConnectionSlots {
     /// So many places, all of them free.
     #[must_use]
     pub fn new(count: usize) -> Arc<Self> {
@@ -32,20 +32,20 @@ impl Places {
     }
 
     /// Waits for a free place, in turn.
-    pub async fn take(self: &Arc<Self>) -> Place {
+    pub async fn take(self: &Arc<Self>) -> ConnectionSlot {
         match self.free.acquire().await {
             // It comes back by its number, since it may not be given out again.
             Ok(permit) => permit.forget(),
             // Never closed; should it ever be, waiting is what is left to do.
             Err(_) => pending().await,
         }
-        Place(Arc::clone(self))
+        ConnectionSlot(Arc::clone(self))
     }
 
     /// A place that is free now, if nobody waits for it.
-    pub fn try_take(self: &Arc<Self>) -> Option<Place> {
+    pub fn try_take(self: &Arc<Self>) -> Option<ConnectionSlot> {
         self.free.try_acquire().ok()?.forget();
-        Some(Place(Arc::clone(self)))
+        Some(ConnectionSlot(Arc::clone(self)))
     }
 
     /// How many are free now.
@@ -70,21 +70,21 @@ impl Places {
             let taken = fewer - self.free.forget_permits(fewer);
             self.surplus.fetch_add(taken, Relaxed);
         } else {
-            self.give_out(count - *known);
+            self.release(count - *known);
         }
         *known = count;
     }
 
-    fn give_out(&self, places: usize) {
+    fn release(&self, places: usize) {
         let pay = |surplus: usize| (surplus > 0).then(|| surplus.saturating_sub(places));
         let surplus = self.surplus.fetch_update(Relaxed, Relaxed, pay).unwrap_or(0);
         self.free.add_permits(places.saturating_sub(surplus));
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.0.give_out(1);
+        self.0.release(1);
     }
 }
 
@@ -94,13 +94,13 @@ mod tests {
 
     use super::*;
 
-    async fn is_full(places: &Arc<Places>) -> bool {
+    async fn is_full(places: &Arc<ConnectionSlots>) -> bool {
         tokio::time::timeout(Duration::from_millis(20), places.take()).await.is_err()
     }
 
     #[tokio::test]
     async fn a_place_is_taken_until_it_is_dropped() {
-        let places = Places::new(1);
+        let places = ConnectionSlots::new(1);
         let place = places.take().await;
         assert!(is_full(&places).await);
         drop(place);
@@ -109,7 +109,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_waits_gets_a_place_that_is_added() {
-        let places = Places::new(0);
+        let places = ConnectionSlots::new(0);
         let waiting = tokio::spawn({
             let places = Arc::clone(&places);
             async move { drop(places.take().await) }
@@ -122,7 +122,7 @@ mod tests {
 
     #[tokio::test]
     async fn with_fewer_places_those_who_leave_take_theirs_along_until_the_rest_fits() {
-        let places = Places::new(3);
+        let places = ConnectionSlots::new(3);
         let mut taken = vec![places.take().await, places.take().await, places.take().await];
         places.resize(1);
         assert_eq!(places.taken(), 3);
@@ -135,7 +135,7 @@ mod tests {
 
     #[tokio::test]
     async fn places_that_were_to_vanish_are_the_first_to_come_back() {
-        let places = Places::new(3);
+        let places = ConnectionSlots::new(3);
         let taken = [places.take().await, places.take().await, places.take().await];
         places.resize(1);
         places.resize(4);

@@ -14,11 +14,11 @@ use std::ops::Range;
 use crc::{CRC_32_ISCSI, Crc, NoTable};
 use proxy_header::{ParseConfig, ProxyHeader};
 
-pub use self::receive::{Refused, receive};
+pub use self::receive::{ProxyHeaderError, receive};
 
 /// Which versions of the header are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
+pub enum ProxyProtocolVersion {
     /// A line of text.
     V1,
     /// Binary.
@@ -30,18 +30,18 @@ pub enum Version {
 /// What is not a header, or not one of the version that is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a PROXY header")]
-pub struct Malformed;
+pub struct MalformedProxyHeader;
 
 /// Where the header ends that these bytes begin with. `None` is one that goes on behind them.
 ///
 /// # Errors
-/// [`Malformed`] as soon as no byte more could make a header of them.
-pub fn end(bytes: &[u8], version: Version) -> Result<Option<usize>, Malformed> {
+/// [`MalformedProxyHeader`] as soon as no byte more could make a header of them.
+pub fn end(bytes: &[u8], version: ProxyProtocolVersion) -> Result<Option<usize>, MalformedProxyHeader> {
     match bytes.first() {
         None => Ok(None),
-        Some(b'P') if version != Version::V2 => end_of_line(bytes),
-        Some(b'\r') if version != Version::V1 => end_of_block(bytes),
-        Some(_) => Err(Malformed),
+        Some(b'P') if version != ProxyProtocolVersion::V2 => end_of_line(bytes),
+        Some(b'\r') if version != ProxyProtocolVersion::V1 => end_of_block(bytes),
+        Some(_) => Err(MalformedProxyHeader),
     }
 }
 
@@ -49,57 +49,57 @@ pub fn end(bytes: &[u8], version: Version) -> Result<Option<usize>, Malformed> {
 /// looks whether we are well.
 ///
 /// # Errors
-/// [`Malformed`].
-pub fn source(header: &[u8]) -> Result<Option<SocketAddr>, Malformed> {
+/// [`MalformedProxyHeader`].
+pub fn source(header: &[u8]) -> Result<Option<SocketAddr>, MalformedProxyHeader> {
     let block = header.strip_prefix(SIGNATURE);
-    if block.is_some_and(names_nobody) {
+    if block.is_some_and(has_no_address) {
         return Ok(None);
     }
     let config = ParseConfig { include_tlvs: false, allow_v1: true, allow_v2: true };
-    let (parsed, length) = ProxyHeader::parse(header, config).map_err(|_| Malformed)?;
+    let (parsed, length) = ProxyHeader::parse(header, config).map_err(|_| MalformedProxyHeader)?;
     let is_sound = match block {
-        Some(block) => are_fields_sound(header, BEFORE_BLOCK + length_of_addresses(block)),
+        Some(block) => are_fields_sound(header, V2_HEADER_LEN + length_of_addresses(block)),
         None => is_line_sound(header),
     };
     if !is_sound || length != header.len() {
-        return Err(Malformed);
+        return Err(MalformedProxyHeader);
     }
     let source = parsed.proxied_address().map(|addresses| addresses.source);
     Ok(source.map(|source| SocketAddr::new(source.ip().to_canonical(), source.port())))
 }
 
-fn end_of_line(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
-    begins_as(bytes, GREETING)?;
-    let line = bytes.get(..LONGEST_LINE).unwrap_or(bytes);
+fn end_of_line(bytes: &[u8]) -> Result<Option<usize>, MalformedProxyHeader> {
+    begins_as(bytes, V1_PREFIX)?;
+    let line = bytes.get(..MAX_LINE_LEN).unwrap_or(bytes);
     match memchr::memchr(b'\n', line) {
         Some(at) => Ok(Some(at + 1)),
-        None if line.len() < LONGEST_LINE => Ok(None),
-        None => Err(Malformed),
+        None if line.len() < MAX_LINE_LEN => Ok(None),
+        None => Err(MalformedProxyHeader),
     }
 }
 
-fn end_of_block(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+fn end_of_block(bytes: &[u8]) -> Result<Option<usize>, MalformedProxyHeader> {
     begins_as(bytes, SIGNATURE)?;
     let [command, _, length @ ..] = bytes.get(SIGNATURE.len()..).unwrap_or_default() else {
         return Ok(None);
     };
     if !matches!(*command, LOCAL | PROXY) {
-        return Err(Malformed);
+        return Err(MalformedProxyHeader);
     }
     let Some(length) = length.first_chunk() else { return Ok(None) };
-    let end = BEFORE_BLOCK + usize::from(u16::from_be_bytes(*length));
-    if end > LONGEST_BLOCK { Err(Malformed) } else { Ok((end <= bytes.len()).then_some(end)) }
+    let end = V2_HEADER_LEN + usize::from(u16::from_be_bytes(*length));
+    if end > MAX_BLOCK_LEN { Err(MalformedProxyHeader) } else { Ok((end <= bytes.len()).then_some(end)) }
 }
 
 /// Whether the bytes begin in this way, or could if there were more of them.
-fn begins_as(bytes: &[u8], beginning: &[u8]) -> Result<(), Malformed> {
+fn begins_as(bytes: &[u8], beginning: &[u8]) -> Result<(), MalformedProxyHeader> {
     let is_so = bytes.iter().zip(beginning).all(|(byte, wanted)| byte == wanted);
-    if is_so { Ok(()) } else { Err(Malformed) }
+    if is_so { Ok(()) } else { Err(MalformedProxyHeader) }
 }
 
 /// What the crate lets through: numbers with a plus sign, and words that only begin as `UNKNOWN` does.
 fn is_line_sound(line: &[u8]) -> bool {
-    let Some(words) = line.strip_prefix(GREETING) else { return false };
+    let Some(words) = line.strip_prefix(V1_PREFIX) else { return false };
     match words.strip_prefix(b"UNKNOWN") {
         Some(rest) => matches!(rest.first(), Some(b' ' | b'\r')),
         None => !words.contains(&b'+'),
@@ -107,7 +107,7 @@ fn is_line_sound(line: &[u8]) -> bool {
 }
 
 /// Whether a block is a proxy's own, or of a family without addresses: whatever else stands in it is to be ignored.
-fn names_nobody(block: &[u8]) -> bool {
+fn has_no_address(block: &[u8]) -> bool {
     matches!(block, [LOCAL, ..] | [PROXY, 0, ..])
 }
 
@@ -151,14 +151,14 @@ fn is_checksum_right(header: &[u8], place: Range<usize>) -> bool {
     *value == digest.finalize().to_be_bytes()
 }
 
-const GREETING: &[u8] = b"PROXY ";
+const V1_PREFIX: &[u8] = b"PROXY ";
 /// With the end of the line, as the protocol has it.
-const LONGEST_LINE: usize = 107;
+const MAX_LINE_LEN: usize = 107;
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The signature, the command, the family, and the length of the block.
-const BEFORE_BLOCK: usize = 16;
+const V2_HEADER_LEN: usize = 16;
 /// As much as nginx takes.
-const LONGEST_BLOCK: usize = 4096;
+const MAX_BLOCK_LEN: usize = 4096;
 const LOCAL: u8 = 0x20;
 const PROXY: u8 = 0x21;
 const CHECKSUM: u8 = 3;

@@ -1,4 +1,4 @@
-//! Stopping: first nobody new is let in, then whoever is in may finish, then it is over.
+//! Stages of shutdown and upgrade: stop accepting, drain, stop.
 //!
 //! One value that every worker watches; it only ever moves forwards, but for one step: back to serving, if whoever was to
 //! take over did not.
@@ -11,9 +11,9 @@ pub enum Stage {
     /// Serving.
     Running,
     /// Another process is about to take over: nobody is kept alive any more.
-    Leaving,
+    Upgrading,
     /// The same, and nobody new: who comes waits for either of the two.
-    Resting,
+    AcceptPaused,
     /// Nobody new; requests in flight finish.
     Draining,
     /// Now.
@@ -22,8 +22,8 @@ pub enum Stage {
 
 impl Stage {
     /// Whether it may still be gone back on.
-    fn is_undecided(self) -> bool {
-        matches!(self, Self::Leaving | Self::Resting)
+    fn is_upgrading(self) -> bool {
+        matches!(self, Self::Upgrading | Self::AcceptPaused)
     }
 }
 
@@ -53,9 +53,9 @@ impl Trigger {
     }
 
     /// Goes on serving, unless it is too late.
-    pub fn stay(&self) {
+    pub fn cancel_upgrade(&self) {
         self.0.send_if_modified(|now| {
-            let leaves = now.is_undecided();
+            let leaves = now.is_upgrading();
             if leaves {
                 *now = Stage::Running;
             }
@@ -66,9 +66,9 @@ impl Trigger {
 
 impl Shutdown {
     /// Waits until it is certain that the gate leaves, or stays. Says whether it stays.
-    pub async fn stays(&mut self) -> bool {
+    pub async fn upgrade_cancelled(&mut self) -> bool {
         // The error says that the trigger is gone, and with it the program.
-        let stage = self.0.wait_for(|now| !now.is_undecided()).await.map(|stage| *stage);
+        let stage = self.0.wait_for(|now| !now.is_upgrading()).await.map(|stage| *stage);
         stage.is_ok_and(|stage| stage == Stage::Running)
     }
 
@@ -95,23 +95,23 @@ mod tests {
         trigger.reach(Stage::Stopped);
         trigger.reach(Stage::Draining);
         shutdown.reached(Stage::Draining).await;
-        trigger.stay();
+        trigger.cancel_upgrade();
         assert_eq!(shutdown.stage(), Stage::Stopped);
     }
 
     #[tokio::test]
     async fn only_whoever_is_about_to_leave_can_stay() {
         let (trigger, mut shutdown) = channel();
-        trigger.reach(Stage::Leaving);
-        shutdown.reached(Stage::Leaving).await;
-        trigger.stay();
-        assert!(shutdown.stays().await);
-        trigger.reach(Stage::Resting);
-        trigger.stay();
+        trigger.reach(Stage::Upgrading);
+        shutdown.reached(Stage::Upgrading).await;
+        trigger.cancel_upgrade();
+        assert!(shutdown.upgrade_cancelled().await);
+        trigger.reach(Stage::AcceptPaused);
+        trigger.cancel_upgrade();
         assert_eq!(shutdown.stage(), Stage::Running);
-        trigger.reach(Stage::Resting);
+        trigger.reach(Stage::AcceptPaused);
         trigger.reach(Stage::Draining);
-        trigger.stay();
-        assert!(!shutdown.stays().await);
+        trigger.cancel_upgrade();
+        assert!(!shutdown.upgrade_cancelled().await);
     }
 }

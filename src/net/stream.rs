@@ -13,7 +13,7 @@ use tokio_rustls::TlsStream;
 
 /// A connected socket.
 #[derive(Debug)]
-pub enum Stream {
+pub enum NetStream {
     /// Over TCP, without Nagle's delay.
     Tcp(TcpStream),
     /// Over a Unix socket.
@@ -22,7 +22,7 @@ pub enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl Stream {
+impl NetStream {
     /// Whether HTTP/2 was agreed on in the handshake (ALPN).
     #[must_use]
     pub fn speaks_http2(&self) -> bool {
@@ -32,14 +32,14 @@ impl Stream {
 
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Peer {
+pub enum PeerAddr {
     /// A TCP address as the kernel reports it.
     Ip(SocketAddr),
     /// A process on this machine.
     Unix,
 }
 
-impl AsRawFd for Stream {
+impl AsRawFd for NetStream {
     fn as_raw_fd(&self) -> RawFd {
         match self {
             Self::Tcp(stream) => stream.as_raw_fd(),
@@ -59,7 +59,7 @@ macro_rules! delegate {
     };
 }
 
-impl Stream {
+impl NetStream {
     /// When it is closed, the other end is to see a reset instead of an end in peace. Unix sockets have none.
     pub fn reset_on_close(&self) {
         if let Self::Tcp(stream) = self {
@@ -69,13 +69,13 @@ impl Stream {
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for NetStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         delegate!(self, cx, poll_read, buf)
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for NetStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         delegate!(self, cx, poll_write, bytes)
     }

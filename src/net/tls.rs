@@ -16,22 +16,22 @@ use rustls::crypto::aws_lc_rs;
 
 pub use self::certificate::Certificate;
 pub use self::handshake::{accept, connect, is_about_certificate};
-pub use self::server::{Doorkeeper, Memory, Minimum};
+pub use self::server::{Acceptor, MinVersion, SessionCache};
 pub use self::trust::Trust;
 
 /// What the file says about clients that speak TLS, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Settings {
+pub struct TlsSettings {
     /// The first is for clients that ask for no name, or one that nobody has.
     pub certificates: Vec<Certificate>,
     /// The oldest version that is spoken.
-    pub minimum: Minimum,
+    pub minimum: MinVersion,
 }
 
 /// TLS cannot be had with what this program was built with.
 #[derive(Debug, thiserror::Error)]
 #[error("TLS cannot be had: {0}")]
-pub struct Unusable(rustls::Error);
+pub struct TlsConfigError(rustls::Error);
 
 /// Cryptography for both sides.
 fn provider() -> Arc<CryptoProvider> {

@@ -20,30 +20,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::metrics::counter::Counter;
 
-use self::page::{Batch, Page};
-use self::writer::Writer;
-use super::clients::Clients;
-use super::settings::{AccessTarget, Style};
+use self::page::{LineBatch, LineBuffer};
+use self::writer::LogWriter;
+use super::clients::ClientFormatter;
+use super::settings::{AccessLogStyle, AccessTarget};
 use super::shards::Shards;
-use crate::event::{Event, Listener};
+use crate::event::{Event, EventListener};
 use crate::time::{Clock, Span};
 
 /// Writes a line for each answer.
 #[derive(Debug)]
 pub struct AccessLog {
     target: AccessTarget,
-    style: Style,
-    clients: Clients,
-    shared: Arc<Shared>,
-    batches: SyncSender<Batch>,
+    style: AccessLogStyle,
+    clients: ClientFormatter,
+    shared: Arc<LogState>,
+    batches: SyncSender<LineBatch>,
     /// Disconnected when the writer has ended.
     ended: Mutex<Receiver<()>>,
 }
 
 /// What requests and the writer both touch.
 #[derive(Debug)]
-struct Shared {
-    pages: Shards<Mutex<Page>>,
+struct LogState {
+    buffers: Shards<Mutex<LineBuffer>>,
     dropped: Counter,
     /// Opened by [`AccessLog::reopen`], picked up by the writer before the next line.
     replacement: Mutex<Option<File>>,
@@ -58,8 +58,8 @@ impl AccessLog {
     /// The file cannot be opened for appending, or no thread can be started.
     pub fn open(
         target: AccessTarget,
-        style: Style,
-        clients: Clients,
+        style: AccessLogStyle,
+        clients: ClientFormatter,
         dropped: Counter,
         clock: Clock,
     ) -> io::Result<Self> {
@@ -85,26 +85,26 @@ impl AccessLog {
         self.shared.stopping.store(true, Ordering::Release);
         self.wake();
         // An error is what is waited for: the writer's end of the channel is gone.
-        let _ = lock(&self.ended).recv_timeout(PATIENCE.to_std());
+        let _ = lock(&self.ended).recv_timeout(CLOSE_TIMEOUT.to_std());
     }
 
     fn over(
         sink: impl io::Write + From<File> + Send + 'static,
         target: AccessTarget,
-        style: Style,
-        clients: Clients,
+        style: AccessLogStyle,
+        clients: ClientFormatter,
         dropped: Counter,
         clock: Clock,
     ) -> io::Result<Self> {
-        let (batches, waiting) = sync_channel(MOST_WAITING);
+        let (batches, waiting) = sync_channel(MAX_WAITING);
         let (alive, ended) = sync_channel(0);
-        let shared = Arc::new(Shared {
-            pages: Shards::default(),
+        let shared = Arc::new(LogState {
+            buffers: Shards::default(),
             dropped,
             replacement: Mutex::default(),
             stopping: AtomicBool::new(false),
         });
-        let writer = Writer::new(sink, Arc::clone(&shared), waiting, clock);
+        let writer = LogWriter::new(sink, Arc::clone(&shared), waiting, clock);
         std::thread::Builder::new().name("access-log".to_owned()).spawn(move || {
             writer.run();
             drop(alive);
@@ -114,14 +114,14 @@ impl AccessLog {
 
     /// A full channel needs no waking.
     fn wake(&self) {
-        let _ = self.batches.try_send(Batch::default());
+        let _ = self.batches.try_send(LineBatch::default());
     }
 }
 
-impl Listener for AccessLog {
-    fn hear(&self, event: &Event<'_>) {
-        let Event::Answered(answered) = event else { return };
-        let full = lock(self.shared.pages.mine()).write(self.style, &self.clients, answered);
+impl EventListener for AccessLog {
+    fn on_event(&self, event: &Event<'_>) {
+        let Event::RequestCompleted(answered) = event else { return };
+        let full = lock(self.shared.buffers.current()).write(self.style, &self.clients, answered);
         if let Some(batch) = full
             && let Err(refused) = self.batches.try_send(batch)
         {
@@ -157,9 +157,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// With pages of 32 KiB this is the most memory that lines wait in: 2 MiB, when they are of usual length.
-const MOST_WAITING: usize = 64;
+const MAX_WAITING: usize = 64;
 
-const PATIENCE: Span = Span::from_secs(2);
+const CLOSE_TIMEOUT: Span = Span::from_secs(2);
 
 #[cfg(test)]
 mod tests;

@@ -23,12 +23,12 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use self::buckets::Grammar;
-pub use self::control::{Control, Reloaded};
+pub use self::control::{ControlApi, Reloaded};
 
-use self::answer::{Caller, answer};
-use self::buckets::Desk;
+use self::answer::{Caller, handle};
+use self::buckets::BucketsApi;
 use super::metrics::Metrics;
-use super::trouble::Trouble;
+use super::trouble::Readiness;
 use crate::engine::Engine;
 use crate::event::Operator;
 use crate::time::Span;
@@ -38,14 +38,14 @@ use crate::time::Span;
 pub struct Admin {
     metrics: Arc<Metrics>,
     draining: Arc<AtomicBool>,
-    trouble: Arc<Trouble>,
-    desk: Option<Desk>,
-    control: Option<Control>,
+    readiness: Arc<Readiness>,
+    buckets: Option<BucketsApi>,
+    control: Option<ControlApi>,
 }
 
 /// A bound socket for operators.
 #[derive(Debug)]
-pub enum Socket {
+pub enum AdminSocket {
     /// Callers may be anybody's browser.
     Tcp(TcpListener),
     /// The permissions of the file say who may call.
@@ -56,31 +56,31 @@ impl Admin {
     /// `draining` makes `/readyz` say no.
     #[must_use]
     pub fn new(metrics: Arc<Metrics>, draining: Arc<AtomicBool>) -> Self {
-        Self { metrics, draining, trouble: Arc::default(), desk: None, control: None }
+        Self { metrics, draining, readiness: Arc::default(), buckets: None, control: None }
     }
 
     /// The same where this makes `/readyz` say no as well.
     #[must_use]
-    pub fn with_trouble(self, trouble: Arc<Trouble>) -> Self {
-        Self { trouble, ..self }
+    pub fn with_readiness(self, trouble: Arc<Readiness>) -> Self {
+        Self { readiness: trouble, ..self }
     }
 
     /// The same with the pages about single buckets. `grammar` reads what the file would read.
     #[must_use]
     pub fn with_buckets(self, engine: Arc<Engine>, grammar: Grammar) -> Self {
-        Self { desk: Some(Desk::new(engine, grammar)), ..self }
+        Self { buckets: Some(BucketsApi::new(engine, grammar)), ..self }
     }
 
     /// The same with the pages about the gate as a whole.
     #[must_use]
-    pub fn with_control(self, control: Control) -> Self {
+    pub fn with_control(self, control: ControlApi) -> Self {
         Self { control: Some(control), ..self }
     }
 
     /// Answers callers until `shutdown`. Needs a tokio runtime with time and I/O, not the workers' one.
-    pub async fn serve(self: Arc<Self>, socket: Socket, shutdown: impl Future<Output = ()>) {
+    pub async fn serve(self: Arc<Self>, socket: AdminSocket, shutdown: impl Future<Output = ()>) {
         // The permit moves into the task, so a slow caller takes a place and nothing else.
-        let places = Arc::new(Semaphore::new(MOST_CALLERS));
+        let places = Arc::new(Semaphore::new(MAX_CALLERS));
         let mut shutdown = pin!(shutdown);
         loop {
             let accepted = async {
@@ -93,36 +93,36 @@ impl Admin {
             };
             let Ok(permit) = permit else { return };
             match stream {
-                Ok(stream) => self.welcome(stream, permit),
+                Ok(stream) => self.spawn_connection(stream, permit),
                 // Out of descriptors, most likely: nothing that asking again at once would change.
                 Err(_) => tokio::time::sleep(AFTER_FAILURE.to_std()).await,
             }
         }
     }
 
-    fn welcome(self: &Arc<Self>, stream: Stream, permit: OwnedSemaphorePermit) {
+    fn spawn_connection(self: &Arc<Self>, stream: AdminStream, permit: OwnedSemaphorePermit) {
         let admin = Arc::clone(self);
         match stream {
-            Stream::Tcp(stream) => {
+            AdminStream::Tcp(stream) => {
                 let caller = Caller::Tcp { to: stream.local_addr().ok().as_ref().map(SocketAddr::ip) };
-                tokio::spawn(admin.talk(stream, caller, permit));
+                tokio::spawn(admin.serve_connection(stream, caller, permit));
             }
-            Stream::Unix(stream) => {
+            AdminStream::Unix(stream) => {
                 let peer = stream.peer_cred().ok();
                 let by = Operator { uid: peer.map(|peer| peer.uid()), pid: peer.and_then(|peer| peer.pid()) };
-                tokio::spawn(admin.talk(stream, Caller::Unix(by), permit));
+                tokio::spawn(admin.serve_connection(stream, Caller::Unix(by), permit));
             }
         }
     }
 
-    async fn talk(
+    async fn serve_connection(
         self: Arc<Self>,
         stream: impl AsyncRead + AsyncWrite + Unpin,
         caller: Caller,
         _permit: OwnedSemaphorePermit,
     ) {
         let service =
-            service_fn(|request| async { Ok::<_, Infallible>(answer(&self, caller, request).await) });
+            service_fn(|request| async { Ok::<_, Infallible>(handle(&self, caller, request).await) });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT.to_std())
@@ -133,33 +133,33 @@ impl Admin {
     }
 }
 
-enum Stream {
+enum AdminStream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-impl Socket {
-    async fn accept(&self) -> io::Result<Stream> {
+impl AdminSocket {
+    async fn accept(&self) -> io::Result<AdminStream> {
         Ok(match self {
-            Self::Tcp(listener) => Stream::Tcp(listener.accept().await?.0),
-            Self::Unix(listener) => Stream::Unix(listener.accept().await?.0),
+            Self::Tcp(listener) => AdminStream::Tcp(listener.accept().await?.0),
+            Self::Unix(listener) => AdminStream::Unix(listener.accept().await?.0),
         })
     }
 }
 
-impl From<TcpListener> for Socket {
+impl From<TcpListener> for AdminSocket {
     fn from(listener: TcpListener) -> Self {
         Self::Tcp(listener)
     }
 }
 
-impl From<UnixListener> for Socket {
+impl From<UnixListener> for AdminSocket {
     fn from(listener: UnixListener) -> Self {
         Self::Unix(listener)
     }
 }
 
-const MOST_CALLERS: usize = 64;
+const MAX_CALLERS: usize = 64;
 const HEADER_TIMEOUT: Span = Span::from_secs(5);
 const WHOLE_TIMEOUT: Span = Span::from_secs(30);
 const AFTER_FAILURE: Span = Span::from_millis(100);

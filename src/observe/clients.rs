@@ -18,42 +18,44 @@ use crate::policy::key::PrefixLengths;
 
 /// Writes addresses the way the file asks for. Copies write the same hashes, and change together.
 #[derive(Clone)]
-pub struct Clients {
-    /// [`Manner`] in one number, so that a line never sees half a change.
-    manner: Arc<AtomicU32>,
+pub struct ClientFormatter {
+    /// [`PackedFormat`] in one number, so that a line never sees half a change.
+    format: Arc<AtomicU32>,
     hasher: SipHasher13,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Manner {
+struct PackedFormat {
     shown: ClientsShown,
     lengths: PrefixLengths,
 }
 
-impl Clients {
+impl ClientFormatter {
     /// `lengths` are the ones of `[client]`; they matter to [`ClientsShown::Prefix`] only.
     #[must_use]
     pub fn new(shown: ClientsShown, lengths: PrefixLengths) -> Self {
         // The standard library seeds each `RandomState` from the operating system's randomness.
         let secret = || RandomState::new().hash_one(0_u8);
-        let manner = Manner { shown, lengths }.to_bits();
+        let manner = PackedFormat { shown, lengths }.to_bits();
         let hasher = SipHasher13::new_with_keys(secret(), secret());
-        Self { manner: Arc::new(AtomicU32::new(manner)), hasher }
+        Self { format: Arc::new(AtomicU32::new(manner)), hasher }
     }
 
     /// From now on addresses are written so, by all copies.
     pub fn change(&self, shown: ClientsShown, lengths: PrefixLengths) {
-        self.manner.store(Manner { shown, lengths }.to_bits(), Relaxed);
+        self.format.store(PackedFormat { shown, lengths }.to_bits(), Relaxed);
     }
 
     /// Appends the client, `-` for one without an address.
     pub fn write(&self, client: Client, line: &mut Vec<u8>) {
-        let Manner { shown, lengths } = self.manner();
+        let PackedFormat { shown, lengths } = self.format();
         match (client, shown) {
-            (Client::Local, _) => line.push(b'-'),
-            (Client::Ip(ip) | Client::Behind(ip), ClientsShown::Full) => write_ip(ip, line),
-            (Client::Ip(ip) | Client::Behind(ip), ClientsShown::Prefix) => write_ip(lengths.mask(ip), line),
-            (Client::Ip(ip) | Client::Behind(ip), ClientsShown::Hash) => write_hex(self.hash(ip), line),
+            (Client::UnixSocket, _) => line.push(b'-'),
+            (Client::Ip(ip) | Client::BehindProxy(ip), ClientsShown::Full) => write_ip(ip, line),
+            (Client::Ip(ip) | Client::BehindProxy(ip), ClientsShown::Prefix) => {
+                write_ip(lengths.mask(ip), line)
+            }
+            (Client::Ip(ip) | Client::BehindProxy(ip), ClientsShown::Hash) => write_hex(self.hash(ip), line),
         }
     }
 
@@ -65,8 +67,8 @@ impl Clients {
         String::from_utf8(text).unwrap_or_default()
     }
 
-    fn manner(&self) -> Manner {
-        Manner::from_bits(self.manner.load(Relaxed))
+    fn format(&self) -> PackedFormat {
+        PackedFormat::from_bits(self.format.load(Relaxed))
     }
 
     fn hash(&self, ip: IpAddr) -> u64 {
@@ -79,13 +81,13 @@ impl Clients {
     }
 }
 
-impl std::fmt::Debug for Clients {
+impl std::fmt::Debug for ClientFormatter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Clients({:?})", self.manner().shown)
+        write!(f, "Clients({:?})", self.format().shown)
     }
 }
 
-impl Manner {
+impl PackedFormat {
     fn to_bits(self) -> u32 {
         let shown = match self.shown {
             ClientsShown::Full => 0,
@@ -140,36 +142,36 @@ mod tests {
 
     #[test]
     fn a_full_address_is_written_as_the_standard_library_writes_it() {
-        let clients = Clients::new(ClientsShown::Full, PrefixLengths::default());
+        let clients = ClientFormatter::new(ClientsShown::Full, PrefixLengths::default());
         for ip in ["0.0.0.0", "203.0.113.9", "255.255.255.255", "2001:db8::1", "::1"] {
             assert_eq!(clients.show(client(ip)), ip);
         }
         assert_eq!(clients.show(client("::ffff:192.0.2.1")), "192.0.2.1");
-        assert_eq!(clients.show(Client::Local), "-");
+        assert_eq!(clients.show(Client::UnixSocket), "-");
     }
 
     #[test]
     fn a_prefix_hides_the_rest_of_the_address() {
-        let clients = Clients::new(ClientsShown::Prefix, PrefixLengths { ipv4: 24, ipv6: 48 });
+        let clients = ClientFormatter::new(ClientsShown::Prefix, PrefixLengths { ipv4: 24, ipv6: 48 });
         assert_eq!(clients.show(client("203.0.113.9")), "203.0.113.0");
         assert_eq!(clients.show(client("2001:db8:1:2::3")), "2001:db8:1::");
     }
 
     #[test]
     fn a_hash_is_the_same_for_the_same_client_and_another_in_another_process() {
-        let clients = Clients::new(ClientsShown::Hash, PrefixLengths::default());
+        let clients = ClientFormatter::new(ClientsShown::Hash, PrefixLengths::default());
         let shown = clients.show(client("203.0.113.9"));
         assert_eq!(shown.len(), 16);
         assert!(shown.bytes().all(|byte| byte.is_ascii_hexdigit()));
         assert_eq!(clients.clone().show(client("203.0.113.9")), shown);
         assert_ne!(clients.show(client("203.0.113.10")), shown);
-        let other = Clients::new(ClientsShown::Hash, PrefixLengths::default());
+        let other = ClientFormatter::new(ClientsShown::Hash, PrefixLengths::default());
         assert_ne!(other.show(client("203.0.113.9")), shown);
     }
 
     #[test]
     fn copies_change_together_and_keep_their_hashes() {
-        let clients = Clients::new(ClientsShown::Hash, PrefixLengths::default());
+        let clients = ClientFormatter::new(ClientsShown::Hash, PrefixLengths::default());
         let (copy, hash) = (clients.clone(), clients.show(client("203.0.113.9")));
         clients.change(ClientsShown::Prefix, PrefixLengths { ipv4: 16, ipv6: 128 });
         assert_eq!(copy.show(client("203.0.113.9")), "203.0.0.0");

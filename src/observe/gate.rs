@@ -1,4 +1,4 @@
-//! A gate for repeated messages: a few go through at once, then one in each interval; the others are counted.
+//! Throttles repeated log messages: a burst, then one per interval; the others are counted.
 //!
 //! It does not queue anything. The surprising thing: what was left out is told by the next message that goes
 //! through, so the last count of a flood waits for the next one.
@@ -9,7 +9,7 @@ use crate::time::{Span, Time};
 
 /// Lets some messages through.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct LogThrottle {
     interval: Span,
     /// How far ahead of the steady pace messages may be.
     ahead: Span,
@@ -18,7 +18,7 @@ pub(super) struct Gate {
     left_out: AtomicU64,
 }
 
-impl Gate {
+impl LogThrottle {
     /// One message in each interval.
     pub(super) const fn every(interval: Span) -> Self {
         Self { interval, ahead: Span::ZERO, due: AtomicU64::new(0), left_out: AtomicU64::new(0) }
@@ -31,7 +31,7 @@ impl Gate {
     }
 
     /// How many messages were left out since the last one, if this one may go through.
-    pub(super) fn pass(&self, now: Time) -> Option<u64> {
+    pub(super) fn allow(&self, now: Time) -> Option<u64> {
         let due = self.due.load(Ordering::Relaxed);
         let next = now.max(Time::from_nanos(due)).after(self.interval).as_nanos();
         // Whoever loses a race is left out: the winner has just said something.
@@ -51,20 +51,20 @@ mod tests {
 
     #[test]
     fn one_message_a_second_goes_through_and_tells_what_was_left_out() {
-        let gate = Gate::every(Span::from_secs(1));
+        let gate = LogThrottle::every(Span::from_secs(1));
         let start = Time::from_nanos(1_000);
-        assert_eq!(gate.pass(start), Some(0));
-        assert_eq!(gate.pass(start), None);
-        assert_eq!(gate.pass(start.after(Span::from_millis(999))), None);
-        assert_eq!(gate.pass(start.after(Span::from_secs(1))), Some(2));
-        assert_eq!(gate.pass(start.after(Span::from_secs(2))), Some(0));
+        assert_eq!(gate.allow(start), Some(0));
+        assert_eq!(gate.allow(start), None);
+        assert_eq!(gate.allow(start.after(Span::from_millis(999))), None);
+        assert_eq!(gate.allow(start.after(Span::from_secs(1))), Some(2));
+        assert_eq!(gate.allow(start.after(Span::from_secs(2))), Some(0));
     }
 
     #[test]
     fn a_burst_goes_through_at_once_and_the_steady_pace_holds_afterwards() {
-        let gate = Gate::every(Span::from_secs(1)).with_burst(3);
+        let gate = LogThrottle::every(Span::from_secs(1)).with_burst(3);
         let start = Time::from_nanos(1_000);
-        let passed = |at: Time, count: usize| (0..count).filter(|_| gate.pass(at).is_some()).count();
+        let passed = |at: Time, count: usize| (0..count).filter(|_| gate.allow(at).is_some()).count();
         assert_eq!(passed(start, 9), 3);
         assert_eq!(passed(start.after(Span::from_secs(1)), 9), 1);
         assert_eq!(passed(start.after(Span::from_secs(60)), 9), 3);

@@ -17,18 +17,18 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
-use self::queue::Queue;
-use super::clients::Clients;
-use super::gate::Gate;
-use super::settings::{Format, Level};
-use crate::event::{Event, Failure, Listener, Reason};
+use self::queue::MessageQueue;
+use super::clients::ClientFormatter;
+use super::gate::LogThrottle;
+use super::settings::{LogFormat, LogLevel};
+use crate::event::{Event, EventListener, Failure, RejectReason};
 use crate::policy::attempt::Client;
 use crate::time::{Clock, Span};
 
 /// Writes waiting messages when it is dropped, for at most a second.
 #[derive(Debug)]
 #[must_use = "messages that still wait are lost without it"]
-pub struct Flush(Queue);
+pub struct FlushOnDrop(MessageQueue);
 
 /// Sends the messages of the whole process to standard error from now on. The thread that writes them does `first` before
 /// anything else.
@@ -36,38 +36,38 @@ pub struct Flush(Queue);
 /// # Errors
 /// It was done before.
 pub fn start(
-    level: Level,
-    format: Format,
+    level: LogLevel,
+    format: LogFormat,
     first: impl FnOnce() + Send + 'static,
-) -> Result<Flush, SetGlobalDefaultError> {
+) -> Result<FlushOnDrop, SetGlobalDefaultError> {
     let json = match format {
-        Format::Auto => !std::io::stderr().is_terminal(),
-        Format::Text => false,
-        Format::Json => true,
+        LogFormat::Auto => !std::io::stderr().is_terminal(),
+        LogFormat::Text => false,
+        LogFormat::Json => true,
     };
-    let queue = Queue::start(std::io::stderr(), first);
-    let flush = Flush(queue.clone());
+    let queue = MessageQueue::start(std::io::stderr(), first);
+    let flush = FlushOnDrop(queue.clone());
     let (subscriber, chosen) = subscriber(level, json, move || queue.clone());
     tracing::subscriber::set_global_default(subscriber)?;
     // The first one is the only one.
-    let _ = CHOSEN.set(chosen);
+    let _ = LEVEL.set(chosen);
     Ok(flush)
 }
 
 /// The level of the one subscriber that a process has.
-static CHOSEN: OnceLock<Chosen> = OnceLock::new();
+static LEVEL: OnceLock<LevelHandle> = OnceLock::new();
 
-type Chosen = reload::Handle<LevelFilter, Registry>;
+type LevelHandle = reload::Handle<LevelFilter, Registry>;
 
-impl Drop for Flush {
+impl Drop for FlushOnDrop {
     fn drop(&mut self) {
         self.0.flush_within(Span::from_secs(1));
     }
 }
 
 /// What is written from now on, by severity. Changes nothing before [`start`].
-pub fn set_level(level: Level) {
-    if let Some(chosen) = CHOSEN.get() {
+pub fn set_level(level: LogLevel) {
+    if let Some(chosen) = LEVEL.get() {
         // Fails only where the subscriber is gone, and with it whatever it could write.
         let _ = chosen.reload(filter(level));
     }
@@ -77,38 +77,38 @@ pub fn set_level(level: Level) {
 #[derive(Debug)]
 pub struct Messages {
     clock: Clock,
-    clients: Clients,
-    upstream_up: Gate,
-    upstream_failed: [Gate; 8],
-    turned_away: [Gate; 8],
-    accept_failed: Gate,
-    gave_way: Gate,
-    body_refused: Gate,
-    panicked: Gate,
+    clients: ClientFormatter,
+    upstream_up: LogThrottle,
+    upstream_failed: [LogThrottle; 8],
+    rejected: [LogThrottle; 8],
+    accept_failed: LogThrottle,
+    evicted: LogThrottle,
+    body_refused: LogThrottle,
+    panicked: LogThrottle,
 }
 
 impl Messages {
     /// `clients` writes addresses as the access log does.
     #[must_use]
-    pub fn new(clients: Clients, clock: Clock) -> Self {
-        let gate = || Gate::every(Span::from_secs(1));
+    pub fn new(clients: ClientFormatter, clock: Clock) -> Self {
+        let gate = || LogThrottle::every(Span::from_secs(1));
         Self {
             clock,
             clients,
             // Several upstreams may go away at once, and each should be named.
             upstream_up: gate().with_burst(20),
             upstream_failed: std::array::from_fn(|_| gate()),
-            turned_away: std::array::from_fn(|_| gate()),
+            rejected: std::array::from_fn(|_| gate()),
             accept_failed: gate(),
-            gave_way: gate(),
+            evicted: gate(),
             body_refused: gate(),
             panicked: gate(),
         }
     }
 
     /// How many messages of this kind were left out, if one may be written now; nothing to tell is `None`.
-    fn pass(&self, gate: &Gate) -> Option<Option<u64>> {
-        gate.pass(self.clock.now()).map(|left_out| (left_out > 0).then_some(left_out))
+    fn allow(&self, gate: &LogThrottle) -> Option<Option<u64>> {
+        gate.allow(self.clock.now()).map(|left_out| (left_out > 0).then_some(left_out))
     }
 
     fn upstream_failed(&self, upstream: &str, failure: Failure) {
@@ -122,23 +122,23 @@ impl Messages {
             Failure::Tls => (6, "it does not speak TLS with us"),
             Failure::Exhausted => (7, "no descriptor, port or memory is left here"),
         };
-        if let Some(left_out) = self.pass(&self.upstream_failed[gate]) {
+        if let Some(left_out) = self.allow(&self.upstream_failed[gate]) {
             warn!(upstream, reason, left_out, "an upstream failed a request");
         }
     }
 
-    fn turned_away(&self, client: Client, reason: Reason) {
+    fn rejected(&self, client: Client, reason: RejectReason) {
         let (gate, reason) = match reason {
-            Reason::ClientMax => (0, "proxy.client_max"),
-            Reason::ClientRate => (1, "proxy.client_rate"),
-            Reason::Handshake => (2, "no TLS handshake"),
-            Reason::Untrusted => (3, "proxy.proxy_protocol, and it is not in client.trust"),
-            Reason::Introduction => (4, "no header as proxy.proxy_protocol says"),
-            Reason::Memory => (5, "memory is short"),
-            Reason::Descriptors => (6, "descriptors are short"),
-            Reason::Connections => (7, "proxy.connections"),
+            RejectReason::ClientMax => (0, "proxy.client_max"),
+            RejectReason::ClientRate => (1, "proxy.client_rate"),
+            RejectReason::Handshake => (2, "no TLS handshake"),
+            RejectReason::UntrustedProxy => (3, "proxy.proxy_protocol, and it is not in client.trust"),
+            RejectReason::ProxyHeader => (4, "no header as proxy.proxy_protocol says"),
+            RejectReason::Memory => (5, "memory is short"),
+            RejectReason::Descriptors => (6, "descriptors are short"),
+            RejectReason::Connections => (7, "proxy.connections"),
         };
-        if let Some(left_out) = self.pass(&self.turned_away[gate]) {
+        if let Some(left_out) = self.allow(&self.rejected[gate]) {
             let client = self.clients.show(client);
             if gate == 2 {
                 // Scanners do nothing else all day.
@@ -150,15 +150,15 @@ impl Messages {
     }
 }
 
-impl Listener for Messages {
-    fn hear(&self, event: &Event<'_>) {
+impl EventListener for Messages {
+    fn on_event(&self, event: &Event<'_>) {
         match *event {
             Event::Reloaded { taken: true, changes } => info!("the configuration was read again: {changes}"),
             Event::Reloaded { taken: false, .. } => {
                 error!("the new configuration is refused, the old one stays");
             }
             Event::UpstreamUp { upstream, up } => {
-                let Some(left_out) = self.pass(&self.upstream_up) else { return };
+                let Some(left_out) = self.allow(&self.upstream_up) else { return };
                 if up {
                     info!(upstream, left_out, "an upstream is used again");
                 } else {
@@ -166,28 +166,28 @@ impl Listener for Messages {
                 }
             }
             Event::UpstreamFailed { upstream, reason } => self.upstream_failed(upstream, reason),
-            Event::TurnedAway { peer, reason } => {
-                self.turned_away(peer.map_or(Client::Local, Client::from_ip), reason);
+            Event::ConnectionRejected { peer, reason } => {
+                self.rejected(peer.map_or(Client::UnixSocket, Client::from_ip), reason);
             }
             Event::AcceptFailed(error) => {
-                if let Some(left_out) = self.pass(&self.accept_failed) {
+                if let Some(left_out) = self.allow(&self.accept_failed) {
                     warn!(%error, left_out, "a connection could not be accepted");
                 }
             }
-            Event::GaveWay => {
-                if let Some(left_out) = self.pass(&self.gave_way) {
+            Event::ConnectionEvicted => {
+                if let Some(left_out) = self.allow(&self.evicted) {
                     warn!(left_out, "an idle connection was closed to make room for another client");
                 }
             }
             Event::BodyRefused => {
-                if let Some(left_out) = self.pass(&self.body_refused) {
+                if let Some(left_out) = self.allow(&self.body_refused) {
                     warn!(left_out, "a body was not read to its end: proxy.body_memory is used up");
                 }
             }
-            Event::Ordered { order, by } => operators::ordered(order, by),
+            Event::CommandReceived { command: order, by } => operators::ordered(order, by),
             Event::BucketsChanged(done) => operators::write(&done, &self.clients),
             Event::Panicked => {
-                if let Some(left_out) = self.pass(&self.panicked) {
+                if let Some(left_out) = self.allow(&self.panicked) {
                     error!(left_out, "a task panicked, its connection is gone: please report this");
                 }
             }
@@ -198,21 +198,21 @@ impl Listener for Messages {
                     "the store is away: attempts are decided as store.on_error says until it answers"
                 );
             }
-            Event::StoreNoticed(what) => warn!("store: {what}"),
+            Event::StoreWarning(what) => warn!("store: {what}"),
             Event::Rules { .. }
             | Event::Mirrored { .. }
             | Event::FellBack(_)
-            | Event::StoreAsked { .. }
+            | Event::StoreCalled { .. }
             | Event::Decided { .. }
             | Event::Settled { .. }
-            | Event::Answered(_)
+            | Event::RequestCompleted(_)
             | Event::Connected
             | Event::Disconnected => {}
         }
     }
 }
 
-fn subscriber<W>(level: Level, json: bool, writer: W) -> (Box<dyn Subscriber + Send + Sync>, Chosen)
+fn subscriber<W>(level: LogLevel, json: bool, writer: W) -> (Box<dyn Subscriber + Send + Sync>, LevelHandle)
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
@@ -231,13 +231,13 @@ where
     (subscriber, chosen)
 }
 
-fn filter(level: Level) -> LevelFilter {
+fn filter(level: LogLevel) -> LevelFilter {
     match level {
-        Level::Error => LevelFilter::ERROR,
-        Level::Warn => LevelFilter::WARN,
-        Level::Info => LevelFilter::INFO,
-        Level::Debug => LevelFilter::DEBUG,
-        Level::Trace => LevelFilter::TRACE,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
     }
 }
 

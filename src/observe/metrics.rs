@@ -20,13 +20,13 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use self::answers::Answers;
-use self::buckets::Buckets;
+use self::answers::ResponseMetrics;
+use self::buckets::BucketMetrics;
 pub(super) use self::exposition::CONTENT_TYPE;
 use self::rules::RuleCounters;
 use self::store::StoreCounters;
 use crate::engine::Engine;
-use crate::event::{Event, Failure, Listener, Reason};
+use crate::event::{Event, EventListener, Failure, RejectReason};
 use crate::net::tls::Certificate;
 
 /// Keeps the metrics.
@@ -35,7 +35,7 @@ pub struct Metrics {
     registry: Registry,
     rules: RuleCounters,
     store: StoreCounters,
-    answers: Arc<Answers>,
+    responses: Arc<ResponseMetrics>,
     engine: Arc<OnceLock<Weak<Engine>>>,
     connections: Gauge,
     refused: Family<Label, Counter>,
@@ -75,7 +75,7 @@ impl Metrics {
             registry: Registry::default(),
             rules: RuleCounters::default(),
             store: StoreCounters::default(),
-            answers: Arc::default(),
+            responses: Arc::default(),
             engine: Arc::default(),
             connections: Gauge::default(),
             refused: Family::default(),
@@ -143,9 +143,9 @@ impl Metrics {
         let registry = &mut self.registry;
         self.rules.register(registry);
         self.store.register(registry);
-        registry.register_collector(Box::new(Arc::clone(&self.answers)));
-        registry.register_collector(Box::new(Buckets(Arc::clone(&self.engine))));
-        registry.register_collector(Box::new(process::Process));
+        registry.register_collector(Box::new(Arc::clone(&self.responses)));
+        registry.register_collector(Box::new(BucketMetrics(Arc::clone(&self.engine))));
+        registry.register_collector(Box::new(process::ProcessMetrics));
         let build = Family::<Label, Gauge>::default();
         build.get_or_create_owned(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
         registry.register("tollgate_build_info", "The version of this gate", build);
@@ -180,18 +180,18 @@ impl Default for Metrics {
     }
 }
 
-impl Listener for Metrics {
-    fn hear(&self, event: &Event<'_>) {
+impl EventListener for Metrics {
+    fn on_event(&self, event: &Event<'_>) {
         match *event {
-            Event::Rules { generation, policy } => self.rules.learn(generation, policy),
+            Event::Rules { generation, policy } => self.rules.add_generation(generation, policy),
             Event::Decided { generation, route, limit, decision } => {
                 self.rules.decided(generation, route, limit, decision);
             }
             Event::Settled { generation, route, outcome } => self.rules.settled(generation, route, outcome),
-            Event::Answered(answered) => self.answers.count(answered),
+            Event::RequestCompleted(answered) => self.responses.count(answered),
             Event::Connected => drop(self.connections.inc()),
             Event::Disconnected => drop(self.connections.dec()),
-            Event::TurnedAway { reason, .. } => {
+            Event::ConnectionRejected { reason, .. } => {
                 self.refused.get_or_create_owned(&[("reason", reason_name(reason))]).inc();
             }
             Event::UpstreamFailed { upstream, reason } => {
@@ -208,16 +208,16 @@ impl Listener for Metrics {
             Event::Reloaded { taken, .. } => {
                 self.reloads.get_or_create_owned(&[("result", result_name(taken))]).inc();
             }
-            Event::GaveWay => drop(self.evicted.inc()),
+            Event::ConnectionEvicted => drop(self.evicted.inc()),
             Event::BodyRefused => drop(self.bodies_refused.inc()),
             Event::Panicked => drop(self.panics.inc()),
             Event::Mirrored { .. }
             | Event::FellBack(_)
-            | Event::StoreAsked { .. }
-            | Event::StoreUp { .. } => self.store.hear(event),
+            | Event::StoreCalled { .. }
+            | Event::StoreUp { .. } => self.store.on_event(event),
             Event::AcceptFailed(_)
-            | Event::StoreNoticed(_)
-            | Event::Ordered { .. }
+            | Event::StoreWarning(_)
+            | Event::CommandReceived { .. }
             | Event::BucketsChanged(_) => {}
         }
     }
@@ -227,28 +227,28 @@ fn upstream_labels(name: &str) -> UpstreamLabels {
     UpstreamLabels { upstream: name.to_owned() }
 }
 
-fn reason_name(reason: Reason) -> &'static str {
+fn reason_name(reason: RejectReason) -> &'static str {
     match reason {
-        Reason::Connections => "connections",
-        Reason::ClientMax => "client_max",
-        Reason::ClientRate => "client_rate",
-        Reason::Handshake => "tls",
-        Reason::Untrusted => "untrusted",
-        Reason::Introduction => "proxy_protocol",
-        Reason::Memory => "memory",
-        Reason::Descriptors => "descriptors",
+        RejectReason::Connections => "connections",
+        RejectReason::ClientMax => "client_max",
+        RejectReason::ClientRate => "client_rate",
+        RejectReason::Handshake => "tls",
+        RejectReason::UntrustedProxy => "untrusted",
+        RejectReason::ProxyHeader => "proxy_protocol",
+        RejectReason::Memory => "memory",
+        RejectReason::Descriptors => "descriptors",
     }
 }
 
-const REASONS: [Reason; 8] = [
-    Reason::Connections,
-    Reason::ClientMax,
-    Reason::ClientRate,
-    Reason::Handshake,
-    Reason::Untrusted,
-    Reason::Introduction,
-    Reason::Memory,
-    Reason::Descriptors,
+const REASONS: [RejectReason; 8] = [
+    RejectReason::Connections,
+    RejectReason::ClientMax,
+    RejectReason::ClientRate,
+    RejectReason::Handshake,
+    RejectReason::UntrustedProxy,
+    RejectReason::ProxyHeader,
+    RejectReason::Memory,
+    RejectReason::Descriptors,
 ];
 
 fn failure_name(failure: Failure) -> &'static str {

@@ -1,11 +1,11 @@
-//! What the tests of this layer listen to.
+//! Sample events for the tests of this layer.
 
 use std::sync::Arc;
 
 use http::{HeaderValue, Method, StatusCode, Version};
 
 use crate::bucket::{Continuous, Spec};
-use crate::event::Answered;
+use crate::event::AccessLogEntry;
 use crate::policy::attempt::Client;
 use crate::policy::{Limit, Policy, Route};
 use crate::time::{Span, Time};
@@ -14,8 +14,8 @@ use crate::time::{Span, Time};
 pub(super) const AT: Time = Time::from_nanos(1_795_216_912_043_000_000);
 
 /// A refused attempt with everything in it.
-pub(super) fn answered() -> Answered {
-    Answered {
+pub(super) fn answered() -> AccessLogEntry {
+    AccessLogEntry {
         client: Client::from_ip([203, 0, 113, 9].into()),
         method: Method::POST,
         target: "/login?next=%2F".parse().unwrap(),

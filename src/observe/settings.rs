@@ -6,13 +6,13 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogSettings {
     /// The least severe messages that are written.
-    pub level: Level,
+    pub level: LogLevel,
     /// How messages look.
-    pub format: Format,
+    pub format: LogFormat,
     /// Where the access log goes; `None` writes none.
     pub access: Option<AccessTarget>,
     /// How lines of the access log look.
-    pub style: Style,
+    pub style: AccessLogStyle,
     /// How addresses are written.
     pub clients: ClientsShown,
 }
@@ -20,7 +20,7 @@ pub struct LogSettings {
 /// Severity of the program's own messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Level {
+pub enum LogLevel {
     Error,
     Warn,
     #[default]
@@ -31,7 +31,7 @@ pub enum Level {
 
 /// How the program's own messages look on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
+pub enum LogFormat {
     /// Text on a terminal, JSON otherwise.
     #[default]
     Auto,
@@ -52,7 +52,7 @@ pub enum AccessTarget {
 
 /// How lines of the access log look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Style {
+pub enum AccessLogStyle {
     /// The combined format of Apache and nginx.
     #[default]
     Combined,

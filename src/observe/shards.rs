@@ -8,24 +8,24 @@ use std::thread::available_parallelism;
 
 /// As many copies as threads are likely to run at once.
 #[derive(Debug)]
-pub(super) struct Shards<T>(Box<[Line<T>]>);
+pub(super) struct Shards<T>(Box<[CachePadded<T>]>);
 
 /// Two cache lines: processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Line<T>(T);
+struct CachePadded<T>(T);
 
 impl<T: Default> Default for Shards<T> {
     fn default() -> Self {
-        let copies = available_parallelism().map_or(1, usize::from).next_power_of_two().min(MOST);
-        Self((0..copies).map(|_| Line::default()).collect())
+        let copies = available_parallelism().map_or(1, usize::from).next_power_of_two().min(MAX_SHARDS);
+        Self((0..copies).map(|_| CachePadded::default()).collect())
     }
 }
 
 impl<T> Shards<T> {
     /// The copy of this thread.
-    pub(super) fn mine(&self) -> &T {
-        &self.0[SEAT.with(|seat| *seat) & (self.0.len() - 1)].0
+    pub(super) fn current(&self) -> &T {
+        &self.0[SHARD.with(|seat| *seat) & (self.0.len() - 1)].0
     }
 
     /// All copies.
@@ -37,10 +37,10 @@ impl<T> Shards<T> {
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    static SEAT: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    static SHARD: usize = NEXT.fetch_add(1, Ordering::Relaxed);
 }
 
-const MOST: usize = 64;
+const MAX_SHARDS: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -51,7 +51,7 @@ mod tests {
         let shards = Shards::<AtomicUsize>::default();
         std::thread::scope(|scope| {
             for _ in 0..9 {
-                scope.spawn(|| shards.mine().fetch_add(1, Ordering::Relaxed));
+                scope.spawn(|| shards.current().fetch_add(1, Ordering::Relaxed));
             }
         });
         assert_eq!(shards.iter().map(|shard| shard.load(Ordering::Relaxed)).sum::<usize>(), 9);

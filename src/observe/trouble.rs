@@ -1,4 +1,4 @@
-//! What a gate is not well with, so that whoever asks `/readyz` hears of it.
+//! Readiness: the reasons for which `/readyz` says no.
 //!
 //! It finds nothing out by itself. The surprising thing: trouble with the store is none of it. A gate that goes on without its
 //! store serves, and if all gates were called dead for one store, nobody would.
@@ -8,18 +8,18 @@ use std::sync::{Mutex, PoisonError};
 
 /// All that is wrong now.
 #[derive(Debug, Default)]
-pub struct Trouble(Mutex<BTreeSet<String>>);
+pub struct Readiness(Mutex<BTreeSet<String>>);
 
-impl Trouble {
+impl Readiness {
     /// Something is wrong from now on, or is not any more. Says whether that is new.
-    pub fn note(&self, what: &str, wrong: bool) -> bool {
+    pub fn set_reason(&self, what: &str, wrong: bool) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if wrong { all.insert(what.to_owned()) } else { all.remove(what) }
     }
 
     /// What is wrong, in words; `None` if nothing is.
     #[must_use]
-    pub fn words(&self) -> Option<String> {
+    pub fn reasons(&self) -> Option<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let words: Vec<&str> = all.iter().map(String::as_str).collect();
         (!words.is_empty()).then(|| words.join(", "))
@@ -32,13 +32,15 @@ mod tests {
 
     #[test]
     fn all_that_is_wrong_is_named_until_it_is_not_any_more() {
-        let trouble = Trouble::default();
-        assert_eq!(trouble.words(), None);
-        assert!(trouble.note("worker-1 stands still", true));
-        assert!(!trouble.note("worker-1 stands still", true));
-        assert!(trouble.note("reload is down", true));
-        assert_eq!(trouble.words().unwrap(), "reload is down, worker-1 stands still");
-        assert!(trouble.note("reload is down", false) && trouble.note("worker-1 stands still", false));
-        assert_eq!(trouble.words(), None);
+        let trouble = Readiness::default();
+        assert_eq!(trouble.reasons(), None);
+        assert!(trouble.set_reason("worker-1 stands still", true));
+        assert!(!trouble.set_reason("worker-1 stands still", true));
+        assert!(trouble.set_reason("reload is down", true));
+        assert_eq!(trouble.reasons().unwrap(), "reload is down, worker-1 stands still");
+        assert!(
+            trouble.set_reason("reload is down", false) && trouble.set_reason("worker-1 stands still", false)
+        );
+        assert_eq!(trouble.reasons(), None);
     }
 }

@@ -21,16 +21,16 @@ impl Account {
     #[must_use]
     pub fn fold(name: &[u8]) -> Self {
         let name = trim(name);
-        let name = name.get(..LONGEST_READ).unwrap_or(name);
-        let mut folding = Folding::default();
+        let name = name.get(..MAX_READ_LEN).unwrap_or(name);
+        let mut folding = AccountFold::default();
         if name.is_ascii() {
             name.iter().for_each(|byte| folding.push(char::from(byte.to_ascii_lowercase())));
         } else {
-            let text = letters::text(name);
+            let text = letters::decode_text(name);
             // One letter can be eighteen.
-            letters::simple(&text).take(LONGEST_READ).nfc().for_each(|letter| folding.push(letter));
+            letters::fold_chars(&text).take(MAX_READ_LEN).nfc().for_each(|letter| folding.push(letter));
         }
-        if name.contains(&0) || has_markup(folding.0.as_bytes()) { Self::odd() } else { folding.end() }
+        if name.contains(&0) || has_markup(folding.0.as_bytes()) { Self::ambiguous() } else { folding.end() }
     }
 
     /// What is hashed.
@@ -39,7 +39,7 @@ impl Account {
         &self.0
     }
 
-    fn odd() -> Self {
+    fn ambiguous() -> Self {
         Self(b"<".to_vec())
     }
 }
@@ -54,9 +54,9 @@ fn trim(name: &[u8]) -> &[u8] {
 
 /// A folded name while it grows: no blanks in front, one between words.
 #[derive(Default)]
-struct Folding(String, bool);
+struct AccountFold(String, bool);
 
-impl Folding {
+impl AccountFold {
     fn push(&mut self, letter: char) {
         // MediaWiki knows no difference between a blank and an underscore.
         if letter.is_whitespace() || letter == '_' {
@@ -73,7 +73,7 @@ impl Folding {
     }
 
     fn end(mut self) -> Account {
-        while self.0.len() > LONGEST {
+        while self.0.len() > MAX_FOLDED_BYTES {
             self.0.pop();
         }
         self.0.truncate(self.0.trim_end().len());
@@ -98,9 +98,9 @@ impl std::fmt::Debug for Account {
 }
 
 /// Bytes of a folded name.
-const LONGEST: usize = 256;
+const MAX_FOLDED_BYTES: usize = 256;
 /// Bytes of a name that are looked at, and letters that are made of them.
-const LONGEST_READ: usize = 4096;
+const MAX_READ_LEN: usize = 4096;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! What is known of one request before anybody decides on it.
+//! What is known of one request before a decision.
 
 use std::net::IpAddr;
 
@@ -12,9 +12,9 @@ pub enum Client {
     /// Somebody behind the trusted proxy at this address, which did not say who, or not so that it can be read. It pays
     /// from the proxy's bucket, and no network of the file holds it: what is meant for the proxies is not meant for
     /// their clients.
-    Behind(IpAddr),
+    BehindProxy(IpAddr),
     /// A peer on a Unix socket that said nothing about the client.
-    Local,
+    UnixSocket,
 }
 
 impl Client {
@@ -28,8 +28,8 @@ impl Client {
     #[must_use]
     pub fn ip(self) -> Option<IpAddr> {
         match self {
-            Self::Ip(ip) | Self::Behind(ip) => Some(ip),
-            Self::Local => None,
+            Self::Ip(ip) | Self::BehindProxy(ip) => Some(ip),
+            Self::UnixSocket => None,
         }
     }
 
@@ -38,7 +38,7 @@ impl Client {
     pub fn known_ip(self) -> Option<IpAddr> {
         match self {
             Self::Ip(ip) => Some(ip),
-            Self::Behind(_) | Self::Local => None,
+            Self::BehindProxy(_) | Self::UnixSocket => None,
         }
     }
 
@@ -46,15 +46,15 @@ impl Client {
     #[must_use]
     pub fn unknown(self) -> Self {
         match self {
-            Self::Ip(ip) => Self::Behind(ip),
-            Self::Behind(_) | Self::Local => self,
+            Self::Ip(ip) => Self::BehindProxy(ip),
+            Self::BehindProxy(_) | Self::UnixSocket => self,
         }
     }
 }
 
 /// What is known of a request's body.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Body<'a> {
+pub enum AttemptBody<'a> {
     /// Nothing yet.
     Unread,
     /// All of it; empty if there is none.
@@ -79,7 +79,7 @@ pub struct Attempt<'a> {
     /// The header lines as sent.
     pub headers: &'a HeaderMap,
     /// Its body, as far as it was read.
-    pub body: Body<'a>,
+    pub body: AttemptBody<'a>,
 }
 
 impl std::fmt::Debug for Attempt<'_> {
@@ -89,7 +89,7 @@ impl std::fmt::Debug for Attempt<'_> {
     }
 }
 
-impl std::fmt::Debug for Body<'_> {
+impl std::fmt::Debug for AttemptBody<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unread => f.write_str("unread body"),

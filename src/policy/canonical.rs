@@ -19,14 +19,14 @@ use memchr::memchr_iter;
 use smallvec::SmallVec;
 
 use self::forms::{decode, encoded_byte, forms};
-use self::pieces::{Pieces, Segments};
+use self::pieces::{PathPieces, Segments};
 
 /// A path as some upstream may read it: it starts with `/`, and no segment is empty.
 pub type Reading<'a> = Cow<'a, [u8]>;
 
 /// Why a path is refused instead of read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum PathError {
     /// Neither `/...` nor `*`.
     #[error("the target is not a path")]
     NotAPath,
@@ -50,19 +50,19 @@ pub struct TooManyReadings;
 /// ways than are looked at.
 ///
 /// # Errors
-/// See [`Malformed`].
-pub fn check(path: &str) -> Result<(), Malformed> {
+/// See [`PathError`].
+pub fn check(path: &str) -> Result<(), PathError> {
     let bytes = path.as_bytes();
     if bytes.first() != Some(&b'/') {
-        return Err(Malformed::NotAPath);
+        return Err(PathError::NotAPath);
     }
     // Without an early end, which the compiler turns into a few vector instructions.
     if bytes.iter().fold(false, |found, &byte| found | is_control(byte)) {
-        return Err(Malformed::ControlByte);
+        return Err(PathError::ControlByte);
     }
     for at in memchr_iter(b'%', bytes) {
-        if is_control(encoded_byte(bytes, at).ok_or(Malformed::PercentEncoding)?) {
-            return Err(Malformed::ControlByte);
+        if is_control(encoded_byte(bytes, at).ok_or(PathError::PercentEncoding)?) {
+            return Err(PathError::ControlByte);
         }
     }
     Ok(for_each_reading(path, |_| ())?)
@@ -77,7 +77,7 @@ fn is_control(byte: u8) -> bool {
 /// # Errors
 /// [`TooManyReadings`], when some were not shown. A path that has passed [`check`] has no such error.
 pub fn for_each_reading(path: &str, mut visit: impl FnMut(&[&[u8]])) -> Result<(), TooManyReadings> {
-    let mut budget = Budget(MOST_SEGMENTS);
+    let mut budget = ReadingBudget(MAX_SEGMENTS);
     if let Some(plain) = plain(path) {
         budget.take(memchr_iter(b'/', plain).count())?;
         visit(&split(plain));
@@ -86,16 +86,16 @@ pub fn for_each_reading(path: &str, mut visit: impl FnMut(&[&[u8]])) -> Result<(
     // Not worth decoding: the path as sent is one of its readings, and what it decodes to is a third of it at least.
     budget.clone().take((path.len() + path.len() / 3) / pieces::BYTES_A_SEGMENT)?;
     for form in forms(path)? {
-        Pieces::of(&form).visit(&mut budget, &mut visit)?;
+        PathPieces::of(&form).show_readings(&mut budget, &mut visit)?;
     }
     Ok(())
 }
 
 /// What may still be looked at: segments of readings.
 #[derive(Clone)]
-struct Budget(usize);
+struct ReadingBudget(usize);
 
-impl Budget {
+impl ReadingBudget {
     fn take(&mut self, segments: usize) -> Result<(), TooManyReadings> {
         self.0 = self.0.checked_sub(segments).ok_or(TooManyReadings)?;
         Ok(())
@@ -128,7 +128,7 @@ pub fn strict_reading(path: &str) -> Reading<'_> {
     if let Some(plain) = plain(path) {
         return Cow::Borrowed(plain);
     }
-    Cow::Owned(joined(&Pieces::of(&decode(path.as_bytes())).strictly()))
+    Cow::Owned(joined(&PathPieces::of(&decode(path.as_bytes())).strictly()))
 }
 
 /// The segments of a reading.
@@ -215,7 +215,7 @@ pub fn joined(segments: &[&[u8]]) -> Vec<u8> {
 
 /// Segments of all readings of a path together. A path that people or their programs send has one to six readings of a
 /// dozen.
-const MOST_SEGMENTS: usize = 256;
+const MAX_SEGMENTS: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -289,12 +289,12 @@ mod tests {
     #[test]
     fn control_bytes_and_broken_encoding_are_refused() {
         for path in ["/a%00", "/a%0a", "/%0D", "/%7f", "/\u{1}"] {
-            assert_eq!(check(path), Err(Malformed::ControlByte), "{path:?}");
+            assert_eq!(check(path), Err(PathError::ControlByte), "{path:?}");
         }
         for path in ["/%", "/%4", "/%zz", "/%u006c", "/%+1", "/a%-1"] {
-            assert_eq!(check(path), Err(Malformed::PercentEncoding), "{path:?}");
+            assert_eq!(check(path), Err(PathError::PercentEncoding), "{path:?}");
         }
-        assert_eq!(check("login"), Err(Malformed::NotAPath));
+        assert_eq!(check("login"), Err(PathError::NotAPath));
     }
 
     #[test]
@@ -310,7 +310,7 @@ mod tests {
             let path = format!("/{tail}");
             if check(&path).is_ok() {
                 let all = readings(&path);
-                prop_assert!(!all.is_empty() && all.len() <= MOST_SEGMENTS);
+                prop_assert!(!all.is_empty() && all.len() <= MAX_SEGMENTS);
                 prop_assert!(all.iter().all(|reading| reading[0] == b'/'));
                 prop_assert!(strict_reading(&path)[0] == b'/');
             }

@@ -1,19 +1,19 @@
-//! What an attempt pays, from which buckets.
+//! What an attempt is charged, and to which buckets.
 //!
 //! It names buckets and takes nothing. The surprising thing: an attempt from a known device pays from a bucket of the
 //! device where others pay from the account's, so that nobody can empty what an account's owner pays from.
 
 use smallvec::{SmallVec, smallvec};
 
-use super::attempt::{Attempt, Body};
-use super::carried::Carried;
-use super::count::Unreadable;
+use super::attempt::{Attempt, AttemptBody};
+use super::carried::Inspection;
+use super::count::UnreadableBody;
 use super::device::Claim;
-use super::field::Sent;
-use super::key::{KeyHasher, Part, TooManyValues};
-use super::places::{Places, Price};
-use super::subject::{Named, Subject};
-use super::{Facet, Limit, Mode, Policy, Route, Unit};
+use super::field::RequestFields;
+use super::key::{KeyHasher, KeyPart, TooManyValues};
+use super::places::{CredentialLocations, SplitCost};
+use super::subject::{Identity, NamedAccount};
+use super::{Limit, LimitKind, Mode, Policy, Route, Unit};
 use crate::bucket::{Key, Spec};
 use crate::time::Time;
 
@@ -31,7 +31,7 @@ pub struct Charge {
     /// Tokens it has to give, at least 1.
     pub cost: u32,
     /// How many of them for what `Authorization: Basic` carries.
-    pub by_basic: u32,
+    pub basic_cost: u32,
     /// What is counted once, where the limit counts something once: a hash of it.
     pub tag: Option<u64>,
     /// Whether its refusal refuses the attempt.
@@ -46,7 +46,7 @@ pub enum Unchargeable {
     TooManyValues(#[from] TooManyValues),
     /// Nobody can say how many attempts its body makes.
     #[error(transparent)]
-    Unreadable(#[from] Unreadable),
+    Unreadable(#[from] UnreadableBody),
 }
 
 /// What the policy says about a request.
@@ -59,51 +59,51 @@ pub struct Charges {
     /// The limits that do not see this client.
     pub exempt: SmallVec<[usize; 2]>,
     /// The buckets that are full again if the attempt succeeds, although it does not pay from them.
-    pub lifts: Vec<Charge>,
+    pub refilled_on_success: Vec<Charge>,
     /// How many accounts it names; `None` if nobody asked, or that stands in a body that was not read.
     pub accounts: Option<u32>,
     /// Whether a success is that of the one account that all routes read: whoever names several proves nothing.
-    pub is_of_one: bool,
+    pub is_single_account: bool,
     /// What is needed to remember the device if that account signs in.
     pub claim: Option<Box<Claim>>,
 }
 
 /// What is known of whom an attempt is about.
-enum Whose {
+enum IdentityState {
     /// Nobody asks.
-    Anybodys,
+    NotNeeded,
     /// It stands in a body that was not read yet.
     Unknown,
-    Known(Box<Subject>),
+    Known(Box<Identity>),
 }
 
-impl Whose {
+impl IdentityState {
     /// Whether it tries something elsewhere than in `Authorization: Basic`; `None` if the route's fields were not looked for.
     fn is_beside_basic(&self) -> Option<bool> {
         match self {
             Self::Known(subject) => Some(subject.is_beside_basic),
             Self::Unknown => Some(false),
-            Self::Anybodys => None,
+            Self::NotNeeded => None,
         }
     }
 
     /// Whose account a success is good for, and what is needed to remember the device.
-    fn would_prove(&self) -> (Option<u64>, Option<Box<Claim>>) {
+    fn proven_by_success(&self) -> (Option<u64>, Option<Box<Claim>>) {
         match self {
             Self::Known(subject) => (subject.account(), subject.claim.clone()),
-            Self::Anybodys | Self::Unknown => (None, None),
+            Self::NotNeeded | Self::Unknown => (None, None),
         }
     }
 }
 
 /// What all charges of one route have in common.
-struct Bill<'b> {
+struct ChargePlan<'b> {
     route: &'b Route,
     attempt: &'b Attempt<'b>,
     hasher: &'b KeyHasher,
     cost: u32,
-    places: Places,
-    whose: Whose,
+    locations: CredentialLocations,
+    identity: IdentityState,
 }
 
 impl Policy {
@@ -117,31 +117,36 @@ impl Policy {
         hasher: &KeyHasher,
         now: Time,
     ) -> Result<Charges, Unchargeable> {
-        let carried = Carried::of(attempt, self.names.known());
+        let carried = Inspection::of(attempt, self.names.field_names());
         let mut found = Charges { routes: self.routes_by(&carried), ..Charges::default() };
         let mut proven: Option<(Option<u64>, Option<Box<Claim>>)> = None;
         for index in found.routes.clone() {
             let route = &self.routes[index];
-            let whose = self.whose(index, &carried.sent, hasher, now)?;
+            let whose = self.identity_state(index, &carried.fields, hasher, now)?;
             let cost = self.cost_of(route, attempt)?;
-            if let Whose::Known(subject) = &whose {
+            if let IdentityState::Known(subject) = &whose {
                 found.accounts = Some(found.accounts.unwrap_or(0).max(subject.accounts));
             }
-            let here = whose.would_prove();
+            let here = whose.proven_by_success();
             proven = Some(match proven {
                 None => here,
                 Some(so_far) if so_far == here => here,
                 Some((account, _)) => (account.filter(|_| account == here.0), None),
             });
             let known = route.with_known_host(attempt);
-            let places = Places::of((route, &self.places[index]), &carried.sent, whose.is_beside_basic());
-            let bill = Bill { route, attempt: &known, hasher, cost, places, whose };
+            let places = CredentialLocations::of(
+                (route, &self.slots[index]),
+                &carried.fields,
+                whose.is_beside_basic(),
+            );
+            let bill =
+                ChargePlan { route, attempt: &known, hasher, cost, locations: places, identity: whose };
             for &limit in &route.limits {
                 self.charge(limit, &bill, &mut found)?;
             }
         }
         let (account, claim) = proven.unwrap_or_default();
-        (found.is_of_one, found.claim) = (account.is_some(), claim);
+        (found.is_single_account, found.claim) = (account.is_some(), claim);
         if found.charges.len() > 1 {
             found.charges.sort_by_key(|charge| charge.limit);
         }
@@ -156,107 +161,112 @@ impl Policy {
     }
 
     /// Whether it matters for this route whom an attempt is about.
-    pub(super) fn asks_for_accounts(&self, route: &Route) -> bool {
-        let asks = |limit: &Limit| limit.mode != Mode::Off && limit.asks_for_accounts();
+    pub(super) fn needs_accounts(&self, route: &Route) -> bool {
+        let asks = |limit: &Limit| limit.mode != Mode::Off && limit.needs_accounts();
         (self.devices.is_some() && !route.user.is_empty())
             || route.limits.iter().any(|&limit| asks(&self.limits[limit]))
     }
 
-    fn cost_of(&self, route: &Route, attempt: &Attempt<'_>) -> Result<u32, Unreadable> {
+    fn cost_of(&self, route: &Route, attempt: &Attempt<'_>) -> Result<u32, UnreadableBody> {
         match route.cost.of(attempt) {
-            Err(Unreadable) if !self.could_refuse(route, attempt) => Ok(1),
+            Err(UnreadableBody) if !self.could_refuse(route, attempt) => Ok(1),
             cost => cost,
         }
     }
 
-    fn whose(
+    fn identity_state(
         &self,
         index: usize,
-        sent: &Sent<'_>,
+        sent: &RequestFields<'_>,
         hasher: &KeyHasher,
         now: Time,
-    ) -> Result<Whose, TooManyValues> {
-        let route = (&self.routes[index], &self.places[index]);
-        if !self.asks_for_accounts(route.0) {
-            return Ok(Whose::Anybodys);
+    ) -> Result<IdentityState, TooManyValues> {
+        let route = (&self.routes[index], &self.slots[index]);
+        if !self.needs_accounts(route.0) {
+            return Ok(IdentityState::NotNeeded);
         }
-        if sent.attempt.body == Body::Unread && route.0.reads_accounts() {
-            return Ok(Whose::Unknown);
+        if sent.attempt.body == AttemptBody::Unread && route.0.reads_accounts() {
+            return Ok(IdentityState::Unknown);
         }
-        Subject::of(route, sent, hasher, self.devices.as_deref(), now)
-            .map(|subject| Whose::Known(Box::new(subject)))
+        Identity::of(route, sent, hasher, self.devices.as_deref(), now)
+            .map(|subject| IdentityState::Known(Box::new(subject)))
     }
 
-    fn charge(&self, index: usize, bill: &Bill<'_>, found: &mut Charges) -> Result<(), TooManyValues> {
+    fn charge(&self, index: usize, bill: &ChargePlan<'_>, found: &mut Charges) -> Result<(), TooManyValues> {
         let limit = &self.limits[index];
         if limit.mode == Mode::Off {
             return Ok(());
         }
         let Some((class, name, spec)) = limit.rate_of(bill.attempt) else {
-            if !found.exempt.contains(&index) && limit.facet == Facet::Rate {
+            if !found.exempt.contains(&index) && limit.kind == LimitKind::Rate {
                 found.exempt.push(index);
             }
             return Ok(());
         };
-        let Some((tag, price)) = bill.price(limit, &spec) else { return Ok(()) };
+        let Some((tag, price)) = bill.split_cost(limit, &spec) else { return Ok(()) };
         let enforce = limit.mode == Mode::Enforce;
-        let Price { whole: cost, by_basic } = price;
-        let charge = |key| Charge { limit: index, key, class, spec, cost, by_basic, tag, enforce };
-        for payer in self.payers(limit, bill) {
-            let keys = bill.hasher.keys(limit, name, bill.attempt, payer.pays_as())?;
+        let SplitCost { total: cost, basic: by_basic } = price;
+        let charge =
+            |key| Charge { limit: index, key, class, spec, cost, basic_cost: by_basic, tag, enforce };
+        for payer in self.charge_targets(limit, bill) {
+            let keys = bill.hasher.keys(limit, name, bill.attempt, payer.named_account())?;
             for key in keys {
                 match (payer, found.charges.iter_mut().find(|c| c.limit == index && c.key == key)) {
-                    (Payer::Lifts(_), _) => found.lifts.push(charge(key)),
+                    (ChargeTarget::RefilledOnly(_), _) => found.refilled_on_success.push(charge(key)),
                     (_, Some(known)) => known.add(price, tag),
                     (_, None) => found.charges.push(charge(key)),
                 }
             }
         }
         let of_this = found.charges.iter().filter(|charge| charge.limit == index).count();
-        if of_this > TooManyValues::MOST { Err(TooManyValues) } else { Ok(()) }
+        if of_this > TooManyValues::MAX_VALUES { Err(TooManyValues) } else { Ok(()) }
     }
 
     /// As whom an attempt pays under a limit; nobody, if the limit is not about such an attempt.
-    fn payers(&self, limit: &Limit, bill: &Bill<'_>) -> SmallVec<[Payer; 1]> {
-        let Whose::Known(subject) = &bill.whose else { return smallvec![Payer::Anybody] };
+    fn charge_targets(&self, limit: &Limit, bill: &ChargePlan<'_>) -> SmallVec<[ChargeTarget; 1]> {
+        let IdentityState::Known(subject) = &bill.identity else {
+            return smallvec![ChargeTarget::AnyIdentity];
+        };
         if !limit.is_hidden() {
-            return smallvec![Payer::Anybody];
+            return smallvec![ChargeTarget::AnyIdentity];
         }
         let named = subject.named.iter();
         let payers = named.filter_map(|named| match named.device {
-            Some(_) if limit.key.contains(&Part::Device) => Some(Payer::Account(*named)),
-            None if limit.key.contains(&Part::Device) => None,
-            Some(_) if !limit.is_account() => Some(Payer::Account(named.stranger())),
-            Some(_) if limit.facet == Facet::Cap => Some(Payer::Lifts(named.stranger())),
+            Some(_) if limit.key.contains(&KeyPart::Device) => Some(ChargeTarget::Account(*named)),
+            None if limit.key.contains(&KeyPart::Device) => None,
+            Some(_) if !limit.is_account() => Some(ChargeTarget::Account(named.without_device())),
+            Some(_) if limit.kind == LimitKind::Cap => {
+                Some(ChargeTarget::RefilledOnly(named.without_device()))
+            }
             Some(_) if self.has_device_limit(bill.route) => None,
-            _ => Some(Payer::Account(*named)),
+            _ => Some(ChargeTarget::Account(*named)),
         });
         payers.collect()
     }
 
     /// Whether known devices pay from a limit of their own on this route.
     fn has_device_limit(&self, route: &Route) -> bool {
-        let is = |limit: &Limit| limit.mode == Mode::Enforce && limit.key.contains(&Part::Device);
+        let is = |limit: &Limit| limit.mode == Mode::Enforce && limit.key.contains(&KeyPart::Device);
         route.limits.iter().any(|&limit| is(&self.limits[limit]))
     }
 }
 
 /// As whom an attempt pays.
 #[derive(Clone, Copy)]
-enum Payer {
+enum ChargeTarget {
     /// It does not matter who it is about.
-    Anybody,
+    AnyIdentity,
     /// An account, or a known device of it.
-    Account(Named),
+    Account(NamedAccount),
     /// It does not pay, but a success is good for this account.
-    Lifts(Named),
+    RefilledOnly(NamedAccount),
 }
 
-impl Payer {
-    fn pays_as(&self) -> Option<&Named> {
+impl ChargeTarget {
+    fn named_account(&self) -> Option<&NamedAccount> {
         match self {
-            Self::Anybody => None,
-            Self::Account(named) | Self::Lifts(named) => Some(named),
+            Self::AnyIdentity => None,
+            Self::Account(named) | Self::RefilledOnly(named) => Some(named),
         }
     }
 }
@@ -264,33 +274,33 @@ impl Payer {
 impl Charge {
     /// What another route charges to the same bucket: what is counted once is paid once, and so is what both read in the
     /// same place.
-    fn add(&mut self, other: Price, tag: Option<u64>) {
-        let known = Price { whole: self.cost, by_basic: self.by_basic };
+    fn add(&mut self, other: SplitCost, tag: Option<u64>) {
+        let known = SplitCost { total: self.cost, basic: self.basic_cost };
         let is_same = tag.is_some() && self.tag == tag;
         let price = if is_same { known.or(other) } else { known.and(other).within(self.spec.burst()) };
-        (self.cost, self.by_basic) = (price.whole, price.by_basic);
+        (self.cost, self.basic_cost) = (price.total, price.basic);
         self.tag = self.tag.filter(|_| is_same);
     }
 }
 
-impl Bill<'_> {
+impl ChargePlan<'_> {
     /// What is counted once, and the tokens that it costs; `None` if that is not known yet.
-    fn price(&self, limit: &Limit, spec: &Spec) -> Option<(Option<u64>, Price)> {
-        let (tag, times) = match &self.whose {
-            Whose::Unknown if limit.asks_for_accounts() => return None,
-            Whose::Known(subject) => match limit.unit {
+    fn split_cost(&self, limit: &Limit, spec: &Spec) -> Option<(Option<u64>, SplitCost)> {
+        let (tag, times) = match &self.identity {
+            IdentityState::Unknown if limit.needs_accounts() => return None,
+            IdentityState::Known(subject) => match limit.unit {
                 Unit::Attempts => (None, None),
                 Unit::Users => (subject.account(), Some(subject.accounts)),
                 Unit::Passwords => (subject.password, Some(subject.guesses)),
             },
-            Whose::Unknown | Whose::Anybodys => (None, None),
+            IdentityState::Unknown | IdentityState::NotNeeded => (None, None),
         };
         // However many guesses an attempt makes: it is refused where the row is full, not because it can never fit.
-        let most = if limit.facet == Facet::Cap { spec.burst() } else { u32::MAX };
+        let most = if limit.kind == LimitKind::Cap { spec.burst() } else { u32::MAX };
         let tokens = self.cost.saturating_mul(times.unwrap_or(1).max(1)).min(most);
         let price = match times {
-            Some(_) => self.places.once(tokens),
-            None => self.places.each(tokens).within(spec.burst()),
+            Some(_) => self.locations.once(tokens),
+            None => self.locations.each(tokens).within(spec.burst()),
         };
         Some((tag, price))
     }

@@ -1,4 +1,4 @@
-//! The cookies of a request, as pairs that nobody has decoded yet (RFC 6265, 5.4).
+//! The cookies of a request, as pairs that are not decoded yet (RFC 6265, 5.4).
 //!
 //! It takes none of them for anything: what a name stands for is said where it is looked for.
 

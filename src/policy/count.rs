@@ -1,7 +1,7 @@
 //! How many attempts one body makes: batched guesses are worth what they cost.
 //!
 //! It counts and understands nothing: no tree is built, nothing is kept, nothing is decoded but what hides a name. The
-//! surprising thing: where a body could be read in two ways it is [`Unreadable`], because whoever wrote it that way
+//! surprising thing: where a body could be read in two ways it is [`UnreadableBody`], because whoever wrote it that way
 //! wants the application to find more attempts in it than we do.
 
 mod calls;
@@ -22,18 +22,18 @@ pub enum Count {
 /// Nobody can say how many attempts a body makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the body cannot be read")]
-pub struct Unreadable;
+pub struct UnreadableBody;
 
 impl Count {
     /// Attempts in this body; 0 for one that has a place for attempts and none in it. A body in another format than
     /// the one that is counted is one attempt.
     ///
     /// # Errors
-    /// [`Unreadable`].
-    pub fn of(&self, body: &[u8]) -> Result<u32, Unreadable> {
+    /// [`UnreadableBody`].
+    pub fn of(&self, body: &[u8]) -> Result<u32, UnreadableBody> {
         // UTF-16 and UTF-32 without a mark, and the one character that some readers drop and others stop at.
         if body.contains(&0) {
-            return Err(Unreadable);
+            return Err(UnreadableBody);
         }
         // Marks, blanks of any kind and whatever else a reader may pass over.
         let Some(start) = body.iter().position(u8::is_ascii_graphic) else { return Ok(1) };
@@ -48,13 +48,13 @@ impl Count {
 /// letters are something else.
 ///
 /// # Errors
-/// [`Unreadable`] if it is not.
-pub fn check_headers(headers: &HeaderMap) -> Result<(), Unreadable> {
+/// [`UnreadableBody`] if it is not.
+pub fn check_headers(headers: &HeaderMap) -> Result<(), UnreadableBody> {
     let plain = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
     let legible = |value: &HeaderValue| is_legible(value.as_bytes());
     let readable = headers.get_all(CONTENT_ENCODING).iter().all(plain)
         && headers.get_all(CONTENT_TYPE).iter().all(legible);
-    if readable { Ok(()) } else { Err(Unreadable) }
+    if readable { Ok(()) } else { Err(UnreadableBody) }
 }
 
 /// Whether a content type names no charset in which ASCII letters are something else.
@@ -94,7 +94,7 @@ mod tests {
         {
             let value = format!("text/xml; a=b; Charset={charset}").parse().unwrap();
             let headers = HeaderMap::from_iter([(CONTENT_TYPE, value)]);
-            assert_eq!(check_headers(&headers), Err(Unreadable), "{charset}");
+            assert_eq!(check_headers(&headers), Err(UnreadableBody), "{charset}");
         }
         for value in
             ["text/xml", "text/xml; charset=UTF-8", "application/json;charset=\"iso-8859-1\"", ";", "a;b"]
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_compressed_body_is_not_readable() {
         for value in ["gzip", "br, identity", "identity, gzip", "x", ""] {
-            assert_eq!(check_headers(&headers(CONTENT_ENCODING, value)), Err(Unreadable), "{value}");
+            assert_eq!(check_headers(&headers(CONTENT_ENCODING, value)), Err(UnreadableBody), "{value}");
         }
         assert_eq!(check_headers(&headers(CONTENT_ENCODING, "Identity")), Ok(()));
         assert_eq!(check_headers(&HeaderMap::new()), Ok(()));
@@ -116,6 +116,6 @@ mod tests {
     fn two_lines_of_a_header_are_both_looked_at() {
         let mut both = headers(CONTENT_ENCODING, "identity");
         both.append(CONTENT_ENCODING, HeaderValue::from_static("deflate"));
-        assert_eq!(check_headers(&both), Err(Unreadable));
+        assert_eq!(check_headers(&both), Err(UnreadableBody));
     }
 }

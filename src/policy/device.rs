@@ -12,8 +12,8 @@ mod token;
 use http::{HeaderMap, HeaderValue};
 use smallvec::SmallVec;
 
-use self::cookie::MOST_TOKENS;
-use self::token::{AccountHash, Key, Nonce, Token};
+use self::cookie::MAX_TOKENS;
+use self::token::{AccountHash, DeviceToken, Nonce, TokenKey};
 use super::account::Account;
 use crate::time::{Span, Time};
 
@@ -21,26 +21,26 @@ use crate::time::{Span, Time};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Devices {
     /// Newest first, at least one: the first makes tokens, all of them know tokens.
-    keys: Vec<Key>,
+    keys: Vec<TokenKey>,
     ttl: Span,
     cookie: String,
 }
 
 /// The tokens of one browser that are genuine and not too old; never shown.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Wallet(SmallVec<[Held; MOST_TOKENS]>);
+pub struct DeviceTokens(SmallVec<[VerifiedToken; MAX_TOKENS]>);
 
 /// A genuine token.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Held {
-    token: Token,
+struct VerifiedToken {
+    token: DeviceToken,
     /// Under which of the keys it was made.
     key: usize,
 }
 
 /// Which device it is; the same as long as the browser keeps its cookie. Never shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Device(pub u128);
+pub struct DeviceId(pub u128);
 
 /// A token in the making, for the account that an attempt is about: a hash of it, and what the browser has already.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,23 +49,23 @@ pub struct Claim {
     /// Of the token that the browser has for this account.
     nonce: Option<Nonce>,
     /// The tokens that stay beside the new one, newest first.
-    others: SmallVec<[Token; MOST_TOKENS]>,
+    others: SmallVec<[DeviceToken; MAX_TOKENS]>,
 }
 
 impl Devices {
     /// Tokens that are good for `ttl`, in a cookie of this name. `keys` come newest first.
     #[must_use]
     pub fn new(keys: Vec<Vec<u8>>, ttl: Span, cookie: &str) -> Self {
-        Self { keys: keys.into_iter().filter_map(Key::new).collect(), ttl, cookie: cookie.to_owned() }
+        Self { keys: keys.into_iter().filter_map(TokenKey::new).collect(), ttl, cookie: cookie.to_owned() }
     }
 
     /// What a browser brings. What is broken, foreign or too old is left out, and so is what was issued more than a day
     /// from now: a clock may be wrong, but not for as long as a token is good. Of at most 25 tokens each is held against
     /// each key, so it takes no longer whatever is sent.
     #[must_use]
-    pub fn wallet(&self, headers: &HeaderMap, now: Time) -> Wallet {
-        let mut tokens: SmallVec<[Token; MOST_TOKENS]> = SmallVec::new();
-        for token in cookie::tokens(headers, &self.cookie).filter_map(Token::parse) {
+    pub fn verified_tokens(&self, headers: &HeaderMap, now: Time) -> DeviceTokens {
+        let mut tokens: SmallVec<[DeviceToken; MAX_TOKENS]> = SmallVec::new();
+        for token in cookie::tokens(headers, &self.cookie).filter_map(DeviceToken::parse) {
             let issued = token.issued();
             let is_timely = now.since(issued) < self.ttl && issued.since(now) <= AHEAD;
             if is_timely && !tokens.contains(&token) {
@@ -73,24 +73,24 @@ impl Devices {
             }
         }
         tokens.sort_by_key(|token| std::cmp::Reverse(token.issued()));
-        let held = |token: Token| {
-            let key = self.keys.iter().position(|key| token.is_sealed_by(key))?;
-            Some(Held { token, key })
+        let held = |token: DeviceToken| {
+            let key = self.keys.iter().position(|key| token.is_signed_by(key))?;
+            Some(VerifiedToken { token, key })
         };
-        Wallet(tokens.into_iter().filter_map(held).collect())
+        DeviceTokens(tokens.into_iter().filter_map(held).collect())
     }
 
     /// The device, if the browser has signed in to this account of this application before.
     #[must_use]
-    pub fn known(&self, wallet: &Wallet, application: &str, account: &Account) -> Option<Device> {
-        let (nonce, _) = self.divide(wallet, application, account);
-        nonce.map(|nonce| Device(u128::from_be_bytes(nonce)))
+    pub fn known(&self, wallet: &DeviceTokens, application: &str, account: &Account) -> Option<DeviceId> {
+        let (nonce, _) = self.split_by_account(wallet, application, account);
+        nonce.map(|nonce| DeviceId(u128::from_be_bytes(nonce)))
     }
 
     /// What is needed to issue a token for this account once it has signed in.
     #[must_use]
-    pub fn claim(&self, wallet: &Wallet, application: &str, account: &Account) -> Claim {
-        let (nonce, others) = self.divide(wallet, application, account);
+    pub fn claim(&self, wallet: &DeviceTokens, application: &str, account: &Account) -> Claim {
+        let (nonce, others) = self.split_by_account(wallet, application, account);
         let newest = self.keys.first().map(|key| key.account(application, account));
         Claim { account: newest.unwrap_or_default(), nonce, others }
     }
@@ -103,8 +103,8 @@ impl Devices {
     #[must_use]
     pub fn issue(&self, claim: &Claim, now: Time, is_secure: bool) -> Option<HeaderValue> {
         let nonce = claim.nonce.or_else(token::new_nonce)?;
-        let token = Token::new(self.keys.first()?, now, claim.account, nonce);
-        let tokens = std::iter::once(token).chain(claim.others.iter().copied()).take(MOST_TOKENS);
+        let token = DeviceToken::new(self.keys.first()?, now, claim.account, nonce);
+        let tokens = std::iter::once(token).chain(claim.others.iter().copied()).take(MAX_TOKENS);
         cookie::set(&self.cookie, tokens, self.ttl, is_secure)
     }
 
@@ -114,15 +114,15 @@ impl Devices {
     }
 
     /// The newest nonce that a wallet has for an account, and its tokens for other accounts.
-    fn divide(
+    fn split_by_account(
         &self,
-        wallet: &Wallet,
+        wallet: &DeviceTokens,
         application: &str,
         account: &Account,
-    ) -> (Option<Nonce>, SmallVec<[Token; MOST_TOKENS]>) {
+    ) -> (Option<Nonce>, SmallVec<[DeviceToken; MAX_TOKENS]>) {
         let (mut nonce, mut others) = (None, SmallVec::new());
         let mut hashes: SmallVec<[(usize, AccountHash); 2]> = SmallVec::new();
-        for Held { token, key } in &wallet.0 {
+        for VerifiedToken { token, key } in &wallet.0 {
             let known = hashes.iter().find(|(made, _)| made == key).map(|(_, hash)| *hash);
             let hash = known.or_else(|| Some(self.keys.get(*key)?.account(application, account)));
             let Some(hash) = hash else { continue };
@@ -145,13 +145,13 @@ impl std::fmt::Debug for Devices {
     }
 }
 
-impl std::fmt::Debug for Wallet {
+impl std::fmt::Debug for DeviceTokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Wallet({} hidden)", self.0.len())
     }
 }
 
-impl std::fmt::Debug for Device {
+impl std::fmt::Debug for DeviceId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Device(hidden)")
     }

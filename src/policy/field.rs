@@ -17,10 +17,10 @@ mod name;
 use http::HeaderName;
 use smallvec::SmallVec;
 
-pub(super) use self::filter::Kinds;
-pub(super) use self::known::{Known, Places, Sent};
-use self::name::Name;
-use super::attempt::{Attempt, Body};
+pub(super) use self::filter::NameKinds;
+pub(super) use self::known::{FieldNames, FieldSlots, RequestFields};
+use self::name::FieldName;
+use super::attempt::{Attempt, AttemptBody};
 use super::key::TooManyValues;
 use super::query;
 
@@ -58,14 +58,14 @@ pub struct Values {
 
 /// Why there is no saying what stands in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NoValues {
+enum FieldReadError {
     /// It can be read in several ways, or not at all.
     Unreadable,
     /// More values than could honestly be meant.
     TooMany(TooManyValues),
 }
 
-impl From<TooManyValues> for NoValues {
+impl From<TooManyValues> for FieldReadError {
     fn from(error: TooManyValues) -> Self {
         Self::TooMany(error)
     }
@@ -92,32 +92,32 @@ impl Field {
     }
 
     /// Its name, if it is looked for in the query. Frameworks that take JSON hand out its members and the query as one.
-    fn in_query(&self) -> Option<Name> {
+    fn in_query(&self) -> Option<FieldName> {
         match self {
-            Self::Query(name) | Self::Form(name) => Some(Name::new(name)),
-            Self::Json(pointer) => Some(Name::new(&json::members(pointer).join("_"))),
+            Self::Query(name) | Self::Form(name) => Some(FieldName::new(name)),
+            Self::Json(pointer) => Some(FieldName::new(&json::members(pointer).join("_"))),
             Self::Header(_) | Self::Basic => None,
         }
     }
 
     /// Its name, if it is looked for in a form.
-    fn in_body(&self) -> Option<Name> {
+    fn in_body(&self) -> Option<FieldName> {
         if self.is_in_body() { self.in_query() } else { None }
     }
 
     /// The members that lead to it, if it is looked for in a document.
     fn members(&self) -> Option<Vec<String>> {
         match self {
-            Self::Form(name) => Some(Name::members(name)),
+            Self::Form(name) => Some(FieldName::members(name)),
             Self::Json(pointer) => Some(json::members(pointer)),
             Self::Query(_) | Self::Header(_) | Self::Basic => None,
         }
     }
 
     /// Its name, if it is looked for in the cookies.
-    fn in_cookies(&self) -> Option<Name> {
+    fn in_cookies(&self) -> Option<FieldName> {
         match self {
-            Self::Query(name) | Self::Form(name) => Some(Name::new(name)),
+            Self::Query(name) | Self::Form(name) => Some(FieldName::new(name)),
             Self::Json(_) | Self::Header(_) | Self::Basic => None,
         }
     }
@@ -139,16 +139,16 @@ impl Field {
 /// # Errors
 /// More values than could honestly be meant.
 pub fn values(fields: &[Field], half: Half, attempt: &Attempt<'_>) -> Result<Values, TooManyValues> {
-    let known = Known::of(fields.iter());
-    values_of(fields, &known.places(fields), half, &Sent::with(attempt, &known))
+    let known = FieldNames::of(fields.iter());
+    values_of(fields, &known.slots_for(fields), half, &RequestFields::with(attempt, &known))
 }
 
 /// The same where the names of all routes' fields are looked for at once.
 pub(super) fn values_of(
     fields: &[Field],
-    places: &Places,
+    places: &FieldSlots,
     half: Half,
-    sent: &Sent<'_>,
+    sent: &RequestFields<'_>,
 ) -> Result<Values, TooManyValues> {
     let mut found = values_but_cookies(fields, places, half, sent)?;
     // A user name is remembered there, beside whatever is tried.
@@ -160,9 +160,9 @@ pub(super) fn values_of(
 /// The same without what stands in cookies.
 pub(super) fn values_but_cookies(
     fields: &[Field],
-    places: &Places,
+    places: &FieldSlots,
     half: Half,
-    sent: &Sent<'_>,
+    sent: &RequestFields<'_>,
 ) -> Result<Values, TooManyValues> {
     let attempt = sent.attempt;
     let mut found = Values::default();
@@ -179,9 +179,9 @@ pub(super) fn values_but_cookies(
     }
     match attempt.body {
         _ if !fields.iter().any(Field::is_in_body) => {}
-        Body::Unread => {}
-        Body::TooLong => found.is_unreadable = true,
-        Body::Whole(body) => body::find(fields, attempt.headers, body, &mut found)?,
+        AttemptBody::Unread => {}
+        AttemptBody::TooLong => found.is_unreadable = true,
+        AttemptBody::Whole(body) => body::find(fields, attempt.headers, body, &mut found)?,
     }
     found.is_beside_basic = found.is_unreadable || !found.is_empty();
     if fields.contains(&Field::Basic) {
@@ -192,15 +192,15 @@ pub(super) fn values_but_cookies(
 
 /// Names of parameters whose values are nobody's business.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PrivateNames(Known);
+pub struct PrivateNames(FieldNames);
 
 impl PrivateNames {
     /// Those of the fields that are looked for in a query.
-    pub(super) fn of(known: Known) -> Self {
+    pub(super) fn of(known: FieldNames) -> Self {
         Self(known)
     }
 
-    pub(super) fn known(&self) -> &Known {
+    pub(super) fn field_names(&self) -> &FieldNames {
         &self.0
     }
 
@@ -218,11 +218,11 @@ pub(super) fn has_basic(attempt: &Attempt<'_>) -> bool {
 
 /// Whether one of these fields stands in a header, whatever its value.
 pub(super) fn are_in_headers(fields: &[Field], attempt: &Attempt<'_>) -> bool {
-    (fields.contains(&Field::Basic) && has_basic(attempt)) || are_in_headers_of_their_own(fields, attempt)
+    (fields.contains(&Field::Basic) && has_basic(attempt)) || are_in_own_headers(fields, attempt)
 }
 
 /// The same, but for what `Authorization: Basic` carries.
-pub(super) fn are_in_headers_of_their_own(fields: &[Field], attempt: &Attempt<'_>) -> bool {
+pub(super) fn are_in_own_headers(fields: &[Field], attempt: &Attempt<'_>) -> bool {
     fields.iter().any(|field| match field {
         Field::Header(name) => attempt.headers.keys().any(|known| is_read_as(known, name)),
         Field::Form(_) | Field::Json(_) | Field::Query(_) | Field::Basic => false,
@@ -230,7 +230,7 @@ pub(super) fn are_in_headers_of_their_own(fields: &[Field], attempt: &Attempt<'_
 }
 
 /// The names of some of these fields, as forms have them.
-fn names<'f>(fields: &'f [Field], name: impl Fn(&'f Field) -> Option<Name>) -> SmallVec<[Name; 2]> {
+fn names<'f>(fields: &'f [Field], name: impl Fn(&'f Field) -> Option<FieldName>) -> SmallVec<[FieldName; 2]> {
     fields.iter().filter_map(name).collect()
 }
 
@@ -268,7 +268,7 @@ impl Values {
         if self.iter().any(|known| known == value) {
             return Ok(());
         }
-        if self.found.len() >= TooManyValues::MOST {
+        if self.found.len() >= TooManyValues::MAX_VALUES {
             return Err(TooManyValues);
         }
         self.found.push(value.to_vec());
@@ -278,11 +278,11 @@ impl Values {
 
 /// A long one begins with its first letter: blanks in front of a name must not push it out.
 fn shortened(value: &[u8]) -> &[u8] {
-    if value.len() <= LONGEST {
+    if value.len() <= MAX_VALUE_BYTES {
         return value;
     }
     let value = value.trim_ascii_start();
-    &value[..value.len().min(LONGEST)]
+    &value[..value.len().min(MAX_VALUE_BYTES)]
 }
 
 impl std::fmt::Debug for Values {
@@ -292,7 +292,7 @@ impl std::fmt::Debug for Values {
 }
 
 /// Bytes of a value that are looked at.
-const LONGEST: usize = 4096;
+const MAX_VALUE_BYTES: usize = 4096;
 
 #[cfg(test)]
 mod readers;

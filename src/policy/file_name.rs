@@ -54,12 +54,12 @@ pub(super) fn is_short_name(segment: &[u8], long: &[u8]) -> bool {
 
 fn stem(segment: &[u8], is_known: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
     // No further: a segment may be long.
-    let end = segment.len().saturating_sub(LONGEST_EXTENSION + 1);
+    let end = segment.len().saturating_sub(MAX_EXTENSION_LEN + 1);
     let dot = end + memrchr(b'.', &segment[end..])?;
     if dot == 0 {
         return None;
     }
-    let mut lower = [0; LONGEST_EXTENSION];
+    let mut lower = [0; MAX_EXTENSION_LEN];
     let extension = lower.get_mut(..segment.len() - dot - 1)?;
     extension.copy_from_slice(&segment[dot + 1..]);
     extension.make_ascii_lowercase();
@@ -88,7 +88,7 @@ fn is_format(extension: &[u8]) -> bool {
     )
 }
 
-const LONGEST_EXTENSION: usize = 8;
+const MAX_EXTENSION_LEN: usize = 8;
 
 const INDEX: &[u8] = b"index";
 

@@ -1,5 +1,5 @@
-//! Buckets that an operator can name: those that are kept for one address alone, or for one account alone. An address
-//! stands as well for the buckets from which its attempts without an account pay.
+//! Buckets that an operator can name: those of one address alone, or of one account alone. An address stands as well
+//! for the buckets from which its attempts without an account pay.
 //!
 //! It finds them and touches none. The surprising thing: an account has a bucket for each class of clients that its limit
 //! gives another rate, so one name may stand for several buckets of one limit; and known devices pay from buckets of their
@@ -12,13 +12,13 @@ use ipnet::IpNet;
 
 use super::account::Account;
 use super::attempt::Client;
-use super::key::{KeyHasher, Part, PrefixLengths};
-use super::{Facet, Limit, Policy};
+use super::key::{KeyHasher, KeyPart, PrefixLengths};
+use super::{Limit, LimitKind, Policy};
 use crate::bucket::{Key, Spec};
 
 /// Whose buckets are meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Holder {
+pub enum BucketSelector {
     /// A client's, by its address.
     Client(Client),
     /// An account's, by its name. It is never shown.
@@ -27,7 +27,7 @@ pub enum Holder {
 
 /// Why a text names nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NoHolder {
+pub enum BucketSelectorError {
     /// Neither the one nor the other.
     #[error("buckets are named ip:ADDRESS or user:NAME")]
     Kind,
@@ -41,10 +41,10 @@ pub enum NoHolder {
 
 /// One bucket of a holder.
 #[derive(Debug, Clone)]
-pub struct Held {
+pub struct BucketRef {
     /// Position of the limit.
     pub limit: usize,
-    /// Which of the limit's rates it has: [`Rate::number`](super::Rate::number).
+    /// Which of the limit's rates it has: [`ClassRate::number`](super::Rate::number).
     pub class: usize,
     /// The name of that class; empty for that of most clients.
     pub class_name: Arc<str>,
@@ -56,101 +56,103 @@ pub struct Held {
 
 /// All that a policy keeps for a holder.
 #[derive(Debug, Clone, Default)]
-pub struct Holdings {
+pub struct SelectedBuckets {
     /// Its buckets, in the order of the file; facets right behind the limit that they are of.
-    pub buckets: Vec<Held>,
+    pub buckets: Vec<BucketRef>,
     /// Limits that do not see it.
     pub exempt: Vec<usize>,
     /// Limits whose buckets are kept for more than an address or an account, so that nobody can name them.
-    pub not_named: Vec<usize>,
+    pub not_addressable: Vec<usize>,
 }
 
-impl Holder {
+impl BucketSelector {
     /// Reads `ip:ADDRESS` or `user:NAME`. A name may be any bytes, as in a form.
     ///
     /// # Errors
-    /// See [`NoHolder`].
-    pub fn parse(text: &[u8]) -> Result<Self, NoHolder> {
+    /// See [`BucketSelectorError`].
+    pub fn parse(text: &[u8]) -> Result<Self, BucketSelectorError> {
         if let Some(name) = text.strip_prefix(b"user:") {
             return if name.is_empty() {
-                Err(NoHolder::Name)
+                Err(BucketSelectorError::Name)
             } else {
                 Ok(Self::Account(Account::fold(name)))
             };
         }
-        let address = text.strip_prefix(b"ip:").ok_or(NoHolder::Kind)?;
+        let address = text.strip_prefix(b"ip:").ok_or(BucketSelectorError::Kind)?;
         let address = std::str::from_utf8(address).ok().and_then(|text| text.parse().ok());
-        address.map(|ip| Self::Client(Client::from_ip(ip))).ok_or(NoHolder::Address)
+        address.map(|ip| Self::Client(Client::from_ip(ip))).ok_or(BucketSelectorError::Address)
     }
 }
 
 impl Policy {
     /// The buckets that are kept for this holder and for nothing else.
     #[must_use]
-    pub fn holdings(&self, holder: &Holder, hasher: &KeyHasher) -> Holdings {
-        let mut found = Holdings::default();
+    pub fn buckets_of(&self, holder: &BucketSelector, hasher: &KeyHasher) -> SelectedBuckets {
+        let mut found = SelectedBuckets::default();
         for (at, limit) in self.limits.iter().enumerate() {
-            let held = match (Kept::of(limit), holder) {
-                (Kept::Client, Holder::Client(client)) => {
-                    limit.held_by_client(*client, hasher, KeyHasher::key_of_client)
+            let held = match (KeyScope::of(limit), holder) {
+                (KeyScope::Client, BucketSelector::Client(client)) => {
+                    limit.refs_by_client(*client, hasher, KeyHasher::key_of_client)
                 }
-                (Kept::Account, Holder::Account(account)) => limit.held_by_account(account, hasher),
-                (Kept::Account, Holder::Client(client)) => {
-                    limit.held_by_client(*client, hasher, KeyHasher::key_of_nameless)
+                (KeyScope::Account, BucketSelector::Account(account)) => {
+                    limit.refs_by_account(account, hasher)
                 }
-                (Kept::More, _) if limit.facet == Facet::Rate => {
-                    found.not_named.push(at);
+                (KeyScope::Account, BucketSelector::Client(client)) => {
+                    limit.refs_by_client(*client, hasher, KeyHasher::key_of_anonymous)
+                }
+                (KeyScope::More, _) if limit.kind == LimitKind::Rate => {
+                    found.not_addressable.push(at);
                     continue;
                 }
                 _ => continue,
             };
-            if held.is_empty() && limit.facet == Facet::Rate {
+            if held.is_empty() && limit.kind == LimitKind::Rate {
                 found.exempt.push(at);
             }
-            found.buckets.extend(held.into_iter().map(|held| Held { limit: at, ..held }));
+            found.buckets.extend(held.into_iter().map(|held| BucketRef { limit: at, ..held }));
         }
         found
     }
 }
 
 /// What a limit's buckets are kept for.
-enum Kept {
+enum KeyScope {
     Client,
     Account,
     More,
 }
 
-impl Kept {
+impl KeyScope {
     fn of(limit: &Limit) -> Self {
-        let mut parts = limit.key.iter().filter(|part| **part != Part::All);
+        let mut parts = limit.key.iter().filter(|part| **part != KeyPart::All);
         match (parts.next(), parts.next()) {
-            (Some(Part::Ip), None) => Self::Client,
-            (Some(Part::User), None) => Self::Account,
+            (Some(KeyPart::Ip), None) => Self::Client,
+            (Some(KeyPart::User), None) => Self::Account,
             _ => Self::More,
         }
     }
 }
 
 impl Limit {
-    fn held_by_client(
+    fn refs_by_client(
         &self,
         client: Client,
         hasher: &KeyHasher,
         key_of: fn(&KeyHasher, &Self, &str, Client) -> Key,
-    ) -> Vec<Held> {
+    ) -> Vec<BucketRef> {
         let held = self.rate_of_client(client).map(|(class, name, spec)| {
             let key = key_of(hasher, self, name, client);
-            Held { limit: 0, class, class_name: name.into(), key, spec }
+            BucketRef { limit: 0, class, class_name: name.into(), key, spec }
         });
         held.into_iter().collect()
     }
 
-    fn held_by_account(&self, account: &Account, hasher: &KeyHasher) -> Vec<Held> {
+    fn refs_by_account(&self, account: &Account, hasher: &KeyHasher) -> Vec<BucketRef> {
         let account = hasher.of_account(account.as_bytes());
         let classes = self.classes().into_iter().enumerate();
         let held = classes.filter_map(|(class, (class_name, spec))| {
             let key = hasher.key_of_account(self, &class_name, account);
-            Some(Held { limit: 0, class, class_name, key, spec: spec? })
+            Some(BucketRef { limit: 0, class, class_name, key, spec: spec? })
         });
         held.collect()
     }
@@ -170,77 +172,81 @@ mod tests {
     use super::*;
     use crate::bucket::Continuous;
     use crate::policy::network::NetworkMap;
-    use crate::policy::{Mode, Rate};
+    use crate::policy::{ClassRate, Mode};
     use crate::time::Span;
 
     fn spec(burst: u32) -> Spec {
         Spec::Continuous(Continuous::new(1, Span::from_secs(60), burst).unwrap())
     }
 
-    fn of(key: &[Part], name: &str) -> Limit {
+    fn of(key: &[KeyPart], name: &str) -> Limit {
         Limit { key: key.to_vec(), ..Limit::new(name, spec(1)) }
     }
 
-    fn holdings(policy: &Policy, holder: &str) -> Holdings {
-        policy.holdings(&Holder::parse(holder.as_bytes()).unwrap(), &KeyHasher::seeded(1))
+    fn holdings(policy: &Policy, holder: &str) -> SelectedBuckets {
+        policy.buckets_of(&BucketSelector::parse(holder.as_bytes()).unwrap(), &KeyHasher::seeded(1))
     }
 
-    fn limits(held: &[Held]) -> Vec<usize> {
+    fn limits(held: &[BucketRef]) -> Vec<usize> {
         held.iter().map(|held| held.limit).collect()
     }
 
     #[test]
     fn a_holder_is_an_address_or_a_name() {
-        assert_eq!(Holder::parse(b"ip:::ffff:192.0.2.1"), Holder::parse(b"ip:192.0.2.1"));
-        assert_eq!(Holder::parse(b"user: ALICE"), Holder::parse(b"user:alice"));
-        assert!(Holder::parse(b"user:\xff").is_ok(), "whatever a form may hold");
+        assert_eq!(BucketSelector::parse(b"ip:::ffff:192.0.2.1"), BucketSelector::parse(b"ip:192.0.2.1"));
+        assert_eq!(BucketSelector::parse(b"user: ALICE"), BucketSelector::parse(b"user:alice"));
+        assert!(BucketSelector::parse(b"user:\xff").is_ok(), "whatever a form may hold");
         for (text, error) in [
-            ("alice", NoHolder::Kind),
-            ("", NoHolder::Kind),
-            ("IP:192.0.2.1", NoHolder::Kind),
-            ("ip:", NoHolder::Address),
-            ("ip:192.0.2.0/24", NoHolder::Address),
-            ("ip:192.0.2.1 ", NoHolder::Address),
-            ("user:", NoHolder::Name),
+            ("alice", BucketSelectorError::Kind),
+            ("", BucketSelectorError::Kind),
+            ("IP:192.0.2.1", BucketSelectorError::Kind),
+            ("ip:", BucketSelectorError::Address),
+            ("ip:192.0.2.0/24", BucketSelectorError::Address),
+            ("ip:192.0.2.1 ", BucketSelectorError::Address),
+            ("user:", BucketSelectorError::Name),
         ] {
-            assert_eq!(Holder::parse(text.as_bytes()), Err(error), "{text}");
+            assert_eq!(BucketSelector::parse(text.as_bytes()), Err(error), "{text}");
         }
-        assert_eq!(format!("{:?}", Holder::parse(b"user:alice").unwrap()), "Account(Account(hidden))");
+        assert_eq!(
+            format!("{:?}", BucketSelector::parse(b"user:alice").unwrap()),
+            "Account(Account(hidden))"
+        );
     }
 
     #[test]
     fn only_what_is_kept_for_the_holder_alone_is_found() {
-        let escalation = Limit { facet: Facet::Escalation, ..of(&[Part::Ip], "address") };
+        let escalation = Limit { kind: LimitKind::Escalation, ..of(&[KeyPart::Ip], "address") };
         let policy = Policy::new(
             vec![],
             vec![
-                of(&[Part::Ip], "address"),
+                of(&[KeyPart::Ip], "address"),
                 escalation,
-                of(&[Part::User], "account"),
-                of(&[Part::User, Part::Ip], "pair"),
-                of(&[Part::All], "all"),
-                Limit { mode: Mode::Off, ..of(&[Part::Ip], "off") },
+                of(&[KeyPart::User], "account"),
+                of(&[KeyPart::User, KeyPart::Ip], "pair"),
+                of(&[KeyPart::All], "all"),
+                Limit { mode: Mode::Off, ..of(&[KeyPart::Ip], "off") },
             ],
         );
         let address = holdings(&policy, "ip:192.0.2.1");
-        assert_eq!((limits(&address.buckets), address.not_named), (vec![0, 1, 2, 5], vec![3, 4]));
+        assert_eq!((limits(&address.buckets), address.not_addressable), (vec![0, 1, 2, 5], vec![3, 4]));
         assert_ne!(
             address.buckets[2].key,
             holdings(&policy, "ip:192.0.2.2").buckets[2].key,
             "one for each client"
         );
         let account = holdings(&policy, "user:alice");
-        assert_eq!((limits(&account.buckets), account.not_named), (vec![2], vec![3, 4]));
+        assert_eq!((limits(&account.buckets), account.not_addressable), (vec![2], vec![3, 4]));
     }
 
     #[test]
     fn whoever_a_limit_does_not_see_is_exempt_and_classes_are_told_apart() {
-        let rate = |class: &str, number, spec| Rate { class: class.into(), number, spec };
+        let rate = |class: &str, number, spec| ClassRate { class: class.into(), number, spec };
         let mut rates = NetworkMap::default();
         rates.insert("10.0.0.0/8".parse().unwrap(), rate("10.0.0.0/8", 1, Some(spec(9))));
         rates.insert("192.0.2.0/24".parse().unwrap(), rate("192.0.2.0/24", 2, None));
         let limit = |key, name| Limit { rates: rates.clone(), ..of(&[key], name) };
-        let policy = Policy::new(vec![], vec![limit(Part::Ip, "address"), limit(Part::User, "account")]);
+        let policy =
+            Policy::new(vec![], vec![limit(KeyPart::Ip, "address"), limit(KeyPart::User, "account")]);
         assert_eq!(holdings(&policy, "ip:192.0.2.1").exempt, [0, 1]);
         let ten = holdings(&policy, "ip:10.1.1.1").buckets.remove(0);
         assert_eq!((ten.class, &*ten.class_name, ten.spec), (1, "10.0.0.0/8", spec(9)));

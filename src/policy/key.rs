@@ -1,4 +1,4 @@
-//! Whose bucket it is: the parts of a limit's `key`, hashed into a [`Key`].
+//! The name of a bucket: the parts of a limit's `key`, hashed into a [`Key`].
 //!
 //! Every part is written with its kind and its length, so that no two different lists of parts share a hash input
 //! (`1.2.3.4` + `5/login` is not `1.2.3.45` + `/login`). The hash is SipHash-1-3 with 128 bits under a key that is
@@ -15,14 +15,14 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Limit;
 use super::attempt::{Attempt, Client};
-use super::device::Device;
+use super::device::DeviceId;
 use super::network::{embedded_ipv4, is_6to4, is_nat64};
-use super::subject::{AccountName, Named};
+use super::subject::{AccountName, NamedAccount};
 use crate::bucket::{Key, LAYOUT};
 
 /// One part of a limit's `key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum KeyPart {
     /// The client's address, cut to the limit's prefix length.
     Ip,
     /// The host asked for.
@@ -146,12 +146,12 @@ impl std::fmt::Debug for KeyHasher {
 
 /// A client sent more values for one key than could honestly be meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("more than {MOST_VALUES} values for one header or cookie")]
+#[error("more than {MAX_VALUES} values for one header or cookie")]
 pub struct TooManyValues;
 
 impl TooManyValues {
     /// As many values of one thing are read as meant.
-    pub(super) const MOST: usize = MOST_VALUES;
+    pub(super) const MAX_VALUES: usize = MAX_VALUES;
 }
 
 impl KeyHasher {
@@ -166,11 +166,11 @@ impl KeyHasher {
         limit: &Limit,
         class: &str,
         attempt: &Attempt<'_>,
-        payer: Option<&Named>,
+        payer: Option<&NamedAccount>,
     ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
         let mut start = self.of_class(limit, class);
         if let Some(payer) = payer {
-            write_payer(&mut start, limit, payer, attempt.client);
+            write_identity(&mut start, limit, payer, attempt.client);
         }
         let mut hashers: SmallVec<[SipHasher13; 1]> = smallvec![start];
         for part in &limit.key {
@@ -201,12 +201,12 @@ impl KeyHasher {
     /// The key of a bucket that is kept for an account and for nothing else: the one from which strangers pay.
     pub(super) fn key_of_account(&self, limit: &Limit, class: &str, account: u128) -> Key {
         let mut hasher = self.of_class(limit, class);
-        write_name(&mut hasher, limit, AccountName::Known(account), Client::Local);
+        write_name(&mut hasher, limit, AccountName::Known(account), Client::UnixSocket);
         Key(hasher.finish128().as_u128())
     }
 
     /// The key of the bucket from which a client pays for attempts that name no account.
-    pub(super) fn key_of_nameless(&self, limit: &Limit, class: &str, client: Client) -> Key {
+    pub(super) fn key_of_anonymous(&self, limit: &Limit, class: &str, client: Client) -> Key {
         let mut hasher = self.of_class(limit, class);
         write_name(&mut hasher, limit, AccountName::None, client);
         Key(hasher.finish128().as_u128())
@@ -216,7 +216,7 @@ impl KeyHasher {
         let mut hasher = self.0;
         write_bytes(&mut hasher, b'l', limit.name.as_bytes());
         write_bytes(&mut hasher, b'c', class.as_bytes());
-        hasher.write_u8(limit.facet as u8);
+        hasher.write_u8(limit.kind as u8);
         hasher
     }
 
@@ -228,11 +228,16 @@ impl KeyHasher {
 
 /// The account where the limit has one for each; the device where it has one for each, or where it would otherwise pay
 /// from what everybody else can empty.
-fn write_payer(hasher: &mut SipHasher13, limit: &Limit, Named { name, device }: &Named, client: Client) {
-    if limit.key.contains(&Part::User) {
+fn write_identity(
+    hasher: &mut SipHasher13,
+    limit: &Limit,
+    NamedAccount { name, device }: &NamedAccount,
+    client: Client,
+) {
+    if limit.key.contains(&KeyPart::User) {
         write_name(hasher, limit, *name, client);
     }
-    if let Some(Device(device)) = device {
+    if let Some(DeviceId(device)) = device {
         hasher.write_u8(b'd');
         hasher.write_u128(*device);
     }
@@ -254,7 +259,7 @@ fn write_name(hasher: &mut SipHasher13, limit: &Limit, name: AccountName, client
 
 fn extend(
     hashers: &mut SmallVec<[SipHasher13; 1]>,
-    part: &Part,
+    part: &KeyPart,
     lengths: PrefixLengths,
     attempt: &Attempt<'_>,
 ) -> Result<(), TooManyValues> {
@@ -265,16 +270,16 @@ fn extend(
     };
     match part {
         // Those were written already: they belong together.
-        Part::User | Part::Device | Part::All => {}
-        Part::Ip => hashers.iter_mut().for_each(|hasher| write_client(hasher, lengths, attempt.client)),
-        Part::Host => {
+        KeyPart::User | KeyPart::Device | KeyPart::All => {}
+        KeyPart::Ip => hashers.iter_mut().for_each(|hasher| write_client(hasher, lengths, attempt.client)),
+        KeyPart::Host => {
             hashers.iter_mut().for_each(|hasher| write_bytes(hasher, b'n', attempt.host.as_bytes()))
         }
-        Part::Header(name) => {
+        KeyPart::Header(name) => {
             let values = attempt.headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
             *hashers = fan_out(hashers, b'h', values, absent)?;
         }
-        Part::Cookie(name) => *hashers = fan_out(hashers, b'k', cookie_values(attempt, name), absent)?,
+        KeyPart::Cookie(name) => *hashers = fan_out(hashers, b'k', cookie_values(attempt, name), absent)?,
     }
     Ok(())
 }
@@ -290,7 +295,7 @@ fn fan_out<'v>(
         if !distinct.contains(&Some(value)) {
             distinct.push(Some(value));
         }
-        if distinct.len() * hashers.len() > MOST_VALUES {
+        if distinct.len() * hashers.len() > MAX_VALUES {
             return Err(TooManyValues);
         }
     }
@@ -334,13 +339,13 @@ pub(super) fn write_bytes(hasher: &mut SipHasher13, kind: u8, bytes: &[u8]) {
     hasher.write(bytes);
 }
 
-const MOST_VALUES: usize = 8;
+const MAX_VALUES: usize = 8;
 
 #[cfg(test)]
 mod tests {
     use http::{HeaderMap, Method};
 
-    use super::super::attempt::Body;
+    use super::super::attempt::AttemptBody;
     use super::*;
     use crate::bucket::{Continuous, Spec};
     use crate::time::Span;
@@ -354,12 +359,12 @@ mod tests {
             host: "a",
             client,
             headers,
-            body: Body::Unread,
+            body: AttemptBody::Unread,
         }
     }
 
     fn keys(
-        parts: &[Part],
+        parts: &[KeyPart],
         client: &str,
         lines: &[(&'static str, &str)],
     ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
@@ -369,7 +374,7 @@ mod tests {
 
     fn keys_of(
         hasher: &KeyHasher,
-        parts: &[Part],
+        parts: &[KeyPart],
         client: &str,
         lines: &[(&'static str, &str)],
     ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
@@ -387,7 +392,7 @@ mod tests {
     fn gates_that_write_buckets_in_different_ways_name_nothing_alike() {
         let key = |layout, prefix, secret: &[u8]| {
             let hasher = KeyHasher::of_layout(layout, prefix, secret);
-            keys_of(&hasher, &[Part::Ip], "192.0.2.1", &[]).unwrap()
+            keys_of(&hasher, &[KeyPart::Ip], "192.0.2.1", &[]).unwrap()
         };
         assert_eq!(key(1, "tollgate", b"secret"), key(1, "tollgate", b"secret"));
         for (layout, prefix, secret) in
@@ -399,7 +404,7 @@ mod tests {
 
     #[test]
     fn addresses_of_one_prefix_share_a_key_and_others_do_not() {
-        let key = |client| keys(&[Part::Ip], client, &[]).unwrap();
+        let key = |client| keys(&[KeyPart::Ip], client, &[]).unwrap();
         assert_eq!(key("2001:db8::1"), key("2001:db8::ffff"));
         assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
         assert_eq!(key("::ffff:192.0.2.1"), key("192.0.2.1"));
@@ -423,7 +428,8 @@ mod tests {
 
     #[test]
     fn parts_cannot_be_shifted_into_each_other() {
-        let parts = [Part::Header(HeaderName::from_static("a")), Part::Header(HeaderName::from_static("b"))];
+        let parts =
+            [KeyPart::Header(HeaderName::from_static("a")), KeyPart::Header(HeaderName::from_static("b"))];
         let key = |a, b| keys(&parts, "192.0.2.1", &[("a", a), ("b", b)]).unwrap();
         assert_ne!(key("12", "3"), key("1", "23"));
         assert_ne!(key("", "x"), keys(&parts, "192.0.2.1", &[("b", "x")]).unwrap(), "empty is not absent");
@@ -431,7 +437,7 @@ mod tests {
 
     #[test]
     fn a_client_without_the_header_pays_for_itself() {
-        for part in [Part::Header(HeaderName::from_static("a")), Part::Cookie("a".into())] {
+        for part in [KeyPart::Header(HeaderName::from_static("a")), KeyPart::Cookie("a".into())] {
             let of = |client| keys(std::slice::from_ref(&part), client, &[]).unwrap();
             assert_ne!(of("192.0.2.1"), of("192.0.2.2"), "one cannot empty what others pay from");
             assert_eq!(of("2001:db8::1"), of("2001:db8::2"), "by its prefix");
@@ -440,7 +446,7 @@ mod tests {
 
     #[test]
     fn a_second_value_does_not_hide_the_first() {
-        let parts = [Part::Cookie("sid".into())];
+        let parts = [KeyPart::Cookie("sid".into())];
         let one = keys(&parts, "192.0.2.1", &[("cookie", "x=1; sid=a")]).unwrap();
         let both = keys(&parts, "192.0.2.1", &[("cookie", "sid=junk; sid=a"), ("cookie", "sid=a")]).unwrap();
         assert_eq!((one.len(), both.len()), (1, 2));
@@ -453,17 +459,17 @@ mod tests {
     fn a_bucket_that_is_named_is_the_one_that_attempts_pay_from() {
         let (hasher, headers) = (KeyHasher::seeded(7), HeaderMap::new());
         let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(1), 1).unwrap());
-        let limit = |key| Limit { key: vec![key, Part::All], ..Limit::new("name", spec) };
+        let limit = |key| Limit { key: vec![key, KeyPart::All], ..Limit::new("name", spec) };
         for client in ["192.0.2.1", "2001:db8::1"] {
             let attempt = attempt(client, &headers);
-            let (by_address, by_account) = (limit(Part::Ip), limit(Part::User));
+            let (by_address, by_account) = (limit(KeyPart::Ip), limit(KeyPart::User));
             let named = hasher.key_of_client(&by_address, "office", attempt.client);
             assert_eq!(*hasher.keys(&by_address, "office", &attempt, None).unwrap(), [named]);
-            let payer = |name| Named { name, device: None };
+            let payer = |name| NamedAccount { name, device: None };
             let named = hasher.key_of_account(&by_account, "office", 5);
             let account = payer(AccountName::Known(5));
             assert_eq!(*hasher.keys(&by_account, "office", &attempt, Some(&account)).unwrap(), [named]);
-            let named = hasher.key_of_nameless(&by_account, "office", attempt.client);
+            let named = hasher.key_of_anonymous(&by_account, "office", attempt.client);
             assert_eq!(
                 *hasher.keys(&by_account, "office", &attempt, Some(&payer(AccountName::None))).unwrap(),
                 [named]

@@ -1,4 +1,4 @@
-//! How often: a limit, and what it promises to whom.
+//! A limit: how often, and for which clients.
 //!
 //! It counts nothing: its buckets live in a store. The surprising thing: what the file calls one limit may be several here,
 //! which follow each other and share a name.
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::attempt::{Attempt, Client};
-use super::key::{Part, PrefixLengths};
+use super::key::{KeyPart, PrefixLengths};
 use super::network::{NetworkMap, NetworkSet};
 use crate::bucket::Spec;
 
@@ -17,28 +17,28 @@ pub struct Limit {
     /// The identity in metrics, headers, admin paths and buckets.
     pub name: Arc<str>,
     /// What the bucket is kept for, joined by `+` in the file.
-    pub key: Vec<Part>,
+    pub key: Vec<KeyPart>,
     /// How many leading bits of an address make a bucket.
     pub prefixes: PrefixLengths,
     /// The bucket of everybody who has no other rate.
     pub spec: Spec,
     /// Other rates for some clients; the longest prefix wins.
-    pub rates: NetworkMap<Rate>,
+    pub rates: NetworkMap<ClassRate>,
     /// Clients that this limit does not see.
     pub exempt: NetworkSet,
     /// Whether a refusal of this limit refuses.
     pub mode: Mode,
     /// What its tokens are spent on in the end.
-    pub spends: Spends,
+    pub charge_on: ChargeOn,
     /// What is counted once.
     pub unit: Unit,
     /// What it is of the limit of its name.
-    pub facet: Facet,
+    pub kind: LimitKind,
 }
 
 /// What tokens are spent on: `count`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spends {
+pub enum ChargeOn {
     /// On every attempt.
     Attempts,
     /// On attempts that failed: the others get theirs back.
@@ -60,7 +60,7 @@ pub enum Unit {
 ///
 /// Their order is part of the names of buckets in shared stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Facet {
+pub enum LimitKind {
     /// What `rate` says.
     Rate,
     /// What `max_failures` says: tokens that only a success brings back.
@@ -71,7 +71,7 @@ pub enum Facet {
 
 /// The rate of clients who have another one than the rest.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rate {
+pub struct ClassRate {
     /// The name or prefix in the file: part of the bucket's identity, so that a narrower client in a wider
     /// bucket's prefix keeps a bucket of its own.
     pub class: Arc<str>,
@@ -98,15 +98,15 @@ impl Limit {
     pub fn new(name: &str, spec: Spec) -> Self {
         Self {
             name: name.into(),
-            key: vec![Part::Ip],
+            key: vec![KeyPart::Ip],
             prefixes: PrefixLengths::default(),
             spec,
             rates: NetworkMap::default(),
             exempt: NetworkSet::default(),
             mode: Mode::Enforce,
-            spends: Spends::Attempts,
+            charge_on: ChargeOn::Attempts,
             unit: Unit::Attempts,
-            facet: Facet::Rate,
+            kind: LimitKind::Rate,
         }
     }
 
@@ -132,7 +132,8 @@ impl Limit {
     /// Names and buckets of all classes of clients, by number.
     #[must_use]
     pub fn classes(&self) -> Vec<(Arc<str>, Option<Spec>)> {
-        let others: BTreeMap<usize, &Rate> = self.rates.iter().map(|(_, rate)| (rate.number, rate)).collect();
+        let others: BTreeMap<usize, &ClassRate> =
+            self.rates.iter().map(|(_, rate)| (rate.number, rate)).collect();
         let mut classes = vec![("".into(), Some(self.spec))];
         for (number, rate) in others {
             // A class that resolves to no network has no clients.
@@ -146,24 +147,25 @@ impl Limit {
     /// accounts there are, or are under attack.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
-        self.key.iter().any(|part| matches!(part, Part::User | Part::Device))
+        self.key.iter().any(|part| matches!(part, KeyPart::User | KeyPart::Device))
     }
 
     /// Whether its numbers are told to clients.
     #[must_use]
     pub fn is_shown(&self) -> bool {
-        self.facet == Facet::Rate && !self.is_hidden()
+        self.kind == LimitKind::Rate && !self.is_hidden()
     }
 
     /// Whether one client can empty what others pay from for the same account.
     #[must_use]
     pub fn is_account(&self) -> bool {
-        self.key.contains(&Part::User) && !self.key.iter().any(|part| matches!(part, Part::Ip | Part::Device))
+        self.key.contains(&KeyPart::User)
+            && !self.key.iter().any(|part| matches!(part, KeyPart::Ip | KeyPart::Device))
     }
 
     /// Whether it matters to it whom an attempt is about.
     #[must_use]
-    pub fn asks_for_accounts(&self) -> bool {
+    pub fn needs_accounts(&self) -> bool {
         self.is_hidden() || self.unit != Unit::Attempts
     }
 }

@@ -9,9 +9,9 @@ use memchr::{memchr3, memrchr};
 use super::attempt::Attempt;
 use super::canonical::{fold_segment, split};
 use super::file_name::{could_be_index, format_stem, is_short_name, script_stem, takes_a_path};
-pub use super::method::Taken;
-use super::method::{MethodRule, Ways};
-use super::query::{self, Parameters, Wanted};
+pub use super::method::MethodReading;
+use super::method::{MethodReadings, MethodRule};
+use super::query::{self, ParameterPattern, QueryParameters};
 
 /// One entry of a route's `match`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Pattern {
     /// The same without the scripts that an application can be reached without.
     bare: Option<Vec<Segment>>,
     /// In alphabetical order.
-    parameters: Vec<Wanted>,
+    parameters: Vec<ParameterPattern>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Pattern {
         };
         let is_within = self.segments == [Segment::Rest]
             || (!other.segments.contains(&Segment::Rest)
-                && path_fits(&self.segments, &split(&path()), &Strictly));
+                && path_fits(&self.segments, &split(&path()), &StrictMatcher));
         self.method.covers(&other.method)
             && (self.segments == other.segments || is_within)
             && self.parameters.iter().all(|parameter| other.parameters.contains(parameter))
@@ -103,8 +103,14 @@ impl Pattern {
 
     /// Whether a reading of the attempt's path, cut into its segments, fits.
     #[must_use]
-    pub fn matches(&self, attempt: &Attempt<'_>, reading: &[&[u8]], taken: Taken, case: Case) -> bool {
-        let parameters = Parameters::in_query(attempt.query, &self.parameters);
+    pub fn matches(
+        &self,
+        attempt: &Attempt<'_>,
+        reading: &[&[u8]],
+        taken: MethodReading,
+        case: Case,
+    ) -> bool {
+        let parameters = QueryParameters::in_query(attempt.query, &self.parameters);
         self.fits_but_for_path(attempt, &parameters, taken, case)
             && self.fits_path(attempt.path, reading, case)
     }
@@ -113,8 +119,8 @@ impl Pattern {
     pub(super) fn fits_but_for_path(
         &self,
         attempt: &Attempt<'_>,
-        parameters: &Parameters<'_, '_>,
-        taken: Taken,
+        parameters: &QueryParameters<'_, '_>,
+        taken: MethodReading,
         case: Case,
     ) -> bool {
         self.method.fits(attempt.method, taken) && self.parameters_fit(parameters, case)
@@ -122,29 +128,29 @@ impl Pattern {
 
     /// Whether a reading of a path that was sent like this, cut into its segments, fits.
     pub(super) fn fits_path(&self, sent: &str, reading: &[&[u8]], case: Case) -> bool {
-        path_fits(&self.segments, reading, &Widely(case)) || self.fits_bare(sent, reading, case)
+        path_fits(&self.segments, reading, &LenientMatcher(case)) || self.fits_bare(sent, reading, case)
     }
 
     /// Whether the method alone could fit: saves reading the paths of requests that no pattern is about.
-    pub(super) fn could_match(&self, method: &Method, ways: Ways) -> bool {
-        Taken::ALL.into_iter().any(|taken| ways.has(taken) && self.method.fits(method, taken))
+    pub(super) fn could_match(&self, method: &Method, ways: MethodReadings) -> bool {
+        MethodReading::ALL.into_iter().any(|taken| ways.has(taken) && self.method.fits(method, taken))
     }
 
     /// Whether the segments of the one strict reading fit, letter for letter: this may choose an upstream.
     #[must_use]
     pub fn matches_strictly(&self, attempt: &Attempt<'_>, strict: &[&[u8]]) -> bool {
-        let parameters = Parameters::in_query(attempt.query, &self.parameters);
+        let parameters = QueryParameters::in_query(attempt.query, &self.parameters);
         self.fits_strictly(attempt.method, &parameters, strict)
     }
 
     pub(super) fn fits_strictly(
         &self,
         method: &Method,
-        parameters: &Parameters<'_, '_>,
+        parameters: &QueryParameters<'_, '_>,
         strict: &[&[u8]],
     ) -> bool {
-        self.method.fits(method, Taken::AsSent)
-            && path_fits(&self.segments, strict, &Strictly)
+        self.method.fits(method, MethodReading::AsSent)
+            && path_fits(&self.segments, strict, &StrictMatcher)
             && self.parameters_fit(parameters, Case::Sensitive)
     }
 
@@ -153,14 +159,14 @@ impl Pattern {
     fn fits_bare(&self, sent: &str, reading: &[&[u8]], case: Case) -> bool {
         let Some(bare) = &self.bare else { return false };
         let is_any = bare.last().is_some_and(|last| !last.is_literal());
-        (!is_any || could_be_directory(sent)) && path_fits(bare, reading, &Widely(case))
+        (!is_any || could_be_directory(sent)) && path_fits(bare, reading, &LenientMatcher(case))
     }
 
-    fn parameters_fit(&self, parameters: &Parameters<'_, '_>, case: Case) -> bool {
+    fn parameters_fit(&self, parameters: &QueryParameters<'_, '_>, case: Case) -> bool {
         self.parameters.iter().all(|parameter| parameters.fit(parameter, case))
     }
 
-    pub(super) fn parameters(&self) -> &[Wanted] {
+    pub(super) fn parameters(&self) -> &[ParameterPattern] {
         &self.parameters
     }
 }
@@ -197,35 +203,35 @@ impl Case {
 }
 
 /// How closely a path is looked at.
-trait Eyes {
+trait SegmentMatcher {
     /// Whether a segment is what the pattern names.
-    fn same(&self, literal: &[u8], segment: &[u8]) -> bool;
+    fn matches_segment(&self, literal: &[u8], segment: &[u8]) -> bool;
     /// Whether anything may follow once the whole pattern has matched these segments.
-    fn overlook_rest(&self, pattern: &[Segment], matched: &[&[u8]]) -> bool;
+    fn allows_rest(&self, pattern: &[Segment], matched: &[&[u8]]) -> bool;
 }
 
 /// As the most lenient server would, to count.
-struct Widely(Case);
+struct LenientMatcher(Case);
 
 /// Letter for letter, to choose an upstream.
-struct Strictly;
+struct StrictMatcher;
 
-impl Eyes for Widely {
-    fn same(&self, literal: &[u8], segment: &[u8]) -> bool {
+impl SegmentMatcher for LenientMatcher {
+    fn matches_segment(&self, literal: &[u8], segment: &[u8]) -> bool {
         may_fit(literal, segment) && literal_fits(literal, segment, self.0)
     }
 
-    fn overlook_rest(&self, pattern: &[Segment], matched: &[&[u8]]) -> bool {
+    fn allows_rest(&self, pattern: &[Segment], matched: &[&[u8]]) -> bool {
         ends_in_script(pattern, matched)
     }
 }
 
-impl Eyes for Strictly {
-    fn same(&self, literal: &[u8], segment: &[u8]) -> bool {
+impl SegmentMatcher for StrictMatcher {
+    fn matches_segment(&self, literal: &[u8], segment: &[u8]) -> bool {
         literal == segment
     }
 
-    fn overlook_rest(&self, _: &[Segment], _: &[&[u8]]) -> bool {
+    fn allows_rest(&self, _: &[Segment], _: &[&[u8]]) -> bool {
         false
     }
 }
@@ -234,11 +240,11 @@ impl Eyes for Strictly {
 ///
 /// Applications hand `/login.php/anything` to `/login.php`: where a script stands in the pattern or in the path,
 /// any rest may follow it.
-fn path_fits(pattern: &[Segment], segments: &[&[u8]], eyes: &impl Eyes) -> bool {
+fn path_fits(pattern: &[Segment], segments: &[&[u8]], eyes: &impl SegmentMatcher) -> bool {
     let (mut p, mut s) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
     loop {
-        if p == pattern.len() && (s == segments.len() || eyes.overlook_rest(pattern, &segments[..s])) {
+        if p == pattern.len() && (s == segments.len() || eyes.allows_rest(pattern, &segments[..s])) {
             return true;
         }
         let fits = match (pattern.get(p), segments.get(s)) {
@@ -249,7 +255,7 @@ fn path_fits(pattern: &[Segment], segments: &[&[u8]], eyes: &impl Eyes) -> bool 
                 continue;
             }
             (Some(Segment::One), Some(_)) => true,
-            (Some(Segment::Literal(literal)), Some(segment)) => eyes.same(literal, segment),
+            (Some(Segment::Literal(literal)), Some(segment)) => eyes.matches_segment(literal, segment),
             _ => false,
         };
         if fits {
@@ -355,14 +361,14 @@ fn parse_segment(segment: &str, path: &str) -> Result<Segment, PatternError> {
     }
 }
 
-fn parse_parameters(query: &str) -> Vec<Wanted> {
+fn parse_parameters(query: &str) -> Vec<ParameterPattern> {
     let parts = query.split('&').filter(|part| !part.is_empty());
     let parts = parts.map(|part| match part.split_once('=') {
         Some((name, "*")) => (query::fold_name(name), None),
         Some((name, value)) => (query::fold_name(name), Some(value.to_owned())),
         None => (query::fold_name(part), None),
     });
-    let mut parameters: Vec<Wanted> = parts.collect();
+    let mut parameters: Vec<ParameterPattern> = parts.collect();
     parameters.sort_unstable();
     parameters
 }
@@ -405,7 +411,7 @@ mod tests {
     use http::HeaderMap;
     use proptest::prelude::*;
 
-    use super::super::attempt::Body;
+    use super::super::attempt::AttemptBody;
     use super::super::attempt::Client;
     use super::super::canonical::{readings, split};
     use super::*;
@@ -413,10 +419,19 @@ mod tests {
     fn fits(pattern: &str, method: &str, path: &str, query: Option<&str>, case: Case) -> bool {
         let (method, headers) = (Method::from_bytes(method.as_bytes()).unwrap(), HeaderMap::new());
         let client = Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let attempt =
-            Attempt { method: &method, path, query, host: "", client, headers: &headers, body: Body::Unread };
+        let attempt = Attempt {
+            method: &method,
+            path,
+            query,
+            host: "",
+            client,
+            headers: &headers,
+            body: AttemptBody::Unread,
+        };
         let pattern: Pattern = pattern.parse().unwrap();
-        readings(path).iter().any(|reading| pattern.matches(&attempt, &split(reading), Taken::AsSent, case))
+        readings(path)
+            .iter()
+            .any(|reading| pattern.matches(&attempt, &split(reading), MethodReading::AsSent, case))
     }
 
     fn takes(pattern: &str, request: &str) -> bool {

@@ -16,10 +16,10 @@ mod rule;
 use http::{HeaderMap, Method, StatusCode};
 
 pub use self::glob::Glob;
-pub use self::pointer::Pointer;
-pub use self::rule::{Rule, Statuses};
+pub use self::pointer::JsonPointer;
+pub use self::rule::{OutcomeRule, Statuses};
 
-use self::body::Page;
+use self::body::BodyView;
 
 /// What came of an admitted attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,20 +50,20 @@ impl Outcome {
 
 /// The rules of one route.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rules {
+pub struct OutcomeRules {
     /// Any of these makes an answer a failure.
-    pub failure: Vec<Rule>,
+    pub failure: Vec<OutcomeRule>,
     /// Any of these makes an answer a success, unless it is a failure.
-    pub success: Vec<Rule>,
+    pub success: Vec<OutcomeRule>,
     /// Any of these makes an answer neither, unless it is one of the two. They are about heads alone.
-    pub neutral: Vec<Rule>,
+    pub neutral: Vec<OutcomeRule>,
     /// What an answer is that no rule names, unless its status alone makes it a failure.
     pub otherwise: Outcome,
 }
 
 /// The head of an answer, and what it answers.
 #[derive(Debug, Clone, Copy)]
-pub struct Answer<'a> {
+pub struct ResponseView<'a> {
     /// The method of the request.
     pub method: &'a Method,
     /// The answer's status.
@@ -74,50 +74,50 @@ pub struct Answer<'a> {
 
 /// What is known of an answer's body when it is judged.
 #[derive(Clone, Copy)]
-pub struct Seen<'a> {
+pub struct BodyPrefix<'a> {
     /// The first bytes as they came, encoded as the headers say.
     pub bytes: &'a [u8],
     /// Whether that is all of it.
     pub complete: bool,
 }
 
-impl Default for Rules {
+impl Default for OutcomeRules {
     fn default() -> Self {
         let none = Vec::new;
         Self { failure: none(), success: none(), neutral: none(), otherwise: Outcome::Neutral }
     }
 }
 
-impl Rules {
+impl OutcomeRules {
     /// How much of a body is looked at: bytes, before and after decoding.
-    pub const LONGEST: usize = 64 * 1024;
+    pub const MAX_BODY_READ: usize = 64 * 1024;
 
     /// Whether any of them looks into bodies.
     #[must_use]
     pub fn read_bodies(&self) -> bool {
-        self.failure.iter().chain(&self.success).any(Rule::reads_bodies)
+        self.failure.iter().chain(&self.success).any(OutcomeRule::reads_bodies)
     }
 
     /// What the head alone says; `None` if it depends on the body.
     #[must_use]
-    pub fn by_head(&self, answer: &Answer<'_>) -> Option<Outcome> {
-        let page = Page::before_the_body(answer);
-        self.judge(answer, &page).or_else(|| page.is_unreadable().then_some(Outcome::Failure))
+    pub fn by_head(&self, answer: &ResponseView<'_>) -> Option<Outcome> {
+        let page = BodyView::before_body(answer);
+        self.check(answer, &page).or_else(|| page.is_unreadable().then_some(Outcome::Failure))
     }
 
     /// What head and body say together. Of the body as many bytes are needed as there are, or
-    /// [`LONGEST`](Self::LONGEST); what stands behind them is not known.
+    /// [`MAX_BODY_READ`](Self::LONGEST); what stands behind them is not known.
     #[must_use]
-    pub fn by_body(&self, answer: &Answer<'_>, body: Seen<'_>) -> Outcome {
-        self.judge(answer, &Page::read(answer, body)).unwrap_or(Outcome::Failure)
+    pub fn by_body(&self, answer: &ResponseView<'_>, body: BodyPrefix<'_>) -> Outcome {
+        self.check(answer, &BodyView::read(answer, body)).unwrap_or(Outcome::Failure)
     }
 
     /// `None` where what is not known of the body makes a difference.
-    fn judge(&self, answer: &Answer<'_>, page: &Page<'_>) -> Option<Outcome> {
-        let any = |rules: &[Rule]| any(rules, |rule| rule.holds(answer, page));
+    fn check(&self, answer: &ResponseView<'_>, page: &BodyView<'_>) -> Option<Outcome> {
+        let any = |rules: &[OutcomeRule]| any(rules, |rule| rule.holds(answer, page));
         let rest = || {
             let is_neutral = any(&self.neutral)?;
-            Some(if is_neutral { Outcome::Neutral } else { self.unnamed(answer.status) })
+            Some(if is_neutral { Outcome::Neutral } else { self.default_outcome(answer.status) })
         };
         let passed = || match any(&self.success) {
             Some(true) => Some(Outcome::Success),
@@ -132,14 +132,14 @@ impl Rules {
     }
 
     /// What an answer is that no rule names.
-    fn unnamed(&self, status: StatusCode) -> Outcome {
-        let hides = status.is_server_error() || HIDING.contains(&status);
+    fn default_outcome(&self, status: StatusCode) -> Outcome {
+        let hides = status.is_server_error() || MASKING_STATUSES.contains(&status);
         if hides { Outcome::Failure } else { self.otherwise }
     }
 }
 
 /// Whether any rule holds; `None` if that depends on one of which it is not known.
-fn any(rules: &[Rule], holds: impl Fn(&Rule) -> Option<bool>) -> Option<bool> {
+fn any(rules: &[OutcomeRule], holds: impl Fn(&OutcomeRule) -> Option<bool>) -> Option<bool> {
     let mut known = Some(false);
     for rule in rules {
         match holds(rule) {
@@ -153,7 +153,7 @@ fn any(rules: &[Rule], holds: impl Fn(&Rule) -> Option<bool>) -> Option<bool> {
 
 /// What a client's `Range`, `If-*`, `A-IM`, `Negotiate` or `Accept` can put in the place of the answer to a wrong password,
 /// after the application has judged it (RFC 9110, RFC 3229, RFC 2295).
-const HIDING: [StatusCode; 7] = [
+const MASKING_STATUSES: [StatusCode; 7] = [
     StatusCode::PARTIAL_CONTENT,
     StatusCode::IM_USED,
     StatusCode::MULTIPLE_CHOICES,
@@ -163,7 +163,7 @@ const HIDING: [StatusCode; 7] = [
     StatusCode::RANGE_NOT_SATISFIABLE,
 ];
 
-impl std::fmt::Debug for Seen<'_> {
+impl std::fmt::Debug for BodyPrefix<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Seen({} bytes, complete: {})", self.bytes.len(), self.complete)
     }

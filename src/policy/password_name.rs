@@ -72,13 +72,13 @@ fn has_a_word_in_unicode(name: &str) -> bool {
 /// A word in small letters, as far as it could be one of the [`words`](is_known).
 #[derive(Default)]
 struct Lower {
-    bytes: [u8; LONGEST],
+    bytes: [u8; MAX_PASSWORD_WORD],
     length: usize,
 }
 
 impl Lower {
     fn push(&mut self, letter: char) {
-        if self.length > LONGEST {
+        if self.length > MAX_PASSWORD_WORD {
             return;
         }
         for lower in letter.to_lowercase() {
@@ -86,7 +86,7 @@ impl Lower {
             match self.bytes.get_mut(self.length..end) {
                 Some(place) => drop(lower.encode_utf8(place)),
                 None => {
-                    self.length = LONGEST + 1;
+                    self.length = MAX_PASSWORD_WORD + 1;
                     return;
                 }
             }
@@ -100,7 +100,7 @@ impl Lower {
 }
 
 fn is_word(word: &[u8]) -> bool {
-    let mut lower = [0; LONGEST];
+    let mut lower = [0; MAX_PASSWORD_WORD];
     let Some(place) = lower.get_mut(..word.len()) else { return false };
     place.copy_from_slice(word);
     place.make_ascii_lowercase();
@@ -144,7 +144,7 @@ fn ends_a_long_word(last: [u8; 4]) -> bool {
 }
 
 /// Bytes of the longest of the words.
-const LONGEST: usize = 12;
+const MAX_PASSWORD_WORD: usize = 12;
 
 #[cfg(test)]
 mod tests {

@@ -8,78 +8,78 @@ use std::cell::OnceCell;
 use memchr::{memchr, memchr2, memchr2_iter};
 use smallvec::SmallVec;
 
-use super::field::{Kinds, Sent};
+use super::field::{NameKinds, RequestFields};
 use super::matcher::Case;
 use super::password_name::sounds_like_a_password;
-use super::urlencoded::{Letters, has_wide_letters, readings};
+use super::urlencoded::{DecodedChars, has_wide_letters, readings};
 
 /// A parameter that a pattern names: its folded name, and its value if there has to be that one.
-pub(super) type Wanted = (String, Option<String>);
+pub(super) type ParameterPattern = (String, Option<String>);
 
 /// Those of some parameters that a query has: read when they are first asked for and then no more.
-pub struct Parameters<'q, 'a> {
+pub struct QueryParameters<'q, 'a> {
     query: Query<'q, 'a>,
-    wanted: &'q [Wanted],
+    patterns: &'q [ParameterPattern],
     /// Places in `wanted`, and whether it is there letter for letter.
-    met: OnceCell<Vec<(usize, bool)>>,
+    matched: OnceCell<Vec<(usize, bool)>>,
 }
 
 enum Query<'q, 'a> {
-    OfRequest(&'q Sent<'a>),
+    OfRequest(&'q RequestFields<'a>),
     Alone(&'q str),
 }
 
-impl<'q, 'a> Parameters<'q, 'a> {
+impl<'q, 'a> QueryParameters<'q, 'a> {
     /// Of this request: these, in alphabetical order.
-    pub(super) fn of(sent: &'q Sent<'a>, wanted: &'q [Wanted]) -> Self {
-        Self { query: Query::OfRequest(sent), wanted, met: OnceCell::new() }
+    pub(super) fn of(sent: &'q RequestFields<'a>, wanted: &'q [ParameterPattern]) -> Self {
+        Self { query: Query::OfRequest(sent), patterns: wanted, matched: OnceCell::new() }
     }
 
     /// Of this query.
-    pub(super) fn in_query(query: Option<&'q str>, wanted: &'q [Wanted]) -> Self {
-        Self { query: Query::Alone(query.unwrap_or_default()), wanted, met: OnceCell::new() }
+    pub(super) fn in_query(query: Option<&'q str>, wanted: &'q [ParameterPattern]) -> Self {
+        Self { query: Query::Alone(query.unwrap_or_default()), patterns: wanted, matched: OnceCell::new() }
     }
 
     /// Whether this one of them is there.
-    pub(super) fn fit(&self, parameter: &Wanted, case: Case) -> bool {
-        let met = self.met.get_or_init(|| self.look());
+    pub(super) fn fit(&self, parameter: &ParameterPattern, case: Case) -> bool {
+        let met = self.matched.get_or_init(|| self.scan_query());
         met.iter().any(|(at, exactly)| {
-            (*exactly || case == Case::Insensitive) && self.wanted.get(*at) == Some(parameter)
+            (*exactly || case == Case::Insensitive) && self.patterns.get(*at) == Some(parameter)
         })
     }
 
-    fn look(&self) -> Vec<(usize, bool)> {
+    fn scan_query(&self) -> Vec<(usize, bool)> {
         match self.query {
-            Query::Alone(query) => self.look_at(parts(query)),
+            Query::Alone(query) => self.scan_parts(parts(query)),
             Query::OfRequest(sent) => {
-                let parts = sent.fields(Kinds::PARAMETER).flat_map(parts);
-                let parts = parts.filter(|(name, _)| sent.could_be(Kinds::PARAMETER, name.as_bytes()));
-                let parts: SmallVec<[_; 4]> = parts.take(MOST_TIMES + 1).collect();
-                if parts.len() > MOST_TIMES {
-                    return (0..self.wanted.len()).map(|at| (at, true)).collect();
+                let parts = sent.fields(NameKinds::PARAMETER).flat_map(parts);
+                let parts = parts.filter(|(name, _)| sent.could_be(NameKinds::PARAMETER, name.as_bytes()));
+                let parts: SmallVec<[_; 4]> = parts.take(MAX_NAME_READS + 1).collect();
+                if parts.len() > MAX_NAME_READS {
+                    return (0..self.patterns.len()).map(|at| (at, true)).collect();
                 }
-                self.look_at(parts.into_iter())
+                self.scan_parts(parts.into_iter())
             }
         }
     }
 
-    fn look_at<'p>(&self, parts: impl Iterator<Item = (&'p str, &'p str)>) -> Vec<(usize, bool)> {
+    fn scan_parts<'p>(&self, parts: impl Iterator<Item = (&'p str, &'p str)>) -> Vec<(usize, bool)> {
         let (mut met, mut folded) = (Vec::new(), String::new());
-        let longest = self.wanted.iter().map(|(wanted, _)| wanted.len()).max().unwrap_or_default();
+        let longest = self.patterns.iter().map(|(wanted, _)| wanted.len()).max().unwrap_or_default();
         for (name, value) in parts {
             let ways: &[bool] = if has_wide_letters(name.as_bytes()) { &[false, true] } else { &[false] };
             for &is_wide in ways {
-                fold(Letters { rest: name.as_bytes(), is_wide }, longest, &mut folded);
-                self.meet(&folded, value, &mut met);
+                fold(DecodedChars { rest: name.as_bytes(), is_wide }, longest, &mut folded);
+                self.record_match(&folded, value, &mut met);
             }
         }
         met
     }
 
-    fn meet(&self, name: &str, found: &str, met: &mut Vec<(usize, bool)>) {
-        let first = self.wanted.partition_point(|(wanted, _)| **wanted < *name);
+    fn record_match(&self, name: &str, found: &str, met: &mut Vec<(usize, bool)>) {
+        let first = self.patterns.partition_point(|(wanted, _)| **wanted < *name);
         let same =
-            self.wanted.iter().enumerate().skip(first).take_while(|(_, (wanted, _))| **wanted == *name);
+            self.patterns.iter().enumerate().skip(first).take_while(|(_, (wanted, _))| **wanted == *name);
         for (at, (_, value)) in same {
             let fits = |case| value.as_ref().is_none_or(|value| value_fits(value, found, case));
             match met.iter_mut().find(|(known, _)| *known == at) {
@@ -127,13 +127,13 @@ pub(super) fn names(query: &str) -> impl Iterator<Item = &str> {
 /// Whether there are more parameters than any application takes. PHP, Django and Tomcat read a thousand.
 #[must_use]
 pub fn is_too_long(query: &str) -> bool {
-    separators(query) >= MOST_PARAMETERS
+    separators(query) >= MAX_PARAMETERS
 }
 
 /// Whether there are more parameters than passwords are looked for in: then any of them could be one.
 #[must_use]
-pub fn is_unread(query: &str) -> bool {
-    separators(query) > MOST_READ
+pub fn is_beyond_read(query: &str) -> bool {
+    separators(query) > MAX_READ_PARAMETERS
 }
 
 fn separators(query: &str) -> usize {
@@ -181,7 +181,7 @@ pub(super) fn fold(letters: impl Iterator<Item = char> + Clone, longest: usize, 
 
 /// Whether a parameter of this name, as it was sent, could hold a password. One that is longer than any name is not read.
 pub(super) fn could_be_a_password(sent: &str) -> bool {
-    sent.len() > LONGEST_NAME || is_read_as(sent.as_bytes(), sounds_like_a_password)
+    sent.len() > MAX_NAME_LEN || is_read_as(sent.as_bytes(), sounds_like_a_password)
 }
 
 /// Whether a name is such a one to some reader who decodes it.
@@ -190,13 +190,13 @@ pub(super) fn is_read_as(sent: &[u8], is_such: impl Fn(&str) -> bool) -> bool {
 }
 
 /// Parameters of one query.
-const MOST_PARAMETERS: usize = 1000;
+const MAX_PARAMETERS: usize = 1000;
 /// Bytes of a name in which a password is looked for.
-const LONGEST_NAME: usize = 256;
+const MAX_NAME_LEN: usize = 256;
 /// How often names that somebody looks for are read in one query. With more of them nobody can say what it is about.
-pub(super) const MOST_TIMES: usize = 16;
+pub(super) const MAX_NAME_READS: usize = 16;
 /// Of those in which passwords are looked for.
-pub(super) const MOST_READ: usize = 128;
+pub(super) const MAX_READ_PARAMETERS: usize = 128;
 
 #[cfg(test)]
 mod tests {
@@ -205,9 +205,9 @@ mod tests {
     use super::super::urlencoded::decode;
     use super::*;
 
-    fn is_met(query: &str, name: &str, value: Option<&str>) -> bool {
+    fn is_matched(query: &str, name: &str, value: Option<&str>) -> bool {
         let wanted = [(fold_name(name), value.map(str::to_owned))];
-        Parameters::in_query(Some(query), &wanted).fit(&wanted[0], Case::Insensitive)
+        QueryParameters::in_query(Some(query), &wanted).fit(&wanted[0], Case::Insensitive)
     }
 
     #[test]
@@ -223,11 +223,11 @@ mod tests {
             ("a.b=1;c", "c", ""),
             ("+page=%25%36%31", "page", "a"),
         ] {
-            assert!(is_met(query, name, Some(value)), "{query}");
-            assert!(!is_met(query, name, Some("x")) && !is_met(query, "x", None), "{query}");
+            assert!(is_matched(query, name, Some(value)), "{query}");
+            assert!(!is_matched(query, name, Some("x")) && !is_matched(query, "x", None), "{query}");
         }
         for query in ["pages=1", "pag=1", "[page]=1", "=page", "page]=1", "x[page]=1"] {
-            assert!(!is_met(query, "page", None), "{query}");
+            assert!(!is_matched(query, "page", None), "{query}");
         }
     }
 
@@ -235,13 +235,13 @@ mod tests {
     #[test]
     fn names_and_values_in_letters_of_old_asp_are_read() {
         for query in ["%u0070age=login", "page=%u006cogin", "%U0070%61ge=l%u006fgin"] {
-            assert!(is_met(query, "page", Some("login")), "{query}");
+            assert!(is_matched(query, "page", Some("login")), "{query}");
         }
     }
 
     #[test]
     fn broken_encoding_is_read_without_a_panic() {
-        assert!(!is_met("%=%zz&=&%ff=1", "zz", None));
+        assert!(!is_matched("%=%zz&=&%ff=1", "zz", None));
     }
 
     /// As the whole name is read at once.
@@ -261,7 +261,7 @@ mod tests {
             name in "([aB_. +\\[\\]\0\u{130}\u{a0}\u{212a}\u{e4}]|%00|%5b|%5D|%20|%c3|%C3%A4|%zz){0,9}",
         ) {
             let mut folded = String::new();
-            fold(Letters { rest: name.as_bytes(), is_wide: false }, usize::MAX, &mut folded);
+            fold(DecodedChars { rest: name.as_bytes(), is_wide: false }, usize::MAX, &mut folded);
             prop_assert_eq!(folded, folded_slowly(&String::from_utf8_lossy(&decode(name.as_bytes(), false))));
         }
     }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::attempt::{Attempt, Body};
-use super::count::{self, Count, Unreadable};
-use super::field::{Field, Half, Known, Places, Sent, values_but_cookies};
+use super::attempt::{Attempt, AttemptBody};
+use super::count::{self, Count, UnreadableBody};
+use super::field::{Field, FieldNames, FieldSlots, Half, RequestFields, values_but_cookies};
 use super::key::TooManyValues;
-use super::matcher::{Case, HostPattern, Pattern, Taken};
-use super::method::Ways;
+use super::matcher::{Case, HostPattern, MethodReading, Pattern};
+use super::method::MethodReadings;
 use super::outcome;
-use super::query::Parameters;
+use super::query::QueryParameters;
 
 /// What is protected: `[route.NAME]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +32,7 @@ pub struct Route {
     /// Where the password stands.
     pub password: Vec<Field>,
     /// What an answer means.
-    pub rules: outcome::Rules,
+    pub rules: outcome::OutcomeRules,
     /// Any of these hosts; empty means any host.
     pub hosts: Vec<HostPattern>,
     /// The hosts that any route names, if this one is about all others as well, and about requests that name none.
@@ -53,23 +53,23 @@ pub struct Route {
 
 /// Where the names of a route's fields stand among those of all routes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FieldPlaces {
-    pub(super) user: Places,
-    pub(super) password: Places,
-    pub(super) when: Places,
+pub(super) struct RouteFieldSlots {
+    pub(super) user: FieldSlots,
+    pub(super) password: FieldSlots,
+    pub(super) when: FieldSlots,
     /// Those of `when` that are not where the name of the account stands.
-    pub(super) when_but_user: Places,
+    pub(super) when_but_user: FieldSlots,
 }
 
-impl FieldPlaces {
-    pub(super) fn of(route: &Route, known: &Known) -> Self {
+impl RouteFieldSlots {
+    pub(super) fn of(route: &Route, known: &FieldNames) -> Self {
         let other: Vec<Field> =
             route.when.iter().filter(|field| !route.user.contains(field)).cloned().collect();
         Self {
-            user: known.places(&route.user),
-            password: known.places(&route.password),
-            when: known.places(&route.when),
-            when_but_user: known.places(&other),
+            user: known.slots_for(&route.user),
+            password: known.slots_for(&route.password),
+            when: known.slots_for(&route.when),
+            when_but_user: known.slots_for(&other),
         }
     }
 }
@@ -85,12 +85,12 @@ pub enum Cost {
 
 impl Cost {
     /// Before the body was read it is the least that it can be.
-    pub(super) fn of(&self, attempt: &Attempt<'_>) -> Result<u32, Unreadable> {
+    pub(super) fn of(&self, attempt: &Attempt<'_>) -> Result<u32, UnreadableBody> {
         match (self, attempt.body) {
             (Self::Fixed(tokens), _) => Ok(*tokens),
-            (Self::Counted(_), Body::Unread) => Ok(1),
-            (Self::Counted(_), Body::TooLong) => Err(Unreadable),
-            (Self::Counted(count), Body::Whole(body)) => {
+            (Self::Counted(_), AttemptBody::Unread) => Ok(1),
+            (Self::Counted(_), AttemptBody::TooLong) => Err(UnreadableBody),
+            (Self::Counted(count), AttemptBody::Whole(body)) => {
                 count::check_headers(attempt.headers)?;
                 Ok(count.of(body)?.max(1))
             }
@@ -111,12 +111,12 @@ impl Route {
             when: Vec::new(),
             user: Vec::new(),
             password: Vec::new(),
-            rules: outcome::Rules::default(),
+            rules: outcome::OutcomeRules::default(),
             hosts: Vec::new(),
             other_than: None,
             case: Case::default(),
             cost: Cost::Fixed(1),
-            body: BODY,
+            body: DEFAULT_BODY_BYTES,
             in_flight: None,
             limits: Vec::new(),
             upstream: None,
@@ -150,7 +150,7 @@ impl Route {
     }
 
     /// Whether the method alone could fit.
-    pub(super) fn could_match(&self, attempt: &Attempt<'_>, ways: Ways) -> bool {
+    pub(super) fn could_match(&self, attempt: &Attempt<'_>, ways: MethodReadings) -> bool {
         self.patterns.iter().any(|pattern| pattern.could_match(attempt.method, ways))
     }
 
@@ -158,8 +158,8 @@ impl Route {
     pub(super) fn candidates(
         &self,
         attempt: &Attempt<'_>,
-        parameters: &Parameters<'_, '_>,
-        taken: Taken,
+        parameters: &QueryParameters<'_, '_>,
+        taken: MethodReading,
     ) -> SmallVec<[&Pattern; 2]> {
         let is_candidate =
             |pattern: &&Pattern| pattern.fits_but_for_path(attempt, parameters, taken, self.case);
@@ -177,14 +177,14 @@ impl Route {
 
     pub(super) fn matches_strictly(
         &self,
-        places: &FieldPlaces,
-        sent: &Sent<'_>,
-        parameters: &Parameters<'_, '_>,
+        places: &RouteFieldSlots,
+        sent: &RequestFields<'_>,
+        parameters: &QueryParameters<'_, '_>,
         strict: &[&[u8]],
     ) -> bool {
         self.host_fits(sent.attempt.host)
             && self.patterns.iter().any(|p| p.fits_strictly(sent.attempt.method, parameters, strict))
-            && self.is_meant(places, sent)
+            && self.matches_when(places, sent)
     }
 
     pub(super) fn host_fits(&self, host: &str) -> bool {
@@ -200,13 +200,13 @@ impl Route {
     }
 
     /// Whether one of the fields of `when` is there, or could be.
-    pub(super) fn is_meant(&self, places: &FieldPlaces, sent: &Sent<'_>) -> bool {
-        if self.when.is_empty() || (sent.attempt.body == Body::Unread && self.is_chosen_by_body()) {
+    pub(super) fn matches_when(&self, places: &RouteFieldSlots, sent: &RequestFields<'_>) -> bool {
+        if self.when.is_empty() || (sent.attempt.body == AttemptBody::Unread && self.is_chosen_by_body()) {
             return true;
         }
         match values_but_cookies(&self.when, &places.when, Half::Password, sent) {
             Ok(values) => {
-                !values.is_empty() || values.is_unreadable() || self.is_meant_by_cookies(places, sent)
+                !values.is_empty() || values.is_unreadable() || self.matches_when_by_cookies(places, sent)
             }
             Err(TooManyValues) => true,
         }
@@ -218,4 +218,4 @@ fn is_one_of(host: &str, patterns: &[HostPattern]) -> bool {
 }
 
 /// `route.body` where the file does not say: what a form or a call fills many times over.
-pub const BODY: usize = 64 * 1024;
+pub const DEFAULT_BODY_BYTES: usize = 64 * 1024;

@@ -1,4 +1,4 @@
-//! Whom an attempt is about: the accounts that it names, each as a keyed hash, and the devices that are known for them.
+//! The identity of an attempt: the accounts that it names, each as a keyed hash, and the devices known for them.
 //!
 //! Names and passwords are read, hashed and forgotten here. Where a body names no account, or none that can be read,
 //! the client stands for it: see [`AccountName::None`].
@@ -10,17 +10,17 @@ use smallvec::SmallVec;
 
 use super::Route;
 use super::account::Account;
-use super::device::{Claim, Device, Devices};
-use super::field::{Half, Sent, values_of};
+use super::device::{Claim, DeviceId, Devices};
+use super::field::{Half, RequestFields, values_of};
 use super::key::{KeyHasher, TooManyValues, write_bytes};
-use super::route::FieldPlaces;
+use super::route::RouteFieldSlots;
 use crate::time::Time;
 
 /// Whom an attempt is about, as one route reads it; never shown.
 #[derive(Clone, Default)]
-pub(super) struct Subject {
+pub(super) struct Identity {
     /// The accounts that it names, and an [`AccountName::None`] if there is none or may be one more that cannot be read.
-    pub(super) named: SmallVec<[Named; 1]>,
+    pub(super) named: SmallVec<[NamedAccount; 1]>,
     /// Of the one password for the one account, if there is one of each.
     pub(super) password: Option<u64>,
     /// How many guesses it makes: pairs of an account and a password.
@@ -35,11 +35,11 @@ pub(super) struct Subject {
 
 /// One account that an attempt names.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct NamedAccount {
     /// Which.
     pub(super) name: AccountName,
     /// Where it is known from, if the browser has signed in to it before.
-    pub(super) device: Option<Device>,
+    pub(super) device: Option<DeviceId>,
 }
 
 /// Whom an attempt names.
@@ -51,21 +51,21 @@ pub(super) enum AccountName {
     None,
 }
 
-impl Named {
+impl NamedAccount {
     /// The same as if nobody knew the device.
-    pub(super) fn stranger(self) -> Self {
+    pub(super) fn without_device(self) -> Self {
         Self { device: None, ..self }
     }
 }
 
-impl Subject {
+impl Identity {
     /// What a route reads out of an attempt.
     ///
     /// # Errors
     /// [`TooManyValues`] beyond eight accounts or passwords.
     pub(super) fn of(
-        (route, places): (&Route, &FieldPlaces),
-        sent: &Sent<'_>,
+        (route, places): (&Route, &RouteFieldSlots),
+        sent: &RequestFields<'_>,
         hasher: &KeyHasher,
         devices: Option<&Devices>,
         now: Time,
@@ -79,16 +79,17 @@ impl Subject {
                 accounts.push(account);
             }
         }
-        let bearer = devices.map(|devices| (devices, devices.wallet(sent.attempt.headers, now)));
+        let bearer = devices.map(|devices| (devices, devices.verified_tokens(sent.attempt.headers, now)));
         let known = |account: &Account| {
             let (devices, wallet) = bearer.as_ref()?;
             devices.known(wallet, &route.application, account)
         };
-        let named =
-            accounts.iter().map(|account| Named { name: hasher.name_of(account), device: known(account) });
+        let named = accounts
+            .iter()
+            .map(|account| NamedAccount { name: hasher.name_of(account), device: known(account) });
         let mut subject = Self { named: named.collect(), guesses: 1, ..Self::default() };
         if accounts.is_empty() || users.is_unreadable() {
-            subject.named.push(Named { name: AccountName::None, device: None });
+            subject.named.push(NamedAccount { name: AccountName::None, device: None });
         }
         subject.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
         subject.is_beside_basic = users.is_beside_basic();
@@ -101,8 +102,8 @@ impl Subject {
 
     fn read_passwords(
         &mut self,
-        (route, places): (&Route, &FieldPlaces),
-        sent: &Sent<'_>,
+        (route, places): (&Route, &RouteFieldSlots),
+        sent: &RequestFields<'_>,
         hasher: &KeyHasher,
     ) -> Result<(), TooManyValues> {
         let passwords = values_of(&route.password, &places.password, Half::Password, sent)?;
@@ -112,7 +113,7 @@ impl Subject {
         let count = u32::from(first.is_some()) + u32::try_from(all.count()).unwrap_or(u32::MAX - 1);
         self.guesses = if self.accounts == 0 { 1 } else { self.accounts.saturating_mul(count.max(1)) };
         let is_one = count == 1 && !passwords.is_unreadable();
-        if let (Some(password), [Named { name: AccountName::Known(only), .. }]) =
+        if let (Some(password), [NamedAccount { name: AccountName::Known(only), .. }]) =
             (first.filter(|_| is_one), &*self.named)
         {
             self.password = Some(hasher.of_password(*only, password));
@@ -124,13 +125,13 @@ impl Subject {
     pub(super) fn account(&self) -> Option<u64> {
         match &*self.named {
             #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
-            [Named { name: AccountName::Known(account), .. }] => Some(*account as u64),
+            [NamedAccount { name: AccountName::Known(account), .. }] => Some(*account as u64),
             _ => None,
         }
     }
 }
 
-impl std::fmt::Debug for Subject {
+impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Subject({} accounts hidden)", self.accounts)
     }
@@ -149,7 +150,7 @@ impl KeyHasher {
     /// What stands for an account in the log: the same for all spellings of its name, until the secret is another one. 48
     /// bits of a hash that names no bucket.
     #[must_use]
-    pub fn brief(&self, account: &Account) -> u64 {
+    pub fn log_id(&self, account: &Account) -> u64 {
         let whole = self.of(|hasher| write_bytes(hasher, b'b', account.as_bytes()));
         #[expect(clippy::cast_possible_truncation, reason = "a part of a hash is a hash")]
         let half = whole as u64;
@@ -178,10 +179,10 @@ mod tests {
     use http::{HeaderMap, Method};
     use proptest::prelude::*;
 
-    use super::super::attempt::{Attempt, Body, Client};
+    use super::super::attempt::{Attempt, AttemptBody, Client};
     use super::super::field::Field;
-    use super::super::key::Part;
-    use super::super::{Facet, Limit, Policy};
+    use super::super::key::KeyPart;
+    use super::super::{Limit, LimitKind, Policy};
     use super::*;
     use crate::bucket::{Continuous, Key, Spec};
     use crate::time::Span;
@@ -189,7 +190,7 @@ mod tests {
     /// Limits by account and all that may stand behind one, on a route that looks for names everywhere.
     fn policy() -> Policy {
         let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(60), 10).unwrap());
-        let limit = |facet| Limit { key: vec![Part::User], facet, ..Limit::new("account", spec) };
+        let limit = |facet| Limit { key: vec![KeyPart::User], kind: facet, ..Limit::new("account", spec) };
         let user = vec![
             Field::form("log").unwrap(),
             Field::json("/user/name").unwrap(),
@@ -201,7 +202,7 @@ mod tests {
             limits: vec![0, 1, 2],
             ..Route::new("login", vec!["POST /login".parse().unwrap()])
         };
-        Policy::new(vec![route], [Facet::Rate, Facet::Cap, Facet::Escalation].map(limit).to_vec())
+        Policy::new(vec![route], [LimitKind::Rate, LimitKind::Cap, LimitKind::Escalation].map(limit).to_vec())
     }
 
     /// How many accounts are named, and which buckets pay; `None` if there are too many.
@@ -211,9 +212,9 @@ mod tests {
             path: "/login",
             query: Some(query),
             host: "",
-            client: client.parse().map_or(Client::Local, Client::from_ip),
+            client: client.parse().map_or(Client::UnixSocket, Client::from_ip),
             headers,
-            body: Body::Whole(body),
+            body: AttemptBody::Whole(body),
         };
         let found = policy().charges(&attempt, &KeyHasher::seeded(1), Time::default()).ok()?;
         Some((found.accounts?, found.charges.iter().map(|charge| charge.key).collect()))

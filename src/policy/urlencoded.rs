@@ -55,12 +55,12 @@ pub(super) fn first_byte(sent: &[u8]) -> Option<u8> {
 
 /// The letters of what a text decodes to, without a copy of it; U+FFFD for what is no UTF-8.
 #[derive(Clone)]
-pub(super) struct Letters<'t> {
+pub(super) struct DecodedChars<'t> {
     pub(super) rest: &'t [u8],
     pub(super) is_wide: bool,
 }
 
-impl Iterator for Letters<'_> {
+impl Iterator for DecodedChars<'_> {
     type Item = char;
 
     fn next(&mut self) -> Option<char> {

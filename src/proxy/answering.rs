@@ -1,4 +1,4 @@
-//! An answer, or the wait for one: what hyper is handed for a request.
+//! The response future handed to hyper: a response that is ready, or a boxed future.
 //!
 //! It decides nothing. The surprising thing: an answer that is there already is no boxed future, because that is what a
 //! flood gets.
@@ -9,43 +9,43 @@ use std::task::{Context, Poll};
 
 use http::Response;
 
-use super::body::ReplyBody;
+use super::body::ResponseBody;
 use crate::time::Span;
 
 /// An answer that is there, or that will be.
-pub enum Answering {
+pub enum ResponseFuture {
     /// Taken when it is asked for.
-    Now(Option<Response<ReplyBody>>),
+    Ready(Option<Response<ResponseBody>>),
     /// When the upstream has spoken, or a delay is over.
-    Later(Pin<Box<dyn Future<Output = Response<ReplyBody>>>>),
+    Boxed(Pin<Box<dyn Future<Output = Response<ResponseBody>>>>),
 }
 
-impl Answering {
-    pub(super) fn now(response: Response<ReplyBody>) -> Self {
-        Self::Now(Some(response))
+impl ResponseFuture {
+    pub(super) fn ready(response: Response<ResponseBody>) -> Self {
+        Self::Ready(Some(response))
     }
 
-    pub(super) fn after(delay: Span, response: Response<ReplyBody>) -> Self {
+    pub(super) fn delayed(delay: Span, response: Response<ResponseBody>) -> Self {
         if delay == Span::ZERO {
-            return Self::now(response);
+            return Self::ready(response);
         }
-        Self::Later(Box::pin(async move {
+        Self::Boxed(Box::pin(async move {
             tokio::time::sleep(delay.to_std()).await;
             response
         }))
     }
 }
 
-impl Future for Answering {
-    type Output = Result<Response<ReplyBody>, Infallible>;
+impl Future for ResponseFuture {
+    type Output = Result<Response<ResponseBody>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
             // Nobody polls an answer that was already given.
-            Self::Now(response) => {
+            Self::Ready(response) => {
                 response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
             }
-            Self::Later(response) => response.as_mut().poll(cx).map(Ok),
+            Self::Boxed(response) => response.as_mut().poll(cx).map(Ok),
         }
     }
 }

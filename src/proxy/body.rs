@@ -1,6 +1,5 @@
-//! Bodies on their way through: streamed, and never waited for without an end. Only where a limit has to know what is
-//! in a client's body is it read to its end first, in `whole`; only where a rule has to know what is in an answer's is a
-//! copy kept of its beginning, in `watch`.
+//! Request and response bodies: streamed with time-outs, buffered where a limit or a rule reads them (`buffer`,
+//! `exchange::inspect`).
 //!
 //! Trailers are dropped in both directions: nothing of them may be promoted to a header. The surprising thing: an
 //! answer's body is where a request ends, so it carries what is to happen then.
@@ -13,11 +12,11 @@ mod watch;
 mod whole;
 
 pub use self::memory::BodyMemory;
-pub(super) use self::memory::Hold;
-pub use self::reply::{AtEnd, ReplyBody};
-pub use self::request::{Arrival, Progress, RequestBody, Sent};
-pub(super) use self::watch::Watch;
-pub(super) use self::whole::{Read, Unread, read};
+pub(super) use self::memory::MemoryReservation;
+pub use self::reply::{AtEnd, ResponseBody};
+pub use self::request::{IncomingBody, RequestBody, UploadProgress, UploadState};
+pub(super) use self::watch::BodyInspector;
+pub(super) use self::whole::{BufferedBody, UnreadGuard, read};
 
 /// Why a body ended before its end.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! Who is the client? One configured source, read from the right over trusted hops.
+//! The client address: the peer, or what a trusted proxy says of it, read from the right.
 //!
 //! No peer is believed by default. What cannot be read never becomes a key of its own, or a client could mint keys by
 //! writing nonsense: the hop that said it stands for its client, which is then of no network of the file
@@ -10,9 +10,9 @@ use std::net::{IpAddr, SocketAddr};
 use http::header::FORWARDED;
 use http::{HeaderMap, HeaderName};
 
-use super::forwarded::{self, Element};
-use super::target::Malformed;
-use crate::net::stream::Peer;
+use super::forwarded::{self, ForwardedElement};
+use super::target::MalformedRequest;
+use crate::net::stream::PeerAddr;
 use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
 use crate::policy::network::NetworkSet;
@@ -56,18 +56,18 @@ impl IdentityHeader {
 impl ClientSettings {
     /// Whether this peer is a proxy of ours.
     #[must_use]
-    pub fn trusts(&self, peer: Peer) -> bool {
+    pub fn trusts(&self, peer: PeerAddr) -> bool {
         match peer {
-            Peer::Ip(address) => self.trust.contains(address.ip()),
-            Peer::Unix => self.trust_unix,
+            PeerAddr::Ip(address) => self.trust.contains(address.ip()),
+            PeerAddr::Unix => self.trust_unix,
         }
     }
 
     /// The prefix that the door's bounds are kept for; `None` for peers that have none.
     #[must_use]
-    pub fn prefix_at_the_door(&self, peer: Peer) -> Option<IpAddr> {
+    pub fn connection_prefix(&self, peer: PeerAddr) -> Option<IpAddr> {
         match peer {
-            Peer::Ip(address) if !self.trusts(peer) => Some(self.prefixes.mask(address.ip())),
+            PeerAddr::Ip(address) if !self.trusts(peer) => Some(self.prefixes.mask(address.ip())),
             _ => None,
         }
     }
@@ -75,8 +75,8 @@ impl ClientSettings {
     /// The client behind a peer.
     ///
     /// # Errors
-    /// [`Malformed::Forwarded`] and [`Malformed::Hops`]: only of what a trusted peer sends.
-    pub fn client_of(&self, peer: Peer, headers: &HeaderMap) -> Result<Client, Malformed> {
+    /// [`MalformedRequest::Forwarded`] and [`MalformedRequest::Hops`]: only of what a trusted peer sends.
+    pub fn client_of(&self, peer: PeerAddr, headers: &HeaderMap) -> Result<Client, MalformedRequest> {
         if !self.trusts(peer) {
             return Ok(address_of(peer));
         }
@@ -90,13 +90,17 @@ impl ClientSettings {
 
     /// The client where no more can be said: the peer itself.
     #[must_use]
-    pub fn client_at(&self, peer: Peer) -> Client {
+    pub fn client_of_peer(&self, peer: PeerAddr) -> Client {
         if self.trusts(peer) { address_of(peer).unknown() } else { address_of(peer) }
     }
 
     /// From the last hop to the first: the client is the first address that is not a proxy of ours, or the first of
     /// all if all of them are. Where a hop did not say who came before it, the client is not known.
-    fn walk(&self, start: Client, hops: impl Iterator<Item = Option<IpAddr>>) -> Result<Client, Malformed> {
+    fn walk(
+        &self,
+        start: Client,
+        hops: impl Iterator<Item = Option<IpAddr>>,
+    ) -> Result<Client, MalformedRequest> {
         let mut client = start;
         for (trusted, hop) in hops.enumerate() {
             let Some(ip) = hop else { return Ok(client.unknown()) };
@@ -104,18 +108,18 @@ impl ClientSettings {
             if !self.trust.contains(ip) {
                 return Ok(client);
             }
-            if trusted >= MOST_HOPS {
-                return Err(Malformed::Hops);
+            if trusted >= MAX_HOPS {
+                return Err(MalformedRequest::TooManyHops);
             }
         }
         Ok(client)
     }
 }
 
-fn address_of(peer: Peer) -> Client {
+fn address_of(peer: PeerAddr) -> Client {
     match peer {
-        Peer::Ip(address) => Client::from_ip(address.ip()),
-        Peer::Unix => Client::Local,
+        PeerAddr::Ip(address) => Client::from_ip(address.ip()),
+        PeerAddr::Unix => Client::UnixSocket,
     }
 }
 
@@ -128,18 +132,18 @@ fn x_forwarded_for(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> 
 }
 
 /// The last hops, in order: as many as can be asked for.
-fn forwarded(headers: &HeaderMap) -> Result<VecDeque<Option<IpAddr>>, Malformed> {
+fn forwarded(headers: &HeaderMap) -> Result<VecDeque<Option<IpAddr>>, MalformedRequest> {
     let mut last = VecDeque::new();
     for line in headers.get_all(FORWARDED) {
-        let read = forwarded::each(line.as_bytes(), |element| {
-            if last.len() > MOST_HOPS {
+        let read = forwarded::for_each_element(line.as_bytes(), |element| {
+            if last.len() > MAX_HOPS {
                 last.pop_front();
             }
             last.push_back(element);
         });
-        read.map_err(|forwarded::Broken| Malformed::Forwarded)?;
+        read.map_err(|forwarded::MalformedForwarded| MalformedRequest::BadForwarded)?;
     }
-    Ok(last.iter().map(Element::address).collect())
+    Ok(last.iter().map(ForwardedElement::address).collect())
 }
 
 fn single(headers: &HeaderMap, name: &HeaderName) -> Option<Client> {
@@ -163,7 +167,7 @@ fn address(item: &[u8]) -> Option<IpAddr> {
 }
 
 /// Proxies of ours in one chain. An honest one is never as long.
-const MOST_HOPS: usize = 32;
+const MAX_HOPS: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -184,15 +188,15 @@ mod tests {
         map
     }
 
-    fn peer(ip: &str) -> Peer {
-        Peer::Ip(SocketAddr::new(ip.parse().unwrap(), 5))
+    fn peer(ip: &str) -> PeerAddr {
+        PeerAddr::Ip(SocketAddr::new(ip.parse().unwrap(), 5))
     }
 
     fn client(settings: &ClientSettings, from: &str, lines: &[(&'static str, &str)]) -> String {
         match settings.client_of(peer(from), &headers(lines)) {
             Ok(Client::Ip(ip)) => ip.to_string(),
-            Ok(Client::Behind(ip)) => format!("behind {ip}"),
-            Ok(Client::Local) => "local".into(),
+            Ok(Client::BehindProxy(ip)) => format!("behind {ip}"),
+            Ok(Client::UnixSocket) => "local".into(),
             Err(why) => why.to_string(),
         }
     }
@@ -295,7 +299,7 @@ mod tests {
             assert_eq!(client(&settings, "127.0.0.1", &[("forwarded", value)]), wanted, "{value}");
         }
         let broken = client(&settings, "127.0.0.1", &[("forwarded", "for=198.51.100.1;for=6.6.6.6")]);
-        assert_eq!(broken, Malformed::Forwarded.to_string());
+        assert_eq!(broken, MalformedRequest::BadForwarded.to_string());
     }
 
     #[test]
@@ -314,15 +318,18 @@ mod tests {
     fn a_unix_peer_is_local_unless_it_is_trusted() {
         let mut settings = settings(IdentityHeader::XForwardedFor);
         let headers = headers(&[("x-forwarded-for", "198.51.100.1")]);
-        assert_eq!(settings.client_of(Peer::Unix, &headers), Ok(Client::Local));
+        assert_eq!(settings.client_of(PeerAddr::Unix, &headers), Ok(Client::UnixSocket));
         settings.trust_unix = true;
-        assert_eq!(settings.client_of(Peer::Unix, &headers), Ok(Client::Ip("198.51.100.1".parse().unwrap())));
+        assert_eq!(
+            settings.client_of(PeerAddr::Unix, &headers),
+            Ok(Client::Ip("198.51.100.1".parse().unwrap()))
+        );
     }
 
     #[test]
     fn clients_behind_a_translator_are_told_apart_at_the_door() {
         let settings = settings(IdentityHeader::XForwardedFor);
-        let prefix = |ip: &str| settings.prefix_at_the_door(peer(ip)).map(|ip| ip.to_string());
+        let prefix = |ip: &str| settings.connection_prefix(peer(ip)).map(|ip| ip.to_string());
         assert_eq!(prefix("64:ff9b::203.0.113.7"), Some("203.0.113.7".into()));
         assert_eq!(prefix("2002:cb00:7107::1"), Some("203.0.113.7".into()));
         assert_eq!(prefix("64:ff9b::10.0.0.1"), Some("64:ff9b::a00:1".into()), "not one of ours");
@@ -349,7 +356,7 @@ mod tests {
             let all = lines(ours);
             let all: Vec<_> = all.iter().map(|line| ("forwarded", line.as_str())).collect();
             let found = client(&settings(IdentityHeader::Forwarded), "127.0.0.1", &all);
-            prop_assert!(found == "203.0.113.7" || found == Malformed::Forwarded.to_string(), "{}", found);
+            prop_assert!(found == "203.0.113.7" || found == MalformedRequest::BadForwarded.to_string(), "{}", found);
         }
 
         #[test]

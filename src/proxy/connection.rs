@@ -1,4 +1,4 @@
-//! One client's connection: its deadlines, and what happens when it ends badly.
+//! A client connection: peer, listener, state and deadlines. `downstream` drives it.
 //!
 //! hyper reads and writes; here stands what it leaves open. Time-outs for heads and idle connections (hyper's own
 //! costs a timer for each request), a lingering close so that an early answer is not lost to a reset, and pages of
@@ -22,93 +22,103 @@ use hyper::server::conn::http1;
 use hyper::service::HttpService;
 use tokio::time::Instant;
 
-pub(super) use self::handshake::shake_hands;
-pub(super) use self::http2::{Windows, serve_http2};
-use self::io::Io;
+pub(super) use self::handshake::handshake;
+pub(super) use self::http2::{FlowWindows, serve_http2};
+use self::io::Http1Io;
+pub use self::phase::{ConnectionState, Phase};
 use self::phase::{Deadlines, Overdue};
-pub use self::phase::{Phase, Phases};
-use super::body::ReplyBody;
-use super::settings::Settings;
-use crate::net::guard::Pass;
-use crate::net::listener::Door;
-use crate::net::stream::{Peer, Stream};
+use super::body::ResponseBody;
+use super::settings::ProxySettings;
+use crate::net::guard::Permit;
+use crate::net::listener::ListenerKind;
+use crate::net::stream::{NetStream, PeerAddr};
 use crate::time::Clock;
 
 /// What everybody who works for a connection knows of it.
 #[derive(Debug)]
-pub struct Connection {
+pub struct DownstreamConnection {
     /// How it came in.
-    pub door: Door,
+    pub listener_kind: ListenerKind,
     /// Who is at the other end.
-    pub peer: Peer,
+    pub peer: PeerAddr,
     /// The peer's address as a header value; `None` for a Unix socket.
     pub peer_value: Option<HeaderValue>,
     /// Where it stands.
-    pub phases: Phases,
-    pass: Pass,
+    pub state: ConnectionState,
+    permit: Permit,
 }
 
-impl Connection {
+impl DownstreamConnection {
     /// A connection that was let in.
     #[must_use]
-    pub fn new(door: Door, peer: Peer, pass: Pass, clock: Clock) -> Arc<Self> {
+    pub fn new(door: ListenerKind, peer: PeerAddr, pass: Permit, clock: Clock) -> Arc<Self> {
         let peer_value = match peer {
-            Peer::Ip(address) => Some(super::headers::address_value(address.ip())),
-            Peer::Unix => None,
+            PeerAddr::Ip(address) => Some(super::headers::address_value(address.ip())),
+            PeerAddr::Unix => None,
         };
-        Arc::new(Self { door, peer, peer_value, phases: Phases::new(clock), pass })
+        Arc::new(Self {
+            listener_kind: door,
+            peer,
+            peer_value,
+            state: ConnectionState::new(clock),
+            permit: pass,
+        })
     }
 
     /// What counts it among those of its prefix.
-    pub(super) fn pass(&self) -> &Pass {
-        &self.pass
+    pub(super) fn permit(&self) -> &Permit {
+        &self.permit
     }
 
     /// Whether the connection is idle and another client is to have its place.
-    fn is_to_go(&self, cx: &Context<'_>) -> bool {
-        self.pass.gives_way(self.phases.idle_since(), cx) && !self.phases.gave_way()
+    fn should_evict(&self, cx: &Context<'_>) -> bool {
+        self.permit.poll_evicted(self.state.idle_since(), cx) && !self.state.was_evicted()
     }
 
     /// Whether the peer speaks TLS with us.
     #[must_use]
     pub fn is_secure(&self) -> bool {
-        self.door == Door::Tls
+        self.listener_kind == ListenerKind::Tls
     }
 }
 
 /// Serves a connection until it ends: by itself, by a deadline, or because the gate stops.
-pub async fn serve<S>(stream: Stream, connection: Arc<Connection>, service: S, settings: &Settings)
-where
-    S: HttpService<hyper::body::Incoming, ResBody = ReplyBody>,
+pub async fn serve<S>(
+    stream: NetStream,
+    connection: Arc<DownstreamConnection>,
+    service: S,
+    settings: &ProxySettings,
+) where
+    S: HttpService<hyper::body::Incoming, ResBody = ResponseBody>,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let deadlines = Deadlines::new(settings);
-    let io = Io::new(stream, Arc::clone(&connection));
+    let io = Http1Io::new(stream, Arc::clone(&connection));
     let mut driver = pin!(builder().serve_connection(io, service).with_upgrades());
     let mut timer = pin!(tokio::time::sleep(Duration::ZERO));
-    timer.as_mut().reset(Instant::now() + deadlines.next(&connection.phases).to_std());
+    timer.as_mut().reset(Instant::now() + deadlines.next(&connection.state).to_std());
     let (mut closing, mut armed_for, mut registered) = (false, Phase::Head, false);
     poll_fn(|cx| {
-        connection.phases.remember_waker(cx);
+        connection.state.remember_waker(cx);
         loop {
-            if connection.phases.is_draining() && !closing {
+            if connection.state.is_draining() && !closing {
                 driver.as_mut().graceful_shutdown();
                 closing = true;
             }
             if driver.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
-            if closing && connection.phases.is_at_rest() {
+            if closing && connection.state.is_quiet() {
                 return Poll::Ready(());
             }
             // The only change of phase that makes the deadline earlier.
-            if connection.phases.now_in() == Phase::Head && armed_for != Phase::Head {
-                connection.phases.head_begins();
-                timer.as_mut().reset(Instant::now() + deadlines.next(&connection.phases).to_std());
+            if connection.state.phase() == Phase::Head && armed_for != Phase::Head {
+                connection.state.head_begins();
+                timer.as_mut().reset(Instant::now() + deadlines.next(&connection.state).to_std());
                 (armed_for, registered) = (Phase::Head, false);
             }
-            if connection.is_to_go(cx) {
-                connection.phases.give_way();
+            if connection.should_evict(cx) {
+                connection.state.evict();
                 continue;
             }
             // A timer that has registered this task wakes it: until then there is nothing to ask it.
@@ -118,14 +128,14 @@ where
             registered = true;
             ready!(timer.as_mut().poll(cx));
             registered = false;
-            match deadlines.overdue(&connection.phases) {
+            match deadlines.overdue(&connection.state) {
                 Overdue::Nothing => {}
-                Overdue::Head => connection.phases.expire_head(),
-                Overdue::Idle => connection.phases.drain(),
+                Overdue::Head => connection.state.expire_head(),
+                Overdue::Idle => connection.state.drain(),
                 Overdue::Write => return Poll::Ready(()),
             }
-            armed_for = connection.phases.now_in();
-            timer.as_mut().reset(Instant::now() + deadlines.next(&connection.phases).to_std());
+            armed_for = connection.state.phase();
+            timer.as_mut().reset(Instant::now() + deadlines.next(&connection.state).to_std());
         }
     })
     .await;
@@ -136,12 +146,12 @@ fn builder() -> http1::Builder {
     // Ours: hyper's allocates a timer for each head.
     builder
         .header_read_timeout(None)
-        .max_headers(MOST_HEADERS)
-        .max_header_size(LONGEST_HEAD)
-        .max_buf_size(LARGEST_BUFFER);
+        .max_headers(MAX_HEADERS)
+        .max_header_size(MAX_HEAD_LEN)
+        .max_buf_size(MAX_BUFFER);
     builder
 }
 
-const MOST_HEADERS: usize = 100;
-const LONGEST_HEAD: usize = 32 * 1024;
-const LARGEST_BUFFER: usize = 64 * 1024;
+const MAX_HEADERS: usize = 100;
+const MAX_HEAD_LEN: usize = 32 * 1024;
+const MAX_BUFFER: usize = 64 * 1024;

@@ -1,4 +1,4 @@
-//! What becomes of a body that nobody will read, because the request was refused.
+//! Discards the body of a refused request, and says whether the connection may be kept.
 //!
 //! A short one is read and forgotten, so that the connection can be kept; a long one is left where it is, and the
 //! connection closes after the answer. Nothing in it ever becomes a request.
@@ -10,20 +10,20 @@ use http::{Request, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
-use super::connection::Connection;
+use super::connection::DownstreamConnection;
 
 /// Disposes of the body of a refused request. Says whether the connection may be kept.
-pub(super) fn unread(request: Request<Incoming>, connection: &Connection) -> bool {
+pub(super) fn discard(request: Request<Incoming>, connection: &DownstreamConnection) -> bool {
     if request.body().is_end_stream() {
         return true;
     }
     // If the connection has to close in the end, the client must have had the chance to read why.
-    connection.phases.linger();
+    connection.state.linger();
     // hyper forgets a body that is here already when it is dropped, and reads on.
     if has_arrived(&request, connection) {
         return true;
     }
-    let is_long = request.body().size_hint().lower() > LONGEST;
+    let is_long = request.body().size_hint().lower() > MAX_DISCARDED;
     // Whoever waits for `100 Continue` has sent nothing yet, and hears the refusal instead. A stream of HTTP/2 would be
     // reset, without an error, but some clients take that for one; and few of them wait.
     let waits = request.headers().contains_key(EXPECT) && request.version() != Version::HTTP_2;
@@ -31,24 +31,24 @@ pub(super) fn unread(request: Request<Incoming>, connection: &Connection) -> boo
         return false;
     }
     let body = request.into_body();
-    tokio::task::spawn_local(tokio::time::timeout(PATIENCE, forget(body)));
+    tokio::task::spawn_local(tokio::time::timeout(DISCARD_TIMEOUT, discard_in_background(body)));
     true
 }
 
 /// Whether the whole body came with the head, as a form's does. A guess where a head has unusual blanks: at worst
 /// the connection closes after the answer.
-fn has_arrived(request: &Request<Incoming>, connection: &Connection) -> bool {
+fn has_arrived(request: &Request<Incoming>, connection: &DownstreamConnection) -> bool {
     let Some(length) = request.body().size_hint().exact() else { return false };
     let lines =
         request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
     let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     let first = request.method().as_str().len() + target + "  HTTP/1.1\r\n".len();
     let head = first + lines.sum::<usize>() + "\r\n".len();
-    connection.phases.received() >= (head as u64).saturating_add(length)
+    connection.state.received() >= (head as u64).saturating_add(length)
 }
 
-async fn forget(mut body: Incoming) {
-    let mut left = LONGEST;
+async fn discard_in_background(mut body: Incoming) {
+    let mut left = MAX_DISCARDED;
     while let Some(Ok(frame)) = body.frame().await {
         let length = frame.data_ref().map_or(0, bytes::Bytes::len) as u64;
         left = left.saturating_sub(length);
@@ -58,5 +58,5 @@ async fn forget(mut body: Incoming) {
     }
 }
 
-const LONGEST: u64 = 64 * 1024;
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_DISCARDED: u64 = 64 * 1024;
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);

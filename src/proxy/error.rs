@@ -1,11 +1,11 @@
-//! Why a request gets no answer from the application, and whose fault that is.
+//! Errors: why a request gets no response from the application, and which side is to blame.
 //!
 //! A refusal is not an error: it is what the gate is for.
 
 use crate::engine::Undecided;
 use crate::event::Failure;
-use crate::proxy::respond::Problem;
-use crate::proxy::target::Malformed;
+use crate::proxy::respond::ProblemKind;
+use crate::proxy::target::MalformedRequest;
 use crate::time::Span;
 
 /// Why a request gets no answer from the application.
@@ -13,7 +13,7 @@ use crate::time::Span;
 pub enum Error {
     /// The client sent what two servers could read differently.
     #[error(transparent)]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] MalformedRequest),
     /// Nothing could be decided on the request.
     #[error(transparent)]
     Undecided(#[from] Undecided),
@@ -34,13 +34,13 @@ pub enum Error {
     NoMemory,
     /// The client went away in the middle of its body, or sent what is none.
     #[error("the client broke off")]
-    ClientGone,
+    ClientDisconnected,
     /// As many attempts of the route are on their way as it allows.
     #[error("too many attempts are on their way")]
-    Crowded,
+    InFlightLimit,
     /// The store is away, and `store.on_error` is `deny`.
     #[error("the store is away")]
-    StoreAway,
+    StoreUnavailable,
     /// The upstream failed.
     #[error("the upstream failed: {0:?}")]
     Upstream(Failure),
@@ -48,26 +48,26 @@ pub enum Error {
 
 impl Error {
     /// The one place where an error becomes a status.
-    pub(super) fn problem(&self) -> Problem {
+    pub(super) fn problem(&self) -> ProblemKind {
         match self {
-            Self::Malformed(Malformed::Expectation) => Problem::Expectation,
-            Self::Malformed(_) | Self::Undecided(Undecided::Unchargeable(_)) | Self::ClientGone => {
-                Problem::Malformed
+            Self::Malformed(MalformedRequest::Expectation) => ProblemKind::Expectation,
+            Self::Malformed(_) | Self::Undecided(Undecided::Unchargeable(_)) | Self::ClientDisconnected => {
+                ProblemKind::Malformed
             }
-            Self::Connect => Problem::Method,
-            Self::TargetTooLong => Problem::TargetTooLong,
-            Self::ClientStalled => Problem::Slow,
-            Self::BodyTooLong => Problem::BodyTooLarge,
+            Self::Connect => ProblemKind::MethodNotAllowed,
+            Self::TargetTooLong => ProblemKind::TargetTooLong,
+            Self::ClientStalled => ProblemKind::RequestTimeout,
+            Self::BodyTooLong => ProblemKind::BodyTooLarge,
             Self::Upstream(Failure::Connect | Failure::Broken | Failure::Certificate | Failure::Tls) => {
-                Problem::Broken
+                ProblemKind::BadGateway
             }
-            Self::Upstream(Failure::Timeout | Failure::ConnectTimeout) => Problem::TimedOut,
+            Self::Upstream(Failure::Timeout | Failure::ConnectTimeout) => ProblemKind::GatewayTimeout,
             Self::Upstream(Failure::Busy | Failure::Exhausted)
-            | Self::Crowded
+            | Self::InFlightLimit
             | Self::NoMemory
-            | Self::StoreAway
-            | Self::Undecided(Undecided::Stale(_) | Undecided::Sealed) => {
-                Problem::Busy { wait: Span::from_secs(1) }
+            | Self::StoreUnavailable
+            | Self::Undecided(Undecided::Stale(_) | Undecided::Frozen) => {
+                ProblemKind::Unavailable { wait: Span::from_secs(1) }
             }
         }
     }

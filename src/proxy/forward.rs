@@ -1,4 +1,4 @@
-//! An admitted request on its way to the upstream and back.
+//! Forwards an admitted request to the upstream and settles it by the response.
 //!
 //! What leaves has the original bytes of path and query and the headers of [`headers`]; what comes back streams
 //! through. The attempt is settled when the head of the answer is here, or will never be, unless a rule asks for what stands
@@ -16,61 +16,63 @@ use http::header::{CONNECTION, HOST, SET_COOKIE, TRANSFER_ENCODING};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::{Body as _, Incoming};
 
-use super::body::{Arrival, BodyError, Progress, ReplyBody, RequestBody, Sent, Watch};
-use super::connection::Connection;
+use super::body::{
+    BodyError, BodyInspector, IncomingBody, RequestBody, ResponseBody, UploadProgress, UploadState,
+};
+use super::connection::DownstreamConnection;
 use super::error::Error;
-use super::exchange::Exchange;
+use super::exchange::AccessRecord;
 use super::framed;
-use super::headers::{self, Identity};
-use super::pending::Pending;
+use super::headers::{self, ForwardedInfo};
+use super::pending::AdmittedAttempt;
 use super::readable;
-use super::service::Gate;
-use super::site::{Local, Site};
-use super::tunnel::{self, Wish};
-use super::upstream::{Lease, Unsent};
-use super::visit::Asker;
+use super::service::Server;
+use super::site::{RuntimeConfig, WorkerConfig};
+use super::tunnel::{self, UpgradeRequest};
+use super::upstream::{ConnectionLease, UnsentRequest};
+use super::visit::RequestSummary;
 use crate::event::Failure;
-use crate::policy::outcome::{Answer, Outcome, Seen};
+use crate::policy::outcome::{BodyPrefix, Outcome, ResponseView};
 
 /// A request that is ready to leave.
-pub(super) struct Departure {
-    request: Unsent,
-    progress: Rc<Progress>,
+pub(super) struct UpstreamRequest {
+    request: UnsentRequest,
+    progress: Rc<UploadProgress>,
     /// By what it was decided on.
-    local: Rc<Local>,
+    config: Rc<WorkerConfig>,
     /// The number of its upstreams.
     group: usize,
-    upgrade: Option<Wish>,
+    upgrade: Option<UpgradeRequest>,
     method: Method,
-    attempt: Option<Pending>,
+    attempt: Option<AdmittedAttempt>,
 }
 
-impl Departure {
+impl UpstreamRequest {
     /// Turns a request into what the upstream is to see.
     pub(super) fn prepare(
-        mut request: Request<Arrival>,
-        connection: &Connection,
-        local: &Rc<Local>,
+        mut request: Request<IncomingBody>,
+        connection: &DownstreamConnection,
+        local: &Rc<WorkerConfig>,
         group: usize,
-        attempt: Option<Pending>,
-        asker: &Asker,
+        attempt: Option<AdmittedAttempt>,
+        asker: &RequestSummary,
     ) -> Self {
-        let Site { rules, client, settings, .. } = &*local.site;
-        let upgrade = Wish::of(&mut request);
-        let identity = Identity {
+        let RuntimeConfig { rules, client, settings, .. } = &*local.shared;
+        let upgrade = UpgradeRequest::of(&mut request);
+        let identity = ForwardedInfo {
             peer: connection.peer_value.as_ref(),
             trusted: client.trusts(connection.peer),
             secure: connection.is_secure(),
-            kept: client.header.name(),
+            client_header: client.header.name(),
             filter: &settings.headers,
             request_id: asker.id_is_ours.then_some(&asker.request_id),
             devices: rules.policy.devices.as_deref(),
         };
-        say_host(&mut request);
+        set_host(&mut request);
         let protocol = upgrade.as_ref().map(|wish| wish.protocol.clone());
-        headers::towards_upstream(request.headers_mut(), &identity, protocol);
-        if attempt.as_ref().is_some_and(Pending::reads_bodies) {
-            readable::ask(request.headers_mut());
+        headers::prepare_request(request.headers_mut(), &identity, protocol);
+        if attempt.as_ref().is_some_and(AdmittedAttempt::reads_bodies) {
+            readable::request_plain_response(request.headers_mut());
         }
         if request.body().size_hint().exact().is_none() {
             // hyper would take a GET for one without a body.
@@ -81,66 +83,66 @@ impl Departure {
         let method = parts.method.clone();
         let (body, progress) = RequestBody::new(body, settings.body_timeout.to_std());
         let request = Some(Request::from_parts(parts, body));
-        Self { request, progress, local: Rc::clone(local), group, upgrade, method, attempt }
+        Self { request, progress, config: Rc::clone(local), group, upgrade, method, attempt }
     }
 
     /// Sends it and waits for the head of the answer, and for as much of its body as has to be known first.
-    pub(super) async fn go(
+    pub(super) async fn send(
         &mut self,
-        gate: &Gate,
-        connection: &Arc<Connection>,
-        exchange: &mut Exchange,
-    ) -> Result<Response<ReplyBody>, Error> {
-        exchange.leaves(gate.engine.clock().now());
-        let neighbours = exchange.joins_its_neighbours();
-        let group = self.local.group(self.group);
+        gate: &Server,
+        connection: &Arc<DownstreamConnection>,
+        exchange: &mut AccessRecord,
+    ) -> Result<Response<ResponseBody>, Error> {
+        exchange.pause(gate.engine.clock().now());
+        let neighbours = exchange.count_at_upstream();
+        let group = self.config.group(self.group);
         let forwarded = group.forward(&mut self.request, &self.progress, neighbours).await;
-        exchange.returns(gate.engine.clock().now());
+        exchange.resume(gate.engine.clock().now());
         let (mut response, mut lease) = match forwarded {
             Ok(answered) => answered,
             Err(error) => {
-                self.fails(&error);
+                self.settle_failure(&error);
                 return Err(error);
             }
         };
-        if !framed::is_clear(response.headers()) {
+        if !framed::is_unambiguous(response.headers()) {
             lease.close();
             return Err(Error::Upstream(Failure::Broken));
         }
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            let judged = self.judge_switched(&response);
+            let judged = self.settle_upgrade(&response);
             let tunnel =
-                tunnel::open(response, lease, self.upgrade.take(), connection, exchange.hand_over())?;
+                tunnel::open(response, lease, self.upgrade.take(), connection, exchange.take_permits())?;
             drop(judged.map(Settlement::settle));
             return Ok(tunnel);
         }
-        let timeout = self.local.site.settings.reply_timeout.to_std();
+        let timeout = self.config.shared.settings.reply_timeout.to_std();
         let (mut ahead, mut watching) = (VecDeque::new(), None);
-        let cookie = match self.judge(&response) {
-            Judged::Now(settlement) => {
+        let cookie = match self.settle_plan(&response) {
+            SettlePlan::Known(settlement) => {
                 (ahead, lease) = first_piece(response.body_mut(), lease).await?;
                 settlement.and_then(Settlement::settle)
             }
-            Judged::AsItGoesBy(watch) => {
+            SettlePlan::Streaming(watch) => {
                 watching = Some(watch);
                 None
             }
             // Boxed: a request seldom waits for this, and would carry it along.
-            Judged::First(watch) => {
-                let looked = Box::pin(watch.look_ahead(response.body_mut(), timeout)).await;
-                let (seen, cookie) = looked.map_err(broke_off)?;
+            SettlePlan::BeforeHead(watch) => {
+                let looked = Box::pin(watch.read_ahead(response.body_mut(), timeout)).await;
+                let (seen, cookie) = looked.map_err(body_failure)?;
                 ahead = seen;
                 cookie
             }
         };
-        let mut response = response.map(|body| ReplyBody::upstreams(body, timeout, lease, ahead, watching));
-        headers::towards_client(response.headers_mut(), false);
+        let mut response = response.map(|body| ResponseBody::relayed(body, timeout, lease, ahead, watching));
+        headers::prepare_response(response.headers_mut(), false);
         if let Some(cookie) = cookie {
             response.headers_mut().append(SET_COOKIE, cookie);
         }
-        if self.upgrade.is_some() || self.progress.sent() != Sent::Wholly {
+        if self.upgrade.is_some() || self.progress.state() != UploadState::Complete {
             // Whatever the client sent in the hope of another protocol, or still sends, is not a request.
-            connection.phases.linger();
+            connection.state.linger();
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response)
@@ -148,45 +150,49 @@ impl Departure {
 
     /// There is no answer. Only where no byte of the request can have left, and that is not the client's doing, nothing was
     /// guessed.
-    fn fails(&mut self, error: &Error) {
+    fn settle_failure(&mut self, error: &Error) {
         let never_left = self.request.is_some() && matches!(error, Error::Upstream(_));
         let outcome = if never_left { Outcome::Error } else { Outcome::Failure };
         drop(self.attempt.take().map(|attempt| attempt.settle(outcome)));
     }
 
     /// Another protocol has no answer that a rule about bodies could read.
-    fn judge_switched(&mut self, response: &Response<Incoming>) -> Option<Settlement> {
+    fn settle_upgrade(&mut self, response: &Response<Incoming>) -> Option<Settlement> {
         let attempt = self.attempt.take()?;
-        let answer = Answer { method: &self.method, status: response.status(), headers: response.headers() };
-        let outcome = attempt.by_body(&answer, Seen { bytes: &[], complete: false });
+        let answer =
+            ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
+        let outcome = attempt.by_body(&answer, BodyPrefix { bytes: &[], complete: false });
         Some(Settlement { attempt, outcome })
     }
 
     /// Finds out what came of the attempt, as far as the head of the answer says it.
-    fn judge(&mut self, response: &Response<Incoming>) -> Judged {
-        let Some(attempt) = self.attempt.take() else { return Judged::Now(None) };
-        let answer = Answer { method: &self.method, status: response.status(), headers: response.headers() };
+    fn settle_plan(&mut self, response: &Response<Incoming>) -> SettlePlan {
+        let Some(attempt) = self.attempt.take() else { return SettlePlan::Known(None) };
+        let answer =
+            ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
         match attempt.by_head(&answer) {
-            Some(outcome) => Judged::Now(Some(Settlement { attempt, outcome })),
-            None if attempt.wants_to_know_early() => Judged::First(Watch::new(attempt, &answer)),
-            None => Judged::AsItGoesBy(Watch::new(attempt, &answer)),
+            Some(outcome) => SettlePlan::Known(Some(Settlement { attempt, outcome })),
+            None if attempt.settles_before_head() => {
+                SettlePlan::BeforeHead(BodyInspector::new(attempt, &answer))
+            }
+            None => SettlePlan::Streaming(BodyInspector::new(attempt, &answer)),
         }
     }
 }
 
 /// What is known of an attempt when the head of its answer is here.
-enum Judged {
+enum SettlePlan {
     /// All that has to be.
-    Now(Option<Settlement>),
+    Known(Option<Settlement>),
     /// The rest is known when the body has gone by.
-    AsItGoesBy(Box<Watch>),
+    Streaming(Box<BodyInspector>),
     /// The rest has to be known before the head leaves.
-    First(Box<Watch>),
+    BeforeHead(Box<BodyInspector>),
 }
 
 /// What the answer says came of an attempt. Dropped, it is a failure: the client gets another answer than that one.
 struct Settlement {
-    attempt: Pending,
+    attempt: AdmittedAttempt,
     outcome: Outcome,
 }
 
@@ -199,21 +205,24 @@ impl Settlement {
 
 /// What has come of a body in chunks together with its head, without waiting for it: as long as the head has not left,
 /// what is no chunk need not look like an answer.
-async fn first_piece(body: &mut Incoming, lease: Lease) -> Result<(VecDeque<Bytes>, Lease), Error> {
+async fn first_piece(
+    body: &mut Incoming,
+    lease: ConnectionLease,
+) -> Result<(VecDeque<Bytes>, ConnectionLease), Error> {
     if body.size_hint().exact().is_some() {
         return Ok((VecDeque::new(), lease));
     }
     match poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx))).await {
         Poll::Ready(Some(Err(error))) => {
             lease.close();
-            Err(broke_off(error.into()))
+            Err(body_failure(error.into()))
         }
         Poll::Ready(Some(Ok(frame))) => Ok((frame.into_data().into_iter().collect(), lease)),
         Poll::Ready(None) | Poll::Pending => Ok((VecDeque::new(), lease)),
     }
 }
 
-fn broke_off(error: BodyError) -> Error {
+fn body_failure(error: BodyError) -> Error {
     Error::Upstream(match error {
         BodyError::Stalled => Failure::Timeout,
         BodyError::Broken(_) => Failure::Broken,
@@ -221,7 +230,7 @@ fn broke_off(error: BodyError) -> Error {
 }
 
 /// An absolute target becomes path and query as sent. An HTTP/1.0 client may have named the host there alone.
-fn say_host<B>(request: &mut Request<B>) {
+fn set_host<B>(request: &mut Request<B>) {
     let Some(authority) = request.uri().authority() else { return };
     let host = HeaderValue::from_str(authority.as_str());
     if let (Ok(host), false) = (host, request.headers().contains_key(HOST)) {

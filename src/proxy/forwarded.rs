@@ -1,4 +1,4 @@
-//! `Forwarded` (RFC 7239), by its grammar and by nothing else.
+//! Parser of `Forwarded` (RFC 7239): strict, a value that does not fit the grammar is an error.
 //!
 //! It says what stands there; whom to believe is for others. Whatever does not fit is refused as a whole: a reader that
 //! finds its way around a quote that another takes for the end of a string reads another client. Blanks around `;` and
@@ -9,18 +9,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What one proxy says of the hop before it, as far as anybody here asks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Element<'h> {
+pub(super) struct ForwardedElement<'h> {
     /// `for`.
-    pub(super) node: Option<Value<'h>>,
+    pub(super) node: Option<ForwardedValue<'h>>,
     /// `proto`.
-    pub(super) proto: Option<Value<'h>>,
-    by: Option<Value<'h>>,
-    host: Option<Value<'h>>,
+    pub(super) proto: Option<ForwardedValue<'h>>,
+    by: Option<ForwardedValue<'h>>,
+    host: Option<ForwardedValue<'h>>,
 }
 
 /// The value of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Value<'h> {
+pub(super) enum ForwardedValue<'h> {
     /// As it is.
     Token(&'h [u8]),
     /// What stands between the quotes, with its backslashes.
@@ -29,13 +29,16 @@ pub(super) enum Value<'h> {
 
 /// The header does not fit its grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Broken;
+pub(super) struct MalformedForwarded;
 
 /// Hands over the elements of one line, from left to right.
 ///
 /// # Errors
-/// [`Broken`], possibly after some of them.
-pub(super) fn each<'h>(line: &'h [u8], mut found: impl FnMut(Element<'h>)) -> Result<(), Broken> {
+/// [`MalformedForwarded`], possibly after some of them.
+pub(super) fn for_each_element<'h>(
+    line: &'h [u8],
+    mut found: impl FnMut(ForwardedElement<'h>),
+) -> Result<(), MalformedForwarded> {
     let mut rest = line;
     loop {
         let (element, after) = read_element(rest)?;
@@ -43,14 +46,14 @@ pub(super) fn each<'h>(line: &'h [u8], mut found: impl FnMut(Element<'h>)) -> Re
         match after {
             [] => return Ok(()),
             [b',', more @ ..] => rest = more,
-            _ => return Err(Broken),
+            _ => return Err(MalformedForwarded),
         }
     }
 }
 
 /// An element that says anything, and what comes after it.
-fn read_element(mut rest: &[u8]) -> Result<(Option<Element<'_>>, &[u8]), Broken> {
-    let (mut element, mut says_something) = (Element::default(), false);
+fn read_element(mut rest: &[u8]) -> Result<(Option<ForwardedElement<'_>>, &[u8]), MalformedForwarded> {
+    let (mut element, mut says_something) = (ForwardedElement::default(), false);
     loop {
         rest = rest.trim_ascii_start();
         if !matches!(rest, [] | [b',' | b';', ..]) {
@@ -64,11 +67,11 @@ fn read_element(mut rest: &[u8]) -> Result<(Option<Element<'_>>, &[u8]), Broken>
     }
 }
 
-impl<'h> Element<'h> {
+impl<'h> ForwardedElement<'h> {
     /// Reads one `name=value`, and tells what comes after it.
-    fn read_pair(&mut self, text: &'h [u8]) -> Result<&'h [u8], Broken> {
+    fn read_pair(&mut self, text: &'h [u8]) -> Result<&'h [u8], MalformedForwarded> {
         let (name, rest) = token(text)?;
-        let (value, rest) = Value::read(rest.strip_prefix(b"=").ok_or(Broken)?)?;
+        let (value, rest) = ForwardedValue::read(rest.strip_prefix(b"=").ok_or(MalformedForwarded)?)?;
         let place = match name.to_ascii_lowercase().as_slice() {
             b"for" => &mut self.node,
             b"proto" => &mut self.proto,
@@ -77,7 +80,7 @@ impl<'h> Element<'h> {
             _ => return Ok(rest),
         };
         // RFC 7239, 4: each at most once.
-        if place.replace(value).is_some() { Err(Broken) } else { Ok(rest) }
+        if place.replace(value).is_some() { Err(MalformedForwarded) } else { Ok(rest) }
     }
 
     /// The address of the hop; `None` if it is not said, obfuscated, or none.
@@ -98,8 +101,8 @@ impl<'h> Element<'h> {
     }
 }
 
-impl<'h> Value<'h> {
-    fn read(text: &'h [u8]) -> Result<(Self, &'h [u8]), Broken> {
+impl<'h> ForwardedValue<'h> {
+    fn read(text: &'h [u8]) -> Result<(Self, &'h [u8]), MalformedForwarded> {
         let Some(inside) = text.strip_prefix(b"\"") else {
             return token(text).map(|(token, rest)| (Self::Token(token), rest));
         };
@@ -112,7 +115,7 @@ impl<'h> Value<'h> {
                 _ => {}
             }
         }
-        Err(Broken)
+        Err(MalformedForwarded)
     }
 
     /// What is meant: a backslash makes the byte after it an ordinary one (RFC 9110, 5.6.4).
@@ -131,10 +134,10 @@ impl<'h> Value<'h> {
 }
 
 /// The token that a text begins with (RFC 9110, 5.6.2), and the rest.
-fn token(text: &[u8]) -> Result<(&[u8], &[u8]), Broken> {
+fn token(text: &[u8]) -> Result<(&[u8], &[u8]), MalformedForwarded> {
     let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     let end = text.iter().position(|byte| !is_of_token(byte)).unwrap_or(text.len());
-    if end == 0 { Err(Broken) } else { Ok(text.split_at(end)) }
+    if end == 0 { Err(MalformedForwarded) } else { Ok(text.split_at(end)) }
 }
 
 /// Digits, or something that only says that there is a port.

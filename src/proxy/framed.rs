@@ -1,4 +1,4 @@
-//! Whether an answer's head says in one way only how long its body is.
+//! Response framing: whether the head of a response gives the length of its body in one way only.
 //!
 //! hyper takes the last word of `gzip, chunked` for all of it, chunks where there is a length as well, and `2, 2` for a
 //! number, and what it hands on has lost half of it by then. So what a careful upstream never says is no answer. The
@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue};
 
 /// Whether these headers of an answer frame its body in at most one way.
 #[must_use]
-pub fn is_clear(headers: &HeaderMap) -> bool {
+pub fn is_unambiguous(headers: &HeaderMap) -> bool {
     let Some(length) = headers.get(CONTENT_LENGTH) else {
         let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
         let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
@@ -33,7 +33,7 @@ mod tests {
         for (name, value) in lines {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        is_clear(&headers)
+        is_unambiguous(&headers)
     }
 
     #[test]

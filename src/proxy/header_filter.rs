@@ -1,5 +1,5 @@
-//! Headers of a request that the application must not see: names that CGI turns into others, and what a proxy in front
-//! tells it about who is asking, unless such a proxy is there.
+//! Request headers that are not passed to the application: odd spellings, and identity headers unless a trusted proxy
+//! sent them.
 //!
 //! The names stand in [`lists`], and in `docs/operating.md`. What belongs to one connection, and what is written in
 //! place of what was dropped, is [`headers`](super::headers)' business.
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use http::HeaderName;
 
-use self::lists::{EACH_REQUEST, NEVER, OURS, UNLESS_TRUSTED};
+use self::lists::{ALWAYS_PASSED, NEVER, REWRITTEN, UNLESS_TRUSTED};
 
 /// Which headers are dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,18 +18,18 @@ pub struct HeaderFilter {
     /// Whether names that are no plain words are dropped, whatever they are.
     drop_odd: bool,
     /// What each name is; `None` for one that passes although a prefix names it.
-    names: HashMap<Box<str>, Option<Kind>>,
+    names: HashMap<Box<str>, Option<SenderRule>>,
     /// The same for all names that begin so, the longest first.
-    prefixes: Vec<(Box<str>, Option<Kind>)>,
+    prefixes: Vec<(Box<str>, Option<SenderRule>)>,
     /// The first letters of all of them, a bit each: most names are told apart by that.
     letters: u128,
 }
 
 /// Who may send a header that is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SenderRule {
     /// The gate writes it; what a trusted proxy sent stays in it.
-    Ours,
+    Rewritten,
     /// No peer.
     Never,
     /// Proxies of ours.
@@ -47,11 +47,14 @@ impl Default for HeaderFilter {
     /// The built-in lists alone.
     fn default() -> Self {
         let mut filter = Self { drop_odd: true, names: HashMap::new(), prefixes: Vec::new(), letters: 0 };
-        for name in EACH_REQUEST {
+        for name in ALWAYS_PASSED {
             filter.set(&NamePattern::of(name), None);
         }
-        for (list, kind) in [(OURS, Kind::Ours), (NEVER, Kind::Never), (UNLESS_TRUSTED, Kind::UnlessTrusted)]
-        {
+        for (list, kind) in [
+            (REWRITTEN, SenderRule::Rewritten),
+            (NEVER, SenderRule::Never),
+            (UNLESS_TRUSTED, SenderRule::UnlessTrusted),
+        ] {
             list.iter().for_each(|name| filter.set(&NamePattern::of(name), Some(kind)));
         }
         filter
@@ -68,12 +71,12 @@ impl HeaderFilter {
     /// The same without these names. What the gate writes itself stays.
     #[must_use]
     pub fn without(mut self, pattern: &NamePattern) -> Self {
-        let is_meant = |text: &str, kind: Option<Kind>| {
-            matches!(kind, Some(Kind::Never | Kind::UnlessTrusted)) && pattern.covers(text)
+        let is_meant = |text: &str, kind: Option<SenderRule>| {
+            matches!(kind, Some(SenderRule::Never | SenderRule::UnlessTrusted)) && pattern.covers(text)
         };
         self.names.retain(|text, kind| !is_meant(text, *kind));
         self.prefixes.retain(|(text, kind)| !(pattern.is_prefix && is_meant(text, *kind)));
-        if self.kind(&pattern.text) != Some(Kind::Ours) {
+        if self.kind(&pattern.text) != Some(SenderRule::Rewritten) {
             self.set(pattern, None);
         }
         self
@@ -83,14 +86,14 @@ impl HeaderFilter {
     #[must_use]
     pub fn with(mut self, pattern: &NamePattern) -> Self {
         if self.kind(&pattern.text).is_none() {
-            self.set(pattern, Some(Kind::UnlessTrusted));
+            self.set(pattern, Some(SenderRule::UnlessTrusted));
         }
         self
     }
 
     /// What this name is, or one that begins so.
     #[must_use]
-    pub fn kind_of(&self, pattern: &NamePattern) -> Option<Kind> {
+    pub fn kind_of(&self, pattern: &NamePattern) -> Option<SenderRule> {
         let mut all =
             self.names.iter().filter(|(text, _)| pattern.covers(text)).filter_map(|(_, kind)| *kind);
         let of_prefix =
@@ -108,8 +111,8 @@ impl HeaderFilter {
             }
             return match self.kind(text) {
                 None => false,
-                Some(Kind::Never) => true,
-                Some(Kind::Ours | Kind::UnlessTrusted) => !trusted,
+                Some(SenderRule::Never) => true,
+                Some(SenderRule::Rewritten | SenderRule::UnlessTrusted) => !trusted,
             };
         }
         self.drop_odd || self.drops_odd(text, trusted, configured)
@@ -118,17 +121,18 @@ impl HeaderFilter {
     /// A name that CGI and PHP fold onto another (`X_Forwarded_For`) is what it becomes.
     fn drops_odd(&self, text: &str, trusted: bool, configured: Option<&HeaderName>) -> bool {
         let folded: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        if EACH_REQUEST.contains(&folded.as_str()) || configured.is_some_and(|name| name.as_str() == folded) {
+        if ALWAYS_PASSED.contains(&folded.as_str()) || configured.is_some_and(|name| name.as_str() == folded)
+        {
             return true;
         }
         match self.kind(text).or_else(|| self.kind(&folded)) {
             None => false,
-            Some(Kind::Ours | Kind::Never) => true,
-            Some(Kind::UnlessTrusted) => !trusted,
+            Some(SenderRule::Rewritten | SenderRule::Never) => true,
+            Some(SenderRule::UnlessTrusted) => !trusted,
         }
     }
 
-    fn kind(&self, text: &str) -> Option<Kind> {
+    fn kind(&self, text: &str) -> Option<SenderRule> {
         if text.bytes().next().is_none_or(|letter| self.letters & bit(letter) == 0) {
             return None;
         }
@@ -138,7 +142,7 @@ impl HeaderFilter {
         self.prefixes.iter().find(|(prefix, _)| text.starts_with(&**prefix)).and_then(|(_, kind)| *kind)
     }
 
-    fn set(&mut self, pattern: &NamePattern, kind: Option<Kind>) {
+    fn set(&mut self, pattern: &NamePattern, kind: Option<SenderRule>) {
         self.letters |= pattern.text.bytes().next().map_or(0, bit);
         if pattern.is_prefix {
             let at = self.prefixes.partition_point(|(known, _)| known.len() > pattern.text.len());

@@ -1,5 +1,4 @@
-//! Headers on their way through: what belongs to one connection stays on it, who the client is, is said by us, and the
-//! cookie of known devices stays with us.
+//! Rewrites headers: drops hop-by-hop headers and the device cookie, sets `X-Forwarded-*` and `X-Request-Id`.
 //!
 //! What an application could take for the word of a proxy is [`HeaderFilter`]'s to name. Our identity headers are
 //! written *after* `Connection` was obeyed, so no client can have them stripped.
@@ -15,7 +14,7 @@ use crate::policy::device::Devices;
 
 /// Says who the client is and where it asked, for one request.
 #[derive(Debug)]
-pub struct Identity<'a> {
+pub struct ForwardedInfo<'a> {
     /// The peer's address; `None` for a Unix socket.
     pub peer: Option<&'a HeaderValue>,
     /// Whether the peer is a proxy of ours, whose own words are kept and added to.
@@ -23,7 +22,7 @@ pub struct Identity<'a> {
     /// Whether the peer speaks TLS with us.
     pub secure: bool,
     /// The header that a trusted proxy says the client in, if it is not one of the usual two.
-    pub kept: Option<&'a HeaderName>,
+    pub client_header: Option<&'a HeaderName>,
     /// What else is not passed on.
     pub filter: &'a HeaderFilter,
     /// The request's id, if it came without a usable one.
@@ -33,8 +32,8 @@ pub struct Identity<'a> {
 }
 
 /// Prepares a request's headers for the upstream.
-pub fn towards_upstream(headers: &mut HeaderMap, identity: &Identity<'_>, upgrade: Option<HeaderValue>) {
-    strip(headers, |name| identity.filter.drops(name, identity.trusted, identity.kept));
+pub fn prepare_request(headers: &mut HeaderMap, identity: &ForwardedInfo<'_>, upgrade: Option<HeaderValue>) {
+    strip(headers, |name| identity.filter.drops(name, identity.trusted, identity.client_header));
     if let Some(devices) = identity.devices {
         devices.strip(headers);
     }
@@ -42,11 +41,11 @@ pub fn towards_upstream(headers: &mut HeaderMap, identity: &Identity<'_>, upgrad
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(UPGRADE, protocol);
     }
-    say_who(headers, identity);
+    set_forwarded(headers, identity);
 }
 
 /// Prepares an answer's headers for the client. An upgrade keeps the two headers that make it one.
-pub fn towards_client(headers: &mut HeaderMap, upgraded: bool) {
+pub fn prepare_response(headers: &mut HeaderMap, upgraded: bool) {
     let protocol = if upgraded { headers.get(UPGRADE).cloned() } else { None };
     strip(headers, |_| false);
     if let Some(protocol) = protocol {
@@ -57,7 +56,7 @@ pub fn towards_client(headers: &mut HeaderMap, upgraded: bool) {
 
 /// The protocol that a client asks to switch to. `h2c` would carry requests past the limiter and is never passed.
 #[must_use]
-pub fn wanted_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+pub fn requested_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let asks = connection_options(headers).any(|option| option.eq_ignore_ascii_case(b"upgrade"));
     let mut protocols = headers.get_all(UPGRADE).iter();
     let (Some(protocol), None) = (protocols.next().filter(|_| asks), protocols.next()) else { return None };
@@ -117,7 +116,7 @@ fn connection_options(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b',')).map(<[u8]>::trim_ascii)
 }
 
-fn say_who(headers: &mut HeaderMap, identity: &Identity<'_>) {
+fn set_forwarded(headers: &mut HeaderMap, identity: &ForwardedInfo<'_>) {
     // What anybody else said was stripped, so only a trusted peer's words can stand there.
     let said = |headers: &HeaderMap, name: &HeaderName| identity.trusted && headers.contains_key(name);
     if let Some(peer) = identity.peer {
@@ -183,16 +182,16 @@ mod tests {
     fn forwarded(lines: &[(&str, &str)], trusted: bool) -> HeaderMap {
         let mut headers = map(lines);
         let peer = HeaderValue::from_static("192.0.2.1");
-        let identity = Identity {
+        let identity = ForwardedInfo {
             peer: Some(&peer),
             trusted,
             secure: false,
-            kept: None,
+            client_header: None,
             filter: &HeaderFilter::default(),
             request_id: None,
             devices: None,
         };
-        towards_upstream(&mut headers, &identity, None);
+        prepare_request(&mut headers, &identity, None);
         headers
     }
 
@@ -238,16 +237,16 @@ mod tests {
             (HeaderValue::from_static("192.0.2.1"), HeaderName::from_static("x-client-of-ours"));
         for trusted in [true, false] {
             let mut headers = map(&[("x-client-of-ours", "6.6.6.6"), ("x_client_of_ours", "6.6.6.6")]);
-            let identity = Identity {
+            let identity = ForwardedInfo {
                 peer: Some(&peer),
                 trusted,
                 secure: false,
-                kept: Some(&kept),
+                client_header: Some(&kept),
                 filter: &HeaderFilter::default(),
                 request_id: None,
                 devices: None,
             };
-            towards_upstream(&mut headers, &identity, None);
+            prepare_request(&mut headers, &identity, None);
             assert_eq!(headers.contains_key("x-client-of-ours"), trusted);
             assert!(!headers.contains_key("x_client_of_ours"));
         }
@@ -257,16 +256,16 @@ mod tests {
     fn the_cookie_of_known_devices_goes_no_further() {
         let devices = Devices::new(vec![b"key".to_vec()], crate::time::Span::from_secs(3600), "dev");
         let mut headers = map(&[("cookie", "a=1; dev=x; b=2"), ("cookie", "__Host-dev=y")]);
-        let identity = Identity {
+        let identity = ForwardedInfo {
             peer: None,
             trusted: false,
             secure: true,
-            kept: None,
+            client_header: None,
             filter: &HeaderFilter::default(),
             request_id: None,
             devices: Some(&devices),
         };
-        towards_upstream(&mut headers, &identity, None);
+        prepare_request(&mut headers, &identity, None);
         let cookies: Vec<_> = headers.get_all("cookie").iter().collect();
         assert_eq!(cookies, ["a=1; b=2"]);
     }
@@ -295,7 +294,7 @@ mod tests {
     #[test]
     fn a_websocket_passes_and_h2c_does_not() {
         let wanted =
-            |lines: &[(&str, &str)]| wanted_upgrade(&map(lines)).map(|v| v.to_str().unwrap().to_owned());
+            |lines: &[(&str, &str)]| requested_upgrade(&map(lines)).map(|v| v.to_str().unwrap().to_owned());
         assert_eq!(
             wanted(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]),
             Some("websocket".into())

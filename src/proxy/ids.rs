@@ -1,4 +1,4 @@
-//! Names for requests that came without one: 32 hexadecimal digits, unlike any other's but not secret.
+//! Request ids for requests without one: 32 hexadecimal digits, unique but not secret.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};

@@ -1,4 +1,4 @@
-//! An admitted attempt of which nobody knows yet what comes of it.
+//! An admitted attempt that is not settled yet.
 //!
 //! It asks the rules of the routes that the attempt is counted for. The surprising thing: if it is dropped, because the
 //! client went away, the attempt counts as a failure: nobody is to win by hanging up before the answer.
@@ -7,27 +7,32 @@ use std::rc::Rc;
 
 use http::HeaderValue;
 
-use super::service::Gate;
-use super::site::Local;
+use super::service::Server;
+use super::site::WorkerConfig;
 use crate::engine::Reservation;
 use crate::policy::Route;
-use crate::policy::outcome::{Answer, Outcome, Seen};
+use crate::policy::outcome::{BodyPrefix, Outcome, ResponseView};
 
 /// An admitted attempt until its end is known.
-pub(super) struct Pending {
-    gate: Rc<Gate>,
+pub(super) struct AdmittedAttempt {
+    server: Rc<Server>,
     /// By what it was decided on.
-    local: Rc<Local>,
+    config: Rc<WorkerConfig>,
     /// Boxed, because it is handed on several times on its way.
     reservation: Option<Box<Reservation>>,
     /// Whether the client speaks TLS.
     is_secure: bool,
 }
 
-impl Pending {
-    pub(super) fn new(gate: &Rc<Gate>, local: &Rc<Local>, reservation: Reservation, is_secure: bool) -> Self {
+impl AdmittedAttempt {
+    pub(super) fn new(
+        gate: &Rc<Server>,
+        local: &Rc<WorkerConfig>,
+        reservation: Reservation,
+        is_secure: bool,
+    ) -> Self {
         let (gate, local) = (Rc::clone(gate), Rc::clone(local));
-        Self { gate, local, reservation: Some(Box::new(reservation)), is_secure }
+        Self { server: gate, config: local, reservation: Some(Box::new(reservation)), is_secure }
     }
 
     /// Whether a rule looks into the body of the answer.
@@ -36,7 +41,7 @@ impl Pending {
     }
 
     /// What the head of the answer says; `None` if more has to be known.
-    pub(super) fn by_head(&self, answer: &Answer<'_>) -> Option<Outcome> {
+    pub(super) fn by_head(&self, answer: &ResponseView<'_>) -> Option<Outcome> {
         let each = self.routes().map(|route| route.rules.by_head(answer));
         each.reduce(|one, other| match (one, other) {
             (Some(Outcome::Failure), _) | (_, Some(Outcome::Failure)) => Some(Outcome::Failure),
@@ -45,20 +50,20 @@ impl Pending {
     }
 
     /// What head and body say.
-    pub(super) fn by_body(&self, answer: &Answer<'_>, seen: Seen<'_>) -> Outcome {
+    pub(super) fn by_body(&self, answer: &ResponseView<'_>, seen: BodyPrefix<'_>) -> Outcome {
         let each = self.routes().map(|route| route.rules.by_body(answer, seen));
         each.reduce(Outcome::and).unwrap_or(Outcome::Failure)
     }
 
     /// Whether a success has to be known before the head of the answer leaves.
-    pub(super) fn wants_to_know_early(&self) -> bool {
+    pub(super) fn settles_before_head(&self) -> bool {
         self.reservation.as_ref().is_some_and(|reservation| reservation.claim().is_some())
     }
 
     /// This came of it. What is returned is a `Set-Cookie` for the answer: the browser is known from now on.
     pub(super) fn settle(mut self, outcome: Outcome) -> Option<HeaderValue> {
         let reservation = self.reservation.take()?;
-        let (engine, rules) = (&self.gate.engine, &self.local.site.rules);
+        let (engine, rules) = (&self.server.engine, &self.config.shared.rules);
         let claim = reservation.claim().filter(|_| outcome == Outcome::Success).cloned();
         reservation.settle(engine, rules, outcome);
         rules.policy.devices.as_ref()?.issue(&claim?, engine.clock().now(), self.is_secure)
@@ -67,14 +72,14 @@ impl Pending {
     /// The routes that it is counted for.
     fn routes(&self) -> impl Iterator<Item = &Route> {
         let routes = self.reservation.iter().flat_map(|reservation| reservation.routes());
-        routes.filter_map(|&route| self.local.site.rules.policy.routes.get(route))
+        routes.filter_map(|&route| self.config.shared.rules.policy.routes.get(route))
     }
 }
 
-impl Drop for Pending {
+impl Drop for AdmittedAttempt {
     fn drop(&mut self) {
         if let Some(reservation) = self.reservation.take() {
-            reservation.settle(&self.gate.engine, &self.local.site.rules, Outcome::Failure);
+            reservation.settle(&self.server.engine, &self.config.shared.rules, Outcome::Failure);
         }
     }
 }

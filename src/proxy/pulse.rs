@@ -1,4 +1,4 @@
-//! How a worker is: whether it still moves, and whether it has come to rest before another process takes over.
+//! The heartbeat of a worker for the watchdog, and how far it has drained before an upgrade.
 //!
 //! The worker writes, the main thread reads; nobody waits. The surprising thing: the worker tells no time, so that a clock that is
 //! set makes nobody look dead.
@@ -8,23 +8,23 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 
 /// One worker's.
 #[derive(Debug, Default)]
-pub struct Pulse {
+pub struct Heartbeat {
     beats: AtomicU64,
-    rest: AtomicU8,
+    progress: AtomicU8,
 }
 
 /// How far a worker is that makes room for another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum DrainProgress {
     /// It serves.
-    None,
+    Serving,
     /// Nobody is there any more who was kept alive.
-    SeenOff,
+    KeepAliveClosed,
     /// Nobody is let in any more, and it was decided on all that had begun.
-    Whole,
+    Quiet,
 }
 
-impl Pulse {
+impl Heartbeat {
     /// Moves on: at least once a second, from the worker's own runtime.
     pub(crate) fn beat(&self) {
         self.beats.fetch_add(1, Relaxed);
@@ -36,13 +36,13 @@ impl Pulse {
         self.beats.load(Relaxed)
     }
 
-    pub(super) fn comes_to(&self, rest: Rest) {
-        self.rest.store(rest as u8, Relaxed);
+    pub(super) fn set_progress(&self, rest: DrainProgress) {
+        self.progress.store(rest as u8, Relaxed);
     }
 
     /// Whether it has come that far.
     #[must_use]
-    pub fn has_come_to(&self, rest: Rest) -> bool {
-        self.rest.load(Relaxed) >= rest as u8
+    pub fn has_reached(&self, rest: DrainProgress) -> bool {
+        self.progress.load(Relaxed) >= rest as u8
     }
 }

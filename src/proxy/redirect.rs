@@ -1,4 +1,4 @@
-//! Where a client of `http://` finds what it asks for: the same host and the same target, over TLS.
+//! The redirect from `http://` to `https://`: same host, same target, status 308.
 //!
 //! 308, so that a form stays a form. The surprising thing: which port is a guess. Whoever names the port that we listen at
 //! reaches us directly and is sent to our own `https://` port; whoever names another comes through something that maps
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, HOST, LOCATION};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 
-use super::body::ReplyBody;
+use super::body::ResponseBody;
 
 /// Where clients of `http://` are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Redirect {
     pub fn location<B>(&self, port: u16, request: &Request<B>) -> Option<HeaderValue> {
         let target = request.uri().path_and_query()?.as_str();
         let host = host(request)?;
-        let (name, named) = split(host);
+        let (name, named) = split_port(host);
         let ours = self.port.filter(|ours| named.unwrap_or(HTTP) == port && *ours != HTTPS);
         let ours = ours.map(|port| format!(":{port}")).unwrap_or_default();
         if !target.starts_with('/') {
@@ -34,8 +34,8 @@ impl Redirect {
 }
 
 /// Sends the client there. It has to connect anew anyway, so whatever else it has sent is not read.
-pub(super) fn answer(location: HeaderValue) -> Response<ReplyBody> {
-    let mut response = Response::new(ReplyBody::ours(Bytes::new()));
+pub(super) fn redirect_response(location: HeaderValue) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::generated(Bytes::new()));
     *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
     let headers: &mut HeaderMap = response.headers_mut();
     headers.insert(LOCATION, location);
@@ -52,7 +52,7 @@ fn host<B>(request: &Request<B>) -> Option<&str> {
 }
 
 /// The name with its brackets, and the port if one is named.
-fn split(host: &str) -> (&str, Option<u16>) {
+fn split_port(host: &str) -> (&str, Option<u16>) {
     match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, port.parse().ok()),
         _ => (host, None),

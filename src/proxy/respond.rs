@@ -1,4 +1,4 @@
-//! The gate's own answers: refusals, and what is said where the application cannot answer.
+//! Generated responses: refusals and errors.
 //!
 //! Pure functions from what is known to a finished response; no socket, no clock, no randomness. No answer names a
 //! version, an address or a path: the link back to the form is an empty reference, which a browser resolves to the
@@ -20,15 +20,15 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
-pub use self::problem::Problem;
+pub use self::problem::ProblemKind;
 pub use self::rate_limit::{RateLimitHeaders, rate_limit_headers};
 pub use self::raw::raw_problem;
-pub use self::said::Said;
+pub use self::said::RefusalCache;
 pub use self::template::Template;
 
-use self::accept::Form;
-use self::draft::Draft;
-use self::message::Message;
+use self::accept::ResponseFormat;
+use self::draft::ResponseBuilder;
+use self::message::ProblemDetails;
 use crate::engine::Refusal;
 use crate::policy::Policy;
 use crate::time::Span;
@@ -65,7 +65,7 @@ pub enum ShowLimits {
 
 /// What of a request shapes the gate's own answer to it.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct Negotiation<'a> {
     /// The first `Accept` header: decides between HTML, JSON and text.
     pub accept: Option<&'a HeaderValue>,
     /// Whether the method is `HEAD`: the same headers, no body.
@@ -81,16 +81,16 @@ pub fn refusal(
     settings: &RefuseSettings,
     policy: &Policy,
     refusal: &Refusal,
-    asked: &Asked<'_>,
+    asked: &Negotiation<'_>,
 ) -> Response<Bytes> {
-    let form = Form::preferred(asked.accept);
-    let retry_after = wait::said(policy, refusal)
+    let form = ResponseFormat::preferred(asked.accept);
+    let retry_after = wait::shown_wait(policy, refusal)
         .map(|wait| wait::retry_after(wait, settings.jitter_permille, asked.request_id.as_bytes()));
     let limits = refusal.violated().filter_map(|standing| policy.limits.get(standing.charge.limit));
     let shown = limits.filter(|limit| !limit.is_hidden());
     let mut limits: SmallVec<[&str; 4]> = shown.map(|limit| &*limit.name).collect();
     limits.dedup();
-    let message = Message {
+    let message = ProblemDetails {
         kind: "https://iana.org/assignments/http-problem-types#quota-exceeded",
         title: "Too many sign-in attempts",
         status: settings.status,
@@ -101,30 +101,30 @@ pub fn refusal(
     };
     // A page of the site's own speaks of a wait; where there is none, the built-in one tells the truth.
     let own = settings.own(form).filter(|_| retry_after.is_some());
-    let mut draft = Draft::new(&message, form, own, asked.head);
+    let mut draft = ResponseBuilder::new(&message, form, own, asked.head);
     if settings.headers != ShowLimits::Never {
-        draft.rate_limits(policy, &refusal.standings, retry_after.is_some());
+        draft.rate_limits(policy, &refusal.statuses, retry_after.is_some());
     }
     draft.finish()
 }
 
 /// The answer where the gate itself has to say that something went wrong.
 #[must_use]
-pub fn problem(problem: Problem, asked: &Asked<'_>) -> Response<Bytes> {
+pub fn problem(problem: ProblemKind, asked: &Negotiation<'_>) -> Response<Bytes> {
     let message = problem.message(asked.request_id);
-    let mut draft = Draft::new(&message, Form::preferred(asked.accept), None, asked.head);
-    if problem == Problem::Method {
-        draft.allow(problem::METHODS);
+    let mut draft = ResponseBuilder::new(&message, ResponseFormat::preferred(asked.accept), None, asked.head);
+    if problem == ProblemKind::MethodNotAllowed {
+        draft.allow(problem::ALLOWED_METHODS);
     }
     draft.finish()
 }
 
 impl RefuseSettings {
-    fn own(&self, form: Form) -> Option<&Template> {
+    fn own(&self, form: ResponseFormat) -> Option<&Template> {
         match form {
-            Form::Html => self.html.as_ref(),
-            Form::Json => self.json.as_ref(),
-            Form::Text => self.text.as_ref(),
+            ResponseFormat::Html => self.html.as_ref(),
+            ResponseFormat::Json => self.json.as_ref(),
+            ResponseFormat::Text => self.text.as_ref(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the client speaks TLS: what a proxy of ours says about its own client, else whether the peer speaks it with us.
+//! Whether the client uses HTTPS: by a trusted proxy, otherwise by our own connection.
 //!
 //! The surprising thing: of a list the last value counts, because that is the one which the proxy wrote, and what stands before it came from outside.
 
@@ -31,8 +31,8 @@ fn last_scheme(headers: &HeaderMap) -> Option<&[u8]> {
 fn last_proto(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
     let line = headers.get_all(FORWARDED).iter().next_back()?;
     let mut last = None;
-    forwarded::each(line.as_bytes(), |element| last = Some(element)).ok()?;
-    last?.proto.map(forwarded::Value::unquoted)
+    forwarded::for_each_element(line.as_bytes(), |element| last = Some(element)).ok()?;
+    last?.proto.map(forwarded::ForwardedValue::unquoted)
 }
 
 #[cfg(test)]

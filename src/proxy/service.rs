@@ -1,4 +1,4 @@
-//! One request, from its head to its answer.
+//! The service: checks, decides, refuses or forwards one request.
 //!
 //! It reads like the story it is: who is this client; which route; read the body if what it costs stands there; decide;
 //! refuse or forward; settle by the answer. The surprising thing: everything up to the decision happens at once, without
@@ -15,365 +15,389 @@ use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response};
 use hyper::body::{Body as _, Incoming};
 
-use super::answering::Answering;
-use super::body::{self, Arrival, BodyMemory, Hold, Read, ReplyBody, Unread};
-use super::connection::Connection;
+use super::answering::ResponseFuture;
+use super::body::{
+    self, BodyMemory, BufferedBody, IncomingBody, MemoryReservation, ResponseBody, UnreadGuard,
+};
+use super::connection::DownstreamConnection;
 use super::drain;
 use super::error::Error;
-use super::exchange::Exchange;
-use super::forward::Departure;
+use super::exchange::AccessRecord;
+use super::forward::UpstreamRequest;
 use super::ids::RequestIds;
-use super::pending::Pending;
+use super::pending::AdmittedAttempt;
 use super::redirect;
-use super::respond::{self, RateLimitHeaders, Said, ShowLimits};
+use super::respond::{self, RateLimitHeaders, RefusalCache, ShowLimits};
 use super::scheme::is_secure;
-use super::site::{Follower, Local, Site};
-use super::target::{self, Malformed};
-use super::visit::{Asker, Visit, apologise};
-use crate::engine::{Consulted, Engine, Inquiry, Refusal, Rules, Ruling, by_newest};
+use super::site::{ConfigHandle, RuntimeConfig, WorkerConfig};
+use super::target::{self, MalformedRequest};
+use super::visit::{RequestContext, RequestSummary, error_response};
+use crate::engine::{Decision, DecisionState, Engine, PendingDecision, Refusal, Rules, with_newest_rules};
 use crate::event::{Event, Events};
-use crate::policy::ToRead;
-use crate::policy::attempt::{Attempt, Body, Client};
+use crate::policy::BodyRequirement;
+use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::time::{Span, Time};
 
 /// What one worker needs to serve requests.
-pub struct Gate {
+pub struct Server {
     /// Decides.
     pub engine: Arc<Engine>,
     /// What of the file may change while the gate runs.
-    pub site: Follower,
+    pub config: ConfigHandle,
     /// Hears what happened.
     pub events: Events,
     /// Names requests.
     pub ids: RequestIds,
     /// What this worker's refusals said lately.
-    pub said: Said,
+    pub refusal_cache: RefusalCache,
     /// Requests whose bodies are being read: it was not decided on them yet.
-    pub unread: Cell<u32>,
+    pub unread_bodies: Cell<u32>,
     /// For bodies that are read for their fields, by all workers.
     pub body_memory: Arc<BodyMemory>,
 }
 
 /// Serves the requests of one connection.
 pub struct Service {
-    gate: Rc<Gate>,
-    connection: Arc<Connection>,
+    server: Rc<Server>,
+    connection: Arc<DownstreamConnection>,
 }
 
 /// What was decided on a request, by which site, and where it goes if it may.
-struct Judgement {
-    local: Rc<Local>,
-    ruling: Ruling,
+struct RoutedDecision {
+    config: Rc<WorkerConfig>,
+    decision: Decision,
     group: usize,
 }
 
 /// What can be said after a look at the head of a request.
-enum Look {
-    Judged(Judgement),
+enum HeadDecision {
+    Decided(RoutedDecision),
     /// It is asked for again over TLS.
-    Elsewhere(HeaderValue),
+    Redirected(HeaderValue),
     /// The store has to be asked.
-    Asked(Rc<Local>, Inquiry, usize),
+    AwaitsStore(Rc<WorkerConfig>, PendingDecision, usize),
     /// What has to be known stands in its body.
-    Unread(Rc<Local>, ToRead),
+    NeedsBody(Rc<WorkerConfig>, BodyRequirement),
 }
 
 /// The same before it is known which rules were in force.
 #[expect(clippy::large_enum_variant, reason = "it is moved once and never kept")]
-enum Found {
-    Malformed(Malformed),
-    SentAway,
-    Consulted(Consulted, Option<usize>),
-    Unread(ToRead),
+enum HeadCheck {
+    Malformed(MalformedRequest),
+    Redirected,
+    Checked(DecisionState, Option<usize>),
+    NeedsBody(BodyRequirement),
 }
 
 impl Service {
     /// For this connection.
     #[must_use]
-    pub fn new(gate: Rc<Gate>, connection: Arc<Connection>) -> Self {
-        Self { gate, connection }
+    pub fn new(gate: Rc<Server>, connection: Arc<DownstreamConnection>) -> Self {
+        Self { server: gate, connection }
     }
 
     /// Who hears what happens.
     pub(super) fn events(&self) -> Events {
-        self.gate.events.clone()
+        self.server.events.clone()
     }
 }
 
 impl hyper::service::Service<Request<Incoming>> for Service {
-    type Response = Response<ReplyBody>;
+    type Response = Response<ResponseBody>;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = ResponseFuture;
 
-    fn call(&self, request: Request<Incoming>) -> Answering {
-        self.gate.answer(&self.connection, request)
+    fn call(&self, request: Request<Incoming>) -> ResponseFuture {
+        self.server.handle(&self.connection, request)
     }
 }
 
-impl Gate {
+impl Server {
     /// Answers one request. There is always an answer.
-    fn answer(self: &Rc<Self>, connection: &Arc<Connection>, request: Request<Incoming>) -> Answering {
+    fn handle(
+        self: &Rc<Self>,
+        connection: &Arc<DownstreamConnection>,
+        request: Request<Incoming>,
+    ) -> ResponseFuture {
         let now = self.engine.clock().now();
-        connection.phases.request_begins(now);
-        let asker = Asker::of(&request, &self.ids);
-        let looked = self.look(connection, &request, now);
+        connection.state.request_begins(now);
+        let asker = RequestSummary::of(&request, &self.ids);
+        let looked = self.check(connection, &request, now);
         let client = match &looked {
             Ok((client, _)) => *client,
-            Err(_) => self.site.now().client_on_record(connection, &request),
+            Err(_) => self.config.current().client_for_log(connection, &request),
         };
-        let exchange = Exchange::begin(self, connection, &request, client, asker.request_id.clone(), now);
-        let visit = Visit { asker, exchange };
+        let exchange = AccessRecord::begin(self, connection, &request, client, asker.request_id.clone(), now);
+        let visit = RequestContext { summary: asker, record: exchange };
         match looked.map(|(_, look)| look) {
-            Ok(Look::Judged(judgement)) => {
-                self.conclude(connection, judgement, request.map(Arrival::Streaming), visit)
+            Ok(HeadDecision::Decided(judgement)) => {
+                self.respond(connection, judgement, request.map(IncomingBody::Streaming), visit)
             }
-            Ok(Look::Elsewhere(location)) => visit.ends_with(redirect::answer(location), connection),
-            Ok(Look::Asked(local, inquiry, group)) => {
+            Ok(HeadDecision::Redirected(location)) => {
+                visit.finish_with(redirect::redirect_response(location), connection)
+            }
+            Ok(HeadDecision::AwaitsStore(local, inquiry, group)) => {
                 let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
-                Answering::Later(Box::pin(async move {
-                    let ruling = gate.hear(inquiry, &local).await;
-                    let judgement = Judgement { local, ruling, group };
-                    let Ok(response) =
-                        gate.conclude(&connection, judgement, request.map(Arrival::Streaming), visit).await;
+                ResponseFuture::Boxed(Box::pin(async move {
+                    let ruling = gate.await_store(inquiry, &local).await;
+                    let judgement = RoutedDecision { config: local, decision: ruling, group };
+                    let Ok(response) = gate
+                        .respond(&connection, judgement, request.map(IncomingBody::Streaming), visit)
+                        .await;
                     response
                 }))
             }
-            Ok(Look::Unread(local, to_read)) => {
+            Ok(HeadDecision::NeedsBody(local, to_read)) => {
                 let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
-                let patience = local.site.settings.body_timeout.to_std();
-                let owner = client.ip().map(|ip| local.site.client.prefixes.mask(ip));
-                Answering::Later(Box::pin(async move {
-                    let hold = gate.body_memory.hold(owner);
-                    gate.read(&connection, request, to_read, patience, hold, visit).await
+                let patience = local.shared.settings.body_timeout.to_std();
+                let owner = client.ip().map(|ip| local.shared.client.prefixes.mask(ip));
+                ResponseFuture::Boxed(Box::pin(async move {
+                    let hold = gate.body_memory.reserve(owner);
+                    gate.handle_with_body(&connection, request, to_read, patience, hold, visit).await
                 }))
             }
-            Err(error) => visit.ends_in(&error, connection),
+            Err(error) => visit.finish_with_error(&error, connection),
         }
     }
 
     /// Decides by the head of a request, as far as that goes, and says whose it is.
-    fn look(
+    fn check(
         &self,
-        connection: &Connection,
+        connection: &DownstreamConnection,
         request: &Request<Incoming>,
         now: Time,
-    ) -> Result<(Client, Look), Error> {
-        let host = target::understand(connection, request)?;
+    ) -> Result<(Client, HeadDecision), Error> {
+        let host = target::validate(connection, request)?;
         let has_body = !request.body().is_end_stream();
-        let (local, (client, found)) = by_newest(
-            || self.site.now(),
+        let (local, (client, found)) = with_newest_rules(
+            || self.config.current(),
             |local| {
-                let rules = &local.site.rules;
+                let rules = &local.shared.rules;
                 let client = match local.client_of(connection, request) {
                     Ok(client) => client,
-                    Err(why) => return Ok((Client::Local, Found::Malformed(why))),
+                    Err(why) => return Ok((Client::UnixSocket, HeadCheck::Malformed(why))),
                 };
-                if local.site.redirect.is_some() && local.site.sends_away(connection, request) {
-                    return Ok((client, Found::SentAway));
+                if local.shared.redirect.is_some() && local.shared.needs_redirect(connection, request) {
+                    return Ok((client, HeadCheck::Redirected));
                 }
-                let attempt =
-                    attempt(request, &host, client, if has_body { Body::Unread } else { Body::Whole(&[]) });
-                let to_read = if has_body { rules.policy.to_read(&attempt)? } else { None };
+                let attempt = attempt(
+                    request,
+                    &host,
+                    client,
+                    if has_body { AttemptBody::Unread } else { AttemptBody::Whole(&[]) },
+                );
+                let to_read = if has_body { rules.policy.body_requirement(&attempt)? } else { None };
                 let Some(to_read) = to_read else {
-                    let consulted = self.engine.consult(rules, &attempt, now)?;
-                    return Ok((client, Found::Consulted(consulted, rules.policy.upstream_of(&attempt))));
+                    let consulted = self.engine.decide(rules, &attempt, now)?;
+                    return Ok((client, HeadCheck::Checked(consulted, rules.policy.upstream_of(&attempt))));
                 };
                 // Whoever is refused whatever the body says is refused before it is read.
-                let refusal =
-                    if to_read.may_be_none { None } else { self.engine.refuse(rules, &attempt, now)? };
-                let ruling =
-                    refusal.map(|refusal| Found::Consulted(Consulted::Now(Ruling::Refused(refusal)), None));
-                Ok((client, ruling.unwrap_or(Found::Unread(to_read))))
+                let refusal = if to_read.may_be_no_attempt {
+                    None
+                } else {
+                    self.engine.refuse(rules, &attempt, now)?
+                };
+                let ruling = refusal.map(|refusal| {
+                    HeadCheck::Checked(DecisionState::Ready(Decision::Refused(refusal)), None)
+                });
+                Ok((client, ruling.unwrap_or(HeadCheck::NeedsBody(to_read))))
             },
         )?;
         let look = match found {
-            Found::Malformed(why) => return Err(why.into()),
-            Found::SentAway => Look::Elsewhere(local.site.elsewhere(connection, request)?),
-            Found::Consulted(Consulted::Now(ruling), group) => {
-                Look::Judged(Judgement { local, ruling, group: group.unwrap_or(0) })
+            HeadCheck::Malformed(why) => return Err(why.into()),
+            HeadCheck::Redirected => {
+                HeadDecision::Redirected(local.shared.redirect_location(connection, request)?)
             }
-            Found::Consulted(Consulted::Later(inquiry), group) => {
-                Look::Asked(local, inquiry, group.unwrap_or(0))
+            HeadCheck::Checked(DecisionState::Ready(ruling), group) => {
+                HeadDecision::Decided(RoutedDecision {
+                    config: local,
+                    decision: ruling,
+                    group: group.unwrap_or(0),
+                })
             }
-            Found::Unread(to_read) => Look::Unread(local, to_read),
+            HeadCheck::Checked(DecisionState::Pending(inquiry), group) => {
+                HeadDecision::AwaitsStore(local, inquiry, group.unwrap_or(0))
+            }
+            HeadCheck::NeedsBody(to_read) => HeadDecision::NeedsBody(local, to_read),
         };
         Ok((client, look))
     }
 
     /// Reads the body, then decides and answers.
-    async fn read(
+    async fn handle_with_body(
         self: Rc<Self>,
-        connection: &Arc<Connection>,
+        connection: &Arc<DownstreamConnection>,
         request: Request<Incoming>,
-        to_read: ToRead,
+        to_read: BodyRequirement,
         patience: Duration,
-        hold: Hold,
-        mut visit: Visit,
-    ) -> Response<ReplyBody> {
+        hold: MemoryReservation,
+        mut visit: RequestContext,
+    ) -> Response<ResponseBody> {
         let (head, incoming) = request.into_parts();
-        visit.exchange.leaves(self.engine.clock().now());
-        let unread = Unread::begins(&self.unread);
-        let read = body::read(incoming, to_read.most, patience, hold).await;
+        visit.record.pause(self.engine.clock().now());
+        let unread = UnreadGuard::begins(&self.unread_bodies);
+        let read = body::read(incoming, to_read.max_bytes, patience, hold).await;
         if matches!(read, Err(Error::NoMemory)) {
             self.events.emit(&Event::BodyRefused);
         }
-        visit.exchange.returns(self.engine.clock().now());
+        visit.record.resume(self.engine.clock().now());
         let judged = match read {
-            Ok(read) => self.judge_read(connection, head, read, &to_read).await,
+            Ok(read) => self.decide_with_body(connection, head, read, &to_read).await,
             Err(error) => Err(error),
         };
         drop(unread);
         let Ok(response) = match judged {
-            Ok((judgement, request)) => self.conclude(connection, judgement, request, visit),
-            Err(error) => visit.ends_in(&error, connection),
+            Ok((judgement, request)) => self.respond(connection, judgement, request, visit),
+            Err(error) => visit.finish_with_error(&error, connection),
         }
         .await;
         response
     }
 
     /// Decides on a request of whose body something was read.
-    async fn judge_read(
+    async fn decide_with_body(
         &self,
-        connection: &Connection,
+        connection: &DownstreamConnection,
         head: http::request::Parts,
-        read: Read,
-        to_read: &ToRead,
-    ) -> Result<(Judgement, Request<Arrival>), Error> {
+        read: BufferedBody,
+        to_read: &BodyRequirement,
+    ) -> Result<(RoutedDecision, Request<IncomingBody>), Error> {
         let (known, arrival) = match &read {
-            Read::Whole(bytes) => (Body::Whole(bytes), Arrival::Whole(some(bytes))),
-            Read::Longer(..) if to_read.refuse_longer => return Err(Error::BodyTooLong),
-            Read::Longer(..) => (Body::TooLong, Arrival::Whole(None)),
+            BufferedBody::Whole(bytes) => (AttemptBody::Whole(bytes), IncomingBody::Buffered(some(bytes))),
+            BufferedBody::Longer(..) if to_read.refuse_longer => return Err(Error::BodyTooLong),
+            BufferedBody::Longer(..) => (AttemptBody::TooLong, IncomingBody::Buffered(None)),
         };
         let mut request = Request::from_parts(head, arrival);
-        let judgement = self.judge(connection, &request, known).await?;
-        if let Read::Longer(beginning, rest) = read {
-            *request.body_mut() = Arrival::Begun(some(&beginning), rest);
+        let judgement = self.decide(connection, &request, known).await?;
+        if let BufferedBody::Longer(beginning, rest) = read {
+            *request.body_mut() = IncomingBody::Prefixed(some(&beginning), rest);
         }
         Ok((judgement, request))
     }
 
     /// Waits for the store.
-    async fn hear(&self, inquiry: Inquiry, local: &Local) -> Ruling {
-        inquiry.ruling(&self.engine, &local.site.rules).await
+    async fn await_store(&self, inquiry: PendingDecision, local: &WorkerConfig) -> Decision {
+        inquiry.await_store(&self.engine, &local.shared.rules).await
     }
 
     /// Decides on a request with its body.
-    async fn judge<B>(
+    async fn decide<B>(
         &self,
-        connection: &Connection,
+        connection: &DownstreamConnection,
         request: &Request<B>,
-        body: Body<'_>,
-    ) -> Result<Judgement, Error> {
-        let host = target::understand(connection, request)?;
+        body: AttemptBody<'_>,
+    ) -> Result<RoutedDecision, Error> {
+        let host = target::validate(connection, request)?;
         let now = self.engine.clock().now();
-        let (local, found) = by_newest(
-            || self.site.now(),
+        let (local, found) = with_newest_rules(
+            || self.config.current(),
             |local| {
                 let client = match local.client_of(connection, request) {
                     Ok(client) => client,
                     Err(why) => return Ok(Err(why)),
                 };
                 let attempt = attempt(request, &host, client, body);
-                let consulted = self.engine.consult(&local.site.rules, &attempt, now)?;
-                Ok(Ok((consulted, local.site.rules.policy.upstream_of(&attempt))))
+                let consulted = self.engine.decide(&local.shared.rules, &attempt, now)?;
+                Ok(Ok((consulted, local.shared.rules.policy.upstream_of(&attempt))))
             },
         )?;
         let (consulted, group) = found?;
         let ruling = match consulted {
-            Consulted::Now(ruling) => ruling,
-            Consulted::Later(inquiry) => self.hear(inquiry, &local).await,
+            DecisionState::Ready(ruling) => ruling,
+            DecisionState::Pending(inquiry) => self.await_store(inquiry, &local).await,
         };
-        Ok(Judgement { local, ruling, group: group.unwrap_or(0) })
+        Ok(RoutedDecision { config: local, decision: ruling, group: group.unwrap_or(0) })
     }
 
     /// Refuses or forwards.
-    fn conclude(
+    fn respond(
         self: &Rc<Self>,
-        connection: &Arc<Connection>,
-        Judgement { local, ruling, group }: Judgement,
-        request: Request<Arrival>,
-        mut visit: Visit,
-    ) -> Answering {
-        let (site, rules) = (&local.site, &local.site.rules);
+        connection: &Arc<DownstreamConnection>,
+        RoutedDecision { config: local, decision: ruling, group }: RoutedDecision,
+        request: Request<IncomingBody>,
+        mut visit: RequestContext,
+    ) -> ResponseFuture {
+        let (site, rules) = (&local.shared, &local.shared.rules);
         let reservation = match ruling {
-            Ruling::Uncounted => None,
-            Ruling::Denied => return visit.ends_in(&Error::StoreAway, connection),
-            Ruling::Admitted(reservation) => {
-                visit.exchange.admitted(&rules.policy, reservation.route());
-                let Some(places) = rules.places(&reservation) else {
+            Decision::Uncounted => None,
+            Decision::Denied => return visit.finish_with_error(&Error::StoreUnavailable, connection),
+            Decision::Admitted(reservation) => {
+                visit.record.admitted(&rules.policy, reservation.route());
+                let Some(places) = rules.acquire_permits(&reservation) else {
                     // The application never hears of it, so it was no attempt.
-                    reservation.give_back(&self.engine, rules);
-                    return visit.ends_in(&Error::Crowded, connection);
+                    reservation.refund(&self.engine, rules);
+                    return visit.finish_with_error(&Error::InFlightLimit, connection);
                 };
-                visit.exchange.takes(places);
+                visit.record.hold_permits(places);
                 Some(reservation)
             }
-            Ruling::Refused(refusal) => {
-                visit.exchange.refused(&rules.policy, &refusal);
-                let response = self.refuse(connection, site, &refusal, request, &visit.asker);
-                return Answering::after(site.refuse.delay, visit.exchange.end_with(response));
+            Decision::Refused(refusal) => {
+                visit.record.refused(&rules.policy, &refusal);
+                let response = self.refuse(connection, site, &refusal, request, &visit.summary);
+                return ResponseFuture::delayed(site.refuse.delay, visit.record.finish(response));
             }
         };
         let shown = reservation
             .as_ref()
             .filter(|_| site.refuse.headers == ShowLimits::Always)
-            .and_then(|admitted| respond::rate_limit_headers(&rules.policy, &admitted.standings));
+            .and_then(|admitted| respond::rate_limit_headers(&rules.policy, &admitted.statuses));
         let hold = reservation.as_ref().map_or(Span::ZERO, |held| held.hold);
         let attempt = reservation.map(|reservation| {
             let trusted = site.client.trusts(connection.peer);
             let is_secure = reservation.claim().is_some()
                 && is_secure(request.headers(), trusted, connection.is_secure());
-            Pending::new(self, &local, reservation, is_secure)
+            AdmittedAttempt::new(self, &local, reservation, is_secure)
         });
-        let departure = Departure::prepare(request, connection, &local, group, attempt, &visit.asker);
+        let departure = UpstreamRequest::prepare(request, connection, &local, group, attempt, &visit.summary);
         let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
-        Answering::Later(Box::pin(
-            async move { gate.forward(departure, &connection, hold, shown, visit).await },
-        ))
+        ResponseFuture::Boxed(Box::pin(async move {
+            gate.forward(departure, &connection, hold, shown, visit).await
+        }))
     }
 
     async fn forward(
         &self,
-        mut departure: Departure,
-        connection: &Arc<Connection>,
+        mut departure: UpstreamRequest,
+        connection: &Arc<DownstreamConnection>,
         hold: Span,
         shown: Option<RateLimitHeaders>,
-        Visit { asker, mut exchange, .. }: Visit,
-    ) -> Response<ReplyBody> {
+        RequestContext { summary: asker, record: mut exchange, .. }: RequestContext,
+    ) -> Response<ResponseBody> {
         if hold > Span::ZERO {
-            exchange.leaves(self.engine.clock().now());
+            exchange.pause(self.engine.clock().now());
             tokio::time::sleep(hold.to_std()).await;
-            exchange.returns(self.engine.clock().now());
-            exchange.departs();
+            exchange.resume(self.engine.clock().now());
+            exchange.end_hold();
         }
-        match departure.go(self, connection, &mut exchange).await {
+        match departure.send(self, connection, &mut exchange).await {
             Ok(mut response) => {
                 if let Some(shown) = shown {
                     shown.append_to(response.headers_mut());
                 }
-                exchange.end_with(response)
+                exchange.finish(response)
             }
-            Err(error) => exchange.end_with(apologise(connection, &error, &asker)),
+            Err(error) => exchange.finish(error_response(connection, &error, &asker)),
         }
     }
 
     fn refuse(
         &self,
-        connection: &Connection,
-        site: &Site,
+        connection: &DownstreamConnection,
+        site: &RuntimeConfig,
         refusal: &Refusal,
-        request: Request<Arrival>,
-        asker: &Asker,
-    ) -> Response<ReplyBody> {
+        request: Request<IncomingBody>,
+        asker: &RequestSummary,
+    ) -> Response<ResponseBody> {
         let Rules { generation, policy, .. } = &*site.rules;
-        let response = self.said.refusal(*generation, &site.refuse, policy, refusal, &asker.asked());
-        let mut response = response.map(ReplyBody::ours);
+        let response =
+            self.refusal_cache.refusal(*generation, &site.refuse, policy, refusal, &asker.negotiation());
+        let mut response = response.map(ResponseBody::generated);
         let (head, arrival) = request.into_parts();
         let may_be_kept = match arrival {
-            Arrival::Streaming(body) => drain::unread(Request::from_parts(head, body), connection),
-            Arrival::Whole(_) => true,
+            IncomingBody::Streaming(body) => drain::discard(Request::from_parts(head, body), connection),
+            IncomingBody::Buffered(_) => true,
             // More than anybody reads for its fields is more than is drained.
-            Arrival::Begun(..) => false,
+            IncomingBody::Prefixed(..) => false,
         };
         if !may_be_kept {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -382,7 +406,12 @@ impl Gate {
     }
 }
 
-fn attempt<'a, B>(request: &'a Request<B>, host: &'a str, client: Client, body: Body<'a>) -> Attempt<'a> {
+fn attempt<'a, B>(
+    request: &'a Request<B>,
+    host: &'a str,
+    client: Client,
+    body: AttemptBody<'a>,
+) -> Attempt<'a> {
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());
     Attempt { method, path: uri.path(), query: uri.query(), host, client, headers, body }
 }

@@ -1,13 +1,13 @@
-//! What the file says about the proxy, checked: `[proxy]`, and whom its upstreams have to be vouched for by.
+//! The checked settings of `[proxy]`, and the CAs trusted for upstreams.
 
 use super::header_filter::HeaderFilter;
-use crate::net::proxy_protocol::Version;
+use crate::net::proxy_protocol::ProxyProtocolVersion;
 use crate::net::tls::Trust;
 use crate::time::Span;
 
 /// Bounds and time-outs of `[proxy]`, and trust in upstreams.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct ProxySettings {
     /// Worker threads; 0 is one for each core.
     pub threads: usize,
     /// Client connections in all, at least 1.
@@ -37,7 +37,7 @@ pub struct Settings {
     /// Which headers of a request the application does not see.
     pub headers: HeaderFilter,
     /// The header by which every connection has to begin, and that only proxies in front of us may send; `None` is none.
-    pub proxy_protocol: Option<Version>,
+    pub proxy_protocol: Option<ProxyProtocolVersion>,
     /// Who vouches for upstreams of `https://`; `None` where there are none.
     pub upstream_trust: Option<Trust>,
 }
@@ -53,7 +53,7 @@ pub struct ClientRate {
     pub burst: u32,
 }
 
-impl Default for Settings {
+impl Default for ProxySettings {
     fn default() -> Self {
         Self {
             threads: 0,

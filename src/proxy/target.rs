@@ -1,4 +1,4 @@
-//! What is asked for: the strict look at a request before anybody counts or forwards it.
+//! Validates target, `Host` and framing of a parsed request.
 //!
 //! hyper has parsed the head and is lenient in places; here everything that two servers could read differently is
 //! refused. Nothing is repaired. The surprising thing: a header is never looked at twice with different eyes, so
@@ -10,13 +10,13 @@ use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
 
-use super::connection::Connection;
+use super::connection::DownstreamConnection;
 use super::error::Error;
 use crate::policy::{canonical, query};
 
 /// Why a request is refused as it stands; the words are for the person who sent it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum MalformedRequest {
     /// No `Host` in HTTP/1.1, or an empty one.
     #[error("the request has no Host")]
     NoHost,
@@ -40,7 +40,7 @@ pub enum Malformed {
     TransferEncoding,
     /// See [`strict`](super::strict): what hyper's parsed form does not show.
     #[error("the request could be read in two ways")]
-    Unclean,
+    Ambiguous,
     /// Several `Expect`, or anything but `100-continue`.
     #[error("nothing but 100-continue can be expected here")]
     Expectation,
@@ -49,16 +49,16 @@ pub enum Malformed {
     SeveralLengths,
     /// RFC 9113, 8.2.1.
     #[error("a header value begins or ends with a blank")]
-    Blanks,
+    PaddedValue,
     /// See `forwarded.rs`.
     #[error("what Forwarded says does not fit its grammar")]
-    Forwarded,
+    BadForwarded,
     /// More proxies of ours than there are in any chain.
     #[error("too many proxies have passed the request on")]
-    Hops,
+    TooManyHops,
     /// See [`canonical::Malformed`].
     #[error(transparent)]
-    Path(#[from] canonical::Malformed),
+    Path(#[from] canonical::PathError),
 }
 
 /// A host in lower case, without port and trailing dot.
@@ -68,15 +68,18 @@ pub type Host<'a> = Cow<'a, str>;
 ///
 /// # Errors
 /// What is wrong with the request.
-pub(super) fn understand<'a, B>(connection: &Connection, request: &'a Request<B>) -> Result<Host<'a>, Error> {
-    if connection.phases.is_unclean() {
-        return Err(Malformed::Unclean.into());
+pub(super) fn validate<'a, B>(
+    connection: &DownstreamConnection,
+    request: &'a Request<B>,
+) -> Result<Host<'a>, Error> {
+    if connection.state.is_ambiguous() {
+        return Err(MalformedRequest::Ambiguous.into());
     }
     if request.method() == Method::CONNECT {
         return Err(Error::Connect);
     }
     let is_too_long = |target: &PathAndQuery| {
-        target.as_str().len() > LONGEST_TARGET || target.query().is_some_and(query::is_too_long)
+        target.as_str().len() > MAX_TARGET || target.query().is_some_and(query::is_too_long)
     };
     if request.uri().path_and_query().is_some_and(is_too_long) {
         return Err(Error::TargetTooLong);
@@ -89,7 +92,7 @@ pub(super) fn understand<'a, B>(connection: &Connection, request: &'a Request<B>
 ///
 /// # Errors
 /// See [`Malformed`].
-pub fn check<B>(request: &Request<B>) -> Result<Host<'_>, Malformed> {
+pub fn check<B>(request: &Request<B>) -> Result<Host<'_>, MalformedRequest> {
     if request.version() == Version::HTTP_2 {
         check_http2(request.headers())?;
     }
@@ -100,92 +103,92 @@ pub fn check<B>(request: &Request<B>) -> Result<Host<'_>, Malformed> {
     if let (Some(authority), Some((host, _))) = (authority, host)
         && !authority.eq_ignore_ascii_case(host)
     {
-        return Err(Malformed::HostMismatch);
+        return Err(MalformedRequest::HostMismatch);
     }
     check_ascii(request.uri())?;
     check_path(request.method(), request.uri().path())?;
     match (host, authority) {
-        (Some((_, name)), _) => Ok(folded(name)),
-        (None, Some(authority)) => name_of(authority).map(folded),
+        (Some((_, name)), _) => Ok(normalize(name)),
+        (None, Some(authority)) => name_of(authority).map(normalize),
         (None, None) => Ok(Cow::Borrowed("")),
     }
 }
 
 /// What h2 lets pass and HTTP/1.1 has no room for: our upstreams would read it in their own ways.
-fn check_http2(headers: &HeaderMap) -> Result<(), Malformed> {
+fn check_http2(headers: &HeaderMap) -> Result<(), MalformedRequest> {
     if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
-        return Err(Malformed::SeveralLengths);
+        return Err(MalformedRequest::SeveralLengths);
     }
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     let has_blanks =
         |value: &HeaderValue| is_blank(value.as_bytes().first()) || is_blank(value.as_bytes().last());
-    if headers.values().any(has_blanks) { Err(Malformed::Blanks) } else { Ok(()) }
+    if headers.values().any(has_blanks) { Err(MalformedRequest::PaddedValue) } else { Ok(()) }
 }
 
 /// RFC 9112, 3.2: a target is ASCII; what lies above it is encoded, or every server guesses.
-fn check_ascii(uri: &Uri) -> Result<(), Malformed> {
+fn check_ascii(uri: &Uri) -> Result<(), MalformedRequest> {
     let is_ascii = uri.path_and_query().is_none_or(|target| target.as_str().is_ascii());
-    if is_ascii { Ok(()) } else { Err(Malformed::NotAscii) }
+    if is_ascii { Ok(()) } else { Err(MalformedRequest::NotAscii) }
 }
 
-fn check_path(method: &Method, path: &str) -> Result<(), Malformed> {
+fn check_path(method: &Method, path: &str) -> Result<(), MalformedRequest> {
     match path {
         "*" if method == Method::OPTIONS => Ok(()),
         _ => Ok(canonical::check(path)?),
     }
 }
 
-fn check_transfer_encoding(headers: &HeaderMap) -> Result<(), Malformed> {
+fn check_transfer_encoding(headers: &HeaderMap) -> Result<(), MalformedRequest> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
         (None, _) => Ok(()),
         (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
-        _ => Err(Malformed::TransferEncoding),
+        _ => Err(MalformedRequest::TransferEncoding),
     }
 }
 
 /// RFC 9110, 10.1.1. hyper takes the last of several, and overlooks what it does not know.
-fn check_expectation(headers: &HeaderMap, version: Version) -> Result<(), Malformed> {
+fn check_expectation(headers: &HeaderMap, version: Version) -> Result<(), MalformedRequest> {
     let mut expectations = headers.get_all(EXPECT).iter();
     match (expectations.next(), expectations.next()) {
         (None, _) => Ok(()),
         // An HTTP/1.0 client expects nothing, whatever it says.
         (Some(_), _) if version < Version::HTTP_11 => Ok(()),
         (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"100-continue") => Ok(()),
-        _ => Err(Malformed::Expectation),
+        _ => Err(MalformedRequest::Expectation),
     }
 }
 
-fn check_authority(uri: &Uri) -> Result<Option<&str>, Malformed> {
+fn check_authority(uri: &Uri) -> Result<Option<&str>, MalformedRequest> {
     let Some(authority) = uri.authority() else { return Ok(None) };
     let is_http = uri.scheme().is_some_and(|scheme| *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS);
     if is_http && !authority.as_str().contains('@') {
         Ok(Some(authority.as_str()))
     } else {
-        Err(Malformed::BadTarget)
+        Err(MalformedRequest::BadTarget)
     }
 }
 
 /// The `Host` as sent, and the name in it.
-fn host(headers: &HeaderMap, version: Version) -> Result<Option<(&str, &str)>, Malformed> {
+fn host(headers: &HeaderMap, version: Version) -> Result<Option<(&str, &str)>, MalformedRequest> {
     let mut hosts = headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
-        (Some(_), Some(_)) => Err(Malformed::SeveralHosts),
+        (Some(_), Some(_)) => Err(MalformedRequest::SeveralHosts),
         (Some(host), None) => {
-            let host = host.to_str().map_err(|_| Malformed::BadHost)?;
+            let host = host.to_str().map_err(|_| MalformedRequest::BadHost)?;
             Ok(Some((host, name_of(host)?)))
         }
         (None, _) if version == Version::HTTP_10 => Ok(None),
-        (None, _) => Err(Malformed::NoHost),
+        (None, _) => Err(MalformedRequest::NoHost),
     }
 }
 
 /// The name in `name[:port]`; brackets belong to it.
-fn name_of(host: &str) -> Result<&str, Malformed> {
+fn name_of(host: &str) -> Result<&str, MalformedRequest> {
     let bytes = host.as_bytes();
     let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let end = match bytes.first() {
-        None => return Err(Malformed::NoHost),
+        None => return Err(MalformedRequest::NoHost),
         Some(b'[') => {
             host.find(']').map(|end| end + 1).filter(|&end| is_ipv6(&host[1..end - 1])).unwrap_or(0)
         }
@@ -194,7 +197,7 @@ fn name_of(host: &str) -> Result<&str, Malformed> {
     match &bytes[end..] {
         [] if end > 0 => Ok(host),
         [b':', port @ ..] if end > 0 && is_port(port) => Ok(&host[..end]),
-        _ => Err(Malformed::BadHost),
+        _ => Err(MalformedRequest::BadHost),
     }
 }
 
@@ -211,7 +214,7 @@ fn is_port(digits: &[u8]) -> bool {
     number.is_some()
 }
 
-fn folded(name: &str) -> Host<'_> {
+fn normalize(name: &str) -> Host<'_> {
     let name = name.strip_suffix('.').unwrap_or(name);
     if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         name.to_ascii_lowercase().into()
@@ -220,13 +223,13 @@ fn folded(name: &str) -> Host<'_> {
     }
 }
 
-const LONGEST_TARGET: usize = 8 * 1024;
+const MAX_TARGET: usize = 8 * 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn checked(target: &str, hosts: &[&str]) -> Result<String, Malformed> {
+    fn checked(target: &str, hosts: &[&str]) -> Result<String, MalformedRequest> {
         let mut request = Request::builder().method("POST").uri(target);
         for host in hosts {
             request = request.header(HOST, *host);
@@ -254,19 +257,19 @@ mod tests {
             "a,b", "u@a", "a/b", "a b", "a\tb", "a:b", "a:80:80", "[::1", "::1", "a:123456", "a:99999",
             "a?b", "a#b", "a%2fb", "[x]",
         ] {
-            assert_eq!(checked("/", &[host]), Err(Malformed::BadHost), "{host}");
+            assert_eq!(checked("/", &[host]), Err(MalformedRequest::BadHost), "{host}");
         }
-        assert_eq!(checked("/", &[]), Err(Malformed::NoHost));
-        assert_eq!(checked("/", &[""]), Err(Malformed::NoHost));
-        assert_eq!(checked("/", &["a", "a"]), Err(Malformed::SeveralHosts));
+        assert_eq!(checked("/", &[]), Err(MalformedRequest::NoHost));
+        assert_eq!(checked("/", &[""]), Err(MalformedRequest::NoHost));
+        assert_eq!(checked("/", &["a", "a"]), Err(MalformedRequest::SeveralHosts));
     }
 
     #[test]
     fn an_absolute_target_must_agree_with_the_host() {
         assert_eq!(checked("http://Example.org/x", &["example.org"]).as_deref(), Ok("example.org"));
-        assert_eq!(checked("http://evil.org/x", &["example.org"]), Err(Malformed::HostMismatch));
-        assert_eq!(checked("ftp://example.org/x", &["example.org"]), Err(Malformed::BadTarget));
-        assert_eq!(checked("http://u@example.org/x", &["example.org"]), Err(Malformed::BadTarget));
+        assert_eq!(checked("http://evil.org/x", &["example.org"]), Err(MalformedRequest::HostMismatch));
+        assert_eq!(checked("ftp://example.org/x", &["example.org"]), Err(MalformedRequest::BadTarget));
+        assert_eq!(checked("http://u@example.org/x", &["example.org"]), Err(MalformedRequest::BadTarget));
     }
 
     #[test]
@@ -289,7 +292,7 @@ mod tests {
             &["identity"],
             &[""],
         ] {
-            assert_eq!(with(bad), Err(Malformed::TransferEncoding), "{bad:?}");
+            assert_eq!(with(bad), Err(MalformedRequest::TransferEncoding), "{bad:?}");
         }
     }
 
@@ -300,6 +303,6 @@ mod tests {
             check(&request).map(Cow::into_owned)
         };
         assert!(of("OPTIONS").is_ok());
-        assert_eq!(of("GET"), Err(Malformed::Path(canonical::Malformed::NotAPath)));
+        assert_eq!(of("GET"), Err(MalformedRequest::Path(canonical::PathError::NotAPath)));
     }
 }

@@ -1,4 +1,4 @@
-//! After `101 Switching Protocols`: bytes in both directions, and nobody looks at them.
+//! The tunnel after `101 Switching Protocols`: copies bytes in both directions.
 //!
 //! Only where the client asked for it in a way that means nothing else (RFC 6455, 4.1: a GET of HTTP/1.1 without a body).
 //! An upstream that switches on its own accord, or to what nobody asked for, is broken.
@@ -14,25 +14,25 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::body::{Arrival, ReplyBody};
-use super::connection::Connection;
+use super::body::{IncomingBody, ResponseBody};
+use super::connection::DownstreamConnection;
 use super::error::Error;
 use super::headers;
-use super::upstream::Lease;
-use crate::engine::Places;
+use super::upstream::ConnectionLease;
+use crate::engine::ConcurrencyPermits;
 use crate::event::Failure;
 
 /// A client's wish for another protocol.
-pub(super) struct Wish {
+pub(super) struct UpgradeRequest {
     /// What it asks for: one or a list.
     pub(super) protocol: HeaderValue,
     client: OnUpgrade,
 }
 
-impl Wish {
+impl UpgradeRequest {
     /// What a request asks for, if it may. A wish need not be heard (RFC 9110, 7.8).
-    pub(super) fn of(request: &mut Request<Arrival>) -> Option<Self> {
-        let protocol = headers::wanted_upgrade(request.headers())?;
+    pub(super) fn of(request: &mut Request<IncomingBody>) -> Option<Self> {
+        let protocol = headers::requested_upgrade(request.headers())?;
         let is_plain = request.method() == Method::GET
             && request.version() == Version::HTTP_11
             && request.body().is_end_stream();
@@ -40,7 +40,7 @@ impl Wish {
     }
 
     /// Whether the upstream's answer switches to what was asked for and nothing else.
-    fn is_met(&self, response: &Response<Incoming>) -> bool {
+    fn is_accepted_by(&self, response: &Response<Incoming>) -> bool {
         let mut answers = response.headers().get_all(UPGRADE).iter();
         let (Some(answer), None) = (answers.next(), answers.next()) else { return false };
         names(answer).all(|chosen| names(&self.protocol).any(|asked| asked.eq_ignore_ascii_case(chosen)))
@@ -57,47 +57,47 @@ fn names(protocols: &HeaderValue) -> impl Iterator<Item = &[u8]> {
 /// [`Failure::Broken`] if the client did not ask for that.
 pub(super) fn open(
     mut response: Response<Incoming>,
-    lease: Lease,
-    wish: Option<Wish>,
-    connection: &Arc<Connection>,
-    places: Places,
-) -> Result<Response<ReplyBody>, Error> {
-    let Some(Wish { client, .. }) = wish.filter(|wish| wish.is_met(&response)) else {
+    lease: ConnectionLease,
+    wish: Option<UpgradeRequest>,
+    connection: &Arc<DownstreamConnection>,
+    places: ConcurrencyPermits,
+) -> Result<Response<ResponseBody>, Error> {
+    let Some(UpgradeRequest { client, .. }) = wish.filter(|wish| wish.is_accepted_by(&response)) else {
         lease.close();
         return Err(Error::Upstream(Failure::Broken));
     };
-    connection.phases.tunnel_opens();
+    connection.state.tunnel_opens();
     let upstream = hyper::upgrade::on(&mut response);
-    headers::towards_client(response.headers_mut(), true);
+    headers::prepare_response(response.headers_mut(), true);
     let connection = Arc::clone(connection);
     tokio::task::spawn_local(async move {
         if let (Ok(client), Ok(upstream)) = (client.await, upstream.await) {
-            join(client, upstream).await;
+            copy_both(client, upstream).await;
         }
         // The places of both connections and of the attempt are taken as long as the tunnel stands.
         drop((lease, connection, places));
     });
-    Ok(response.map(|_| ReplyBody::ours(Bytes::new())))
+    Ok(response.map(|_| ResponseBody::generated(Bytes::new())))
 }
 
 /// Until both directions have ended, one of them broke, or neither carried anything for an hour.
-async fn join(client: Upgraded, upstream: Upgraded) {
+async fn copy_both(client: Upgraded, upstream: Upgraded) {
     let (from_client, to_client) = tokio::io::split(TokioIo::new(client));
     let (from_upstream, to_upstream) = tokio::io::split(TokioIo::new(upstream));
     // How a tunnel ends concerns the two ends alone.
-    let _ = tokio::try_join!(carry(from_client, to_upstream), carry(from_upstream, to_client));
+    let _ = tokio::try_join!(copy_one(from_client, to_upstream), copy_one(from_upstream, to_client));
 }
 
-async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> std::io::Result<()> {
+async fn copy_one(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> std::io::Result<()> {
     let mut buffer = vec![0; BUFFER];
     loop {
-        let length = tokio::time::timeout(LONGEST_SILENCE, from.read(&mut buffer)).await??;
+        let length = tokio::time::timeout(TUNNEL_IDLE_TIMEOUT, from.read(&mut buffer)).await??;
         if length == 0 {
             return to.shutdown().await;
         }
-        tokio::time::timeout(LONGEST_SILENCE, to.write_all(&buffer[..length])).await??;
+        tokio::time::timeout(TUNNEL_IDLE_TIMEOUT, to.write_all(&buffer[..length])).await??;
     }
 }
 
 const BUFFER: usize = 16 * 1024;
-const LONGEST_SILENCE: Duration = Duration::from_secs(3600);
+const TUNNEL_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);

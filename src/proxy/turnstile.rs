@@ -1,4 +1,4 @@
-//! What one worker takes on in a round: requests that come in heaps, and handshakes.
+//! The work budget of one loop iteration of a worker: bursts of HTTP/2 requests, and TLS handshakes.
 //!
 //! A worker does what is ready in turn, so its rounds are as long as all that is wanted at once, and everybody waits
 //! several of them for an answer. Here stands how much of the dearest is begun in one; the rest waits where it is, in the
@@ -14,83 +14,83 @@ use tokio::sync::Notify;
 
 /// One worker's.
 #[derive(Debug, Default)]
-pub(super) struct Turnstile {
+pub(super) struct WorkBudget {
     /// Of this round.
     left: Cell<usize>,
-    waiting: RefCell<VecDeque<Rc<Waiting>>>,
-    somebody: Notify,
+    waiters: RefCell<VecDeque<Rc<BudgetWaiter>>>,
+    waiter_added: Notify,
 }
 
 /// What a connection passes with, time and again.
 #[derive(Debug)]
-pub(super) struct Ticket {
-    turnstile: Rc<Turnstile>,
-    waiting: Rc<Waiting>,
+pub(super) struct BudgetHandle {
+    budget: Rc<WorkBudget>,
+    waiter: Rc<BudgetWaiter>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct BudgetWaiter {
     /// Set while it waits.
     waker: RefCell<Option<Waker>>,
     /// It has waited, and others that came later have not.
-    is_called: Cell<bool>,
+    is_granted: Cell<bool>,
 }
 
-impl Turnstile {
-    pub(super) fn ticket(self: &Rc<Self>) -> Ticket {
-        Ticket { turnstile: Rc::clone(self), waiting: Rc::default() }
+impl WorkBudget {
+    pub(super) fn handle(self: &Rc<Self>) -> BudgetHandle {
+        BudgetHandle { budget: Rc::clone(self), waiter: Rc::default() }
     }
 
     /// Begins one round after the other, for ever.
-    pub(super) async fn turn(&self) {
+    pub(super) async fn run(&self) {
         loop {
-            self.begin_round();
-            if self.waiting.borrow().is_empty() {
-                self.somebody.notified().await;
+            self.refill();
+            if self.waiters.borrow().is_empty() {
+                self.waiter_added.notified().await;
             }
-            everybody_else().await;
+            yield_to_ready_tasks().await;
         }
     }
 
-    fn begin_round(&self) {
-        self.left.set(A_ROUND);
-        let calls = self.waiting.borrow().len().min(CALLS);
-        for waiting in self.waiting.borrow_mut().drain(..calls) {
-            waiting.is_called.set(true);
+    fn refill(&self) {
+        self.left.set(ROUND_BUDGET);
+        let calls = self.waiters.borrow().len().min(MAX_WAKES);
+        for waiting in self.waiters.borrow_mut().drain(..calls) {
+            waiting.is_granted.set(true);
             waiting.waker.take().into_iter().for_each(Waker::wake);
         }
     }
 }
 
-impl Ticket {
+impl BudgetHandle {
     /// Whether something may be begun in this round; if not, the task is woken in another one.
-    pub(super) fn poll_pass(&self, cx: &Context<'_>) -> Poll<()> {
-        let Turnstile { left, waiting, somebody } = &*self.turnstile;
-        if left.get() > 0 && (waiting.borrow().is_empty() || self.waiting.is_called.get()) {
+    pub(super) fn poll_ready(&self, cx: &Context<'_>) -> Poll<()> {
+        let WorkBudget { left, waiters: waiting, waiter_added: somebody } = &*self.budget;
+        if left.get() > 0 && (waiting.borrow().is_empty() || self.waiter.is_granted.get()) {
             return Poll::Ready(());
         }
-        if self.waiting.waker.replace(Some(cx.waker().clone())).is_none() {
-            waiting.borrow_mut().push_back(Rc::clone(&self.waiting));
+        if self.waiter.waker.replace(Some(cx.waker().clone())).is_none() {
+            waiting.borrow_mut().push_back(Rc::clone(&self.waiter));
             somebody.notify_one();
         }
         Poll::Pending
     }
 
     /// So much was begun: a request is one.
-    pub(super) fn takes(&self, count: usize) {
-        self.waiting.is_called.set(false);
-        self.turnstile.left.set(self.turnstile.left.get().saturating_sub(count));
+    pub(super) fn spend(&self, count: usize) {
+        self.waiter.is_granted.set(false);
+        self.budget.left.set(self.budget.left.get().saturating_sub(count));
     }
 
     /// Waits for a round with room for a handshake.
-    pub(super) async fn shake_hands(&self) {
-        poll_fn(|cx| self.poll_pass(cx)).await;
-        self.takes(A_HANDSHAKE);
+    pub(super) async fn ready_for_handshake(&self) {
+        poll_fn(|cx| self.poll_ready(cx)).await;
+        self.spend(HANDSHAKE_COST);
     }
 }
 
 /// Lets all run that are ready.
-async fn everybody_else() {
+async fn yield_to_ready_tasks() {
     let mut had_their_turn = false;
     poll_fn(|cx| {
         if had_their_turn {
@@ -104,11 +104,11 @@ async fn everybody_else() {
 }
 
 /// Requests: half a millisecond, all that follows from them included.
-const A_ROUND: usize = 16;
+const ROUND_BUDGET: usize = 16;
 /// Those that wait take four or more each.
-const CALLS: usize = 4;
+const MAX_WAKES: usize = 4;
 /// A private key is used in it.
-const A_HANDSHAKE: usize = 8;
+const HANDSHAKE_COST: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -122,19 +122,19 @@ mod tests {
     #[tokio::test]
     async fn a_round_begins_with_so_much_and_all_have_their_turn_in_the_end() {
         let everybody_comes_and_passes = async {
-            let (turnstile, passed) = (Rc::new(Turnstile::default()), Rc::new(Cell::new(0)));
+            let (turnstile, passed) = (Rc::new(WorkBudget::default()), Rc::new(Cell::new(0)));
             for _ in 0..500 {
-                let (ticket, passed) = (turnstile.ticket(), Rc::clone(&passed));
+                let (ticket, passed) = (turnstile.handle(), Rc::clone(&passed));
                 tokio::task::spawn_local(async move {
-                    poll_fn(|cx| ticket.poll_pass(cx)).await;
-                    ticket.takes(1);
+                    poll_fn(|cx| ticket.poll_ready(cx)).await;
+                    ticket.spend(1);
                     passed.set(passed.get() + 1);
                 });
             }
             for round in 1..=200 {
-                turnstile.begin_round();
+                turnstile.refill();
                 tokio::time::sleep(Duration::from_millis(1)).await;
-                assert!(passed.get() <= round * A_ROUND, "{} in {round} rounds", passed.get());
+                assert!(passed.get() <= round * ROUND_BUDGET, "{} in {round} rounds", passed.get());
             }
             assert_eq!(passed.get(), 500);
         };
@@ -143,12 +143,12 @@ mod tests {
 
     #[tokio::test]
     async fn who_asks_again_while_it_waits_stands_in_the_queue_once() {
-        let turnstile = Rc::new(Turnstile::default());
-        let ticket = turnstile.ticket();
+        let turnstile = Rc::new(WorkBudget::default());
+        let ticket = turnstile.handle();
         for _ in 0..100 {
-            let asked = tokio::time::timeout(Duration::ZERO, poll_fn(|cx| ticket.poll_pass(cx)));
+            let asked = tokio::time::timeout(Duration::ZERO, poll_fn(|cx| ticket.poll_ready(cx)));
             assert!(asked.await.is_err());
         }
-        assert_eq!(turnstile.waiting.borrow().len(), 1);
+        assert_eq!(turnstile.waiters.borrow().len(), 1);
     }
 }

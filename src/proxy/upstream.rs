@@ -1,4 +1,4 @@
-//! The upstreams of one worker: which one, over which connection.
+//! The upstreams of one worker: load balancing, connection pool, time-outs.
 //!
 //! Each worker keeps its own connections; no pool and no lock is shared. What workers share is how busy and how well each
 //! upstream is, and its `upstream_max` places: a request for which none is left waits for one, or for a connection that
@@ -28,14 +28,14 @@ use hyper::client::conn::http1::SendRequest;
 use tokio::time::{Instant, Sleep};
 
 pub use self::health::Health;
-use self::idle::{Idle, MakingRoom, Wanted};
-use self::pace::{Pace, Step};
-use self::ration::Ration;
-use super::body::{Progress, RequestBody, Sent};
+use self::idle::{ConnectionPool, DemandGuard, IdleCloser};
+use self::pace::{BurstPermit, BurstQueue};
+use self::ration::HeadLimit;
+use super::body::{RequestBody, UploadProgress, UploadState};
 use super::error::Error;
-use super::settings::Settings;
+use super::settings::ProxySettings;
 use crate::event::Failure;
-use crate::net::places::Place;
+use crate::net::places::ConnectionSlot;
 use crate::net::tls::Trust;
 
 /// Where an upstream listens.
@@ -75,58 +75,58 @@ fn authority(host: &str, port: u16) -> String {
 }
 
 /// One worker's connections to a group of upstreams that do the same.
-pub struct Group {
-    servers: Vec<Rc<Server>>,
-    settings: Arc<Settings>,
-    turn: Cell<usize>,
+pub struct UpstreamGroup {
+    backends: Vec<Rc<Backend>>,
+    settings: Arc<ProxySettings>,
+    round_robin: Cell<usize>,
 }
 
 /// One worker's connections to one upstream.
-pub struct Server {
+pub struct Backend {
     health: Arc<Health>,
-    idle: Rc<Idle>,
-    pace: Rc<Pace>,
+    pool: Rc<ConnectionPool>,
+    burst_queue: Rc<BurstQueue>,
     /// Since the first connection.
-    making_room: OnceCell<MakingRoom>,
+    idle_closer: OnceCell<IdleCloser>,
 }
 
 /// A connection to an upstream, and its place among `upstream_max`.
-struct Connection {
+struct UpstreamConnection {
     sender: SendRequest<RequestBody>,
     /// For answers; kept, because moving a timer on costs less than making one.
-    patience: Pin<Box<Sleep>>,
-    ration: Ration,
+    timer: Pin<Box<Sleep>>,
+    head_limit: HeadLimit,
     /// By whose word the server is the one that is meant; `None` without TLS.
     trust: Option<Trust>,
-    _place: Place,
+    _permit: ConnectionSlot,
 }
 
 /// Counts a request as long as it is there.
-struct Busy {
-    server: Rc<Server>,
-    _step: Option<Step>,
+struct InFlightGuard {
+    backend: Rc<Backend>,
+    _burst_permit: Option<BurstPermit>,
 }
 
 /// A connection in use, until the answer has come to its end.
-pub struct Lease {
-    server: Rc<Server>,
-    connection: Option<Connection>,
+pub struct ConnectionLease {
+    backend: Rc<Backend>,
+    connection: Option<UpstreamConnection>,
     /// The upstream answered before it can have read the whole request: something is unusual about it.
     was_early: bool,
-    _busy: Busy,
+    _in_flight: InFlightGuard,
 }
 
-impl Group {
+impl UpstreamGroup {
     /// These upstreams, at least one, under these time-outs.
     #[must_use]
-    pub fn new(servers: Vec<Rc<Server>>, settings: &Arc<Settings>) -> Self {
-        Self { servers, settings: Arc::clone(settings), turn: Cell::new(0) }
+    pub fn new(servers: Vec<Rc<Backend>>, settings: &Arc<ProxySettings>) -> Self {
+        Self { backends: servers, settings: Arc::clone(settings), round_robin: Cell::new(0) }
     }
 
     /// Its upstreams, in the order of the file.
     #[must_use]
-    pub fn servers(&self) -> &[Rc<Server>] {
-        &self.servers
+    pub fn backends(&self) -> &[Rc<Backend>] {
+        &self.backends
     }
 
     /// Sends a request to the least busy upstream that is up, and waits for the head of its answer. An upstream
@@ -138,11 +138,11 @@ impl Group {
     /// What went wrong, and whose fault it was.
     pub async fn forward(
         &self,
-        request: &mut Unsent,
-        progress: &Progress,
+        request: &mut UnsentRequest,
+        progress: &UploadProgress,
         neighbours: usize,
-    ) -> Result<(Response<Incoming>, Lease), Error> {
-        if let [only] = &self.servers[..] {
+    ) -> Result<(Response<Incoming>, ConnectionLease), Error> {
+        if let [only] = &self.backends[..] {
             return only.forward(request, progress, neighbours, &self.settings).await;
         }
         let mut last = Error::Upstream(Failure::Connect);
@@ -156,12 +156,12 @@ impl Group {
     }
 
     /// Those that are up by how busy they are, equals in turn; then the others, in case they are back.
-    fn by_preference(&self) -> impl Iterator<Item = Rc<Server>> {
-        let turn = self.turn.get();
-        self.turn.set(turn.wrapping_add(1));
-        let count = self.servers.len();
-        let mut order: smallvec::SmallVec<[Rc<Server>; 4]> =
-            (0..count).map(|at| Rc::clone(&self.servers[(turn % count + at) % count])).collect();
+    fn by_preference(&self) -> impl Iterator<Item = Rc<Backend>> {
+        let turn = self.round_robin.get();
+        self.round_robin.set(turn.wrapping_add(1));
+        let count = self.backends.len();
+        let mut order: smallvec::SmallVec<[Rc<Backend>; 4]> =
+            (0..count).map(|at| Rc::clone(&self.backends[(turn % count + at) % count])).collect();
         if count > 1 {
             order.sort_by_key(|server| (server.health.is_down(), server.health.busy()));
         }
@@ -170,17 +170,17 @@ impl Group {
 }
 
 /// A request that provably has not left.
-pub type Unsent = Option<Request<RequestBody>>;
+pub type UnsentRequest = Option<Request<RequestBody>>;
 
-impl Server {
+impl Backend {
     /// No connection of this worker to this upstream yet.
     #[must_use]
     pub fn new(health: &Arc<Health>) -> Rc<Self> {
         Rc::new(Self {
             health: Arc::clone(health),
-            idle: Rc::default(),
-            pace: Rc::default(),
-            making_room: OnceCell::new(),
+            pool: Rc::default(),
+            burst_queue: Rc::default(),
+            idle_closer: OnceCell::new(),
         })
     }
 
@@ -192,41 +192,49 @@ impl Server {
 
     /// Closes what was idle for too long. To be called [`SWEEPS`] times within `proxy.upstream_idle`.
     pub fn expire(&self) {
-        self.idle.expire(SWEEPS);
+        self.pool.expire(SWEEPS);
     }
 
     async fn forward(
         self: &Rc<Self>,
-        request: &mut Unsent,
-        progress: &Progress,
+        request: &mut UnsentRequest,
+        progress: &UploadProgress,
         neighbours: usize,
-        settings: &Settings,
-    ) -> Result<(Response<Incoming>, Lease), Error> {
-        if crowd::is_more_than_its_share(neighbours, settings.upstream_max) && self.is_crowded(settings) {
+        settings: &ProxySettings,
+    ) -> Result<(Response<Incoming>, ConnectionLease), Error> {
+        if crowd::exceeds_share(neighbours, settings.upstream_max) && self.is_congested(settings) {
             // Boxed: a request seldom waits for this, and would carry it along.
-            Box::pin(self.leave_to_others(settings)).await?;
+            Box::pin(self.wait_for_share(settings)).await?;
         }
-        let (step, spared) = if pace::has_many(neighbours) {
+        let (step, spared) = if pace::is_burst(neighbours) {
             // Boxed: as above.
-            (Some(Box::pin(self.pace.keep()).await), pace::spared(settings.upstream_max))
+            (
+                Some(Box::pin(self.burst_queue.acquire()).await),
+                pace::reserved_for_others(settings.upstream_max),
+            )
         } else {
             (None, 0)
         };
-        let busy = Busy::enter(self, step);
+        let busy = InFlightGuard::enter(self, step);
         let mut kept = self.pop_idle(settings, spared).await;
         loop {
             let (mut connection, is_fresh) = match kept.take() {
                 Some(connection) => (connection, false),
                 // Boxed: a request seldom needs what connecting takes, and would carry it along.
-                None => Box::pin(self.another(settings)).await.map_err(|why| self.failed(why))?,
+                None => Box::pin(self.acquire(settings)).await.map_err(|why| self.failed(why))?,
             };
             match self.send(&mut connection, request, progress, settings).await {
                 Ok(response) => {
-                    let was_early = progress.sent() != Sent::Wholly;
+                    let was_early = progress.state() != UploadState::Complete;
                     let server = Rc::clone(self);
                     return Ok((
                         response,
-                        Lease { server, connection: Some(connection), was_early, _busy: busy },
+                        ConnectionLease {
+                            backend: server,
+                            connection: Some(connection),
+                            was_early,
+                            _in_flight: busy,
+                        },
                     ));
                 }
                 // A kept connection that had ended meanwhile, which nobody noticed before it was used.
@@ -236,29 +244,29 @@ impl Server {
         }
     }
 
-    fn is_crowded(&self, settings: &Settings) -> bool {
-        crowd::is_crowded(self.health.busy(), settings.upstream_max)
+    fn is_congested(&self, settings: &ProxySettings) -> bool {
+        crowd::is_congested(self.health.busy(), settings.upstream_max)
     }
 
-    async fn leave_to_others(&self, settings: &Settings) -> Result<(), Error> {
-        let thins = self.health.crowd.thins(|| self.is_crowded(settings));
-        let thinned = tokio::time::timeout(crowd::PATIENCE, thins).await;
+    async fn wait_for_share(&self, settings: &ProxySettings) -> Result<(), Error> {
+        let thins = self.health.fair_queue.wait(|| self.is_congested(settings));
+        let thinned = tokio::time::timeout(crowd::QUEUE_TIMEOUT, thins).await;
         thinned.map_err(|_| self.failed(Failure::Busy))
     }
 
     async fn send(
         &self,
-        connection: &mut Connection,
-        slot: &mut Unsent,
-        progress: &Progress,
-        settings: &Settings,
+        connection: &mut UpstreamConnection,
+        slot: &mut UnsentRequest,
+        progress: &UploadProgress,
+        settings: &ProxySettings,
     ) -> Result<Response<Incoming>, Error> {
         let Some(mut request) = slot.take() else { return Err(Error::Upstream(Failure::Broken)) };
         if !request.headers().contains_key(HOST) {
             request.headers_mut().insert(HOST, self.health.host.clone());
         }
-        let Connection { sender, patience, ration, .. } = connection;
-        ration.set();
+        let UpstreamConnection { sender, timer: patience, head_limit: ration, .. } = connection;
+        ration.arm();
         let mut reply = std::pin::pin!(sender.try_send_request(request));
         let timeout = settings.reply_timeout.to_std();
         patience.as_mut().reset(Instant::now() + timeout);
@@ -270,8 +278,10 @@ impl Server {
                 ready!(patience.as_mut().poll(cx));
                 // The time for an answer starts when the request has been sent: an upload may take as long as it
                 // makes progress.
-                match progress.moved().map(|moved| moved + timeout) {
-                    Some(later) if progress.sent() == Sent::Partly && later > patience.deadline() => {
+                match progress.last_progress().map(|moved| moved + timeout) {
+                    Some(later)
+                        if progress.state() == UploadState::Partial && later > patience.deadline() =>
+                    {
                         patience.as_mut().reset(later);
                     }
                     _ => return Poll::Ready(None),
@@ -279,22 +289,22 @@ impl Server {
             }
         });
         let Some(sent) = sent.await else { return Err(self.failed(Failure::Timeout)) };
-        ration.lift();
+        ration.disarm();
         sent.map_err(|mut error| {
             *slot = error.take_message();
-            match progress.sent() {
+            match progress.state() {
                 _ if slot.is_some() => Error::Upstream(Failure::Broken),
-                Sent::Stalled => Error::ClientStalled,
-                Sent::Broken => Error::ClientGone,
-                Sent::Partly | Sent::Wholly => self.failed(Failure::Broken),
+                UploadState::Stalled => Error::ClientStalled,
+                UploadState::Aborted => Error::ClientDisconnected,
+                UploadState::Partial | UploadState::Complete => self.failed(Failure::Broken),
             }
         })
     }
 
     /// The youngest idle connection that still stands; so many are spared.
-    async fn pop_idle(&self, settings: &Settings, spared: usize) -> Option<Connection> {
+    async fn pop_idle(&self, settings: &ProxySettings, spared: usize) -> Option<UpstreamConnection> {
         loop {
-            let mut connection = self.idle.pop(spared)?;
+            let mut connection = self.pool.pop(spared)?;
             if connection.is_usable(settings).await {
                 return Some(connection);
             }
@@ -302,15 +312,15 @@ impl Server {
     }
 
     /// A fresh connection; or one that another request gives back, while there is no place for a fresh one. Says which.
-    async fn another(&self, settings: &Settings) -> Result<(Connection, bool), Failure> {
-        self.making_room.get_or_init(|| MakingRoom::begin(&self.idle, &self.health));
-        let place = match self.health.places.try_take() {
+    async fn acquire(&self, settings: &ProxySettings) -> Result<(UpstreamConnection, bool), Failure> {
+        self.idle_closer.get_or_init(|| IdleCloser::begin(&self.pool, &self.health));
+        let place = match self.health.connection_limit.try_take() {
             Some(place) => place,
             None => {
-                let turn = tokio::time::timeout(settings.connect_timeout.to_std(), self.turn(settings));
+                let turn = tokio::time::timeout(settings.connect_timeout.to_std(), self.next_free(settings));
                 match turn.await.map_err(|_| Failure::Busy)? {
-                    Turn::Kept(connection) => return Ok((connection, false)),
-                    Turn::Place(place) => place,
+                    Acquired::Reused(connection) => return Ok((connection, false)),
+                    Acquired::New(place) => place,
                 }
             }
         };
@@ -318,15 +328,15 @@ impl Server {
     }
 
     /// Waits for what comes first.
-    async fn turn(&self, settings: &Settings) -> Turn {
-        let _wanted = Wanted::begin(&self.health.want, &self.idle);
+    async fn next_free(&self, settings: &ProxySettings) -> Acquired {
+        let _wanted = DemandGuard::begin(&self.health.demand, &self.pool);
         loop {
             tokio::select! {
                 biased;
-                Ok(mut connection) = self.idle.wait() => if connection.is_usable(settings).await {
-                    return Turn::Kept(connection);
+                Ok(mut connection) = self.pool.wait() => if connection.is_usable(settings).await {
+                    return Acquired::Reused(connection);
                 },
-                place = self.health.places.take() => return Turn::Place(place),
+                place = self.health.connection_limit.take() => return Acquired::New(place),
             }
         }
     }
@@ -338,60 +348,60 @@ impl Server {
 }
 
 /// What a request gets that has waited.
-enum Turn {
-    Kept(Connection),
-    Place(Place),
+enum Acquired {
+    Reused(UpstreamConnection),
+    New(ConnectionSlot),
 }
 
-impl Connection {
+impl UpstreamConnection {
     /// Whether another request may be sent over it.
-    async fn is_usable(&mut self, settings: &Settings) -> bool {
+    async fn is_usable(&mut self, settings: &ProxySettings) -> bool {
         // Ready at once for a connection that rests; its task may still have to hear that the answer has ended.
         self.is_trusted(settings) && (self.sender.is_ready() || Box::pin(self.becomes_ready(settings)).await)
     }
 
-    async fn becomes_ready(&mut self, settings: &Settings) -> bool {
+    async fn becomes_ready(&mut self, settings: &ProxySettings) -> bool {
         let ready = poll_fn(|cx| self.sender.poll_ready(cx));
         let ready = tokio::time::timeout(settings.connect_timeout.to_std(), ready).await;
         ready.is_ok_and(|ready| ready.is_ok())
     }
 
     /// Whether it was made by the word of those who are trusted now.
-    fn is_trusted(&self, settings: &Settings) -> bool {
+    fn is_trusted(&self, settings: &ProxySettings) -> bool {
         let Some(trust) = &self.trust else { return true };
-        settings.upstream_trust.as_ref().is_some_and(|now| now.is(trust))
+        settings.upstream_trust.as_ref().is_some_and(|now| now.ptr_eq(trust))
     }
 }
 
-impl Busy {
-    fn enter(server: &Rc<Server>, step: Option<Step>) -> Self {
-        server.health.enter();
-        Self { server: Rc::clone(server), _step: step }
+impl InFlightGuard {
+    fn enter(server: &Rc<Backend>, step: Option<BurstPermit>) -> Self {
+        server.health.request_begins();
+        Self { backend: Rc::clone(server), _burst_permit: step }
     }
 }
 
-impl Drop for Busy {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        self.server.health.leave();
+        self.backend.health.request_ends();
     }
 }
 
-impl Lease {
+impl ConnectionLease {
     /// The answer has come to its end: the connection may be used again, unless the upstream answered before it
     /// had read the whole request.
     pub fn give_back(mut self) {
-        self.server.health.succeeded();
+        self.backend.health.succeeded();
         if let Some(connection) = self.connection.take()
             && !self.was_early
             && !connection.sender.is_closed()
         {
-            self.server.idle.put(connection, &self.server.health.want);
+            self.backend.pool.put(connection, &self.backend.health.demand);
         }
     }
 
     /// The answer broke off: nothing that still comes over this connection may reach anybody.
     pub fn close(self) {
-        self.server.health.failed(Failure::Broken);
+        self.backend.health.failed(Failure::Broken);
     }
 }
 

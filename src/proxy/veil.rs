@@ -1,4 +1,4 @@
-//! What must not be told of a request: names and passwords in its query.
+//! Redacts account names and passwords in logged queries.
 //!
 //! Only records are veiled; what is forwarded stays as it was sent. The surprising thing: a `Referer` is veiled too, since a
 //! browser that was sent on from such an address names it there.
@@ -8,26 +8,26 @@ use http::{HeaderValue, Uri};
 use crate::policy::{Policy, query};
 
 /// The target as it may be told.
-pub(super) fn target(uri: &Uri, policy: &Policy) -> Uri {
-    let Some(veiled) = uri.query().and_then(|query| veil(query, policy)) else { return uri.clone() };
+pub(super) fn redact_target(uri: &Uri, policy: &Policy) -> Uri {
+    let Some(veiled) = uri.query().and_then(|query| redact_query(query, policy)) else { return uri.clone() };
     let whole = format!("{}?{veiled}", uri.path());
     whole.parse().unwrap_or_else(|_| Uri::from_static("/"))
 }
 
 /// A `Referer` as it may be told.
-pub(super) fn referer(value: &HeaderValue, policy: &Policy) -> HeaderValue {
+pub(super) fn redact_referer(value: &HeaderValue, policy: &Policy) -> HeaderValue {
     let text = String::from_utf8_lossy(value.as_bytes());
     let Some((address, query)) = text.split_once('?') else { return value.clone() };
-    match veil(query, policy) {
-        Some(veiled) => HeaderValue::from_str(&format!("{address}?{veiled}")).unwrap_or(HIDDEN),
+    match redact_query(query, policy) {
+        Some(veiled) => HeaderValue::from_str(&format!("{address}?{veiled}")).unwrap_or(REDACTED),
         None => value.clone(),
     }
 }
 
 /// The query with a veil over each value that is nobody's business; `None` if there is none. Where `;` separates for some
 /// readers only, all that any of them takes for the value is under it. One with more parameters than are read is hidden.
-fn veil(query: &str, policy: &Policy) -> Option<String> {
-    if query::is_unread(query) {
+fn redact_query(query: &str, policy: &Policy) -> Option<String> {
+    if query::is_beyond_read(query) {
         return Some("***".to_owned());
     }
     let private = policy.private_names();
@@ -46,7 +46,7 @@ fn veil(query: &str, policy: &Policy) -> Option<String> {
     (told != query).then_some(told)
 }
 
-const HIDDEN: HeaderValue = HeaderValue::from_static("***");
+const REDACTED: HeaderValue = HeaderValue::from_static("***");
 
 #[cfg(test)]
 mod tests {
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_values_of_fields_and_of_what_sounds_like_a_password_are_veiled() {
-        let veiled = |text: &str| target(&text.parse().unwrap(), &policy()).to_string();
+        let veiled = |text: &str| redact_target(&text.parse().unwrap(), &policy()).to_string();
         assert_eq!(veiled("/a?log=x&next=/b"), "/a?log=***&next=/b");
         assert_eq!(veiled("/a?next=/b;l%6fg[]=x;User_PWD=y"), "/a?next=/b;l%6fg[]=***;User_PWD=***");
         assert_eq!(veiled("/a?log=x;y&z=1"), "/a?log=***&z=1");
@@ -77,14 +77,14 @@ mod tests {
         let route = Route { user: fields, ..Route::new("login", Vec::new()) };
         let policy = Policy::new(vec![route], Vec::new());
         for name in ["user[name]", "user%5Bname%5D", "user.name", "USER[name][]", "%u0075ser[name]"] {
-            let told = veil(&format!("{name}=x&a=b"), &policy);
+            let told = redact_query(&format!("{name}=x&a=b"), &policy);
             assert_eq!(told, Some(format!("{name}=***&a=b")));
         }
     }
 
     #[test]
     fn a_referer_is_veiled_as_a_target_is() {
-        let veiled = |text| referer(&HeaderValue::from_static(text), &policy());
+        let veiled = |text| redact_referer(&HeaderValue::from_static(text), &policy());
         assert_eq!(veiled("http://a/?log=x"), "http://a/?log=***");
         assert_eq!(veiled("http://a/?q=x"), "http://a/?q=x");
     }

@@ -1,21 +1,21 @@
-//! Who asks, and how the gate's own answers look to it.
+//! The context of one request: what generated responses need of it, and its access record.
 //!
 //! What is remembered of a request while its head is gone.
 
 use http::header::{ACCEPT, CONNECTION};
 use http::{HeaderValue, Method, Request, Response};
 
-use super::answering::Answering;
-use super::body::ReplyBody;
-use super::connection::Connection;
+use super::answering::ResponseFuture;
+use super::body::ResponseBody;
+use super::connection::DownstreamConnection;
 use super::error::Error;
-use super::exchange::Exchange;
+use super::exchange::AccessRecord;
 use super::headers;
 use super::ids::RequestIds;
-use super::respond::{self, Asked};
+use super::respond::{self, Negotiation};
 
 /// A request as far as the gate's own answers to it go.
-pub(super) struct Asker {
+pub(super) struct RequestSummary {
     accept: Option<HeaderValue>,
     head: bool,
     pub(super) request_id: HeaderValue,
@@ -23,12 +23,12 @@ pub(super) struct Asker {
 }
 
 /// Who asks, and the record of it.
-pub(super) struct Visit {
-    pub(super) asker: Asker,
-    pub(super) exchange: Exchange,
+pub(super) struct RequestContext {
+    pub(super) summary: RequestSummary,
+    pub(super) record: AccessRecord,
 }
 
-impl Asker {
+impl RequestSummary {
     pub(super) fn of<B>(request: &Request<B>, ids: &RequestIds) -> Self {
         let own = headers::usable_request_id(request.headers());
         Self {
@@ -39,26 +39,38 @@ impl Asker {
         }
     }
 
-    pub(super) fn asked(&self) -> Asked<'_> {
-        Asked { accept: self.accept.as_ref(), head: self.head, request_id: &self.request_id }
+    pub(super) fn negotiation(&self) -> Negotiation<'_> {
+        Negotiation { accept: self.accept.as_ref(), head: self.head, request_id: &self.request_id }
     }
 }
 
-impl Visit {
-    pub(super) fn ends_in(self, error: &Error, connection: &Connection) -> Answering {
-        Answering::now(self.exchange.end_with(apologise(connection, error, &self.asker)))
+impl RequestContext {
+    pub(super) fn finish_with_error(
+        self,
+        error: &Error,
+        connection: &DownstreamConnection,
+    ) -> ResponseFuture {
+        ResponseFuture::ready(self.record.finish(error_response(connection, error, &self.summary)))
     }
 
-    pub(super) fn ends_with(self, response: Response<ReplyBody>, connection: &Connection) -> Answering {
-        connection.phases.linger();
-        Answering::now(self.exchange.end_with(response))
+    pub(super) fn finish_with(
+        self,
+        response: Response<ResponseBody>,
+        connection: &DownstreamConnection,
+    ) -> ResponseFuture {
+        connection.state.linger();
+        ResponseFuture::ready(self.record.finish(response))
     }
 }
 
-pub(super) fn apologise(connection: &Connection, error: &Error, asker: &Asker) -> Response<ReplyBody> {
-    let mut response = respond::problem(error.problem(), &asker.asked()).map(ReplyBody::ours);
+pub(super) fn error_response(
+    connection: &DownstreamConnection,
+    error: &Error,
+    asker: &RequestSummary,
+) -> Response<ResponseBody> {
+    let mut response = respond::problem(error.problem(), &asker.negotiation()).map(ResponseBody::generated);
     // A connection on which anything unusual happened is not used again.
-    connection.phases.linger();
+    connection.state.linger();
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }

@@ -1,4 +1,4 @@
-//! A socket whose bytes somebody looks at as they go by.
+//! A tap on the bytes of a socket: it may bound, cut or refuse what is read.
 //!
 //! It hands on what the watcher lets through and decides nothing. The surprising thing: the watcher is asked twice, how much
 //! may be read before and how much of that goes on after, because to read less than there is keeps the rest in the socket.
@@ -9,15 +9,15 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::net::stream::Stream;
+use crate::net::stream::NetStream;
 
 /// Whoever looks.
-pub(super) trait Watch: Unpin {
+pub(super) trait Tap: Unpin {
     /// At most how many bytes may be read; pending if none for now.
     ///
     /// # Errors
     /// Nothing is read any more.
-    fn poll_most(&mut self, _cx: &Context<'_>) -> Poll<Result<usize>> {
+    fn poll_read_limit(&mut self, _cx: &Context<'_>) -> Poll<Result<usize>> {
         Poll::Ready(Ok(usize::MAX))
     }
 
@@ -32,24 +32,24 @@ pub(super) trait Watch: Unpin {
 }
 
 /// The socket and who watches it.
-pub(super) struct Watched<W> {
-    pub(super) stream: Stream,
-    pub(super) watch: W,
+pub(super) struct TappedStream<W> {
+    pub(super) stream: NetStream,
+    pub(super) tap: W,
 }
 
-impl<W: Watch> Watched<W> {
+impl<W: Tap> TappedStream<W> {
     fn wrote(&mut self, wrote: Poll<Result<usize>>) -> Poll<Result<usize>> {
         if let Poll::Ready(Ok(count)) = &wrote {
-            self.watch.wrote(*count);
+            self.tap.wrote(*count);
         }
         wrote
     }
 }
 
-impl<W: Watch> AsyncRead for Watched<W> {
+impl<W: Tap> AsyncRead for TappedStream<W> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         let this = self.get_mut();
-        let most = ready!(this.watch.poll_most(cx))?;
+        let most = ready!(this.tap.poll_read_limit(cx))?;
         let before = buffer.filled().len();
         if most < buffer.remaining() {
             let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
@@ -59,13 +59,13 @@ impl<W: Watch> AsyncRead for Watched<W> {
         } else {
             ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
         }
-        let passed = this.watch.read(buffer.filled().get(before..).unwrap_or_default());
+        let passed = this.tap.read(buffer.filled().get(before..).unwrap_or_default());
         buffer.set_filled(before + passed.as_ref().unwrap_or(&0));
         Poll::Ready(passed.map(drop))
     }
 }
 
-impl<W: Watch> AsyncWrite for Watched<W> {
+impl<W: Tap> AsyncWrite for TappedStream<W> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         let this = self.get_mut();
         let wrote = Pin::new(&mut this.stream).poll_write(cx, bytes);

@@ -1,4 +1,4 @@
-//! One worker: a thread with its own runtime, its own listening sockets and its own connections to the upstreams.
+//! A worker: one thread with its own runtime, listeners and upstream connections.
 //!
 //! Workers share the engine's tables, the guard and how well the upstreams are; nothing else, and no lock on the
 //! way of a request.
@@ -14,19 +14,19 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::time::timeout;
 
 use super::client_addr::ClientSettings;
-use super::connection::{self, Connection, Phases, Windows};
-use super::pulse::{Pulse, Rest};
-use super::service::{Gate, Service};
-use super::settings::Settings;
-use super::turnstile::Turnstile;
+use super::connection::{self, ConnectionState, DownstreamConnection, FlowWindows};
+use super::pulse::{DrainProgress, Heartbeat};
+use super::service::{Server, Service};
+use super::settings::ProxySettings;
+use super::turnstile::WorkBudget;
 use super::upstream::SWEEPS;
-use crate::event::{Event, Reason};
-use crate::net::guard::{Guard, TurnedAway};
-use crate::net::listener::{Bound, Door, Listener};
-use crate::net::places::Place;
-use crate::net::proxy_protocol::{self, Refused, Version};
+use crate::event::{Event, RejectReason};
+use crate::net::guard::{AdmitError, ConnectionLimit};
+use crate::net::listener::{BoundSocket, Listener, ListenerKind};
+use crate::net::places::ConnectionSlot;
+use crate::net::proxy_protocol::{self, ProxyHeaderError, ProxyProtocolVersion};
 use crate::net::shutdown::{Shutdown, Stage};
-use crate::net::stream::{Peer, Stream};
+use crate::net::stream::{NetStream, PeerAddr};
 use crate::time::Span;
 
 /// Serves until the gate stops. Called on the worker's own thread.
@@ -34,35 +34,35 @@ use crate::time::Span;
 /// # Errors
 /// If there is no runtime to be had, or a socket cannot be listened at.
 pub fn run(
-    sockets: Vec<Bound>,
-    guard: Arc<Guard>,
+    sockets: Vec<BoundSocket>,
+    guard: Arc<ConnectionLimit>,
     shutdown: Shutdown,
-    pulse: Arc<Pulse>,
-    gate: impl FnOnce() -> Gate,
+    pulse: Arc<Heartbeat>,
+    gate: impl FnOnce() -> Server,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let worker = Rc::new(Worker {
-            gate: Rc::new(gate()),
-            guard,
-            pulse,
+            server: Rc::new(gate()),
+            connection_limit: guard,
+            heartbeat: pulse,
             open: RefCell::default(),
             accepted: Cell::new(0),
             accepting: Cell::new(0),
-            turnstile: Rc::default(),
-            leaves: Cell::new(false),
-            ends: Cell::new(false),
+            budget: Rc::default(),
+            closes_after_next: Cell::new(false),
+            drains_new: Cell::new(false),
         });
-        let listeners = sockets.into_iter().map(Bound::listen).collect::<io::Result<Vec<_>>>()?;
+        let listeners = sockets.into_iter().map(BoundSocket::listen).collect::<io::Result<Vec<_>>>()?;
         worker.accepting.set(listeners.len());
         let accepting = listeners
             .into_iter()
             .map(|listener| tokio::task::spawn_local(Rc::clone(&worker).accept(listener, shutdown.clone())));
         let accepting: Vec<_> = accepting.collect();
         let sweeping = tokio::task::spawn_local(Rc::clone(&worker).sweep());
-        let turnstile = Rc::clone(&worker.turnstile);
-        let turning = tokio::task::spawn_local(async move { turnstile.turn().await });
-        let leaving = tokio::task::spawn_local(Rc::clone(&worker).leave(shutdown.clone()));
+        let turnstile = Rc::clone(&worker.budget);
+        let turning = tokio::task::spawn_local(async move { turnstile.run().await });
+        let leaving = tokio::task::spawn_local(Rc::clone(&worker).quiesce(shutdown.clone()));
         for task in accepting {
             // A panic there would already have been counted; the others go on.
             let _ = task.await;
@@ -76,29 +76,29 @@ pub fn run(
 }
 
 struct Worker {
-    gate: Rc<Gate>,
-    guard: Arc<Guard>,
-    pulse: Arc<Pulse>,
+    server: Rc<Server>,
+    connection_limit: Arc<ConnectionLimit>,
+    heartbeat: Arc<Heartbeat>,
     /// `None` is one of which it is not known yet who is there.
-    open: RefCell<HashMap<u64, Option<Arc<Connection>>>>,
+    open: RefCell<HashMap<u64, Option<Arc<DownstreamConnection>>>>,
     /// Counts the connections of all listeners: they share `open`.
     accepted: Cell<u64>,
     /// Listeners at which somebody may still be let in.
     accepting: Cell<usize>,
-    turnstile: Rc<Turnstile>,
+    budget: Rc<WorkBudget>,
     /// The next answer on each connection is its last.
-    leaves: Cell<bool>,
+    closes_after_next: Cell<bool>,
     /// Whether those in [`open`](Self::open) were told to end, and those that come after them have to be.
-    ends: Cell<bool>,
+    drains_new: Cell<bool>,
 }
 
 /// A connection that has a place, and of which nothing was read.
-struct Arrival {
-    stream: Stream,
-    door: Door,
+struct AcceptedConnection {
+    stream: NetStream,
+    listener_kind: ListenerKind,
     /// The other end of the connection.
-    peer: Peer,
-    place: Place,
+    peer: PeerAddr,
+    permit: ConnectionSlot,
 }
 
 impl Worker {
@@ -107,9 +107,9 @@ impl Worker {
     async fn accept(self: Rc<Self>, listener: Listener, mut shutdown: Shutdown) {
         loop {
             let stage = shutdown.stage();
-            if stage == Stage::Resting || stage > Stage::Resting && listener.stays {
+            if stage == Stage::AcceptPaused || stage > Stage::AcceptPaused && listener.outlives_process {
                 self.accepting.update(|count| count - 1);
-                if !shutdown.stays().await {
+                if !shutdown.upgrade_cancelled().await {
                     return;
                 }
                 self.accepting.update(|count| count + 1);
@@ -117,8 +117,8 @@ impl Worker {
             }
             let (stream, peer) = tokio::select! {
                 biased;
-                accepted = listener.accept(|error| self.gate.events.emit(&Event::AcceptFailed(error))) => accepted,
-                () = shutdown.reached(Stage::Resting) => match shutdown.stage() >= Stage::Draining {
+                accepted = listener.accept(|error| self.server.events.emit(&Event::AcceptFailed(error))) => accepted,
+                () = shutdown.reached(Stage::AcceptPaused) => match shutdown.stage() >= Stage::Draining {
                     true => return,
                     // It may even serve again by now.
                     false => continue,
@@ -126,105 +126,120 @@ impl Worker {
             };
             let place = tokio::select! {
                 biased;
-                place = self.find_place(&stream, peer) => place,
+                place = self.acquire_permit(&stream, peer) => place,
                 () = shutdown.reached(Stage::Draining) => return,
             };
             match place {
-                Ok(place) => self.receive(Arrival { stream, door: listener.door, peer, place }),
-                Err(why) => self.turn_away(peer, reason(why)),
+                Ok(place) => self.receive(AcceptedConnection {
+                    stream,
+                    listener_kind: listener.kind,
+                    peer,
+                    permit: place,
+                }),
+                Err(why) => self.reject(peer, event_reason(why)),
             }
         }
     }
 
     /// A place for a connection and what of the machine it needs, perhaps those of one that is idle.
-    async fn find_place(&self, stream: &Stream, peer: Peer) -> Result<Place, TurnedAway> {
+    async fn acquire_permit(&self, stream: &NetStream, peer: PeerAddr) -> Result<ConnectionSlot, AdmitError> {
         let prefix = {
-            let site = &self.gate.site.now().site;
+            let site = &self.server.config.current().shared;
             // Before a proxy has said who its client is, nobody knows what that one holds.
             let is_known = site.settings.proxy_protocol.is_none();
-            is_known.then(|| site.client.prefix_at_the_door(peer)).flatten()
+            is_known.then(|| site.client.connection_prefix(peer)).flatten()
         };
-        let place = self.guard.place(prefix).await?;
-        self.guard.has_room_for(stream, prefix).await?;
+        let place = self.connection_limit.acquire_slot(prefix).await?;
+        self.connection_limit.check_resources(stream, prefix).await?;
         Ok(place)
     }
 
-    fn receive(self: &Rc<Self>, arrival: Arrival) {
-        let local = self.gate.site.now();
-        match local.site.settings.proxy_protocol {
-            None => self.welcome(arrival, &local.site.client),
-            Some(version) if local.site.client.trusts(arrival.peer) => self.introduce(arrival, version),
-            Some(_) => self.turn_away(arrival.peer, Reason::Untrusted),
+    fn receive(self: &Rc<Self>, arrival: AcceptedConnection) {
+        let local = self.server.config.current();
+        match local.shared.settings.proxy_protocol {
+            None => self.admit(arrival, &local.shared.client),
+            Some(version) if local.shared.client.trusts(arrival.peer) => {
+                self.read_proxy_header(arrival, version)
+            }
+            Some(_) => self.reject(arrival.peer, RejectReason::UntrustedProxy),
         }
     }
 
     /// Lets a client in, if there are not too many of its prefix.
-    fn welcome(self: &Rc<Self>, Arrival { stream, door, peer, place }: Arrival, clients: &ClientSettings) {
-        match self.guard.admit(place, clients.prefix_at_the_door(peer)) {
+    fn admit(
+        self: &Rc<Self>,
+        AcceptedConnection { stream, listener_kind: door, peer, permit: place }: AcceptedConnection,
+        clients: &ClientSettings,
+    ) {
+        match self.connection_limit.admit(place, clients.connection_prefix(peer)) {
             Ok(pass) => {
-                self.serve(stream, Connection::new(door, peer, pass, self.gate.engine.clock().clone()));
+                self.serve(
+                    stream,
+                    DownstreamConnection::new(door, peer, pass, self.server.engine.clock().clone()),
+                );
             }
-            Err(why) => self.turn_away(peer, reason(why)),
+            Err(why) => self.reject(peer, event_reason(why)),
         }
     }
 
     /// Lets a proxy in front of us say who the client is. The client is welcome, or not, as if it had come by itself; in a
     /// task of its own, because that may take its time.
-    fn introduce(self: &Rc<Self>, arrival: Arrival, version: Version) {
-        let (worker, number) = (Rc::clone(self), self.enter(None));
+    fn read_proxy_header(self: &Rc<Self>, arrival: AcceptedConnection, version: ProxyProtocolVersion) {
+        let (worker, number) = (Rc::clone(self), self.register(None));
         tokio::task::spawn_local(async move {
-            let _presence = Presence::enter(&worker, number);
-            let header_timeout = worker.gate.site.now().site.settings.header_timeout;
+            let _presence = ConnectionGuard::register(&worker, number);
+            let header_timeout = worker.server.config.current().shared.settings.header_timeout;
             let header = proxy_protocol::receive(&arrival.stream, version);
-            match timeout(header_timeout.min(LONGEST_INTRODUCTION).to_std(), header).await {
+            match timeout(header_timeout.min(PROXY_HEADER_TIMEOUT).to_std(), header).await {
                 Ok(Ok(source)) => {
-                    let arrival = Arrival { peer: source.map_or(arrival.peer, Peer::Ip), ..arrival };
-                    worker.welcome(arrival, &worker.gate.site.now().site.client);
-                    if worker.ends.get() {
+                    let arrival =
+                        AcceptedConnection { peer: source.map_or(arrival.peer, PeerAddr::Ip), ..arrival };
+                    worker.admit(arrival, &worker.server.config.current().shared.client);
+                    if worker.drains_new.get() {
                         // First the client's task runs, and takes the request that is there already.
                         tokio::task::yield_now().await;
-                        worker.each_open(Phases::drain);
+                        worker.each_open(ConnectionState::drain);
                     }
                 }
-                Ok(Err(Refused::Silent)) => {}
-                Ok(Err(Refused::Malformed)) | Err(_) => {
-                    worker.turn_away(arrival.peer, Reason::Introduction);
+                Ok(Err(ProxyHeaderError::Closed)) => {}
+                Ok(Err(ProxyHeaderError::Malformed)) | Err(_) => {
+                    worker.reject(arrival.peer, RejectReason::ProxyHeader);
                 }
             }
         });
     }
 
-    fn turn_away(&self, peer: Peer, reason: Reason) {
+    fn reject(&self, peer: PeerAddr, reason: RejectReason) {
         let peer = match peer {
-            Peer::Ip(address) => Some(address.ip().to_canonical()),
-            Peer::Unix => None,
+            PeerAddr::Ip(address) => Some(address.ip().to_canonical()),
+            PeerAddr::Unix => None,
         };
-        self.gate.events.emit(&Event::TurnedAway { peer, reason });
+        self.server.events.emit(&Event::ConnectionRejected { peer, reason });
     }
 
     /// The number of a connection from now on.
-    fn enter(&self, connection: Option<Arc<Connection>>) -> u64 {
+    fn register(&self, connection: Option<Arc<DownstreamConnection>>) -> u64 {
         let number = self.accepted.get();
         self.accepted.set(number + 1);
         self.open.borrow_mut().insert(number, connection);
         number
     }
 
-    fn serve(self: &Rc<Self>, stream: Stream, connection: Arc<Connection>) {
-        if self.leaves.get() {
-            connection.phases.leave();
+    fn serve(self: &Rc<Self>, stream: NetStream, connection: Arc<DownstreamConnection>) {
+        if self.closes_after_next.get() {
+            connection.state.close_after_next();
         }
-        let (worker, number) = (Rc::clone(self), self.enter(Some(Arc::clone(&connection))));
+        let (worker, number) = (Rc::clone(self), self.register(Some(Arc::clone(&connection))));
         tokio::task::spawn_local(async move {
-            let _presence = Presence::enter(&worker, number);
+            let _presence = ConnectionGuard::register(&worker, number);
             // Not the site, which a connection would hold for as long as it lasts.
-            let settings = Arc::clone(&worker.gate.site.now().site.settings);
-            let Some(stream) = worker.greet(stream, &connection, &settings).await else { return };
-            let service = Service::new(Rc::clone(&worker.gate), Arc::clone(&connection));
+            let settings = Arc::clone(&worker.server.config.current().shared.settings);
+            let Some(stream) = worker.handshake(stream, &connection, &settings).await else { return };
+            let service = Service::new(Rc::clone(&worker.server), Arc::clone(&connection));
             if stream.speaks_http2() {
                 // Boxed: the others would carry it along.
-                let ticket = worker.turnstile.ticket();
-                let windows = Windows::beside(worker.guard.present());
+                let ticket = worker.budget.handle();
+                let windows = FlowWindows::for_connections(worker.connection_limit.active());
                 let serving =
                     connection::serve_http2(stream, connection, service, &settings, ticket, windows);
                 return Box::pin(serving).await;
@@ -234,101 +249,105 @@ impl Worker {
     }
 
     /// Shakes hands, where the client has to: here and not where it was accepted, so that it holds up nobody else.
-    async fn greet(&self, stream: Stream, connection: &Connection, settings: &Settings) -> Option<Stream> {
-        let stream = match (connection.door, stream) {
-            (Door::Tls, Stream::Tcp(stream)) => stream,
+    async fn handshake(
+        &self,
+        stream: NetStream,
+        connection: &DownstreamConnection,
+        settings: &ProxySettings,
+    ) -> Option<NetStream> {
+        let stream = match (connection.listener_kind, stream) {
+            (ListenerKind::Tls, NetStream::Tcp(stream)) => stream,
             (_, stream) => return Some(stream),
         };
-        let doorkeeper = self.gate.site.now().site.doorkeeper.clone()?;
+        let doorkeeper = self.server.config.current().shared.tls_acceptor.clone()?;
         // Boxed: a connection without TLS would carry it along.
-        let shaken =
-            connection::shake_hands(stream, connection, &doorkeeper, settings, self.turnstile.ticket());
+        let shaken = connection::handshake(stream, connection, &doorkeeper, settings, self.budget.handle());
         let opened = Box::pin(shaken).await;
         if opened.is_none() {
-            self.turn_away(connection.peer, Reason::Handshake);
+            self.reject(connection.peer, RejectReason::Handshake);
         }
         opened
     }
 
     /// Comes to rest each time another process is about to take over, and goes on if it does not.
-    async fn leave(self: Rc<Self>, mut shutdown: Shutdown) {
+    async fn quiesce(self: Rc<Self>, mut shutdown: Shutdown) {
         loop {
-            shutdown.reached(Stage::Leaving).await;
-            self.leaves.set(true);
-            self.see_off().await;
-            self.pulse.comes_to(Rest::SeenOff);
-            while shutdown.stage() == Stage::Leaving {
-                tokio::time::sleep(MOMENT).await;
+            shutdown.reached(Stage::Upgrading).await;
+            self.closes_after_next.set(true);
+            self.finish_keep_alive().await;
+            self.heartbeat.set_progress(DrainProgress::KeepAliveClosed);
+            while shutdown.stage() == Stage::Upgrading {
+                tokio::time::sleep(QUIET_POLL).await;
             }
             // Who has come since then has only one request, which is on its way.
-            let _ = timeout(ON_ITS_WAY, self.quiet(&shutdown)).await;
-            if shutdown.stage() >= Stage::Resting {
-                self.end();
+            let _ = timeout(IN_TRANSIT_GRACE, self.wait_until_quiet(&shutdown)).await;
+            if shutdown.stage() >= Stage::AcceptPaused {
+                self.drain_open();
             }
-            self.quiet(&shutdown).await;
-            self.pulse.comes_to(Rest::Whole);
-            if !shutdown.stays().await {
+            self.wait_until_quiet(&shutdown).await;
+            self.heartbeat.set_progress(DrainProgress::Quiet);
+            if !shutdown.upgrade_cancelled().await {
                 return;
             }
-            self.pulse.comes_to(Rest::None);
-            self.leaves.set(false);
-            self.ends.set(false);
+            self.heartbeat.set_progress(DrainProgress::Serving);
+            self.closes_after_next.set(false);
+            self.drains_new.set(false);
         }
     }
 
     /// Waits until nobody is let in and nothing is read any more that has still to be decided on, or the gate serves again.
-    async fn quiet(&self, shutdown: &Shutdown) {
+    async fn wait_until_quiet(&self, shutdown: &Shutdown) {
         let is_busy =
-            |open: &Option<Arc<Connection>>| open.as_ref().is_some_and(|open| open.phases.is_busy());
+            |open: &Option<Arc<DownstreamConnection>>| open.as_ref().is_some_and(|open| open.state.is_busy());
         let is_quiet = || {
             self.accepting.get() == 0
-                && self.gate.unread.get() == 0
+                && self.server.unread_bodies.get() == 0
                 && self.open.borrow().values().all(is_busy)
         };
-        while !is_quiet() && shutdown.stage() == Stage::Resting {
-            tokio::time::sleep(MOMENT).await;
+        while !is_quiet() && shutdown.stage() == Stage::AcceptPaused {
+            tokio::time::sleep(QUIET_POLL).await;
         }
     }
 
     /// Gives those who are kept alive some time in which their next request is still answered, as their last.
-    async fn see_off(&self) {
-        self.each_open(Phases::leave);
+    async fn finish_keep_alive(&self) {
+        self.each_open(ConnectionState::close_after_next);
         let since = self.accepted.get();
         let are_there = || self.open.borrow().keys().any(|number| *number < since);
         let all_gone = async {
             while are_there() {
-                tokio::time::sleep(GLANCE).await;
+                tokio::time::sleep(DRAIN_POLL).await;
             }
         };
-        let _ = timeout(GRACE, all_gone).await;
+        let _ = timeout(KEEP_ALIVE_GRACE, all_gone).await;
         let open = self.open.borrow();
         let before = open.iter().filter(|(number, _)| **number < since);
-        before.filter_map(|(_, open)| open.as_ref()).for_each(|connection| connection.phases.drain());
+        before.filter_map(|(_, open)| open.as_ref()).for_each(|connection| connection.state.drain());
     }
 
     /// Whoever is there, and whoever comes after them, ends as soon as it is idle.
-    fn end(&self) {
-        self.ends.set(true);
-        self.each_open(Phases::drain);
+    fn drain_open(&self) {
+        self.drains_new.set(true);
+        self.each_open(ConnectionState::drain);
     }
 
-    fn each_open(&self, tell: impl Fn(&Phases)) {
-        self.open.borrow().values().flatten().for_each(|connection| tell(&connection.phases));
+    fn each_open(&self, tell: impl Fn(&ConnectionState)) {
+        self.open.borrow().values().flatten().for_each(|connection| tell(&connection.state));
     }
 
     /// Lets requests in flight finish, for as long as `proxy.drain` says.
     async fn drain(&self, mut shutdown: Shutdown) {
-        self.leaves.set(true);
+        self.closes_after_next.set(true);
         let finished = async {
-            self.see_off().await;
-            self.end();
+            self.finish_keep_alive().await;
+            self.drain_open();
             while !self.open.borrow().is_empty() {
-                tokio::time::sleep(GLANCE).await;
+                tokio::time::sleep(DRAIN_POLL).await;
             }
         };
         tokio::select! {
             () = finished => {}
-            () = tokio::time::sleep(self.gate.site.now().site.settings.drain.to_std()) => {}
+            () = tokio::time::sleep(self.server.config.current().shared.settings.drain.to_std()) => {}
             () = shutdown.reached(Stage::Stopped) => {}
         }
     }
@@ -338,12 +357,12 @@ impl Worker {
     async fn sweep(self: Rc<Self>) {
         let mut waited = Duration::ZERO;
         loop {
-            let pause = self.gate.site.now().site.settings.upstream_idle.to_std() / SWEEPS;
-            let step = pause.clamp(MOMENT, LOOK);
+            let pause = self.server.config.current().shared.settings.upstream_idle.to_std() / SWEEPS;
+            let step = pause.clamp(QUIET_POLL, CONFIG_POLL);
             tokio::time::sleep(step).await;
             waited += step;
-            self.pulse.beat();
-            let local = self.gate.site.now();
+            self.heartbeat.beat();
+            let local = self.server.config.current();
             if waited >= pause {
                 local.expire();
                 waited = Duration::ZERO;
@@ -352,49 +371,49 @@ impl Worker {
     }
 }
 
-fn reason(why: TurnedAway) -> Reason {
+fn event_reason(why: AdmitError) -> RejectReason {
     match why {
-        TurnedAway::Places => Reason::Connections,
-        TurnedAway::Max => Reason::ClientMax,
-        TurnedAway::Rate => Reason::ClientRate,
-        TurnedAway::Memory => Reason::Memory,
-        TurnedAway::Descriptors => Reason::Descriptors,
+        AdmitError::Connections => RejectReason::Connections,
+        AdmitError::ClientMax => RejectReason::ClientMax,
+        AdmitError::ClientRate => RejectReason::ClientRate,
+        AdmitError::Memory => RejectReason::Memory,
+        AdmitError::Descriptors => RejectReason::Descriptors,
     }
 }
 
 /// Counts a connection as long as its task lives, and notes if that ended in a panic.
-struct Presence {
+struct ConnectionGuard {
     worker: Rc<Worker>,
     number: u64,
 }
 
-impl Presence {
-    fn enter(worker: &Rc<Worker>, number: u64) -> Self {
-        worker.gate.events.emit(&Event::Connected);
+impl ConnectionGuard {
+    fn register(worker: &Rc<Worker>, number: u64) -> Self {
+        worker.server.events.emit(&Event::Connected);
         Self { worker: Rc::clone(worker), number }
     }
 }
 
-impl Drop for Presence {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.worker.gate.events.emit(&Event::Panicked);
+            self.worker.server.events.emit(&Event::Panicked);
         }
         let connection = self.worker.open.borrow_mut().remove(&self.number).flatten();
-        if connection.is_some_and(|connection| connection.phases.gave_way()) {
-            self.worker.gate.events.emit(&Event::GaveWay);
+        if connection.is_some_and(|connection| connection.state.was_evicted()) {
+            self.worker.server.events.emit(&Event::ConnectionEvicted);
         }
-        self.worker.gate.events.emit(&Event::Disconnected);
+        self.worker.server.events.emit(&Event::Disconnected);
     }
 }
 
 /// For the header of a proxy in front of us.
-const LONGEST_INTRODUCTION: Span = Span::from_secs(3);
-const MOMENT: Duration = Duration::from_millis(1);
-const GLANCE: Duration = Duration::from_millis(10);
+const PROXY_HEADER_TIMEOUT: Span = Span::from_secs(3);
+const QUIET_POLL: Duration = Duration::from_millis(1);
+const DRAIN_POLL: Duration = Duration::from_millis(10);
 /// A client that goes on asking has asked again by then, however far away or busy it is.
-const GRACE: Duration = Duration::from_secs(1);
+const KEEP_ALIVE_GRACE: Duration = Duration::from_secs(1);
 /// Longer than the way from a client that has connected to its request.
-const ON_ITS_WAY: Duration = Duration::from_millis(250);
+const IN_TRANSIT_GRACE: Duration = Duration::from_millis(250);
 /// However long idle connections are kept, a worker looks this often whether there is another site.
-const LOOK: Duration = Duration::from_secs(1);
+const CONFIG_POLL: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Where the buckets are: `store.url`, read but not asked yet.
+//! The address of a store (`store.url`), parsed but not connected to.
 //!
 //! Each backend reads its own grammar. The surprising thing: an address holds a password as a rule, so it is shown as its
 //! scheme only, and a mistake in it never repeats what was written.
@@ -14,7 +14,7 @@ use super::compare_and_swap::{CompareAndSwap, Namespace, StoreError};
 
 /// Where the buckets are.
 #[derive(Clone)]
-pub struct Address {
+pub struct StoreAddress {
     url: Arc<str>,
     remote: Option<Arc<dyn Remote>>,
 }
@@ -27,11 +27,11 @@ pub(super) trait Remote: Send + Sync {
 }
 
 /// How a backend reads its address, scheme and all. A mistake is said in words that repeat nothing secret.
-pub(super) type Parse = fn(&str) -> Result<Arc<dyn Remote>, String>;
+pub(super) type ParseAddress = fn(&str) -> Result<Arc<dyn Remote>, String>;
 
 /// Not the address of a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadAddress {
+pub enum BadStoreAddress {
     /// Nothing that anybody knows.
     #[error("not a store; stores are {}", SCHEMES.join(", "))]
     Unknown,
@@ -43,7 +43,7 @@ pub enum BadAddress {
     Wrong(String),
 }
 
-impl Address {
+impl StoreAddress {
     /// The memory of this process.
     #[must_use]
     pub fn memory() -> Self {
@@ -72,35 +72,35 @@ impl Address {
     }
 }
 
-impl FromStr for Address {
-    type Err = BadAddress;
+impl FromStr for StoreAddress {
+    type Err = BadStoreAddress;
 
-    fn from_str(text: &str) -> Result<Self, BadAddress> {
+    fn from_str(text: &str) -> Result<Self, BadStoreAddress> {
         if text == "memory:" {
             return Ok(Self::memory());
         }
-        let (scheme, _) = text.split_once("://").ok_or(BadAddress::Unknown)?;
+        let (scheme, _) = text.split_once("://").ok_or(BadStoreAddress::Unknown)?;
         let known = |name: &&&str| name.strip_suffix("://") == Some(scheme);
-        let name = SCHEMES.iter().find(known).ok_or(BadAddress::Unknown)?;
-        let parse = super::parser_of(scheme).ok_or(BadAddress::NotInThisBuild(name))?;
-        let remote = parse(text).map_err(BadAddress::Wrong)?;
+        let name = SCHEMES.iter().find(known).ok_or(BadStoreAddress::Unknown)?;
+        let parse = super::parser_of(scheme).ok_or(BadStoreAddress::NotInThisBuild(name))?;
+        let remote = parse(text).map_err(BadStoreAddress::Wrong)?;
         Ok(Self { url: text.into(), remote: Some(remote) })
     }
 }
 
-impl PartialEq for Address {
+impl PartialEq for StoreAddress {
     fn eq(&self, other: &Self) -> bool {
         self.url == other.url
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.url.split(':').next().unwrap_or_default())
     }
 }
 
-impl fmt::Debug for Address {
+impl fmt::Debug for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Address({self})")
     }

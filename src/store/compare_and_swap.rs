@@ -1,4 +1,4 @@
-//! What a database has to offer, and all that is written for each: one compare-and-swap.
+//! The contract of a database: one compare-and-swap; nothing else is written for each of them.
 //!
 //! Retrying, deadlines, what to do while the database is away and what stands in the bytes are not its business: that is
 //! written once, in [`shared`](super::shared). The surprising thing: an answer brings the database's clock along, because
@@ -20,26 +20,26 @@ use crate::time::{Span, Time};
 pub trait CompareAndSwap: Send + Sync {
     /// What stands under this key. What has outlived its time does not stand there any more, whether it was cleaned away
     /// or not.
-    fn load(&self, key: Key) -> Asking<'_, Option<Stored>>;
+    fn load(&self, key: Key) -> StoreFuture<'_, Option<Stored>>;
 
     /// Writes `new` if what stands there still has the version `old` (`None`: if nothing stands there). Otherwise writes
     /// nothing, and says what stands there now.
-    fn swap(&self, key: Key, old: Option<Version>, new: Record) -> Asking<'_, Swap>;
+    fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap>;
 
     /// Asks for the clock and for no bucket: to see whether the database is there, with the table if it needs one, and what
     /// time it is.
-    fn probe(&self) -> Asking<'_, ()>;
+    fn probe(&self) -> StoreFuture<'_, ()>;
 
     /// What an operator should know of the way the database is set up, one sentence each; for example that it drops what
     /// is still needed when its memory is full.
-    fn inspect(&self) -> Asking<'_, Vec<String>> {
-        Box::pin(async { Ok(Answer { value: Vec::new(), clock: None }) })
+    fn inspect(&self) -> StoreFuture<'_, Vec<String>> {
+        Box::pin(async { Ok(Clocked { value: Vec::new(), clock: None }) })
     }
 
     /// Removes a small batch of what has outlived its time, and says how many that were. Nothing where the database does
     /// so by itself, and nothing if another gate is at it.
-    fn tidy(&self) -> Asking<'_, u64> {
-        Box::pin(async { Ok(Answer { value: 0, clock: None }) })
+    fn purge(&self) -> StoreFuture<'_, u64> {
+        Box::pin(async { Ok(Clocked { value: 0, clock: None }) })
     }
 
     /// What [`migrate`](Self::migrate) does, as statements for whoever would rather do it by hand; none where nothing has to
@@ -49,17 +49,17 @@ pub trait CompareAndSwap: Send + Sync {
     }
 
     /// Prepares the database, as far as that was not done yet; changes nothing that is there.
-    fn migrate(&self) -> Asking<'_, ()> {
-        Box::pin(async { Ok(Answer { value: (), clock: None }) })
+    fn migrate(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async { Ok(Clocked { value: (), clock: None }) })
     }
 }
 
 /// A question on its way.
-pub type Asking<'a, T> = Pin<Box<dyn Future<Output = Result<Answer<T>, StoreError>> + Send + 'a>>;
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<Clocked<T>, StoreError>> + Send + 'a>>;
 
 /// What a database said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer<T> {
+pub struct Clocked<T> {
     /// To the question.
     pub value: T,
     /// What time it was there when it answered, if it said so.
@@ -81,17 +81,17 @@ pub struct Stored {
     /// As they were written, or whatever somebody else wrote there.
     pub bytes: Vec<u8>,
     /// Which writing that was.
-    pub version: Version,
+    pub version: RecordVersion,
 }
 
 /// Which writing of a key something is. No two writings of a key have the same, not even if it was gone between them:
 /// backends that have no number of the database's own draw one at [random](Version::random).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Version(pub u64);
+pub struct RecordVersion(pub u64);
 
 /// What is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct StoreRecord {
     /// A bucket's bytes, at most [`LONGEST_RECORD`](crate::bucket::LONGEST_RECORD).
     pub bytes: Vec<u8>,
     /// How long it has to stand there at least, counted from when the database writes it; rounded up to what the
@@ -107,9 +107,9 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Swap {
     /// It was written, and has this version now.
-    Done(Version),
+    Done(RecordVersion),
     /// Something else stands there, or nothing.
-    Lost(Option<Stored>),
+    Conflict(Option<Stored>),
 }
 
 /// Why a database did not answer as it should.
@@ -123,10 +123,10 @@ pub enum StoreError {
     Refused(String),
     /// It answered something that it should not have.
     #[error("answered what nobody understands: {0}")]
-    Garbled(String),
+    UnexpectedResponse(String),
     /// It wrote nothing because somebody else was writing, and cannot say what: ask again (SQLSTATE 40001, 40P01).
     #[error("somebody else was writing")]
-    Contended,
+    WriteConflict,
 }
 
 /// The name under which an installation's buckets stand: `store.prefix`. Part of every key or table, so it is made of
@@ -186,21 +186,21 @@ impl fmt::Display for Namespace {
     }
 }
 
-impl<T> Answer<T> {
+impl<T> Clocked<T> {
     /// An answer by a database's exact clock.
     #[must_use]
-    pub fn at(value: T, clock: Time) -> Self {
+    pub fn with_clock(value: T, clock: Time) -> Self {
         Self { value, clock: Some(StoreClock::Exact(clock)) }
     }
 
     /// An answer without a clock.
     #[must_use]
-    pub fn timeless(value: T) -> Self {
+    pub fn without_clock(value: T) -> Self {
         Self { value, clock: None }
     }
 }
 
-impl Version {
+impl RecordVersion {
     /// One that nobody has, but for a chance of one in ten million million million: 63 bits, so that every database's
     /// integers hold it, and never zero.
     #[must_use]

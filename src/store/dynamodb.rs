@@ -19,50 +19,50 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use self::client::Client;
-use self::place::Place;
+use self::client::DynamoDbClient;
+use self::place::DynamoDbAddress;
 use super::address::Remote;
 use super::compare_and_swap::{
-    Answer, Asking, CompareAndSwap, Namespace, Record, StoreError, Stored, Swap, Version,
+    Clocked, CompareAndSwap, Namespace, RecordVersion, StoreError, StoreFuture, StoreRecord, Stored, Swap,
 };
 use crate::bucket::Key;
 
 /// Reads an address.
 pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
-    Ok(Arc::new(Place::parse(url, environment)?))
+    Ok(Arc::new(DynamoDbAddress::parse(url, environment)?))
 }
 
 /// Buckets in a table.
 struct DynamoDb {
-    client: Client,
-    names: Namespace,
+    client: DynamoDbClient,
+    namespace: Namespace,
 }
 
-impl Remote for Place {
+impl Remote for DynamoDbAddress {
     fn open(&self, names: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
-        let client = Client::new(self.clone(), environment)?;
-        Ok(Arc::new(DynamoDb { client, names: names.clone() }))
+        let client = DynamoDbClient::new(self.clone(), environment)?;
+        Ok(Arc::new(DynamoDb { client, namespace: names.clone() }))
     }
 }
 
 impl CompareAndSwap for DynamoDb {
-    fn load(&self, key: Key) -> Asking<'_, Option<Stored>> {
-        Box::pin(async move { self.get(&self.names.key(key)).await })
+    fn load(&self, key: Key) -> StoreFuture<'_, Option<Stored>> {
+        Box::pin(async move { self.get(&self.namespace.key(key)).await })
     }
 
-    fn swap(&self, key: Key, old: Option<Version>, new: Record) -> Asking<'_, Swap> {
-        Box::pin(async move { self.put(&self.names.key(key), old, &new).await })
+    fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
+        Box::pin(async move { self.put(&self.namespace.key(key), old, &new).await })
     }
 
     /// Reads an item that nobody writes: that asks for all that a bucket's load needs, and costs half as much.
-    fn probe(&self) -> Asking<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let Answer { clock, .. } = self.read(&format!("{}:probe", self.names), false).await?;
-            Ok(Answer { value: (), clock })
+            let Clocked { clock, .. } = self.read(&format!("{}:probe", self.namespace), false).await?;
+            Ok(Clocked { value: (), clock })
         })
     }
 
-    fn inspect(&self) -> Asking<'_, Vec<String>> {
+    fn inspect(&self) -> StoreFuture<'_, Vec<String>> {
         Box::pin(table::inspect(&self.client))
     }
 
@@ -70,43 +70,49 @@ impl CompareAndSwap for DynamoDb {
         table::schema(&self.client)
     }
 
-    fn migrate(&self) -> Asking<'_, ()> {
+    fn migrate(&self) -> StoreFuture<'_, ()> {
         Box::pin(table::migrate(&self.client))
     }
 }
 
 impl DynamoDb {
-    async fn get(&self, key: &str) -> Result<Answer<Option<Stored>>, StoreError> {
-        let Answer { value, clock } = self.read(key, true).await?;
-        let stored = value.get("Item").and_then(|item| item::stored(item, self.client.reckoning.there()));
-        Ok(Answer { value: stored, clock })
+    async fn get(&self, key: &str) -> Result<Clocked<Option<Stored>>, StoreError> {
+        let Clocked { value, clock } = self.read(key, true).await?;
+        let stored =
+            value.get("Item").and_then(|item| item::stored(item, self.client.clock_estimate.server_now()));
+        Ok(Clocked { value: stored, clock })
     }
 
-    async fn read(&self, key: &str, is_consistent: bool) -> Result<Answer<Value>, StoreError> {
-        let table = &self.client.place.table;
+    async fn read(&self, key: &str, is_consistent: bool) -> Result<Clocked<Value>, StoreError> {
+        let table = &self.client.address.table;
         let question = item::get(table, key, is_consistent);
-        self.client.ask("GetItem", &question, PATIENCE).await?.good(table)
+        self.client.call("GetItem", &question, ITEM_TIMEOUT).await?.into_result(table)
     }
 
-    async fn put(&self, key: &str, old: Option<Version>, new: &Record) -> Result<Answer<Swap>, StoreError> {
-        let table = &self.client.place.table;
-        let version = Version::random();
-        let now = self.client.reckoning.there();
+    async fn put(
+        &self,
+        key: &str,
+        old: Option<RecordVersion>,
+        new: &StoreRecord,
+    ) -> Result<Clocked<Swap>, StoreError> {
+        let table = &self.client.address.table;
+        let version = RecordVersion::random();
+        let now = self.client.clock_estimate.server_now();
         let question = item::put(table, key, old, new, version, now);
-        let said = self.client.ask("PutItem", &question, PATIENCE).await?;
+        let said = self.client.call("PutItem", &question, ITEM_TIMEOUT).await?;
         let value = match said.value {
             Ok(_) => Swap::Done(version),
             Err(fault) if fault.is("ConditionalCheckFailedException") => match &fault.item {
-                Some(item) => Swap::Lost(item::stored(item, now)),
+                Some(item) => Swap::Conflict(item::stored(item, now)),
                 // There is nothing, or the server is one that does not say what there is.
                 None => {
-                    let Answer { value, clock } = self.get(key).await?;
-                    return Ok(Answer { value: Swap::Lost(value), clock });
+                    let Clocked { value, clock } = self.get(key).await?;
+                    return Ok(Clocked { value: Swap::Conflict(value), clock });
                 }
             },
             Err(fault) => return Err(fault.into_error(table)),
         };
-        Ok(Answer { value, clock: said.clock })
+        Ok(Clocked { value, clock: said.clock })
     }
 }
 
@@ -115,7 +121,7 @@ fn environment(name: &str) -> Option<String> {
 }
 
 /// For an answer about an item. Whoever asks gives up long before as a rule, and takes the dead connection along.
-const PATIENCE: Duration = Duration::from_secs(3);
+const ITEM_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
 mod tests;

@@ -16,71 +16,72 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
-use self::connection::{Asked, MOST_WAITING};
-use self::question::{Question, Reply};
-use self::servers::Server;
+use self::connection::{MAX_WAITING, PendingRequest};
+use self::question::{MemcachedReply, MemcachedRequest};
+use self::servers::MemcachedServer;
 use self::stats::Stats;
 use super::address::Remote;
 use super::compare_and_swap::{
-    Answer, Asking, CompareAndSwap, Namespace, Record, StoreClock, StoreError, Stored, Swap, Version,
+    Clocked, CompareAndSwap, Namespace, RecordVersion, StoreClock, StoreError, StoreFuture, StoreRecord,
+    Stored, Swap,
 };
 use crate::bucket::Key;
 
 /// Reads an address.
 pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
-    Ok(Arc::new(Servers(servers::parse(url)?)))
+    Ok(Arc::new(MemcachedAddress(servers::parse(url)?)))
 }
 
-struct Servers(Vec<Server>);
+struct MemcachedAddress(Vec<MemcachedServer>);
 
 struct Memcached {
     /// As they bid for keys.
     names: Vec<String>,
     /// To the keeper of each.
-    keepers: Vec<mpsc::Sender<Asked>>,
+    senders: Vec<mpsc::Sender<PendingRequest>>,
 }
 
-impl Remote for Servers {
+impl Remote for MemcachedAddress {
     fn open(&self, names: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
         let runtime = tokio::runtime::Handle::try_current();
         let runtime = runtime.map_err(|error| StoreError::Unreachable(error.to_string()))?;
         let keepers = self.0.iter().map(|server| {
-            let (keeper, questions) = mpsc::channel(MOST_WAITING);
-            runtime.spawn(keeper::keep(server.clone(), names.clone(), questions));
+            let (keeper, questions) = mpsc::channel(MAX_WAITING);
+            runtime.spawn(keeper::reconnect_loop(server.clone(), names.clone(), questions));
             keeper
         });
         let names = self.0.iter().map(ToString::to_string).collect();
-        Ok(Arc::new(Memcached { names, keepers: keepers.collect() }))
+        Ok(Arc::new(Memcached { names, senders: keepers.collect() }))
     }
 }
 
 impl CompareAndSwap for Memcached {
-    fn load(&self, key: Key) -> Asking<'_, Option<Stored>> {
-        Box::pin(async move { Ok(Answer::timeless(self.load_value(key).await?)) })
+    fn load(&self, key: Key) -> StoreFuture<'_, Option<Stored>> {
+        Box::pin(async move { Ok(Clocked::without_clock(self.load_value(key).await?)) })
     }
 
-    fn swap(&self, key: Key, old: Option<Version>, new: Record) -> Asking<'_, Swap> {
+    fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
         Box::pin(async move {
-            let swap = match self.ask(self.keeper(key), Question::Swap(key, old, new)).await? {
-                Reply::Written(version) => Swap::Done(version),
-                Reply::Gone => Swap::Lost(None),
-                Reply::Taken => Swap::Lost(self.load_value(key).await?),
-                _ => return Err(mixed_up()),
+            let swap = match self.call(self.server_of(key), MemcachedRequest::Swap(key, old, new)).await? {
+                MemcachedReply::Written(version) => Swap::Done(version),
+                MemcachedReply::Gone => Swap::Conflict(None),
+                MemcachedReply::Taken => Swap::Conflict(self.load_value(key).await?),
+                _ => return Err(wrong_reply()),
             };
-            Ok(Answer::timeless(swap))
+            Ok(Clocked::without_clock(swap))
         })
     }
 
     /// The clock is that of the first server that answers, in the order that all gates have. A server that is away does not
     /// make all of them unreachable; one that does not say whether it is away is waited for.
-    fn probe(&self) -> Asking<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let clock = self.all_stats().await?.first().and_then(|(_, stats)| stats.clock());
-            Ok(Answer { value: (), clock: clock.map(StoreClock::Seconds) })
+            Ok(Clocked { value: (), clock: clock.map(StoreClock::Seconds) })
         })
     }
 
-    fn inspect(&self) -> Asking<'_, Vec<String>> {
+    fn inspect(&self) -> StoreFuture<'_, Vec<String>> {
         Box::pin(async move {
             let all = self.all_stats().await?;
             let mut warnings: Vec<String> =
@@ -90,32 +91,33 @@ impl CompareAndSwap for Memcached {
             if apart > 2 {
                 warnings.push(format!("the clocks of the memcached servers are {apart} seconds apart"));
             }
-            Ok(Answer::timeless(warnings))
+            Ok(Clocked::without_clock(warnings))
         })
     }
 }
 
 impl Memcached {
-    fn keeper(&self, key: Key) -> usize {
-        servers::keeper(&self.names, key)
+    fn server_of(&self, key: Key) -> usize {
+        servers::server_of(&self.names, key)
     }
 
     async fn load_value(&self, key: Key) -> Result<Option<Stored>, StoreError> {
-        match self.ask(self.keeper(key), Question::Load(key)).await? {
-            Reply::Loaded(stored) => Ok(stored),
-            _ => Err(mixed_up()),
+        match self.call(self.server_of(key), MemcachedRequest::Load(key)).await? {
+            MemcachedReply::Loaded(stored) => Ok(stored),
+            _ => Err(wrong_reply()),
         }
     }
 
     /// Of those servers that are there; an error if none is.
     async fn all_stats(&self) -> Result<Vec<(&str, Stats)>, StoreError> {
-        let asked: Vec<_> = (0..self.names.len()).map(|server| self.send(server, Question::Stats)).collect();
+        let asked: Vec<_> =
+            (0..self.names.len()).map(|server| self.send(server, MemcachedRequest::Stats)).collect();
         let mut found = Vec::new();
         let mut missing = None;
         for (name, asked) in self.names.iter().zip(asked) {
-            match heard(asked).await {
-                Ok(Reply::Stats(stats)) => found.push((&name[..], stats)),
-                Ok(_) => return Err(mixed_up()),
+            match await_reply(asked).await {
+                Ok(MemcachedReply::Stats(stats)) => found.push((&name[..], stats)),
+                Ok(_) => return Err(wrong_reply()),
                 Err(error) => missing = Some(error),
             }
         }
@@ -125,13 +127,13 @@ impl Memcached {
         }
     }
 
-    async fn ask(&self, server: usize, question: Question) -> Result<Reply, StoreError> {
-        heard(self.send(server, question)).await
+    async fn call(&self, server: usize, question: MemcachedRequest) -> Result<MemcachedReply, StoreError> {
+        await_reply(self.send(server, question)).await
     }
 
-    fn send(&self, server: usize, question: Question) -> Result<Waiting, StoreError> {
+    fn send(&self, server: usize, question: MemcachedRequest) -> Result<ReplyReceiver, StoreError> {
         let (reply, waiting) = oneshot::channel();
-        let sent = self.keepers[server].try_send(Asked { question, reply });
+        let sent = self.senders[server].try_send(PendingRequest { request: question, reply });
         let away = |why| StoreError::Unreachable(format!("{}: {why}", self.names[server]));
         sent.map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => away("too many questions wait for it"),
@@ -141,15 +143,15 @@ impl Memcached {
     }
 }
 
-type Waiting = oneshot::Receiver<Result<Reply, StoreError>>;
+type ReplyReceiver = oneshot::Receiver<Result<MemcachedReply, StoreError>>;
 
-async fn heard(asked: Result<Waiting, StoreError>) -> Result<Reply, StoreError> {
+async fn await_reply(asked: Result<ReplyReceiver, StoreError>) -> Result<MemcachedReply, StoreError> {
     asked?.await.unwrap_or_else(|_| Err(StoreError::Unreachable(ENDED.to_owned())))
 }
 
 /// A reply that does not belong to its question; the connection would have noticed.
-fn mixed_up() -> StoreError {
-    StoreError::Garbled("the answer to another question".to_owned())
+fn wrong_reply() -> StoreError {
+    StoreError::UnexpectedResponse("the answer to another question".to_owned())
 }
 
 const ENDED: &str = "the runtime that it was opened in has ended";

@@ -11,8 +11,10 @@ mod table;
 
 use smallvec::SmallVec;
 
-pub use self::buckets::{Buckets, Image, NotGiven, Place, Promise, Stale, Unfit};
-pub(super) use self::table::Table;
+pub use self::buckets::{
+    BucketKey, Buckets, BucketsSnapshot, EncodedSpec, OwnRateError, RestoreError, Stale,
+};
+pub(super) use self::table::BucketTable;
 pub use self::table::TooLarge;
 use crate::bucket::{Op, Step, Verdict};
 use crate::time::Time;
@@ -23,7 +25,7 @@ pub struct Withdrawal<'b> {
     /// Where the bucket lives.
     pub buckets: &'b Buckets,
     /// Which it is.
-    pub place: Place,
+    pub bucket: BucketKey,
     /// Tokens wanted.
     pub cost: u32,
     /// What they are taken for, where that is counted once.
@@ -34,7 +36,7 @@ pub struct Withdrawal<'b> {
 
 /// What came of an attempt.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct CombinedVerdict {
     /// Whether every enforcing bucket had the tokens; if not, none was taken anywhere.
     pub admitted: bool,
     /// What each bucket said, in the order of the withdrawals. If the attempt was refused, buckets that had the
@@ -48,18 +50,18 @@ pub struct Outcome {
 ///
 /// # Errors
 /// [`Stale`] if one of the limits was changed meanwhile; nothing was taken.
-pub fn take_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Outcome, Stale> {
+pub fn take_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<CombinedVerdict, Stale> {
     if let [only] = withdrawals {
-        let verdict = only.buckets.apply(&only.place, now, only.take())?;
+        let verdict = only.buckets.apply(&only.bucket, now, only.take())?;
         let admitted = verdict.is_admitted() || !only.enforce;
-        return Ok(Outcome { admitted, verdicts: [verdict].into_iter().collect() });
+        return Ok(CombinedVerdict { admitted, verdicts: [verdict].into_iter().collect() });
     }
-    let seen = look_at_all(withdrawals, now);
-    if leaves_nothing(withdrawals, &seen) {
+    let seen = dry_run_all(withdrawals, now);
+    if writes_nothing(withdrawals, &seen) {
         return Ok(refused(withdrawals, &seen, now));
     }
-    let _held = hold_all(withdrawals)?;
-    Ok(take_held(withdrawals, now))
+    let _held = lock_all(withdrawals)?;
+    Ok(take_locked(withdrawals, now))
 }
 
 /// Refuses as [`take_all`] would, with the debt that this leaves behind; `None` if it would not refuse: then nothing
@@ -67,46 +69,49 @@ pub fn take_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Outcome, St
 ///
 /// # Errors
 /// [`Stale`] if one of the limits was changed meanwhile.
-pub fn refuse_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Option<Outcome>, Stale> {
-    let seen = look_at_all(withdrawals, now);
+pub fn refuse_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Option<CombinedVerdict>, Stale> {
+    let seen = dry_run_all(withdrawals, now);
     if !is_refused(withdrawals, &seen) {
         return Ok(None);
     }
-    if leaves_nothing(withdrawals, &seen) {
+    if writes_nothing(withdrawals, &seen) {
         return Ok(Some(refused(withdrawals, &seen, now)));
     }
-    let _held = hold_all(withdrawals)?;
-    let look =
-        |withdrawal: &Withdrawal<'_>| withdrawal.buckets.look_held(&withdrawal.place, now, withdrawal.take());
+    let _held = lock_all(withdrawals)?;
+    let look = |withdrawal: &Withdrawal<'_>| {
+        withdrawal.buckets.dry_run_locked(&withdrawal.bucket, now, withdrawal.take())
+    };
     let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(look).collect();
-    Ok(is_refused(withdrawals, &seen).then(|| take_held(withdrawals, now)))
+    Ok(is_refused(withdrawals, &seen).then(|| take_locked(withdrawals, now)))
 }
 
-fn look_at_all(withdrawals: &[Withdrawal<'_>], now: Time) -> SmallVec<[Step; 2]> {
+fn dry_run_all(withdrawals: &[Withdrawal<'_>], now: Time) -> SmallVec<[Step; 2]> {
     let mut seen = SmallVec::new();
     for withdrawal in withdrawals {
-        seen.push(withdrawal.look(now));
+        seen.push(withdrawal.dry_run(now));
     }
     seen
 }
 
 /// Whether an attempt is refused, and nothing has to be written about it.
-fn leaves_nothing(withdrawals: &[Withdrawal<'_>], seen: &[Step]) -> bool {
+fn writes_nothing(withdrawals: &[Withdrawal<'_>], seen: &[Step]) -> bool {
     is_refused(withdrawals, seen) && seen.iter().all(|step| step.verdict.is_admitted() || !step.changed)
 }
 
-fn refused(withdrawals: &[Withdrawal<'_>], seen: &[Step], now: Time) -> Outcome {
+fn refused(withdrawals: &[Withdrawal<'_>], seen: &[Step], now: Time) -> CombinedVerdict {
     let verdicts = withdrawals.iter().zip(seen).map(|(withdrawal, step)| match step.verdict.is_admitted() {
-        true => withdrawal.buckets.look(&withdrawal.place, now, withdrawal.peek()).verdict,
+        true => withdrawal.buckets.dry_run(&withdrawal.bucket, now, withdrawal.peek()).verdict,
         false => step.verdict,
     });
-    Outcome { admitted: false, verdicts: verdicts.collect() }
+    CombinedVerdict { admitted: false, verdicts: verdicts.collect() }
 }
 
-fn take_held(withdrawals: &[Withdrawal<'_>], now: Time) -> Outcome {
-    let apply = |withdrawal: &Withdrawal<'_>, op| withdrawal.buckets.apply_held(&withdrawal.place, now, op);
-    let look =
-        |withdrawal: &Withdrawal<'_>| withdrawal.buckets.look_held(&withdrawal.place, now, withdrawal.take());
+fn take_locked(withdrawals: &[Withdrawal<'_>], now: Time) -> CombinedVerdict {
+    let apply =
+        |withdrawal: &Withdrawal<'_>, op| withdrawal.buckets.apply_locked(&withdrawal.bucket, now, op);
+    let look = |withdrawal: &Withdrawal<'_>| {
+        withdrawal.buckets.dry_run_locked(&withdrawal.bucket, now, withdrawal.take())
+    };
     let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(look).collect();
     let refused = is_refused(withdrawals, &seen);
     let verdicts =
@@ -114,13 +119,13 @@ fn take_held(withdrawals: &[Withdrawal<'_>], now: Time) -> Outcome {
             true => apply(withdrawal, withdrawal.peek()),
             false => apply(withdrawal, withdrawal.take()),
         });
-    Outcome { admitted: !refused, verdicts: verdicts.collect() }
+    CombinedVerdict { admitted: !refused, verdicts: verdicts.collect() }
 }
 
 impl Withdrawal<'_> {
     /// What taking would say now; nothing is taken.
-    pub fn look(&self, now: Time) -> Step {
-        self.buckets.look(&self.place, now, self.take())
+    pub fn dry_run(&self, now: Time) -> Step {
+        self.buckets.dry_run(&self.bucket, now, self.take())
     }
 
     /// The operation that takes.
@@ -145,15 +150,15 @@ fn is_refused(withdrawals: &[Withdrawal<'_>], steps: &[Step]) -> bool {
 /// Holds the lines of all buckets, always in the same order, so that two attempts never wait for each other. Whoever
 /// decides by the next rules may wait for a line of closed buckets, whatever lines it holds: so nobody waits for another
 /// line while he holds one of those.
-fn hold_all<'b>(withdrawals: &[Withdrawal<'b>]) -> Result<SmallVec<[line::Held<'b>; 2]>, Stale> {
+fn lock_all<'b>(withdrawals: &[Withdrawal<'b>]) -> Result<SmallVec<[line::LineGuard<'b>; 2]>, Stale> {
     let mut lines: SmallVec<[(usize, usize, &'b Buckets); 2]> = SmallVec::new();
-    for Withdrawal { buckets, place, .. } in withdrawals {
+    for Withdrawal { buckets, bucket: place, .. } in withdrawals {
         lines.push((std::ptr::from_ref(*buckets).addr(), buckets.line_of(place.key), buckets));
     }
     lines.sort_unstable_by_key(|&(buckets, line, _)| (buckets, line));
     lines.dedup_by_key(|&mut (buckets, line, _)| (buckets, line));
     let hold = |(_, line, buckets): (usize, usize, &'b Buckets)| {
-        let held = buckets.hold(line);
+        let held = buckets.lock(line);
         if buckets.is_closed() { Err(Stale) } else { Ok(held) }
     };
     lines.into_iter().map(hold).collect()
@@ -164,7 +169,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::bucket::{Answer, Continuous, Key, Spec};
+    use crate::bucket::{Admission, Continuous, Key, Spec};
     use crate::time::Span;
 
     const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
@@ -177,15 +182,15 @@ mod tests {
         Buckets::new(capacity, &[spec(1, 0)]).unwrap()
     }
 
-    fn place(key: u128, spec: Spec) -> Place {
-        Place { key: Key(key), class: 0, spec }
+    fn place(key: u128, spec: Spec) -> BucketKey {
+        BucketKey { key: Key(key), class: 0, spec }
     }
 
     fn withdrawal(buckets: &Buckets, key: u128, spec: Spec) -> Withdrawal<'_> {
-        Withdrawal { buckets, place: place(key, spec), cost: 1, tag: None, enforce: true }
+        Withdrawal { buckets, bucket: place(key, spec), cost: 1, tag: None, enforce: true }
     }
 
-    fn take(withdrawals: &[Withdrawal<'_>]) -> Outcome {
+    fn take(withdrawals: &[Withdrawal<'_>]) -> CombinedVerdict {
         take_all(withdrawals, NOW).unwrap()
     }
 
@@ -200,7 +205,7 @@ mod tests {
         let admitted = (0..5).filter(|_| take(&both).admitted).count();
         assert_eq!((admitted, left(&narrow, 1, spec(2, 0)), left(&wide, 1, spec(9, 0))), (2, 0, 7));
         let refused = take(&both);
-        assert_eq!(refused.verdicts[0].answer, Answer::Refused { wait: Span::from_secs(60) });
+        assert_eq!(refused.verdicts[0].admission, Admission::Refused { wait: Span::from_secs(60) });
         assert_eq!((refused.verdicts[1].is_admitted(), refused.verdicts[1].left), (true, 7));
     }
 
@@ -211,8 +216,8 @@ mod tests {
         for _ in 0..10 {
             let _ = take(&both);
         }
-        let wait = strict.apply(&place(1, spec(1, 3)), NOW, Op::Peek(1)).unwrap().answer;
-        assert_eq!(wait, Answer::Refused { wait: Span::from_secs(4 * 60) });
+        let wait = strict.apply(&place(1, spec(1, 3)), NOW, Op::Peek(1)).unwrap().admission;
+        assert_eq!(wait, Admission::Refused { wait: Span::from_secs(4 * 60) });
         assert_eq!(left(&lenient, 1, spec(9, 3)), 8);
     }
 
@@ -224,9 +229,9 @@ mod tests {
         assert_eq!((left(&table, 1, spec(2, 3)), left(&other, 1, spec(9, 0))), (2, 9));
         assert!(take(&both).admitted && take(&both).admitted);
         let refused = refuse_all(&both, NOW).unwrap().unwrap();
-        assert_eq!(refused.verdicts[0].answer, Answer::Refused { wait: Span::from_secs(2 * 60) });
+        assert_eq!(refused.verdicts[0].admission, Admission::Refused { wait: Span::from_secs(2 * 60) });
         assert_eq!((refused.verdicts[1].is_admitted(), refused.verdicts[1].left), (true, 7));
-        assert_eq!(take(&both).verdicts[0].answer, Answer::Refused { wait: Span::from_secs(3 * 60) });
+        assert_eq!(take(&both).verdicts[0].admission, Admission::Refused { wait: Span::from_secs(3 * 60) });
     }
 
     #[test]
@@ -297,10 +302,10 @@ mod tests {
         let [first, second] = &tables;
         let both = [withdrawal(first, 1, spec(1, 0)), withdrawal(second, 1, spec(1, 0))];
         first.close();
-        let _elsewhere = second.hold(0);
+        let _elsewhere = second.lock(0);
         let (told, hears) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
-            scope.spawn(|| told.send(hold_all(&both).is_err()).unwrap());
+            scope.spawn(|| told.send(lock_all(&both).is_err()).unwrap());
             assert_eq!(hears.recv_timeout(std::time::Duration::from_secs(10)), Ok(true));
         });
     }

@@ -14,18 +14,18 @@ use std::sync::Arc;
 
 use super::address::Remote;
 use super::compare_and_swap::{CompareAndSwap, Namespace, StoreError};
-use super::sql::Table;
+use super::sql::SqlStore;
 
-use self::link::Server;
+use self::link::PostgresConnector;
 
 /// Reads an address.
 pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
     Ok(Arc::new(address::parse(url)?))
 }
 
-impl Remote for address::Postgres {
+impl Remote for address::PostgresAddress {
     fn open(&self, names: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
-        let texts = statements::about(&names.table());
-        Ok(Arc::new(Table::new(Server::new(self)?, texts, self.is_exposed())?))
+        let texts = statements::statements(&names.table());
+        Ok(Arc::new(SqlStore::new(PostgresConnector::new(self)?, texts, self.is_exposed())?))
     }
 }

@@ -22,23 +22,23 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-pub use self::job::{Deed, Said, Unavailable};
+pub use self::job::{StoreOp, StoreReply, Unavailable};
 pub use self::mirror::Mirror;
-pub use self::upkeep::StartError;
+pub use self::upkeep::StoreStartError;
 
 use self::breaker::Breaker;
-use self::job::{Doubt, Job, Waiting};
-use self::offset::Offset;
-use self::queue::Queue;
-use self::round::Round;
-use super::memory::Place;
-use super::{Answer, CompareAndSwap, Record, StoreError, Stored, Swap, Version};
+use self::job::{Completion, StoreRequest, UncertainWrite};
+use self::offset::ClockOffset;
+use self::queue::RequestQueue;
+use self::round::StoreBatch;
+use super::memory::BucketKey;
+use super::{Clocked, CompareAndSwap, RecordVersion, StoreError, StoreRecord, Stored, Swap};
 use crate::bucket::Key;
 use crate::time::{Clock, Span, Time};
 
 /// How a store is used: `[store]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Manner {
+pub struct StoreOptions {
     /// The longest that an attempt waits for the store.
     pub timeout: Span,
     /// What is done with an attempt when the store does not answer.
@@ -56,7 +56,7 @@ pub enum OnError {
     Deny,
 }
 
-impl Default for Manner {
+impl Default for StoreOptions {
     /// As where the file says nothing.
     fn default() -> Self {
         Self { timeout: Span::from_millis(50), on_error: OnError::Local }
@@ -64,22 +64,22 @@ impl Default for Manner {
 }
 
 /// Hears how the store does.
-pub trait Witness: Send + Sync {
+pub trait StoreObserver: Send + Sync {
     /// A question has been answered, or not.
-    fn answered(&self, result: Answered, took: Span);
+    fn call_finished(&self, result: CallOutcome, took: Span);
     /// The store is asked again from now on, or no more, and why.
-    fn turned(&self, up: bool, why: &str);
+    fn availability_changed(&self, up: bool, why: &str);
     /// Something that an operator should know.
-    fn noticed(&self, what: &str);
+    fn warned(&self, what: &str);
 }
 
 /// What became of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Answered {
+pub enum CallOutcome {
     /// It was answered, and what was to be written is written.
     Ok,
     /// Somebody else had written meanwhile.
-    Lost,
+    Conflict,
     /// There was no answer in time.
     Timeout,
     /// The answer was an error.
@@ -87,25 +87,25 @@ pub enum Answered {
 }
 
 /// A store that several gates share.
-pub struct Shared {
+pub struct SharedStore {
     backend: Arc<dyn CompareAndSwap>,
-    manner: Manner,
+    options: StoreOptions,
     clock: Clock,
-    offset: Offset,
+    offset: ClockOffset,
     breaker: Breaker,
-    queue: Queue,
-    witness: Arc<dyn Witness>,
+    queue: RequestQueue,
+    observer: Arc<dyn StoreObserver>,
     runtime: Handle,
     /// Wakes whoever looks whether the store is back.
-    went_away: Arc<Notify>,
+    went_down: Arc<Notify>,
     /// Jobs that nobody waits for and that are not done yet.
-    told: AtomicUsize,
+    enqueued: AtomicUsize,
     randomness: AtomicU64,
     /// The store's thread ends when it is dropped.
     _alive: oneshot::Sender<()>,
 }
 
-impl Shared {
+impl SharedStore {
     /// What time it is at the store, when the own clock shows this.
     #[must_use]
     pub fn time(&self, own: Time) -> Time {
@@ -121,7 +121,7 @@ impl Shared {
     /// What is done with an attempt when the store does not answer.
     #[must_use]
     pub fn on_error(&self) -> OnError {
-        self.manner.on_error
+        self.options.on_error
     }
 
     /// Whether the store answers, as far as is known.
@@ -134,20 +134,26 @@ impl Shared {
     ///
     /// # Errors
     /// [`Unavailable`] if the store does not answer in time. Then it may have been done all the same.
-    pub fn ask(
+    pub fn call(
         self: &Arc<Self>,
         mirror: &Arc<Mirror>,
-        place: Place,
-        deed: Deed,
-    ) -> impl Future<Output = Result<Said, Unavailable>> + Send + use<> {
+        place: BucketKey,
+        deed: StoreOp,
+    ) -> impl Future<Output = Result<StoreReply, Unavailable>> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
         let asked = !self.breaker.is_open();
         if asked {
-            let (mirror, waiting) = (Arc::clone(mirror), Waiting::Asked(sender));
-            self.enqueue(Job { mirror, place, deed, waiting, since: Instant::now() });
+            let (mirror, waiting) = (Arc::clone(mirror), Completion::Call(sender));
+            self.push_request(StoreRequest {
+                mirror,
+                bucket: place,
+                op: deed,
+                completion: waiting,
+                since: Instant::now(),
+            });
         }
         // From now, not from when somebody begins to wait: several questions are asked together.
-        let deadline = Instant::now() + self.manner.timeout.to_std();
+        let deadline = Instant::now() + self.options.timeout.to_std();
         async move {
             if !asked {
                 return Err(Unavailable);
@@ -160,20 +166,21 @@ impl Shared {
     /// Has something done to a bucket, sooner or later. While the store is away it is tried again for about half a minute, a
     /// bounded number of such things at once; what is lost by that was to the client's good as a rule, so it errs on the
     /// strict side.
-    pub fn tell(self: &Arc<Self>, mirror: &Arc<Mirror>, place: Place, deed: Deed) {
-        if self.told.fetch_add(1, Ordering::Relaxed) >= MOST_TOLD {
-            self.told.fetch_sub(1, Ordering::Relaxed);
+    pub fn enqueue(self: &Arc<Self>, mirror: &Arc<Mirror>, place: BucketKey, deed: StoreOp) {
+        if self.enqueued.fetch_add(1, Ordering::Relaxed) >= MAX_ENQUEUED {
+            self.enqueued.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let (mirror, waiting) = (Arc::clone(mirror), Waiting::Told { tries: 0, doubt: None });
-        let job = Job { mirror, place, deed, waiting, since: Instant::now() };
-        if self.breaker.is_open() { self.has_failed(job, None) } else { self.enqueue(job) }
+        let (mirror, waiting) = (Arc::clone(mirror), Completion::Enqueued { tries: 0, uncertain: None });
+        let job =
+            StoreRequest { mirror, bucket: place, op: deed, completion: waiting, since: Instant::now() };
+        if self.breaker.is_open() { self.fail(job, None) } else { self.push_request(job) }
     }
 
     /// Waits until all that was told is done, at most so long.
-    pub async fn settled(&self, patience: Duration) {
+    pub async fn flush(&self, patience: Duration) {
         let done = async {
-            while self.told.load(Ordering::Relaxed) > 0 {
+            while self.enqueued.load(Ordering::Relaxed) > 0 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
@@ -181,114 +188,114 @@ impl Shared {
         let _ = tokio::time::timeout(patience, done).await;
     }
 
-    fn enqueue(self: &Arc<Self>, job: Job) {
-        let key = job.place.key;
+    fn push_request(self: &Arc<Self>, job: StoreRequest) {
+        let key = job.bucket.key;
         if self.queue.push(job) {
-            let turn = Turn { shared: Arc::clone(self), key, is_over: false };
+            let turn = KeyWorker { shared: Arc::clone(self), key, is_finished: false };
             self.runtime.spawn(async move {
                 while let Some(jobs) = turn.shared.queue.take(key) {
-                    Round::new(&turn.shared, key, jobs).run().await;
+                    StoreBatch::new(&turn.shared, key, jobs).run().await;
                 }
-                turn.ends();
+                turn.finish();
             });
         }
     }
 
-    fn is_done(&self, job: Job, said: Said) {
-        match job.waiting {
+    fn complete(&self, job: StoreRequest, said: StoreReply) {
+        match job.completion {
             // Whoever gave up meanwhile has been answered otherwise, and the token is spent.
-            Waiting::Asked(sender) => drop(sender.send(Ok(said))),
-            Waiting::Told { .. } => drop(self.told.fetch_sub(1, Ordering::Relaxed)),
+            Completion::Call(sender) => drop(sender.send(Ok(said))),
+            Completion::Enqueued { .. } => drop(self.enqueued.fetch_sub(1, Ordering::Relaxed)),
         }
     }
 
     /// So many jobs that were told are done, or nobody can say it: their places are free again.
-    fn are_over(&self, told: usize) {
-        self.told.fetch_sub(told, Ordering::Relaxed);
+    fn release_enqueued(&self, told: usize) {
+        self.enqueued.fetch_sub(told, Ordering::Relaxed);
     }
 
-    fn has_failed(self: &Arc<Self>, job: Job, news: Option<Doubt>) {
-        match job.waiting {
-            Waiting::Asked(sender) => drop(sender.send(Err(Unavailable))),
-            Waiting::Told { tries, .. } if tries >= MOST_TRIES => {
-                self.told.fetch_sub(1, Ordering::Relaxed);
+    fn fail(self: &Arc<Self>, job: StoreRequest, news: Option<UncertainWrite>) {
+        match job.completion {
+            Completion::Call(sender) => drop(sender.send(Err(Unavailable))),
+            Completion::Enqueued { tries, .. } if tries >= MAX_TRIES => {
+                self.enqueued.fetch_sub(1, Ordering::Relaxed);
             }
-            Waiting::Told { tries, doubt } => {
-                let waiting = Waiting::Told { tries: tries + 1, doubt: news.or(doubt) };
+            Completion::Enqueued { tries, uncertain: doubt } => {
+                let waiting = Completion::Enqueued { tries: tries + 1, uncertain: news.or(doubt) };
                 let (shared, later) = (Arc::clone(self), FIRST_PAUSE * (1 << tries));
                 let later = later + self.jitter(later);
                 self.runtime.spawn(async move {
                     tokio::time::sleep(later).await;
-                    shared.enqueue(Job { waiting, since: Instant::now(), ..job });
+                    shared.push_request(StoreRequest { completion: waiting, since: Instant::now(), ..job });
                 });
             }
         }
     }
 
     async fn load(&self, key: Key) -> Result<Option<Stored>, StoreError> {
-        self.question(self.backend.load(key), |_| Answered::Ok).await
+        self.call_backend(self.backend.load(key), |_| CallOutcome::Ok).await
     }
 
-    async fn swap(&self, key: Key, old: Option<Version>, new: Record) -> Result<Swap, StoreError> {
+    async fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> Result<Swap, StoreError> {
         let result = |swap: &Swap| match swap {
-            Swap::Done(_) => Answered::Ok,
-            Swap::Lost(_) => Answered::Lost,
+            Swap::Done(_) => CallOutcome::Ok,
+            Swap::Conflict(_) => CallOutcome::Conflict,
         };
-        self.question(self.backend.swap(key, old, new), result).await
+        self.call_backend(self.backend.swap(key, old, new), result).await
     }
 
     /// Asks within the deadline, and hears what the answer says besides.
-    async fn question<T>(
+    async fn call_backend<T>(
         &self,
-        asking: impl Future<Output = Result<Answer<T>, StoreError>>,
-        result: impl FnOnce(&T) -> Answered,
+        asking: impl Future<Output = Result<Clocked<T>, StoreError>>,
+        result: impl FnOnce(&T) -> CallOutcome,
     ) -> Result<T, StoreError> {
         let begun = self.clock.now();
         if self.breaker.is_open() {
             return Err(StoreError::Unreachable("it did not answer lately".to_owned()));
         }
-        let answer = tokio::time::timeout(self.manner.timeout.to_std(), asking).await;
-        self.hear(begun, answer.unwrap_or(Err(out_of_time())), result)
+        let answer = tokio::time::timeout(self.options.timeout.to_std(), asking).await;
+        self.record_outcome(begun, answer.unwrap_or(Err(timeout_error())), result)
     }
 
-    fn hear<T>(
+    fn record_outcome<T>(
         &self,
         begun: Time,
-        answer: Result<Answer<T>, StoreError>,
-        result: impl FnOnce(&T) -> Answered,
+        answer: Result<Clocked<T>, StoreError>,
+        result: impl FnOnce(&T) -> CallOutcome,
     ) -> Result<T, StoreError> {
         let now = self.clock.now();
         let answered = match &answer {
             Ok(answer) => result(&answer.value),
-            Err(StoreError::Contended) => Answered::Lost,
-            Err(error) if *error == out_of_time() => Answered::Timeout,
-            Err(_) => Answered::Error,
+            Err(StoreError::WriteConflict) => CallOutcome::Conflict,
+            Err(error) if *error == timeout_error() => CallOutcome::Timeout,
+            Err(_) => CallOutcome::Error,
         };
-        self.witness.answered(answered, now.since(begun));
+        self.observer.call_finished(answered, now.since(begun));
         match &answer {
-            Err(error) if *error != StoreError::Contended => {
-                if self.breaker.failed(Instant::now(), self.manner.timeout.to_std()) {
-                    self.went_away.notify_one();
-                    self.witness.turned(false, &error.to_string());
+            Err(error) if *error != StoreError::WriteConflict => {
+                if self.breaker.failed(Instant::now(), self.options.timeout.to_std()) {
+                    self.went_down.notify_one();
+                    self.observer.availability_changed(false, &error.to_string());
                 }
             }
-            _ => self.is_back(),
+            _ => self.mark_up(),
         }
         let answer = answer?;
-        if let Some(correction) = answer.clock.and_then(|clock| self.offset.hear(clock, now)) {
-            self.witness.noticed(&correction.to_string());
+        if let Some(correction) = answer.clock.and_then(|clock| self.offset.record(clock, now)) {
+            self.observer.warned(&correction.to_string());
         }
         Ok(answer.value)
     }
 
-    fn is_back(&self) {
+    fn mark_up(&self) {
         if self.breaker.succeeded(self.now()) {
-            self.witness.turned(true, "it answers again");
+            self.observer.availability_changed(true, "it answers again");
         }
     }
 
     /// Whether it has ever answered: before, nobody knows what time it is there.
-    fn is_known(&self) -> bool {
+    fn has_ever_answered(&self) -> bool {
         self.breaker.has_ever_succeeded()
     }
 
@@ -297,7 +304,7 @@ impl Shared {
     }
 
     fn timeout(&self) -> Span {
-        self.manner.timeout
+        self.options.timeout
     }
 
     /// A part of this time: so that those who wait for the same thing do not come back together.
@@ -311,42 +318,42 @@ impl Shared {
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for SharedStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("manner", &self.manner).field("up", &self.is_up()).finish()
+        f.debug_struct("Shared").field("manner", &self.options).field("up", &self.is_up()).finish()
     }
 }
 
 /// Somebody sees to a bucket.
-struct Turn {
-    shared: Arc<Shared>,
+struct KeyWorker {
+    shared: Arc<SharedStore>,
     key: Key,
-    is_over: bool,
+    is_finished: bool,
 }
 
-impl Turn {
-    fn ends(mut self) {
-        self.is_over = true;
+impl KeyWorker {
+    fn finish(mut self) {
+        self.is_finished = true;
     }
 }
 
-impl Drop for Turn {
+impl Drop for KeyWorker {
     fn drop(&mut self) {
         // A round broke off: those who wait are told by the end of their senders, and the next one begins anew.
-        if !self.is_over {
+        if !self.is_finished {
             let left = self.shared.queue.abandon(self.key).unwrap_or_default();
-            self.shared.are_over(left.iter().filter(|job| job.is_told()).count());
+            self.shared.release_enqueued(left.iter().filter(|job| job.is_enqueued()).count());
         }
     }
 }
 
-fn out_of_time() -> StoreError {
+fn timeout_error() -> StoreError {
     StoreError::Unreachable("no answer in time".to_owned())
 }
 
 /// Each is a job of two hundred bytes.
-const MOST_TOLD: usize = 20_000;
-const MOST_TRIES: u32 = 5;
+const MAX_ENQUEUED: usize = 20_000;
+const MAX_TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]

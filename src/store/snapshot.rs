@@ -1,4 +1,4 @@
-//! A file in which buckets outlive the gate: `store.snapshot`.
+//! The snapshot file (`store.snapshot`): buckets over a restart.
 //!
 //! A line that says what it is, a checksum, then the buckets. It is written beside the old one and put in its place, so that
 //! there is a whole one at any time; for its user alone, because the secret under which buckets are named stands in it. The
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::memory::{Image, Promise};
+use super::memory::{BucketsSnapshot, EncodedSpec};
 
 /// All buckets of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,25 +21,25 @@ pub struct Snapshot {
     /// The secret under which they are named.
     pub secret: [u64; 2],
     /// Of each limit, and each facet of one.
-    pub limits: Vec<Kept>,
+    pub limits: Vec<LimitSnapshot>,
 }
 
 /// The buckets of one limit, or of one facet of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct LimitSnapshot {
     /// The limit.
     pub name: String,
     /// Which of its buckets.
-    pub facet: String,
+    pub kind: String,
     /// The names of the classes of clients, and what was promised to each.
-    pub classes: Vec<(String, Promise)>,
+    pub classes: Vec<(String, EncodedSpec)>,
     /// They themselves.
-    pub buckets: Image,
+    pub buckets: BucketsSnapshot,
 }
 
 /// Why there is nothing to go on from.
 #[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
+pub enum SnapshotError {
     /// The file cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -58,20 +58,20 @@ impl Snapshot {
     /// None that can be thought of: what can be kept can be written.
     pub fn encode(&self) -> io::Result<Vec<u8>> {
         let content = postcard::to_stdvec(self).map_err(io::Error::other)?;
-        Ok([TITLE, &Sha256::digest(&content)[..], &content].concat())
+        Ok([MAGIC, &Sha256::digest(&content)[..], &content].concat())
     }
 
     /// From bytes.
     ///
     /// # Errors
-    /// [`Unreadable::Foreign`] and [`Unreadable::Damaged`].
-    pub fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
-        let rest = bytes.strip_prefix(TITLE).ok_or(Unreadable::Foreign)?;
-        let (checksum, content) = rest.split_at_checked(32).ok_or(Unreadable::Damaged)?;
+    /// [`SnapshotError::Foreign`] and [`SnapshotError::Damaged`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, SnapshotError> {
+        let rest = bytes.strip_prefix(MAGIC).ok_or(SnapshotError::Foreign)?;
+        let (checksum, content) = rest.split_at_checked(32).ok_or(SnapshotError::Damaged)?;
         if Sha256::digest(content)[..] != *checksum {
-            return Err(Unreadable::Damaged);
+            return Err(SnapshotError::Damaged);
         }
-        postcard::from_bytes(content).map_err(|_| Unreadable::Damaged)
+        postcard::from_bytes(content).map_err(|_| SnapshotError::Damaged)
     }
 
     /// Puts it in the place of the file.
@@ -100,8 +100,8 @@ impl Snapshot {
     /// What stands in the file; `None` if there is none.
     ///
     /// # Errors
-    /// See [`Unreadable`].
-    pub fn read(path: &Path) -> Result<Option<Self>, Unreadable> {
+    /// See [`SnapshotError`].
+    pub fn read(path: &Path) -> Result<Option<Self>, SnapshotError> {
         let mut bytes = Vec::new();
         match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -128,7 +128,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// The number goes up with each change of what follows it.
-const TITLE: &[u8] = b"tollgate buckets 1\n";
+const MAGIC: &[u8] = b"tollgate buckets 1\n";
 
 #[cfg(test)]
 mod tests;

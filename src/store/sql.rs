@@ -1,5 +1,4 @@
-//! What the two databases of tables share: the table and how it is asked for, how connections are kept, how an
-//! address is read.
+//! What PostgreSQL and MySQL share: the table, the connection pool, and how an address is parsed.
 //!
 //! No SQL of either stands here. The surprising thing: what has outlived its time is found by walking along the primary
 //! key, a window each time, and not by an index on `expires_at`. Every swap changes that column, so an index on it would
@@ -12,11 +11,11 @@ mod table;
 
 use std::sync::{Mutex, PoisonError};
 
-pub(super) use self::line::Link;
-use self::lines::Lines;
-pub(super) use self::lines::{Dial, Dialled};
-pub(super) use self::table::{Heard, Questions, Statements, Table};
-use super::compare_and_swap::{StoreError, Stored, Swap, Version};
+pub(super) use self::line::SqlConnection;
+use self::lines::SqlPool;
+pub(super) use self::lines::{SqlConnecting, SqlConnector};
+pub(super) use self::table::{SqlQueries, SqlReply, SqlStore, Statements};
+use super::compare_and_swap::{RecordVersion, StoreError, Stored, Swap};
 use crate::bucket::Key;
 
 /// Rows that one cleaning looks at.
@@ -27,17 +26,17 @@ pub(super) const BATCH: u64 = 1_000;
 
 /// Where the next cleaning goes on: beyond this key.
 #[derive(Debug, Default)]
-pub(super) struct Broom(Mutex<Vec<u8>>);
+pub(super) struct PurgeCursor(Mutex<Vec<u8>>);
 
-impl Broom {
+impl PurgeCursor {
     /// All keys have been looked at up to this one.
-    pub(super) fn stands(&self) -> Vec<u8> {
+    pub(super) fn position(&self) -> Vec<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Goes on behind `last`, the last key of the window, or begins again where there was none. A window that held a whole
     /// batch may hold more, and is looked at again.
-    pub(super) fn moves(&self, last: Option<Vec<u8>>, removed: u64) {
+    pub(super) fn advance(&self, last: Option<Vec<u8>>, removed: u64) {
         if removed < BATCH {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = last.unwrap_or_default();
         }
@@ -48,11 +47,11 @@ impl Broom {
 ///
 /// `found` may be older than the moment at which the swap was lost: then it says just what the loser expected. To repeat
 /// that would send the loser round in circles.
-pub(super) fn lost(old: Option<Version>, found: Option<Stored>) -> Result<Swap, StoreError> {
+pub(super) fn conflict(old: Option<RecordVersion>, found: Option<Stored>) -> Result<Swap, StoreError> {
     if found.as_ref().map(|stored| stored.version) == old {
-        Err(StoreError::Contended)
+        Err(StoreError::WriteConflict)
     } else {
-        Ok(Swap::Lost(found))
+        Ok(Swap::Conflict(found))
     }
 }
 
@@ -67,14 +66,14 @@ pub(super) fn readable(name: &str) -> String {
 }
 
 /// What `tollgate migrate` would mend.
-pub(super) fn missing(table: &str) -> StoreError {
+pub(super) fn missing_table(table: &str) -> StoreError {
     StoreError::Refused(format!(
         "the table `{table}` is missing or older than this gate: run `tollgate migrate`"
     ))
 }
 
 /// An error with all that led to it, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
@@ -93,26 +92,26 @@ mod tests {
     use super::*;
 
     fn stored(version: u64) -> Option<Stored> {
-        Some(Stored { bytes: vec![1], version: Version(version) })
+        Some(Stored { bytes: vec![1], version: RecordVersion(version) })
     }
 
     #[test]
     fn what_a_loser_is_told_is_never_what_it_expected() {
-        assert_eq!(lost(Some(Version(1)), stored(1)), Err(StoreError::Contended));
-        assert_eq!(lost(None, None), Err(StoreError::Contended));
-        assert_eq!(lost(Some(Version(1)), stored(2)), Ok(Swap::Lost(stored(2))));
-        assert_eq!(lost(Some(Version(1)), None), Ok(Swap::Lost(None)));
-        assert_eq!(lost(None, stored(2)), Ok(Swap::Lost(stored(2))));
+        assert_eq!(conflict(Some(RecordVersion(1)), stored(1)), Err(StoreError::WriteConflict));
+        assert_eq!(conflict(None, None), Err(StoreError::WriteConflict));
+        assert_eq!(conflict(Some(RecordVersion(1)), stored(2)), Ok(Swap::Conflict(stored(2))));
+        assert_eq!(conflict(Some(RecordVersion(1)), None), Ok(Swap::Conflict(None)));
+        assert_eq!(conflict(None, stored(2)), Ok(Swap::Conflict(stored(2))));
     }
 
     #[test]
     fn a_broom_stays_where_more_may_lie_and_begins_again_at_the_end() {
-        let broom = Broom::default();
-        broom.moves(Some(vec![7]), BATCH - 1);
-        assert_eq!(broom.stands(), [7]);
-        broom.moves(Some(vec![9]), BATCH);
-        assert_eq!(broom.stands(), [7]);
-        broom.moves(None, 0);
-        assert!(broom.stands().is_empty());
+        let broom = PurgeCursor::default();
+        broom.advance(Some(vec![7]), BATCH - 1);
+        assert_eq!(broom.position(), [7]);
+        broom.advance(Some(vec![9]), BATCH);
+        assert_eq!(broom.position(), [7]);
+        broom.advance(None, 0);
+        assert!(broom.position().is_empty());
     }
 }

@@ -16,7 +16,7 @@ use crate::net::tls::trust;
 /// # Errors
 /// [`StoreError::Refused`] if there are none, or the file cannot be read.
 pub(super) fn client(file: Option<&Path>) -> Result<ClientConfig, StoreError> {
-    trust::client(roots(file)?).map_err(|error| StoreError::Refused(error.to_string()))
+    trust::client_config(roots(file)?).map_err(|error| StoreError::Refused(error.to_string()))
 }
 
 /// The certificates of this PEM file, or the system's: for a driver that wants nothing else. Never none.

@@ -4,8 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tollgate::bucket::{Key, LONGEST_RECORD};
-use tollgate::store::{Record, StoreClock, StoreError, Stored, Swap, Version};
+use tollgate::bucket::{Key, MAX_RECORD_LEN};
+use tollgate::store::{RecordVersion, StoreClock, StoreError, StoreRecord, Stored, Swap};
 use tollgate::time::{Span, Time};
 
 use crate::gate::Gate;
@@ -27,9 +27,9 @@ impl<S> Deref for Opened<S> {
 
 const KEY: Key = Key(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
 
-fn record(bytes: impl Into<Vec<u8>>, seconds: u64) -> Record {
+fn record(bytes: impl Into<Vec<u8>>, seconds: u64) -> StoreRecord {
     let ttl = Span::from_secs(seconds);
-    Record { bytes: bytes.into(), ttl, limit: "address".into(), full_at: now().after(ttl) }
+    StoreRecord { bytes: bytes.into(), ttl, limit: "address".into(), full_at: now().after(ttl) }
 }
 
 fn now() -> Time {
@@ -72,7 +72,7 @@ pub(crate) fn whoever_expects_another_version_is_told_what_stands_there(server: 
     let opened = Opened::new(server);
     let first = opened.write(KEY, None, record(*b"one", 60));
     let second = opened.write(KEY, Some(first), record(*b"two", 60));
-    let lost = Swap::Lost(Some(Stored { bytes: b"two".to_vec(), version: second }));
+    let lost = Swap::Conflict(Some(Stored { bytes: b"two".to_vec(), version: second }));
     assert_eq!(opened.swap(KEY, Some(first), record(*b"three", 60)), lost);
     assert_eq!(opened.load(KEY).unwrap().bytes, b"two");
 }
@@ -80,13 +80,13 @@ pub(crate) fn whoever_expects_another_version_is_told_what_stands_there(server: 
 pub(crate) fn whoever_expects_nothing_is_told_what_stands_there(server: impl Server) {
     let opened = Opened::new(server);
     let version = opened.write(KEY, None, record(*b"one", 60));
-    let lost = Swap::Lost(Some(Stored { bytes: b"one".to_vec(), version }));
+    let lost = Swap::Conflict(Some(Stored { bytes: b"one".to_vec(), version }));
     assert_eq!(opened.swap(KEY, None, record(*b"two", 60)), lost);
 }
 
 pub(crate) fn whoever_expects_something_is_told_that_there_is_nothing(server: impl Server) {
     let opened = Opened::new(server);
-    assert_eq!(opened.swap(KEY, Some(Version(7)), record(*b"one", 60)), Swap::Lost(None));
+    assert_eq!(opened.swap(KEY, Some(RecordVersion(7)), record(*b"one", 60)), Swap::Conflict(None));
     assert_eq!(opened.load(KEY), None);
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn of_many_at_once_one_wins_each_round(server: impl Server) {
                     // The database may ask to come again, and a swap that said so has written nothing.
                     loop {
                         match store.swap(KEY, old, record(format!("{round} {rival}"), 60)).await {
-                            Err(StoreError::Contended) => {}
+                            Err(StoreError::WriteConflict) => {}
                             answer => return answer.unwrap().value,
                         }
                     }
@@ -120,7 +120,7 @@ pub(crate) fn of_many_at_once_one_wins_each_round(server: impl Server) {
         for (rival, task) in asked.into_iter().enumerate() {
             match opened.wait(task) {
                 Swap::Done(version) => won.push((rival, version)),
-                Swap::Lost(stored) => assert!(stored.is_some()),
+                Swap::Conflict(stored) => assert!(stored.is_some()),
             }
         }
         let [(winner, version)] = won[..] else { panic!("{won:?} in round {round}") };
@@ -131,7 +131,7 @@ pub(crate) fn of_many_at_once_one_wins_each_round(server: impl Server) {
 
 pub(crate) fn the_longest_record_comes_back_byte_for_byte(server: impl Server) {
     let opened = Opened::new(server);
-    let bytes: Vec<u8> = (0..LONGEST_RECORD).map(|at| u8::try_from(at * 7 % 256).unwrap()).collect();
+    let bytes: Vec<u8> = (0..MAX_RECORD_LEN).map(|at| u8::try_from(at * 7 % 256).unwrap()).collect();
     let version = opened.write(KEY, None, record(bytes.clone(), 60));
     assert_eq!(opened.load(KEY), Some(Stored { bytes, version }));
 }
@@ -162,7 +162,7 @@ pub(crate) fn what_has_outlived_its_time_is_not_there(server: impl Server) {
     // A second, rounded up to the next where the database counts in seconds, and up to one more until it looks.
     opened.rest(Duration::from_millis(3500));
     assert_eq!(opened.load(KEY), None);
-    assert_eq!(opened.swap(KEY, Some(version), record(*b"two", 60)), Swap::Lost(None));
+    assert_eq!(opened.swap(KEY, Some(version), record(*b"two", 60)), Swap::Conflict(None));
     opened.write(KEY, None, record(*b"three", 60));
 }
 
@@ -172,7 +172,7 @@ pub(crate) fn nothing_is_gone_before_its_time(server: impl Server) {
         let ttl = Span::from_nanos(1_000_000_000 + odd);
         let key = Key(u128::from(odd));
         let written = Instant::now();
-        opened.write(key, None, Record { ttl, ..record(*b"one", 60) });
+        opened.write(key, None, StoreRecord { ttl, ..record(*b"one", 60) });
         opened.rest(Duration::from_millis(600));
         let found = opened.load(key);
         assert!(found.is_some() || written.elapsed() >= ttl.to_std(), "gone after {:?}", written.elapsed());

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use tollgate::bucket::{
-    Anchor, Answer, Continuous, Distinct, Escalation, Floor, Interval, Rolling, Span, Spec,
+    Admission, Continuous, Distinct, Escalation, Floor, Interval, PeriodStart, Rolling, Span, Spec,
 };
 use tollgate::engine::{Limiter, Limits};
 use tollgate::event::Events;
-use tollgate::store::shared::{Manner, OnError};
-use tollgate::store::{Address, Namespace};
+use tollgate::store::shared::{OnError, StoreOptions};
+use tollgate::store::{Namespace, StoreAddress};
 
 use crate::support::{Server, eventually};
 
@@ -26,9 +26,9 @@ impl<S: Server> Processes<S> {
         Self::with(server, count, patient(OnError::Local))
     }
 
-    fn with(server: S, count: usize, manner: Manner) -> Self {
+    fn with(server: S, count: usize, manner: StoreOptions) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let address: Address = server.url().parse().unwrap();
+        let address: StoreAddress = server.url().parse().unwrap();
         prepare(&runtime, &address);
         let open = || Limits::open_as(&address, &Namespace::default(), b"key", manner, Events::default());
         let limits = (0..count).map(|_| open().unwrap().with_capacity(1000)).collect();
@@ -66,11 +66,11 @@ impl<S: Server> Processes<S> {
 }
 
 /// With time for a store on a machine on which everything else runs too.
-fn patient(on_error: OnError) -> Manner {
-    Manner { timeout: Span::from_secs(5), on_error }
+fn patient(on_error: OnError) -> StoreOptions {
+    StoreOptions { timeout: Span::from_secs(5), on_error }
 }
 
-fn prepare(runtime: &Runtime, address: &Address) {
+fn prepare(runtime: &Runtime, address: &StoreAddress) {
     let store = {
         let _within = runtime.enter();
         address.open(&Namespace::default())
@@ -90,10 +90,11 @@ fn shapes() -> Vec<Spec> {
     vec![
         Spec::Continuous(continuous(1, 3600, 7)),
         Spec::Continuous(continuous(1, 3600, 7).with_initial(3).unwrap().with_debt(2).unwrap()),
-        Spec::Interval(Interval::new(7, hour, Anchor::First).unwrap()),
-        Spec::Rolling(Rolling::new(7, hour, Span::from_secs(600), Anchor::First).unwrap()),
+        Spec::Interval(Interval::new(7, hour, PeriodStart::First).unwrap()),
+        Spec::Rolling(Rolling::new(7, hour, Span::from_secs(600), PeriodStart::First).unwrap()),
         Spec::Rolling(
-            Rolling::new(100_000, Span::from_secs(1024 * 60), Span::from_secs(60), Anchor::First).unwrap(),
+            Rolling::new(100_000, Span::from_secs(1024 * 60), Span::from_secs(60), PeriodStart::First)
+                .unwrap(),
         ),
         Spec::Floor(Floor::new(continuous(1, 3600, 2), continuous(1, 3600, 5)).unwrap()),
         Spec::Distinct(Distinct::new(continuous(1, 3600, 7), None).unwrap()),
@@ -110,7 +111,7 @@ pub(crate) fn a_bucket_admits_its_burst_and_no_more(server: impl Server) {
 
 pub(crate) fn every_shape_is_the_same_as_in_memory(server: impl Server) {
     let processes = Processes::new(server, 1);
-    let memory = Limits::open(&Address::memory()).unwrap().with_capacity(1000);
+    let memory = Limits::open(&StoreAddress::memory()).unwrap().with_capacity(1000);
     for (number, spec) in shapes().into_iter().enumerate() {
         let name = format!("shape {number}");
         let here = memory.limiter(&name, spec).unwrap();
@@ -119,12 +120,12 @@ pub(crate) fn every_shape_is_the_same_as_in_memory(server: impl Server) {
             let both = processes.runtime.block_on(async {
                 (here.take("client", tokens).await.unwrap(), there.take("client", tokens).await.unwrap())
             });
-            let told = |taken: &tollgate::engine::Taken| {
+            let told = |taken: &tollgate::engine::TakeOutcome| {
                 // All waits are of hours, and the two are asked one after the other.
-                let kind = match taken.verdict.answer {
-                    Answer::Refused { wait } => Err(Some(wait.as_secs_ceil().div_ceil(30))),
-                    Answer::NeverFits => Err(None),
-                    Answer::Admitted | Answer::Held { .. } => Ok(()),
+                let kind = match taken.verdict.admission {
+                    Admission::Refused { wait } => Err(Some(wait.as_secs_ceil().div_ceil(30))),
+                    Admission::NeverFits => Err(None),
+                    Admission::Admitted | Admission::Held { .. } => Ok(()),
                 };
                 (kind, taken.verdict.left)
             };
@@ -138,7 +139,7 @@ pub(crate) fn what_is_given_back_can_be_taken_again(server: impl Server) {
     let limiter = processes.limit(Spec::Continuous(continuous(1, 3600, 3))).remove(0);
     let taken = processes.runtime.block_on(limiter.take("client", 3)).unwrap();
     assert!(taken.is_admitted() && !processes.take(&limiter, 1));
-    limiter.give_back(taken);
+    limiter.refund(taken);
     assert!(eventually(Duration::from_secs(10), || processes.take(&limiter, 3)));
 }
 
@@ -244,13 +245,14 @@ pub(crate) fn while_the_store_is_away_each_process_decides_by_what_it_saw(server
 }
 
 pub(crate) fn a_stopped_store_costs_the_timeout_and_then_nothing(server: impl Server) {
-    let mut processes = Processes::with(server, 1, Manner::default());
+    let mut processes = Processes::with(server, 1, StoreOptions::default());
     let limiter = processes.limit(Spec::Continuous(continuous(1, 60, 1_000_000))).remove(0);
     assert!(processes.take(&limiter, 1));
     processes.server.pause();
     let in_one_timeout = || {
         let begun = Instant::now();
-        (0..20).all(|_| processes.take(&limiter, 1)) && begun.elapsed() < Manner::default().timeout.to_std()
+        (0..20).all(|_| processes.take(&limiter, 1))
+            && begun.elapsed() < StoreOptions::default().timeout.to_std()
     };
     // Who waits for how long is for a machine that does nothing else; that it ends is for any.
     assert!(eventually(Duration::from_secs(10), || in_one_timeout() && !processes.is_up()));
@@ -263,7 +265,7 @@ pub(crate) fn a_stopped_store_costs_the_timeout_and_then_nothing(server: impl Se
 pub(crate) fn who_asked_for_deny_or_allow_gets_it(server: impl Server) {
     let mut processes = Processes::with(server, 1, patient(OnError::Deny));
     let strict = processes.limit(Spec::Continuous(continuous(1, 3600, 1))).remove(0);
-    let address: Address = processes.server.url().parse().unwrap();
+    let address: StoreAddress = processes.server.url().parse().unwrap();
     let manner = patient(OnError::Allow);
     let open = Limits::open_as(&address, &Namespace::default(), b"key", manner, Events::default()).unwrap();
     let lenient = open.limiter("address", Spec::Continuous(continuous(1, 3600, 1))).unwrap();

@@ -1,7 +1,7 @@
 //! What DynamoDB is asked, by the count of its server: each question costs money there.
 
 use tollgate::bucket::Key;
-use tollgate::store::{Record, Swap, Version};
+use tollgate::store::{RecordVersion, StoreRecord, Swap};
 use tollgate::time::{Span, Time};
 
 use crate::gate::Gate;
@@ -21,7 +21,7 @@ fn a_load_and_a_swap_are_one_question_each_and_a_probe_is_none() {
     assert!(matches!(gate.swap(Key(1), None, record()), Swap::Done(_)));
     asked(&mut server, 2);
     // dynalite does not say what stands there, so that is asked; DynamoDB does.
-    assert!(matches!(gate.swap(Key(1), Some(Version(1)), record()), Swap::Lost(Some(_))));
+    assert!(matches!(gate.swap(Key(1), Some(RecordVersion(1)), record()), Swap::Conflict(Some(_))));
     asked(&mut server, 4);
 }
 
@@ -39,7 +39,7 @@ fn time_to_live_that_is_off_is_said() {
     assert!(matches!(&said[..], [off] if off.contains("`ttl` is off")), "{said:?}");
 }
 
-fn record() -> Record {
+fn record() -> StoreRecord {
     let ttl = Span::from_secs(60);
-    Record { bytes: b"one".to_vec(), ttl, limit: "address".into(), full_at: Time::default() }
+    StoreRecord { bytes: b"one".to_vec(), ttl, limit: "address".into(), full_at: Time::default() }
 }

@@ -10,7 +10,8 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tollgate::bucket::Key;
 use tollgate::store::{
-    Address, Asking, CompareAndSwap, Namespace, Record, StoreError, Stored, Swap, Version,
+    CompareAndSwap, Namespace, RecordVersion, StoreAddress, StoreError, StoreFuture, StoreRecord, Stored,
+    Swap,
 };
 
 /// A store, opened.
@@ -43,7 +44,7 @@ impl Gate {
     }
 
     fn within_runtime(runtime: Arc<Runtime>, url: &str, names: &Namespace) -> Self {
-        let address: Address = url.parse().unwrap();
+        let address: StoreAddress = url.parse().unwrap();
         let store = {
             let _within = runtime.enter();
             address.open(names).unwrap().unwrap()
@@ -54,7 +55,7 @@ impl Gate {
     /// Waits at most five seconds.
     pub(crate) fn ask<T>(
         &self,
-        question: impl FnOnce(&dyn CompareAndSwap) -> Asking<'_, T>,
+        question: impl FnOnce(&dyn CompareAndSwap) -> StoreFuture<'_, T>,
     ) -> Result<T, StoreError> {
         self.within(Duration::from_secs(5), question).expect("an answer in time")
     }
@@ -62,7 +63,7 @@ impl Gate {
     pub(crate) fn within<T>(
         &self,
         time: Duration,
-        question: impl FnOnce(&dyn CompareAndSwap) -> Asking<'_, T>,
+        question: impl FnOnce(&dyn CompareAndSwap) -> StoreFuture<'_, T>,
     ) -> Option<Result<T, StoreError>> {
         let asking = question(&*self.store);
         let answer = self.block_on(async { tokio::time::timeout(time, asking).await });
@@ -73,12 +74,12 @@ impl Gate {
         self.ask(|store| store.load(key)).unwrap()
     }
 
-    pub(crate) fn swap(&self, key: Key, old: Option<Version>, new: Record) -> Swap {
+    pub(crate) fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> Swap {
         self.ask(|store| store.swap(key, old, new)).unwrap()
     }
 
     /// A swap that has to win.
-    pub(crate) fn write(&self, key: Key, old: Option<Version>, new: Record) -> Version {
+    pub(crate) fn write(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> RecordVersion {
         done(self.swap(key, old, new))
     }
 
@@ -105,9 +106,9 @@ impl Gate {
 }
 
 /// The version that was written.
-pub(crate) fn done(swap: Swap) -> Version {
+pub(crate) fn done(swap: Swap) -> RecordVersion {
     match swap {
         Swap::Done(version) => version,
-        Swap::Lost(stored) => panic!("{stored:?} stands there"),
+        Swap::Conflict(stored) => panic!("{stored:?} stands there"),
     }
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::bucket::{Key, LONGEST_RECORD};
-use tollgate::store::{Record, StoreError, Swap, Version};
+use tollgate::bucket::{Key, MAX_RECORD_LEN};
+use tollgate::store::{RecordVersion, StoreError, StoreRecord, Swap};
 use tollgate::time::{Span, Time};
 
 use crate::gate::{Gate, done};
@@ -23,13 +23,13 @@ fn load(gate: &Gate, key: u128) -> Result<Option<Vec<u8>>, StoreError> {
     Ok(gate.ask(|store| store.load(Key(key)))?.map(|stored| stored.bytes))
 }
 
-fn swap(gate: &Gate, key: u128, old: Option<Version>, bytes: &[u8]) -> Result<Swap, StoreError> {
+fn swap(gate: &Gate, key: u128, old: Option<RecordVersion>, bytes: &[u8]) -> Result<Swap, StoreError> {
     gate.ask(|store| store.swap(Key(key), old, record(bytes)))
 }
 
-fn record(bytes: &[u8]) -> Record {
+fn record(bytes: &[u8]) -> StoreRecord {
     let (ttl, full_at) = (Span::from_secs(600), Time::default());
-    Record { bytes: bytes.to_vec(), ttl, limit: "address".into(), full_at }
+    StoreRecord { bytes: bytes.to_vec(), ttl, limit: "address".into(), full_at }
 }
 
 /// A real one that was started with these arguments, or `None` where the contract's tests have none either.
@@ -70,7 +70,7 @@ fn told(script: fn(u32, TcpStream)) -> Result<Option<Vec<u8>>, StoreError> {
 }
 
 fn is_garbled(answer: &Result<Option<Vec<u8>>, StoreError>) -> bool {
-    matches!(answer, Err(StoreError::Garbled(_)))
+    matches!(answer, Err(StoreError::UnexpectedResponse(_)))
 }
 
 #[test]
@@ -81,9 +81,9 @@ fn a_swap_that_wins_is_one_question_and_one_that_is_lost_two() {
     assert_eq!(server.questions(), 1);
     let second = done(swap(&gate, 1, Some(first), b"two").unwrap());
     assert_eq!(server.questions(), 2);
-    assert!(matches!(swap(&gate, 1, Some(first), b"three").unwrap(), Swap::Lost(Some(_))));
+    assert!(matches!(swap(&gate, 1, Some(first), b"three").unwrap(), Swap::Conflict(Some(_))));
     assert_eq!(server.questions(), 4);
-    assert!(matches!(swap(&gate, 2, Some(second), b"four").unwrap(), Swap::Lost(None)));
+    assert!(matches!(swap(&gate, 2, Some(second), b"four").unwrap(), Swap::Conflict(None)));
     assert_eq!(server.questions(), 5);
 }
 
@@ -123,9 +123,9 @@ fn a_server_that_numbers_nothing_is_refused() {
 fn a_full_memory_is_a_refusal_and_reading_goes_on() {
     let Some(server) = node(&["-M", "-m", "2"]) else { return };
     let gate = at(server.address());
-    let refused = (0..5000).find_map(|key| swap(&gate, key, None, &[7; LONGEST_RECORD]).err()).unwrap();
+    let refused = (0..5000).find_map(|key| swap(&gate, key, None, &[7; MAX_RECORD_LEN]).err()).unwrap();
     assert!(matches!(&refused, StoreError::Refused(why) if why.contains("out of memory")), "{refused}");
-    assert_eq!(load(&gate, 0).unwrap().unwrap(), [7; LONGEST_RECORD]);
+    assert_eq!(load(&gate, 0).unwrap().unwrap(), [7; MAX_RECORD_LEN]);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_small_memory_and_what_it_dropped_are_shown_to_the_operator() {
     let said = gate.ask(|store| store.inspect()).unwrap();
     assert!(said.len() == 1 && said[0].contains("only 4 MB"), "{said:?}");
     for key in 0..3000 {
-        done(swap(&gate, key, None, &[7; LONGEST_RECORD]).unwrap());
+        done(swap(&gate, key, None, &[7; MAX_RECORD_LEN]).unwrap());
     }
     let said = gate.ask(|store| store.inspect()).unwrap();
     assert!(said.len() == 2 && said[0].contains("dropped"), "{said:?}");
@@ -155,11 +155,11 @@ fn whoever_finds_a_spoiled_epoch_agrees_with_itself_and_loses_against_others() {
     let first = done(swap(&early, 1, None, b"one").unwrap());
     server.spoil(b"not ours");
     let late = Gate::new(&server.url());
-    assert!(matches!(swap(&late, 1, Some(first), b"two").unwrap(), Swap::Lost(Some(_))));
+    assert!(matches!(swap(&late, 1, Some(first), b"two").unwrap(), Swap::Conflict(Some(_))));
     let stored = late.ask(|store| store.load(Key(1))).unwrap().unwrap();
     let second = done(swap(&late, 1, Some(stored.version), b"two").unwrap());
     done(swap(&late, 1, Some(second), b"three").unwrap());
-    assert!(matches!(swap(&early, 1, Some(first), b"four").unwrap(), Swap::Lost(Some(_))));
+    assert!(matches!(swap(&early, 1, Some(first), b"four").unwrap(), Swap::Conflict(Some(_))));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::bucket::Key;
-use tollgate::store::{StoreError, Swap, Version};
+use tollgate::store::{RecordVersion, StoreError, Swap};
 
 use crate::gate::Gate;
 use crate::support::servers::Tables as _;
@@ -20,25 +20,25 @@ const KEY: Key = Key(7);
 /// What came of one rival's round.
 #[derive(Debug, Clone, PartialEq)]
 enum Came {
-    Won(Version),
+    Won(RecordVersion),
     Lost,
     /// Nobody knows whether it was written.
     Unknown,
 }
 
 /// Every gate swaps at once; whoever is told to come again does, up to a bound.
-fn round(gates: &[Gate], old: Option<Version>, round: u32) -> Vec<Came> {
+fn round(gates: &[Gate], old: Option<RecordVersion>, round: u32) -> Vec<Came> {
     let asking = gates.iter().enumerate().map(|(rival, gate)| {
         let store = Arc::clone(&gate.store);
         gate.spawn(async move {
             for _ in 0..200 {
                 match store.swap(KEY, old, record(format!("{round} {rival}").as_bytes())).await {
-                    Err(StoreError::Contended) => {}
+                    Err(StoreError::WriteConflict) => {}
                     Err(StoreError::Unreachable(_)) => return Came::Unknown,
                     Err(error) => panic!("{error}"),
                     Ok(answer) => match answer.value {
                         Swap::Done(version) => return Came::Won(version),
-                        Swap::Lost(_) => return Came::Lost,
+                        Swap::Conflict(_) => return Came::Lost,
                     },
                 }
             }
@@ -103,7 +103,7 @@ fn a_lost_answer_is_an_error_that_is_not_asked_again() {
     let found = eventually(Duration::from_secs(10), || gate.ask(|store| store.probe()).is_ok());
     assert!(found, "it is not connected again");
     let again = gate.ask(|store| store.swap(KEY, None, record(b"two"))).unwrap();
-    assert!(matches!(again, Swap::Lost(Some(found)) if found.version == stored.version));
+    assert!(matches!(again, Swap::Conflict(Some(found)) if found.version == stored.version));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tollgate::bucket::Key;
-use tollgate::store::{Address, Record, StoreError, Stored, Swap, Version};
+use tollgate::store::{RecordVersion, StoreAddress, StoreError, StoreRecord, Stored, Swap};
 use tollgate::time::{Span, Time};
 
 use crate::gate;
@@ -37,11 +37,11 @@ impl Gate {
         self.ask(|store| store.load(KEY))
     }
 
-    fn swap(&self, old: Option<Version>, bytes: &[u8]) -> Result<Swap, StoreError> {
+    fn swap(&self, old: Option<RecordVersion>, bytes: &[u8]) -> Result<Swap, StoreError> {
         self.ask(|store| store.swap(KEY, old, record(bytes)))
     }
 
-    fn refusal(&self, old: Option<Version>) -> String {
+    fn refusal(&self, old: Option<RecordVersion>) -> String {
         match self.swap(old, b"new") {
             Err(StoreError::Refused(why)) => why,
             answer => panic!("{answer:?} is no refusal"),
@@ -60,12 +60,12 @@ impl Gate {
 const KEY: Key = Key(0x1234);
 const NAME: &str = "tollgate:1:00000000000000000000000000001234";
 
-fn record(bytes: &[u8]) -> Record {
+fn record(bytes: &[u8]) -> StoreRecord {
     let ttl = Span::from_secs(60);
-    Record { bytes: bytes.to_vec(), ttl, limit: "address".into(), full_at: Time::from_nanos(1) }
+    StoreRecord { bytes: bytes.to_vec(), ttl, limit: "address".into(), full_at: Time::from_nanos(1) }
 }
 
-fn done(swap: Result<Swap, StoreError>) -> Version {
+fn done(swap: Result<Swap, StoreError>) -> RecordVersion {
     gate::done(swap.unwrap())
 }
 
@@ -89,7 +89,7 @@ fn each_question_is_one_run_of_the_script() {
     for round in 0..10_u8 {
         version = Some(done(gate.swap(version, &[round])));
     }
-    assert_eq!(gate.swap(None, b"lost").map(|swap| matches!(swap, Swap::Lost(Some(_)))), Ok(true));
+    assert_eq!(gate.swap(None, b"lost").map(|swap| matches!(swap, Swap::Conflict(Some(_)))), Ok(true));
     assert!(gate.load().unwrap().is_some());
     assert_eq!(server.questions(), 12);
 }
@@ -100,7 +100,7 @@ fn what_is_written_has_an_end_that_is_rounded_up() {
     let gate = Gate::new(&server.url());
     for (key, nanos, millis) in [(1, 60_000_000_001, 60_001), (2, 59_999_999_999, 60_000)] {
         let written = Instant::now();
-        let new = Record { ttl: Span::from_nanos(nanos), ..record(b"one") };
+        let new = StoreRecord { ttl: Span::from_nanos(nanos), ..record(b"one") };
         gate.ask(|store| store.swap(Key(key), None, new)).unwrap();
         let end: u128 = server.cli(&["PTTL", &format!("tollgate:1:{key:032x}")]).parse().unwrap();
         assert!((millis - written.elapsed().as_millis() - 1..=millis).contains(&end), "{end}");
@@ -243,7 +243,7 @@ fn what_is_no_string_is_written_over() {
         server.cli(&command);
         let Ok(Some(stored)) = gate.load() else { panic!("something stands there") };
         assert_eq!(stored.bytes, b"");
-        assert_eq!(gate.swap(None, b"no"), Ok(Swap::Lost(Some(stored.clone()))));
+        assert_eq!(gate.swap(None, b"no"), Ok(Swap::Conflict(Some(stored.clone()))));
         done(gate.swap(Some(stored.version), b"one"));
         assert_eq!(gate.load().unwrap().unwrap().bytes, b"one");
     }
@@ -257,7 +257,7 @@ fn bytes_of_others_have_a_version_as_long_as_nobody_touches_them() {
         server.cli(&["SET", NAME, foreign]);
         let Ok(Some(stored)) = gate.load() else { panic!("{foreign:?} stands there") };
         server.cli(&["SET", NAME, "other"]);
-        assert!(matches!(gate.swap(Some(stored.version), b"no"), Ok(Swap::Lost(Some(_)))), "{foreign:?}");
+        assert!(matches!(gate.swap(Some(stored.version), b"no"), Ok(Swap::Conflict(Some(_)))), "{foreign:?}");
         server.cli(&["SET", NAME, foreign]);
         done(gate.swap(Some(stored.version), b"one"));
     }
@@ -429,7 +429,7 @@ fn mistakes_in_an_address_are_said_without_repeating_it() {
         ("redis-cluster://a:1,b:c", port),
         ("redis-cluster://a/1", "a cluster has no databases to choose from after `/`"),
     ] {
-        let error = address.parse::<Address>().unwrap_err().to_string();
+        let error = address.parse::<StoreAddress>().unwrap_err().to_string();
         assert_eq!(error, mistake, "{address}");
     }
 }
@@ -448,7 +448,7 @@ fn addresses_that_are_right_are_taken() {
         "redis-cluster://a",
         "redis-cluster://name:pass@a:7000,b:7001,[::1]:7002/",
     ] {
-        assert!(address.parse::<Address>().is_ok_and(|address| address.is_shared()), "{address}");
+        assert!(address.parse::<StoreAddress>().is_ok_and(|address| address.is_shared()), "{address}");
     }
 }
 

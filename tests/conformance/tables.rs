@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tollgate::bucket::Key;
-use tollgate::store::{Asking, CompareAndSwap, Record, StoreError, Swap};
+use tollgate::store::{CompareAndSwap, StoreError, StoreFuture, StoreRecord, Swap};
 use tollgate::time::{Span, Time};
 
 use crate::gate::Gate;
@@ -13,16 +13,16 @@ use crate::support::servers::Tables;
 const MISSING: &str =
     "the table `tollgate_buckets` is missing or older than this gate: run `tollgate migrate`";
 
-pub(crate) fn record(bytes: &[u8]) -> Record {
+pub(crate) fn record(bytes: &[u8]) -> StoreRecord {
     let full_at = Time::from_nanos(1_800_000_000_123_456_000);
-    Record { bytes: bytes.to_vec(), ttl: Span::from_secs(60), limit: "address".into(), full_at }
+    StoreRecord { bytes: bytes.to_vec(), ttl: Span::from_secs(60), limit: "address".into(), full_at }
 }
 
 /// Asks, and goes away after looking for the answer so many times.
 fn give_up<T>(
     gate: &Gate,
     looks: u64,
-    question: impl FnOnce(&dyn CompareAndSwap) -> Asking<'_, T>,
+    question: impl FnOnce(&dyn CompareAndSwap) -> StoreFuture<'_, T>,
 ) -> Option<Result<T, StoreError>> {
     let asking = question(&*gate.store);
     let patience = async {
@@ -45,7 +45,7 @@ pub(crate) fn a_limits_name_is_no_statement(server: impl Tables) {
     let names =
         ["'; DROP TABLE tollgate_buckets; --", "\\'; DELETE FROM tollgate_buckets; #", "\"`$1 ? %s ü"];
     for (at, name) in names.iter().enumerate() {
-        let new = Record { limit: (*name).into(), ..record(b"one") };
+        let new = StoreRecord { limit: (*name).into(), ..record(b"one") };
         let swap = gate.ask(|store| store.swap(Key(at as u128), None, new)).unwrap();
         assert!(matches!(swap, Swap::Done(_)), "{swap:?}");
     }
@@ -55,7 +55,7 @@ pub(crate) fn a_limits_name_is_no_statement(server: impl Tables) {
         names[0].replace('\'', "''")
     );
     assert_eq!(server.sql(&first), "1");
-    let odd = Record { limit: format!("a\0b{}", "x".repeat(1000)).into(), ..record(b"one") };
+    let odd = StoreRecord { limit: format!("a\0b{}", "x".repeat(1000)).into(), ..record(b"one") };
     assert!(gate.ask(|store| store.swap(Key(9), None, odd)).is_ok());
 }
 
@@ -115,12 +115,12 @@ pub(crate) fn a_swap_that_nobody_waits_for_is_written_once_or_not_at_all(server:
                 assert!(!matches!(dropped, Some(Ok(Swap::Done(_)))), "both have won in round {round}");
                 version = next;
             }
-            Ok(Swap::Lost(Some(stored))) => {
+            Ok(Swap::Conflict(Some(stored))) => {
                 assert_eq!(stored.bytes, round.to_string().as_bytes());
                 version = stored.version;
                 written += 1;
             }
-            Err(StoreError::Contended) => version = gate.load(Key(7)).unwrap().version,
+            Err(StoreError::WriteConflict) => version = gate.load(Key(7)).unwrap().version,
             other => panic!("{other:?} in round {round}"),
         }
         if round >= 200 && late > 50 && written > 10 {
@@ -137,7 +137,7 @@ pub(crate) fn expired_rows_are_tidied_in_batches(server: impl Tables) {
     server.fill(10, 30);
     let mut removed = Vec::new();
     for _ in 0..5 {
-        removed.push(gate.ask(|store| store.tidy()).unwrap());
+        removed.push(gate.ask(|store| store.purge()).unwrap());
     }
     assert_eq!(removed, [1000, 1000, 500, 0, 0]);
     assert_eq!(server.sql("SELECT COUNT(*) FROM tollgate_buckets"), "11");
@@ -152,14 +152,14 @@ pub(crate) fn one_gate_tidies_at_a_time(server: impl Tables) {
     let mut holder = server.hold_all(Duration::from_millis(1200));
     std::thread::sleep(Duration::from_millis(300));
     let store = Arc::clone(&gate.store);
-    let first = gate.spawn(async move { store.tidy().await });
+    let first = gate.spawn(async move { store.purge().await });
     gate.rest(Duration::from_millis(200));
     let asked = Instant::now();
-    assert_eq!(other.ask(|store| store.tidy()), Ok(0));
+    assert_eq!(other.ask(|store| store.purge()), Ok(0));
     assert!(asked.elapsed() < Duration::from_millis(600), "it waited {:?}", asked.elapsed());
     assert_eq!(gate.wait(first).map(|answer| answer.value), Ok(1000));
     holder.wait().unwrap();
-    assert_eq!(other.ask(|store| store.tidy()), Ok(500));
+    assert_eq!(other.ask(|store| store.purge()), Ok(500));
 }
 
 pub(crate) fn a_row_that_somebody_holds_is_contended_and_blocks_nobody_else(server: impl Tables) {
@@ -169,7 +169,7 @@ pub(crate) fn a_row_that_somebody_holds_is_contended_and_blocks_nobody_else(serv
     std::thread::sleep(Duration::from_millis(300));
     let asked = Instant::now();
     let swap = gate.ask(|store| store.swap(Key(7), Some(version), record(b"two")));
-    assert_eq!(swap, Err(StoreError::Contended));
+    assert_eq!(swap, Err(StoreError::WriteConflict));
     assert!(asked.elapsed() < Duration::from_secs(2), "it waited {:?}", asked.elapsed());
     let other = gate.beside(&server.url());
     assert_eq!(other.load(Key(7)).unwrap().version, version);

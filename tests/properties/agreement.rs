@@ -1,7 +1,7 @@
 //! The buckets decide as the models do, and say the same: answer, wait, tokens left, the next one, full again.
 
 use proptest::prelude::*;
-use tollgate::bucket::{Answer, Op, Spec, Time};
+use tollgate::bucket::{Admission, Op, Spec, Time};
 use tollgate::time::Span;
 
 use super::bucket::Bucket;
@@ -24,7 +24,7 @@ fn decides_as_the_model_does(spec: Spec, seeds: &[u64]) -> Result<(), TestCaseEr
         if !step.verdict.is_admitted() && !spec.has_debt() {
             prop_assert_eq!(step.changed, is_new && initial(&spec) < spec.burst(), "a refusal is free");
         }
-        if let Answer::Refused { wait } = step.verdict.answer {
+        if let Admission::Refused { wait } = step.verdict.admission {
             let at = |time| bucket.look(time, Op::Take(cost)).verdict.is_admitted();
             prop_assert!(!at(now.after(wait).before(ONE)), "one nanosecond early");
             prop_assert!(at(now.after(wait)), "at the time that was named");
@@ -47,7 +47,7 @@ fn peeks_as_the_model_answers(
 ) -> Result<(), TestCaseError> {
     let peeked = bucket.look(now, Op::Peek(cost));
     prop_assert!(!peeked.changed);
-    prop_assert_eq!(peeked.verdict.answer, model.answer(now, cost), "a peek");
+    prop_assert_eq!(peeked.verdict.admission, model.answer(now, cost), "a peek");
     prop_assert_eq!(peeked.verdict.left, model.left(now), "a peek");
     Ok(())
 }
@@ -60,7 +60,7 @@ fn may_be_forgotten(spec: Spec, seeds: &[u64], rest: &[u64]) -> Result<(), TestC
         course.told(kept.run(now, Op::Take(cost)).verdict);
     }
     let said = kept.look(course.now, Op::Peek(1)).verdict;
-    prop_assert!(said.full_at <= course.now.after(spec.memory()));
+    prop_assert!(said.full_at <= course.now.after(spec.max_ttl()));
     course.now = said.full_at;
     let mut forgotten = Bucket::new(spec);
     for seed in rest {

@@ -3,14 +3,14 @@
 
 use proptest::prelude::*;
 use tollgate::bucket::{
-    Anchor, Continuous, Distinct, Escalation, Floor, Header, Interval, LONGEST_RECORD, Op, Own, Receipt,
-    Rolling, Spec, SpecError, Time, convert, step,
+    Continuous, Distinct, Escalation, Floor, Interval, MAX_RECORD_LEN, Op, Own, PeriodStart, Receipt,
+    RecordHeader, Rolling, Spec, SpecError, Time, convert, step,
 };
 use tollgate::time::Span;
 
 use super::samples::{Dice, cases, of};
 
-type State = [u64; Spec::MOST_WORDS];
+type State = [u64; Spec::MAX_WORDS];
 
 /// The ends of what there is, or anything between.
 fn extreme(dice: &mut Dice) -> u64 {
@@ -24,7 +24,7 @@ fn extreme_half(dice: &mut Dice) -> u32 {
 }
 
 fn any_state(dice: &mut Dice, spec: &Spec) -> State {
-    let mut state = [0; Spec::MOST_WORDS];
+    let mut state = [0; Spec::MAX_WORDS];
     state[..spec.words()].fill_with(|| extreme(dice));
     state
 }
@@ -56,7 +56,7 @@ fn answers(dice: &mut Dice, spec: Spec, mut state: State) -> Result<(), TestCase
         }
     }
     let (to, now) = (dice.any(), Time::from_nanos(extreme(dice)));
-    let mut after = [0; Spec::MOST_WORDS];
+    let mut after = [0; Spec::MAX_WORDS];
     convert(&spec, &mut state[..spec.words()], &to, &mut after[..to.words()], now);
     let _ = step(&to, &mut after[..to.words()], Time::from_nanos(extreme(dice)), any_op(dice));
     Ok(())
@@ -69,7 +69,7 @@ fn any_continuous(dice: &mut Dice) -> Result<Continuous, SpecError> {
 }
 
 fn any_numbers(dice: &mut Dice) -> Result<Spec, SpecError> {
-    let anchor = [Anchor::First, Anchor::Clock][dice.below(2) as usize];
+    let anchor = [PeriodStart::First, PeriodStart::Clock][dice.below(2) as usize];
     match dice.below(5) {
         0 => {
             let (after, factor) = (extreme_half(dice) % 2000, extreme_half(dice) % 200);
@@ -111,44 +111,44 @@ proptest! {
     #[test]
     fn what_was_written_is_read(spec in of(Dice::any), own in any::<Option<u64>>(), seed in any::<u64>()) {
         let written = any_state(&mut Dice(seed), &spec);
-        let header = Header { spec, own_until: own.map(Time::from_nanos) };
-        let (mut bytes, mut read) = ([0; LONGEST_RECORD], [7; Spec::MOST_WORDS]);
+        let header = RecordHeader { spec, own_until: own.map(Time::from_nanos) };
+        let (mut bytes, mut read) = ([0; MAX_RECORD_LEN], [7; Spec::MAX_WORDS]);
         let length = header.encode(&written, &mut bytes);
-        prop_assert_eq!(Header::decode(&bytes[..length], &mut read), Ok(header));
+        prop_assert_eq!(RecordHeader::decode(&bytes[..length], &mut read), Ok(header));
         prop_assert_eq!(read, written);
-        prop_assert!(Header::decode(&bytes[..length - 1], &mut read).is_err());
-        prop_assert!(Header::decode(&bytes[..=length], &mut read).is_err());
+        prop_assert!(RecordHeader::decode(&bytes[..length - 1], &mut read).is_err());
+        prop_assert!(RecordHeader::decode(&bytes[..=length], &mut read).is_err());
     }
 
     #[test]
     fn foreign_bytes_are_refused_or_do_no_harm(
         spec in of(Dice::any), changes in prop::collection::vec(any::<u64>(), 1..4), seed in any::<u64>(),
     ) {
-        let (mut bytes, mut dice) = ([0; LONGEST_RECORD], Dice(seed));
+        let (mut bytes, mut dice) = ([0; MAX_RECORD_LEN], Dice(seed));
         let state = any_state(&mut dice, &spec);
-        let length = Header { spec, own_until: Some(Time::from_nanos(extreme(&mut dice))) }.encode(&state, &mut bytes);
+        let length = RecordHeader { spec, own_until: Some(Time::from_nanos(extreme(&mut dice))) }.encode(&state, &mut bytes);
         for change in changes {
             bytes[change as usize % length] = (change >> 32) as u8;
         }
-        let mut state = [0; Spec::MOST_WORDS];
-        if let Ok(mut header) = Header::decode(&bytes[..length], &mut state) {
+        let mut state = [0; Spec::MAX_WORDS];
+        if let Ok(mut header) = RecordHeader::decode(&bytes[..length], &mut state) {
             answers(&mut dice, header.spec, state)?;
             let (limit, now) = (dice.any(), Time::from_nanos(extreme(&mut dice)));
-            let in_force = header.in_force(&limit, &mut state, now);
+            let in_force = header.effective_spec(&limit, &mut state, now);
             answers(&mut dice, in_force, state)?;
         }
     }
 
     #[test]
     fn noise_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..90)) {
-        prop_assert!(Header::decode(&bytes, &mut [0; Spec::MOST_WORDS]).is_err());
+        prop_assert!(RecordHeader::decode(&bytes, &mut [0; Spec::MAX_WORDS]).is_err());
     }
 
     #[test]
     fn any_numbers_make_a_spec_that_answers_or_an_error(seed in any::<u64>()) {
         let mut dice = Dice(seed);
         if let Ok(spec) = any_numbers(&mut dice) {
-            let empty = [0; Spec::MOST_WORDS];
+            let empty = [0; Spec::MAX_WORDS];
             answers(&mut dice, spec, empty)?;
             let state = any_state(&mut dice, &spec);
             answers(&mut dice, spec, state)?;
@@ -164,7 +164,7 @@ proptest! {
     fn a_rate_of_its_own_decides_until_it_ends(
         limit in of(Dice::any), rate in of(Dice::continuous), taken in 0_u32..20, seed in any::<u64>(),
     ) {
-        let (mut dice, mut state) = (Dice(seed), [0; Spec::MOST_WORDS]);
+        let (mut dice, mut state) = (Dice(seed), [0; Spec::MAX_WORDS]);
         let now = super::samples::START;
         for _ in 0..taken {
             let mut next = state;
@@ -173,20 +173,20 @@ proptest! {
             }
         }
         let until = now.after(Span::from_nanos(1 + dice.below(2 * rate.window().as_nanos())));
-        let mut header = Header::of(limit);
+        let mut header = RecordHeader::of(limit);
         header.give_rate(&limit, Some(Own { rate, until }), &mut state, now);
         let own = match limit {
             Spec::Distinct(once) => Spec::Distinct(Distinct::new(rate, once.repeats()).unwrap()),
             Spec::Escalation(_) => limit,
             _ => Spec::Continuous(rate),
         };
-        prop_assert_eq!(header.in_force(&limit, &mut state, until.before(Span::from_nanos(1))), own);
-        let later = until.after(Span::from_nanos(dice.below(limit.memory().as_nanos())));
+        prop_assert_eq!(header.effective_spec(&limit, &mut state, until.before(Span::from_nanos(1))), own);
+        let later = until.after(Span::from_nanos(dice.below(limit.max_ttl().as_nanos())));
         let (mut at_once, mut at_leisure) = ((header, state), (header, state));
-        prop_assert_eq!(at_once.0.in_force(&limit, &mut at_once.1, until), limit);
-        prop_assert_eq!(at_leisure.0.in_force(&limit, &mut at_leisure.1, later), limit);
+        prop_assert_eq!(at_once.0.effective_spec(&limit, &mut at_once.1, until), limit);
+        prop_assert_eq!(at_leisure.0.effective_spec(&limit, &mut at_leisure.1, later), limit);
         prop_assert_eq!(at_once.1, at_leisure.1, "nobody asked in between");
         header.give_rate(&limit, None, &mut state, now);
-        prop_assert_eq!(header, Header::of(limit));
+        prop_assert_eq!(header, RecordHeader::of(limit));
     }
 }

@@ -2,7 +2,7 @@
 //! nobody is locked out for longer than from empty to full, and who waits as long as told is admitted.
 
 use proptest::prelude::*;
-use tollgate::bucket::{Answer, Continuous, Op, Spec, Time};
+use tollgate::bucket::{Admission, Continuous, Op, Spec, Time};
 use tollgate::time::Span;
 
 use super::bucket::Bucket;
@@ -79,9 +79,9 @@ fn neither_refills_nor_locks(spec: Spec, seeds: &[u64]) -> Result<(), TestCaseEr
         for _ in 0..1 + dice.below(4) {
             let cost = if dice.below(3) == 0 { dice.upto(spec.burst()) } else { 1 };
             let said = bucket.run(now, Op::Take(cost)).verdict;
-            prop_assert!(said.full_at <= now.after(spec.memory()).after(LATE), "remembered for too long");
+            prop_assert!(said.full_at <= now.after(spec.max_ttl()).after(LATE), "remembered for too long");
             admitted += if said.is_admitted() { u128::from(cost) } else { 0 };
-            let Answer::Refused { wait } = said.answer else { continue };
+            let Admission::Refused { wait } = said.admission else { continue };
             let longest = longest_wait(&spec, cost).plus(LATE);
             prop_assert!(wait <= longest, "locked for {wait:?}, at most {longest:?}");
             let obeyed = bucket.look(now.after(wait), Op::Take(cost)).verdict;

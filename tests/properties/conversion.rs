@@ -2,7 +2,7 @@
 //! the client; and from then on the new promise holds.
 
 use proptest::prelude::*;
-use tollgate::bucket::{Anchor, Answer, Op, Rolling, Spec, Time, convert};
+use tollgate::bucket::{Admission, Op, PeriodStart, Rolling, Spec, Time, convert};
 use tollgate::time::Span;
 
 use super::bucket::Bucket;
@@ -60,7 +60,7 @@ fn keeps_the_new_promise(mut bucket: Bucket, now: Time, seeds: &[u64]) -> Result
     for seed in seeds {
         let (now, cost) = course.next(*seed);
         let said = bucket.run(now, Op::Take(cost)).verdict;
-        if let Answer::Refused { wait } = said.answer {
+        if let Admission::Refused { wait } = said.admission {
             let at = |time| bucket.look(time, Op::Take(cost)).verdict.is_admitted();
             prop_assert!(!at(now.after(wait).before(Span::from_nanos(1))), "one nanosecond early");
             prop_assert!(at(now.after(wait)), "at the time that was named");
@@ -79,7 +79,7 @@ fn has_parts_in_common(from: &Spec, to: &Spec) -> bool {
     match (from, to) {
         (Spec::Floor(_), Spec::Floor(_)) => true,
         (Spec::Rolling(from), Spec::Rolling(to)) => {
-            from.period() == to.period() && from.anchor() == to.anchor()
+            from.period() == to.period() && from.period_start() == to.period_start()
         }
         _ => false,
     }
@@ -90,7 +90,7 @@ fn windows(dice: &mut Dice) -> (Rolling, Rolling) {
     let one = dice.rolling();
     let slots = u64::from(one.slots()) + dice.below(3);
     let other =
-        Rolling::new(1 + dice.upto(50), one.period().times(slots), one.period(), one.anchor()).unwrap();
+        Rolling::new(1 + dice.upto(50), one.period().times(slots), one.period(), one.period_start()).unwrap();
     (one, other.with_debt(dice.upto(3)).unwrap())
 }
 
@@ -139,7 +139,7 @@ proptest! {
         if before.state[0] != 0 && from.burst() == from.quota() && from.initial() == from.quota() {
             keeps_its_level(&before, &after, now)?;
         }
-        if from.anchor() == Anchor::Clock {
+        if from.period_start() == PeriodStart::Clock {
             let (was, is) = (before.look(now, Op::Peek(1)).verdict, after.look(now, Op::Peek(1)).verdict);
             let grown = to.window().minus(from.window());
             prop_assert!(is.full_at <= was.full_at.after(grown), "nothing is remembered for longer");

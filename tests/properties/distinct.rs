@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use proptest::prelude::*;
-use tollgate::bucket::{Answer, Distinct, Op, Receipt, Spec};
+use tollgate::bucket::{Admission, Distinct, Op, Receipt, Spec};
 use tollgate::time::Span;
 
 use super::bucket::Bucket;
@@ -45,8 +45,8 @@ proptest! {
             let said = bucket.run(now, take).verdict;
             let thing = match take { Op::TakeOnce { tag, .. } => Some(tag), _ => None };
             prop_assert_eq!(Said::from(said), model.take(now, cost, thing), "{:?} at {:?}", take, now);
-            prop_assert_eq!((peeked.changed, peeked.verdict.answer), (false, said.answer), "a peek");
-            if let Answer::Refused { wait } = said.answer {
+            prop_assert_eq!((peeked.changed, peeked.verdict.admission), (false, said.admission), "a peek");
+            if let Admission::Refused { wait } = said.admission {
                 prop_assert!(!bucket.look(now.after(wait).before(Span::from_nanos(1)), take).verdict.is_admitted());
                 prop_assert!(bucket.look(now.after(wait), take).verdict.is_admitted());
             }

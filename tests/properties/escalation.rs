@@ -2,7 +2,7 @@
 //! clock does; and what is forgotten may be forgotten.
 
 use proptest::prelude::*;
-use tollgate::bucket::{Answer, Escalation, Op, Spec, Time, Verdict, convert};
+use tollgate::bucket::{Admission, Escalation, Op, Spec, Time, Verdict, convert};
 use tollgate::time::Span;
 
 use super::bucket::Bucket;
@@ -17,11 +17,11 @@ const LATE: Span = Span::from_secs(1);
 fn later(now: Time, dice: &mut Dice, spec: &Escalation, said: Verdict) -> Time {
     let about =
         |time: Time, dice: &mut Dice| [time, time.before(ONE), time.after(ONE)][dice.below(3) as usize];
-    let later = match (dice.below(12), said.answer) {
+    let later = match (dice.below(12), said.admission) {
         (0..6, _) => now,
         (6, _) => now.after(Span::from_nanos(dice.below(spec.wait().as_nanos() + 1))),
         (7, _) => now.after(Span::from_nanos(dice.below(spec.max().as_nanos() + 1))),
-        (8..11, Answer::Refused { wait }) => about(now.after(wait), dice),
+        (8..11, Admission::Refused { wait }) => about(now.after(wait), dice),
         (8..11, _) => now,
         _ => about(said.full_at, dice),
     };
@@ -57,9 +57,9 @@ proptest! {
             }
             let taken = bucket.run(now, Op::Take(dice.upto(9)));
             prop_assert!(!taken.changed, "an attempt by itself is nothing to remember");
-            let Verdict { answer, left, full_at, .. } = taken.verdict;
-            prop_assert_eq!((answer, left, full_at), (model.answer(now), model.left(now), model.full_at(now)));
-            if let Answer::Refused { wait } = answer {
+            let Verdict { admission, left, full_at, .. } = taken.verdict;
+            prop_assert_eq!((admission, left, full_at), (model.answer(now), model.left(now), model.full_at(now)));
+            if let Admission::Refused { wait } = admission {
                 prop_assert!(wait <= spec.max());
                 prop_assert!(!bucket.look(now.after(wait).before(ONE), Op::Take(1)).verdict.is_admitted());
                 prop_assert!(bucket.look(now.after(wait), Op::Take(1)).verdict.is_admitted());
@@ -78,7 +78,7 @@ proptest! {
             event(&mut dice).into_iter().for_each(|event| happens(&mut kept, now, event));
         }
         let full_at = kept.look(now, Op::Peek(1)).verdict.full_at;
-        prop_assert!(full_at <= now.after(kept.spec.memory()));
+        prop_assert!(full_at <= now.after(kept.spec.max_ttl()));
         now = full_at;
         let mut forgotten = Bucket::new(kept.spec);
         for seed in rest {
@@ -109,8 +109,8 @@ proptest! {
             };
             event(&mut dice).into_iter().for_each(|event| happens(&mut bucket, now, event));
             let said = bucket.run(now, Op::Take(1)).verdict;
-            prop_assert!(said.full_at <= now.after(bucket.spec.memory()).after(LATE), "remembered for too long");
-            let Answer::Refused { wait } = said.answer else { continue };
+            prop_assert!(said.full_at <= now.after(bucket.spec.max_ttl()).after(LATE), "remembered for too long");
+            let Admission::Refused { wait } = said.admission else { continue };
             prop_assert!(wait <= spec.max().plus(LATE), "waits for {wait:?}");
             prop_assert!(bucket.look(now.after(wait), Op::Take(1)).verdict.is_admitted(), "it was obeyed");
         }
@@ -129,14 +129,14 @@ proptest! {
         let (was, mut after) = (before.look(now, Op::Peek(1)).verdict, Bucket::new(Spec::Escalation(to)));
         convert(&before.spec, &mut before.state[..3], &after.spec, &mut after.state[..3], now);
         let is = after.look(now, Op::Peek(1)).verdict;
-        match (was.answer, is.answer) {
-            (Answer::Refused { wait: was }, Answer::Refused { wait: is }) => prop_assert_eq!(is, was.min(to.max())),
+        match (was.admission, is.admission) {
+            (Admission::Refused { wait: was }, Admission::Refused { wait: is }) => prop_assert_eq!(is, was.min(to.max())),
             (was, is) => prop_assert_eq!(was, is),
         }
-        if was.answer == Answer::Admitted && is.left > 0 && is.full_at > now {
+        if was.admission == Admission::Admitted && is.left > 0 && is.full_at > now {
             let strikes = from.after() - was.left;
             prop_assert_eq!(to.after() - is.left, strikes.min(to.after() - 1));
         }
-        prop_assert!(is.full_at <= now.after(after.spec.memory()));
+        prop_assert!(is.full_at <= now.after(after.spec.max_ttl()));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use governor::clock::{Clock as _, FakeRelativeClock};
 use governor::{Quota, RateLimiter};
 use proptest::prelude::*;
-use tollgate::bucket::{Answer, Continuous, Op, Spec};
+use tollgate::bucket::{Admission, Continuous, Op, Spec};
 use tollgate::time::Span;
 
 use super::bucket::Bucket;
@@ -42,9 +42,9 @@ proptest! {
             now = now.after(pause);
             clock.advance(pause.to_std());
             let ours = bucket.run(now, Op::Take(1)).verdict;
-            match (oracle.check(), ours.answer) {
-                (Ok(()), Answer::Admitted) => {}
-                (Err(until), Answer::Refused { wait }) => {
+            match (oracle.check(), ours.admission) {
+                (Ok(()), Admission::Admitted) => {}
+                (Err(until), Admission::Refused { wait }) => {
                     prop_assert_eq!(until.wait_time_from(clock.now()), wait.to_std());
                 }
                 (theirs, ours) => prop_assert!(false, "governor {theirs:?}, ours {ours:?}"),

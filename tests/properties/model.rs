@@ -15,13 +15,13 @@ pub(crate) use once::Once;
 pub(crate) use rolling::Windows;
 pub(crate) use steady::Steady;
 pub(crate) use struck::{Event, Struck};
-use tollgate::bucket::{Answer, Spec, Time, Verdict};
+use tollgate::bucket::{Admission, Spec, Time, Verdict};
 use tollgate::time::Span;
 
 /// What a bucket tells an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Said {
-    pub(crate) answer: Answer,
+    pub(crate) answer: Admission,
     pub(crate) left: u32,
     pub(crate) next_token: Span,
     pub(crate) full_at: Time,
@@ -29,7 +29,7 @@ pub(crate) struct Said {
 
 impl From<Verdict> for Said {
     fn from(verdict: Verdict) -> Self {
-        let Verdict { answer, left, next_token, full_at, .. } = verdict;
+        let Verdict { admission: answer, left, next_token, full_at, .. } = verdict;
         Self { answer, left, next_token, full_at }
     }
 }
@@ -39,7 +39,7 @@ pub(crate) trait Model {
     /// From now on the bucket is known.
     fn visit(&mut self, now: Time);
     /// What an attempt would be told if refusals were free.
-    fn answer(&self, now: Time, cost: u32) -> Answer;
+    fn answer(&self, now: Time, cost: u32) -> Admission;
     /// Adds an admitted attempt to the list.
     fn admit(&mut self, now: Time, cost: u32);
     /// How far refused attempts are counted below zero; none is, if that is 0.
@@ -59,17 +59,17 @@ pub(crate) trait Model {
         self.visit(now);
         let mut answer = self.answer(now, cost);
         match answer {
-            Answer::Admitted | Answer::Held { .. } => self.admit(now, cost),
-            Answer::Refused { .. } if self.debt() > 0 => {
+            Admission::Admitted | Admission::Held { .. } => self.admit(now, cost),
+            Admission::Refused { .. } if self.debt() > 0 => {
                 self.indebt(now, cost);
                 answer = self.answer(now, cost);
             }
-            Answer::Refused { .. } | Answer::NeverFits => {}
+            Admission::Refused { .. } | Admission::NeverFits => {}
         }
         self.said(now, answer)
     }
 
-    fn said(&self, now: Time, answer: Answer) -> Said {
+    fn said(&self, now: Time, answer: Admission) -> Said {
         Said { answer, left: self.left(now), next_token: self.next_token(now), full_at: self.full_at(now) }
     }
 }

@@ -1,7 +1,7 @@
 //! The promises in words, held against the list of what was admitted: no model and no bucket is asked.
 
 use proptest::prelude::*;
-use tollgate::bucket::{Anchor, Continuous, Floor, Interval, Rolling, Spec, Time};
+use tollgate::bucket::{Continuous, Floor, Interval, PeriodStart, Rolling, Spec, Time};
 
 /// Attempts that were admitted, with their costs, and when the bucket was first seen.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +40,7 @@ impl Admitted {
         let (quota, period) = (u128::from(spec.quota()), spec.period().as_nanos());
         self.in_any_window(&|nanos| if nanos < period { 2 * quota } else { u128::MAX })?;
         // Debt makes periods follow each other without a gap, and nothing in the list tells of it.
-        if spec.anchor() == Anchor::First && (spec.debt() > 0 || self.began_before) {
+        if spec.period_start() == PeriodStart::First && (spec.debt() > 0 || self.began_before) {
             return Ok(());
         }
         let (mut begin, mut tokens) = (None, 0);
@@ -48,9 +48,9 @@ impl Admitted {
         for (time, cost) in first.into_iter().chain(self.list.iter().copied()) {
             let is_on = |begin: Time| time.since(begin).as_nanos() < period;
             if !begin.is_some_and(is_on) {
-                let since_border = match spec.anchor() {
-                    Anchor::First => 0,
-                    Anchor::Clock => time.as_nanos() % period,
+                let since_border = match spec.period_start() {
+                    PeriodStart::First => 0,
+                    PeriodStart::Clock => time.as_nanos() % period,
                 };
                 (begin, tokens) = (Some(Time::from_nanos(time.as_nanos() - since_border)), 0);
             }
@@ -63,7 +63,7 @@ impl Admitted {
     fn in_consecutive_periods(&self, spec: &Rolling) -> Result<(), TestCaseError> {
         let (quota, rate) = (u128::from(spec.quota()), u128::from(spec.burst()));
         let (period, slots) = (spec.period().as_nanos(), u64::from(spec.slots()));
-        if spec.anchor() == Anchor::Clock {
+        if spec.period_start() == PeriodStart::Clock {
             let number = |time: Time| Time::from_nanos(time.as_nanos() / period);
             let list = self.list.iter().map(|(time, cost)| (number(*time), *cost)).collect();
             let by_number = Self { list, ..self.clone() };

@@ -12,7 +12,7 @@ use super::samples::{Course, Dice, attempts, cases, initial, of};
 /// Tokens, the next one, full again; and the answer to who wants all.
 fn look(bucket: &Bucket, now: Time) -> impl PartialEq + std::fmt::Debug {
     let said = bucket.look(now, Op::Peek(bucket.spec.burst())).verdict;
-    (said.answer, said.left, said.next_token, said.full_at)
+    (said.admission, said.left, said.next_token, said.full_at)
 }
 
 /// Takes and gives back at the same instant, in copies of the bucket.
@@ -146,7 +146,7 @@ proptest! {
         spec in of(Dice::spec), seeds in attempts(), later in any::<u64>(),
     ) {
         let (mut bucket, mut course) = (Bucket::new(spec), Course::new(&spec));
-        let later = Dice(later).below(2 * spec.memory().as_nanos() + 2);
+        let later = Dice(later).below(2 * spec.max_ttl().as_nanos() + 2);
         for seed in seeds {
             let (now, cost) = course.next(seed);
             restores(&bucket, now, cost, Span::from_nanos(later))?;

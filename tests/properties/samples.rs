@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use tollgate::bucket::{
-    Anchor, Answer, Continuous, Distinct, Escalation, Floor, Interval, Rolling, Spec, Time, Verdict,
+    Admission, Continuous, Distinct, Escalation, Floor, Interval, PeriodStart, Rolling, Spec, Time, Verdict,
 };
 use tollgate::time::Span;
 
@@ -59,8 +59,8 @@ impl Dice {
         if self.one_in(3) { self.upto(20) } else { 0 }
     }
 
-    fn anchor(&mut self) -> Anchor {
-        if self.one_in(2) { Anchor::First } else { Anchor::Clock }
+    fn anchor(&mut self) -> PeriodStart {
+        if self.one_in(2) { PeriodStart::First } else { PeriodStart::Clock }
     }
 
     /// So large that a bucket takes three years to fill at most.
@@ -141,12 +141,13 @@ impl Dice {
             }
             Spec::Interval(spec) => {
                 let (quota, initial) = (spec.quota(), spec.initial());
-                let spec = Interval::new(quota, spec.period(), Anchor::Clock).unwrap();
+                let spec = Interval::new(quota, spec.period(), PeriodStart::Clock).unwrap();
                 Spec::Interval(spec.with_initial(initial).unwrap())
             }
             Spec::Rolling(spec) => {
                 let (rate, initial) = (spec.burst(), spec.initial());
-                let spec = Rolling::new(spec.quota(), spec.window(), spec.period(), Anchor::Clock).unwrap();
+                let spec =
+                    Rolling::new(spec.quota(), spec.window(), spec.period(), PeriodStart::Clock).unwrap();
                 Spec::Rolling(spec.with_rate(rate).unwrap().with_initial(initial).unwrap())
             }
             Spec::Floor(spec) => {
@@ -194,7 +195,7 @@ pub(crate) fn longest_wait(spec: &Spec, cost: u32) -> Span {
             spec.period().times(tokens.div_ceil(spec.quota().into()))
         }
         Spec::Rolling(spec) => spec.window(),
-        Spec::Floor(_) => spec.memory(),
+        Spec::Floor(_) => spec.max_ttl(),
         Spec::Distinct(spec) => spec.bucket().per_token().times(cost.into()),
         Spec::Escalation(spec) => spec.max(),
     }
@@ -258,7 +259,7 @@ impl Course {
                 let border = (now.as_nanos() / unit.as_nanos() + 1) * unit.as_nanos();
                 about(Time::from_nanos(border), dice).max(now)
             }
-            (11..14, Some(Verdict { answer: Answer::Refused { wait }, .. })) => {
+            (11..14, Some(Verdict { admission: Admission::Refused { wait }, .. })) => {
                 about(now.after(wait), dice).max(now)
             }
             (11..14, Some(said)) => about(now.after(said.next_token), dice).max(now),

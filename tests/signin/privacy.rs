@@ -8,9 +8,9 @@ use http::{HeaderMap, HeaderValue, Method};
 use tollgate::bucket::{Continuous, Spec};
 use tollgate::engine::Engine;
 use tollgate::event::Events;
-use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::field::Field;
-use tollgate::policy::key::Part;
+use tollgate::policy::key::KeyPart;
 use tollgate::policy::{Limit, Policy, Route};
 use tollgate::time::{Clock, Span, Time};
 
@@ -147,7 +147,7 @@ fn no_planted_value_is_in_what_the_core_shows_of_itself() {
         password: vec![Field::Form("pwd".into())],
         ..Route::new("login", vec!["POST /login".parse().unwrap()])
     };
-    let account = Limit { key: vec![Part::User], ..Limit::new("account", spec) };
+    let account = Limit { key: vec![KeyPart::User], ..Limit::new("account", spec) };
     let policy = Policy::new(vec![route], vec![Limit::new("address", spec), account]);
     let now = Time::from_nanos(1_800_000_000_000_000_000);
     let engine = Engine::new(policy, 100, Clock::manual(now), Events::default()).unwrap();
@@ -161,13 +161,13 @@ fn no_planted_value_is_in_what_the_core_shows_of_itself() {
         host: "a",
         client: Client::from_ip([127, 0, 0, 1].into()),
         headers: &headers,
-        body: Body::Whole(b"log=planted-user&pwd=planted-password"),
+        body: AttemptBody::Whole(b"log=planted-user&pwd=planted-password"),
     };
     hides(&format!("{attempt:?}"), "an attempt");
     let rules = engine.rules();
     for _ in 0..4 {
         hides(&format!("{:?}", engine.peek(&rules, &attempt).unwrap()), "the charges");
-        let ruling = engine.decide(&rules, &attempt, now).unwrap();
+        let ruling = engine.decide_in_memory(&rules, &attempt, now).unwrap();
         hides(&format!("{ruling:?}"), "a ruling");
     }
     let values = tollgate::policy::field::values(&fields, tollgate::policy::field::Half::User, &attempt);

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use tollgate::bucket::Key;
-use tollgate::policy::Facet;
+use tollgate::policy::LimitKind;
 
 use crate::rules::{Drawn, Owner, Rules};
 
@@ -148,7 +148,7 @@ impl Ledger {
 
     /// Tokens, and nanoseconds for each.
     fn size(&self, owner: &Owner, epoch: usize) -> Option<(u32, u128)> {
-        let is = |facet: Facet| facet as u8 == owner.1 && facet != Facet::Escalation;
+        let is = |facet: LimitKind| facet as u8 == owner.1 && facet != LimitKind::Escalation;
         let all = &self.epochs[epoch].1.0;
         let drawn = all.iter().find(|drawn| drawn.name == owner.0 && is(drawn.facet))?;
         Some((drawn.burst, drawn.per.into()))

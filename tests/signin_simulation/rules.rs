@@ -6,8 +6,8 @@ use http::HeaderName;
 use tollgate::bucket::{Continuous, Distinct, Escalation, Spec};
 use tollgate::policy::device::Devices;
 use tollgate::policy::field::Field;
-use tollgate::policy::key::Part;
-use tollgate::policy::{Facet, Limit, Policy, Route, Spends, Unit};
+use tollgate::policy::key::KeyPart;
+use tollgate::policy::{ChargeOn, Limit, LimitKind, Policy, Route, Unit};
 use tollgate::time::Span;
 
 use crate::dice::Dice;
@@ -16,8 +16,8 @@ use crate::dice::Dice;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Drawn {
     pub(crate) name: &'static str,
-    pub(crate) facet: Facet,
-    pub(crate) spends: Spends,
+    pub(crate) facet: LimitKind,
+    pub(crate) spends: ChargeOn,
     pub(crate) unit: Unit,
     /// Tokens, and nanoseconds for each; strikes and the first wait where waits grow.
     pub(crate) burst: u32,
@@ -33,8 +33,10 @@ impl Rules {
         let mut all = Vec::new();
         for (name, _) in NAMES {
             let spends = match name {
-                "address" | "spray" => dice.pick(&[Spends::Attempts, Spends::Failures, Spends::Failures]),
-                _ => Spends::Failures,
+                "address" | "spray" => {
+                    dice.pick(&[ChargeOn::Attempts, ChargeOn::Failures, ChargeOn::Failures])
+                }
+                _ => ChargeOn::Failures,
             };
             let unit = match name {
                 "spray" => Unit::Users,
@@ -43,17 +45,17 @@ impl Rules {
             };
             let burst = dice.tokens(3..12);
             let per = dice.pick(&[10, 60, 180, 900, 3600]) * SECOND;
-            let rate = Drawn { name, facet: Facet::Rate, spends, unit, burst, per };
+            let rate = Drawn { name, facet: LimitKind::Rate, spends, unit, burst, per };
             all.push(rate);
             let plain = Drawn { unit: Unit::Attempts, ..rate };
             if name == "account" {
                 let burst = dice.tokens(15..60);
                 let per = LIFETIME / u64::from(burst);
-                all.push(Drawn { facet: Facet::Cap, burst, per, ..plain });
+                all.push(Drawn { facet: LimitKind::Cap, burst, per, ..plain });
             }
             if dice.once_in(3) && name != "spray" {
                 let (burst, per) = (dice.tokens(1..7), dice.pick(&[5, 30, 300]) * SECOND);
-                all.push(Drawn { facet: Facet::Escalation, burst, per, ..plain });
+                all.push(Drawn { facet: LimitKind::Escalation, burst, per, ..plain });
             }
         }
         Self(all)
@@ -85,7 +87,7 @@ impl Rules {
 
     /// The longest that anything but a cap is remembered.
     pub(crate) fn memory(&self) -> u64 {
-        let rates = self.0.iter().filter(|drawn| drawn.facet == Facet::Rate);
+        let rates = self.0.iter().filter(|drawn| drawn.facet == LimitKind::Rate);
         rates.map(|drawn| drawn.per * u64::from(drawn.burst)).max().unwrap_or(0)
     }
 }
@@ -94,12 +96,12 @@ impl Drawn {
     fn limit(&self) -> Limit {
         let (facet, spends, unit) = (self.facet, self.spends, self.unit);
         let key = NAMES.iter().find(|(name, _)| *name == self.name).map(|(_, key)| key.to_vec()).unwrap();
-        Limit { facet, spends, unit, key, ..Limit::new(self.name, self.spec()) }
+        Limit { kind: facet, charge_on: spends, unit, key, ..Limit::new(self.name, self.spec()) }
     }
 
     fn spec(&self) -> Spec {
         let per = Span::from_nanos(self.per);
-        if self.facet == Facet::Escalation {
+        if self.facet == LimitKind::Escalation {
             return Spec::Escalation(Escalation::new(self.burst, per, 2, Span::from_secs(3600)).unwrap());
         }
         let bucket = Continuous::new(1, per, self.burst).unwrap();
@@ -130,13 +132,13 @@ pub(crate) fn devices() -> Devices {
     Devices::new(vec![SECRET.to_vec()], Span::from_secs(86_400 * 180), "known")
 }
 
-const NAMES: [(&str, &[Part]); 6] = [
-    ("address", &[Part::Ip]),
-    ("spray", &[Part::Ip]),
-    ("account", &[Part::User]),
-    ("guesses", &[Part::User]),
-    ("pair", &[Part::User, Part::Ip]),
-    ("device", &[Part::User, Part::Device]),
+const NAMES: [(&str, &[KeyPart]); 6] = [
+    ("address", &[KeyPart::Ip]),
+    ("spray", &[KeyPart::Ip]),
+    ("account", &[KeyPart::User]),
+    ("guesses", &[KeyPart::User]),
+    ("pair", &[KeyPart::User, KeyPart::Ip]),
+    ("device", &[KeyPart::User, KeyPart::Device]),
 ];
 
 pub(crate) const SECRET: &[u8] = b"a secret that is none, for simulations only";

@@ -8,12 +8,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderMap, Method};
-use tollgate::engine::{self, Engine, Refusal, Reservation, Ruling, Standing};
+use tollgate::engine::{self, Decision, Engine, LimitStatus, Refusal, Reservation};
 use tollgate::event::Events;
-use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::key::KeyHasher;
 use tollgate::policy::outcome::Outcome;
-use tollgate::policy::{Facet, Spends, Unit};
+use tollgate::policy::{ChargeOn, LimitKind, Unit};
 use tollgate::time::{Clock, Time};
 
 use crate::dice::Dice;
@@ -153,12 +153,12 @@ impl World {
             host: "example.org",
             client: Client::from_ip(request.address.into()),
             headers: &headers,
-            body: Body::Whole(b""),
+            body: AttemptBody::Whole(b""),
         };
         let rules = Arc::clone(&self.engine.rules());
         // To look costs as much as to decide.
         let before = self.dice.once_in(4).then(|| self.engine.peek(&rules, &attempt).unwrap().1);
-        let ruling = self.engine.decide(&rules, &attempt, Time::from_nanos(self.now)).unwrap();
+        let ruling = self.engine.decide_in_memory(&rules, &attempt, Time::from_nanos(self.now)).unwrap();
         // A cookie is about the account that the browser has signed in to, and about no other.
         let own = format!("p{}", self.people[who].number);
         let device = cookie.map(|(_, device)| device).filter(|_| request.account == own);
@@ -169,8 +169,8 @@ impl World {
             Habit::Parallel | Habit::Insider | Habit::Stuffing | Habit::Spraying | Habit::Mob
         );
         match ruling {
-            Ruling::Uncounted | Ruling::Denied => self.broken("the route was not found"),
-            Ruling::Admitted(reservation) => {
+            Decision::Uncounted | Decision::Denied => self.broken("the route was not found"),
+            Decision::Admitted(reservation) => {
                 self.seen.admitted += 1;
                 self.seen.known += u64::from(device.is_some());
                 self.seen.obeyed += u64::from(told.is_some());
@@ -179,7 +179,7 @@ impl World {
                 let wait = if is_one_at_a_time { takes } else { 0 };
                 self.put(self.now + wait + pause, Next::Attempt(who));
             }
-            Ruling::Refused(refusal) => {
+            Decision::Refused(refusal) => {
                 self.seen.refused += 1;
                 if let Some(before) = before {
                     self.demand_nothing_taken(&before, &self.engine.peek(&rules, &attempt).unwrap().1);
@@ -202,7 +202,7 @@ impl World {
     /// Each standing with the bucket that it has to be about.
     fn owners(
         &mut self,
-        standings: &[Standing],
+        standings: &[LimitStatus],
         request: &Request,
         device: Option<&str>,
     ) -> Vec<(Owner, Drawn)> {
@@ -215,7 +215,7 @@ impl World {
         for ((owner, drawn), standing) in expected.iter().zip(standings) {
             let key = standing.charge.key;
             let limit = &self.engine.rules().policy.limits[standing.charge.limit];
-            let is_meant = (&*limit.name, limit.facet) == (drawn.name, drawn.facet);
+            let is_meant = (&*limit.name, limit.kind) == (drawn.name, drawn.facet);
             if !is_meant || !self.ledger.is_his(owner, key) {
                 self.broken(&format!("{owner:?} is charged to somebody else's bucket: {standing:?}"));
             }
@@ -231,12 +231,12 @@ impl World {
         reservation: Reservation,
         by: Arc<engine::Rules>,
     ) {
-        let owners = self.owners(&reservation.standings, request, device);
+        let owners = self.owners(&reservation.statuses, request, device);
         let mut entries = Vec::new();
-        for ((owner, drawn), standing) in owners.iter().zip(&reservation.standings) {
+        for ((owner, drawn), standing) in owners.iter().zip(&reservation.statuses) {
             let word = standing.verdict.full_at.as_nanos();
             self.seen.digest = (self.seen.digest ^ word).wrapping_mul(0x100_0000_01B3).rotate_left(29);
-            if drawn.facet == Facet::Escalation {
+            if drawn.facet == LimitKind::Escalation {
                 continue;
             }
             let tokens = standing.verdict.receipt.tokens;
@@ -250,11 +250,11 @@ impl World {
             if tokens > 1 || tokens == 0 && !may_be_free {
                 self.broken(&format!("{owner:?} paid {tokens}"));
             }
-            let is_final = drawn.spends == Spends::Attempts;
+            let is_final = drawn.spends == ChargeOn::Attempts;
             let entry = self.ledger.take(owner.clone(), self.now, tokens, is_final);
             entries.push((entry, *drawn));
         }
-        let cap = self.rules.0.iter().find(|drawn| drawn.facet == Facet::Cap).copied();
+        let cap = self.rules.0.iter().find(|drawn| drawn.facet == LimitKind::Cap).copied();
         let cap = cap.and_then(|drawn| Some((drawn.owner("", &request.account, None)?, drawn)));
         let (outcome, reloads, had_device) = (request.outcome, self.seen.reloads, device.is_some());
         let number = self.steps;
@@ -318,9 +318,9 @@ impl World {
         self.people[who].device = Some((format!("known={}", URL_SAFE_NO_PAD.encode(&bytes)), device));
     }
 
-    fn demand_nothing_taken(&self, before: &[Standing], after: &[Standing]) {
+    fn demand_nothing_taken(&self, before: &[LimitStatus], after: &[LimitStatus]) {
         for (before, after) in before.iter().zip(after) {
-            let of = |standing: &Standing| (standing.verdict.left, standing.verdict.full_at);
+            let of = |standing: &LimitStatus| (standing.verdict.left, standing.verdict.full_at);
             let is_row = matches!(before.charge.spec, tollgate::bucket::Spec::Escalation(_));
             if !is_row && of(before) != of(after) {
                 self.broken(&format!("a refused attempt took something: {before:?}, then {after:?}"));
@@ -331,13 +331,13 @@ impl World {
     /// Whoever only ever signs in rightly, from a place of his own and by a known device or to an account that nobody
     /// else tries, is refused by a limit on failures only if too much of his own is on its way.
     fn demand_a_reason(&mut self, who: usize, request: &Request, device: Option<&str>, refusal: &Refusal) {
-        let owners = self.owners(&refusal.standings, request, device);
+        let owners = self.owners(&refusal.statuses, request, device);
         let is_alone = self.people[who].habit != Habit::Besieged || device.is_some();
         if !self.people[who].is_right() || !is_alone || self.excused[who] > self.now {
             return;
         }
-        for ((owner, drawn), standing) in owners.iter().zip(&refusal.standings) {
-            if !standing.refuses() || drawn.spends == Spends::Attempts {
+        for ((owner, drawn), standing) in owners.iter().zip(&refusal.statuses) {
+            if !standing.refuses() || drawn.spends == ChargeOn::Attempts {
                 continue;
             }
             if self.people[who].habit != Habit::Parallel || !self.ledger.is_busy(owner, self.now) {
@@ -369,8 +369,12 @@ impl World {
     fn audit(&mut self) {
         let rules = self.engine.rules();
         let forgotten = |name: &str| rules.buckets(name).map_or(0, |buckets| buckets.forgotten());
-        let mut all =
-            self.rules.0.iter().filter(|drawn| drawn.facet == Facet::Rate).map(|drawn| forgotten(drawn.name));
+        let mut all = self
+            .rules
+            .0
+            .iter()
+            .filter(|drawn| drawn.facet == LimitKind::Rate)
+            .map(|drawn| forgotten(drawn.name));
         self.seen.forgotten = all.by_ref().sum();
         for (name, (count, words)) in self.ledger.audit() {
             if count > forgotten(name) {

@@ -5,7 +5,7 @@
 //! of a period whose beginning cannot be seen from outside only what holds for every beginning is asked. Fractions are
 //! floats here, with a millionth of a token to spare.
 
-use tollgate::bucket::{Anchor, Spec};
+use tollgate::bucket::{PeriodStart, Spec};
 use tollgate::time::{Span, Time};
 
 /// A point in time, by the clock that may be set back, and by the sum of all that it ever moved forward.
@@ -82,7 +82,7 @@ impl Promise {
         let Spec::Interval(interval) = spec else {
             return Self::Period { end: now.wall, taken, or_end: None };
         };
-        let or_end = (interval.anchor() == Anchor::First).then_some(end);
+        let or_end = (interval.period_start() == PeriodStart::First).then_some(end);
         Self::Period { end: now.wall, taken, or_end }
     }
 
@@ -106,9 +106,11 @@ impl Promise {
                 *taken + left <= f64::from(spec.burst()) + SPARE
             }
             (Self::History(list), Spec::Rolling(rolling)) => {
-                let period = match rolling.anchor() {
-                    Anchor::First => None,
-                    Anchor::Clock => Some((now.wall.as_nanos() / rolling.period().as_nanos(), now.setbacks)),
+                let period = match rolling.period_start() {
+                    PeriodStart::First => None,
+                    PeriodStart::Clock => {
+                        Some((now.wall.as_nanos() / rolling.period().as_nanos(), now.setbacks))
+                    }
                 };
                 list.push(Taken { at: now.forward, tokens: cost, period });
                 let in_period = list.iter().filter(|taken| taken.period == period).map(|taken| taken.tokens);
@@ -179,7 +181,7 @@ impl Promise {
         before.advance(from, now);
         // Beside the clock, since that was set back: the period that was on instead has ended.
         if let (Self::Period { taken, or_end: Some(end), .. }, Spec::Interval(old)) = (&mut before, from)
-            && old.anchor() == Anchor::Clock
+            && old.period_start() == PeriodStart::Clock
             && *end <= now.wall
         {
             *taken = 0.0;
@@ -187,14 +189,14 @@ impl Promise {
         match (&mut before, from, to) {
             (Self::Period { end, taken, .. }, Spec::Interval(old), Spec::Interval(new)) => {
                 let taken = *taken * f64::from(new.quota()) / f64::from(old.quota());
-                let end = match new.anchor() {
-                    Anchor::First => next_end(to, now).min(*end),
-                    Anchor::Clock => next_end(to, now),
+                let end = match new.period_start() {
+                    PeriodStart::First => next_end(to, now).min(*end),
+                    PeriodStart::Clock => next_end(to, now),
                 };
                 Self::period(to, taken, end, now)
             }
             (Self::History(list), Spec::Rolling(old), Spec::Rolling(new))
-                if old.period() == new.period() && old.anchor() == new.anchor() =>
+                if old.period() == new.period() && old.period_start() == new.period_start() =>
             {
                 let scale = f64::from(new.quota()) / f64::from(old.quota());
                 let scaled = |taken: &Taken| Taken { tokens: taken.tokens * scale, period: None, ..*taken };
@@ -229,9 +231,9 @@ impl Promise {
 /// When a period ends that begins, or is on, now.
 fn next_end(spec: &Spec, now: Moment) -> Time {
     let Spec::Interval(interval) = spec else { return now.wall };
-    let since_border = match interval.anchor() {
-        Anchor::First => 0,
-        Anchor::Clock => now.wall.as_nanos() % interval.period().as_nanos(),
+    let since_border = match interval.period_start() {
+        PeriodStart::First => 0,
+        PeriodStart::Clock => now.wall.as_nanos() % interval.period().as_nanos(),
     };
     now.wall.after(interval.period()).before(Span::from_nanos(since_border))
 }

@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use tollgate::bucket::{Anchor, Continuous, Floor, Interval, Rolling, Spec};
+use tollgate::bucket::{Continuous, Floor, Interval, PeriodStart, Rolling, Spec};
 use tollgate::policy::key::PrefixLengths;
-use tollgate::policy::{Limit, Mode, Policy, Rate};
+use tollgate::policy::{ClassRate, Limit, Mode, Policy};
 use tollgate::time::Span;
 
 use crate::dice::Dice;
@@ -137,7 +137,7 @@ impl Drawn {
         limit.prefixes = PrefixLengths { ipv4: self.rung.ipv4, ipv6: self.rung.ipv6 };
         limit.mode = self.mode;
         for office in OFFICE {
-            let rate = Rate { class: Arc::from("office"), number: 1, spec: self.office };
+            let rate = ClassRate { class: Arc::from("office"), number: 1, spec: self.office };
             limit.rates.insert(network(office), rate);
         }
         if self.exempts {
@@ -153,15 +153,15 @@ impl Drawn {
 /// refused attempt may begin a period, and nobody who sees only what was admitted knows where the periods lie.
 fn spec(size: u32, dice: &mut Dice) -> Spec {
     let size = dice.tokens(size * 2 / 3..size * 2);
-    let anchor = dice.pick(&[Anchor::First, Anchor::Clock]);
+    let anchor = dice.pick(&[PeriodStart::First, PeriodStart::Clock]);
     match dice.within(0..4) {
         0 => Spec::Continuous(continuous(size, dice)),
         1 => {
             let interval =
                 Interval::new(size, dice.pick(&[MINUTE, MINUTE.times(15), HOUR, DAY]), anchor).unwrap();
             Spec::Interval(match anchor {
-                Anchor::First => interval,
-                Anchor::Clock => {
+                PeriodStart::First => interval,
+                PeriodStart::Clock => {
                     let (initial, debt) = (rarely(dice, size / 2, size), sometimes(dice, size / 3, 0));
                     interval.with_initial(initial).unwrap().with_debt(debt).unwrap()
                 }

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use http::HeaderMap;
 use tollgate::bucket::{Spec, Verdict};
-use tollgate::engine::{Engine, Reservation, Ruling, Standing, Standings};
+use tollgate::engine::{Decision, Engine, LimitStatus, LimitStatuses, Reservation};
 use tollgate::event::Events;
 use tollgate::policy::Mode;
 use tollgate::policy::attempt::Attempt;
@@ -124,14 +124,14 @@ impl World {
         let headers = std::mem::take(&mut self.headers);
         let attempt = attempt(path, address, &headers);
         let (before, rules) = (self.peek(&attempt), self.engine.rules());
-        let ruling = self.engine.decide(&rules, &attempt, self.now.wall).unwrap();
+        let ruling = self.engine.decide_in_memory(&rules, &attempt, self.now.wall).unwrap();
         let after = self.peek(&attempt);
         let cost = if path == "/batch" { 3 } else { 1 };
         let buckets: Vec<_> = self.rules.limits.iter().filter_map(|limit| limit.bucket_of(address)).collect();
         let (refused, standings) = match &ruling {
-            Ruling::Admitted(reservation) => (None, &reservation.standings),
-            Ruling::Refused(refusal) => (Some(refusal.wait.unwrap_or(DAY)), &refusal.standings),
-            Ruling::Uncounted | Ruling::Denied => self.broken("the route was not found"),
+            Decision::Admitted(reservation) => (None, &reservation.statuses),
+            Decision::Refused(refusal) => (Some(refusal.wait.unwrap_or(DAY)), &refusal.statuses),
+            Decision::Uncounted | Decision::Denied => self.broken("the route was not found"),
         };
         let specs: Vec<_> = standings.iter().map(|standing| standing.charge.spec).collect();
         if !specs.iter().eq(buckets.iter().map(|(_, spec)| spec)) {
@@ -142,7 +142,7 @@ impl World {
         }
         self.observe(&buckets, standings, refused.is_some(), cost);
         self.note(number, &ruling, standings, path, told);
-        if let Ruling::Admitted(reservation) = ruling
+        if let Decision::Admitted(reservation) = ruling
             && self.dice.once_in(50)
         {
             self.give_back(reservation, &buckets, cost);
@@ -152,9 +152,9 @@ impl World {
     }
 
     /// An attempt that one limit refuses leaves nothing behind in the others, and in the one that refused only debt.
-    fn demand_nothing_taken(&self, before: &Standings, after: &Standings) {
+    fn demand_nothing_taken(&self, before: &LimitStatuses, after: &LimitStatuses) {
         for (before, after) in before.iter().zip(after) {
-            let of = |verdict: &Verdict| (verdict.left, verdict.answer, verdict.full_at);
+            let of = |verdict: &Verdict| (verdict.left, verdict.admission, verdict.full_at);
             let may_have_debt = before.charge.spec.has_debt() && !before.verdict.is_admitted();
             if of(&before.verdict) != of(&after.verdict) && !may_have_debt {
                 self.broken(&format!("a refused attempt took something: {before:?}, then {after:?}"));
@@ -162,7 +162,7 @@ impl World {
         }
     }
 
-    fn observe(&mut self, buckets: &[(Owner, Spec)], standings: &Standings, refused: bool, cost: u32) {
+    fn observe(&mut self, buckets: &[(Owner, Spec)], standings: &LimitStatuses, refused: bool, cost: u32) {
         for (bucket, standing) in buckets.iter().zip(standings) {
             let forgotten =
                 self.engine.rules().buckets(bucket.0.limit).map_or(0, |buckets| buckets.forgotten());
@@ -181,8 +181,8 @@ impl World {
     fn note(
         &mut self,
         number: usize,
-        ruling: &Ruling,
-        standings: &[Standing],
+        ruling: &Decision,
+        standings: &[LimitStatus],
         path: &'static str,
         told: Option<Told>,
     ) {
@@ -194,7 +194,7 @@ impl World {
             self.seen.digest = digest(self.seen.digest, verdict.full_at.as_nanos() ^ u64::from(verdict.left));
         }
         match ruling {
-            Ruling::Refused(refusal) => {
+            Decision::Refused(refusal) => {
                 self.seen.refused += 1;
                 let as_before = told.filter(|told| told.happened == happened);
                 if let Some(told) = as_before {
@@ -211,19 +211,19 @@ impl World {
                     self.told[number] = Some(Told { wait, path, happened });
                 }
             }
-            Ruling::Admitted(reservation) => {
+            Decision::Admitted(reservation) => {
                 self.seen.admitted += 1;
                 self.seen.held += u64::from(reservation.hold > Span::ZERO);
                 self.seen.obeyed += u64::from(told.is_some());
             }
-            Ruling::Uncounted | Ruling::Denied => {}
+            Decision::Uncounted | Decision::Denied => {}
         }
     }
 
     fn give_back(&mut self, reservation: Reservation, buckets: &[(Owner, Spec)], cost: u32) {
         self.seen.given_back += 1;
-        let took: Vec<bool> = reservation.standings.iter().map(|one| one.verdict.is_admitted()).collect();
-        reservation.give_back(&self.engine, &self.engine.rules());
+        let took: Vec<bool> = reservation.statuses.iter().map(|one| one.verdict.is_admitted()).collect();
+        reservation.refund(&self.engine, &self.engine.rules());
         for ((owner, _), _) in buckets.iter().zip(took).filter(|(_, took)| *took) {
             self.observer.given_back(*owner, cost);
         }
@@ -266,7 +266,7 @@ impl World {
         self.clock.set(self.now.wall);
     }
 
-    fn peek(&self, attempt: &Attempt<'_>) -> Standings {
+    fn peek(&self, attempt: &Attempt<'_>) -> LimitStatuses {
         self.engine.peek(&self.engine.rules(), attempt).unwrap().1
     }
 

@@ -8,13 +8,13 @@ use tollgate::bucket::{Op, Spec, Step, Time, step};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
     pub spec: Spec,
-    pub state: [u64; Spec::MOST_WORDS],
+    pub state: [u64; Spec::MAX_WORDS],
 }
 
 impl Bucket {
     /// One that was never seen.
     pub fn new(spec: Spec) -> Self {
-        Self { spec, state: [0; Spec::MOST_WORDS] }
+        Self { spec, state: [0; Spec::MAX_WORDS] }
     }
 
     /// Runs an operation, and keeps the next state.
@@ -31,7 +31,7 @@ impl Bucket {
         self.outcome(now, op).0
     }
 
-    fn outcome(&self, now: Time, op: Op) -> (Step, [u64; Spec::MOST_WORDS]) {
+    fn outcome(&self, now: Time, op: Op) -> (Step, [u64; Spec::MAX_WORDS]) {
         let mut next = self.state;
         let step = step(&self.spec, &mut next[..self.spec.words()], now, op);
         (step, next)

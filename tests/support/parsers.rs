@@ -21,10 +21,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use rustix::time::{ClockId, clock_gettime};
 use tollgate::config::preset::presets;
 use tollgate::config::{Sources, load};
-use tollgate::net::stream::Peer;
+use tollgate::net::stream::PeerAddr;
 use tollgate::policy::Policy;
 use tollgate::policy::account::Account;
-use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::canonical;
 use tollgate::policy::count::Count;
 use tollgate::policy::device::Devices;
@@ -33,9 +33,9 @@ use tollgate::policy::key::KeyHasher;
 use tollgate::policy::query;
 use tollgate::proxy::client_addr::{ClientSettings, IdentityHeader};
 use tollgate::proxy::header_filter::HeaderFilter;
-use tollgate::proxy::headers::{Identity, towards_upstream, usable_request_id, wanted_upgrade};
-use tollgate::proxy::respond::{Asked, Problem, problem};
-use tollgate::proxy::strict::Scanner;
+use tollgate::proxy::headers::{ForwardedInfo, prepare_request, requested_upgrade, usable_request_id};
+use tollgate::proxy::respond::{Negotiation, ProblemKind, problem};
+use tollgate::proxy::strict::Validator;
 use tollgate::proxy::target;
 use tollgate::time::{Span, Time};
 
@@ -464,7 +464,7 @@ fn read_target_of_a_page(target: &[u8]) {
 /// What of a query is private is not written down.
 fn veil(query: &str) {
     let private = POLICY.private_names();
-    if query::is_unread(query) {
+    if query::is_beyond_read(query) {
         return;
     }
     for part in query.split('&') {
@@ -480,7 +480,7 @@ fn veil(query: &str) {
 fn decide_on(method: &Method, path: &str, query: Option<&str>, headers: &HeaderMap, body: &[u8]) {
     let client = Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let attempt =
-        Attempt { method, path, query, host: "app.example", client, headers, body: Body::Whole(body) };
+        Attempt { method, path, query, host: "app.example", client, headers, body: AttemptBody::Whole(body) };
     black_box(POLICY.charges(&attempt, &HASHER, NOW).is_ok());
     black_box(POLICY.upstream_of(&attempt));
 }
@@ -512,9 +512,9 @@ fn read_values(fields: &[Field], headers: &HeaderMap, body: &[u8]) {
         path: "/",
         query: None,
         host: "",
-        client: Client::Local,
+        client: Client::UnixSocket,
         headers,
-        body: Body::Whole(body),
+        body: AttemptBody::Whole(body),
     };
     if let Ok(found) = values(fields, Half::User, &attempt) {
         for value in found.iter() {
@@ -525,7 +525,7 @@ fn read_values(fields: &[Field], headers: &HeaderMap, body: &[u8]) {
 
 fn read_cookie(line: &[u8]) {
     with(&COOKIE, line, |headers| {
-        black_box(DEVICES.wallet(headers, NOW));
+        black_box(DEVICES.verified_tokens(headers, NOW));
         DEVICES.strip(&mut headers.clone());
     });
 }
@@ -533,7 +533,7 @@ fn read_cookie(line: &[u8]) {
 fn read_client(header: IdentityHeader, name: &'static str, line: &[u8]) {
     let trust = ["10.0.0.0/8".parse().unwrap()].into_iter().collect();
     let settings = ClientSettings { trust, header, ..Default::default() };
-    let peer = Peer::Ip((Ipv4Addr::new(10, 0, 0, 1), 1).into());
+    let peer = PeerAddr::Ip((Ipv4Addr::new(10, 0, 0, 1), 1).into());
     with(&HeaderName::from_static(name), line, |headers| {
         black_box(settings.client_of(peer, headers).is_ok());
     });
@@ -542,23 +542,23 @@ fn read_client(header: IdentityHeader, name: &'static str, line: &[u8]) {
 fn read_accept(line: &[u8]) {
     with(&ACCEPT, line, |headers| {
         let request_id = HeaderValue::from_static("a");
-        let asked = Asked { accept: headers.get(ACCEPT), head: true, request_id: &request_id };
-        black_box(problem(Problem::TargetTooLong, &asked));
+        let asked = Negotiation { accept: headers.get(ACCEPT), head: true, request_id: &request_id };
+        black_box(problem(ProblemKind::TargetTooLong, &asked));
     });
 }
 
 fn read_headers(headers: &HeaderMap) {
-    black_box(wanted_upgrade(headers));
-    let identity = Identity {
+    black_box(requested_upgrade(headers));
+    let identity = ForwardedInfo {
         peer: None,
         trusted: false,
         secure: false,
-        kept: None,
+        client_header: None,
         filter: &FILTER,
         request_id: None,
         devices: Some(&DEVICES),
     };
-    towards_upstream(&mut headers.clone(), &identity, None);
+    prepare_request(&mut headers.clone(), &identity, None);
 }
 
 fn read_host(headers: &HeaderMap) {
@@ -568,7 +568,7 @@ fn read_host(headers: &HeaderMap) {
 }
 
 fn read_stream(bytes: &[u8]) {
-    let mut scanner = Scanner::new();
+    let mut scanner = Validator::new();
     for piece in bytes.chunks(1460) {
         if scanner.read(piece).is_err() {
             break;

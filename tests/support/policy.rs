@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
 use tollgate::bucket::Spec;
-use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::{Cost, Limit, Route};
 
 /// A limit for each address, on everybody, that refuses.
@@ -29,6 +29,6 @@ pub fn attempt<'a>(path: &'a str, client: IpAddr, headers: &'a HeaderMap) -> Att
         host: "example.org",
         client: Client::from_ip(client),
         headers,
-        body: Body::Unread,
+        body: AttemptBody::Unread,
     }
 }

@@ -93,7 +93,7 @@ impl Fleet {
 
 fn prepare(url: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let address: tollgate::store::Address = url.parse().unwrap();
+    let address: tollgate::store::StoreAddress = url.parse().unwrap();
     let store = {
         let _within = runtime.enter();
         address.open(&tollgate::store::Namespace::default())

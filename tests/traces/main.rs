@@ -9,8 +9,10 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use tollgate::bucket::{Anchor, Answer, Continuous, Floor, Interval, Key, Op, Rolling, Spec, Time, Verdict};
-use tollgate::store::memory::{Buckets, Place, Withdrawal, take_all};
+use tollgate::bucket::{
+    Admission, Continuous, Floor, Interval, Key, Op, PeriodStart, Rolling, Spec, Time, Verdict,
+};
+use tollgate::store::memory::{BucketKey, Buckets, Withdrawal, take_all};
 use tollgate::time::Span;
 
 const START: Time = Time::from_nanos(1_800_000_000_000_000_000);
@@ -64,8 +66,8 @@ fn continuous(count: u32, secs: u64, burst: u32) -> Spec {
 }
 
 fn wait_of(verdict: Verdict) -> Span {
-    match verdict.answer {
-        Answer::Refused { wait } => wait,
+    match verdict.admission {
+        Admission::Refused { wait } => wait,
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -121,7 +123,7 @@ fn trace_3_a_slow_client_saves_nothing_beyond_the_size() {
 
 #[test]
 fn trace_4_an_interval_admits_its_quota_in_each_period_and_carries_nothing_over() {
-    for anchor in [Anchor::First, Anchor::Clock] {
+    for anchor in [PeriodStart::First, PeriodStart::Clock] {
         let spec = Interval::new(2, Span::from_secs(1), anchor).unwrap();
         let mut bucket = Bucket::new(Spec::Interval(spec));
         // Second of the trace, callers in it, how many of them are admitted.
@@ -163,15 +165,15 @@ fn trace_6_the_floor_is_guaranteed_when_the_pool_is_drained() {
 
 /// How many attempts are admitted in each hour, of one each 250 ms over two days, by the two limits together.
 fn admitted_each_hour(long: Rolling) -> Vec<u32> {
-    let short = Spec::Interval(Interval::new(60, Span::from_secs(60), Anchor::First).unwrap());
+    let short = Spec::Interval(Interval::new(60, Span::from_secs(60), PeriodStart::First).unwrap());
     let limits = [short, Spec::Rolling(long)].map(|spec| (spec, Buckets::new(1, &[spec]).unwrap()));
     let mut admitted = vec![0; 48];
     let mut minutes = BTreeMap::<u64, u32>::new();
     for millis in (0..48 * HOUR).step_by(250) {
-        let place = |spec| Place { key: Key(1), class: 0, spec };
+        let place = |spec| BucketKey { key: Key(1), class: 0, spec };
         let both = limits.each_ref().map(|(spec, buckets)| Withdrawal {
             buckets,
-            place: place(*spec),
+            bucket: place(*spec),
             cost: 1,
             tag: None,
             enforce: true,
@@ -188,7 +190,7 @@ fn admitted_each_hour(long: Rolling) -> Vec<u32> {
 #[test]
 fn trace_7_no_day_of_whole_hours_sees_more_than_its_quota_and_no_hour_more_than_its_rate() {
     let (day, hour) = (Span::from_millis(24 * HOUR), Span::from_millis(HOUR));
-    let rolling = Rolling::new(10_000, day, hour, Anchor::First).unwrap();
+    let rolling = Rolling::new(10_000, day, hour, PeriodStart::First).unwrap();
     // For each shape of the long limit, the first hour and what each hour from there on admits.
     let alone = [(0, 3600), (2, 2800), (3, 0), (24, 3600), (26, 2800), (27, 0)];
     let with_rate = [(0, 1000), (10, 0), (24, 1000), (34, 0)];

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use tollgate::bucket::{Anchor, Continuous, Floor, Interval, Key, Op, Rolling, Spec, Time};
-use tollgate::store::memory::{Buckets, Place};
+use tollgate::bucket::{Continuous, Floor, Interval, Key, Op, PeriodStart, Rolling, Spec, Time};
+use tollgate::store::memory::{BucketKey, Buckets};
 use tollgate::time::{Clock, Span};
 
 use super::START;
@@ -15,7 +15,7 @@ const MILLISECOND: Span = Span::from_millis(1);
 /// One bucket that everybody asks.
 struct Shared {
     buckets: Buckets,
-    place: Place,
+    place: BucketKey,
     clock: Clock,
     admitted: AtomicU32,
     ended: AtomicBool,
@@ -25,7 +25,7 @@ impl Shared {
     fn new(spec: Spec, clock: Clock) -> Self {
         Self {
             buckets: Buckets::new(100, &[spec]).unwrap(),
-            place: Place { key: Key(7), class: 0, spec },
+            place: BucketKey { key: Key(7), class: 0, spec },
             clock,
             admitted: AtomicU32::default(),
             ended: AtomicBool::default(),
@@ -86,11 +86,11 @@ fn trace_9_holds_for_every_shape() {
     // than that is taken for a clock that was set back.
     let expected = [
         (Spec::Continuous(fast()), MILLISECOND, 100, 5000 + 1000),
-        (interval(Anchor::First), each, 30, 31 * 20),
-        (interval(Anchor::Clock), each, 30, 31 * 20),
-        (Spec::Rolling(rolling(Anchor::First)), each, 30, 8 * 60),
-        (Spec::Rolling(rolling(Anchor::Clock)), each, 30, 8 * 60),
-        (Spec::Rolling(rolling(Anchor::Clock).with_rate(25).unwrap()), each, 30, 8 * 60),
+        (interval(PeriodStart::First), each, 30, 31 * 20),
+        (interval(PeriodStart::Clock), each, 30, 31 * 20),
+        (Spec::Rolling(rolling(PeriodStart::First)), each, 30, 8 * 60),
+        (Spec::Rolling(rolling(PeriodStart::Clock)), each, 30, 8 * 60),
+        (Spec::Rolling(rolling(PeriodStart::Clock).with_rate(25).unwrap()), each, 30, 8 * 60),
         (Spec::Floor(floor.unwrap()), each, 20, 55 + 20 * 6),
     ];
     for (spec, step, steps, admitted) in expected {

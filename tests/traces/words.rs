@@ -1,6 +1,6 @@
 //! What a bucket says on the way: a start balance, a refusal, an attempt that never fits, numbers that make no bucket.
 
-use tollgate::bucket::{Answer, Continuous, Op, Spec};
+use tollgate::bucket::{Admission, Continuous, Op, Spec};
 use tollgate::time::Span;
 
 use super::{Bucket, SECOND, bucket, wait_of};
@@ -27,7 +27,7 @@ fn a_refused_attempt_writes_nothing() {
 #[test]
 fn an_attempt_that_can_never_fit_is_told_so_instead_of_to_wait() {
     let mut bucket = Bucket::of(1, 10, 5);
-    assert_eq!(bucket.op(Op::Take(6)).answer, Answer::NeverFits);
+    assert_eq!(bucket.op(Op::Take(6)).admission, Admission::NeverFits);
     assert!(bucket.op(Op::Take(5)).is_admitted());
 }
 

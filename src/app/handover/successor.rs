@@ -1,4 +1,4 @@
-//! The process that is to take over: started, spoken to, and killed if it does not.
+//! The new process as the old one sees it: started, spoken to, and killed if it does not take over.
 //!
 //! It is started by the words of this process's own command line, so that a file that was replaced under that name is what
 //! runs. The surprising thing: nothing but the sockets is handed over by inheritance; it reads its configuration for itself.
@@ -9,24 +9,24 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use super::wire::{Wire, Word};
-use crate::app::heritage::TAKES_OVER;
-use crate::net::inherited::Kept;
+use super::wire::{Message, UpgradeChannel};
+use crate::app::heritage::UPGRADE_ENV;
+use crate::net::inherited::ListenFds;
 
 /// A process that does not serve yet; gone if this is dropped.
-pub(super) struct Successor {
+pub(super) struct NewProcess {
     process: Option<Child>,
-    wire: Wire,
+    channel: UpgradeChannel,
 }
 
-impl Successor {
+impl NewProcess {
     /// Starts it with these sockets and waits until it is ready.
-    pub(super) fn start(kept: &Kept) -> io::Result<Self> {
+    pub(super) fn start(kept: &ListenFds) -> io::Result<Self> {
         let (ours, its) = UnixStream::pair()?;
         let mut words = std::env::args_os();
         let program = words.next().map_or_else(std::env::current_exe, |program| Ok(program.into()))?;
         let mut command = Command::new(&program);
-        command.args(words).env(TAKES_OVER, "1").stdin(Stdio::from(OwnedFd::from(its)));
+        command.args(words).env(UPGRADE_ENV, "1").stdin(Stdio::from(OwnedFd::from(its)));
         // They are about this process.
         for variable in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID"] {
             command.env_remove(variable);
@@ -36,52 +36,54 @@ impl Successor {
         })?;
         // Its end of the pair has to be its alone, or its death would go unnoticed.
         drop(command);
-        let mut successor = Self { process: Some(process), wire: Wire::new(ours, PATIENCE)? };
-        successor.get_ready(kept).map_err(|error| successor.why(&error))?;
+        let mut successor =
+            Self { process: Some(process), channel: UpgradeChannel::new(ours, READY_TIMEOUT)? };
+        successor.send_sockets_and_wait(kept).map_err(|error| successor.describe_failure(&error))?;
         Ok(successor)
     }
 
-    fn get_ready(&mut self, kept: &Kept) -> io::Result<()> {
-        self.wire.pass(kept.parts().map(|(place, socket)| (place, socket.as_fd())))?;
-        self.wire.hear(Word::Ready)
+    fn send_sockets_and_wait(&mut self, kept: &ListenFds) -> io::Result<()> {
+        self.channel.send_sockets(kept.iter().map(|(place, socket)| (place, socket.as_fd())))?;
+        self.channel.expect_message(Message::Ready)
     }
 
     /// Hands it the buckets, if they are in memory, and waits until it serves.
-    pub(super) fn take_over(&mut self, image: Option<&[u8]>) -> io::Result<()> {
-        let taken = self.wire.send(image).and_then(|()| self.wire.hear(Word::Serving));
-        taken.map_err(|error| self.why(&error))
+    pub(super) fn send_snapshot(&mut self, image: Option<&[u8]>) -> io::Result<()> {
+        let taken =
+            self.channel.send_bytes(image).and_then(|()| self.channel.expect_message(Message::Serving));
+        taken.map_err(|error| self.describe_failure(&error))
     }
 
     /// Leaves it alone, and says which process it is.
-    pub(super) fn leave(mut self) -> u32 {
+    pub(super) fn detach(mut self) -> u32 {
         self.process.take().map_or(0, |process| process.id())
     }
 
     /// What went wrong, in words for people.
-    fn why(&mut self, error: &io::Error) -> io::Error {
-        match (self.end(), error.kind()) {
+    fn describe_failure(&mut self, error: &io::Error) -> io::Error {
+        match (self.exit_status(), error.kind()) {
             (Some(status), _) => io::Error::other(format!("it has ended with {status}")),
             (None, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                io::Error::other(format!("it was not ready after {PATIENCE:?}"))
+                io::Error::other(format!("it was not ready after {READY_TIMEOUT:?}"))
             }
             (None, _) => io::Error::other(error.to_string()),
         }
     }
 
     /// How it ended, if it did: whoever closes its end of the pair is about to.
-    fn end(&mut self) -> Option<ExitStatus> {
+    fn exit_status(&mut self) -> Option<ExitStatus> {
         let process = self.process.as_mut()?;
-        for _ in 0..LOOKS {
+        for _ in 0..EXIT_POLLS {
             if let Ok(Some(status)) = process.try_wait() {
                 return Some(status);
             }
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(EXIT_POLL_INTERVAL);
         }
         None
     }
 }
 
-impl Drop for Successor {
+impl Drop for NewProcess {
     fn drop(&mut self) {
         if let Some(process) = &mut self.process {
             // It may have ended already.
@@ -91,6 +93,6 @@ impl Drop for Successor {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
-const LOOKS: u32 = 50;
-const GLANCE: Duration = Duration::from_millis(2);
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+const EXIT_POLLS: u32 = 50;
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(2);

@@ -1,4 +1,4 @@
-//! What two gates say to each other, the old one and the new one: sockets, that one is ready, buckets, that one has taken over.
+//! The upgrade protocol between the old and the new process: sockets, ready, snapshot, serving.
 //!
 //! A socket pair that the new process has for its standard input. The surprising thing: sockets travel with single bytes that are
 //! read apart from all else, because a descriptor that nobody asks for is lost.
@@ -16,19 +16,19 @@ use rustix::net::{
 
 /// One end.
 #[derive(Debug)]
-pub(in crate::app) struct Wire(UnixStream);
+pub(in crate::app) struct UpgradeChannel(UnixStream);
 
 /// What the new process says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(in crate::app) enum Word {
+pub(in crate::app) enum Message {
     /// It could serve.
     Ready = b'r',
     /// It does.
     Serving = b's',
 }
 
-impl Wire {
+impl UpgradeChannel {
     /// For this end; nobody on it waits longer than that for the other.
     pub(in crate::app) fn new(stream: UnixStream, patience: Duration) -> io::Result<Self> {
         stream.set_read_timeout(Some(patience))?;
@@ -37,26 +37,26 @@ impl Wire {
     }
 
     /// Says one word.
-    pub(in crate::app) fn say(&mut self, word: Word) -> io::Result<()> {
+    pub(in crate::app) fn send_message(&mut self, word: Message) -> io::Result<()> {
         self.0.write_all(&[word as u8])
     }
 
     /// Waits for this word.
-    pub(in crate::app) fn hear(&mut self, word: Word) -> io::Result<()> {
+    pub(in crate::app) fn expect_message(&mut self, word: Message) -> io::Result<()> {
         let mut said = [0];
         self.0.read_exact(&mut said)?;
         if said == [word as u8] { Ok(()) } else { Err(unexpected()) }
     }
 
     /// Sends something; nothing is something else than no bytes.
-    pub(in crate::app) fn send(&mut self, bytes: Option<&[u8]>) -> io::Result<()> {
+    pub(in crate::app) fn send_bytes(&mut self, bytes: Option<&[u8]>) -> io::Result<()> {
         let length = bytes.map_or(NOTHING, |bytes| bytes.len() as u64);
         self.0.write_all(&length.to_le_bytes())?;
         self.0.write_all(bytes.unwrap_or_default())
     }
 
     /// What was sent, if it is not longer than that.
-    pub(in crate::app) fn receive(&mut self, longest: u64) -> io::Result<Option<Vec<u8>>> {
+    pub(in crate::app) fn receive_bytes(&mut self, longest: u64) -> io::Result<Option<Vec<u8>>> {
         let mut length = [0; 8];
         self.0.read_exact(&mut length)?;
         let length = u64::from_le_bytes(length);
@@ -73,13 +73,13 @@ impl Wire {
     }
 
     /// Sends sockets, each with its name.
-    pub(in crate::app) fn pass<'s>(
+    pub(in crate::app) fn send_sockets<'s>(
         &mut self,
         sockets: impl ExactSizeIterator<Item = (&'s str, BorrowedFd<'s>)>,
     ) -> io::Result<()> {
-        self.send(Some(&(sockets.len() as u64).to_le_bytes()))?;
+        self.send_bytes(Some(&(sockets.len() as u64).to_le_bytes()))?;
         for (name, socket) in sockets {
-            self.send(Some(name.as_bytes()))?;
+            self.send_bytes(Some(name.as_bytes()))?;
             let (sockets, mut room) = ([socket], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
             let mut message = SendAncillaryBuffer::new(&mut room);
             message.push(SendAncillaryMessage::ScmRights(&sockets));
@@ -89,14 +89,14 @@ impl Wire {
     }
 
     /// The sockets that were sent.
-    pub(in crate::app) fn passed(&mut self) -> io::Result<Vec<(String, OwnedFd)>> {
-        let count = self.receive(8)?.and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
-        let count = count.filter(|count| *count <= MOST_SOCKETS).ok_or_else(unexpected)?;
-        (0..count).map(|_| self.passed_one()).collect()
+    pub(in crate::app) fn receive_sockets(&mut self) -> io::Result<Vec<(String, OwnedFd)>> {
+        let count = self.receive_bytes(8)?.and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+        let count = count.filter(|count| *count <= MAX_SOCKETS).ok_or_else(unexpected)?;
+        (0..count).map(|_| self.receive_socket()).collect()
     }
 
-    fn passed_one(&mut self) -> io::Result<(String, OwnedFd)> {
-        let name = self.receive(LONGEST_NAME)?.and_then(|bytes| String::from_utf8(bytes).ok());
+    fn receive_socket(&mut self) -> io::Result<(String, OwnedFd)> {
+        let name = self.receive_bytes(MAX_NAME_LEN)?.and_then(|bytes| String::from_utf8(bytes).ok());
         let (mut byte, mut room) = ([0], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
         let mut message = RecvAncillaryBuffer::new(&mut room);
         recvmsg(self.0.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut message, RecvFlags::CMSG_CLOEXEC)?;
@@ -113,9 +113,9 @@ fn unexpected() -> io::Error {
 }
 
 const NOTHING: u64 = u64::MAX;
-const LONGEST_NAME: u64 = 4096;
+const MAX_NAME_LEN: u64 = 4096;
 /// A socket for each worker at each address.
-const MOST_SOCKETS: u64 = 100_000;
+const MAX_SOCKETS: u64 = 100_000;
 
 #[cfg(test)]
 mod tests {
@@ -123,9 +123,9 @@ mod tests {
 
     use super::*;
 
-    fn pair() -> (Wire, Wire) {
+    fn pair() -> (UpgradeChannel, UpgradeChannel) {
         let (one, other) = UnixStream::pair().unwrap();
-        let wire = |stream| Wire::new(stream, Duration::from_secs(5)).unwrap();
+        let wire = |stream| UpgradeChannel::new(stream, Duration::from_secs(5)).unwrap();
         (wire(one), wire(other))
     }
 
@@ -134,8 +134,8 @@ mod tests {
         let (mut old, mut new) = pair();
         let sockets = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let named = sockets.iter().zip(["a", "b", ""]).map(|(socket, name)| (name, socket.as_fd()));
-        old.pass(named).unwrap();
-        let passed = new.passed().unwrap();
+        old.send_sockets(named).unwrap();
+        let passed = new.receive_sockets().unwrap();
         assert_eq!(passed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a", "b", ""]);
         for ((_, passed), socket) in passed.into_iter().zip(&sockets) {
             let (passed, address) = (TcpListener::from(passed), socket.local_addr().unwrap());
@@ -143,32 +143,32 @@ mod tests {
             assert_eq!(passed.local_addr().unwrap(), address);
             passed.accept().unwrap();
         }
-        new.say(Word::Ready).unwrap();
-        old.hear(Word::Ready).unwrap();
-        old.send(Some(b"buckets")).unwrap();
-        old.send(None).unwrap();
-        assert_eq!(new.receive(7).unwrap().unwrap(), b"buckets");
-        assert_eq!(new.receive(7).unwrap(), None);
+        new.send_message(Message::Ready).unwrap();
+        old.expect_message(Message::Ready).unwrap();
+        old.send_bytes(Some(b"buckets")).unwrap();
+        old.send_bytes(None).unwrap();
+        assert_eq!(new.receive_bytes(7).unwrap().unwrap(), b"buckets");
+        assert_eq!(new.receive_bytes(7).unwrap(), None);
     }
 
     #[test]
     fn what_is_too_long_broken_off_or_another_word_is_an_error() {
         let (mut old, mut new) = pair();
-        old.send(Some(b"buckets")).unwrap();
-        assert!(new.receive(6).is_err());
+        old.send_bytes(Some(b"buckets")).unwrap();
+        assert!(new.receive_bytes(6).is_err());
         let (mut old, mut new) = pair();
-        old.say(Word::Serving).unwrap();
-        assert!(new.hear(Word::Ready).is_err());
+        old.send_message(Message::Serving).unwrap();
+        assert!(new.expect_message(Message::Ready).is_err());
         let (mut old, mut new) = pair();
         old.0.write_all(&9_u64.to_le_bytes()).unwrap();
         old.0.write_all(b"buck").unwrap();
         drop(old);
-        assert!(new.receive(100).is_err());
+        assert!(new.receive_bytes(100).is_err());
         let (mut old, mut new) = pair();
-        old.send(Some(&1_u64.to_le_bytes())).unwrap();
-        old.send(Some(b"a name and no socket")).unwrap();
+        old.send_bytes(Some(&1_u64.to_le_bytes())).unwrap();
+        old.send_bytes(Some(b"a name and no socket")).unwrap();
         old.0.write_all(b"+").unwrap();
-        assert!(new.passed().is_err());
-        assert!(pair().1.hear(Word::Ready).is_err(), "nobody is there");
+        assert!(new.receive_sockets().is_err());
+        assert!(pair().1.expect_message(Message::Ready).is_err(), "nobody is there");
     }
 }

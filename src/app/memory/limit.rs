@@ -12,7 +12,7 @@ use rustix::process::{Resource, getrlimit};
 
 /// What is used of what may be, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Usage {
+pub(super) struct MemoryUsage {
     pub(super) used: u64,
     /// At least 1.
     pub(super) limit: u64,
@@ -20,51 +20,51 @@ pub(super) struct Usage {
 
 /// Where to look.
 #[derive(Debug)]
-pub(super) struct Limits {
-    group: Option<Group>,
+pub(super) struct MemoryLimits {
+    group: Option<Cgroup>,
 }
 
 /// A control group, and how its files are called.
 #[derive(Debug, PartialEq, Eq)]
-struct Group {
+struct Cgroup {
     folder: PathBuf,
-    names: &'static Names,
+    names: &'static CgroupFiles,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Names {
+struct CgroupFiles {
     limit: &'static str,
     used: &'static str,
     /// In `memory.stat`: what the kernel takes back when it has to.
     files: [&'static str; 2],
 }
 
-impl Usage {
+impl MemoryUsage {
     /// Whether so many percent of the limit are used.
     pub(super) fn exceeds(self, percent: u64) -> bool {
         u128::from(self.used) * 100 >= u128::from(self.limit) * u128::from(percent)
     }
 }
 
-impl Limits {
+impl MemoryLimits {
     pub(super) fn of_this_process() -> Self {
         let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        Self { group: Group::of(&membership, Path::new("/sys/fs/cgroup")) }
+        Self { group: Cgroup::of(&membership, Path::new("/sys/fs/cgroup")) }
     }
 
     /// The limit of which the largest part is used; `None` if there is no limit.
-    pub(super) fn tightest(&self) -> Option<Usage> {
+    pub(super) fn tightest(&self) -> Option<MemoryUsage> {
         let pages = fs::read_to_string("/proc/self/statm").unwrap_or_default();
         let bytes = |pages: u64| pages.saturating_mul(rustix::param::page_size() as u64);
         let resident = field(&pages, RESIDENT).map_or(0, bytes);
         let group = self.group.as_ref().and_then(|group| group.usage(resident));
-        let share = |usage: &Usage| u128::from(usage.used) * 1000 / u128::from(usage.limit);
+        let share = |usage: &MemoryUsage| u128::from(usage.used) * 1000 / u128::from(usage.limit);
         let data = field(&pages, DATA).map(bytes).and_then(of_data);
         group.into_iter().chain(data).max_by_key(share)
     }
 }
 
-impl Group {
+impl Cgroup {
     /// The group that `/proc/self/cgroup` names, below where groups are mounted. In a container its own group may be
     /// the root of what is mounted, whatever it is called outside.
     fn of(membership: &str, mounted: &Path) -> Option<Self> {
@@ -72,7 +72,7 @@ impl Group {
             let mut lines = membership.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
             lines.find(|(names, _)| names.split(',').any(|name| name == controller)).map(|(_, path)| path)
         };
-        let at = |root: PathBuf, path: &str, names: &'static Names| {
+        let at = |root: PathBuf, path: &str, names: &'static CgroupFiles| {
             let folders = [root.join(path.trim_start_matches('/')), root];
             let is_there = |folder: &PathBuf| folder.join(names.limit).is_file();
             folders.into_iter().find(is_there).map(|folder| Self { folder, names })
@@ -82,10 +82,10 @@ impl Group {
     }
 
     /// `resident` is this process' own part, in bytes.
-    fn usage(&self, resident: u64) -> Option<Usage> {
+    fn usage(&self, resident: u64) -> Option<MemoryUsage> {
         // `max` in version 2.
         let limit = self.number(self.names.limit).filter(|&limit| (1..NO_LIMIT).contains(&limit))?;
-        let charged = Usage { used: self.number(self.names.used)?, limit };
+        let charged = MemoryUsage { used: self.number(self.names.used)?, limit };
         // To sum up what it is charged for costs the kernel something, and mostly it does not matter.
         if !charged.exceeds(MATTERS) {
             return Some(charged);
@@ -94,8 +94,8 @@ impl Group {
         let part = |name| part_of(&stat, name).unwrap_or(0);
         let files: u64 = self.names.files.into_iter().map(part).sum();
         let own = resident.saturating_add(part(SOCKETS));
-        let is_ours = Usage { used: own, limit }.exceeds(OWN_SHARE);
-        is_ours.then_some(Usage { used: charged.used.saturating_sub(files), limit })
+        let is_ours = MemoryUsage { used: own, limit }.exceeds(OWN_SHARE);
+        is_ours.then_some(MemoryUsage { used: charged.used.saturating_sub(files), limit })
     }
 
     fn number(&self, file: &str) -> Option<u64> {
@@ -104,9 +104,9 @@ impl Group {
 }
 
 /// Of private memory that may be written, as `ulimit -d` and systemd's `LimitDATA` bound it.
-fn of_data(used: u64) -> Option<Usage> {
+fn of_data(used: u64) -> Option<MemoryUsage> {
     let limit = getrlimit(Resource::Data).current.filter(|&limit| limit > 0)?;
-    Some(Usage { used, limit })
+    Some(MemoryUsage { used, limit })
 }
 
 /// A number of `/proc/self/statm` (proc(5)), in pages.
@@ -119,9 +119,9 @@ fn part_of(stat: &str, name: &str) -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-const VERSION_2: Names =
-    Names { limit: "memory.max", used: "memory.current", files: ["inactive_file", "active_file"] };
-const VERSION_1: Names = Names {
+const VERSION_2: CgroupFiles =
+    CgroupFiles { limit: "memory.max", used: "memory.current", files: ["inactive_file", "active_file"] };
+const VERSION_1: CgroupFiles = CgroupFiles {
     limit: "memory.limit_in_bytes",
     used: "memory.usage_in_bytes",
     files: ["total_inactive_file", "total_active_file"],

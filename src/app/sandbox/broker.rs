@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 
 /// Does for confined threads what they may not.
 #[derive(Debug, Clone)]
-pub(in crate::app) struct Broker(Option<Sender<Job>>);
+pub(in crate::app) struct Broker(Option<Sender<BoxedTask>>);
 
-type Job = Box<dyn FnOnce() + Send>;
+type BoxedTask = Box<dyn FnOnce() + Send>;
 
 impl Broker {
     /// Where there is no sandbox.
@@ -49,7 +49,7 @@ impl Broker {
 }
 
 /// Each in a thread of its own: a file may be on a disk that has gone, and the next one has not to wait for it.
-fn work(waiting: &Receiver<Job>) {
+fn work(waiting: &Receiver<BoxedTask>) {
     for job in waiting {
         // Without a thread the job is dropped, which the one who asked for it notices.
         let _ = thread::Builder::new().name("broker".to_owned()).spawn(job);

@@ -16,21 +16,21 @@ use seccompiler::{
 
 /// For all threads but the broker.
 pub(super) fn confine() -> io::Result<()> {
-    let never = NEVER.iter().map(|call| (*call, Vec::new())).collect();
+    let never = DENIED.iter().map(|call| (*call, Vec::new())).collect();
     install(never, SeccompAction::Allow, refuse()).map_err(io::Error::other)
 }
 
 /// For a worker, in addition.
 pub(super) fn confine_worker() -> io::Result<()> {
-    let always = ALWAYS.iter().map(|call| (*call, Vec::new()));
-    let rules = sometimes().map(|sometimes| always.chain(sometimes).collect());
+    let always = WORKER_ALLOWED.iter().map(|call| (*call, Vec::new()));
+    let rules = conditional_rules().map(|sometimes| always.chain(sometimes).collect());
     rules.and_then(|rules| install(rules, refuse(), SeccompAction::Allow)).map_err(io::Error::other)
 }
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
 type Result<T> = std::result::Result<T, seccompiler::Error>;
 
-fn install(rules: Rules, others: SeccompAction, these: SeccompAction) -> Result<()> {
+fn install(rules: SeccompRules, others: SeccompAction, these: SeccompAction) -> Result<()> {
     let arch = TargetArch::try_from(ARCH)?;
     let program: BpfProgram = SeccompFilter::new(rules, others, these, arch)?.try_into()?;
     apply_filter(&program)
@@ -41,7 +41,7 @@ fn refuse() -> SeccompAction {
 }
 
 /// What a worker may do with these arguments only.
-fn sometimes() -> Result<Vec<(i64, Vec<SeccompRule>)>> {
+fn conditional_rules() -> Result<Vec<(i64, Vec<SeccompRule>)>> {
     let opens =
         |flags| with(vec![bits(flags, libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC, libc::O_RDONLY)?]);
     let is_not_code = || with(vec![bits(2, libc::PROT_EXEC, 0)?]);
@@ -104,7 +104,7 @@ fn equals(argument: u8, value: u64) -> Result<SeccompCondition> {
 const SOCKET_TYPE: i32 = 0xf;
 
 /// What a worker does. The ones that name a file only look at it; landlock says which may be opened.
-const ALWAYS: &[i64] = &[
+const WORKER_ALLOWED: &[i64] = &[
     // Sockets.
     libc::SYS_accept4,
     libc::SYS_connect,
@@ -183,7 +183,7 @@ const ALWAYS: &[i64] = &[
 ];
 
 /// What no thread of a gate does but the broker.
-const NEVER: &[i64] = &[
+const DENIED: &[i64] = &[
     // Programs and other processes.
     libc::SYS_execve,
     libc::SYS_execveat,

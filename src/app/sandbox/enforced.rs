@@ -13,7 +13,7 @@ impl Enforced {
     pub(super) fn note<E: Into<Box<dyn Error>>>(&mut self, what: &str, done: Result<(), E>) -> bool {
         match done {
             Ok(()) => self.in_force(what.to_owned()),
-            Err(error) => lacking(what, &error.into().to_string()),
+            Err(error) => warn_missing(what, &error.into().to_string()),
         }
     }
 
@@ -21,14 +21,14 @@ impl Enforced {
     pub(super) fn landlock(&mut self, done: Result<RestrictionStatus, RulesetError>) -> bool {
         let status = match done {
             Ok(status) => status,
-            Err(error) => return lacking("landlock", &error.to_string()),
+            Err(error) => return warn_missing("landlock", &error.to_string()),
         };
         match (status.ruleset, status.landlock) {
             (RulesetStatus::NotEnforced, LandlockStatus::NotEnabled) => {
-                lacking("landlock", "this kernel has it, but it is not enabled (`lsm=` at boot)")
+                warn_missing("landlock", "this kernel has it, but it is not enabled (`lsm=` at boot)")
             }
             (RulesetStatus::NotEnforced, _) => {
-                lacking("landlock", "this kernel does not offer it (Linux 5.13 and later do)")
+                warn_missing("landlock", "this kernel does not offer it (Linux 5.13 and later do)")
             }
             (_, LandlockStatus::Available { effective_abi, .. }) => {
                 self.in_force(format!("landlock ABI {}", effective_abi as i32))
@@ -38,7 +38,7 @@ impl Enforced {
     }
 
     /// As in "landlock ABI 7, seccomp".
-    pub(super) fn words(&self) -> String {
+    pub(super) fn summary(&self) -> String {
         match self.0.is_empty() {
             true => "nothing that this kernel can do".to_owned(),
             false => self.0.join(", "),
@@ -51,7 +51,7 @@ impl Enforced {
     }
 }
 
-fn lacking(what: &str, why: &str) -> bool {
+fn warn_missing(what: &str, why: &str) -> bool {
     tracing::warn!("sandbox: not in force: {what}: {why}");
     false
 }

@@ -12,7 +12,7 @@ use landlock::{
 };
 
 use crate::config::Config;
-use crate::net::listener::Address;
+use crate::net::listener::ListenAddress;
 use crate::observe::settings::AccessTarget;
 
 /// What stays open to the background beside what every process needs.
@@ -28,7 +28,7 @@ pub(super) struct AllowedPaths {
 
 impl AllowedPaths {
     pub(super) fn of(config: &Config) -> Self {
-        let mut read: Vec<PathBuf> = SYSTEM.map(PathBuf::from).into();
+        let mut read: Vec<PathBuf> = READ_BY_BACKGROUND.map(PathBuf::from).into();
         read.extend(resolver());
         if config.store.address.is_shared() {
             // Credentials, tokens and certificates of stores, which read them when they connect.
@@ -43,7 +43,7 @@ impl AllowedPaths {
         };
         let write = config.store.snapshot.iter().chain(log).flat_map(|path| writable(path)).collect();
         let sockets = config.listen.iter().chain(&config.admin).filter_map(|address| match address {
-            Address::Unix(path) => Some(directory_of(path)),
+            ListenAddress::Unix(path) => Some(directory_of(path)),
             _ => None,
         });
         Self { read, write, remove: sockets.collect() }
@@ -56,7 +56,7 @@ pub(super) fn confine(places: &AllowedPaths) -> Result<RestrictionStatus, Rulese
     ruleset()?
         .handle_access(AccessNet::BindTcp)?
         .create()?
-        .add_rules(path_beneath_rules(OWN, read()))?
+        .add_rules(path_beneath_rules(READ_BY_ALL, read()))?
         .add_rules(path_beneath_rules(preloaded(), read()))?
         .add_rules(path_beneath_rules(&places.read, read()))?
         .add_rules(path_beneath_rules(&places.write, write))?
@@ -71,7 +71,7 @@ pub(super) fn confine_worker(ports: &[u16]) -> Result<RestrictionStatus, Ruleset
         .handle_access(AccessNet::from_all(ABI::V4))?
         .scope(Scope::from_all(ABI::V6))?
         .create()?
-        .add_rules(path_beneath_rules(OWN, read()))?
+        .add_rules(path_beneath_rules(READ_BY_ALL, read()))?
         .add_rules(path_beneath_rules(preloaded(), read()))?
         .add_rules(connect)?
         .restrict_self()
@@ -138,7 +138,7 @@ fn real_directory(path: &Path) -> Option<PathBuf> {
 }
 
 /// What any thread may read: the program and its libraries, for traces of a panic, and what it is told about itself.
-const OWN: [&str; 9] = [
+const READ_BY_ALL: [&str; 9] = [
     "/proc/self",
     "/proc/stat",
     "/sys/devices/system/cpu",
@@ -150,7 +150,7 @@ const OWN: [&str; 9] = [
     "/lib64",
 ];
 /// What the background reads to resolve names, to check the certificates of stores and to know how much memory it may take.
-const SYSTEM: [&str; 6] = [
+const READ_BY_BACKGROUND: [&str; 6] = [
     "/etc",
     "/sys/fs/cgroup",
     "/usr/local/lib",

@@ -45,7 +45,7 @@ fn in_the_background<T: Send>(config: &Config, act: impl FnOnce(&Sandbox) -> T +
     thread::scope(|scope| {
         let run = || {
             let sandbox = Sandbox::enter(config).unwrap();
-            assert_eq!(sandbox.words().contains("seccomp"), has_seccomp(), "{}", sandbox.words());
+            assert_eq!(sandbox.summary().contains("seccomp"), has_seccomp(), "{}", sandbox.summary());
             act(&sandbox)
         };
         scope.spawn(run).join().unwrap()
@@ -195,7 +195,7 @@ fn where_it_is_off_nothing_is_given_up() {
     let config = Config { sandbox: false, ..config(&directory.0, 1) };
     thread::spawn(move || {
         let sandbox = Sandbox::enter(&config).unwrap();
-        assert_eq!((sandbox.words(), sandbox.worker().is_none()), ("off", true));
+        assert_eq!((sandbox.summary(), sandbox.worker().is_none()), ("off", true));
         assert!(!rustix::thread::no_new_privs().unwrap());
         Command::new("/bin/true").status().unwrap();
     })

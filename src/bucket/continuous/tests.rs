@@ -1,5 +1,5 @@
-use super::super::trial::Trial;
-use super::super::{Answer, Op, Spec};
+use super::super::trial::TestBucket;
+use super::super::{Admission, Op, Spec};
 use super::*;
 
 const S: u64 = 1_000_000_000;
@@ -10,8 +10,8 @@ fn bucket(burst: u32) -> Continuous {
     Continuous::new(1, Span::from_secs(1), burst).unwrap()
 }
 
-fn trial(spec: Continuous) -> Trial {
-    Trial::new(Spec::Continuous(spec))
+fn test_bucket(spec: Continuous) -> TestBucket {
+    TestBucket::new(Spec::Continuous(spec))
 }
 
 #[test]
@@ -24,15 +24,18 @@ fn a_token_takes_a_whole_number_of_nanoseconds_rounded_up() {
 
 #[test]
 fn an_attempt_whose_token_is_due_soon_is_held_and_the_next_is_refused() {
-    let mut held = trial(bucket(1).with_hold(Span::from_secs(2)).unwrap());
-    let answers: Vec<_> = (0..4).map(|_| held.take(NOW, 1).answer).collect();
-    let hold = |secs| Answer::Held { hold: Span::from_secs(secs) };
-    assert_eq!(answers, [Answer::Admitted, hold(1), hold(2), Answer::Refused { wait: Span::from_secs(1) }]);
+    let mut held = test_bucket(bucket(1).with_hold(Span::from_secs(2)).unwrap());
+    let answers: Vec<_> = (0..4).map(|_| held.take(NOW, 1).admission).collect();
+    let hold = |secs| Admission::Held { hold: Span::from_secs(secs) };
+    assert_eq!(
+        answers,
+        [Admission::Admitted, hold(1), hold(2), Admission::Refused { wait: Span::from_secs(1) }]
+    );
 }
 
 #[test]
 fn whoever_holds_ten_attempts_open_until_the_bucket_is_full_again_finds_ten_tokens() {
-    let mut open = trial(bucket(10));
+    let mut open = test_bucket(bucket(10));
     let receipts: Vec<_> = (0..10).map(|_| open.take(NOW, 1).receipt).collect();
     let later = NOW + 10 * S;
     assert!((0..10).all(|_| open.take(later, 1).is_admitted()));
@@ -45,7 +48,7 @@ fn whoever_holds_ten_attempts_open_until_the_bucket_is_full_again_finds_ten_toke
 /// The bug: an attempt that was made first and given back first left the second one's tokens to come twice.
 #[test]
 fn an_attempt_that_was_overtaken_by_another_refund_gives_nothing_twice() {
-    let mut bucket = trial(bucket(2));
+    let mut bucket = test_bucket(bucket(2));
     let (first, second) = (bucket.take(NOW, 1).receipt, bucket.take(NOW, 1).receipt);
     let _ = bucket.run(NOW, Op::Refund(first));
     // Time has filled the bucket by now, while the second attempt is still under way.
@@ -53,12 +56,12 @@ fn an_attempt_that_was_overtaken_by_another_refund_gives_nothing_twice() {
     assert!((0..2).all(|_| bucket.take(later, 1).is_admitted()));
     let _ = bucket.run(later, Op::Refund(second));
     assert_eq!(bucket.peek(later, 1).left, 0);
-    assert_eq!(bucket.take(later, 1).answer, Answer::Refused { wait: Span::from_secs(1) });
+    assert_eq!(bucket.take(later, 1).admission, Admission::Refused { wait: Span::from_secs(1) });
 }
 
 #[test]
 fn an_attempt_that_was_held_gives_back_its_token_until_time_has_brought_one() {
-    let mut held = trial(bucket(1).with_hold(Span::from_secs(2)).unwrap());
+    let mut held = test_bucket(bucket(1).with_hold(Span::from_secs(2)).unwrap());
     let receipts: Vec<_> = (0..3).map(|_| held.take(NOW, 1).receipt).collect();
     let half = NOW + S / 2;
     assert!(held.run(half, Op::Refund(receipts[2])).changed);
@@ -68,17 +71,17 @@ fn an_attempt_that_was_held_gives_back_its_token_until_time_has_brought_one() {
 
 #[test]
 fn a_clock_that_was_set_back_locks_for_the_depth_of_the_bucket_even_if_all_are_refused() {
-    let mut bucket = trial(bucket(3));
+    let mut bucket = test_bucket(bucket(3));
     assert!((0..3).all(|_| bucket.take(NOW, 1).is_admitted()));
     let back = NOW - 3600 * S;
-    assert_eq!(bucket.take(back, 1).answer, Answer::Refused { wait: Span::from_secs(1) });
+    assert_eq!(bucket.take(back, 1).admission, Admission::Refused { wait: Span::from_secs(1) });
     assert!(bucket.take(back + S, 1).is_admitted(), "Retry-After was obeyed");
 }
 
 /// A thread may have read the clock a while before it decides.
 #[test]
 fn attempts_that_come_late_with_an_older_time_win_nothing() {
-    let mut bucket = trial(bucket(3));
+    let mut bucket = test_bucket(bucket(3));
     assert!((0..3).all(|_| bucket.take(NOW, 1).is_admitted()));
     for late in 1..=900 {
         assert!(!bucket.take(NOW - late * S / 1000, 1).is_admitted());

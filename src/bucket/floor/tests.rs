@@ -1,6 +1,6 @@
 use super::super::Op;
-use super::super::trial::Trial;
-use super::super::{Answer, Spec};
+use super::super::trial::TestBucket;
+use super::super::{Admission, Spec};
 use super::*;
 
 const S: u64 = 1_000_000_000;
@@ -10,27 +10,27 @@ fn each(secs: u64, burst: u32) -> Continuous {
     Continuous::new(1, Span::from_secs(secs), burst).unwrap()
 }
 
-fn trial(floor: Continuous, pool: Continuous) -> Trial {
-    Trial::new(Spec::Floor(Floor::new(floor, pool).unwrap()))
+fn test_bucket(floor: Continuous, pool: Continuous) -> TestBucket {
+    TestBucket::new(Spec::Floor(Floor::new(floor, pool).unwrap()))
 }
 
-fn refused(secs: u64) -> Answer {
-    Answer::Refused { wait: Span::from_secs(secs) }
+fn refused(secs: u64) -> Admission {
+    Admission::Refused { wait: Span::from_secs(secs) }
 }
 
 #[test]
 fn the_floor_is_spent_first_and_both_together_are_the_size() {
-    let mut bucket = trial(each(1, 2), each(100, 3));
+    let mut bucket = test_bucket(each(1, 2), each(100, 3));
     assert!(bucket.take(NOW, 2).is_admitted());
-    assert_eq!(bucket.peek(NOW + 2 * S, 5).answer, Answer::Admitted, "the pool was not touched");
+    assert_eq!(bucket.peek(NOW + 2 * S, 5).admission, Admission::Admitted, "the pool was not touched");
     assert!((0..3).all(|_| bucket.take(NOW, 1).is_admitted()));
-    assert_eq!(bucket.take(NOW, 1).answer, refused(1));
-    assert_eq!(bucket.take(NOW, 6).answer, Answer::NeverFits);
+    assert_eq!(bucket.take(NOW, 1).admission, refused(1));
+    assert_eq!(bucket.take(NOW, 6).admission, Admission::NeverFits);
 }
 
 #[test]
 fn a_refund_goes_to_the_pool_alone() {
-    let mut bucket = trial(each(1, 1), each(100, 1));
+    let mut bucket = test_bucket(each(1, 1), each(100, 1));
     let of_floor = bucket.take(NOW, 1).receipt;
     assert!(!bucket.run(NOW, Op::Refund(of_floor)).changed);
     let of_pool = bucket.take(NOW, 1).receipt;
@@ -40,16 +40,16 @@ fn a_refund_goes_to_the_pool_alone() {
 
 #[test]
 fn a_pool_in_debt_does_not_delay_the_floor() {
-    let mut bucket = trial(each(1, 1), each(100, 1).with_debt(10).unwrap());
+    let mut bucket = test_bucket(each(1, 1), each(100, 1).with_debt(10).unwrap());
     let _ = (0..20).map(|_| bucket.take(NOW, 1)).last();
     let said = bucket.take(NOW, 1);
-    assert_eq!((said.answer, said.next_token), (refused(1), Span::from_secs(1)));
+    assert_eq!((said.admission, said.next_token), (refused(1), Span::from_secs(1)));
     assert!(bucket.take(NOW + S, 1).is_admitted());
 }
 
 #[test]
 fn a_refused_attempt_writes_nothing_while_one_of_both_is_full() {
-    let mut bucket = trial(each(1, 1), each(100, 3));
+    let mut bucket = test_bucket(each(1, 1), each(100, 3));
     assert!(bucket.take(NOW, 4).is_admitted());
     let later = NOW + 10 * S;
     let refused = bucket.run(later, Op::Take(2));
@@ -58,7 +58,7 @@ fn a_refused_attempt_writes_nothing_while_one_of_both_is_full() {
 
 #[test]
 fn what_pays_a_debt_is_not_given_to_the_floor_as_well() {
-    let mut bucket = trial(each(10, 5), each(10, 1).with_debt(2).unwrap());
+    let mut bucket = test_bucket(each(10, 5), each(10, 1).with_debt(2).unwrap());
     let _ = (0..20).map(|_| bucket.take(NOW, 1)).last();
     assert_eq!(bucket.run(NOW, Op::Give(3)).verdict.left, 1, "two for the debt, one for the pool");
 }

@@ -1,4 +1,4 @@
-use super::super::trial::Trial;
+use super::super::trial::TestBucket;
 use super::super::{Op, step};
 use super::*;
 
@@ -9,14 +9,14 @@ const NOW: u64 = 1_800_000_000 * S;
 fn what_its_own_rate_would_have_brought_after_its_end_does_not_count() {
     let slow = Spec::Continuous(Continuous::new(1, Span::from_secs(3600), 5).unwrap());
     let fast = Continuous::new(5, Span::from_secs(1), 5).unwrap();
-    let (mut header, mut bucket) = (Header::of(slow), Trial::new(slow));
+    let (mut header, mut bucket) = (RecordHeader::of(slow), TestBucket::new(slow));
     assert!(bucket.take(NOW, 1).is_admitted());
     let until = Time::from_nanos(NOW + 10 * S);
     header.give_rate(&slow, Some(Own { rate: fast, until }), &mut bucket.state, Time::from_nanos(NOW));
-    bucket.spec = header.in_force(&slow, &mut bucket.state, Time::from_nanos(NOW + 10 * S - 1));
+    bucket.spec = header.effective_spec(&slow, &mut bucket.state, Time::from_nanos(NOW + 10 * S - 1));
     assert_eq!(bucket.spec, Spec::Continuous(fast));
     assert!(bucket.take(NOW + 10 * S - 1, 5).is_admitted());
-    bucket.spec = header.in_force(&slow, &mut bucket.state, Time::from_nanos(NOW + 20 * S));
+    bucket.spec = header.effective_spec(&slow, &mut bucket.state, Time::from_nanos(NOW + 20 * S));
     assert_eq!(
         (bucket.spec, bucket.peek(NOW + 20 * S, 1).left),
         (slow, 0),
@@ -26,16 +26,16 @@ fn what_its_own_rate_would_have_brought_after_its_end_does_not_count() {
 
 #[test]
 fn a_state_is_read_under_a_file_that_its_reader_never_saw() {
-    let written = Spec::Interval(Interval::new(10, Span::from_secs(60), Anchor::First).unwrap());
-    let mut bucket = Trial::new(written);
+    let written = Spec::Interval(Interval::new(10, Span::from_secs(60), PeriodStart::First).unwrap());
+    let mut bucket = TestBucket::new(written);
     assert!(bucket.take(NOW, 5).is_admitted());
-    let mut bytes = [0; LONGEST_RECORD];
-    let length = Header::of(written).encode(&bucket.state, &mut bytes);
-    let mut state = [0; Spec::MOST_WORDS];
-    let mut header = Header::decode(&bytes[..length], &mut state).unwrap();
-    let limit = Spec::Interval(Interval::new(4, Span::from_secs(60), Anchor::First).unwrap());
+    let mut bytes = [0; MAX_RECORD_LEN];
+    let length = RecordHeader::of(written).encode(&bucket.state, &mut bytes);
+    let mut state = [0; Spec::MAX_WORDS];
+    let mut header = RecordHeader::decode(&bytes[..length], &mut state).unwrap();
+    let limit = Spec::Interval(Interval::new(4, Span::from_secs(60), PeriodStart::First).unwrap());
     let now = Time::from_nanos(NOW + S);
-    assert_eq!(header.in_force(&limit, &mut state, now), limit);
+    assert_eq!(header.effective_spec(&limit, &mut state, now), limit);
     assert_eq!(step(&limit, &mut state[..limit.words()], now, Op::Peek(1)).verdict.left, 2);
 }
 
@@ -54,8 +54,8 @@ fn golden_of_tokens() -> [Golden; 4] {
     let second = |count, burst| Continuous::new(count, Span::from_secs(1), burst).unwrap();
     let continuous = Continuous::new(10, minute, 20).unwrap().with_initial(15).unwrap();
     let continuous = continuous.with_debt(5).unwrap().with_hold(Span::from_secs(2)).unwrap();
-    let interval = Interval::new(60, minute, Anchor::Clock).unwrap();
-    let rolling = Rolling::new(100, hour.times(4), hour, Anchor::First).unwrap().with_rate(30).unwrap();
+    let interval = Interval::new(60, minute, PeriodStart::Clock).unwrap();
+    let rolling = Rolling::new(100, hour.times(4), hour, PeriodStart::First).unwrap().with_rate(30).unwrap();
     let pool = second(1, 100).with_initial(90).unwrap().with_debt(4).unwrap();
     [
         (
@@ -124,8 +124,8 @@ fn golden_of_attempts() -> [Golden; 2] {
     ]
 }
 
-fn encoded(header: Header) -> Vec<u8> {
-    let mut bucket = Trial::new(header.spec);
+fn encoded(header: RecordHeader) -> Vec<u8> {
+    let mut bucket = TestBucket::new(header.spec);
     assert!(bucket.take(NOW, 12).is_admitted());
     match header.spec {
         Spec::Distinct(_) => {
@@ -139,7 +139,7 @@ fn encoded(header: Header) -> Vec<u8> {
         }
         _ => {}
     }
-    let mut bytes = [0; LONGEST_RECORD];
+    let mut bytes = [0; MAX_RECORD_LEN];
     let length = header.encode(&bucket.state, &mut bytes);
     bytes[..length].to_vec()
 }
@@ -153,11 +153,11 @@ fn hex(bytes: &[u8]) -> String {
 fn the_bytes_of_every_shape_are_these() {
     for (spec, parts) in golden() {
         let [shape, fingerprint, written_spec, state] = parts.map(|part| part.replace(' ', ""));
-        let bytes = encoded(Header::of(spec));
+        let bytes = encoded(RecordHeader::of(spec));
         assert_eq!(hex(&bytes), format!("{shape}{fingerprint}{written_spec}{state}"));
         let own_until = Some(Time::from_nanos(NOW + 900 * S));
         let own_shape = shape.replace("010", "018");
-        let bytes = encoded(Header { spec, own_until });
+        let bytes = encoded(RecordHeader { spec, own_until });
         assert_eq!(
             hex(&bytes),
             format!("{own_shape}{fingerprint}18fae3481fe22800{written_spec}{state}"),
@@ -169,9 +169,9 @@ fn the_bytes_of_every_shape_are_these() {
 #[test]
 fn bytes_that_were_cut_short_are_refused() {
     for (spec, _) in golden() {
-        let bytes = encoded(Header { spec, own_until: Some(Time::from_nanos(NOW)) });
+        let bytes = encoded(RecordHeader { spec, own_until: Some(Time::from_nanos(NOW)) });
         for length in 0..bytes.len() {
-            let cut = Header::decode(&bytes[..length], &mut [0; Spec::MOST_WORDS]);
+            let cut = RecordHeader::decode(&bytes[..length], &mut [0; Spec::MAX_WORDS]);
             assert_eq!(cut, Err(DecodeError::Length), "{length} of {}", bytes.len());
         }
     }
@@ -180,15 +180,15 @@ fn bytes_that_were_cut_short_are_refused() {
 #[test]
 fn no_flipped_bit_makes_another_promise() {
     for (spec, _) in golden() {
-        let good = encoded(Header::of(spec));
+        let good = encoded(RecordHeader::of(spec));
         let state_from = good.len() - 8 * spec.words();
         for bit in 0..8 * good.len() {
-            let (mut bytes, mut state) = (good.clone(), [0; Spec::MOST_WORDS]);
+            let (mut bytes, mut state) = (good.clone(), [0; Spec::MAX_WORDS]);
             bytes[bit / 8] ^= 1 << (bit % 8);
-            match Header::decode(&bytes, &mut state) {
+            match RecordHeader::decode(&bytes, &mut state) {
                 Ok(header) => {
                     assert!(bit / 8 >= state_from, "bit {bit} of {spec:?}");
-                    assert_eq!(header, Header::of(spec));
+                    assert_eq!(header, RecordHeader::of(spec));
                     let _ = step(&spec, &mut state[..spec.words()], Time::from_nanos(NOW), Op::Take(1));
                 }
                 Err(_) => assert!(bit / 8 < state_from, "bit {bit} of {spec:?}"),

@@ -1,4 +1,4 @@
-//! `tollgate check --probe`: whether the store of a good file answers, as somebody who wants it to be good would ask.
+//! `tollgate check --probe`: checks that the store answers, accepts a write and is set up well.
 //!
 //! It changes nothing. The surprising thing: it asks for a write too, of a bucket that is not there instead of a version
 //! that nothing has: that writes nothing, but whoever may not write is refused.
@@ -7,14 +7,14 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use crate::bucket::Key;
-use crate::cli::store::{Opened, open};
-use crate::config::Store;
-use crate::store::{Record, StoreError, Version};
+use crate::cli::store::{OpenedStore, open};
+use crate::config::StoreSettings;
+use crate::store::{RecordVersion, StoreError, StoreRecord};
 use crate::time::{Span, Time};
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(super) struct Probed {
+pub(super) struct ProbeReport {
     /// `memory`, `redis` and so on.
     pub(super) store: String,
     /// With one of them the gate would decide without the store.
@@ -24,18 +24,18 @@ pub(super) struct Probed {
 }
 
 /// Asks the store.
-pub(super) fn probe(store: &Store) -> Probed {
-    let mut probed = Probed { store: store.address.to_string(), ..Probed::default() };
+pub(super) fn probe(store: &StoreSettings) -> ProbeReport {
+    let mut probed = ProbeReport { store: store.address.to_string(), ..ProbeReport::default() };
     match open(store) {
         Ok(None) => {}
-        Ok(Some(opened)) => probed.ask(&opened),
+        Ok(Some(opened)) => probed.run(&opened),
         // Its context is the store's name, which is said anyway.
         Err(error) => probed.errors.push(error.root_cause().to_string()),
     }
     probed
 }
 
-impl Probed {
+impl ProbeReport {
     /// Whether a gate can decide by it.
     pub(super) fn is_good(&self) -> bool {
         self.errors.is_empty()
@@ -50,13 +50,13 @@ impl Probed {
         })
     }
 
-    fn ask(&mut self, opened: &Opened) {
-        if let Err(error) = questions(opened) {
+    fn run(&mut self, opened: &OpenedStore) {
+        if let Err(error) = probe_all(opened) {
             self.errors.push(error.to_string());
         }
         // Whoever cannot be reached has nothing more to say; whoever refuses can say why.
         if self.errors.is_empty() {
-            match opened.ask(PATIENCE, |store| store.inspect()) {
+            match opened.call(PROBE_TIMEOUT, |store| store.inspect()) {
                 Ok(sentences) => self.warnings = sentences,
                 Err(error) => self.warnings.push(format!("how it is set up cannot be seen: {error}")),
             }
@@ -65,26 +65,26 @@ impl Probed {
 }
 
 /// All that a gate asks for, of a bucket that nobody has.
-fn questions(opened: &Opened) -> Result<(), StoreError> {
-    let key = nobodys();
-    opened.ask(PATIENCE, |store| store.probe())?;
-    opened.ask(PATIENCE, |store| store.load(key))?;
-    let record = Record {
+fn probe_all(opened: &OpenedStore) -> Result<(), StoreError> {
+    let key = unused_key();
+    opened.call(PROBE_TIMEOUT, |store| store.probe())?;
+    opened.call(PROBE_TIMEOUT, |store| store.load(key))?;
+    let record = StoreRecord {
         bytes: vec![0],
         ttl: Span::from_secs(1),
         limit: "tollgate check --probe".into(),
         full_at: Time::default(),
     };
-    match opened.ask(PATIENCE, |store| store.swap(key, Some(Version::random()), record)) {
+    match opened.call(PROBE_TIMEOUT, |store| store.swap(key, Some(RecordVersion::random()), record)) {
         // Then nothing was written because of somebody else, who may write.
-        Err(StoreError::Contended) => Ok(()),
+        Err(StoreError::WriteConflict) => Ok(()),
         asked => asked.map(drop),
     }
 }
 
-fn nobodys() -> Key {
+fn unused_key() -> Key {
     let half = || u128::from(RandomState::new().hash_one(0_u8));
     Key(half() << 64 | half())
 }
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -79,7 +79,7 @@ impl Application {
 
     async fn attempt(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         self.attempts.fetch_add(1, Ordering::Relaxed);
-        let Ok(body) = Limited::new(request.into_body(), LARGEST_FORM).collect().await else {
+        let Ok(body) = Limited::new(request.into_body(), MAX_FORM).collect().await else {
             return self.page(StatusCode::BAD_REQUEST, "<h1>Bad request</h1>");
         };
         let body = body.to_bytes();
@@ -131,7 +131,7 @@ fn field(form: &[u8], name: &str) -> String {
 
 const USER: &str = "alice";
 const PASSWORD: &str = "wonderland";
-const LARGEST_FORM: usize = 64 * 1024;
+const MAX_FORM: usize = 64 * 1024;
 const PAGE: &str = include_str!("../../../assets/demo/page.html");
 const FORM: &str = include_str!("../../../assets/demo/form.html");
 const HOME: &str = include_str!("../../../assets/demo/home.html");

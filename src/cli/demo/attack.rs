@@ -18,22 +18,22 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 /// How far the attacker goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct AttackBounds {
     /// Wrong passwords in all; 300 at most.
     pub requests: u32,
     /// Addresses, from 127.0.0.11 on; 1 to 100.
     pub addresses: u8,
     /// The time between two of them, at least a millisecond.
-    pub pace: Duration,
+    pub interval: Duration,
     /// When it gives up, done or not; 30 s at most.
     pub duration: Duration,
 }
 
-impl Default for Bounds {
+impl Default for AttackBounds {
     /// A dozen a second for 24 seconds from three addresses.
     fn default() -> Self {
         let pace = Duration::from_millis(80);
-        Self { requests: MOST_REQUESTS, addresses: 3, pace, duration: LONGEST }
+        Self { requests: MAX_REQUESTS, addresses: 3, interval: pace, duration: MAX_DURATION }
     }
 }
 
@@ -54,18 +54,22 @@ pub struct Tally {
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] if the target is not on the loopback interface.
-pub async fn attack(target: SocketAddr, bounds: Bounds, mut watch: impl FnMut(&Tally)) -> io::Result<Tally> {
+pub async fn attack(
+    target: SocketAddr,
+    bounds: AttackBounds,
+    mut watch: impl FnMut(&Tally),
+) -> io::Result<Tally> {
     if !target.ip().is_loopback() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "the attacker does not leave the loopback interface",
         ));
     }
-    let (requests, duration) = (bounds.requests.clamp(1, MOST_REQUESTS), bounds.duration.min(LONGEST));
-    let mut clients: Vec<Client> = (0..bounds.addresses.clamp(1, MOST_ADDRESSES))
-        .map(|index| Client::new(target, FIRST + index))
+    let (requests, duration) = (bounds.requests.clamp(1, MAX_REQUESTS), bounds.duration.min(MAX_DURATION));
+    let mut clients: Vec<AttackClient> = (0..bounds.addresses.clamp(1, MAX_ADDRESSES))
+        .map(|index| AttackClient::new(target, FIRST + index))
         .collect();
-    let mut pace = interval(bounds.pace.max(Duration::from_millis(1)));
+    let mut pace = interval(bounds.interval.max(Duration::from_millis(1)));
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut tally = Tally::default();
     let attempts = async {
@@ -102,13 +106,13 @@ impl fmt::Display for Tally {
 }
 
 /// One address of the attacker, with the connection that it keeps.
-struct Client {
+struct AttackClient {
     target: SocketAddr,
     source: Ipv4Addr,
     connection: Option<SendRequest<Full<Bytes>>>,
 }
 
-impl Client {
+impl AttackClient {
     fn new(target: SocketAddr, last_byte: u8) -> Self {
         Self { target, source: Ipv4Addr::new(127, 0, 0, last_byte), connection: None }
     }
@@ -119,7 +123,7 @@ impl Client {
             .header("host", self.target.to_string())
             .header("content-type", "application/x-www-form-urlencoded")
             .body(Full::from(form))?;
-        timeout(PATIENCE, self.send(request)).await?
+        timeout(REQUEST_TIMEOUT, self.send(request)).await?
     }
 
     async fn send(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<StatusCode> {
@@ -149,11 +153,11 @@ impl Client {
     }
 }
 
-const MOST_REQUESTS: u32 = 300;
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_REQUESTS: u32 = 300;
+const MAX_DURATION: Duration = Duration::from_secs(30);
 const FIRST: u8 = 11;
-const MOST_ADDRESSES: u8 = 100;
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_ADDRESSES: u8 = 100;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const WRONG: [&str; 6] = ["123456", "password", "qwerty", "letmein", "cheshire", "queenofhearts"];
 
 #[cfg(test)]
@@ -202,9 +206,9 @@ mod tests {
         (address, seen)
     }
 
-    fn bounds(requests: u32, addresses: u8, millis: u64) -> Bounds {
+    fn bounds(requests: u32, addresses: u8, millis: u64) -> AttackBounds {
         let (pace, duration) = (Duration::ZERO, Duration::from_millis(millis));
-        Bounds { requests, addresses, pace, duration }
+        AttackBounds { requests, addresses, interval: pace, duration }
     }
 
     #[tokio::test]
@@ -250,7 +254,7 @@ mod tests {
     async fn the_attacker_does_not_leave_the_loopback_interface() {
         let elsewhere = "192.0.2.1:80".parse().unwrap();
         assert_eq!(
-            attack(elsewhere, Bounds::default(), |_| {}).await.unwrap_err().kind(),
+            attack(elsewhere, AttackBounds::default(), |_| {}).await.unwrap_err().kind(),
             io::ErrorKind::InvalidInput
         );
     }

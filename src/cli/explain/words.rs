@@ -1,46 +1,46 @@
-//! What one limit says to an attempt, in words: what is taken, the bucket's shape, and what is there afterwards.
+//! Describes one limit's decision: what is taken, the bucket's shape, what is left.
 
-use crate::bucket::{Anchor, Answer, Continuous, Escalation, Spec};
+use crate::bucket::{Admission, Continuous, Escalation, PeriodStart, Spec};
 use crate::config::values::{Duration, in_words};
-use crate::engine::Standing;
-use crate::policy::{Facet, Limit};
+use crate::engine::LimitStatus;
+use crate::policy::{Limit, LimitKind};
 use crate::time::Span;
 
 /// The limit, and which of its buckets, if that is not the one that its rate fills.
 pub(super) fn name(limit: &Limit) -> String {
-    match limit.facet {
-        Facet::Rate => limit.name.to_string(),
-        Facet::Cap => format!("{}, max_failures", limit.name),
-        Facet::Escalation => format!("{}, escalate", limit.name),
+    match limit.kind {
+        LimitKind::Rate => limit.name.to_string(),
+        LimitKind::Cap => format!("{}, max_failures", limit.name),
+        LimitKind::Escalation => format!("{}, escalate", limit.name),
     }
 }
 
 /// What the attempt takes, or why it does not.
-pub(super) fn taken(before: &Standing) -> String {
+pub(super) fn taken(before: &LimitStatus) -> String {
     let (cost, verdict, burst) = (before.charge.cost, before.verdict, before.charge.spec.burst());
     if let Spec::Escalation(_) = before.charge.spec {
-        return match verdict.answer {
-            Answer::Refused { wait } => format!("keeps waiting for {}", time(wait)),
+        return match verdict.admission {
+            Admission::Refused { wait } => format!("keeps waiting for {}", time(wait)),
             _ => "passes, no wait is on".to_owned(),
         };
     }
     let tokens = if cost == 1 { "1 token".to_owned() } else { format!("{cost} tokens") };
     let bucket = format!("in a bucket of {burst} that is new");
     let observing = if before.charge.enforce { "" } else { " (only observes)" };
-    match verdict.answer {
-        Answer::Admitted => format!("takes {tokens} of {} {bucket}{observing}", verdict.left),
-        Answer::Held { hold } => {
+    match verdict.admission {
+        Admission::Admitted => format!("takes {tokens} of {} {bucket}{observing}", verdict.left),
+        Admission::Held { hold } => {
             format!("takes {tokens} of {} {bucket}, due in {}{observing}", verdict.left, time(hold))
         }
-        Answer::Refused { wait } => {
+        Admission::Refused { wait } => {
             format!("refuses {tokens} of {} {bucket} for {}{observing}", verdict.left, time(wait))
         }
-        Answer::NeverFits => format!("refuses {tokens} {bucket}, for ever{observing}"),
+        Admission::NeverFits => format!("refuses {tokens} {bucket}, for ever{observing}"),
     }
 }
 
 /// The bucket's shape, and what is in it when the attempt has passed or was refused.
-pub(super) fn left(after: &Standing) -> String {
+pub(super) fn left(after: &LimitStatus) -> String {
     let verdict = after.verdict;
     if let Spec::Escalation(waits) = after.charge.spec {
         return format!("{}; {} more until the next wait", growing(&waits), verdict.left);
@@ -56,19 +56,19 @@ pub(super) fn left(after: &Standing) -> String {
 fn shape(spec: Spec) -> String {
     match spec {
         Spec::Continuous(bucket) if bucket.hold() > Span::ZERO => {
-            format!("{}, attempts are held up to {}", pace(&bucket), in_words(bucket.hold()))
+            format!("{}, attempts are held up to {}", refill(&bucket), in_words(bucket.hold()))
         }
-        Spec::Continuous(bucket) => pace(&bucket),
-        Spec::Distinct(distinct) => format!("{}, each thing counts once", pace(&distinct.bucket())),
+        Spec::Continuous(bucket) => refill(&bucket),
+        Spec::Distinct(distinct) => format!("{}, each thing counts once", refill(&distinct.bucket())),
         Spec::Escalation(waits) => growing(&waits),
         Spec::Interval(bucket) => {
-            format!("full again every {}{}", in_words(bucket.period()), begins(bucket.anchor()))
+            format!("full again every {}{}", in_words(bucket.period()), begins(bucket.period_start()))
         }
         Spec::Rolling(window) => {
             let (quota, every) = (window.quota(), in_words(window.period()));
             let one =
                 if window.burst() < quota { format!(", {} in one", window.burst()) } else { String::new() };
-            let anchor = begins(window.anchor());
+            let anchor = begins(window.period_start());
             format!("at most {quota} in {} periods of {every}{one}{anchor}", window.slots())
         }
         Spec::Floor(both) => {
@@ -76,9 +76,9 @@ fn shape(spec: Spec) -> String {
             format!(
                 "{} guaranteed, {}; a pool of {}, {}",
                 floor.burst(),
-                pace(&floor),
+                refill(&floor),
                 pool.burst(),
-                pace(&pool)
+                refill(&pool)
             )
         }
     }
@@ -88,17 +88,17 @@ fn growing(waits: &Escalation) -> String {
     format!("waits of {}, growing to {}", in_words(waits.wait()), in_words(waits.max()))
 }
 
-fn pace(bucket: &Continuous) -> String {
+fn refill(bucket: &Continuous) -> String {
     match bucket.per_token() {
         short if short < MILLISECOND => format!("{} more every second", SECOND / short.as_nanos().max(1)),
         long => format!("one more every {}", in_words(long)),
     }
 }
 
-fn begins(anchor: Anchor) -> &'static str {
+fn begins(anchor: PeriodStart) -> &'static str {
     match anchor {
-        Anchor::First => ", from the first attempt on",
-        Anchor::Clock => ", by the clock (UTC)",
+        PeriodStart::First => ", from the first attempt on",
+        PeriodStart::Clock => ", by the clock (UTC)",
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_fast_refill_is_counted_by_the_second() {
         let bucket = |count| Continuous::new(count, Span::from_secs(1), 1).unwrap();
-        assert_eq!(pace(&bucket(10)), "one more every 100ms");
-        assert_eq!(pace(&bucket(5000)), "5000 more every second");
+        assert_eq!(refill(&bucket(10)), "one more every 100ms");
+        assert_eq!(refill(&bucket(5000)), "5000 more every second");
     }
 }

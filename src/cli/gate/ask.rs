@@ -1,4 +1,4 @@
-//! One question to a running gate, over its admin socket.
+//! One request to the admin API.
 //!
 //! It reads whatever the gate answers as JSON. The surprising thing: an answer that is a problem is an error with the gate's
 //! own words, which name neither a file nor a line here.
@@ -17,19 +17,19 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 
 /// What is asked.
-pub(in super::super) struct Question {
+pub(in super::super) struct ApiRequest {
     pub(in super::super) method: &'static str,
     pub(in super::super) path: String,
     pub(in super::super) body: Option<Value>,
 }
 
 /// What was answered.
-pub(in super::super) struct Answer {
+pub(in super::super) struct ApiResponse {
     pub(in super::super) status: StatusCode,
     pub(in super::super) value: Value,
 }
 
-impl Answer {
+impl ApiResponse {
     /// What it says.
     ///
     /// # Errors
@@ -45,21 +45,21 @@ impl Answer {
     }
 }
 
-impl Question {
+impl ApiRequest {
     /// Asks the gate behind this socket.
     ///
     /// # Errors
     /// If there is no gate, or its answer cannot be read.
-    pub(super) fn ask(self, socket: &Path) -> anyhow::Result<Answer> {
+    pub(super) fn call(self, socket: &Path) -> anyhow::Result<ApiResponse> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
-            let answer = tokio::time::timeout(PATIENCE, self.send(socket));
+            let answer = tokio::time::timeout(RESPONSE_TIMEOUT, self.send(socket));
             answer.await.with_context(|| format!("no answer from {} in time", socket.display()))?
         })
     }
 
-    async fn send(self, socket: &Path) -> anyhow::Result<Answer> {
-        let stream = UnixStream::connect(socket).await.map_err(|error| no_gate(socket, &error))?;
+    async fn send(self, socket: &Path) -> anyhow::Result<ApiResponse> {
+        let stream = UnixStream::connect(socket).await.map_err(|error| connect_error(socket, &error))?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         let answered = async {
             let answer = sender.send_request(self.request()?).await;
@@ -78,16 +78,16 @@ impl Question {
     }
 }
 
-async fn read(answer: Response<Incoming>) -> anyhow::Result<Answer> {
+async fn read(answer: Response<Incoming>) -> anyhow::Result<ApiResponse> {
     let (head, body) = answer.into_parts();
-    let body = Limited::new(body, LONGEST).collect().await;
+    let body = Limited::new(body, MAX_RESPONSE).collect().await;
     let body = body.map_err(|error| anyhow::anyhow!("the answer broke off: {error}"))?.to_bytes();
     let value: Value = serde_json::from_slice(&body)
         .with_context(|| format!("an answer that is not JSON, with status {}", head.status))?;
-    Ok(Answer { status: head.status, value })
+    Ok(ApiResponse { status: head.status, value })
 }
 
-fn no_gate(socket: &Path, error: &std::io::Error) -> anyhow::Error {
+fn connect_error(socket: &Path, error: &std::io::Error) -> anyhow::Error {
     let hint = match error.kind() {
         ErrorKind::NotFound => ": is the gate running, and is this its admin socket?",
         ErrorKind::ConnectionRefused => ": the gate that made it is gone",
@@ -97,6 +97,6 @@ fn no_gate(socket: &Path, error: &std::io::Error) -> anyhow::Error {
     anyhow::anyhow!("cannot connect to {}: {error}{hint}", socket.display())
 }
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Of an answer.
-const LONGEST: usize = 1024 * 1024;
+const MAX_RESPONSE: usize = 1024 * 1024;

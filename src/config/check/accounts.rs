@@ -5,14 +5,14 @@
 
 use super::super::diagnostic::Findings;
 use super::super::document::Located;
-use super::super::raw::{self, Named};
-use crate::policy::key::Part;
+use super::super::raw::{self, RawNamed};
+use crate::policy::key::KeyPart;
 use crate::policy::outcome::Outcome;
-use crate::policy::{Limit, Mode, Route, Spends, Unit};
+use crate::policy::{ChargeOn, Limit, Mode, Route, Unit};
 
 /// Says what is missing. `has_devices` says whether there is a `[device]`.
 pub(super) fn check(
-    raw: &raw::File,
+    raw: &raw::RawFile,
     routes: &mut [Option<Route>],
     limits: &[Option<Limit>],
     has_devices: bool,
@@ -46,11 +46,11 @@ fn reaching<'l>(route: &Route, limits: &'l [Option<Limit>]) -> Vec<&'l Limit> {
     reaching.filter(|limit| limit.mode != Mode::Off).collect()
 }
 
-fn warn_of_missing_devices(raw: &raw::File, limits: &[Option<Limit>], f: &mut Findings) {
+fn warn_of_missing_devices(raw: &raw::RawFile, limits: &[Option<Limit>], f: &mut Findings) {
     for (raw, limit) in raw.limits.iter().zip(limits) {
         let Some(limit) = limit.as_ref().filter(|limit| limit.mode != Mode::Off) else { continue };
         let spot = raw.value.key.as_ref().map_or(&raw.name.spot, |key| &key.spot);
-        if limit.key.contains(&Part::Device) {
+        if limit.key.contains(&KeyPart::Device) {
             f.warning(spot, "no device is ever known, so nothing is counted here", DEVICE);
         } else if limit.is_account() && limit.mode == Mode::Enforce {
             let message =
@@ -61,7 +61,7 @@ fn warn_of_missing_devices(raw: &raw::File, limits: &[Option<Limit>], f: &mut Fi
 }
 
 fn warn_of_missing_user(name: &Located<String>, reaching: &[&Limit], f: &mut Findings) {
-    if let Some(limit) = reaching.iter().find(|limit| limit.asks_for_accounts()) {
+    if let Some(limit) = reaching.iter().find(|limit| limit.needs_accounts()) {
         let message =
             format!("route `{}` names no `user`, which limit `{}` asks for", name.value, limit.name);
         let hint = "add user = \"form:username\"; without it all accounts share one bucket";
@@ -78,12 +78,12 @@ fn warn_of_missing_password(name: &Located<String>, reaching: &[&Limit], f: &mut
 }
 
 fn count_all_of_a_silent_route(
-    raw: &Named<raw::Route>,
+    raw: &RawNamed<raw::RawRoute>,
     route: &mut Route,
     limits: &[Option<Limit>],
     f: &mut Findings,
 ) {
-    let counts_failures = reaching(route, limits).iter().any(|limit| limit.spends == Spends::Failures);
+    let counts_failures = reaching(route, limits).iter().any(|limit| limit.charge_on == ChargeOn::Failures);
     let rules = &route.rules;
     let is_silent = rules.success.is_empty() && rules.failure.is_empty() && rules.neutral.is_empty();
     if counts_failures && is_silent && raw.value.otherwise.is_none() {

@@ -7,9 +7,9 @@
 use super::super::diagnostic::{Findings, Spot, grouped};
 use super::super::document::Located;
 use super::super::raw;
-use super::super::values::{Rate, in_words};
+use super::super::values::{RateValue, in_words};
 use super::fields::within;
-use super::shapes::{Given, Shape};
+use super::shapes::{BucketShape, GivenRate};
 use super::windows::NO_BURST;
 use crate::bucket::{Continuous, Floor, Interval, Spec, SpecError};
 
@@ -20,7 +20,7 @@ pub(super) struct Extras {
 }
 
 impl Extras {
-    pub(super) fn check(raw: &raw::Limit, f: &mut Findings) -> Self {
+    pub(super) fn check(raw: &raw::RawLimit, f: &mut Findings) -> Self {
         Self {
             initial: counted(raw.initial.as_ref(), f),
             debt: counted(raw.debt.as_ref(), f).map_or(0, |debt| debt.value),
@@ -40,14 +40,14 @@ fn counted(number: Option<&Located<i64>>, f: &mut Findings) -> Option<Located<u3
 
 /// The bucket of everybody who has no other rate.
 pub(super) fn of_limit(
-    shape: &Shape,
-    rate: Option<Given<'_>>,
+    shape: &BucketShape,
+    rate: Option<GivenRate<'_>>,
     extras: &Extras,
-    raw: &raw::Limit,
+    raw: &raw::RawLimit,
     f: &mut Findings,
 ) -> Option<Spec> {
     let (spec, size, spot) = match (shape, rate) {
-        (Shape::Rolling(window), _) => {
+        (BucketShape::Rolling(window), _) => {
             let text = raw.rolling.as_ref()?;
             (built(window.spec(extras), &text.spot, f), window.burst(), &text.spot)
         }
@@ -55,7 +55,7 @@ pub(super) fn of_limit(
         (_, None) => return None,
     };
     if let Some(initial) = extras.initial.as_ref().filter(|initial| initial.value > size) {
-        let whole = if matches!(shape, Shape::Floor { .. }) { "pool" } else { "bucket" };
+        let whole = if matches!(shape, BucketShape::Floor { .. }) { "pool" } else { "bucket" };
         let message = format!("a start balance of {} is larger than the {whole}", initial.value);
         f.error(&initial.spot, message, format!("0 to {size}"));
     }
@@ -64,22 +64,27 @@ pub(super) fn of_limit(
 }
 
 /// The bucket that a rate makes of a shape.
-pub(super) fn of_rate(shape: &Shape, given: Given<'_>, extras: &Extras, f: &mut Findings) -> Option<Spec> {
+pub(super) fn of_rate(
+    shape: &BucketShape,
+    given: GivenRate<'_>,
+    extras: &Extras,
+    f: &mut Findings,
+) -> Option<Spec> {
     let rate = given.rate;
     let spec = match shape {
-        Shape::Continuous { wait } => {
+        BucketShape::Continuous { wait } => {
             continuous(rate, extras).and_then(|bucket| bucket.with_hold(*wait)).map(Spec::Continuous)
         }
-        Shape::Floor { floor } => {
+        BucketShape::Floor { floor } => {
             continuous(rate, extras).and_then(|pool| Floor::new(*floor, pool)).map(Spec::Floor)
         }
-        Shape::Interval { anchor } => {
+        BucketShape::Interval { anchor } => {
             report_burst(given, "an interval bucket refills to its count", f);
             let bucket = Interval::new(rate.count, rate.period, *anchor);
             let initial = extras.initial_within(rate.count);
             bucket.and_then(|bucket| bucket.with_initial(initial)?.with_debt(extras.debt)).map(Spec::Interval)
         }
-        Shape::Rolling(window) => {
+        BucketShape::Rolling(window) => {
             report_burst(given, NO_BURST, f);
             let Some(window) = window.with(rate) else {
                 let message = "the rate's period is neither the window's nor `every`";
@@ -92,13 +97,13 @@ pub(super) fn of_rate(shape: &Shape, given: Given<'_>, extras: &Extras, f: &mut 
     built(spec, &given.text.spot, f)
 }
 
-fn continuous(rate: Rate, extras: &Extras) -> Result<Continuous, SpecError> {
+fn continuous(rate: RateValue, extras: &Extras) -> Result<Continuous, SpecError> {
     let bucket = Continuous::new(rate.count, rate.period, rate.burst)?;
     bucket.with_initial(extras.initial_within(rate.burst))?.with_debt(extras.debt)
 }
 
 /// Where tokens come all at once, more than one period's cannot be kept.
-pub(super) fn report_burst(Given { rate, text }: Given<'_>, message: &str, f: &mut Findings) {
+pub(super) fn report_burst(GivenRate { rate, text }: GivenRate<'_>, message: &str, f: &mut Findings) {
     if rate.burst != rate.count {
         let at = text.value.find("burst").unwrap_or(0);
         let spot = text.spot.part(&text.value, at..text.value.len());
@@ -131,7 +136,7 @@ fn hint(error: SpecError) -> &'static str {
     }
 }
 
-fn warn(spec: Spec, raw: &raw::Limit, rate: &Spot, f: &mut Findings) {
+fn warn(spec: Spec, raw: &raw::RawLimit, rate: &Spot, f: &mut Findings) {
     match spec {
         Spec::Continuous(bucket) if bucket.hold() > bucket.window() => {
             let spot = raw.wait.as_ref().map_or(rate, |text| &text.spot);

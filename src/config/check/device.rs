@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::super::diagnostic::{Findings, Spot};
 use super::super::raw;
 use super::super::values::CookieName;
-use super::fields::{lasting, parsed};
+use super::fields::{duration_within, parsed};
 use super::files::Files;
 use super::secret::resolve;
 use crate::policy::device::Devices;
@@ -17,12 +17,12 @@ use crate::time::Span;
 
 /// Known devices; `None` without a secret.
 pub(super) fn check(
-    raw: &raw::Device,
+    raw: &raw::RawDevice,
     environment: &[(String, String)],
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<Arc<Devices>> {
-    let ttl = lasting(raw.ttl.as_ref(), TTL, f).unwrap_or(DEFAULT_TTL);
+    let ttl = duration_within(raw.ttl.as_ref(), TTL, f).unwrap_or(DEFAULT_TTL);
     let name = raw.cookie.as_ref().and_then(|name| parsed(name, f));
     let CookieName(cookie) = name.unwrap_or_else(|| CookieName(DEFAULT_COOKIE.to_owned()));
     if !raw.has_secret {
@@ -35,22 +35,22 @@ pub(super) fn check(
     }
     let secret = raw.secret.as_ref().filter(|secret| !secret.value.is_empty())?;
     let (text, origin) = resolve(secret, environment, files, f)?;
-    let keys = keys(&text, &origin, &secret.spot, f)?;
+    let keys = parse_keys(&text, &origin, &secret.spot, f)?;
     Some(Arc::new(Devices::new(keys, ttl, &cookie)))
 }
 
 /// One key a line, newest first. Blank lines are none, and neither is what begins with `#`.
-fn keys(text: &str, origin: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<Vec<u8>>> {
+fn parse_keys(text: &str, origin: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<Vec<u8>>> {
     let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
     let lines = (1..).zip(lines).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let lines: Vec<(usize, &str)> = lines.collect();
-    if lines.len() > MOST_KEYS {
+    if lines.len() > MAX_KEYS {
         let message = format!("{origin} holds {} keys", lines.len());
-        f.error(spot, message, format!("at most {MOST_KEYS}, one a line, newest first"));
+        f.error(spot, message, format!("at most {MAX_KEYS}, one a line, newest first"));
         return None;
     }
     let (short, long): (Vec<_>, Vec<_>) =
-        lines.into_iter().partition(|(_, line)| line.chars().count() < SHORTEST);
+        lines.into_iter().partition(|(_, line)| line.chars().count() < MIN_KEY_LEN);
     for (number, _) in &short {
         f.error(spot, format!("the key on line {number} of {origin} is too short"), MAKE_ONE);
     }
@@ -61,9 +61,9 @@ fn keys(text: &str, origin: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<V
     is_good.then(|| long.into_iter().map(|(_, line)| line.as_bytes().to_vec()).collect())
 }
 
-const SHORTEST: usize = 32;
+const MIN_KEY_LEN: usize = 32;
 const MAKE_ONE: &str = "at least 32 characters; `openssl rand -base64 32` makes a good one";
-const MOST_KEYS: usize = 16;
+const MAX_KEYS: usize = 16;
 const DAYS: u64 = 86_400;
 /// Browsers keep no cookie for longer than 400 days (RFC 6265bis, 5.5).
 const TTL: RangeInclusive<Span> = Span::from_secs(3600)..=Span::from_secs(400 * DAYS);

@@ -1,4 +1,4 @@
-//! `[limit.NAME.escalate]`: waits that grow for whoever comes back too soon.
+//! `[limit.NAME.escalate]`: waits that grow with each further refusal.
 //!
 //! The table turns them on; each of its keys has a default. The surprising thing: `max` is also how long it takes in
 //! peace until everything is forgotten, so a long one is a long memory.
@@ -7,19 +7,26 @@ use super::super::diagnostic::Findings;
 use super::super::raw;
 use super::super::values::in_words;
 use super::buckets::built;
-use super::fields::{lasting, within};
+use super::fields::{duration_within, within};
 use crate::bucket::{Escalation, Spec};
 use crate::time::Span;
 
 /// What the table says; `None` only after a mistake was reported.
-pub(super) fn check(raw: &raw::Escalate, f: &mut Findings) -> Option<Spec> {
+pub(super) fn check(raw: &raw::RawEscalate, f: &mut Findings) -> Option<Spec> {
     let after = raw.after.is_none().then_some(AFTER);
-    let after = after.or_else(|| within(raw.after.as_ref(), 1..=Escalation::MOST_STRIKES.into(), f));
+    let after = after.or_else(|| within(raw.after.as_ref(), 1..=Escalation::MAX_STRIKES.into(), f));
     let factor = raw.factor.is_none().then_some(FACTOR);
-    let factor = factor.or_else(|| within(raw.factor.as_ref(), 1..=Escalation::MOST_FACTOR.into(), f));
-    let wait =
-        raw.wait.is_none().then_some(WAIT).or_else(|| lasting(raw.wait.as_ref(), SHORTEST..=LONGEST, f));
-    let max = raw.max.is_none().then_some(MAX).or_else(|| lasting(raw.max.as_ref(), SHORTEST..=LONGEST, f));
+    let factor = factor.or_else(|| within(raw.factor.as_ref(), 1..=Escalation::MAX_FACTOR.into(), f));
+    let wait = raw
+        .wait
+        .is_none()
+        .then_some(WAIT)
+        .or_else(|| duration_within(raw.wait.as_ref(), MIN_WAIT..=MAX_WAIT, f));
+    let max = raw
+        .max
+        .is_none()
+        .then_some(MAX)
+        .or_else(|| duration_within(raw.max.as_ref(), MIN_WAIT..=MAX_WAIT, f));
     let (after, wait, factor, max) = (after?, wait?, factor?, max?);
     if wait > max {
         let text = raw.wait.as_ref().or(raw.max.as_ref());
@@ -35,5 +42,5 @@ const FACTOR: u32 = 2;
 const WAIT: Span = Span::from_secs(30);
 const MAX: Span = Span::from_secs(3600);
 /// Retry-After counts whole seconds.
-const SHORTEST: Span = Span::from_secs(1);
-const LONGEST: Span = Span::from_secs(365 * 86_400);
+const MIN_WAIT: Span = Span::from_secs(1);
+const MAX_WAIT: Span = Span::from_secs(365 * 86_400);

@@ -1,30 +1,31 @@
-//! What a limit keeps for each key besides the bucket of its rate: `max_failures` and `escalate`.
+//! `max_failures` and `escalate`: further limits for the key of a limit.
 //!
 //! Each becomes a limit of the same name right behind it, with the same key and for the same clients. The surprising
 //! thing: that moves the limits behind them, so positions that routes hold are counted anew here, and nothing that is
 //! checked before may keep one.
 
 use super::super::diagnostic::Findings;
-use super::super::raw::{self, Named};
+use super::super::raw::{self, RawNamed};
 use super::escalate;
 use super::fields::within;
 use crate::bucket::{Continuous, Spec};
 use crate::policy::network::NetworkMap;
-use crate::policy::{Facet, Limit, Rate, Route, Spends, Unit};
+use crate::policy::{ChargeOn, ClassRate, Limit, LimitKind, Route, Unit};
 use crate::time::Span;
 
 /// For each limit what stands right behind it.
 pub(super) fn check(
-    raw: &[Named<raw::Limit>],
+    raw: &[RawNamed<raw::RawLimit>],
     limits: &[Option<Limit>],
     f: &mut Findings,
 ) -> Vec<Vec<Limit>> {
-    let facets = raw.iter().zip(limits).map(|(Named { value: raw, .. }, limit)| {
-        let cap = cap(raw, limit.as_ref(), f).map(|spec| (Facet::Cap, spec));
+    let facets = raw.iter().zip(limits).map(|(RawNamed { value: raw, .. }, limit)| {
+        let cap = cap(raw, limit.as_ref(), f).map(|spec| (LimitKind::Cap, spec));
         let waits = raw.escalate.as_ref().and_then(|raw| escalate::check(raw, f));
-        let waits = waits.map(|spec| (Facet::Escalation, spec));
+        let waits = waits.map(|spec| (LimitKind::Escalation, spec));
         let specs = cap.into_iter().chain(waits);
-        let facets = limit.iter().flat_map(|limit| specs.clone().map(|(facet, spec)| of(limit, facet, spec)));
+        let facets =
+            limit.iter().flat_map(|limit| specs.clone().map(|(facet, spec)| sub_limit(limit, facet, spec)));
         facets.collect()
     });
     facets.collect()
@@ -46,9 +47,9 @@ pub(super) fn insert(limits: Vec<Limit>, facets: Vec<Vec<Limit>>, routes: &mut [
 }
 
 /// The tokens that a success brings back, and practically nothing else.
-fn cap(raw: &raw::Limit, limit: Option<&Limit>, f: &mut Findings) -> Option<Spec> {
+fn cap(raw: &raw::RawLimit, limit: Option<&Limit>, f: &mut Findings) -> Option<Spec> {
     let number = raw.max_failures.as_ref()?;
-    let failures: u32 = within(Some(number), 0..=MOST_FAILURES, f)?;
+    let failures: u32 = within(Some(number), 0..=MAX_FAILURES, f)?;
     if failures == 0 {
         return None;
     }
@@ -66,16 +67,16 @@ fn of_failures(failures: u32) -> Option<Spec> {
 }
 
 /// The same limit for the same clients, where every class that has a rate has this bucket.
-fn of(limit: &Limit, facet: Facet, spec: Spec) -> Limit {
+fn sub_limit(limit: &Limit, facet: LimitKind, spec: Spec) -> Limit {
     let mut rates = NetworkMap::default();
     for (network, rate) in limit.rates.iter() {
-        rates.insert(network, Rate { spec: rate.spec.map(|_| spec), ..rate.clone() });
+        rates.insert(network, ClassRate { spec: rate.spec.map(|_| spec), ..rate.clone() });
     }
-    let spends = if facet == Facet::Cap { Spends::Failures } else { limit.spends };
-    Limit { spec, rates, facet, spends, unit: Unit::Attempts, ..limit.clone() }
+    let spends = if facet == LimitKind::Cap { ChargeOn::Failures } else { limit.charge_on };
+    Limit { spec, rates, kind: facet, charge_on: spends, unit: Unit::Attempts, ..limit.clone() }
 }
 
-const MOST_FAILURES: i64 = 10_000;
+const MAX_FAILURES: i64 = 10_000;
 /// For all failures together: as long as a bucket can take to fill, in whole years. One of a hundred is forgotten after
 /// 255 days, which is no use to anybody who guesses.
 const LIFETIME: Span = Span::from_secs(70 * 365 * 86_400);
@@ -106,13 +107,13 @@ mod tests {
     fn a_facet_is_the_same_limit_for_the_same_clients() {
         let mut limit =
             Limit { exempt: NetworkSet::from_iter(["192.0.2.0/24".parse().unwrap()]), ..of_account() };
-        let rate = |number, spec| Rate { class: "c".into(), number, spec };
+        let rate = |number, spec| ClassRate { class: "c".into(), number, spec };
         limit.rates.insert("10.0.0.0/8".parse().unwrap(), rate(1, Some(limit.spec)));
         limit.rates.insert("10.1.0.0/16".parse().unwrap(), rate(2, None));
-        let cap = of(&limit, Facet::Cap, of_failures(100).unwrap());
+        let cap = sub_limit(&limit, LimitKind::Cap, of_failures(100).unwrap());
         assert_eq!(
-            (cap.facet, cap.spends, cap.spec),
-            (Facet::Cap, Spends::Failures, of_failures(100).unwrap())
+            (cap.kind, cap.charge_on, cap.spec),
+            (LimitKind::Cap, ChargeOn::Failures, of_failures(100).unwrap())
         );
         assert_eq!((&cap.name, &cap.key, &cap.exempt), (&limit.name, &limit.key, &limit.exempt));
         let spec = |ip: &str| cap.rates.find(ip.parse().unwrap()).unwrap().spec;
@@ -123,9 +124,11 @@ mod tests {
     fn what_stands_behind_a_limit_is_said_in_its_line() {
         let limit = of_account();
         let waits = crate::bucket::Escalation::new(5, Span::from_secs(30), 2, Span::from_secs(3600)).unwrap();
-        let cap = of(&limit, Facet::Cap, of_failures(100).unwrap());
-        let failures =
-            Limit { spends: Spends::Failures, ..of(&limit, Facet::Escalation, Spec::Escalation(waits)) };
+        let cap = sub_limit(&limit, LimitKind::Cap, of_failures(100).unwrap());
+        let failures = Limit {
+            charge_on: ChargeOn::Failures,
+            ..sub_limit(&limit, LimitKind::Escalation, Spec::Escalation(waits))
+        };
         let limits = insert(vec![limit], vec![vec![cap, failures]], &mut []);
         let policy = Policy::new(Vec::new(), limits);
         let expected = "account: at most 10 at once, then 480 a day from one address; \

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use super::super::diagnostic::{Findings, grouped, suggest};
 use super::super::document::Located;
-use super::super::raw::Named;
-use super::super::section::{List, refuse};
+use super::super::raw::RawNamed;
+use super::super::section::{StringList, refuse};
 use super::super::values::{Duration, Mistake};
 use crate::time::Span;
 
@@ -64,7 +64,7 @@ pub(super) fn within<T: TryFrom<i64>>(
 }
 
 /// A duration within bounds.
-pub(super) fn lasting(
+pub(super) fn duration_within(
     text: Option<&Located<String>>,
     bounds: RangeInclusive<Span>,
     f: &mut Findings,
@@ -80,7 +80,7 @@ pub(super) fn lasting(
 }
 
 /// The entries of a list, each once; what is there twice is reported.
-pub(super) fn distinct<'l>(list: Option<&'l List>, f: &mut Findings) -> Vec<&'l Located<String>> {
+pub(super) fn distinct<'l>(list: Option<&'l StringList>, f: &mut Findings) -> Vec<&'l Located<String>> {
     let mut seen = HashSet::new();
     let items = list.map_or(&[][..], |list| &list.value).iter();
     let fresh = items.filter(|item| {
@@ -97,7 +97,7 @@ pub(super) fn distinct<'l>(list: Option<&'l List>, f: &mut Findings) -> Vec<&'l 
 pub(super) fn check_name(name: &Located<String>, f: &mut Findings) {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     let text = &name.value;
-    if text.is_empty() || text.len() > LONGEST_NAME || !text.bytes().all(plain) {
+    if text.is_empty() || text.len() > MAX_NAME_LEN || !text.bytes().all(plain) {
         f.error(&name.spot, format!("`{text}` is not a name"), "1 to 64 of: letters, digits, `-`, `_`, `.`");
     }
 }
@@ -106,7 +106,7 @@ pub(super) fn check_name(name: &Located<String>, f: &mut Findings) {
 pub(super) fn index_of<T>(
     name: &Located<String>,
     kind: &str,
-    all: &[Named<T>],
+    all: &[RawNamed<T>],
     f: &mut Findings,
 ) -> Option<usize> {
     let index = all.iter().position(|named| named.name.value == name.value);
@@ -117,4 +117,4 @@ pub(super) fn index_of<T>(
     index
 }
 
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LEN: usize = 64;

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::diagnostic::{Findings, Source, SourceKind, Spot};
+use super::super::diagnostic::{Findings, SourceKind, SourceText, Spot};
 
 /// Reads files relative to the configuration and remembers which.
 pub(super) struct Files<'b> {
@@ -20,16 +20,16 @@ impl<'b> Files<'b> {
     }
 
     /// Where a file is that is named in the configuration.
-    pub(super) fn place(&self, path: &str) -> PathBuf {
+    pub(super) fn resolve(&self, path: &str) -> PathBuf {
         self.base.join(path)
     }
 
     /// The text of a file; `spot` is where it is named.
-    pub(super) fn text(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Arc<Source>> {
-        let name = self.place(path).display().to_string();
+    pub(super) fn text(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Arc<SourceText>> {
+        let name = self.resolve(path).display().to_string();
         let bytes = self.bytes(path, spot, f)?;
         match String::from_utf8(bytes) {
-            Ok(text) => Some(Arc::new(Source { kind: SourceKind::Included, name, text })),
+            Ok(text) => Some(Arc::new(SourceText { kind: SourceKind::Included, name, text })),
             Err(_) => {
                 f.error(spot, format!("cannot read `{name}`"), "it is not UTF-8");
                 None
@@ -39,7 +39,7 @@ impl<'b> Files<'b> {
 
     /// The same for a file that is not a text of ours.
     pub(super) fn bytes(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<u8>> {
-        let path = self.place(path);
+        let path = self.resolve(path);
         match read(&path) {
             Ok(bytes) => {
                 if !self.read.contains(&path) {
@@ -60,7 +60,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     if !about.is_file() {
         return Err("it is not a regular file".into());
     }
-    if about.len() > LARGEST {
+    if about.len() > MAX_FILE {
         return Err("it is larger than 64 MiB".into());
     }
     std::fs::read(path).map_err(|error| words(&error))
@@ -75,4 +75,4 @@ fn words(error: &std::io::Error) -> String {
     }
 }
 
-const LARGEST: u64 = 64 << 20;
+const MAX_FILE: u64 = 64 << 20;

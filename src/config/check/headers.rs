@@ -6,10 +6,10 @@ use super::super::diagnostic::{Findings, nearest};
 use super::super::document::Located;
 use super::super::raw;
 use super::fields::{distinct, one_of};
-use crate::proxy::header_filter::{HeaderFilter, Kind, NamePattern, lists};
+use crate::proxy::header_filter::{HeaderFilter, NamePattern, SenderRule, lists};
 
 /// The built-in lists, and what the file says of them.
-pub(super) fn check(raw: &raw::Proxy, f: &mut Findings) -> HeaderFilter {
+pub(super) fn check(raw: &raw::RawProxy, f: &mut Findings) -> HeaderFilter {
     let built_in = HeaderFilter::default();
     let strip = patterns(distinct(raw.strip.as_ref(), f), f);
     let keep = patterns(distinct(raw.keep.as_ref(), f), f);
@@ -27,7 +27,7 @@ pub(super) fn check(raw: &raw::Proxy, f: &mut Findings) -> HeaderFilter {
 }
 
 /// A header that the gate reads, and the application never gets, says nothing of what the application does.
-pub(super) fn warn_of_dropped(raw: &raw::File, f: &mut Findings) {
+pub(super) fn warn_of_dropped(raw: &raw::RawFile, f: &mut Findings) {
     if raw.proxy.underscores.as_ref().is_some_and(|word| word.value == "pass") {
         return;
     }
@@ -66,26 +66,26 @@ fn pattern(given: &Located<String>, f: &mut Findings) -> Option<NamePattern> {
         f.error(&given.spot, format!("`{}` is not a header name", given.value), hint);
         return None;
     };
-    if lists::OURS.contains(&&*name) {
+    if lists::REWRITTEN.contains(&&*name) {
         let hint = "what strangers say in it is always replaced; leave it out";
         f.error(&given.spot, format!("`{}` is written by the gate", given.value), hint);
         return None;
     }
-    if lists::EACH_REQUEST.contains(&&*name) {
+    if lists::ALWAYS_PASSED.contains(&&*name) {
         f.error(&given.spot, format!("`{}` belongs to every request", given.value), "leave it out");
         return None;
     }
     Some(pattern)
 }
 
-fn warn_of_kept(given: &Located<String>, kind: Option<Kind>, f: &mut Findings) {
+fn warn_of_kept(given: &Located<String>, kind: Option<SenderRule>, f: &mut Findings) {
     let name = &given.value;
     match kind {
-        Some(Kind::UnlessTrusted) => {
+        Some(SenderRule::UnlessTrusted) => {
             let hint = "keep it only if the application takes it for no more than what a client says";
             f.warning(&given.spot, format!("anybody can send `{name}`"), hint);
         }
-        Some(Kind::Never | Kind::Ours) => {}
+        Some(SenderRule::Never | SenderRule::Rewritten) => {}
         None => {
             let listed = [lists::NEVER, lists::UNLESS_TRUSTED].concat();
             let hint = nearest(name, listed.into_iter()).map(|known| format!("did you mean `{known}`?"));

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
-use super::super::raw::{self, Named};
+use super::super::raw::{self, RawNamed};
 use super::fields::distinct;
 use crate::policy::Route;
 use crate::policy::matcher::{Case, HostPattern, Pattern};
 use crate::proxy::upstream::UpstreamAddress;
 
 /// The hosts of a route; none means any.
-pub(super) fn check(raw: &raw::Route, f: &mut Findings) -> Vec<HostPattern> {
+pub(super) fn check(raw: &raw::RawRoute, f: &mut Findings) -> Vec<HostPattern> {
     if let Some(list) = raw.host.as_ref().filter(|list| list.is_empty) {
         f.error(&list.spot, "`host` is empty", "leave it out to mean any host");
     }
@@ -44,9 +44,9 @@ fn host_pattern(text: &Located<String>, f: &mut Findings) -> Option<HostPattern>
 }
 
 /// Gives the routes with `host_default` all hosts that no route names.
-pub(super) fn take_others(raw: &[Named<raw::Route>], routes: &mut [Option<Route>]) {
+pub(super) fn take_others(raw: &[RawNamed<raw::RawRoute>], routes: &mut [Option<Route>]) {
     let named: Arc<[HostPattern]> = routes.iter().flatten().flat_map(|route| route.hosts.clone()).collect();
-    for (Named { value: raw, .. }, route) in raw.iter().zip(routes) {
+    for (RawNamed { value: raw, .. }, route) in raw.iter().zip(routes) {
         let is_wanted = raw.host_default.as_ref().is_some_and(|wanted| wanted.value);
         if let Some(route) = route.as_mut().filter(|route| is_wanted && !route.hosts.is_empty()) {
             route.other_than = Some(Arc::clone(&named));
@@ -56,12 +56,12 @@ pub(super) fn take_others(raw: &[Named<raw::Route>], routes: &mut [Option<Route>
 
 /// Warns of routes whose application is reached by a host that they leave alone, past some of their limits.
 pub(super) fn warn(
-    raw: &[Named<raw::Route>],
+    raw: &[RawNamed<raw::RawRoute>],
     routes: &[Option<Route>],
     upstreams: &[Vec<UpstreamAddress>],
     f: &mut Findings,
 ) {
-    for (index, (Named { value: raw, .. }, route)) in raw.iter().zip(routes).enumerate() {
+    for (index, (RawNamed { value: raw, .. }, route)) in raw.iter().zip(routes).enumerate() {
         let (Some(route), Some(hosts)) = (route, &raw.host) else { continue };
         if route.hosts.is_empty() || route.other_than.is_some() {
             continue;
@@ -77,7 +77,7 @@ pub(super) fn warn(
             |pattern: &Pattern| others().any(|other| takes_others(other) && covers(other, route, pattern));
         let at_default = shares(route.upstream, None, upstreams) && !route.patterns.iter().all(is_covered);
         let past = others()
-            .find(|other| shares(route.upstream, other.upstream, upstreams) && is_way_past(other, route));
+            .find(|other| shares(route.upstream, other.upstream, upstreams) && is_bypass(other, route));
         match past {
             _ if at_default => warn_of(route, &hosts.spot, "for hosts that no route names", f),
             Some(other) => warn_of(route, &hosts.spot, &format!("by route `{}`", other.name), f),
@@ -114,7 +114,7 @@ fn covers(other: &Route, route: &Route, pattern: &Pattern) -> bool {
 }
 
 /// Whether another route leads to the same form by other hosts, for fewer limits.
-fn is_way_past(other: &Route, route: &Route) -> bool {
+fn is_bypass(other: &Route, route: &Route) -> bool {
     let leads_there = |pattern: &Pattern| other.patterns.iter().any(|wider| wider.covers(pattern));
     other.hosts != route.hosts
         && route.patterns.iter().any(leads_there)

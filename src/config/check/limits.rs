@@ -1,23 +1,23 @@
 //! `[limit.NAME]`: how often.
 
 use super::super::diagnostic::Findings;
-use super::super::raw::{self, Named};
-use super::super::values::Key;
+use super::super::raw::{self, RawNamed};
+use super::super::values::LimitKey;
 use super::buckets::{self, Extras};
 use super::fields::{check_name, distinct, one_of, parsed};
 use super::networks::Networks;
 use super::rates;
 use super::settings::prefixes;
-use super::shapes::{self, Given};
+use super::shapes::{self, GivenRate};
 use crate::bucket::{Continuous, Spec};
-use crate::policy::key::{Part, PrefixLengths};
+use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::network::NetworkSet;
-use crate::policy::{Limit, Mode, Spends};
+use crate::policy::{ChargeOn, Limit, Mode};
 use crate::time::Span;
 
 /// The limits, in the order of the file; `None` where nobody can say what one is kept for.
 pub(super) fn check(
-    raw: &[Named<raw::Limit>],
+    raw: &[RawNamed<raw::RawLimit>],
     networks: &Networks<'_>,
     client: PrefixLengths,
     f: &mut Findings,
@@ -26,35 +26,43 @@ pub(super) fn check(
 }
 
 fn check_limit(
-    Named { name, value: raw }: &Named<raw::Limit>,
+    RawNamed { name, value: raw }: &RawNamed<raw::RawLimit>,
     networks: &Networks<'_>,
     client: PrefixLengths,
     f: &mut Findings,
 ) -> Option<Limit> {
     check_name(name, f);
-    let counts = [("attempts", Spends::Attempts), ("failures", Spends::Failures)];
-    let spends = one_of(raw.count.as_ref(), &counts, &[], f).unwrap_or(Spends::Attempts);
+    let counts = [("attempts", ChargeOn::Attempts), ("failures", ChargeOn::Failures)];
+    let spends = one_of(raw.count.as_ref(), &counts, &[], f).unwrap_or(ChargeOn::Attempts);
     let modes = [("enforce", Mode::Enforce), ("observe", Mode::Observe), ("off", Mode::Off)];
     if !raw.has_rate && !raw.has_rolling {
         let hint = "rate = \"10 per 5m\"";
         f.error(&name.spot, format!("limit `{}` has no `rate`", name.value), hint);
     }
-    let key = raw.key.as_ref().map_or(Some(Key(vec![Part::Ip])), |key| parsed(key, f));
+    let key = raw.key.as_ref().map_or(Some(LimitKey(vec![KeyPart::Ip])), |key| parsed(key, f));
     let mode = one_of(raw.mode.as_ref(), &modes, &[], f).unwrap_or(Mode::Enforce);
     let prefixes = prefixes(raw.ipv4.as_ref(), raw.ipv6.as_ref(), client, f);
     let exempt = distinct(raw.exempt.as_ref(), f).into_iter().flat_map(|entry| networks.resolve(entry, f));
     let exempt: NetworkSet = exempt.collect();
     let extras = Extras::check(raw, f);
-    let rate = raw.rate.as_ref().and_then(|text| Some(Given { rate: parsed(text, f)?, text }));
+    let rate = raw.rate.as_ref().and_then(|text| Some(GivenRate { rate: parsed(text, f)?, text }));
     let shape = shapes::check(raw, rate, f);
     let rates = rates::check(&raw.rates, networks, shape.as_ref(), &extras, f);
     let spec = shape.and_then(|shape| buckets::of_limit(&shape, rate, &extras, raw, f));
-    if let Some(Key(parts)) = &key {
+    if let Some(LimitKey(parts)) = &key {
         warn_of_lengths(parts, raw, client, f);
         refuse_debt_of_accounts(parts, raw, f);
     }
-    let Key(key) = key?;
-    Some(Limit { key, prefixes, rates, exempt, mode, spends, ..Limit::new(&name.value, spec.or_else(any)?) })
+    let LimitKey(key) = key?;
+    Some(Limit {
+        key,
+        prefixes,
+        rates,
+        exempt,
+        mode,
+        charge_on: spends,
+        ..Limit::new(&name.value, spec.or_else(any)?)
+    })
 }
 
 /// A bucket that stands for one that cannot be, so that the rest is looked at: there is nothing that does not fit into it.
@@ -62,15 +70,15 @@ fn any() -> Option<Spec> {
     Continuous::new(1, Span::from_millis(1), u32::MAX).ok().map(Spec::Continuous)
 }
 
-fn refuse_debt_of_accounts(parts: &[Part], raw: &raw::Limit, f: &mut Findings) {
-    if let Some(debt) = raw.debt.as_ref().filter(|debt| debt.value > 0 && parts.contains(&Part::User)) {
+fn refuse_debt_of_accounts(parts: &[KeyPart], raw: &raw::RawLimit, f: &mut Findings) {
+    if let Some(debt) = raw.debt.as_ref().filter(|debt| debt.value > 0 && parts.contains(&KeyPart::User)) {
         let hint = "leave it out: anybody could keep an account shut for nothing";
         f.error(&debt.spot, "a limit for accounts cannot have `debt`", hint);
     }
 }
 
-fn warn_of_lengths(parts: &[Part], raw: &raw::Limit, client: PrefixLengths, f: &mut Findings) {
-    if !parts.contains(&Part::Ip) {
+fn warn_of_lengths(parts: &[KeyPart], raw: &raw::RawLimit, client: PrefixLengths, f: &mut Findings) {
+    if !parts.contains(&KeyPart::Ip) {
         for length in raw.ipv4.iter().chain(&raw.ipv6) {
             f.warning(&length.spot, "this prefix length changes nothing", "the limit's `key` has no \"ip\"");
         }

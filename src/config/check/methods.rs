@@ -1,4 +1,4 @@
-//! Methods that nobody sends: a pattern with a mistyped method protects nothing, and looks as if it did.
+//! Warns of unregistered methods: a pattern with a mistyped method protects nothing.
 //!
 //! A method is known if it is registered (IANA, "HTTP Method Registry", 2025). Any other is legal (RFC 9110, 16.1), so it is
 //! warned about and no mistake.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::super::diagnostic::{Findings, Source, Spot, suggest};
+use super::super::diagnostic::{Findings, SourceText, Spot, suggest};
 use super::super::document::Located;
-use super::super::raw::Named;
-use super::super::section::{List, refuse};
+use super::super::raw::RawNamed;
+use super::super::section::{StringList, refuse};
 use super::super::values::Prefix;
 use super::fields::check_name;
 use super::files::Files;
@@ -17,7 +17,7 @@ pub(super) struct Networks<'r>(Vec<(&'r str, Vec<IpNet>)>);
 
 impl<'r> Networks<'r> {
     /// Reads every list, and the files that they name.
-    pub(super) fn check(raw: &'r [Named<List>], files: &mut Files<'_>, f: &mut Findings) -> Self {
+    pub(super) fn check(raw: &'r [RawNamed<StringList>], files: &mut Files<'_>, f: &mut Findings) -> Self {
         let networks = raw.iter().map(|network| {
             check_network_name(&network.name, f);
             let mut prefixes = Vec::new();
@@ -71,7 +71,7 @@ fn read_list(path: &str, spot: &Spot, files: &mut Files<'_>, f: &mut Findings) -
             continue;
         }
         let spot = Spot::new(&source, start..start + text.len());
-        if wrong == MOST_MISTAKES {
+        if wrong == MAX_MISTAKES {
             f.error(&spot, "too many mistakes: the list was not read beyond this line", "");
             break;
         }
@@ -83,7 +83,7 @@ fn read_list(path: &str, spot: &Spot, files: &mut Files<'_>, f: &mut Findings) -
 }
 
 /// Lines with the offset of each. Editors of some systems begin a text with a byte order mark.
-fn lines(source: &Arc<Source>) -> impl Iterator<Item = (usize, &str)> {
+fn lines(source: &Arc<SourceText>) -> impl Iterator<Item = (usize, &str)> {
     let mark = if source.text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut next = mark;
     source.text[mark..].split_inclusive('\n').map(move |line| {
@@ -113,4 +113,4 @@ fn prefix(text: &str, spot: &Spot, f: &mut Findings) -> Option<IpNet> {
 }
 
 /// A list may have millions of lines and be something else altogether.
-const MOST_MISTAKES: usize = 10;
+const MAX_MISTAKES: usize = 10;

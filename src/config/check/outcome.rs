@@ -8,13 +8,13 @@ mod advice;
 use http::HeaderName;
 
 use super::super::diagnostic::Findings;
-use super::super::document::{Located, Value};
+use super::super::document::{Located, TomlValue};
 use super::super::raw;
 use super::fields::one_of;
-use crate::policy::outcome::{Glob, Outcome, Pointer, Rule, Rules, Statuses};
+use crate::policy::outcome::{Glob, JsonPointer, Outcome, OutcomeRule, OutcomeRules, Statuses};
 
 /// The rules of a route. Where there are some and nothing is said about the rest, the rest is a failure.
-pub(super) fn check(route: &raw::Route, f: &mut Findings) -> Rules {
+pub(super) fn check(route: &raw::RawRoute, f: &mut Findings) -> OutcomeRules {
     let outcomes =
         [("failure", Outcome::Failure), ("success", Outcome::Success), ("neutral", Outcome::Neutral)];
     let failure = rules(&route.failure, f);
@@ -34,12 +34,12 @@ pub(super) fn check(route: &raw::Route, f: &mut Findings) -> Rules {
     warn_of_covered(&success, [("failure", &failure[..])], f);
     warn_of_covered(&neutral, [("failure", &failure[..]), ("success", &success[..])], f);
     let has_none = failure.is_empty() && success.is_empty() && neutral.is_empty();
-    let implied = if has_none { Rules::default().otherwise } else { Outcome::Failure };
+    let implied = if has_none { OutcomeRules::default().otherwise } else { Outcome::Failure };
     let otherwise = one_of(route.otherwise.as_ref(), &outcomes, &[], f).unwrap_or(implied);
     advice::warn(route, &failure, &success, otherwise, f);
     advice::warn_of_errors(&neutral, f);
-    let without_spots = |rules: Vec<Checked<'_>>| rules.into_iter().map(|checked| checked.rule).collect();
-    Rules {
+    let without_spots = |rules: Vec<SourcedRule<'_>>| rules.into_iter().map(|checked| checked.rule).collect();
+    OutcomeRules {
         failure: without_spots(failure),
         success: without_spots(success),
         neutral: without_spots(neutral),
@@ -47,16 +47,16 @@ pub(super) fn check(route: &raw::Route, f: &mut Findings) -> Rules {
     }
 }
 
-struct Checked<'r> {
-    rule: Rule,
-    raw: &'r raw::Rule,
+struct SourcedRule<'r> {
+    rule: OutcomeRule,
+    raw: &'r raw::RawRule,
 }
 
-fn rules<'r>(list: &'r [raw::Rule], f: &mut Findings) -> Vec<Checked<'r>> {
-    list.iter().map(|raw| Checked { rule: check_rule(raw, f), raw }).collect()
+fn rules<'r>(list: &'r [raw::RawRule], f: &mut Findings) -> Vec<SourcedRule<'r>> {
+    list.iter().map(|raw| SourcedRule { rule: check_rule(raw, f), raw }).collect()
 }
 
-fn check_rule(raw: &raw::Rule, f: &mut Findings) -> Rule {
+fn check_rule(raw: &raw::RawRule, f: &mut Findings) -> OutcomeRule {
     if raw.is_empty {
         f.error(&raw.spot, "this rule says nothing", "as in { status = 401 }");
     }
@@ -72,7 +72,7 @@ fn check_rule(raw: &raw::Rule, f: &mut Findings) -> Rule {
         _ => {}
     }
     let equals = || equals.map(|text| text.value.clone());
-    Rule {
+    OutcomeRule {
         status: raw.status.as_ref().and_then(|node| statuses(node, f)),
         location: raw.location.as_ref().and_then(|text| pattern(text, f)).map(|text| Glob::new(&text)),
         set_cookie: raw.set_cookie.as_ref().and_then(|text| cookie(text, f)),
@@ -82,9 +82,9 @@ fn check_rule(raw: &raw::Rule, f: &mut Findings) -> Rule {
     }
 }
 
-fn statuses(node: &Located<Value>, f: &mut Findings) -> Option<Statuses> {
+fn statuses(node: &Located<TomlValue>, f: &mut Findings) -> Option<Statuses> {
     let nodes = match &node.value {
-        Value::List(nodes) => nodes.as_slice(),
+        TomlValue::List(nodes) => nodes.as_slice(),
         _ => std::slice::from_ref(node),
     };
     if nodes.is_empty() {
@@ -93,14 +93,14 @@ fn statuses(node: &Located<Value>, f: &mut Findings) -> Option<Statuses> {
     }
     let ranges = nodes.iter().map(|node| {
         let code = match &node.value {
-            Value::Integer(code) => u16::try_from(*code).ok().map(|code| code..=code),
-            Value::String(class) => class_of(class),
+            TomlValue::Integer(code) => u16::try_from(*code).ok().map(|code| code..=code),
+            TomlValue::String(class) => class_of(class),
             _ => None,
         };
         let range = code.filter(|range| (100..=599).contains(range.start()));
         if range.is_none() {
             let known =
-                if let Value::String(word) = &node.value { word.parse::<u16>().is_ok() } else { false };
+                if let TomlValue::String(word) = &node.value { word.parse::<u16>().is_ok() } else { false };
             let hint = if known { "write it without quotes" } else { "100 to 599, or a class as in \"4xx\"" };
             f.error(&node.spot, format!("{} is not a status", node.spot.text()), hint);
         }
@@ -120,7 +120,7 @@ fn class_of(word: &str) -> Option<std::ops::RangeInclusive<u16>> {
 fn pattern(text: &Located<String>, f: &mut Findings) -> Option<String> {
     let hint = match text.value.len() {
         0 => "leave it out",
-        1..=LONGEST_PATTERN => return Some(text.value.clone()),
+        1..=MAX_PATTERN_LEN => return Some(text.value.clone()),
         _ => "a part of it is enough: at most 1,024 bytes",
     };
     let message = if text.value.is_empty() { "this text is empty" } else { "this text is too long" };
@@ -146,8 +146,8 @@ fn header(text: &Located<String>, f: &mut Findings) -> Option<HeaderName> {
     name
 }
 
-fn pointer(text: &Located<String>, f: &mut Findings) -> Option<Pointer> {
-    let pointer = Pointer::new(&text.value);
+fn pointer(text: &Located<String>, f: &mut Findings) -> Option<JsonPointer> {
+    let pointer = JsonPointer::new(&text.value);
     if pointer.is_none() {
         let path = text.value.trim_start_matches(['$', '#', '.', '/']);
         let hint = if text.value.starts_with('/') {
@@ -162,12 +162,12 @@ fn pointer(text: &Located<String>, f: &mut Findings) -> Option<Pointer> {
 
 /// A rule that holds only where one before it does changes nothing.
 fn warn_of_covered<'c, const LISTS: usize>(
-    rules: &[Checked<'_>],
-    before: [(&str, &'c [Checked<'c>]); LISTS],
+    rules: &[SourcedRule<'_>],
+    before: [(&str, &'c [SourcedRule<'c>]); LISTS],
     f: &mut Findings,
 ) {
     for (index, later) in rules.iter().enumerate() {
-        let covers = |rules: &[Checked<'_>]| rules.iter().any(|earlier| earlier.covers(later));
+        let covers = |rules: &[SourcedRule<'_>]| rules.iter().any(|earlier| earlier.covers(later));
         let by_same = || covers(&rules[..index]).then(|| "one before it covers it".to_owned());
         let by_other = before.iter().find(|(_, rules)| covers(rules));
         let by_other =
@@ -178,14 +178,14 @@ fn warn_of_covered<'c, const LISTS: usize>(
     }
 }
 
-impl Checked<'_> {
+impl SourcedRule<'_> {
     /// A rule that lost a condition to a mistake would seem to cover more than it does.
     fn covers(&self, later: &Self) -> bool {
-        let is_empty = |checked: &Self| checked.rule == Rule::default();
+        let is_empty = |checked: &Self| checked.rule == OutcomeRule::default();
         !is_empty(self) && !is_empty(later) && self.rule.covers(&later.rule)
     }
 }
 
 const OF_HEADS: &str = "tell it by `status`, `location`, `set_cookie` or `header`";
 const OTHER: &str = "tell it by `status`, `location`, `set_cookie`, `header` or `json`";
-const LONGEST_PATTERN: usize = 1024;
+const MAX_PATTERN_LEN: usize = 1024;

@@ -1,37 +1,45 @@
-//! Where to listen, where to forward to.
+//! `listen`, `upstream` and `admin.listen`: addresses to listen at and to forward to.
 
 use super::super::diagnostic::{Findings, Spot};
-use super::super::section::List;
+use super::super::section::StringList;
 use super::super::values::{ListenUrl, UpstreamUrl};
 use super::fields::{distinct, parsed};
-use crate::net::listener::Address;
+use crate::net::listener::ListenAddress;
 use crate::proxy::upstream::UpstreamAddress;
 
 /// `listen`, at least one.
-pub(super) fn listen(list: Option<&List>, whole: &Spot, f: &mut Findings) -> Vec<Address> {
+pub(super) fn listen(list: Option<&StringList>, whole: &Spot, f: &mut Findings) -> Vec<ListenAddress> {
     required(list, "listen", "http://[::]:8080", whole, f);
     let items = distinct(list, f);
     items.into_iter().filter_map(|item| parsed::<ListenUrl>(item, f)).map(|url| url.0).collect()
 }
 
 /// `upstream` as the first group.
-pub(super) fn upstreams(list: Option<&List>, whole: &Spot, f: &mut Findings) -> Vec<Vec<UpstreamAddress>> {
+pub(super) fn upstreams(
+    list: Option<&StringList>,
+    whole: &Spot,
+    f: &mut Findings,
+) -> Vec<Vec<UpstreamAddress>> {
     required(list, "upstream", "http://127.0.0.1:8081", whole, f);
     vec![upstream_group(list, f)]
 }
 
 /// A group of upstreams among which the least busy wins.
-pub(super) fn upstream_group(list: Option<&List>, f: &mut Findings) -> Vec<UpstreamAddress> {
+pub(super) fn upstream_group(list: Option<&StringList>, f: &mut Findings) -> Vec<UpstreamAddress> {
     let items = distinct(list, f);
     items.into_iter().filter_map(|item| parsed::<UpstreamUrl>(item, f)).map(|url| url.0).collect()
 }
 
 /// `admin.listen`. Whoever reaches it may do what an operator may, so that only this machine does.
-pub(super) fn admin(list: Option<&List>, listen: &[Address], f: &mut Findings) -> Vec<Address> {
+pub(super) fn admin(
+    list: Option<&StringList>,
+    listen: &[ListenAddress],
+    f: &mut Findings,
+) -> Vec<ListenAddress> {
     let mut places = Vec::new();
     for item in distinct(list, f) {
         let Some(ListenUrl(address)) = parsed(item, f) else { continue };
-        if matches!(&address, Address::Tcp(tcp) if !tcp.ip().to_canonical().is_loopback()) {
+        if matches!(&address, ListenAddress::Tcp(tcp) if !tcp.ip().to_canonical().is_loopback()) {
             f.error(
                 &item.spot,
                 format!("`{}` can be reached from elsewhere, and `admin.token` is not built yet", item.value),
@@ -50,7 +58,7 @@ pub(super) fn admin(list: Option<&List>, listen: &[Address], f: &mut Findings) -
     places
 }
 
-fn required(list: Option<&List>, key: &str, example: &str, whole: &Spot, f: &mut Findings) {
+fn required(list: Option<&StringList>, key: &str, example: &str, whole: &Spot, f: &mut Findings) {
     let hint = format!("{key} = \"{example}\"");
     match list {
         None => f.error(whole, format!("`{key}` is missing"), hint),

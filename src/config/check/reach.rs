@@ -1,4 +1,4 @@
-//! Which limits apply to which routes, and what of it can surely not be meant.
+//! Binds limits to routes, and reports bindings that cannot be meant.
 //!
 //! Every limit applies to every route unless one side names the other. Where both sides name names they have to
 //! agree: guessing which of them was meant could leave a form without its limit.
@@ -12,7 +12,7 @@ use crate::policy::{Cost, Limit, Mode, Route};
 
 /// Fills in the limits of every route.
 pub(super) fn check(
-    raw: &raw::File,
+    raw: &raw::RawFile,
     routes: &mut [Option<Route>],
     limits: &[Option<Limit>],
     whole: &Spot,
@@ -43,9 +43,9 @@ pub(super) fn check(
 }
 
 /// What one side names of the other: positions, each with its place in the file.
-type Names<'r> = Option<Vec<(usize, &'r Located<String>)>>;
+type NamedRefs<'r> = Option<Vec<(usize, &'r Located<String>)>>;
 
-fn named_limits<'r>(raw: &'r raw::File, f: &mut Findings) -> Vec<Names<'r>> {
+fn named_limits<'r>(raw: &'r raw::RawFile, f: &mut Findings) -> Vec<NamedRefs<'r>> {
     let lists = raw.routes.iter().map(|route| {
         let list = route.value.limits.as_ref()?;
         let names = distinct(Some(list), f).into_iter();
@@ -54,7 +54,7 @@ fn named_limits<'r>(raw: &'r raw::File, f: &mut Findings) -> Vec<Names<'r>> {
     lists.collect()
 }
 
-fn named_routes<'r>(raw: &'r raw::File, f: &mut Findings) -> Vec<Names<'r>> {
+fn named_routes<'r>(raw: &'r raw::RawFile, f: &mut Findings) -> Vec<NamedRefs<'r>> {
     let lists = raw.limits.iter().map(|limit| {
         let list = limit.value.routes.as_ref()?;
         let names = distinct(Some(list), f).into_iter();
@@ -67,7 +67,12 @@ fn has(names: &[(usize, &Located<String>)], wanted: usize) -> bool {
     names.iter().any(|(index, _)| *index == wanted)
 }
 
-fn report_disagreement(raw: &raw::File, of_route: &[Names<'_>], of_limit: &[Names<'_>], f: &mut Findings) {
+fn report_disagreement(
+    raw: &raw::RawFile,
+    of_route: &[NamedRefs<'_>],
+    of_limit: &[NamedRefs<'_>],
+    f: &mut Findings,
+) {
     for (route, names) in of_route.iter().enumerate() {
         for (limit, name) in names.iter().flatten() {
             if of_limit[*limit].as_ref().is_some_and(|routes| !has(routes, route)) {
@@ -90,7 +95,7 @@ fn report_disagreement(raw: &raw::File, of_route: &[Names<'_>], of_limit: &[Name
     }
 }
 
-fn warn_of_unreached(raw: &raw::File, applies: &dyn Fn(usize, usize) -> bool, f: &mut Findings) {
+fn warn_of_unreached(raw: &raw::RawFile, applies: &dyn Fn(usize, usize) -> bool, f: &mut Findings) {
     for (index, limit) in raw.limits.iter().enumerate() {
         if !(0..raw.routes.len()).any(|route| applies(route, index)) {
             let message = format!("no route reaches limit `{}`", limit.name.value);
@@ -100,7 +105,7 @@ fn warn_of_unreached(raw: &raw::File, applies: &dyn Fn(usize, usize) -> bool, f:
 }
 
 fn warn_of_costs<'p>(
-    raw: &raw::File,
+    raw: &raw::RawFile,
     index: usize,
     limit: &Limit,
     routes: impl Iterator<Item = &'p Route>,

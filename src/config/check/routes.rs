@@ -3,21 +3,21 @@
 //! Which limits apply is decided in [`reach`](super::reach), once limits are known too.
 
 use super::super::diagnostic::{Findings, grouped};
-use super::super::document::{Located, Value};
-use super::super::raw::{self, Named};
-use super::super::section::{List, string};
+use super::super::document::{Located, TomlValue};
+use super::super::raw::{self, RawNamed};
+use super::super::section::{StringList, string};
 use super::super::values::Size;
 use super::fields::{check_name, distinct, one_of, parsed, within};
 use super::places::upstream_group;
 use super::{hosts, methods, outcome};
 use crate::policy::field::Field;
 use crate::policy::matcher::{Case, Pattern, PatternError};
-use crate::policy::{BODY, Cost, Route};
+use crate::policy::{Cost, DEFAULT_BODY_BYTES, Route};
 use crate::proxy::upstream::UpstreamAddress;
 
 /// The routes without their limits, in the order of the file; `None` where one cannot be.
 pub(super) fn check(
-    raw: &[Named<raw::Route>],
+    raw: &[RawNamed<raw::RawRoute>],
     upstreams: &mut Vec<Vec<UpstreamAddress>>,
     f: &mut Findings,
 ) -> Vec<Option<Route>> {
@@ -28,7 +28,7 @@ pub(super) fn check(
 }
 
 fn check_route(
-    Named { name, value: raw }: &Named<raw::Route>,
+    RawNamed { name, value: raw }: &RawNamed<raw::RawRoute>,
     upstreams: &mut Vec<Vec<UpstreamAddress>>,
     f: &mut Findings,
 ) -> Option<Route> {
@@ -47,7 +47,7 @@ fn check_route(
         when,
         user,
         password,
-        in_flight: within(raw.in_flight.as_ref(), 1..=MOST_IN_FLIGHT, f),
+        in_flight: within(raw.in_flight.as_ref(), 1..=MAX_IN_FLIGHT, f),
         cost,
         rules: outcome::check(raw, f),
         upstream: raw.upstream.as_ref().and_then(|list| upstream(list, upstreams, f)),
@@ -55,7 +55,7 @@ fn check_route(
     })
 }
 
-fn patterns(name: &Located<String>, raw: &raw::Route, f: &mut Findings) -> Vec<Pattern> {
+fn patterns(name: &Located<String>, raw: &raw::RawRoute, f: &mut Findings) -> Vec<Pattern> {
     let hint = "match = \"POST /login\"";
     match &raw.patterns {
         None if raw.has_preset => {}
@@ -94,13 +94,13 @@ fn pattern_hint(error: &PatternError) -> String {
     }
 }
 
-fn check_cost(node: &Located<Value>, f: &mut Findings) -> Option<Cost> {
+fn check_cost(node: &Located<TomlValue>, f: &mut Findings) -> Option<Cost> {
     match &node.value {
-        Value::Integer(value) => {
+        TomlValue::Integer(value) => {
             let tokens = Located { value: *value, spot: node.spot.clone() };
             within(Some(&tokens), 1..=i64::from(u32::MAX), f).map(Cost::Fixed)
         }
-        Value::String(_) => parsed(&string(node, f)?, f).map(Cost::Counted),
+        TomlValue::String(_) => parsed(&string(node, f)?, f).map(Cost::Counted),
         other => {
             f.error(
                 &node.spot,
@@ -113,8 +113,8 @@ fn check_cost(node: &Located<Value>, f: &mut Findings) -> Option<Cost> {
 }
 
 /// `when`, `user` and `password`.
-fn check_fields(raw: &raw::Route, f: &mut Findings) -> [Vec<Field>; 3] {
-    let mut fields = |name: &str, list: Option<&List>| {
+fn check_fields(raw: &raw::RawRoute, f: &mut Findings) -> [Vec<Field>; 3] {
+    let mut fields = |name: &str, list: Option<&StringList>| {
         if let Some(list) = list.filter(|list| list.is_empty) {
             f.error(&list.spot, format!("`{name}` is empty"), "leave it out to mean none");
         }
@@ -128,9 +128,9 @@ fn check_fields(raw: &raw::Route, f: &mut Findings) -> [Vec<Field>; 3] {
 }
 
 /// How many bytes are read of a body whose attempts are counted, or in which a field stands.
-fn check_body(raw: &raw::Route, reads_body: bool, f: &mut Findings) -> usize {
-    let Some(text) = &raw.body else { return BODY };
-    let Some(Size(bytes)) = parsed(text, f) else { return BODY };
+fn check_body(raw: &raw::RawRoute, reads_body: bool, f: &mut Findings) -> usize {
+    let Some(text) = &raw.body else { return DEFAULT_BODY_BYTES };
+    let Some(Size(bytes)) = parsed(text, f) else { return DEFAULT_BODY_BYTES };
     if !reads_body {
         f.warning(
             &text.spot,
@@ -139,17 +139,17 @@ fn check_body(raw: &raw::Route, reads_body: bool, f: &mut Findings) -> usize {
         );
     }
     match usize::try_from(bytes) {
-        Ok(bytes @ 1..=LARGEST_BODY) => bytes,
+        Ok(bytes @ 1..=MAX_BODY) => bytes,
         _ => {
-            let hint = format!("1B to {}", Size(LARGEST_BODY as u64));
+            let hint = format!("1B to {}", Size(MAX_BODY as u64));
             f.error(&text.spot, format!("`{}` is out of range", text.value), hint);
-            BODY
+            DEFAULT_BODY_BYTES
         }
     }
 }
 
 /// The index of a group, which routes with the same upstreams share.
-fn upstream(list: &List, upstreams: &mut Vec<Vec<UpstreamAddress>>, f: &mut Findings) -> Option<usize> {
+fn upstream(list: &StringList, upstreams: &mut Vec<Vec<UpstreamAddress>>, f: &mut Findings) -> Option<usize> {
     if list.is_empty {
         f.error(&list.spot, "`upstream` is empty", "leave it out to mean the top-level one");
         return None;
@@ -163,7 +163,7 @@ fn upstream(list: &List, upstreams: &mut Vec<Vec<UpstreamAddress>>, f: &mut Find
 }
 
 /// A pattern that stands in an earlier route as well, for the same hosts, is never reached there.
-fn warn_of_shadows(raw: &[Named<raw::Route>], routes: &[Option<Route>], f: &mut Findings) {
+fn warn_of_shadows(raw: &[RawNamed<raw::RawRoute>], routes: &[Option<Route>], f: &mut Findings) {
     for (index, later) in routes.iter().enumerate() {
         let Some(later) = later else { continue };
         let texts = raw[index].value.patterns.as_ref().map_or(&[][..], |list| &list.value);
@@ -189,5 +189,5 @@ pub(super) fn tokens(count: u32) -> String {
 }
 
 /// Each connection may hold as much in memory.
-const LARGEST_BODY: usize = 16 * 1024 * 1024;
-const MOST_IN_FLIGHT: i64 = 1_000_000;
+const MAX_BODY: usize = 16 * 1024 * 1024;
+const MAX_IN_FLIGHT: i64 = 1_000_000;

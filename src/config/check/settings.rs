@@ -8,24 +8,26 @@ use http::{HeaderName, StatusCode};
 use super::super::diagnostic::{Findings, Spot, suggest};
 use super::super::document::Located;
 use super::super::raw;
-use super::super::values::{Prefix, Rate, Size};
-use super::fields::{distinct, lasting, one_of, parsed, within};
+use super::super::values::{Prefix, RateValue, Size};
+use super::fields::{distinct, duration_within, one_of, parsed, within};
 use super::files::Files;
 use super::headers;
 use super::networks::Networks;
-use crate::net::listener::Address;
-use crate::net::proxy_protocol::Version;
-use crate::observe::settings::{AccessTarget, ClientsShown, Format, Level, LogSettings, Style};
+use crate::net::listener::ListenAddress;
+use crate::net::proxy_protocol::ProxyProtocolVersion;
+use crate::observe::settings::{
+    AccessLogStyle, AccessTarget, ClientsShown, LogFormat, LogLevel, LogSettings,
+};
 use crate::policy::Route;
 use crate::policy::key::PrefixLengths;
 use crate::proxy::body::BodyMemory;
 use crate::proxy::client_addr::{ClientSettings, IdentityHeader};
 use crate::proxy::respond::{RefuseSettings, ShowLimits, Template};
-use crate::proxy::settings::{ClientRate, Settings};
+use crate::proxy::settings::{ClientRate, ProxySettings};
 use crate::time::Span;
 
 /// `[client]`.
-pub(super) fn client(raw: &raw::Client, networks: &Networks<'_>, f: &mut Findings) -> ClientSettings {
+pub(super) fn client(raw: &raw::RawClient, networks: &Networks<'_>, f: &mut Findings) -> ClientSettings {
     let mut settings = ClientSettings::default();
     for entry in distinct(raw.trust.as_ref(), f) {
         if entry.value == "unix:" {
@@ -88,7 +90,7 @@ fn identity_header(text: &Located<String>, f: &mut Findings) -> Option<IdentityH
 }
 
 /// `[refuse]`.
-pub(super) fn refuse(raw: &raw::Refuse, files: &mut Files<'_>, f: &mut Findings) -> RefuseSettings {
+pub(super) fn refuse(raw: &raw::RawRefuse, files: &mut Files<'_>, f: &mut Findings) -> RefuseSettings {
     let default = RefuseSettings::default();
     let status = within::<u16>(raw.status.as_ref(), 400..=599, f);
     let headers =
@@ -99,7 +101,8 @@ pub(super) fn refuse(raw: &raw::Refuse, files: &mut Files<'_>, f: &mut Findings)
         json: page(raw.json.as_ref(), files, f),
         text: page(raw.text.as_ref(), files, f),
         headers: one_of(raw.headers.as_ref(), &headers, &[], f).unwrap_or(default.headers),
-        delay: lasting(raw.delay.as_ref(), Span::ZERO..=Span::from_secs(60), f).unwrap_or(default.delay),
+        delay: duration_within(raw.delay.as_ref(), Span::ZERO..=Span::from_secs(60), f)
+            .unwrap_or(default.delay),
         jitter_permille: raw.jitter.as_ref().and_then(|jitter| permille(jitter, f)).unwrap_or_default(),
     }
 }
@@ -134,11 +137,12 @@ fn permille(jitter: &Located<f64>, f: &mut Findings) -> Option<u32> {
 }
 
 /// `[proxy]`.
-pub(super) fn proxy(raw: &raw::Proxy, f: &mut Findings) -> Settings {
-    let default = Settings::default();
+pub(super) fn proxy(raw: &raw::RawProxy, f: &mut Findings) -> ProxySettings {
+    let default = ProxySettings::default();
     let proxy_protocol = one_of(raw.proxy_protocol.as_ref(), &VERSIONS, &[], f).flatten();
-    let mut limit = |text: &Option<_>, default: Span| lasting(text.as_ref(), TIMEOUT, f).unwrap_or(default);
-    let timeouts = Settings {
+    let mut limit =
+        |text: &Option<_>, default: Span| duration_within(text.as_ref(), TIMEOUT, f).unwrap_or(default);
+    let timeouts = ProxySettings {
         header_timeout: limit(&raw.header_timeout, default.header_timeout),
         body_timeout: limit(&raw.body_timeout, default.body_timeout),
         idle_timeout: limit(&raw.idle_timeout, default.idle_timeout),
@@ -147,21 +151,25 @@ pub(super) fn proxy(raw: &raw::Proxy, f: &mut Findings) -> Settings {
         upstream_idle: limit(&raw.upstream_idle, default.upstream_idle),
         ..default.clone()
     };
-    Settings {
+    ProxySettings {
         threads: within(raw.threads.as_ref(), 0..=1024, f).unwrap_or(default.threads),
         connections: within(raw.connections.as_ref(), CONNECTIONS, f).unwrap_or(default.connections),
         client_max: within(raw.client_max.as_ref(), CONNECTIONS, f).unwrap_or(default.client_max),
         client_rate: raw.client_rate.as_ref().map_or(default.client_rate, |rate| client_rate(rate, f)),
         upstream_max: within(raw.upstream_max.as_ref(), CONNECTIONS, f).unwrap_or(default.upstream_max),
-        body_memory: raw.body_memory.as_ref().and_then(|size| memory(size, f)).unwrap_or(default.body_memory),
-        drain: lasting(raw.drain.as_ref(), Span::ZERO..=DAY, f).unwrap_or(default.drain),
+        body_memory: raw
+            .body_memory
+            .as_ref()
+            .and_then(|size| body_memory(size, f))
+            .unwrap_or(default.body_memory),
+        drain: duration_within(raw.drain.as_ref(), Span::ZERO..=DAY, f).unwrap_or(default.drain),
         headers: headers::check(raw, f),
         proxy_protocol,
         ..timeouts
     }
 }
 
-fn memory(text: &Located<String>, f: &mut Findings) -> Option<usize> {
+fn body_memory(text: &Located<String>, f: &mut Findings) -> Option<usize> {
     let Size(bytes) = parsed(text, f)?;
     if !MEMORY.contains(&bytes) {
         let hint = format!("{} to {}", Size(*MEMORY.start()), Size(*MEMORY.end()));
@@ -171,7 +179,7 @@ fn memory(text: &Located<String>, f: &mut Findings) -> Option<usize> {
 }
 
 /// A body that is longer than what one client may hold could never be read. `whole` is the file.
-pub(super) fn bodies(raw: &raw::File, most: usize, routes: &[Route], whole: &Spot, f: &mut Findings) {
+pub(super) fn bodies(raw: &raw::RawFile, most: usize, routes: &[Route], whole: &Spot, f: &mut Findings) {
     let longest = routes.iter().max_by_key(|route| route.body);
     let Some(Route { name, body, .. }) = longest.filter(|route| route.body > BodyMemory::of_one_client(most))
     else {
@@ -186,18 +194,23 @@ pub(super) fn bodies(raw: &raw::File, most: usize, routes: &[Route], whole: &Spo
 }
 
 /// Where everybody has to begin with a header that only proxies of `client.trust` may send, there have to be some.
-pub(super) fn introductions(raw: &raw::Proxy, listen: &[Address], client: &ClientSettings, f: &mut Findings) {
+pub(super) fn proxy_protocol(
+    raw: &raw::RawProxy,
+    listen: &[ListenAddress],
+    client: &ClientSettings,
+    f: &mut Findings,
+) {
     let is_wanted = |given: &&Located<String>| VERSIONS[1..].iter().any(|(word, _)| *word == given.value);
     let Some(wanted) = raw.proxy_protocol.as_ref().filter(is_wanted) else { return };
-    let is_open = |address: &Address| match address {
-        Address::Unix(_) => client.trust_unix,
-        Address::Tcp(_) | Address::Tls(_) => !client.trust.is_empty(),
+    let is_open = |address: &ListenAddress| match address {
+        ListenAddress::Unix(_) => client.trust_unix,
+        ListenAddress::Tcp(_) | ListenAddress::Tls(_) => !client.trust.is_empty(),
         // Which of both it is, nobody knows before it is passed.
-        Address::Systemd { .. } => client.trust_unix || !client.trust.is_empty(),
+        ListenAddress::Systemd { .. } => client.trust_unix || !client.trust.is_empty(),
     };
     let shut: Vec<_> = listen.iter().filter(|address| !is_open(address)).collect();
     let Some(first) = shut.first() else { return };
-    let example = if matches!(first, Address::Unix(_)) { "unix:" } else { "10.0.0.5" };
+    let example = if matches!(first, ListenAddress::Unix(_)) { "unix:" } else { "10.0.0.5" };
     let hint = format!("client.trust = [\"{example}\"] names the proxies that send the header");
     let shown: Vec<String> = shut.iter().map(|address| format!("`{address}`")).collect();
     let message = format!("nobody can connect to {}", shown.join(", "));
@@ -211,7 +224,7 @@ fn client_rate(text: &Located<String>, f: &mut Findings) -> Option<ClientRate> {
     if text.value == "off" {
         return None;
     }
-    let Rate { count, period, burst } = parsed(text, f)?;
+    let RateValue { count, period, burst } = parsed(text, f)?;
     // The guard counts in whole nanoseconds a connection.
     if period.as_nanos() < u64::from(count) {
         f.error(&text.spot, "more than 1,000,000,000 connections a second", "or \"off\"");
@@ -225,16 +238,16 @@ pub(super) fn sandbox(raw: Option<&Located<String>>, f: &mut Findings) -> bool {
 }
 
 /// `[log]`.
-pub(super) fn log(raw: &raw::Log, base: &Path, f: &mut Findings) -> LogSettings {
+pub(super) fn log(raw: &raw::RawLog, base: &Path, f: &mut Findings) -> LogSettings {
     let levels = [
-        ("error", Level::Error),
-        ("warn", Level::Warn),
-        ("info", Level::Info),
-        ("debug", Level::Debug),
-        ("trace", Level::Trace),
+        ("error", LogLevel::Error),
+        ("warn", LogLevel::Warn),
+        ("info", LogLevel::Info),
+        ("debug", LogLevel::Debug),
+        ("trace", LogLevel::Trace),
     ];
-    let formats = [("auto", Format::Auto), ("text", Format::Text), ("json", Format::Json)];
-    let styles = [("combined", Style::Combined), ("json", Style::Json)];
+    let formats = [("auto", LogFormat::Auto), ("text", LogFormat::Text), ("json", LogFormat::Json)];
+    let styles = [("combined", AccessLogStyle::Combined), ("json", AccessLogStyle::Json)];
     let clients =
         [("full", ClientsShown::Full), ("prefix", ClientsShown::Prefix), ("hash", ClientsShown::Hash)];
     let access = raw.access.as_ref().and_then(|path| match path.value.as_str() {
@@ -252,8 +265,12 @@ pub(super) fn log(raw: &raw::Log, base: &Path, f: &mut Findings) -> LogSettings 
 }
 
 /// Words of `proxy.proxy_protocol`.
-const VERSIONS: [(&str, Option<Version>); 4] =
-    [("off", None), ("v1", Some(Version::V1)), ("v2", Some(Version::V2)), ("any", Some(Version::Any))];
+const VERSIONS: [(&str, Option<ProxyProtocolVersion>); 4] = [
+    ("off", None),
+    ("v1", Some(ProxyProtocolVersion::V1)),
+    ("v2", Some(ProxyProtocolVersion::V2)),
+    ("any", Some(ProxyProtocolVersion::Any)),
+];
 const DAY: Span = Span::from_secs(86_400);
 /// A time-out of nothing would end every request before it began.
 const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=DAY;

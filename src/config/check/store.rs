@@ -1,4 +1,4 @@
-//! `[store]`: where the buckets are, and what is done while that place is away.
+//! `[store]`: where the buckets are, and what to do while the store is unavailable.
 //!
 //! An address is read by the store itself; nobody is asked. The surprising thing: without a `secret` whoever can read a shared
 //! store can try out which addresses and accounts its buckets belong to, so that is warned of where it matters.
@@ -11,25 +11,25 @@ use super::super::document::Located;
 use super::super::raw;
 use super::super::section::refuse;
 use super::super::values::Mistake;
-use super::fields::{lasting, one_of, within};
+use super::fields::{duration_within, one_of, within};
 use super::files::Files;
 use super::secret::{resolve, resolve_within};
 use crate::policy::Limit;
-use crate::store::shared::{Manner, OnError};
-use crate::store::{Address, Namespace};
+use crate::store::shared::{OnError, StoreOptions};
+use crate::store::{Namespace, StoreAddress};
 use crate::time::Span;
 
 /// `[store]`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Store {
+pub struct StoreSettings {
     /// Where the buckets are.
-    pub address: Address,
+    pub address: StoreAddress,
     /// What the installation is called there.
     pub names: Namespace,
     /// Under what buckets are named there, besides.
     pub secret: Secret,
     /// How it is used.
-    pub manner: Manner,
+    pub options: StoreOptions,
     /// Buckets in memory for each limit, at least 1.
     pub capacity: usize,
     /// The file in which buckets in memory survive a restart.
@@ -56,19 +56,19 @@ impl std::fmt::Debug for Secret {
 
 /// The settings; with defaults where there are mistakes.
 pub(super) fn check(
-    raw: &raw::Store,
+    raw: &raw::RawStore,
     environment: &[(String, String)],
     files: &mut Files<'_>,
     f: &mut Findings,
-) -> Store {
+) -> StoreSettings {
     let ways = [("local", OnError::Local), ("allow", OnError::Allow), ("deny", OnError::Deny)];
-    let default = Manner::default();
-    Store {
+    let default = StoreOptions::default();
+    StoreSettings {
         address: address(raw, environment, files, f),
         names: names(raw, f),
         secret: Secret(secret(raw, environment, files, f).unwrap_or_default()),
-        manner: Manner {
-            timeout: lasting(raw.timeout.as_ref(), TIMEOUT, f).unwrap_or(default.timeout),
+        options: StoreOptions {
+            timeout: duration_within(raw.timeout.as_ref(), TIMEOUT, f).unwrap_or(default.timeout),
             on_error: one_of(raw.on_error.as_ref(), &ways, &[], f).unwrap_or(default.on_error),
         },
         capacity: within(raw.capacity.as_ref(), 1..=1_000_000_000, f).unwrap_or(1_000_000),
@@ -77,7 +77,7 @@ pub(super) fn check(
 }
 
 /// Warns of settings that mean nothing, and of names that anybody can guess.
-pub(super) fn warn(raw: &raw::Store, store: &Store, limits: &[Limit], f: &mut Findings) {
+pub(super) fn warn(raw: &raw::RawStore, store: &StoreSettings, limits: &[Limit], f: &mut Findings) {
     if let (Some(snapshot), true) = (&raw.snapshot, store.address.is_shared()) {
         f.warning(
             &snapshot.spot,
@@ -105,7 +105,7 @@ pub(super) fn warn(raw: &raw::Store, store: &Store, limits: &[Limit], f: &mut Fi
         return;
     }
     if let (Some(url), true) = (&raw.url, store.secret.0.is_empty())
-        && let Some(limit) = limits.iter().find(|limit| limit.asks_for_accounts())
+        && let Some(limit) = limits.iter().find(|limit| limit.needs_accounts())
     {
         let message = format!("whoever reads the store can try out account names, by limit `{}`", limit.name);
         f.warning(
@@ -117,23 +117,23 @@ pub(super) fn warn(raw: &raw::Store, store: &Store, limits: &[Limit], f: &mut Fi
 }
 
 fn address(
-    raw: &raw::Store,
+    raw: &raw::RawStore,
     environment: &[(String, String)],
     files: &mut Files<'_>,
     f: &mut Findings,
-) -> Address {
+) -> StoreAddress {
     let read = raw.url.as_ref().and_then(|url| {
         let text = resolve_within(url, environment, files, f)?;
         text.parse()
             .map_err(|error| f.error(&url.spot, "this is not the address of a store", format!("{error}")))
             .ok()
     });
-    read.unwrap_or_else(Address::memory)
+    read.unwrap_or_else(StoreAddress::memory)
 }
 
 /// What can be guessed would keep nothing secret.
 fn secret(
-    raw: &raw::Store,
+    raw: &raw::RawStore,
     environment: &[(String, String)],
     files: &mut Files<'_>,
     f: &mut Findings,
@@ -141,8 +141,8 @@ fn secret(
     let written = raw.secret.as_ref()?;
     let (text, origin) = resolve(written, environment, files, f)?;
     let text = text.trim();
-    if text.chars().count() < SHORTEST {
-        let hint = format!("at least {SHORTEST} characters; `openssl rand -base64 32` makes a good one");
+    if text.chars().count() < MIN_KEY_LEN {
+        let hint = format!("at least {MIN_KEY_LEN} characters; `openssl rand -base64 32` makes a good one");
         f.error(&written.spot, format!("{origin} is too short"), hint);
         return None;
     }
@@ -150,9 +150,9 @@ fn secret(
 }
 
 /// The folder has to be there: the file is replaced by a new one again and again.
-fn snapshot(raw: &raw::Store, files: &Files<'_>, f: &mut Findings) -> Option<PathBuf> {
+fn snapshot(raw: &raw::RawStore, files: &Files<'_>, f: &mut Findings) -> Option<PathBuf> {
     let Located { value, spot } = raw.snapshot.as_ref().filter(|snapshot| !snapshot.value.is_empty())?;
-    let path = files.place(value);
+    let path = files.resolve(value);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
         let message = format!("no file can be at `{}`", path.display());
@@ -162,7 +162,7 @@ fn snapshot(raw: &raw::Store, files: &Files<'_>, f: &mut Findings) -> Option<Pat
     Some(path)
 }
 
-fn names(raw: &raw::Store, f: &mut Findings) -> Namespace {
+fn names(raw: &raw::RawStore, f: &mut Findings) -> Namespace {
     let Some(Located { value, spot }) = &raw.prefix else { return Namespace::default() };
     value.parse().unwrap_or_else(|error: crate::store::BadNamespace| {
         refuse(spot, value, Mistake::new(format!("`{value}` is not a prefix"), error.to_string()), f);
@@ -172,4 +172,4 @@ fn names(raw: &raw::Store, f: &mut Findings) -> Namespace {
 
 /// Less would be no time for any network; more, and clients would take the gate for dead.
 const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(10);
-const SHORTEST: usize = 32;
+const MIN_KEY_LEN: usize = 32;

@@ -1,4 +1,4 @@
-//! `[tls]`: certificates and their keys, and whom upstreams have to be vouched for by.
+//! `[tls]`: certificates and keys, and the roots that upstream certificates are checked against.
 //!
 //! Their files are read and held against each other here, so that what is taken over can be used. The surprising thing: an
 //! expired certificate is only a warning, because a gate that does not start helps nobody; one that runs keeps what it has
@@ -9,8 +9,8 @@ use super::super::document::Located;
 use super::super::raw;
 use super::fields::one_of;
 use super::files::Files;
-use crate::net::listener::Address;
-use crate::net::tls::{Certificate, Minimum, Settings, Trust, trust};
+use crate::net::listener::ListenAddress;
+use crate::net::tls::{Certificate, MinVersion, TlsSettings, Trust, trust};
 use crate::proxy::client_addr::ClientSettings;
 use crate::proxy::redirect::Redirect;
 use crate::proxy::upstream::UpstreamAddress;
@@ -18,16 +18,16 @@ use crate::time::{Clock, Time};
 
 /// What is shown to clients.
 pub(super) fn check(
-    raw: &raw::File,
-    listen: &[Address],
+    raw: &raw::RawFile,
+    listen: &[ListenAddress],
     files: &mut Files<'_>,
     f: &mut Findings,
-) -> Settings {
+) -> TlsSettings {
     let now = Clock::system().now();
     let pairs = raw.tls.certificates.iter();
     let certificates: Vec<Certificate> = pairs.filter_map(|pair| certificate(pair, now, files, f)).collect();
     if let Some(spot) = &raw.tls.spot
-        && !listen.iter().any(Address::is_tls)
+        && !listen.iter().any(ListenAddress::is_tls)
     {
         f.warning(spot, "nobody is shown these certificates", "listen = \"https://[::]:443\" shows them");
     }
@@ -37,9 +37,9 @@ pub(super) fn check(
             f.error(&item.spot, format!("`{}` has no certificate", item.value), EXAMPLE);
         }
     }
-    let minimums = [("1.2", Minimum::Tls12), ("1.3", Minimum::Tls13)];
+    let minimums = [("1.2", MinVersion::Tls12), ("1.3", MinVersion::Tls13)];
     let minimum = one_of(raw.tls.minimum.as_ref(), &minimums, &[], f).unwrap_or_default();
-    Settings { certificates, minimum }
+    TlsSettings { certificates, minimum }
 }
 
 fn is_https(listen: &str) -> bool {
@@ -48,21 +48,22 @@ fn is_https(listen: &str) -> bool {
 
 /// Whether clients of `http://` have to come by `https://`, and by which port.
 pub(super) fn redirect(
-    raw: &raw::Tls,
-    listen: &[Address],
+    raw: &raw::RawTls,
+    listen: &[ListenAddress],
     client: &ClientSettings,
     f: &mut Findings,
 ) -> Option<Redirect> {
     let wanted = raw.redirect.as_ref().filter(|redirect| redirect.value)?;
     let ports = listen.iter().filter_map(|address| match address {
-        Address::Tls(address) => Some(address.port()),
+        ListenAddress::Tls(address) => Some(address.port()),
         // Nobody knows which port it is until it is passed; the usual one, most likely.
-        Address::Systemd { tls: true, .. } => Some(443),
-        Address::Tcp(_) | Address::Unix(_) | Address::Systemd { .. } => None,
+        ListenAddress::Systemd { tls: true, .. } => Some(443),
+        ListenAddress::Tcp(_) | ListenAddress::Unix(_) | ListenAddress::Systemd { .. } => None,
     });
     let ports: Vec<u16> = ports.collect();
-    let is_plain =
-        |address: &Address| matches!(address, Address::Tcp(_) | Address::Systemd { tls: false, .. });
+    let is_plain = |address: &ListenAddress| {
+        matches!(address, ListenAddress::Tcp(_) | ListenAddress::Systemd { tls: false, .. })
+    };
     if !listen.iter().any(is_plain) {
         f.warning(&wanted.spot, "no listener speaks http://", "listen = \"http://[::]:80\" as well");
     } else if ports.is_empty() && client.trust.is_empty() {
@@ -75,7 +76,7 @@ pub(super) fn redirect(
 
 /// Who vouches for upstreams of `https://`; `None` where there are none.
 pub(super) fn upstream_trust(
-    raw: &raw::File,
+    raw: &raw::RawFile,
     upstreams: &[Vec<UpstreamAddress>],
     files: &mut Files<'_>,
     whole: &Spot,
@@ -108,7 +109,12 @@ pub(super) fn upstream_trust(
     }
 }
 
-fn certificate(pair: &raw::Pair, now: Time, files: &mut Files<'_>, f: &mut Findings) -> Option<Certificate> {
+fn certificate(
+    pair: &raw::RawCertificate,
+    now: Time,
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Option<Certificate> {
     // What is missing or of a wrong type was said before; the other file is looked at all the same.
     let (cert, key) = (pair.cert.as_ref(), pair.key.as_ref());
     let [chain, private] =

@@ -6,20 +6,20 @@
 
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
-use super::super::raw::{self, Named};
+use super::super::raw::{self, RawNamed};
 use super::super::values::Duration;
 use super::fields::one_of;
 use crate::bucket::{Distinct, Spec};
 use crate::policy::network::NetworkMap;
-use crate::policy::{Limit, Rate, Unit};
+use crate::policy::{ClassRate, Limit, Unit};
 use crate::time::Span;
 
 /// Gives each limit its unit.
-pub(super) fn check(raw: &[Named<raw::Limit>], limits: &mut [Option<Limit>], f: &mut Findings) {
-    for (Named { value: raw, .. }, limit) in raw.iter().zip(limits) {
+pub(super) fn check(raw: &[RawNamed<raw::RawLimit>], limits: &mut [Option<Limit>], f: &mut Findings) {
+    for (RawNamed { value: raw, .. }, limit) in raw.iter().zip(limits) {
         let unit = one_of(raw.unit.as_ref(), &UNITS, &[], f).unwrap_or(Unit::Attempts);
         let Some(text) = raw.unit.as_ref().filter(|_| unit != Unit::Attempts) else { continue };
-        match (stranger(raw), limit) {
+        match (conflicting_key(raw), limit) {
             (Some((key, spot)), _) => {
                 let message = format!("`{key}` does not go with unit = \"{}\"", text.value);
                 f.error(spot, message, "only a plain `rate` counts a thing once");
@@ -37,14 +37,14 @@ fn count_once(limit: &mut Limit, unit: Unit) {
     };
     let mut rates = NetworkMap::default();
     for (network, rate) in limit.rates.iter() {
-        rates.insert(network, Rate { spec: rate.spec.map(wrapped), ..rate.clone() });
+        rates.insert(network, ClassRate { spec: rate.spec.map(wrapped), ..rate.clone() });
     }
     (limit.unit, limit.spec, limit.rates) = (unit, wrapped(limit.spec), rates);
 }
 
 /// A key that makes something else of the bucket than a plain rate, and where it stands. It goes by what was written, so
 /// that it is told beside a rate that makes no sense.
-fn stranger(raw: &raw::Limit) -> Option<(&'static str, &Spot)> {
+fn conflicting_key(raw: &raw::RawLimit) -> Option<(&'static str, &Spot)> {
     let refill = raw.refill.as_ref().filter(|refill| refill.value == "interval");
     let debt = raw.debt.as_ref().filter(|debt| debt.value > 0);
     let lasts = |wait: &&Located<String>| wait.value.parse().is_ok_and(|Duration(wait)| wait > Span::ZERO);

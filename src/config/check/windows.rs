@@ -5,27 +5,27 @@
 
 use super::super::diagnostic::{Findings, Spot, grouped};
 use super::super::raw;
-use super::super::values::{Duration, Rate, in_words};
+use super::super::values::{Duration, RateValue, in_words};
 use super::buckets::{Extras, built, report_burst};
-use super::fields::{lasting, parsed};
-use super::shapes::Given;
-use crate::bucket::{Anchor, Rolling, Spec, SpecError};
+use super::fields::{duration_within, parsed};
+use super::shapes::GivenRate;
+use crate::bucket::{PeriodStart, Rolling, Spec, SpecError};
 use crate::time::Span;
 
 /// A window in whole periods.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Window {
+pub(super) struct RollingWindow {
     quota: u32,
     length: Span,
     every: Span,
     /// Tokens in one period, if they are bounded.
     rate: Option<u32>,
-    anchor: Anchor,
+    anchor: PeriodStart,
 }
 
-impl Window {
+impl RollingWindow {
     /// The same for clients with another rate: another quota, or another count for each period.
-    pub(super) fn with(self, rate: Rate) -> Option<Self> {
+    pub(super) fn with(self, rate: RateValue) -> Option<Self> {
         match rate.period {
             period if period == self.length && period == self.every => {
                 Some(Self { quota: rate.count, rate: None, ..self })
@@ -67,13 +67,13 @@ impl Window {
 
 /// The window of a limit that has one; `None` only after a mistake was reported.
 pub(super) fn check(
-    raw: &raw::Limit,
-    rate: Option<Given<'_>>,
-    anchor: Anchor,
+    raw: &raw::RawLimit,
+    rate: Option<GivenRate<'_>>,
+    anchor: PeriodStart,
     f: &mut Findings,
-) -> Option<Window> {
-    let quota = raw.rolling.as_ref().and_then(|text| Some(Given { rate: parsed(text, f)?, text }));
-    let every = lasting(raw.every.as_ref(), SHORTEST..=LONGEST, f);
+) -> Option<RollingWindow> {
+    let quota = raw.rolling.as_ref().and_then(|text| Some(GivenRate { rate: parsed(text, f)?, text }));
+    let every = duration_within(raw.every.as_ref(), MIN_WINDOW..=MAX_WINDOW, f);
     for given in quota.iter().chain(&rate) {
         report_burst(*given, NO_BURST, f);
     }
@@ -83,7 +83,7 @@ pub(super) fn check(
         let hint = format!("as in every = \"{}\"", proposal(quota.rate.period));
         f.error(&quota.text.spot, "a rolling window needs `every`: how often it is calculated anew", hint);
     }
-    let window = Window {
+    let window = RollingWindow {
         quota: quota.rate.count,
         length: quota.rate.period,
         every: every.or(rate.filter(|_| raw.every.is_none()).map(|rate| rate.rate.period))?,
@@ -96,7 +96,7 @@ pub(super) fn check(
     Some(window)
 }
 
-fn is_of_a_period(Given { rate, text }: &Given<'_>, every: Option<Span>, f: &mut Findings) -> bool {
+fn is_of_a_period(GivenRate { rate, text }: &GivenRate<'_>, every: Option<Span>, f: &mut Findings) -> bool {
     let Some(every) = every.filter(|every| *every != rate.period) else { return true };
     let message = format!("the rate's period is {}, `every` says {}", in_words(rate.period), in_words(every));
     f.error(&text.spot, message, format!("as in rate = \"{} per {}\"", rate.count, in_words(every)));
@@ -104,7 +104,7 @@ fn is_of_a_period(Given { rate, text }: &Given<'_>, every: Option<Span>, f: &mut
 }
 
 /// The window in its periods, or why it cannot be cut into them.
-fn cut(window: &Window, quota: &Spot, spot: &Spot, f: &mut Findings) -> Option<Rolling> {
+fn cut(window: &RollingWindow, quota: &Spot, spot: &Spot, f: &mut Findings) -> Option<Rolling> {
     let (length, every) = (in_words(window.length), in_words(window.every));
     let hint = format!("as in every = \"{}\"", proposal(window.length));
     match window.rolling() {
@@ -123,10 +123,10 @@ fn cut(window: &Window, quota: &Spot, spot: &Spot, f: &mut Findings) -> Option<R
 }
 
 fn warn(
-    window: &Window,
+    window: &RollingWindow,
     rolling: &Rolling,
-    quota: Given<'_>,
-    rate: Option<Given<'_>>,
+    quota: GivenRate<'_>,
+    rate: Option<GivenRate<'_>>,
     every: &Spot,
     f: &mut Findings,
 ) {
@@ -134,7 +134,7 @@ fn warn(
         let hint = format!("as in every = \"{}\"", proposal(window.length));
         f.warning(every, "a window of one period does not roll", hint);
     }
-    let Some(Given { rate, text }) = rate else { return };
+    let Some(GivenRate { rate, text }) = rate else { return };
     let in_all = u64::from(rate.count) * u64::from(rolling.slots());
     if rate.count > window.quota {
         let hint = format!("the window has only {}", grouped(window.quota.into()));
@@ -150,14 +150,14 @@ fn warn(
 /// A period that fits: a twenty-fourth of the window where that is a whole number of seconds, or something near.
 fn proposal(length: Span) -> Duration {
     let fits = |unit: u64| PARTS.iter().find(|&&parts| length.as_nanos().is_multiple_of(parts * unit));
-    let parts = fits(SECOND).or_else(|| fits(SHORTEST.as_nanos())).unwrap_or(&1);
+    let parts = fits(SECOND).or_else(|| fits(MIN_WINDOW.as_nanos())).unwrap_or(&1);
     Duration(Span::from_nanos(length.as_nanos() / parts))
 }
 
 pub(super) const NO_BURST: &str = "a rolling window has no burst";
-const SHORTEST: Span = Span::from_millis(1);
+const MIN_WINDOW: Span = Span::from_millis(1);
 /// As long as a duration can be.
-const LONGEST: Span = Span::from_secs(100 * 366 * 86_400);
+const MAX_WINDOW: Span = Span::from_secs(100 * 366 * 86_400);
 const SECOND: u64 = 1_000_000_000;
 const PARTS: [u64; 12] = [24, 30, 20, 12, 10, 15, 8, 6, 5, 7, 4, 3];
 
@@ -178,7 +178,7 @@ mod tests {
         fn what_is_proposed_is_accepted(millis in 1..10_000_000_000_u64) {
             let length = Span::from_millis(millis);
             let Duration(every) = proposal(length);
-            prop_assert!(Rolling::new(1, length, every, Anchor::First).is_ok());
+            prop_assert!(Rolling::new(1, length, every, PeriodStart::First).is_ok());
             prop_assert_eq!(Duration(every).to_string().parse(), Ok(Duration(every)));
         }
     }

@@ -1,4 +1,4 @@
-//! Secrets in the text of a source, hidden before anybody sees a line of it.
+//! Redacts secrets in the text of a source before any line of it is shown.
 //!
 //! It works on the text and not on the tree, because the line with the secret may be the one that is no TOML, or whose
 //! key is misspelt. So it hides rather too much: whatever stands behind a key that looks like `secret`, and whatever
@@ -6,21 +6,21 @@
 
 use std::borrow::Cow;
 
-use super::{Source, SourceKind};
+use super::{SourceKind, SourceText};
 
 /// The text with a star for each byte that might be of a secret, so that every place in it stays where it is.
-pub(super) fn hide(source: &Source) -> Cow<'_, str> {
+pub(super) fn redact(source: &SourceText) -> Cow<'_, str> {
     let text = source.text.as_str();
     match source.kind {
-        SourceKind::File => match in_addresses(text) {
-            Some(veiled) => in_file(&veiled).into_owned().into(),
-            None => in_file(text),
+        SourceKind::File => match redact_urls(text) {
+            Some(veiled) => redact_file(&veiled).into_owned().into(),
+            None => redact_file(text),
         },
         SourceKind::Environment | SourceKind::Set if !holds_secrets(&path_of(&source.name)) => {
-            in_addresses(text).map_or_else(|| text.into(), Cow::from)
+            redact_urls(text).map_or_else(|| text.into(), Cow::from)
         }
         SourceKind::Environment | SourceKind::Set if is_reference(text.trim()) => text.into(),
-        SourceKind::Environment | SourceKind::Set => stars(text).into(),
+        SourceKind::Environment | SourceKind::Set => mask(text).into(),
         // No diagnostic points into a file of keys.
         SourceKind::Included | SourceKind::Preset => text.into(),
     }
@@ -28,15 +28,15 @@ pub(super) fn hide(source: &Source) -> Cow<'_, str> {
 
 /// With stars for what stands between `://` and `@` in an address, for options that look like passwords and for what stands
 /// where a port belongs, but for references; `None` if there is nothing of that.
-fn in_addresses(text: &str) -> Option<String> {
+fn redact_urls(text: &str) -> Option<String> {
     let mut shown = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("://") {
         let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'')).unwrap_or(after.len());
         let held = after[..end].rfind('@').unwrap_or(0);
         shown.extend([before, "://"]);
-        shown += &veil_but_references(&after[..held]);
-        shown += &in_place(&after[held..end]);
+        shown += &redact_except_references(&after[..held]);
+        shown += &redact_hosts_and_options(&after[held..end]);
         rest = &after[end..];
     }
     shown += rest;
@@ -44,17 +44,17 @@ fn in_addresses(text: &str) -> Option<String> {
 }
 
 /// Hosts and options: a password is there when the `@` was forgotten, or when it was written as an option.
-fn in_place(text: &str) -> String {
+fn redact_hosts_and_options(text: &str) -> String {
     let (place, options) = text.split_at(text.find('?').unwrap_or(text.len()));
     let (hosts, path) = place.split_at(place.find('/').unwrap_or(place.len()));
     let host = |host: &str| match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') && !port.bytes().all(|byte| byte.is_ascii_digit()) => {
-            format!("{name}:{}", veil_but_references(port))
+            format!("{name}:{}", redact_except_references(port))
         }
         _ => host.to_owned(),
     };
     let option = |option: &str| match option.split_once('=') {
-        Some((name, value)) if is_of_password(name) => format!("{name}={}", veil_but_references(value)),
+        Some((name, value)) if is_of_password(name) => format!("{name}={}", redact_except_references(value)),
         _ => option.to_owned(),
     };
     let hosts: Vec<String> = hosts.split(',').map(host).collect();
@@ -67,17 +67,17 @@ fn is_of_password(option: &str) -> bool {
     ["pass", "pwd", "secret", "token"].iter().any(|word| option.contains(word))
 }
 
-fn veil_but_references(held: &str) -> String {
+fn redact_except_references(held: &str) -> String {
     let mut shown = String::new();
     let mut rest = held;
     while let Some((before, after)) = rest.split_once("${") {
         let length = after.find('}').map_or(after.len(), |end| end + 1);
         let reference = &rest[before.len()..before.len() + 2 + length];
-        shown += &stars(before);
-        shown += &if is_reference(reference) { reference.to_owned() } else { stars(reference) };
+        shown += &mask(before);
+        shown += &if is_reference(reference) { reference.to_owned() } else { mask(reference) };
         rest = &after[length..];
     }
-    shown + &stars(rest)
+    shown + &mask(rest)
 }
 
 /// The levels of `environment TOLLGATE_DEVICE__SECRET` and of `--set device.secret`. One underscore divides as well: to
@@ -89,7 +89,7 @@ fn path_of(name: &str) -> Vec<String> {
     }
 }
 
-fn in_file(text: &str) -> Cow<'_, str> {
+fn redact_file(text: &str) -> Cow<'_, str> {
     let (mut shown, mut table) = (String::new(), Vec::new());
     let (mut at, mut copied) = (0, 0);
     while at < text.len() {
@@ -102,7 +102,7 @@ fn in_file(text: &str) -> Cow<'_, str> {
             let start = at + start;
             next = if line.trim_start().starts_with('#') { next } else { end_of_value(text, start) };
             shown.push_str(&text[copied..start]);
-            shown.push_str(&stars(&text[start..next]));
+            shown.push_str(&mask(&text[start..next]));
             copied = next;
         }
         at = next;
@@ -202,7 +202,7 @@ fn is_reference(text: &str) -> bool {
     text.strip_prefix("${").is_some_and(|rest| rest.strip_suffix('}').unwrap_or(rest).chars().all(plain))
 }
 
-fn stars(text: &str) -> String {
+fn mask(text: &str) -> String {
     let star = |letter: char| match letter {
         '\n' | '\r' => letter.to_string(),
         _ => "*".repeat(letter.len_utf8()),
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     fn shown(kind: SourceKind, name: &str, text: &str) -> String {
-        hide(&Source { kind, name: name.into(), text: text.into() }).into_owned()
+        redact(&SourceText { kind, name: name.into(), text: text.into() }).into_owned()
     }
 
     fn file(text: &str) -> String {

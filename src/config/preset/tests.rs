@@ -4,38 +4,38 @@ use super::super::raw;
 use super::*;
 
 /// The document with its presets expanded, and what was said about it.
-fn expanded(text: &str) -> (Table, Applications, Vec<String>) {
-    let source = Arc::new(Source { kind: SourceKind::File, name: "f".into(), text: text.into() });
+fn expanded(text: &str) -> (TomlTable, Applications, Vec<String>) {
+    let source = Arc::new(SourceText { kind: SourceKind::File, name: "f".into(), text: text.into() });
     let mut f = Findings::default();
-    let mut root = Table::parse(&source, &mut f).unwrap();
+    let mut root = TomlTable::parse(&source, &mut f).unwrap();
     let applications = expand(&mut root, &mut f);
     let said = f.sorted().iter().map(|found| found.render(false)).collect();
     (root, applications, said)
 }
 
-fn entries<'t>(root: &'t Table, section: &str) -> &'t [Entry] {
+fn entries<'t>(root: &'t TomlTable, section: &str) -> &'t [TomlEntry] {
     &table(root.get(section).unwrap()).unwrap().0
 }
 
-fn names(root: &Table) -> Vec<&str> {
+fn names(root: &TomlTable) -> Vec<&str> {
     entries(root, "route").iter().map(|route| route.key.value.as_str()).collect()
 }
 
-fn text<'t>(root: &'t Table, route: &str, key: &str) -> Option<&'t str> {
+fn text<'t>(root: &'t TomlTable, route: &str, key: &str) -> Option<&'t str> {
     let route = entries(root, "route").iter().find(|entry| entry.key.value == route).unwrap();
     match &table(route)?.get(key)?.node.value {
-        Value::String(text) => Some(text),
+        TomlValue::String(text) => Some(text),
         _ => None,
     }
 }
 
-fn strings(entry: &Entry) -> Vec<&str> {
-    let Value::List(items) = &entry.node.value else { panic!("a list") };
-    let text = |item: &'_ Located<Value>| matches!(item.value, Value::String(_));
+fn strings(entry: &TomlEntry) -> Vec<&str> {
+    let TomlValue::List(items) = &entry.node.value else { panic!("a list") };
+    let text = |item: &'_ Located<TomlValue>| matches!(item.value, TomlValue::String(_));
     assert!(items.iter().all(text));
     items
         .iter()
-        .filter_map(|item| if let Value::String(text) = &item.value { Some(&**text) } else { None })
+        .filter_map(|item| if let TomlValue::String(text) = &item.value { Some(&**text) } else { None })
         .collect()
 }
 
@@ -52,7 +52,7 @@ fn every_preset_on_disk_is_built_in_and_named_like_its_main_door() {
     assert_eq!(files, presets().iter().map(|preset| preset.name).collect::<Vec<_>>());
     for preset in presets() {
         let mut f = Findings::default();
-        let doors = preset.doors(&mut f).unwrap();
+        let doors = preset.routes(&mut f).unwrap();
         assert!(!f.has_errors(), "{}", preset.name);
         assert_eq!(doors[0].key.value, preset.name);
         for door in &doors[1..] {
@@ -75,10 +75,10 @@ fn every_preset_says_what_it_is_and_where_it_comes_from() {
 #[test]
 fn presets_use_no_keys_but_those_of_a_door() {
     for preset in presets() {
-        for door in preset.doors(&mut Findings::default()).unwrap() {
+        for door in preset.routes(&mut Findings::default()).unwrap() {
             for entry in &table(&door).unwrap().0 {
                 let key = entry.key.value.as_str();
-                assert!(key == "body" || OF_ONE_DOOR.contains(&key), "{}: {key}", preset.name);
+                assert!(key == "body" || KEYS_OF_ONE_ROUTE.contains(&key), "{}: {key}", preset.name);
             }
         }
     }
@@ -105,7 +105,7 @@ fn all_doors_are_one_application() {
     let (root, applications, _) = expanded(
         "[route.blog]\npreset = \"wordpress\"\n[route.login]\nmatch = \"POST /login\"\n[limit.a]\nrate = \"1/s\"\n",
     );
-    let raw = raw::File::read(&root, &applications, &mut Findings::default());
+    let raw = raw::RawFile::read(&root, &applications, &mut Findings::default());
     let found: Vec<_> =
         raw.routes.iter().map(|route| (&*route.name.value, &*route.value.application)).collect();
     let expected = [("blog", "blog"), ("blog.xmlrpc", "blog"), ("blog.api", "blog"), ("login", "login")];
@@ -159,14 +159,14 @@ fn a_limit_that_names_an_application_means_all_its_doors() {
     assert_eq!(strings(routes[0]), ["blog", "blog.api", "blog.xmlrpc"]);
     assert_eq!(strings(routes[1]), ["login", "blog", "blog.api", "blog.xmlrpc"]);
     assert_eq!(strings(routes[2]), ["blog.xmlrpc"]);
-    assert!(matches!(&routes[3].node.value, Value::String(name) if name == "login"));
+    assert!(matches!(&routes[3].node.value, TomlValue::String(name) if name == "login"));
 }
 
 #[test]
 fn what_is_wrong_in_a_preset_is_shown_there() {
     let (root, applications, _) = expanded("[route.blog]\npreset = \"wordpress\"\n");
     let mut f = Findings::default();
-    raw::File::read(&root, &applications, &mut f);
+    raw::RawFile::read(&root, &applications, &mut f);
     let route = &entries(&root, "route")[0];
     f.error(&table(route).unwrap().get("match").unwrap().node.spot, "no pattern", "");
     let said: Vec<_> = f.sorted().iter().map(|found| found.render(false)).collect();

@@ -1,50 +1,50 @@
 //! `[limit.NAME]` as it was written.
 
 use super::super::diagnostic::{Findings, Spot};
-use super::super::document::{Entry, Located};
-use super::super::section::{Keys, List, Section, string};
-use super::{Integer, Named, Text, named};
+use super::super::document::{Located, TomlEntry};
+use super::super::section::{KnownKeys, Section, StringList, string};
+use super::{OptInteger, OptString, RawNamed, named};
 
 #[derive(Debug)]
-pub(in crate::config) struct Limit {
-    pub(in crate::config) key: Text,
-    pub(in crate::config) rate: Text,
+pub(in crate::config) struct RawLimit {
+    pub(in crate::config) key: OptString,
+    pub(in crate::config) rate: OptString,
     /// Whether `rate` stands there at all: one of the wrong type is not missing.
     pub(in crate::config) has_rate: bool,
-    pub(in crate::config) exempt: Option<List>,
-    pub(in crate::config) rates: Vec<Named<Located<String>>>,
-    pub(in crate::config) ipv4: Integer,
-    pub(in crate::config) ipv6: Integer,
-    pub(in crate::config) mode: Text,
-    pub(in crate::config) initial: Integer,
-    pub(in crate::config) debt: Integer,
-    pub(in crate::config) routes: Option<List>,
-    pub(in crate::config) refill: Text,
-    pub(in crate::config) anchor: Text,
-    pub(in crate::config) rolling: Text,
+    pub(in crate::config) exempt: Option<StringList>,
+    pub(in crate::config) rates: Vec<RawNamed<Located<String>>>,
+    pub(in crate::config) ipv4: OptInteger,
+    pub(in crate::config) ipv6: OptInteger,
+    pub(in crate::config) mode: OptString,
+    pub(in crate::config) initial: OptInteger,
+    pub(in crate::config) debt: OptInteger,
+    pub(in crate::config) routes: Option<StringList>,
+    pub(in crate::config) refill: OptString,
+    pub(in crate::config) anchor: OptString,
+    pub(in crate::config) rolling: OptString,
     /// Whether `rolling` stands there at all, as for `rate`.
     pub(in crate::config) has_rolling: bool,
-    pub(in crate::config) every: Text,
-    pub(in crate::config) floor: Text,
-    pub(in crate::config) wait: Text,
-    pub(in crate::config) count: Text,
-    pub(in crate::config) unit: Text,
-    pub(in crate::config) max_failures: Integer,
+    pub(in crate::config) every: OptString,
+    pub(in crate::config) floor: OptString,
+    pub(in crate::config) wait: OptString,
+    pub(in crate::config) count: OptString,
+    pub(in crate::config) unit: OptString,
+    pub(in crate::config) max_failures: OptInteger,
     /// Only if it stands there.
-    pub(in crate::config) escalate: Option<Escalate>,
+    pub(in crate::config) escalate: Option<RawEscalate>,
 }
 
 #[derive(Debug)]
-pub(in crate::config) struct Escalate {
-    pub(in crate::config) after: Integer,
-    pub(in crate::config) wait: Text,
-    pub(in crate::config) factor: Integer,
-    pub(in crate::config) max: Text,
+pub(in crate::config) struct RawEscalate {
+    pub(in crate::config) after: OptInteger,
+    pub(in crate::config) wait: OptString,
+    pub(in crate::config) factor: OptInteger,
+    pub(in crate::config) max: OptString,
     /// Where the table begins.
     pub(in crate::config) spot: Spot,
 }
 
-impl Limit {
+impl RawLimit {
     pub(super) fn read(section: &Section<'_>, f: &mut Findings) -> Self {
         let rates = section.named("rates", f).iter();
         let rates = rates.filter_map(|entry| Some(named(entry, string(&entry.node, f)?))).collect();
@@ -70,13 +70,13 @@ impl Limit {
             count: section.string("count", f),
             unit: section.string("unit", f),
             max_failures: section.integer("max_failures", f),
-            escalate: section.entry("escalate").map(|entry| Escalate::read(entry, f)),
+            escalate: section.entry("escalate").map(|entry| RawEscalate::read(entry, f)),
         }
     }
 }
 
-impl Escalate {
-    fn read(entry: &Entry, f: &mut Findings) -> Self {
+impl RawEscalate {
+    fn read(entry: &TomlEntry, f: &mut Findings) -> Self {
         let section = Section::of(entry, ESCALATE, f);
         Self {
             after: section.integer("after", f),
@@ -88,7 +88,7 @@ impl Escalate {
     }
 }
 
-pub(super) const LIMIT: Keys = Keys {
+pub(super) const LIMIT: KnownKeys = KnownKeys {
     known: &[
         "key",
         "rate",
@@ -113,4 +113,4 @@ pub(super) const LIMIT: Keys = Keys {
     ],
     not_built: &[],
 };
-const ESCALATE: Keys = Keys { known: &["after", "wait", "factor", "max"], not_built: &[] };
+const ESCALATE: KnownKeys = KnownKeys { known: &["after", "wait", "factor", "max"], not_built: &[] };

@@ -1,31 +1,31 @@
 //! `success`, `failure` and `neutral` of a route: a rule about an answer, or a list of them, as they were written.
 
 use super::super::diagnostic::{Findings, Spot};
-use super::super::document::{Located, Value};
-use super::super::section::{Keys, Section};
-use super::Text;
+use super::super::document::{Located, TomlValue};
+use super::super::section::{KnownKeys, Section};
+use super::OptString;
 
 #[derive(Debug)]
-pub(in super::super) struct Rule {
-    pub(in super::super) status: Option<Located<Value>>,
-    pub(in super::super) location: Text,
-    pub(in super::super) set_cookie: Text,
-    pub(in super::super) header: Text,
-    pub(in super::super) json: Text,
-    pub(in super::super) body: Text,
-    pub(in super::super) equals: Text,
+pub(in super::super) struct RawRule {
+    pub(in super::super) status: Option<Located<TomlValue>>,
+    pub(in super::super) location: OptString,
+    pub(in super::super) set_cookie: OptString,
+    pub(in super::super) header: OptString,
+    pub(in super::super) json: OptString,
+    pub(in super::super) body: OptString,
+    pub(in super::super) equals: OptString,
     /// Whether it has no key at all: one whose value was refused is not empty.
     pub(in super::super) is_empty: bool,
     pub(in super::super) spot: Spot,
 }
 
 /// The rules under a key of a route; none if there is no such key.
-pub(super) fn read(route: &Section<'_>, key: &str, f: &mut Findings) -> Vec<Rule> {
+pub(super) fn read(route: &Section<'_>, key: &str, f: &mut Findings) -> Vec<RawRule> {
     let sections = route.tables(key, RULE, f);
-    sections.into_iter().map(|(section, spot)| Rule::read(&section, spot, f)).collect()
+    sections.into_iter().map(|(section, spot)| RawRule::read(&section, spot, f)).collect()
 }
 
-impl Rule {
+impl RawRule {
     fn read(section: &Section<'_>, spot: Spot, f: &mut Findings) -> Self {
         Self {
             status: section.entry("status").map(|entry| entry.node.clone()),
@@ -41,5 +41,7 @@ impl Rule {
     }
 }
 
-const RULE: Keys =
-    Keys { known: &["status", "location", "set_cookie", "header", "json", "body", "equals"], not_built: &[] };
+const RULE: KnownKeys = KnownKeys {
+    known: &["status", "location", "set_cookie", "header", "json", "body", "equals"],
+    not_built: &[],
+};

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::Mistake;
-use crate::net::listener::Address;
-use crate::net::tls::trust::can_be_named;
+use crate::net::listener::ListenAddress;
+use crate::net::tls::trust::is_server_name;
 use crate::proxy::upstream::UpstreamAddress;
 
 /// An entry of `listen`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenUrl(pub Address);
+pub struct ListenUrl(pub ListenAddress);
 
 /// An entry of `upstream`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,23 +24,22 @@ impl FromStr for ListenUrl {
 
     fn from_str(text: &str) -> Result<Self, Mistake> {
         match scheme(text) {
-            ("unix", _) => socket_path(text).map(|path| Self(Address::Unix(path))),
+            ("unix", _) => socket_path(text).map(|path| Self(ListenAddress::Unix(path))),
             ("http", Some(authority)) => {
                 let (host, port) = host_and_port(text, authority, HTTP, LISTEN)?;
                 let ip: IpAddr = host.parse().map_err(|_| not_an_address(text, "http", host, port))?;
-                Ok(Self(Address::Tcp(SocketAddr::new(ip, port))))
+                Ok(Self(ListenAddress::Tcp(SocketAddr::new(ip, port))))
             }
             ("https", Some(authority)) => {
                 let (host, port) = host_and_port(text, authority, HTTPS, LISTEN)?;
                 let ip: IpAddr = host.parse().map_err(|_| not_an_address(text, "https", host, port))?;
-                Ok(Self(Address::Tls(SocketAddr::new(ip, port))))
+                Ok(Self(ListenAddress::Tls(SocketAddr::new(ip, port))))
             }
             ("systemd", None) => {
-                socket_name(text, "systemd:").map(|name| Self(Address::Systemd { name, tls: false }))
+                socket_name(text, "systemd:").map(|name| Self(ListenAddress::Systemd { name, tls: false }))
             }
-            ("systemd+https", None) => {
-                socket_name(text, "systemd+https:").map(|name| Self(Address::Systemd { name, tls: true }))
-            }
+            ("systemd+https", None) => socket_name(text, "systemd+https:")
+                .map(|name| Self(ListenAddress::Systemd { name, tls: true })),
             _ => Err(Mistake::new(format!("`{text}` is not an address to listen at"), LISTEN)),
         }
     }
@@ -53,12 +52,12 @@ impl FromStr for UpstreamUrl {
         match scheme(text) {
             ("unix", _) => socket_path(text).map(|path| Self(UpstreamAddress::Unix(path))),
             ("http", Some(authority)) => {
-                let (host, port) = place(text, authority, HTTP)?;
+                let (host, port) = upstream_host_and_port(text, authority, HTTP)?;
                 Ok(Self(UpstreamAddress::Tcp { host, port }))
             }
             ("https", Some(authority)) => {
-                let (host, port) = place(text, authority, HTTPS)?;
-                if !can_be_named(&host) {
+                let (host, port) = upstream_host_and_port(text, authority, HTTPS)?;
+                if !is_server_name(&host) {
                     return Err(Mistake::new(
                         format!("no certificate can be for `{host}`"),
                         "a DNS name or an address",
@@ -72,7 +71,7 @@ impl FromStr for UpstreamUrl {
 }
 
 /// Where to connect to: the host in lower case.
-fn place(text: &str, authority: &str, otherwise: &str) -> Result<(String, u16), Mistake> {
+fn upstream_host_and_port(text: &str, authority: &str, otherwise: &str) -> Result<(String, u16), Mistake> {
     let (host, port) = host_and_port(text, authority, otherwise, UPSTREAM)?;
     if !is_host(host) {
         return Err(Mistake::new(format!("`{host}` is not a host"), UPSTREAM));
@@ -105,7 +104,7 @@ fn socket_path(text: &str) -> Result<PathBuf, Mistake> {
         return Err(Mistake::new(format!("`{text}` has no absolute path"), "as in \"unix:/run/app.sock\""));
     }
     let path = format!("/{}", path.trim_start_matches('/'));
-    if path.len() > LONGEST_SOCKET_PATH {
+    if path.len() > MAX_SOCKET_PATH_LEN {
         return Err(Mistake::new(format!("`{text}` is too long"), "a socket's path has at most 107 bytes"));
     }
     Ok(path.into())
@@ -166,7 +165,7 @@ fn not_an_address(text: &str, scheme: &str, host: &str, port: u16) -> Mistake {
 }
 
 /// `sun_path` of Linux has 108 bytes, the last of which is zero.
-const LONGEST_SOCKET_PATH: usize = 107;
+const MAX_SOCKET_PATH_LEN: usize = 107;
 const HTTP: &str = "80";
 const HTTPS: &str = "443";
 const LISTEN: &str = "write it as \"http://[::]:8080\", \"unix:/run/tollgate.sock\" or \"systemd:NAME\"";
@@ -260,7 +259,7 @@ mod tests {
 
         #[test]
         fn what_is_written_reads_back(ip: IpAddr, port: u16) {
-            let url = ListenUrl(Address::Tcp(SocketAddr::new(ip, port)));
+            let url = ListenUrl(ListenAddress::Tcp(SocketAddr::new(ip, port)));
             prop_assert_eq!(url.0.to_string().parse(), Ok(url));
         }
 
@@ -269,7 +268,7 @@ mod tests {
             for address in [UpstreamAddress::Tcp { host: host.clone(), port }, UpstreamAddress::Tls { host: host.clone(), port }] {
                 let url = UpstreamUrl(address);
                 let read = url.0.to_string().parse::<UpstreamUrl>();
-                let unnamed = !can_be_named(&host) && read.is_err();
+                let unnamed = !is_server_name(&host) && read.is_err();
                 prop_assert!(read == Ok(url.clone()) || unnamed, "{}", url.0);
             }
         }

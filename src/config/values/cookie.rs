@@ -12,7 +12,7 @@ impl FromStr for CookieName {
     type Err = Mistake;
 
     fn from_str(text: &str) -> Result<Self, Mistake> {
-        if !is_token(text) || text.len() > LONGEST {
+        if !is_token(text) || text.len() > MAX_NAME_LEN {
             let message = format!("`{text}` is not a cookie name");
             return Err(Mistake::new(
                 message,
@@ -36,7 +36,7 @@ pub(super) fn is_token(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*-.^_`|~".contains(&b))
 }
 
-const LONGEST: usize = 64;
+const MAX_NAME_LEN: usize = 64;
 /// The first two mean something to browsers, whatever their case; `$` did to servers (RFC 2965).
 const PREFIXES: [&str; 3] = ["__host-", "__secure-", "$"];
 

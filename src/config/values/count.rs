@@ -18,7 +18,7 @@ impl FromStr for Count {
         match counted {
             "[]" => Ok(Self::Items),
             "" => Err(Mistake::new("nothing to count", HINT)),
-            name if name.len() <= LONGEST && !local.is_empty() && name.bytes().all(letter) => {
+            name if name.len() <= MAX_COUNT_LEN && !local.is_empty() && name.bytes().all(letter) => {
                 Ok(Self::Element(name.to_owned()))
             }
             name => Err(Mistake::new(format!("`{name}` is not the name of an element"), LETTERS)),
@@ -26,7 +26,7 @@ impl FromStr for Count {
     }
 }
 
-const LONGEST: usize = 128;
+const MAX_COUNT_LEN: usize = 128;
 const HINT: &str = "write a number of tokens, \"count:methodName\" or \"count:[]\"";
 const LETTERS: &str = "letters, digits, `_`, `.`, `-`, and `:` after a prefix";
 

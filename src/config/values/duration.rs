@@ -29,7 +29,7 @@ impl FromStr for Duration {
         if text.is_empty() {
             return Err(wrong());
         }
-        if millis > LONGEST_MILLIS {
+        if millis > MAX_MILLIS {
             return Err(Mistake::new(format!("`{text}` is longer than 100 years"), ""));
         }
         Ok(Self(Span::from_millis(millis)))
@@ -60,7 +60,7 @@ pub fn in_words(span: Span) -> String {
 
 const DAY: Span = Span::from_secs(86_400);
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
-const LONGEST_MILLIS: u64 = 100 * 366 * 86_400_000;
+const MAX_MILLIS: u64 = 100 * 366 * 86_400_000;
 const HINT: &str = "write numbers with units: \"250ms\", \"30s\", \"5m\", \"1h30m\", \"7d\"";
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_reads_back(millis in 0..LONGEST_MILLIS) {
+        fn what_is_written_reads_back(millis in 0..MAX_MILLIS) {
             let duration = Duration(Span::from_millis(millis));
             prop_assert_eq!(duration.to_string().parse(), Ok(duration));
         }

@@ -15,7 +15,7 @@ impl FromStr for Field {
             Some((kind, name)) => (kind, Some(name)),
             None => (text, None),
         };
-        if let Some(kind) = KINDS.iter().find(|known| known.word == kind) {
+        if let Some(kind) = KINDS.iter().find(|known| known.prefix == kind) {
             return kind.read(text, name.unwrap_or_default());
         }
         let mistake = Mistake::new(format!("`{text}` is not a field"), suggestion(kind, name));
@@ -24,26 +24,26 @@ impl FromStr for Field {
 }
 
 /// What stands before the colon, and what belongs behind it.
-struct Kind {
-    word: &'static str,
+struct FieldPrefix {
+    prefix: &'static str,
     noun: &'static str,
     example: &'static str,
     read: fn(&str) -> Option<Field>,
 }
 
-impl Kind {
+impl FieldPrefix {
     fn read(&self, text: &str, name: &str) -> Result<Field, Mistake> {
-        if self.word == BASIC {
+        if self.prefix == BASIC {
             let hint = "it has one name and one password; write \"basic\"";
             return (text == BASIC)
                 .then_some(Field::Basic)
                 .ok_or_else(|| Mistake::new("`basic` has no parts", hint));
         }
-        let is_sound = name.len() <= LONGEST && !name.contains(char::is_control);
+        let is_sound = name.len() <= MAX_NAME_LEN && !name.contains(char::is_control);
         let field = if is_sound { (self.read)(name) } else { None };
         field.ok_or_else(|| {
             let message = match name {
-                "" => format!("nothing stands behind `{}:`", self.word),
+                "" => format!("nothing stands behind `{}:`", self.prefix),
                 name => format!("`{name}` is not {}", self.noun),
             };
             Mistake::new(message, self.example)
@@ -53,7 +53,7 @@ impl Kind {
 
 /// A name alone is mostly one of a form.
 fn suggestion(kind: &str, name: Option<&str>) -> String {
-    let words = KINDS.map(|kind| kind.word);
+    let words = KINDS.map(|kind| kind.prefix);
     match name {
         None if suggest(kind, words).starts_with("known") && Field::form(kind).is_some() => {
             format!("write \"form:{kind}\" for a field of a form")
@@ -64,28 +64,33 @@ fn suggestion(kind: &str, name: Option<&str>) -> String {
 
 const BASIC: &str = "basic";
 /// Bytes of a name.
-const LONGEST: usize = 256;
-const KINDS: [Kind; 5] = [
-    Kind { word: "form", noun: "the name of a field", example: "as in \"form:username\"", read: Field::form },
-    Kind {
-        word: "json",
+const MAX_NAME_LEN: usize = 256;
+const KINDS: [FieldPrefix; 5] = [
+    FieldPrefix {
+        prefix: "form",
+        noun: "the name of a field",
+        example: "as in \"form:username\"",
+        read: Field::form,
+    },
+    FieldPrefix {
+        prefix: "json",
         noun: "a JSON pointer",
         example: "as in \"json:/user/email\" (RFC 6901)",
         read: Field::json,
     },
-    Kind {
-        word: "query",
+    FieldPrefix {
+        prefix: "query",
         noun: "the name of a parameter",
         example: "as in \"query:username\"",
         read: Field::query,
     },
-    Kind {
-        word: "header",
+    FieldPrefix {
+        prefix: "header",
         noun: "the name of a header",
         example: "as in \"header:X-User\"",
         read: |name| name.parse().ok().map(Field::Header),
     },
-    Kind { word: BASIC, noun: "", example: "", read: |_| None },
+    FieldPrefix { prefix: BASIC, noun: "", example: "", read: |_| None },
 ];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `"ip"`, `"ip+host"`, `"header:X-Api-Key"`: what a bucket is kept for.
+//! `"ip"`, `"ip+host"`, `"header:X-Api-LimitKey"`: what a bucket is kept for.
 
 use std::str::FromStr;
 
@@ -7,13 +7,13 @@ use http::HeaderName;
 use super::super::diagnostic::suggest;
 use super::Mistake;
 use super::cookie::is_token;
-use crate::policy::key::Part;
+use crate::policy::key::KeyPart;
 
 /// The parts of a limit's key, each once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key(pub Vec<Part>);
+pub struct LimitKey(pub Vec<KeyPart>);
 
-impl FromStr for Key {
+impl FromStr for LimitKey {
     type Err = Mistake;
 
     fn from_str(text: &str) -> Result<Self, Mistake> {
@@ -28,27 +28,27 @@ impl FromStr for Key {
             }
             parts.push(part);
         }
-        if parts.len() > 1 && parts.contains(&Part::All) {
+        if parts.len() > 1 && parts.contains(&KeyPart::All) {
             return Err(Mistake::new("`all` is one bucket for everybody and stands alone", ""));
         }
         Ok(Self(parts))
     }
 }
 
-fn parse_part(word: &str) -> Result<Part, Mistake> {
+fn parse_part(word: &str) -> Result<KeyPart, Mistake> {
     match word.split_once(':') {
         None => match word {
-            "ip" => Ok(Part::Ip),
-            "host" => Ok(Part::Host),
-            "all" => Ok(Part::All),
-            "user" => Ok(Part::User),
-            "device" => Ok(Part::Device),
+            "ip" => Ok(KeyPart::Ip),
+            "host" => Ok(KeyPart::Host),
+            "all" => Ok(KeyPart::All),
+            "user" => Ok(KeyPart::User),
+            "device" => Ok(KeyPart::Device),
             _ => Err(Mistake::new(format!("`{word}` is not a part of a key"), suggest(word, PARTS))),
         },
-        Some(("header", name)) => name.parse::<HeaderName>().map(Part::Header).map_err(|_| {
+        Some(("header", name)) => name.parse::<HeaderName>().map(KeyPart::Header).map_err(|_| {
             Mistake::new(format!("`{name}` is not a header name"), "as in \"header:X-Api-Key\"")
         }),
-        Some(("cookie", name)) if is_token(name) => Ok(Part::Cookie(name.to_owned())),
+        Some(("cookie", name)) if is_token(name) => Ok(KeyPart::Cookie(name.to_owned())),
         Some(("cookie", name)) => {
             Err(Mistake::new(format!("`{name}` is not a cookie name"), "as in \"cookie:SESSION\""))
         }
@@ -68,11 +68,11 @@ mod tests {
 
     #[test]
     fn parts_are_joined_by_a_plus() {
-        let header = Part::Header(HeaderName::from_static("x-api-key"));
-        assert_eq!("ip".parse(), Ok(Key(vec![Part::Ip])));
-        assert_eq!("header:X-Api-Key+host".parse(), Ok(Key(vec![header, Part::Host])));
-        assert_eq!("cookie:SID+ip".parse(), Ok(Key(vec![Part::Cookie("SID".into()), Part::Ip])));
-        assert_eq!("user+device".parse(), Ok(Key(vec![Part::User, Part::Device])));
+        let header = KeyPart::Header(HeaderName::from_static("x-api-key"));
+        assert_eq!("ip".parse(), Ok(LimitKey(vec![KeyPart::Ip])));
+        assert_eq!("header:X-Api-Key+host".parse(), Ok(LimitKey(vec![header, KeyPart::Host])));
+        assert_eq!("cookie:SID+ip".parse(), Ok(LimitKey(vec![KeyPart::Cookie("SID".into()), KeyPart::Ip])));
+        assert_eq!("user+device".parse(), Ok(LimitKey(vec![KeyPart::User, KeyPart::Device])));
     }
 
     #[test]
@@ -95,24 +95,24 @@ mod tests {
             "device:a",
             "IP",
         ] {
-            assert!(text.parse::<Key>().is_err(), "{text:?}");
+            assert!(text.parse::<LimitKey>().is_err(), "{text:?}");
         }
     }
 
     #[test]
     fn the_wrong_part_is_pointed_at() {
-        assert_eq!("ip+hots".parse::<Key>().unwrap_err().part, Some(3..7));
+        assert_eq!("ip+hots".parse::<LimitKey>().unwrap_err().part, Some(3..7));
     }
 
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(text in ".*") {
-            let _ = text.parse::<Key>();
+            let _ = text.parse::<LimitKey>();
         }
 
         #[test]
         fn every_combination_of_parts_is_read(parts in prop::sample::subsequence(vec!["ip", "user", "device", "host", "header:A", "cookie:B"], 1..4)) {
-            prop_assert_eq!(parts.join("+").parse::<Key>().unwrap().0.len(), parts.len());
+            prop_assert_eq!(parts.join("+").parse::<LimitKey>().unwrap().0.len(), parts.len());
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::time::Span;
 
 /// A count, a period and a burst, none of them zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
+pub struct RateValue {
     /// Tokens each period.
     pub count: u32,
     /// The period.
@@ -17,7 +17,7 @@ pub struct Rate {
     pub burst: u32,
 }
 
-impl FromStr for Rate {
+impl FromStr for RateValue {
     type Err = Mistake;
 
     fn from_str(text: &str) -> Result<Self, Mistake> {
@@ -76,7 +76,7 @@ fn pointing(message: impl Into<String>, hint: &str, what: &str, word: &str, text
     Mistake { part, ..Mistake::new(message, hint) }
 }
 
-impl fmt::Display for Rate {
+impl fmt::Display for RateValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} per {} burst {}", self.count, Duration(self.period), self.burst)
     }
@@ -101,8 +101,8 @@ mod tests {
 
     use super::*;
 
-    fn rate(count: u32, seconds: u64, burst: u32) -> Result<Rate, Mistake> {
-        Ok(Rate { count, period: Span::from_secs(seconds), burst })
+    fn rate(count: u32, seconds: u64, burst: u32) -> Result<RateValue, Mistake> {
+        Ok(RateValue { count, period: Span::from_secs(seconds), burst })
     }
 
     #[test]
@@ -145,13 +145,13 @@ mod tests {
             "4294967296/s",
         ];
         for text in wrong {
-            assert!(text.parse::<Rate>().is_err(), "{text:?}");
+            assert!(text.parse::<RateValue>().is_err(), "{text:?}");
         }
     }
 
     #[test]
     fn the_wrong_word_is_pointed_at() {
-        let part = |text: &str| text.parse::<Rate>().unwrap_err().part;
+        let part = |text: &str| text.parse::<RateValue>().unwrap_err().part;
         assert_eq!(part("10 per fortnight"), Some(7..16));
         assert_eq!(part("10/min burst 0"), Some(13..14));
     }
@@ -159,17 +159,17 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(text in ".*") {
-            let _ = text.parse::<Rate>();
+            let _ = text.parse::<RateValue>();
         }
 
         #[test]
         fn anything_like_a_rate_is_read_or_refused(text in "[0-9]{0,11} ?(per|/)? ?[0-9a-z]{0,6} ?(burst)? ?[0-9]{0,3}") {
-            let _ = text.parse::<Rate>();
+            let _ = text.parse::<RateValue>();
         }
 
         #[test]
         fn what_is_written_reads_back(count in 1_u32.., millis in 1..100_000_000_u64, burst in 1_u32..) {
-            let rate = Rate { count, period: Span::from_millis(millis), burst };
+            let rate = RateValue { count, period: Span::from_millis(millis), burst };
             prop_assert_eq!(rate.to_string().parse(), Ok(rate));
         }
     }

@@ -1,4 +1,4 @@
-//! The most that a bucket lets through in any span of time, whatever its clients do.
+//! Upper bound of what a bucket admits in any span of time, whatever its clients do.
 //!
 //! The surprising thing: a span touches one period more than fit into it, so even a moment touches two.
 
@@ -6,7 +6,7 @@ use crate::bucket::{Continuous, Spec};
 use crate::time::Span;
 
 /// Tokens that can be taken within a span, its ends included; more only where a token's time was rounded up.
-pub(super) fn most(spec: &Spec, span: Span) -> u64 {
+pub(super) fn upper_bound(spec: &Spec, span: Span) -> u64 {
     match spec {
         Spec::Continuous(bucket) => of_continuous(bucket, span),
         Spec::Distinct(distinct) => of_continuous(&distinct.bucket(), span),
@@ -50,7 +50,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::bucket::{Anchor, Answer, Floor, Interval, Op, Rolling, step};
+    use crate::bucket::{Admission, Floor, Interval, Op, PeriodStart, Rolling, step};
     use crate::time::Time;
 
     /// Takes every token as soon as it is there, from just before a border on.
@@ -64,15 +64,15 @@ mod tests {
             if decided.changed {
                 state = next;
             }
-            match decided.verdict.answer {
-                Answer::Refused { wait } => now = now.after(wait),
+            match decided.verdict.admission {
+                Admission::Refused { wait } => now = now.after(wait),
                 _ => taken += 1,
             }
         }
         taken
     }
 
-    fn any_spec(anchor: Anchor) -> impl Strategy<Value = Spec> {
+    fn any_spec(anchor: PeriodStart) -> impl Strategy<Value = Spec> {
         let period = Span::from_nanos(PERIOD);
         let interval = move |quota| Spec::Interval(Interval::new(quota, period, anchor).unwrap());
         let rolling = move |(quota, slots, rate): (u32, u64, u32)| {
@@ -93,17 +93,17 @@ mod tests {
     proptest! {
         #[test]
         fn whoever_takes_every_token_gets_the_most_and_nobody_more(
-            spec in any_spec(Anchor::Clock),
+            spec in any_spec(PeriodStart::Clock),
             // Not so near below a whole count that it could be one that was rounded.
             span in prop_oneof![Just(1), (1..20 * PERIOD / 1000).prop_map(|micros| micros * 1000)],
         ) {
             let span = Span::from_nanos(span);
-            prop_assert_eq!(greedy(&spec, span), most(&spec, span));
+            prop_assert_eq!(greedy(&spec, span), upper_bound(&spec, span));
         }
 
         #[test]
         fn periods_that_begin_with_an_attempt_let_through_no_more(
-            spec in any_spec(Anchor::First),
+            spec in any_spec(PeriodStart::First),
             gaps in prop::collection::vec(prop_oneof![0..PERIOD / 4, 0..PERIOD * 6], 1..60),
             span in 1..8 * PERIOD,
         ) {
@@ -118,7 +118,7 @@ mod tests {
                 taken.iter().filter(|&time| time <= end && end.since(*time) <= Span::from_nanos(span)).count()
             };
             let busiest = taken.iter().map(within).max().unwrap_or(0) as u64;
-            prop_assert!(busiest <= most(&spec, Span::from_nanos(span)), "{busiest} tokens");
+            prop_assert!(busiest <= upper_bound(&spec, Span::from_nanos(span)), "{busiest} tokens");
         }
     }
 

@@ -1,30 +1,33 @@
-//! What one bucket promises, in words.
+//! Describes what one bucket admits, in words.
 
 use super::super::diagnostic::grouped;
 use super::super::values::in_words;
-use super::most::{most, tokens_in};
-use crate::bucket::{Anchor, Continuous, Escalation, Rolling, Spec};
+use super::most::{tokens_in, upper_bound};
+use crate::bucket::{Continuous, Escalation, PeriodStart, Rolling, Spec};
 use crate::time::Span;
 
 /// The promise, and what it leaves open.
-pub(super) fn of(spec: Spec) -> (String, Vec<String>) {
+pub(super) fn describe(spec: Spec) -> (String, Vec<String>) {
     match spec {
         Spec::Continuous(bucket) => (steady(&spec, &[bucket]), Vec::new()),
         Spec::Distinct(distinct) => (steady(&spec, &[distinct.bucket()]), Vec::new()),
         Spec::Escalation(waits) => (growing(&waits, "strikes"), Vec::new()),
         Spec::Interval(bucket) => {
-            let head = every(bucket.quota(), bucket.period(), bucket.anchor());
+            let head = every(bucket.quota(), bucket.period(), bucket.period_start());
             (head, vec![around_a_border(&spec, "of a period")])
         }
         Spec::Rolling(window) if window.slots() == 1 => {
-            let head = every(window.burst(), window.window(), window.anchor());
+            let head = every(window.burst(), window.window(), window.period_start());
             (head, vec![around_a_border(&spec, "of a period")])
         }
         Spec::Rolling(window) => of_window(&window),
         Spec::Floor(both) => {
             let floor = both.floor();
-            let guaranteed =
-                format!("{} at once and {} of these are guaranteed", number(floor.burst()), pace(&[floor]));
+            let guaranteed = format!(
+                "{} at once and {} of these are guaranteed",
+                number(floor.burst()),
+                long_run(&[floor])
+            );
             (steady(&spec, &[floor, both.pool()]), vec![guaranteed])
         }
     }
@@ -93,29 +96,30 @@ fn of_window(window: &Rolling) -> (String, Vec<String>) {
         |(_, unit)| format!("{} whole {unit}", window.slots()),
     );
     let mut head = format!("at most {} in any {of_periods}", number(window.quota()));
-    let across = format!("{} in any {}", grouped(most(&spec, window.window())), in_words(window.window()));
+    let across =
+        format!("{} in any {}", grouped(upper_bound(&spec, window.window())), in_words(window.window()));
     let mut notes = vec![across];
     if window.burst() < window.quota() {
         head.push_str(&format!(" and {} in one", number(window.burst())));
         notes.push(around_a_border(&spec, "of one"));
     }
-    if window.anchor() == Anchor::Clock {
+    if window.period_start() == PeriodStart::Clock {
         head.push_str(CLOCK);
     }
     (head, notes)
 }
 
-fn every(quota: u32, period: Span, anchor: Anchor) -> String {
-    let clock = if anchor == Anchor::Clock { CLOCK } else { "" };
+fn every(quota: u32, period: Span, anchor: PeriodStart) -> String {
+    let clock = if anchor == PeriodStart::Clock { CLOCK } else { "" };
     format!("at most {} every {}{clock}", number(quota), in_words(period))
 }
 
 fn around_a_border(spec: &Spec, whose: &str) -> String {
-    format!("{} around the border {whose}", grouped(most(spec, MOMENT)))
+    format!("{} around the border {whose}", grouped(upper_bound(spec, INSTANT)))
 }
 
 fn steady(spec: &Spec, buckets: &[Continuous]) -> String {
-    format!("at most {} at once, then {}", number(spec.burst()), pace(buckets))
+    format!("at most {} at once, then {}", number(spec.burst()), long_run(buckets))
 }
 
 /// As in `after 5 refusals in a row waits of 30s, growing to 1h, for whoever goes on`.
@@ -127,7 +131,7 @@ pub(super) fn growing(waits: &Escalation, strikes: &str) -> String {
 }
 
 /// By the shortest period that brings a token back: "then 1 a week" says more than "then 0 a day".
-fn pace(buckets: &[Continuous]) -> String {
+fn long_run(buckets: &[Continuous]) -> String {
     for (period, name) in [(DAY, "day"), (DAY.times(7), "week"), (DAY.times(365), "year")] {
         let tokens = buckets.iter().map(|bucket| tokens_in(period, bucket.per_token()));
         let tokens = tokens.fold(0, u64::saturating_add);
@@ -143,7 +147,7 @@ fn number(tokens: u32) -> String {
 }
 
 /// The shortest time that has a border in it.
-pub(super) const MOMENT: Span = Span::from_nanos(1);
+pub(super) const INSTANT: Span = Span::from_nanos(1);
 pub(super) const DAY: Span = Span::from_secs(86_400);
 const CLOCK: &str = " by the clock (UTC)";
 const UNITS: [(u64, &str); 4] = [(1, "seconds"), (60, "minutes"), (3600, "hours"), (86_400, "days")];
@@ -151,7 +155,7 @@ const UNITS: [(u64, &str); 4] = [(1, "seconds"), (60, "minutes"), (3600, "hours"
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bucket::{Answer, Interval, Op, step};
+    use crate::bucket::{Admission, Interval, Op, step};
     use crate::time::Time;
 
     /// The longest wait that somebody is told who hammers a bucket from a border on, and obeys now and then.
@@ -159,7 +163,7 @@ mod tests {
         let mut now = Time::from_nanos(DAY.times(20_000).as_nanos());
         let (mut state, mut longest) = (vec![0; spec.words()], Span::ZERO);
         for attempt in 0..2000 {
-            if let Answer::Refused { wait } = step(&spec, &mut state, now, Op::Take(1)).verdict.answer {
+            if let Admission::Refused { wait } = step(&spec, &mut state, now, Op::Take(1)).verdict.admission {
                 longest = longest.max(wait);
                 now = if attempt % 50 == 0 { now.after(wait) } else { now };
             }
@@ -171,8 +175,8 @@ mod tests {
     fn the_longest_wait_is_what_hammering_leads_to() {
         let bucket = Continuous::new(10, Span::from_secs(300), 10).unwrap();
         let held = bucket.with_hold(Span::from_secs(45)).unwrap();
-        let interval = Interval::new(10, Span::from_secs(300), Anchor::Clock).unwrap();
-        let window = Rolling::new(10, Span::from_secs(300), Span::from_secs(60), Anchor::Clock).unwrap();
+        let interval = Interval::new(10, Span::from_secs(300), PeriodStart::Clock).unwrap();
+        let window = Rolling::new(10, Span::from_secs(300), Span::from_secs(60), PeriodStart::Clock).unwrap();
         for debt in [1, 9, 10, 25] {
             for spec in [
                 Spec::Continuous(bucket.with_debt(debt).unwrap()),

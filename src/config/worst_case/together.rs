@@ -1,4 +1,4 @@
-//! All limits of a route together: what one address, each wider network of the ladder, and everybody gets.
+//! Combines all limits of a route: what one address, each wider network and everybody can do.
 //!
 //! Of all limits that bound somebody the smallest counts. A limit by address bounds a network as well, by as many
 //! buckets as the network has; a limit by header, cookie or host bounds nobody, because whoever sends another value has
@@ -9,23 +9,23 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::super::diagnostic::grouped;
-use super::most::most;
-use super::one;
-use super::promise::{DAY, MOMENT};
-use crate::policy::key::{Part, PrefixLengths};
-use crate::policy::{Cost, Facet, Limit, Mode, Policy, Route, Unit};
+use super::describe_prefix;
+use super::most::upper_bound;
+use super::promise::{DAY, INSTANT};
+use crate::policy::key::{KeyPart, PrefixLengths};
+use crate::policy::{Cost, Limit, LimitKind, Mode, Policy, Route, Unit};
 
 /// What a route's limits let through, all of them together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Together {
+pub struct CombinedLimits {
     /// The route.
     pub route: Arc<str>,
     /// From the narrowest to the widest.
-    pub bounds: Vec<Bound>,
+    pub bounds: Vec<CombinedBound>,
     /// Whether there is a bound on everybody together.
     pub bounded: bool,
     /// Limits that bound nobody, because a client chooses by what it is counted.
-    pub chosen: Vec<Arc<str>>,
+    pub evadable: Vec<Arc<str>>,
     /// Limits that bound how many accounts are tried, and not how often each.
     pub of_accounts: Vec<Arc<str>>,
     /// Whether some limit has other rates, or none, for some clients.
@@ -36,7 +36,7 @@ pub struct Together {
 
 /// The most that some clients together can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bound {
+pub struct CombinedBound {
     /// Who, as in `one /24 network (IPv6: /48)`.
     pub who: String,
     /// Attempts within a moment.
@@ -47,11 +47,11 @@ pub struct Bound {
 
 /// What the limits of each route let through together, in the order of the file.
 #[must_use]
-pub fn together(policy: &Policy) -> Vec<Together> {
+pub fn combined(policy: &Policy) -> Vec<CombinedLimits> {
     policy.routes.iter().map(|route| of_route(route, policy)).collect()
 }
 
-impl fmt::Display for Together {
+impl fmt::Display for CombinedLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut said: Vec<String> = self.bounds.iter().map(ToString::to_string).collect();
         if !self.bounded {
@@ -65,7 +65,7 @@ impl fmt::Display for Together {
                 ),
             });
         }
-        for limit in &self.chosen {
+        for limit in &self.evadable {
             said.push(format!("`{limit}` bounds nobody who sends other values"));
         }
         for limit in &self.of_accounts {
@@ -78,30 +78,31 @@ impl fmt::Display for Together {
     }
 }
 
-impl fmt::Display for Bound {
+impl fmt::Display for CombinedBound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (at_once, in_a_day) = (grouped(self.at_once), grouped(self.in_a_day));
         write!(f, "{}: at most {at_once} at once, {in_a_day} in a day", self.who)
     }
 }
 
-fn of_route(route: &Route, policy: &Policy) -> Together {
+fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
     let limits = route.limits.iter().filter_map(|&limit| policy.limits.get(limit));
-    let limits = limits.filter(|limit| limit.mode == Mode::Enforce && limit.facet == Facet::Rate);
+    let limits = limits.filter(|limit| limit.mode == Mode::Enforce && limit.kind == LimitKind::Rate);
     let (of_accounts, limits): (Vec<&Limit>, Vec<&Limit>) =
         limits.partition(|limit| limit.unit == Unit::Users);
-    let (chosen, limits): (Vec<&Limit>, Vec<&Limit>) = limits.iter().partition(|limit| is_chosen(limit));
+    let (chosen, limits): (Vec<&Limit>, Vec<&Limit>) = limits.iter().partition(|limit| is_evadable(limit));
     let (by_network, by_all): (Vec<&Limit>, Vec<&Limit>) =
-        limits.iter().partition(|limit| limit.key.contains(&Part::Ip));
+        limits.iter().partition(|limit| limit.key.contains(&KeyPart::Ip));
     let ladder = ladder(&by_network);
-    let all = by_all.iter().map(|limit| Most::of(limit, route)).reduce(Most::min);
-    let mut bounds: Vec<Bound> = ladder.iter().flat_map(|rung| on(*rung, &by_network, all, route)).collect();
-    bounds.extend(all.map(|most| most.of_whom("everybody together".to_owned())));
-    Together {
+    let all = by_all.iter().map(|limit| AttemptBound::of(limit, route)).reduce(AttemptBound::min);
+    let mut bounds: Vec<CombinedBound> =
+        ladder.iter().flat_map(|rung| bounds_on(*rung, &by_network, all, route)).collect();
+    bounds.extend(all.map(|most| most.for_clients("everybody together".to_owned())));
+    CombinedLimits {
         route: Arc::clone(&route.name),
         bounds,
         bounded: all.is_some() || ladder.last().is_some_and(|widest| (widest.ipv4, widest.ipv6) == (0, 0)),
-        chosen: chosen.iter().map(|limit| Arc::clone(&limit.name)).collect(),
+        evadable: chosen.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         of_accounts: of_accounts.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         exceptions: limits.iter().any(|limit| !limit.exempt.is_empty() || !limit.rates.is_empty()),
         widest: ladder.last().copied(),
@@ -109,8 +110,8 @@ fn of_route(route: &Route, policy: &Policy) -> Together {
 }
 
 /// Whether a client chooses its bucket by what it sends.
-fn is_chosen(limit: &Limit) -> bool {
-    limit.key.iter().any(|part| !matches!(part, Part::Ip | Part::All))
+fn is_evadable(limit: &Limit) -> bool {
+    limit.key.iter().any(|part| !matches!(part, KeyPart::Ip | KeyPart::All))
 }
 
 /// The networks that limits are kept for, the narrowest first; a single address always leads.
@@ -125,20 +126,25 @@ fn ladder(limits: &[&Limit]) -> Vec<PrefixLengths> {
 }
 
 /// What the networks of one rung get: one bound, or two where IPv4 and IPv6 differ.
-fn on(rung: PrefixLengths, limits: &[&Limit], all: Option<Most>, route: &Route) -> Vec<Bound> {
+fn bounds_on(
+    rung: PrefixLengths,
+    limits: &[&Limit],
+    all: Option<AttemptBound>,
+    route: &Route,
+) -> Vec<CombinedBound> {
     let bound = |length: &dyn Fn(PrefixLengths) -> u8| {
         let each = limits.iter().map(|limit| {
             let wanted = length(limit.prefixes).saturating_sub(length(rung));
-            Most::of(limit, route).times(1_u64.checked_shl(wanted.into()).unwrap_or(u64::MAX))
+            AttemptBound::of(limit, route).times(1_u64.checked_shl(wanted.into()).unwrap_or(u64::MAX))
         });
-        each.chain(all).reduce(Most::min)
+        each.chain(all).reduce(AttemptBound::min)
     };
     match (bound(&|lengths| lengths.ipv4), bound(&|lengths| lengths.ipv6)) {
         (Some(ipv4), Some(ipv6)) if ipv4 != ipv6 => {
             let address = if rung.ipv4 == 32 { "one IPv4 address".into() } else { network(4, rung.ipv4) };
-            vec![ipv4.of_whom(address), ipv6.of_whom(network(6, rung.ipv6))]
+            vec![ipv4.for_clients(address), ipv6.for_clients(network(6, rung.ipv6))]
         }
-        (most, _) => most.map(|most| most.of_whom(one(rung))).into_iter().collect(),
+        (most, _) => most.map(|most| most.for_clients(describe_prefix(rung))).into_iter().collect(),
     }
 }
 
@@ -148,12 +154,12 @@ fn network(version: u8, length: u8) -> String {
 
 /// Attempts within a moment and within a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Most {
+struct AttemptBound {
     at_once: u64,
     in_a_day: u64,
 }
 
-impl Most {
+impl AttemptBound {
     /// What one bucket of a limit admits.
     fn of(limit: &Limit, route: &Route) -> Self {
         let cost = match route.cost {
@@ -165,7 +171,10 @@ impl Most {
             return Self { at_once: 0, in_a_day: 0 };
         }
         let cost = u64::from(cost.max(1));
-        Self { at_once: most(&limit.spec, MOMENT) / cost, in_a_day: most(&limit.spec, DAY) / cost }
+        Self {
+            at_once: upper_bound(&limit.spec, INSTANT) / cost,
+            in_a_day: upper_bound(&limit.spec, DAY) / cost,
+        }
     }
 
     fn times(self, buckets: u64) -> Self {
@@ -179,8 +188,8 @@ impl Most {
         Self { at_once: self.at_once.min(other.at_once), in_a_day: self.in_a_day.min(other.in_a_day) }
     }
 
-    fn of_whom(self, who: String) -> Bound {
-        Bound { who, at_once: self.at_once, in_a_day: self.in_a_day }
+    fn for_clients(self, who: String) -> CombinedBound {
+        CombinedBound { who, at_once: self.at_once, in_a_day: self.in_a_day }
     }
 }
 
@@ -195,7 +204,7 @@ mod tests {
         );
         let loaded = load(&Sources::from_text("f", &text));
         let said: Vec<String> =
-            together(&loaded.config.unwrap().policy).iter().map(ToString::to_string).collect();
+            combined(&loaded.config.unwrap().policy).iter().map(ToString::to_string).collect();
         said.join("\n")
     }
 

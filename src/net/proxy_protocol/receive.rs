@@ -1,4 +1,4 @@
-//! The header off a socket: its bytes and not one more, because what follows belongs to TLS or HTTP.
+//! Reads the PROXY header off a socket, and no byte more: what follows belongs to TLS or HTTP.
 //!
 //! It has no deadline of its own: whoever waits for it says how long. The surprising thing: bytes are looked at while they stay
 //! in the kernel, and only those of the header are taken out, so that no stream has to carry what was read ahead.
@@ -9,20 +9,20 @@ use std::net::SocketAddr;
 use rustix::net::{RecvFlags, recv};
 use tokio::io::Interest;
 
-use super::{Malformed, Version, end, source};
-use crate::net::stream::Stream;
+use super::{MalformedProxyHeader, ProxyProtocolVersion, end, source};
+use crate::net::stream::NetStream;
 
 /// Why nothing is heard of who connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum ProxyHeaderError {
     /// The other side has gone without a word, as those do who look whether somebody listens.
-    Silent,
+    Closed,
     /// It is no header, or only a part of one.
     Malformed,
 }
 
-impl From<Malformed> for Refused {
-    fn from(_: Malformed) -> Self {
+impl From<MalformedProxyHeader> for ProxyHeaderError {
+    fn from(_: MalformedProxyHeader) -> Self {
         Self::Malformed
     }
 }
@@ -30,12 +30,15 @@ impl From<Malformed> for Refused {
 /// Who connected to the proxy at the other end of a stream that nothing was read of; `None` is that proxy itself.
 ///
 /// # Errors
-/// [`Refused`].
-pub async fn receive(stream: &Stream, version: Version) -> Result<Option<SocketAddr>, Refused> {
+/// [`ProxyHeaderError`].
+pub async fn receive(
+    stream: &NetStream,
+    version: ProxyProtocolVersion,
+) -> Result<Option<SocketAddr>, ProxyHeaderError> {
     let mut header = Vec::new();
     let mut ahead = [0; AHEAD];
     loop {
-        let gone = if header.is_empty() { Refused::Silent } else { Refused::Malformed };
+        let gone = if header.is_empty() { ProxyHeaderError::Closed } else { ProxyHeaderError::Malformed };
         let seen = peek(stream, &mut ahead).await.ok().and_then(|count| ahead.get(..count));
         let before = header.len();
         header.extend_from_slice(seen.filter(|seen| !seen.is_empty()).ok_or(gone)?);
@@ -43,29 +46,29 @@ pub async fn receive(stream: &Stream, version: Version) -> Result<Option<SocketA
         let wanted = end.unwrap_or(header.len()).saturating_sub(before);
         // Never less than was seen: but for as long as nothing is taken, nothing would be waited for.
         let taken = ahead.get_mut(..wanted).and_then(|ahead| take(stream, ahead).ok());
-        header.truncate(before + taken.filter(|&taken| taken > 0).ok_or(Refused::Malformed)?);
+        header.truncate(before + taken.filter(|&taken| taken > 0).ok_or(ProxyHeaderError::Malformed)?);
         if end == Some(header.len()) {
             return Ok(source(&header)?);
         }
     }
 }
 
-async fn peek(stream: &Stream, ahead: &mut [u8]) -> io::Result<usize> {
+async fn peek(stream: &NetStream, ahead: &mut [u8]) -> io::Result<usize> {
     match stream {
-        Stream::Tcp(stream) => stream.peek(ahead).await,
-        Stream::Unix(stream) => {
+        NetStream::Tcp(stream) => stream.peek(ahead).await,
+        NetStream::Unix(stream) => {
             let look = || Ok(recv(stream, &mut *ahead, RecvFlags::PEEK)?.1);
             stream.async_io(Interest::READABLE, look).await
         }
-        Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
+        NetStream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
-fn take(stream: &Stream, bytes: &mut [u8]) -> io::Result<usize> {
+fn take(stream: &NetStream, bytes: &mut [u8]) -> io::Result<usize> {
     match stream {
-        Stream::Tcp(stream) => stream.try_read(bytes),
-        Stream::Unix(stream) => stream.try_read(bytes),
-        Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
+        NetStream::Tcp(stream) => stream.try_read(bytes),
+        NetStream::Unix(stream) => stream.try_read(bytes),
+        NetStream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

@@ -3,13 +3,13 @@ use proptest::prelude::*;
 use super::*;
 
 /// The bytes, if they are a header of this version to their end, and whom it names.
-fn read(bytes: &[u8], version: Version) -> Result<Option<String>, Malformed> {
+fn read(bytes: &[u8], version: ProxyProtocolVersion) -> Result<Option<String>, MalformedProxyHeader> {
     assert_eq!(end(bytes, version)?, Some(bytes.len()), "{bytes:?}");
     Ok(source(bytes)?.map(|source| source.to_string()))
 }
 
-fn line(text: &str) -> Result<Option<String>, Malformed> {
-    read(text.as_bytes(), Version::V1)
+fn line(text: &str) -> Result<Option<String>, MalformedProxyHeader> {
+    read(text.as_bytes(), ProxyProtocolVersion::V1)
 }
 
 fn block(command: u8, family: u8, content: &[u8]) -> Vec<u8> {
@@ -53,7 +53,7 @@ fn a_line_that_is_not_quite_one_is_none() {
         "PROXY UNKNOWN\n",
         "PROXY \r\n",
     ] {
-        assert_eq!(line(text), Err(Malformed), "{text}");
+        assert_eq!(line(text), Err(MalformedProxyHeader), "{text}");
     }
 }
 
@@ -61,29 +61,35 @@ fn a_line_that_is_not_quite_one_is_none() {
 #[test]
 fn a_line_that_goes_on_for_too_long_is_not_waited_for() {
     let line = |length: usize| format!("PROXY UNKNOWN {}\r\n", "f".repeat(length - 16)).into_bytes();
-    assert_eq!(read(&line(107), Version::Any), Ok(None));
-    assert_eq!(end(&line(108), Version::Any), Err(Malformed));
-    assert_eq!(end(&line(107)[..105], Version::Any), Ok(None), "the rest may still come");
-    assert_eq!(end(&line(200)[..107], Version::Any), Err(Malformed), "nothing could end it in time");
+    assert_eq!(read(&line(107), ProxyProtocolVersion::Any), Ok(None));
+    assert_eq!(end(&line(108), ProxyProtocolVersion::Any), Err(MalformedProxyHeader));
+    assert_eq!(end(&line(107)[..105], ProxyProtocolVersion::Any), Ok(None), "the rest may still come");
+    assert_eq!(
+        end(&line(200)[..107], ProxyProtocolVersion::Any),
+        Err(MalformedProxyHeader),
+        "nothing could end it in time"
+    );
 }
 
 #[test]
 fn what_cannot_become_a_header_is_told_by_the_first_wrong_byte() {
     for bytes in [&b"GET / HTTP/1.1\r\n"[..], b"\x16\x03\x01", b"\0", b"PROXZ", b"PROXYT", b"\r\n\r\nG"] {
         let wrong = bytes.iter().position(|byte| !b"PROXY\r\n".contains(byte)).unwrap();
-        assert_eq!(end(&bytes[..wrong], Version::Any), Ok(None), "{bytes:?}");
-        assert_eq!(end(&bytes[..=wrong], Version::Any), Err(Malformed), "{bytes:?}");
+        assert_eq!(end(&bytes[..wrong], ProxyProtocolVersion::Any), Ok(None), "{bytes:?}");
+        assert_eq!(end(&bytes[..=wrong], ProxyProtocolVersion::Any), Err(MalformedProxyHeader), "{bytes:?}");
     }
     let third = [SIGNATURE, &[0x31, 0x11]].concat();
-    assert_eq!(end(&third, Version::Any), Err(Malformed), "there is no version 3");
+    assert_eq!(end(&third, ProxyProtocolVersion::Any), Err(MalformedProxyHeader), "there is no version 3");
 }
 
 #[test]
 fn only_the_version_that_is_wanted_is_read() {
     let (line, block) = (b"PROXY UNKNOWN\r\n", block(LOCAL, 0, b""));
-    for (version, takes_line, takes_block) in
-        [(Version::V1, true, false), (Version::V2, false, true), (Version::Any, true, true)]
-    {
+    for (version, takes_line, takes_block) in [
+        (ProxyProtocolVersion::V1, true, false),
+        (ProxyProtocolVersion::V2, false, true),
+        (ProxyProtocolVersion::Any, true, true),
+    ] {
         assert_eq!((end(line, version).is_ok(), end(&block, version).is_ok()), (takes_line, takes_block));
     }
 }
@@ -102,7 +108,7 @@ fn a_block_names_who_connected() {
         (block(PROXY, 0, b""), None),
         (block(PROXY, 0, b"whatever"), None),
     ] {
-        assert_eq!(read(&bytes, Version::V2), Ok(named.map(str::to_owned)), "{bytes:?}");
+        assert_eq!(read(&bytes, ProxyProtocolVersion::V2), Ok(named.map(str::to_owned)), "{bytes:?}");
     }
 }
 
@@ -112,7 +118,7 @@ fn of_a_local_header_nothing_is_read() {
     for (family, content) in
         [(0, &b""[..]), (0x11, b"short"), (0x11, b""), (0x77, b"\x03\0\x04abcd"), (0x21, &[9; 99])]
     {
-        assert_eq!(read(&block(LOCAL, family, content), Version::Any), Ok(None));
+        assert_eq!(read(&block(LOCAL, family, content), ProxyProtocolVersion::Any), Ok(None));
     }
 }
 
@@ -122,11 +128,19 @@ fn a_block_of_a_wrong_length_is_none() {
     for (family, content) in
         [(0x11, 11), (0x12, 0), (0x21, 35), (0x31, 215), (0x13, 12), (0x41, 36), (0xf1, 300)]
     {
-        assert_eq!(read(&block(PROXY, family, &vec![0; content]), Version::Any), Err(Malformed), "{family}");
+        assert_eq!(
+            read(&block(PROXY, family, &vec![0; content]), ProxyProtocolVersion::Any),
+            Err(MalformedProxyHeader),
+            "{family}"
+        );
     }
     let whole = |length: usize| block(PROXY, 0, &vec![0; length - 16]);
-    assert_eq!(read(&whole(4096), Version::Any), Ok(None));
-    assert_eq!(end(&whole(4097)[..16], Version::Any), Err(Malformed), "it is not waited for");
+    assert_eq!(read(&whole(4096), ProxyProtocolVersion::Any), Ok(None));
+    assert_eq!(
+        end(&whole(4097)[..16], ProxyProtocolVersion::Any),
+        Err(MalformedProxyHeader),
+        "it is not waited for"
+    );
 }
 
 /// C13: fields that end behind the header, or leave something over.
@@ -135,7 +149,11 @@ fn fields_that_do_not_fit_are_refused() {
     for fields in
         [&b"\x02"[..], b"\x02\0", b"\x02\0\x0a12345", b"\x02\0\x041234\x05", b"\x02\xff\xff", b"\0\0"]
     {
-        assert_eq!(read(&with_fields(fields), Version::Any), Err(Malformed), "{fields:?}");
+        assert_eq!(
+            read(&with_fields(fields), ProxyProtocolVersion::Any),
+            Err(MalformedProxyHeader),
+            "{fields:?}"
+        );
     }
 }
 
@@ -148,19 +166,23 @@ fn a_wrong_checksum_is_refused() {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| sum >> 1 ^ (0x82f6_3b78 & (sum & 1).wrapping_neg()))
     });
     let right = with_fields(&fields(&(!sum).to_be_bytes()));
-    assert_eq!(read(&right, Version::Any), Ok(Some("198.51.100.7:4242".to_owned())));
+    assert_eq!(read(&right, ProxyProtocolVersion::Any), Ok(Some("198.51.100.7:4242".to_owned())));
     // But the byte that says that there is one.
     for at in (16..right.len()).chain([13]).filter(|at| *at != 34) {
         let mut wrong = right.clone();
         wrong[at] ^= 1;
-        assert_eq!(source(&wrong), Err(Malformed), "byte {at}");
+        assert_eq!(source(&wrong), Err(MalformedProxyHeader), "byte {at}");
     }
     let twice = [fields(&(!sum).to_be_bytes()), b"\x03\0\x04abcd".to_vec()].concat();
-    assert_eq!(read(&with_fields(&twice), Version::Any), Err(Malformed));
+    assert_eq!(read(&with_fields(&twice), ProxyProtocolVersion::Any), Err(MalformedProxyHeader));
     for sum in [&b""[..], b"abc", b"abcde"] {
         let length = u8::try_from(sum.len()).unwrap();
         let field = [&[3, 0, length], sum].concat();
-        assert_eq!(read(&with_fields(&field), Version::Any), Err(Malformed), "{sum:?}");
+        assert_eq!(
+            read(&with_fields(&field), ProxyProtocolVersion::Any),
+            Err(MalformedProxyHeader),
+            "{sum:?}"
+        );
     }
 }
 
@@ -171,12 +193,12 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..300),
     ) {
         let bytes = [beginning, &bytes].concat();
-        let whole = end(&bytes, Version::Any);
+        let whole = end(&bytes, ProxyProtocolVersion::Any);
         for length in 0..bytes.len() {
-            match (end(&bytes[..length], Version::Any), whole) {
+            match (end(&bytes[..length], ProxyProtocolVersion::Any), whole) {
                 (Ok(None), _) => {}
                 (Ok(Some(end)), whole) => prop_assert_eq!(Ok(Some(end)), whole),
-                (Err(Malformed), whole) => prop_assert_eq!(Err(Malformed), whole),
+                (Err(MalformedProxyHeader), whole) => prop_assert_eq!(Err(MalformedProxyHeader), whole),
             }
         }
         let _ = source(&bytes);

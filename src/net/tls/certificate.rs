@@ -31,7 +31,7 @@ pub struct Certificate {
 
 /// Why two files are not a certificate and its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NoPair {
+pub enum CertificateError {
     /// There is none in the file.
     #[error("holds no certificate")]
     NoCertificate,
@@ -46,14 +46,14 @@ pub enum NoPair {
     BadKey,
     /// It belongs to another certificate.
     #[error("is not the key of the certificate")]
-    AnothersKey,
+    KeyMismatch,
 }
 
-impl NoPair {
+impl CertificateError {
     /// Whether it is the key's file that is wrong, and not the certificate's.
     #[must_use]
     pub fn is_about_the_key(self) -> bool {
-        matches!(self, Self::NoKey | Self::BadKey | Self::AnothersKey)
+        matches!(self, Self::NoKey | Self::BadKey | Self::KeyMismatch)
     }
 }
 
@@ -62,13 +62,13 @@ impl Certificate {
     /// no name.
     ///
     /// # Errors
-    /// See [`NoPair`].
-    pub fn from_pem(chain: &[u8], key: &[u8], otherwise: &str) -> Result<Self, NoPair> {
+    /// See [`CertificateError`].
+    pub fn from_pem(chain: &[u8], key: &[u8], otherwise: &str) -> Result<Self, CertificateError> {
         let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
-        let chain = chain.map_err(|_| NoPair::BadCertificate)?;
-        let own = chain.first().ok_or(NoPair::NoCertificate)?;
-        let parsed = x509_cert::Certificate::from_der(own).map_err(|_| NoPair::BadCertificate)?;
-        let names = names(&parsed).ok_or(NoPair::BadCertificate)?;
+        let chain = chain.map_err(|_| CertificateError::BadCertificate)?;
+        let own = chain.first().ok_or(CertificateError::NoCertificate)?;
+        let parsed = x509_cert::Certificate::from_der(own).map_err(|_| CertificateError::BadCertificate)?;
+        let names = names(&parsed).ok_or(CertificateError::BadCertificate)?;
         let validity = parsed.tbs_certificate.validity;
         let (begins, expires) = (time(validity.not_before), time(validity.not_after));
         let pair = Arc::new(pair(chain, key)?);
@@ -116,19 +116,19 @@ impl fmt::Debug for Certificate {
     }
 }
 
-fn pair(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<CertifiedKey, NoPair> {
+fn pair(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<CertifiedKey, CertificateError> {
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
-        PemError::NoItemsFound => NoPair::NoKey,
-        _ => NoPair::BadKey,
+        PemError::NoItemsFound => CertificateError::NoKey,
+        _ => CertificateError::BadKey,
     })?;
-    let key = provider().key_provider.load_private_key(key).map_err(|_| NoPair::BadKey)?;
+    let key = provider().key_provider.load_private_key(key).map_err(|_| CertificateError::BadKey)?;
     let pair = CertifiedKey::new(chain, key);
     match pair.keys_match() {
         Ok(()) => Ok(pair),
-        Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(NoPair::AnothersKey),
+        Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(CertificateError::KeyMismatch),
         // A key of which nobody can say whose it is will not do either.
-        Err(Error::InconsistentKeys(_)) => Err(NoPair::BadKey),
-        Err(_) => Err(NoPair::BadCertificate),
+        Err(Error::InconsistentKeys(_)) => Err(CertificateError::BadKey),
+        Err(_) => Err(CertificateError::BadCertificate),
     }
 }
 

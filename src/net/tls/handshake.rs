@@ -10,27 +10,27 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use super::server::Doorkeeper;
+use super::server::Acceptor;
 use super::trust::Trust;
-use crate::net::stream::Stream;
+use crate::net::stream::NetStream;
 
 /// Shakes hands with a client.
 ///
 /// # Errors
 /// What the client did wrong, or that it has gone.
-pub async fn accept(stream: TcpStream, doorkeeper: &Doorkeeper) -> io::Result<Stream> {
+pub async fn accept(stream: TcpStream, doorkeeper: &Acceptor) -> io::Result<NetStream> {
     let stream = TlsAcceptor::from(Arc::clone(&doorkeeper.0)).accept(stream).await?;
-    Ok(Stream::Tls(Box::new(stream.into())))
+    Ok(NetStream::Tls(Box::new(stream.into())))
 }
 
 /// Shakes hands with a server that has to be `host`: a name, or an address without brackets.
 ///
 /// # Errors
 /// That it cannot prove it ([`is_about_certificate`]), speaks no TLS, or has gone.
-pub async fn connect(stream: TcpStream, host: &str, trust: &Trust) -> io::Result<Stream> {
+pub async fn connect(stream: TcpStream, host: &str, trust: &Trust) -> io::Result<NetStream> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     let stream = TlsConnector::from(Arc::clone(&trust.config)).connect(name, stream).await?;
-    Ok(Stream::Tls(Box::new(stream.into())))
+    Ok(NetStream::Tls(Box::new(stream.into())))
 }
 
 /// Whether the other side could not prove who it is.

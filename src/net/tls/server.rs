@@ -1,8 +1,8 @@
-//! What clients are shown: which certificate, which versions, and how a session is taken up again.
+//! The TLS acceptor: certificate selection, versions and session resumption.
 //!
 //! Chosen by the name that the client asks for: the name itself, then a wildcard for one label, then the first of the file.
 //! No early data: what comes before the handshake is over can be sent twice by whoever overheard it. The surprising
-//! thing: tickets are sealed by a [`Memory`] that outlives every change of certificates.
+//! thing: tickets are sealed by a [`SessionCache`] that outlives every change of certificates.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,11 +15,11 @@ use rustls::server::{
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SignatureScheme, SupportedProtocolVersion, version};
 
-use super::{Certificate, Unusable, provider};
+use super::{Certificate, TlsConfigError, provider};
 
 /// The oldest version that is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Minimum {
+pub enum MinVersion {
     /// TLS 1.2, with forward secrecy and authenticated encryption only.
     #[default]
     Tls12,
@@ -29,63 +29,63 @@ pub enum Minimum {
 
 /// Makes clients known that were here before. One for the life of a gate.
 #[derive(Clone)]
-pub struct Memory {
+pub struct SessionCache {
     sessions: Arc<dyn StoresServerSessions>,
     tickets: Option<Arc<dyn ProducesTickets>>,
 }
 
 /// Shakes hands with clients.
 #[derive(Clone)]
-pub struct Doorkeeper(pub(super) Arc<ServerConfig>);
+pub struct Acceptor(pub(super) Arc<ServerConfig>);
 
 /// Which certificate for which name.
 #[derive(Debug)]
-struct Keyring {
-    exact: Names,
+struct CertResolver {
+    exact: CertsByName,
     /// By what stands behind `*.`.
-    wildcard: Names,
+    wildcard: CertsByName,
     first: Option<Arc<CertifiedKey>>,
 }
 
 /// Several for one name are of different kinds, as ECDSA and RSA.
-type Names = HashMap<String, Vec<Arc<CertifiedKey>>>;
+type CertsByName = HashMap<String, Vec<Arc<CertifiedKey>>>;
 
-impl Memory {
+impl SessionCache {
     /// Nobody is known yet.
     #[must_use]
     pub fn new() -> Self {
         // Without randomness for the key there are no tickets, and sessions are kept here.
         let tickets = Ticketer::new().ok();
-        Self { sessions: ServerSessionMemoryCache::new(MOST_SESSIONS), tickets }
+        Self { sessions: ServerSessionMemoryCache::new(MAX_SESSIONS), tickets }
     }
 }
 
-impl Default for Memory {
+impl Default for SessionCache {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for SessionCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Memory(hidden)")
     }
 }
 
-impl Doorkeeper {
+impl Acceptor {
     /// With these certificates, of which the first is for clients that ask for no name or one that nobody has.
     ///
     /// # Errors
-    /// [`Unusable`], if the cryptography has none of these versions.
+    /// [`TlsConfigError`], if the cryptography has none of these versions.
     pub fn new(
         certificates: &[Certificate],
-        minimum: Minimum,
-        memory: &Memory,
+        minimum: MinVersion,
+        memory: &SessionCache,
         protocols: &[&str],
-    ) -> Result<Self, Unusable> {
+    ) -> Result<Self, TlsConfigError> {
         let builder = ServerConfig::builder_with_provider(provider());
-        let builder = builder.with_protocol_versions(versions(minimum)).map_err(Unusable)?;
-        let keyring = Arc::new(Keyring::new(certificates));
+        let builder = builder.with_protocol_versions(versions(minimum)).map_err(TlsConfigError)?;
+        let keyring = Arc::new(CertResolver::new(certificates));
         let mut config = builder.with_no_client_auth().with_cert_resolver(keyring);
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         config.session_storage = Arc::clone(&memory.sessions);
@@ -100,23 +100,23 @@ impl Doorkeeper {
     }
 }
 
-impl fmt::Debug for Doorkeeper {
+impl fmt::Debug for Acceptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Doorkeeper(hidden)")
     }
 }
 
-fn versions(minimum: Minimum) -> &'static [&'static SupportedProtocolVersion] {
+fn versions(minimum: MinVersion) -> &'static [&'static SupportedProtocolVersion] {
     static BOTH: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
     match minimum {
-        Minimum::Tls12 => &BOTH,
-        Minimum::Tls13 => &BOTH[..1],
+        MinVersion::Tls12 => &BOTH,
+        MinVersion::Tls13 => &BOTH[..1],
     }
 }
 
-impl Keyring {
+impl CertResolver {
     fn new(certificates: &[Certificate]) -> Self {
-        let (mut exact, mut wildcard) = (Names::new(), Names::new());
+        let (mut exact, mut wildcard) = (CertsByName::new(), CertsByName::new());
         for certificate in certificates {
             for name in certificate.names() {
                 let (names, key) = match name.strip_prefix("*.") {
@@ -152,11 +152,11 @@ fn one_that_fits<'k>(
     }
 }
 
-impl ResolvesServerCert for Keyring {
+impl ResolvesServerCert for CertResolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.choose(hello.server_name(), hello.signature_schemes())
     }
 }
 
 /// Sessions of TLS 1.2 clients that know no tickets.
-const MOST_SESSIONS: usize = 4096;
+const MAX_SESSIONS: usize = 4096;

@@ -1,4 +1,4 @@
-//! Whom a server of ours has to be vouched for by: the system's roots, or a file of the operator's own.
+//! Trusted roots for connections to upstreams and stores: the system's, or a file of the operator's.
 //!
 //! The surprising thing: roots are read when they are asked for, not once for the process, so a new root needs no new
 //! gate.
@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
-use super::{Unusable, provider};
+use super::{TlsConfigError, provider};
 
 /// Whom we trust, and how we speak to whom they vouch for.
 #[derive(Clone)]
@@ -22,29 +22,29 @@ pub struct Trust {
 
 /// There is nobody to trust.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoRoots {
+pub enum TrustRootsError {
     /// The file is none of certificates.
     #[error("the file of roots: {0}")]
-    Bad(String),
+    Invalid(String),
     /// There is not one.
     #[error("there are no roots to trust")]
-    None,
+    Empty,
 }
 
 impl Trust {
     /// In these roots, for a server that speaks this protocol (ALPN).
     ///
     /// # Errors
-    /// [`Unusable`], if the cryptography has no version of TLS.
-    pub fn new(roots: Vec<CertificateDer<'static>>, protocol: &str) -> Result<Self, Unusable> {
-        let mut config = client(roots.clone())?;
+    /// [`TlsConfigError`], if the cryptography has no version of TLS.
+    pub fn new(roots: Vec<CertificateDer<'static>>, protocol: &str) -> Result<Self, TlsConfigError> {
+        let mut config = client_config(roots.clone())?;
         config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
         Ok(Self { roots: roots.into(), config: Arc::new(config) })
     }
 
     /// Whether this is one value, and not only the same roots.
     #[must_use]
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.config, &other.config)
     }
 }
@@ -66,10 +66,10 @@ impl fmt::Debug for Trust {
 /// Trusts these roots; what of them cannot be used was left out before.
 ///
 /// # Errors
-/// [`Unusable`], if the cryptography has no version of TLS.
-pub fn client(roots: Vec<CertificateDer<'static>>) -> Result<ClientConfig, Unusable> {
+/// [`TlsConfigError`], if the cryptography has no version of TLS.
+pub fn client_config(roots: Vec<CertificateDer<'static>>) -> Result<ClientConfig, TlsConfigError> {
     let builder = ClientConfig::builder_with_provider(provider());
-    let builder = builder.with_safe_default_protocol_versions().map_err(Unusable)?;
+    let builder = builder.with_safe_default_protocol_versions().map_err(TlsConfigError)?;
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(roots);
     Ok(builder.with_root_certificates(store).with_no_client_auth())
@@ -78,8 +78,8 @@ pub fn client(roots: Vec<CertificateDer<'static>>) -> Result<ClientConfig, Unusa
 /// The system's roots. Never none.
 ///
 /// # Errors
-/// [`NoRoots::None`].
-pub fn system() -> Result<Vec<CertificateDer<'static>>, NoRoots> {
+/// [`TrustRootsError::None`].
+pub fn system() -> Result<Vec<CertificateDer<'static>>, TrustRootsError> {
     // What cannot be read is left out: one damaged file among hundreds is no reason to trust nobody.
     some(rustls_native_certs::load_native_certs().certs.into_iter().filter(is_root).collect())
 }
@@ -87,21 +87,21 @@ pub fn system() -> Result<Vec<CertificateDer<'static>>, NoRoots> {
 /// The certificates of a PEM file. Never none, and all of them good: an operator means each.
 ///
 /// # Errors
-/// See [`NoRoots`].
-pub fn of_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, NoRoots> {
-    of_pem(&std::fs::read(path).map_err(|error| NoRoots::Bad(error.to_string()))?)
+/// See [`TrustRootsError`].
+pub fn of_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustRootsError> {
+    of_pem(&std::fs::read(path).map_err(|error| TrustRootsError::Invalid(error.to_string()))?)
 }
 
 /// The same for a text in PEM.
 ///
 /// # Errors
-/// See [`NoRoots`].
-pub fn of_pem(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, NoRoots> {
+/// See [`TrustRootsError`].
+pub fn of_pem(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TrustRootsError> {
     let mut found = Vec::new();
     for root in CertificateDer::pem_slice_iter(text) {
-        let root = root.map_err(|error| NoRoots::Bad(error.to_string()))?;
+        let root = root.map_err(|error| TrustRootsError::Invalid(error.to_string()))?;
         if !is_root(&root) {
-            return Err(NoRoots::Bad("holds a certificate that cannot be read".to_owned()));
+            return Err(TrustRootsError::Invalid("holds a certificate that cannot be read".to_owned()));
         }
         found.push(root);
     }
@@ -110,7 +110,7 @@ pub fn of_pem(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, NoRoots> {
 
 /// Whether a certificate can name this host: a DNS name or an address without brackets.
 #[must_use]
-pub fn can_be_named(host: &str) -> bool {
+pub fn is_server_name(host: &str) -> bool {
     ServerName::try_from(host).is_ok()
 }
 
@@ -118,6 +118,6 @@ fn is_root(root: &CertificateDer<'static>) -> bool {
     RootCertStore::empty().add(root.clone()).is_ok()
 }
 
-fn some(roots: Vec<CertificateDer<'static>>) -> Result<Vec<CertificateDer<'static>>, NoRoots> {
-    if roots.is_empty() { Err(NoRoots::None) } else { Ok(roots) }
+fn some(roots: Vec<CertificateDer<'static>>) -> Result<Vec<CertificateDer<'static>>, TrustRootsError> {
+    if roots.is_empty() { Err(TrustRootsError::Empty) } else { Ok(roots) }
 }

@@ -14,7 +14,7 @@ pub(super) fn json(text: &[u8], line: &mut Vec<u8>) {
 }
 
 fn escape(text: &[u8], line: &mut Vec<u8>, slow: impl Fn(&[u8], &mut Vec<u8>)) {
-    let cut = &text[..text.len().min(MOST)];
+    let cut = &text[..text.len().min(MAX_TEXT)];
     if all_harmless(cut) {
         line.extend_from_slice(cut);
     } else {
@@ -74,7 +74,7 @@ fn digits(byte: u8, line: &mut Vec<u8>) {
     line.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
 }
 
-const MOST: usize = 8 * 1024;
+const MAX_TEXT: usize = 8 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -104,10 +104,10 @@ mod tests {
 
     #[test]
     fn endless_text_is_cut() {
-        let text = vec![b'a'; MOST + 1];
-        assert_eq!(escaped(combined, &text).len(), MOST + 3);
+        let text = vec![b'a'; MAX_TEXT + 1];
+        assert_eq!(escaped(combined, &text).len(), MAX_TEXT + 3);
         assert!(escaped(json, &text).ends_with("aaa..."));
-        assert_eq!(escaped(combined, &text[..MOST]).len(), MOST);
+        assert_eq!(escaped(combined, &text[..MAX_TEXT]).len(), MAX_TEXT);
     }
 
     #[test]

@@ -6,12 +6,17 @@
 use http::{HeaderValue, Uri, Version};
 
 use super::escape;
-use crate::event::Answered;
-use crate::observe::clients::Clients;
+use crate::event::AccessLogEntry;
+use crate::observe::clients::ClientFormatter;
 use crate::time::Span;
 
 /// `client - - [time] "request" status bytes "referer" "user agent"`.
-pub(super) fn combined(line: &mut Vec<u8>, second: &str, clients: &Clients, answered: &Answered) {
+pub(super) fn combined(
+    line: &mut Vec<u8>,
+    second: &str,
+    clients: &ClientFormatter,
+    answered: &AccessLogEntry,
+) {
     clients.write(answered.client, line);
     put(line, &[" - - [", second, "] \""]);
     escape::combined(answered.method.as_str().as_bytes(), line);
@@ -30,7 +35,7 @@ pub(super) fn combined(line: &mut Vec<u8>, second: &str, clients: &Clients, answ
 }
 
 /// An object in one line; what is missing is `null`.
-pub(super) fn json(line: &mut Vec<u8>, second: &str, clients: &Clients, answered: &Answered) {
+pub(super) fn json(line: &mut Vec<u8>, second: &str, clients: &ClientFormatter, answered: &AccessLogEntry) {
     put(line, &["{\"time\":\"", second, "."]);
     thousandths(line, answered.at.as_nanos() / 1_000_000 % 1_000);
     line.extend_from_slice(b"Z\",\"client\":\"");

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use http::HeaderValue;
 
 use super::*;
-use crate::event::Answered;
+use crate::event::AccessLogEntry;
 use crate::observe::samples::{AT, answered};
 use crate::observe::settings::ClientsShown;
 use crate::policy::key::PrefixLengths;
@@ -39,8 +39,8 @@ impl From<File> for Probe {
     }
 }
 
-fn clients() -> Clients {
-    Clients::new(ClientsShown::Full, PrefixLengths::default())
+fn clients() -> ClientFormatter {
+    ClientFormatter::new(ClientsShown::Full, PrefixLengths::default())
 }
 
 fn probed(
@@ -51,20 +51,21 @@ fn probed(
     let dropped = Counter::default();
     let target = AccessTarget::StandardOutput;
     let clock = Clock::manual(AT);
-    let log = AccessLog::over(probe, target, Style::Combined, clients(), dropped.clone(), clock).unwrap();
+    let log =
+        AccessLog::over(probe, target, AccessLogStyle::Combined, clients(), dropped.clone(), clock).unwrap();
     (log, dropped, written)
 }
 
 fn in_file(path: &Path) -> io::Result<(AccessLog, Counter)> {
     let dropped = Counter::default();
     let target = AccessTarget::File(path.to_owned());
-    let log = AccessLog::open(target, Style::Json, clients(), dropped.clone(), Clock::manual(AT))?;
+    let log = AccessLog::open(target, AccessLogStyle::Json, clients(), dropped.clone(), Clock::manual(AT))?;
     Ok((log, dropped))
 }
 
 fn hear(log: &AccessLog, user_agent: &str) {
     let user_agent = Some(HeaderValue::from_str(user_agent).unwrap());
-    log.hear(&Event::Answered(&Answered { user_agent, ..answered() }));
+    log.on_event(&Event::RequestCompleted(&AccessLogEntry { user_agent, ..answered() }));
 }
 
 /// A folder that goes away with the test.
@@ -102,7 +103,7 @@ fn an_idle_workers_line_is_written_although_nothing_follows() {
 #[test]
 fn other_events_write_nothing() {
     let (log, _, written) = probed(|text| Ok(text.len()));
-    log.hear(&Event::Connected);
+    log.on_event(&Event::Connected);
     log.close();
     drop(log);
     assert_eq!(written.iter().count(), 0);

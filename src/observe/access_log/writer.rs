@@ -9,29 +9,29 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
-use super::page::Batch;
-use super::{MOST_WAITING, Shared, lock};
-use crate::observe::gate::Gate;
+use super::page::LineBatch;
+use super::{LogState, MAX_WAITING, lock};
+use crate::observe::gate::LogThrottle;
 use crate::time::{Clock, Span, Time};
 
 /// Writes batches of lines.
 #[derive(Debug)]
-pub(super) struct Writer<W> {
+pub(super) struct LogWriter<W> {
     sink: W,
-    shared: Arc<Shared>,
-    waiting: Receiver<Batch>,
+    shared: Arc<LogState>,
+    waiting: Receiver<LineBatch>,
     clock: Clock,
     swept: Time,
     /// The last line was not written to its end.
     torn: bool,
     last_error: Option<io::Error>,
-    reports: Gate,
+    reports: LogThrottle,
     /// Lost lines that somebody has been told of.
     reported: u64,
 }
 
-impl<W: Write + From<File>> Writer<W> {
-    pub(super) fn new(sink: W, shared: Arc<Shared>, waiting: Receiver<Batch>, clock: Clock) -> Self {
+impl<W: Write + From<File>> LogWriter<W> {
+    pub(super) fn new(sink: W, shared: Arc<LogState>, waiting: Receiver<LineBatch>, clock: Clock) -> Self {
         Self {
             sink,
             waiting,
@@ -39,7 +39,7 @@ impl<W: Write + From<File>> Writer<W> {
             clock,
             torn: false,
             last_error: None,
-            reports: Gate::every(BETWEEN_REPORTS),
+            reports: LogThrottle::every(BETWEEN_REPORTS),
             reported: shared.dropped.get(),
             shared,
         }
@@ -68,19 +68,19 @@ impl<W: Write + From<File>> Writer<W> {
     /// Writes what waits, then what the threads still hold, so that a thread's lines stay in order.
     fn sweep(&mut self, now: Time) {
         self.swept = now;
-        for _ in 0..MOST_WAITING {
+        for _ in 0..MAX_WAITING {
             let Ok(batch) = self.waiting.try_recv() else { break };
             self.write(&batch);
         }
         let shared = Arc::clone(&self.shared);
-        for page in shared.pages.iter() {
+        for page in shared.buffers.iter() {
             let batch = lock(page).take();
             self.write(&batch);
         }
         self.report(now);
     }
 
-    fn write(&mut self, batch: &Batch) {
+    fn write(&mut self, batch: &LineBatch) {
         if let Some(file) = lock(&self.shared.replacement).take() {
             self.sink = W::from(file);
             self.torn = false;
@@ -119,7 +119,7 @@ impl<W: Write + From<File>> Writer<W> {
 
     fn report(&mut self, now: Time) {
         let lost = self.shared.dropped.get();
-        if lost == self.reported || self.reports.pass(now).is_none() {
+        if lost == self.reported || self.reports.allow(now).is_none() {
             return;
         }
         let lines = lost - self.reported;

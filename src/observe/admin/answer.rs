@@ -1,4 +1,4 @@
-//! What an operator's request is answered: a function without sockets.
+//! Routes an operator's request to its page: a function without sockets.
 //!
 //! Every error is problem+json (RFC 9457). The surprising thing: a name in `Host` is refused even if it leads here,
 //! since a stranger's page can make a name of its own lead here too (DNS rebinding); addresses cannot be rebound.
@@ -14,8 +14,8 @@ use http_body_util::Full;
 use hyper::body::{Body, Bytes};
 use serde_json::{Value, json};
 
-use super::buckets::Desk;
-use super::control::Page;
+use super::buckets::BucketsApi;
+use super::control::ControlPath;
 use super::{Admin, buckets};
 use crate::event::Operator;
 use crate::observe::metrics::CONTENT_TYPE;
@@ -29,50 +29,50 @@ pub(super) enum Caller {
     Unix(Operator),
 }
 
-pub(super) type Answer = Response<Full<Bytes>>;
+pub(super) type AdminResponse = Response<Full<Bytes>>;
 
-pub(super) async fn answer<B>(admin: &Admin, caller: Caller, request: Request<B>) -> Answer
+pub(super) async fn handle<B>(admin: &Admin, caller: Caller, request: Request<B>) -> AdminResponse
 where
     B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
 {
     if let Some(refusal) = refuse(caller, request.headers()) {
         return refusal;
     }
-    match (&admin.desk, buckets::Path::parse(request.uri())) {
+    match (&admin.buckets, buckets::BucketPath::parse(request.uri())) {
         (Some(desk), Some(path)) => match caller {
-            Caller::Unix(by) => desk.answer(by, path, request).await,
+            Caller::Unix(by) => desk.handle(by, path, request).await,
             Caller::Tcp { .. } => problem(StatusCode::FORBIDDEN, ONLY_UNIX),
         },
-        _ => whole(admin, caller, &request).await,
+        _ => handle_control(admin, caller, &request).await,
     }
 }
 
 /// What is about the gate as a whole.
-async fn whole<B>(admin: &Admin, caller: Caller, request: &Request<B>) -> Answer {
-    match (&admin.control, Page::parse(request.uri().path())) {
+async fn handle_control<B>(admin: &Admin, caller: Caller, request: &Request<B>) -> AdminResponse {
+    match (&admin.control, ControlPath::parse(request.uri().path())) {
         (Some(control), Some(page)) => match caller {
-            Caller::Unix(by) => control.answer(by, page, request).await,
+            Caller::Unix(by) => control.handle(by, page, request).await,
             Caller::Tcp { .. } => problem(StatusCode::FORBIDDEN, ONLY_UNIX),
         },
-        _ => page(admin, request),
+        _ => handle_page(admin, request),
     }
 }
 
 /// A page of another origin, or a name that is not ours.
-fn refuse(caller: Caller, headers: &HeaderMap) -> Option<Answer> {
+fn refuse(caller: Caller, headers: &HeaderMap) -> Option<AdminResponse> {
     if let Caller::Tcp { to } = caller {
-        if !asks_for_us(headers, to) {
+        if !is_own_host(headers, to) {
             return Some(problem(StatusCode::FORBIDDEN, "the Host is not one of this gate's addresses"));
         }
-        if !asked_by_us(headers) {
+        if !is_own_origin(headers) {
             return Some(problem(StatusCode::FORBIDDEN, "pages of other origins may not ask"));
         }
     }
     None
 }
 
-fn page<B>(admin: &Admin, request: &Request<B>) -> Answer {
-    let page: fn(&Admin) -> Answer = match request.uri().path() {
+fn handle_page<B>(admin: &Admin, request: &Request<B>) -> AdminResponse {
+    let page: fn(&Admin) -> AdminResponse = match request.uri().path() {
         "/livez" => |_| text(StatusCode::OK, "ok\n"),
         "/readyz" => ready,
         "/metrics" => metrics,
@@ -85,26 +85,26 @@ fn page<B>(admin: &Admin, request: &Request<B>) -> Answer {
     }
 }
 
-fn ready(admin: &Admin) -> Answer {
+fn ready(admin: &Admin) -> AdminResponse {
     if admin.draining.load(Ordering::Relaxed) {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
     }
-    if let Some(trouble) = admin.trouble.words() {
+    if let Some(trouble) = admin.readiness.reasons() {
         return text(StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n"));
     }
     // It decides without the store as the file says: whoever turned away from it for that would turn away from all gates.
-    match admin.desk.as_ref().is_some_and(Desk::misses_its_store) {
+    match admin.buckets.as_ref().is_some_and(BucketsApi::is_store_down) {
         true => text(StatusCode::OK, "degraded: the store does not answer\n"),
         false => text(StatusCode::OK, "ok\n"),
     }
 }
 
-fn metrics(admin: &Admin) -> Answer {
+fn metrics(admin: &Admin) -> AdminResponse {
     respond(StatusCode::OK, CONTENT_TYPE, admin.metrics.render())
 }
 
 /// Whether the one `Host` is a loopback name or the address that was connected to; any port will do, for tunnels.
-fn asks_for_us(headers: &HeaderMap, to: Option<IpAddr>) -> bool {
+fn is_own_host(headers: &HeaderMap, to: Option<IpAddr>) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
     let Ok(authority) = Authority::try_from(host.as_bytes()) else { return false };
@@ -124,7 +124,7 @@ fn asks_for_us(headers: &HeaderMap, to: Option<IpAddr>) -> bool {
 }
 
 /// Whether a page asks, and if one does, whether it came from here.
-fn asked_by_us(headers: &HeaderMap) -> bool {
+fn is_own_origin(headers: &HeaderMap) -> bool {
     let host = headers.get(header::HOST).map_or(&b""[..], HeaderValue::as_bytes);
     headers.get_all(header::ORIGIN).iter().all(|origin| {
         let origin = origin.as_bytes();
@@ -133,23 +133,23 @@ fn asked_by_us(headers: &HeaderMap) -> bool {
     })
 }
 
-fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+fn text(status: StatusCode, text: impl Into<Bytes>) -> AdminResponse {
     respond(status, "text/plain; charset=utf-8", text)
 }
 
-pub(super) fn not_allowed(allowed: &'static str) -> Answer {
+pub(super) fn not_allowed(allowed: &'static str) -> AdminResponse {
     let mut answer =
         problem(StatusCode::METHOD_NOT_ALLOWED, &format!("this page can only be asked for by {allowed}"));
     answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     answer
 }
 
-pub(super) fn problem(status: StatusCode, detail: &str) -> Answer {
+pub(super) fn problem(status: StatusCode, detail: &str) -> AdminResponse {
     problem_with(status, detail, json!({}))
 }
 
 /// A problem with members of its own, as RFC 9457 allows.
-pub(super) fn problem_with(status: StatusCode, detail: &str, more: Value) -> Answer {
+pub(super) fn problem_with(status: StatusCode, detail: &str, more: Value) -> AdminResponse {
     let mut body = more;
     body["type"] = "about:blank".into();
     body["title"] = status.canonical_reason().into();
@@ -158,7 +158,11 @@ pub(super) fn problem_with(status: StatusCode, detail: &str, more: Value) -> Ans
     respond(status, "application/problem+json", body.to_string())
 }
 
-pub(super) fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+pub(super) fn respond(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> AdminResponse {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     for (name, value) in [

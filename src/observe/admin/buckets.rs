@@ -13,96 +13,98 @@ use std::sync::Arc;
 use http::{Method, Request, StatusCode};
 use hyper::body::Body;
 
+pub(super) use self::read::BucketPath;
 pub use self::read::Grammar;
-pub(super) use self::read::Path;
 
-use self::read::{Ask, Problem, What};
-use super::answer::{Answer, not_allowed, problem, respond};
-use crate::engine::{Engine, NotDone, Shown};
+use self::read::{AdminProblem, BucketRequest, BucketResource};
+use super::answer::{AdminResponse, not_allowed, problem, respond};
+use crate::engine::{BucketAdminError, BucketReport, Engine};
 use crate::event::Operator;
-use crate::policy::holder::Holder;
-use crate::store::memory::NotGiven;
+use crate::policy::holder::BucketSelector;
+use crate::store::memory::OwnRateError;
 
 /// Whoever wants something of a single bucket comes here.
-pub(super) struct Desk {
+pub(super) struct BucketsApi {
     engine: Arc<Engine>,
     grammar: Grammar,
 }
 
-impl Desk {
+impl BucketsApi {
     pub(super) fn new(engine: Arc<Engine>, grammar: Grammar) -> Self {
         Self { engine, grammar }
     }
 
     /// Whether there is a store that gates share, and it is not asked.
-    pub(super) fn misses_its_store(&self) -> bool {
+    pub(super) fn is_store_down(&self) -> bool {
         self.engine.store().is_some_and(|store| !store.is_up())
     }
 
     /// Does what is asked and says how the buckets are then.
-    pub(super) async fn answer<B>(&self, by: Operator, path: Path, request: Request<B>) -> Answer
+    pub(super) async fn handle<B>(&self, by: Operator, path: BucketPath, request: Request<B>) -> AdminResponse
     where
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
     {
         let (head, body) = request.into_parts();
-        let allowed = path.what.methods();
+        let allowed = path.resource.methods();
         if !allowed.split(", ").any(|method| method == head.method.as_str()) {
             return not_allowed(allowed);
         }
         let done = async {
-            let holder = path.holder()?;
-            let ask = Ask::read(head.uri.query(), body, self.grammar).await?;
-            self.act(&holder, path.what, &head.method, ask, by).await
+            let holder = path.selector()?;
+            let ask = BucketRequest::read(head.uri.query(), body, self.grammar).await?;
+            self.act(&holder, path.resource, &head.method, ask, by).await
         };
         match done.await {
             Ok(shown) => respond(StatusCode::OK, "application/json", shown::json(&shown).to_string()),
-            Err(Problem { status, detail }) => problem(status, &detail),
+            Err(AdminProblem { status, detail }) => problem(status, &detail),
         }
     }
 
     async fn act(
         &self,
-        holder: &Holder,
-        what: What,
+        holder: &BucketSelector,
+        what: BucketResource,
         method: &Method,
-        ask: Ask,
+        ask: BucketRequest,
         by: Operator,
-    ) -> Result<Shown, Problem> {
+    ) -> Result<BucketReport, AdminProblem> {
         let (engine, limit) = (&self.engine, ask.limit.as_deref());
         let done = match (what, method) {
-            (What::Bucket, &Method::DELETE) => {
+            (BucketResource::Bucket, &Method::DELETE) => {
                 ask.has_only(&["limit"])?;
                 engine.reset(holder, limit, by).await
             }
-            (What::Bucket, _) => {
+            (BucketResource::Bucket, _) => {
                 ask.has_only(&[])?;
                 engine.show(holder).await
             }
-            (What::Credit, _) => {
+            (BucketResource::Credit, _) => {
                 ask.has_only(&["tokens", "limit"])?;
                 engine.credit(holder, limit, ask.tokens()?, by).await
             }
-            (What::Rate, &Method::PUT) => {
+            (BucketResource::Rate, &Method::PUT) => {
                 let (rate, lasts) = ask.rate()?;
                 engine.give_rate(holder, ask.limit()?, (rate, lasts), by).await
             }
-            (What::Rate, _) => {
+            (BucketResource::Rate, _) => {
                 ask.has_only(&["limit"])?;
                 engine.end_rate(holder, limit, by).await
             }
         };
         done.map_err(|error| {
             let status = match error {
-                NotDone::NoBucket(_) => StatusCode::NOT_FOUND,
-                NotDone::NotGiven(NotGiven::TooMany) => StatusCode::CONFLICT,
-                NotDone::NotGiven(_) | NotDone::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+                BucketAdminError::NoBucket(_) => StatusCode::NOT_FOUND,
+                BucketAdminError::OwnRate(OwnRateError::TooMany) => StatusCode::CONFLICT,
+                BucketAdminError::OwnRate(_) | BucketAdminError::Unavailable(_) => {
+                    StatusCode::SERVICE_UNAVAILABLE
+                }
             };
-            Problem::new(status, error.to_string())
+            AdminProblem::new(status, error.to_string())
         })
     }
 }
 
-impl std::fmt::Debug for Desk {
+impl std::fmt::Debug for BucketsApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Desk")
     }

@@ -10,11 +10,11 @@ use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::answer::{Answer, not_allowed, problem, problem_with, respond};
-use crate::event::{Event, Events, Operator, Order};
+use super::answer::{AdminResponse, not_allowed, problem, problem_with, respond};
+use crate::event::{Event, Events, Operator, OperatorCommand};
 
 /// The ends at which a gate is told something.
-pub struct Control {
+pub struct ControlApi {
     /// Who wants the configuration read again.
     pub reloads: mpsc::Sender<oneshot::Sender<Reloaded>>,
     /// Told when the gate is to drain.
@@ -36,13 +36,13 @@ pub struct Reloaded {
 
 /// A path of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Page {
+pub(super) enum ControlPath {
     Status,
     Reload,
     Drain,
 }
 
-impl Page {
+impl ControlPath {
     pub(super) fn parse(path: &str) -> Option<Self> {
         match path {
             "/api/v1/status" => Some(Self::Status),
@@ -57,8 +57,13 @@ impl Page {
     }
 }
 
-impl Control {
-    pub(super) async fn answer<B>(&self, by: Operator, page: Page, request: &Request<B>) -> Answer {
+impl ControlApi {
+    pub(super) async fn handle<B>(
+        &self,
+        by: Operator,
+        page: ControlPath,
+        request: &Request<B>,
+    ) -> AdminResponse {
         let allowed = page.methods();
         if !allowed.split(", ").any(|method| method == request.method().as_str()) {
             return not_allowed(allowed);
@@ -67,18 +72,18 @@ impl Control {
             return problem(StatusCode::BAD_REQUEST, "nothing can be said in the query here");
         }
         match page {
-            Page::Status => json(StatusCode::OK, &(self.status)()),
-            Page::Reload => self.reload(by).await,
-            Page::Drain => {
-                self.events.emit(&Event::Ordered { order: Order::Drain, by });
+            ControlPath::Status => json(StatusCode::OK, &(self.status)()),
+            ControlPath::Reload => self.reload(by).await,
+            ControlPath::Drain => {
+                self.events.emit(&Event::CommandReceived { command: OperatorCommand::Drain, by });
                 self.drain.notify_one();
                 json(StatusCode::ACCEPTED, &json!({"draining": true}))
             }
         }
     }
 
-    async fn reload(&self, by: Operator) -> Answer {
-        self.events.emit(&Event::Ordered { order: Order::Reload, by });
+    async fn reload(&self, by: Operator) -> AdminResponse {
+        self.events.emit(&Event::CommandReceived { command: OperatorCommand::Reload, by });
         let (tell, told) = oneshot::channel();
         // Whoever reads files is gone once the gate drains.
         let _ = self.reloads.send(tell).await;
@@ -95,11 +100,11 @@ impl Control {
     }
 }
 
-fn json(status: StatusCode, value: &Value) -> Answer {
+fn json(status: StatusCode, value: &Value) -> AdminResponse {
     respond(status, "application/json", value.to_string())
 }
 
-impl fmt::Debug for Control {
+impl fmt::Debug for ControlApi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Control")
     }

@@ -10,7 +10,7 @@ use tokio::runtime;
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::event::{Event, Listener};
+use crate::event::{Event, EventListener};
 
 /// A server that runs until it is dropped.
 struct Running {
@@ -20,9 +20,9 @@ struct Running {
 }
 
 impl Running {
-    fn start<S: Into<Socket>>(bind: impl FnOnce() -> io::Result<S> + Send + 'static) -> Self {
+    fn start<S: Into<AdminSocket>>(bind: impl FnOnce() -> io::Result<S> + Send + 'static) -> Self {
         let metrics = Arc::new(Metrics::new());
-        metrics.hear(&Event::Connected);
+        metrics.on_event(&Event::Connected);
         let draining = Arc::new(AtomicBool::new(false));
         let admin = Arc::new(Admin::new(metrics, Arc::clone(&draining)));
         let (stop, stopped) = oneshot::channel::<()>();
@@ -114,7 +114,7 @@ fn a_foreign_host_is_refused_over_tcp_and_does_not_matter_on_a_unix_socket() {
 #[test]
 fn idle_callers_do_not_keep_others_out_for_good_or_the_gate_from_stopping() {
     let (running, address) = over_tcp();
-    let idle: Vec<_> = (0..MOST_CALLERS + 1).map(|_| Client::connect(address).unwrap()).collect();
+    let idle: Vec<_> = (0..MAX_CALLERS + 1).map(|_| Client::connect(address).unwrap()).collect();
     drop(running);
     drop(idle);
 }

@@ -7,16 +7,16 @@ use std::fmt::Write;
 
 use tracing::info;
 
-use super::super::clients::Clients;
-use crate::event::{BucketsChanged, Change, Operator, Order, Whose};
-use crate::observe::stamp::stamp;
+use super::super::clients::ClientFormatter;
+use crate::event::{BucketOwner, BucketsChanged, Change, Operator, OperatorCommand};
+use crate::observe::stamp::rfc3339;
 
 /// Writes what was done by whom.
-pub(super) fn write(done: &BucketsChanged<'_>, clients: &Clients) {
+pub(super) fn write(done: &BucketsChanged<'_>, clients: &ClientFormatter) {
     let Operator { uid, pid } = done.by;
-    let bucket = match done.whose {
-        Whose::Client(client) => format!("ip:{}", clients.show(client)),
-        Whose::Account(hash) => format!("user:#{hash:012x}"),
+    let bucket = match done.owner {
+        BucketOwner::Client(client) => format!("ip:{}", clients.show(client)),
+        BucketOwner::Account(hash) => format!("user:#{hash:012x}"),
     };
     let mut limits = String::new();
     for (at, limit) in done.limits.iter().enumerate() {
@@ -27,7 +27,7 @@ pub(super) fn write(done: &BucketsChanged<'_>, clients: &Clients) {
         Change::Credited(tokens) => info!(uid, pid, bucket, limits, tokens, "an operator gave tokens"),
         Change::Reset => info!(uid, pid, bucket, limits, "an operator reset buckets"),
         Change::RateGiven { rate, until } => {
-            let (burst, per_token, until) = (rate.burst(), rate.per_token(), stamp(until));
+            let (burst, per_token, until) = (rate.burst(), rate.per_token(), rfc3339(until));
             info!(uid, pid, bucket, limits, burst, ?per_token, until, "an operator gave a rate of its own");
         }
         Change::RateEnded => info!(uid, pid, bucket, limits, "an operator ended a rate of its own"),
@@ -35,9 +35,9 @@ pub(super) fn write(done: &BucketsChanged<'_>, clients: &Clients) {
 }
 
 /// Writes what was wanted by whom; what comes of it has lines of its own.
-pub(super) fn ordered(order: Order, Operator { uid, pid }: Operator) {
+pub(super) fn ordered(order: OperatorCommand, Operator { uid, pid }: Operator) {
     match order {
-        Order::Reload => info!(uid, pid, "an operator has the configuration read again"),
-        Order::Drain => info!(uid, pid, "an operator has the gate drain"),
+        OperatorCommand::Reload => info!(uid, pid, "an operator has the configuration read again"),
+        OperatorCommand::Drain => info!(uid, pid, "an operator has the gate drain"),
     }
 }

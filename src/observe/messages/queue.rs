@@ -10,9 +10,9 @@ use crate::time::Span;
 
 /// Takes one message for each `write`, never blocks and never fails.
 #[derive(Debug, Clone)]
-pub(super) struct Queue(SyncSender<Entry>);
+pub(super) struct MessageQueue(SyncSender<QueuedMessage>);
 
-enum Entry {
+enum QueuedMessage {
     Message(Vec<u8>),
     /// Everything before this has been written when it is dropped.
     Flush {
@@ -20,10 +20,10 @@ enum Entry {
     },
 }
 
-impl Queue {
+impl MessageQueue {
     /// Starts the thread that writes, with this as its first step. Without one, messages are dropped.
     pub(super) fn start(sink: impl Write + Send + 'static, first: impl FnOnce() + Send + 'static) -> Self {
-        let (queue, waiting) = sync_channel(MOST_WAITING);
+        let (queue, waiting) = sync_channel(MAX_WAITING);
         let thread = std::thread::Builder::new().name("messages".to_owned());
         let write = move || {
             first();
@@ -36,16 +36,16 @@ impl Queue {
     /// Waits until everything that waits now is written, for at most this long.
     pub(super) fn flush_within(&self, patience: Span) {
         let (reached, wait) = sync_channel(0);
-        if self.0.try_send(Entry::Flush { _reached: reached }).is_ok() {
+        if self.0.try_send(QueuedMessage::Flush { _reached: reached }).is_ok() {
             // An error is what is waited for: the other end is gone.
             let _ = wait.recv_timeout(patience.to_std());
         }
     }
 }
 
-impl Write for Queue {
+impl Write for MessageQueue {
     fn write(&mut self, message: &[u8]) -> io::Result<usize> {
-        let _ = self.0.try_send(Entry::Message(message.to_vec()));
+        let _ = self.0.try_send(QueuedMessage::Message(message.to_vec()));
         Ok(message.len())
     }
 
@@ -54,16 +54,16 @@ impl Write for Queue {
     }
 }
 
-fn write_all(waiting: &Receiver<Entry>, mut sink: impl Write) {
+fn write_all(waiting: &Receiver<QueuedMessage>, mut sink: impl Write) {
     for entry in waiting {
-        if let Entry::Message(message) = entry {
+        if let QueuedMessage::Message(message) = entry {
             // A closed standard error is no reason to stop serving.
             let _ = sink.write_all(&message);
         }
     }
 }
 
-const MOST_WAITING: usize = 1024;
+const MAX_WAITING: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -92,13 +92,13 @@ mod tests {
     fn a_reader_that_stops_reading_blocks_nobody() {
         let (release, held) = channel::<()>();
         let (sender, written) = channel();
-        let mut queue = Queue::start(Probe { held, written: sender }, || ());
-        (0..2 * MOST_WAITING).for_each(|_| assert_eq!(queue.write(b"message\n").unwrap(), 8));
+        let mut queue = MessageQueue::start(Probe { held, written: sender }, || ());
+        (0..2 * MAX_WAITING).for_each(|_| assert_eq!(queue.write(b"message\n").unwrap(), 8));
         queue.flush_within(Span::ZERO);
         drop(release);
         drop(queue);
         let count = written.iter().count();
-        assert!((MOST_WAITING..=MOST_WAITING + 1).contains(&count), "{count}");
+        assert!((MAX_WAITING..=MAX_WAITING + 1).contains(&count), "{count}");
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
         let (release, held) = channel::<()>();
         drop(release);
         let (sender, written) = channel();
-        let mut queue = Queue::start(Probe { held, written: sender }, || ());
+        let mut queue = MessageQueue::start(Probe { held, written: sender }, || ());
         queue.write_all(b"one\n").unwrap();
         queue.flush_within(Span::from_secs(20));
         assert_eq!(written.try_recv().unwrap(), b"one\n");
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_closed_standard_error_is_survived() {
         let mut queue =
-            Queue::start(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap(), || ());
+            MessageQueue::start(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap(), || ());
         queue.write_all(b"one\n").unwrap();
         queue.write_all(b"two\n").unwrap();
         queue.flush_within(Span::from_secs(20));

@@ -9,11 +9,14 @@ use crate::observe::settings::ClientsShown;
 use crate::policy::key::PrefixLengths;
 
 fn messages(clock: &Clock) -> Messages {
-    Messages::new(Clients::new(ClientsShown::Prefix, PrefixLengths { ipv4: 24, ipv6: 48 }), clock.clone())
+    Messages::new(
+        ClientFormatter::new(ClientsShown::Prefix, PrefixLengths { ipv4: 24, ipv6: 48 }),
+        clock.clone(),
+    )
 }
 
 /// Everything that is written while `act` runs.
-fn written(level: Level, json: bool, act: impl FnOnce()) -> Vec<String> {
+fn written(level: LogLevel, json: bool, act: impl FnOnce()) -> Vec<String> {
     let text = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&text);
     let writer = move || Sink(Arc::clone(&sink));
@@ -40,10 +43,10 @@ fn repeated_failures_are_told_once_a_second_with_a_count_of_the_others() {
     let clock = Clock::manual(AT);
     let messages = messages(&clock);
     let failure = io::Error::from_raw_os_error(24);
-    let lines = written(Level::Info, true, || {
-        (0..50_000).for_each(|_| messages.hear(&Event::AcceptFailed(&failure)));
+    let lines = written(LogLevel::Info, true, || {
+        (0..50_000).for_each(|_| messages.on_event(&Event::AcceptFailed(&failure)));
         clock.set(AT.after(Span::from_secs(1)));
-        messages.hear(&Event::AcceptFailed(&failure));
+        messages.on_event(&Event::AcceptFailed(&failure));
     });
     assert_eq!(lines.len(), 2);
     let second: serde_json::Value = serde_json::from_str(&lines[1]).unwrap();
@@ -57,14 +60,14 @@ fn a_flood_of_one_kind_does_not_hide_another() {
     let clock = Clock::manual(AT);
     let messages = messages(&clock);
     let peer = Some("203.0.113.9".parse().unwrap());
-    let lines = written(Level::Info, false, || {
+    let lines = written(LogLevel::Info, false, || {
         for _ in 0..1000 {
-            messages.hear(&Event::TurnedAway { peer, reason: Reason::ClientRate });
+            messages.on_event(&Event::ConnectionRejected { peer, reason: RejectReason::ClientRate });
         }
-        messages.hear(&Event::TurnedAway { peer, reason: Reason::ClientMax });
-        messages.hear(&Event::UpstreamUp { upstream: "http://127.0.0.1:8081", up: false });
-        messages.hear(&Event::UpstreamUp { upstream: "http://127.0.0.1:8082", up: false });
-        messages.hear(&Event::Panicked);
+        messages.on_event(&Event::ConnectionRejected { peer, reason: RejectReason::ClientMax });
+        messages.on_event(&Event::UpstreamUp { upstream: "http://127.0.0.1:8081", up: false });
+        messages.on_event(&Event::UpstreamUp { upstream: "http://127.0.0.1:8082", up: false });
+        messages.on_event(&Event::Panicked);
     });
     assert_eq!(lines.len(), 5, "{lines:?}");
     assert!(lines[0].contains("203.0.113.0"), "addresses are written as the file says: {}", lines[0]);
@@ -76,28 +79,28 @@ fn the_level_decides_what_is_written() {
     let clock = Clock::manual(AT);
     let hear = || {
         let messages = messages(&clock);
-        messages.hear(&Event::Reloaded { taken: true, changes: "nothing" });
-        messages.hear(&Event::Reloaded { taken: false, changes: "" });
-        messages.hear(&Event::UpstreamFailed { upstream: "x", reason: Failure::Busy });
-        messages.hear(&Event::Connected);
+        messages.on_event(&Event::Reloaded { taken: true, changes: "nothing" });
+        messages.on_event(&Event::Reloaded { taken: false, changes: "" });
+        messages.on_event(&Event::UpstreamFailed { upstream: "x", reason: Failure::Busy });
+        messages.on_event(&Event::Connected);
     };
-    assert_eq!(written(Level::Info, false, hear).len(), 3);
-    assert_eq!(written(Level::Warn, false, hear).len(), 2);
-    assert_eq!(written(Level::Error, false, hear).len(), 1);
+    assert_eq!(written(LogLevel::Info, false, hear).len(), 3);
+    assert_eq!(written(LogLevel::Warn, false, hear).len(), 2);
+    assert_eq!(written(LogLevel::Error, false, hear).len(), 1);
 }
 
 #[test]
 fn the_level_may_change_while_messages_are_written() {
     let text = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&text);
-    let (subscriber, chosen) = subscriber(Level::Warn, false, move || Sink(Arc::clone(&sink)));
+    let (subscriber, chosen) = subscriber(LogLevel::Warn, false, move || Sink(Arc::clone(&sink)));
     tracing::subscriber::with_default(subscriber, || {
         let messages = messages(&Clock::manual(AT));
-        let tell = |changes| messages.hear(&Event::Reloaded { taken: true, changes });
+        let tell = |changes| messages.on_event(&Event::Reloaded { taken: true, changes });
         tell("first");
-        chosen.reload(filter(Level::Info)).unwrap();
+        chosen.reload(filter(LogLevel::Info)).unwrap();
         tell("second");
-        chosen.reload(filter(Level::Warn)).unwrap();
+        chosen.reload(filter(LogLevel::Warn)).unwrap();
         tell("third");
     });
     let text = String::from_utf8(text.lock().unwrap().clone()).unwrap();

@@ -1,4 +1,4 @@
-//! What is counted for every single request: its status, how long it took, and how much of that was the gate's.
+//! Metrics of every request: status, duration, and the time that the gate added.
 //!
 //! No labels but the status, no lock, no allocation. The surprising thing: there is one set of counters for each
 //! thread, because two cores that add to one number cost each other more than everything else here.
@@ -10,33 +10,33 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
-use super::histogram::{Histogram, Total};
-use crate::event::Answered;
+use super::histogram::{AtomicHistogram, HistogramTotal};
+use crate::event::AccessLogEntry;
 use crate::observe::shards::Shards;
 use crate::time::Span;
 
 /// Counts answers.
 #[derive(Debug, Default)]
-pub(super) struct Answers(Shards<Counts>);
+pub(super) struct ResponseMetrics(Shards<ResponseCounts>);
 
 #[derive(Debug)]
-struct Counts {
+struct ResponseCounts {
     /// By status from 100; the last one is for those that HTTP does not define.
     codes: [AtomicU64; CODES],
-    duration: Histogram<{ DURATIONS.len() + 1 }>,
-    added: Histogram<{ ADDED.len() + 1 }>,
+    duration: AtomicHistogram<{ DURATIONS.len() + 1 }>,
+    added: AtomicHistogram<{ ADDED.len() + 1 }>,
 }
 
-impl Default for Counts {
+impl Default for ResponseCounts {
     fn default() -> Self {
         let codes = std::array::from_fn(|_| AtomicU64::new(0));
-        Self { codes, duration: Histogram::default(), added: Histogram::default() }
+        Self { codes, duration: AtomicHistogram::default(), added: AtomicHistogram::default() }
     }
 }
 
-impl Answers {
-    pub(super) fn count(&self, answered: &Answered) {
-        let counts = self.0.mine();
+impl ResponseMetrics {
+    pub(super) fn count(&self, answered: &AccessLogEntry) {
+        let counts = self.0.current();
         let code = usize::from(answered.status.as_u16()).saturating_sub(100).min(CODES - 1);
         counts.codes[code].fetch_add(1, Ordering::Relaxed);
         counts.duration.observe(&DURATIONS, answered.duration);
@@ -57,13 +57,13 @@ impl Answers {
     }
 }
 
-impl Collector for Answers {
+impl Collector for ResponseMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         self.encode_codes(&mut encoder)?;
-        let duration = Histogram::total(self.0.iter().map(|counts| &counts.duration), &DURATIONS);
+        let duration = AtomicHistogram::total(self.0.iter().map(|counts| &counts.duration), &DURATIONS);
         let help = "From the head of a request to the end of its answer.";
         encode_total(&mut encoder, "tollgate_request_duration_seconds", help, &duration)?;
-        let added = Histogram::total(self.0.iter().map(|counts| &counts.added), &ADDED);
+        let added = AtomicHistogram::total(self.0.iter().map(|counts| &counts.added), &ADDED);
         encode_total(&mut encoder, "tollgate_added_seconds", "Time that the gate itself took.", &added)
     }
 }
@@ -72,7 +72,7 @@ fn encode_total(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
-    total: &Total,
+    total: &HistogramTotal,
 ) -> std::fmt::Result {
     encoder.encode_descriptor(name, help, None, MetricType::Histogram)?.encode_histogram::<NoLabelSet>(
         total.sum,

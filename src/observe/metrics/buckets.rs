@@ -15,7 +15,7 @@ use crate::engine::Engine;
 
 /// Looks at the buckets of the engine, once there is one.
 #[derive(Debug)]
-pub(super) struct Buckets(pub(super) Arc<OnceLock<Weak<Engine>>>);
+pub(super) struct BucketMetrics(pub(super) Arc<OnceLock<Weak<Engine>>>);
 
 /// What a limit keeps for its rate, its cap and its waits is one sum: two series of one name would be none.
 fn by_name<'u>(usage: &[(&'u str, usize, u64)]) -> Vec<(&'u str, usize, u64)> {
@@ -26,7 +26,7 @@ fn by_name<'u>(usage: &[(&'u str, usize, u64)]) -> Vec<(&'u str, usize, u64)> {
     limits.map(|facets| facets.iter().fold(("", 0, 0), add)).collect()
 }
 
-impl Collector for Buckets {
+impl Collector for BucketMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         let Some(engine) = self.0.get().and_then(Weak::upgrade) else { return Ok(()) };
         let rules = engine.rules();

@@ -9,7 +9,7 @@ use crate::time::Span;
 
 /// Counts of spans between bounds. `N` is the number of bounds plus one, for those above all of them.
 #[derive(Debug)]
-pub(super) struct Histogram<const N: usize> {
+pub(super) struct AtomicHistogram<const N: usize> {
     counts: [AtomicU64; N],
     /// Nanoseconds; wraps after 584 years of requests.
     sum: AtomicU64,
@@ -17,7 +17,7 @@ pub(super) struct Histogram<const N: usize> {
 
 /// What several histograms hold together.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Total {
+pub(super) struct HistogramTotal {
     /// Seconds.
     pub(super) sum: f64,
     /// All observations.
@@ -26,13 +26,13 @@ pub(super) struct Total {
     pub(super) buckets: Vec<(f64, u64)>,
 }
 
-impl<const N: usize> Default for Histogram<N> {
+impl<const N: usize> Default for AtomicHistogram<N> {
     fn default() -> Self {
         Self { counts: std::array::from_fn(|_| AtomicU64::new(0)), sum: AtomicU64::new(0) }
     }
 }
 
-impl<const N: usize> Histogram<N> {
+impl<const N: usize> AtomicHistogram<N> {
     /// Counts a span among `bounds`, ascending and inclusive.
     pub(super) fn observe(&self, bounds: &[Span], span: Span) {
         let bucket = bounds.partition_point(|&bound| bound < span);
@@ -43,7 +43,7 @@ impl<const N: usize> Histogram<N> {
     }
 
     /// Everything that these histograms have seen.
-    pub(super) fn total<'a>(all: impl Iterator<Item = &'a Self> + Clone, bounds: &[Span]) -> Total {
+    pub(super) fn total<'a>(all: impl Iterator<Item = &'a Self> + Clone, bounds: &[Span]) -> HistogramTotal {
         let bounds = bounds.iter().map(|bound| seconds(bound.as_nanos())).chain([f64::INFINITY]);
         let counts =
             (0..N).map(|i| all.clone().map(|one| one.counts[i].load(Ordering::Relaxed)).sum::<u64>());
@@ -51,7 +51,7 @@ impl<const N: usize> Histogram<N> {
         // Summed from what is shown, so that the count and the last bucket never disagree.
         let count = buckets.iter().map(|(_, count)| count).sum();
         let sum = seconds(all.map(|one| one.sum.load(Ordering::Relaxed)).sum());
-        Total { sum, count, buckets }
+        HistogramTotal { sum, count, buckets }
     }
 }
 
@@ -71,11 +71,11 @@ mod tests {
 
     #[test]
     fn a_span_at_the_bound_belongs_to_the_bucket_below() {
-        let histogram = Histogram::<3>::default();
+        let histogram = AtomicHistogram::<3>::default();
         for nanos in [0, 1_000_000, 1_000_001, 1_000_000_000, 1_500_000_000] {
             histogram.observe(&BOUNDS, Span::from_nanos(nanos));
         }
-        let total = Histogram::total([&histogram].into_iter(), &BOUNDS);
+        let total = AtomicHistogram::total([&histogram].into_iter(), &BOUNDS);
         assert_eq!(total.buckets, [(0.001, 2), (1.0, 2), (f64::INFINITY, 1)]);
         assert_eq!(total.count, 5);
         assert!((total.sum - 2.502_000_001).abs() < 1e-9, "{}", total.sum);
@@ -83,10 +83,10 @@ mod tests {
 
     #[test]
     fn several_histograms_are_shown_as_one() {
-        let (one, other) = (Histogram::<3>::default(), Histogram::<3>::default());
+        let (one, other) = (AtomicHistogram::<3>::default(), AtomicHistogram::<3>::default());
         one.observe(&BOUNDS, Span::ZERO);
         other.observe(&BOUNDS, Span::from_secs(9));
-        let total = Histogram::total([&one, &other].into_iter(), &BOUNDS);
+        let total = AtomicHistogram::total([&one, &other].into_iter(), &BOUNDS);
         assert_eq!(total.buckets, [(0.001, 1), (1.0, 0), (f64::INFINITY, 1)]);
     }
 }

@@ -13,12 +13,12 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 /// Looks at this process.
 #[derive(Debug)]
-pub(super) struct Process;
+pub(super) struct ProcessMetrics;
 
-impl Collector for Process {
+impl Collector for ProcessMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         let stat = fs::read_to_string("/proc/self/stat").ok();
-        if let Some(stat) = stat.as_deref().and_then(Stat::parse) {
+        if let Some(stat) = stat.as_deref().and_then(ProcStat::parse) {
             let name = "process_cpu_seconds";
             let help = "User and system time spent.";
             ConstCounter::new(stat.cpu).encode(encoder.encode_descriptor(
@@ -47,7 +47,7 @@ impl Collector for Process {
 
 /// The fields of `/proc/self/stat` that matter (proc(5)).
 #[derive(Debug, PartialEq)]
-struct Stat {
+struct ProcStat {
     /// Seconds.
     cpu: f64,
     threads: f64,
@@ -59,7 +59,7 @@ struct Stat {
     resident: f64,
 }
 
-impl Stat {
+impl ProcStat {
     /// The name of the program comes second, in parentheses, and may hold anything, so fields are counted from the
     /// last parenthesis on.
     fn parse(text: &str) -> Option<Self> {
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_program_name_with_parentheses_and_blanks_does_not_shift_the_fields() {
         let text = "7 (a) b) c) S 1 7 7 0 -1 0 0 0 0 0 250 50 0 0 20 0 3 0 1200 4096 2";
-        let stat = Stat::parse(text).unwrap();
+        let stat = ProcStat::parse(text).unwrap();
         let ticks = as_float(rustix::param::clock_ticks_per_second());
         assert_eq!(stat.cpu, 300.0 / ticks);
         assert_eq!((stat.threads, stat.started, stat.address_space), (3.0, 1200.0 / ticks, 4096.0));
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_cut_off_file_shows_nothing_instead_of_zeroes() {
-        assert_eq!(Stat::parse("7 (tollgate) S 1 7"), None);
+        assert_eq!(ProcStat::parse("7 (tollgate) S 1 7"), None);
         assert_eq!(boot_time("cpu 1 2 3\n"), None);
         assert_eq!(boot_time("cpu 1 2 3\nbtime 1700000000\n"), Some(1_700_000_000.0));
     }

@@ -12,8 +12,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use crate::event::{Decision, Outcome};
-use crate::policy::{Facet, Mode, Policy};
+use crate::event::{LimitDecision, Outcome};
+use crate::policy::{LimitKind, Mode, Policy};
 
 /// Counts decisions and what came of attempts.
 #[derive(Debug, Default)]
@@ -21,15 +21,15 @@ pub(super) struct RuleCounters {
     decisions: Family<DecisionLabels, Counter>,
     attempts: Family<AttemptLabels, Counter>,
     /// The newest first.
-    known: ArcSwap<Vec<Arc<Resolved>>>,
+    generations: ArcSwap<Vec<Arc<RuleGeneration>>>,
 }
 
 /// The counters of one generation of rules, by position.
 #[derive(Debug)]
-struct Resolved {
+struct RuleGeneration {
     generation: u64,
     routes: Vec<Arc<str>>,
-    limits: Vec<(Arc<str>, Facet)>,
+    limits: Vec<(Arc<str>, LimitKind)>,
     /// For each route each limit; `None` where the file does not bring the two together.
     decisions: Vec<Option<[Counter; DECISIONS.len()]>>,
     attempts: Vec<[Counter; OUTCOMES.len()]>,
@@ -57,16 +57,16 @@ impl RuleCounters {
     }
 
     /// Takes over the names of new rules. Series that they share with earlier ones go on counting.
-    pub(super) fn learn(&self, generation: u64, policy: &Policy) {
+    pub(super) fn add_generation(&self, generation: u64, policy: &Policy) {
         let newest = Arc::new(self.resolve(generation, policy));
-        self.known.rcu(|known| {
+        self.generations.rcu(|known| {
             let earlier = known.iter().filter(|rules| rules.generation != generation);
             std::iter::once(&newest).chain(earlier).take(GENERATIONS).cloned().collect::<Vec<_>>()
         });
     }
 
-    pub(super) fn decided(&self, generation: u64, route: usize, limit: usize, decision: Decision) {
-        let known = self.known.load();
+    pub(super) fn decided(&self, generation: u64, route: usize, limit: usize, decision: LimitDecision) {
+        let known = self.generations.load();
         let Some(rules) = find(&known, generation) else { return };
         match rules.decisions.get(route * rules.limits.len() + limit) {
             Some(Some(counters)) => drop(counters[decision_index(decision)].inc()),
@@ -75,23 +75,23 @@ impl RuleCounters {
     }
 
     pub(super) fn settled(&self, generation: u64, route: usize, outcome: Outcome) {
-        let known = self.known.load();
+        let known = self.generations.load();
         if let Some(counters) = find(&known, generation).and_then(|rules| rules.attempts.get(route)) {
             counters[outcome_index(outcome)].inc();
         }
     }
 
     /// A path with several readings may be charged for limits of another route than the one that is named.
-    fn count_by_name(&self, rules: &Resolved, route: usize, limit: usize, decision: Decision) {
+    fn count_by_name(&self, rules: &RuleGeneration, route: usize, limit: usize, decision: LimitDecision) {
         if let (Some(route), Some((limit, facet))) = (rules.routes.get(route), rules.limits.get(limit)) {
             self.decision(route, limit, *facet, DECISIONS[decision_index(decision)]).inc();
         }
     }
 
-    fn resolve(&self, generation: u64, policy: &Policy) -> Resolved {
+    fn resolve(&self, generation: u64, policy: &Policy) -> RuleGeneration {
         let routes: Vec<_> = policy.routes.iter().map(|route| Arc::clone(&route.name)).collect();
         let limits: Vec<_> =
-            policy.limits.iter().map(|limit| (Arc::clone(&limit.name), limit.facet)).collect();
+            policy.limits.iter().map(|limit| (Arc::clone(&limit.name), limit.kind)).collect();
         let attempts =
             routes.iter().map(|route| OUTCOMES.map(|outcome| self.attempt(route, outcome))).collect();
         let pairs = policy.routes.iter().flat_map(|route| {
@@ -99,14 +99,20 @@ impl RuleCounters {
         });
         let decisions = pairs.map(|(route, index, limit)| {
             let met = limit.mode != Mode::Off && route.limits.contains(&index);
-            met.then(|| DECISIONS.map(|word| self.decision(&route.name, &limit.name, limit.facet, word)))
+            met.then(|| DECISIONS.map(|word| self.decision(&route.name, &limit.name, limit.kind, word)))
         });
-        Resolved { generation, decisions: decisions.collect(), attempts, routes, limits }
+        RuleGeneration { generation, decisions: decisions.collect(), attempts, routes, limits }
     }
 
     /// One that nobody sees for what the rate of the same limit says already.
-    fn decision(&self, route: &Arc<str>, limit: &Arc<str>, facet: Facet, decision: &'static str) -> Counter {
-        if facet != Facet::Rate && !REFUSALS.contains(&decision) {
+    fn decision(
+        &self,
+        route: &Arc<str>,
+        limit: &Arc<str>,
+        facet: LimitKind,
+        decision: &'static str,
+    ) -> Counter {
+        if facet != LimitKind::Rate && !REFUSALS.contains(&decision) {
             return Counter::default();
         }
         let labels = DecisionLabels { route: Arc::clone(route), limit: Arc::clone(limit), decision };
@@ -118,16 +124,16 @@ impl RuleCounters {
     }
 }
 
-fn find(known: &[Arc<Resolved>], generation: u64) -> Option<&Resolved> {
+fn find(known: &[Arc<RuleGeneration>], generation: u64) -> Option<&RuleGeneration> {
     known.iter().find(|rules| rules.generation == generation).map(Arc::as_ref)
 }
 
-fn decision_index(decision: Decision) -> usize {
+fn decision_index(decision: LimitDecision) -> usize {
     match decision {
-        Decision::Admit => 0,
-        Decision::Refuse => 1,
-        Decision::Observe => 2,
-        Decision::Exempt => 3,
+        LimitDecision::Admit => 0,
+        LimitDecision::Refuse => 1,
+        LimitDecision::Observe => 2,
+        LimitDecision::Exempt => 3,
     }
 }
 

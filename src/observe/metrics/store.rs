@@ -1,4 +1,4 @@
-//! Counts what a shared store is asked, and what is decided without it.
+//! Counts calls to a shared store, and what is decided without it.
 //!
 //! Nothing of it is shown for buckets in memory. The surprising thing: a refusal that the mirror repeats is no question, so the
 //! two numbers beside each other say what sharing costs.
@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::Label;
-use crate::event::{Answer, Event, Fallback};
+use crate::event::{Event, Fallback, StoreCallResult};
 use crate::time::Span;
 
 /// Counts questions and fallbacks.
@@ -60,16 +60,16 @@ impl StoreCounters {
         registry.register(name, help, self.mirrored.clone());
     }
 
-    pub(super) fn hear(&self, event: &Event<'_>) {
+    pub(super) fn on_event(&self, event: &Event<'_>) {
         match *event {
             Event::Mirrored { limit } => {
                 self.mirrored.get_or_create_owned(&LimitLabel { limit: Arc::clone(limit) }).inc();
             }
             Event::FellBack(way) => {
-                self.fallbacks.get_or_create_owned(&[("action", way_name(way))]).inc();
+                self.fallbacks.get_or_create_owned(&[("action", fallback_name(way))]).inc();
             }
-            Event::StoreAsked { result, took } => {
-                if result == Answer::Ok {
+            Event::StoreCalled { result, took } => {
+                if result == StoreCallResult::Ok {
                     // It is asked for the first time before anything is decided, so it is shown as up from then on.
                     self.up.get_or_create_owned(&[]).set(1);
                 }
@@ -88,7 +88,7 @@ fn seconds(span: Span) -> f64 {
     span.to_std().as_secs_f64()
 }
 
-fn way_name(way: Fallback) -> &'static str {
+fn fallback_name(way: Fallback) -> &'static str {
     match way {
         Fallback::Local => "local",
         Fallback::Allow => "allow",
@@ -96,12 +96,12 @@ fn way_name(way: Fallback) -> &'static str {
     }
 }
 
-fn result_name(result: Answer) -> &'static str {
+fn result_name(result: StoreCallResult) -> &'static str {
     match result {
-        Answer::Ok => "ok",
-        Answer::Lost => "lost",
-        Answer::Timeout => "timeout",
-        Answer::Error => "error",
+        StoreCallResult::Ok => "ok",
+        StoreCallResult::Conflict => "lost",
+        StoreCallResult::Timeout => "timeout",
+        StoreCallResult::Error => "error",
     }
 }
 

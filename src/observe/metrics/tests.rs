@@ -6,10 +6,10 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, StatusCode};
 
 use super::*;
-use crate::event::{Answered, Decision, Events, Outcome};
+use crate::event::{AccessLogEntry, Events, LimitDecision, Outcome};
 use crate::observe::samples::{AT, answered, policy};
-use crate::policy::attempt::{Attempt, Body, Client};
-use crate::policy::{Facet, Policy};
+use crate::policy::attempt::{Attempt, AttemptBody, Client};
+use crate::policy::{LimitKind, Policy};
 use crate::time::{Clock, Span};
 
 fn value(metrics: &Metrics, series: &str) -> Option<String> {
@@ -22,19 +22,21 @@ fn assert_value(metrics: &Metrics, series: &str, expected: &str) {
     assert_eq!(value(metrics, series).as_deref(), Some(expected), "{series} in\n{}", metrics.render());
 }
 
-fn decided(generation: u64, route: usize, limit: usize, decision: Decision) -> Event<'static> {
+fn decided(generation: u64, route: usize, limit: usize, decision: LimitDecision) -> Event<'static> {
     Event::Decided { generation, route, limit, decision }
 }
 
 #[test]
 fn decisions_and_attempts_are_counted_by_name() {
     let metrics = Metrics::new();
-    metrics
-        .hear(&Event::Rules { generation: 0, policy: &policy(&["login", "blog"], &["address", "subnet"]) });
-    metrics.hear(&decided(0, 1, 0, Decision::Refuse));
-    metrics.hear(&decided(0, 1, 1, Decision::Admit));
-    metrics.hear(&decided(0, 1, 1, Decision::Admit));
-    metrics.hear(&Event::Settled { generation: 0, route: 0, outcome: Outcome::Error });
+    metrics.on_event(&Event::Rules {
+        generation: 0,
+        policy: &policy(&["login", "blog"], &["address", "subnet"]),
+    });
+    metrics.on_event(&decided(0, 1, 0, LimitDecision::Refuse));
+    metrics.on_event(&decided(0, 1, 1, LimitDecision::Admit));
+    metrics.on_event(&decided(0, 1, 1, LimitDecision::Admit));
+    metrics.on_event(&Event::Settled { generation: 0, route: 0, outcome: Outcome::Error });
     let series = |name| format!("tollgate_decisions_total{{route=\"blog\",limit={name}}}");
     assert_value(&metrics, &series("\"address\",decision=\"refuse\""), "1");
     assert_value(&metrics, &series("\"subnet\",decision=\"admit\""), "2");
@@ -46,11 +48,11 @@ fn decisions_and_attempts_are_counted_by_name() {
 #[test]
 fn an_attempt_of_earlier_rules_is_counted_under_its_own_names() {
     let metrics = Metrics::new();
-    metrics.hear(&Event::Rules { generation: 0, policy: &policy(&["old", "login"], &["address"]) });
-    metrics.hear(&Event::Rules { generation: 1, policy: &policy(&["login"], &["address"]) });
-    metrics.hear(&decided(0, 1, 0, Decision::Admit));
-    metrics.hear(&decided(1, 0, 0, Decision::Admit));
-    metrics.hear(&decided(7, 0, 0, Decision::Admit));
+    metrics.on_event(&Event::Rules { generation: 0, policy: &policy(&["old", "login"], &["address"]) });
+    metrics.on_event(&Event::Rules { generation: 1, policy: &policy(&["login"], &["address"]) });
+    metrics.on_event(&decided(0, 1, 0, LimitDecision::Admit));
+    metrics.on_event(&decided(1, 0, 0, LimitDecision::Admit));
+    metrics.on_event(&decided(7, 0, 0, LimitDecision::Admit));
     let series = "tollgate_decisions_total{route=\"login\",limit=\"address\",decision=\"admit\"}";
     assert_value(&metrics, series, "2");
 }
@@ -60,20 +62,20 @@ fn a_limit_of_another_route_is_counted_and_unknown_positions_are_not() {
     let metrics = Metrics::new();
     let mut rules = policy(&["login"], &["address", "subnet"]);
     rules.routes[0].limits = vec![0];
-    metrics.hear(&Event::Rules { generation: 0, policy: &rules });
+    metrics.on_event(&Event::Rules { generation: 0, policy: &rules });
     let series = "tollgate_decisions_total{route=\"login\",limit=\"subnet\",decision=\"refuse\"}";
     assert_eq!(value(&metrics, series), None);
-    metrics.hear(&decided(0, 0, 1, Decision::Refuse));
-    metrics.hear(&decided(0, 9, 9, Decision::Refuse));
-    metrics.hear(&Event::Settled { generation: 0, route: 9, outcome: Outcome::Neutral });
+    metrics.on_event(&decided(0, 0, 1, LimitDecision::Refuse));
+    metrics.on_event(&decided(0, 9, 9, LimitDecision::Refuse));
+    metrics.on_event(&Event::Settled { generation: 0, route: 9, outcome: Outcome::Neutral });
     assert_value(&metrics, series, "1");
 }
 
 #[test]
 fn answers_are_counted_by_status_and_time() {
     let metrics = Metrics::new();
-    metrics.hear(&Event::Answered(&answered()));
-    metrics.hear(&Event::Answered(&Answered {
+    metrics.on_event(&Event::RequestCompleted(&answered()));
+    metrics.on_event(&Event::RequestCompleted(&AccessLogEntry {
         status: StatusCode::from_u16(799).unwrap(),
         duration: Span::from_secs(61),
         ..answered()
@@ -100,13 +102,13 @@ fn connections_upstreams_reloads_and_panics_are_counted() {
         Event::Connected,
         Event::Connected,
         Event::Disconnected,
-        Event::TurnedAway { peer: None, reason: Reason::ClientMax },
+        Event::ConnectionRejected { peer: None, reason: RejectReason::ClientMax },
         Event::UpstreamFailed { upstream, reason: Failure::Timeout },
         Event::UpstreamUp { upstream, up: false },
         Event::Reloaded { taken: true, changes: "nothing" },
         Event::Panicked,
     ] {
-        metrics.hear(&event);
+        metrics.on_event(&event);
     }
     metrics.lines_dropped().inc_by(3);
     assert_value(&metrics, "tollgate_connections", "1");
@@ -124,7 +126,7 @@ fn connections_upstreams_reloads_and_panics_are_counted() {
 #[test]
 fn buckets_are_read_from_the_engine_when_somebody_asks() {
     let metrics = Arc::new(Metrics::new());
-    let events = Events::from_iter([Arc::clone(&metrics) as Arc<dyn Listener>]);
+    let events = Events::from_iter([Arc::clone(&metrics) as Arc<dyn EventListener>]);
     let clock = Clock::manual(AT);
     let engine = Arc::new(Engine::new(policy(&["login"], &["address"]), 100, clock, events).unwrap());
     assert_eq!(value(&metrics, "tollgate_buckets{limit=\"address\"}"), None);
@@ -137,9 +139,9 @@ fn buckets_are_read_from_the_engine_when_somebody_asks() {
         host: "",
         client: Client::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         headers: &HeaderMap::new(),
-        body: Body::Unread,
+        body: AttemptBody::Unread,
     };
-    drop(engine.decide(&engine.rules(), &attempt, engine.clock().now()).unwrap());
+    drop(engine.decide_in_memory(&engine.rules(), &attempt, engine.clock().now()).unwrap());
     assert_value(&metrics, "tollgate_buckets{limit=\"address\"}", "1");
     assert_value(&metrics, "tollgate_buckets_forgotten_total{limit=\"address\"}", "0");
     let series = "tollgate_decisions_total{route=\"login\",limit=\"address\",decision=\"admit\"}";
@@ -150,17 +152,19 @@ fn buckets_are_read_from_the_engine_when_somebody_asks() {
 /// A cap on the limit of the same name, and a route that has both.
 fn capped() -> Policy {
     let mut rules = policy(&["login"], &["address", "address"]);
-    rules.limits[1].facet = Facet::Cap;
+    rules.limits[1].kind = LimitKind::Cap;
     rules
 }
 
 #[test]
 fn a_limit_with_a_cap_says_once_what_it_admits_and_counts_whatever_refuses() {
     let metrics = Metrics::new();
-    metrics.hear(&Event::Rules { generation: 0, policy: &capped() });
-    for decision in [Decision::Admit, Decision::Exempt, Decision::Refuse, Decision::Observe] {
-        metrics.hear(&decided(0, 0, 0, decision));
-        metrics.hear(&decided(0, 0, 1, decision));
+    metrics.on_event(&Event::Rules { generation: 0, policy: &capped() });
+    for decision in
+        [LimitDecision::Admit, LimitDecision::Exempt, LimitDecision::Refuse, LimitDecision::Observe]
+    {
+        metrics.on_event(&decided(0, 0, 0, decision));
+        metrics.on_event(&decided(0, 0, 1, decision));
     }
     for (decision, count) in [("admit", "1"), ("exempt", "1"), ("refuse", "2"), ("observe", "2")] {
         let labels = format!("{{route=\"login\",limit=\"address\",decision=\"{decision}\"}}");
@@ -175,10 +179,10 @@ fn buckets_of_one_name_are_one_series() {
     let engine = Arc::new(engine);
     metrics.watch(&engine);
     let (client, headers) = (Client::from_ip(IpAddr::V4(Ipv4Addr::LOCALHOST)), HeaderMap::new());
-    let (path, body) = ("/login", Body::Unread);
+    let (path, body) = ("/login", AttemptBody::Unread);
     let attempt =
         Attempt { method: &Method::POST, path, query: None, host: "a", client, headers: &headers, body };
-    drop(engine.decide(&engine.rules(), &attempt, engine.clock().now()).unwrap());
+    drop(engine.decide_in_memory(&engine.rules(), &attempt, engine.clock().now()).unwrap());
     let text = metrics.render();
     let series = text.lines().filter(|line| line.starts_with("tollgate_buckets")).collect::<Vec<_>>();
     let of = |name: &str, value: &str| format!("{name}{{limit=\"address\"}} {value}");
@@ -206,8 +210,8 @@ fn the_process_shows_its_memory_time_and_descriptors() {
 #[test]
 fn every_family_is_described_once_under_the_name_of_its_samples() {
     let metrics = Metrics::new();
-    metrics.hear(&Event::Rules { generation: 0, policy: &policy(&["login"], &["address"]) });
-    metrics.hear(&Event::Answered(&answered()));
+    metrics.on_event(&Event::Rules { generation: 0, policy: &policy(&["login"], &["address"]) });
+    metrics.on_event(&Event::RequestCompleted(&answered()));
     let text = metrics.render();
     let described: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
     let mut names: Vec<_> = described.iter().filter_map(|line| line.split(' ').next()).collect();

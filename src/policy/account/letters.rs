@@ -1,4 +1,4 @@
-//! Letters without their accents, their case and what nobody sees.
+//! Unicode text without accents, case and invisible characters.
 //!
 //! It knows single letters and no names. The surprising thing: marks are dropped, and letters that only look as if they
 //! had one (`ø`, `ł`) lose it too: databases compare that way (MySQL's `_ai_ci` collations), and WordPress does before
@@ -11,7 +11,7 @@ use unicode_normalization::char::canonical_combining_class;
 
 /// Bytes as text. What is no UTF-8 is Latin-1, as WordPress and old browsers take it, and in the rest of cases as it
 /// is: a letter for private use for each byte.
-pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
+pub(super) fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
     }
@@ -38,14 +38,14 @@ fn latin(byte: u8) -> char {
 }
 
 /// The letters of a text in small, decomposed, without marks and what is ignored.
-pub(super) fn simple(text: &str) -> impl Iterator<Item = char> {
-    let letters = text.nfkd().filter(is_seen).flat_map(char::to_uppercase).flat_map(char::to_lowercase);
+pub(super) fn fold_chars(text: &str) -> impl Iterator<Item = char> {
+    let letters = text.nfkd().filter(is_visible).flat_map(char::to_uppercase).flat_map(char::to_lowercase);
     // Case may bring marks back, and other letters.
-    letters.nfkd().filter(is_seen).flat_map(plain)
+    letters.nfkd().filter(is_visible).flat_map(fold_to_ascii)
 }
 
 /// Neither a mark nor anything that is not shown.
-fn is_seen(letter: &char) -> bool {
+fn is_visible(letter: &char) -> bool {
     let is_ignored = IGNORED.binary_search_by(|&(first, last)| match () {
         () if last < *letter => std::cmp::Ordering::Less,
         () if first > *letter => std::cmp::Ordering::Greater,
@@ -55,7 +55,7 @@ fn is_seen(letter: &char) -> bool {
 }
 
 /// What Unicode takes for letters of their own, and collations and WordPress do not.
-fn plain(letter: char) -> impl Iterator<Item = char> {
+fn fold_to_ascii(letter: char) -> impl Iterator<Item = char> {
     let (first, second) = match letter {
         '\u{f8}' => ('o', None),
         '\u{111}' | '\u{f0}' => ('d', None),

@@ -87,12 +87,12 @@ fn fold_unicode(bytes: &[u8]) -> Result<Option<Vec<u8>>, TooManyReadings> {
 
 /// NFKC. One letter can be eighteen, so what comes out is counted too.
 fn compatible(text: &str) -> Result<Vec<u8>, TooManyReadings> {
-    if text.chars().nth(MOST_FOLDED).is_some() {
+    if text.chars().nth(MAX_FOLDED).is_some() {
         return Err(TooManyReadings);
     }
     let mut folded = String::with_capacity(text.len());
     for (count, letter) in text.nfkc().enumerate() {
-        if count >= MOST_FOLDED {
+        if count >= MAX_FOLDED {
             return Err(TooManyReadings);
         }
         folded.push(letter);
@@ -105,4 +105,4 @@ pub(super) const ENCODED_SLASH: u8 = 1;
 pub(super) const ENCODED_BACKSLASH: u8 = 2;
 
 /// Letters that are folded where any is not in its plainest form. Names of files that a Mac decomposes have half as many.
-const MOST_FOLDED: usize = 512;
+const MAX_FOLDED: usize = 512;

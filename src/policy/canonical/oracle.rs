@@ -17,9 +17,11 @@ pub(super) fn readings(path: &str) -> SmallVec<[Reading<'_>; 1]> {
     }
     let mut all: SmallVec<[Reading<'_>; 1]> = SmallVec::new();
     for decoded in decodings(path) {
-        for separators in Separators::all_for(&decoded) {
-            for parameters in [Parameters::Kept, Parameters::Stripped] {
-                for dots in [Dots::ResolvedLast, Dots::ResolvedFirst, Dots::Kept] {
+        for separators in ReferenceSeparators::all_for(&decoded) {
+            for parameters in [ReferenceParameters::Unchanged, ReferenceParameters::Stripped] {
+                for dots in
+                    [ReferenceDots::ResolvedLast, ReferenceDots::ResolvedFirst, ReferenceDots::Unchanged]
+                {
                     let reading = normalise(&decoded, separators, parameters, dots);
                     if !all.iter().any(|known| known[..] == reading[..]) {
                         all.push(Cow::Owned(reading));
@@ -123,12 +125,12 @@ fn fold_unicode(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// Which bytes separate segments besides `/`.
 #[derive(Clone, Copy, Default)]
-struct Separators {
+struct ReferenceSeparators {
     backslash: bool,
     encoded: bool,
 }
 
-impl Separators {
+impl ReferenceSeparators {
     /// The choices that make a difference for these bytes.
     fn all_for(bytes: &[u8]) -> Vec<Self> {
         let has = |wanted: &[u8]| bytes.iter().any(|byte| wanted.contains(byte));
@@ -154,30 +156,35 @@ impl Separators {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Parameters {
-    Kept,
+enum ReferenceParameters {
+    Unchanged,
     Stripped,
 }
 
 /// When `.` and `..` are resolved: after doubled slashes were merged, before, or never.
 #[derive(Clone, Copy, PartialEq)]
-enum Dots {
+enum ReferenceDots {
     ResolvedLast,
     ResolvedFirst,
-    Kept,
+    Unchanged,
 }
 
-fn normalise(bytes: &[u8], separators: Separators, parameters: Parameters, dots: Dots) -> Vec<u8> {
+fn normalise(
+    bytes: &[u8],
+    separators: ReferenceSeparators,
+    parameters: ReferenceParameters,
+    dots: ReferenceDots,
+) -> Vec<u8> {
     let mut kept: Vec<&[u8]> = Vec::new();
     for segment in bytes[1..].split(|&byte| separators.split(byte)) {
         let segment = match parameters {
-            Parameters::Kept => segment,
-            Parameters::Stripped => segment.split(|&byte| byte == b';').next().unwrap_or_default(),
+            ReferenceParameters::Unchanged => segment,
+            ReferenceParameters::Stripped => segment.split(|&byte| byte == b';').next().unwrap_or_default(),
         };
         match segment {
-            b"" if dots != Dots::ResolvedFirst => {}
-            b"." if dots != Dots::Kept => {}
-            b".." if dots != Dots::Kept => {
+            b"" if dots != ReferenceDots::ResolvedFirst => {}
+            b"." if dots != ReferenceDots::Unchanged => {}
+            b".." if dots != ReferenceDots::Unchanged => {
                 kept.pop();
             }
             _ => kept.push(segment),

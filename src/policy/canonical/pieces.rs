@@ -6,22 +6,22 @@
 use smallvec::SmallVec;
 
 use super::forms::{ENCODED_BACKSLASH, ENCODED_SLASH};
-use super::{Budget, TooManyReadings, fold_segment, trim_segment};
+use super::{ReadingBudget, TooManyReadings, fold_segment, trim_segment};
 
 /// The segments of one reading.
 pub(super) type Segments<'f> = SmallVec<[&'f [u8]; 16]>;
 
 /// A form of a path between its separators.
-pub(super) struct Pieces<'f> {
+pub(super) struct PathPieces<'f> {
     form: &'f [u8],
-    pieces: SmallVec<[Piece; 16]>,
+    pieces: SmallVec<[PathPiece; 16]>,
     has_backslash: bool,
     has_encoded: bool,
     has_parameters: bool,
 }
 
 /// What stands between two separators.
-struct Piece {
+struct PathPiece {
     end: usize,
     /// Where its parameters begin.
     parameters: Option<usize>,
@@ -31,7 +31,7 @@ struct Piece {
     separator: u8,
 }
 
-impl<'f> Pieces<'f> {
+impl<'f> PathPieces<'f> {
     /// Of a form that begins with a slash.
     pub(super) fn of(form: &'f [u8]) -> Self {
         let mut all = Self {
@@ -45,7 +45,7 @@ impl<'f> Pieces<'f> {
         for (at, &byte) in form.iter().enumerate().skip(1) {
             match byte {
                 b'/' | b'\\' | ENCODED_SLASH | ENCODED_BACKSLASH => {
-                    all.pieces.push(Piece { end: at, parameters, has_stream, separator: byte });
+                    all.pieces.push(PathPiece { end: at, parameters, has_stream, separator: byte });
                     all.has_backslash |= matches!(byte, b'\\' | ENCODED_BACKSLASH);
                     all.has_encoded |= matches!(byte, ENCODED_SLASH | ENCODED_BACKSLASH);
                     (parameters, has_stream) = (None, false);
@@ -59,32 +59,32 @@ impl<'f> Pieces<'f> {
             }
             colons = byte == b':';
         }
-        all.pieces.push(Piece { end: form.len(), parameters, has_stream, separator: b'/' });
+        all.pieces.push(PathPiece { end: form.len(), parameters, has_stream, separator: b'/' });
         all
     }
 
     /// All readings, the plainest first; some of them may be the same.
-    pub(super) fn visit(
+    pub(super) fn show_readings(
         &self,
-        budget: &mut Budget,
+        budget: &mut ReadingBudget,
         visit: &mut impl FnMut(&[&[u8]]),
     ) -> Result<(), TooManyReadings> {
         let mut segments = Segments::new();
         for separators in self.separators() {
             for &parameters in choices(self.has_parameters) {
-                let mut read = |dots| -> Result<Seen, TooManyReadings> {
+                let mut read = |dots| -> Result<SpecialSegments, TooManyReadings> {
                     budget.take(self.pieces.len() + self.form.len() / BYTES_A_SEGMENT)?;
                     let seen = self.read(separators, parameters, dots, &mut segments);
                     visit(&segments);
                     Ok(seen)
                 };
-                let seen = read(Dots::ResolvedLast)?;
+                let seen = read(DotSegments::ResolvedLast)?;
                 // Without these the others are the same.
-                if seen.parent && seen.empty {
-                    read(Dots::ResolvedFirst)?;
+                if seen.dot_dot && seen.empty {
+                    read(DotSegments::ResolvedFirst)?;
                 }
-                if seen.parent || seen.here {
-                    read(Dots::Kept)?;
+                if seen.dot_dot || seen.dot {
+                    read(DotSegments::Unchanged)?;
                 }
             }
         }
@@ -94,21 +94,27 @@ impl<'f> Pieces<'f> {
     /// The one reading that is not lenient.
     pub(super) fn strictly(&self) -> Segments<'f> {
         let mut segments = Segments::new();
-        self.read(Separators::default(), false, Dots::ResolvedLast, &mut segments);
+        self.read(PathSeparators::default(), false, DotSegments::ResolvedLast, &mut segments);
         segments
     }
 
     /// The choices that make a difference for this form.
-    fn separators(&self) -> impl Iterator<Item = Separators> + use<> {
+    fn separators(&self) -> impl Iterator<Item = PathSeparators> + use<> {
         let encoded = choices(self.has_encoded);
-        choices(self.has_backslash)
-            .iter()
-            .flat_map(move |&backslash| encoded.iter().map(move |&encoded| Separators { backslash, encoded }))
+        choices(self.has_backslash).iter().flat_map(move |&backslash| {
+            encoded.iter().map(move |&encoded| PathSeparators { backslash, encoded })
+        })
     }
 
-    fn read(&self, separators: Separators, strip: bool, dots: Dots, segments: &mut Segments<'f>) -> Seen {
+    fn read(
+        &self,
+        separators: PathSeparators,
+        strip: bool,
+        dots: DotSegments,
+        segments: &mut Segments<'f>,
+    ) -> SpecialSegments {
         segments.clear();
-        let mut seen = Seen::default();
+        let mut seen = SpecialSegments::default();
         let mut has_streams = false;
         let (mut start, mut cut, mut has_stream) = (1, None, false);
         for piece in &self.pieces {
@@ -125,13 +131,13 @@ impl<'f> Pieces<'f> {
             match segment {
                 b"" => {
                     seen.empty = true;
-                    if dots == Dots::ResolvedFirst {
+                    if dots == DotSegments::ResolvedFirst {
                         segments.push(segment);
                     }
                 }
-                b"." if dots != Dots::Kept => seen.here = true,
-                b".." if dots != Dots::Kept => {
-                    seen.parent = true;
+                b"." if dots != DotSegments::Unchanged => seen.dot = true,
+                b".." if dots != DotSegments::Unchanged => {
+                    seen.dot_dot = true;
                     segments.pop();
                 }
                 _ => segments.push(segment),
@@ -147,20 +153,20 @@ impl<'f> Pieces<'f> {
 
 /// What stood in a form for which servers differ.
 #[derive(Default)]
-struct Seen {
+struct SpecialSegments {
     empty: bool,
-    here: bool,
-    parent: bool,
+    dot: bool,
+    dot_dot: bool,
 }
 
 /// Which bytes separate segments besides `/`.
 #[derive(Clone, Copy, Default)]
-struct Separators {
+struct PathSeparators {
     backslash: bool,
     encoded: bool,
 }
 
-impl Separators {
+impl PathSeparators {
     fn split(self, byte: u8) -> bool {
         match byte {
             b'\\' => self.backslash,
@@ -173,10 +179,10 @@ impl Separators {
 
 /// When `.` and `..` are resolved: after doubled slashes were merged, before, or never.
 #[derive(Clone, Copy, PartialEq)]
-enum Dots {
+enum DotSegments {
     ResolvedLast,
     ResolvedFirst,
-    Kept,
+    Unchanged,
 }
 
 fn choices(makes_a_difference: bool) -> &'static [bool] {

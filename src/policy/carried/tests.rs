@@ -24,7 +24,7 @@ fn counts(
     method: &str,
     query: Option<&str>,
     lines: &[(&str, &str)],
-    body: Body<'_>,
+    body: AttemptBody<'_>,
 ) -> bool {
     let method = method.parse().unwrap();
     let mut headers = HeaderMap::new();
@@ -36,21 +36,24 @@ fn counts(
         path: "/login",
         query,
         host: "",
-        client: Client::Local,
+        client: Client::UnixSocket,
         headers: &headers,
         body,
     };
     !policy.routes_of(&attempt).is_empty()
 }
 
-const NONE: Body<'_> = Body::Whole(&[]);
+const NONE: AttemptBody<'_> = AttemptBody::Whole(&[]);
 
 #[test]
 fn a_body_of_any_kind_makes_an_attempt_of_a_get() {
     let policy = policy("POST /login");
-    for (body, wanted) in
-        [(NONE, false), (Body::Whole(b"x"), true), (Body::Unread, true), (Body::TooLong, true)]
-    {
+    for (body, wanted) in [
+        (NONE, false),
+        (AttemptBody::Whole(b"x"), true),
+        (AttemptBody::Unread, true),
+        (AttemptBody::TooLong, true),
+    ] {
         assert_eq!(counts(&policy, "GET", None, &[], body), wanted, "{body:?}");
     }
 }
@@ -119,7 +122,7 @@ fn a_route_for_pages_hides_no_form_behind_it() {
         path: "/login",
         query,
         host: "",
-        client: Client::Local,
+        client: Client::UnixSocket,
         headers: &headers,
         body: NONE,
     };
@@ -129,7 +132,7 @@ fn a_route_for_pages_hides_no_form_behind_it() {
 #[test]
 fn more_names_than_are_looked_at_are_an_attempt() {
     let policy = policy("POST /login");
-    for (count, wanted) in [(query::MOST_READ, false), (query::MOST_READ + 1, true)] {
+    for (count, wanted) in [(query::MAX_READ_PARAMETERS, false), (query::MAX_READ_PARAMETERS + 1, true)] {
         let (query, jar) = ("a=b&".repeat(count), "a=b; ".repeat(count));
         assert_eq!(counts(&policy, "GET", Some(&query), &[], NONE), wanted, "{count} parameters");
         assert_eq!(counts(&policy, "GET", None, &[("cookie", &jar)], NONE), wanted, "{count} cookies");
@@ -167,7 +170,7 @@ proptest! {
             || holds(&cookies, &["geheim", "pwd"]);
         let is_free = is_preflight && !holds(&cookies, &["login"]);
         let wanted = carries || (method == "OPTIONS" && !is_free);
-        let body = if has_body { Body::Whole(b"x") } else { NONE };
+        let body = if has_body { AttemptBody::Whole(b"x") } else { NONE };
         for pattern in ["POST /login", "PUT /login"] {
             let wanted = wanted && (carries || pattern.starts_with("POST"));
             prop_assert_eq!(counts(&policy(pattern), method, Some(&query), &lines, body), wanted, "{}", pattern);

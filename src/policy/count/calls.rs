@@ -13,13 +13,13 @@ use quick_xml::Reader;
 use quick_xml::events::attributes::{AttrError, Attribute};
 use quick_xml::events::{BytesDecl, BytesRef, BytesStart, Event};
 
-use self::shape::Shape;
-use super::{Unreadable, contains_ascii};
+use self::shape::CallCounter;
+use super::{UnreadableBody, contains_ascii};
 
 /// Calls in a body that begins with a visible byte; 1 for one that is no XML.
-pub(super) fn count(body: &[u8], name: &str) -> Result<u32, Unreadable> {
+pub(super) fn count(body: &[u8], name: &str) -> Result<u32, UnreadableBody> {
     if body.starts_with(EBCDIC) {
-        return Err(Unreadable);
+        return Err(UnreadableBody);
     }
     if !body.starts_with(b"<") {
         return Ok(1);
@@ -29,9 +29,9 @@ pub(super) fn count(body: &[u8], name: &str) -> Result<u32, Unreadable> {
     let mut reader = Reader::from_str(&text);
     reader.config_mut().check_comments = true;
     reader.config_mut().expand_empty_elements = true;
-    let mut shape = Shape::new(local(name));
+    let mut shape = CallCounter::new(local_name(name));
     loop {
-        match reader.read_event().map_err(|_| Unreadable)? {
+        match reader.read_event().map_err(|_| UnreadableBody)? {
             Event::Start(tag) => {
                 check_attributes(&tag)?;
                 shape.open(tag.name().as_ref())?;
@@ -42,7 +42,7 @@ pub(super) fn count(body: &[u8], name: &str) -> Result<u32, Unreadable> {
             Event::GeneralRef(reference) => shape.text(std::iter::once(letter(&reference)?))?,
             Event::Decl(declaration) => check_declaration(&declaration)?,
             // Entities could stand for anything.
-            Event::DocType(_) => return Err(Unreadable),
+            Event::DocType(_) => return Err(UnreadableBody),
             Event::Comment(_) | Event::PI(_) | Event::Empty(_) => {}
             Event::Eof => return shape.finish(),
         }
@@ -50,7 +50,7 @@ pub(super) fn count(body: &[u8], name: &str) -> Result<u32, Unreadable> {
 }
 
 /// A name without its prefix.
-fn local(name: &str) -> &str {
+fn local_name(name: &str) -> &str {
     name.rsplit(':').next().unwrap_or(name)
 }
 
@@ -64,13 +64,13 @@ fn as_text(body: &[u8]) -> Cow<'_, str> {
 
 /// IXR and its relatives cut the declaration out with a pattern before they read, and with it whatever the pattern
 /// fits: from any `<?xml`, wherever it stands, and up to the last `?>` of its line.
-fn check_pieces(text: &str) -> Result<(), Unreadable> {
+fn check_pieces(text: &str) -> Result<(), UnreadableBody> {
     let declared = text.get(..PIECE.len()).is_some_and(|start| start.eq_ignore_ascii_case(PIECE));
     let rest = if declared {
-        let end = text.find("?>").ok_or(Unreadable)? + "?>".len();
+        let end = text.find("?>").ok_or(UnreadableBody)? + "?>".len();
         let rest = &text[end..];
         if rest.lines().next().is_some_and(|line| line.contains("?>")) {
-            return Err(Unreadable);
+            return Err(UnreadableBody);
         }
         rest
     } else {
@@ -79,30 +79,30 @@ fn check_pieces(text: &str) -> Result<(), Unreadable> {
     let mut starts = rest.match_indices("<?");
     let again = starts
         .any(|(at, _)| rest.get(at..at + PIECE.len()).is_some_and(|start| start.eq_ignore_ascii_case(PIECE)));
-    if again { Err(Unreadable) } else { Ok(()) }
+    if again { Err(UnreadableBody) } else { Ok(()) }
 }
 
 /// Only XML 1.0: newer ones have more letters that end a name.
-fn check_declaration(declaration: &BytesDecl<'_>) -> Result<(), Unreadable> {
-    let version = declaration.version().map_err(|_| Unreadable)?;
-    let encoding = declaration.encoding().transpose().map_err(|_| Unreadable)?;
+fn check_declaration(declaration: &BytesDecl<'_>) -> Result<(), UnreadableBody> {
+    let version = declaration.version().map_err(|_| UnreadableBody)?;
+    let encoding = declaration.encoding().transpose().map_err(|_| UnreadableBody)?;
     let legible = encoding.is_none_or(|label| contains_ascii(label.trim()));
-    if &*version == "1.0" && legible { Ok(()) } else { Err(Unreadable) }
+    if &*version == "1.0" && legible { Ok(()) } else { Err(UnreadableBody) }
 }
 
 /// A lenient reader may end a tag elsewhere if its attributes are none.
-fn check_attributes(tag: &BytesStart<'_>) -> Result<(), Unreadable> {
+fn check_attributes(tag: &BytesStart<'_>) -> Result<(), UnreadableBody> {
     let mut attributes = tag.attributes();
     // Looking for the same one twice would take the square of their number.
     let legible = |attribute: Result<Attribute<'_>, AttrError>| {
         attribute.is_ok_and(|attribute| !attribute.value.contains('<'))
     };
-    if attributes.with_checks(false).all(legible) { Ok(()) } else { Err(Unreadable) }
+    if attributes.with_checks(false).all(legible) { Ok(()) } else { Err(UnreadableBody) }
 }
 
 /// What a reference stands for, as far as it matters: a visible ASCII letter or none.
-fn letter(reference: &BytesRef<'_>) -> Result<u8, Unreadable> {
-    if let Some(letter) = reference.resolve_char_ref().map_err(|_| Unreadable)? {
+fn letter(reference: &BytesRef<'_>) -> Result<u8, UnreadableBody> {
+    if let Some(letter) = reference.resolve_char_ref().map_err(|_| UnreadableBody)? {
         return Ok(u8::try_from(letter).unwrap_or(0));
     }
     match &**reference {
@@ -111,7 +111,7 @@ fn letter(reference: &BytesRef<'_>) -> Result<u8, Unreadable> {
         "gt" => Ok(b'>'),
         "quot" => Ok(b'"'),
         "apos" => Ok(b'\''),
-        _ => Err(Unreadable),
+        _ => Err(UnreadableBody),
     }
 }
 

@@ -8,19 +8,19 @@ use std::fmt;
 use serde::de::{Deserializer as _, IgnoredAny, SeqAccess, Visitor};
 use serde_json::Deserializer;
 
-use super::Unreadable;
+use super::UnreadableBody;
 
 /// Items of the array that is the whole body; 1 for a body that is something else. It begins with a visible byte.
-pub(super) fn count(body: &[u8]) -> Result<u32, Unreadable> {
+pub(super) fn count(body: &[u8]) -> Result<u32, UnreadableBody> {
     match body.first() {
         Some(b'[') => {}
-        Some(b'/' | b'#') => return Err(Unreadable),
+        Some(b'/' | b'#') => return Err(UnreadableBody),
         _ => return Ok(1),
     }
     let mut json = Deserializer::from_slice(body);
-    let items = json.deserialize_seq(Items).map_err(|_| Unreadable)?;
+    let items = json.deserialize_seq(Items).map_err(|_| UnreadableBody)?;
     // What follows an array could be another one.
-    json.end().map_err(|_| Unreadable)?;
+    json.end().map_err(|_| UnreadableBody)?;
     Ok(items)
 }
 
@@ -44,9 +44,9 @@ impl<'de> Visitor<'de> for Items {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Count, Unreadable};
+    use super::super::{Count, UnreadableBody};
 
-    fn count(body: impl AsRef<[u8]>) -> Result<u32, Unreadable> {
+    fn count(body: impl AsRef<[u8]>) -> Result<u32, UnreadableBody> {
         Count::Items.of(body.as_ref())
     }
 
@@ -98,26 +98,26 @@ mod tests {
             "[\"\\x\"]",
             "[1,\u{feff}2]",
         ] {
-            assert_eq!(count(body), Err(Unreadable), "{body:?}");
+            assert_eq!(count(body), Err(UnreadableBody), "{body:?}");
         }
     }
 
     #[test]
     fn wide_letters_are_unreadable_with_and_without_a_mark() {
         let wide: Vec<u8> = "[1,2]".encode_utf16().flat_map(u16::to_le_bytes).collect();
-        assert_eq!(count(&wide), Err(Unreadable));
-        assert_eq!(count([b"\xff\xfe".as_slice(), &wide].concat()), Err(Unreadable));
+        assert_eq!(count(&wide), Err(UnreadableBody));
+        assert_eq!(count([b"\xff\xfe".as_slice(), &wide].concat()), Err(UnreadableBody));
         let wider: Vec<u8> = "[1,2]".chars().flat_map(|letter| u32::from(letter).to_be_bytes()).collect();
-        assert_eq!(count(wider), Err(Unreadable));
+        assert_eq!(count(wider), Err(UnreadableBody));
     }
 
     #[test]
     fn nesting_costs_no_stack() {
         let depth = 1_000_000;
-        assert_eq!(count("[".repeat(depth)), Err(Unreadable));
+        assert_eq!(count("[".repeat(depth)), Err(UnreadableBody));
         let nested = format!("[{}{},1]", "[".repeat(depth), "]".repeat(depth));
-        assert!(matches!(count(nested), Ok(2) | Err(Unreadable)));
+        assert!(matches!(count(nested), Ok(2) | Err(UnreadableBody)));
         let objects = format!("[{}1{},1]", "{\"a\":".repeat(depth), "}".repeat(depth));
-        assert!(matches!(count(objects), Ok(2) | Err(Unreadable)));
+        assert!(matches!(count(objects), Ok(2) | Err(UnreadableBody)));
     }
 }

@@ -9,25 +9,25 @@ use http::header::COOKIE;
 use http::{HeaderMap, HeaderValue};
 
 use super::super::cookies::pieces;
-use super::token::Token;
+use super::token::DeviceToken;
 use crate::time::Span;
 
 /// The texts of tokens in our cookies, true or not: at most five of each of at most five cookies. The cookie under
 /// `__Host-` comes first, because no neighbouring site can have planted it.
 pub(super) fn tokens<'h>(headers: &'h HeaderMap, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
-    let of = move |kind: Name| {
+    let of = move |kind: DeviceCookieName| {
         pieces(headers).filter_map(move |pair| {
-            let (found, value) = named(pair, name)?;
+            let (found, value) = our_cookie(pair, name)?;
             (found == kind).then_some(value)
         })
     };
-    let values = of(Name::Host).chain(of(Name::Plain)).take(MOST_COOKIES);
-    values.flat_map(|value| value.split(|&byte| byte == SEPARATOR).take(MOST_TOKENS))
+    let values = of(DeviceCookieName::Host).chain(of(DeviceCookieName::Plain)).take(MAX_COOKIES);
+    values.flat_map(|value| value.split(|&byte| byte == SEPARATOR).take(MAX_TOKENS))
 }
 
 /// Takes our cookies out of all lines. Every other byte stays, but for the blanks in front of what comes to stand first.
 pub(super) fn strip(headers: &mut HeaderMap, name: &str) {
-    if !pieces(headers).any(|pair| named(pair, name).is_some()) {
+    if !pieces(headers).any(|pair| our_cookie(pair, name).is_some()) {
         return;
     }
     let lines: Vec<HeaderValue> =
@@ -45,7 +45,7 @@ pub(super) fn strip(headers: &mut HeaderMap, name: &str) {
 /// `Set-Cookie` with these tokens, for as long as they are good.
 pub(super) fn set(
     name: &str,
-    tokens: impl Iterator<Item = Token>,
+    tokens: impl Iterator<Item = DeviceToken>,
     ttl: Span,
     is_secure: bool,
 ) -> Option<HeaderValue> {
@@ -59,18 +59,18 @@ pub(super) fn set(
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Name {
+enum DeviceCookieName {
     Plain,
     Host,
 }
 
 /// The value of a pair that is ours.
-fn named<'p>(pair: &'p [u8], name: &str) -> Option<(Name, &'p [u8])> {
+fn our_cookie<'p>(pair: &'p [u8], name: &str) -> Option<(DeviceCookieName, &'p [u8])> {
     let at = pair.iter().position(|&byte| byte == b'=')?;
     let (found, value) = (pair.get(..at)?.trim_ascii(), pair.get(at + 1..)?.trim_ascii());
     match found.strip_prefix(HOST.as_bytes()) {
-        Some(rest) if rest == name.as_bytes() => Some((Name::Host, value)),
-        _ => (found == name.as_bytes()).then_some((Name::Plain, value)),
+        Some(rest) if rest == name.as_bytes() => Some((DeviceCookieName::Host, value)),
+        _ => (found == name.as_bytes()).then_some((DeviceCookieName::Plain, value)),
     }
 }
 
@@ -78,7 +78,7 @@ fn named<'p>(pair: &'p [u8], name: &str) -> Option<(Name, &'p [u8])> {
 fn without_ours(line: &HeaderValue, name: &str) -> Option<HeaderValue> {
     let (mut kept, mut had_ours, mut behind_ours, mut begins_later) = (Vec::new(), false, false, false);
     for pair in line.as_bytes().split(|&byte| byte == b';') {
-        behind_ours = named(pair, name).is_some() || behind_ours && is_attribute(pair);
+        behind_ours = our_cookie(pair, name).is_some() || behind_ours && is_attribute(pair);
         had_ours |= behind_ours;
         match behind_ours {
             true => begins_later |= kept.is_empty(),
@@ -100,9 +100,9 @@ fn is_attribute(pair: &[u8]) -> bool {
 }
 
 /// Tokens in a cookie. Also how many of one cookie are looked at.
-pub(super) const MOST_TOKENS: usize = 5;
+pub(super) const MAX_TOKENS: usize = 5;
 /// A browser has two of ours at most, one for each name, unless a neighbouring site has planted some.
-const MOST_COOKIES: usize = 5;
+const MAX_COOKIES: usize = 5;
 const HOST: &str = "__Host-";
 /// No letter of base64, and one that a cookie may hold.
 const SEPARATOR: u8 = b'.';

@@ -28,12 +28,12 @@ fn pair(set: &HeaderValue) -> String {
 
 /// What a browser with these cookies has after a sign-in.
 fn sign_in(devices: &Devices, cookies: &[&str], name: &str, now: Time) -> String {
-    let claim = devices.claim(&devices.wallet(&with(cookies), now), "app", &account(name));
+    let claim = devices.claim(&devices.verified_tokens(&with(cookies), now), "app", &account(name));
     pair(&devices.issue(&claim, now, false).unwrap())
 }
 
-fn device(devices: &Devices, cookies: &[&str], name: &str, now: Time) -> Option<Device> {
-    devices.known(&devices.wallet(&with(cookies), now), "app", &account(name))
+fn device(devices: &Devices, cookies: &[&str], name: &str, now: Time) -> Option<DeviceId> {
+    devices.known(&devices.verified_tokens(&with(cookies), now), "app", &account(name))
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_browser_is_known_for_the_account_it_signed_in_to_and_for_no_other() {
     assert!(device(&devices, &[&cookie], "alice", NOW).is_some());
     assert!(device(&devices, &[&cookie], " ALICE ", NOW).is_some(), "by the folded name");
     assert!(device(&devices, &[&cookie], "bob", NOW).is_none());
-    let wallet = devices.wallet(&with(&[&cookie]), NOW);
+    let wallet = devices.verified_tokens(&with(&[&cookie]), NOW);
     assert!(devices.known(&wallet, "other", &account("alice")).is_none(), "another application");
     assert!(device(&under(&["k2"]), &[&cookie], "alice", NOW).is_none(), "another installation");
 }
@@ -115,7 +115,7 @@ fn tokens_of_older_keys_are_known_and_new_ones_are_made_under_the_newest() {
 #[test]
 fn the_cookie_is_for_this_site_alone_and_no_script_reads_it() {
     let devices = under(&["k1"]);
-    let claim = devices.claim(&Wallet::default(), "app", &account("alice"));
+    let claim = devices.claim(&DeviceTokens::default(), "app", &account("alice"));
     let plain = devices.issue(&claim, NOW, false).unwrap();
     let secure = devices.issue(&claim, NOW, true).unwrap();
     let (plain, secure) = (plain.to_str().unwrap(), secure.to_str().unwrap());
@@ -160,7 +160,7 @@ fn what_is_broken_does_not_hide_what_is_good() {
         format!("dev={token}{token}.{token}"),
         format!("dev={token}.{token}.{token}.{token}.{token}.{token}"),
     ] {
-        let wallet = devices.wallet(&with(&[&line]), NOW);
+        let wallet = devices.verified_tokens(&with(&[&line]), NOW);
         assert_eq!(wallet.0.len(), 1, "{line}");
         assert!(devices.known(&wallet, "app", &account("alice")).is_some());
     }
@@ -171,7 +171,7 @@ fn nothing_of_it_is_ever_shown() {
     let devices = under(&["planted-key"]);
     let cookie = sign_in(&devices, &[], "planted-name", NOW);
     let token = cookie.strip_prefix("dev=").unwrap();
-    let wallet = devices.wallet(&with(&[&cookie]), NOW);
+    let wallet = devices.verified_tokens(&with(&[&cookie]), NOW);
     let known = devices.known(&wallet, "app", &account("planted-name")).unwrap();
     let claim = devices.claim(&wallet, "app", &account("planted-name"));
     let set = devices.issue(&claim, NOW, true).unwrap();
@@ -185,7 +185,7 @@ fn without_a_key_nobody_is_known_and_nothing_is_issued() {
     let devices = Devices::new(Vec::new(), TTL, "dev");
     let cookie = sign_in(&under(&["k1"]), &[], "alice", NOW);
     assert!(device(&devices, &[&cookie], "alice", NOW).is_none());
-    let claim = devices.claim(&Wallet::default(), "app", &account("alice"));
+    let claim = devices.claim(&DeviceTokens::default(), "app", &account("alice"));
     assert!(devices.issue(&claim, NOW, true).is_none());
 }
 
@@ -194,15 +194,15 @@ proptest! {
     fn any_lines_are_read_and_know_nobody(lines in prop::collection::vec("(dev=|__Host-dev=|[-_A-Za-z0-9]{94}|[.;= ])*", 0..4)) {
         let devices = under(&["k1", "k2"]);
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        prop_assert_eq!(devices.wallet(&with(&lines), NOW), Wallet::default());
+        prop_assert_eq!(devices.verified_tokens(&with(&lines), NOW), DeviceTokens::default());
     }
 
     #[test]
     fn any_names_have_tokens_of_their_own(one in "[a-z]{0,4}", other in "[a-z]{0,4}", application in "[a-z]{0,3}") {
         let devices = under(&["k1"]);
-        let claim = devices.claim(&Wallet::default(), &application, &account(&one));
+        let claim = devices.claim(&DeviceTokens::default(), &application, &account(&one));
         let cookie = pair(&devices.issue(&claim, NOW, false).unwrap());
-        let wallet = devices.wallet(&with(&[&cookie]), NOW);
+        let wallet = devices.verified_tokens(&with(&[&cookie]), NOW);
         prop_assert_eq!(devices.known(&wallet, &application, &account(&other)).is_some(), one == other);
     }
 }

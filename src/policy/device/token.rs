@@ -1,4 +1,4 @@
-//! One token: with which device somebody signed in to which account, and when, sealed under one of our keys.
+//! One device token: the device, the account that signed in, and when, authenticated by HMAC under one of our keys.
 //!
 //! It knows nothing of cookies and not which tokens are too old. The surprising thing: whose token it is can be checked
 //! and not read, because the account is in it as a keyed hash.
@@ -15,7 +15,7 @@ use crate::time::Time;
 
 /// One of `device.secret`, ready for use; never shown.
 #[derive(Clone)]
-pub(super) struct Key {
+pub(super) struct TokenKey {
     secret: Vec<u8>,
     /// HMAC that has taken in the secret, and nothing else yet.
     fresh: Hmac<Sha256>,
@@ -29,15 +29,15 @@ pub(super) type Nonce = [u8; 16];
 
 /// A token, as it was made or as somebody says that it was made.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Token {
+pub(super) struct DeviceToken {
     /// Seconds since 1970, below 2^40.
     issued: u64,
     account: AccountHash,
     nonce: Nonce,
-    seal: [u8; 32],
+    mac: [u8; 32],
 }
 
-impl Key {
+impl TokenKey {
     /// HMAC takes a secret of any length, so there always is one.
     pub(super) fn new(secret: Vec<u8>) -> Option<Self> {
         let fresh = Hmac::new_from_slice(&secret).ok()?;
@@ -61,19 +61,19 @@ impl Key {
     }
 }
 
-impl PartialEq for Key {
+impl PartialEq for TokenKey {
     fn eq(&self, other: &Self) -> bool {
         self.secret == other.secret
     }
 }
 
-impl Eq for Key {}
+impl Eq for TokenKey {}
 
-impl Token {
-    pub(super) fn new(key: &Key, now: Time, account: AccountHash, nonce: Nonce) -> Self {
+impl DeviceToken {
+    pub(super) fn new(key: &TokenKey, now: Time, account: AccountHash, nonce: Nonce) -> Self {
         // 64 bits of nanoseconds are 35 bits of seconds.
-        let mut token = Self { issued: now.as_nanos() / NANOS, account, nonce, seal: [0; 32] };
-        token.seal = key.hmac(TOKEN, &[&token.payload()]).finalize().into_bytes().into();
+        let mut token = Self { issued: now.as_nanos() / NANOS, account, nonce, mac: [0; 32] };
+        token.mac = key.hmac(TOKEN, &[&token.payload()]).finalize().into_bytes().into();
         token
     }
 
@@ -92,17 +92,17 @@ impl Token {
             return None;
         }
         let issued = time.iter().fold(0, |seconds, &byte| seconds << 8 | u64::from(byte));
-        Some(Self { issued, account: *account, nonce: *nonce, seal: seal.try_into().ok()? })
+        Some(Self { issued, account: *account, nonce: *nonce, mac: seal.try_into().ok()? })
     }
 
     /// The text that [`parse`](Self::parse) takes: letters, digits, `-` and `_`.
     pub(super) fn text(&self) -> String {
-        URL_SAFE_NO_PAD.encode([&self.payload()[..], &self.seal].concat())
+        URL_SAFE_NO_PAD.encode([&self.payload()[..], &self.mac].concat())
     }
 
     /// Whether it was sealed under this key. Takes as long whatever is wrong.
-    pub(super) fn is_sealed_by(&self, key: &Key) -> bool {
-        key.hmac(TOKEN, &[&self.payload()]).verify_slice(&self.seal).is_ok()
+    pub(super) fn is_signed_by(&self, key: &TokenKey) -> bool {
+        key.hmac(TOKEN, &[&self.payload()]).verify_slice(&self.mac).is_ok()
     }
 
     pub(super) fn is_for(&self, account: &AccountHash) -> bool {
@@ -150,22 +150,22 @@ mod tests {
 
     use super::*;
 
-    fn key(text: &str) -> Key {
-        Key::new(text.into()).unwrap()
+    fn key(text: &str) -> TokenKey {
+        TokenKey::new(text.into()).unwrap()
     }
 
-    fn token() -> Token {
+    fn token() -> DeviceToken {
         let key = key("k");
         let account = key.account("app", &Account::fold(b"alice"));
-        Token::new(&key, Time::from_nanos(1_700_000_000 * NANOS + 5), account, [7; 16])
+        DeviceToken::new(&key, Time::from_nanos(1_700_000_000 * NANOS + 5), account, [7; 16])
     }
 
     #[test]
     fn a_token_is_read_as_it_was_written() {
         let text = token().text();
         assert_eq!(text.len(), 94);
-        let read = Token::parse(text.as_bytes()).unwrap();
-        assert!(read == token() && read.is_sealed_by(&key("k")) && !read.is_sealed_by(&key("l")));
+        let read = DeviceToken::parse(text.as_bytes()).unwrap();
+        assert!(read == token() && read.is_signed_by(&key("k")) && !read.is_signed_by(&key("l")));
         assert_eq!(read.issued(), Time::from_nanos(1_700_000_000 * NANOS), "in whole seconds");
     }
 
@@ -189,7 +189,7 @@ mod tests {
     fn another_version_is_not_read() {
         let mut bytes = URL_SAFE_NO_PAD.decode(token().text()).unwrap();
         bytes[0] = 2;
-        assert!(Token::parse(URL_SAFE_NO_PAD.encode(bytes).as_bytes()).is_none());
+        assert!(DeviceToken::parse(URL_SAFE_NO_PAD.encode(bytes).as_bytes()).is_none());
     }
 
     #[test]
@@ -200,23 +200,23 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-            if let Some(token) = Token::parse(&bytes) {
+            if let Some(token) = DeviceToken::parse(&bytes) {
                 prop_assert_eq!(token.text().into_bytes(), bytes);
-                prop_assert!(!token.is_sealed_by(&key("k")));
+                prop_assert!(!token.is_signed_by(&key("k")));
             }
         }
 
         #[test]
         fn whatever_has_the_form_of_a_token_has_one_spelling(bytes in prop::collection::vec(any::<u8>(), BYTES - 1)) {
             let text = URL_SAFE_NO_PAD.encode([&[VERSION][..], &bytes].concat());
-            prop_assert_eq!(Token::parse(text.as_bytes()).unwrap().text(), text);
+            prop_assert_eq!(DeviceToken::parse(text.as_bytes()).unwrap().text(), text);
         }
 
         #[test]
         fn no_flipped_bit_goes_unnoticed(bit in 0..TEXT * 8) {
             let mut text = token().text().into_bytes();
             text[bit / 8] ^= 1 << (bit % 8);
-            let known = Token::parse(&text).is_some_and(|token| token.is_sealed_by(&key("k")));
+            let known = DeviceToken::parse(&text).is_some_and(|token| token.is_signed_by(&key("k")));
             prop_assert!(!known);
         }
     }

@@ -8,8 +8,8 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
 use super::super::count;
-use super::name::Name;
-use super::{Field, NoValues, TooManyValues, Values, form, json, loose, multipart, names};
+use super::name::FieldName;
+use super::{Field, FieldReadError, TooManyValues, Values, form, json, loose, multipart, names};
 
 /// Adds the values of the fields that are in the body. What is looked for in a form is looked for in a document too, and
 /// the other way round: frameworks that take both hand them out as one.
@@ -25,8 +25,8 @@ pub(super) fn find(
     let names = names(fields, Field::in_body);
     match find_strictly(fields, &names, headers, body, found) {
         Ok(()) => Ok(()),
-        Err(NoValues::TooMany(error)) => Err(error),
-        Err(NoValues::Unreadable) => {
+        Err(FieldReadError::TooMany(error)) => Err(error),
+        Err(FieldReadError::Unreadable) => {
             found.is_unreadable = true;
             loose::find(fields, &names, headers, body, found)
         }
@@ -35,18 +35,18 @@ pub(super) fn find(
 
 fn find_strictly(
     fields: &[Field],
-    names: &[Name],
+    names: &[FieldName],
     headers: &HeaderMap,
     body: &[u8],
     found: &mut Values,
-) -> Result<(), NoValues> {
-    count::check_headers(headers).map_err(|_| NoValues::Unreadable)?;
+) -> Result<(), FieldReadError> {
+    count::check_headers(headers).map_err(|_| FieldReadError::Unreadable)?;
     let kind = content_type(headers)?;
     let says = |word: &str| kind.to_ascii_lowercase().windows(word.len()).any(|part| part == word.as_bytes());
     if !says("multipart") {
         form::find(body, names, found)?;
     } else if !names.is_empty() {
-        for part in multipart::parts(kind, body).map_err(|_| NoValues::Unreadable)? {
+        for part in multipart::parts(kind, body).map_err(|_| FieldReadError::Unreadable)? {
             if part.names().any(|sent| names.iter().any(|name| name.is(&sent))) {
                 found.add(part.content)?;
             }
@@ -59,7 +59,7 @@ fn find_strictly(
     for (field, members) in fields.iter().filter_map(|field| Some((field, field.members()?))) {
         match json::find(body, &members, found) {
             // A form may begin like a document, and nothing says that it is one.
-            Err(NoValues::Unreadable) if !is_said && matches!(field, Field::Form(_)) => {
+            Err(FieldReadError::Unreadable) if !is_said && matches!(field, Field::Form(_)) => {
                 loose::find(fields, names, headers, body, found)?;
             }
             read => read?,
@@ -69,8 +69,8 @@ fn find_strictly(
 }
 
 /// What the body is said to be; empty if nothing is said.
-fn content_type(headers: &HeaderMap) -> Result<&[u8], NoValues> {
+fn content_type(headers: &HeaderMap) -> Result<&[u8], FieldReadError> {
     let mut lines = headers.get_all(CONTENT_TYPE).iter();
     let first = lines.next().map_or(&b""[..], |value| value.as_bytes());
-    if lines.next().is_some() { Err(NoValues::Unreadable) } else { Ok(first) }
+    if lines.next().is_some() { Err(FieldReadError::Unreadable) } else { Ok(first) }
 }

@@ -1,18 +1,18 @@
-//! Whether a name that was sent could be one that somebody looks for: told by a hash of its folded letters.
+//! Whether a name that was sent may be one that is looked for: told by a hash of its folded characters.
 //!
 //! It misses none of them and lets hardly any other through; whoever looks for a name compares it then. A query of eight
 //! kilobytes has a thousand names, nearly all of which are done with here.
 
 use std::ops::BitOrAssign;
 
-use super::super::urlencoded::{Letters, first_byte};
-use super::name::{Name, separates};
+use super::super::urlencoded::{DecodedChars, first_byte};
+use super::name::{FieldName, separates};
 
 /// Who looks for a name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::policy) struct Kinds(u8);
+pub(in crate::policy) struct NameKinds(u8);
 
-impl Kinds {
+impl NameKinds {
     /// A route reads it as a field.
     pub(in crate::policy) const FIELD: Self = Self(1);
     /// A pattern has it as a parameter.
@@ -25,7 +25,7 @@ impl Kinds {
     }
 }
 
-impl BitOrAssign for Kinds {
+impl BitOrAssign for NameKinds {
     fn bitor_assign(&mut self, other: Self) {
         self.0 |= other.0;
     }
@@ -35,7 +35,7 @@ impl BitOrAssign for Kinds {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::policy) struct NameFilter {
     /// In ascending order.
-    hashes: Vec<(u64, Kinds)>,
+    hashes: Vec<(u64, NameKinds)>,
     /// Bytes of the longest of them.
     longest: usize,
     /// Which first bytes of what was sent could begin one of them.
@@ -45,8 +45,8 @@ pub(in crate::policy) struct NameFilter {
 }
 
 impl NameFilter {
-    pub(super) fn add(&mut self, name: &Name, kind: Kinds) {
-        let mut hash = Hash::default();
+    pub(super) fn add(&mut self, name: &FieldName, kind: NameKinds) {
+        let mut hash = NameHash::default();
         name.text().bytes().for_each(|byte| hash.push(byte));
         match self.hashes.binary_search_by_key(&hash.value, |(known, _)| *known) {
             Ok(at) => self.hashes[at].1 |= kind,
@@ -60,24 +60,24 @@ impl NameFilter {
     }
 
     /// Who could look for this name, as it was sent and up to a `=`.
-    pub(in crate::policy) fn kinds(&self, sent: &[u8]) -> Kinds {
+    pub(in crate::policy) fn kinds(&self, sent: &[u8]) -> NameKinds {
         let could_begin = |first: u8| self.begins[usize::from(first >> 7)] >> (first & 0x7F) & 1 == 1;
-        let mut kinds = Kinds::default();
-        if first_byte(sent).map_or(!sent.is_empty(), could_begin) && self.look(sent, false, &mut kinds) {
-            self.look(sent, true, &mut kinds);
+        let mut kinds = NameKinds::default();
+        if first_byte(sent).map_or(!sent.is_empty(), could_begin) && self.scan_name(sent, false, &mut kinds) {
+            self.scan_name(sent, true, &mut kinds);
         }
         kinds
     }
 
     /// Adds who looks for it, or for what stands in front of a bracket; says if old ASP could read it in another way.
-    fn look(&self, mut rest: &[u8], is_wide: bool, kinds: &mut Kinds) -> bool {
-        let (mut hash, mut is_separated, mut could_be_wide) = (Hash::default(), false, false);
+    fn scan_name(&self, mut rest: &[u8], is_wide: bool, kinds: &mut NameKinds) -> bool {
+        let (mut hash, mut is_separated, mut could_be_wide) = (NameHash::default(), false, false);
         let mut looked_at = 0;
         while let Some((&byte, after)) = rest.split_first() {
             let mut class = CLASSES[usize::from(byte)];
             if class == ENCODED {
                 could_be_wide |= matches!(rest, [b'%', b'u' | b'U', ..]);
-                let mut letters = Letters { rest, is_wide };
+                let mut letters = DecodedChars { rest, is_wide };
                 let letter = letters.next().unwrap_or_default();
                 rest = letters.rest;
                 class = match u8::try_from(letter) {
@@ -114,9 +114,12 @@ impl NameFilter {
         could_be_wide
     }
 
-    fn of(&self, hash: u64) -> Kinds {
+    fn of(&self, hash: u64) -> NameKinds {
         let at = self.hashes.partition_point(|(known, _)| *known < hash);
-        self.hashes.get(at).filter(|(known, _)| *known == hash).map_or(Kinds::default(), |(_, kinds)| *kinds)
+        self.hashes
+            .get(at)
+            .filter(|(known, _)| *known == hash)
+            .map_or(NameKinds::default(), |(_, kinds)| *kinds)
     }
 }
 
@@ -150,19 +153,19 @@ fn folds_to_ascii(letter: char) -> bool {
 }
 
 /// FNV-1a, <http://www.isthe.com/chongo/tech/comp/fnv/>.
-struct Hash {
+struct NameHash {
     value: u64,
     /// Bytes.
     length: usize,
 }
 
-impl Default for Hash {
+impl Default for NameHash {
     fn default() -> Self {
         Self { value: 0xcbf2_9ce4_8422_2325, length: 0 }
     }
 }
 
-impl Hash {
+impl NameHash {
     fn push(&mut self, byte: u8) {
         self.value = (self.value ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         self.length += 1;
@@ -195,7 +198,7 @@ mod tests {
 
     fn filter() -> NameFilter {
         let mut filter = NameFilter::default();
-        NAMES.iter().for_each(|name| filter.add(&Name::new(name), Kinds::FIELD));
+        NAMES.iter().for_each(|name| filter.add(&FieldName::new(name), NameKinds::FIELD));
         filter
     }
 
@@ -215,11 +218,11 @@ mod tests {
     #[test]
     fn a_name_says_who_looks_for_it() {
         let mut filter = filter();
-        filter.add(&Name::new("page"), Kinds::PARAMETER);
+        filter.add(&FieldName::new("page"), NameKinds::PARAMETER);
         for (sent, kinds) in
             [("PAGE[]", 3), ("lo%67", 1), ("logs", 0), ("", 0), ("x", 0), ("%u006cog", 1), ("task", 1)]
         {
-            assert_eq!(filter.kinds(sent.as_bytes()), Kinds(kinds), "{sent}");
+            assert_eq!(filter.kinds(sent.as_bytes()), NameKinds(kinds), "{sent}");
         }
     }
 
@@ -239,13 +242,13 @@ mod tests {
             }).collect();
             let sent = format!("{before}{spelt}{behind}");
             let is_field = NAMES.iter().any(|name| {
-                let field = Name::new(name);
+                let field = FieldName::new(name);
                 readings(sent.as_bytes()).any(|sent| field.is(&sent))
             });
             let is_parameter = NAMES.iter().any(|name| readings(sent.as_bytes()).any(|sent| {
                 query::fold_name(&String::from_utf8_lossy(&sent)) == query::fold_name(name)
             }));
-            let is_known = filter().kinds(sent.as_bytes()) != Kinds::default();
+            let is_known = filter().kinds(sent.as_bytes()) != NameKinds::default();
             prop_assert!(is_known || !(is_field || is_parameter), "{}", sent);
         }
     }

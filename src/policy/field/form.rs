@@ -8,21 +8,28 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr_iter};
 
 use super::super::urlencoded::{decode, first_byte, readings};
-use super::name::Name;
+use super::name::FieldName;
 use super::{TooManyValues, Values};
 
 /// Adds the values of the fields with these names: a long text is gone through once for all of them.
-pub(super) fn find(text: &[u8], names: &[Name], found: &mut Values) -> Result<(), TooManyValues> {
+pub(super) fn find(text: &[u8], names: &[FieldName], found: &mut Values) -> Result<(), TooManyValues> {
     if names.is_empty() {
         return Ok(());
     }
-    for field in split(text, b'&') {
+    for field in split(without_mark(text), b'&') {
         find_in(field, names, found)?;
         if memchr(b';', field).is_some() {
             split(field, b';').try_for_each(|part| find_in(part, names, found))?;
         }
     }
     Ok(())
+}
+
+/// A form without what some readers skip at its beginning: a byte order mark (iconv-lite in body-parser, `TextDecoder`) and
+/// a `?` (`URLSearchParams`, <https://url.spec.whatwg.org/#interface-urlsearchparams>).
+fn without_mark(text: &[u8]) -> &[u8] {
+    let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
+    text.strip_prefix(b"?").unwrap_or(text)
 }
 
 pub(super) fn name_and_value(field: &[u8]) -> (&[u8], &[u8]) {
@@ -35,7 +42,7 @@ pub(super) fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     ends.scan(0, move |start, end| text.get(std::mem::replace(start, end + 1)..end))
 }
 
-fn find_in(field: &[u8], names: &[Name], found: &mut Values) -> Result<(), TooManyValues> {
+fn find_in(field: &[u8], names: &[FieldName], found: &mut Values) -> Result<(), TooManyValues> {
     if field.is_empty() {
         return Ok(());
     }
@@ -47,7 +54,7 @@ fn find_in(field: &[u8], names: &[Name], found: &mut Values) -> Result<(), TooMa
 }
 
 /// Whether some reader takes what was sent for one of these names.
-fn is_one_of(sent: &[u8], names: &[Name]) -> bool {
+fn is_one_of(sent: &[u8], names: &[FieldName]) -> bool {
     // Nothing more is decoded to tell that it is none of them.
     if first_byte(sent).is_some_and(|first| names.iter().all(|name| name.cannot_begin(first))) {
         return false;
@@ -69,7 +76,7 @@ mod tests {
 
     fn read(text: impl AsRef<[u8]>) -> Vec<String> {
         let mut found = Values::default();
-        find(text.as_ref(), &[Name::new("log")], &mut found).unwrap();
+        find(text.as_ref(), &[FieldName::new("log")], &mut found).unwrap();
         found.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect()
     }
 
@@ -106,7 +113,7 @@ mod tests {
     fn ten_thousand_fields_are_too_many_and_cost_little() {
         let mut found = Values::default();
         let body = (0..10_000).map(|number| format!("log={number}&")).collect::<String>();
-        assert_eq!(find(body.as_bytes(), &[Name::new("log")], &mut found), Err(TooManyValues));
+        assert_eq!(find(body.as_bytes(), &[FieldName::new("log")], &mut found), Err(TooManyValues));
         assert_eq!(read("log=a&".repeat(10_000)), ["a"]);
     }
 
@@ -116,7 +123,7 @@ mod tests {
             let encode = |bytes: &[u8]| percent_encoding::percent_encode(bytes, percent_encoding::NON_ALPHANUMERIC).to_string();
             let body = format!("{}&log={}&{}", encode(before.as_bytes()), encode(&value), encode(&after));
             let mut found = Values::default();
-            find(body.as_bytes(), &[Name::new("log")], &mut found).unwrap();
+            find(body.as_bytes(), &[FieldName::new("log")], &mut found).unwrap();
             prop_assert!(found.iter().any(|known| known == value));
         }
     }

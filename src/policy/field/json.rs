@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::{NoValues, TooManyValues, Values};
+use super::{FieldReadError, TooManyValues, Values};
 
 /// Whether somebody who does not look at the content type would take it for JSON, or for JSON with something in front.
 pub(super) fn looks_like_it(body: &[u8]) -> bool {
@@ -30,17 +30,17 @@ pub(super) fn members(pointer: &str) -> Vec<String> {
 /// Adds the scalars at this place, and those in an array at this place.
 ///
 /// A document that is broken, or has something at this place that is no text of its own, is unreadable.
-pub(super) fn find(body: &[u8], members: &[String], found: &mut Values) -> Result<(), NoValues> {
+pub(super) fn find(body: &[u8], members: &[String], found: &mut Values) -> Result<(), FieldReadError> {
     // Marks and blanks of any kind.
     let Some(start) = body.iter().position(u8::is_ascii_graphic) else { return Ok(()) };
     let members: Vec<String> = members.iter().map(|member| folded(member)).collect();
     let mut too_many = false;
     let mut json = serde_json::Deserializer::from_slice(&body[start..]);
-    let place = Place { members: &members, in_array: false, found, too_many: &mut too_many };
+    let place = PointerSeed { members: &members, in_array: false, found, too_many: &mut too_many };
     let read = place.deserialize(&mut json).and_then(|()| json.end());
     match read {
         _ if too_many => Err(TooManyValues.into()),
-        read => read.map_err(|_| NoValues::Unreadable),
+        read => read.map_err(|_| FieldReadError::Unreadable),
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn folded(name: &str) -> String {
 }
 
 /// A value in the document, and the way from there.
-struct Place<'a> {
+struct PointerSeed<'a> {
     members: &'a [String],
     /// Whether it is an item of an array at the place that is pointed at.
     in_array: bool,
@@ -59,7 +59,7 @@ struct Place<'a> {
     too_many: &'a mut bool,
 }
 
-impl Place<'_> {
+impl PointerSeed<'_> {
     fn add<E: serde::de::Error>(self, value: &str) -> Result<(), E> {
         if self.members.is_empty() && self.found.add(value.as_bytes()).is_err() {
             *self.too_many = true;
@@ -69,13 +69,13 @@ impl Place<'_> {
     }
 
     /// One step further on.
-    fn below(&mut self, in_array: bool) -> Place<'_> {
+    fn below(&mut self, in_array: bool) -> PointerSeed<'_> {
         let members = self.members.get(1..).unwrap_or_default();
-        Place { members, in_array, found: self.found, too_many: self.too_many }
+        PointerSeed { members, in_array, found: self.found, too_many: self.too_many }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Place<'_> {
+impl<'de> DeserializeSeed<'de> for PointerSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -83,7 +83,7 @@ impl<'de> DeserializeSeed<'de> for Place<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Place<'_> {
+impl<'de> Visitor<'de> for PointerSeed<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -155,7 +155,7 @@ impl<'de> Visitor<'de> for Place<'_> {
 mod tests {
     use super::*;
 
-    fn read(pointer: &str, body: impl AsRef<[u8]>) -> Result<Vec<String>, NoValues> {
+    fn read(pointer: &str, body: impl AsRef<[u8]>) -> Result<Vec<String>, FieldReadError> {
         let mut found = Values::default();
         find(body.as_ref(), &members(pointer), &mut found)?;
         Ok(found.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect())
@@ -215,11 +215,11 @@ mod tests {
             "{\"a\": \"x\n\"}",
             "log=a",
         ] {
-            assert_eq!(read("/a", body), Err(NoValues::Unreadable), "{body}");
+            assert_eq!(read("/a", body), Err(FieldReadError::Unreadable), "{body}");
         }
-        assert_eq!(read("/a", b"{\"a\": \"\xff\"}"), Err(NoValues::Unreadable));
+        assert_eq!(read("/a", b"{\"a\": \"\xff\"}"), Err(FieldReadError::Unreadable));
         let wide: Vec<u8> = "{\"a\": \"x\"}".encode_utf16().flat_map(u16::to_be_bytes).collect();
-        assert_eq!(read("/a", wide), Err(NoValues::Unreadable));
+        assert_eq!(read("/a", wide), Err(FieldReadError::Unreadable));
     }
 
     #[test]
@@ -234,11 +234,11 @@ mod tests {
     #[test]
     fn nesting_costs_no_stack() {
         let depth = 1_000_000;
-        assert_eq!(read("/a", "[".repeat(depth)), Err(NoValues::Unreadable));
+        assert_eq!(read("/a", "[".repeat(depth)), Err(FieldReadError::Unreadable));
         let beside = format!("{{\"b\":{}{},\"a\":1}}", "[".repeat(depth), "]".repeat(depth));
-        assert!(matches!(read("/a", beside).as_deref(), Ok([_]) | Err(NoValues::Unreadable)));
+        assert!(matches!(read("/a", beside).as_deref(), Ok([_]) | Err(FieldReadError::Unreadable)));
         let path = "/a".repeat(1000);
         let deep = format!("{}1{}", "{\"a\":".repeat(1000), "}".repeat(1000));
-        assert_eq!(read(&path, deep), Err(NoValues::Unreadable));
+        assert_eq!(read(&path, deep), Err(FieldReadError::Unreadable));
     }
 }

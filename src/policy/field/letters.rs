@@ -1,4 +1,4 @@
-//! Letters in which ASCII is something else: of two and four bytes, of UTF-7 and of mainframes.
+//! Encodings in which ASCII bytes mean something else: two and four bytes a character, UTF-7 and EBCDIC.
 //!
 //! Java, Python and readers of JSON decode what a client names, or what looks like it. Of EBCDIC there are a hundred code
 //! pages that differ where English has no letters: what they have in common is enough for the names of fields and of most
@@ -10,21 +10,21 @@ use super::basic;
 
 /// An encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Letters {
+pub(super) enum TextEncoding {
     Utf7,
-    Utf16(Order),
-    Utf32(Order),
+    Utf16(ByteOrder),
+    Utf32(ByteOrder),
     Ebcdic,
 }
 
 /// Which byte of a letter comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum ByteOrder {
     Big,
     Little,
 }
 
-impl Letters {
+impl TextEncoding {
     /// Those in which somebody could read a text with these labels.
     pub(super) fn possible(labels: &[String], text: &[u8]) -> SmallVec<[Self; 6]> {
         let says = |words: &[&str]| labels.iter().any(|label| words.iter().any(|word| label.contains(word)));
@@ -33,8 +33,8 @@ impl Letters {
             found.push(Self::Utf7);
         }
         if says(&["16", "32", "ucs", "unicode"]) || memchr::memchr(0, text).is_some() {
-            found.extend([Order::Big, Order::Little].map(Self::Utf16));
-            found.extend([Order::Big, Order::Little].map(Self::Utf32));
+            found.extend([ByteOrder::Big, ByteOrder::Little].map(Self::Utf16));
+            found.extend([ByteOrder::Big, ByteOrder::Little].map(Self::Utf32));
         }
         if labels.iter().any(|label| !super::super::count::contains_ascii(label)) {
             found.push(Self::Ebcdic);
@@ -51,8 +51,8 @@ impl Letters {
             Self::Utf32(order) => {
                 let letters = text.chunks_exact(4).map(|bytes| {
                     let (bytes, of) = match (bytes, order) {
-                        (&[a, b, c, d], Order::Big) => ([a, b, c, d], u32::from_be_bytes),
-                        (&[a, b, c, d], Order::Little) => ([d, c, b, a], u32::from_be_bytes),
+                        (&[a, b, c, d], ByteOrder::Big) => ([a, b, c, d], u32::from_be_bytes),
+                        (&[a, b, c, d], ByteOrder::Little) => ([d, c, b, a], u32::from_be_bytes),
                         _ => return None,
                     };
                     char::from_u32(of(bytes))
@@ -64,9 +64,9 @@ impl Letters {
     }
 }
 
-fn from_utf16(text: &[u8], order: Order) -> String {
+fn from_utf16(text: &[u8], order: ByteOrder) -> String {
     let units = text.chunks_exact(2).map(|bytes| match (bytes, order) {
-        (&[high, low], Order::Big) | (&[low, high], Order::Little) => u16::from_be_bytes([high, low]),
+        (&[high, low], ByteOrder::Big) | (&[low, high], ByteOrder::Little) => u16::from_be_bytes([high, low]),
         _ => 0,
     });
     char::decode_utf16(units).map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
@@ -84,7 +84,7 @@ fn from_utf7(text: &[u8]) -> Vec<u8> {
         let is_coded = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
         let end = after.iter().position(|byte| !is_coded(byte)).unwrap_or(after.len());
         let letters = basic::decode(after[..end].to_vec()).unwrap_or_else(|| vec![0, b'+']);
-        decoded.extend_from_slice(from_utf16(&letters, Order::Big).as_bytes());
+        decoded.extend_from_slice(from_utf16(&letters, ByteOrder::Big).as_bytes());
         rest = after[end..].strip_prefix(b"-").unwrap_or(&after[end..]);
     }
     decoded

@@ -1,4 +1,4 @@
-//! What lenient readers find in a body that the strict ones refuse: a form, parts or a document, whatever the headers say.
+//! What lenient readers find in a body that strict ones refuse: a form, parts or a document, whatever the headers say.
 //!
 //! It says of nothing that it is all: that such a body is unreadable is said by [`body`](super::body). Every reader has its
 //! own way with what is broken, so this one finds too much rather than too little, and knows no delimiters and no nesting.
@@ -12,14 +12,14 @@ use memchr::{memchr2, memchr2_iter, memmem};
 use self::document::find as find_in_document;
 use super::super::count::charsets;
 use super::super::urlencoded::decode;
-use super::letters::Letters;
-use super::name::Name;
+use super::letters::TextEncoding;
+use super::name::FieldName;
 use super::{Field, TooManyValues, Values, basic, form, json};
 
 /// Adds what may be a value of one of these fields, in all letters in which the body may be written.
 pub(super) fn find(
     fields: &[Field],
-    names: &[Name],
+    names: &[FieldName],
     headers: &HeaderMap,
     body: &[u8],
     found: &mut Values,
@@ -33,7 +33,7 @@ pub(super) fn find(
     find(body, found)?;
     let kinds = headers.get_all(CONTENT_TYPE).iter().map(HeaderValue::as_bytes);
     let labels: Vec<String> = kinds.flat_map(charsets).collect();
-    for letters in Letters::possible(&labels, body) {
+    for letters in TextEncoding::possible(&labels, body) {
         let text = letters.decode(body);
         find(&text, found)?;
         find_encoded(&text, names, letters, found)?;
@@ -45,8 +45,8 @@ pub(super) fn find(
 /// Adds fields of a form whose names or values are in these letters behind their percent signs.
 fn find_encoded(
     text: &[u8],
-    names: &[Name],
-    letters: Letters,
+    names: &[FieldName],
+    letters: TextEncoding,
     found: &mut Values,
 ) -> Result<(), TooManyValues> {
     for field in form::split(text, b'&') {
@@ -54,7 +54,7 @@ fn find_encoded(
         let sent = decode(sent, false);
         // Most names are ASCII, and no letters are looked up for what is too long for a name.
         let is_named = |sent: &[u8]| names.iter().any(|name| name.is(sent));
-        if is_named(&sent) || (sent.len() <= LONGEST_NAME && is_named(&letters.decode(&sent))) {
+        if is_named(&sent) || (sent.len() <= MAX_NAME_LEN && is_named(&letters.decode(&sent))) {
             add_decoded(letters, &decode(value, false), found)?;
         }
     }
@@ -62,37 +62,37 @@ fn find_encoded(
 }
 
 /// Adds a value that was written in these letters, if it can have been.
-fn add_decoded(letters: Letters, value: &[u8], found: &mut Values) -> Result<(), TooManyValues> {
+fn add_decoded(letters: TextEncoding, value: &[u8], found: &mut Values) -> Result<(), TooManyValues> {
     let value = letters.decode(value);
     let is_broken = memmem::find(&value, "\u{fffd}".as_bytes()).is_some();
     if value.is_empty() || is_broken { Ok(()) } else { found.add(&value) }
 }
 
 /// Adds what stands behind the empty line behind each head that names one of these fields.
-fn find_in_parts(text: &[u8], names: &[Name], found: &mut Values) -> Result<(), TooManyValues> {
+fn find_in_parts(text: &[u8], names: &[FieldName], found: &mut Values) -> Result<(), TooManyValues> {
     let (mut head, mut times) = (0, 0);
     for at in memchr2_iter(b'n', b'N', text) {
         if at < head || !is_named_at(text, at, names) {
             continue;
         }
         times += 1;
-        if times > MOST_PARTS {
+        if times > MAX_PARTS {
             return Err(TooManyValues);
         }
         // Without an empty line there is no part behind this one either.
         let Some(start) = end_of_head(text, at) else { return Ok(()) };
         let blanks = text[start..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-        let content = &text[start..text.len().min(start + blanks + LONGEST_VALUE)];
+        let content = &text[start..text.len().min(start + blanks + MAX_VALUE_LEN)];
         let content = &content[..memmem::find(content, b"\n--").unwrap_or(content.len())];
         let content = content.strip_suffix(b"\n").unwrap_or(content);
         let content = content.strip_suffix(b"\r").unwrap_or(content);
         found.add(content)?;
-        let lines = &text[head.max(at.saturating_sub(LONGEST_NAME))..start];
+        let lines = &text[head.max(at.saturating_sub(MAX_NAME_LEN))..start];
         if lines.to_ascii_lowercase().windows(6).any(|part| part == b"base64") {
             let letters = content.iter().copied().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=');
             basic::decode(letters.collect()).map_or(Ok(()), |content| found.add(&content))?;
         }
-        for letters in Letters::possible(&charsets(lines), content) {
+        for letters in TextEncoding::possible(&charsets(lines), content) {
             add_decoded(letters, content, found)?;
         }
         head = start;
@@ -101,11 +101,11 @@ fn find_in_parts(text: &[u8], names: &[Name], found: &mut Values) -> Result<(), 
 }
 
 /// Whether a parameter `name` begins here, or `name*` (RFC 5987), and names one of these fields.
-fn is_named_at(text: &[u8], at: usize, names: &[Name]) -> bool {
+fn is_named_at(text: &[u8], at: usize, names: &[FieldName]) -> bool {
     if at > 0 && text[at - 1].is_ascii_alphanumeric() {
         return false;
     }
-    let line = &text[at..text.len().min(at + LONGEST_NAME)];
+    let line = &text[at..text.len().min(at + MAX_NAME_LEN)];
     // PHP takes a line without a colon for the rest of the one before it.
     let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let mut letters = line.iter().filter(|byte| !breaks(byte));
@@ -116,7 +116,7 @@ fn is_named_at(text: &[u8], at: usize, names: &[Name]) -> bool {
     is_word && (is_parameter(line, names) || (!is_one_line() && is_parameter(&joined(), names)))
 }
 
-fn is_parameter(line: &[u8], names: &[Name]) -> bool {
+fn is_parameter(line: &[u8], names: &[FieldName]) -> bool {
     let rest = line.get(4..).unwrap_or_default();
     let is_extended = rest.trim_ascii_start().starts_with(b"*");
     let letters = |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_digit() || *byte == b'*';
@@ -151,8 +151,8 @@ fn end_of_head(text: &[u8], at: usize) -> Option<usize> {
 /// To C a line is empty if it begins with a zero byte.
 const EMPTY_LINES: [&[u8]; 5] = [b"\r\n\r\n", b"\n\r\n", b"\n\n", b"\r\r", b"\n\0"];
 /// Parts that name a field. Each may be looked at for as long as a value is.
-const MOST_PARTS: usize = 32;
+const MAX_PARTS: usize = 32;
 /// Bytes in which a name stands, with what is written around it.
-const LONGEST_NAME: usize = 256;
+const MAX_NAME_LEN: usize = 256;
 /// Bytes of a value behind its blanks: of an account's name as many letters are looked at as fit in there in any encoding.
-const LONGEST_VALUE: usize = 1024;
+const MAX_VALUE_LEN: usize = 1024;

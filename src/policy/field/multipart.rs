@@ -2,23 +2,23 @@
 //!
 //! It finds the parts and decodes nothing in them. The surprising thing: no repair, no tolerance. The delimiter stands
 //! at the beginnings of lines, from the first byte to the last, and nowhere else; whatever is written otherwise is
-//! [`Unreadable`], because the readers behind us disagree about it.
+//! [`UnreadableBody`], because the readers behind us disagree about it.
 
 use std::borrow::Cow;
 
-use super::super::count::{Unreadable, is_legible};
+use super::super::count::{UnreadableBody, is_legible};
 use percent_encoding::percent_decode;
 
 /// One part of a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Part<'a> {
+pub(super) struct FormPart<'a> {
     /// Between the quotes, as sent.
     name: &'a [u8],
     /// Of a field or of a file.
     pub(super) content: &'a [u8],
 }
 
-impl<'a> Part<'a> {
+impl<'a> FormPart<'a> {
     /// Browsers write `%22` for a quote, and not every reader knows.
     pub(super) fn names(&self) -> impl Iterator<Item = Cow<'a, [u8]>> + use<'a> {
         [Cow::Borrowed(self.name), percent_decode(self.name).into()].into_iter()
@@ -26,32 +26,32 @@ impl<'a> Part<'a> {
 }
 
 /// The parts of a body of this type.
-pub(super) fn parts<'a>(kind: &[u8], body: &'a [u8]) -> Result<Vec<Part<'a>>, Unreadable> {
+pub(super) fn parts<'a>(kind: &[u8], body: &'a [u8]) -> Result<Vec<FormPart<'a>>, UnreadableBody> {
     let delimiter = [b"--", boundary(kind)?].concat();
-    let mut pieces = Pieces { rest: Some(body), delimiter: &delimiter };
+    let mut pieces = MultipartPieces { rest: Some(body), delimiter: &delimiter };
     // PHP passes over what stands before the first delimiter, others look for it at once.
     if pieces.next() != Some(b"") {
-        return Err(Unreadable);
+        return Err(UnreadableBody);
     }
     let mut parts = Vec::new();
     while let Some(piece) = pieces.next() {
         // A piece is what follows a delimiter: two dashes are the end, and only the end.
         if pieces.rest.is_none() {
-            return if matches!(piece, b"--" | b"--\r\n") { Ok(parts) } else { Err(Unreadable) };
+            return if matches!(piece, b"--" | b"--\r\n") { Ok(parts) } else { Err(UnreadableBody) };
         }
         let lines = piece.strip_prefix(b"\r\n").and_then(|piece| piece.strip_suffix(b"\r\n"));
-        parts.push(part(lines.ok_or(Unreadable)?)?);
+        parts.push(part(lines.ok_or(UnreadableBody)?)?);
     }
-    Err(Unreadable)
+    Err(UnreadableBody)
 }
 
 /// What stands between the delimiters, wherever they are.
-struct Pieces<'a, 'd> {
+struct MultipartPieces<'a, 'd> {
     rest: Option<&'a [u8]>,
     delimiter: &'d [u8],
 }
 
-impl<'a> Iterator for Pieces<'a, '_> {
+impl<'a> Iterator for MultipartPieces<'a, '_> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -63,37 +63,37 @@ impl<'a> Iterator for Pieces<'a, '_> {
 }
 
 /// The boundary in a content type that has nothing else but a charset.
-fn boundary(kind: &[u8]) -> Result<&[u8], Unreadable> {
-    let (word, parameters) = kind.split_at_checked(MULTIPART.len()).ok_or(Unreadable)?;
+fn boundary(kind: &[u8]) -> Result<&[u8], UnreadableBody> {
+    let (word, parameters) = kind.split_at_checked(MULTIPART.len()).ok_or(UnreadableBody)?;
     if !word.eq_ignore_ascii_case(MULTIPART) {
-        return Err(Unreadable);
+        return Err(UnreadableBody);
     }
     let mut boundary = None;
-    for (name, value) in Parameters(parameters) {
+    for (name, value) in HeaderParameters(parameters) {
         match name {
             // PHP looks for this word wherever it stands, and in small letters first.
             b"boundary" if boundary.is_none() => boundary = Some(value),
             b"charset" => {}
-            _ => return Err(Unreadable),
+            _ => return Err(UnreadableBody),
         }
     }
-    let boundary = boundary.ok_or(Unreadable)?;
+    let boundary = boundary.ok_or(UnreadableBody)?;
     let letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"'()+_,-./:=?".contains(byte);
     // RFC 2046, 5.1.1, without blanks.
     let is_sound = (1..=70).contains(&boundary.len()) && boundary.iter().all(letter);
-    if is_sound { Ok(boundary) } else { Err(Unreadable) }
+    if is_sound { Ok(boundary) } else { Err(UnreadableBody) }
 }
 
 /// Header lines, an empty line, and the content.
-fn part(piece: &[u8]) -> Result<Part<'_>, Unreadable> {
-    let end = position(piece, b"\r\n\r\n").ok_or(Unreadable)?;
+fn part(piece: &[u8]) -> Result<FormPart<'_>, UnreadableBody> {
+    let end = position(piece, b"\r\n\r\n").ok_or(UnreadableBody)?;
     let (head, content) = (&piece[..end], &piece[end + 4..]);
     let (mut name, mut kinds, mut encodings) = (None, 0, 0);
-    for line in Lines(Some(head)) {
-        let colon = line.iter().position(|byte| *byte == b':').ok_or(Unreadable)?;
+    for line in CrlfLines(Some(head)) {
+        let colon = line.iter().position(|byte| *byte == b':').ok_or(UnreadableBody)?;
         let value = line[colon + 1..].trim_ascii();
         if !is_plain(line) {
-            return Err(Unreadable);
+            return Err(UnreadableBody);
         }
         match line[..colon].to_ascii_lowercase().as_slice() {
             b"content-disposition" if name.is_none() => name = Some(name_in(value)?),
@@ -101,17 +101,17 @@ fn part(piece: &[u8]) -> Result<Part<'_>, Unreadable> {
             b"content-type" if kinds == 0 && is_legible(value) && !is_nested(value) => kinds += 1,
             b"content-transfer-encoding" if encodings == 0 && is_identity(value) => encodings += 1,
             b"content-length" if value.iter().all(u8::is_ascii_digit) => {}
-            _ => return Err(Unreadable),
+            _ => return Err(UnreadableBody),
         }
     }
-    Ok(Part { name: name.ok_or(Unreadable)?, content })
+    Ok(FormPart { name: name.ok_or(UnreadableBody)?, content })
 }
 
 /// A line of a head: PHP cuts a long one in two, a folded one belongs to the line before, and a line feed or a carriage
 /// return alone ends one for some.
 fn is_plain(line: &[u8]) -> bool {
     let is_folded = line.first().is_none_or(u8::is_ascii_whitespace);
-    line.len() <= LONGEST_LINE && !is_folded && !line.iter().any(u8::is_ascii_control)
+    line.len() <= MAX_LINE_LEN && !is_folded && !line.iter().any(u8::is_ascii_control)
 }
 
 fn is_nested(kind: &[u8]) -> bool {
@@ -123,26 +123,26 @@ fn is_identity(encoding: &[u8]) -> bool {
 }
 
 /// The name in a disposition that has nothing else but the name of a file.
-fn name_in(disposition: &[u8]) -> Result<&[u8], Unreadable> {
-    let (word, parameters) = disposition.split_at_checked(FORM_DATA.len()).ok_or(Unreadable)?;
+fn name_in(disposition: &[u8]) -> Result<&[u8], UnreadableBody> {
+    let (word, parameters) = disposition.split_at_checked(FORM_DATA.len()).ok_or(UnreadableBody)?;
     if !word.eq_ignore_ascii_case(FORM_DATA) {
-        return Err(Unreadable);
+        return Err(UnreadableBody);
     }
     let (mut found, mut files) = (None, 0);
-    for (name, value) in Parameters(parameters) {
+    for (name, value) in HeaderParameters(parameters) {
         match name {
             b"name" if found.is_none() => found = Some(value),
             b"filename" if files == 0 => files += 1,
-            _ => return Err(Unreadable),
+            _ => return Err(UnreadableBody),
         }
     }
-    found.ok_or(Unreadable)
+    found.ok_or(UnreadableBody)
 }
 
 /// `; name=value; name="value"`. What does not fit has an empty name, and is the last.
-struct Parameters<'a>(&'a [u8]);
+struct HeaderParameters<'a>(&'a [u8]);
 
-impl<'a> Iterator for Parameters<'a> {
+impl<'a> Iterator for HeaderParameters<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -176,9 +176,9 @@ fn parameter(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 }
 
 /// Lines that end in CR LF.
-struct Lines<'a>(Option<&'a [u8]>);
+struct CrlfLines<'a>(Option<&'a [u8]>);
 
-impl<'a> Iterator for Lines<'a> {
+impl<'a> Iterator for CrlfLines<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -197,7 +197,7 @@ const MULTIPART: &[u8] = b"multipart/form-data";
 const FORM_DATA: &[u8] = b"form-data";
 const IDENTITIES: [&[u8]; 3] = [b"7bit", b"8bit", b"binary"];
 /// Bytes of one line of a part's head.
-const LONGEST_LINE: usize = 1024;
+const MAX_LINE_LEN: usize = 1024;
 
 #[cfg(test)]
 mod tests;

@@ -6,11 +6,11 @@
 
 /// A name from the file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name(String);
+pub(super) struct FieldName(String);
 
-impl Name {
+impl FieldName {
     pub(super) fn new(written: &str) -> Self {
-        let mut folding = Folding::default();
+        let mut folding = FieldNameFold::default();
         written.chars().for_each(|letter| folding.push(letter));
         Self(folding.text().to_owned())
     }
@@ -61,7 +61,7 @@ impl Name {
 
 /// Whether a field could have this name: one of separators alone would be any field without a name.
 pub(super) fn is_name(written: &str) -> bool {
-    !Name::new(written).0.is_empty()
+    !FieldName::new(written).0.is_empty()
 }
 
 /// Behind a bracket stands what is in the array, or what PHP passes over; behind a zero byte C reads nothing.
@@ -75,9 +75,9 @@ pub(super) fn separates(letter: char) -> bool {
 
 /// A folded name, and whether something separates it from what comes next.
 #[derive(Default)]
-pub(super) struct Folding(String, bool);
+pub(super) struct FieldNameFold(String, bool);
 
-impl Folding {
+impl FieldNameFold {
     pub(super) fn text(&self) -> &str {
         &self.0
     }
@@ -102,8 +102,8 @@ mod tests {
 
     /// By folding all of it.
     fn is_slowly(written: &str, sent: &str) -> bool {
-        let wanted = Name::new(written).0;
-        let mut folding = Folding::default();
+        let wanted = FieldName::new(written).0;
+        let mut folding = FieldNameFold::default();
         for letter in sent.chars() {
             if matches!(letter, '[' | ']' | '\0') && folding.0 == wanted {
                 return true;
@@ -119,7 +119,7 @@ mod tests {
             written in "[ab_.\\[\\]\u{130}]{0,5}[ab]", sent in "[abAB_. \\[\\]\0\u{130}\u{307}\u{a0}\u{3000}\u{1680}\u{212a}\u{e4}ik]{0,9}", tail in "[\\[\\]\0a ]{0,3}",
         ) {
             for sent in [sent.clone(), format!("{written}{tail}"), format!("{sent}{}", written.to_uppercase())] {
-                prop_assert_eq!(Name::new(&written).is(sent.as_bytes()), is_slowly(&written, &sent), "{:?}", sent);
+                prop_assert_eq!(FieldName::new(&written).is(sent.as_bytes()), is_slowly(&written, &sent), "{:?}", sent);
             }
         }
     }
@@ -139,13 +139,13 @@ mod tests {
             "\u{212a}og",
         ] {
             let wanted = if sent.starts_with('\u{212a}') { "kog" } else { "log" };
-            assert!(Name::new(wanted).is(sent.as_bytes()), "{sent:?}");
+            assert!(FieldName::new(wanted).is(sent.as_bytes()), "{sent:?}");
         }
         for sent in ["user.login", "user login", "user[login", "user_login", "user[login]", "user[login][]"] {
-            assert!(Name::new("user_login").is(sent.as_bytes()), "{sent:?}");
+            assert!(FieldName::new("user_login").is(sent.as_bytes()), "{sent:?}");
         }
         for sent in ["login", "lo", "log2", "log_in", "", "[]", "xlog", "blog[log]", "\0log2"] {
-            assert!(!Name::new("log").is(sent.as_bytes()), "{sent:?}");
+            assert!(!FieldName::new("log").is(sent.as_bytes()), "{sent:?}");
         }
     }
 
@@ -160,22 +160,22 @@ mod tests {
             "user[ email]",
             "user[email]x",
         ] {
-            assert!(Name::new("user[email]").is(sent.as_bytes()), "{sent:?}");
+            assert!(FieldName::new("user[email]").is(sent.as_bytes()), "{sent:?}");
         }
         for sent in ["user", "user[password]", "user[]", "email", "user[emails]"] {
-            assert!(!Name::new("user[email]").is(sent.as_bytes()), "{sent:?}");
+            assert!(!FieldName::new("user[email]").is(sent.as_bytes()), "{sent:?}");
         }
     }
 
     #[test]
     fn bytes_that_are_no_text_have_no_name() {
-        assert!(!Name::new("log").is(b"lo\xff"));
-        assert!(Name::new("log").is(b"log[\xff]"));
+        assert!(!FieldName::new("log").is(b"lo\xff"));
+        assert!(FieldName::new("log").is(b"log[\xff]"));
     }
 
     #[test]
     fn brackets_lead_into_a_document() {
-        assert_eq!(Name::members("jform[user][name]"), ["jform", "user", "name"]);
-        assert_eq!(Name::members("log[]"), ["log"]);
+        assert_eq!(FieldName::members("jform[user][name]"), ["jform", "user", "name"]);
+        assert_eq!(FieldName::members("log[]"), ["log"]);
     }
 }

@@ -11,7 +11,7 @@ use super::*;
 
 /// A request that names accounts in any places, as it would be sent.
 #[derive(Debug, Clone)]
-struct Sent {
+struct SampleRequest {
     kinds: Vec<String>,
     coding: Option<&'static str>,
     query: String,
@@ -19,7 +19,7 @@ struct Sent {
     body: Vec<u8>,
 }
 
-fn request() -> impl Strategy<Value = Sent> {
+fn request() -> impl Strategy<Value = SampleRequest> {
     let kind = prop::sample::select(&[
         "",
         "text/plain",
@@ -36,7 +36,7 @@ fn request() -> impl Strategy<Value = Sent> {
     let coding = prop::option::of(prop::sample::select(&["gzip", "identity", "x"][..]));
     let pairs = "((login|LOGIN|l%6fgin|pw|x)=[a-e%41+]{0,2}&){0,3}login=[a-e]";
     let cookie = "(sid=1; )?(login=[a-e]|x=a)";
-    (kinds, coding, pairs, cookie, body()).prop_map(|(kinds, coding, query, cookie, body)| Sent {
+    (kinds, coding, pairs, cookie, body()).prop_map(|(kinds, coding, query, cookie, body)| SampleRequest {
         kinds,
         coding,
         query,
@@ -120,7 +120,7 @@ fn in_cookies(line: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-impl Sent {
+impl SampleRequest {
     fn says(&self, word: &str) -> bool {
         self.kinds.iter().any(|kind| kind.to_ascii_lowercase().contains(word))
     }
@@ -162,9 +162,9 @@ proptest! {
             path: "/login",
             query: Some(&request.query),
             host: "",
-            client: Client::Local,
+            client: Client::UnixSocket,
             headers: &headers,
-            body: Body::Whole(&request.body),
+            body: AttemptBody::Whole(&request.body),
         };
         let field = if is_document { Field::json("/login") } else { Field::form("login") };
         let Ok(ours) = values(&[field.unwrap()], Half::User, &attempt) else { return Ok(()) };

@@ -5,9 +5,9 @@ use super::super::attempt::Client;
 use super::*;
 
 /// The values of these fields in a request with these headers, if that is all that could stand there.
-fn read_with(fields: &[Field], lines: &[(HeaderName, &str)], query: &str, body: Body<'_>) -> Found {
+fn read_with(fields: &[Field], lines: &[(HeaderName, &str)], query: &str, body: AttemptBody<'_>) -> Found {
     let found = find_with(fields, lines, query, body)?;
-    if found.is_unreadable() { Err(NoValues::Unreadable) } else { Ok(shown(&found)) }
+    if found.is_unreadable() { Err(FieldReadError::Unreadable) } else { Ok(shown(&found)) }
 }
 
 fn shown(found: &Values) -> Vec<String> {
@@ -18,7 +18,7 @@ fn find_with(
     fields: &[Field],
     lines: &[(HeaderName, &str)],
     query: &str,
-    body: Body<'_>,
+    body: AttemptBody<'_>,
 ) -> Result<Values, TooManyValues> {
     let mut headers = HeaderMap::new();
     for (name, value) in lines {
@@ -29,7 +29,7 @@ fn find_with(
         path: "/login",
         query: Some(query),
         host: "",
-        client: Client::Local,
+        client: Client::UnixSocket,
         headers: &headers,
         body,
     };
@@ -38,7 +38,7 @@ fn find_with(
 
 fn read(fields: &[Field], kind: &str, body: impl AsRef<[u8]>) -> Found {
     let lines: &[_] = if kind.is_empty() { &[] } else { &[(CONTENT_TYPE, kind)] };
-    read_with(fields, lines, "", Body::Whole(body.as_ref()))
+    read_with(fields, lines, "", AttemptBody::Whole(body.as_ref()))
 }
 
 fn form(name: &str) -> Field {
@@ -53,7 +53,7 @@ fn some(values: &[&str]) -> Found {
     Ok(values.iter().map(|value| (*value).to_owned()).collect())
 }
 
-type Found = Result<Vec<String>, NoValues>;
+type Found = Result<Vec<String>, FieldReadError>;
 const FORM: &str = "application/x-www-form-urlencoded";
 
 #[test]
@@ -72,8 +72,8 @@ fn d17_the_field_is_found_in_every_format_that_frameworks_take() {
     assert_eq!(read(&log, "application/json", r#"{"log": "admin"}"#), some(&["admin"]));
     let nested = r#"{"user": {"email": "a@b"}}"#;
     assert_eq!(read(&[form("user[email]")], "application/vnd.api+json", nested), some(&["a@b"]));
-    assert_eq!(read(&log, "application/json", r#"{"log": "admin",}"#), Err(NoValues::Unreadable));
-    assert_eq!(read(&log, "multipart/mixed; boundary=x", multipart), Err(NoValues::Unreadable));
+    assert_eq!(read(&log, "application/json", r#"{"log": "admin",}"#), Err(FieldReadError::Unreadable));
+    assert_eq!(read(&log, "multipart/mixed; boundary=x", multipart), Err(FieldReadError::Unreadable));
 }
 
 #[test]
@@ -81,8 +81,8 @@ fn d17_padding_hides_no_field() {
     let padding = "x".repeat(1024 * 1024);
     assert_eq!(read(&[form("log")], FORM, format!("a={padding}&log=admin")), some(&["admin"]));
     assert_eq!(read(&[json("/log")], "", format!(r#"{{"a":"{padding}","log":"admin"}}"#)), some(&["admin"]));
-    assert_eq!(read_with(&[form("log")], &[], "", Body::TooLong), Err(NoValues::Unreadable));
-    assert_eq!(read_with(&[Field::Query("log".into())], &[], "log=a", Body::TooLong), some(&["a"]));
+    assert_eq!(read_with(&[form("log")], &[], "", AttemptBody::TooLong), Err(FieldReadError::Unreadable));
+    assert_eq!(read_with(&[Field::Query("log".into())], &[], "log=a", AttemptBody::TooLong), some(&["a"]));
 }
 
 #[test]
@@ -90,19 +90,29 @@ fn d17_letters_that_are_something_else_are_unreadable() {
     for charset in ["utf-16", "utf-7", "ibm037", "\"UTF-16LE\""] {
         for kind in [FORM, "application/json", "multipart/form-data; boundary=x"] {
             let kind = format!("{kind}; charset={charset}");
-            assert_eq!(read(&[form("log")], &kind, "log=a"), Err(NoValues::Unreadable), "{kind}");
+            assert_eq!(read(&[form("log")], &kind, "log=a"), Err(FieldReadError::Unreadable), "{kind}");
         }
     }
     let lines = [(CONTENT_TYPE, FORM), (CONTENT_TYPE, "application/json")];
-    assert_eq!(read_with(&[form("log")], &lines, "", Body::Whole(b"log=a")), Err(NoValues::Unreadable));
+    assert_eq!(
+        read_with(&[form("log")], &lines, "", AttemptBody::Whole(b"log=a")),
+        Err(FieldReadError::Unreadable)
+    );
+}
+
+#[test]
+fn d17_what_readers_skip_at_the_beginning_hides_no_field() {
+    for mark in ["\u{feff}", "?", "\u{feff}?", "&", " ", "\u{feff}&"] {
+        assert_eq!(read(&[form("log")], FORM, format!("{mark}log=admin")), some(&["admin"]), "{mark:?}");
+    }
 }
 
 #[test]
 fn d21_a_compressed_body_is_unreadable() {
     for coding in ["gzip", "deflate", "br", "zstd", "x"] {
         let lines = [(CONTENT_ENCODING, coding)];
-        let found = read_with(&[form("log")], &lines, "", Body::Whole(b"log=a"));
-        assert_eq!(found, Err(NoValues::Unreadable), "{coding}");
+        let found = read_with(&[form("log")], &lines, "", AttemptBody::Whole(b"log=a"));
+        assert_eq!(found, Err(FieldReadError::Unreadable), "{coding}");
     }
 }
 
@@ -110,15 +120,19 @@ fn d21_a_compressed_body_is_unreadable() {
 fn json_is_read_by_its_looks_too() {
     for kind in ["", "text/plain", FORM, "application/json", "APPLICATION/JSON"] {
         assert_eq!(read(&[json("/user")], kind, "\u{feff}\n{\"user\": \"a\"}"), some(&["a"]), "{kind}");
-        assert_eq!(read(&[json("/user")], kind, "{\"user\": \"a\""), Err(NoValues::Unreadable), "{kind}");
+        assert_eq!(
+            read(&[json("/user")], kind, "{\"user\": \"a\""),
+            Err(FieldReadError::Unreadable),
+            "{kind}"
+        );
         assert_eq!(
             read(&[json("/user")], kind, "/**/{\"user\": \"a\"}"),
-            Err(NoValues::Unreadable),
+            Err(FieldReadError::Unreadable),
             "{kind}"
         );
     }
     assert_eq!(read(&[json("/user")], FORM, "user=a"), some(&["a"]), "frameworks hand out both as one");
-    assert_eq!(read(&[json("/user")], "application/json", "user=a"), Err(NoValues::Unreadable));
+    assert_eq!(read(&[json("/user")], "application/json", "user=a"), Err(FieldReadError::Unreadable));
 }
 
 #[test]
@@ -127,20 +141,20 @@ fn a_route_with_both_kinds_reads_both() {
     assert_eq!(read(&both, FORM, "log=a"), some(&["a"]));
     assert_eq!(read(&both, "application/json", r#"{"user": "a", "log": "b"}"#), some(&["b", "a"]));
     assert_eq!(read(&both, "", r#"{"user": "a"}"#), some(&["a"]));
-    assert_eq!(read(&both, "", r#"{"user": "a",}"#), Err(NoValues::Unreadable));
+    assert_eq!(read(&both, "", r#"{"user": "a",}"#), Err(FieldReadError::Unreadable));
 }
 
 #[test]
 fn an_empty_body_and_one_that_nobody_read_have_no_values() {
     for fields in [[form("log")], [json("/log")]] {
         assert_eq!(read(&fields, "multipart/form-data", ""), some(&[]));
-        assert_eq!(read_with(&fields, &[], "", Body::Unread), some(&[]));
+        assert_eq!(read_with(&fields, &[], "", AttemptBody::Unread), some(&[]));
     }
 }
 
 #[test]
 fn a_field_of_a_form_may_stand_in_the_query() {
-    assert_eq!(read_with(&[form("log")], &[], "log=a&x=1", Body::Whole(b"log=b")), some(&["a", "b"]));
+    assert_eq!(read_with(&[form("log")], &[], "log=a&x=1", AttemptBody::Whole(b"log=b")), some(&["a", "b"]));
 }
 
 #[test]
@@ -163,7 +177,7 @@ fn f4_a_long_value_is_cut_and_many_are_too_many() {
 fn headers_count_line_by_line_and_by_their_other_spelling() {
     let name = HeaderName::from_static;
     let lines = [(name("x-user"), "a"), (name("x_user"), "b"), (name("x-user"), "c"), (name("x-users"), "d")];
-    let mut found = read_with(&[Field::Header(name("x-user"))], &lines, "", Body::Unread).unwrap();
+    let mut found = read_with(&[Field::Header(name("x-user"))], &lines, "", AttemptBody::Unread).unwrap();
     found.sort();
     assert_eq!(found, ["a", "b", "c"]);
 }

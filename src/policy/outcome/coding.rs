@@ -1,6 +1,6 @@
 //! Content codings (RFC 9110, section 8.4.1) undone, as far as the first bytes of a body go.
 //!
-//! Each decoder gets at most [`Rules::LONGEST`] bytes and is stopped after as many, so that no body costs more than
+//! Each decoder gets at most [`OutcomeRules::LONGEST`] bytes and is stopped after as many, so that no body costs more than
 //! that. The beginning of a stream is not an error: it gives what it holds.
 
 mod zstd;
@@ -14,7 +14,7 @@ use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use smallvec::SmallVec;
 
-use super::Rules;
+use super::OutcomeRules;
 
 /// What was done to a body, in this order.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,8 +30,8 @@ enum Coding {
 
 /// The beginning of a body, decoded.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Beginning<'a> {
-    /// At most [`Rules::LONGEST`].
+pub(super) struct DecodedPrefix<'a> {
+    /// At most [`OutcomeRules::LONGEST`].
     pub(super) bytes: Cow<'a, [u8]>,
     /// Whether that is all of it.
     pub(super) is_whole: bool,
@@ -39,11 +39,11 @@ pub(super) struct Beginning<'a> {
 
 /// Nobody can say what is in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Unreadable;
+pub(super) struct Undecodable;
 
 impl Codings {
-    /// What the headers say; `Unreadable` where that cannot be undone.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, Unreadable> {
+    /// What the headers say; `Undecodable` where that cannot be undone.
+    pub(super) fn of(headers: &HeaderMap) -> Result<Self, Undecodable> {
         let mut codings = SmallVec::new();
         for line in headers.get_all(CONTENT_ENCODING) {
             for name in line.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
@@ -53,55 +53,59 @@ impl Codings {
                     b"deflate" => codings.push(Coding::Deflate),
                     b"br" => codings.push(Coding::Brotli),
                     b"zstd" => codings.push(Coding::Zstd),
-                    _ => return Err(Unreadable),
+                    _ => return Err(Undecodable),
                 }
             }
         }
-        if codings.len() <= MOST_CODINGS { Ok(Self(codings)) } else { Err(Unreadable) }
+        if codings.len() <= MAX_CODINGS { Ok(Self(codings)) } else { Err(Undecodable) }
     }
 
     /// What the body was before. `complete` says whether these bytes are all of it.
-    pub(super) fn undo<'a>(&self, bytes: &'a [u8], complete: bool) -> Result<Beginning<'a>, Unreadable> {
-        let mut beginning = Beginning::cut(Cow::Borrowed(bytes), complete);
+    pub(super) fn decode_prefix<'a>(
+        &self,
+        bytes: &'a [u8],
+        complete: bool,
+    ) -> Result<DecodedPrefix<'a>, Undecodable> {
+        let mut beginning = DecodedPrefix::cut(Cow::Borrowed(bytes), complete);
         // A server that names its coding does so even where there is nothing to be coded.
         if bytes.is_empty() {
             return Ok(beginning);
         }
         for coding in self.0.iter().rev() {
-            beginning = coding.undo(&beginning)?;
+            beginning = coding.decode_prefix(&beginning)?;
         }
         Ok(beginning)
     }
 }
 
-impl<'a> Beginning<'a> {
+impl<'a> DecodedPrefix<'a> {
     fn cut(mut bytes: Cow<'a, [u8]>, complete: bool) -> Self {
-        let is_whole = complete && bytes.len() <= Rules::LONGEST;
+        let is_whole = complete && bytes.len() <= OutcomeRules::MAX_BODY_READ;
         match &mut bytes {
-            Cow::Borrowed(bytes) => *bytes = bytes.get(..Rules::LONGEST).unwrap_or(bytes),
-            Cow::Owned(bytes) => bytes.truncate(Rules::LONGEST),
+            Cow::Borrowed(bytes) => *bytes = bytes.get(..OutcomeRules::MAX_BODY_READ).unwrap_or(bytes),
+            Cow::Owned(bytes) => bytes.truncate(OutcomeRules::MAX_BODY_READ),
         }
         Self { bytes, is_whole }
     }
 }
 
 impl Coding {
-    fn undo<'o>(self, coded: &Beginning<'_>) -> Result<Beginning<'o>, Unreadable> {
+    fn decode_prefix<'o>(self, coded: &DecodedPrefix<'_>) -> Result<DecodedPrefix<'o>, Undecodable> {
         let bytes = &*coded.bytes;
         let (decoded, end) = match self {
             Self::Gzip => gunzip(bytes),
-            Self::Deflate if has_zlib_header(bytes) => drain(ZlibDecoder::new(bytes)),
-            Self::Deflate => drain(DeflateDecoder::new(bytes)),
+            Self::Deflate if has_zlib_header(bytes) => read_decoded(ZlibDecoder::new(bytes)),
+            Self::Deflate => read_decoded(DeflateDecoder::new(bytes)),
             Self::Brotli => unbrotli(bytes),
             Self::Zstd => zstd::decode(bytes),
         }?;
         let is_over = end == End::Reached;
-        if coded.is_whole && !is_over && decoded.len() <= Rules::LONGEST {
+        if coded.is_whole && !is_over && decoded.len() <= OutcomeRules::MAX_BODY_READ {
             // All of it was there, and it does not end: somebody broke off.
-            return Err(Unreadable);
+            return Err(Undecodable);
         }
         // Behind a stream that has ended another one may begin.
-        Ok(Beginning::cut(Cow::Owned(decoded), coded.is_whole && is_over))
+        Ok(DecodedPrefix::cut(Cow::Owned(decoded), coded.is_whole && is_over))
     }
 }
 
@@ -112,35 +116,35 @@ enum End {
     Missing,
 }
 
-type Decoded = Result<(Vec<u8>, End), Unreadable>;
+type Decoded = Result<(Vec<u8>, End), Undecodable>;
 
 /// All members (RFC 1952, section 2.2); what follows them is not looked at, as in browsers.
 fn gunzip(mut bytes: &[u8]) -> Decoded {
     let mut text = Vec::new();
     loop {
         let mut member = GzDecoder::new(bytes);
-        let end = drain_into(&mut text, &mut member)?;
+        let end = read_decoded_into(&mut text, &mut member)?;
         bytes = member.into_inner();
-        if end != End::Reached || text.len() > Rules::LONGEST || !begins(bytes, &GZIP_MAGIC) {
+        if end != End::Reached || text.len() > OutcomeRules::MAX_BODY_READ || !begins(bytes, &GZIP_MAGIC) {
             return Ok((text, end));
         }
     }
 }
 
-fn drain(mut decoder: impl Read) -> Decoded {
+fn read_decoded(mut decoder: impl Read) -> Decoded {
     let mut text = Vec::new();
-    let end = drain_into(&mut text, &mut decoder)?;
+    let end = read_decoded_into(&mut text, &mut decoder)?;
     Ok((text, end))
 }
 
 /// Reads one byte more than is looked at, to know whether there is more.
-fn drain_into(text: &mut Vec<u8>, decoder: &mut impl Read) -> Result<End, Unreadable> {
-    let room = (Rules::LONGEST + 1).saturating_sub(text.len());
+fn read_decoded_into(text: &mut Vec<u8>, decoder: &mut impl Read) -> Result<End, Undecodable> {
+    let room = (OutcomeRules::MAX_BODY_READ + 1).saturating_sub(text.len());
     match decoder.take(room as u64).read_to_end(text) {
-        Ok(_) if text.len() > Rules::LONGEST => Ok(End::Missing),
+        Ok(_) if text.len() > OutcomeRules::MAX_BODY_READ => Ok(End::Missing),
         Ok(_) => Ok(End::Reached),
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(End::Missing),
-        Err(_) => Err(Unreadable),
+        Err(_) => Err(Undecodable),
     }
 }
 
@@ -157,7 +161,7 @@ fn unbrotli(bytes: &[u8]) -> Decoded {
     // Strict: windows beyond RFC 7932 would let a few bytes ask for a gigabyte.
     let alloc = StandardAlloc::default;
     let mut state = BrotliState::new_strict(alloc(), alloc(), alloc());
-    let mut text = vec![0; Rules::LONGEST + 1];
+    let mut text = vec![0; OutcomeRules::MAX_BODY_READ + 1];
     let (mut left, mut read) = (bytes.len(), 0);
     let (mut room, mut written, mut total) = (text.len(), 0, 0);
     let result = BrotliDecompressStream(
@@ -174,7 +178,7 @@ fn unbrotli(bytes: &[u8]) -> Decoded {
     match result {
         BrotliResult::ResultSuccess => Ok((text, End::Reached)),
         BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => Ok((text, End::Missing)),
-        BrotliResult::ResultFailure => Err(Unreadable),
+        BrotliResult::ResultFailure => Err(Undecodable),
     }
 }
 
@@ -186,7 +190,7 @@ fn begins(bytes: &[u8], magic: &[u8]) -> bool {
 const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
 
 /// Nobody means more; each costs a decoder.
-const MOST_CODINGS: usize = 4;
+const MAX_CODINGS: usize = 4;
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use super::glob::Glob;
 pub(super) fn is_set(headers: &HeaderMap, name: &Glob) -> bool {
     let now = headers.get(DATE).and_then(|value| date::parse(value.as_bytes())).unwrap_or(LONG_AGO);
     let mut found: SmallVec<[Cookie<'_>; 4]> = SmallVec::new();
-    for value in headers.get_all(SET_COOKIE).iter().take(MOST_COOKIES) {
+    for value in headers.get_all(SET_COOKIE).iter().take(MAX_COOKIES) {
         let Some(cookie) = Cookie::parse(value.as_bytes(), &now) else { continue };
         if name.matches(cookie.name) {
             found.retain(|earlier| earlier.identity() != cookie.identity());
@@ -81,7 +81,7 @@ fn ends_at_once(age: &[u8]) -> Option<bool> {
 const LONG_AGO: Date = [2000, 1, 1, 0, 0, 0];
 
 /// More than browsers keep for a site; bounds the work, which grows with the square.
-const MOST_COOKIES: usize = 256;
+const MAX_COOKIES: usize = 256;
 
 #[cfg(test)]
 mod tests {

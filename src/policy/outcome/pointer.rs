@@ -4,9 +4,9 @@ use serde_json::Value;
 
 /// A JSON pointer: empty for the whole document, else `/` before each step, with `~1` for a slash and `~0` for a tilde.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pointer(String);
+pub struct JsonPointer(String);
 
-impl Pointer {
+impl JsonPointer {
     /// `None` if the text is no pointer (RFC 6901, section 3).
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
@@ -34,22 +34,22 @@ mod tests {
             [("/", 0), ("/a~1b", 1), ("/c%d", 2), ("/e^f", 3), ("/g|h", 4), ("/i\\j", 5), ("/k\"l", 6)];
         for (pointer, number) in table.into_iter().chain([("/ ", 7), ("/m~0n", 8)]) {
             assert_eq!(
-                Pointer::new(pointer).unwrap().find(&document),
+                JsonPointer::new(pointer).unwrap().find(&document),
                 Some(&Value::from(number)),
                 "{pointer}"
             );
         }
-        assert_eq!(Pointer::new("").unwrap().find(&document), Some(&document));
-        assert_eq!(Pointer::new("/foo/1").unwrap().find(&document), Some(&Value::from("baz")));
+        assert_eq!(JsonPointer::new("").unwrap().find(&document), Some(&document));
+        assert_eq!(JsonPointer::new("/foo/1").unwrap().find(&document), Some(&Value::from("baz")));
         for nowhere in ["/foo/01", "/foo/-", "/foo/2", "/bar", "/foo/bar"] {
-            assert_eq!(Pointer::new(nowhere).unwrap().find(&document), None, "{nowhere}");
+            assert_eq!(JsonPointer::new(nowhere).unwrap().find(&document), None, "{nowhere}");
         }
     }
 
     #[test]
     fn other_notations_are_no_pointers() {
         for text in ["ok", "$.ok", "#/ok", "/a~", "/a~2", "~0/a"] {
-            assert_eq!(Pointer::new(text), None, "{text}");
+            assert_eq!(JsonPointer::new(text), None, "{text}");
         }
     }
 }

@@ -8,14 +8,14 @@ use http::HeaderName;
 use http::header::LOCATION;
 use serde_json::Value;
 
-use super::body::Page;
+use super::body::BodyView;
 use super::glob::Glob;
-use super::pointer::Pointer;
-use super::{Answer, cookie};
+use super::pointer::JsonPointer;
+use super::{ResponseView, cookie};
 
 /// Conditions that must all hold; one that is absent always does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rule {
+pub struct OutcomeRule {
     /// The answer's status is one of these.
     pub status: Option<Statuses>,
     /// There is a `Location` that this fits: as it was sent, or without scheme, host and fragment.
@@ -25,7 +25,7 @@ pub struct Rule {
     /// There is such a header; with a text, one whose value is that text.
     pub header: Option<(HeaderName, Option<String>)>,
     /// The body is JSON and holds something there, other than null; with a text, a scalar that is written like that.
-    pub json: Option<(Pointer, Option<String>)>,
+    pub json: Option<(JsonPointer, Option<String>)>,
     /// The body holds this text somewhere in what is looked at. Bytes are compared, so letter case counts.
     pub body: Option<String>,
 }
@@ -52,7 +52,7 @@ impl Statuses {
     }
 }
 
-impl Rule {
+impl OutcomeRule {
     /// Whether it holds for every answer for which `other` does, as far as their words tell.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
@@ -76,14 +76,14 @@ impl Rule {
     }
 
     /// `None` if that depends on what is not known of the body.
-    pub(super) fn holds(&self, answer: &Answer<'_>, page: &Page<'_>) -> Option<bool> {
+    pub(super) fn holds(&self, answer: &ResponseView<'_>, page: &BodyView<'_>) -> Option<bool> {
         if !self.head_fits(answer) {
             return Some(false);
         }
         let text = match page {
             _ if !self.reads_bodies() => return Some(true),
-            Page::Later | Page::Unreadable => return None,
-            Page::Read(text) => text,
+            BodyView::NotRead | BodyView::Unreadable => return None,
+            BodyView::Read(text) => text,
         };
         let json = self.json.as_ref().map_or(Some(true), |(pointer, equals)| {
             let document = text.json().ok()?;
@@ -96,7 +96,7 @@ impl Rule {
         }
     }
 
-    fn head_fits(&self, answer: &Answer<'_>) -> bool {
+    fn head_fits(&self, answer: &ResponseView<'_>) -> bool {
         let status = self.status.as_ref().is_none_or(|statuses| statuses.contains(answer.status.as_u16()));
         let location = || self.location.as_ref().is_none_or(|glob| leads_to(answer, glob));
         let cookie = || self.set_cookie.as_ref().is_none_or(|name| cookie::is_set(answer.headers, name));
@@ -117,7 +117,7 @@ fn covers<T>(one: &Option<T>, other: &Option<T>, than: impl Fn(&T, &T) -> bool) 
     one.as_ref().is_none_or(|one| other.as_ref().is_some_and(|other| than(one, other)))
 }
 
-fn is_there(document: &Value, pointer: &Pointer, equals: Option<&str>) -> bool {
+fn is_there(document: &Value, pointer: &JsonPointer, equals: Option<&str>) -> bool {
     let Some(value) = pointer.find(document) else { return false };
     let Some(text) = equals else { return !value.is_null() };
     match value {
@@ -130,7 +130,7 @@ fn is_there(document: &Value, pointer: &Pointer, equals: Option<&str>) -> bool {
     }
 }
 
-fn leads_to(answer: &Answer<'_>, glob: &Glob) -> bool {
+fn leads_to(answer: &ResponseView<'_>, glob: &Glob) -> bool {
     let lines = answer.headers.get_all(LOCATION).iter().map(|line| line.as_bytes().trim_ascii());
     lines.into_iter().any(|line| glob.matches(line) || glob.matches(&path_and_query(line)))
 }

@@ -12,28 +12,34 @@ use proptest::prelude::*;
 use super::Outcome::{Failure, Neutral, Success};
 use super::*;
 
-fn status(code: u16) -> Rule {
-    Rule { status: Some([code..=code].into_iter().collect()), ..Rule::default() }
+fn status(code: u16) -> OutcomeRule {
+    OutcomeRule { status: Some([code..=code].into_iter().collect()), ..OutcomeRule::default() }
 }
 
-fn location(pattern: &str) -> Rule {
-    Rule { location: Some(Glob::new(pattern)), ..Rule::default() }
+fn location(pattern: &str) -> OutcomeRule {
+    OutcomeRule { location: Some(Glob::new(pattern)), ..OutcomeRule::default() }
 }
 
-fn body(text: &str) -> Rule {
-    Rule { body: Some(text.into()), ..Rule::default() }
+fn body(text: &str) -> OutcomeRule {
+    OutcomeRule { body: Some(text.into()), ..OutcomeRule::default() }
 }
 
-fn json(pointer: &str, equals: Option<&str>) -> Rule {
-    Rule { json: Some((Pointer::new(pointer).unwrap(), equals.map(Into::into))), ..Rule::default() }
+fn json(pointer: &str, equals: Option<&str>) -> OutcomeRule {
+    OutcomeRule {
+        json: Some((JsonPointer::new(pointer).unwrap(), equals.map(Into::into))),
+        ..OutcomeRule::default()
+    }
 }
 
-fn header(name: &'static str, equals: Option<&str>) -> Rule {
-    Rule { header: Some((HeaderName::from_static(name), equals.map(Into::into))), ..Rule::default() }
+fn header(name: &'static str, equals: Option<&str>) -> OutcomeRule {
+    OutcomeRule {
+        header: Some((HeaderName::from_static(name), equals.map(Into::into))),
+        ..OutcomeRule::default()
+    }
 }
 
-fn rules(failure: Vec<Rule>, success: Vec<Rule>, otherwise: Outcome) -> Rules {
-    Rules { failure, success, neutral: Vec::new(), otherwise }
+fn rules(failure: Vec<OutcomeRule>, success: Vec<OutcomeRule>, otherwise: Outcome) -> OutcomeRules {
+    OutcomeRules { failure, success, neutral: Vec::new(), otherwise }
 }
 
 fn headers(lines: &[(HeaderName, &str)]) -> HeaderMap {
@@ -45,9 +51,9 @@ fn headers(lines: &[(HeaderName, &str)]) -> HeaderMap {
 }
 
 /// What the head alone says about a `POST`.
-fn head(rules: &Rules, status: u16, lines: &[(HeaderName, &str)]) -> Option<Outcome> {
+fn head(rules: &OutcomeRules, status: u16, lines: &[(HeaderName, &str)]) -> Option<Outcome> {
     let headers = headers(lines);
-    rules.by_head(&Answer {
+    rules.by_head(&ResponseView {
         method: &Method::POST,
         status: StatusCode::from_u16(status).unwrap(),
         headers: &headers,
@@ -55,11 +61,13 @@ fn head(rules: &Rules, status: u16, lines: &[(HeaderName, &str)]) -> Option<Outc
 }
 
 /// What head and a complete body say about a `POST`.
-fn whole(rules: &Rules, status: u16, lines: &[(HeaderName, &str)], bytes: &[u8]) -> Outcome {
+fn whole(rules: &OutcomeRules, status: u16, lines: &[(HeaderName, &str)], bytes: &[u8]) -> Outcome {
     let headers = headers(lines);
     let status = StatusCode::from_u16(status).unwrap();
-    rules
-        .by_body(&Answer { method: &Method::POST, status, headers: &headers }, Seen { bytes, complete: true })
+    rules.by_body(
+        &ResponseView { method: &Method::POST, status, headers: &headers },
+        BodyPrefix { bytes, complete: true },
+    )
 }
 
 #[test]
@@ -78,13 +86,13 @@ fn without_rules_an_answer_is_what_the_rest_is() {
         assert_eq!(head(&rules, 404, &[]), Some(otherwise));
         assert_eq!(head(&rules, 500, &[]), Some(Failure));
     }
-    assert_eq!(head(&Rules::default(), 200, &[]), Some(Neutral));
+    assert_eq!(head(&OutcomeRules::default(), 200, &[]), Some(Neutral));
 }
 
 #[test]
 fn an_error_of_the_application_is_a_failure_unless_a_rule_names_it() {
     assert_eq!(whole(&rules(vec![status(500)], Vec::new(), Neutral), 500, &[], b""), Failure);
-    let named = Rules { neutral: vec![status(503)], ..rules(Vec::new(), Vec::new(), Success) };
+    let named = OutcomeRules { neutral: vec![status(503)], ..rules(Vec::new(), Vec::new(), Success) };
     assert_eq!([503, 502].map(|code| head(&named, code, &[])), [Some(Neutral), Some(Failure)]);
     let fault = rules(vec![body("<faultstring>Bad password")], Vec::new(), Success);
     assert_eq!(whole(&fault, 500, &[], b"<soap:Fault><faultstring>Bad password</faultstring>"), Failure);
@@ -93,7 +101,7 @@ fn an_error_of_the_application_is_a_failure_unless_a_rule_names_it() {
 
 #[test]
 fn all_conditions_of_a_rule_have_to_hold() {
-    let rule = Rule { location: Some(Glob::new("/home*")), ..status(302) };
+    let rule = OutcomeRule { location: Some(Glob::new("/home*")), ..status(302) };
     let rules = rules(Vec::new(), vec![rule], Failure);
     assert_eq!(head(&rules, 302, &[(LOCATION, "/home")]), Some(Success));
     assert_eq!(head(&rules, 302, &[(LOCATION, "/login")]), Some(Failure));
@@ -215,7 +223,7 @@ fn the_head_is_enough_where_the_body_makes_no_difference() {
     assert_eq!(head(&lenient, 503, &[]), Some(Failure), "with or without the text");
     let first = rules(vec![body("x"), status(401)], Vec::new(), Success);
     assert_eq!(head(&first, 401, &[]), Some(Failure), "another rule decides");
-    let narrow = Rule { body: Some("x".into()), ..status(200) };
+    let narrow = OutcomeRule { body: Some("x".into()), ..status(200) };
     assert_eq!(
         head(&rules(vec![narrow], Vec::new(), Success), 302, &[]),
         Some(Success),
@@ -247,25 +255,25 @@ fn what_cannot_be_read_fails() {
     assert_eq!(whole(&strict, 200, &[(CONTENT_ENCODING, "gzip")], b"<p>"), Failure, "a broken stream");
     assert_eq!(whole(&strict, 200, &[(TRANSFER_ENCODING, "chunked")], b"<p>"), Success);
 
-    let (empty, post) = (HeaderMap::new(), Seen { bytes: b"", complete: true });
-    let to_head = Answer { method: &Method::HEAD, status: StatusCode::OK, headers: &empty };
+    let (empty, post) = (HeaderMap::new(), BodyPrefix { bytes: b"", complete: true });
+    let to_head = ResponseView { method: &Method::HEAD, status: StatusCode::OK, headers: &empty };
     assert_eq!((strict.by_head(&to_head), strict.by_body(&to_head, post)), (Some(Failure), Failure));
 }
 
 #[test]
 fn a_body_that_was_not_seen_to_its_end_is_judged_only_by_what_stands_in_it() {
     let empty = HeaderMap::new();
-    let answer = Answer { method: &Method::POST, status: StatusCode::OK, headers: &empty };
+    let answer = ResponseView { method: &Method::POST, status: StatusCode::OK, headers: &empty };
     let text = rules(vec![body("x")], Vec::new(), Success);
     let document = rules(vec![json("/ok", Some("false"))], Vec::new(), Success);
-    let long = b" ".repeat(Rules::LONGEST);
-    let seen = |bytes| Seen { bytes, complete: false };
+    let long = b" ".repeat(OutcomeRules::MAX_BODY_READ);
+    let seen = |bytes| BodyPrefix { bytes, complete: false };
     assert_eq!(text.by_body(&answer, seen(&long)), Failure, "it may stand behind the first 64 KiB");
     assert_eq!(document.by_body(&answer, seen(&long)), Failure, "nobody knows what follows");
     assert_eq!(text.by_body(&answer, seen(b"abc")), Failure, "it may have been about to come");
     let late = [&long[..], b"x"].concat();
     assert_eq!(
-        text.by_body(&answer, Seen { bytes: &late, complete: true }),
+        text.by_body(&answer, BodyPrefix { bytes: &late, complete: true }),
         Failure,
         "beyond what is looked at"
     );
@@ -274,8 +282,8 @@ fn a_body_that_was_not_seen_to_its_end_is_judged_only_by_what_stands_in_it() {
 #[test]
 fn a_rule_covers_what_it_is_the_shorter_form_of() {
     let classes: Statuses = [400..=499].into_iter().collect();
-    let wide = Rule { status: Some(classes), ..Rule::default() };
-    let narrow = Rule { location: Some(Glob::new("/x")), ..status(401) };
+    let wide = OutcomeRule { status: Some(classes), ..OutcomeRule::default() };
+    let narrow = OutcomeRule { location: Some(Glob::new("/x")), ..status(401) };
     assert!(wide.covers(&status(401)) && wide.covers(&narrow) && status(401).covers(&narrow));
     assert!(!narrow.covers(&status(401)) && !status(401).covers(&wide) && !status(401).covers(&status(403)));
     assert!(
@@ -290,14 +298,15 @@ fn a_rule_covers_what_it_is_the_shorter_form_of() {
     assert!(body("a").covers(&body("a")) && !body("a").covers(&body("ab")));
 }
 
-fn any_rule() -> impl Strategy<Value = Rule> {
+fn any_rule() -> impl Strategy<Value = OutcomeRule> {
     prop_oneof![
         (200_u16..210).prop_map(status),
         Just(location("/home*")),
         Just(header("x-a", None)),
         "[ab]{1,3}".prop_map(|text| body(&text)),
         "(/[ab])?".prop_map(|pointer| json(&pointer, None)),
-        ((200_u16..210), "[ab]{1,2}").prop_map(|(code, text)| Rule { body: Some(text), ..status(code) }),
+        ((200_u16..210), "[ab]{1,2}")
+            .prop_map(|(code, text)| OutcomeRule { body: Some(text), ..status(code) }),
     ]
 }
 
@@ -321,8 +330,8 @@ proptest! {
     ) {
         let rules = rules(failure, success, otherwise);
         let headers = headers(&[line]);
-        let answer = Answer { method: &Method::POST, status: StatusCode::from_u16(code).unwrap(), headers: &headers };
-        let judged = rules.by_body(&answer, Seen { bytes: &bytes, complete });
+        let answer = ResponseView { method: &Method::POST, status: StatusCode::from_u16(code).unwrap(), headers: &headers };
+        let judged = rules.by_body(&answer, BodyPrefix { bytes: &bytes, complete });
         if let Some(said) = rules.by_head(&answer) {
             prop_assert_eq!(said, judged);
         }

@@ -1,4 +1,4 @@
-//! Memory for bodies that are read for their fields: one bound for the process, a quarter of it for one client prefix.
+//! Memory limit for buffered bodies: one for the process, a quarter of it per client prefix.
 //!
 //! What a body needs next is taken before it is read, and is given back with the last of its bytes. Where there is none,
 //! a body that would still be the smaller one takes the place of a larger one: of its own prefix where that has its
@@ -13,56 +13,56 @@ use std::task::{Context, Poll, Waker};
 
 /// The memory of all bodies that are read for their fields.
 #[derive(Debug)]
-pub struct BodyMemory(Mutex<State>);
+pub struct BodyMemory(Mutex<BodyMemoryState>);
 
 /// A client's prefix; `None` is everybody of whom nothing is known.
 type Owner = Option<IpAddr>;
 
 #[derive(Debug, Default)]
-struct State {
+struct BodyMemoryState {
     most: usize,
     used: usize,
     next: u64,
-    shares: HashMap<Owner, Share>,
+    shares: HashMap<Owner, PrefixShare>,
     by_size: BTreeSet<(usize, Owner)>,
     /// Those of whom somebody waits, each once.
     queue: VecDeque<Owner>,
     /// Bodies that hold something, and how many of them wait for more.
-    holders: Holders,
+    counts: BodyCounts,
 }
 
 /// What one prefix holds.
 #[derive(Debug, Default)]
-struct Share {
+struct PrefixShare {
     used: usize,
-    bodies: HashMap<u64, Body>,
+    bodies: HashMap<u64, BodyEntry>,
     /// Those that may have to give way, by what they hold; of equal ones the last that came is the first to go.
     by_size: BTreeSet<(usize, u64)>,
     /// Whoever has gone meanwhile is passed over.
     waiting: VecDeque<u64>,
     is_queued: bool,
-    holders: Holders,
+    counts: BodyCounts,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Holders {
+struct BodyCounts {
     count: usize,
     waiting: usize,
 }
 
 #[derive(Debug, Default)]
-struct Body {
-    held: usize,
+struct BodyEntry {
+    reserved: usize,
     /// What it waits for; 0 if for nothing.
-    wanted: usize,
+    awaited: usize,
     /// It is read, and does not give way any more.
-    is_kept: bool,
+    is_pinned: bool,
     waker: Option<Waker>,
 }
 
 /// What one body holds; given back when it is dropped.
 #[derive(Debug)]
-pub(in crate::proxy) struct Hold {
+pub(in crate::proxy) struct MemoryReservation {
     memory: Arc<BodyMemory>,
     owner: Owner,
     number: u64,
@@ -80,7 +80,7 @@ impl BodyMemory {
     /// So many bytes.
     #[must_use]
     pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(State { most, ..State::default() })))
+        Arc::new(Self(Mutex::new(BodyMemoryState { most, ..BodyMemoryState::default() })))
     }
 
     /// Of so many bytes one client prefix may hold this, a body and what it costs to keep it.
@@ -97,34 +97,34 @@ impl BodyMemory {
     }
 
     /// For a body of a client of this prefix, of which nothing is here yet.
-    pub(in crate::proxy) fn hold(self: &Arc<Self>, owner: Owner) -> Hold {
+    pub(in crate::proxy) fn reserve(self: &Arc<Self>, owner: Owner) -> MemoryReservation {
         let mut state = self.state();
         let number = state.next;
         state.next += 1;
-        state.shares.entry(owner).or_default().bodies.insert(number, Body::default());
+        state.shares.entry(owner).or_default().bodies.insert(number, BodyEntry::default());
         drop(state);
-        Hold { memory: Arc::clone(self), owner, number, waits: false }
+        MemoryReservation { memory: Arc::clone(self), owner, number, waits: false }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BodyMemoryState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Hold {
+impl MemoryReservation {
     /// Takes so much more, and waits for it if need be.
-    pub(super) fn poll_take(&mut self, bytes: usize, cx: &Context<'_>) -> Poll<Result<(), NoMemory>> {
+    pub(super) fn poll_reserve(&mut self, bytes: usize, cx: &Context<'_>) -> Poll<Result<(), NoMemory>> {
         let mut state = self.memory.state();
         let Some(body) = state.body(self.owner, self.number) else { return Poll::Ready(Err(NoMemory)) };
         body.waker = Some(cx.waker().clone());
         if self.waits {
-            self.waits = body.wanted > 0;
+            self.waits = body.awaited > 0;
             return if self.waits { Poll::Pending } else { Poll::Ready(Ok(())) };
         }
-        if state.takes(self.owner, self.number, bytes) {
+        if state.try_grow(self.owner, self.number, bytes) {
             return Poll::Ready(Ok(()));
         }
-        if !state.waits(self.owner, self.number, bytes) {
+        if !state.enqueue(self.owner, self.number, bytes) {
             return Poll::Ready(Err(NoMemory));
         }
         self.waits = true;
@@ -132,7 +132,7 @@ impl Hold {
     }
 
     /// Ready when what it held was given to others.
-    pub(super) fn poll_lost(&self, cx: &Context<'_>) -> Poll<()> {
+    pub(super) fn poll_evicted(&self, cx: &Context<'_>) -> Poll<()> {
         match self.memory.state().body(self.owner, self.number) {
             Some(body) => {
                 body.waker = Some(cx.waker().clone());
@@ -143,16 +143,16 @@ impl Hold {
     }
 
     /// All of the body is here: from now on it is held until it is dropped.
-    pub(super) fn keep(&self) {
+    pub(super) fn pin(&self) {
         let mut state = self.memory.state();
         let Some(share) = state.shares.get_mut(&self.owner) else { return };
         let Some(body) = share.bodies.get_mut(&self.number) else { return };
-        body.is_kept = true;
-        share.by_size.remove(&(body.held, self.number));
+        body.is_pinned = true;
+        share.by_size.remove(&(body.reserved, self.number));
     }
 }
 
-impl Drop for Hold {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         let mut state = self.memory.state();
         if state.remove(self.owner, self.number).is_some() {
@@ -164,28 +164,28 @@ impl Drop for Hold {
 
 /// Where the memory for something is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Missing {
-    InShare,
-    InAll,
+enum OverLimit {
+    OfPrefix,
+    OfProcess,
 }
 
-impl State {
-    fn body(&mut self, owner: Owner, number: u64) -> Option<&mut Body> {
+impl BodyMemoryState {
+    fn body(&mut self, owner: Owner, number: u64) -> Option<&mut BodyEntry> {
         self.shares.get_mut(&owner)?.bodies.get_mut(&number)
     }
 
-    fn missing(&self, owner: Owner, bytes: usize) -> Option<Missing> {
+    fn missing(&self, owner: Owner, bytes: usize) -> Option<OverLimit> {
         let used = self.shares.get(&owner).map_or(0, |share| share.used);
         match used + bytes > BodyMemory::of_one_client(self.most) {
-            true => Some(Missing::InShare),
-            false => (self.used + bytes > self.most).then_some(Missing::InAll),
+            true => Some(OverLimit::OfPrefix),
+            false => (self.used + bytes > self.most).then_some(OverLimit::OfProcess),
         }
     }
 
     /// Takes so much for a body, if need be from larger ones. Whether it could.
-    fn takes(&mut self, owner: Owner, number: u64, bytes: usize) -> bool {
+    fn try_grow(&mut self, owner: Owner, number: u64, bytes: usize) -> bool {
         while let Some(missing) = self.missing(owner, bytes) {
-            let Some((from, victim)) = self.larger(missing, owner, number, bytes) else { return false };
+            let Some((from, victim)) = self.pick_victim(missing, owner, number, bytes) else { return false };
             if let Some(waker) = self.remove(from, victim).and_then(|body| body.waker) {
                 waker.wake();
             }
@@ -195,10 +195,16 @@ impl State {
     }
 
     /// A body that holds more than this one will: of the same share, or of a share that holds more than this one's will.
-    fn larger(&self, missing: Missing, owner: Owner, number: u64, bytes: usize) -> Option<(Owner, u64)> {
+    fn pick_victim(
+        &self,
+        missing: OverLimit,
+        owner: Owner,
+        number: u64,
+        bytes: usize,
+    ) -> Option<(Owner, u64)> {
         let share = self.shares.get(&owner)?;
-        if missing == Missing::InAll {
-            let shares = self.by_size.iter().rev().take(LOOKS);
+        if missing == OverLimit::OfProcess {
+            let shares = self.by_size.iter().rev().take(MAX_PREFIXES_CHECKED);
             let mut larger = shares.filter(|(used, other)| *other != owner && *used > share.used + bytes);
             let found =
                 larger.find_map(|(_, other)| Some((*other, self.shares.get(other)?.by_size.last()?.1)));
@@ -206,7 +212,7 @@ impl State {
                 return found;
             }
         }
-        let will_hold = share.bodies.get(&number)?.held + bytes;
+        let will_hold = share.bodies.get(&number)?.reserved + bytes;
         let &(held, other) = share.by_size.last()?;
         (held > will_hold && other != number).then_some((owner, other))
     }
@@ -214,14 +220,14 @@ impl State {
     fn grow(&mut self, owner: Owner, number: u64, bytes: usize) {
         let Some(share) = self.shares.get_mut(&owner) else { return };
         let Some(body) = share.bodies.get_mut(&number) else { return };
-        if body.held == 0 {
-            share.holders.count += 1;
-            self.holders.count += 1;
+        if body.reserved == 0 {
+            share.counts.count += 1;
+            self.counts.count += 1;
         }
-        share.by_size.remove(&(body.held, number));
-        body.held += bytes;
-        if !body.is_kept {
-            share.by_size.insert((body.held, number));
+        share.by_size.remove(&(body.reserved, number));
+        body.reserved += bytes;
+        if !body.is_pinned {
+            share.by_size.insert((body.reserved, number));
         }
         self.by_size.remove(&(share.used, owner));
         share.used += bytes;
@@ -230,18 +236,18 @@ impl State {
     }
 
     /// Whether a body may wait for so much: not where all that hold something would wait.
-    fn waits(&mut self, owner: Owner, number: u64, bytes: usize) -> bool {
+    fn enqueue(&mut self, owner: Owner, number: u64, bytes: usize) -> bool {
         let missing = self.missing(owner, bytes);
         let Some(share) = self.shares.get_mut(&owner) else { return false };
         let Some(body) = share.bodies.get_mut(&number) else { return false };
-        let holders = if missing == Some(Missing::InShare) { share.holders } else { self.holders };
-        let own = usize::from(body.held > 0);
+        let holders = if missing == Some(OverLimit::OfPrefix) { share.counts } else { self.counts };
+        let own = usize::from(body.reserved > 0);
         if holders.waiting + own >= holders.count {
             return false;
         }
-        share.holders.waiting += own;
-        self.holders.waiting += own;
-        body.wanted = bytes;
+        share.counts.waiting += own;
+        self.counts.waiting += own;
+        body.awaited = bytes;
         share.waiting.push_back(number);
         if !std::mem::replace(&mut share.is_queued, true) {
             self.queue.push_back(owner);
@@ -250,18 +256,18 @@ impl State {
     }
 
     /// Forgets a body and all that it held.
-    fn remove(&mut self, owner: Owner, number: u64) -> Option<Body> {
+    fn remove(&mut self, owner: Owner, number: u64) -> Option<BodyEntry> {
         let share = self.shares.get_mut(&owner)?;
         let body = share.bodies.remove(&number)?;
-        share.by_size.remove(&(body.held, number));
-        if body.held > 0 {
-            for holders in [&mut share.holders, &mut self.holders] {
+        share.by_size.remove(&(body.reserved, number));
+        if body.reserved > 0 {
+            for holders in [&mut share.counts, &mut self.counts] {
                 holders.count -= 1;
-                holders.waiting -= usize::from(body.wanted > 0);
+                holders.waiting -= usize::from(body.awaited > 0);
             }
             self.by_size.remove(&(share.used, owner));
-            share.used -= body.held;
-            self.used -= body.held;
+            share.used -= body.reserved;
+            self.used -= body.reserved;
             if share.used > 0 {
                 self.by_size.insert((share.used, owner));
             }
@@ -278,7 +284,7 @@ impl State {
         loop {
             while self.serve_first(owner) {}
             let Some(share) = self.shares.get(&owner) else { return };
-            let all_wait = share.holders.count > 1 && share.holders.waiting == share.holders.count;
+            let all_wait = share.counts.count > 1 && share.counts.waiting == share.counts.count;
             let mut others =
                 share.by_size.iter().rev().filter(|(_, number)| share.waiting.front() != Some(number));
             let Some(&(_, victim)) = others.next().filter(|_| all_wait) else { return };
@@ -294,17 +300,17 @@ impl State {
             share.waiting.pop_front();
         }
         let Some(&number) = share.waiting.front() else { return false };
-        let Some(wanted) = self.body(owner, number).map(|body| body.wanted) else { return false };
+        let Some(wanted) = self.body(owner, number).map(|body| body.awaited) else { return false };
         if self.missing(owner, wanted).is_some() {
             return false;
         }
         let Some(share) = self.shares.get_mut(&owner) else { return false };
         share.waiting.pop_front();
         if let Some(body) = share.bodies.get_mut(&number) {
-            body.wanted = 0;
-            let own = usize::from(body.held > 0);
-            share.holders.waiting -= own;
-            self.holders.waiting -= own;
+            body.awaited = 0;
+            let own = usize::from(body.reserved > 0);
+            share.counts.waiting -= own;
+            self.counts.waiting -= own;
             if let Some(waker) = body.waker.take() {
                 waker.wake();
             }
@@ -315,7 +321,7 @@ impl State {
 
     /// Gives one of each prefix that waits what there is now.
     fn serve_queue(&mut self) {
-        for _ in 0..self.queue.len().min(LOOKS) {
+        for _ in 0..self.queue.len().min(MAX_PREFIXES_CHECKED) {
             let Some(owner) = self.queue.pop_front() else { return };
             self.serve_first(owner);
             let Some(share) = self.shares.get_mut(&owner) else { continue };
@@ -328,7 +334,7 @@ impl State {
 }
 
 /// Prefixes that are looked at each time: the work for one body is bounded by this number.
-const LOOKS: usize = 32;
+const MAX_PREFIXES_CHECKED: usize = 32;
 
 #[cfg(test)]
 mod tests;

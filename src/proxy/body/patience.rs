@@ -1,4 +1,4 @@
-//! How long a body is waited for: its next piece, and, where a client sends it, all of it.
+//! Body time-outs: for the next piece, and for client bodies a minimum transfer rate of 500 bytes a second on average.
 //!
 //! Only waiting counts: a body that is there already, or that the upstream is slow to take, costs its sender no time.
 //! The surprising thing: the time for a client's body grows with what has come of it, so an upload may take hours,
@@ -18,24 +18,24 @@ use super::BodyError;
 /// Waits for the next piece of a body, but not for ever. The timer is made only when there is something to wait
 /// for: most small bodies are there already.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct BodyTimeout {
     timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     /// Since when the next piece is waited for.
-    waiting: Option<Instant>,
+    waiting_since: Option<Instant>,
     /// How much longer all of the body may be waited for; `None` is as long as its pieces come.
     credit: Option<Duration>,
 }
 
-impl Patience {
+impl BodyTimeout {
     /// Each piece has to come within this time, and nothing else is asked: an upstream may have little to say.
-    pub(super) fn with_upstream(timeout: Duration) -> Self {
-        Self { timeout, timer: None, waiting: None, credit: None }
+    pub(super) fn for_upstream(timeout: Duration) -> Self {
+        Self { timeout, timer: None, waiting_since: None, credit: None }
     }
 
-    /// Each piece has to come within this time, and all of them within it and a second for each [`PACE`] bytes.
-    pub(super) fn with_client(timeout: Duration) -> Self {
-        Self { credit: Some(timeout), ..Self::with_upstream(timeout) }
+    /// Each piece has to come within this time, and all of them within it and a second for each [`MIN_RATE`] bytes.
+    pub(super) fn for_client(timeout: Duration) -> Self {
+        Self { credit: Some(timeout), ..Self::for_upstream(timeout) }
     }
 
     pub(super) fn poll_data(
@@ -48,7 +48,7 @@ impl Patience {
                 Poll::Ready(Some(Ok(frame))) if !frame.is_data() => {}
                 Poll::Ready(frame) => {
                     if let Some(Ok(frame)) = &frame {
-                        self.comes(frame.data_ref().map_or(0, Bytes::len));
+                        self.credit_received(frame.data_ref().map_or(0, Bytes::len));
                     }
                     return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Broken)));
                 }
@@ -58,10 +58,10 @@ impl Patience {
     }
 
     /// A piece of this length is here.
-    fn comes(&mut self, length: usize) {
-        let waited = self.waiting.take().map(|since| since.elapsed());
+    fn credit_received(&mut self, length: usize) {
+        let waited = self.waiting_since.take().map(|since| since.elapsed());
         if let Some(credit) = &mut self.credit {
-            let earned = Duration::from_micros((length as u64).saturating_mul(1_000_000 / PACE));
+            let earned = Duration::from_micros((length as u64).saturating_mul(1_000_000 / MIN_RATE));
             *credit = credit.saturating_add(earned).saturating_sub(waited.unwrap_or_default());
         }
     }
@@ -69,9 +69,9 @@ impl Patience {
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let allowed = self.credit.map_or(self.timeout, |credit| credit.min(self.timeout));
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(allowed)));
-        if self.waiting.is_none() {
+        if self.waiting_since.is_none() {
             let now = Instant::now();
-            self.waiting = Some(now);
+            self.waiting_since = Some(now);
             timer.as_mut().reset(now + allowed);
         }
         timer.as_mut().poll(cx)
@@ -80,4 +80,4 @@ impl Patience {
 
 /// Bytes of a client's body that are worth a second of waiting: what Apache asks of one (`MinRate`), and less than any
 /// telephone brings.
-const PACE: u64 = 500;
+const MIN_RATE: u64 = 500;

@@ -1,4 +1,4 @@
-//! A client's body on its way to the upstream.
+//! The request body sent to the upstream, and how far it has come.
 //!
 //! The surprising thing: how far it has come is shared with whoever waits for the answer, because an answer that is there
 //! before the request is over makes the connection suspect.
@@ -15,28 +15,28 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::BodyError;
-use super::patience::Patience;
-use super::reply::longer_by;
+use super::patience::BodyTimeout;
+use super::reply::add_to_hint;
 
 /// A client's body before it leaves.
 #[derive(Debug)]
-pub enum Arrival {
+pub enum IncomingBody {
     /// It comes as the client sends it.
     Streaming(Incoming),
     /// All of it was read; `None` if there is nothing in it.
-    Whole(Option<Bytes>),
+    Buffered(Option<Bytes>),
     /// Its beginning was read, and the rest comes as the client sends it.
-    Begun(Option<Bytes>, Incoming),
+    Prefixed(Option<Bytes>, Incoming),
 }
 
-impl Arrival {
+impl IncomingBody {
     /// Whether nothing comes any more.
     #[must_use]
     pub fn is_end_stream(&self) -> bool {
         match self {
             Self::Streaming(incoming) => incoming.is_end_stream(),
-            Self::Begun(first, incoming) => first.is_none() && incoming.is_end_stream(),
-            Self::Whole(bytes) => bytes.is_none(),
+            Self::Prefixed(first, incoming) => first.is_none() && incoming.is_end_stream(),
+            Self::Buffered(bytes) => bytes.is_none(),
         }
     }
 
@@ -45,10 +45,10 @@ impl Arrival {
     pub fn size_hint(&self) -> SizeHint {
         match self {
             Self::Streaming(incoming) => incoming.size_hint(),
-            Self::Begun(first, incoming) => {
-                longer_by(first.as_ref().map_or(0, Bytes::len) as u64, &incoming.size_hint())
+            Self::Prefixed(first, incoming) => {
+                add_to_hint(first.as_ref().map_or(0, Bytes::len) as u64, &incoming.size_hint())
             }
-            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            Self::Buffered(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
         }
     }
 }
@@ -56,56 +56,67 @@ impl Arrival {
 /// A client's body on its way to the upstream.
 #[derive(Debug)]
 pub struct RequestBody {
-    arrival: Arrival,
-    patience: Patience,
-    progress: Rc<Progress>,
+    source: IncomingBody,
+    timeout: BodyTimeout,
+    progress: Rc<UploadProgress>,
 }
 
 /// How far a client's body has come; shared with whoever waits for the answer.
 #[derive(Debug)]
-pub struct Progress {
-    state: Cell<Sent>,
-    moved: Cell<Option<Instant>>,
+pub struct UploadProgress {
+    state: Cell<UploadState>,
+    last_progress: Cell<Option<Instant>>,
 }
 
 /// How far a client's body has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sent {
+pub enum UploadState {
     /// More is expected.
-    Partly,
+    Partial,
     /// All of it was read.
-    Wholly,
+    Complete,
     /// The client made no progress in time.
     Stalled,
     /// The client broke off, or what it sent is not a body.
-    Broken,
+    Aborted,
 }
 
 impl RequestBody {
     /// A body that has to make some progress within `timeout`.
-    pub fn new(arrival: Arrival, timeout: Duration) -> (Self, Rc<Progress>) {
+    pub fn new(arrival: IncomingBody, timeout: Duration) -> (Self, Rc<UploadProgress>) {
         let state = match &arrival {
-            Arrival::Streaming(incoming) | Arrival::Begun(_, incoming) if !incoming.is_end_stream() => {
-                Sent::Partly
+            IncomingBody::Streaming(incoming) | IncomingBody::Prefixed(_, incoming)
+                if !incoming.is_end_stream() =>
+            {
+                UploadState::Partial
             }
-            Arrival::Streaming(_) | Arrival::Begun(..) | Arrival::Whole(_) => Sent::Wholly,
+            IncomingBody::Streaming(_) | IncomingBody::Prefixed(..) | IncomingBody::Buffered(_) => {
+                UploadState::Complete
+            }
         };
-        let progress = Rc::new(Progress { state: Cell::new(state), moved: Cell::new(None) });
-        (Self { arrival, patience: Patience::with_client(timeout), progress: Rc::clone(&progress) }, progress)
+        let progress = Rc::new(UploadProgress { state: Cell::new(state), last_progress: Cell::new(None) });
+        (
+            Self {
+                source: arrival,
+                timeout: BodyTimeout::for_client(timeout),
+                progress: Rc::clone(&progress),
+            },
+            progress,
+        )
     }
 }
 
-impl Progress {
+impl UploadProgress {
     /// How far the body has come.
     #[must_use]
-    pub fn sent(&self) -> Sent {
+    pub fn state(&self) -> UploadState {
         self.state.get()
     }
 
     /// When a piece of the body last came that was not all of it.
     #[must_use]
-    pub fn moved(&self) -> Option<Instant> {
-        self.moved.get()
+    pub fn last_progress(&self) -> Option<Instant> {
+        self.last_progress.get()
     }
 }
 
@@ -118,35 +129,37 @@ impl Body for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        let incoming = match &mut this.arrival {
-            Arrival::Whole(bytes) => return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Arrival::Begun(first, incoming) => match first.take() {
+        let incoming = match &mut this.source {
+            IncomingBody::Buffered(bytes) => {
+                return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))));
+            }
+            IncomingBody::Prefixed(first, incoming) => match first.take() {
                 Some(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 None => incoming,
             },
-            Arrival::Streaming(incoming) => incoming,
+            IncomingBody::Streaming(incoming) => incoming,
         };
-        let polled = this.patience.poll_data(incoming, cx);
+        let polled = this.timeout.poll_data(incoming, cx);
         let state = match &polled {
             Poll::Pending => return Poll::Pending,
-            Poll::Ready(Some(Ok(_))) if incoming.is_end_stream() => Sent::Wholly,
-            Poll::Ready(Some(Ok(_))) => Sent::Partly,
-            Poll::Ready(None) => Sent::Wholly,
-            Poll::Ready(Some(Err(BodyError::Stalled))) => Sent::Stalled,
-            Poll::Ready(Some(Err(BodyError::Broken(_)))) => Sent::Broken,
+            Poll::Ready(Some(Ok(_))) if incoming.is_end_stream() => UploadState::Complete,
+            Poll::Ready(Some(Ok(_))) => UploadState::Partial,
+            Poll::Ready(None) => UploadState::Complete,
+            Poll::Ready(Some(Err(BodyError::Stalled))) => UploadState::Stalled,
+            Poll::Ready(Some(Err(BodyError::Broken(_)))) => UploadState::Aborted,
         };
         this.progress.state.set(state);
-        if state == Sent::Partly {
-            this.progress.moved.set(Some(Instant::now()));
+        if state == UploadState::Partial {
+            this.progress.last_progress.set(Some(Instant::now()));
         }
         polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.arrival.is_end_stream()
+        self.source.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.arrival.size_hint()
+        self.source.size_hint()
     }
 }

@@ -1,4 +1,4 @@
-//! A copy of the beginning of an answer's body, for rules that ask what stands in it.
+//! Copies the first 64 KiB of a response body for outcome rules, and settles the attempt by them.
 //!
 //! At most 64 KiB, and what streams is not held up by it. The surprising thing: only where a success is to be answered with
 //! a cookie is the head of the answer held back until enough was seen, because a cookie stands in the head.
@@ -13,40 +13,47 @@ use http_body::Body;
 use hyper::body::Incoming;
 
 use super::BodyError;
-use super::patience::Patience;
-use crate::policy::outcome::{Answer, Rules, Seen};
-use crate::proxy::pending::Pending;
+use super::patience::BodyTimeout;
+use crate::policy::outcome::{BodyPrefix, OutcomeRules, ResponseView};
+use crate::proxy::pending::AdmittedAttempt;
 
 /// Sees an answer's body, and settles its attempt.
-pub(in crate::proxy) struct Watch {
-    pending: Pending,
+pub(in crate::proxy) struct BodyInspector {
+    pending: AdmittedAttempt,
     method: Method,
     status: StatusCode,
     headers: HeaderMap,
     seen: Vec<u8>,
-    is_cut: bool,
+    is_truncated: bool,
 }
 
-impl Watch {
+impl BodyInspector {
     /// For the body of this answer.
-    pub(in crate::proxy) fn new(pending: Pending, answer: &Answer<'_>) -> Box<Self> {
+    pub(in crate::proxy) fn new(pending: AdmittedAttempt, answer: &ResponseView<'_>) -> Box<Self> {
         let (method, headers) = (answer.method.clone(), answer.headers.clone());
-        Box::new(Self { pending, method, status: answer.status, headers, seen: Vec::new(), is_cut: false })
+        Box::new(Self {
+            pending,
+            method,
+            status: answer.status,
+            headers,
+            seen: Vec::new(),
+            is_truncated: false,
+        })
     }
 
     /// Another piece. Says whether no more is needed.
-    pub(super) fn sees(&mut self, piece: &[u8]) -> bool {
-        let room = Rules::LONGEST.saturating_sub(self.seen.len());
-        self.is_cut |= piece.len() > room;
+    pub(super) fn inspect(&mut self, piece: &[u8]) -> bool {
+        let room = OutcomeRules::MAX_BODY_READ.saturating_sub(self.seen.len());
+        self.is_truncated |= piece.len() > room;
         self.seen.extend(piece.iter().take(room));
-        self.seen.len() >= Rules::LONGEST
+        self.seen.len() >= OutcomeRules::MAX_BODY_READ
     }
 
     /// Settles by what was seen; `complete` says whether the body is over. What is returned is for the head of the answer,
     /// if that has not left yet.
     pub(super) fn settle(self, complete: bool) -> Option<HeaderValue> {
-        let answer = Answer { method: &self.method, status: self.status, headers: &self.headers };
-        let seen = Seen { bytes: &self.seen, complete: complete && !self.is_cut };
+        let answer = ResponseView { method: &self.method, status: self.status, headers: &self.headers };
+        let seen = BodyPrefix { bytes: &self.seen, complete: complete && !self.is_truncated };
         let outcome = self.pending.by_body(&answer, seen);
         self.pending.settle(outcome)
     }
@@ -56,12 +63,12 @@ impl Watch {
     ///
     /// # Errors
     /// [`BodyError`] if the upstream breaks off before.
-    pub(in crate::proxy) async fn look_ahead(
+    pub(in crate::proxy) async fn read_ahead(
         mut self: Box<Self>,
         incoming: &mut Incoming,
         timeout: Duration,
     ) -> Result<(VecDeque<Bytes>, Option<HeaderValue>), BodyError> {
-        let (mut patience, mut ahead) = (Patience::with_upstream(timeout), VecDeque::new());
+        let (mut patience, mut ahead) = (BodyTimeout::for_upstream(timeout), VecDeque::new());
         while !incoming.is_end_stream() {
             let piece = match poll_fn(|cx| patience.poll_data(incoming, cx)).await {
                 None => break,
@@ -69,7 +76,7 @@ impl Watch {
                 // What is missing might have said anything: the attempt is dropped, and so a failure.
                 Some(Err(error)) => return Err(error),
             };
-            let has_enough = self.sees(&piece);
+            let has_enough = self.inspect(&piece);
             ahead.push_back(piece);
             if has_enough {
                 let is_over = incoming.is_end_stream();

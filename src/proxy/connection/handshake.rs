@@ -1,4 +1,4 @@
-//! The handshake of a client that speaks TLS, in the task of its connection.
+//! The TLS handshake with a client, in the task of its connection.
 //!
 //! It has `proxy.header_timeout`, at most ten seconds; the head of the first request has its own time after it. The
 //! surprising thing: a gate that stops does not wait for it, because no request can be lost yet.
@@ -10,39 +10,39 @@ use std::task::Poll;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::Connection;
-use crate::net::stream::Stream;
-use crate::net::tls::{Doorkeeper, accept};
-use crate::proxy::settings::Settings;
-use crate::proxy::turnstile::Ticket;
+use super::DownstreamConnection;
+use crate::net::stream::NetStream;
+use crate::net::tls::{Acceptor, accept};
+use crate::proxy::settings::ProxySettings;
+use crate::proxy::turnstile::BudgetHandle;
 use crate::time::Span;
 
 /// The encrypted stream; `None` if the client made a mistake, took too long or has gone, or the gate stops.
-pub(in crate::proxy) async fn shake_hands(
+pub(in crate::proxy) async fn handshake(
     stream: TcpStream,
-    connection: &Connection,
-    doorkeeper: &Doorkeeper,
-    settings: &Settings,
-    ticket: Ticket,
-) -> Option<Stream> {
-    let within = settings.header_timeout.min(LONGEST).to_std();
+    connection: &DownstreamConnection,
+    doorkeeper: &Acceptor,
+    settings: &ProxySettings,
+    ticket: BudgetHandle,
+) -> Option<NetStream> {
+    let within = settings.header_timeout.min(MAX_HANDSHAKE_TIME).to_std();
     let mut shaken = pin!(timeout(within, async {
-        ticket.shake_hands().await;
+        ticket.ready_for_handshake().await;
         accept(stream, doorkeeper).await
     }));
     let opened = poll_fn(|cx| {
-        connection.phases.remember_waker(cx);
-        if connection.is_to_go(cx) {
-            connection.phases.give_way();
+        connection.state.remember_waker(cx);
+        if connection.should_evict(cx) {
+            connection.state.evict();
         }
-        if connection.phases.is_draining() {
+        if connection.state.is_draining() {
             return Poll::Ready(None);
         }
         shaken.as_mut().poll(cx).map(|shaken| shaken.ok()?.ok())
     });
     let opened = opened.await;
-    connection.phases.head_begins();
+    connection.state.head_begins();
     opened
 }
 
-const LONGEST: Span = Span::from_secs(10);
+const MAX_HANDSHAKE_TIME: Span = Span::from_secs(10);

@@ -1,8 +1,8 @@
-//! A client's connection that speaks HTTP/2: its bounds, its deadlines, and how it ends.
+//! Drives an HTTP/2 client connection: its bounds, its deadlines, and its end.
 //!
 //! hyper and h2 know the protocol; here stand the numbers, and what they leave open: a connection that is idle, one whose
 //! client opens streams only to give them up. Each stream is a task of its own (`stream`). The surprising thing: nothing
-//! of [`Phases`](super::Phases) is used but the wish to stop, because many requests are served at once.
+//! of [`ConnectionState`](super::Phases) is used but the wish to stop, because many requests are served at once.
 
 mod frames;
 mod io;
@@ -20,154 +20,154 @@ use hyper::server::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::time::{Instant, Sleep};
 
-use self::frames::Counted;
-use self::io::Io;
-use self::stream::{Multiplexed, Streams};
-use super::Connection;
-use super::phase::IN_PROGRESS;
-use crate::net::stream::Stream;
+use self::frames::FloodCheck;
+use self::io::Http2Io;
+use self::stream::{Http2Service, Streams};
+use super::DownstreamConnection;
+use super::phase::NEW_REQUEST_GRACE;
+use crate::net::stream::NetStream;
 use crate::proxy::service::Service;
-use crate::proxy::settings::Settings;
-use crate::proxy::turnstile::Ticket;
+use crate::proxy::settings::ProxySettings;
+use crate::proxy::turnstile::BudgetHandle;
 use crate::time::{Span, Time};
 
 /// Serves a connection until it ends: by itself, by a deadline, or because the gate stops.
 pub(in crate::proxy) async fn serve_http2(
-    stream: Stream,
-    connection: Arc<Connection>,
+    stream: NetStream,
+    connection: Arc<DownstreamConnection>,
     service: Service,
-    settings: &Settings,
-    ticket: Ticket,
-    windows: Windows,
+    settings: &ProxySettings,
+    ticket: BudgetHandle,
+    windows: FlowWindows,
 ) {
     let streams = Streams::new(service.events(), settings.idle_timeout.to_std());
-    let service = Multiplexed::new(service, &streams);
-    let io = Io::new(stream, Counted::new(ticket));
+    let service = Http2Service::new(service, &streams);
+    let io = Http2Io::new(stream, FloodCheck::new(ticket));
     let mut driver = pin!(builder(&streams, windows).serve_connection(TokioIo::new(io), service));
-    let mut patience = Patience::new(settings);
-    let mut timer = pin!(tokio::time::sleep(patience.left(&streams)));
+    let mut patience = Http2Deadlines::new(settings);
+    let mut timer = pin!(tokio::time::sleep(patience.next_check(&streams)));
     let mut closing = false;
-    let idle = Idle { epoch: Instant::now(), began: connection.phases.now() };
+    let idle = IdleClock { epoch: Instant::now(), began: connection.state.now() };
     poll_fn(|cx| {
-        connection.phases.remember_waker(cx);
+        connection.state.remember_waker(cx);
         streams.remember_waker(cx);
         loop {
             // It has words of its own for that, which lose nothing.
-            if (connection.phases.is_draining() || connection.phases.is_leaving()) && !closing {
+            if (connection.state.is_draining() || connection.state.closes_after_next()) && !closing {
                 driver.as_mut().graceful_shutdown();
                 closing = true;
-                patience.closes();
+                patience.start_closing();
             }
-            if driver.as_mut().poll(cx).is_ready() || streams.are_abused() || connection.phases.gave_way() {
+            if driver.as_mut().poll(cx).is_ready() || streams.is_abused() || connection.state.was_evicted() {
                 return Poll::Ready(());
             }
-            if connection.pass().gives_way(idle.since(&streams), cx) {
+            if connection.permit().poll_evicted(idle.since(&streams), cx) {
                 // It is told, and its place is free at once.
-                connection.phases.give_way();
+                connection.state.evict();
                 continue;
             }
             // A client that is told of the end need not agree to it.
-            if closing && timer.deadline() > Instant::now() + patience.left(&streams) {
-                rewind(timer.as_mut(), patience.left(&streams));
+            if closing && timer.deadline() > Instant::now() + patience.next_check(&streams) {
+                reset(timer.as_mut(), patience.next_check(&streams));
             }
             ready!(timer.as_mut().poll(cx));
-            if patience.is_over(&streams) {
+            if patience.is_overdue(&streams) {
                 if closing {
                     return Poll::Ready(());
                 }
-                connection.phases.drain();
+                connection.state.drain();
             }
-            rewind(timer.as_mut(), patience.left(&streams));
+            reset(timer.as_mut(), patience.next_check(&streams));
         }
     })
     .await;
 }
 
 /// Turns the moments of streams into times of our clock.
-struct Idle {
+struct IdleClock {
     epoch: Instant,
     began: Time,
 }
 
-impl Idle {
+impl IdleClock {
     /// Since when another client may have the place of this connection.
     fn since(&self, streams: &Streams) -> Option<Time> {
         let passed = streams.idle_since()?.saturating_duration_since(self.epoch);
         let since = self.began.after(Span::from_nanos(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)));
-        Some(if streams.were_there() { since } else { since.after(IN_PROGRESS) })
+        Some(if streams.had_any() { since } else { since.after(NEW_REQUEST_GRACE) })
     }
 }
 
 /// How much a client may send before it is looked at. h2 keeps it, and nobody else counts it.
-pub(in crate::proxy) struct Windows {
+pub(in crate::proxy) struct FlowWindows {
     stream: u32,
     connection: u32,
 }
 
-impl Windows {
+impl FlowWindows {
     /// Where so many connections are here.
-    pub(in crate::proxy) fn beside(connections: usize) -> Self {
-        if connections > WITH_LARGE_WINDOWS {
-            return Self { stream: SMALLEST_WINDOW, connection: SMALLEST_WINDOW };
+    pub(in crate::proxy) fn for_connections(connections: usize) -> Self {
+        if connections > MAX_CONNECTIONS_WITH_LARGE_WINDOWS {
+            return Self { stream: MIN_WINDOW, connection: MIN_WINDOW };
         }
         Self { stream: 128 * 1024, connection: 256 * 1024 }
     }
 }
 
 /// How long a connection may be without a stream.
-struct Patience {
+struct Http2Deadlines {
     /// For the first one.
-    first: Duration,
+    first_stream: Duration,
     /// For another one.
-    next: Duration,
+    next_stream: Duration,
     /// Since when its end is waited for.
-    closing: Option<Instant>,
+    closing_since: Option<Instant>,
 }
 
-impl Patience {
-    fn new(settings: &Settings) -> Self {
+impl Http2Deadlines {
+    fn new(settings: &ProxySettings) -> Self {
         let (first, next) = (settings.header_timeout.to_std(), settings.idle_timeout.to_std());
-        Self { first, next, closing: None }
+        Self { first_stream: first, next_stream: next, closing_since: None }
     }
 
     /// The client is told that nothing more is served, and has a moment to agree.
-    fn closes(&mut self) {
-        self.closing = Some(Instant::now());
+    fn start_closing(&mut self) {
+        self.closing_since = Some(Instant::now());
     }
 
-    fn is_over(&self, streams: &Streams) -> bool {
+    fn is_overdue(&self, streams: &Streams) -> bool {
         streams.idle_since().is_some_and(|since| Instant::now() >= since + self.allowed(streams))
     }
 
     /// When to look again.
-    fn left(&self, streams: &Streams) -> Duration {
-        let Some(since) = streams.idle_since() else { return self.next };
+    fn next_check(&self, streams: &Streams) -> Duration {
+        let Some(since) = streams.idle_since() else { return self.next_stream };
         let left = (since + self.allowed(streams)).saturating_duration_since(Instant::now());
         // A stream may come and go in a moment, and what is allowed after it may be less.
-        left.min(self.next).max(MOMENT)
+        left.min(self.next_stream).max(MIN_TIMER_STEP)
     }
 
     fn allowed(&self, streams: &Streams) -> Duration {
-        let allowed = if streams.were_there() { self.next } else { self.first };
-        match (self.closing, streams.idle_since()) {
+        let allowed = if streams.had_any() { self.next_stream } else { self.first_stream };
+        match (self.closing_since, streams.idle_since()) {
             (Some(closing), Some(since)) => closing.saturating_duration_since(since) + GRACE,
             _ => allowed,
         }
     }
 }
 
-fn rewind(timer: std::pin::Pin<&mut Sleep>, left: Duration) {
+fn reset(timer: std::pin::Pin<&mut Sleep>, left: Duration) {
     timer.reset(Instant::now() + left);
 }
 
-fn builder(streams: &Rc<Streams>, windows: Windows) -> http2::Builder<stream::Local> {
-    let mut builder = http2::Builder::new(stream::Local(Rc::clone(streams)));
+fn builder(streams: &Rc<Streams>, windows: FlowWindows) -> http2::Builder<stream::StreamExecutor> {
+    let mut builder = http2::Builder::new(stream::StreamExecutor(Rc::clone(streams)));
     builder
         .timer(TokioTimer::new())
-        .max_concurrent_streams(MOST_STREAMS)
-        .max_pending_accept_reset_streams(MOST_PENDING_RESETS)
-        .max_local_error_reset_streams(MOST_ERROR_RESETS)
-        .max_header_list_size(LONGEST_HEAD)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
+        .max_local_error_reset_streams(MAX_ERROR_RESETS)
+        .max_header_list_size(MAX_HEAD_LEN)
         .header_table_size(HEADER_TABLE)
         .initial_stream_window_size(windows.stream)
         .initial_connection_window_size(windows.connection)
@@ -175,19 +175,19 @@ fn builder(streams: &Rc<Streams>, windows: Windows) -> http2::Builder<stream::Lo
     builder
 }
 
-const MOMENT: Duration = Duration::from_millis(5);
+const MIN_TIMER_STEP: Duration = Duration::from_millis(5);
 const GRACE: Duration = Duration::from_secs(2);
-const MOST_STREAMS: u32 = 100;
+const MAX_STREAMS: u32 = 100;
 /// Streams that were given up before they were looked at.
-const MOST_PENDING_RESETS: usize = 20;
+const MAX_PENDING_RESETS: usize = 20;
 /// Streams that had to be ended because of what the client sent on them.
-const MOST_ERROR_RESETS: usize = 100;
+const MAX_ERROR_RESETS: usize = 100;
 /// Decoded.
-const LONGEST_HEAD: u32 = 16 * 1024;
+const MAX_HEAD_LEN: u32 = 16 * 1024;
 const HEADER_TABLE: u32 = 4 * 1024;
 /// Connections at once with windows that a long way needs.
-const WITH_LARGE_WINDOWS: usize = 256;
+const MAX_CONNECTIONS_WITH_LARGE_WINDOWS: usize = 256;
 /// What every connection has to have (RFC 9113, 6.9.2).
-const SMALLEST_WINDOW: u32 = 65_535;
+const MIN_WINDOW: u32 = 65_535;
 /// Of answers, for each stream.
 const SEND_BUFFER: usize = 64 * 1024;

@@ -1,4 +1,5 @@
-//! The client's socket as hyper sees it.
+//! The client socket for hyper: records what hyper does not tell, replaces its empty error responses, and lingers on
+//! close.
 //!
 //! It notes what hyper does not tell (bytes arrive, which request is the first that is not clean, nothing can be
 //! written), swaps hyper's empty error answers for ours, and lingers when it is closed. The surprising thing: a late head is answered from here, because by then
@@ -13,80 +14,80 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWrite;
 
-use super::Connection;
-use super::checked::Checked;
+use super::DownstreamConnection;
+use super::checked::ValidatingTap;
 use super::linger::Linger;
-use crate::net::stream::Stream;
+use crate::net::stream::NetStream;
 use crate::proxy::respond;
-use crate::proxy::watched::Watched;
+use crate::proxy::watched::TappedStream;
 
-pub(super) struct Io {
-    stream: TokioIo<Watched<Checked>>,
-    connection: Arc<Connection>,
+pub(super) struct Http1Io {
+    stream: TokioIo<TappedStream<ValidatingTap>>,
+    connection: Arc<DownstreamConnection>,
     linger: Linger,
 }
 
-impl Io {
-    pub(super) fn new(stream: Stream, connection: Arc<Connection>) -> Self {
-        let stream = Watched { stream, watch: Checked::new() };
+impl Http1Io {
+    pub(super) fn new(stream: NetStream, connection: Arc<DownstreamConnection>) -> Self {
+        let stream = TappedStream { stream, tap: ValidatingTap::new() };
         Self { stream: TokioIo::new(stream), connection, linger: Linger::default() }
     }
 
     /// Writes a page of ours for what hyper would answer with an empty one. What does not fit at once is lost: the
     /// connection is over.
-    fn answer(&mut self, status: http::StatusCode, cx: &mut Context<'_>) {
+    fn write_error(&mut self, status: http::StatusCode, cx: &mut Context<'_>) {
         let page = respond::raw_problem(status);
         // Whether the client still reads it does not matter any more.
         let _ = Pin::new(self.stream.inner_mut()).poll_write(cx, &page);
-        self.connection.phases.linger();
+        self.connection.state.linger();
     }
 }
 
-impl Drop for Io {
+impl Drop for Http1Io {
     fn drop(&mut self) {
-        if self.connection.phases.has_broken_off() {
+        if self.connection.state.is_aborted() {
             // Whoever can tell the end of an answer by the end of the connection alone must not see a clean one.
             self.stream.inner_mut().stream.reset_on_close();
         }
     }
 }
 
-impl Read for Io {
+impl Read for Http1Io {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<Result<()>> {
         let this = self.get_mut();
-        if this.connection.phases.head_has_expired() {
-            this.answer(http::StatusCode::REQUEST_TIMEOUT, cx);
+        if this.connection.state.head_has_expired() {
+            this.write_error(http::StatusCode::REQUEST_TIMEOUT, cx);
             // hyper only lets go of the stream, and TLS without an end looks as if somebody had cut it off.
             let _ = Pin::new(&mut this.stream).poll_shutdown(cx);
             return Poll::Ready(Err(Error::from(ErrorKind::TimedOut)));
         }
-        let phases = &this.connection.phases;
+        let phases = &this.connection.state;
         if phases.is_tunnel() {
-            this.stream.inner_mut().watch.look_away();
+            this.stream.inner_mut().tap.stop();
         }
         let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
         if read.is_ready() {
-            let checked = &mut this.stream.inner_mut().watch;
-            phases.bytes_arrived(checked.count);
-            if let Some(request) = checked.take_faulty() {
-                phases.is_unclean_from(request);
+            let checked = &mut this.stream.inner_mut().tap;
+            phases.received_bytes(checked.count);
+            if let Some(request) = checked.take_violation() {
+                phases.mark_ambiguous_from(request);
             }
         }
         read
     }
 }
 
-impl Write for Io {
+impl Write for Http1Io {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         let this = self.get_mut();
-        if this.connection.phases.is_hypers_own_answer()
+        if this.connection.state.is_hyper_error_response()
             && let Some(status) = error_status(bytes)
         {
-            this.answer(status, cx);
+            this.write_error(status, cx);
             return Poll::Ready(Ok(bytes.len()));
         }
         let wrote = Pin::new(&mut this.stream).poll_write(cx, bytes);
-        this.connection.phases.wrote(written(&wrote));
+        this.connection.state.wrote(written(&wrote));
         wrote
     }
 
@@ -101,7 +102,7 @@ impl Write for Io {
         }
         let this = self.get_mut();
         let wrote = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
-        this.connection.phases.wrote(written(&wrote));
+        this.connection.state.wrote(written(&wrote));
         wrote
     }
 
@@ -111,7 +112,7 @@ impl Write for Io {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let this = self.get_mut();
-        this.connection.phases.flushed();
+        this.connection.state.flushed();
         Pin::new(&mut this.stream).poll_flush(cx)
     }
 
@@ -120,7 +121,7 @@ impl Write for Io {
         if !this.linger.has_begun() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
         }
-        if this.connection.phases.lingers() {
+        if this.connection.state.lingers() {
             ready!(this.linger.poll(&mut this.stream.inner_mut().stream, cx));
         }
         Poll::Ready(Ok(()))

@@ -1,5 +1,5 @@
-//! A lingering close: what the client still sends is read and forgotten, so that the kernel does not answer it with a
-//! reset, which would take the last words of the gate back (RFC 9112, section 9.6).
+//! Lingering close: reads and discards what the client still sends, so that no reset takes the response back (RFC
+//! 9112, 9.6).
 //!
 //! It is for a socket whose sending half has been closed already. Whether to linger is said elsewhere.
 
@@ -13,9 +13,9 @@ use tokio::time::Sleep;
 
 /// A lingering close, before it begins and while it lasts.
 #[derive(Default)]
-pub(super) struct Linger(Option<Lasting>);
+pub(super) struct Linger(Option<LingerState>);
 
-struct Lasting {
+struct LingerState {
     until: Pin<Box<Sleep>>,
     left: usize,
 }
@@ -27,7 +27,7 @@ impl Linger {
 
     /// Ready when the client has closed too, or the time or the bytes are used up.
     pub(super) fn poll(&mut self, stream: &mut (impl AsyncRead + Unpin), cx: &mut Context<'_>) -> Poll<()> {
-        let lasting = self.0.get_or_insert_with(|| Lasting {
+        let lasting = self.0.get_or_insert_with(|| LingerState {
             until: Box::pin(tokio::time::sleep(LINGER)),
             left: LINGER_BYTES,
         });

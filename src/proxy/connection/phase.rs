@@ -1,4 +1,4 @@
-//! Where a connection stands, and what it is late with.
+//! Connection state and deadlines.
 //!
 //! hyper does not say; the socket's wrapper and the service do: bytes arrive (a head begins), the service is called,
 //! the answer ends. Atomics only because the wrapper has to be sendable; nobody else looks.
@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::task::{Context, Waker};
 
-use crate::proxy::settings::Settings;
+use crate::proxy::settings::ProxySettings;
 use crate::time::{Clock, Span, Time};
 
 /// Where a connection stands.
@@ -24,33 +24,33 @@ pub enum Phase {
 
 /// Where a connection stands and since when.
 #[derive(Debug)]
-pub struct Phases {
+pub struct ConnectionState {
     clock: Clock,
     phase: AtomicU8,
     since: AtomicU64,
     received: AtomicU64,
     /// Requests that were begun.
-    begun: AtomicU64,
+    requests_begun: AtomicU64,
     /// The number of the first request, from 1, that two servers could read differently.
-    unclean_from: AtomicU64,
+    ambiguous_from: AtomicU64,
     /// An answer of the service may not be flushed yet.
     unflushed: AtomicBool,
     /// Since when nothing could be written; 0 if something could.
     write_stalled: AtomicU64,
     /// How much longer the client has kept the answer waiting than what it took is worth, in nanoseconds.
-    behind: AtomicU64,
+    below_min_rate: AtomicU64,
     head_expired: AtomicBool,
     lingers: AtomicBool,
     /// The next answer is the last.
-    leaving: AtomicBool,
+    closes_after_next: AtomicBool,
     draining: AtomicBool,
     tunnel: AtomicBool,
-    broken_off: AtomicBool,
-    gave_way: AtomicBool,
+    aborted: AtomicBool,
+    evicted: AtomicBool,
     waker: OnceLock<Waker>,
 }
 
-impl Phases {
+impl ConnectionState {
     pub(super) fn new(clock: Clock) -> Self {
         let since = AtomicU64::new(clock.now().as_nanos());
         Self {
@@ -58,18 +58,18 @@ impl Phases {
             phase: AtomicU8::new(Phase::Head as u8),
             since,
             received: AtomicU64::new(0),
-            begun: AtomicU64::new(0),
-            unclean_from: AtomicU64::new(u64::MAX),
+            requests_begun: AtomicU64::new(0),
+            ambiguous_from: AtomicU64::new(u64::MAX),
             unflushed: AtomicBool::new(false),
             write_stalled: AtomicU64::new(0),
-            behind: AtomicU64::new(0),
+            below_min_rate: AtomicU64::new(0),
             head_expired: AtomicBool::new(false),
             lingers: AtomicBool::new(false),
-            leaving: AtomicBool::new(false),
+            closes_after_next: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             tunnel: AtomicBool::new(false),
-            broken_off: AtomicBool::new(false),
-            gave_way: AtomicBool::new(false),
+            aborted: AtomicBool::new(false),
+            evicted: AtomicBool::new(false),
             waker: OnceLock::new(),
         }
     }
@@ -81,15 +81,15 @@ impl Phases {
 
     /// A request is being served from now on.
     pub fn request_begins(&self, now: Time) {
-        self.begun.store(self.begun.load(Relaxed).saturating_add(1), Relaxed);
-        self.behind.store(0, Relaxed);
+        self.requests_begun.store(self.requests_begun.load(Relaxed).saturating_add(1), Relaxed);
+        self.below_min_rate.store(0, Relaxed);
         self.enter(Phase::Busy, now);
     }
 
     /// Whether two servers could read the request that was begun last differently, as far as it has come.
     #[must_use]
-    pub fn is_unclean(&self) -> bool {
-        self.begun.load(Relaxed) >= self.unclean_from.load(Relaxed)
+    pub fn is_ambiguous(&self) -> bool {
+        self.requests_begun.load(Relaxed) >= self.ambiguous_from.load(Relaxed)
     }
 
     /// The connection carries something else than HTTP from now on.
@@ -98,17 +98,17 @@ impl Phases {
     }
 
     /// The answer breaks off, and the client can only see it if the connection does not end in peace.
-    pub fn breaks_off(&self) {
-        self.broken_off.store(true, Relaxed);
+    pub fn abort(&self) {
+        self.aborted.store(true, Relaxed);
     }
 
     /// The service hands over the head of an answer.
-    pub fn answer_begins(&self) {
+    pub fn response_begins(&self) {
         self.unflushed.store(true, Relaxed);
     }
 
     /// The answer was handed over to its end.
-    pub fn answer_ends(&self, now: Time) {
+    pub fn response_ends(&self, now: Time) {
         self.unflushed.store(true, Relaxed);
         self.received.store(0, Relaxed);
         self.enter(Phase::Idle, now);
@@ -122,21 +122,21 @@ impl Phases {
 
     /// Answers one more request, if one comes, and says that it was the last: a client whose connection is closed while it
     /// sends does not know what became of that.
-    pub fn leave(&self) {
-        self.leaving.store(true, Relaxed);
+    pub fn close_after_next(&self) {
+        self.closes_after_next.store(true, Relaxed);
         self.wake();
     }
 
     /// Whether the next answer is the last.
     #[must_use]
-    pub fn is_leaving(&self) -> bool {
-        self.leaving.load(Relaxed)
+    pub fn closes_after_next(&self) -> bool {
+        self.closes_after_next.load(Relaxed)
     }
 
     /// Whether a request is being served.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.now_in() == Phase::Busy
+        self.phase() == Phase::Busy
     }
 
     /// Closes the connection as soon as it is idle.
@@ -151,7 +151,7 @@ impl Phases {
         }
     }
 
-    pub(super) fn now_in(&self) -> Phase {
+    pub(super) fn phase(&self) -> Phase {
         match self.phase.load(Relaxed) {
             0 => Phase::Head,
             1 => Phase::Busy,
@@ -165,23 +165,23 @@ impl Phases {
         self.received.load(Relaxed)
     }
 
-    pub(super) fn bytes_arrived(&self, count: usize) {
+    pub(super) fn received_bytes(&self, count: usize) {
         self.received.store(self.received().saturating_add(count as u64), Relaxed);
-        if self.now_in() == Phase::Idle {
+        if self.phase() == Phase::Idle {
             self.phase.store(Phase::Head as u8, Relaxed);
         }
     }
 
-    pub(super) fn is_unclean_from(&self, request: u64) {
-        self.unclean_from.store(request, Relaxed);
+    pub(super) fn mark_ambiguous_from(&self, request: u64) {
+        self.ambiguous_from.store(request, Relaxed);
     }
 
     pub(super) fn is_tunnel(&self) -> bool {
         self.tunnel.load(Relaxed)
     }
 
-    pub(super) fn has_broken_off(&self) -> bool {
-        self.broken_off.load(Relaxed)
+    pub(super) fn is_aborted(&self) -> bool {
+        self.aborted.load(Relaxed)
     }
 
     /// A head that did not come in one piece takes its time from now on. Most do, and nobody asks for the time.
@@ -195,18 +195,18 @@ impl Phases {
 
     /// So many bytes could be written; `None` if the client has taken nothing.
     pub(super) fn wrote(&self, count: Option<usize>) {
-        let (stalled, behind) = (self.write_stalled.load(Relaxed), self.behind.load(Relaxed));
+        let (stalled, behind) = (self.write_stalled.load(Relaxed), self.below_min_rate.load(Relaxed));
         match count {
-            Some(count) if stalled | behind != 0 => self.catches_up(count, stalled, behind),
+            Some(count) if stalled | behind != 0 => self.credit_written(count, stalled, behind),
             None if stalled == 0 => self.write_stalled.store(self.clock.now().as_nanos(), Relaxed),
             Some(_) | None => {}
         }
     }
 
-    fn catches_up(&self, count: usize, stalled: u64, behind: u64) {
+    fn credit_written(&self, count: usize, stalled: u64, behind: u64) {
         let waited = if stalled == 0 { 0 } else { self.stalled_for(stalled).as_nanos() };
         let worth = (count as u64).saturating_mul(NANOS_PER_BYTE);
-        self.behind.store(behind.saturating_add(waited).saturating_sub(worth), Relaxed);
+        self.below_min_rate.store(behind.saturating_add(waited).saturating_sub(worth), Relaxed);
         self.write_stalled.store(0, Relaxed);
     }
 
@@ -215,46 +215,46 @@ impl Phases {
     }
 
     /// Whether the client has kept the answer waiting for so long, with allowance for what it took.
-    fn keeps_waiting(&self, at_most: Span) -> bool {
+    fn is_below_min_rate(&self, at_most: Span) -> bool {
         let stalled = self.write_stalled.load(Relaxed);
-        let behind = Span::from_nanos(self.behind.load(Relaxed));
+        let behind = Span::from_nanos(self.below_min_rate.load(Relaxed));
         stalled != 0 && self.stalled_for(stalled).plus(behind) >= at_most
     }
 
     /// Whether what hyper writes now is an error answer of its own.
-    pub(super) fn is_hypers_own_answer(&self) -> bool {
-        self.now_in() == Phase::Head && self.is_at_rest()
+    pub(super) fn is_hyper_error_response(&self) -> bool {
+        self.phase() == Phase::Head && self.is_quiet()
     }
 
     /// Whether no request is in flight: none was read, and the last answer has left.
-    pub(super) fn is_at_rest(&self) -> bool {
-        self.now_in() != Phase::Busy && !self.unflushed.load(Relaxed)
+    pub(super) fn is_quiet(&self) -> bool {
+        self.phase() != Phase::Busy && !self.unflushed.load(Relaxed)
     }
 
     /// Since when another client may have the place of this connection; a time to come where it may be about to bring a
     /// request. `None` while one is served.
     pub(super) fn idle_since(&self) -> Option<Time> {
         let since = Time::from_nanos(self.since.load(Relaxed));
-        match self.now_in() {
-            _ if !self.is_at_rest() || self.is_tunnel() => None,
+        match self.phase() {
+            _ if !self.is_quiet() || self.is_tunnel() => None,
             // The client may still have to read why it is refused.
-            Phase::Idle if self.lingers() => Some(since.after(IN_PROGRESS)),
+            Phase::Idle if self.lingers() => Some(since.after(NEW_REQUEST_GRACE)),
             Phase::Idle => Some(since),
-            Phase::Head => Some(since.after(IN_PROGRESS)),
+            Phase::Head => Some(since.after(NEW_REQUEST_GRACE)),
             Phase::Busy => None,
         }
     }
 
     /// Ends the connection for the sake of another client: with a word if a part of a head is here.
-    pub(super) fn give_way(&self) {
-        self.gave_way.store(true, Relaxed);
-        if self.now_in() == Phase::Head && self.received() > 0 { self.expire_head() } else { self.drain() }
+    pub(super) fn evict(&self) {
+        self.evicted.store(true, Relaxed);
+        if self.phase() == Phase::Head && self.received() > 0 { self.expire_head() } else { self.drain() }
     }
 
     /// Whether the connection ended for the sake of another client.
     #[must_use]
-    pub fn gave_way(&self) -> bool {
-        self.gave_way.load(Relaxed)
+    pub fn was_evicted(&self) -> bool {
+        self.evicted.load(Relaxed)
     }
 
     pub(super) fn expire_head(&self) {
@@ -301,13 +301,13 @@ pub(super) enum Overdue {
 }
 
 impl Deadlines {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &ProxySettings) -> Self {
         Self { head: settings.header_timeout, idle: settings.idle_timeout }
     }
 
     /// When to look again, at the earliest in a moment.
-    pub(super) fn next(&self, phases: &Phases) -> Span {
-        let due = match phases.now_in() {
+    pub(super) fn next(&self, phases: &ConnectionState) -> Span {
+        let due = match phases.phase() {
             // It may be idle in a moment, and that may have a shorter time.
             Phase::Head => {
                 let due = Time::from_nanos(phases.since.load(Relaxed)).after(self.head);
@@ -316,14 +316,14 @@ impl Deadlines {
             Phase::Idle => Time::from_nanos(phases.since.load(Relaxed)).after(self.idle),
             Phase::Busy => phases.clock.now().after(self.idle),
         };
-        due.since(phases.clock.now()).max(MOMENT)
+        due.since(phases.clock.now()).max(MIN_TIMER)
     }
 
-    pub(super) fn overdue(&self, phases: &Phases) -> Overdue {
+    pub(super) fn overdue(&self, phases: &ConnectionState) -> Overdue {
         let now = phases.clock.now();
         let passed = now.since(Time::from_nanos(phases.since.load(Relaxed)));
-        match phases.now_in() {
-            _ if phases.keeps_waiting(self.idle) => Overdue::Write,
+        match phases.phase() {
+            _ if phases.is_below_min_rate(self.idle) => Overdue::Write,
             Phase::Head if passed >= self.head => Overdue::Head,
             Phase::Idle if passed >= self.idle => Overdue::Idle,
             _ => Overdue::Nothing,
@@ -331,9 +331,9 @@ impl Deadlines {
     }
 }
 
-const MOMENT: Span = Span::from_millis(5);
+const MIN_TIMER: Span = Span::from_millis(5);
 /// For a handshake and for a head, before they are in the way of others: more than those take that anybody waits for.
-pub(super) const IN_PROGRESS: Span = Span::from_secs(1);
+pub(super) const NEW_REQUEST_GRACE: Span = Span::from_secs(1);
 
 /// A client has to take 500 bytes a second, as it has to send them of a body: less than any telephone does.
 const NANOS_PER_BYTE: u64 = 2_000_000;
@@ -342,9 +342,9 @@ const NANOS_PER_BYTE: u64 = 2_000_000;
 mod tests {
     use super::*;
 
-    fn setup() -> (Clock, Phases, Deadlines) {
+    fn setup() -> (Clock, ConnectionState, Deadlines) {
         let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
-        let phases = Phases::new(clock.clone());
+        let phases = ConnectionState::new(clock.clone());
         (clock, phases, Deadlines { head: Span::from_secs(10), idle: Span::from_secs(75) })
     }
 
@@ -357,7 +357,7 @@ mod tests {
         let (clock, phases, deadlines) = setup();
         for _ in 0..9 {
             pass(&clock, 1);
-            phases.bytes_arrived(1);
+            phases.received_bytes(1);
             assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
         }
         pass(&clock, 1);
@@ -374,10 +374,10 @@ mod tests {
             Overdue::Nothing,
             "a busy connection is the service's business"
         );
-        phases.answer_ends(clock.now());
+        phases.response_ends(clock.now());
         pass(&clock, 74);
         assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
-        phases.bytes_arrived(1);
+        phases.received_bytes(1);
         phases.head_begins();
         pass(&clock, 9);
         assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn a_shorter_time_to_be_idle_is_kept_from_the_first_request_on() {
         let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
-        let phases = Phases::new(clock.clone());
+        let phases = ConnectionState::new(clock.clone());
         let deadlines = Deadlines { head: Span::from_secs(10), idle: Span::from_secs(2) };
         assert_eq!(deadlines.next(&phases), Span::from_secs(2), "it may be answered before");
         pass(&clock, 9);
@@ -431,17 +431,17 @@ mod tests {
     #[test]
     fn a_place_is_others_while_nothing_is_served_and_a_moment_later_while_something_may_come() {
         let (clock, phases, _) = setup();
-        let (now, later) = (Some(clock.now()), Some(clock.now().after(IN_PROGRESS)));
+        let (now, later) = (Some(clock.now()), Some(clock.now().after(NEW_REQUEST_GRACE)));
         assert_eq!(phases.idle_since(), later, "nothing was said yet");
         phases.request_begins(clock.now());
         assert_eq!(phases.idle_since(), None);
-        phases.answer_ends(clock.now());
+        phases.response_ends(clock.now());
         assert_eq!(phases.idle_since(), None, "the answer has not left");
         phases.flushed();
         assert_eq!(phases.idle_since(), now);
         phases.linger();
         assert_eq!(phases.idle_since(), later);
-        phases.bytes_arrived(1);
+        phases.received_bytes(1);
         assert_eq!(phases.idle_since(), later);
         phases.tunnel_opens();
         assert_eq!(phases.idle_since(), None);
@@ -450,13 +450,13 @@ mod tests {
     #[test]
     fn hypers_own_answers_are_those_that_no_service_gave() {
         let (clock, phases, _) = setup();
-        assert!(phases.is_hypers_own_answer());
+        assert!(phases.is_hyper_error_response());
         phases.request_begins(clock.now());
-        phases.answer_begins();
-        phases.answer_ends(clock.now());
-        phases.bytes_arrived(1);
-        assert!(!phases.is_hypers_own_answer(), "the last answer may not be flushed yet");
+        phases.response_begins();
+        phases.response_ends(clock.now());
+        phases.received_bytes(1);
+        assert!(!phases.is_hyper_error_response(), "the last answer may not be flushed yet");
         phases.flushed();
-        assert!(phases.is_hypers_own_answer());
+        assert!(phases.is_hyper_error_response());
     }
 }

@@ -65,8 +65,10 @@ fn oracle(line: &str) -> Option<Vec<Vec<(String, String)>>> {
 
 fn parsed(line: &str) -> Option<Vec<(Option<String>, Option<String>)>> {
     let mut found = Vec::new();
-    let text = |value: Option<Value<'_>>| Some(String::from_utf8(value?.unquoted().into_owned()).unwrap());
-    let whole = each(line.as_bytes(), |element| found.push((text(element.node), text(element.proto))));
+    let text =
+        |value: Option<ForwardedValue<'_>>| Some(String::from_utf8(value?.unquoted().into_owned()).unwrap());
+    let whole =
+        for_each_element(line.as_bytes(), |element| found.push((text(element.node), text(element.proto))));
     whole.is_ok().then_some(found)
 }
 
@@ -140,8 +142,8 @@ proptest! {
 #[test]
 fn a_node_is_an_address_with_or_without_a_port() {
     let address = |text: &str| {
-        let node = Some(Value::Quoted(text.as_bytes()));
-        Element { node, ..Element::default() }.address().map(|ip| ip.to_string())
+        let node = Some(ForwardedValue::Quoted(text.as_bytes()));
+        ForwardedElement { node, ..ForwardedElement::default() }.address().map(|ip| ip.to_string())
     };
     for (text, ip) in [
         ("203.0.113.7", "203.0.113.7"),

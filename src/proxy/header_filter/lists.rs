@@ -1,11 +1,11 @@
-//! The names, in lower case; `*` at the end is any rest. A test holds them beside `docs/operating.md`, which says where
-//! each comes from.
+//! The built-in header names, in lower case; `*` at the end matches any rest. A test holds them beside
+//! `docs/operating.md`, which says where each comes from.
 //!
 //! Left out on purpose are names in which clients present what is their own: `X-Auth-Token`, `X-User-Id`, `X-Access-Token`,
 //! `Cf-Access-Client-Id`. An application that takes one of them for its proxy's word names it in `proxy.strip`.
 
 /// What gives a request its meaning: passed on as it is, and never under another spelling.
-pub const EACH_REQUEST: &[&str] = &[
+pub const ALWAYS_PASSED: &[&str] = &[
     "host",
     "content-length",
     "transfer-encoding",
@@ -17,7 +17,7 @@ pub const EACH_REQUEST: &[&str] = &[
 ];
 
 /// What the gate writes itself; a trusted proxy's words stay, and `Forwarded` comes from there alone.
-pub const OURS: &[&str] = &["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"];
+pub const REWRITTEN: &[&str] = &["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"];
 
 /// Where a request comes from, beside the one source that is configured, and what moves it to another path.
 #[rustfmt::skip]

@@ -1,4 +1,4 @@
-//! Which form of an answer a client wants: `Accept` (RFC 9110, section 12.5.1), cheaply.
+//! Content negotiation: picks HTML, JSON or text by `Accept` (RFC 9110, 12.5.1).
 //!
 //! Only what a client names counts: `*/*` says that anything will do, and then text is the smallest and the one that
 //! a terminal shows as it is. Equal weights are decided in the order HTML, JSON, text.
@@ -7,7 +7,7 @@ use http::HeaderValue;
 
 /// The forms in which the gate speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ResponseFormat {
     /// For people with browsers.
     Html,
     /// `application/problem+json` (RFC 9457), for programs.
@@ -16,22 +16,22 @@ pub(super) enum Form {
     Text,
 }
 
-impl Form {
+impl ResponseFormat {
     /// The form that an `Accept` header asks for.
     pub(super) fn preferred(accept: Option<&HeaderValue>) -> Self {
         match accept.map(HeaderValue::as_bytes) {
             None | Some(b"*/*") => Self::Text,
             // What every browser opens with; nothing outweighs a first choice without a weight.
             Some(accept) if accept.starts_with(b"text/html,") => Self::Html,
-            Some(accept) => Self::weighed(accept),
+            Some(accept) => Self::by_weight(accept),
         }
     }
 
-    fn weighed(accept: &[u8]) -> Self {
+    fn by_weight(accept: &[u8]) -> Self {
         let mut weights = [0_u16; 3];
-        for range in accept.split(|&byte| byte == b',').take(MOST_RANGES) {
+        for range in accept.split(|&byte| byte == b',').take(MAX_RANGES) {
             let mut parts = range.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-            if let Some(form) = parts.next().and_then(Self::named) {
+            if let Some(form) = parts.next().and_then(Self::from_media_range) {
                 let slot = &mut weights[form as usize];
                 *slot = parts.find_map(weight).unwrap_or(1000).max(*slot);
             }
@@ -47,7 +47,7 @@ impl Form {
     }
 
     /// The form that a media range names outright.
-    fn named(range: &[u8]) -> Option<Self> {
+    fn from_media_range(range: &[u8]) -> Option<Self> {
         let is = |name: &str| range.eq_ignore_ascii_case(name.as_bytes());
         if is("text/html") || is("application/xhtml+xml") {
             return Some(Self::Html);
@@ -82,7 +82,7 @@ fn ends_with(range: &[u8], suffix: &[u8]) -> bool {
 }
 
 /// Beyond this many a header is read no further: nobody has so many tastes.
-const MOST_RANGES: usize = 32;
+const MAX_RANGES: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -91,41 +91,41 @@ mod tests {
     #[test]
     fn the_form_is_what_the_client_names() {
         let table = [
-            ("*/*", Form::Text),
-            ("", Form::Text),
-            ("text/html", Form::Html),
-            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", Form::Html),
-            ("TEXT/HTML; charset=utf-8", Form::Html),
-            ("application/xhtml+xml", Form::Html),
-            ("application/json", Form::Json),
-            ("application/json, text/plain, */*", Form::Json),
-            ("application/problem+json", Form::Json),
-            ("application/vnd.api+json", Form::Json),
-            ("*/json", Form::Json),
-            ("application/*", Form::Json),
-            ("text/plain", Form::Text),
-            ("text/*", Form::Text),
-            ("image/png", Form::Text),
-            ("application/json;q=0.9, text/html;q=0.3", Form::Json),
-            ("application/json;q=0.3, text/html;q=0.9", Form::Html),
-            ("application/json;q=0.5;v=1, text/html;level=1;q=0.5", Form::Html),
-            ("text/html;q=0, application/json;q=0.001", Form::Json),
-            ("text/html;q=0, application/json;q=0.000", Form::Text),
-            ("text/plain, text/html;q=0.5", Form::Text),
-            ("text/html;q=1.000, application/json;q=0.999", Form::Html),
-            ("text/html;q=soon", Form::Html),
-            (";;;,,,q=1", Form::Text),
-            ("json", Form::Text),
+            ("*/*", ResponseFormat::Text),
+            ("", ResponseFormat::Text),
+            ("text/html", ResponseFormat::Html),
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", ResponseFormat::Html),
+            ("TEXT/HTML; charset=utf-8", ResponseFormat::Html),
+            ("application/xhtml+xml", ResponseFormat::Html),
+            ("application/json", ResponseFormat::Json),
+            ("application/json, text/plain, */*", ResponseFormat::Json),
+            ("application/problem+json", ResponseFormat::Json),
+            ("application/vnd.api+json", ResponseFormat::Json),
+            ("*/json", ResponseFormat::Json),
+            ("application/*", ResponseFormat::Json),
+            ("text/plain", ResponseFormat::Text),
+            ("text/*", ResponseFormat::Text),
+            ("image/png", ResponseFormat::Text),
+            ("application/json;q=0.9, text/html;q=0.3", ResponseFormat::Json),
+            ("application/json;q=0.3, text/html;q=0.9", ResponseFormat::Html),
+            ("application/json;q=0.5;v=1, text/html;level=1;q=0.5", ResponseFormat::Html),
+            ("text/html;q=0, application/json;q=0.001", ResponseFormat::Json),
+            ("text/html;q=0, application/json;q=0.000", ResponseFormat::Text),
+            ("text/plain, text/html;q=0.5", ResponseFormat::Text),
+            ("text/html;q=1.000, application/json;q=0.999", ResponseFormat::Html),
+            ("text/html;q=soon", ResponseFormat::Html),
+            (";;;,,,q=1", ResponseFormat::Text),
+            ("json", ResponseFormat::Text),
         ];
         for (accept, form) in table {
-            assert_eq!(Form::preferred(Some(&HeaderValue::from_static(accept))), form, "{accept}");
+            assert_eq!(ResponseFormat::preferred(Some(&HeaderValue::from_static(accept))), form, "{accept}");
         }
-        assert_eq!(Form::preferred(None), Form::Text);
+        assert_eq!(ResponseFormat::preferred(None), ResponseFormat::Text);
     }
 
     #[test]
     fn bytes_that_are_no_text_ask_for_nothing() {
         let accept = HeaderValue::from_bytes(b"\xff\xfe/json\x80, text/htm\xe9;q=\xff").unwrap();
-        assert_eq!(Form::preferred(Some(&accept)), Form::Text);
+        assert_eq!(ResponseFormat::preferred(Some(&accept)), ResponseFormat::Text);
     }
 }

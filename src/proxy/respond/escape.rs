@@ -1,25 +1,25 @@
-//! Putting foreign text into a body, so that it stays text: nothing that a client sent can become markup.
+//! Escapes text from requests for HTML, JSON and plain text.
 //!
 //! What cannot be shown is replaced, not dropped, so that two different identities rarely look the same.
 
 use http::HeaderValue;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-use super::accept::Form;
+use super::accept::ResponseFormat;
 
 /// Appends `text`, escaped for the form: HTML text and attribute values, the inside of a JSON string, plain lines.
-pub(super) fn push(out: &mut String, form: Form, text: &str) {
+pub(super) fn push(out: &mut String, form: ResponseFormat, text: &str) {
     if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_. ".contains(&byte)) {
         return out.push_str(text);
     }
     for letter in text.chars() {
         match (form, letter) {
-            (Form::Html, '&') => out.push_str("&amp;"),
-            (Form::Html, '<') => out.push_str("&lt;"),
-            (Form::Html, '>') => out.push_str("&gt;"),
-            (Form::Html, '"') => out.push_str("&quot;"),
-            (Form::Html, '\'') => out.push_str("&#39;"),
-            (Form::Json, '"' | '\\') => out.extend(['\\', letter]),
+            (ResponseFormat::Html, '&') => out.push_str("&amp;"),
+            (ResponseFormat::Html, '<') => out.push_str("&lt;"),
+            (ResponseFormat::Html, '>') => out.push_str("&gt;"),
+            (ResponseFormat::Html, '"') => out.push_str("&quot;"),
+            (ResponseFormat::Html, '\'') => out.push_str("&#39;"),
+            (ResponseFormat::Json, '"' | '\\') => out.extend(['\\', letter]),
             (_, letter) if letter.is_control() => out.push('?'),
             (_, letter) => out.push(letter),
         }
@@ -27,7 +27,7 @@ pub(super) fn push(out: &mut String, form: Form, text: &str) {
 }
 
 /// Appends a header's value, escaped for the form; bytes beyond ASCII become `?`.
-pub(super) fn push_value(out: &mut String, form: Form, value: &HeaderValue) {
+pub(super) fn push_value(out: &mut String, form: ResponseFormat, value: &HeaderValue) {
     if let Ok(text) = value.to_str() {
         return push(out, form, text);
     }
@@ -53,7 +53,7 @@ const NOT_IN_URN: &AsciiSet =
 mod tests {
     use super::*;
 
-    fn pushed(form: Form, text: &str) -> String {
+    fn pushed(form: ResponseFormat, text: &str) -> String {
         let mut out = String::new();
         push(&mut out, form, text);
         out
@@ -62,15 +62,15 @@ mod tests {
     #[test]
     fn markup_stays_text_in_every_form() {
         let hostile = "<b a=\"1\" c='2'>&\\\n\u{1b}";
-        assert_eq!(pushed(Form::Html, hostile), "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;\\??");
-        assert_eq!(pushed(Form::Json, hostile), "<b a=\\\"1\\\" c='2'>&\\\\??");
-        assert_eq!(pushed(Form::Text, hostile), "<b a=\"1\" c='2'>&\\??");
+        assert_eq!(pushed(ResponseFormat::Html, hostile), "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;\\??");
+        assert_eq!(pushed(ResponseFormat::Json, hostile), "<b a=\\\"1\\\" c='2'>&\\\\??");
+        assert_eq!(pushed(ResponseFormat::Text, hostile), "<b a=\"1\" c='2'>&\\??");
     }
 
     #[test]
     fn bytes_beyond_ascii_are_replaced_and_still_escaped() {
         let mut out = String::new();
-        push_value(&mut out, Form::Html, &HeaderValue::from_bytes(b"a\xe9<\x80\t").unwrap());
+        push_value(&mut out, ResponseFormat::Html, &HeaderValue::from_bytes(b"a\xe9<\x80\t").unwrap());
         assert_eq!(out, "a?&lt;??");
     }
 

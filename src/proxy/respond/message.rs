@@ -1,15 +1,15 @@
-//! What an answer says, before it has a form.
+//! Problem details (RFC 9457): what a generated response says, in any format.
 
 use http::{HeaderValue, StatusCode};
 use smallvec::SmallVec;
 
-use super::accept::Form;
+use super::accept::ResponseFormat;
 use super::escape::{push, push_number, push_urn};
 use super::wait::push_count;
 
 /// What an answer says.
 #[derive(Debug)]
-pub(super) struct Message<'a> {
+pub(super) struct ProblemDetails<'a> {
     /// The problem type (RFC 9457), a URI.
     pub(super) kind: &'static str,
     /// A few words, always the same for this kind.
@@ -26,7 +26,7 @@ pub(super) struct Message<'a> {
     pub(super) request_id: &'a HeaderValue,
 }
 
-impl Message<'_> {
+impl ProblemDetails<'_> {
     /// The detail and the wait, as one line that needs no escaping.
     pub(super) fn push_detail(&self, out: &mut String) {
         out.push_str(self.detail);
@@ -66,7 +66,7 @@ impl Message<'_> {
             out.push_str(",\"violated-policies\":[");
             for (index, name) in limits.iter().enumerate() {
                 out.push_str(if index == 0 { "\"" } else { ",\"" });
-                push(out, Form::Json, name);
+                push(out, ResponseFormat::Json, name);
                 out.push('"');
             }
             out.push(']');

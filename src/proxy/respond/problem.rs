@@ -1,22 +1,22 @@
-//! What the gate says when there is nothing to forward or nobody answers.
+//! Error responses: status and text by kind of problem.
 //!
 //! Nothing of the request and nothing of the upstream is repeated: a stranger learns the status and what to do.
 
 use http::{HeaderValue, StatusCode};
 
-use super::message::Message;
+use super::message::ProblemDetails;
 use super::wait;
 use crate::time::Span;
 
 /// Why the gate itself answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Problem {
+pub enum ProblemKind {
     /// 400: malformed, or to be read in two ways.
     Malformed,
     /// 405: `CONNECT`, which a reverse proxy has no use for.
-    Method,
+    MethodNotAllowed,
     /// 408: the request did not arrive in time.
-    Slow,
+    RequestTimeout,
     /// 413: the body is longer than what is read of it.
     BodyTooLarge,
     /// 414: the target is too long.
@@ -26,41 +26,41 @@ pub enum Problem {
     /// 431: too many or too long headers.
     HeadersTooLarge,
     /// 502: the upstream refused or broke.
-    Broken,
+    BadGateway,
     /// 503: too much at once.
-    Busy {
+    Unavailable {
         /// When it is worth trying again.
         wait: Span,
     },
     /// 504: the upstream did not answer in time.
-    TimedOut,
+    GatewayTimeout,
 }
 
-impl Problem {
+impl ProblemKind {
     /// The status of the answer.
     #[must_use]
     pub fn status(self) -> StatusCode {
         match self {
             Self::Malformed => StatusCode::BAD_REQUEST,
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Slow => StatusCode::REQUEST_TIMEOUT,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TargetTooLong => StatusCode::URI_TOO_LONG,
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
             Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            Self::Broken => StatusCode::BAD_GATEWAY,
-            Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            Self::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+            Self::BadGateway => StatusCode::BAD_GATEWAY,
+            Self::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::GatewayTimeout => StatusCode::GATEWAY_TIMEOUT,
         }
     }
 
-    pub(super) fn message(self, request_id: &HeaderValue) -> Message<'_> {
+    pub(super) fn message(self, request_id: &HeaderValue) -> ProblemDetails<'_> {
         let status = self.status();
         let retry_after = match self {
-            Self::Busy { wait } => Some(wait::retry_after(wait, 0, &[])),
+            Self::Unavailable { wait } => Some(wait::retry_after(wait, 0, &[])),
             _ => None,
         };
-        Message {
+        ProblemDetails {
             // RFC 9457, section 4.2.1: the status says it all, and the title is its phrase.
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or("Error"),
@@ -75,17 +75,17 @@ impl Problem {
     fn detail(self) -> &'static str {
         match self {
             Self::Malformed => "This request cannot be understood.",
-            Self::Method => "This method is not available here.",
-            Self::Slow => "The request took too long to arrive. Please try again.",
+            Self::MethodNotAllowed => "This method is not available here.",
+            Self::RequestTimeout => "The request took too long to arrive. Please try again.",
             Self::BodyTooLarge => "The request carries more than is accepted here.",
             Self::TargetTooLong => "The address that was asked for is too long.",
             Self::Expectation => "What this request expects is not available here.",
             Self::HeadersTooLarge => "The request carries too many or too large headers.",
-            Self::Broken => {
+            Self::BadGateway => {
                 "The application behind this address does not answer properly. Please try again later."
             }
-            Self::Busy { .. } => "The application behind this address is busy.",
-            Self::TimedOut => {
+            Self::Unavailable { .. } => "The application behind this address is busy.",
+            Self::GatewayTimeout => {
                 "The application behind this address takes too long to answer. Please try again later."
             }
         }
@@ -93,5 +93,5 @@ impl Problem {
 }
 
 /// What is allowed where `CONNECT` is not (RFC 9110, section 15.5.6 asks for the list).
-pub(super) const METHODS: HeaderValue =
+pub(super) const ALLOWED_METHODS: HeaderValue =
     HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE");

@@ -1,5 +1,4 @@
-//! `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers): what the limits of an attempt promise
-//! and what is left of it.
+//! The headers `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers).
 //!
 //! Both are lists of structured fields (RFC 9651). Limits that only observe are not shown: they limit nobody. Neither
 //! are those of accounts: nobody is to learn of them.
@@ -10,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::escape::push_number;
-use crate::engine::Standing;
+use crate::engine::LimitStatus;
 use crate::policy::Policy;
 
 /// Both headers of one attempt.
@@ -24,7 +23,7 @@ pub struct RateLimitHeaders {
 
 /// Both headers for an attempt; `None` if no limit shows itself.
 #[must_use]
-pub fn rate_limit_headers(policy: &Policy, standings: &[Standing]) -> Option<RateLimitHeaders> {
+pub fn rate_limit_headers(policy: &Policy, standings: &[LimitStatus]) -> Option<RateLimitHeaders> {
     let mut text = String::with_capacity(64 * standings.len());
     push_policy(&mut text, policy, standings);
     if text.is_empty() {
@@ -46,7 +45,7 @@ impl RateLimitHeaders {
 }
 
 /// Appends the value of `RateLimit-Policy`: q is the burst, w the seconds to refill it.
-pub(super) fn push_policy(out: &mut String, policy: &Policy, standings: &[Standing]) {
+pub(super) fn push_policy(out: &mut String, policy: &Policy, standings: &[LimitStatus]) {
     push_items(out, policy, standings, |out, standing| {
         let spec = &standing.charge.spec;
         push_parameter(out, ";q=", spec.burst().into());
@@ -55,7 +54,7 @@ pub(super) fn push_policy(out: &mut String, policy: &Policy, standings: &[Standi
 }
 
 /// Appends the value of `RateLimit`: r is the whole tokens left, t the seconds to the next one, where that is of use.
-pub(super) fn push_limit(out: &mut String, policy: &Policy, standings: &[Standing], timed: bool) {
+pub(super) fn push_limit(out: &mut String, policy: &Policy, standings: &[LimitStatus], timed: bool) {
     push_items(out, policy, standings, |out, standing| {
         push_parameter(out, ";r=", standing.verdict.left.into());
         if timed {
@@ -67,8 +66,8 @@ pub(super) fn push_limit(out: &mut String, policy: &Policy, standings: &[Standin
 fn push_items(
     out: &mut String,
     policy: &Policy,
-    standings: &[Standing],
-    parameters: impl Fn(&mut String, &Standing),
+    standings: &[LimitStatus],
+    parameters: impl Fn(&mut String, &LimitStatus),
 ) {
     let start = out.len();
     // A limit may have charged several buckets, where a header that makes its key was sent twice: the scarcest shows.

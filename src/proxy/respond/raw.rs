@@ -1,8 +1,8 @@
-//! A whole answer as bytes, for connections on which nobody got as far as a request.
+//! An error response as raw bytes, for connections without a parsed request.
 
 use http::{HeaderValue, StatusCode};
 
-use super::{Asked, Problem, problem};
+use super::{Negotiation, ProblemKind, problem};
 use crate::proxy::ids::RequestIds;
 
 /// The answer with this status, ready to be written; the connection closes after it. Nothing is known of what the
@@ -10,13 +10,13 @@ use crate::proxy::ids::RequestIds;
 #[must_use]
 pub fn raw_problem(status: StatusCode) -> Vec<u8> {
     let what = match status {
-        StatusCode::REQUEST_TIMEOUT => Problem::Slow,
-        StatusCode::URI_TOO_LONG => Problem::TargetTooLong,
-        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Problem::HeadersTooLarge,
-        _ => Problem::Malformed,
+        StatusCode::REQUEST_TIMEOUT => ProblemKind::RequestTimeout,
+        StatusCode::URI_TOO_LONG => ProblemKind::TargetTooLong,
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => ProblemKind::HeadersTooLarge,
+        _ => ProblemKind::Malformed,
     };
     let request_id = RequestIds::default().next();
-    let mut response = problem(what, &Asked { accept: None, head: false, request_id: &request_id });
+    let mut response = problem(what, &Negotiation { accept: None, head: false, request_id: &request_id });
     response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
     let status = response.status();
     let mut bytes =

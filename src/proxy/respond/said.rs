@@ -1,4 +1,4 @@
-//! What was said lately: a flood is refused with the same words again and again, so they are put together once.
+//! Cache of rendered refusals, one per worker.
 //!
 //! Only for the plain text form, which differs from one request to the next by its id alone. Bounded, and each
 //! worker has its own. A remembered answer is given only if every number in it is the same.
@@ -10,9 +10,9 @@ use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use smallvec::SmallVec;
 
-use super::accept::Form;
+use super::accept::ResponseFormat;
 use super::draft::X_REQUEST_ID;
-use super::{Asked, RefuseSettings, refusal, wait};
+use super::{Negotiation, RefuseSettings, refusal, wait};
 use crate::bucket::Spec;
 use crate::engine::Refusal;
 use crate::policy::{Limit, Policy};
@@ -20,11 +20,11 @@ use crate::time::Span;
 
 /// Remembers the refusals that one worker gave lately.
 #[derive(Debug)]
-pub struct Said(RefCell<Box<[Option<Remembered>]>>);
+pub struct RefusalCache(RefCell<Box<[Option<CachedRefusal>]>>);
 
 #[derive(Debug)]
-struct Remembered {
-    occasion: Occasion,
+struct CachedRefusal {
+    key: RefusalKey,
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
@@ -32,23 +32,23 @@ struct Remembered {
 
 /// All that a plain refusal depends on, but for the id. Of limits that do not show themselves that is the wait alone.
 #[derive(Debug)]
-struct Occasion {
+struct RefusalKey {
     generation: u64,
     settings: Arc<RefuseSettings>,
     wait: u64,
-    numbers: Numbers,
+    limits: ShownLimits,
 }
 
 /// Of each limit: its position, its spec, what is left, the seconds to the next token, whether it refuses.
-type Numbers = SmallVec<[(usize, Spec, u32, u64, bool); 2]>;
+type ShownLimits = SmallVec<[(usize, Spec, u32, u64, bool); 2]>;
 
-impl Default for Said {
+impl Default for RefusalCache {
     fn default() -> Self {
-        Self(RefCell::new((0..PLACES).map(|_| None).collect()))
+        Self(RefCell::new((0..CACHE_SLOTS).map(|_| None).collect()))
     }
 }
 
-impl Said {
+impl RefusalCache {
     /// The same as [`refusal`], which it asks for what it does not remember. `generation` is that of the policy.
     pub fn refusal(
         &self,
@@ -56,28 +56,29 @@ impl Said {
         settings: &Arc<RefuseSettings>,
         policy: &Policy,
         refused: &Refusal,
-        asked: &Asked<'_>,
+        asked: &Negotiation<'_>,
     ) -> Response<Bytes> {
-        let Some(wait) = wait::said(policy, refused).filter(|_| is_plain(settings, asked)) else {
+        let Some(wait) = wait::shown_wait(policy, refused).filter(|_| is_cacheable(settings, asked)) else {
             return refusal(settings, policy, refused, asked);
         };
-        let occasion = Occasion::of(generation, settings, wait, policy, refused);
+        let occasion = RefusalKey::of(generation, settings, wait, policy, refused);
         let mut places = self.0.borrow_mut();
-        let place = &mut places[occasion.place()];
+        let place = &mut places[occasion.slot()];
         match place {
-            Some(remembered) if remembered.occasion.is(&occasion) => remembered.again(asked),
+            Some(remembered) if remembered.key.matches(&occasion) => remembered.render(asked),
             _ => {
                 let response = refusal(settings, policy, refused, asked);
                 let (status, headers) = (response.status(), response.headers().clone());
-                *place = Some(Remembered { occasion, status, headers, body: response.body().clone() });
+                *place =
+                    Some(CachedRefusal { key: occasion, status, headers, body: response.body().clone() });
                 response
             }
         }
     }
 }
 
-impl Remembered {
-    fn again(&self, asked: &Asked<'_>) -> Response<Bytes> {
+impl CachedRefusal {
+    fn render(&self, asked: &Negotiation<'_>) -> Response<Bytes> {
         let mut response = Response::new(self.body.clone());
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers.clone();
@@ -86,7 +87,7 @@ impl Remembered {
     }
 }
 
-impl Occasion {
+impl RefusalKey {
     fn of(
         generation: u64,
         settings: &Arc<RefuseSettings>,
@@ -94,33 +95,33 @@ impl Occasion {
         policy: &Policy,
         refused: &Refusal,
     ) -> Self {
-        let mut numbers = Numbers::new();
+        let mut numbers = ShownLimits::new();
         let is_hidden = |limit: usize| policy.limits.get(limit).is_some_and(Limit::is_hidden);
-        for standing in refused.standings.iter().filter(|standing| !is_hidden(standing.charge.limit)) {
+        for standing in refused.statuses.iter().filter(|standing| !is_hidden(standing.charge.limit)) {
             let next = standing.verdict.next_token.as_secs_ceil();
             let (limit, spec) = (standing.charge.limit, standing.charge.spec);
             numbers.push((limit, spec, standing.verdict.left, next, standing.refuses()));
         }
-        Self { generation, settings: Arc::clone(settings), wait: wait.as_secs_ceil(), numbers }
+        Self { generation, settings: Arc::clone(settings), wait: wait.as_secs_ceil(), limits: numbers }
     }
 
-    fn is(&self, other: &Self) -> bool {
+    fn matches(&self, other: &Self) -> bool {
         self.generation == other.generation
             && self.wait == other.wait
             && Arc::ptr_eq(&self.settings, &other.settings)
-            && self.numbers == other.numbers
+            && self.limits == other.limits
     }
 
-    fn place(&self) -> usize {
-        usize::try_from(self.wait).unwrap_or(0) % PLACES
+    fn slot(&self) -> usize {
+        usize::try_from(self.wait).unwrap_or(0) % CACHE_SLOTS
     }
 }
 
 /// Whether the answer differs from the next by nothing but its numbers and its id: no page with the id in it, no
 /// jitter drawn from the id.
-fn is_plain(settings: &RefuseSettings, asked: &Asked<'_>) -> bool {
-    let is_text = Form::preferred(asked.accept) == Form::Text;
+fn is_cacheable(settings: &RefuseSettings, asked: &Negotiation<'_>) -> bool {
+    let is_text = ResponseFormat::preferred(asked.accept) == ResponseFormat::Text;
     is_text && !asked.head && settings.text.is_none() && settings.jitter_permille == 0
 }
 
-const PLACES: usize = 64;
+const CACHE_SLOTS: usize = 64;

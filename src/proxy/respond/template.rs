@@ -1,11 +1,11 @@
-//! Pages with places to fill in: the built-in ones and those of a site.
+//! Page templates with placeholders: built-in or from the configuration.
 //!
 //! A page is cut at its `{{names}}` once, when it is read, and only put together for an answer. A name that is not
 //! known stays as it is written. Everything that is filled in is escaped for the form of the page.
 
-use super::accept::Form;
+use super::accept::ResponseFormat;
 use super::escape::{push, push_number, push_value};
-use super::message::Message;
+use super::message::ProblemDetails;
 use super::wait::push_words;
 
 /// A page with places for what differs from answer to answer.
@@ -14,12 +14,12 @@ use super::wait::push_words;
 /// refused and shows itself, `{{request_id}}` the identity of the request, `{{title}}` and `{{detail}}` what the built-in answer says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    parts: Vec<(Box<str>, Option<Slot>)>,
+    parts: Vec<(Box<str>, Option<Placeholder>)>,
     length: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Slot {
+enum Placeholder {
     RetryAfter,
     Wait,
     Limit,
@@ -35,8 +35,9 @@ impl Template {
         let mut parts = Vec::new();
         let mut start = 0;
         for (open, _) in page.match_indices("{{") {
-            let named =
-                page[open + 2..].split_once("}}").and_then(|(name, _)| Some((name, Slot::named(name)?)));
+            let named = page[open + 2..]
+                .split_once("}}")
+                .and_then(|(name, _)| Some((name, Placeholder::named(name)?)));
             if let Some((name, slot)) = named {
                 parts.push((page[start..open].into(), Some(slot)));
                 start = open + name.len() + 4;
@@ -52,23 +53,25 @@ impl Template {
     }
 
     /// Appends the page, filled in.
-    pub(super) fn fill(&self, out: &mut String, form: Form, message: &Message<'_>) {
+    pub(super) fn fill(&self, out: &mut String, form: ResponseFormat, message: &ProblemDetails<'_>) {
         for (text, slot) in &self.parts {
             out.push_str(text);
             match slot {
-                Some(Slot::RetryAfter) => push_number(out, message.retry_after.unwrap_or_default()),
-                Some(Slot::Wait) => push_words(out, message.retry_after.unwrap_or_default()),
-                Some(Slot::Limit) => push(out, form, message.limits.iter().flatten().next().unwrap_or(&"")),
-                Some(Slot::RequestId) => push_value(out, form, message.request_id),
-                Some(Slot::Title) => push(out, form, message.title),
-                Some(Slot::Detail) => message.push_detail(out),
+                Some(Placeholder::RetryAfter) => push_number(out, message.retry_after.unwrap_or_default()),
+                Some(Placeholder::Wait) => push_words(out, message.retry_after.unwrap_or_default()),
+                Some(Placeholder::Limit) => {
+                    push(out, form, message.limits.iter().flatten().next().unwrap_or(&""))
+                }
+                Some(Placeholder::RequestId) => push_value(out, form, message.request_id),
+                Some(Placeholder::Title) => push(out, form, message.title),
+                Some(Placeholder::Detail) => message.push_detail(out),
                 None => {}
             }
         }
     }
 }
 
-impl Slot {
+impl Placeholder {
     fn named(name: &str) -> Option<Self> {
         Some(match name.trim() {
             "retry_after" => Self::RetryAfter,
@@ -89,8 +92,8 @@ mod tests {
 
     use super::*;
 
-    fn filled(page: &str, form: Form, request_id: &'static str) -> String {
-        let message = Message {
+    fn filled(page: &str, form: ResponseFormat, request_id: &'static str) -> String {
+        let message = ProblemDetails {
             kind: "about:blank",
             title: "T & C",
             status: StatusCode::TOO_MANY_REQUESTS,
@@ -108,23 +111,26 @@ mod tests {
     fn places_are_filled_and_escaped_for_the_form() {
         let page = "{{title}}: {{ retry_after }} ({{wait}}) {{limit}} {{request_id}}. {{detail}}";
         assert_eq!(
-            filled(page, Form::Html, "<i>"),
+            filled(page, ResponseFormat::Html, "<i>"),
             "T &amp; C: 80 (1 minute 20 seconds) addr&lt;ess &lt;i&gt;. Wait 80 seconds, then try again."
         );
-        assert_eq!(filled("{\"id\":\"{{request_id}}\"}", Form::Json, "a\"b\\c"), "{\"id\":\"a\\\"b\\\\c\"}");
+        assert_eq!(
+            filled("{\"id\":\"{{request_id}}\"}", ResponseFormat::Json, "a\"b\\c"),
+            "{\"id\":\"a\\\"b\\\\c\"}"
+        );
     }
 
     #[test]
     fn what_is_filled_in_is_not_filled_again() {
-        assert_eq!(filled("{{request_id}}", Form::Text, "{{limit}}"), "{{limit}}");
+        assert_eq!(filled("{{request_id}}", ResponseFormat::Text, "{{limit}}"), "{{limit}}");
     }
 
     #[test]
     fn unknown_and_unfinished_places_stay_as_written() {
         for page in ["", "{{", "}}", "{{{{", "{{name}} {{", "a {{ b { c }} d", "{{\u{e9}}}"] {
-            assert_eq!(filled(page, Form::Text, "id"), page);
+            assert_eq!(filled(page, ResponseFormat::Text, "id"), page);
         }
-        assert_eq!(filled("{{{{limit}}}}", Form::Text, "id"), "{{addr<ess}}");
-        assert_eq!(filled("{{x {{retry_after}}", Form::Text, "id"), "{{x 80");
+        assert_eq!(filled("{{{{limit}}}}", ResponseFormat::Text, "id"), "{{addr<ess}}");
+        assert_eq!(filled("{{x {{retry_after}}", ResponseFormat::Text, "id"), "{{x 80");
     }
 }

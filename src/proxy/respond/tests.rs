@@ -9,8 +9,8 @@ use http::HeaderMap;
 use smallvec::smallvec;
 
 use super::*;
-use crate::bucket::{Answer, Continuous, Key, Receipt, Spec, Time, Verdict};
-use crate::engine::Standing;
+use crate::bucket::{Admission, Continuous, Key, Receipt, Spec, Time, Verdict};
+use crate::engine::LimitStatus;
 use crate::policy::{Charge, Limit};
 
 const SECOND: u64 = 1_000_000_000;
@@ -23,27 +23,41 @@ fn policy(names: &[&str]) -> Policy {
     Policy::new(Vec::new(), names.iter().map(|name| Limit::new(name, spec())).collect())
 }
 
-fn standing(limit: usize, answer: Answer) -> Standing {
+fn standing(limit: usize, answer: Admission) -> LimitStatus {
     let (left, next_token) = match answer {
-        Answer::Admitted | Answer::Held { .. } => (7, Span::from_millis(29_001)),
-        Answer::Refused { wait } => (0, wait),
-        Answer::NeverFits => (9, Span::ZERO),
+        Admission::Admitted | Admission::Held { .. } => (7, Span::from_millis(29_001)),
+        Admission::Refused { wait } => (0, wait),
+        Admission::NeverFits => (9, Span::ZERO),
     };
-    let charge =
-        Charge { limit, key: Key(1), class: 0, spec: spec(), cost: 1, by_basic: 0, tag: None, enforce: true };
-    Standing {
+    let charge = Charge {
+        limit,
+        key: Key(1),
+        class: 0,
+        spec: spec(),
+        cost: 1,
+        basic_cost: 0,
+        tag: None,
+        enforce: true,
+    };
+    LimitStatus {
         charge,
-        verdict: Verdict { answer, left, next_token, full_at: Time::default(), receipt: Receipt::default() },
+        verdict: Verdict {
+            admission: answer,
+            left,
+            next_token,
+            full_at: Time::default(),
+            receipt: Receipt::default(),
+        },
     }
 }
 
 fn refused(nanos: u64) -> Refusal {
     let wait = Span::from_nanos(nanos);
-    Refusal { route: 0, wait: Some(wait), standings: smallvec![standing(0, Answer::Refused { wait })] }
+    Refusal { route: 0, wait: Some(wait), statuses: smallvec![standing(0, Admission::Refused { wait })] }
 }
 
 fn never_fits() -> Refusal {
-    Refusal { route: 0, wait: None, standings: smallvec![standing(0, Answer::NeverFits)] }
+    Refusal { route: 0, wait: None, statuses: smallvec![standing(0, Admission::NeverFits)] }
 }
 
 /// The answer to a client that sends this `Accept`.
@@ -54,7 +68,7 @@ fn answer(
     accept: &'static str,
 ) -> Response<Bytes> {
     let (accept, id) = (HeaderValue::from_static(accept), HeaderValue::from_static("01-ab"));
-    let asked = Asked { accept: Some(&accept), head: false, request_id: &id };
+    let asked = Negotiation { accept: Some(&accept), head: false, request_id: &id };
     refusal(settings, &policy(names), what, &asked)
 }
 
@@ -146,11 +160,11 @@ fn every_form_has_its_true_length_and_none_is_kept_or_guessed() {
 #[test]
 fn head_gets_the_headers_of_the_other_methods_and_no_body() {
     let (accept, id) = (HeaderValue::from_static("text/html"), HeaderValue::from_static("01-ab"));
-    let asked = Asked { accept: Some(&accept), head: true, request_id: &id };
+    let asked = Negotiation { accept: Some(&accept), head: true, request_id: &id };
     let head = refusal(&RefuseSettings::default(), &policy(&["address"]), &refused(20 * SECOND + 1), &asked);
     assert_eq!(lines(head.headers()), lines(refused_as("text/html").headers()));
     assert!(head.body().is_empty());
-    assert!(problem(Problem::Broken, &asked).body().is_empty());
+    assert!(problem(ProblemKind::BadGateway, &asked).body().is_empty());
 }
 
 #[test]
@@ -176,11 +190,11 @@ fn where_waiting_never_helps_no_wait_is_named() {
 fn every_refusing_limit_is_named_and_every_limit_shows_its_state() {
     let wait = Span::from_secs(5);
     let standings = smallvec![
-        standing(0, Answer::Refused { wait }),
-        standing(1, Answer::Admitted),
-        standing(2, Answer::Refused { wait: Span::from_secs(9) }),
+        standing(0, Admission::Refused { wait }),
+        standing(1, Admission::Admitted),
+        standing(2, Admission::Refused { wait: Span::from_secs(9) }),
     ];
-    let what = Refusal { route: 0, wait: Some(Span::from_secs(9)), standings };
+    let what = Refusal { route: 0, wait: Some(Span::from_secs(9)), statuses: standings };
     let answer = answer(&RefuseSettings::default(), &["a", "b", "c"], &what, "application/json");
     assert!(body(&answer).contains(r#""violated-policies":["a","c"]"#));
     assert_eq!(answer.headers()["retry-after"], "9");
@@ -191,8 +205,8 @@ fn every_refusing_limit_is_named_and_every_limit_shows_its_state() {
 #[test]
 fn a_limit_that_charged_two_buckets_is_named_once() {
     let mut what = refused(9 * SECOND);
-    what.standings.insert(0, standing(0, Answer::Refused { wait: Span::from_secs(2) }));
-    what.standings.push(standing(0, Answer::Admitted));
+    what.statuses.insert(0, standing(0, Admission::Refused { wait: Span::from_secs(2) }));
+    what.statuses.push(standing(0, Admission::Admitted));
     let answer = answer(&RefuseSettings::default(), &["a"], &what, "application/json");
     assert!(body(&answer).contains(r#""violated-policies":["a"]"#));
     assert_eq!(answer.headers()["ratelimit"], r#""a";r=0;t=9"#);
@@ -200,10 +214,10 @@ fn a_limit_that_charged_two_buckets_is_named_once() {
 
 #[test]
 fn a_limit_that_only_observes_is_not_shown() {
-    let mut observed = standing(1, Answer::Refused { wait: Span::from_secs(99) });
+    let mut observed = standing(1, Admission::Refused { wait: Span::from_secs(99) });
     observed.charge.enforce = false;
     let mut what = refused(SECOND);
-    what.standings.push(observed);
+    what.statuses.push(observed);
     let answer = answer(&RefuseSettings::default(), &["a", "quiet"], &what, "application/json");
     assert!(!format!("{answer:?}").contains("quiet"));
     assert!(rate_limit_headers(&policy(&["a", "quiet"]), &[observed]).is_none());
@@ -225,11 +239,12 @@ fn hostile_identities_stay_text() {
         ("application/json", "urn:request:%22%3E%3Cscript%3Ealert%281%29%3C%2Fscript%3E%22%7D%FF\"}"),
     ] {
         let accept = HeaderValue::from_static(accept);
-        let asked = Asked { accept: Some(&accept), head: false, request_id: &id };
+        let asked = Negotiation { accept: Some(&accept), head: false, request_id: &id };
         let settings = RefuseSettings::default();
-        for answer in
-            [refusal(&settings, &policy(&["a"]), &refused(1), &asked), problem(Problem::Malformed, &asked)]
-        {
+        for answer in [
+            refusal(&settings, &policy(&["a"]), &refused(1), &asked),
+            problem(ProblemKind::Malformed, &asked),
+        ] {
             assert!(body(&answer).contains(safe), "{}", body(&answer));
             assert!(!body(&answer).contains("<script"));
         }
@@ -273,32 +288,35 @@ fn jitter_is_added_to_everything_that_names_the_wait() {
 
 #[test]
 fn every_problem_has_its_status_in_every_form() {
-    let busy = Problem::Busy { wait: Span::from_millis(200) };
+    let busy = ProblemKind::Unavailable { wait: Span::from_millis(200) };
     let table = [
-        (Problem::Malformed, 400),
-        (Problem::Method, 405),
-        (Problem::Slow, 408),
-        (Problem::BodyTooLarge, 413),
-        (Problem::TargetTooLong, 414),
-        (Problem::HeadersTooLarge, 431),
-        (Problem::Broken, 502),
+        (ProblemKind::Malformed, 400),
+        (ProblemKind::MethodNotAllowed, 405),
+        (ProblemKind::RequestTimeout, 408),
+        (ProblemKind::BodyTooLarge, 413),
+        (ProblemKind::TargetTooLong, 414),
+        (ProblemKind::HeadersTooLarge, 431),
+        (ProblemKind::BadGateway, 502),
         (busy, 503),
-        (Problem::TimedOut, 504),
+        (ProblemKind::GatewayTimeout, 504),
     ];
     let id = HeaderValue::from_static("7");
     for (kind, status) in table {
         for accept in ["*/*", "text/html", "application/problem+json"] {
             let accept = HeaderValue::from_static(accept);
-            let answer = problem(kind, &Asked { accept: Some(&accept), head: false, request_id: &id });
+            let answer = problem(kind, &Negotiation { accept: Some(&accept), head: false, request_id: &id });
             assert_eq!(answer.status().as_u16(), status);
             assert_eq!(answer.headers().contains_key("retry-after"), kind == busy);
-            assert_eq!(answer.headers().contains_key("allow"), kind == Problem::Method);
+            assert_eq!(answer.headers().contains_key("allow"), kind == ProblemKind::MethodNotAllowed);
             assert_eq!(answer.headers()["x-request-id"], "7");
             assert!(body(&answer).contains(StatusCode::canonical_reason(&answer.status()).unwrap()));
         }
     }
-    let asked =
-        Asked { accept: Some(&HeaderValue::from_static("application/json")), head: false, request_id: &id };
+    let asked = Negotiation {
+        accept: Some(&HeaderValue::from_static("application/json")),
+        head: false,
+        request_id: &id,
+    };
     assert_eq!(
         body(&problem(busy, &asked)),
         concat!(
@@ -313,7 +331,7 @@ fn every_problem_has_its_status_in_every_form() {
 fn limits_can_be_shown_beside_those_of_the_application() {
     let mut headers = HeaderMap::new();
     headers.insert("ratelimit", HeaderValue::from_static("\"theirs\";r=1"));
-    rate_limit_headers(&policy(&["address"]), &[standing(0, Answer::Admitted)])
+    rate_limit_headers(&policy(&["address"]), &[standing(0, Admission::Admitted)])
         .unwrap()
         .append_to(&mut headers);
     assert_eq!(
@@ -328,7 +346,7 @@ fn limits_can_be_shown_beside_those_of_the_application() {
 
 #[test]
 fn a_refusal_that_names_no_limit_has_an_empty_list_and_a_problem_has_none() {
-    let what = Refusal { route: 0, wait: Some(Span::from_secs(3)), standings: smallvec![] };
+    let what = Refusal { route: 0, wait: Some(Span::from_secs(3)), statuses: smallvec![] };
     let refused = answer(&RefuseSettings::default(), &[], &what, "application/json");
     assert!(
         body(&refused).contains(r#""retry_after":3,"violated-policies":[],"instance""#),
@@ -340,12 +358,12 @@ fn a_refusal_that_names_no_limit_has_an_empty_list_and_a_problem_has_none() {
 #[test]
 fn a_remembered_refusal_is_a_fresh_one_but_for_its_id() {
     let (said, settings, policy) =
-        (Said::default(), Arc::new(RefuseSettings::default()), policy(&["address"]));
+        (RefusalCache::default(), Arc::new(RefuseSettings::default()), policy(&["address"]));
     let (first, second) = (HeaderValue::from_static("1-first"), HeaderValue::from_static("2-second"));
     for (nanos, accept) in [(30 * SECOND, "*/*"), (30 * SECOND, "application/json"), (94 * SECOND, "*/*")] {
         let accept = HeaderValue::from_static(accept);
         for request_id in [&first, &second, &first] {
-            let asked = Asked { accept: Some(&accept), head: false, request_id };
+            let asked = Negotiation { accept: Some(&accept), head: false, request_id };
             let given = said.refusal(1, &settings, &policy, &refused(nanos), &asked);
             let fresh = refusal(&settings, &policy, &refused(nanos), &asked);
             assert_eq!((lines(given.headers()), given.body()), (lines(fresh.headers()), fresh.body()));
@@ -355,9 +373,9 @@ fn a_remembered_refusal_is_a_fresh_one_but_for_its_id() {
 
 #[test]
 fn a_refusal_is_not_remembered_across_a_change_of_the_rules() {
-    let (said, settings) = (Said::default(), Arc::new(RefuseSettings::default()));
+    let (said, settings) = (RefusalCache::default(), Arc::new(RefuseSettings::default()));
     let id = HeaderValue::from_static("1");
-    let asked = Asked { accept: None, head: false, request_id: &id };
+    let asked = Negotiation { accept: None, head: false, request_id: &id };
     let named = |generation, name: &'static str, settings: &Arc<RefuseSettings>| {
         let response = said.refusal(generation, settings, &policy(&[name]), &refused(SECOND), &asked);
         response.headers()["ratelimit"].to_str().unwrap().to_owned()

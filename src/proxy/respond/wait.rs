@@ -1,26 +1,26 @@
-//! How long a wait is said to be: whole seconds, never less than the truth.
+//! The wait shown in a refusal: whole seconds, rounded up, with optional jitter; coarse for account limits.
 //!
 //! Whoever obeys and is alone on its buckets is admitted. Jitter, where the file asks for it, only ever adds. The
 //! surprising thing: the wait for a bucket of an account is rounded up a good deal, because the exact one tells how
 //! often others tried that account.
 
 use super::escape::push_number;
-use crate::bucket::Answer;
+use crate::bucket::Admission;
 use crate::engine::Refusal;
 use crate::policy::Policy;
 use crate::time::Span;
 
 /// The wait that a refusal speaks of: the longest of all limits that refused, of which hidden ones say theirs in coarse
 /// steps; `None` if waiting does not help.
-pub(super) fn said(policy: &Policy, refusal: &Refusal) -> Option<Span> {
+pub(super) fn shown_wait(policy: &Policy, refusal: &Refusal) -> Option<Span> {
     refusal.wait?;
     let waits = refusal.violated().map(|standing| {
         let is_hidden = policy.limits.get(standing.charge.limit).is_some_and(|limit| limit.is_hidden());
-        match standing.verdict.answer {
-            Answer::Refused { wait } if is_hidden => Some(coarse(wait)),
-            Answer::Refused { wait } => Some(wait),
-            Answer::NeverFits => None,
-            Answer::Admitted | Answer::Held { .. } => Some(Span::ZERO),
+        match standing.verdict.admission {
+            Admission::Refused { wait } if is_hidden => Some(coarse(wait)),
+            Admission::Refused { wait } => Some(wait),
+            Admission::NeverFits => None,
+            Admission::Admitted | Admission::Held { .. } => Some(Span::ZERO),
         }
     });
     waits.reduce(|one, other| Some(one?.max(other?))).unwrap_or(refusal.wait)

@@ -1,35 +1,35 @@
-//! The lines between the chunks of a body: sizes with their extensions, and trailers.
+//! Validates chunk sizes, chunk extensions and trailers.
 //!
 //! Neither extensions nor trailers go any further. They are looked at because another server could find the end of a
 //! line in them, or none.
 
-use super::Unclean;
+use super::FramingError;
 
 /// The size in `1a` or `1a;extension`, from a line without its CR LF.
-pub(super) fn size(line: &[u8]) -> Result<u64, Unclean> {
-    if line.len() >= LONGEST_SIZE_LINE {
-        return Err(Unclean::ChunkSize);
+pub(super) fn size(line: &[u8]) -> Result<u64, FramingError> {
+    if line.len() >= MAX_SIZE_LINE_LEN {
+        return Err(FramingError::ChunkSize);
     }
     let end = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
     let (digits, extension) = line.split_at(end);
-    let is_plain = (1..=MOST_DIGITS).contains(&digits.len());
+    let is_plain = (1..=MAX_DIGITS).contains(&digits.len());
     let is_extension = extension.is_empty() || extension[0] == b';' && extension.iter().all(is_text);
     if !is_plain || !is_extension {
-        return Err(Unclean::ChunkSize);
+        return Err(FramingError::ChunkSize);
     }
     let value = |digit: u8| u64::from(char::from(digit).to_digit(16).unwrap_or(0));
     Ok(digits.iter().fold(0, |size, &digit| (size << 4) | value(digit)))
 }
 
 /// Whether this is a header, and `before` others are not too many beside it.
-pub(super) fn check_trailer(before: u8, line: &[u8]) -> Result<(), Unclean> {
+pub(super) fn check_trailer(before: u8, line: &[u8]) -> Result<(), FramingError> {
     let colon = line.iter().position(|&byte| byte == b':').unwrap_or(0);
     let (name, value) = line.split_at(colon);
     let is_header = !name.is_empty() && name.iter().all(is_token) && value.iter().all(is_text);
-    if is_header && before < MOST_TRAILERS && line.len() <= LONGEST_TRAILER {
+    if is_header && before < MAX_TRAILERS && line.len() <= MAX_TRAILER_LEN {
         Ok(())
     } else {
-        Err(Unclean::Trailer)
+        Err(FramingError::Trailer)
     }
 }
 
@@ -44,11 +44,11 @@ fn is_token(byte: &u8) -> bool {
 }
 
 /// What 64 bits have room for.
-const MOST_DIGITS: usize = 16;
+const MAX_DIGITS: usize = 16;
 
 /// Digits, an extension and a CR. The longest known extensions are signatures of less than a hundred letters.
-pub(super) const LONGEST_SIZE_LINE: usize = 272;
+pub(super) const MAX_SIZE_LINE_LEN: usize = 272;
 
-pub(super) const LONGEST_TRAILER: usize = 1024;
+pub(super) const MAX_TRAILER_LEN: usize = 1024;
 
-const MOST_TRAILERS: u8 = 32;
+const MAX_TRAILERS: u8 = 32;

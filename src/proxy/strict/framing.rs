@@ -1,10 +1,10 @@
-//! What the head of a request says about its body: nothing, a length, or that it comes in chunks.
+//! Request framing by `Content-Length` and `Transfer-Encoding`.
 //!
 //! Two headers are read, and all others are passed over after a look at their first letter.
 
 use memchr::memchr;
 
-use super::Unclean;
+use super::FramingError;
 
 /// How the body of a request is framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,40 +17,40 @@ pub(super) enum Framing {
 
 impl Framing {
     /// Takes note of a line of the head, without its CR LF.
-    pub(super) fn note(&mut self, line: &[u8]) -> Result<(), Unclean> {
+    pub(super) fn record(&mut self, line: &[u8]) -> Result<(), FramingError> {
         if let Some(value) = value_of(line, b"content-length") {
-            self.note_length(value)
+            self.record_length(value)
         } else if let Some(value) = value_of(line, b"transfer-encoding") {
-            self.note_coding(value)
+            self.record_coding(value)
         } else {
             Ok(())
         }
     }
 
-    fn note_length(&mut self, value: &[u8]) -> Result<(), Unclean> {
-        let length = plain_number(value).ok_or(Unclean::ContentLength)?;
+    fn record_length(&mut self, value: &[u8]) -> Result<(), FramingError> {
+        let length = plain_number(value).ok_or(FramingError::ContentLength)?;
         match *self {
             Self::None => *self = Self::Length(length),
             // RFC 9110, 8.6: the same again may be taken as once, and leaves as one.
             Self::Length(known) if known == length => {}
-            Self::Length(_) => return Err(Unclean::ContentLength),
-            Self::Chunks => return Err(Unclean::TwoFramings),
+            Self::Length(_) => return Err(FramingError::ContentLength),
+            Self::Chunks => return Err(FramingError::TwoFramings),
         }
         Ok(())
     }
 
-    fn note_coding(&mut self, value: &[u8]) -> Result<(), Unclean> {
+    fn record_coding(&mut self, value: &[u8]) -> Result<(), FramingError> {
         match self {
             Self::None if value.eq_ignore_ascii_case(b"chunked") => *self = Self::Chunks,
-            Self::None | Self::Chunks => return Err(Unclean::TransferEncoding),
-            Self::Length(_) => return Err(Unclean::TwoFramings),
+            Self::None | Self::Chunks => return Err(FramingError::TransferEncoding),
+            Self::Length(_) => return Err(FramingError::TwoFramings),
         }
         Ok(())
     }
 }
 
 /// What is left of a head behind whole lines that cannot frame a body. Most cannot, by their first letter.
-pub(super) fn behind_other_fields(mut head: &[u8]) -> &[u8] {
+pub(super) fn skip_other_fields(mut head: &[u8]) -> &[u8] {
     while let Some(first) = head.first()
         && !matches!(first, b'C' | b'c' | b'T' | b't' | b'\r')
         && let Some(end) = memchr(b'\n', head)
@@ -69,7 +69,7 @@ fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
         return None;
     }
     let (start, value) = line.split_at(name.len());
-    let value = || if line.len() > LONGEST_FRAMING { b"" } else { trimmed(&value[1..]) };
+    let value = || if line.len() > MAX_FRAMING_LEN { b"" } else { trimmed(&value[1..]) };
     start.eq_ignore_ascii_case(name).then(value)
 }
 
@@ -83,7 +83,7 @@ fn trimmed(mut value: &[u8]) -> &[u8] {
 
 /// Digits without a sign, a blank or a leading zero.
 fn plain_number(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || digits.len() > MOST_DIGITS || (digits.len() > 1 && digits[0] == b'0') {
+    if digits.is_empty() || digits.len() > MAX_DIGITS || (digits.len() > 1 && digits[0] == b'0') {
         return None;
     }
     digits.iter().try_fold(0_u64, |number, &digit| {
@@ -92,7 +92,7 @@ fn plain_number(digits: &[u8]) -> Option<u64> {
 }
 
 /// A line that frames a body is no longer than this; longer ones are blanks.
-pub(super) const LONGEST_FRAMING: usize = 64;
+pub(super) const MAX_FRAMING_LEN: usize = 64;
 
 /// Eighteen digits are more bytes than anybody sends, and fit everybody's signed 64 bits.
-const MOST_DIGITS: usize = 18;
+const MAX_DIGITS: usize = 18;

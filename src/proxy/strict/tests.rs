@@ -19,52 +19,55 @@ const CLEAN: &[(&str, &str)] = &[
 ];
 
 /// What stands behind the first line and the Host of a faulty request, and what is wrong with it.
-const FAULTY: &[(&str, Unclean)] = &[
-    ("X: y\n\r\n", Unclean::BareLineFeed),
-    ("X: y\r\n\n", Unclean::BareLineFeed),
-    ("Content-Length: 05\r\n\r\nabcde", Unclean::ContentLength),
-    ("Content-Length: 00\r\n\r\n", Unclean::ContentLength),
-    ("Content-Length: +5\r\n\r\nabcde", Unclean::ContentLength),
-    ("Content-Length: 5, 5\r\n\r\nabcde", Unclean::ContentLength),
-    ("Content-Length:\r\n\r\n", Unclean::ContentLength),
-    ("Content-Length: 1000000000000000000\r\n\r\n", Unclean::ContentLength),
-    ("Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef", Unclean::ContentLength),
-    ("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", Unclean::TwoFramings),
-    ("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", Unclean::TwoFramings),
-    ("Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", Unclean::TransferEncoding),
-    ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", Unclean::TransferEncoding),
-    ("Transfer-Encoding: \u{b}chunked\r\n\r\n0\r\n\r\n", Unclean::TransferEncoding),
-    ("Transfer-Encoding: chunked\r\n\r\n5 \r\nabcde\r\n0\r\n\r\n", Unclean::ChunkSize),
-    ("Transfer-Encoding: chunked\r\n\r\n0x5\r\nabcde\r\n0\r\n\r\n", Unclean::ChunkSize),
-    ("Transfer-Encoding: chunked\r\n\r\n\r\n", Unclean::ChunkSize),
-    ("Transfer-Encoding: chunked\r\n\r\n00000000000000005\r\nabcde\r\n0\r\n\r\n", Unclean::ChunkSize),
-    ("Transfer-Encoding: chunked\r\n\r\n5;a\0b\r\nabcde\r\n0\r\n\r\n", Unclean::ChunkSize),
-    ("Transfer-Encoding: chunked\r\n\r\n5;a\rb\r\nabcde\r\n0\r\n\r\n", Unclean::ChunkSize),
-    ("Transfer-Encoding: chunked\r\n\r\n5\nabcde\r\n0\r\n\r\n", Unclean::BareLineFeed),
-    ("Transfer-Encoding: chunked\r\n\r\n5\r\nabcdef\r\n0\r\n\r\n", Unclean::ChunkEnd),
-    ("Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\n0\r\n\r\n", Unclean::BareLineFeed),
-    ("Transfer-Encoding: chunked\r\n\r\n0\r\n X: y\r\n\r\n", Unclean::Trailer),
-    ("Transfer-Encoding: chunked\r\n\r\n0\r\nX y\r\n\r\n", Unclean::Trailer),
-    ("Transfer-Encoding: chunked\r\n\r\n0\r\nX: a\u{7}\r\n\r\n", Unclean::Trailer),
-    ("Transfer-Encoding: chunked\r\n\r\n0\r\nX: a\nGET / HTTP/1.1\r\n\r\n", Unclean::BareLineFeed),
+const FAULTY: &[(&str, FramingError)] = &[
+    ("X: y\n\r\n", FramingError::BareLineFeed),
+    ("X: y\r\n\n", FramingError::BareLineFeed),
+    ("Content-Length: 05\r\n\r\nabcde", FramingError::ContentLength),
+    ("Content-Length: 00\r\n\r\n", FramingError::ContentLength),
+    ("Content-Length: +5\r\n\r\nabcde", FramingError::ContentLength),
+    ("Content-Length: 5, 5\r\n\r\nabcde", FramingError::ContentLength),
+    ("Content-Length:\r\n\r\n", FramingError::ContentLength),
+    ("Content-Length: 1000000000000000000\r\n\r\n", FramingError::ContentLength),
+    ("Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef", FramingError::ContentLength),
+    ("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", FramingError::TwoFramings),
+    ("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", FramingError::TwoFramings),
+    ("Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", FramingError::TransferEncoding),
+    (
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        FramingError::TransferEncoding,
+    ),
+    ("Transfer-Encoding: \u{b}chunked\r\n\r\n0\r\n\r\n", FramingError::TransferEncoding),
+    ("Transfer-Encoding: chunked\r\n\r\n5 \r\nabcde\r\n0\r\n\r\n", FramingError::ChunkSize),
+    ("Transfer-Encoding: chunked\r\n\r\n0x5\r\nabcde\r\n0\r\n\r\n", FramingError::ChunkSize),
+    ("Transfer-Encoding: chunked\r\n\r\n\r\n", FramingError::ChunkSize),
+    ("Transfer-Encoding: chunked\r\n\r\n00000000000000005\r\nabcde\r\n0\r\n\r\n", FramingError::ChunkSize),
+    ("Transfer-Encoding: chunked\r\n\r\n5;a\0b\r\nabcde\r\n0\r\n\r\n", FramingError::ChunkSize),
+    ("Transfer-Encoding: chunked\r\n\r\n5;a\rb\r\nabcde\r\n0\r\n\r\n", FramingError::ChunkSize),
+    ("Transfer-Encoding: chunked\r\n\r\n5\nabcde\r\n0\r\n\r\n", FramingError::BareLineFeed),
+    ("Transfer-Encoding: chunked\r\n\r\n5\r\nabcdef\r\n0\r\n\r\n", FramingError::ChunkEnd),
+    ("Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\n0\r\n\r\n", FramingError::BareLineFeed),
+    ("Transfer-Encoding: chunked\r\n\r\n0\r\n X: y\r\n\r\n", FramingError::Trailer),
+    ("Transfer-Encoding: chunked\r\n\r\n0\r\nX y\r\n\r\n", FramingError::Trailer),
+    ("Transfer-Encoding: chunked\r\n\r\n0\r\nX: a\u{7}\r\n\r\n", FramingError::Trailer),
+    ("Transfer-Encoding: chunked\r\n\r\n0\r\nX: a\nGET / HTTP/1.1\r\n\r\n", FramingError::BareLineFeed),
 ];
 
-fn faulty() -> Vec<(String, Unclean)> {
+fn faulty() -> Vec<(String, FramingError)> {
     let first = "POST / HTTP/1.1\r\nHost: a\r\n";
     let long = |line: &str| line.replace('~', &" ".repeat(70));
     let mut all: Vec<_> = FAULTY.iter().map(|(rest, why)| (format!("{first}{rest}"), *why)).collect();
     all.extend([
-        ("\nGET / HTTP/1.1\r\n\r\n".into(), Unclean::BareLineFeed),
-        ("\r\n\r\nGET / HTTP/1.1\r\n\r\n".into(), Unclean::EmptyLines),
-        ("GET / HTTP/1.1\nHost: a\r\n\r\n".into(), Unclean::BareLineFeed),
-        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into(), Unclean::Preface),
-        (long(&format!("{first}Content-Length:~5\r\n\r\nabcde")), Unclean::ContentLength),
-        (long(&format!("{first}Transfer-Encoding:~chunked\r\n\r\n")), Unclean::TransferEncoding),
+        ("\nGET / HTTP/1.1\r\n\r\n".into(), FramingError::BareLineFeed),
+        ("\r\n\r\nGET / HTTP/1.1\r\n\r\n".into(), FramingError::EmptyLines),
+        ("GET / HTTP/1.1\nHost: a\r\n\r\n".into(), FramingError::BareLineFeed),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into(), FramingError::Preface),
+        (long(&format!("{first}Content-Length:~5\r\n\r\nabcde")), FramingError::ContentLength),
+        (long(&format!("{first}Transfer-Encoding:~chunked\r\n\r\n")), FramingError::TransferEncoding),
     ]);
     let chunked = format!("{first}Transfer-Encoding: chunked\r\n\r\n");
-    all.push((format!("{chunked}5;{}\r\nabcde\r\n", "x".repeat(270)), Unclean::ChunkSize));
-    all.push((format!("{chunked}0\r\nX: {}\r\n\r\n", "x".repeat(1022)), Unclean::Trailer));
-    all.push((format!("{chunked}0\r\n{}\r\n", "X: y\r\n".repeat(33)), Unclean::Trailer));
+    all.push((format!("{chunked}5;{}\r\nabcde\r\n", "x".repeat(270)), FramingError::ChunkSize));
+    all.push((format!("{chunked}0\r\nX: {}\r\n\r\n", "x".repeat(1022)), FramingError::Trailer));
+    all.push((format!("{chunked}0\r\n{}\r\n", "X: y\r\n".repeat(33)), FramingError::Trailer));
     all
 }
 
@@ -72,14 +75,14 @@ fn faulty() -> Vec<(String, Unclean)> {
 fn clean_requests_are_followed_to_their_ends_however_they_arrive() {
     let all: String = CLEAN.iter().map(|(_, request)| *request).collect();
     for length in 1..all.len() {
-        let mut scanner = Scanner::new();
+        let mut scanner = Validator::new();
         for piece in all.as_bytes().chunks(length) {
             scanner.read(piece).unwrap();
         }
         assert_eq!(scanner.request(), CLEAN.len() as u64 + 1, "in pieces of {length}");
     }
     for (name, request) in CLEAN {
-        let mut scanner = Scanner::new();
+        let mut scanner = Validator::new();
         scanner.read(&request.as_bytes()[..request.len() - 1]).unwrap();
         assert_eq!(scanner.request(), 1, "{name} is not over before its last byte");
         scanner.read(&request.as_bytes()[request.len() - 1..]).unwrap();
@@ -91,7 +94,7 @@ fn clean_requests_are_followed_to_their_ends_however_they_arrive() {
 fn the_first_fault_is_found_and_the_requests_before_it_are_counted() {
     let (_, before) = CLEAN[5];
     for (request, why) in faulty() {
-        let fault = Scanner::new().read(format!("{before}{request}").as_bytes()).unwrap_err();
+        let fault = Validator::new().read(format!("{before}{request}").as_bytes()).unwrap_err();
         assert_eq!((fault.why, fault.request), (why, 2), "{request:?}");
     }
 }
@@ -100,7 +103,7 @@ fn the_first_fault_is_found_and_the_requests_before_it_are_counted() {
 fn a_fault_is_found_however_the_bytes_arrive() {
     for (request, _) in faulty() {
         for length in 1..request.len() {
-            let mut scanner = Scanner::new();
+            let mut scanner = Validator::new();
             let mut pieces = request.as_bytes().chunks(length);
             let fault = pieces.find_map(|piece| scanner.read(piece).err());
             assert_eq!(fault.map(|fault| fault.request), Some(1), "{request:?} in pieces of {length}");
@@ -112,22 +115,22 @@ fn a_fault_is_found_however_the_bytes_arrive() {
 fn what_comes_before_a_fault_in_a_body_is_clean() {
     let head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
     let clean = format!("{head}2\r\nab\r\n");
-    let fault = Scanner::new().read(format!("{clean}3 \r\nabc\r\n").as_bytes()).unwrap_err();
-    assert_eq!(fault.clean, Some(clean.len()));
-    let fault = Scanner::new().read(b"GET / HTTP/1.1\r\nX: y\n\r\n").unwrap_err();
-    assert_eq!(fault.clean, None);
-    let fault = Scanner::new().read(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap_err();
-    assert_eq!(fault.clean, Some(16));
+    let fault = Validator::new().read(format!("{clean}3 \r\nabc\r\n").as_bytes()).unwrap_err();
+    assert_eq!(fault.allowed, Some(clean.len()));
+    let fault = Validator::new().read(b"GET / HTTP/1.1\r\nX: y\n\r\n").unwrap_err();
+    assert_eq!(fault.allowed, None);
+    let fault = Validator::new().read(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap_err();
+    assert_eq!(fault.allowed, Some(16));
 }
 
 #[test]
 fn little_is_kept_of_a_line_that_does_not_end() {
-    let mut scanner = Scanner::new();
+    let mut scanner = Validator::new();
     scanner.read(b"GET / HTTP/1.1\r\nCookie: ").unwrap();
     for _ in 0..1000 {
         scanner.read(&[b'x'; 1000]).unwrap();
     }
-    assert!(scanner.begun.capacity() <= 2 * ENDS);
+    assert!(scanner.partial.capacity() <= 2 * MAX_PARTIAL_LINE);
     scanner.read(b"\r\n\r\n").unwrap();
     assert_eq!(scanner.request(), 2);
 }

@@ -1,4 +1,4 @@
-//! A fresh connection to an upstream.
+//! Opens a connection to an upstream.
 //!
 //! Each is driven by a task of its own, which ends with it.
 
@@ -8,31 +8,31 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpStream, UnixStream};
 
-use super::ration::Ration;
-use super::{Connection, Health, UpstreamAddress};
+use super::ration::HeadLimit;
+use super::{Health, UpstreamAddress, UpstreamConnection};
 use crate::event::Failure;
-use crate::net::places::Place;
+use crate::net::places::ConnectionSlot;
 use crate::net::room;
-use crate::net::stream::Stream;
+use crate::net::stream::NetStream;
 use crate::net::tls::{self, Trust};
-use crate::proxy::settings::Settings;
-use crate::proxy::watched::Watched;
+use crate::proxy::settings::ProxySettings;
+use crate::proxy::watched::TappedStream;
 
 pub(super) async fn connect(
     health: &Health,
-    place: Place,
-    settings: &Settings,
-) -> Result<Connection, Failure> {
+    place: ConnectionSlot,
+    settings: &ProxySettings,
+) -> Result<UpstreamConnection, Failure> {
     let timeout = settings.connect_timeout.to_std();
     let trust = settings.upstream_trust.as_ref();
     let stream = tokio::time::timeout(timeout, open(health, trust)).await;
     let stream = stream.map_err(|_| Failure::ConnectTimeout)??;
-    let trust = trust.filter(|_| matches!(stream, Stream::Tls(_))).cloned();
-    let ration = Ration::new();
+    let trust = trust.filter(|_| matches!(stream, NetStream::Tls(_))).cloned();
+    let ration = HeadLimit::new();
     let (sender, driver) = http1::Builder::new()
-        .max_headers(MOST_HEADERS)
+        .max_headers(MAX_HEADERS)
         .max_buf_size(BUFFER)
-        .handshake(TokioIo::new(Watched { stream, watch: ration.clone() }))
+        .handshake(TokioIo::new(TappedStream { stream, tap: ration.clone() }))
         .await
         .map_err(|_| Failure::Connect)?;
     tokio::task::spawn_local(async move {
@@ -40,25 +40,25 @@ pub(super) async fn connect(
         let _ = driver.with_upgrades().await;
     });
     let patience = Box::pin(tokio::time::sleep(timeout));
-    Ok(Connection { sender, patience, ration, trust, _place: place })
+    Ok(UpstreamConnection { sender, timer: patience, head_limit: ration, trust, _permit: place })
 }
 
-async fn open(health: &Health, trust: Option<&Trust>) -> Result<Stream, Failure> {
+async fn open(health: &Health, trust: Option<&Trust>) -> Result<NetStream, Failure> {
     match &health.address {
-        UpstreamAddress::Tcp { host, port } => tcp(health, host, *port).await.map(Stream::Tcp),
+        UpstreamAddress::Tcp { host, port } => tcp(health, host, *port).await.map(NetStream::Tcp),
         UpstreamAddress::Tls { host, port } => {
-            let stream = tcp(health, host, *port).await.map_err(|error| whose_fault(&error))?;
+            let stream = tcp(health, host, *port).await.map_err(|error| connect_failure(&error))?;
             // A file with such an upstream has somebody to trust.
             let trust = trust.ok_or(Failure::Tls)?;
-            return tls::connect(stream, host, trust).await.map_err(|error| why(&error));
+            return tls::connect(stream, host, trust).await.map_err(|error| tls_failure(&error));
         }
-        UpstreamAddress::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
+        UpstreamAddress::Unix(path) => UnixStream::connect(path).await.map(NetStream::Unix),
     }
-    .map_err(|error| whose_fault(&error))
+    .map_err(|error| connect_failure(&error))
 }
 
 /// Where this machine has run out of something another upstream would not help, and the next moment may.
-fn whose_fault(error: &io::Error) -> Failure {
+fn connect_failure(error: &io::Error) -> Failure {
     if room::is_exhausted(error) { Failure::Exhausted } else { Failure::Connect }
 }
 
@@ -68,9 +68,9 @@ async fn tcp(health: &Health, host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-fn why(error: &io::Error) -> Failure {
+fn tls_failure(error: &io::Error) -> Failure {
     if tls::is_about_certificate(error) { Failure::Certificate } else { Failure::Tls }
 }
 
-const MOST_HEADERS: usize = 200;
+const MAX_HEADERS: usize = 200;
 const BUFFER: usize = 64 * 1024;

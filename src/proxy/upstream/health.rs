@@ -1,4 +1,4 @@
-//! How busy and how well an upstream is: what all workers share of it.
+//! Passive health, load and connection limit of an upstream, shared by all workers.
 //!
 //! An upstream that cannot be connected to is passed over for a second, then two, up to half a minute; the next
 //! request after that is the probe. The surprising thing: an upstream that has no substitute is always tried.
@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use http::HeaderValue;
 
-use super::crowd::Crowd;
-use super::idle::Want;
+use super::crowd::FairQueue;
+use super::idle::ConnectionDemand;
 use super::{UpstreamAddress, authority};
 use crate::event::{Event, Events, Failure};
 use crate::net::connector::Connector;
-use crate::net::places::Places;
+use crate::net::places::ConnectionSlots;
 use crate::time::{Clock, Span, Time};
 
 /// What all workers know of one upstream.
@@ -22,13 +22,13 @@ pub struct Health {
     /// Where it listens.
     pub(super) address: UpstreamAddress,
     /// Places for connections: `upstream_max`.
-    pub(super) places: Arc<Places>,
+    pub(super) connection_limit: Arc<ConnectionSlots>,
     /// For requests that came without a `Host`.
     pub(super) host: HeaderValue,
     /// Those who have had their share, and wait.
-    pub(super) crowd: Crowd,
+    pub(super) fair_queue: FairQueue,
     /// Those for whom no place is left.
-    pub(super) want: Want,
+    pub(super) demand: ConnectionDemand,
     /// Makes connections to it.
     pub(super) connector: Connector,
     name: String,
@@ -43,12 +43,12 @@ impl Health {
     /// An upstream that nothing bad is known of, with room for `most` connections.
     #[must_use]
     pub fn new(address: UpstreamAddress, most: usize, clock: Clock, events: Events) -> Arc<Self> {
-        Self::reached_by(Connector::default(), address, most, clock, events)
+        Self::with_connector(Connector::default(), address, most, clock, events)
     }
 
     /// The same, connected to in this way.
     #[must_use]
-    pub fn reached_by(
+    pub fn with_connector(
         connector: Connector,
         address: UpstreamAddress,
         most: usize,
@@ -56,15 +56,15 @@ impl Health {
         events: Events,
     ) -> Arc<Self> {
         if let UpstreamAddress::Tcp { host, port } | UpstreamAddress::Tls { host, port } = &address {
-            connector.name(host, *port);
+            connector.allow(host, *port);
         }
         let name = address.to_string();
         Arc::new(Self {
-            places: Places::new(most),
+            connection_limit: ConnectionSlots::new(most),
             host: host_of(&address),
             address,
-            crowd: Crowd::default(),
-            want: Want::default(),
+            fair_queue: FairQueue::default(),
+            demand: ConnectionDemand::default(),
             connector,
             name,
             busy: AtomicUsize::new(0),
@@ -89,7 +89,7 @@ impl Health {
 
     /// There is room for so many connections from now on.
     pub fn resize(&self, most: usize) {
-        self.places.resize(most);
+        self.connection_limit.resize(most);
     }
 
     /// Requests that it works on.
@@ -106,13 +106,13 @@ impl Health {
     }
 
     /// A request more, until it [leaves](Self::leave).
-    pub(super) fn enter(&self) {
+    pub(super) fn request_begins(&self) {
         self.busy.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn leave(&self) {
+    pub(super) fn request_ends(&self) {
         self.busy.fetch_sub(1, SeqCst);
-        self.crowd.leaves();
+        self.fair_queue.request_done();
     }
 
     pub(super) fn succeeded(&self) {
@@ -128,7 +128,7 @@ impl Health {
             return;
         }
         let failures = self.failures.fetch_add(1, Relaxed);
-        let pause = Span::from_secs(1 << failures.min(5)).min(LONGEST_PAUSE);
+        let pause = Span::from_secs(1 << failures.min(5)).min(MAX_PAUSE);
         self.down_until.store(self.clock.now().after(pause).as_nanos(), Relaxed);
         if failures == 0 {
             self.events.emit(&Event::UpstreamUp { upstream: &self.name, up: false });
@@ -145,7 +145,7 @@ fn host_of(address: &UpstreamAddress) -> HeaderValue {
     HeaderValue::try_from(host).unwrap_or(HeaderValue::from_static("localhost"))
 }
 
-const LONGEST_PAUSE: Span = Span::from_secs(30);
+const MAX_PAUSE: Span = Span::from_secs(30);
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! One worker's connections to an upstream that nobody uses, and the requests that wait for one.
+//! The pool of idle upstream connections of one worker, and the requests that wait for one.
 //!
 //! Last in, first out; whoever waits is served in turn, before whoever comes next. The surprising thing: a connection keeps
 //! its place among `upstream_max` while it rests, and goes from request to request while some wait, so one is closed now and
@@ -15,36 +15,36 @@ use std::sync::atomic::Ordering::SeqCst;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
-use super::{Connection, Health};
+use super::{Health, UpstreamConnection};
 
 /// The connections that rest, and those who would like one.
 #[derive(Default)]
-pub(super) struct Idle {
-    resting: RefCell<Vec<Resting>>,
-    waiting: RefCell<VecDeque<oneshot::Sender<Connection>>>,
+pub(super) struct ConnectionPool {
+    idle: RefCell<Vec<PooledConnection>>,
+    waiting: RefCell<VecDeque<oneshot::Sender<UpstreamConnection>>>,
     /// How many wait, without those who have gone.
-    wanting: Cell<usize>,
+    waiter_count: Cell<usize>,
     /// Connections that came free while places were wanted elsewhere.
-    turn: Cell<u32>,
+    released_on_demand: Cell<u32>,
 }
 
-struct Resting {
-    connection: Connection,
+struct PooledConnection {
+    connection: UpstreamConnection,
     /// Sweeps that it has seen: telling the time at each request would cost more.
     sweeps: u32,
 }
 
-impl Idle {
+impl ConnectionPool {
     /// The youngest, but not one of the last `spared`.
-    pub(super) fn pop(&self, spared: usize) -> Option<Connection> {
-        let mut resting = self.resting.borrow_mut();
+    pub(super) fn pop(&self, spared: usize) -> Option<UpstreamConnection> {
+        let mut resting = self.idle.borrow_mut();
         if resting.len() > spared { resting.pop().map(|resting| resting.connection) } else { None }
     }
 
     /// A connection is free: for whoever waits here, for a place elsewhere, or to rest.
-    pub(super) fn put(&self, mut connection: Connection, want: &Want) {
-        let is_wanted_elsewhere = want.count() > self.wanting.get();
-        if is_wanted_elsewhere && (self.wanting.get() == 0 || self.is_others_turn()) {
+    pub(super) fn put(&self, mut connection: UpstreamConnection, want: &ConnectionDemand) {
+        let is_wanted_elsewhere = want.count() > self.waiter_count.get();
+        if is_wanted_elsewhere && (self.waiter_count.get() == 0 || self.yields_to_other_worker()) {
             return;
         }
         while let Some(waiting) = self.waiting.borrow_mut().pop_front() {
@@ -54,17 +54,17 @@ impl Idle {
                 Err(back) => connection = back,
             }
         }
-        self.resting.borrow_mut().push(Resting { connection, sweeps: 0 });
+        self.idle.borrow_mut().push(PooledConnection { connection, sweeps: 0 });
     }
 
     /// Sometimes, because a new connection costs more than one that is handed on.
-    fn is_others_turn(&self) -> bool {
-        self.turn.set(self.turn.get().wrapping_add(1));
-        self.turn.get().is_multiple_of(TURNS)
+    fn yields_to_other_worker(&self) -> bool {
+        self.released_on_demand.set(self.released_on_demand.get().wrapping_add(1));
+        self.released_on_demand.get().is_multiple_of(YIELD_EVERY)
     }
 
     /// The next one that is free and that nobody waits for who was here before.
-    pub(super) fn wait(&self) -> oneshot::Receiver<Connection> {
+    pub(super) fn wait(&self) -> oneshot::Receiver<UpstreamConnection> {
         let (sender, receiver) = oneshot::channel();
         self.waiting.borrow_mut().push_back(sender);
         receiver
@@ -72,7 +72,7 @@ impl Idle {
 
     /// Closes those that have seen so many sweeps.
     pub(super) fn expire(&self, sweeps: u32) {
-        self.resting.borrow_mut().retain_mut(|resting| {
+        self.idle.borrow_mut().retain_mut(|resting| {
             resting.sweeps += 1;
             resting.sweeps < sweeps && !resting.connection.sender.is_closed()
         });
@@ -81,7 +81,7 @@ impl Idle {
 
     /// Closes the oldest, this many.
     fn close(&self, count: usize) {
-        let mut resting = self.resting.borrow_mut();
+        let mut resting = self.idle.borrow_mut();
         let count = count.min(resting.len());
         resting.drain(..count);
     }
@@ -89,53 +89,53 @@ impl Idle {
 
 /// How many requests have no place at an upstream, and who hears of them: all workers.
 #[derive(Debug, Default)]
-pub(super) struct Want {
+pub(super) struct ConnectionDemand {
     count: AtomicUsize,
-    more: Notify,
+    changed: Notify,
 }
 
-impl Want {
+impl ConnectionDemand {
     fn count(&self) -> usize {
         self.count.load(SeqCst)
     }
 }
 
 /// Counts one of them as long as it lives.
-pub(super) struct Wanted<'w> {
-    want: &'w Want,
-    here: &'w Idle,
+pub(super) struct DemandGuard<'w> {
+    demand: &'w ConnectionDemand,
+    pool: &'w ConnectionPool,
 }
 
-impl<'w> Wanted<'w> {
+impl<'w> DemandGuard<'w> {
     /// A request of this worker.
-    pub(super) fn begin(want: &'w Want, here: &'w Idle) -> Self {
-        here.wanting.set(here.wanting.get() + 1);
+    pub(super) fn begin(want: &'w ConnectionDemand, here: &'w ConnectionPool) -> Self {
+        here.waiter_count.set(here.waiter_count.get() + 1);
         want.count.fetch_add(1, SeqCst);
-        want.more.notify_waiters();
-        Self { want, here }
+        want.changed.notify_waiters();
+        Self { demand: want, pool: here }
     }
 }
 
-impl Drop for Wanted<'_> {
+impl Drop for DemandGuard<'_> {
     fn drop(&mut self) {
-        self.here.wanting.set(self.here.wanting.get() - 1);
-        self.want.count.fetch_sub(1, SeqCst);
+        self.pool.waiter_count.set(self.pool.waiter_count.get() - 1);
+        self.demand.count.fetch_sub(1, SeqCst);
     }
 }
 
 /// Closes resting connections where their places are wanted, until it is dropped.
-pub(super) struct MakingRoom(AbortHandle);
+pub(super) struct IdleCloser(AbortHandle);
 
-impl MakingRoom {
+impl IdleCloser {
     /// In a task of this thread.
-    pub(super) fn begin(idle: &Rc<Idle>, health: &Arc<Health>) -> Self {
+    pub(super) fn begin(idle: &Rc<ConnectionPool>, health: &Arc<Health>) -> Self {
         let (idle, health) = (Rc::clone(idle), Arc::clone(health));
         let task = tokio::task::spawn_local(async move {
             loop {
-                let mut more = pin!(health.want.more.notified());
+                let mut more = pin!(health.demand.changed.notified());
                 // Whoever comes between the look and the wait is heard of.
                 more.as_mut().enable();
-                idle.close(health.want.count());
+                idle.close(health.demand.count());
                 more.await;
             }
         });
@@ -143,11 +143,11 @@ impl MakingRoom {
     }
 }
 
-impl Drop for MakingRoom {
+impl Drop for IdleCloser {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 /// One of so many connections that come free goes where another worker wants its place.
-const TURNS: u32 = 8;
+const YIELD_EVERY: u32 = 8;

@@ -1,4 +1,4 @@
-//! An upstream's socket, from which only so much is read before the head of an answer is there.
+//! Byte limit of a response head, interim responses included.
 //!
 //! hyper bounds a head, but passes over interim answers (`103 Early Hints`) without counting them. The surprising thing:
 //! whoever sends the request sets the ration, and lifts it when the head is there; what comes after it is counted nowhere.
@@ -8,29 +8,29 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::proxy::watched::Watch;
+use crate::proxy::watched::Tap;
 
 /// How much may still be read; shared by the socket and whoever waits for an answer.
 #[derive(Debug, Clone)]
-pub(super) struct Ration(Arc<AtomicUsize>);
+pub(super) struct HeadLimit(Arc<AtomicUsize>);
 
-impl Ration {
+impl HeadLimit {
     pub(super) fn new() -> Self {
         Self(Arc::new(AtomicUsize::new(usize::MAX)))
     }
 
     /// The head of an answer is waited for.
-    pub(super) fn set(&self) {
-        self.0.store(BEFORE_A_HEAD, Relaxed);
+    pub(super) fn arm(&self) {
+        self.0.store(MAX_HEAD_BYTES, Relaxed);
     }
 
     /// It is there.
-    pub(super) fn lift(&self) {
+    pub(super) fn disarm(&self) {
         self.0.store(usize::MAX, Relaxed);
     }
 }
 
-impl Watch for Ration {
+impl Tap for HeadLimit {
     fn read(&mut self, bytes: &[u8]) -> Result<usize> {
         let left = self.0.load(Relaxed);
         if left < usize::MAX {
@@ -42,4 +42,4 @@ impl Watch for Ration {
 }
 
 /// A head has room in a quarter of it; the rest is for interim answers.
-const BEFORE_A_HEAD: usize = 256 * 1024;
+const MAX_HEAD_BYTES: usize = 256 * 1024;

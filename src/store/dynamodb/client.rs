@@ -1,4 +1,4 @@
-//! One signed question to DynamoDB, and what its answer means.
+//! Signs one request to DynamoDB and reads its response.
 //!
 //! JSON 1.0 over HTTP, as in "DynamoDB low-level API" of the Developer Guide. Nothing is asked a second time, whatever the
 //! answer: a throttled table is not helped by more questions, and each of them costs money. The surprising thing: requests
@@ -12,33 +12,33 @@ use http::{Request, StatusCode};
 use http_body_util::Full;
 use serde_json::Value;
 
-use super::connection::{Peer, Reply};
-use super::credentials::{Chain, Keyring, Keys};
-use super::place::Place;
-use super::pool::Pool;
-use super::reckoning::Reckoning;
-use super::sign::{Scope, Signed, authorization, stamp};
+use super::connection::{HttpPeer, HttpReply};
+use super::credentials::{AwsKeyCache, AwsKeys, KeySourceChain};
+use super::place::DynamoDbAddress;
+use super::pool::HttpPool;
+use super::reckoning::ClockEstimate;
+use super::sign::{Signed, SigningScope, authorization, stamp};
 use crate::store::tls;
-use crate::store::{Answer, StoreClock, StoreError};
+use crate::store::{Clocked, StoreClock, StoreError};
 use crate::time::Clock;
 
 /// Asks questions about one table.
-pub(super) struct Client {
-    pub(super) place: Place,
-    pub(super) reckoning: Reckoning,
-    keyring: Arc<Keyring>,
-    pool: Arc<Pool>,
+pub(super) struct DynamoDbClient {
+    pub(super) address: DynamoDbAddress,
+    pub(super) clock_estimate: ClockEstimate,
+    key_cache: Arc<AwsKeyCache>,
+    pool: Arc<HttpPool>,
 }
 
 /// What was said, well or ill.
-pub(super) struct Said {
-    pub(super) value: Result<Value, Fault>,
+pub(super) struct DynamoDbReply {
+    pub(super) value: Result<Value, DynamoDbError>,
     pub(super) clock: Option<StoreClock>,
 }
 
 /// The server's reason not to do something.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct DynamoDbError {
     status: StatusCode,
     /// Without the name of the service in front: `ResourceNotFoundException`.
     pub(super) kind: String,
@@ -47,54 +47,59 @@ pub(super) struct Fault {
     pub(super) item: Option<Value>,
 }
 
-impl Client {
+impl DynamoDbClient {
     /// Without having asked anything.
     pub(super) fn new(
-        place: Place,
+        place: DynamoDbAddress,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, StoreError> {
         let clock = Clock::system();
-        let tls = match place.server.is_https {
+        let tls = match place.endpoint.is_https {
             true => Some(Arc::new(tls::client(place.ca.as_deref())?)),
             false => None,
         };
-        let pool = Pool::new(Peer { server: place.server.clone(), tls }, clock.clone());
-        let keyring = Keyring::new(Chain::new(place.keys.clone(), environment), clock.clone());
-        Ok(Self { place, reckoning: Reckoning::new(clock), keyring, pool })
+        let pool = HttpPool::new(HttpPeer { endpoint: place.endpoint.clone(), tls }, clock.clone());
+        let keyring = AwsKeyCache::new(KeySourceChain::new(place.keys.clone(), environment), clock.clone());
+        Ok(Self { address: place, clock_estimate: ClockEstimate::new(clock), key_cache: keyring, pool })
     }
 
     /// Asks once; waits for the answer at most this long.
-    pub(super) async fn ask(
+    pub(super) async fn call(
         &self,
         operation: &str,
         question: &Value,
         patience: Duration,
-    ) -> Result<Said, StoreError> {
-        let keys = self.keyring.get().await?;
+    ) -> Result<DynamoDbReply, StoreError> {
+        let keys = self.key_cache.get().await?;
         let request = self.request(operation, Bytes::from(question.to_string()), &keys)?;
-        let asked = self.reckoning.here();
-        let reply = self.pool.ask(Some(request), patience).await?;
+        let asked = self.clock_estimate.local_now();
+        let reply = self.pool.call(Some(request), patience).await?;
         if let Some(date) = reply.date {
-            self.reckoning.learn(date, asked);
+            self.clock_estimate.observe(date, asked);
         }
         let clock = reply.date.map(StoreClock::Seconds);
         let value = read(&reply)?;
         if let Err(fault) = &value
             && fault.is_about_keys()
         {
-            self.keyring.doubt();
+            self.key_cache.invalidate();
         }
-        Ok(Said { value, clock })
+        Ok(DynamoDbReply { value, clock })
     }
 
-    fn request(&self, operation: &str, body: Bytes, keys: &Keys) -> Result<Request<Full<Bytes>>, StoreError> {
-        let stamp = stamp(self.reckoning.there().likely());
+    fn request(
+        &self,
+        operation: &str,
+        body: Bytes,
+        keys: &AwsKeys,
+    ) -> Result<Request<Full<Bytes>>, StoreError> {
+        let stamp = stamp(self.clock_estimate.server_now().likely());
         let target = format!("DynamoDB_20120810.{operation}");
         let mut headers =
-            vec![("content-type", TYPE), ("host", &self.place.server.authority), ("x-amz-date", &stamp)];
+            vec![("content-type", TYPE), ("host", &self.address.endpoint.authority), ("x-amz-date", &stamp)];
         headers.extend(keys.token.as_deref().map(|token| ("x-amz-security-token", token)));
         headers.push(("x-amz-target", &target));
-        let scope = Scope { region: &self.place.region, service: "dynamodb", stamp: &stamp };
+        let scope = SigningScope { region: &self.address.region, service: "dynamodb", stamp: &stamp };
         let signed = Signed { method: "POST", path: "/", headers: &headers, body: &body };
         let authorization = authorization(keys, &scope, &signed);
         let builder =
@@ -105,15 +110,15 @@ impl Client {
     }
 }
 
-impl Said {
+impl DynamoDbReply {
     /// The answer, if it was a good one.
-    pub(super) fn good(self, table: &str) -> Result<Answer<Value>, StoreError> {
+    pub(super) fn into_result(self, table: &str) -> Result<Clocked<Value>, StoreError> {
         let value = self.value.map_err(|fault| fault.into_error(table))?;
-        Ok(Answer { value, clock: self.clock })
+        Ok(Clocked { value, clock: self.clock })
     }
 }
 
-impl Fault {
+impl DynamoDbError {
     pub(super) fn is(&self, kind: &str) -> bool {
         self.kind == kind
     }
@@ -125,7 +130,7 @@ impl Fault {
     /// What is said of it where nothing better is known.
     pub(super) fn into_error(self, table: &str) -> StoreError {
         match &self.kind[..] {
-            "TransactionConflictException" => StoreError::Contended,
+            "TransactionConflictException" => StoreError::WriteConflict,
             NO_TABLE => StoreError::Refused(format!("there is no table `{table}`: run `tollgate migrate`")),
             _ if self.status.is_server_error() => StoreError::Unreachable(self.words()),
             _ => StoreError::Refused(self.words()),
@@ -138,37 +143,37 @@ impl Fault {
     }
 }
 
-fn read(reply: &Reply) -> Result<Result<Value, Fault>, StoreError> {
+fn read(reply: &HttpReply) -> Result<Result<Value, DynamoDbError>, StoreError> {
     let status = reply.status;
     let value = serde_json::from_slice::<Value>(&reply.body).ok().filter(Value::is_object);
     match value {
         Some(value) if status == StatusCode::OK => Ok(Ok(value)),
-        Some(value) if value.get("__type").is_some_and(Value::is_string) => Ok(Err(fault(status, &value))),
+        Some(value) if value.get("__type").is_some_and(Value::is_string) => Ok(Err(error_of(status, &value))),
         _ if status.is_server_error() => Err(StoreError::Unreachable(format!("it answered {status}"))),
-        _ => Err(StoreError::Garbled(format!("{status} with what is no JSON of its kind"))),
+        _ => Err(StoreError::UnexpectedResponse(format!("{status} with what is no JSON of its kind"))),
     }
 }
 
-fn fault(status: StatusCode, value: &Value) -> Fault {
+fn error_of(status: StatusCode, value: &Value) -> DynamoDbError {
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     let kind = printable(text("__type").rsplit('#').next().unwrap_or_default());
     let message = if text("message").is_empty() { text("Message") } else { text("message") };
     // What follows the first line repeats the request, and with it the token of a session.
     let message = printable(message.lines().next().unwrap_or_default());
     let item = value.get("Item").filter(|item| item.is_object()).cloned();
-    Fault { status, kind, message, item }
+    DynamoDbError { status, kind, message, item }
 }
 
 /// What may stand in a line of a log.
 fn printable(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(LONGEST_MESSAGE).collect()
+    text.chars().filter(|letter| !letter.is_control()).take(MAX_MESSAGE_LEN).collect()
 }
 
 /// The table does not exist.
 pub(super) const NO_TABLE: &str = "ResourceNotFoundException";
 
 const TYPE: &str = "application/x-amz-json-1.0";
-const LONGEST_MESSAGE: usize = 300;
+const MAX_MESSAGE_LEN: usize = 300;
 const ABOUT_KEYS: [&str; 6] = [
     "ExpiredTokenException",
     "ExpiredToken",
@@ -182,9 +187,9 @@ const ABOUT_KEYS: [&str; 6] = [
 mod tests {
     use super::*;
 
-    fn said(status: u16, body: &'static str) -> Result<Result<Value, Fault>, StoreError> {
+    fn said(status: u16, body: &'static str) -> Result<Result<Value, DynamoDbError>, StoreError> {
         let status = StatusCode::from_u16(status).unwrap();
-        read(&Reply { status, date: None, body: Bytes::from_static(body.as_bytes()) })
+        read(&HttpReply { status, date: None, body: Bytes::from_static(body.as_bytes()) })
     }
 
     fn error(status: u16, body: &'static str) -> String {

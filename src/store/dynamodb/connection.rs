@@ -1,4 +1,4 @@
-//! One connection over HTTP/1.1, and one question at a time on it.
+//! One HTTP/1.1 connection with one request at a time.
 //!
 //! It chooses nothing and repeats nothing. The surprising thing: the task that drives it ends with whoever holds it, so a
 //! question that was given up takes its connection along, and nobody ever reads the answer to somebody else's question.
@@ -20,54 +20,54 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 
-use super::place::Server;
+use super::place::HttpEndpoint;
 use crate::store::StoreError;
 use crate::time::{Span, Time};
 
 /// Whom to connect to, and how.
 #[derive(Clone)]
-pub(super) struct Peer {
-    pub(super) server: Server,
+pub(super) struct HttpPeer {
+    pub(super) endpoint: HttpEndpoint,
     /// There is one if the server wants TLS.
     pub(super) tls: Option<Arc<ClientConfig>>,
 }
 
 /// A connection on which no answer is awaited.
-pub(super) struct Connection {
+pub(super) struct HttpConnection {
     sender: SendRequest<Full<Bytes>>,
-    driver: Driver,
+    driver: HttpDriver,
 }
 
 /// Ends the task that drives a connection.
-struct Driver(AbortHandle);
+struct HttpDriver(AbortHandle);
 
 /// A question, as long as it provably has not left.
 pub(super) type Unsent = Option<Request<Full<Bytes>>>;
 
 /// A whole answer.
-pub(super) struct Reply {
+pub(super) struct HttpReply {
     pub(super) status: StatusCode,
     pub(super) date: Option<Time>,
     pub(super) body: Bytes,
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+trait HttpStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> HttpStream for S {}
 
-impl Connection {
+impl HttpConnection {
     /// A fresh one, within a second; the name is asked for again each time.
-    pub(super) async fn open(peer: &Peer) -> Result<Self, String> {
-        let opened = tokio::time::timeout(LONGEST, Self::try_open(peer)).await;
-        opened.map_err(|_| format!("no connection to {} within a second", peer.server.authority))?
+    pub(super) async fn open(peer: &HttpPeer) -> Result<Self, String> {
+        let opened = tokio::time::timeout(CONNECT_TIMEOUT, Self::try_open(peer)).await;
+        opened.map_err(|_| format!("no connection to {} within a second", peer.endpoint.authority))?
     }
 
-    async fn try_open(peer: &Peer) -> Result<Self, String> {
-        let Server { host, port, authority, .. } = &peer.server;
+    async fn try_open(peer: &HttpPeer) -> Result<Self, String> {
+        let HttpEndpoint { host, port, authority, .. } = &peer.endpoint;
         let said = |error: &dyn std::fmt::Display| format!("{authority}: {error}");
         let stream = TcpStream::connect((&host[..], *port)).await.map_err(|error| said(&error))?;
         stream.set_nodelay(true).map_err(|error| said(&error))?;
-        let stream: Box<dyn Stream> = match &peer.tls {
+        let stream: Box<dyn HttpStream> = match &peer.tls {
             None => Box::new(stream),
             Some(config) => {
                 let name = ServerName::try_from(host.clone()).map_err(|error| said(&error))?;
@@ -75,11 +75,11 @@ impl Connection {
                 Box::new(connector.connect(name, stream).await.map_err(|error| said(&error))?)
             }
         };
-        let builder = http1::Builder::new().max_headers(MOST_HEADERS).max_buf_size(MOST_BYTES).clone();
+        let builder = http1::Builder::new().max_headers(MAX_HEADERS).max_buf_size(MAX_BYTES).clone();
         let (sender, driver) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| said(&error))?;
         // How it ends is told to the question that is on it; otherwise nobody wants to know.
         let task = tokio::spawn(async move { drop(driver.await) });
-        Ok(Self { sender, driver: Driver(task.abort_handle()) })
+        Ok(Self { sender, driver: HttpDriver(task.abort_handle()) })
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -92,7 +92,7 @@ impl Connection {
     }
 
     /// Asks and reads the whole answer. The question is there again if it provably has not left.
-    pub(super) async fn ask(&mut self, question: &mut Unsent) -> Result<Reply, StoreError> {
+    pub(super) async fn call(&mut self, question: &mut Unsent) -> Result<HttpReply, StoreError> {
         let Some(request) = question.take() else { return Err(broken(&"there is no question")) };
         let response = match self.sender.try_send_request(request).await {
             Ok(response) => response,
@@ -104,21 +104,21 @@ impl Connection {
         let status = response.status();
         let date = response.headers().get(DATE).and_then(|date| parse_date(date.to_str().ok()?));
         let body = read(response.into_body()).await?;
-        Ok(Reply { status, date, body })
+        Ok(HttpReply { status, date, body })
     }
 }
 
-impl Drop for Driver {
+impl Drop for HttpDriver {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 async fn read(body: Incoming) -> Result<Bytes, StoreError> {
-    match Limited::new(body, MOST_BYTES).collect().await {
+    match Limited::new(body, MAX_BYTES).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
-            Err(StoreError::Garbled("more than 64 KiB".to_owned()))
+            Err(StoreError::UnexpectedResponse("more than 64 KiB".to_owned()))
         }
         Err(error) => Err(error.downcast::<hyper::Error>().map_or_else(broken_by, |error| blame(&error))),
     }
@@ -129,7 +129,11 @@ fn broken_by(error: Box<dyn std::error::Error + Send + Sync>) -> StoreError {
 }
 
 fn blame(error: &hyper::Error) -> StoreError {
-    if error.is_parse() { StoreError::Garbled("what is no HTTP".to_owned()) } else { broken(error) }
+    if error.is_parse() {
+        StoreError::UnexpectedResponse("what is no HTTP".to_owned())
+    } else {
+        broken(error)
+    }
 }
 
 fn broken(error: &dyn std::fmt::Display) -> StoreError {
@@ -144,9 +148,9 @@ fn parse_date(text: &str) -> Option<Time> {
 }
 
 /// For a connection to stand, and for an answer from next door.
-pub(super) const LONGEST: Duration = Duration::from_secs(1);
-const MOST_HEADERS: usize = 64;
-const MOST_BYTES: usize = 64 * 1024;
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+const MAX_HEADERS: usize = 64;
+const MAX_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {

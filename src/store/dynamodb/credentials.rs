@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-pub(super) use self::chain::Chain;
+pub(super) use self::chain::KeySourceChain;
 use crate::store::StoreError;
 use crate::time::{Clock, Span, Time};
 
 /// What a request is signed with. Never shown: it has no `Debug`.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Keys {
+pub(super) struct AwsKeys {
     pub(super) access: String,
     pub(super) secret: String,
     pub(super) token: Option<String>,
@@ -27,8 +27,8 @@ pub(super) struct Keys {
 
 /// Keys from somewhere.
 #[derive(Clone, PartialEq, Eq)]
-struct Found {
-    keys: Arc<Keys>,
+struct FoundKeys {
+    keys: Arc<AwsKeys>,
     /// Not to be used from then on; `None`: they hold.
     until: Option<Time>,
     /// To be looked for again from then on.
@@ -36,25 +36,25 @@ struct Found {
 }
 
 /// The keys that hold now.
-pub(super) struct Keyring {
-    chain: Chain,
+pub(super) struct AwsKeyCache {
+    chain: KeySourceChain,
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<KeyCacheState>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
-    found: Option<Found>,
-    is_looking: bool,
+struct KeyCacheState {
+    found: Option<FoundKeys>,
+    is_refreshing: bool,
     /// The server doubts them.
-    is_doubted: bool,
+    is_invalidated: bool,
     failed: String,
     /// When to look again at the earliest.
     next: Time,
 }
 
-impl Keys {
+impl AwsKeys {
     /// `None` if they cannot be the keys of anybody.
     pub(super) fn new(access: String, secret: String, token: Option<String>) -> Option<Self> {
         let is_sayable = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -64,26 +64,26 @@ impl Keys {
     }
 }
 
-impl Found {
+impl FoundKeys {
     /// Keys that hold until somebody says otherwise.
-    fn lasting(keys: Keys) -> Self {
+    fn lasting(keys: AwsKeys) -> Self {
         Self { keys: Arc::new(keys), until: None, renew: None }
     }
 
     /// Keys that end, found now: renewed five minutes before, or in the middle of a short life.
-    fn ending(keys: Keys, now: Time, until: Time) -> Self {
+    fn ending(keys: AwsKeys, now: Time, until: Time) -> Self {
         let half = now.after(Span::from_nanos(until.since(now).as_nanos() / 2));
         Self { keys: Arc::new(keys), until: Some(until), renew: Some(half.max(until.before(AHEAD))) }
     }
 }
 
-impl Keyring {
-    pub(super) fn new(chain: Chain, clock: Clock) -> Arc<Self> {
+impl AwsKeyCache {
+    pub(super) fn new(chain: KeySourceChain, clock: Clock) -> Arc<Self> {
         Arc::new(Self { chain, clock, state: Mutex::default(), changed: Notify::new() })
     }
 
     /// Keys that hold now.
-    pub(super) async fn get(self: &Arc<Self>) -> Result<Arc<Keys>, StoreError> {
+    pub(super) async fn get(self: &Arc<Self>) -> Result<Arc<AwsKeys>, StoreError> {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -95,38 +95,38 @@ impl Keyring {
     }
 
     /// The server says that they are not good, or not any more: they are looked for again.
-    pub(super) fn doubt(&self) {
-        self.state().is_doubted = true;
+    pub(super) fn invalidate(&self) {
+        self.state().is_invalidated = true;
     }
 
     /// `None` if it is worth waiting.
-    fn try_get(self: &Arc<Self>) -> Result<Option<Arc<Keys>>, StoreError> {
+    fn try_get(self: &Arc<Self>) -> Result<Option<Arc<AwsKeys>>, StoreError> {
         let now = self.clock.now();
         let mut state = self.state();
         let is_due = state.found.as_ref().is_none_or(|found| found.renew.is_some_and(|renew| renew <= now));
-        if (is_due || state.is_doubted) && !state.is_looking && now >= state.next {
-            state.is_looking = true;
-            state.is_doubted = false;
+        if (is_due || state.is_invalidated) && !state.is_refreshing && now >= state.next {
+            state.is_refreshing = true;
+            state.is_invalidated = false;
             state.next = now.after(PAUSE);
-            tokio::spawn(look(Arc::clone(self)));
+            tokio::spawn(refresh(Arc::clone(self)));
         }
         match &state.found {
             Some(found) if found.until.is_none_or(|until| now < until) => Ok(Some(Arc::clone(&found.keys))),
-            _ if state.is_looking => Ok(None),
+            _ if state.is_refreshing => Ok(None),
             _ => Err(StoreError::Refused(state.failed.clone())),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, KeyCacheState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn look(ring: Arc<Keyring>) {
+async fn refresh(ring: Arc<AwsKeyCache>) {
     let found = ring.chain.find(&ring.clock).await;
     {
         let mut state = ring.state();
-        state.is_looking = false;
+        state.is_refreshing = false;
         match found {
             Ok(found) => state.found = Some(found),
             Err(why) => state.failed = why,

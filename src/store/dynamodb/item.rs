@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::reckoning::Between;
-use crate::store::{Record, Stored, Version};
+use super::reckoning::TimeBounds;
+use crate::store::{RecordVersion, StoreRecord, Stored};
 use crate::time::{Span, Time};
 
 /// `GetItem`.
@@ -29,10 +29,10 @@ pub(super) fn get(table: &str, key: &str, is_consistent: bool) -> Value {
 pub(super) fn put(
     table: &str,
     key: &str,
-    old: Option<Version>,
-    new: &Record,
-    version: Version,
-    now: Between,
+    old: Option<RecordVersion>,
+    new: &StoreRecord,
+    version: RecordVersion,
+    now: TimeBounds,
 ) -> Value {
     let mut values = json!({
         ":now": { "N": millis(now.earliest).to_string() },
@@ -40,7 +40,7 @@ pub(super) fn put(
         ":least": { "B": STANDARD.encode([0]) },
     });
     let condition = match old {
-        Some(Version(old)) => {
+        Some(RecordVersion(old)) => {
             values[":old"] = json!({ "N": old.to_string() });
             format!("#v = :old AND {OURS}")
         }
@@ -56,7 +56,7 @@ pub(super) fn put(
     })
 }
 
-fn item(key: &str, new: &Record, version: Version, latest: Time) -> Value {
+fn item(key: &str, new: &StoreRecord, version: RecordVersion, latest: Time) -> Value {
     // It is written somewhat later than this is said.
     let expires = millis(latest.after(new.ttl).after(ON_THE_WAY)).saturating_add(1);
     json!({
@@ -71,13 +71,13 @@ fn item(key: &str, new: &Record, version: Version, latest: Time) -> Value {
 }
 
 /// What an item says, if it is one of ours that has not outlived its time.
-pub(super) fn stored(item: &Value, now: Between) -> Option<Stored> {
+pub(super) fn stored(item: &Value, now: TimeBounds) -> Option<Stored> {
     let text = |name: &str, kind: &str| item.get(name)?.get(kind)?.as_str();
     let expires: u64 = text(EXPIRES, "N")?.parse().ok()?;
     let version = text(VERSION, "N")?.parse().ok()?;
     let bytes = STANDARD.decode(text(STATE, "B")?).ok()?;
     (expires > millis(now.earliest) && !bytes.is_empty())
-        .then_some(Stored { bytes, version: Version(version) })
+        .then_some(Stored { bytes, version: RecordVersion(version) })
 }
 
 /// RFC 3339.
@@ -108,17 +108,17 @@ mod tests {
 
     const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
 
-    fn between() -> Between {
-        Between { earliest: NOW, latest: NOW.after(Span::from_millis(900)) }
+    fn between() -> TimeBounds {
+        TimeBounds { earliest: NOW, latest: NOW.after(Span::from_millis(900)) }
     }
 
-    fn record(ttl: Span) -> Record {
-        Record { bytes: b"state".to_vec(), ttl, limit: "address".into(), full_at: NOW.after(ttl) }
+    fn record(ttl: Span) -> StoreRecord {
+        StoreRecord { bytes: b"state".to_vec(), ttl, limit: "address".into(), full_at: NOW.after(ttl) }
     }
 
     #[test]
     fn an_item_reads_as_this() {
-        let item = item("tollgate:1:00", &record(Span::from_secs(60)), Version(7), NOW);
+        let item = item("tollgate:1:00", &record(Span::from_secs(60)), RecordVersion(7), NOW);
         let expected = json!({
             "bucket": { "S": "tollgate:1:00" },
             "version": { "N": "7" },
@@ -136,28 +136,29 @@ mod tests {
         let last = Time::from_nanos(u64::MAX);
         let item = item(
             "k",
-            &Record { full_at: last, ..record(Span::from_nanos(u64::MAX)) },
-            Version(u64::MAX),
+            &StoreRecord { full_at: last, ..record(Span::from_nanos(u64::MAX)) },
+            RecordVersion(u64::MAX),
             last,
         );
         assert_eq!(item["full_at"]["S"], "2554-07-21T23:34:33.709Z");
-        let found = stored(&item, Between { earliest: last, latest: last });
-        assert_eq!(found, Some(Stored { bytes: b"state".to_vec(), version: Version(u64::MAX) }));
+        let found = stored(&item, TimeBounds { earliest: last, latest: last });
+        assert_eq!(found, Some(Stored { bytes: b"state".to_vec(), version: RecordVersion(u64::MAX) }));
     }
 
     #[test]
     fn an_item_stands_until_the_latest_time_that_it_may_have_been_written() {
         let now = between();
-        let item = put("t", "k", None, &record(Span::from_secs(1)), Version(7), now)["Item"].clone();
-        let at =
-            |millis| stored(&item, Between { earliest: NOW.after(Span::from_millis(millis)), latest: NOW });
+        let item = put("t", "k", None, &record(Span::from_secs(1)), RecordVersion(7), now)["Item"].clone();
+        let at = |millis| {
+            stored(&item, TimeBounds { earliest: NOW.after(Span::from_millis(millis)), latest: NOW })
+        };
         assert!(at(1900 + 250).is_some());
         assert_eq!(at(1900 + 251), None);
     }
 
     #[test]
     fn what_is_not_ours_is_not_there() {
-        let good = item("k", &record(Span::from_secs(60)), Version(7), NOW);
+        let good = item("k", &record(Span::from_secs(60)), RecordVersion(7), NOW);
         assert!(stored(&good, between()).is_some());
         for (name, value) in [
             ("version", json!({ "S": "7" })),

@@ -1,4 +1,4 @@
-//! The grammar of `dynamodb://[KEY:SECRET@]TABLE?region=R[&endpoint=URL][&ca=FILE]`.
+//! The address of a DynamoDB table: `dynamodb://[KEY:SECRET@]TABLE?region=R[&endpoint=URL][&ca=FILE]`.
 //!
 //! What is not written comes from the environment, as in Amazon's own tools: the region here, keys in
 //! [`credentials`](super::credentials). The surprising thing: a key in the address is a secret like any password, so no
@@ -9,23 +9,23 @@ use std::path::PathBuf;
 use http::Uri;
 use percent_encoding::percent_decode_str;
 
-use super::credentials::Keys;
+use super::credentials::AwsKeys;
 
 /// What an address says.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct DynamoDbAddress {
     pub(super) table: String,
     pub(super) region: String,
-    pub(super) server: Server,
+    pub(super) endpoint: HttpEndpoint,
     /// Instead of the system's roots.
     pub(super) ca: Option<PathBuf>,
     /// Instead of what the environment says.
-    pub(super) keys: Option<Keys>,
+    pub(super) keys: Option<AwsKeys>,
 }
 
 /// Where somebody speaks HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Server {
+pub(super) struct HttpEndpoint {
     pub(super) is_https: bool,
     /// A name or an address without brackets.
     pub(super) host: String,
@@ -34,7 +34,7 @@ pub(super) struct Server {
     pub(super) authority: String,
 }
 
-impl Place {
+impl DynamoDbAddress {
     /// What an address says, in an environment.
     pub(super) fn parse(url: &str, environment: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let rest = url.strip_prefix("dynamodb://").unwrap_or(url);
@@ -60,17 +60,17 @@ impl Place {
             region.or_else(|| environment("AWS_REGION")).or_else(|| environment("AWS_DEFAULT_REGION"));
         let region = checked_region(region)?;
         let server = match &endpoint {
-            Some(url) => Server::parse(url).map_err(|wrong| format!("endpoint: {wrong}"))?,
-            None => Server::https(&usual_host(&region)),
+            Some(url) => HttpEndpoint::parse(url).map_err(|wrong| format!("endpoint: {wrong}"))?,
+            None => HttpEndpoint::https(&usual_host(&region)),
         };
         if ca.is_some() && !server.is_https {
             return Err("`ca` is for an endpoint with https".to_owned());
         }
-        Ok(Self { table: checked_table(table)?, region, server, ca: ca.map(PathBuf::from), keys })
+        Ok(Self { table: checked_table(table)?, region, endpoint: server, ca: ca.map(PathBuf::from), keys })
     }
 }
 
-impl Server {
+impl HttpEndpoint {
     /// What a URL without a path says.
     pub(super) fn parse(url: &str) -> Result<Self, String> {
         let (server, path) = Self::parse_with_path(url)?;
@@ -108,10 +108,10 @@ impl Server {
     }
 }
 
-fn keys_of(text: &str) -> Result<Keys, String> {
+fn keys_of(text: &str) -> Result<AwsKeys, String> {
     let (access, secret) = text.split_once(':').ok_or("KEY:SECRET is wanted in front of the `@`")?;
     let (access, secret) = (decoded(access, "the key")?, decoded(secret, "the secret")?);
-    Keys::new(access, secret, None).ok_or_else(|| "KEY:SECRET is wanted in front of the `@`".to_owned())
+    AwsKeys::new(access, secret, None).ok_or_else(|| "KEY:SECRET is wanted in front of the `@`".to_owned())
 }
 
 fn decoded(text: &str, what: &str) -> Result<String, String> {
@@ -151,25 +151,25 @@ fn usual_host(region: &str) -> String {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<Place, String> {
-        Place::parse(url, |_| None)
+    fn parse(url: &str) -> Result<DynamoDbAddress, String> {
+        DynamoDbAddress::parse(url, |_| None)
     }
 
     #[test]
     fn a_table_and_a_region_are_enough() {
         let place = parse("dynamodb://gate-buckets?region=eu-central-1").unwrap();
         assert_eq!((&place.table[..], &place.region[..]), ("gate-buckets", "eu-central-1"));
-        assert_eq!(place.server, Server::https("dynamodb.eu-central-1.amazonaws.com"));
+        assert_eq!(place.endpoint, HttpEndpoint::https("dynamodb.eu-central-1.amazonaws.com"));
         assert!(place.ca.is_none() && place.keys.is_none());
         let china = parse("dynamodb://buckets?region=cn-north-1").unwrap();
-        assert_eq!(china.server.host, "dynamodb.cn-north-1.amazonaws.com.cn");
+        assert_eq!(china.endpoint.host, "dynamodb.cn-north-1.amazonaws.com.cn");
     }
 
     #[test]
     fn a_region_may_come_from_the_environment_but_the_address_wins() {
         let environment = |name: &str| (name == "AWS_REGION").then(|| "us-west-2".to_owned());
-        assert_eq!(Place::parse("dynamodb://buckets", environment).unwrap().region, "us-west-2");
-        let both = Place::parse("dynamodb://buckets?region=eu-west-1", environment).unwrap();
+        assert_eq!(DynamoDbAddress::parse("dynamodb://buckets", environment).unwrap().region, "us-west-2");
+        let both = DynamoDbAddress::parse("dynamodb://buckets?region=eu-west-1", environment).unwrap();
         assert_eq!(both.region, "eu-west-1");
     }
 
@@ -183,7 +183,7 @@ mod tests {
         ] {
             let place = parse(&format!("dynamodb://buckets?region=r&endpoint={url}")).unwrap();
             let (host, authority) = (host.to_owned(), authority.to_owned());
-            assert_eq!(place.server, Server { is_https, host, port, authority }, "{url}");
+            assert_eq!(place.endpoint, HttpEndpoint { is_https, host, port, authority }, "{url}");
         }
     }
 

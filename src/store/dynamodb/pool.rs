@@ -1,4 +1,4 @@
-//! A bounded number of connections to the server, made when they are needed and kept while they answer.
+//! The connection pool of one server: bounded, filled on demand; a connection stays while it answers.
 //!
 //! Connections are made one after the other in a task of their own, so that a caller who gives up does not undo what was
 //! begun. The surprising thing: while something is wrong, there is at most one attempt in 100 ms, and whoever asks between
@@ -12,63 +12,63 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use super::connection::{Connection, Peer, Reply, Unsent};
+use super::connection::{HttpConnection, HttpPeer, HttpReply, Unsent};
 use crate::store::StoreError;
 use crate::time::{Clock, Span, Time};
 
 /// Connections to one server.
-pub(super) struct Pool {
-    peer: Peer,
+pub(super) struct HttpPool {
+    peer: HttpPeer,
     clock: Clock,
-    places: Arc<Semaphore>,
-    state: Mutex<State>,
+    permits: Arc<Semaphore>,
+    state: Mutex<HttpPoolState>,
     /// A connection is free, or none can be had.
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct HttpPoolState {
     /// The last one answered last.
-    idle: VecDeque<Kept>,
-    is_dialing: bool,
+    idle: VecDeque<PooledHttpConnection>,
+    is_connecting: bool,
     /// What went wrong since the last whole answer.
-    trouble: Option<String>,
+    last_error: Option<String>,
     /// When the next connection may be made, in trouble.
     next: Time,
 }
 
-struct Kept {
-    connection: Connection,
+struct PooledHttpConnection {
+    connection: HttpConnection,
     /// It was made, or gave a whole answer.
-    good: Time,
-    _place: OwnedSemaphorePermit,
+    last_good: Time,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// A connection in use. Dropped with an unread answer, it takes the connection along.
-struct Lease<'a> {
-    pool: &'a Pool,
-    kept: Option<Kept>,
-    is_asking: bool,
+struct HttpLease<'a> {
+    pool: &'a HttpPool,
+    pooled: Option<PooledHttpConnection>,
+    is_in_use: bool,
 }
 
-impl Pool {
+impl HttpPool {
     /// Without a connection yet.
-    pub(super) fn new(peer: Peer, clock: Clock) -> Arc<Self> {
-        let places = Arc::new(Semaphore::new(MOST));
-        Arc::new(Self { peer, clock, places, state: Mutex::default(), changed: Notify::new() })
+    pub(super) fn new(peer: HttpPeer, clock: Clock) -> Arc<Self> {
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        Arc::new(Self { peer, clock, permits: places, state: Mutex::default(), changed: Notify::new() })
     }
 
     /// Asks once, over whatever connection is free first, and waits for the answer at most this long; again only what
     /// provably has not left.
-    pub(super) async fn ask(
+    pub(super) async fn call(
         self: &Arc<Self>,
         mut question: Unsent,
         patience: Duration,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<HttpReply, StoreError> {
         let mut last = StoreError::Unreachable("every connection had ended".to_owned());
-        for _ in 0..=MOST {
+        for _ in 0..=MAX_CONNECTIONS {
             let mut lease = self.take().await?;
-            match lease.ask(&mut question, patience).await {
+            match lease.call(&mut question, patience).await {
                 Ok(reply) => {
                     lease.give_back();
                     return Ok(reply);
@@ -80,7 +80,7 @@ impl Pool {
         Err(last)
     }
 
-    async fn take(self: &Arc<Self>) -> Result<Lease<'_>, StoreError> {
+    async fn take(self: &Arc<Self>) -> Result<HttpLease<'_>, StoreError> {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -92,45 +92,47 @@ impl Pool {
     }
 
     /// `None` if it is worth waiting for a connection.
-    fn try_take(self: &Arc<Self>) -> Result<Option<Lease<'_>>, StoreError> {
+    fn try_take(self: &Arc<Self>) -> Result<Option<HttpLease<'_>>, StoreError> {
         let now = self.clock.now();
         let mut state = self.state();
-        state.idle.retain(|kept| !kept.connection.is_closed() && now.since(kept.good) < KEPT);
+        state.idle.retain(|kept| !kept.connection.is_closed() && now.since(kept.last_good) < IDLE_TIMEOUT);
         if let Some(kept) = state.idle.pop_back() {
-            return Ok(Some(Lease { pool: self, kept: Some(kept), is_asking: false }));
+            return Ok(Some(HttpLease { pool: self, pooled: Some(kept), is_in_use: false }));
         }
-        if state.is_dialing {
+        if state.is_connecting {
             return Ok(None);
         }
-        if let Some(trouble) = &state.trouble
+        if let Some(trouble) = &state.last_error
             && now < state.next
         {
-            let others_answer = self.places.available_permits() < MOST;
+            let others_answer = self.permits.available_permits() < MAX_CONNECTIONS;
             return if others_answer { Ok(None) } else { Err(StoreError::Unreachable(trouble.clone())) };
         }
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            state.is_dialing = true;
-            state.next = now.after(PAUSE).after(jitter());
-            tokio::spawn(dial(Arc::clone(self), place));
+        if let Ok(place) = Arc::clone(&self.permits).try_acquire_owned() {
+            state.is_connecting = true;
+            state.next = now.after(RECONNECT_PAUSE).after(jitter());
+            tokio::spawn(connect(Arc::clone(self), place));
         }
         Ok(None)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HttpPoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn dial(pool: Arc<Pool>, place: OwnedSemaphorePermit) {
-    let made = Connection::open(&pool.peer).await;
+async fn connect(pool: Arc<HttpPool>, place: OwnedSemaphorePermit) {
+    let made = HttpConnection::open(&pool.peer).await;
     let good = pool.clock.now();
     {
         let mut state = pool.state();
-        state.is_dialing = false;
+        state.is_connecting = false;
         match made {
-            Ok(connection) => state.idle.push_back(Kept { connection, good, _place: place }),
+            Ok(connection) => {
+                state.idle.push_back(PooledHttpConnection { connection, last_good: good, _permit: place })
+            }
             Err(why) => {
-                state.trouble = Some(why);
+                state.last_error = Some(why);
                 drop(place);
             }
         }
@@ -138,40 +140,40 @@ async fn dial(pool: Arc<Pool>, place: OwnedSemaphorePermit) {
     pool.changed.notify_waiters();
 }
 
-impl Lease<'_> {
-    async fn ask(&mut self, question: &mut Unsent, patience: Duration) -> Result<Reply, StoreError> {
-        let Some(kept) = &mut self.kept else { return Err(StoreError::Contended) };
+impl HttpLease<'_> {
+    async fn call(&mut self, question: &mut Unsent, patience: Duration) -> Result<HttpReply, StoreError> {
+        let Some(kept) = &mut self.pooled else { return Err(StoreError::WriteConflict) };
         if !kept.connection.is_ready().await {
             return Err(StoreError::Unreachable("the connection had ended".to_owned()));
         }
-        self.is_asking = true;
-        let answer = tokio::time::timeout(patience, kept.connection.ask(question)).await;
+        self.is_in_use = true;
+        let answer = tokio::time::timeout(patience, kept.connection.call(question)).await;
         let answer = answer.unwrap_or_else(|_| Err(StoreError::Unreachable("no answer in time".to_owned())));
         // A kept connection that ended before the question left is no trouble.
-        self.is_asking = question.is_none();
+        self.is_in_use = question.is_none();
         answer
     }
 
     fn give_back(mut self) {
-        self.is_asking = false;
-        if let Some(kept) = self.kept.take() {
+        self.is_in_use = false;
+        if let Some(kept) = self.pooled.take() {
             let good = self.pool.clock.now();
             let mut state = self.pool.state();
-            state.trouble = None;
-            state.idle.push_back(Kept { good, ..kept });
+            state.last_error = None;
+            state.idle.push_back(PooledHttpConnection { last_good: good, ..kept });
         }
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for HttpLease<'_> {
     fn drop(&mut self) {
-        let is_lost = self.kept.take().is_some();
-        if self.is_asking {
+        let is_lost = self.pooled.take().is_some();
+        if self.is_in_use {
             let now = self.pool.clock.now();
             let mut state = self.pool.state();
-            state.trouble.get_or_insert_with(|| "it does not answer in time".to_owned());
+            state.last_error.get_or_insert_with(|| "it does not answer in time".to_owned());
             // Those that have not answered for a while may be dead as well, and can be had anew.
-            state.idle.retain(|kept| now.since(kept.good) < Span::from_secs(1));
+            state.idle.retain(|kept| now.since(kept.last_good) < Span::from_secs(1));
         }
         if is_lost {
             self.pool.changed.notify_waiters();
@@ -182,12 +184,12 @@ impl Drop for Lease<'_> {
 }
 
 fn jitter() -> Span {
-    Span::from_nanos(RandomState::new().hash_one(0_u8) % PAUSE.as_nanos())
+    Span::from_nanos(RandomState::new().hash_one(0_u8) % RECONNECT_PAUSE.as_nanos())
 }
 
 /// As many questions at once.
-const MOST: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 /// Between two attempts to connect, in trouble.
-const PAUSE: Span = Span::from_millis(100);
+const RECONNECT_PAUSE: Span = Span::from_millis(100);
 /// Idle; shorter than what lies between usually keeps a connection in mind.
-const KEPT: Span = Span::from_secs(60);
+const IDLE_TIMEOUT: Span = Span::from_secs(60);

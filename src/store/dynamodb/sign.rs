@@ -9,11 +9,11 @@ use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::credentials::Keys;
+use super::credentials::AwsKeys;
 use crate::time::Time;
 
 /// For whom and when something is signed.
-pub(super) struct Scope<'a> {
+pub(super) struct SigningScope<'a> {
     pub(super) region: &'a str,
     pub(super) service: &'a str,
     /// As [`stamp`] writes it.
@@ -36,10 +36,10 @@ pub(super) fn stamp(time: Time) -> String {
 }
 
 /// What `authorization` has to say.
-pub(super) fn authorization(keys: &Keys, scope: &Scope<'_>, signed: &Signed<'_>) -> String {
+pub(super) fn authorization(keys: &AwsKeys, scope: &SigningScope<'_>, signed: &Signed<'_>) -> String {
     let names = signed.headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
     let date = scope.stamp.get(..8).unwrap_or(scope.stamp);
-    let Scope { region, service, stamp } = scope;
+    let SigningScope { region, service, stamp } = scope;
     let place = format!("{date}/{region}/{service}/aws4_request");
     let said = format!("AWS4-HMAC-SHA256\n{stamp}\n{place}\n{}", hash(canonical(signed, &names).as_bytes()));
     let first = hmac(format!("AWS4{}", keys.secret).as_bytes(), date);
@@ -115,14 +115,14 @@ mod tests {
 
     #[test]
     fn the_signatures_of_amazons_test_suite_come_out() {
-        let keys = Keys {
+        let keys = AwsKeys {
             access: "AKIDEXAMPLE".to_owned(),
             secret: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY".to_owned(),
             token: None,
         };
         let stamp = stamp(Time::from_nanos(1_440_938_160_000_000_000));
         assert_eq!(stamp, "20150830T123600Z");
-        let scope = Scope { region: "us-east-1", service: "service", stamp: &stamp };
+        let scope = SigningScope { region: "us-east-1", service: "service", stamp: &stamp };
         for (name, method, more, body, signature) in SUITE {
             let mut headers = vec![("host", "example.amazonaws.com"), ("x-amz-date", &stamp[..])];
             headers.extend(more);

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::client::{Client, Fault, NO_TABLE};
+use super::client::{DynamoDbClient, DynamoDbError, NO_TABLE};
 use super::item::{KEY, TTL};
-use crate::store::{Answer, StoreError};
+use crate::store::{Clocked, StoreError};
 
 /// Makes the table, as far as that was not done.
-pub(super) async fn migrate(client: &Client) -> Result<Answer<()>, StoreError> {
-    let table = &client.place.table;
+pub(super) async fn migrate(client: &DynamoDbClient) -> Result<Clocked<()>, StoreError> {
+    let table = &client.address.table;
     if describe(client).await?.value.is_none() {
-        let said = client.ask("CreateTable", &definition(table), PATIENCE).await?;
+        let said = client.call("CreateTable", &definition(table), TABLE_TIMEOUT).await?;
         // Two who migrate at once: one of them is late.
         if let Err(fault) = said.value
             && !fault.is("ResourceInUseException")
@@ -25,15 +25,15 @@ pub(super) async fn migrate(client: &Client) -> Result<Answer<()>, StoreError> {
     }
     let clock = await_active(client).await?.clock;
     turn_time_to_live_on(client).await?;
-    Ok(Answer { value: (), clock })
+    Ok(Clocked { value: (), clock })
 }
 
 /// What is wrong with the table, in sentences.
-pub(super) async fn inspect(client: &Client) -> Result<Answer<Vec<String>>, StoreError> {
-    let table = &client.place.table;
-    let Answer { value: description, clock } = match describe(client).await {
+pub(super) async fn inspect(client: &DynamoDbClient) -> Result<Clocked<Vec<String>>, StoreError> {
+    let table = &client.address.table;
+    let Clocked { value: description, clock } = match describe(client).await {
         Err(StoreError::Refused(why)) => {
-            return Ok(Answer::timeless(vec![format!(
+            return Ok(Clocked::without_clock(vec![format!(
                 "whether the table is as it should be cannot be seen: {why}"
             )]));
         }
@@ -54,16 +54,16 @@ pub(super) async fn inspect(client: &Client) -> Result<Answer<Vec<String>>, Stor
             sentences.extend(time_to_live_is_off(client).await?);
         }
     }
-    Ok(Answer { value: sentences, clock })
+    Ok(Clocked { value: sentences, clock })
 }
 
 /// What [`migrate`] does, for Amazon's command line.
-pub(super) fn schema(client: &Client) -> Vec<String> {
-    let place = &client.place;
-    let scheme = if place.server.is_https { "https" } else { "http" };
+pub(super) fn schema(client: &DynamoDbClient) -> Vec<String> {
+    let place = &client.address;
+    let scheme = if place.endpoint.is_https { "https" } else { "http" };
     let whom = format!(
         "--region {} --endpoint-url {scheme}://{} --table-name {}",
-        place.region, place.server.authority, place.table
+        place.region, place.endpoint.authority, place.table
     );
     vec![
         format!(
@@ -87,18 +87,18 @@ fn definition(table: &str) -> Value {
     })
 }
 
-async fn await_active(client: &Client) -> Result<Answer<()>, StoreError> {
-    let table = &client.place.table;
+async fn await_active(client: &DynamoDbClient) -> Result<Clocked<()>, StoreError> {
+    let table = &client.address.table;
     let mut pause = Duration::from_millis(50);
-    for _ in 0..LOOKS {
-        if let Answer { value: Some(description), clock } = describe(client).await? {
+    for _ in 0..MAX_POLLS {
+        if let Clocked { value: Some(description), clock } = describe(client).await? {
             if !has_our_key(&description) {
                 let wrong =
                     format!("the table `{table}` is there already, and its key is not the string `{KEY}`");
                 return Err(StoreError::Refused(wrong));
             }
             if matches!(description["TableStatus"].as_str(), Some("ACTIVE" | "UPDATING")) {
-                return Ok(Answer { value: (), clock });
+                return Ok(Clocked { value: (), clock });
             }
         }
         tokio::time::sleep(pause).await;
@@ -107,8 +107,8 @@ async fn await_active(client: &Client) -> Result<Answer<()>, StoreError> {
     Err(StoreError::Refused(format!("the table `{table}` does not become active")))
 }
 
-async fn turn_time_to_live_on(client: &Client) -> Result<(), StoreError> {
-    let table = &client.place.table;
+async fn turn_time_to_live_on(client: &DynamoDbClient) -> Result<(), StoreError> {
+    let table = &client.address.table;
     if time_to_live_is_off(client).await?.is_none() {
         return Ok(());
     }
@@ -116,16 +116,16 @@ async fn turn_time_to_live_on(client: &Client) -> Result<(), StoreError> {
         "TableName": table,
         "TimeToLiveSpecification": { "Enabled": true, "AttributeName": TTL },
     });
-    let said = client.ask("UpdateTimeToLive", &question, PATIENCE).await?;
+    let said = client.call("UpdateTimeToLive", &question, TABLE_TIMEOUT).await?;
     said.value.map(drop).or_else(|fault| {
         if fault.is("UnknownOperationException") { Ok(()) } else { Err(fault.into_error(table)) }
     })
 }
 
 /// A sentence about it, if it is off.
-async fn time_to_live_is_off(client: &Client) -> Result<Option<String>, StoreError> {
-    let table = &client.place.table;
-    let said = client.ask("DescribeTimeToLive", &json!({ "TableName": table }), PATIENCE).await?;
+async fn time_to_live_is_off(client: &DynamoDbClient) -> Result<Option<String>, StoreError> {
+    let table = &client.address.table;
+    let said = client.call("DescribeTimeToLive", &json!({ "TableName": table }), TABLE_TIMEOUT).await?;
     let description = match said.value {
         Ok(value) => value["TimeToLiveDescription"].clone(),
         Err(fault) if fault.is("UnknownOperationException") => Value::Null,
@@ -140,15 +140,15 @@ async fn time_to_live_is_off(client: &Client) -> Result<Option<String>, StoreErr
 }
 
 /// `None` if there is no table.
-async fn describe(client: &Client) -> Result<Answer<Option<Value>>, StoreError> {
-    let table = &client.place.table;
-    let said = client.ask("DescribeTable", &json!({ "TableName": table }), PATIENCE).await?;
+async fn describe(client: &DynamoDbClient) -> Result<Clocked<Option<Value>>, StoreError> {
+    let table = &client.address.table;
+    let said = client.call("DescribeTable", &json!({ "TableName": table }), TABLE_TIMEOUT).await?;
     let value = match said.value {
         Ok(value) => Some(value["Table"].clone()),
-        Err(Fault { kind, .. }) if kind == NO_TABLE => None,
+        Err(DynamoDbError { kind, .. }) if kind == NO_TABLE => None,
         Err(fault) => return Err(fault.into_error(table)),
     };
-    Ok(Answer { value, clock: said.clock })
+    Ok(Clocked { value, clock: said.clock })
 }
 
 fn has_our_key(description: &Value) -> bool {
@@ -159,6 +159,6 @@ fn has_our_key(description: &Value) -> bool {
 }
 
 /// Tables take their time.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TABLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A new table usually takes some seconds.
-const LOOKS: u32 = 60;
+const MAX_POLLS: u32 = 60;

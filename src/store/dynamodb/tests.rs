@@ -10,10 +10,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::place::Place;
+use super::place::DynamoDbAddress;
 use crate::bucket::Key;
 use crate::store::address::Remote;
-use crate::store::{CompareAndSwap, Namespace, Record, StoreClock, StoreError, Stored, Swap, Version};
+use crate::store::{
+    CompareAndSwap, Namespace, RecordVersion, StoreClock, StoreError, StoreRecord, Stored, Swap,
+};
 use crate::time::{Span, Time};
 
 /// A server of the test.
@@ -152,13 +154,13 @@ fn nothing_there() -> String {
 }
 
 fn open(url: &str) -> Arc<dyn CompareAndSwap> {
-    let place = Place::parse(url, |_| None).unwrap();
+    let place = DynamoDbAddress::parse(url, |_| None).unwrap();
     place.open(&Namespace::default()).unwrap()
 }
 
-fn record() -> Record {
+fn record() -> StoreRecord {
     let ttl = Span::from_secs(60);
-    Record { bytes: b"new".to_vec(), ttl, limit: "address".into(), full_at: Time::default() }
+    StoreRecord { bytes: b"new".to_vec(), ttl, limit: "address".into(), full_at: Time::default() }
 }
 
 const KEY: Key = Key(7);
@@ -189,9 +191,9 @@ async fn a_lost_swap_learns_from_the_refusal_what_stands_there() {
         json!({ "version": { "N": "9" }, "state": { "B": "b2xk" }, "expires": { "N": "9999999999999" } });
     let refused = json!({ "__type": "x#ConditionalCheckFailedException", "Item": item });
     let server = Listener::start(move |_, _| Say(answer("400 Bad Request", &refused))).await;
-    let stored = Stored { bytes: b"old".to_vec(), version: Version(9) };
-    let swap = server.store().swap(KEY, Some(Version(7)), record()).await.unwrap();
-    assert_eq!(swap.value, Swap::Lost(Some(stored)));
+    let stored = Stored { bytes: b"old".to_vec(), version: RecordVersion(9) };
+    let swap = server.store().swap(KEY, Some(RecordVersion(7)), record()).await.unwrap();
+    assert_eq!(swap.value, Swap::Conflict(Some(stored)));
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -200,8 +202,8 @@ async fn a_refusal_for_what_outlived_its_time_says_that_nothing_is_there() {
     let item = json!({ "version": { "N": "9" }, "state": { "B": "b2xk" }, "expires": { "N": "1" } });
     let refused = json!({ "__type": "x#ConditionalCheckFailedException", "Item": item });
     let server = Listener::start(move |_, _| Say(answer("400 Bad Request", &refused))).await;
-    let swap = server.store().swap(KEY, Some(Version(9)), record()).await.unwrap();
-    assert_eq!((swap.value, server.requests().len()), (Swap::Lost(None), 1));
+    let swap = server.store().swap(KEY, Some(RecordVersion(9)), record()).await.unwrap();
+    assert_eq!((swap.value, server.requests().len()), (Swap::Conflict(None), 1));
 }
 
 /// G12: each question costs money.
@@ -252,7 +254,7 @@ async fn garbage_and_halves_are_errors_and_the_next_question_is_answered() {
         .await;
         let store = server.store();
         let error = store.load(KEY).await.unwrap_err();
-        assert_eq!(matches!(error, StoreError::Garbled(_)), is_garbled, "{error} for {words}");
+        assert_eq!(matches!(error, StoreError::UnexpectedResponse(_)), is_garbled, "{error} for {words}");
         // In trouble there is a pause between two connections.
         tokio::time::sleep(Duration::from_millis(210)).await;
         assert_eq!(store.load(KEY).await.unwrap().value, None, "{words}");
@@ -471,8 +473,10 @@ async fn over_tls_only_a_server_of_the_given_authority_is_asked() {
 async fn over_tls_a_server_of_an_unknown_authority_is_not_asked() {
     let server = Listener::start_with(Some(acceptor()), |_, _| Say(nothing_there())).await;
     let address = server.address;
-    let place =
-        Place::parse(&format!("dynamodb://KEY:SECRET@buckets?region=r&endpoint=https://{address}"), |_| None);
+    let place = DynamoDbAddress::parse(
+        &format!("dynamodb://KEY:SECRET@buckets?region=r&endpoint=https://{address}"),
+        |_| None,
+    );
     // A machine without roots of its own says so when the store is opened.
     if let Ok(store) = place.unwrap().open(&Namespace::default()) {
         let error = store.load(KEY).await.unwrap_err();

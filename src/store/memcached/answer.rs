@@ -1,13 +1,13 @@
-//! What a memcached server says, read from bytes that come in any slices.
+//! Reads the responses of a memcached server from bytes in any slices.
 //!
 //! It knows the meta commands and `stats`, and nothing about who asked what. The surprising thing: whatever breaks the
 //! grammar ends the whole reading, because nobody can say where the next answer would begin.
 
-use crate::bucket::LONGEST_RECORD;
+use crate::bucket::MAX_RECORD_LEN;
 
 /// Reads answers.
 #[derive(Debug, Default)]
-pub struct Answers {
+pub struct ResponseReader {
     bytes: Vec<u8>,
     /// Up to where they have been given out.
     read: usize,
@@ -15,11 +15,11 @@ pub struct Answers {
 
 /// One line, with the value behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum MemcachedResponse {
     /// To a meta command.
     Meta {
         /// What came of it.
-        code: Code,
+        code: MetaCode,
         /// The number of the writing, if it was asked for.
         cas: Option<u64>,
         /// The number of the question.
@@ -39,7 +39,7 @@ pub enum Answer {
 
 /// What came of a meta command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Code {
+pub enum MetaCode {
     /// `HD`: done.
     Done,
     /// `VA`: here is the value.
@@ -56,12 +56,12 @@ pub enum Code {
 
 /// Not the answer of a memcached server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BadAnswer {
+pub enum BadResponse {
     /// Longer than any that was asked for.
-    #[error("a line of more than {LONGEST_LINE} bytes")]
+    #[error("a line of more than {MAX_LINE_LEN} bytes")]
     Line,
     /// Somebody else's.
-    #[error("a value of more than {LONGEST_VALUE} bytes")]
+    #[error("a value of more than {MAX_VALUE_LEN} bytes")]
     Value,
     /// Anything else.
     #[error("not a line of memcached")]
@@ -69,12 +69,12 @@ pub enum BadAnswer {
 }
 
 /// Bytes of the longest line, without its end.
-pub const LONGEST_LINE: usize = 1024;
+pub const MAX_LINE_LEN: usize = 1024;
 
 /// Bytes of the longest value: that of a record, and as much again as others may write there.
-pub const LONGEST_VALUE: usize = LONGEST_RECORD + 1024;
+pub const MAX_VALUE_LEN: usize = MAX_RECORD_LEN + 1024;
 
-impl Answers {
+impl ResponseReader {
     /// Takes what has arrived.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.read);
@@ -86,94 +86,94 @@ impl Answers {
     ///
     /// # Errors
     /// What was said is none; so it will be however often one asks.
-    pub fn next_one(&mut self) -> Result<Option<Answer>, BadAnswer> {
+    pub fn next_response(&mut self) -> Result<Option<MemcachedResponse>, BadResponse> {
         let rest = &self.bytes[self.read..];
         let Some((line, length)) = first_line(rest)? else { return Ok(None) };
-        let line = std::str::from_utf8(line).map_err(|_| BadAnswer::Grammar)?;
+        let line = std::str::from_utf8(line).map_err(|_| BadResponse::Grammar)?;
         let Some(value) = length_of_value(line)? else {
             let answer = bare(line)?;
             self.read += length;
             return Ok(Some(answer));
         };
         let Some(found) = rest[length..].get(..value + 2) else { return Ok(None) };
-        let found = found.strip_suffix(b"\r\n").ok_or(BadAnswer::Grammar)?;
-        let answer = meta(Code::Value, line.split(' ').skip(2), Some(found.to_vec()))?;
+        let found = found.strip_suffix(b"\r\n").ok_or(BadResponse::Grammar)?;
+        let answer = meta(MetaCode::Value, line.split(' ').skip(2), Some(found.to_vec()))?;
         self.read += length + value + 2;
         Ok(Some(answer))
     }
 }
 
 /// A line without its end, and how many bytes it is with it.
-fn first_line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, BadAnswer> {
-    let looked_at = &bytes[..bytes.len().min(LONGEST_LINE + 2)];
+fn first_line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, BadResponse> {
+    let looked_at = &bytes[..bytes.len().min(MAX_LINE_LEN + 2)];
     match looked_at.iter().position(|byte| *byte == b'\n') {
         Some(end) => {
-            let line = looked_at[..end].strip_suffix(b"\r").ok_or(BadAnswer::Grammar)?;
+            let line = looked_at[..end].strip_suffix(b"\r").ok_or(BadResponse::Grammar)?;
             Ok(Some((line, end + 1)))
         }
-        None if looked_at.len() < LONGEST_LINE + 2 => Ok(None),
-        None => Err(BadAnswer::Line),
+        None if looked_at.len() < MAX_LINE_LEN + 2 => Ok(None),
+        None => Err(BadResponse::Line),
     }
 }
 
 /// How many bytes stand behind this line; `None` if it stands alone.
-fn length_of_value(line: &str) -> Result<Option<usize>, BadAnswer> {
+fn length_of_value(line: &str) -> Result<Option<usize>, BadResponse> {
     let Some(rest) = line.strip_prefix("VA ") else { return Ok(None) };
     let length = number(rest.split(' ').next().unwrap_or_default())?;
     match usize::try_from(length) {
-        Ok(length) if length <= LONGEST_VALUE => Ok(Some(length)),
-        _ => Err(BadAnswer::Value),
+        Ok(length) if length <= MAX_VALUE_LEN => Ok(Some(length)),
+        _ => Err(BadResponse::Value),
     }
 }
 
-fn bare(line: &str) -> Result<Answer, BadAnswer> {
+fn bare(line: &str) -> Result<MemcachedResponse, BadResponse> {
     let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
     let code = match first {
-        "HD" => Code::Done,
-        "EN" => Code::Miss,
-        "NS" => Code::NotStored,
-        "EX" => Code::Exists,
-        "NF" => Code::NotFound,
-        "END" if rest.is_empty() => return Ok(Answer::End),
+        "HD" => MetaCode::Done,
+        "EN" => MetaCode::Miss,
+        "NS" => MetaCode::NotStored,
+        "EX" => MetaCode::Exists,
+        "NF" => MetaCode::NotFound,
+        "END" if rest.is_empty() => return Ok(MemcachedResponse::End),
         "STAT" => {
-            let (name, value) = rest.split_once(' ').ok_or(BadAnswer::Grammar)?;
-            return Ok(Answer::Stat(name.to_owned(), value.to_owned()));
+            let (name, value) = rest.split_once(' ').ok_or(BadResponse::Grammar)?;
+            return Ok(MemcachedResponse::Stat(name.to_owned(), value.to_owned()));
         }
-        "SERVER_ERROR" => return Ok(Answer::Refused(printable(rest))),
-        "CLIENT_ERROR" => return Ok(Answer::Misunderstood(printable(rest))),
-        "ERROR" if rest.is_empty() => return Ok(Answer::Misunderstood(printable(line))),
+        "SERVER_ERROR" => return Ok(MemcachedResponse::Refused(printable(rest))),
+        "CLIENT_ERROR" => return Ok(MemcachedResponse::Misunderstood(printable(rest))),
+        "ERROR" if rest.is_empty() => return Ok(MemcachedResponse::Misunderstood(printable(line))),
         // It has too many connections.
-        "ERROR" => return Ok(Answer::Refused(printable(rest))),
-        _ => return Err(BadAnswer::Grammar),
+        "ERROR" => return Ok(MemcachedResponse::Refused(printable(rest))),
+        _ => return Err(BadResponse::Grammar),
     };
     meta(code, rest.split(' ').filter(|flag| !flag.is_empty()), None)
 }
 
 /// Reads the flags that we ask for; others belong to whoever asked for them.
 fn meta<'a>(
-    code: Code,
+    code: MetaCode,
     flags: impl Iterator<Item = &'a str>,
     value: Option<Vec<u8>>,
-) -> Result<Answer, BadAnswer> {
+) -> Result<MemcachedResponse, BadResponse> {
     let (mut cas, mut opaque) = (None, None);
     for flag in flags {
         match flag.split_at_checked(1) {
             Some(("c", text)) => cas = Some(number(text)?),
             Some(("O", text)) => {
-                opaque = Some(u32::try_from(number(text)?).map_err(|_| BadAnswer::Grammar)?);
+                opaque = Some(u32::try_from(number(text)?).map_err(|_| BadResponse::Grammar)?);
             }
             _ => {}
         }
     }
-    Ok(Answer::Meta { code, cas, opaque, value })
+    Ok(MemcachedResponse::Meta { code, cas, opaque, value })
 }
 
-fn number(text: &str) -> Result<u64, BadAnswer> {
+fn number(text: &str) -> Result<u64, BadResponse> {
     // `parse` takes a sign.
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        text.parse().map_err(|_| BadAnswer::Grammar)
+        text.parse().map_err(|_| BadResponse::Grammar)
     } else {
-        Err(BadAnswer::Grammar)
+        Err(BadResponse::Grammar)
     }
 }
 

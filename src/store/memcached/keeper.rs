@@ -1,4 +1,4 @@
-//! Keeps one connection to one server: makes it, makes it again when it breaks, and tells whoever asks meanwhile.
+//! Connects to one server, reconnects when the connection breaks, and answers callers meanwhile.
 //!
 //! A task of its own for each server; it ends when the store is dropped. The surprising thing: before the first attempt
 //! has failed, questions wait for it; later they are told at once that the server is away.
@@ -8,22 +8,26 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::connection::Asked;
-use super::meeting::meet;
-use super::servers::Server;
-use crate::store::compare_and_swap::{Namespace, StoreError, Version};
+use super::connection::PendingRequest;
+use super::meeting::handshake;
+use super::servers::MemcachedServer;
+use crate::store::compare_and_swap::{Namespace, RecordVersion, StoreError};
 
 /// Two attempts to connect are never closer to each other.
-const PAUSE: Duration = Duration::from_millis(100);
+const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 /// And up to this much further apart, so that gates that lost a server together do not come back together.
 const JITTER: u64 = 50;
 
 /// Keeps the connection until nobody is left who could ask.
-pub(super) async fn keep(server: Server, names: Namespace, mut questions: mpsc::Receiver<Asked>) {
+pub(super) async fn reconnect_loop(
+    server: MemcachedServer,
+    names: Namespace,
+    mut questions: mpsc::Receiver<PendingRequest>,
+) {
     let mut attempt = Instant::now();
     // The first questions come right after the store was opened.
-    let mut met = meet(&server, &names).await;
+    let mut met = handshake(&server, &names).await;
     loop {
         let broke = match met {
             Ok(connection) => connection.serve(&mut questions).await,
@@ -31,10 +35,10 @@ pub(super) async fn keep(server: Server, names: Namespace, mut questions: mpsc::
         };
         let Some(error) = broke else { return };
         let error = named(&server, error);
-        let next = Instant::now().max(attempt + PAUSE) + jitter();
+        let next = Instant::now().max(attempt + RECONNECT_PAUSE) + jitter();
         let again = async {
             sleep_until(next).await;
-            meet(&server, &names).await
+            handshake(&server, &names).await
         };
         tokio::pin!(again);
         met = loop {
@@ -52,15 +56,15 @@ pub(super) async fn keep(server: Server, names: Namespace, mut questions: mpsc::
 }
 
 /// Which of several it was.
-fn named(server: &Server, error: StoreError) -> StoreError {
+fn named(server: &MemcachedServer, error: StoreError) -> StoreError {
     match error {
         StoreError::Unreachable(why) => StoreError::Unreachable(format!("{server}: {why}")),
         StoreError::Refused(why) => StoreError::Refused(format!("{server}: {why}")),
-        StoreError::Garbled(why) => StoreError::Garbled(format!("{server}: {why}")),
-        StoreError::Contended => StoreError::Contended,
+        StoreError::UnexpectedResponse(why) => StoreError::UnexpectedResponse(format!("{server}: {why}")),
+        StoreError::WriteConflict => StoreError::WriteConflict,
     }
 }
 
 fn jitter() -> Duration {
-    Duration::from_millis(Version::random().0 % JITTER)
+    Duration::from_millis(RecordVersion::random().0 % JITTER)
 }

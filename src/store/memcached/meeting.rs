@@ -1,4 +1,4 @@
-//! The first words on a connection: whether this is a memcached that serves, its epoch and its clock.
+//! The handshake of a connection: checks that this is a working memcached, and learns its epoch and its clock.
 //!
 //! All is asked in one go. The surprising thing: the epoch stands in the server's own memory, under a key beside the
 //! buckets, because nothing else ends exactly when its numbers do. If it was dropped, somebody draws another: then
@@ -7,39 +7,46 @@
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::answer::{Answer, Answers, Code};
+use super::answer::{MemcachedResponse, MetaCode, ResponseReader};
 use super::connection::{
-    Connection, PATIENCE, Talk, garbled, misunderstood, next_answer, unreachable, write_all,
+    MemcachedConnection, MemcachedProtocol, REPLY_TIMEOUT, misunderstood, read_response, unexpected,
+    unreachable, write_all,
 };
 use super::question::{Epoch, no_numbers};
-use super::servers::Server;
+use super::servers::MemcachedServer;
 use super::stats::Stats;
-use crate::store::compare_and_swap::{Namespace, StoreError, Version};
+use crate::store::compare_and_swap::{Namespace, RecordVersion, StoreError};
 
 /// Connects, asking for the server's address anew.
-pub(super) async fn meet(server: &Server, names: &Namespace) -> Result<Connection, StoreError> {
-    match timeout(PATIENCE, first_words(server, names)).await {
+pub(super) async fn handshake(
+    server: &MemcachedServer,
+    names: &Namespace,
+) -> Result<MemcachedConnection, StoreError> {
+    match timeout(REPLY_TIMEOUT, try_handshake(server, names)).await {
         Ok(met) => met,
         Err(_) => Err(unreachable(&"it has not answered for a second")),
     }
 }
 
-async fn first_words(server: &Server, names: &Namespace) -> Result<Connection, StoreError> {
+async fn try_handshake(
+    server: &MemcachedServer,
+    names: &Namespace,
+) -> Result<MemcachedConnection, StoreError> {
     let to = (&server.host[..], server.port);
     let mut stream = TcpStream::connect(to).await.map_err(|error| unreachable(&error))?;
     // Questions are small, and each is waited for.
     stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
-    let mut answers = Answers::default();
-    let Version(drawn) = Version::random();
-    write_all(&mut stream, questions(names, drawn).as_bytes()).await?;
-    let refused = match next_answer(&mut stream, &mut answers).await? {
-        Answer::Meta { code: Code::Done | Code::NotStored, .. } => None,
+    let mut answers = ResponseReader::default();
+    let RecordVersion(drawn) = RecordVersion::random();
+    write_all(&mut stream, requests(names, drawn).as_bytes()).await?;
+    let refused = match read_response(&mut stream, &mut answers).await? {
+        MemcachedResponse::Meta { code: MetaCode::Done | MetaCode::NotStored, .. } => None,
         // A memory that takes no epoch may still be read.
-        Answer::Refused(why) => Some(why),
-        Answer::Misunderstood(why) => return Err(misunderstood(&why)),
-        _ => return Err(garbled(&"not a memcached server")),
+        MemcachedResponse::Refused(why) => Some(why),
+        MemcachedResponse::Misunderstood(why) => return Err(misunderstood(&why)),
+        _ => return Err(unexpected(&"not a memcached server")),
     };
-    let stands = match (next_answer(&mut stream, &mut answers).await, refused) {
+    let stands = match (read_response(&mut stream, &mut answers).await, refused) {
         // It said why, and went.
         (Err(StoreError::Unreachable(_)), Some(why)) => return Err(StoreError::Refused(why)),
         (answer, _) => answer?,
@@ -47,32 +54,40 @@ async fn first_words(server: &Server, names: &Namespace) -> Result<Connection, S
     let epoch = epoch(stands, drawn)?;
     let mut stats = Stats::default();
     loop {
-        match next_answer(&mut stream, &mut answers).await? {
-            line @ Answer::Stat(..) => drop(stats.note(&line)),
-            Answer::End => break,
-            _ => return Err(garbled(&"not the lines of stats")),
+        match read_response(&mut stream, &mut answers).await? {
+            line @ MemcachedResponse::Stat(..) => drop(stats.note(&line)),
+            MemcachedResponse::End => break,
+            _ => return Err(unexpected(&"not the lines of stats")),
         }
     }
-    Ok(Connection { stream, talk: Talk::new(names.clone(), answers, epoch, stats.time) })
+    Ok(MemcachedConnection {
+        stream,
+        protocol: MemcachedProtocol::new(names.clone(), answers, epoch, stats.time),
+    })
 }
 
-fn questions(names: &Namespace, drawn: u64) -> String {
+fn requests(names: &Namespace, drawn: u64) -> String {
     let key = format!("{names}:1:epoch");
     format!("ms {key} 16 T0 ME c O0\r\n{drawn:016x}\r\nmg {key} v c O1\r\nstats\r\n")
 }
 
 /// What stands there, or what was drawn for this connection alone if that is nothing or not ours.
-fn epoch(answer: Answer, drawn: u64) -> Result<Epoch, StoreError> {
+fn epoch(answer: MemcachedResponse, drawn: u64) -> Result<Epoch, StoreError> {
     match answer {
-        Answer::Meta { code: Code::Value, opaque: Some(1), cas: Some(1..), value: Some(value) } => {
+        MemcachedResponse::Meta {
+            code: MetaCode::Value,
+            opaque: Some(1),
+            cas: Some(1..),
+            value: Some(value),
+        } => {
             let stands = std::str::from_utf8(&value).ok().filter(|text| text.len() == 16);
             Ok(Epoch(stands.and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(drawn)))
         }
-        Answer::Meta { code: Code::Value, .. } => Err(no_numbers()),
-        Answer::Meta { code: Code::Miss, opaque: Some(1), .. } => Ok(Epoch(drawn)),
-        Answer::Refused(why) => Err(StoreError::Refused(why)),
-        Answer::Misunderstood(why) => Err(misunderstood(&why)),
-        _ => Err(garbled(&"not a memcached server")),
+        MemcachedResponse::Meta { code: MetaCode::Value, .. } => Err(no_numbers()),
+        MemcachedResponse::Meta { code: MetaCode::Miss, opaque: Some(1), .. } => Ok(Epoch(drawn)),
+        MemcachedResponse::Refused(why) => Err(StoreError::Refused(why)),
+        MemcachedResponse::Misunderstood(why) => Err(misunderstood(&why)),
+        _ => Err(unexpected(&"not a memcached server")),
     }
 }
 
@@ -82,7 +97,7 @@ mod tests {
 
     fn read(value: &[u8], cas: u64) -> Result<Epoch, StoreError> {
         let value = Some(value.to_vec());
-        epoch(Answer::Meta { code: Code::Value, cas: Some(cas), opaque: Some(1), value }, 7)
+        epoch(MemcachedResponse::Meta { code: MetaCode::Value, cas: Some(cas), opaque: Some(1), value }, 7)
     }
 
     #[test]
@@ -95,7 +110,10 @@ mod tests {
         assert_eq!(read(b"not ours", 1), Ok(Epoch(7)));
         assert_eq!(read(b"\xff\xff", 1), Ok(Epoch(7)));
         assert_eq!(
-            epoch(Answer::Meta { code: Code::Miss, cas: None, opaque: Some(1), value: None }, 7),
+            epoch(
+                MemcachedResponse::Meta { code: MetaCode::Miss, cas: None, opaque: Some(1), value: None },
+                7
+            ),
             Ok(Epoch(7))
         );
     }

@@ -1,29 +1,29 @@
-//! What a memcached server is asked, and the bytes that ask it.
+//! The requests to a memcached server, and their bytes.
 //!
 //! The surprising thing: a version is the server's own number of the writing plus a random number that the server was
 //! given when it was first asked. The numbers alone begin anew when it is started again, and a version must never come
 //! back; the sum of an earlier life is a number that it will not reach in this one.
 
 use crate::bucket::Key;
-use crate::store::compare_and_swap::{Namespace, Record, StoreError, Stored, Version};
+use crate::store::compare_and_swap::{Namespace, RecordVersion, StoreError, StoreRecord, Stored};
 use crate::time::Span;
 
-use super::answer::{Answer, Code};
+use super::answer::{MemcachedResponse, MetaCode};
 use super::stats::Stats;
 
 /// One question.
 #[derive(Debug)]
-pub(super) enum Question {
+pub(super) enum MemcachedRequest {
     Load(Key),
-    Swap(Key, Option<Version>, Record),
+    Swap(Key, Option<RecordVersion>, StoreRecord),
     Stats,
 }
 
 /// What came of it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(super) enum MemcachedReply {
     Loaded(Option<Stored>),
-    Written(Version),
+    Written(RecordVersion),
     /// Something stands there that was not expected.
     Taken,
     /// Nothing stands there any more.
@@ -36,12 +36,12 @@ pub(super) enum Reply {
 pub(super) struct Epoch(pub(super) u64);
 
 impl Epoch {
-    pub(super) fn version(self, cas: u64) -> Version {
-        Version(self.0.wrapping_add(cas))
+    pub(super) fn version(self, cas: u64) -> RecordVersion {
+        RecordVersion(self.0.wrapping_add(cas))
     }
 
     /// The number of the writing; of another epoch, one that no writing ever gets. Zero would mean any.
-    fn cas(self, Version(version): Version) -> u64 {
+    fn cas(self, RecordVersion(version): RecordVersion) -> u64 {
         match version.wrapping_sub(self.0) {
             0 => u64::MAX,
             cas => cas,
@@ -49,7 +49,7 @@ impl Epoch {
     }
 }
 
-impl Question {
+impl MemcachedRequest {
     /// Writes it behind `out`; `now` is the time there in seconds.
     pub(super) fn write(&self, names: &Namespace, epoch: Epoch, now: u64, opaque: u32, out: &mut Vec<u8>) {
         match self {
@@ -69,19 +69,21 @@ impl Question {
     }
 
     /// What the answer to it means.
-    pub(super) fn read(&self, answer: Answer, epoch: Epoch) -> Result<Reply, StoreError> {
-        let Answer::Meta { code, cas, value, .. } = answer else { return Err(another_question()) };
+    pub(super) fn read(&self, answer: MemcachedResponse, epoch: Epoch) -> Result<MemcachedReply, StoreError> {
+        let MemcachedResponse::Meta { code, cas, value, .. } = answer else { return Err(wrong_response()) };
         match (self, code, cas, value) {
-            (Self::Load(_), Code::Value, Some(1..), Some(bytes)) => {
+            (Self::Load(_), MetaCode::Value, Some(1..), Some(bytes)) => {
                 let version = epoch.version(cas.unwrap_or_default());
-                Ok(Reply::Loaded(Some(Stored { bytes, version })))
+                Ok(MemcachedReply::Loaded(Some(Stored { bytes, version })))
             }
-            (Self::Load(_), Code::Miss, _, _) => Ok(Reply::Loaded(None)),
-            (Self::Swap(..), Code::Done, Some(cas @ 1..), _) => Ok(Reply::Written(epoch.version(cas))),
-            (Self::Swap(..), Code::NotStored | Code::Exists, _, _) => Ok(Reply::Taken),
-            (Self::Swap(..), Code::NotFound, _, _) => Ok(Reply::Gone),
-            (_, Code::Value | Code::Done, None | Some(0), _) => Err(no_numbers()),
-            _ => Err(another_question()),
+            (Self::Load(_), MetaCode::Miss, _, _) => Ok(MemcachedReply::Loaded(None)),
+            (Self::Swap(..), MetaCode::Done, Some(cas @ 1..), _) => {
+                Ok(MemcachedReply::Written(epoch.version(cas)))
+            }
+            (Self::Swap(..), MetaCode::NotStored | MetaCode::Exists, _, _) => Ok(MemcachedReply::Taken),
+            (Self::Swap(..), MetaCode::NotFound, _, _) => Ok(MemcachedReply::Gone),
+            (_, MetaCode::Value | MetaCode::Done, None | Some(0), _) => Err(no_numbers()),
+            _ => Err(wrong_response()),
         }
     }
 }
@@ -92,18 +94,18 @@ pub(super) fn no_numbers() -> StoreError {
     StoreError::Refused(why.to_owned())
 }
 
-fn another_question() -> StoreError {
-    StoreError::Garbled("the answer to another question".to_owned())
+fn wrong_response() -> StoreError {
+    StoreError::UnexpectedResponse("the answer to another question".to_owned())
 }
 
 /// What memcached takes as the time to live. Its clock ticks once a second, so that a second may be over at once: one more.
 /// From thirty days on it takes a date, and none after January 2038.
 fn expiry(ttl: Span, now: u64) -> u64 {
     let seconds = ttl.as_secs_ceil().saturating_add(1);
-    if seconds <= LONGEST_RELATIVE { seconds } else { now.saturating_add(seconds).min(LAST_DATE) }
+    if seconds <= MAX_RELATIVE { seconds } else { now.saturating_add(seconds).min(LAST_DATE) }
 }
 
-const LONGEST_RELATIVE: u64 = 30 * 24 * 3600;
+const MAX_RELATIVE: u64 = 30 * 24 * 3600;
 const LAST_DATE: u64 = 0x7fff_ffff;
 
 #[cfg(test)]
@@ -115,27 +117,27 @@ mod tests {
 
     const NOW: u64 = 1_800_000_000;
 
-    fn written(question: &Question) -> String {
+    fn written(question: &MemcachedRequest) -> String {
         let mut out = Vec::new();
         question.write(&Namespace::default(), Epoch(1000), NOW, 7, &mut out);
         String::from_utf8(out).unwrap()
     }
 
-    fn record(ttl: Span) -> Record {
-        Record { bytes: b"abc".to_vec(), ttl, limit: "address".into(), full_at: Time::default() }
+    fn record(ttl: Span) -> StoreRecord {
+        StoreRecord { bytes: b"abc".to_vec(), ttl, limit: "address".into(), full_at: Time::default() }
     }
 
     #[test]
     fn the_bytes_of_each_question() {
         let key = Key(0xab);
         let name = "tollgate:1:000000000000000000000000000000ab";
-        assert_eq!(written(&Question::Load(key)), format!("mg {name} v c O7\r\n"));
+        assert_eq!(written(&MemcachedRequest::Load(key)), format!("mg {name} v c O7\r\n"));
         let new = record(Span::from_nanos(1));
-        let insert = Question::Swap(key, None, new.clone());
+        let insert = MemcachedRequest::Swap(key, None, new.clone());
         assert_eq!(written(&insert), format!("ms {name} 3 T2 ME c O7\r\nabc\r\n"));
-        let swap = Question::Swap(key, Some(Version(1005)), new);
+        let swap = MemcachedRequest::Swap(key, Some(RecordVersion(1005)), new);
         assert_eq!(written(&swap), format!("ms {name} 3 T2 C5 c O7\r\nabc\r\n"));
-        assert_eq!(written(&Question::Stats), "stats\r\n");
+        assert_eq!(written(&MemcachedRequest::Stats), "stats\r\n");
     }
 
     /// G10: no number is taken for a date by mistake.
@@ -151,16 +153,17 @@ mod tests {
 
     #[test]
     fn no_version_means_whatever_stands_there() {
-        assert_eq!(Epoch(1000).cas(Version(1000)), u64::MAX, "zero would be no condition at all");
+        assert_eq!(Epoch(1000).cas(RecordVersion(1000)), u64::MAX, "zero would be no condition at all");
     }
 
     #[test]
     fn writings_without_numbers_are_refused_instead_of_written_over() {
-        let unnumbered = |code, value| Answer::Meta { code, cas: Some(0), opaque: Some(7), value };
-        let load = Question::Load(Key(1)).read(unnumbered(Code::Value, Some(Vec::new())), Epoch(1));
+        let unnumbered = |code, value| MemcachedResponse::Meta { code, cas: Some(0), opaque: Some(7), value };
+        let load =
+            MemcachedRequest::Load(Key(1)).read(unnumbered(MetaCode::Value, Some(Vec::new())), Epoch(1));
         assert_eq!(load, Err(no_numbers()));
-        let swap = Question::Swap(Key(1), None, record(Span::from_secs(1)));
-        assert_eq!(swap.read(unnumbered(Code::Done, None), Epoch(1)), Err(no_numbers()));
+        let swap = MemcachedRequest::Swap(Key(1), None, record(Span::from_secs(1)));
+        assert_eq!(swap.read(unnumbered(MetaCode::Done, None), Epoch(1)), Err(no_numbers()));
     }
 
     proptest! {
@@ -172,7 +175,7 @@ mod tests {
         #[test]
         fn nothing_is_asked_to_go_before_its_time(nanos in 1_u64..) {
             let asked = expiry(Span::from_nanos(nanos), NOW);
-            let from_now = if asked > LONGEST_RELATIVE { asked - NOW } else { asked };
+            let from_now = if asked > MAX_RELATIVE { asked - NOW } else { asked };
             // One tick may be over at once.
             let stands = Span::from_secs(from_now - 1);
             prop_assert!(stands >= Span::from_nanos(nanos) || asked == LAST_DATE);

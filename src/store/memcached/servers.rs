@@ -1,4 +1,4 @@
-//! `memcached://host:port,host:port`: which servers there are, and which of them keeps a key.
+//! `memcached://host:port,host:port`: the servers, and which of them holds a key.
 //!
 //! Each server bids for each key, and the highest bid has it (rendezvous hashing): a server more or less moves the keys
 //! of that server and no others. The surprising thing: nobody else takes the keys of a server that is down, because
@@ -13,14 +13,14 @@ use crate::bucket::Key;
 
 /// Where a server is, as it was written, in small letters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Server {
+pub(super) struct MemcachedServer {
     /// A name, or an address without brackets.
     pub(super) host: String,
     pub(super) port: u16,
 }
 
 /// The servers of an address: at least one, in an order that does not depend on how they were written.
-pub(super) fn parse(url: &str) -> Result<Vec<Server>, String> {
+pub(super) fn parse(url: &str) -> Result<Vec<MemcachedServer>, String> {
     let list = url.strip_prefix("memcached://").unwrap_or(url);
     if list.contains('@') {
         return Err("memcached takes no user and no password here".to_owned());
@@ -37,19 +37,19 @@ pub(super) fn parse(url: &str) -> Result<Vec<Server>, String> {
 }
 
 /// Which of these keeps the key, by its position; `names` are not empty.
-pub(super) fn keeper(names: &[String], key: Key) -> usize {
-    (0..names.len()).max_by_key(|at| (bid(&names[*at], key), *at)).unwrap_or_default()
+pub(super) fn server_of(names: &[String], key: Key) -> usize {
+    (0..names.len()).max_by_key(|at| (score(&names[*at], key), *at)).unwrap_or_default()
 }
 
 /// The keys of SipHash are none: gates have to agree, and `Key` is a secret hash already.
-fn bid(name: &str, Key(key): Key) -> u64 {
+fn score(name: &str, Key(key): Key) -> u64 {
     let mut hasher = SipHasher13::new();
     hasher.write(name.as_bytes());
     hasher.write(&key.to_be_bytes());
     hasher.finish()
 }
 
-fn server(text: &str) -> Result<Server, String> {
+fn server(text: &str) -> Result<MemcachedServer, String> {
     let (host, port) = split(text)?;
     let port = match port {
         None => 11211,
@@ -59,7 +59,7 @@ fn server(text: &str) -> Result<Server, String> {
         },
         Some(_) => return Err("a port of memcached is 1 to 65535".to_owned()),
     };
-    Ok(Server { host: host.to_ascii_lowercase(), port })
+    Ok(MemcachedServer { host: host.to_ascii_lowercase(), port })
 }
 
 fn split(text: &str) -> Result<(&str, Option<&str>), String> {
@@ -87,7 +87,7 @@ fn split(text: &str) -> Result<(&str, Option<&str>), String> {
     Ok((host, port))
 }
 
-impl fmt::Display for Server {
+impl fmt::Display for MemcachedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
             write!(f, "[{}]:{}", self.host, self.port)
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn the_keeper_of_a_key_stays_what_it_was_in_earlier_versions() {
         let names = shown("memcached://a,b,c");
-        let keepers: Vec<usize> = (0..12).map(|key| keeper(&names, Key(key))).collect();
+        let keepers: Vec<usize> = (0..12).map(|key| server_of(&names, Key(key))).collect();
         assert_eq!(keepers, [0, 1, 0, 1, 0, 2, 1, 2, 1, 2, 2, 2]);
     }
 
@@ -152,7 +152,7 @@ mod tests {
         let names = shown("memcached://a,b,c,d");
         let mut kept = [0; 4];
         for key in 0..4000 {
-            kept[keeper(&names, Key(key))] += 1;
+            kept[server_of(&names, Key(key))] += 1;
         }
         assert!(kept.iter().all(|count| (850..1150).contains(count)), "{kept:?}");
     }
@@ -163,9 +163,9 @@ mod tests {
             let names: Vec<String> = (0..count).map(|at| format!("10.0.0.{at}:11211")).collect();
             let gone = &names[gone % count];
             let left: Vec<String> = names.iter().filter(|name| *name != gone).cloned().collect();
-            let before = &names[keeper(&names, Key(key))];
+            let before = &names[server_of(&names, Key(key))];
             if before != gone {
-                prop_assert_eq!(before, &left[keeper(&left, Key(key))]);
+                prop_assert_eq!(before, &left[server_of(&left, Key(key))]);
             }
         }
 
@@ -178,7 +178,7 @@ mod tests {
 
         #[test]
         fn what_is_shown_of_a_server_is_read_as_that_server(host in "[a-z0-9.-]{1,20}", port in 1_u16..) {
-            let server = Server { host, port };
+            let server = MemcachedServer { host, port };
             prop_assert_eq!(parse(&server.to_string()), Ok(vec![server]));
         }
     }

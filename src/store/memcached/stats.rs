@@ -1,9 +1,9 @@
-//! What `stats` says about a server: its clock, and whether it keeps what it is given.
+//! The `stats` of a server: its clock, and whether it evicts what it is given.
 //!
 //! The surprising thing: a server that is full says so nowhere. It drops what was not looked at for longest, which is a
 //! drained bucket as well as any other, and counts that.
 
-use super::answer::Answer;
+use super::answer::MemcachedResponse;
 use crate::time::Time;
 
 /// A few lines of `stats`.
@@ -19,8 +19,8 @@ pub(super) struct Stats {
 
 impl Stats {
     /// Takes one line; false if it is none of these.
-    pub(super) fn note(&mut self, answer: &Answer) -> bool {
-        let Answer::Stat(name, value) = answer else { return false };
+    pub(super) fn note(&mut self, answer: &MemcachedResponse) -> bool {
+        let MemcachedResponse::Stat(name, value) = answer else { return false };
         let place = match &name[..] {
             "time" => &mut self.time,
             "evictions" => &mut self.evictions,
@@ -69,7 +69,7 @@ mod tests {
     fn stats(lines: &[(&str, &str)]) -> Stats {
         let mut stats = Stats::default();
         for (name, value) in lines {
-            assert!(stats.note(&Answer::Stat((*name).to_owned(), (*value).to_owned())));
+            assert!(stats.note(&MemcachedResponse::Stat((*name).to_owned(), (*value).to_owned())));
         }
         stats
     }
@@ -95,6 +95,6 @@ mod tests {
 
     #[test]
     fn other_answers_are_no_line_of_it() {
-        assert!(!Stats::default().note(&Answer::End));
+        assert!(!Stats::default().note(&MemcachedResponse::End));
     }
 }

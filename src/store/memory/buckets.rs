@@ -14,26 +14,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use arc_swap::ArcSwapOption;
 
-pub use self::image::{Image, Promise, Unfit};
-pub use self::own::NotGiven;
+pub use self::image::{BucketsSnapshot, EncodedSpec, RestoreError};
+pub use self::own::OwnRateError;
 
 use self::own::OwnRates;
-use super::line::{Held, Version};
-use super::table::{Table, TooLarge};
+use super::line::{LineGuard, LineVersion};
+use super::table::{BucketTable, TooLarge};
 use crate::bucket::{Key, Op, Spec, Step, Verdict, convert, step};
 use crate::time::{Span, Time};
 
 /// The buckets of one limit.
 pub struct Buckets {
-    table: Table,
+    table: BucketTable,
     former: ArcSwapOption<Former>,
     /// Shared with the former buckets and the next ones.
-    own: Arc<OwnRates>,
+    own_rates: Arc<OwnRates>,
     /// The longest that anything is remembered of a bucket.
     memory: Span,
     closed: AtomicBool,
     /// Live buckets that were forgotten with a former table.
-    cut: AtomicU64,
+    forgotten_with_former: AtomicU64,
 }
 
 /// The buckets as they were before the limit was changed.
@@ -49,7 +49,7 @@ struct Former {
 
 /// Which bucket of a limit.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct BucketKey {
     /// Its name.
     pub key: Key,
     /// Which of the limit's rates it has.
@@ -71,12 +71,12 @@ impl Buckets {
     pub fn new(capacity: usize, specs: &[Spec]) -> Result<Self, TooLarge> {
         let words = specs.iter().map(Spec::words).max().unwrap_or(1);
         Ok(Self {
-            table: Table::new(capacity, words)?,
+            table: BucketTable::new(capacity, words)?,
             former: ArcSwapOption::empty(),
-            own: Arc::default(),
-            memory: specs.iter().map(Spec::memory).max().unwrap_or(Span::ZERO),
+            own_rates: Arc::default(),
+            memory: specs.iter().map(Spec::max_ttl).max().unwrap_or(Span::ZERO),
             closed: AtomicBool::default(),
-            cut: AtomicU64::default(),
+            forgotten_with_former: AtomicU64::default(),
         })
     }
 
@@ -95,15 +95,17 @@ impl Buckets {
         self.release(now);
         let (new, buckets) = (Self::new(capacity, specs)?, Arc::clone(self));
         let former = Former { buckets, classes: classes.into(), since: now, until: now.after(new.memory) };
-        let own = Arc::clone(&self.own);
-        let changed = Self { former: ArcSwapOption::from_pointee(former), own, ..new };
-        changed.cut.store(self.forgotten() + changed.cut_off(MOST_FORMER, now), Ordering::Relaxed);
+        let own = Arc::clone(&self.own_rates);
+        let changed = Self { former: ArcSwapOption::from_pointee(former), own_rates: own, ..new };
+        changed
+            .forgotten_with_former
+            .store(self.forgotten() + changed.forget_former(MAX_FORMER, now), Ordering::Relaxed);
         Ok(changed)
     }
 
     /// Lets go of former buckets that are all full by now, and of ended rates of single buckets that are.
     pub fn release(&self, now: Time) {
-        self.own.release(now.before(self.memory));
+        self.own_rates.release(now.before(self.memory));
         if self.former.load().as_ref().is_some_and(|former| former.until <= now) {
             self.former.store(None);
         }
@@ -111,7 +113,7 @@ impl Buckets {
 
     /// Forgets what is more than so many changes ago, and says how many live buckets that were at most: some have come
     /// over since.
-    fn cut_off(&self, changes: usize, now: Time) -> u64 {
+    fn forget_former(&self, changes: usize, now: Time) -> u64 {
         let former = self.former.load_full();
         match (former, changes) {
             (None, _) => 0,
@@ -119,7 +121,7 @@ impl Buckets {
                 self.former.store(None);
                 former.buckets.live(now) as u64
             }
-            (Some(former), changes) => former.buckets.cut_off(changes - 1, now),
+            (Some(former), changes) => former.buckets.forget_former(changes - 1, now),
         }
     }
 
@@ -139,17 +141,17 @@ impl Buckets {
     ///
     /// # Errors
     /// [`Stale`] if something is to be written and the limit was changed.
-    pub fn apply(&self, place: &Place, now: Time, op: Op) -> Result<Verdict, Stale> {
-        let done = on_words(place.spec.words(), |state| {
+    pub fn apply(&self, place: &BucketKey, now: Time, op: Op) -> Result<Verdict, Stale> {
+        let done = with_words(place.spec.words(), |state| {
             let (version, came_over) = self.read(place, now, state);
-            if self.own.has(place.key) {
+            if self.own_rates.has(place.key) {
                 return None;
             }
             let step = decide(place, state, now, op, came_over);
             if !step.changed {
                 return Some(Ok(step.verdict));
             }
-            let _held = self.table.hold_if(place.key, version)?;
+            let _held = self.table.lock_if_unchanged(place.key, version)?;
             if self.is_closed() {
                 return Some(Err(Stale));
             }
@@ -158,15 +160,15 @@ impl Buckets {
         });
         // Somebody else was faster, or the bucket is not in the table: with the lock, this time.
         done.unwrap_or_else(|| {
-            let _held = self.hold(self.line_of(place.key));
-            if self.is_closed() { Err(Stale) } else { Ok(self.apply_held(place, now, op)) }
+            let _held = self.lock(self.line_of(place.key));
+            if self.is_closed() { Err(Stale) } else { Ok(self.apply_locked(place, now, op)) }
         })
     }
 
     /// What an attempt would be told, if refusals were free.
     #[must_use]
-    pub fn peek(&self, place: &Place, now: Time, cost: u32) -> Verdict {
-        self.look(place, now, Op::Peek(cost)).verdict
+    pub fn peek(&self, place: &BucketKey, now: Time, cost: u32) -> Verdict {
+        self.dry_run(place, now, Op::Peek(cost)).verdict
     }
 
     /// How many buckets are not full; an estimate for large tables.
@@ -178,7 +180,7 @@ impl Buckets {
     /// How many live buckets gave way to others since the start.
     #[must_use]
     pub fn forgotten(&self) -> u64 {
-        self.table.forgotten() + self.cut.load(Ordering::Relaxed)
+        self.table.forgotten() + self.forgotten_with_former.load(Ordering::Relaxed)
     }
 
     /// Words of the longest state.
@@ -194,35 +196,35 @@ impl Buckets {
     }
 
     /// What an operation would do, without the lock.
-    pub(in crate::store) fn look(&self, place: &Place, now: Time, op: Op) -> Step {
-        let seen = on_words(place.spec.words(), |state| {
+    pub(in crate::store) fn dry_run(&self, place: &BucketKey, now: Time, op: Op) -> Step {
+        let seen = with_words(place.spec.words(), |state| {
             let (_, came_over) = self.read(place, now, state);
-            (!self.own.has(place.key)).then(|| decide(place, state, now, op, came_over))
+            (!self.own_rates.has(place.key)).then(|| decide(place, state, now, op, came_over))
         });
         seen.unwrap_or_else(|| {
-            let _held = self.hold(self.line_of(place.key));
-            self.look_held(place, now, op)
+            let _held = self.lock(self.line_of(place.key));
+            self.dry_run_locked(place, now, op)
         })
     }
 
     /// The same while the line is held.
-    pub(super) fn look_held(&self, place: &Place, now: Time, op: Op) -> Step {
-        if let Some(step) = self.on_own(place, now, op, false) {
+    pub(super) fn dry_run_locked(&self, place: &BucketKey, now: Time, op: Op) -> Step {
+        if let Some(step) = self.step_own_rate(place, now, op, false) {
             return step;
         }
-        on_words(place.spec.words(), |state| {
-            let came_over = self.read_held(place, now, state);
+        with_words(place.spec.words(), |state| {
+            let came_over = self.read_locked(place, now, state);
             decide(place, state, now, op, came_over)
         })
     }
 
     /// Does it; the line must be held.
-    pub(super) fn apply_held(&self, place: &Place, now: Time, op: Op) -> Verdict {
-        if let Some(step) = self.on_own(place, now, op, true) {
+    pub(super) fn apply_locked(&self, place: &BucketKey, now: Time, op: Op) -> Verdict {
+        if let Some(step) = self.step_own_rate(place, now, op, true) {
             return step.verdict;
         }
-        on_words(place.spec.words(), |state| {
-            let came_over = self.read_held(place, now, state);
+        with_words(place.spec.words(), |state| {
+            let came_over = self.read_locked(place, now, state);
             let step = decide(place, state, now, op, came_over);
             if step.changed {
                 self.table.write(place.key, state, now);
@@ -235,8 +237,8 @@ impl Buckets {
         self.table.line_of(key)
     }
 
-    pub(super) fn hold(&self, line: usize) -> Held<'_> {
-        self.table.hold(line)
+    pub(super) fn lock(&self, line: usize) -> LineGuard<'_> {
+        self.table.lock(line)
     }
 
     /// To be asked while a line is held.
@@ -244,23 +246,23 @@ impl Buckets {
         self.closed.load(Ordering::SeqCst)
     }
 
-    fn read(&self, place: &Place, now: Time, state: &mut [u64]) -> (Version, bool) {
+    fn read(&self, place: &BucketKey, now: Time, state: &mut [u64]) -> (LineVersion, bool) {
         let version = self.table.read(place.key, state);
-        (version, self.take_over(place, now, state))
+        (version, self.convert_former(place, now, state))
     }
 
-    fn read_held(&self, place: &Place, now: Time, state: &mut [u64]) -> bool {
-        self.table.read_held(place.key, state);
-        self.take_over(place, now, state)
+    fn read_locked(&self, place: &BucketKey, now: Time, state: &mut [u64]) -> bool {
+        self.table.read_locked(place.key, state);
+        self.convert_former(place, now, state)
     }
 
     /// What is not here may be as it was before the limit was changed. Says whether it was.
-    fn take_over(&self, place: &Place, now: Time, state: &mut [u64]) -> bool {
+    fn convert_former(&self, place: &BucketKey, now: Time, state: &mut [u64]) -> bool {
         if state.first() == Some(&0)
             && let Some(former) = &*self.former.load()
             && now < former.until
         {
-            former.take_over(place, state);
+            former.convert_former(place, state);
             return state.first() != Some(&0);
         }
         false
@@ -268,31 +270,31 @@ impl Buckets {
 }
 
 impl Former {
-    fn take_over(&self, place: &Place, state: &mut [u64]) {
+    fn convert_former(&self, place: &BucketKey, state: &mut [u64]) {
         let Some(&Some((class, spec))) = self.classes.get(place.class) else { return };
-        on_words(spec.words(), |before| {
-            self.buckets.read(&Place { key: place.key, class, spec }, self.since, before);
+        with_words(spec.words(), |before| {
+            self.buckets.read(&BucketKey { key: place.key, class, spec }, self.since, before);
             convert(&spec, before, &place.spec, state, self.since);
         });
     }
 }
 
 /// An attempt writes what came over even if it is refused: with the old buckets it would be lost one day.
-fn decide(place: &Place, state: &mut [u64], now: Time, op: Op, came_over: bool) -> Step {
+fn decide(place: &BucketKey, state: &mut [u64], now: Time, op: Op, came_over: bool) -> Step {
     let step = step(&place.spec, state, now, op);
     let is_attempt = matches!(op, Op::Take(_) | Op::TakeOnce { .. } | Op::Strike);
     Step { changed: step.changed || came_over && is_attempt, ..step }
 }
 
 /// Lends words for a state, none of them from the heap.
-fn on_words<T>(words: usize, run: impl FnOnce(&mut [u64]) -> T) -> T {
-    if words <= FEW {
-        return run(&mut [0; FEW][..words]);
+fn with_words<T>(words: usize, run: impl FnOnce(&mut [u64]) -> T) -> T {
+    if words <= SHORT_WORDS {
+        return run(&mut [0; SHORT_WORDS][..words]);
     }
-    if words <= SOME {
-        return run(&mut [0; SOME][..words]);
+    if words <= LONG_WORDS {
+        return run(&mut [0; LONG_WORDS][..words]);
     }
-    run(&mut [0; Spec::MOST_WORDS][..words.min(Spec::MOST_WORDS)])
+    run(&mut [0; Spec::MAX_WORDS][..words.min(Spec::MAX_WORDS)])
 }
 
 impl std::fmt::Debug for Buckets {
@@ -305,16 +307,16 @@ impl std::fmt::Debug for Buckets {
 }
 
 /// All shapes but rolling windows and those that remember what they counted.
-const FEW: usize = 3;
+const SHORT_WORDS: usize = 3;
 /// A rolling window of 24 periods, and a few more; what a bucket remembers that counts a thing once.
-const SOME: usize = 16;
+const LONG_WORDS: usize = 16;
 /// More changes than anybody makes within the time that a bucket takes to fill.
-const MOST_FORMER: usize = 16;
+const MAX_FORMER: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bucket::{Answer, Continuous};
+    use crate::bucket::{Admission, Continuous};
 
     const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
     const HOUR: Span = Span::from_secs(3600);
@@ -323,11 +325,11 @@ mod tests {
         Spec::Continuous(Continuous::new(burst, HOUR, burst).unwrap())
     }
 
-    fn place(key: u128, spec: Spec) -> Place {
-        Place { key: Key(key), class: 0, spec }
+    fn place(key: u128, spec: Spec) -> BucketKey {
+        BucketKey { key: Key(key), class: 0, spec }
     }
 
-    fn taken(buckets: &Buckets, place: &Place, now: Time) -> bool {
+    fn taken(buckets: &Buckets, place: &BucketKey, now: Time) -> bool {
         buckets.apply(place, now, Op::Take(1)).unwrap().is_admitted()
     }
 
@@ -380,8 +382,8 @@ mod tests {
         assert!(taken(&old, &place(1, spec(2)), NOW) && taken(&old, &place(1, spec(2)), NOW));
         let _new = changed(&old, spec(2), spec(4), NOW);
         assert_eq!(old.apply(&place(2, spec(2)), NOW, Op::Take(1)), Err(Stale));
-        let refused = old.apply(&place(1, spec(2)), NOW, Op::Take(1)).unwrap().answer;
-        assert_eq!(refused, Answer::Refused { wait: Span::from_secs(1800) });
+        let refused = old.apply(&place(1, spec(2)), NOW, Op::Take(1)).unwrap().admission;
+        assert_eq!(refused, Admission::Refused { wait: Span::from_secs(1800) });
     }
 
     #[test]

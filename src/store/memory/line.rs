@@ -18,7 +18,7 @@ pub(super) const WORDS: usize = 8;
 
 /// A set of five slots in eight words of a table; all zero when new. A slot whose time has come is free.
 #[derive(Clone, Copy)]
-pub(super) struct Line<'t>(pub(super) &'t [AtomicU64; WORDS]);
+pub(super) struct TableLine<'t>(pub(super) &'t [AtomicU64; WORDS]);
 
 /// What a line was told to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,27 +26,27 @@ pub(super) enum Written {
     /// Into the bucket's own slot or a free one.
     InPlace,
     /// Over the live bucket that was nearest to full.
-    Forgot,
+    Evicted,
 }
 
 /// What the lock was while something was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Version(u64);
+pub(super) struct LineVersion(u64);
 
 /// Releases the line when dropped.
-pub(super) struct Held<'t>(Line<'t>);
+pub(super) struct LineGuard<'t>(TableLine<'t>);
 
-impl<'t> Line<'t> {
+impl<'t> TableLine<'t> {
     /// Reads without the lock, again and again until nothing was written meanwhile.
-    pub(super) fn consistent<T>(self, mut read: impl FnMut() -> T) -> (T, Version) {
-        let mut patience = Patience::default();
+    pub(super) fn consistent<T>(self, mut read: impl FnMut() -> T) -> (T, LineVersion) {
+        let mut patience = SpinBackoff::default();
         loop {
             let before = self.0[LOCK].load(Acquire);
             if before & 1 == 0 {
                 let found = read();
                 fence(Acquire);
                 if self.0[LOCK].load(Relaxed) == before {
-                    return (found, Version(before));
+                    return (found, LineVersion(before));
                 }
             }
             patience.wait();
@@ -54,11 +54,11 @@ impl<'t> Line<'t> {
     }
 
     /// Waits for the lock and takes it.
-    pub(super) fn hold(self) -> Held<'t> {
-        let mut patience = Patience::default();
+    pub(super) fn lock(self) -> LineGuard<'t> {
+        let mut patience = SpinBackoff::default();
         loop {
             let free = self.0[LOCK].load(Relaxed) & !1;
-            if let Some(held) = self.hold_if(Version(free)) {
+            if let Some(held) = self.lock_if_unchanged(LineVersion(free)) {
                 return held;
             }
             patience.wait();
@@ -66,15 +66,15 @@ impl<'t> Line<'t> {
     }
 
     /// Takes the lock if nothing was written since, and nobody holds it.
-    pub(super) fn hold_if(self, Version(free): Version) -> Option<Held<'t>> {
+    pub(super) fn lock_if_unchanged(self, LineVersion(free): LineVersion) -> Option<LineGuard<'t>> {
         self.0[LOCK].compare_exchange(free, free | 1, SeqCst, Relaxed).ok()?;
         // Pairs with the reader's fence: whoever sees a new state sees that the line was held.
         fence(Release);
-        Some(Held(self))
+        Some(LineGuard(self))
     }
 
     /// The slot of this tag, and when its bucket is full again. Belongs together only while the line is held, or
-    /// within [`Line::consistent`].
+    /// within [`TableLine::consistent`].
     pub(super) fn find(self, tag: u32) -> Option<(usize, Time)> {
         let slot = from_home(tag).find(|&slot| self.tag(slot) == tag && self.full_at(slot) != 0)?;
         Some((slot, Time::from_nanos(self.full_at(slot))))
@@ -87,7 +87,7 @@ impl<'t> Line<'t> {
         let slot = self.find(tag).map_or_else(nearest_to_full, |(slot, _)| slot);
         let is_foreign = self.tag(slot) != tag;
         let written = match is_foreign && self.full_at(slot) > now.as_nanos() {
-            true => Written::Forgot,
+            true => Written::Evicted,
             false => Written::InPlace,
         };
         if is_foreign {
@@ -102,7 +102,7 @@ impl<'t> Line<'t> {
         (0..SLOTS).filter(|&slot| self.full_at(slot) > now.as_nanos()).count()
     }
 
-    /// The tags and times of all slots, used or not. Belong together as those of [`Line::find`] do.
+    /// The tags and times of all slots, used or not. Belong together as those of [`TableLine::find`] do.
     pub(super) fn slots(self) -> [(u32, u64); SLOTS] {
         std::array::from_fn(|slot| (self.tag(slot), self.full_at(slot)))
     }
@@ -113,20 +113,20 @@ impl<'t> Line<'t> {
 
     #[expect(clippy::cast_possible_truncation, reason = "a tag is half a word")]
     fn tag(self, slot: usize) -> u32 {
-        let (word, shift) = place_of_tag(slot);
+        let (word, shift) = tag_position(slot);
         (self.0[word].load(Relaxed) >> shift) as u32
     }
 
     fn set_tag(self, slot: usize, tag: u32) {
-        let (word, shift) = place_of_tag(slot);
+        let (word, shift) = tag_position(slot);
         let others = self.0[word].load(Relaxed) & !(HALF << shift);
         self.0[word].store(others | u64::from(tag) << shift, Relaxed);
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for LineGuard<'_> {
     fn drop(&mut self) {
-        let Line(words) = self.0;
+        let TableLine(words) = self.0;
         let held = words[LOCK].load(Relaxed);
         words[LOCK].store(held & !HALF | held.wrapping_add(1) & HALF, Release);
     }
@@ -144,16 +144,16 @@ fn from_home(tag: u32) -> impl Iterator<Item = usize> {
 }
 
 /// The halves of words, after the lock's.
-fn place_of_tag(slot: usize) -> (usize, usize) {
+fn tag_position(slot: usize) -> (usize, usize) {
     let half = LOCK + 1 + slot;
     (half / 2, half % 2 * 32)
 }
 
 /// Spins for a moment, then lets others run: whoever holds the line may have lost its core.
 #[derive(Default)]
-struct Patience(u32);
+struct SpinBackoff(u32);
 
-impl Patience {
+impl SpinBackoff {
     fn wait(&mut self) {
         self.0 = self.0.saturating_add(1);
         if self.0 < 64 { spin_loop() } else { yield_now() }
@@ -178,25 +178,25 @@ mod tests {
 
     #[test]
     fn a_line_is_one_cache_line() {
-        assert_eq!((size_of::<[AtomicU64; WORDS]>(), place_of_tag(SLOTS)), (64, (TIMES, 0)));
+        assert_eq!((size_of::<[AtomicU64; WORDS]>(), tag_position(SLOTS)), (64, (TIMES, 0)));
     }
 
-    fn write(line: Line<'_>, tag: u32, full_at: u64, now: u64) -> Written {
+    fn write(line: TableLine<'_>, tag: u32, full_at: u64, now: u64) -> Written {
         line.write(tag, at(full_at), at(now)).1
     }
 
-    fn look(line: Line<'_>, tag: u32) -> Option<u64> {
+    fn look(line: TableLine<'_>, tag: u32) -> Option<u64> {
         line.consistent(|| line.find(tag)).0.map(|(_, full_at)| full_at.as_nanos())
     }
 
     #[test]
     fn the_bucket_nearest_to_full_gives_way() {
         let words = words();
-        let line = Line(&words);
+        let line = TableLine(&words);
         for (tag, full_at) in [(1, 500), (2, 300), (3, 400), (4, 600), (5, 700)] {
             assert_eq!(write(line, tag, full_at, 100), Written::InPlace);
         }
-        assert_eq!(write(line, 6, 350, 100), Written::Forgot);
+        assert_eq!(write(line, 6, 350, 100), Written::Evicted);
         assert_eq!(look(line, 2), None);
         assert_eq!((look(line, 1), look(line, 6)), (Some(500), Some(350)));
     }
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_full_bucket_is_free_to_take() {
         let words = words();
-        let line = Line(&words);
+        let line = TableLine(&words);
         for tag in 1..=5 {
             write(line, tag, 200 + u64::from(tag), 100);
         }
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_bucket_is_rewritten_where_it_stands() {
         let words = words();
-        let line = Line(&words);
+        let line = TableLine(&words);
         write(line, 7, 10, 1);
         write(line, 7, 20, 1);
         assert_eq!((look(line, 7), line.live(at(1))), (Some(20), 1));
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn tag_zero_is_a_tag_like_any_other() {
         let words = words();
-        let line = Line(&words);
+        let line = TableLine(&words);
         assert_eq!(look(line, 0), None);
         write(line, 0, 20, 1);
         assert_eq!(look(line, 0), Some(20));
@@ -235,23 +235,23 @@ mod tests {
     #[test]
     fn whoever_read_before_another_wrote_does_not_get_the_line() {
         let words = words();
-        let line = Line(&words);
+        let line = TableLine(&words);
         let ((), before) = line.consistent(|| ());
-        drop(line.hold_if(before).unwrap());
-        assert!(line.hold_if(before).is_none(), "written since");
+        drop(line.lock_if_unchanged(before).unwrap());
+        assert!(line.lock_if_unchanged(before).is_none(), "written since");
         let ((), now) = line.consistent(|| ());
-        let held = line.hold();
-        assert!(line.hold_if(now).is_none(), "held");
+        let held = line.lock();
+        assert!(line.lock_if_unchanged(now).is_none(), "held");
         drop(held);
     }
 
     #[test]
     fn the_lock_wraps_into_nobodys_tag() {
         let words = words();
-        let line = Line(&words);
+        let line = TableLine(&words);
         write(line, 7, 20, 1);
         words[LOCK].store(words[LOCK].load(Relaxed) | (HALF - 1), Relaxed);
-        drop(line.hold());
+        drop(line.lock());
         assert_eq!((words[LOCK].load(Relaxed) & HALF, look(line, 7)), (0, Some(20)));
     }
 }

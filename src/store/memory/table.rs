@@ -10,14 +10,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use serde::{Deserialize, Serialize};
 use zerocopy::FromZeros;
 
-use super::Unfit;
-use super::line::{Held, Line, SLOTS, Version, WORDS, Written, home_of};
+use super::RestoreError;
+use super::line::{LineGuard, LineVersion, SLOTS, TableLine, WORDS, Written, home_of};
 use super::sync::AtomicU64;
 use crate::bucket::Key;
 use crate::time::Time;
 
 /// States by key, all with the same number of words.
-pub(in crate::store) struct Table {
+pub(in crate::store) struct BucketTable {
     /// Blocks of a line and the further words of its slots, from the first one that is a whole cache line. Words and
     /// not lines, because memory of that alignment would be written to before anybody uses it.
     words: Box<[AtomicU64]>,
@@ -37,17 +37,17 @@ pub struct TooLarge(usize);
 
 /// The states of a table, to be kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct States {
+pub(super) struct TableSnapshot {
     lines: u64,
     /// Words of each state.
     pub(super) width: u16,
     /// The line and the tag of each.
-    places: Vec<(u64, u32)>,
+    slots: Vec<(u64, u32)>,
     /// All states, one after the other.
     words: Vec<u64>,
 }
 
-impl Table {
+impl BucketTable {
     /// A table with room for at least this many states of so many words.
     pub(in crate::store) fn new(states: usize, words: usize) -> Result<Self, TooLarge> {
         let (lines, further) = (states.div_ceil(SLOTS).max(1), words.saturating_sub(1));
@@ -62,7 +62,7 @@ impl Table {
 
     /// How many states are not full. Looks at every line of small tables and at an even sample of large ones.
     pub(super) fn live(&self, now: Time) -> usize {
-        let stride = self.lines.div_ceil(MOST_COUNTED);
+        let stride = self.lines.div_ceil(MAX_COUNTED);
         let sample = (0..self.lines).step_by(stride).map(|line| self.line(line).live(now)).sum::<usize>();
         sample * stride
     }
@@ -83,18 +83,18 @@ impl Table {
     }
 
     /// All states that are not full, line by line without the lock.
-    pub(super) fn states(&self, now: Time) -> States {
+    pub(super) fn snapshot(&self, now: Time) -> TableSnapshot {
         let width = u16::try_from(self.words()).unwrap_or(u16::MAX);
-        let mut all = States { lines: self.lines as u64, width, ..States::default() };
+        let mut all = TableSnapshot { lines: self.lines as u64, width, ..TableSnapshot::default() };
         for line in 0..self.lines {
-            let before = (all.places.len(), all.words.len());
+            let before = (all.slots.len(), all.words.len());
             self.line(line).consistent(|| {
                 // What was read before somebody wrote is read again.
-                all.places.truncate(before.0);
+                all.slots.truncate(before.0);
                 all.words.truncate(before.1);
                 for (slot, (tag, full_at)) in self.line(line).slots().into_iter().enumerate() {
                     if full_at > now.as_nanos() {
-                        all.places.push((line as u64, tag));
+                        all.slots.push((line as u64, tag));
                         all.words.push(full_at);
                         all.words
                             .extend(self.further_words(line, slot).iter().map(|word| word.load(Relaxed)));
@@ -106,25 +106,25 @@ impl Table {
     }
 
     /// Takes states in that were kept of a table of the same size.
-    pub(super) fn take_in(&self, states: &States) -> Result<(), Unfit> {
+    pub(super) fn restore(&self, states: &TableSnapshot) -> Result<(), RestoreError> {
         if states.lines != self.lines as u64 {
-            return Err(Unfit::Capacity);
+            return Err(RestoreError::Capacity);
         }
         let width = self.words();
-        if usize::from(states.width) != width || states.words.len() != states.places.len() * width {
-            return Err(Unfit::Nonsense);
+        if usize::from(states.width) != width || states.words.len() != states.slots.len() * width {
+            return Err(RestoreError::Corrupt);
         }
-        for ((line, tag), state) in states.places.iter().zip(states.words.chunks_exact(width)) {
+        for ((line, tag), state) in states.slots.iter().zip(states.words.chunks_exact(width)) {
             let line =
-                usize::try_from(*line).ok().filter(|line| *line < self.lines).ok_or(Unfit::Nonsense)?;
-            let _held = self.hold(line);
+                usize::try_from(*line).ok().filter(|line| *line < self.lines).ok_or(RestoreError::Corrupt)?;
+            let _held = self.lock(line);
             self.write_at(line, *tag, state, Time::from_nanos(0));
         }
         Ok(())
     }
 
     /// Copies the state of this key, or zeros. Without the lock; says what the lock was.
-    pub(super) fn read(&self, key: Key, state: &mut [u64]) -> Version {
+    pub(super) fn read(&self, key: Key, state: &mut [u64]) -> LineVersion {
         let line = self.line_of(key);
         // The words behind the line are on their way already while the line is looked at.
         for word in self.further_words(line, home_of(tag_of(key))).iter().step_by(WORDS) {
@@ -140,22 +140,22 @@ impl Table {
 
     /// Writes the state of this key, whatever stood there.
     pub(in crate::store) fn put(&self, key: Key, state: &[u64], now: Time) {
-        let _held = self.hold(self.line_of(key));
+        let _held = self.lock(self.line_of(key));
         self.write(key, state, now);
     }
 
     /// Copies the state of this key, or zeros; its line must be held.
-    pub(super) fn read_held(&self, key: Key, state: &mut [u64]) {
+    pub(super) fn read_locked(&self, key: Key, state: &mut [u64]) {
         self.copy(key, state);
     }
 
-    pub(super) fn hold(&self, line: usize) -> Held<'_> {
-        self.line(line).hold()
+    pub(super) fn lock(&self, line: usize) -> LineGuard<'_> {
+        self.line(line).lock()
     }
 
     /// Holds the line of this key if nothing was written to it since it was read.
-    pub(super) fn hold_if(&self, key: Key, version: Version) -> Option<Held<'_>> {
-        self.line(self.line_of(key)).hold_if(version)
+    pub(super) fn lock_if_unchanged(&self, key: Key, version: LineVersion) -> Option<LineGuard<'_>> {
+        self.line(self.line_of(key)).lock_if_unchanged(version)
     }
 
     /// Writes the state of this key; its line must be held.
@@ -169,7 +169,7 @@ impl Table {
         for (place, word) in self.further_words(line, slot).iter().zip(further) {
             place.store(*word, Relaxed);
         }
-        if written == Written::Forgot {
+        if written == Written::Evicted {
             self.forgotten.fetch_add(1, Relaxed);
         }
     }
@@ -198,9 +198,9 @@ impl Table {
         }
     }
 
-    fn line(&self, line: usize) -> Line<'_> {
+    fn line(&self, line: usize) -> TableLine<'_> {
         let (chunks, _) = self.words[self.skipped..].as_chunks();
-        Line(&chunks[line * self.block / WORDS])
+        TableLine(&chunks[line * self.block / WORDS])
     }
 
     fn further_words(&self, line: usize, slot: usize) -> &[AtomicU64] {
@@ -214,4 +214,4 @@ fn tag_of(Key(key): Key) -> u32 {
     key as u32
 }
 
-const MOST_COUNTED: usize = 262_144;
+const MAX_COUNTED: usize = 262_144;

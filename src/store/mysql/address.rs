@@ -1,21 +1,21 @@
 //! Where MySQL is: `mysql://user:password@host:port/database?options`.
 
-use crate::store::sql::address::{Tls, decoded, split};
+use crate::store::sql::address::{SqlTls, decoded, split};
 
 /// An address that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::store) struct Mysql {
+pub(in crate::store) struct MysqlAddress {
     pub(super) user: String,
     pub(super) password: Option<String>,
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) socket: Option<String>,
     pub(super) database: String,
-    pub(super) tls: Tls,
+    pub(super) tls: SqlTls,
 }
 
 /// Reads an address.
-pub(super) fn parse(url: &str) -> Result<Mysql, String> {
+pub(super) fn parse(url: &str) -> Result<MysqlAddress, String> {
     let split = split(url, &["socket"])?;
     let wrong = |what: &str| format!("{what}: write {GRAMMAR}, special letters as percent signs and digits");
     let written = split.base.strip_prefix("mysql://").unwrap_or_default();
@@ -30,19 +30,19 @@ pub(super) fn parse(url: &str) -> Result<Mysql, String> {
     if user.is_empty() || database.is_empty() || host.is_empty() && socket.is_none() {
         return Err(wrong("no user, no host or no database"));
     }
-    if socket.is_some() && split.tls != Tls::Off {
+    if socket.is_some() && split.tls != SqlTls::Off {
         return Err("TLS is not spoken over a Unix socket".to_owned());
     }
     let (user, host, database) = (decoded(user)?, decoded(host)?, decoded(database)?);
-    Ok(Mysql { user, password, host, port, socket, database, tls: split.tls })
+    Ok(MysqlAddress { user, password, host, port, socket, database, tls: split.tls })
 }
 
-impl Mysql {
+impl MysqlAddress {
     /// Whether what is said goes in clear text over a network.
     pub(super) fn is_exposed(&self) -> bool {
         let is_here = |address: std::net::IpAddr| address.is_loopback();
         let is_near = self.host == "localhost" || self.host.parse().is_ok_and(is_here);
-        self.tls == Tls::Off && self.socket.is_none() && !is_near
+        self.tls == SqlTls::Off && self.socket.is_none() && !is_near
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
         let read = parse("mysql://u%40v:p%2Fw@[::1]:3307/d%20b?sslmode=verify-full").unwrap();
         assert_eq!((&read.user[..], read.password.as_deref()), ("u@v", Some("p/w")));
         assert_eq!((&read.host[..], read.port, &read.database[..]), ("::1", 3307, "d b"));
-        assert_eq!(read.tls, Tls::On(None));
+        assert_eq!(read.tls, SqlTls::On(None));
         let read = parse("mysql://u@/db?socket=/run/mysqld/mysqld.sock").unwrap();
         assert_eq!(read.socket.as_deref(), Some("/run/mysqld/mysqld.sock"));
         assert!(!read.is_exposed());

@@ -1,35 +1,39 @@
-//! What an error of MySQL or MariaDB means for whoever asked.
+//! Maps the errors of MySQL and MariaDB to `StoreError`.
 //!
 //! Numbers are of the [reference](https://dev.mysql.com/doc/mysql-errors/8.0/en/server-error-reference.html) and of MariaDB's.
 
 use mysql_async::{DriverError, Error, ServerError};
 
 use crate::store::compare_and_swap::StoreError;
-use crate::store::sql::{chain, missing};
+use crate::store::sql::{error_chain, missing_table};
 
 /// What went wrong with a question about this table.
-pub(super) fn of(error: &Error, table: &str) -> StoreError {
+pub(super) fn store_error(error: &Error, table: &str) -> StoreError {
     match error {
-        Error::Server(error) => of_server(error, table),
-        Error::Driver(DriverError::ConnectionClosed) | Error::Io(_) => StoreError::Unreachable(chain(error)),
+        Error::Server(error) => of_server_error(error, table),
+        Error::Driver(DriverError::ConnectionClosed) | Error::Io(_) => {
+            StoreError::Unreachable(error_chain(error))
+        }
         Error::Driver(
             DriverError::NoClientSslFlagFromServer
             | DriverError::UnknownAuthPlugin { .. }
             | DriverError::MysqlOldPasswordDisabled
             | DriverError::CleartextPluginDisabled,
         )
-        | Error::Url(_) => StoreError::Refused(chain(error)),
+        | Error::Url(_) => StoreError::Refused(error_chain(error)),
         // What the driver shows of others may be what stood in a row.
-        Error::Driver(_) | Error::Other(_) => StoreError::Garbled("an answer out of order".to_owned()),
+        Error::Driver(_) | Error::Other(_) => {
+            StoreError::UnexpectedResponse("an answer out of order".to_owned())
+        }
     }
 }
 
-fn of_server(error: &ServerError, table: &str) -> StoreError {
+fn of_server_error(error: &ServerError, table: &str) -> StoreError {
     match error.code {
         // Deadlock, lock not had in time, duplicate key, row changed since it was read, conflict within a cluster.
-        1213 | 1205 | 1062 | 1020 | 3101 => StoreError::Contended,
+        1213 | 1205 | 1062 | 1020 | 3101 => StoreError::WriteConflict,
         // No such table, no such column.
-        1146 | 1054 => missing(table),
+        1146 | 1054 => missing_table(table),
         // Shutdown, killed, the statement is unknown to this connection.
         1053 | 1317 | 1927 | 3169 | 1243 => StoreError::Unreachable(error.message.clone()),
         code => StoreError::Refused(format!("{} (error {code})", error.message)),

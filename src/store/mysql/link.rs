@@ -1,4 +1,4 @@
-//! One connection to MySQL or MariaDB, and the questions as it hears them.
+//! One connection to MySQL or MariaDB, and the store operations as its statements.
 //!
 //! One question at a time. The surprising thing: the driver would leave an answer unread if a question was dropped, for
 //! the next question to find; so questions are carried to their end (`sql::line`), and a connection on which that was not
@@ -11,29 +11,30 @@ use mysql_async::{Conn, Error, Opts, OptsBuilder, Row, SslOpts, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-use super::address::Mysql;
+use super::address::MysqlAddress;
 use super::fault;
-use super::statements::{SESSION, Tidy};
+use super::statements::{PurgeStatements, SESSION};
 use crate::bucket::Key;
-use crate::store::compare_and_swap::{Answer, Record, StoreError, Stored, Swap, Version};
-use crate::store::sql::address::Tls;
+use crate::store::compare_and_swap::{Clocked, RecordVersion, StoreError, StoreRecord, Stored, Swap};
+use crate::store::sql::address::SqlTls;
 use crate::store::sql::{
-    BATCH, Broom, Dial, Dialled, Heard, Questions, Statements, bytes_of, lost, readable,
+    BATCH, PurgeCursor, SqlConnecting, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of, conflict,
+    readable,
 };
 use crate::store::{sql, tls};
 use crate::time::{Span, Time};
 
 /// How connections are made.
-pub(super) struct Server(Opts);
+pub(super) struct MysqlConnector(Opts);
 
 /// A connection. Closed when dropped.
-pub(super) struct Link(Mutex<Option<Conn>>);
+pub(super) struct MysqlConnection(Mutex<Option<Conn>>);
 
-impl Server {
-    pub(super) fn new(address: &Mysql) -> Result<Self, StoreError> {
+impl MysqlConnector {
+    pub(super) fn new(address: &MysqlAddress) -> Result<Self, StoreError> {
         let tls = match &address.tls {
-            Tls::Off => None,
-            Tls::On(roots) => {
+            SqlTls::Off => None,
+            SqlTls::On(roots) => {
                 let roots = tls::roots(roots.as_deref())?.into_iter().map(|root| root.to_vec().into());
                 Some(SslOpts::default().with_disable_built_in_roots(true).with_root_certs(roots.collect()))
             }
@@ -50,7 +51,7 @@ impl Server {
             .ssl_opts(tls)
             .tcp_keepalive(Some(Duration::from_secs(60)))
             // Else it asks for both.
-            .max_allowed_packet(Some(LONGEST_PACKET))
+            .max_allowed_packet(Some(MAX_PACKET_LEN))
             .wait_timeout(Some(0))
             // How many rows were changed, not how many were found.
             .client_found_rows(false)
@@ -59,55 +60,56 @@ impl Server {
     }
 }
 
-impl Dial for Server {
-    type Link = Link;
+impl SqlConnector for MysqlConnector {
+    type Connection = MysqlConnection;
 
-    fn dial(&self) -> Dialled<'_, Link> {
+    fn connect(&self) -> SqlConnecting<'_, MysqlConnection> {
         Box::pin(async {
-            let connection = Conn::new(self.0.clone()).await.map_err(|error| fault::of(&error, ""))?;
-            Ok(Link(Mutex::new(Some(connection))))
+            let connection =
+                Conn::new(self.0.clone()).await.map_err(|error| fault::store_error(&error, ""))?;
+            Ok(MysqlConnection(Mutex::new(Some(connection))))
         })
     }
 }
 
-impl sql::Link for Link {
-    const AT_ONCE: usize = 1;
-    const MOST: usize = 8;
-    const SILENCE: Duration = Duration::from_millis(1500);
+impl sql::SqlConnection for MysqlConnection {
+    const MAX_IN_FLIGHT: usize = 1;
+    const MAX_CONNECTIONS: usize = 8;
+    const SILENCE_TIMEOUT: Duration = Duration::from_millis(1500);
 
     fn is_broken(&self) -> bool {
         false
     }
 
     // There is nobody else on it.
-    fn cut(&self) {}
+    fn close(&self) {}
 }
 
-impl Questions for Link {
-    type Tidy = Tidy;
+impl SqlQueries for MysqlConnection {
+    type Purge = PurgeStatements;
 
-    async fn load(&self, texts: &Statements<Tidy>, key: Key) -> Heard<Option<Stored>> {
+    async fn load(&self, texts: &Statements<PurgeStatements>, key: Key) -> SqlReply<Option<Stored>> {
         let row = self.row(&texts.table, &texts.load, vec![bytes_of(key).into()]).await?;
         let clock = clock(row.as_ref())?;
         let column = |at| row.as_ref().and_then(|row| row.as_ref(at));
         let stored = match (column(1), column(2)) {
             (Some(Value::NULL), _) => None,
             (Some(Value::Int(version)), Some(Value::Bytes(bytes))) => {
-                Some(Stored { version: Version(version.cast_unsigned()), bytes: bytes.clone() })
+                Some(Stored { version: RecordVersion(version.cast_unsigned()), bytes: bytes.clone() })
             }
-            _ => return Err(StoreError::Garbled("columns of other kinds".to_owned())),
+            _ => return Err(StoreError::UnexpectedResponse("columns of other kinds".to_owned())),
         };
-        Ok(Answer::at(stored, clock))
+        Ok(Clocked::with_clock(stored, clock))
     }
 
     async fn swap(
         &self,
-        texts: &Statements<Tidy>,
+        texts: &Statements<PurgeStatements>,
         key: Key,
-        old: Option<Version>,
-        new: &Record,
-    ) -> Heard<Swap> {
-        let version = Version::random();
+        old: Option<RecordVersion>,
+        new: &StoreRecord,
+    ) -> SqlReply<Swap> {
+        let version = RecordVersion::random();
         // A statement's clock stands still while it waits for a row, and it waits a second at most.
         let ttl = new.ttl.plus(Span::from_secs(1)).as_nanos().div_ceil(1000);
         let mut values: Vec<Value> = vec![
@@ -118,54 +120,55 @@ impl Questions for Link {
             ttl.into(),
             bytes_of(key).into(),
         ];
-        let text = if let Some(Version(old)) = old {
+        let text = if let Some(RecordVersion(old)) = old {
             values.push(old.cast_signed().into());
             &texts.replace
         } else {
-            &texts.take
+            &texts.insert
         };
         let (written, clock) = self.write(&texts.table, text, values).await?;
         if written > 0 {
-            let clock = clock.ok_or_else(|| StoreError::Garbled("written without a time".to_owned()))?;
-            return Ok(Answer::at(Swap::Done(version), time(clock)));
+            let clock =
+                clock.ok_or_else(|| StoreError::UnexpectedResponse("written without a time".to_owned()))?;
+            return Ok(Clocked::with_clock(Swap::Done(version), time(clock)));
         }
         let found = self.load(texts, key).await?;
-        Ok(Answer { value: lost(old, found.value)?, clock: found.clock })
+        Ok(Clocked { value: conflict(old, found.value)?, clock: found.clock })
     }
 
-    async fn probe(&self, texts: &Statements<Tidy>) -> Heard<()> {
+    async fn probe(&self, texts: &Statements<PurgeStatements>) -> SqlReply<()> {
         let row = self.row(&texts.table, &texts.probe, Vec::new()).await?;
-        Ok(Answer::at((), clock(row.as_ref())?))
+        Ok(Clocked::with_clock((), clock(row.as_ref())?))
     }
 
-    async fn tidy(&self, texts: &Statements<Tidy>, broom: &Broom) -> Heard<u64> {
-        let had = self.row(&texts.table, &texts.tidy.lock, Vec::new()).await?;
+    async fn purge(&self, texts: &Statements<PurgeStatements>, broom: &PurgeCursor) -> SqlReply<u64> {
+        let had = self.row(&texts.table, &texts.purge.lock, Vec::new()).await?;
         if had.as_ref().and_then(|row| row.as_ref(0)) != Some(&Value::Int(1)) {
-            return Ok(Answer::timeless(0));
+            return Ok(Clocked::without_clock(0));
         }
-        let first = broom.stands();
-        let last = self.row(&texts.table, &texts.tidy.look, vec![first.clone().into()]).await?;
+        let first = broom.position();
+        let last = self.row(&texts.table, &texts.purge.find, vec![first.clone().into()]).await?;
         let last = last.and_then(|mut row| row.take::<Vec<u8>, _>(0));
         let end = last.clone().unwrap_or_else(|| vec![u8::MAX; 16]);
         let (removed, _) =
-            self.write(&texts.table, &texts.tidy.remove, vec![first.into(), end.into()]).await?;
-        broom.moves(last, removed.min(BATCH));
-        self.write(&texts.table, &texts.tidy.unlock, Vec::new()).await?;
-        Ok(Answer::timeless(removed))
+            self.write(&texts.table, &texts.purge.remove, vec![first.into(), end.into()]).await?;
+        broom.advance(last, removed.min(BATCH));
+        self.write(&texts.table, &texts.purge.unlock, Vec::new()).await?;
+        Ok(Clocked::without_clock(removed))
     }
 
-    async fn say(&self, table: &str, text: &str) -> Result<(), StoreError> {
+    async fn execute(&self, table: &str, text: &str) -> Result<(), StoreError> {
         self.write(table, text, Vec::new()).await.map(|_| ())
     }
 }
 
-impl Link {
+impl MysqlConnection {
     /// Asks what is answered by one row at most.
     async fn row(&self, table: &str, text: &str, values: Vec<Value>) -> Result<Option<Row>, StoreError> {
         let mut connection = self.0.lock().await;
-        let connection = connection.as_mut().ok_or_else(gone)?;
+        let connection = connection.as_mut().ok_or_else(closed)?;
         let row = connection.exec_first(text, values).await;
-        row.map_err(|error: Error| fault::of(&error, table))
+        row.map_err(|error: Error| fault::store_error(&error, table))
     }
 
     /// How many rows were written, and the number that the statement left behind.
@@ -176,24 +179,24 @@ impl Link {
         values: Vec<Value>,
     ) -> Result<(u64, Option<u64>), StoreError> {
         let mut connection = self.0.lock().await;
-        let connection = connection.as_mut().ok_or_else(gone)?;
+        let connection = connection.as_mut().ok_or_else(closed)?;
         let done = connection.exec_drop(text, values).await;
-        done.map_err(|error| fault::of(&error, table))?;
+        done.map_err(|error| fault::store_error(&error, table))?;
         Ok((connection.affected_rows(), connection.last_insert_id()))
     }
 }
 
-impl Drop for Link {
+impl Drop for MysqlConnection {
     fn drop(&mut self) {
         let connection = self.0.get_mut().take();
         // Dropped by itself, the driver would say good-bye for as long as the server does not listen.
         if let (Some(connection), Ok(runtime)) = (connection, Handle::try_current()) {
-            runtime.spawn(tokio::time::timeout(GOOD_BYE, connection.disconnect()));
+            runtime.spawn(tokio::time::timeout(DISCONNECT_TIMEOUT, connection.disconnect()));
         }
     }
 }
 
-fn gone() -> StoreError {
+fn closed() -> StoreError {
     StoreError::Unreachable("the connection was closed".to_owned())
 }
 
@@ -201,7 +204,7 @@ fn gone() -> StoreError {
 fn clock(row: Option<&Row>) -> Result<Time, StoreError> {
     match row.and_then(|row| row.as_ref(0)) {
         Some(Value::Int(micros)) => Ok(time(micros.unsigned_abs())),
-        _ => Err(StoreError::Garbled("no time".to_owned())),
+        _ => Err(StoreError::UnexpectedResponse("no time".to_owned())),
     }
 }
 
@@ -210,6 +213,6 @@ fn time(micros: u64) -> Time {
 }
 
 /// More than the longest record.
-const LONGEST_PACKET: usize = 1 << 20;
+const MAX_PACKET_LEN: usize = 1 << 20;
 
-const GOOD_BYE: Duration = Duration::from_secs(1);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
-//! What is said to MySQL and MariaDB. Everything but the table's name is a parameter, and that is made of letters, digits
-//! and `_`.
+//! The statements for MySQL and MariaDB. Everything but the table's name is a parameter, and that is made of letters,
+//! digits and `_`.
 //!
 //! `LAST_INSERT_ID(x)` puts a number of our own into the answer to a write: the database's clock. The surprising thing:
 //! assignments take effect from left to right, and later ones see earlier ones, so `expires_at` is written last.
@@ -7,16 +7,16 @@
 use crate::store::sql::{BATCH, Statements, WINDOW};
 
 /// By one gate at a time; the lock's name is hashed because it may not be long.
-pub(super) struct Tidy {
+pub(super) struct PurgeStatements {
     pub(super) lock: String,
     pub(super) unlock: String,
     /// The last key of a window.
-    pub(super) look: String,
+    pub(super) find: String,
     pub(super) remove: String,
 }
 
 /// What is said about this table.
-pub(super) fn about(table: &str) -> Statements<Tidy> {
+pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
     // Not of the session's time zone, and the same wherever it stands in a statement.
     let full_at = format!("TIMESTAMPADD(MICROSECOND, ?, {EPOCH})");
     let expires_at = "TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6))";
@@ -39,29 +39,29 @@ pub(super) fn about(table: &str) -> Statements<Tidy> {
              updated_at = {updated_at}, expires_at = {expires_at} \
              WHERE `key` = ? AND version = ? AND expires_at > UTC_TIMESTAMP(6)"
         ),
-        take: format!(
+        insert: format!(
             "INSERT INTO {table} (version, state, limit_name, full_at, updated_at, expires_at, `key`) \
              VALUES (?, ?, ?, {full_at}, {updated_at}, {expires_at}, ?) ON DUPLICATE KEY UPDATE {all_taken}"
         ),
         probe: format!("SELECT {CLOCK}, EXISTS ({look})"),
-        trials: [
+        permission_checks: [
             look,
             format!("INSERT INTO {table} SELECT * FROM {table} WHERE FALSE"),
             format!("UPDATE {table} SET version = version WHERE FALSE"),
             format!("DELETE FROM {table} WHERE FALSE"),
         ],
-        tidy: Tidy::new(table),
+        purge: PurgeStatements::new(table),
         schema: schema(table),
     }
 }
 
-impl Tidy {
+impl PurgeStatements {
     fn new(table: &str) -> Self {
         let name = format!("SHA1(CONCAT(DATABASE(), '.', '{table}'))");
         Self {
             lock: format!("SELECT GET_LOCK({name}, 0)"),
             unlock: format!("DO RELEASE_LOCK({name})"),
-            look: format!(
+            find: format!(
                 "SELECT `key` FROM {table} WHERE `key` > ? ORDER BY `key` LIMIT 1 OFFSET {last}",
                 last = WINDOW - 1
             ),

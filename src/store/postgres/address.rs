@@ -5,16 +5,16 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-use crate::store::sql::address::{Tls, split};
+use crate::store::sql::address::{SqlTls, split};
 
 /// An address that was read.
-pub(in crate::store) struct Postgres {
+pub(in crate::store) struct PostgresAddress {
     pub(super) config: Config,
-    pub(super) tls: Tls,
+    pub(super) tls: SqlTls,
 }
 
 /// Reads an address.
-pub(super) fn parse(url: &str) -> Result<Postgres, String> {
+pub(super) fn parse(url: &str) -> Result<PostgresAddress, String> {
     let split = split(url, OPTIONS)?;
     let options: Vec<String> = split.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
     // What the driver says of a mistake may repeat what was written.
@@ -25,10 +25,10 @@ pub(super) fn parse(url: &str) -> Result<Postgres, String> {
         return Err(format!("no host: write {GRAMMAR}"));
     }
     let is_socket = |host: &Host| matches!(host, Host::Unix(_));
-    if split.tls != Tls::Off && config.get_hosts().iter().any(is_socket) {
+    if split.tls != SqlTls::Off && config.get_hosts().iter().any(is_socket) {
         return Err("TLS is not spoken over a Unix socket".to_owned());
     }
-    config.ssl_mode(if split.tls == Tls::Off { SslMode::Disable } else { SslMode::Require });
+    config.ssl_mode(if split.tls == SqlTls::Off { SslMode::Disable } else { SslMode::Require });
     if config.get_connect_timeout().is_none() {
         // For each of several hosts: one that is gone must not use up the time of the others.
         config.connect_timeout(Duration::from_secs(1));
@@ -36,10 +36,10 @@ pub(super) fn parse(url: &str) -> Result<Postgres, String> {
     if config.get_application_name().is_none() {
         config.application_name("tollgate");
     }
-    Ok(Postgres { config, tls: split.tls })
+    Ok(PostgresAddress { config, tls: split.tls })
 }
 
-impl Postgres {
+impl PostgresAddress {
     /// Whether what is said goes in clear text over a network.
     pub(super) fn is_exposed(&self) -> bool {
         let is_far = |host: &Host| match host {
@@ -49,7 +49,7 @@ impl Postgres {
                     && !name.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
             }
         };
-        self.tls == Tls::Off && self.config.get_hosts().iter().any(is_far)
+        self.tls == SqlTls::Off && self.config.get_hosts().iter().any(is_far)
     }
 }
 

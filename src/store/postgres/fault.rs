@@ -1,4 +1,4 @@
-//! What an error of PostgreSQL means for whoever asked.
+//! Maps the errors of PostgreSQL to `StoreError`.
 //!
 //! The server's main message is repeated, but not its details: those show rows.
 
@@ -6,18 +6,18 @@ use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
 
 use crate::store::compare_and_swap::StoreError;
-use crate::store::sql::{chain, missing};
+use crate::store::sql::{error_chain, missing_table};
 
 /// What went wrong with a question about this table.
-pub(super) fn of(error: &Error, table: &str) -> StoreError {
+pub(super) fn store_error(error: &Error, table: &str) -> StoreError {
     if let Some(error) = error.as_db_error() {
-        return of_server(error, table);
+        return of_server_error(error, table);
     }
-    let words = chain(error);
+    let words = error_chain(error);
     // The driver tells its kinds apart by their words only.
     let begins = |kinds: &[&str]| kinds.iter().any(|kind| words.starts_with(kind));
     if begins(&["error parsing response", "unexpected message", "error deserializing", "query returned"]) {
-        StoreError::Garbled(words)
+        StoreError::UnexpectedResponse(words)
     } else if begins(&["authentication error", "invalid configuration"]) {
         StoreError::Refused(words)
     } else {
@@ -25,12 +25,12 @@ pub(super) fn of(error: &Error, table: &str) -> StoreError {
     }
 }
 
-fn of_server(error: &DbError, table: &str) -> StoreError {
+fn of_server_error(error: &DbError, table: &str) -> StoreError {
     let code = error.code();
     if is_contention(error) {
-        StoreError::Contended
+        StoreError::WriteConflict
     } else if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::UNDEFINED_COLUMN {
-        missing(table)
+        missing_table(table)
     } else if is_ending(code) {
         StoreError::Unreachable(error.message().to_owned())
     } else {

@@ -1,4 +1,5 @@
-//! What is said to PostgreSQL. Everything but the table's name is a parameter, and that is made of letters, digits and `_`.
+//! The statements for PostgreSQL. Everything but the table's name is a parameter, and that is made of letters, digits
+//! and `_`.
 //!
 //! A statement sees the rows as they stood when it began, but waits for a rival's row and then looks at the new one; so
 //! what it reports to a loser may be older than the reason why it lost. The reader of the answer takes care of that. The
@@ -7,7 +8,7 @@
 use crate::store::sql::{BATCH, Statements, WINDOW};
 
 /// What is said about this table.
-pub(super) fn about(table: &str) -> Statements<String> {
+pub(super) fn statements(table: &str) -> Statements<String> {
     let stands = "held.key = $1 AND held.expires_at > clock_timestamp()";
     let expires = "clock_timestamp() + $6 * interval '1 microsecond'";
     // Lets go of a row that somebody else does not let go of, for this statement only: a connection that is given up
@@ -29,7 +30,7 @@ pub(super) fn about(table: &str) -> Statements<String> {
             "WITH won AS (UPDATE {table} AS held SET version = $2, state = $3, limit_name = $4, full_at = $5, \
              expires_at = {expires} WHERE {stands} AND held.version = $7 AND {patience} RETURNING 1) {found}"
         ),
-        take: format!(
+        insert: format!(
             "WITH won AS (INSERT INTO {table} AS held (key, version, state, limit_name, full_at, expires_at) \
              SELECT $1, $2, $3, $4, $5, {expires} WHERE {patience} ON CONFLICT (key) DO UPDATE SET \
              version = excluded.version, state = excluded.state, limit_name = excluded.limit_name, \
@@ -37,20 +38,20 @@ pub(super) fn about(table: &str) -> Statements<String> {
              RETURNING 1) {found}"
         ),
         probe: format!("SELECT clock_timestamp(), EXISTS ({look})"),
-        trials: [
+        permission_checks: [
             look,
             format!("INSERT INTO {table} SELECT * FROM {table} WHERE false"),
             format!("UPDATE {table} SET version = version WHERE false"),
             format!("DELETE FROM {table} WHERE false"),
         ],
-        tidy: tidy(table),
+        purge: purge(table),
         schema: schema(table),
     }
 }
 
 /// By one gate at a time: the lock is the transaction's, so that it is let go with it whatever happens, and so that a
 /// pooler may stand between.
-fn tidy(table: &str) -> String {
+fn purge(table: &str) -> String {
     let late = "expires_at < clock_timestamp() - interval '1 minute'";
     format!(
         "WITH gate AS (SELECT pg_try_advisory_xact_lock($1) AS is_mine), \

@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 use rustls::ClientConfig;
 
 /// Where the servers are, and how to get in.
-pub(super) struct Place {
+pub(super) struct RedisAddress {
     /// At least one; of a cluster, those that are asked for the others.
     pub(super) hosts: Vec<Host>,
     pub(super) is_cluster: bool,
@@ -44,7 +44,7 @@ pub(super) struct Credentials {
     pub(super) password: String,
 }
 
-impl Place {
+impl RedisAddress {
     /// Reads an address.
     pub(super) fn parse(url: &str) -> Result<Self, String> {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();

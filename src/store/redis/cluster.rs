@@ -1,4 +1,4 @@
-//! A cluster: who has which slot, and a connection to each.
+//! A cluster: the owner of each slot, and a connection to each server.
 //!
 //! It is asked for its slots again when one has moved or a server cannot be reached. The surprising thing: a question
 //! that was sent on by a server is asked again elsewhere, since whoever sends on has written nothing.
@@ -13,29 +13,29 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::address::{Host, Login};
-use super::line::Line;
+use super::line::RedisConnection;
 use super::node::{self, Node};
-use super::reply::{fault, unreachable};
+use super::reply::{store_error, unreachable};
 use super::slots::{Slots, redirected, slot};
 use crate::store::compare_and_swap::StoreError;
 
 /// A cluster.
 pub(super) struct Cluster {
-    shared: Arc<Shared>,
+    inner: Arc<ClusterInner>,
     /// What came of asking for the slots; once they are known, they are never unknown again.
-    known: watch::Receiver<Option<Result<(), StoreError>>>,
-    keeper: AbortHandle,
+    slots_known: watch::Receiver<Option<Result<(), StoreError>>>,
+    task: AbortHandle,
 }
 
-struct Shared {
+struct ClusterInner {
     seeds: Vec<Host>,
     login: Arc<Login>,
-    map: Mutex<Map>,
+    map: Mutex<ClusterMap>,
     stale: Notify,
 }
 
 #[derive(Default)]
-struct Map {
+struct ClusterMap {
     slots: Slots,
     nodes: HashMap<Host, Arc<Node>>,
 }
@@ -43,7 +43,7 @@ struct Map {
 impl Cluster {
     /// Begins to ask these servers for all the others.
     pub(super) fn open(seeds: &[Host], login: &Arc<Login>) -> Self {
-        let shared = Shared {
+        let shared = ClusterInner {
             seeds: seeds.to_vec(),
             login: Arc::clone(login),
             map: Mutex::default(),
@@ -51,39 +51,39 @@ impl Cluster {
         };
         let shared = Arc::new(shared);
         let (sender, known) = watch::channel(None);
-        let keeper = tokio::spawn(keep(Arc::clone(&shared), sender)).abort_handle();
-        Self { shared, known, keeper }
+        let keeper = tokio::spawn(refresh_loop(Arc::clone(&shared), sender)).abort_handle();
+        Self { inner: shared, slots_known: known, task: keeper }
     }
 
     /// Runs the script on the server that has this key.
     pub(super) async fn run(&self, key: &str, arguments: &[&[u8]]) -> Result<Value, StoreError> {
-        self.known().await?;
+        self.await_slots().await?;
         let slot = slot(key);
         let mut asking = false;
-        let mut node = self.shared.owner(slot)?;
-        for _ in 0..MOST_REDIRECTIONS {
-            let line = node.line().await.inspect_err(|_| self.shared.stale.notify_one())?;
+        let mut node = self.inner.owner(slot)?;
+        for _ in 0..MAX_REDIRECTIONS {
+            let line = node.connection().await.inspect_err(|_| self.inner.stale.notify_one())?;
             let error = match line.run(key, arguments, asking).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
-            (node, asking) = self.shared.redirected(slot, &line, &error).ok_or_else(|| fault(&error))?;
+            (node, asking) = self.inner.redirected(slot, &line, &error).ok_or_else(|| store_error(&error))?;
         }
         Err(StoreError::Refused("its servers send a question round in a circle".to_owned()))
     }
 
     /// A connection to each server that has slots.
-    pub(super) async fn lines(&self) -> Result<Vec<Line>, StoreError> {
-        self.known().await?;
+    pub(super) async fn connections(&self) -> Result<Vec<RedisConnection>, StoreError> {
+        self.await_slots().await?;
         let mut lines = Vec::new();
-        for node in self.shared.owners() {
-            lines.push(node.line().await.inspect_err(|_| self.shared.stale.notify_one())?);
+        for node in self.inner.owners() {
+            lines.push(node.connection().await.inspect_err(|_| self.inner.stale.notify_one())?);
         }
         Ok(lines)
     }
 
-    async fn known(&self) -> Result<(), StoreError> {
-        let mut known = self.known.clone();
+    async fn await_slots(&self) -> Result<(), StoreError> {
+        let mut known = self.slots_known.clone();
         let known = known.wait_for(Option::is_some).await.map_err(|_| unreachable("it was closed"))?;
         known.clone().unwrap_or(Ok(()))
     }
@@ -91,12 +91,12 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.keeper.abort();
+        self.task.abort();
     }
 }
 
-impl Shared {
-    fn map(&self) -> MutexGuard<'_, Map> {
+impl ClusterInner {
+    fn map(&self) -> MutexGuard<'_, ClusterMap> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -116,7 +116,7 @@ impl Shared {
     }
 
     /// Where to ask instead, and whether the key is only being moved there; `None` if it was not sent on.
-    fn redirected(&self, slot: u16, line: &Line, error: &RedisError) -> Option<(Arc<Node>, bool)> {
+    fn redirected(&self, slot: u16, line: &RedisConnection, error: &RedisError) -> Option<(Arc<Node>, bool)> {
         let ErrorKind::Server(kind) = error.kind() else {
             self.stale.notify_one();
             return None;
@@ -140,7 +140,7 @@ impl Shared {
         let all: Vec<Host> = owners.into_iter().chain(self.seeds.iter().cloned()).collect();
         for host in all {
             let node = self.map().node(host, &self.login);
-            match timeout(ONE_ANSWER, slots_of(&node)).await {
+            match timeout(SLOTS_TIMEOUT, slots_of(&node)).await {
                 Ok(Ok(slots)) => {
                     self.replace(slots);
                     return Ok(());
@@ -163,14 +163,14 @@ impl Shared {
     }
 }
 
-impl Map {
+impl ClusterMap {
     fn node(&mut self, host: Host, login: &Arc<Login>) -> Arc<Node> {
         let node = self.nodes.entry(host.clone());
         Arc::clone(node.or_insert_with(|| Arc::new(Node::open(host, Arc::clone(login)))))
     }
 }
 
-async fn keep(shared: Arc<Shared>, known: watch::Sender<Option<Result<(), StoreError>>>) {
+async fn refresh_loop(shared: Arc<ClusterInner>, known: watch::Sender<Option<Result<(), StoreError>>>) {
     let mut failures = 0;
     loop {
         let answer = shared.refresh().await;
@@ -185,20 +185,20 @@ async fn keep(shared: Arc<Shared>, known: watch::Sender<Option<Result<(), StoreE
         if answer.is_ok() {
             shared.stale.notified().await;
         }
-        sleep(node::pause(failures)).await;
+        sleep(node::reconnect_pause(failures)).await;
     }
 }
 
 async fn slots_of(node: &Node) -> Result<Slots, StoreError> {
-    let line = node.line().await?;
+    let line = node.connection().await?;
     let mut question = redis::cmd("CLUSTER");
     question.arg("SLOTS");
-    let answer = line.ask(&question).await.map_err(|error| fault(&error))?;
+    let answer = line.call(&question).await.map_err(|error| store_error(&error))?;
     Slots::read(answer, line.host())
 }
 
 /// A slot that is being moved takes two at the worst, one that was moved meanwhile another.
-const MOST_REDIRECTIONS: usize = 5;
+const MAX_REDIRECTIONS: usize = 5;
 
 /// How long one server may take before another is asked for the slots.
-const ONE_ANSWER: Duration = Duration::from_millis(300);
+const SLOTS_TIMEOUT: Duration = Duration::from_millis(300);

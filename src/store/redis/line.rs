@@ -1,4 +1,4 @@
-//! An open connection: questions of many, answered in turn.
+//! An open connection: pipelined requests of many callers.
 //!
 //! It is open only once the server has taken the script, so one that is still loading or wants another password is never
 //! taken for well. The surprising thing: a server that says it is read-only is left, since after a failover its name may
@@ -15,44 +15,44 @@ use redis::{
 use tokio::sync::mpsc;
 
 use super::address::{Credentials, Host, Login};
-use super::pulse::Pulse;
-use super::stream::Heard;
+use super::pulse::Liveness;
+use super::stream::RedisStream;
 use super::{node, reply};
 use crate::store::compare_and_swap::StoreError;
 
 /// An open connection; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct RedisConnection {
     connection: MultiplexedConnection,
     host: Host,
     /// The name that the server gave the script.
     script: Arc<str>,
-    pulse: Arc<Pulse>,
+    liveness: Arc<Liveness>,
     end: mpsc::Sender<StoreError>,
 }
 
 /// What keeps a connection open while it is polled, and says why it ended.
-pub(super) struct Driver {
-    inner: Polled,
-    pulse: Arc<Pulse>,
+pub(super) struct RedisDriver {
+    inner: DriverFuture,
+    liveness: Arc<Liveness>,
     end: mpsc::Receiver<StoreError>,
 }
 
-type Polled = Pin<Box<dyn Future<Output = ()> + Send>>;
+type DriverFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-impl Line {
+impl RedisConnection {
     /// Connects and logs in.
-    pub(super) async fn open(host: &Host, login: &Login) -> Result<(Self, Driver), StoreError> {
-        let pulse = Arc::new(Pulse::new());
-        let stream = Heard::connect(host, login, node::CONNECTING, Arc::clone(&pulse)).await?;
+    pub(super) async fn open(host: &Host, login: &Login) -> Result<(Self, RedisDriver), StoreError> {
+        let pulse = Arc::new(Liveness::new());
+        let stream = RedisStream::connect(host, login, node::CONNECT_TIMEOUT, Arc::clone(&pulse)).await?;
         let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
         let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
         let (mut connection, driver) = MultiplexedConnection::new_with_config(&settings, stream, config)
             .await
-            .map_err(|error| reply::fault(&error))?;
-        let mut driver: Polled = Box::pin(driver);
+            .map_err(|error| reply::store_error(&error))?;
+        let mut driver: DriverFuture = Box::pin(driver);
         let script = tokio::select! {
-            script = log_in(&mut connection, login) => script.map_err(|error| reply::fault(&error))?,
+            script = log_in(&mut connection, login) => script.map_err(|error| reply::store_error(&error))?,
             () = &mut driver => return Err(reply::unreachable("the connection was closed at once")),
         };
         let (sender, end) = mpsc::channel(1);
@@ -60,10 +60,10 @@ impl Line {
             connection,
             host: host.clone(),
             script: script.into(),
-            pulse: Arc::clone(&pulse),
+            liveness: Arc::clone(&pulse),
             end: sender,
         };
-        Ok((line, Driver { inner: driver, pulse, end }))
+        Ok((line, RedisDriver { inner: driver, liveness: pulse, end }))
     }
 
     /// Whom it leads to.
@@ -72,9 +72,9 @@ impl Line {
     }
 
     /// Asks once.
-    pub(super) async fn ask<T: FromRedisValue>(&self, question: &Cmd) -> Result<T, RedisError> {
-        self.pulse.asked();
-        self.heeded(question.query_async(&mut self.connection.clone()).await)
+    pub(super) async fn call<T: FromRedisValue>(&self, question: &Cmd) -> Result<T, RedisError> {
+        self.liveness.mark_sent();
+        self.check_rejection(question.query_async(&mut self.connection.clone()).await)
     }
 
     /// Runs the script; `asking` where a cluster said that the key is being moved here. What the server did not know how
@@ -87,7 +87,7 @@ impl Line {
     ) -> Result<Value, RedisError> {
         match self.run_known(key, arguments, asking).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                let _: Value = self.ask(&load()).await?;
+                let _: Value = self.call(&load()).await?;
                 self.run_known(key, arguments, asking).await
             }
             answer => answer,
@@ -98,34 +98,34 @@ impl Line {
         let mut question = redis::cmd("EVALSHA");
         question.arg(&*self.script).arg(1).arg(key).arg(arguments);
         if !asking {
-            return self.ask(&question).await;
+            return self.call(&question).await;
         }
         // Both in one writing: ASKING holds for the next command of the connection, which many share.
         let mut both = redis::pipe();
         both.cmd("ASKING").ignore().add_command(question);
-        self.pulse.asked();
-        let (value,) = self.heeded(both.query_async(&mut self.connection.clone()).await)?;
+        self.liveness.mark_sent();
+        let (value,) = self.check_rejection(both.query_async(&mut self.connection.clone()).await)?;
         Ok(value)
     }
 
     /// Leaves the server if it will not take what is asked of this connection, now or later.
-    fn heeded<T>(&self, answer: Result<T, RedisError>) -> Result<T, RedisError> {
+    fn check_rejection<T>(&self, answer: Result<T, RedisError>) -> Result<T, RedisError> {
         if let Err(error) = &answer
             && matches!(error.code(), Some("READONLY" | "NOAUTH"))
         {
             // Somebody may have said so before.
-            let _ = self.end.try_send(reply::fault(error));
+            let _ = self.end.try_send(reply::store_error(error));
         }
         answer
     }
 }
 
-impl Driver {
+impl RedisDriver {
     /// Keeps the connection open as long as it lives.
     pub(super) async fn run(mut self) -> StoreError {
         tokio::select! {
             () = self.inner => reply::unreachable("the connection was closed"),
-            () = self.pulse.stops(node::SILENCE) => reply::unreachable("it did not answer any more"),
+            () = self.liveness.wait_for_silence(node::SILENCE_TIMEOUT) => reply::unreachable("it did not answer any more"),
             Some(why) = self.end.recv() => why,
         }
     }

@@ -11,77 +11,77 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::address::{Host, Login};
-use super::line::Line;
+use super::line::RedisConnection;
 use super::reply::unreachable;
-use crate::store::compare_and_swap::{StoreError, Version};
+use crate::store::compare_and_swap::{RecordVersion, StoreError};
 
 /// How long an attempt to connect and to log in may take.
-pub(super) const CONNECTING: Duration = Duration::from_secs(1);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a server may say nothing while it is asked.
-pub(super) const SILENCE: Duration = Duration::from_secs(1);
+pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One server.
 pub(super) struct Node {
-    state: watch::Receiver<State>,
-    keeper: AbortHandle,
+    state: watch::Receiver<NodeState>,
+    task: AbortHandle,
 }
 
 #[derive(Clone)]
-enum State {
+enum NodeState {
     /// The first attempt has not ended.
     New,
-    Up(Line),
+    Up(RedisConnection),
     Down(StoreError),
 }
 
 impl Node {
     /// Begins to connect.
     pub(super) fn open(host: Host, login: Arc<Login>) -> Self {
-        let (sender, state) = watch::channel(State::New);
-        let keeper = tokio::spawn(keep(host, login, sender)).abort_handle();
-        Self { state, keeper }
+        let (sender, state) = watch::channel(NodeState::New);
+        let keeper = tokio::spawn(reconnect_loop(host, login, sender)).abort_handle();
+        Self { state, task: keeper }
     }
 
     /// The connection, or why there is none.
-    pub(super) async fn line(&self) -> Result<Line, StoreError> {
+    pub(super) async fn connection(&self) -> Result<RedisConnection, StoreError> {
         let mut state = self.state.clone();
-        let state = state.wait_for(|state| !matches!(state, State::New)).await;
+        let state = state.wait_for(|state| !matches!(state, NodeState::New)).await;
         match state.map(|state| state.clone()) {
-            Ok(State::Up(line)) => Ok(line),
-            Ok(State::Down(why)) => Err(why),
-            Ok(State::New) | Err(_) => Err(unreachable("it was closed")),
+            Ok(NodeState::Up(line)) => Ok(line),
+            Ok(NodeState::Down(why)) => Err(why),
+            Ok(NodeState::New) | Err(_) => Err(unreachable("it was closed")),
         }
     }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.keeper.abort();
+        self.task.abort();
     }
 }
 
-async fn keep(host: Host, login: Arc<Login>, state: watch::Sender<State>) {
+async fn reconnect_loop(host: Host, login: Arc<Login>, state: watch::Sender<NodeState>) {
     let mut failures = 0;
     loop {
         failures += 1;
-        let why = match timeout(CONNECTING, Line::open(&host, &login)).await {
+        let why = match timeout(CONNECT_TIMEOUT, RedisConnection::open(&host, &login)).await {
             Ok(Ok((line, driver))) => {
                 failures = 0;
-                state.send_replace(State::Up(line));
+                state.send_replace(NodeState::Up(line));
                 driver.run().await
             }
             Ok(Err(why)) => why,
             Err(_) => unreachable("connecting took too long"),
         };
-        state.send_replace(State::Down(why));
-        sleep(pause(failures)).await;
+        state.send_replace(NodeState::Down(why));
+        sleep(reconnect_pause(failures)).await;
     }
 }
 
 /// How long to wait after so many attempts failed in a row: 100 to 150 ms, later up to 600 ms, by chance, so that the
 /// gates that lost a server together do not come back together.
-pub(super) fn pause(failures: u32) -> Duration {
+pub(super) fn reconnect_pause(failures: u32) -> Duration {
     let least = 100 << failures.min(2);
-    Duration::from_millis(least + Version::random().0 % (least / 2))
+    Duration::from_millis(least + RecordVersion::random().0 % (least / 2))
 }

@@ -1,4 +1,4 @@
-//! Whether a connection still lives.
+//! The liveness of a connection: how long the server has been silent while a request waits.
 //!
 //! A server that is gone without a word leaves a connection that looks well. The surprising thing: answers are not
 //! matched with questions, since whoever asked may have given up; any byte is a sign of life.
@@ -10,35 +10,35 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 /// The signs of life of one connection.
-pub(super) struct Pulse {
+pub(super) struct Liveness {
     born: Instant,
     /// When the first question was asked since something was heard, in milliseconds since `born`; 0 if none was.
     waiting: AtomicU64,
-    asked: Notify,
+    sent: Notify,
 }
 
-impl Pulse {
+impl Liveness {
     /// Of a connection to be made.
     pub(super) fn new() -> Self {
-        Self { born: Instant::now(), waiting: AtomicU64::new(0), asked: Notify::new() }
+        Self { born: Instant::now(), waiting: AtomicU64::new(0), sent: Notify::new() }
     }
 
     /// A question is sent.
-    pub(super) fn asked(&self) {
+    pub(super) fn mark_sent(&self) {
         if self.waiting.compare_exchange(0, self.now(), Relaxed, Relaxed).is_ok() {
-            self.asked.notify_one();
+            self.sent.notify_one();
         }
     }
 
     /// Something was read.
-    pub(super) fn heard(&self) {
+    pub(super) fn mark_received(&self) {
         self.waiting.store(0, Relaxed);
     }
 
     /// Returns once nothing was heard for this long while somebody waited.
-    pub(super) async fn stops(&self, silence: Duration) {
+    pub(super) async fn wait_for_silence(&self, silence: Duration) {
         loop {
-            self.asked.notified().await;
+            self.sent.notified().await;
             while let waiting @ 1.. = self.waiting.load(Relaxed) {
                 let left = silence.saturating_sub(Duration::from_millis(self.now().saturating_sub(waiting)));
                 if left.is_zero() {

@@ -1,4 +1,4 @@
-//! Which server of a cluster has which keys.
+//! The slots of a cluster, and the server that owns each.
 //!
 //! No sockets here. The surprising thing: a server may not know its own name, and then stands in its own answers as an
 //! empty one: whoever was asked is meant.
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use redis::Value;
 
 use super::address::Host;
-use super::reply::garbled;
+use super::reply::unexpected;
 use crate::store::compare_and_swap::StoreError;
 
 /// The owners of the 16384 slots, as far as they are known.
@@ -23,8 +23,8 @@ pub(super) struct Slots {
 impl Slots {
     /// Reads the answer to `CLUSTER SLOTS` that was asked of this server.
     pub(super) fn read(value: Value, asked: &Host) -> Result<Self, StoreError> {
-        let ranges = redis::from_redis_value::<Vec<Vec<Value>>>(value).map_err(|_| garbled())?;
-        let ranges = ranges.into_iter().map(|range| owner(range, asked).ok_or_else(garbled));
+        let ranges = redis::from_redis_value::<Vec<Vec<Value>>>(value).map_err(|_| unexpected())?;
+        let ranges = ranges.into_iter().map(|range| owner(range, asked).ok_or_else(unexpected));
         Ok(Self { ranges: ranges.collect::<Result<_, _>>()?, moved: BTreeMap::new() })
     }
 

@@ -15,14 +15,14 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::address::{Host, Login};
-use super::pulse::Pulse;
+use super::pulse::Liveness;
 use super::reply::unreachable;
 use crate::store::compare_and_swap::StoreError;
 
 /// A stream that tells the pulse whenever something was read.
-pub(super) struct Heard {
+pub(super) struct RedisStream {
     inner: Box<dyn Duplex>,
-    pulse: Arc<Pulse>,
+    liveness: Arc<Liveness>,
 }
 
 /// What can be read from and written to.
@@ -30,13 +30,13 @@ trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 
-impl Heard {
+impl RedisStream {
     /// Connects within about this time.
     pub(super) async fn connect(
         host: &Host,
         login: &Login,
         within: Duration,
-        pulse: Arc<Pulse>,
+        pulse: Arc<Liveness>,
     ) -> Result<Self, StoreError> {
         let stream = tcp(host, within).await.map_err(unreachable)?;
         // What is asked is small and waited for.
@@ -49,7 +49,7 @@ impl Heard {
                 Box::new(connector.connect(name, stream).await.map_err(unreachable)?)
             }
         };
-        Ok(Self { inner, pulse })
+        Ok(Self { inner, liveness: pulse })
     }
 }
 
@@ -67,7 +67,7 @@ async fn tcp(host: &Host, within: Duration) -> io::Result<TcpStream> {
     Err(last)
 }
 
-impl AsyncRead for Heard {
+impl AsyncRead for RedisStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -76,13 +76,13 @@ impl AsyncRead for Heard {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.inner).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.pulse.heard();
+            self.liveness.mark_received();
         }
         read
     }
 }
 
-impl AsyncWrite for Heard {
+impl AsyncWrite for RedisStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner).poll_write(cx, bytes)
     }

@@ -1,4 +1,4 @@
-//! Whether the store is asked at all.
+//! The circuit breaker: stops calls to a store that does not answer.
 //!
 //! After several failures in a row, and none but failures for as long as a question may take, nobody asks any more: each
 //! attempt is answered at once, without the store. Meanwhile a single probe at a time looks whether it is back. It counts and
@@ -37,7 +37,7 @@ impl Breaker {
     }
 
     /// Whether the last question was answered.
-    pub(super) fn is_calm(&self) -> bool {
+    pub(super) fn has_no_failures(&self) -> bool {
         self.failures.load(Ordering::Relaxed) == 0
     }
 
@@ -59,7 +59,7 @@ impl Breaker {
     pub(super) fn failed(&self, now: Instant, least: Duration) -> bool {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let lasts = now.saturating_duration_since(*self.first().get_or_insert(now));
-        failures >= MOST_FAILURES && lasts >= least && !self.open.swap(true, Ordering::Relaxed)
+        failures >= MAX_FAILURES && lasts >= least && !self.open.swap(true, Ordering::Relaxed)
     }
 
     fn first(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -73,7 +73,7 @@ impl Breaker {
 }
 
 /// Fewer would turn one stall of a busy machine into an outage.
-const MOST_FAILURES: u32 = 5;
+const MAX_FAILURES: u32 = 5;
 
 #[cfg(test)]
 mod tests {

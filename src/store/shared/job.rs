@@ -1,4 +1,4 @@
-//! Something to be done to one bucket, and who waits for it.
+//! One operation on one bucket, and who waits for it.
 //!
 //! Whoever asks waits; whoever tells does not, and is not heard of again. The surprising thing: what was told is tried again
 //! when the store was away, but only if it is certain that it was not done: a token that comes back twice would be one too
@@ -10,15 +10,15 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::mirror::Mirror;
-use super::words::Content;
+use super::words::BucketState;
 use crate::bucket::{Op, Own, Verdict, step};
-use crate::store::Version;
-use crate::store::memory::Place;
+use crate::store::RecordVersion;
+use crate::store::memory::BucketKey;
 use crate::time::Time;
 
 /// What is done to a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
+pub enum StoreOp {
     /// One operation of the arithmetic.
     Step(Op),
     /// The bucket is as if it had never been seen.
@@ -29,7 +29,7 @@ pub enum Deed {
 
 /// What a bucket said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Said {
+pub struct StoreReply {
     /// To the operation; of the others, what a look at it says afterwards.
     pub verdict: Verdict,
     /// The rate that it has instead of its limit's.
@@ -43,83 +43,86 @@ pub struct Unavailable;
 
 /// Something to be done to one bucket.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct StoreRequest {
     pub(super) mirror: Arc<Mirror>,
-    pub(super) place: Place,
-    pub(super) deed: Deed,
-    pub(super) waiting: Waiting,
+    pub(super) bucket: BucketKey,
+    pub(super) op: StoreOp,
+    pub(super) completion: Completion,
     /// When it began to wait for its turn.
     pub(super) since: Instant,
 }
 
 /// Who waits for it.
 #[derive(Debug)]
-pub(super) enum Waiting {
+pub(super) enum Completion {
     /// Somebody does.
-    Asked(oneshot::Sender<Result<Said, Unavailable>>),
+    Call(oneshot::Sender<Result<StoreReply, Unavailable>>),
     /// Nobody: it may be tried again later.
-    Told {
+    Enqueued {
         /// How often it was tried.
         tries: u32,
         /// What it may have written the last time.
-        doubt: Option<Doubt>,
+        uncertain: Option<UncertainWrite>,
     },
 }
 
 /// A writing of which nobody knows whether it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Doubt {
+pub(super) struct UncertainWrite {
     /// What it was to replace. Once that does not stand there any more, it may have been.
-    pub(super) old: Option<Version>,
+    pub(super) old: Option<RecordVersion>,
 }
 
-impl Job {
+impl StoreRequest {
     /// Does it, and says whether the bucket is another one now.
-    pub(super) fn run(&self, content: &mut Content, now: Time) -> (Said, bool) {
-        content.turn_to(&self.place.spec, now);
-        let now = content.decided_at(now);
-        let Content { header, state } = content;
-        let (op, is_other) = match self.deed {
-            Deed::Step(op) => (op, false),
-            Deed::Reset => {
+    pub(super) fn run(&self, content: &mut BucketState, now: Time) -> (StoreReply, bool) {
+        content.convert_to(&self.bucket.spec, now);
+        let now = content.decision_time(now);
+        let BucketState { header, state } = content;
+        let (op, is_other) = match self.op {
+            StoreOp::Step(op) => (op, false),
+            StoreOp::Reset => {
                 state.fill(0);
                 (Op::Peek(1), true)
             }
-            Deed::Rate(own) => {
-                header.give_rate(&self.place.spec, own, state, now);
+            StoreOp::Rate(own) => {
+                header.give_rate(&self.bucket.spec, own, state, now);
                 (Op::Peek(1), true)
             }
         };
         let words = header.spec.words().min(state.len());
         let step = step(&header.spec, &mut state[..words], now, op);
-        (Said { verdict: step.verdict, own: own_of(content) }, step.changed || is_other)
+        (StoreReply { verdict: step.verdict, own: own_of(content) }, step.changed || is_other)
     }
 
     /// Whether its answer must come from the store, even if it is known here.
     pub(super) fn is_inspection(&self) -> bool {
-        matches!(self.deed, Deed::Step(Op::Peek(_) | Op::PeekOnce { .. }) | Deed::Reset | Deed::Rate(_))
+        matches!(
+            self.op,
+            StoreOp::Step(Op::Peek(_) | Op::PeekOnce { .. }) | StoreOp::Reset | StoreOp::Rate(_)
+        )
     }
 
     /// Whether nobody waits for it any more.
-    pub(super) fn is_given_up(&self) -> bool {
-        matches!(&self.waiting, Waiting::Asked(sender) if sender.is_closed())
+    pub(super) fn is_cancelled(&self) -> bool {
+        matches!(&self.completion, Completion::Call(sender) if sender.is_closed())
     }
 
     /// Whether it is counted among those that nobody waits for.
-    pub(super) fn is_told(&self) -> bool {
-        matches!(self.waiting, Waiting::Told { .. })
+    pub(super) fn is_enqueued(&self) -> bool {
+        matches!(self.completion, Completion::Enqueued { .. })
     }
 
     /// What it may have written before.
-    pub(super) fn doubt(&self) -> Option<Doubt> {
-        match &self.waiting {
-            Waiting::Told { doubt, .. } => *doubt,
-            Waiting::Asked(_) => None,
+    pub(super) fn uncertain(&self) -> Option<UncertainWrite> {
+        match &self.completion {
+            Completion::Enqueued { uncertain: doubt, .. } => *doubt,
+            Completion::Call(_) => None,
         }
     }
 }
 
-fn own_of(content: &Content) -> Option<Own> {
+fn own_of(content: &BucketState) -> Option<Own> {
     let until = content.header.own_until?;
     Some(Own { rate: content.header.spec.rate()?, until })
 }

@@ -1,4 +1,4 @@
-//! What this process last saw of a limit's buckets in the store.
+//! The mirror: what this process last saw in the store of the buckets of one limit.
 //!
 //! It answers refusals: a bucket that had no token a moment ago, and is due none yet, has none. It tells which writing it
 //! saw, so that the next attempt can begin with writing instead of reading; and while the store is away it is the warm
@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 
-use super::words::{Content, digest_of};
-use crate::bucket::Header;
-use crate::store::Version;
-use crate::store::memory::{Buckets, Place, Table, TooLarge};
+use super::words::{BucketState, digest_of};
+use crate::bucket::RecordHeader;
+use crate::store::RecordVersion;
+use crate::store::memory::{BucketKey, BucketTable, Buckets, TooLarge};
 use crate::time::{Span, Time};
 
 /// The buckets of one limit, as this process last saw them.
@@ -20,16 +20,16 @@ pub struct Mirror {
     pub(super) buckets: Arc<Buckets>,
     /// For each of them: when the store forgets it, when that was seen, which writing that was, a digest of it, and the
     /// state that was seen, if that is short.
-    known: Table,
+    entries: BucketTable,
     /// Words of a state that are kept.
-    kept: usize,
+    state_words: usize,
 }
 
 /// What is known of a bucket before the store is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct LastSeen {
     /// Which writing was seen, if the store must still have it unless somebody wrote another one.
-    pub(super) version: Option<Version>,
+    pub(super) version: Option<RecordVersion>,
     /// When it was seen.
     pub(super) seen_at: Time,
     /// Whether attempts were decided here alone since: the store does not know of them. With a version, they are on top of
@@ -40,15 +40,15 @@ pub(super) struct Known {
 }
 
 /// What was seen in the store.
-struct Remembered {
+struct MirrorEntry {
     /// When the store forgets it.
     gone_at: Time,
     seen_at: Time,
     /// Zero if nothing stood there.
-    version: Version,
+    version: RecordVersion,
     digest: u64,
     /// All zero where it is not kept.
-    state: [u64; SHORT],
+    state: [u64; SHORT_STATE_WORDS],
 }
 
 impl Mirror {
@@ -57,9 +57,9 @@ impl Mirror {
     /// # Errors
     /// [`TooLarge`] if there is not enough address space.
     pub fn new(limit: &Arc<str>, buckets: &Arc<Buckets>) -> Result<Self, TooLarge> {
-        let kept = Some(buckets.words()).filter(|words| *words <= SHORT).unwrap_or(0);
-        let known = Table::new(buckets.capacity(), KNOWN + kept)?;
-        Ok(Self { limit: Arc::clone(limit), buckets: Arc::clone(buckets), known, kept })
+        let kept = Some(buckets.words()).filter(|words| *words <= SHORT_STATE_WORDS).unwrap_or(0);
+        let known = BucketTable::new(buckets.capacity(), ENTRY_WORDS + kept)?;
+        Ok(Self { limit: Arc::clone(limit), buckets: Arc::clone(buckets), entries: known, state_words: kept })
     }
 
     /// The name of the limit.
@@ -70,65 +70,70 @@ impl Mirror {
     /// When what is here was last seen in the store, as far as refusals go: attempts that were refused here alone since may
     /// have deepened its debt.
     #[must_use]
-    pub fn seen_at(&self, place: &Place) -> Time {
+    pub fn seen_at(&self, place: &BucketKey) -> Time {
         self.read(place).seen_at
     }
 
     /// Whether that was less than a second ago.
     #[must_use]
-    pub fn is_fresh(&self, place: &Place, now: Time) -> bool {
+    pub fn is_fresh(&self, place: &BucketKey, now: Time) -> bool {
         is_recent(self.seen_at(place), now)
     }
 
     /// The bucket as it stands here, and what is known of the store's.
-    pub(super) fn recall(&self, place: &Place, now: Time) -> (Content, Known) {
-        let mut content = Content::absent(place.spec);
+    pub(super) fn recall(&self, place: &BucketKey, now: Time) -> (BucketState, LastSeen) {
+        let mut content = BucketState::absent(place.spec);
         content.header = self.buckets.recall(place, now, &mut content.state);
         let is_empty = content.full_at() == Time::from_nanos(0);
         let digest = content.digest();
-        let Remembered { gone_at, seen_at, version, digest: seen, state } = self.read(place);
+        let MirrorEntry { gone_at, seen_at, version, digest: seen, state } = self.read(place);
         let version = Some(version).filter(|version| version.0 != 0 && gone_at > now);
-        let known = Known { version, seen_at, is_ahead: false, digest };
+        let known = LastSeen { version, seen_at, is_ahead: false, digest };
         if seen == digest {
             return (content, known);
         }
-        let mut stored = Content::absent(place.spec);
+        let mut stored = BucketState::absent(place.spec);
         if state[0] != 0 && stored.header == content.header {
-            stored.state[..SHORT].copy_from_slice(&state);
+            stored.state[..SHORT_STATE_WORDS].copy_from_slice(&state);
             let is_ahead = stored.join(&content.header, &content.state, now);
-            return (stored, Known { is_ahead, ..known });
+            return (stored, LastSeen { is_ahead, ..known });
         }
-        (content, Known { version: None, is_ahead: !is_empty, ..known })
+        (content, LastSeen { version: None, is_ahead: !is_empty, ..known })
     }
 
     /// This stands in the store now, until then. What was decided here alone since `recalled` was the digest counts here as
     /// well, and gets there with a later question; without a digest, whatever stands here does.
     pub(super) fn remember(
         &self,
-        place: &Place,
-        content: &Content,
-        (version, gone_at): (Version, Time),
+        place: &BucketKey,
+        content: &BucketState,
+        (version, gone_at): (RecordVersion, Time),
         (recalled, now): (Option<u64>, Time),
     ) {
         self.write(place, content, recalled, now);
         let gone_at = gone_at.max(now.after(FRESH));
-        let mut known = [0; KNOWN + SHORT];
-        known[..KNOWN].copy_from_slice(&[gone_at.as_nanos(), now.as_nanos(), version.0, content.digest()]);
-        if content.header == Header::of(place.spec) {
-            known[KNOWN..].copy_from_slice(&content.state[..SHORT]);
+        let mut known = [0; ENTRY_WORDS + SHORT_STATE_WORDS];
+        known[..ENTRY_WORDS].copy_from_slice(&[
+            gone_at.as_nanos(),
+            now.as_nanos(),
+            version.0,
+            content.digest(),
+        ]);
+        if content.header == RecordHeader::of(place.spec) {
+            known[ENTRY_WORDS..].copy_from_slice(&content.state[..SHORT_STATE_WORDS]);
         }
-        self.known.put(place.key, &known[..KNOWN + self.kept], now);
+        self.entries.put(place.key, &known[..ENTRY_WORDS + self.state_words], now);
     }
 
     /// Nothing stands in the store now: the bucket is full, but for what was decided here alone since.
-    pub(super) fn forget(&self, place: &Place, (recalled, now): (Option<u64>, Time)) {
-        self.write(place, &Content::absent(place.spec), recalled, now);
-        let mut known = [0; KNOWN + SHORT];
+    pub(super) fn forget(&self, place: &BucketKey, (recalled, now): (Option<u64>, Time)) {
+        self.write(place, &BucketState::absent(place.spec), recalled, now);
+        let mut known = [0; ENTRY_WORDS + SHORT_STATE_WORDS];
         known[..2].copy_from_slice(&[now.after(FRESH).as_nanos(), now.as_nanos()]);
-        self.known.put(place.key, &known[..KNOWN + self.kept], now);
+        self.entries.put(place.key, &known[..ENTRY_WORDS + self.state_words], now);
     }
 
-    fn write(&self, place: &Place, content: &Content, recalled: Option<u64>, now: Time) {
+    fn write(&self, place: &BucketKey, content: &BucketState, recalled: Option<u64>, now: Time) {
         self.buckets.remember(place, now, |header, state| {
             let mut next = content.clone();
             if recalled != Some(digest_of(header, state)) {
@@ -138,12 +143,12 @@ impl Mirror {
         });
     }
 
-    fn read(&self, place: &Place) -> Remembered {
-        let mut known = [0; KNOWN + SHORT];
-        self.known.peek(place.key, &mut known[..KNOWN + self.kept]);
+    fn read(&self, place: &BucketKey) -> MirrorEntry {
+        let mut known = [0; ENTRY_WORDS + SHORT_STATE_WORDS];
+        self.entries.peek(place.key, &mut known[..ENTRY_WORDS + self.state_words]);
         let [gone_at, seen_at, version, digest, ref state @ ..] = known;
         let (gone_at, seen_at) = (Time::from_nanos(gone_at), Time::from_nanos(seen_at));
-        Remembered { gone_at, seen_at, version: Version(version), digest, state: *state }
+        MirrorEntry { gone_at, seen_at, version: RecordVersion(version), digest, state: *state }
     }
 }
 
@@ -158,8 +163,8 @@ pub(super) fn is_recent(seen_at: Time, now: Time) -> bool {
     seen_at <= now && now < seen_at.after(FRESH)
 }
 
-const KNOWN: usize = 4;
+const ENTRY_WORDS: usize = 4;
 /// Words of all shapes but rolling windows and those that remember what they counted.
-const SHORT: usize = 3;
+const SHORT_STATE_WORDS: usize = 3;
 /// So long a refusal is repeated without asking.
 const FRESH: Span = Span::from_secs(1);

@@ -1,4 +1,4 @@
-//! What time it is at the store, from this process's own clock and what the store's answers say.
+//! The offset of the store's clock from this process's own.
 //!
 //! It never asks; it hears. The surprising thing: a gate takes itself to be late rather than early. An answer was on its way
 //! for a time that nobody knows, so the store's clock is taken to be as it was when the answer left; of many answers the
@@ -14,14 +14,14 @@ use crate::time::{Span, Time};
 
 /// By how much the store's clock is ahead of this process's.
 #[derive(Debug, Default)]
-pub(super) struct Offset {
+pub(super) struct ClockOffset {
     nanos: AtomicI64,
-    heard: Mutex<Heard>,
+    samples: Mutex<OffsetSamples>,
 }
 
 /// The best of the answers of this period and of the one before: clocks drift, so none counts for ever.
 #[derive(Debug, Default)]
-struct Heard {
+struct OffsetSamples {
     known: bool,
     since: Time,
     best: i64,
@@ -30,12 +30,12 @@ struct Heard {
 
 /// The store's clock turned out to be another one than was thought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Correction {
+pub(super) struct ClockCorrection {
     /// By how many nanoseconds the store is ahead of this process; negative if it is behind.
     pub(super) nanos: i64,
 }
 
-impl Offset {
+impl ClockOffset {
     /// The store's time when the own clock shows this.
     pub(super) fn apply(&self, own: Time) -> Time {
         let nanos = self.nanos.load(Ordering::Relaxed);
@@ -44,8 +44,8 @@ impl Offset {
     }
 
     /// Hears an answer that arrived when the own clock showed `own`. Says so if that was news of more than two seconds.
-    pub(super) fn hear(&self, clock: StoreClock, own: Time) -> Option<Correction> {
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn record(&self, clock: StoreClock, own: Time) -> Option<ClockCorrection> {
+        let mut heard = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let (sample, step) = match clock {
             StoreClock::Exact(time) => (difference(time, own), NANOS),
             StoreClock::Seconds(time) => (difference(time, own), 2 * NANOS),
@@ -60,17 +60,17 @@ impl Offset {
         }
         let is_news = !heard.known || sample.saturating_sub(current).abs() > step;
         if is_news {
-            *heard = Heard { known: true, since: own, best: sample, before: sample };
+            *heard = OffsetSamples { known: true, since: own, best: sample, before: sample };
         } else {
             heard.take(sample, own);
         }
         let best = heard.best.max(heard.before);
         self.nanos.store(best, Ordering::Relaxed);
-        (best.saturating_sub(current).abs() > WORTH_TELLING).then_some(Correction { nanos: best })
+        (best.saturating_sub(current).abs() > WORTH_TELLING).then_some(ClockCorrection { nanos: best })
     }
 }
 
-impl Heard {
+impl OffsetSamples {
     fn take(&mut self, sample: i64, own: Time) {
         if own >= self.since.after(PERIOD) {
             (self.before, self.best, self.since) = (self.best, sample, own);
@@ -106,55 +106,55 @@ mod tests {
 
     #[test]
     fn the_fastest_answer_counts_and_no_gate_is_ever_ahead_of_the_store() {
-        let offset = Offset::default();
+        let offset = ClockOffset::default();
         // The store is 300 s ahead; answers take 9, 1 and 30 ms.
         for (sent, took) in [(0, 9), (100, 1), (200, 30)] {
-            offset.hear(exact(300_000 + sent), at(sent + took));
+            offset.record(exact(300_000 + sent), at(sent + took));
         }
         assert_eq!(offset.apply(at(1000)), at(300_999));
     }
 
     #[test]
     fn an_old_answer_stops_counting_when_clocks_drift() {
-        let offset = Offset::default();
-        offset.hear(exact(500), at(0));
+        let offset = ClockOffset::default();
+        offset.record(exact(500), at(0));
         for second in 1..60 {
-            offset.hear(exact(second * 1000 + 100), at(second * 1000));
+            offset.record(exact(second * 1000 + 100), at(second * 1000));
         }
         assert_eq!(offset.apply(at(60_000)), at(60_100));
     }
 
     #[test]
     fn a_clock_that_was_set_is_followed_at_once_and_told() {
-        let offset = Offset::default();
-        assert_eq!(offset.hear(exact(5), at(0)), None);
-        let correction = offset.hear(exact(300_000), at(0));
-        assert_eq!(correction, Some(Correction { nanos: 300 * NANOS }));
+        let offset = ClockOffset::default();
+        assert_eq!(offset.record(exact(5), at(0)), None);
+        let correction = offset.record(exact(300_000), at(0));
+        assert_eq!(correction, Some(ClockCorrection { nanos: 300 * NANOS }));
         assert_eq!(offset.apply(at(10)), at(300_010));
-        assert!(offset.hear(exact(20), at(20)).is_some());
+        assert!(offset.record(exact(20), at(20)).is_some());
         assert_eq!(offset.apply(at(30)), at(30));
     }
 
     #[test]
     fn whole_seconds_leave_small_differences_alone_and_correct_large_ones() {
-        let offset = Offset::default();
-        assert_eq!(offset.hear(StoreClock::Seconds(at(0)), at(1900)), None);
+        let offset = ClockOffset::default();
+        assert_eq!(offset.record(StoreClock::Seconds(at(0)), at(1900)), None);
         assert_eq!(offset.apply(at(5)), at(5));
-        assert!(offset.hear(StoreClock::Seconds(at(300_000)), at(700)).is_some());
+        assert!(offset.record(StoreClock::Seconds(at(300_000)), at(700)).is_some());
         // Of the answers within a second the one nearest to the truth counts.
         for millis in (800..3000).step_by(100) {
             let whole = (300_000 + millis) / 1000 * 1000;
-            assert_eq!(offset.hear(StoreClock::Seconds(at(whole)), at(millis)), None);
+            assert_eq!(offset.record(StoreClock::Seconds(at(whole)), at(millis)), None);
         }
         assert_eq!(offset.apply(at(3000)), at(303_000));
     }
 
     #[test]
     fn absurd_clocks_do_not_panic() {
-        let offset = Offset::default();
-        offset.hear(StoreClock::Exact(Time::from_nanos(u64::MAX)), at(0));
-        offset.hear(StoreClock::Exact(Time::from_nanos(0)), at(0));
-        offset.hear(StoreClock::Seconds(Time::from_nanos(u64::MAX)), Time::from_nanos(0));
+        let offset = ClockOffset::default();
+        offset.record(StoreClock::Exact(Time::from_nanos(u64::MAX)), at(0));
+        offset.record(StoreClock::Exact(Time::from_nanos(0)), at(0));
+        offset.record(StoreClock::Seconds(Time::from_nanos(u64::MAX)), Time::from_nanos(0));
         let _ = offset.apply(Time::from_nanos(u64::MAX));
     }
 }

@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 use super::*;
 use crate::bucket::{Continuous, Op, Own, Spec, Verdict};
 use crate::store::memory::Buckets;
-use crate::store::{Asking, StoreClock};
+use crate::store::{StoreClock, StoreFuture};
 
 /// A store in memory that can be told to misbehave.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Ledger {
     fn answer<T: Send + 'static>(
         &self,
         what: impl FnOnce(&mut HashMap<u128, Stored>) -> T,
-    ) -> Asking<'static, T> {
+    ) -> StoreFuture<'static, T> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         if self.silent.load(Ordering::SeqCst) {
             return Box::pin(std::future::pending());
@@ -63,7 +63,7 @@ impl Ledger {
             .map(|now| StoreClock::Exact(now.after(Span::from_secs(self.ahead.load(Ordering::SeqCst)))));
         Box::pin(async move {
             tokio::task::yield_now().await;
-            Ok(Answer { value, clock })
+            Ok(Clocked { value, clock })
         })
     }
 
@@ -73,23 +73,23 @@ impl Ledger {
 }
 
 impl CompareAndSwap for Ledger {
-    fn load(&self, Key(key): Key) -> Asking<'_, Option<Stored>> {
+    fn load(&self, Key(key): Key) -> StoreFuture<'_, Option<Stored>> {
         self.answer(move |rows| rows.get(&key).cloned())
     }
 
-    fn swap(&self, Key(key): Key, old: Option<Version>, new: Record) -> Asking<'_, Swap> {
+    fn swap(&self, Key(key): Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
         self.answer(move |rows| {
             let stands = rows.get(&key).cloned();
             if stands.as_ref().map(|stored| stored.version) != old {
-                return Swap::Lost(stands);
+                return Swap::Conflict(stands);
             }
-            let version = Version::random();
+            let version = RecordVersion::random();
             rows.insert(key, Stored { bytes: new.bytes, version });
             Swap::Done(version)
         })
     }
 
-    fn probe(&self) -> Asking<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         // Not a question that anybody pays for.
         let asked = self.asked.load(Ordering::SeqCst);
         let answer = self.answer(|_| ());
@@ -100,15 +100,15 @@ impl CompareAndSwap for Ledger {
 
 struct Quiet;
 
-impl Witness for Quiet {
-    fn answered(&self, _result: Answered, _took: Span) {}
-    fn turned(&self, _up: bool, _why: &str) {}
-    fn noticed(&self, _what: &str) {}
+impl StoreObserver for Quiet {
+    fn call_finished(&self, _result: CallOutcome, _took: Span) {}
+    fn availability_changed(&self, _up: bool, _why: &str) {}
+    fn warned(&self, _what: &str) {}
 }
 
 /// One process on a ledger.
 struct Process {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
     mirror: Arc<Mirror>,
     clock: Clock,
     runtime: Runtime,
@@ -122,16 +122,17 @@ fn spec() -> Spec {
     Spec::Continuous(Continuous::new(1, MINUTE, 10).unwrap())
 }
 
-fn place() -> Place {
-    Place { key: Key(7 << 64 | 9), class: 0, spec: spec() }
+fn place() -> BucketKey {
+    BucketKey { key: Key(7 << 64 | 9), class: 0, spec: spec() }
 }
 
 impl Process {
     fn on(ledger: &Arc<Ledger>) -> Self {
         let clock = Clock::manual(NOW);
         let backend = Arc::clone(ledger) as Arc<dyn CompareAndSwap>;
-        let manner = Manner { timeout: Span::from_millis(100), on_error: OnError::Local };
-        let shared = Shared::start_on(move || Ok(backend), manner, clock.clone(), Arc::new(Quiet)).unwrap();
+        let manner = StoreOptions { timeout: Span::from_millis(100), on_error: OnError::Local };
+        let shared =
+            SharedStore::start_on(move || Ok(backend), manner, clock.clone(), Arc::new(Quiet)).unwrap();
         let buckets = Arc::new(Buckets::new(100, &[spec()]).unwrap());
         let mirror = Arc::new(Mirror::new(&"address".into(), &buckets).unwrap());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -152,12 +153,12 @@ impl Process {
         (ledger, process)
     }
 
-    fn ask(&self, deed: Deed) -> Result<Said, Unavailable> {
-        self.runtime.block_on(self.shared.ask(&self.mirror, place(), deed))
+    fn ask(&self, deed: StoreOp) -> Result<StoreReply, Unavailable> {
+        self.runtime.block_on(self.shared.call(&self.mirror, place(), deed))
     }
 
     fn step(&self, op: Op) -> Verdict {
-        self.ask(Deed::Step(op)).unwrap().verdict
+        self.ask(StoreOp::Step(op)).unwrap().verdict
     }
 
     fn take(&self, tokens: u32) -> bool {
@@ -173,11 +174,11 @@ impl Process {
     }
 
     fn tell(&self, op: Op) {
-        self.shared.tell(&self.mirror, place(), Deed::Step(op));
+        self.shared.enqueue(&self.mirror, place(), StoreOp::Step(op));
     }
 
     fn settle(&self) {
-        self.runtime.block_on(self.shared.settled(Duration::from_secs(5)));
+        self.runtime.block_on(self.shared.flush(Duration::from_secs(5)));
     }
 }
 
@@ -228,7 +229,7 @@ fn processes_that_race_get_exactly_the_tokens() {
             .map(|process| {
                 scope.spawn(move || {
                     let asks = (0..50)
-                        .map(|_| process.shared.ask(&process.mirror, place(), Deed::Step(Op::Take(1))));
+                        .map(|_| process.shared.call(&process.mirror, place(), StoreOp::Step(Op::Take(1))));
                     let all = asks.collect::<Vec<_>>();
                     let mut admitted = 0;
                     for answer in all {
@@ -248,7 +249,7 @@ fn processes_that_race_get_exactly_the_tokens() {
 fn attempts_that_come_together_are_decided_together() {
     let (ledger, process) = Process::alone();
     let asks: Vec<_> =
-        (0..500).map(|_| process.shared.ask(&process.mirror, place(), Deed::Step(Op::Take(1)))).collect();
+        (0..500).map(|_| process.shared.call(&process.mirror, place(), StoreOp::Step(Op::Take(1)))).collect();
     let mut admitted = 0;
     for answer in asks {
         admitted += usize::from(process.runtime.block_on(answer).unwrap().verdict.is_admitted());
@@ -263,7 +264,7 @@ fn a_silent_store_is_waited_for_as_long_as_the_file_says_and_then_not_asked_any_
     ledger.silent.store(true, Ordering::SeqCst);
     let begun = std::time::Instant::now();
     for _ in 0..5 {
-        assert_eq!(process.ask(Deed::Step(Op::Take(1))), Err(Unavailable));
+        assert_eq!(process.ask(StoreOp::Step(Op::Take(1))), Err(Unavailable));
     }
     let waited = begun.elapsed();
     assert!(waited >= Duration::from_millis(400), "{waited:?}");
@@ -273,7 +274,7 @@ fn a_silent_store_is_waited_for_as_long_as_the_file_says_and_then_not_asked_any_
     }
     let begun = std::time::Instant::now();
     for _ in 0..100 {
-        assert_eq!(process.ask(Deed::Step(Op::Take(1))), Err(Unavailable));
+        assert_eq!(process.ask(StoreOp::Step(Op::Take(1))), Err(Unavailable));
     }
     assert!(begun.elapsed() < Duration::from_millis(100));
     ledger.silent.store(false, Ordering::SeqCst);
@@ -306,7 +307,7 @@ fn recovers(process: &Process) {
 fn goes_away(ledger: &Ledger, process: &Process) {
     ledger.away.store(true, Ordering::SeqCst);
     while process.shared.is_up() {
-        let _ = process.ask(Deed::Step(Op::Take(1)));
+        let _ = process.ask(StoreOp::Step(Op::Take(1)));
     }
 }
 
@@ -352,7 +353,7 @@ fn bytes_that_are_nobodys_are_written_over() {
     let (ledger, process) = Process::alone();
     assert!(process.take(10));
     for stored in ledger.rows.lock().unwrap().values_mut() {
-        *stored = Stored { bytes: b"not ours".to_vec(), version: Version::random() };
+        *stored = Stored { bytes: b"not ours".to_vec(), version: RecordVersion::random() };
     }
     process.goes_on(Span::from_secs(1));
     assert!(process.take(1));
@@ -381,7 +382,7 @@ fn a_refund_of_which_nobody_knows_whether_it_was_done_is_not_done_twice() {
     ledger.loses_answers.store(false, Ordering::SeqCst);
     process.settle();
     assert_eq!(process.left(), 6);
-    assert_eq!(process.shared.told.load(Ordering::Relaxed), 0, "its place is free again");
+    assert_eq!(process.shared.enqueued.load(Ordering::Relaxed), 0, "its place is free again");
 }
 
 #[test]
@@ -393,7 +394,7 @@ fn a_refund_that_nobody_was_asked_for_is_in_no_doubt() {
     // It is tried again while nobody is asked.
     std::thread::sleep(Duration::from_millis(1200));
     // Somebody else writes, and what stands there is the same.
-    ledger.rows.lock().unwrap().values_mut().for_each(|stored| stored.version = Version::random());
+    ledger.rows.lock().unwrap().values_mut().for_each(|stored| stored.version = RecordVersion::random());
     ledger.away.store(false, Ordering::SeqCst);
     recovers(&process);
     process.settle();
@@ -406,8 +407,8 @@ fn what_was_decided_here_alone_while_the_store_was_asked_is_not_forgotten() {
     let (mirror, now) = (&process.mirror, process.shared.now());
     let (mut content, known) = mirror.recall(&place(), now);
     assert!(mirror.buckets.apply(&place(), now, Op::Take(6)).unwrap().is_admitted());
-    let answers = |content: &words::Content, recalled| {
-        mirror.remember(&place(), content, (Version(5), content.full_at()), (Some(recalled), now));
+    let answers = |content: &words::BucketState, recalled| {
+        mirror.remember(&place(), content, (RecordVersion(5), content.full_at()), (Some(recalled), now));
         let (_, known) = mirror.recall(&place(), now);
         (mirror.buckets.peek(&place(), now, 1).left, known.is_ahead)
     };
@@ -426,7 +427,7 @@ fn a_lost_answer_costs_a_token_and_gives_none() {
     let (ledger, process) = Process::alone();
     assert!(process.take(5));
     ledger.loses_answers.store(true, Ordering::SeqCst);
-    assert_eq!(process.ask(Deed::Step(Op::Take(1))), Err(Unavailable));
+    assert_eq!(process.ask(StoreOp::Step(Op::Take(1))), Err(Unavailable));
     ledger.loses_answers.store(false, Ordering::SeqCst);
     process.goes_on(Span::from_secs(1));
     assert_eq!(process.left(), 4);
@@ -456,13 +457,13 @@ fn a_bucket_may_have_a_rate_of_its_own_and_loses_it_in_time() {
     let other = Process::on(&ledger);
     let rate = Continuous::new(1, Span::from_secs(1), 100).unwrap();
     let own = Own { rate, until: NOW.after(Span::from_secs(5)) };
-    let said = one.ask(Deed::Rate(Some(own))).unwrap();
+    let said = one.ask(StoreOp::Rate(Some(own))).unwrap();
     assert_eq!((said.verdict.left, said.own), (100, Some(own)));
     assert!(other.take(100) && !other.take(1));
     other.goes_on(Span::from_secs(6));
-    assert_eq!(other.ask(Deed::Step(Op::Peek(1))).unwrap().own, None);
-    other.ask(Deed::Rate(Some(own))).unwrap();
-    assert_eq!(other.ask(Deed::Rate(None)).unwrap().own, None);
+    assert_eq!(other.ask(StoreOp::Step(Op::Peek(1))).unwrap().own, None);
+    other.ask(StoreOp::Rate(Some(own))).unwrap();
+    assert_eq!(other.ask(StoreOp::Rate(None)).unwrap().own, None);
 }
 
 #[test]
@@ -470,7 +471,7 @@ fn a_reset_bucket_is_full_for_everybody() {
     let (ledger, one) = Process::alone();
     let other = Process::on(&ledger);
     assert!(one.take(10) && !other.take(1));
-    other.ask(Deed::Reset).unwrap();
+    other.ask(StoreOp::Reset).unwrap();
     assert!(other.take(1));
     one.goes_on(Span::from_secs(1));
     assert_eq!(one.left(), 9);

@@ -1,4 +1,4 @@
-//! A state on its way between the store's bytes and the arithmetic.
+//! The state of a bucket between the store's bytes and the arithmetic.
 //!
 //! It knows headers and words, and neither databases nor time. The surprising thing: only states of one promise are
 //! [joined](join); where two gates have read different files, what the store has counts alone.
@@ -7,47 +7,47 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
-use crate::bucket::{Header, LONGEST_RECORD, Spec, Time, join};
+use crate::bucket::{MAX_RECORD_LEN, RecordHeader, Spec, Time, join};
 use crate::time::Span;
 
 /// The words of the longest state.
-pub(super) type Words = [u64; Spec::MOST_WORDS];
+pub(super) type StateWords = [u64; Spec::MAX_WORDS];
 
 /// What a bucket holds, and under what.
 #[derive(Debug, Clone)]
-pub(super) struct Content {
-    pub(super) header: Header,
-    pub(super) state: Box<Words>,
+pub(super) struct BucketState {
+    pub(super) header: RecordHeader,
+    pub(super) state: Box<StateWords>,
 }
 
-impl Content {
+impl BucketState {
     /// A bucket that was never seen.
     pub(super) fn absent(spec: Spec) -> Self {
-        Self { header: Header::of(spec), state: Box::new([0; Spec::MOST_WORDS]) }
+        Self { header: RecordHeader::of(spec), state: Box::new([0; Spec::MAX_WORDS]) }
     }
 
     /// What these bytes say; `None` if they are nobody's.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut state = Box::new([0; Spec::MOST_WORDS]);
-        let header = Header::decode(bytes, &mut state).ok()?;
+        let mut state = Box::new([0; Spec::MAX_WORDS]);
+        let header = RecordHeader::decode(bytes, &mut state).ok()?;
         Some(Self { header, state })
     }
 
     /// What the limit promises now, or the bucket's own rate while it has one.
-    pub(super) fn turn_to(&mut self, limit: &Spec, now: Time) {
-        self.header.in_force(limit, &mut self.state, now);
+    pub(super) fn convert_to(&mut self, limit: &Spec, now: Time) {
+        self.header.effective_spec(limit, &mut self.state, now);
     }
 
     /// For the store.
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut bytes = [0; LONGEST_RECORD];
+        let mut bytes = [0; MAX_RECORD_LEN];
         let length = self.header.encode(&self.state[..], &mut bytes);
         bytes[..length].to_vec()
     }
 
     /// Takes up what another state of this bucket knows, if both are of one promise. Says whether that was more; if it was
     /// not, nothing is touched.
-    pub(super) fn join(&mut self, header: &Header, other: &Words, now: Time) -> bool {
+    pub(super) fn join(&mut self, header: &RecordHeader, other: &StateWords, now: Time) -> bool {
         let words = header.spec.words().min(other.len());
         let (mut joined, mut other) = (self.state.clone(), *other);
         let is_more =
@@ -70,9 +70,9 @@ impl Content {
 
     /// The time to decide at: that of whoever wrote this, if their clock is a little ahead. It is not this one that was set
     /// back; if both took it so, each would write anew what the other wrote, and every time some tokens would come of it.
-    pub(super) fn decided_at(&self, now: Time) -> Time {
-        let written_at = self.full_at().before(self.header.spec.memory());
-        if written_at.since(now) <= APART { now.max(written_at) } else { now }
+    pub(super) fn decision_time(&self, now: Time) -> Time {
+        let written_at = self.full_at().before(self.header.spec.max_ttl());
+        if written_at.since(now) <= MAX_CLOCK_SKEW { now.max(written_at) } else { now }
     }
 
     /// Tells contents apart; within this process only.
@@ -82,7 +82,7 @@ impl Content {
 }
 
 /// The digest of a content with these words.
-pub(super) fn digest_of(header: &Header, state: &Words) -> u64 {
+pub(super) fn digest_of(header: &RecordHeader, state: &StateWords) -> u64 {
     let mut hasher = SipHasher13::new();
     hasher.write_u32(header.spec.fingerprint());
     hasher.write_u64(header.own_until.map_or(0, Time::as_nanos));
@@ -91,4 +91,4 @@ pub(super) fn digest_of(header: &Header, state: &Words) -> u64 {
 }
 
 /// No two gates are further apart over a store that knows whole seconds, unless one of them has not heard it yet.
-const APART: Span = Span::from_secs(4);
+const MAX_CLOCK_SKEW: Span = Span::from_secs(4);

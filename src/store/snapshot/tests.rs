@@ -1,6 +1,6 @@
 use super::*;
 use crate::bucket::{Continuous, Key, Op, Spec, Time};
-use crate::store::memory::{Buckets, Place};
+use crate::store::memory::{BucketKey, Buckets};
 use crate::time::Span;
 
 const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
@@ -9,8 +9,8 @@ fn spec() -> Spec {
     Spec::Continuous(Continuous::new(1, Span::from_secs(60), 10).unwrap())
 }
 
-fn place(key: u128) -> Place {
-    Place { key: Key(key << 64 | key), class: 0, spec: spec() }
+fn place(key: u128) -> BucketKey {
+    BucketKey { key: Key(key << 64 | key), class: 0, spec: spec() }
 }
 
 fn snapshot() -> Snapshot {
@@ -18,11 +18,14 @@ fn snapshot() -> Snapshot {
     for key in 1..20 {
         let _ = buckets.apply(&place(key << 58 | key), NOW, Op::Take(u32::try_from(key % 10).unwrap()));
     }
-    let kept = Kept {
+    let kept = LimitSnapshot {
         name: "address".to_owned(),
-        facet: "rate".to_owned(),
-        classes: vec![(String::new(), Promise::of(Some(spec()))), ("off".to_owned(), Promise::of(None))],
-        buckets: buckets.image(NOW),
+        kind: "rate".to_owned(),
+        classes: vec![
+            (String::new(), EncodedSpec::of(Some(spec()))),
+            ("off".to_owned(), EncodedSpec::of(None)),
+        ],
+        buckets: buckets.snapshot(NOW),
     };
     Snapshot { secret: [1, 2], limits: vec![kept] }
 }
@@ -70,7 +73,7 @@ fn a_file_of_another_version_is_moved_aside_whole() {
     let folder = folder();
     let path = folder.join("buckets");
     fs::write(&path, b"tollgate buckets 9\nwho knows").unwrap();
-    assert!(matches!(Snapshot::read(&path), Err(Unreadable::Foreign)));
+    assert!(matches!(Snapshot::read(&path), Err(SnapshotError::Foreign)));
     let aside = set_aside(&path).unwrap();
     assert_eq!(fs::read(aside).unwrap(), b"tollgate buckets 9\nwho knows");
     assert!(Snapshot::read(&path).unwrap().is_none());

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 
 /// How a database is spoken to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::store) enum Tls {
+pub(in crate::store) enum SqlTls {
     /// In clear text: `sslmode=disable`, and what is meant where nothing is said.
     Off,
     /// Encrypted, and the server's certificate checked with its name: by the roots of this file, or the system's.
@@ -18,16 +18,16 @@ pub(in crate::store) enum Tls {
 
 /// An address without its options, and these.
 #[derive(Debug)]
-pub(in crate::store) struct Split<'a> {
+pub(in crate::store) struct SqlUrl<'a> {
     /// Scheme, credentials, hosts and database.
     pub(in crate::store) base: &'a str,
     /// Those that are not about TLS, as they are written.
     pub(in crate::store) options: Vec<(&'a str, &'a str)>,
-    pub(in crate::store) tls: Tls,
+    pub(in crate::store) tls: SqlTls,
 }
 
 /// Takes an address apart; `known` are the options that it may have beside those of TLS.
-pub(in crate::store) fn split<'a>(url: &'a str, known: &[&str]) -> Result<Split<'a>, String> {
+pub(in crate::store) fn split<'a>(url: &'a str, known: &[&str]) -> Result<SqlUrl<'a>, String> {
     // A question mark in a password is one of the password, as long as an `@` follows.
     let credentials = url.find('@').map_or(0, |at| at + 1);
     let mark = url.get(credentials..).and_then(|rest| rest.find('?')).map(|at| credentials + at);
@@ -49,7 +49,7 @@ pub(in crate::store) fn split<'a>(url: &'a str, known: &[&str]) -> Result<Split<
             }
         }
     }
-    Ok(Split { base, options, tls: tls(mode, roots)? })
+    Ok(SqlUrl { base, options, tls: tls(mode, roots)? })
 }
 
 /// Without percent signs.
@@ -58,12 +58,12 @@ pub(in crate::store) fn decoded(text: &str) -> Result<String, String> {
     Ok(decoded.map_err(|_| "what stands behind percent signs is not UTF-8")?.into_owned())
 }
 
-fn tls(mode: Option<&str>, roots: Option<PathBuf>) -> Result<Tls, String> {
+fn tls(mode: Option<&str>, roots: Option<PathBuf>) -> Result<SqlTls, String> {
     match (mode, roots) {
         // Both check the certificate: encryption to whoever answers protects nothing.
-        (Some("require" | "verify-full"), roots) => Ok(Tls::On(roots)),
+        (Some("require" | "verify-full"), roots) => Ok(SqlTls::On(roots)),
         (None | Some("disable"), Some(_)) => Err("`sslrootcert` needs `sslmode=verify-full`".to_owned()),
-        (None | Some("disable"), None) => Ok(Tls::Off),
+        (None | Some("disable"), None) => Ok(SqlTls::Off),
         _ => Err("`sslmode` is `disable`, `require` or `verify-full`".to_owned()),
     }
 }
@@ -72,18 +72,18 @@ fn tls(mode: Option<&str>, roots: Option<PathBuf>) -> Result<Tls, String> {
 mod tests {
     use super::*;
 
-    fn split_of(url: &str) -> Result<(String, Tls), String> {
+    fn split_of(url: &str) -> Result<(String, SqlTls), String> {
         split(url, &["application_name"]).map(|split| (split.base.to_owned(), split.tls))
     }
 
     #[test]
     fn tls_is_said_or_it_is_not_spoken() {
         let base = "postgres://u:p@h/db".to_owned();
-        assert_eq!(split_of("postgres://u:p@h/db"), Ok((base.clone(), Tls::Off)));
-        assert_eq!(split_of("postgres://u:p@h/db?sslmode=disable"), Ok((base.clone(), Tls::Off)));
-        assert_eq!(split_of("postgres://u:p@h/db?sslmode=verify-full"), Ok((base.clone(), Tls::On(None))));
+        assert_eq!(split_of("postgres://u:p@h/db"), Ok((base.clone(), SqlTls::Off)));
+        assert_eq!(split_of("postgres://u:p@h/db?sslmode=disable"), Ok((base.clone(), SqlTls::Off)));
+        assert_eq!(split_of("postgres://u:p@h/db?sslmode=verify-full"), Ok((base.clone(), SqlTls::On(None))));
         let url = "postgres://u:p@h/db?sslrootcert=/etc/a%20b.pem&sslmode=require";
-        assert_eq!(split_of(url), Ok((base, Tls::On(Some("/etc/a b.pem".into())))));
+        assert_eq!(split_of(url), Ok((base, SqlTls::On(Some("/etc/a b.pem".into())))));
     }
 
     #[test]
@@ -108,6 +108,6 @@ mod tests {
     #[test]
     fn a_question_mark_in_a_password_begins_no_options() {
         let url = "postgres://u:what?sslmode=no@h/db?sslmode=require";
-        assert_eq!(split_of(url), Ok(("postgres://u:what?sslmode=no@h/db".to_owned(), Tls::On(None))));
+        assert_eq!(split_of(url), Ok(("postgres://u:what?sslmode=no@h/db".to_owned(), SqlTls::On(None))));
     }
 }

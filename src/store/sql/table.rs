@@ -1,46 +1,50 @@
-//! Buckets in a table, one row for each: what is asked of every database of tables, whichever it is.
+//! Buckets as rows of a table: the part that PostgreSQL and MySQL share.
 //!
-//! What a database is told, and how its answers are read, is its own ([`Questions`]). The surprising thing: a probe names
+//! What a database is told, and how its answers are read, is its own ([`SqlQueries`]). The surprising thing: a probe names
 //! the table too. A database that is there without it answers no question, and one that seemed to be back would be asked
 //! and given up again several times a second.
 
 use std::sync::Arc;
 
-use super::{Broom, Dial, Lines, Link};
+use super::{PurgeCursor, SqlConnection, SqlConnector, SqlPool};
 use crate::bucket::Key;
 use crate::store::compare_and_swap::{
-    Answer, Asking, CompareAndSwap, Record, StoreError, Stored, Swap, Version,
+    Clocked, CompareAndSwap, RecordVersion, StoreError, StoreFuture, StoreRecord, Stored, Swap,
 };
 
 /// What a database said, or why it did not.
-pub(in crate::store) type Heard<T> = Result<Answer<T>, StoreError>;
+pub(in crate::store) type SqlReply<T> = Result<Clocked<T>, StoreError>;
 
 /// A connection, and the questions as its database hears them.
-pub(in crate::store) trait Questions: Link {
+pub(in crate::store) trait SqlQueries: SqlConnection {
     /// What is said in order to clean.
-    type Tidy: Send + Sync + 'static;
+    type Purge: Send + Sync + 'static;
 
     fn load(
         &self,
-        texts: &Statements<Self::Tidy>,
+        texts: &Statements<Self::Purge>,
         key: Key,
-    ) -> impl Future<Output = Heard<Option<Stored>>> + Send;
+    ) -> impl Future<Output = SqlReply<Option<Stored>>> + Send;
 
     fn swap(
         &self,
-        texts: &Statements<Self::Tidy>,
+        texts: &Statements<Self::Purge>,
         key: Key,
-        old: Option<Version>,
-        new: &Record,
-    ) -> impl Future<Output = Heard<Swap>> + Send;
+        old: Option<RecordVersion>,
+        new: &StoreRecord,
+    ) -> impl Future<Output = SqlReply<Swap>> + Send;
 
-    fn probe(&self, texts: &Statements<Self::Tidy>) -> impl Future<Output = Heard<()>> + Send;
+    fn probe(&self, texts: &Statements<Self::Purge>) -> impl Future<Output = SqlReply<()>> + Send;
 
     /// Cleans the next window, unless another gate is at it.
-    fn tidy(&self, texts: &Statements<Self::Tidy>, broom: &Broom) -> impl Future<Output = Heard<u64>> + Send;
+    fn purge(
+        &self,
+        texts: &Statements<Self::Purge>,
+        broom: &PurgeCursor,
+    ) -> impl Future<Output = SqlReply<u64>> + Send;
 
     /// Says something about this table that is answered by nothing.
-    fn say(&self, table: &str, text: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn execute(&self, table: &str, text: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
 /// What is said about one table.
@@ -50,84 +54,89 @@ pub(in crate::store) struct Statements<T> {
     /// Where a version is expected.
     pub(in crate::store) replace: String,
     /// Where nothing is expected.
-    pub(in crate::store) take: String,
+    pub(in crate::store) insert: String,
     pub(in crate::store) probe: String,
     /// Do nothing, but need the rights that the others need.
-    pub(in crate::store) trials: [String; 4],
-    pub(in crate::store) tidy: T,
+    pub(in crate::store) permission_checks: [String; 4],
+    pub(in crate::store) purge: T,
     pub(in crate::store) schema: Vec<String>,
 }
 
 /// Buckets in one table.
-pub(in crate::store) struct Table<D: Dial<Link: Questions>> {
-    lines: Lines<D>,
-    texts: Arc<Statements<Tidy<D>>>,
-    broom: Arc<Broom>,
+pub(in crate::store) struct SqlStore<D: SqlConnector<Connection: SqlQueries>> {
+    pool: SqlPool<D>,
+    statements: Arc<Statements<Purge<D>>>,
+    purge_cursor: Arc<PurgeCursor>,
     is_exposed: bool,
 }
 
 /// What cleans the table at the other end.
-type Tidy<D> = <<D as Dial>::Link as Questions>::Tidy;
+type Purge<D> = <<D as SqlConnector>::Connection as SqlQueries>::Purge;
 
-impl<D: Dial<Link: Questions>> Table<D> {
+impl<D: SqlConnector<Connection: SqlQueries>> SqlStore<D> {
     /// Not asked yet; `is_exposed` says whether what is said to it can be read on the way.
     ///
     /// # Errors
     /// If there is no runtime here to ask in.
     pub(in crate::store) fn new(
         dial: D,
-        texts: Statements<Tidy<D>>,
+        texts: Statements<Purge<D>>,
         is_exposed: bool,
     ) -> Result<Self, StoreError> {
-        Ok(Self { lines: Lines::new(dial)?, texts: Arc::new(texts), broom: Arc::default(), is_exposed })
+        Ok(Self {
+            pool: SqlPool::new(dial)?,
+            statements: Arc::new(texts),
+            purge_cursor: Arc::default(),
+            is_exposed,
+        })
     }
 }
 
-impl<D: Dial<Link: Questions>> CompareAndSwap for Table<D> {
-    fn load(&self, key: Key) -> Asking<'_, Option<Stored>> {
-        let texts = Arc::clone(&self.texts);
-        Box::pin(self.lines.ask(move |link| async move { link.load(&texts, key).await }))
+impl<D: SqlConnector<Connection: SqlQueries>> CompareAndSwap for SqlStore<D> {
+    fn load(&self, key: Key) -> StoreFuture<'_, Option<Stored>> {
+        let texts = Arc::clone(&self.statements);
+        Box::pin(self.pool.call(move |link| async move { link.load(&texts, key).await }))
     }
 
-    fn swap(&self, key: Key, old: Option<Version>, new: Record) -> Asking<'_, Swap> {
-        let texts = Arc::clone(&self.texts);
-        Box::pin(self.lines.ask(move |link| async move { link.swap(&texts, key, old, &new).await }))
+    fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
+        let texts = Arc::clone(&self.statements);
+        Box::pin(self.pool.call(move |link| async move { link.swap(&texts, key, old, &new).await }))
     }
 
-    fn probe(&self) -> Asking<'_, ()> {
-        let texts = Arc::clone(&self.texts);
-        Box::pin(self.lines.ask(|link| async move { link.probe(&texts).await }))
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        let texts = Arc::clone(&self.statements);
+        Box::pin(self.pool.call(|link| async move { link.probe(&texts).await }))
     }
 
-    fn inspect(&self) -> Asking<'_, Vec<String>> {
-        let texts = Arc::clone(&self.texts);
+    fn inspect(&self) -> StoreFuture<'_, Vec<String>> {
+        let texts = Arc::clone(&self.statements);
         let mut found = exposed(self.is_exposed);
-        Box::pin(self.lines.ask_alone(|link| async move {
+        Box::pin(self.pool.call_alone(|link| async move {
             let mut trials = Vec::new();
-            for trial in &texts.trials {
-                trials.push(link.say(&texts.table, trial).await);
+            for trial in &texts.permission_checks {
+                trials.push(link.execute(&texts.table, trial).await);
             }
             found.extend(refusals(trials)?);
-            Ok(Answer::timeless(found))
+            Ok(Clocked::without_clock(found))
         }))
     }
 
-    fn tidy(&self) -> Asking<'_, u64> {
-        let (texts, broom) = (Arc::clone(&self.texts), Arc::clone(&self.broom));
-        Box::pin(self.lines.ask_alone(|link| async move { link.tidy(&texts, &broom).await }))
+    fn purge(&self) -> StoreFuture<'_, u64> {
+        let (texts, broom) = (Arc::clone(&self.statements), Arc::clone(&self.purge_cursor));
+        Box::pin(self.pool.call_alone(|link| async move { link.purge(&texts, &broom).await }))
     }
 
     fn schema(&self) -> Vec<String> {
-        self.texts.schema.clone()
+        self.statements.schema.clone()
     }
 
-    fn migrate(&self) -> Asking<'_, ()> {
-        let texts = Arc::clone(&self.texts);
-        Box::pin(self.lines.ask_alone(|link| async move {
+    fn migrate(&self) -> StoreFuture<'_, ()> {
+        let texts = Arc::clone(&self.statements);
+        Box::pin(self.pool.call_alone(|link| async move {
             for statement in &texts.schema {
-                link.say(&texts.table, statement).await?;
+                link.execute(&texts.table, statement).await?;
             }
-            Ok(Answer::timeless(()))
+            Ok(Clocked::without_clock(()))
         }))
     }
 }

@@ -1,6 +1,6 @@
 //! Two levels side by side; who waits is told the first moment at which both together have enough.
 
-use tollgate::bucket::{Answer, Floor, Time};
+use tollgate::bucket::{Admission, Floor, Time};
 use tollgate::time::Span;
 
 use super::{Model, Steady};
@@ -43,11 +43,11 @@ impl Model for Pair {
         self.pool.visit(now);
     }
 
-    fn answer(&self, now: Time, cost: u32) -> Answer {
+    fn answer(&self, now: Time, cost: u32) -> Admission {
         match self.left(now) {
-            _ if cost > self.spec.burst() => Answer::NeverFits,
-            left if cost <= left => Answer::Admitted,
-            _ => Answer::Refused { wait: self.due(now, cost).since(now) },
+            _ if cost > self.spec.burst() => Admission::NeverFits,
+            left if cost <= left => Admission::Admitted,
+            _ => Admission::Refused { wait: self.due(now, cost).since(now) },
         }
     }
 

@@ -1,6 +1,6 @@
 //! Periods, walked through one after the other: each border pays for one quota of what was taken.
 
-use tollgate::bucket::{Anchor, Answer, Interval, Time};
+use tollgate::bucket::{Admission, Interval, PeriodStart, Time};
 use tollgate::time::Span;
 
 use super::Model;
@@ -37,9 +37,11 @@ impl Periods {
 
     fn new_end(&self, now: Time) -> Time {
         let period = self.spec.period();
-        match self.spec.anchor() {
-            Anchor::First => now.after(period),
-            Anchor::Clock => Time::from_nanos((now.as_nanos() / period.as_nanos() + 1) * period.as_nanos()),
+        match self.spec.period_start() {
+            PeriodStart::First => now.after(period),
+            PeriodStart::Clock => {
+                Time::from_nanos((now.as_nanos() / period.as_nanos() + 1) * period.as_nanos())
+            }
         }
     }
 
@@ -81,17 +83,17 @@ impl Model for Periods {
         self.first_visit.get_or_insert((now, missing));
     }
 
-    fn answer(&self, now: Time, cost: u32) -> Answer {
+    fn answer(&self, now: Time, cost: u32) -> Admission {
         let quota = self.spec.quota();
         if cost > quota {
-            return Answer::NeverFits;
+            return Admission::NeverFits;
         }
         if self.taken(now) + u64::from(cost) <= u64::from(quota) {
-            return Answer::Admitted;
+            return Admission::Admitted;
         }
         let mut known = self.clone();
         known.visit(now);
-        Answer::Refused { wait: known.border(now, u64::from(quota - cost)).since(now) }
+        Admission::Refused { wait: known.border(now, u64::from(quota - cost)).since(now) }
     }
 
     fn admit(&mut self, now: Time, cost: u32) {

@@ -1,6 +1,6 @@
 //! Things that are paid for once: a list of those that were, read from its end for every question.
 
-use tollgate::bucket::{Answer, Distinct, Time};
+use tollgate::bucket::{Admission, Distinct, Time};
 
 use super::{Model, Said, Steady};
 
@@ -27,10 +27,10 @@ impl Once {
             && self.is_free(thing)
         {
             self.seen.push((thing, true));
-            return self.level.said(now, Answer::Admitted);
+            return self.level.said(now, Admission::Admitted);
         }
         let said = self.level.take(now, cost);
-        if let Some(thing) = thing.filter(|_| said.answer == Answer::Admitted && cost > 0) {
+        if let Some(thing) = thing.filter(|_| said.answer == Admission::Admitted && cost > 0) {
             self.seen.push((thing, false));
         }
         said
@@ -39,7 +39,7 @@ impl Once {
     fn is_free(&self, thing: u64) -> bool {
         let mut latest: Vec<u64> = Vec::new();
         for (seen, _) in self.seen.iter().rev() {
-            if latest.len() < Distinct::REMEMBERED && !latest.contains(seen) {
+            if latest.len() < Distinct::MAX_TAGS && !latest.contains(seen) {
                 latest.push(*seen);
             }
         }

@@ -1,6 +1,6 @@
 //! Whole periods on a grid, and how much was taken in each: every question counts them all.
 
-use tollgate::bucket::{Anchor, Answer, Rolling, Time};
+use tollgate::bucket::{Admission, PeriodStart, Rolling, Time};
 use tollgate::time::Span;
 
 use super::Model;
@@ -55,7 +55,7 @@ impl Windows {
 
     /// Where the grid begins that is on: with 1970, or with the first attempt after all was forgotten.
     fn origin(&self, now: Time) -> Time {
-        if self.spec.anchor() == Anchor::Clock {
+        if self.spec.period_start() == PeriodStart::Clock {
             return Time::default();
         }
         let mut origin = self.first_visit.unwrap_or(now);
@@ -90,17 +90,17 @@ impl Model for Windows {
         self.first_visit.get_or_insert(now);
     }
 
-    fn answer(&self, now: Time, cost: u32) -> Answer {
+    fn answer(&self, now: Time, cost: u32) -> Admission {
         if cost > self.spec.burst() {
-            return Answer::NeverFits;
+            return Admission::NeverFits;
         }
         if i64::from(cost) <= self.balance(self.origin(now), now) {
-            return Answer::Admitted;
+            return Admission::Admitted;
         }
         let mut known = self.clone();
         known.visit(now);
         let due = known.first_border(now, |origin, border| i64::from(cost) <= known.balance(origin, border));
-        Answer::Refused { wait: due.since(now) }
+        Admission::Refused { wait: due.since(now) }
     }
 
     fn admit(&mut self, now: Time, cost: u32) {

@@ -2,7 +2,7 @@
 //!
 //! The level is in nanoseconds of refill: a token is as many as it takes to come.
 
-use tollgate::bucket::{Answer, Continuous, Time};
+use tollgate::bucket::{Admission, Continuous, Time};
 use tollgate::time::Span;
 
 use super::Model;
@@ -40,16 +40,16 @@ impl Model for Steady {
         self.first_visit.get_or_insert(now);
     }
 
-    fn answer(&self, now: Time, cost: u32) -> Answer {
+    fn answer(&self, now: Time, cost: u32) -> Admission {
         if cost > self.spec.burst() {
-            return Answer::NeverFits;
+            return Admission::NeverFits;
         }
         let lacking = self.tokens(cost) - self.level(now);
         let hold = i128::from(self.spec.hold().as_nanos());
         match lacking {
-            ..=0 => Answer::Admitted,
-            _ if lacking <= hold => Answer::Held { hold: span(lacking) },
-            _ => Answer::Refused { wait: span(lacking - hold) },
+            ..=0 => Admission::Admitted,
+            _ if lacking <= hold => Admission::Held { hold: span(lacking) },
+            _ => Admission::Refused { wait: span(lacking - hold) },
         }
     }
 

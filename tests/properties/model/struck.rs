@@ -1,6 +1,6 @@
 //! Waits that grow: a list of what happened, gone through from its beginning for every question.
 
-use tollgate::bucket::{Answer, Escalation, Time};
+use tollgate::bucket::{Admission, Escalation, Time};
 use tollgate::time::Span;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,16 +33,16 @@ impl Struck {
         self.events.push((now, event));
     }
 
-    pub(crate) fn answer(&self, now: Time) -> Answer {
+    pub(crate) fn answer(&self, now: Time) -> Admission {
         match self.known(now).waits.last() {
-            Some(until) if *until > now => Answer::Refused { wait: until.since(now) },
-            _ => Answer::Admitted,
+            Some(until) if *until > now => Admission::Refused { wait: until.since(now) },
+            _ => Admission::Admitted,
         }
     }
 
     /// Strikes that are missing until the next wait; none while one is on.
     pub(crate) fn left(&self, now: Time) -> u32 {
-        if self.answer(now) == Answer::Admitted { self.spec.after() - self.known(now).row } else { 0 }
+        if self.answer(now) == Admission::Admitted { self.spec.after() - self.known(now).row } else { 0 }
     }
 
     pub(crate) fn full_at(&self, now: Time) -> Time {

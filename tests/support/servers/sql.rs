@@ -36,7 +36,7 @@ pub(crate) trait Tables: Server {
 pub(super) fn schema(url: &str) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _within = runtime.enter();
-    let address: tollgate::store::Address = url.parse().unwrap();
+    let address: tollgate::store::StoreAddress = url.parse().unwrap();
     address.open(&tollgate::store::Namespace::default()).unwrap().unwrap().schema()
 }
 

@@ -17,8 +17,8 @@ impl Mounted {
         self
     }
 
-    fn usage(&self, membership: &str) -> Option<Usage> {
-        Group::of(membership, &self.0)?.usage(50_000)
+    fn usage(&self, membership: &str) -> Option<MemoryUsage> {
+        Cgroup::of(membership, &self.0)?.usage(50_000)
     }
 }
 
@@ -35,7 +35,7 @@ fn a_group_of_version_2_uses_what_is_not_in_files() {
     let files = [("memory.max", "100000\n"), ("memory.current", "90000\n"), ("memory.stat", STAT)];
     let mounted = Mounted::new("v2").with("system.slice/tollgate.service", &files);
     let usage = mounted.usage("0::/system.slice/tollgate.service\n").unwrap();
-    assert_eq!(usage, Usage { used: 81_000, limit: 100_000 });
+    assert_eq!(usage, MemoryUsage { used: 81_000, limit: 100_000 });
     assert!(usage.exceeds(81) && !usage.exceeds(82));
 }
 
@@ -48,14 +48,14 @@ fn a_group_of_version_1_is_found_among_the_others() {
     ];
     let mounted = Mounted::new("v1").with("memory/docker/abc", &files);
     let membership = "9:name=systemd:/\n4:memory:/docker/abc\n1:cpu,cpuacct:/\n0::/\n";
-    assert_eq!(mounted.usage(membership), Some(Usage { used: 50_000, limit: 100_000 }));
+    assert_eq!(mounted.usage(membership), Some(MemoryUsage { used: 50_000, limit: 100_000 }));
 }
 
 #[test]
 fn in_a_container_the_group_may_be_the_root_of_what_is_mounted() {
     let files = [("memory.max", "100\n"), ("memory.current", "7\n")];
     let mounted = Mounted::new("inside").with("", &files);
-    assert_eq!(mounted.usage("0::/kubepods/pod1/abc\n"), Some(Usage { used: 7, limit: 100 }));
+    assert_eq!(mounted.usage("0::/kubepods/pod1/abc\n"), Some(MemoryUsage { used: 7, limit: 100 }));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn what_others_of_the_group_use_is_not_the_gates_to_save() {
         Mounted::new("others").with("a", &files).usage("0::/a\n")
     };
     assert_eq!(of("sock 100000\ninactive_file 0\n"), None);
-    assert_eq!(of("sock 200000\n"), Some(Usage { used: 990_000, limit: 1_000_000 }));
+    assert_eq!(of("sock 200000\n"), Some(MemoryUsage { used: 990_000, limit: 1_000_000 }));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn this_process_uses_some_data_and_not_all_of_it() {
     let pages = fs::read_to_string("/proc/self/statm").unwrap();
     assert!(field(&pages, DATA).unwrap() > 10 && field(&pages, RESIDENT).unwrap() > 10, "{pages}");
     assert_eq!(field("1 2 3", DATA), None);
-    if let Some(usage) = Limits::of_this_process().tightest() {
+    if let Some(usage) = MemoryLimits::of_this_process().tightest() {
         assert!(usage.used > 0 && usage.used <= usage.limit, "{usage:?}");
     }
 }

@@ -5,14 +5,14 @@
 
 use super::super::super::diagnostic::Findings;
 use super::super::super::raw;
-use super::Checked;
+use super::SourcedRule;
 use crate::policy::outcome::Outcome;
 
 /// Says which rules of a route, or what it takes the rest for, prove too little.
 pub(super) fn warn(
-    route: &raw::Route,
-    failure: &[Checked<'_>],
-    success: &[Checked<'_>],
+    route: &raw::RawRoute,
+    failure: &[SourcedRule<'_>],
+    success: &[SourcedRule<'_>],
     otherwise: Outcome,
     f: &mut Findings,
 ) {
@@ -23,14 +23,14 @@ pub(super) fn warn(
         && otherwise != Outcome::Failure
         && text.spot.is_in_config()
     {
-        let Some(message) = doubt(failure, otherwise) else { return };
+        let Some(message) = otherwise_warning(failure, otherwise) else { return };
         f.warning(&text.spot, message, "name in `success` what the right password alone brings about");
     }
 }
 
 /// 500 is what many a page answers that a client can break behind a wrong password.
-pub(super) fn warn_of_errors(neutral: &[Checked<'_>], f: &mut Findings) {
-    let is_broken = |checked: &&Checked<'_>| {
+pub(super) fn warn_of_errors(neutral: &[SourcedRule<'_>], f: &mut Findings) {
+    let is_broken = |checked: &&SourcedRule<'_>| {
         checked.rule.status.as_ref().is_some_and(|status| status.contains(500))
             && !checked.says_more_than_status()
     };
@@ -42,8 +42,8 @@ pub(super) fn warn_of_errors(neutral: &[Checked<'_>], f: &mut Findings) {
 }
 
 /// Why an answer that no rule names should not give the token back.
-fn doubt(failure: &[Checked<'_>], otherwise: Outcome) -> Option<&'static str> {
-    let names_refusals = |checked: &Checked<'_>| {
+fn otherwise_warning(failure: &[SourcedRule<'_>], otherwise: Outcome) -> Option<&'static str> {
+    let names_refusals = |checked: &SourcedRule<'_>| {
         !checked.says_more_than_status()
             && checked.rule.status.as_ref().is_some_and(|status| status.contains(401))
     };
@@ -51,7 +51,7 @@ fn doubt(failure: &[Checked<'_>], otherwise: Outcome) -> Option<&'static str> {
         _ if failure.is_empty() => {
             Some("no answer is a failure, so limits that count failures count nothing")
         }
-        _ if failure.iter().all(Checked::reads_bodies) => {
+        _ if failure.iter().all(SourcedRule::reads_bodies) => {
             Some("an answer without this text, as in another language, is no failure")
         }
         Outcome::Success if !failure.iter().any(names_refusals) => {
@@ -61,7 +61,7 @@ fn doubt(failure: &[Checked<'_>], otherwise: Outcome) -> Option<&'static str> {
     }
 }
 
-fn warn_of_success(checked: &Checked<'_>, f: &mut Findings) {
+fn warn_of_success(checked: &SourcedRule<'_>, f: &mut Findings) {
     let raw = checked.raw;
     let proves_more = raw.header.is_some() || raw.json.is_some();
     let location = raw.location.as_ref().filter(|_| checked.rule.location.is_some());
@@ -112,7 +112,7 @@ fn is_set_on_any_visit(name: &str, has_status: bool) -> bool {
     fixed.is_empty() || ON_ANY_VISIT.contains(&fixed) || fixed == "JSESSIONID" && !has_status
 }
 
-impl Checked<'_> {
+impl SourcedRule<'_> {
     fn is_written_here(&self) -> bool {
         self.raw.spot.is_in_config()
     }

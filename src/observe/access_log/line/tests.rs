@@ -9,25 +9,29 @@ use crate::observe::settings::ClientsShown;
 use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
 
-fn written(write: fn(&mut Vec<u8>, &str, &Clients, &Answered), second: &str, answered: &Answered) -> String {
-    let clients = Clients::new(ClientsShown::Full, PrefixLengths::default());
+fn written(
+    write: fn(&mut Vec<u8>, &str, &ClientFormatter, &AccessLogEntry),
+    second: &str,
+    answered: &AccessLogEntry,
+) -> String {
+    let clients = ClientFormatter::new(ClientsShown::Full, PrefixLengths::default());
     let mut line = Vec::new();
     write(&mut line, second, &clients, answered);
     String::from_utf8(line).unwrap()
 }
 
-fn as_combined(answered: &Answered) -> String {
+fn as_combined(answered: &AccessLogEntry) -> String {
     written(combined, "20/Nov/2026:23:21:52 +0000", answered)
 }
 
-fn as_json(answered: &Answered) -> String {
+fn as_json(answered: &AccessLogEntry) -> String {
     written(json, "2026-11-20T23:21:52", answered)
 }
 
 /// As little as a request can have.
-fn bare() -> Answered {
-    Answered {
-        client: Client::Local,
+fn bare() -> AccessLogEntry {
+    AccessLogEntry {
+        client: Client::UnixSocket,
         version: Version::HTTP_10,
         host: None,
         referer: None,
@@ -81,7 +85,7 @@ fn the_json_format_says_everything_in_one_line() {
 #[test]
 fn other_forms_of_a_target_are_written_as_sent() {
     for target in ["*", "http://example.org/a?b", "example.org:443"] {
-        let answered = Answered { target: target.parse().unwrap(), ..answered() };
+        let answered = AccessLogEntry { target: target.parse().unwrap(), ..answered() };
         assert!(as_combined(&answered).contains(&format!("\"POST {target} HTTP/1.1\"")), "{target}");
     }
 }

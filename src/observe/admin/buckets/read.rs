@@ -1,4 +1,4 @@
-//! What is asked of a bucket: the path, the query and the body.
+//! Parses a request about a bucket: path, query and body.
 //!
 //! The surprising thing: everything has to be understood. A field that nobody asked for is a mistake, because it may be a
 //! limit with a letter missing, and then all would be reset.
@@ -13,7 +13,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use crate::bucket::Continuous;
-use crate::policy::holder::{Holder, NoHolder};
+use crate::policy::holder::{BucketSelector, BucketSelectorError};
 use crate::time::Span;
 
 /// Reads rates and lengths of time as the configuration does.
@@ -26,15 +26,15 @@ pub struct Grammar {
 }
 
 /// A path below `/api/v1/buckets/`.
-pub(in super::super) struct Path {
+pub(in super::super) struct BucketPath {
     /// As it is once its escapes are read; `None` if they are none.
     key: Option<Vec<u8>>,
-    pub(super) what: What,
+    pub(super) resource: BucketResource,
 }
 
 /// What of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum BucketResource {
     Bucket,
     Credit,
     Rate,
@@ -42,46 +42,46 @@ pub(super) enum What {
 
 /// Why nothing is done.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct AdminProblem {
     pub(super) status: StatusCode,
     pub(super) detail: String,
 }
 
 /// What is asked for besides the path.
-pub(super) struct Ask {
+pub(super) struct BucketRequest {
     pub(super) limit: Option<String>,
     fields: Map<String, Value>,
     grammar: Grammar,
 }
 
-impl Path {
+impl BucketPath {
     /// `None` if it is none of these.
     pub(in super::super) fn parse(uri: &Uri) -> Option<Self> {
         let mut parts = uri.path().strip_prefix(PREFIX)?.split('/');
         let key = parts.next()?;
         let what = match (parts.next(), parts.next()) {
-            (None, _) => What::Bucket,
-            (Some("credit"), None) => What::Credit,
-            (Some("rate"), None) => What::Rate,
+            (None, _) => BucketResource::Bucket,
+            (Some("credit"), None) => BucketResource::Credit,
+            (Some("rate"), None) => BucketResource::Rate,
             _ => return None,
         };
         let is_escaped = key.split('%').skip(1).all(|rest| {
             rest.get(..2).is_some_and(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
         });
-        Some(Self { key: is_escaped.then(|| percent_decode_str(key).collect()), what })
+        Some(Self { key: is_escaped.then(|| percent_decode_str(key).collect()), resource: what })
     }
 
-    pub(super) fn holder(&self) -> Result<Holder, Problem> {
+    pub(super) fn selector(&self) -> Result<BucketSelector, AdminProblem> {
         let key =
             self.key.as_deref().ok_or_else(|| wrong("the path holds a percent sign that escapes nothing"))?;
-        Holder::parse(key).map_err(|error| match error {
-            NoHolder::Kind => Problem::new(StatusCode::NOT_FOUND, error.to_string()),
-            NoHolder::Address | NoHolder::Name => wrong(error.to_string()),
+        BucketSelector::parse(key).map_err(|error| match error {
+            BucketSelectorError::Kind => AdminProblem::new(StatusCode::NOT_FOUND, error.to_string()),
+            BucketSelectorError::Address | BucketSelectorError::Name => wrong(error.to_string()),
         })
     }
 }
 
-impl What {
+impl BucketResource {
     pub(super) fn methods(self) -> &'static str {
         match self {
             Self::Bucket => "GET, HEAD, DELETE",
@@ -91,8 +91,8 @@ impl What {
     }
 }
 
-impl Ask {
-    pub(super) async fn read<B>(query: Option<&str>, body: B, grammar: Grammar) -> Result<Self, Problem>
+impl BucketRequest {
+    pub(super) async fn read<B>(query: Option<&str>, body: B, grammar: Grammar) -> Result<Self, AdminProblem>
     where
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
     {
@@ -111,25 +111,25 @@ impl Ask {
     }
 
     /// Refuses what nobody would look at.
-    pub(super) fn has_only(&self, known: &[&str]) -> Result<(), Problem> {
+    pub(super) fn has_only(&self, known: &[&str]) -> Result<(), AdminProblem> {
         match self.fields.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) => Err(wrong(format!("`{}` means nothing here", name.escape_debug()))),
             None => Ok(()),
         }
     }
 
-    pub(super) fn limit(&self) -> Result<&str, Problem> {
+    pub(super) fn limit(&self) -> Result<&str, AdminProblem> {
         self.limit.as_deref().ok_or_else(|| wrong("`limit` is missing: the name of a limit"))
     }
 
-    pub(super) fn tokens(&self) -> Result<u32, Problem> {
+    pub(super) fn tokens(&self) -> Result<u32, AdminProblem> {
         let tokens = self.fields.get("tokens").and_then(Value::as_u64).filter(|tokens| *tokens > 0);
         let tokens = tokens.and_then(|tokens| u32::try_from(tokens).ok());
         tokens.ok_or_else(|| wrong("`tokens` has to be a whole number from 1 to 4,294,967,295"))
     }
 
     /// The rate and how long it lasts.
-    pub(super) fn rate(&self) -> Result<(Continuous, Span), Problem> {
+    pub(super) fn rate(&self) -> Result<(Continuous, Span), AdminProblem> {
         self.has_only(&["limit", "rate", "for"])?;
         let rate = (self.grammar.rate)(self.text("rate", "a rate, as in \"60/min\"")?);
         let span = (self.grammar.span)(self.text("for", "a length of time, as in \"1d\"")?);
@@ -139,19 +139,19 @@ impl Ask {
         }
     }
 
-    fn text(&self, name: &str, what: &str) -> Result<&str, Problem> {
+    fn text(&self, name: &str, what: &str) -> Result<&str, AdminProblem> {
         let text = self.fields.get(name).and_then(Value::as_str);
         text.ok_or_else(|| wrong(format!("`{name}` has to be {what}")))
     }
 }
 
-async fn fields_of<B>(body: B) -> Result<Map<String, Value>, Problem>
+async fn fields_of<B>(body: B) -> Result<Map<String, Value>, AdminProblem>
 where
     B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
 {
-    let whole = Limited::new(body, LONGEST_BODY).collect();
+    let whole = Limited::new(body, MAX_BODY_LEN).collect();
     let Ok(whole) = whole.await else {
-        return Err(Problem::new(
+        return Err(AdminProblem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "a body has to arrive whole and may have 64 KiB",
         ));
@@ -166,7 +166,7 @@ where
     })
 }
 
-fn pairs(query: &str) -> Result<Vec<(String, String)>, Problem> {
+fn pairs(query: &str) -> Result<Vec<(String, String)>, AdminProblem> {
     let decoded = |text: &str| {
         let bytes: Vec<u8> = percent_decode_str(&text.replace('+', " ")).collect();
         String::from_utf8(bytes).map_err(|_| wrong("the query is not UTF-8"))
@@ -180,11 +180,11 @@ fn pairs(query: &str) -> Result<Vec<(String, String)>, Problem> {
         .collect()
 }
 
-fn wrong(detail: impl Into<String>) -> Problem {
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+fn wrong(detail: impl Into<String>) -> AdminProblem {
+    AdminProblem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
 }
 
-impl Problem {
+impl AdminProblem {
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self { status, detail: detail.into() }
     }
@@ -197,4 +197,4 @@ impl fmt::Debug for Grammar {
 }
 
 const PREFIX: &str = "/api/v1/buckets/";
-const LONGEST_BODY: usize = 64 * 1024;
+const MAX_BODY_LEN: usize = 64 * 1024;

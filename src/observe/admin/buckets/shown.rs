@@ -4,13 +4,13 @@
 
 use serde_json::{Value, json};
 
-use crate::bucket::{Answer, Own};
-use crate::engine::{Level, Seen, Shown};
-use crate::observe::stamp::stamp;
+use crate::bucket::{Admission, Own};
+use crate::engine::{BucketLevel, BucketReport, BucketView};
+use crate::observe::stamp::rfc3339;
 use crate::policy::Mode;
 use crate::time::Span;
 
-pub(super) fn json(shown: &Shown) -> Value {
+pub(super) fn json(shown: &BucketReport) -> Value {
     json!({
         "buckets": shown.buckets.iter().map(bucket).collect::<Vec<_>>(),
         "exempt": shown.exempt.iter().map(|name| &**name).collect::<Vec<_>>(),
@@ -18,15 +18,15 @@ pub(super) fn json(shown: &Shown) -> Value {
     })
 }
 
-fn bucket(seen: &Seen) -> Value {
-    let Level { spec, verdict } = seen.rate;
+fn bucket(seen: &BucketView) -> Value {
+    let BucketLevel { spec, verdict } = seen.rate;
     let mut value = json!({
         "limit": &*seen.limit,
         "mode": mode(seen.mode),
         "tokens": verdict.left,
         "burst": spec.burst(),
         "next": seconds(verdict.next_token),
-        "full_at": stamp(verdict.full_at),
+        "full_at": rfc3339(verdict.full_at),
     });
     let optional = [
         ("class", (!seen.class.is_empty()).then(|| json!(&*seen.class))),
@@ -47,20 +47,20 @@ fn own(own: &Own) -> Value {
     json!({
         "burst": own.rate.burst(),
         "seconds_per_token": seconds(own.rate.per_token()),
-        "until": stamp(own.until),
+        "until": rfc3339(own.until),
     })
 }
 
-fn cap(Level { spec, verdict }: Level) -> Value {
+fn cap(BucketLevel { spec, verdict }: BucketLevel) -> Value {
     json!({"left": verdict.left, "most": spec.burst()})
 }
 
-fn escalation(Level { spec, verdict }: Level) -> Value {
-    let wait = match verdict.answer {
-        Answer::Refused { wait } => seconds(wait),
+fn escalation(BucketLevel { spec, verdict }: BucketLevel) -> Value {
+    let wait = match verdict.admission {
+        Admission::Refused { wait } => seconds(wait),
         _ => 0.0,
     };
-    json!({"left": verdict.left, "after": spec.burst(), "wait": wait, "forgotten_at": stamp(verdict.full_at)})
+    json!({"left": verdict.left, "after": spec.burst(), "wait": wait, "forgotten_at": rfc3339(verdict.full_at)})
 }
 
 fn mode(mode: Mode) -> &'static str {

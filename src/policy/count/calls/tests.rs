@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::{Count, Unreadable};
+use super::super::{Count, UnreadableBody};
 
-fn count(body: impl AsRef<[u8]>) -> Result<u32, Unreadable> {
+fn count(body: impl AsRef<[u8]>) -> Result<u32, UnreadableBody> {
     Count::Element("methodName".into()).of(body.as_ref())
 }
 
@@ -155,14 +155,14 @@ fn a_second_declaration_is_unreadable_because_ixr_cuts_it_out() {
     let hidden = batch(20, CALL);
     let hidden = hidden.split_once("<methodCall>").unwrap().1.trim_end_matches("</methodCall>");
     let body = format!("<methodCall><![CDATA[<?xml ]]><!-- ?>]]>{hidden}--></methodCall>");
-    assert_eq!(count(body), Err(Unreadable));
+    assert_eq!(count(body), Err(UnreadableBody));
     for body in [
         "<a><?xml version=\"1.0\"?></a>",
         "<a><!-- <?XML --></a>",
         "<a b='<?xml'/>",
         "<?xml version='1.0'?>\n<a><?xml?></a>",
     ] {
-        assert_eq!(count(body), Err(Unreadable), "{body:?}");
+        assert_eq!(count(body), Err(UnreadableBody), "{body:?}");
     }
 }
 
@@ -170,7 +170,7 @@ fn a_second_declaration_is_unreadable_because_ixr_cuts_it_out() {
 fn a_second_end_on_the_line_of_the_declaration_is_unreadable_because_old_ixr_cuts_up_to_it() {
     let hidden = CALL.repeat(20);
     let body = format!("<?xml version='1.0'?><a><!-- ?><a>{hidden}--></a>");
-    assert_eq!(count(body), Err(Unreadable));
+    assert_eq!(count(body), Err(UnreadableBody));
     assert_eq!(count("<?xml version='1.0'?>\n<a><?php ?><methodName/></a>"), Ok(1));
 }
 
@@ -188,7 +188,7 @@ fn what_entities_could_hide_is_unreadable() {
         "<a>&#xD800;</a>",
         "<a>&#99999999999999999999;</a>",
     ] {
-        assert_eq!(count(body), Err(Unreadable), "{body:?}");
+        assert_eq!(count(body), Err(UnreadableBody), "{body:?}");
     }
 }
 
@@ -196,17 +196,17 @@ fn what_entities_could_hide_is_unreadable() {
 fn other_encodings_are_unreadable() {
     let declared = |label: &str| batch(20, CALL).replace("UTF-8", label);
     for label in ["UTF-16", "utf-7", "UCS-4", "EBCDIC-CP-US", "ISO-2022-JP", "HZ", "GB18030", ""] {
-        assert_eq!(count(declared(label)), Err(Unreadable), "{label}");
+        assert_eq!(count(declared(label)), Err(UnreadableBody), "{label}");
     }
     for label in ["utf-8", "US-ASCII", "ISO-8859-15", "windows-1252"] {
         assert_eq!(count(declared(label)), Ok(20), "{label}");
     }
     let wide: Vec<u8> = batch(20, CALL).encode_utf16().flat_map(u16::to_be_bytes).collect();
-    assert_eq!(count(&wide), Err(Unreadable));
-    assert_eq!(count([b"\xfe\xff".as_slice(), &wide].concat()), Err(Unreadable));
-    assert_eq!(count(b"\x4c\x6f\xa7\x94\x93\x40\xa5"), Err(Unreadable), "EBCDIC");
-    assert_eq!(count(batch(20, CALL).replace("version=\"1.0\"", "version=\"1.1\"")), Err(Unreadable));
-    assert_eq!(count(format!("{}\0", plain())), Err(Unreadable));
+    assert_eq!(count(&wide), Err(UnreadableBody));
+    assert_eq!(count([b"\xfe\xff".as_slice(), &wide].concat()), Err(UnreadableBody));
+    assert_eq!(count(b"\x4c\x6f\xa7\x94\x93\x40\xa5"), Err(UnreadableBody), "EBCDIC");
+    assert_eq!(count(batch(20, CALL).replace("version=\"1.0\"", "version=\"1.1\"")), Err(UnreadableBody));
+    assert_eq!(count(format!("{}\0", plain())), Err(UnreadableBody));
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn what_is_not_well_formed_is_unreadable() {
         "<?xml encoding='utf-8'?><a/>",
         "<a><?xml version='1.0'?></a>",
     ] {
-        assert_eq!(count(body), Err(Unreadable), "{body:?}");
+        assert_eq!(count(body), Err(UnreadableBody), "{body:?}");
     }
 }
 
@@ -250,14 +250,14 @@ fn what_is_not_well_formed_is_unreadable() {
 fn nesting_and_size_cost_neither_stack_nor_time() {
     let started = crate::time::Clock::system().now();
     let deep = 200_000;
-    assert_eq!(count("<a>".repeat(deep) + &"</a>".repeat(deep)), Err(Unreadable));
+    assert_eq!(count("<a>".repeat(deep) + &"</a>".repeat(deep)), Err(UnreadableBody));
     assert_eq!(count("<a>".repeat(2000) + &"</a>".repeat(2000)), Ok(0));
     let attributes: String = (0..100_000).map(|number| format!(" a{number}=''")).collect();
     assert_eq!(count(format!("<a{attributes}/>")), Ok(0));
     assert_eq!(count(format!("<a>{}</a>", "<methodName/>".repeat(100_000))), Ok(100_000));
     assert_eq!(count(format!("<a>{}</a>", "&#109;".repeat(200_000))), Ok(0));
     assert_eq!(count(format!("<{}/>", "a".repeat(4_000_000))), Ok(0));
-    assert_eq!(count("<?".repeat(1_000_000)), Err(Unreadable));
+    assert_eq!(count("<?".repeat(1_000_000)), Err(UnreadableBody));
     let took = crate::time::Clock::system().now().since(started);
     assert!(took < crate::time::Span::from_secs(20), "{took:?}");
 }

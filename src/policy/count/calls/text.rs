@@ -1,8 +1,8 @@
-//! Whether a text that comes in pieces is a certain name, without keeping it.
+//! Whether a text that comes in pieces is a certain name, compared as it comes.
 
 /// A text as far as it has come.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Text {
+pub(super) struct NameMatch {
     /// Visible letters so far, all of them those of the name.
     matched: usize,
     /// Something invisible came after the first visible letter.
@@ -11,7 +11,7 @@ pub(super) struct Text {
     other: bool,
 }
 
-impl Text {
+impl NameMatch {
     /// Takes the next byte. Letter case does not count, nor does anything before and after that is not visible ASCII.
     pub(super) fn push(&mut self, byte: u8, name: &[u8]) {
         if self.other {
@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn blanks_around_and_letter_case_do_not_count() {
         let is = |text: &str| {
-            let mut seen = Text::default();
+            let mut seen = NameMatch::default();
             text.bytes().for_each(|byte| seen.push(byte, b"methodName"));
             seen.is(b"methodName")
         };

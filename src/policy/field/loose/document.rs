@@ -14,28 +14,28 @@ pub(super) fn find(text: &[u8], members: &[Vec<String>], found: &mut Values) -> 
     let last = members.iter().filter_map(|members| members.iter().rfind(is_name));
     let wanted: Vec<String> = last.map(|name| folded(name)).collect();
     let (mut text_before, mut value) = (None, None);
-    for token in (Tokens { rest: text }) {
+    for token in (LenientTokens { rest: text }) {
         match (token, value) {
-            (Token::Text(text), Some(_)) => {
+            (LenientToken::Text(text), Some(_)) => {
                 found.add(&text)?;
                 text_before = Some(text);
             }
-            (Token::Text(text), None) => text_before = Some(text),
-            (Token::Names, _) => {
+            (LenientToken::Text(text), None) => text_before = Some(text),
+            (LenientToken::Names, _) => {
                 let is_wanted =
                     |name: Cow<'_, [u8]>| wanted.contains(&folded(&String::from_utf8_lossy(&name)));
                 value = value.or(text_before.take().is_some_and(is_wanted).then_some(0));
             }
-            (Token::Opens, Some(depth)) => value = Some(depth + 1),
-            (Token::Closes, Some(depth)) => value = if depth > 1 { Some(depth - 1) } else { None },
-            (Token::Separates, Some(0)) => value = None,
-            (Token::Opens | Token::Closes | Token::Separates, _) => {}
+            (LenientToken::Opens, Some(depth)) => value = Some(depth + 1),
+            (LenientToken::Closes, Some(depth)) => value = if depth > 1 { Some(depth - 1) } else { None },
+            (LenientToken::Separates, Some(0)) => value = None,
+            (LenientToken::Opens | LenientToken::Closes | LenientToken::Separates, _) => {}
         }
     }
     Ok(())
 }
 
-enum Token<'a> {
+enum LenientToken<'a> {
     /// Between quotes or not.
     Text(Cow<'a, [u8]>),
     /// What stands before it is a name.
@@ -45,32 +45,32 @@ enum Token<'a> {
     Closes,
 }
 
-struct Tokens<'a> {
+struct LenientTokens<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Iterator for Tokens<'a> {
-    type Item = Token<'a>;
+impl<'a> Iterator for LenientTokens<'a> {
+    type Item = LenientToken<'a>;
 
-    fn next(&mut self) -> Option<Token<'a>> {
+    fn next(&mut self) -> Option<LenientToken<'a>> {
         loop {
             let (&first, after) = self.rest.split_first()?;
             let (token, length) = match first {
                 b'"' | b'\'' => {
                     let end = end_of_quoted(after, first);
                     let text = unescaped(&after[..end]);
-                    (Some(Token::Text(text)), end + 2)
+                    (Some(LenientToken::Text(text)), end + 2)
                 }
                 b'/' if after.starts_with(b"*") => (None, 1 + end_of(after, b"*/")),
                 b'/' if after.starts_with(b"/") => (None, 1 + end_of(after, b"\n")),
-                b':' | b'=' => (Some(Token::Names), 1),
-                b',' | b';' => (Some(Token::Separates), 1),
-                b'{' | b'[' => (Some(Token::Opens), 1),
-                b'}' | b']' => (Some(Token::Closes), 1),
+                b':' | b'=' => (Some(LenientToken::Names), 1),
+                b',' | b';' => (Some(LenientToken::Separates), 1),
+                b'{' | b'[' => (Some(LenientToken::Opens), 1),
+                b'}' | b']' => (Some(LenientToken::Closes), 1),
                 _ if !is_bare(first) => (None, 1),
                 _ => {
                     let end = self.rest.iter().position(|byte| !is_bare(*byte)).unwrap_or(self.rest.len());
-                    (Some(Token::Text(Cow::Borrowed(&self.rest[..end]))), end)
+                    (Some(LenientToken::Text(Cow::Borrowed(&self.rest[..end]))), end)
                 }
             };
             self.rest = self.rest.get(length..).unwrap_or_default();

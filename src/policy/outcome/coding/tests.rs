@@ -40,15 +40,15 @@ fn encode(name: &str, text: &[u8]) -> Vec<u8> {
     }
 }
 
-fn codings(value: &str) -> Result<Codings, Unreadable> {
+fn codings(value: &str) -> Result<Codings, Undecodable> {
     let value = value.replace("raw", "deflate");
     let value = HeaderValue::from_str(&value).unwrap();
     Codings::of(&HeaderMap::from_iter([(CONTENT_ENCODING, value)]))
 }
 
-fn undo(value: &str, bytes: &[u8], complete: bool) -> Result<(Vec<u8>, bool), Unreadable> {
-    let beginning = codings(value)?.undo(bytes, complete)?;
-    assert!(beginning.bytes.len() <= Rules::LONGEST);
+fn undo(value: &str, bytes: &[u8], complete: bool) -> Result<(Vec<u8>, bool), Undecodable> {
+    let beginning = codings(value)?.decode_prefix(bytes, complete)?;
+    assert!(beginning.bytes.len() <= OutcomeRules::MAX_BODY_READ);
     Ok((beginning.bytes.into_owned(), beginning.is_whole))
 }
 
@@ -94,13 +94,13 @@ fn several_codings_are_undone_in_turn() {
     lines.append(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     assert_eq!(Codings::of(&lines), codings("br, gzip"));
     assert!(codings("gzip, gzip, gzip, gzip").is_ok());
-    assert_eq!(codings("gzip, gzip, gzip, gzip, gzip"), Err(Unreadable));
+    assert_eq!(codings("gzip, gzip, gzip, gzip, gzip"), Err(Undecodable));
 }
 
 #[test]
 fn an_unknown_coding_cannot_be_read() {
     for value in ["compress", "gzip, exi", "utf-8", "none", "gzip;q=1", "*"] {
-        assert_eq!(codings(value), Err(Unreadable), "{value}");
+        assert_eq!(codings(value), Err(Undecodable), "{value}");
     }
 }
 
@@ -117,7 +117,11 @@ fn a_stream_cut_anywhere_gives_a_beginning_of_its_text() {
             assert!(found.len() >= longest, "{name} at {cut} gives less than before");
             longest = found.len();
             if cut > 0 && cut + 9 < coded.len() {
-                assert_eq!(undo(name, &coded[..cut], true), Err(Unreadable), "{name} at {cut} is broken off");
+                assert_eq!(
+                    undo(name, &coded[..cut], true),
+                    Err(Undecodable),
+                    "{name} at {cut} is broken off"
+                );
             }
         }
         assert!(name == "zstd" || longest > text.len() / 2, "{name} gives only {longest}");
@@ -143,7 +147,7 @@ fn what_an_application_flushed_is_seen_at_once() {
     let long = [b"a".repeat(128 * 1024), second].concat();
     let coded = encode("zstd", &long);
     let (text, is_whole) = undo("zstd", &coded[..coded.len() - 1000], false).unwrap();
-    assert_eq!((text.len(), is_whole), (Rules::LONGEST, false));
+    assert_eq!((text.len(), is_whole), (OutcomeRules::MAX_BODY_READ, false));
 }
 
 #[test]
@@ -165,9 +169,9 @@ fn bombs_are_stopped_after_as_much_as_is_looked_at() {
     let zeros = vec![0; 4 * 1024 * 1024];
     for name in NAMES {
         let bomb = encode(name, &zeros);
-        let bomb = &bomb[..bomb.len().min(Rules::LONGEST)];
+        let bomb = &bomb[..bomb.len().min(OutcomeRules::MAX_BODY_READ)];
         let (text, is_whole) = undo(name, bomb, false).unwrap();
-        assert_eq!((text.len(), is_whole), (Rules::LONGEST, false), "{name}");
+        assert_eq!((text.len(), is_whole), (OutcomeRules::MAX_BODY_READ, false), "{name}");
     }
     let twice = encode("gzip", &encode("gzip", &zeros));
     assert!(!undo("gzip, gzip", &twice, true).unwrap().1);
@@ -175,21 +179,26 @@ fn bombs_are_stopped_after_as_much_as_is_looked_at() {
 
 #[test]
 fn as_much_as_is_looked_at_is_read_in_every_coding() {
-    let text = noise(3 * Rules::LONGEST);
+    let text = noise(3 * OutcomeRules::MAX_BODY_READ);
     for name in ["identity", "gzip", "deflate", "raw", "br"] {
         let coded = if name == "identity" { text.clone() } else { encode(name, &text) };
-        let (found, is_whole) = undo(name, &coded[..Rules::LONGEST], false).unwrap();
+        let (found, is_whole) = undo(name, &coded[..OutcomeRules::MAX_BODY_READ], false).unwrap();
         assert!(!is_whole, "{name}");
-        assert!(text.starts_with(&found) && found.len() > Rules::LONGEST - 1000, "{name}: {}", found.len());
+        assert!(
+            text.starts_with(&found) && found.len() > OutcomeRules::MAX_BODY_READ - 1000,
+            "{name}: {}",
+            found.len()
+        );
     }
     // A block that is not there to its end is not decoded at all, so there was more to be seen.
     let coded = encode("zstd", &text);
-    assert_eq!(undo("zstd", &coded[..Rules::LONGEST], false), Ok((Vec::new(), false)));
+    assert_eq!(undo("zstd", &coded[..OutcomeRules::MAX_BODY_READ], false), Ok((Vec::new(), false)));
 }
 
 #[test]
 fn exactly_as_much_as_is_looked_at_is_whole() {
-    for (length, is_whole) in [(Rules::LONGEST, true), (Rules::LONGEST + 1, false)] {
+    for (length, is_whole) in [(OutcomeRules::MAX_BODY_READ, true), (OutcomeRules::MAX_BODY_READ + 1, false)]
+    {
         let text = vec![b'a'; length];
         for name in NAMES {
             assert_eq!(undo(name, &encode(name, &text), true).unwrap().1, is_whole, "{name} of {length}");
@@ -211,9 +220,9 @@ fn windows_larger_than_http_allows_are_refused() {
     // RFC 8878, section 3.1.1.1.2: an exponent of 14 makes 16 MiB. Then one empty block.
     let frame = |exponent: u8| [0x28, 0xB5, 0x2F, 0xFD, 0, exponent << 3, 1, 0, 0];
     assert_eq!(undo("zstd", &frame(13), true), Ok((Vec::new(), true)));
-    assert_eq!(undo("zstd", &frame(14), true), Err(Unreadable));
+    assert_eq!(undo("zstd", &frame(14), true), Err(Undecodable));
     // What large windows begin with, beyond RFC 7932.
-    assert_eq!(undo("br", &[0x11, 30, 0xFF, 0xFF], false), Err(Unreadable));
+    assert_eq!(undo("br", &[0x11, 30, 0xFF, 0xFF], false), Err(Undecodable));
 }
 
 proptest! {

@@ -8,21 +8,21 @@ use std::io::Read;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError as HeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-use super::super::Rules;
-use super::{Decoded, End, Unreadable, begins};
+use super::super::OutcomeRules;
+use super::{Decoded, End, Undecodable, begins};
 
 /// All frames; what follows them is not looked at.
 pub(super) fn decode(mut rest: &[u8]) -> Decoded {
     let mut text = Vec::new();
     let mut decoder = FrameDecoder::new();
-    decoder.set_max_window_size(LARGEST_WINDOW);
+    decoder.set_max_window_size(MAX_WINDOW);
     loop {
         let end = match start(&mut decoder, &mut rest)? {
             Start::Frame { has_checksum } => decode_frame(&mut decoder, &mut rest, has_checksum, &mut text)?,
             Start::Skipped => End::Reached,
             Start::Missing => End::Missing,
         };
-        if end != End::Reached || text.len() > Rules::LONGEST || !begins_a_frame(rest) {
+        if end != End::Reached || text.len() > OutcomeRules::MAX_BODY_READ || !begins_a_frame(rest) {
             return Ok((text, end));
         }
     }
@@ -35,12 +35,12 @@ enum Start {
 }
 
 /// Reads the header of a frame.
-fn start(decoder: &mut FrameDecoder, rest: &mut &[u8]) -> Result<Start, Unreadable> {
+fn start(decoder: &mut FrameDecoder, rest: &mut &[u8]) -> Result<Start, Undecodable> {
     let has_checksum = rest.get(4).is_some_and(|descriptor| descriptor & 4 != 0);
     let error = match decoder.init(&mut *rest) {
         Ok(()) => return Ok(Start::Frame { has_checksum }),
         Err(FrameDecoderError::ReadFrameHeaderError(error)) => error,
-        Err(_) => return Err(Unreadable),
+        Err(_) => return Err(Undecodable),
     };
     match error {
         HeaderError::SkipFrame { length, .. } => {
@@ -48,7 +48,7 @@ fn start(decoder: &mut FrameDecoder, rest: &mut &[u8]) -> Result<Start, Unreadab
             *rest = frame.unwrap_or_default();
             Ok(if frame.is_some() { Start::Skipped } else { Start::Missing })
         }
-        HeaderError::BadMagicNumber(_) | HeaderError::InvalidFrameDescriptor(_) => Err(Unreadable),
+        HeaderError::BadMagicNumber(_) | HeaderError::InvalidFrameDescriptor(_) => Err(Undecodable),
         _ => Ok(Start::Missing),
     }
 }
@@ -58,15 +58,15 @@ fn decode_frame(
     rest: &mut &[u8],
     has_checksum: bool,
     text: &mut Vec<u8>,
-) -> Result<End, Unreadable> {
+) -> Result<End, Undecodable> {
     let (length, is_last) = whole_blocks(rest);
     let (blocks, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
     let ending: &[u8] = if is_last { &CHECKSUM } else { &LAST_BLOCK };
     let mut source = blocks.chain(ending);
-    let enough = BlockDecodingStrategy::UptoBytes(Rules::LONGEST + 1);
-    let finished = decoder.decode_blocks(&mut source, enough).map_err(|_| Unreadable)?;
+    let enough = BlockDecodingStrategy::UptoBytes(OutcomeRules::MAX_BODY_READ + 1);
+    let finished = decoder.decode_blocks(&mut source, enough).map_err(|_| Undecodable)?;
     if !finished {
-        decoder.decode_blocks(&LAST_BLOCK[..], BlockDecodingStrategy::All).map_err(|_| Unreadable)?;
+        decoder.decode_blocks(&LAST_BLOCK[..], BlockDecodingStrategy::All).map_err(|_| Undecodable)?;
     }
     text.append(&mut decoder.collect().unwrap_or_default());
     let checksum = if has_checksum { CHECKSUM.len() } else { 0 };
@@ -106,7 +106,7 @@ fn begins_a_frame(bytes: &[u8]) -> bool {
 }
 
 /// Largest window of a frame, bytes.
-const LARGEST_WINDOW: u64 = 8 * 1024 * 1024;
+const MAX_WINDOW: u64 = 8 * 1024 * 1024;
 
 const BLOCK_HEADER: usize = 3;
 

@@ -5,12 +5,12 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, Method, StatusCode};
 use proptest::prelude::*;
 
-use super::super::{Answer, Outcome, Rule, Rules, Seen};
+use super::super::{BodyPrefix, Outcome, OutcomeRule, OutcomeRules, ResponseView};
 use super::{body, json, location, status};
 
 /// A rule, by what it asks.
 #[derive(Debug, Clone, Copy)]
-enum Asks {
+enum SampleRule {
     Status(u16),
     Location,
     Text,
@@ -20,7 +20,7 @@ enum Asks {
 
 /// What stands in a page, behind blanks.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Says {
+enum SampleText {
     Failed,
     Welcome,
     NotOk,
@@ -41,19 +41,19 @@ struct Given {
     is_head: bool,
     status: u16,
     leads_home: bool,
-    says: Says,
+    says: SampleText,
     blanks: usize,
     coded: Coded,
     is_cut: bool,
 }
 
-impl Asks {
-    fn rule(self) -> Rule {
+impl SampleRule {
+    fn rule(self) -> OutcomeRule {
         match self {
             Self::Status(code) => status(code),
             Self::Location => location("/home*"),
             Self::Text => body("Login failed"),
-            Self::TextOf(code) => Rule { body: Some("Login failed".into()), ..status(code) },
+            Self::TextOf(code) => OutcomeRule { body: Some("Login failed".into()), ..status(code) },
             Self::Json => json("/ok", Some("false")),
         }
     }
@@ -64,8 +64,10 @@ impl Asks {
             Self::Status(code) => Some(given.status == code),
             Self::Location => Some(given.leads_home),
             Self::TextOf(code) if given.status != code => Some(false),
-            Self::Text | Self::TextOf(_) if given.is_in_sight() && given.says == Says::Failed => Some(true),
-            Self::Json if given.is_wholly_seen() => Some(given.says == Says::NotOk),
+            Self::Text | Self::TextOf(_) if given.is_in_sight() && given.says == SampleText::Failed => {
+                Some(true)
+            }
+            Self::Json if given.is_wholly_seen() => Some(given.says == SampleText::NotOk),
             Self::Text | Self::TextOf(_) if given.is_wholly_seen() => Some(false),
             Self::Text | Self::TextOf(_) | Self::Json => None,
         }
@@ -75,10 +77,10 @@ impl Asks {
 impl Given {
     fn page(&self) -> Vec<u8> {
         let text = match self.says {
-            Says::Failed => "Login failed",
-            Says::Welcome => "Hello, alice",
-            Says::NotOk => "{\"ok\":false}",
-            Says::Ok => "{\"ok\":true }",
+            SampleText::Failed => "Login failed",
+            SampleText::Welcome => "Hello, alice",
+            SampleText::NotOk => "{\"ok\":false}",
+            SampleText::Ok => "{\"ok\":true }",
         };
         [&b" ".repeat(self.blanks)[..], text.as_bytes()].concat()
     }
@@ -98,8 +100,8 @@ impl Given {
 
     fn headers(&self) -> HeaderMap {
         let kind = match self.says {
-            Says::Failed | Says::Welcome => "text/html",
-            Says::NotOk | Says::Ok => "application/json",
+            SampleText::Failed | SampleText::Welcome => "text/html",
+            SampleText::NotOk | SampleText::Ok => "application/json",
         };
         let kind =
             if self.coded == Coded::Utf16 { format!("{kind}; charset=utf-16") } else { kind.to_owned() };
@@ -130,7 +132,7 @@ impl Given {
 }
 
 /// By first match, for each thing that the rules may be of which it is not known whether they hold.
-fn by_hand(lists: [&[Asks]; 3], otherwise: Outcome, given: &Given) -> Outcome {
+fn by_hand(lists: [&[SampleRule]; 3], otherwise: Outcome, given: &Given) -> Outcome {
     let [failure, success, neutral] = lists;
     let hides = given.status >= 500 || [206, 226, 300, 304, 406, 412, 416].contains(&given.status);
     let rest = if hides { Outcome::Failure } else { otherwise };
@@ -138,7 +140,7 @@ fn by_hand(lists: [&[Asks]; 3], otherwise: Outcome, given: &Given) -> Outcome {
     let named = named.chain(success.iter().map(|asks| (asks, Outcome::Success)));
     let named: Vec<_> = named.chain(neutral.iter().map(|asks| (asks, Outcome::Neutral))).collect();
     let possible = (0..1_u32 << named.len()).map(|guesses| {
-        let holds = |at: usize, asks: &Asks| asks.holds(given).unwrap_or(guesses >> at & 1 == 1);
+        let holds = |at: usize, asks: &SampleRule| asks.holds(given).unwrap_or(guesses >> at & 1 == 1);
         let first = named.iter().enumerate().find(|(at, (asks, _))| holds(*at, asks));
         first.map_or(rest, |(_, (_, outcome))| *outcome)
     });
@@ -151,16 +153,26 @@ fn any_status() -> impl Strategy<Value = u16> {
     prop::sample::select(&STATUSES[..])
 }
 
-fn about_heads() -> impl Strategy<Value = Asks> {
-    prop_oneof![any_status().prop_map(Asks::Status), Just(Asks::Location)]
+fn about_heads() -> impl Strategy<Value = SampleRule> {
+    prop_oneof![any_status().prop_map(SampleRule::Status), Just(SampleRule::Location)]
 }
 
-fn about_anything() -> impl Strategy<Value = Asks> {
-    prop_oneof![about_heads(), Just(Asks::Text), any_status().prop_map(Asks::TextOf), Just(Asks::Json)]
+fn about_anything() -> impl Strategy<Value = SampleRule> {
+    prop_oneof![
+        about_heads(),
+        Just(SampleRule::Text),
+        any_status().prop_map(SampleRule::TextOf),
+        Just(SampleRule::Json)
+    ]
 }
 
-fn any_answer() -> impl Strategy<Value = Given> {
-    let says = prop::sample::select(vec![Says::Failed, Says::Welcome, Says::NotOk, Says::Ok]);
+fn any_sample() -> impl Strategy<Value = Given> {
+    let says = prop::sample::select(vec![
+        SampleText::Failed,
+        SampleText::Welcome,
+        SampleText::NotOk,
+        SampleText::Ok,
+    ]);
     let blanks = prop::sample::select(vec![0, 1, 64 * 1024 - 12, 64 * 1024 - 11, 70_000]);
     let coded = prop::sample::select(vec![
         Coded::Plainly,
@@ -190,19 +202,19 @@ proptest! {
     #[test]
     fn an_answer_is_what_it_is_whatever_stands_where_nothing_was_seen(
         failure in prop::collection::vec(about_anything(), 0..3),
-        success in prop::collection::vec(prop_oneof![about_heads(), Just(Asks::Json)], 0..3),
+        success in prop::collection::vec(prop_oneof![about_heads(), Just(SampleRule::Json)], 0..3),
         neutral in prop::collection::vec(about_heads(), 0..2),
         otherwise in prop::sample::select(vec![Outcome::Success, Outcome::Failure, Outcome::Neutral]),
-        given in any_answer(),
+        given in any_sample(),
     ) {
-        let made = |list: &[Asks]| list.iter().map(|asks| asks.rule()).collect();
-        let rules = Rules { failure: made(&failure), success: made(&success), neutral: made(&neutral), otherwise };
+        let made = |list: &[SampleRule]| list.iter().map(|asks| asks.rule()).collect();
+        let rules = OutcomeRules { failure: made(&failure), success: made(&success), neutral: made(&neutral), otherwise };
         let (headers, (bytes, complete)) = (given.headers(), given.bytes());
         let method = if given.is_head { Method::HEAD } else { Method::POST };
         let status = StatusCode::from_u16(given.status).unwrap();
-        let answer = Answer { method: &method, status, headers: &headers };
+        let answer = ResponseView { method: &method, status, headers: &headers };
         let wanted = by_hand([&failure, &success, &neutral], otherwise, &given);
-        prop_assert_eq!(rules.by_body(&answer, Seen { bytes: &bytes, complete }), wanted);
+        prop_assert_eq!(rules.by_body(&answer, BodyPrefix { bytes: &bytes, complete }), wanted);
         if let Some(said) = rules.by_head(&answer) {
             prop_assert_eq!(said, wanted, "by the head alone");
         }

@@ -16,19 +16,19 @@ fn used(memory: &BodyMemory) -> usize {
     let state = memory.state();
     let in_shares: usize = state.shares.values().map(|share| share.used).sum();
     let in_bodies: usize =
-        state.shares.values().flat_map(|share| share.bodies.values()).map(|body| body.held).sum();
+        state.shares.values().flat_map(|share| share.bodies.values()).map(|body| body.reserved).sum();
     assert_eq!((in_shares, in_bodies), (state.used, state.used));
     state.used
 }
 
 /// Takes so much for a new body; `None` if it would wait or is refused.
-fn begin(memory: &Arc<BodyMemory>, last: u8, bytes: usize) -> Option<Hold> {
-    let mut hold = memory.hold(owner(last));
-    (hold.poll_take(bytes, &nobody()) == Poll::Ready(Ok(()))).then_some(hold)
+fn begin(memory: &Arc<BodyMemory>, last: u8, bytes: usize) -> Option<MemoryReservation> {
+    let mut hold = memory.reserve(owner(last));
+    (hold.poll_reserve(bytes, &nobody()) == Poll::Ready(Ok(()))).then_some(hold)
 }
 
-fn is_lost(hold: &Hold) -> bool {
-    hold.poll_lost(&nobody()).is_ready()
+fn is_lost(hold: &MemoryReservation) -> bool {
+    hold.poll_evicted(&nobody()).is_ready()
 }
 
 #[test]
@@ -65,12 +65,12 @@ fn a_small_body_takes_the_place_of_a_larger_one() {
 fn a_body_that_was_read_does_not_give_way() {
     let memory = BodyMemory::new(400);
     let kept = begin(&memory, 1, 100).unwrap();
-    kept.keep();
-    let mut small = memory.hold(owner(1));
-    assert_eq!(small.poll_take(10, &nobody()), Poll::Pending);
+    kept.pin();
+    let mut small = memory.reserve(owner(1));
+    assert_eq!(small.poll_reserve(10, &nobody()), Poll::Pending);
     assert!(!is_lost(&kept));
     drop(kept);
-    assert_eq!(small.poll_take(10, &nobody()), Poll::Ready(Ok(())));
+    assert_eq!(small.poll_reserve(10, &nobody()), Poll::Ready(Ok(())));
 }
 
 #[test]
@@ -78,31 +78,31 @@ fn where_all_that_hold_something_wait_the_last_is_refused_and_the_others_are_ser
     let memory = BodyMemory::new(400);
     let mut held: Vec<_> = (0..4).filter_map(|_| begin(&memory, 1, 25)).collect();
     for hold in &mut held[..3] {
-        assert_eq!(hold.poll_take(25, &nobody()), Poll::Pending);
+        assert_eq!(hold.poll_reserve(25, &nobody()), Poll::Pending);
     }
-    assert_eq!(held[3].poll_take(25, &nobody()), Poll::Ready(Err(NoMemory)));
+    assert_eq!(held[3].poll_reserve(25, &nobody()), Poll::Ready(Err(NoMemory)));
     held.pop();
-    assert_eq!(held[0].poll_take(25, &nobody()), Poll::Ready(Ok(())), "in turn");
-    assert_eq!(held[1].poll_take(25, &nobody()), Poll::Pending);
+    assert_eq!(held[0].poll_reserve(25, &nobody()), Poll::Ready(Ok(())), "in turn");
+    assert_eq!(held[1].poll_reserve(25, &nobody()), Poll::Pending);
 }
 
 #[test]
 fn those_who_wait_for_more_than_one_leaves_do_not_wait_for_ever() {
     let memory = BodyMemory::new(400);
     let mut held: Vec<_> = [45, 45, 10].into_iter().filter_map(|bytes| begin(&memory, 1, bytes)).collect();
-    assert_eq!(held[0].poll_take(45, &nobody()), Poll::Pending);
-    assert_eq!(held[1].poll_take(45, &nobody()), Poll::Pending);
+    assert_eq!(held[0].poll_reserve(45, &nobody()), Poll::Pending);
+    assert_eq!(held[1].poll_reserve(45, &nobody()), Poll::Pending);
     drop(held.pop());
-    assert_eq!(held[0].poll_take(45, &nobody()), Poll::Ready(Ok(())));
-    assert_eq!(held[1].poll_take(45, &nobody()), Poll::Ready(Err(NoMemory)));
+    assert_eq!(held[0].poll_reserve(45, &nobody()), Poll::Ready(Ok(())));
+    assert_eq!(held[1].poll_reserve(45, &nobody()), Poll::Ready(Err(NoMemory)));
 }
 
 #[test]
 fn what_could_never_fit_is_refused_at_once() {
     let memory = BodyMemory::new(400);
-    assert_eq!(memory.hold(owner(1)).poll_take(101, &nobody()), Poll::Ready(Err(NoMemory)));
+    assert_eq!(memory.reserve(owner(1)).poll_reserve(101, &nobody()), Poll::Ready(Err(NoMemory)));
     memory.resize(800);
-    assert_eq!(memory.hold(owner(1)).poll_take(101, &nobody()), Poll::Ready(Ok(())));
+    assert_eq!(memory.reserve(owner(1)).poll_reserve(101, &nobody()), Poll::Ready(Ok(())));
 }
 
 /// How clients use it: so many bytes more for one of the bodies that are there, or the end of one.
@@ -128,10 +128,10 @@ proptest! {
     #[test]
     fn no_order_of_things_passes_a_bound_or_leaves_anything_behind(steps in prop::collection::vec(step(), 1..200)) {
         let memory = BodyMemory::new(400);
-        let mut held: Vec<(Hold, usize)> = Vec::new();
+        let mut held: Vec<(MemoryReservation, usize)> = Vec::new();
         for step in steps {
             match step {
-                Step::Begins(last, bytes) => held.push((memory.hold(owner(last)), bytes)),
+                Step::Begins(last, bytes) => held.push((memory.reserve(owner(last)), bytes)),
                 Step::Grows(which, bytes) if !held.is_empty() => {
                     let at = which % held.len();
                     if !held[at].0.waits {
@@ -141,7 +141,7 @@ proptest! {
                 Step::IsRead(which) if !held.is_empty() => {
                     let at = which % held.len();
                     if !held[at].0.waits {
-                        held[at].0.keep();
+                        held[at].0.pin();
                         held[at].1 = 0;
                     }
                 }
@@ -153,7 +153,7 @@ proptest! {
                 if *wanted == 0 {
                     return true;
                 }
-                match hold.poll_take(*wanted, &nobody()) {
+                match hold.poll_reserve(*wanted, &nobody()) {
                     Poll::Ready(Ok(())) => { *wanted = 0; true }
                     Poll::Ready(Err(NoMemory)) => false,
                     Poll::Pending => true,
@@ -163,17 +163,17 @@ proptest! {
             let state = memory.state();
             for share in state.shares.values() {
                 prop_assert!(share.used <= 100);
-                let waiting = share.bodies.values().filter(|body| body.wanted > 0 && body.held > 0).count();
-                prop_assert_eq!(waiting, share.holders.waiting);
-                let holders = share.bodies.values().filter(|body| body.held > 0).count();
-                prop_assert_eq!(holders, share.holders.count);
+                let waiting = share.bodies.values().filter(|body| body.awaited > 0 && body.reserved > 0).count();
+                prop_assert_eq!(waiting, share.counts.waiting);
+                let holders = share.bodies.values().filter(|body| body.reserved > 0).count();
+                prop_assert_eq!(holders, share.counts.count);
             }
         }
         held.clear();
         prop_assert_eq!(used(&memory), 0);
         let state = memory.state();
         prop_assert!(state.shares.is_empty() && state.by_size.is_empty());
-        let Holders { count, waiting } = state.holders;
+        let BodyCounts { count, waiting } = state.counts;
         prop_assert_eq!((count, waiting), (0, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! The client's socket as h2 sees it: its frames are counted, and it is closed with a linger.
+//! The client socket for h2, with flood check and lingering close.
 //!
 //! h2 closes its half as soon as its GOAWAY is written. What the client sent meanwhile must not turn that into a reset.
 
@@ -8,23 +8,23 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::frames::Counted;
-use crate::net::stream::Stream;
+use super::frames::FloodCheck;
+use crate::net::stream::NetStream;
 use crate::proxy::connection::linger::Linger;
-use crate::proxy::watched::Watched;
+use crate::proxy::watched::TappedStream;
 
-pub(super) struct Io {
-    stream: Watched<Counted>,
+pub(super) struct Http2Io {
+    stream: TappedStream<FloodCheck>,
     linger: Linger,
 }
 
-impl Io {
-    pub(super) fn new(stream: Stream, watch: Counted) -> Self {
-        Self { stream: Watched { stream, watch }, linger: Linger::default() }
+impl Http2Io {
+    pub(super) fn new(stream: NetStream, watch: FloodCheck) -> Self {
+        Self { stream: TappedStream { stream, tap: watch }, linger: Linger::default() }
     }
 }
 
-impl AsyncRead for Io {
+impl AsyncRead for Http2Io {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -34,7 +34,7 @@ impl AsyncRead for Io {
     }
 }
 
-impl AsyncWrite for Io {
+impl AsyncWrite for Http2Io {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }

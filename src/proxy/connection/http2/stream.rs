@@ -1,4 +1,4 @@
-//! The streams of one connection: how many there are, whether they move, and what their clients are after.
+//! The streams of one HTTP/2 connection: their number, activity and cancellations.
 //!
 //! A stream is a task from its request to the last byte of its answer. One whose client takes nothing of its answer for
 //! `proxy.idle_timeout` is ended. The surprising thing: whoever gives up more requests than it lets be answered is not
@@ -19,41 +19,41 @@ use tokio::time::Instant;
 
 use super::translate::to_http1;
 use crate::event::{Event, Events};
-use crate::proxy::answering::Answering;
-use crate::proxy::body::{BodyError, ReplyBody};
+use crate::proxy::answering::ResponseFuture;
+use crate::proxy::body::{BodyError, ResponseBody};
 use crate::proxy::service::Service;
 
 /// What a connection knows of its streams.
 pub(super) struct Streams {
-    open: Cell<usize>,
+    open_streams: Cell<usize>,
     /// When the last one ended, or the connection began.
-    since: Cell<Instant>,
-    were_there: Cell<bool>,
+    idle_since: Cell<Instant>,
+    had_any: Cell<bool>,
     /// Given up by the client, less those that were answered.
-    given_up: Cell<u32>,
+    cancelled: Cell<u32>,
     /// Of the request that was handed on and has no task yet.
-    latest: Cell<Option<Rc<Pulse>>>,
-    patience: Duration,
+    latest: Cell<Option<Rc<StreamActivity>>>,
+    stall_timeout: Duration,
     waker: OnceCell<Waker>,
     events: Events,
 }
 
 /// Whether a stream moves.
-struct Pulse {
+struct StreamActivity {
     /// When its head or a piece of it was last handed over; `None` while the application is waited for.
-    moved: Cell<Option<Instant>>,
+    last_activity: Cell<Option<Instant>>,
 }
 
 impl Streams {
     /// `patience` is for a client that takes nothing of an answer.
     pub(super) fn new(events: Events, patience: Duration) -> Rc<Self> {
         Rc::new(Self {
-            open: Cell::new(0),
-            since: Cell::new(Instant::now()),
-            were_there: Cell::new(false),
-            given_up: Cell::new(0),
+            open_streams: Cell::new(0),
+            idle_since: Cell::new(Instant::now()),
+            had_any: Cell::new(false),
+            cancelled: Cell::new(0),
             latest: Cell::new(None),
-            patience,
+            stall_timeout: patience,
             waker: OnceCell::new(),
             events,
         })
@@ -61,15 +61,15 @@ impl Streams {
 
     /// Since when there is no stream; `None` if there is one.
     pub(super) fn idle_since(&self) -> Option<Instant> {
-        (self.open.get() == 0).then(|| self.since.get())
+        (self.open_streams.get() == 0).then(|| self.idle_since.get())
     }
 
-    pub(super) fn were_there(&self) -> bool {
-        self.were_there.get()
+    pub(super) fn had_any(&self) -> bool {
+        self.had_any.get()
     }
 
-    pub(super) fn are_abused(&self) -> bool {
-        self.given_up.get() > MOST_GIVEN_UP
+    pub(super) fn is_abused(&self) -> bool {
+        self.cancelled.get() > MAX_CANCELLED
     }
 
     /// A connection is one task for its whole life, so its waker never changes.
@@ -77,61 +77,61 @@ impl Streams {
         self.waker.get_or_init(|| cx.waker().clone());
     }
 
-    fn begins(&self) -> Rc<Pulse> {
-        let pulse = Rc::new(Pulse { moved: Cell::new(None) });
+    fn register(&self) -> Rc<StreamActivity> {
+        let pulse = Rc::new(StreamActivity { last_activity: Cell::new(None) });
         self.latest.set(Some(Rc::clone(&pulse)));
         pulse
     }
 }
 
 /// The service, for requests that come side by side.
-pub(super) struct Multiplexed {
+pub(super) struct Http2Service {
     service: Service,
     streams: Rc<Streams>,
 }
 
-impl Multiplexed {
+impl Http2Service {
     pub(super) fn new(service: Service, streams: &Rc<Streams>) -> Self {
         Self { service, streams: Rc::clone(streams) }
     }
 }
 
-impl hyper::service::Service<Request<Incoming>> for Multiplexed {
-    type Response = Response<Metered>;
+impl hyper::service::Service<Request<Incoming>> for Http2Service {
+    type Response = Response<TrackedBody>;
     type Error = Infallible;
-    type Future = Awaited;
+    type Future = StreamResponse;
 
-    fn call(&self, mut request: Request<Incoming>) -> Awaited {
-        let pulse = self.streams.begins();
+    fn call(&self, mut request: Request<Incoming>) -> StreamResponse {
+        let pulse = self.streams.register();
         to_http1(&mut request);
-        Awaited { answering: hyper::service::Service::call(&self.service, request), pulse }
+        StreamResponse { response: hyper::service::Service::call(&self.service, request), activity: pulse }
     }
 }
 
 /// An answer that is waited for.
-pub(super) struct Awaited {
-    answering: Answering,
-    pulse: Rc<Pulse>,
+pub(super) struct StreamResponse {
+    response: ResponseFuture,
+    activity: Rc<StreamActivity>,
 }
 
-impl Future for Awaited {
-    type Output = Result<Response<Metered>, Infallible>;
+impl Future for StreamResponse {
+    type Output = Result<Response<TrackedBody>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Ok(response) = ready!(Pin::new(&mut self.answering).poll(cx));
-        self.pulse.moved.set(Some(Instant::now()));
-        let pulse = Rc::clone(&self.pulse);
-        Poll::Ready(Ok(response.map(|body| Metered { body, pulse })))
+        let Ok(response) = ready!(Pin::new(&mut self.response).poll(cx));
+        self.activity.last_activity.set(Some(Instant::now()));
+        let pulse = Rc::clone(&self.activity);
+        Poll::Ready(Ok(response.map(|body| TrackedBody { body, activity: pulse })))
     }
 }
 
 /// An answer's body that tells when it is asked for more: it is not while the client takes nothing.
-pub(super) struct Metered {
-    body: ReplyBody,
-    pulse: Rc<Pulse>,
+pub(super) struct TrackedBody {
+    body: ResponseBody,
+    activity: Rc<StreamActivity>,
 }
 
-impl Body for Metered {
+impl Body for TrackedBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -141,7 +141,7 @@ impl Body for Metered {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         // Where nothing is there yet it is the upstream that is waited for, which has its own time.
-        self.pulse.moved.set(if frame.is_ready() { Some(Instant::now()) } else { None });
+        self.activity.last_activity.set(if frame.is_ready() { Some(Instant::now()) } else { None });
         frame
     }
 
@@ -156,16 +156,16 @@ impl Body for Metered {
 
 /// Runs streams on this thread.
 #[derive(Clone)]
-pub(super) struct Local(pub(super) Rc<Streams>);
+pub(super) struct StreamExecutor(pub(super) Rc<Streams>);
 
-impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Local {
+impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for StreamExecutor {
     fn execute(&self, stream: F) {
         let pulse = self.0.latest.take();
-        let presence = Presence::enter(&self.0, pulse.clone());
+        let presence = StreamGuard::enter(&self.0, pulse.clone());
         tokio::task::spawn_local(async move {
-            let patience = presence.streams.patience;
+            let patience = presence.streams.stall_timeout;
             match pulse {
-                Some(pulse) => while_it_moves(stream, &pulse, patience).await,
+                Some(pulse) => until_stalled(stream, &pulse, patience).await,
                 None => stream.await,
             }
             drop(presence);
@@ -174,14 +174,15 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Local {
 }
 
 /// The stream until it ends, or until its client has taken nothing for so long.
-async fn while_it_moves(stream: impl Future<Output = ()>, pulse: &Pulse, patience: Duration) {
+async fn until_stalled(stream: impl Future<Output = ()>, pulse: &StreamActivity, patience: Duration) {
     let mut stream = pin!(stream);
     loop {
-        let look = pulse.moved.get().map_or_else(|| Instant::now() + patience, |moved| moved + patience);
+        let look =
+            pulse.last_activity.get().map_or_else(|| Instant::now() + patience, |moved| moved + patience);
         if tokio::time::timeout_at(look, stream.as_mut()).await.is_ok() {
             return;
         }
-        let is_stuck = pulse.moved.get().is_some_and(|moved| Instant::now() >= moved + patience);
+        let is_stuck = pulse.last_activity.get().is_some_and(|moved| Instant::now() >= moved + patience);
         if is_stuck {
             return;
         }
@@ -189,31 +190,31 @@ async fn while_it_moves(stream: impl Future<Output = ()>, pulse: &Pulse, patienc
 }
 
 /// Counts a stream as long as its task lives, and notes how that ended.
-struct Presence {
+struct StreamGuard {
     streams: Rc<Streams>,
-    pulse: Option<Rc<Pulse>>,
+    activity: Option<Rc<StreamActivity>>,
 }
 
-impl Presence {
-    fn enter(streams: &Rc<Streams>, pulse: Option<Rc<Pulse>>) -> Self {
-        streams.open.set(streams.open.get() + 1);
-        streams.were_there.set(true);
-        Self { streams: Rc::clone(streams), pulse }
+impl StreamGuard {
+    fn enter(streams: &Rc<Streams>, pulse: Option<Rc<StreamActivity>>) -> Self {
+        streams.open_streams.set(streams.open_streams.get() + 1);
+        streams.had_any.set(true);
+        Self { streams: Rc::clone(streams), activity: pulse }
     }
 }
 
-impl Drop for Presence {
+impl Drop for StreamGuard {
     fn drop(&mut self) {
         let streams = &self.streams;
         if std::thread::panicking() {
             streams.events.emit(&Event::Panicked);
         }
-        streams.open.set(streams.open.get() - 1);
-        streams.since.set(Instant::now());
+        streams.open_streams.set(streams.open_streams.get() - 1);
+        streams.idle_since.set(Instant::now());
         // The application was still asked for it: the client did not wait.
-        let is_given_up = self.pulse.as_ref().is_some_and(|pulse| pulse.moved.get().is_none());
-        let count = streams.given_up.get();
-        streams.given_up.set(if is_given_up { count + 1 } else { count.saturating_sub(1) });
+        let is_given_up = self.activity.as_ref().is_some_and(|pulse| pulse.last_activity.get().is_none());
+        let count = streams.cancelled.get();
+        streams.cancelled.set(if is_given_up { count + 1 } else { count.saturating_sub(1) });
         if let Some(waker) = streams.waker.get() {
             waker.wake_by_ref();
         }
@@ -221,4 +222,4 @@ impl Drop for Presence {
 }
 
 /// More than a person gives up who leaves a page in the middle of it.
-const MOST_GIVEN_UP: u32 = 100;
+const MAX_CANCELLED: u32 = 100;

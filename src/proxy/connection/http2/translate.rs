@@ -1,4 +1,4 @@
-//! A request of HTTP/2 as one of HTTP/1.1, before anybody looks at it.
+//! Translates an HTTP/2 request to its HTTP/1.1 form before it is validated.
 //!
 //! Only what has no other form there is put into another one: `:authority` becomes `Host`, crumbs of a cookie one cookie
 //! (RFC 9113, 8.2.3), a length its usual spelling. What two servers could read differently is left as it is, for

@@ -1,11 +1,11 @@
 //! Limits of accounts: nothing of an answer tells of them but a coarse wait.
 
 use super::*;
-use crate::policy::key::Part;
+use crate::policy::key::KeyPart;
 
 /// A limit for which an account is part of the key.
 fn hidden(name: &str) -> Limit {
-    Limit { key: vec![Part::User], ..Limit::new(name, spec()) }
+    Limit { key: vec![KeyPart::User], ..Limit::new(name, spec()) }
 }
 
 /// An open limit, then one that hides.
@@ -13,29 +13,29 @@ fn open_and_hidden() -> Policy {
     Policy::new(Vec::new(), vec![Limit::new("address", spec()), hidden("account")])
 }
 
-fn refused_by(answers: [Answer; 2]) -> Refusal {
+fn refused_by(answers: [Admission; 2]) -> Refusal {
     let waits = answers.iter().filter_map(|answer| match answer {
-        Answer::Refused { wait } => Some(*wait),
+        Admission::Refused { wait } => Some(*wait),
         _ => None,
     });
-    let wait = waits.max().filter(|_| !answers.contains(&Answer::NeverFits));
+    let wait = waits.max().filter(|_| !answers.contains(&Admission::NeverFits));
     let standings = answers.into_iter().enumerate().map(|(limit, answer)| standing(limit, answer)).collect();
-    Refusal { route: 0, wait, standings }
+    Refusal { route: 0, wait, statuses: standings }
 }
 
 fn hidden_answer(settings: &RefuseSettings, what: &Refusal, accept: &'static str) -> Response<Bytes> {
     let (accept, id) = (HeaderValue::from_static(accept), HeaderValue::from_static("01-ab"));
-    let asked = Asked { accept: Some(&accept), head: false, request_id: &id };
+    let asked = Negotiation { accept: Some(&accept), head: false, request_id: &id };
     refusal(settings, &open_and_hidden(), what, &asked)
 }
 
-fn seconds(seconds: u64) -> Answer {
-    Answer::Refused { wait: Span::from_secs(seconds) }
+fn seconds(seconds: u64) -> Admission {
+    Admission::Refused { wait: Span::from_secs(seconds) }
 }
 
 #[test]
 fn a_limit_of_accounts_does_not_show_itself() {
-    let what = refused_by([Answer::Admitted, seconds(77)]);
+    let what = refused_by([Admission::Admitted, seconds(77)]);
     for accept in ["*/*", "text/html", "application/json"] {
         let answer = hidden_answer(&RefuseSettings::default(), &what, accept);
         assert!(!format!("{answer:?}").contains("account"), "{accept}");
@@ -46,7 +46,7 @@ fn a_limit_of_accounts_does_not_show_itself() {
     let json = hidden_answer(&RefuseSettings::default(), &what, "application/json");
     assert!(body(&json).contains(r#""retry_after":120,"violated-policies":[],"#), "{}", body(&json));
 
-    let alone = standing(1, Answer::Admitted);
+    let alone = standing(1, Admission::Admitted);
     assert!(rate_limit_headers(&open_and_hidden(), &[alone]).is_none());
     let settings = RefuseSettings { html: Some(Template::parse("<{{limit}}>")), ..RefuseSettings::default() };
     assert_eq!(body(&hidden_answer(&settings, &what, "text/html")), "<>");
@@ -59,9 +59,9 @@ fn only_the_wait_of_an_account_is_coarse() {
     let table = [
         ([seconds(200), seconds(77)], "200"),
         ([seconds(100), seconds(77)], "120"),
-        ([seconds(200), Answer::Admitted], "200"),
+        ([seconds(200), Admission::Admitted], "200"),
         ([seconds(200), seconds(201)], "300"),
-        ([Answer::Admitted, seconds(90_000)], "172800"),
+        ([Admission::Admitted, seconds(90_000)], "172800"),
     ];
     for (answers, said) in table {
         let answer = hidden_answer(&RefuseSettings::default(), &refused_by(answers), "*/*");
@@ -73,30 +73,31 @@ fn only_the_wait_of_an_account_is_coarse() {
 fn what_does_not_open_with_time_is_said_in_the_same_words_whatever_it_is() {
     for accept in ["*/*", "text/html", "application/json"] {
         let of = |what: Refusal| hidden_answer(&RefuseSettings::default(), &what, accept);
-        let small = of(refused_by([Answer::Admitted, Answer::NeverFits]));
+        let small = of(refused_by([Admission::Admitted, Admission::NeverFits]));
         // As the engine puts it where a row of failures is full.
-        let row = of(Refusal { wait: None, ..refused_by([Answer::Admitted, seconds(80_000)]) });
+        let row = of(Refusal { wait: None, ..refused_by([Admission::Admitted, seconds(80_000)]) });
         assert_eq!((lines(small.headers()), body(&small)), (lines(row.headers()), body(&row)));
         assert_eq!(row.headers()["ratelimit"], r#""address";r=7"#);
         assert!(!row.headers().contains_key("retry-after"));
-        let open = of(refused_by([Answer::NeverFits, seconds(77)]));
+        let open = of(refused_by([Admission::NeverFits, seconds(77)]));
         assert!(body(&open).contains("Waiting does not help here."));
     }
 }
 
 #[test]
 fn a_remembered_refusal_by_an_account_is_a_fresh_one_but_for_its_id() {
-    let (said, settings, policy) = (Said::default(), Arc::new(RefuseSettings::default()), open_and_hidden());
+    let (said, settings, policy) =
+        (RefusalCache::default(), Arc::new(RefuseSettings::default()), open_and_hidden());
     let id = HeaderValue::from_static("1");
-    let asked = Asked { accept: None, head: false, request_id: &id };
+    let asked = Negotiation { accept: None, head: false, request_id: &id };
     let occasions = [
-        [Answer::Admitted, seconds(61)],
-        [Answer::Admitted, seconds(119)],
-        [Answer::Admitted, seconds(121)],
+        [Admission::Admitted, seconds(61)],
+        [Admission::Admitted, seconds(119)],
+        [Admission::Admitted, seconds(121)],
         [seconds(119), seconds(61)],
         [seconds(120), seconds(61)],
-        [seconds(120), Answer::Admitted],
-        [Answer::Admitted, Answer::NeverFits],
+        [seconds(120), Admission::Admitted],
+        [Admission::Admitted, Admission::NeverFits],
     ];
     for answers in occasions.iter().chain(&occasions) {
         let what = refused_by(*answers);

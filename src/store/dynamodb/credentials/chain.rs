@@ -1,61 +1,64 @@
-//! Where keys are looked for, one place after the other.
+//! The chain of key sources, asked one after the other.
 //!
 //! The first place that is set up decides: if it cannot give keys, none behind it is asked, because an operator who wrote
 //! down a profile does not want the machine's own role. Not known: single sign-on, assumed roles and web identities.
 
 use std::path::PathBuf;
 
-use super::metadata::{Container, Machine};
-use super::{Found, Keys, file};
+use super::metadata::{ContainerEndpoint, InstanceMetadata};
+use super::{AwsKeys, FoundKeys, file};
 use crate::time::Clock;
 
 /// Where to look.
-pub(in super::super) struct Chain(Vec<Source>);
+pub(in super::super) struct KeySourceChain(Vec<KeySource>);
 
-enum Source {
-    Given(Keys),
+enum KeySource {
+    Given(AwsKeys),
     File {
         path: PathBuf,
         profile: String,
         /// Somebody named the file or the profile, so it has to be there.
         is_named: bool,
     },
-    Container(Container),
-    Machine(Machine),
+    Container(ContainerEndpoint),
+    Instance(InstanceMetadata),
     Wrong(String),
 }
 
-impl Chain {
+impl KeySourceChain {
     /// These keys and no others, or what the environment says.
-    pub(in super::super) fn new(given: Option<Keys>, environment: impl Fn(&str) -> Option<String>) -> Self {
+    pub(in super::super) fn new(
+        given: Option<AwsKeys>,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Self {
         let environment = |name: &str| environment(name).filter(|value| !value.is_empty());
         if let Some(keys) = given {
-            return Self(vec![Source::Given(keys)]);
+            return Self(vec![KeySource::Given(keys)]);
         }
         let access = environment("AWS_ACCESS_KEY_ID");
         let secret = environment("AWS_SECRET_ACCESS_KEY");
         if let (Some(access), Some(secret)) = (access, secret) {
-            let keys = Keys::new(access, secret, environment("AWS_SESSION_TOKEN"));
+            let keys = AwsKeys::new(access, secret, environment("AWS_SESSION_TOKEN"));
             let wrong =
                 "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or AWS_SESSION_TOKEN holds what no key is made of";
-            return Self(vec![keys.map_or_else(|| Source::Wrong(wrong.to_owned()), Source::Given)]);
+            return Self(vec![keys.map_or_else(|| KeySource::Wrong(wrong.to_owned()), KeySource::Given)]);
         }
         let mut sources: Vec<_> = shared_file(&environment).into_iter().collect();
-        match Container::new(&environment) {
-            Ok(container) => sources.extend(container.map(Source::Container)),
-            Err(wrong) => sources.push(Source::Wrong(wrong)),
+        match ContainerEndpoint::new(&environment) {
+            Ok(container) => sources.extend(container.map(KeySource::Container)),
+            Err(wrong) => sources.push(KeySource::Wrong(wrong)),
         }
         let is_off =
             environment("AWS_EC2_METADATA_DISABLED").is_some_and(|off| off.eq_ignore_ascii_case("true"));
         if !is_off {
-            let machine = Machine::new(environment("AWS_EC2_METADATA_SERVICE_ENDPOINT").as_deref());
-            sources.push(machine.map_or_else(Source::Wrong, Source::Machine));
+            let machine = InstanceMetadata::new(environment("AWS_EC2_METADATA_SERVICE_ENDPOINT").as_deref());
+            sources.push(machine.map_or_else(KeySource::Wrong, KeySource::Instance));
         }
         Self(sources)
     }
 
     /// Keys from the first place that is set up.
-    pub(super) async fn find(&self, clock: &Clock) -> Result<Found, String> {
+    pub(super) async fn find(&self, clock: &Clock) -> Result<FoundKeys, String> {
         for source in &self.0 {
             if let Some(found) = source.find(clock).await? {
                 return Ok(found);
@@ -67,11 +70,11 @@ impl Chain {
     }
 }
 
-impl Source {
+impl KeySource {
     /// `None` if it is not set up.
-    async fn find(&self, clock: &Clock) -> Result<Option<Found>, String> {
+    async fn find(&self, clock: &Clock) -> Result<Option<FoundKeys>, String> {
         match self {
-            Self::Given(keys) => Ok(Some(Found::lasting(keys.clone()))),
+            Self::Given(keys) => Ok(Some(FoundKeys::lasting(keys.clone()))),
             Self::Wrong(why) => Err(why.clone()),
             Self::File { path, profile, is_named } => {
                 let found = file::read(path, profile, clock.now()).await?;
@@ -83,16 +86,16 @@ impl Source {
                 Ok(found)
             }
             Self::Container(container) => container.find(clock).await.map(Some),
-            Self::Machine(machine) => machine.find(clock).await.map(Some),
+            Self::Instance(machine) => machine.find(clock).await.map(Some),
         }
     }
 }
 
-fn shared_file(environment: &impl Fn(&str) -> Option<String>) -> Option<Source> {
+fn shared_file(environment: &impl Fn(&str) -> Option<String>) -> Option<KeySource> {
     let named = environment("AWS_SHARED_CREDENTIALS_FILE").map(PathBuf::from);
     let profile = environment("AWS_PROFILE");
     let is_named = named.is_some() || profile.is_some();
     let usual = || environment("HOME").map(|home| PathBuf::from(home).join(".aws/credentials"));
     let profile = profile.unwrap_or_else(|| "default".to_owned());
-    Some(Source::File { path: named.or_else(usual)?, profile, is_named })
+    Some(KeySource::File { path: named.or_else(usual)?, profile, is_named })
 }

@@ -6,22 +6,22 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::{Found, Keys};
+use super::{AwsKeys, FoundKeys};
 use crate::time::{Span, Time};
 
 /// The keys of a profile; `None` if there is no such file, or if it has none for the profile.
-pub(super) async fn read(path: &Path, profile: &str, now: Time) -> Result<Option<Found>, String> {
+pub(super) async fn read(path: &Path, profile: &str, now: Time) -> Result<Option<FoundKeys>, String> {
     match tokio::fs::read_to_string(path).await {
         Ok(text) => {
             let keys = keys(&text, profile)?;
-            Ok(keys.map(|keys| Found { renew: Some(now.after(AGAIN)), ..Found::lasting(keys) }))
+            Ok(keys.map(|keys| FoundKeys { renew: Some(now.after(AGAIN)), ..FoundKeys::lasting(keys) }))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("the shared file of credentials: {error}")),
     }
 }
 
-fn keys(text: &str, wanted: &str) -> Result<Option<Keys>, String> {
+fn keys(text: &str, wanted: &str) -> Result<Option<AwsKeys>, String> {
     let mut is_wanted = false;
     let (mut access, mut secret, mut token) = (None, None, None);
     for line in text.lines().map(str::trim) {
@@ -40,7 +40,7 @@ fn keys(text: &str, wanted: &str) -> Result<Option<Keys>, String> {
     if access.is_none() && secret.is_none() {
         return Ok(None);
     }
-    let keys = access.zip(secret).and_then(|(access, secret)| Keys::new(access, secret, token));
+    let keys = access.zip(secret).and_then(|(access, secret)| AwsKeys::new(access, secret, token));
     let wrong = || {
         format!(
             "the profile `{wanted}` of the shared file has no aws_access_key_id and aws_secret_access_key"

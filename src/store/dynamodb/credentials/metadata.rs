@@ -13,21 +13,21 @@ use http_body_util::Full;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::super::connection::{Connection, LONGEST, Peer};
-use super::super::place::Server;
-use super::{Found, Keys};
+use super::super::connection::{CONNECT_TIMEOUT, HttpConnection, HttpPeer};
+use super::super::place::HttpEndpoint;
+use super::{AwsKeys, FoundKeys};
 use crate::store::tls;
 use crate::time::{Clock, Time};
 
 /// The endpoint of ECS and of EKS Pod Identity.
-pub(super) struct Container {
-    peer: Peer,
+pub(super) struct ContainerEndpoint {
+    peer: HttpPeer,
     path: String,
-    token: Token,
+    token: ContainerToken,
 }
 
 /// What the endpoint wants to be told.
-enum Token {
+enum ContainerToken {
     None,
     Text(String),
     /// Read again each time: it is changed from outside.
@@ -35,11 +35,11 @@ enum Token {
 }
 
 /// The metadata service of EC2, version 2.
-pub(super) struct Machine {
-    peer: Peer,
+pub(super) struct InstanceMetadata {
+    peer: HttpPeer,
 }
 
-impl Container {
+impl ContainerEndpoint {
     /// What the environment says; `None` if it says nothing.
     pub(super) fn new(environment: &impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
         let relative = environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
@@ -48,7 +48,7 @@ impl Container {
             return Ok(None);
         };
         let wrong = |why: String| format!("AWS_CONTAINER_CREDENTIALS_FULL_URI: {why}");
-        let (server, path) = Server::parse_with_path(&url).map_err(wrong)?;
+        let (server, path) = HttpEndpoint::parse_with_path(&url).map_err(wrong)?;
         if !server.is_https && !leads_nowhere_else(&server.host) {
             return Err(wrong(
                 "http:// is for addresses of this machine and of Amazon's endpoints".to_owned(),
@@ -59,18 +59,23 @@ impl Container {
         } else {
             None
         };
-        let file = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE").map(|path| Token::File(path.into()));
-        let text = || environment("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(Token::Text);
-        Ok(Some(Self { peer: Peer { server, tls }, path, token: file.or_else(text).unwrap_or(Token::None) }))
+        let file = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+            .map(|path| ContainerToken::File(path.into()));
+        let text = || environment("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(ContainerToken::Text);
+        Ok(Some(Self {
+            peer: HttpPeer { endpoint: server, tls },
+            path,
+            token: file.or_else(text).unwrap_or(ContainerToken::None),
+        }))
     }
 
     /// Keys of the container's role.
-    pub(super) async fn find(&self, clock: &Clock) -> Result<Found, String> {
+    pub(super) async fn find(&self, clock: &Clock) -> Result<FoundKeys, String> {
         let wrong = |why: String| format!("the container's endpoint of credentials: {why}");
         let token = match &self.token {
-            Token::None => None,
-            Token::Text(text) => Some(text.clone()),
-            Token::File(path) => {
+            ContainerToken::None => None,
+            ContainerToken::Text(text) => Some(text.clone()),
+            ContainerToken::File(path) => {
                 let text = tokio::fs::read_to_string(path).await;
                 Some(
                     text.map_err(|error| wrong(format!("the file of its token: {error}")))?.trim().to_owned(),
@@ -78,53 +83,59 @@ impl Container {
             }
         };
         let header = token.as_deref().map(|token| ("authorization", token));
-        let body = ask(&self.peer, "GET", &self.path, header).await.map_err(wrong)?;
+        let body = fetch(&self.peer, "GET", &self.path, header).await.map_err(wrong)?;
         found(&body, clock.now()).map_err(wrong)
     }
 }
 
-impl Machine {
+impl InstanceMetadata {
     /// At its usual address, or somewhere else.
     pub(super) fn new(endpoint: Option<&str>) -> Result<Self, String> {
         let url = endpoint.unwrap_or("http://169.254.169.254");
-        let server = Server::parse(url).map_err(|why| format!("AWS_EC2_METADATA_SERVICE_ENDPOINT: {why}"))?;
-        Ok(Self { peer: Peer { server, tls: None } })
+        let server =
+            HttpEndpoint::parse(url).map_err(|why| format!("AWS_EC2_METADATA_SERVICE_ENDPOINT: {why}"))?;
+        Ok(Self { peer: HttpPeer { endpoint: server, tls: None } })
     }
 
     /// Keys of the machine's role.
-    pub(super) async fn find(&self, clock: &Clock) -> Result<Found, String> {
+    pub(super) async fn find(&self, clock: &Clock) -> Result<FoundKeys, String> {
         let wrong = |why: String| {
             format!("there are no credentials elsewhere, and the machine's metadata service: {why}")
         };
         self.try_find(clock).await.map_err(wrong)
     }
 
-    async fn try_find(&self, clock: &Clock) -> Result<Found, String> {
+    async fn try_find(&self, clock: &Clock) -> Result<FoundKeys, String> {
         let lasts = Some(("x-aws-ec2-metadata-token-ttl-seconds", "300"));
         let token = self.text("PUT", "/latest/api/token", lasts).await?;
         let header = Some(("x-aws-ec2-metadata-token", token.trim()));
         let roles = self.text("GET", ROLES, header).await?;
         let role = roles.lines().next().unwrap_or_default().trim();
-        let body = ask(&self.peer, "GET", &format!("{ROLES}{role}"), header).await?;
+        let body = fetch(&self.peer, "GET", &format!("{ROLES}{role}"), header).await?;
         found(&body, clock.now())
     }
 
     async fn text(&self, method: &str, path: &str, header: Option<(&str, &str)>) -> Result<String, String> {
-        let body = ask(&self.peer, method, path, header).await?;
+        let body = fetch(&self.peer, method, path, header).await?;
         String::from_utf8(body.to_vec()).map_err(|_| format!("{path} is not in UTF-8"))
     }
 }
 
 /// One question over a connection of its own.
-async fn ask(peer: &Peer, method: &str, path: &str, header: Option<(&str, &str)>) -> Result<Bytes, String> {
-    let mut request = Request::builder().method(method).uri(path).header("host", &peer.server.authority);
+async fn fetch(
+    peer: &HttpPeer,
+    method: &str,
+    path: &str,
+    header: Option<(&str, &str)>,
+) -> Result<Bytes, String> {
+    let mut request = Request::builder().method(method).uri(path).header("host", &peer.endpoint.authority);
     if let Some((name, value)) = header {
         request = request.header(name, value);
     }
     let request = request.body(Full::default()).map_err(|error| error.to_string())?;
-    let mut connection = Connection::open(peer).await?;
+    let mut connection = HttpConnection::open(peer).await?;
     let mut question = Some(request);
-    let asking = tokio::time::timeout(LONGEST, connection.ask(&mut question));
+    let asking = tokio::time::timeout(CONNECT_TIMEOUT, connection.call(&mut question));
     let reply = asking.await.map_err(|_| "no answer within a second".to_owned())?;
     let reply = reply.map_err(|error| error.to_string())?;
     if reply.status == StatusCode::OK {
@@ -135,16 +146,16 @@ async fn ask(peer: &Peer, method: &str, path: &str, header: Option<(&str, &str)>
 }
 
 /// What both say in the same way. Nothing of it is repeated in a mistake: it may hold half of a secret.
-fn found(body: &[u8], now: Time) -> Result<Found, String> {
+fn found(body: &[u8], now: Time) -> Result<FoundKeys, String> {
     let value: Value = serde_json::from_slice(body).map_err(|_| "what it says is no JSON".to_owned())?;
     let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
     let keys = text("AccessKeyId").zip(text("SecretAccessKey"));
-    let keys = keys.and_then(|(access, secret)| Keys::new(access, secret, text("Token")));
+    let keys = keys.and_then(|(access, secret)| AwsKeys::new(access, secret, text("Token")));
     let keys = keys.ok_or_else(|| "what it says holds no keys".to_owned())?;
-    let Some(until) = text("Expiration") else { return Ok(Found::lasting(keys)) };
+    let Some(until) = text("Expiration") else { return Ok(FoundKeys::lasting(keys)) };
     let until: Timestamp = until.parse().map_err(|_| "nobody knows the date when its keys end".to_owned())?;
     let nanos = u64::try_from(until.as_nanosecond()).unwrap_or(0);
-    Ok(Found::ending(keys, now, Time::from_nanos(nanos)))
+    Ok(FoundKeys::ending(keys, now, Time::from_nanos(nanos)))
 }
 
 fn leads_nowhere_else(host: &str) -> bool {

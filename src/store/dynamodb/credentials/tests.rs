@@ -10,17 +10,17 @@ use crate::store::dynamodb::tests::{Listener, Reaction, answer};
 
 const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000); // 2027-01-15T08:00:00Z
 
-fn keyring(clock: &Clock, environment: &[(&str, &str)]) -> Arc<Keyring> {
-    Keyring::new(chain(None, environment), clock.clone())
+fn keyring(clock: &Clock, environment: &[(&str, &str)]) -> Arc<AwsKeyCache> {
+    AwsKeyCache::new(chain(None, environment), clock.clone())
 }
 
-fn chain(given: Option<Keys>, environment: &[(&str, &str)]) -> Chain {
-    Chain::new(given, |wanted| {
+fn chain(given: Option<AwsKeys>, environment: &[(&str, &str)]) -> KeySourceChain {
+    KeySourceChain::new(given, |wanted| {
         environment.iter().find(|(name, _)| *name == wanted).map(|(_, value)| (*value).to_owned())
     })
 }
 
-async fn access(ring: &Arc<Keyring>) -> Result<String, String> {
+async fn access(ring: &Arc<AwsKeyCache>) -> Result<String, String> {
     ring.get().await.map(|keys| keys.access.clone()).map_err(|error| error.to_string())
 }
 
@@ -70,8 +70,8 @@ async fn the_address_comes_before_the_environment_and_that_before_the_file() {
         ("AWS_SESSION_TOKEN", "token"),
         ("AWS_SHARED_CREDENTIALS_FILE", file.path()),
     ];
-    let given = Keys::new("ADDRESS".to_owned(), "secret".to_owned(), None);
-    let ring = Keyring::new(chain(given, &variables), clock.clone());
+    let given = AwsKeys::new("ADDRESS".to_owned(), "secret".to_owned(), None);
+    let ring = AwsKeyCache::new(chain(given, &variables), clock.clone());
     assert_eq!(access(&ring).await.as_deref(), Ok("ADDRESS"));
     let ring = keyring(&clock, &variables);
     assert_eq!(access(&ring).await.as_deref(), Ok("ENVIRONMENT"));
@@ -86,7 +86,7 @@ async fn a_profile_of_the_shared_file_is_read_as_it_stands() {
     let profile =
         |name| keyring(&clock, &[("AWS_SHARED_CREDENTIALS_FILE", file.path()), ("AWS_PROFILE", name)]);
     let keys = profile("other").get().await.unwrap();
-    let expected = Keys::new("SECOND".to_owned(), "secret/2+=".to_owned(), Some("token==".to_owned()));
+    let expected = AwsKeys::new("SECOND".to_owned(), "secret/2+=".to_owned(), Some("token==".to_owned()));
     assert!(*keys == expected.unwrap());
     assert_eq!(
         access(&profile("half")).await.unwrap_err(),
@@ -111,7 +111,7 @@ async fn keys_that_were_changed_in_the_file_come_into_force() {
 }
 
 /// Whether that is the key soon; each look is a task that has to get its turn.
-async fn becomes(ring: &Arc<Keyring>, wanted: &str) -> bool {
+async fn becomes(ring: &Arc<AwsKeyCache>, wanted: &str) -> bool {
     for _ in 0..100 {
         if access(ring).await.as_deref() == Ok(wanted) {
             return true;
@@ -144,7 +144,7 @@ async fn a_containers_endpoint_is_told_the_token_of_its_file_as_it_is_now() {
     );
     assert_eq!(access(&ring).await.as_deref(), Ok("CONTAINER"));
     std::fs::write(token.path(), "second").unwrap();
-    ring.doubt();
+    ring.invalidate();
     clock.set(NOW.after(Span::from_secs(2)));
     assert_eq!(access(&ring).await.as_deref(), Ok("CONTAINER"));
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -166,7 +166,7 @@ async fn a_variable_leads_no_keys_over_plain_http_to_a_stranger() {
         ("http://127.0.0.2:80/", true),
     ] {
         let environment = |name: &str| (name == "AWS_CONTAINER_CREDENTIALS_FULL_URI").then(|| url.to_owned());
-        let container = metadata::Container::new(&environment);
+        let container = metadata::ContainerEndpoint::new(&environment);
         assert_eq!(container.is_ok_and(|found| found.is_some()), is_taken, "{url}");
     }
 }

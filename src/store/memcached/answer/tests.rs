@@ -5,43 +5,43 @@ use proptest::prelude::*;
 use super::*;
 
 /// All that can be read, and the mistake at its end if there is one.
-fn read_in(slices: &[&[u8]]) -> (Vec<Answer>, Option<BadAnswer>) {
-    let mut answers = Answers::default();
+fn read_in(slices: &[&[u8]]) -> (Vec<MemcachedResponse>, Option<BadResponse>) {
+    let mut answers = ResponseReader::default();
     let mut found = Vec::new();
     for slice in slices {
         answers.feed(slice);
         loop {
-            match answers.next_one() {
+            match answers.next_response() {
                 Ok(Some(answer)) => found.push(answer),
                 Ok(None) => break,
                 Err(error) => return (found, Some(error)),
             }
         }
-        assert!(answers.bytes.len() - answers.read <= LONGEST_LINE + LONGEST_VALUE + 4, "it keeps too much");
+        assert!(answers.bytes.len() - answers.read <= MAX_LINE_LEN + MAX_VALUE_LEN + 4, "it keeps too much");
     }
     (found, None)
 }
 
-fn one(bytes: &[u8]) -> Answer {
+fn one(bytes: &[u8]) -> MemcachedResponse {
     let (mut found, error) = read_in(&[bytes]);
     assert_eq!((found.len(), error), (1, None));
     found.remove(0)
 }
 
-fn bare(code: Code, cas: Option<u64>, opaque: u32) -> Answer {
-    Answer::Meta { code, cas, opaque: Some(opaque), value: None }
+fn bare(code: MetaCode, cas: Option<u64>, opaque: u32) -> MemcachedResponse {
+    MemcachedResponse::Meta { code, cas, opaque: Some(opaque), value: None }
 }
 
-fn written(answer: &Answer) -> Vec<u8> {
+fn written(answer: &MemcachedResponse) -> Vec<u8> {
     match answer {
-        Answer::Meta { code, cas, opaque, value } => {
+        MemcachedResponse::Meta { code, cas, opaque, value } => {
             let code = match code {
-                Code::Done => "HD",
-                Code::Value => "VA",
-                Code::Miss => "EN",
-                Code::NotStored => "NS",
-                Code::Exists => "EX",
-                Code::NotFound => "NF",
+                MetaCode::Done => "HD",
+                MetaCode::Value => "VA",
+                MetaCode::Miss => "EN",
+                MetaCode::NotStored => "NS",
+                MetaCode::Exists => "EX",
+                MetaCode::NotFound => "NF",
             };
             let mut line = code.to_owned();
             line += &value.as_ref().map(|value| format!(" {}", value.len())).unwrap_or_default();
@@ -54,29 +54,30 @@ fn written(answer: &Answer) -> Vec<u8> {
             }
             bytes
         }
-        Answer::Stat(name, value) => format!("STAT {name} {value}\r\n").into(),
-        Answer::End => b"END\r\n".to_vec(),
-        Answer::Refused(why) => format!("SERVER_ERROR {why}\r\n").into(),
-        Answer::Misunderstood(why) => format!("CLIENT_ERROR {why}\r\n").into(),
+        MemcachedResponse::Stat(name, value) => format!("STAT {name} {value}\r\n").into(),
+        MemcachedResponse::End => b"END\r\n".to_vec(),
+        MemcachedResponse::Refused(why) => format!("SERVER_ERROR {why}\r\n").into(),
+        MemcachedResponse::Misunderstood(why) => format!("CLIENT_ERROR {why}\r\n").into(),
     }
 }
 
-fn any_answer() -> impl Strategy<Value = Answer> {
-    let codes = vec![Code::Done, Code::Miss, Code::NotStored, Code::Exists, Code::NotFound];
+fn any_answer() -> impl Strategy<Value = MemcachedResponse> {
+    let codes =
+        vec![MetaCode::Done, MetaCode::Miss, MetaCode::NotStored, MetaCode::Exists, MetaCode::NotFound];
     let without = (prop::sample::select(codes), any::<Option<u64>>(), any::<Option<u32>>());
     let value = (any::<Option<u64>>(), any::<Option<u32>>(), prop::collection::vec(any::<u8>(), 0..200));
     prop_oneof![
-        without.prop_map(|(code, cas, opaque)| Answer::Meta { code, cas, opaque, value: None }),
-        value.prop_map(|(cas, opaque, value)| Answer::Meta {
-            code: Code::Value,
+        without.prop_map(|(code, cas, opaque)| MemcachedResponse::Meta { code, cas, opaque, value: None }),
+        value.prop_map(|(cas, opaque, value)| MemcachedResponse::Meta {
+            code: MetaCode::Value,
             cas,
             opaque,
             value: Some(value)
         }),
-        ("[a-z_]{1,20}", "[ -~]{0,40}").prop_map(|(name, value)| Answer::Stat(name, value)),
-        Just(Answer::End),
-        "[ -~]{0,60}".prop_map(Answer::Refused),
-        "[ -~]{0,60}".prop_map(Answer::Misunderstood),
+        ("[a-z_]{1,20}", "[ -~]{0,40}").prop_map(|(name, value)| MemcachedResponse::Stat(name, value)),
+        Just(MemcachedResponse::End),
+        "[ -~]{0,60}".prop_map(MemcachedResponse::Refused),
+        "[ -~]{0,60}".prop_map(MemcachedResponse::Misunderstood),
     ]
 }
 
@@ -90,43 +91,46 @@ fn sliced<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
 
 #[test]
 fn what_a_real_server_says_is_read() {
-    assert_eq!(one(b"HD c1 O7\r\n"), bare(Code::Done, Some(1), 7));
-    assert_eq!(one(b"NS c0 O7\r\n"), bare(Code::NotStored, Some(0), 7));
-    assert_eq!(one(b"EX c0 O7\r\n"), bare(Code::Exists, Some(0), 7));
-    assert_eq!(one(b"NF c0 O7\r\n"), bare(Code::NotFound, Some(0), 7));
-    assert_eq!(one(b"EN O7\r\n"), bare(Code::Miss, None, 7));
+    assert_eq!(one(b"HD c1 O7\r\n"), bare(MetaCode::Done, Some(1), 7));
+    assert_eq!(one(b"NS c0 O7\r\n"), bare(MetaCode::NotStored, Some(0), 7));
+    assert_eq!(one(b"EX c0 O7\r\n"), bare(MetaCode::Exists, Some(0), 7));
+    assert_eq!(one(b"NF c0 O7\r\n"), bare(MetaCode::NotFound, Some(0), 7));
+    assert_eq!(one(b"EN O7\r\n"), bare(MetaCode::Miss, None, 7));
     let value = Some(b"a\r\n".to_vec());
-    let found = Answer::Meta { code: Code::Value, cas: Some(3), opaque: Some(7), value };
+    let found = MemcachedResponse::Meta { code: MetaCode::Value, cas: Some(3), opaque: Some(7), value };
     assert_eq!(one(b"VA 3 c3 O7\r\na\r\n\r\n"), found);
-    assert_eq!(one(b"STAT version 1.6.18\r\n"), Answer::Stat("version".into(), "1.6.18".into()));
-    assert_eq!(one(b"END\r\n"), Answer::End);
+    assert_eq!(one(b"STAT version 1.6.18\r\n"), MemcachedResponse::Stat("version".into(), "1.6.18".into()));
+    assert_eq!(one(b"END\r\n"), MemcachedResponse::End);
     let full = "out of memory storing object";
-    assert_eq!(one(format!("SERVER_ERROR {full}\r\n").as_bytes()), Answer::Refused(full.into()));
-    assert_eq!(one(b"CLIENT_ERROR invalid flag\r\n"), Answer::Misunderstood("invalid flag".into()));
+    assert_eq!(one(format!("SERVER_ERROR {full}\r\n").as_bytes()), MemcachedResponse::Refused(full.into()));
+    assert_eq!(
+        one(b"CLIENT_ERROR invalid flag\r\n"),
+        MemcachedResponse::Misunderstood("invalid flag".into())
+    );
     assert_eq!(
         one(b"ERROR Too many open connections\r\n"),
-        Answer::Refused("Too many open connections".into())
+        MemcachedResponse::Refused("Too many open connections".into())
     );
-    assert_eq!(one(b"ERROR\r\n"), Answer::Misunderstood("ERROR".into()));
+    assert_eq!(one(b"ERROR\r\n"), MemcachedResponse::Misunderstood("ERROR".into()));
 }
 
 #[test]
 fn what_is_no_answer_ends_the_reading() {
-    let line = vec![b'x'; LONGEST_LINE + 2];
-    let value = format!("VA {} c1\r\n", LONGEST_VALUE + 1);
-    let mistakes: [(&[u8], BadAnswer); 12] = [
-        (&line, BadAnswer::Line),
-        (value.as_bytes(), BadAnswer::Value),
-        (b"VA 99999999999999999999 c1\r\n", BadAnswer::Grammar),
-        (b"VA -1 c1\r\n", BadAnswer::Grammar),
-        (b"VA  c1\r\n", BadAnswer::Grammar),
-        (b"VA 1 c1\r\nabc", BadAnswer::Grammar),
-        (b"HD c+1\r\n", BadAnswer::Grammar),
-        (b"HD O4294967296\r\n", BadAnswer::Grammar),
-        (b"HD\n", BadAnswer::Grammar),
-        (b"hd\r\n", BadAnswer::Grammar),
-        (b"\xff\r\n", BadAnswer::Grammar),
-        (b"+PONG\r\n", BadAnswer::Grammar),
+    let line = vec![b'x'; MAX_LINE_LEN + 2];
+    let value = format!("VA {} c1\r\n", MAX_VALUE_LEN + 1);
+    let mistakes: [(&[u8], BadResponse); 12] = [
+        (&line, BadResponse::Line),
+        (value.as_bytes(), BadResponse::Value),
+        (b"VA 99999999999999999999 c1\r\n", BadResponse::Grammar),
+        (b"VA -1 c1\r\n", BadResponse::Grammar),
+        (b"VA  c1\r\n", BadResponse::Grammar),
+        (b"VA 1 c1\r\nabc", BadResponse::Grammar),
+        (b"HD c+1\r\n", BadResponse::Grammar),
+        (b"HD O4294967296\r\n", BadResponse::Grammar),
+        (b"HD\n", BadResponse::Grammar),
+        (b"hd\r\n", BadResponse::Grammar),
+        (b"\xff\r\n", BadResponse::Grammar),
+        (b"+PONG\r\n", BadResponse::Grammar),
     ];
     for (bytes, mistake) in mistakes {
         let (found, error) = read_in(&[bytes, b"HD\r\n"]);
@@ -136,10 +140,14 @@ fn what_is_no_answer_ends_the_reading() {
 
 #[test]
 fn the_longest_line_and_the_longest_value_are_read() {
-    let line = format!("STAT a {}\r\n", "x".repeat(LONGEST_LINE - 7));
-    assert!(matches!(one(line.as_bytes()), Answer::Stat(..)));
-    let answer =
-        Answer::Meta { code: Code::Value, cas: Some(1), opaque: None, value: Some(vec![7; LONGEST_VALUE]) };
+    let line = format!("STAT a {}\r\n", "x".repeat(MAX_LINE_LEN - 7));
+    assert!(matches!(one(line.as_bytes()), MemcachedResponse::Stat(..)));
+    let answer = MemcachedResponse::Meta {
+        code: MetaCode::Value,
+        cas: Some(1),
+        opaque: None,
+        value: Some(vec![7; MAX_VALUE_LEN]),
+    };
     assert_eq!(one(&written(&answer)), answer);
 }
 

@@ -1,4 +1,4 @@
-//! A limit's buckets as they stand, to be kept over a restart.
+//! A snapshot of the buckets of one limit, for a restart.
 //!
 //! It knows no files: that is [`snapshot`](crate::store::snapshot)'s business. The surprising thing: a table does not know the
 //! names of its buckets, only the line and the tag that came of them, so buckets come back to the place that they had, and
@@ -9,56 +9,56 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use serde::{Deserialize, Serialize};
 
-use super::{Buckets, Former, MOST_FORMER};
-use crate::bucket::{Header, Key, LONGEST_RECORD, Spec};
-use crate::store::memory::table::{States, Table, TooLarge};
+use super::{Buckets, Former, MAX_FORMER};
+use crate::bucket::{Key, MAX_RECORD_LEN, RecordHeader, Spec};
+use crate::store::memory::table::{BucketTable, TableSnapshot, TooLarge};
 use crate::time::Time;
 
 /// The buckets of one limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Image {
-    now: States,
+pub struct BucketsSnapshot {
+    now: TableSnapshot,
     /// As they were before the limit was changed, the last change first.
-    former: Vec<Changed>,
+    former: Vec<FormerSnapshot>,
     /// Those with rates of their own: their names, and records of them.
     own: Vec<(u128, Vec<u8>)>,
 }
 
 /// What a limit promised, as a record without a level; nothing where it promised nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Promise(Option<Vec<u8>>);
+pub struct EncodedSpec(Option<Vec<u8>>);
 
 /// A change of the limit that is not over yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Changed {
-    before: States,
+struct FormerSnapshot {
+    before: TableSnapshot,
     /// For each class of clients since: which it was, and what was promised to it.
-    classes: Vec<Option<(u16, Promise)>>,
+    classes: Vec<Option<(u16, EncodedSpec)>>,
     since: u64,
     until: u64,
 }
 
 /// Why buckets do not come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
+pub enum RestoreError {
     /// The capacity is another one.
     #[error("there was room for another number of buckets")]
     Capacity,
     /// What stands there makes no sense.
     #[error("what was kept of it makes no sense")]
-    Nonsense,
+    Corrupt,
     /// There is no room.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
 }
 
-impl Promise {
+impl EncodedSpec {
     /// What this spec promises.
     #[must_use]
     pub fn of(spec: Option<Spec>) -> Self {
         Self(spec.map(|spec| {
-            let mut bytes = [0; LONGEST_RECORD];
-            let length = Header::of(spec).encode(&[0; Spec::MOST_WORDS], &mut bytes);
+            let mut bytes = [0; MAX_RECORD_LEN];
+            let length = RecordHeader::of(spec).encode(&[0; Spec::MAX_WORDS], &mut bytes);
             bytes[..length].to_vec()
         }))
     }
@@ -66,10 +66,11 @@ impl Promise {
     /// As it was.
     ///
     /// # Errors
-    /// [`Unfit::Nonsense`].
-    pub fn spec(&self) -> Result<Option<Spec>, Unfit> {
+    /// [`RestoreError::Nonsense`].
+    pub fn spec(&self) -> Result<Option<Spec>, RestoreError> {
         let read = |bytes: &Vec<u8>| {
-            let header = Header::decode(bytes, &mut [0; Spec::MOST_WORDS]).map_err(|_| Unfit::Nonsense)?;
+            let header =
+                RecordHeader::decode(bytes, &mut [0; Spec::MAX_WORDS]).map_err(|_| RestoreError::Corrupt)?;
             Ok(header.spec)
         };
         self.0.as_ref().map(read).transpose()
@@ -79,51 +80,57 @@ impl Promise {
 impl Buckets {
     /// As they stand now: what is full, or was forgotten, is left out.
     #[must_use]
-    pub fn image(&self, now: Time) -> Image {
+    pub fn snapshot(&self, now: Time) -> BucketsSnapshot {
         let mut former = Vec::new();
         let mut next = self.former.load_full();
         while let Some(changed) = next.filter(|changed| changed.until > now) {
             let class = |class: &Option<(usize, Spec)>| {
-                class.map(|(class, spec)| (u16::try_from(class).unwrap_or(u16::MAX), Promise::of(Some(spec))))
+                class.map(|(class, spec)| {
+                    (u16::try_from(class).unwrap_or(u16::MAX), EncodedSpec::of(Some(spec)))
+                })
             };
-            former.push(Changed {
-                before: changed.buckets.table.states(now),
+            former.push(FormerSnapshot {
+                before: changed.buckets.table.snapshot(now),
                 classes: changed.classes.iter().map(class).collect(),
                 since: changed.since.as_nanos(),
                 until: changed.until.as_nanos(),
             });
             next = changed.buckets.former.load_full();
         }
-        Image { now: self.table.states(now), former, own: self.own.records() }
+        BucketsSnapshot { now: self.table.snapshot(now), former, own: self.own_rates.records() }
     }
 
     /// Room for `capacity` buckets with these promises, and these in it.
     ///
     /// # Errors
-    /// [`Unfit`].
-    pub fn of_image(image: &Image, capacity: usize, specs: &[Spec]) -> Result<Self, Unfit> {
+    /// [`RestoreError`].
+    pub fn from_snapshot(
+        image: &BucketsSnapshot,
+        capacity: usize,
+        specs: &[Spec],
+    ) -> Result<Self, RestoreError> {
         // Each of them is a table, and its width a factor: a small file must not ask for a large one.
-        let is_possible = |changed: &Changed| usize::from(changed.before.width) <= Spec::MOST_WORDS;
-        if image.former.len() > MOST_FORMER || !image.former.iter().all(is_possible) {
-            return Err(Unfit::Nonsense);
+        let is_possible = |changed: &FormerSnapshot| usize::from(changed.before.width) <= Spec::MAX_WORDS;
+        if image.former.len() > MAX_FORMER || !image.former.iter().all(is_possible) {
+            return Err(RestoreError::Corrupt);
         }
         let new = Self::new(capacity, specs)?;
-        new.table.take_in(&image.now)?;
+        new.table.restore(&image.now)?;
         for (key, record) in &image.own {
-            new.own.take_in(Key(*key), record)?;
+            new.own_rates.restore(Key(*key), record)?;
         }
         let mut former: Option<Arc<Former>> = None;
         for changed in image.former.iter().rev() {
-            let class = |class: &Option<(u16, Promise)>| -> Result<Option<(usize, Spec)>, Unfit> {
+            let class = |class: &Option<(u16, EncodedSpec)>| -> Result<Option<(usize, Spec)>, RestoreError> {
                 let Some((class, promise)) = class else { return Ok(None) };
                 Ok(promise.spec()?.map(|spec| (usize::from(*class), spec)))
             };
             let classes = changed.classes.iter().map(class).collect::<Result<Vec<_>, _>>()?;
             let specs: Vec<Spec> = classes.iter().flatten().map(|(_, spec)| *spec).collect();
             let mut buckets = Self::new(capacity, &specs)?;
-            buckets.table = Table::new(capacity, usize::from(changed.before.width.max(1)))?;
-            buckets.table.take_in(&changed.before)?;
-            buckets.own = Arc::clone(&new.own);
+            buckets.table = BucketTable::new(capacity, usize::from(changed.before.width.max(1)))?;
+            buckets.table.restore(&changed.before)?;
+            buckets.own_rates = Arc::clone(&new.own_rates);
             buckets.former = ArcSwapOption::new(former.take());
             buckets.close();
             former = Some(Arc::new(Former {
@@ -147,22 +154,22 @@ mod tests {
     #[test]
     fn what_was_kept_makes_no_table_that_no_limit_has() {
         let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(60), 10).unwrap());
-        let empty = Buckets::new(100, &[spec]).unwrap().image(Time::from_nanos(1));
+        let empty = Buckets::new(100, &[spec]).unwrap().snapshot(Time::from_nanos(1));
         let change = |width: u16| {
             let mut before = empty.now.clone();
             before.width = width;
-            let classes = vec![Some((0, Promise::of(Some(spec))))];
-            Changed { before, classes, since: 0, until: u64::MAX }
+            let classes = vec![Some((0, EncodedSpec::of(Some(spec))))];
+            FormerSnapshot { before, classes, since: 0, until: u64::MAX }
         };
-        let restored = |former: Vec<Changed>| {
-            let image = Image { former, ..empty.clone() };
-            Buckets::of_image(&image, 100, &[spec]).map(drop)
+        let restored = |former: Vec<FormerSnapshot>| {
+            let image = BucketsSnapshot { former, ..empty.clone() };
+            Buckets::from_snapshot(&image, 100, &[spec]).map(drop)
         };
         assert_eq!(restored(vec![change(1)]), Ok(()));
         assert_eq!(restored((0..16).map(|_| change(1)).collect()), Ok(()));
-        assert_eq!(restored((0..17).map(|_| change(1)).collect()), Err(Unfit::Nonsense));
-        assert_eq!(restored(vec![change(u16::MAX)]), Err(Unfit::Nonsense));
-        let most = u16::try_from(Spec::MOST_WORDS).unwrap();
-        assert_eq!(restored(vec![change(most + 1)]), Err(Unfit::Nonsense));
+        assert_eq!(restored((0..17).map(|_| change(1)).collect()), Err(RestoreError::Corrupt));
+        assert_eq!(restored(vec![change(u16::MAX)]), Err(RestoreError::Corrupt));
+        let most = u16::try_from(Spec::MAX_WORDS).unwrap();
+        assert_eq!(restored(vec![change(most + 1)]), Err(RestoreError::Corrupt));
     }
 }

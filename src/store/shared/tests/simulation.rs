@@ -20,7 +20,7 @@ use tokio::task::{LocalSet, spawn_local};
 use self::observer::Observer;
 use self::store::{Faults, Store};
 use crate::bucket::{
-    Anchor, Answer as Told, Continuous, Distinct, Floor, Interval, Op, Rolling, Spec, Verdict,
+    Admission as Told, Continuous, Distinct, Floor, Interval, Op, PeriodStart, Rolling, Spec, Verdict,
 };
 use crate::store::memory::Buckets;
 use crate::store::shared::*;
@@ -42,14 +42,14 @@ impl Dice {
 
 struct Quiet;
 
-impl Witness for Quiet {
-    fn answered(&self, _result: Answered, _took: Span) {}
-    fn turned(&self, _up: bool, _why: &str) {}
-    fn noticed(&self, _what: &str) {}
+impl StoreObserver for Quiet {
+    fn call_finished(&self, _result: CallOutcome, _took: Span) {}
+    fn availability_changed(&self, _up: bool, _why: &str) {}
+    fn warned(&self, _what: &str) {}
 }
 
 struct Gate {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
     mirror: RefCell<Arc<Mirror>>,
     /// Whether it has read the other file already.
     changed: std::cell::Cell<bool>,
@@ -88,17 +88,17 @@ fn specs(changed: bool) -> [Spec; 6] {
     [
         Spec::Continuous(if changed { continuous(60, 8) } else { continuous(60, 10) }),
         Spec::Continuous(continuous(2, 5)),
-        Spec::Interval(Interval::new(12, hour, Anchor::First).unwrap()),
-        Spec::Rolling(Rolling::new(40, Span::from_secs(6 * 3600), hour, Anchor::First).unwrap()),
+        Spec::Interval(Interval::new(12, hour, PeriodStart::First).unwrap()),
+        Spec::Rolling(Rolling::new(40, Span::from_secs(6 * 3600), hour, PeriodStart::First).unwrap()),
         Spec::Floor(Floor::new(continuous(300, 2), continuous(600, 6)).unwrap()),
         Spec::Distinct(Distinct::new(continuous(120, 6), None).unwrap()),
     ]
 }
 
-fn place(key: usize, changed: bool) -> Place {
+fn place(key: usize, changed: bool) -> BucketKey {
     // Apart, or they would not all fit into a line of the mirror.
     let name = (key as u128 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
-    Place { key: Key(name), class: key, spec: specs(changed)[key] }
+    BucketKey { key: Key(name), class: key, spec: specs(changed)[key] }
 }
 
 fn mirror(buckets: Buckets) -> Arc<Mirror> {
@@ -109,7 +109,7 @@ impl World {
     async fn new(seed: u64, on_error: OnError, healthy: bool) -> Rc<Self> {
         let mut dice = Dice(seed.wrapping_mul(0xD134_2543_DE82_EF95));
         let store = Store::new(dice.below(u64::MAX));
-        let manner = Manner { timeout: Span::from_millis(50), on_error };
+        let manner = StoreOptions { timeout: Span::from_millis(50), on_error };
         let mut gates = Vec::new();
         for number in 0..3 {
             // Healthy or not, the gates' own clocks show what they like.
@@ -117,7 +117,8 @@ impl World {
             let (alive, end) = oneshot::channel();
             let backend = Arc::clone(&store) as Arc<dyn CompareAndSwap>;
             let runtime = Handle::current();
-            let (shared, _) = Shared::within(runtime, backend, manner, clock, Arc::new(Quiet), alive);
+            let (shared, _) =
+                SharedStore::start_within(runtime, backend, manner, clock, Arc::new(Quiet), alive);
             let mirror = RefCell::new(mirror(Buckets::new(100, &specs(false)).unwrap()));
             gates.push(Gate { shared, mirror, changed: false.into(), _end: end });
         }
@@ -143,7 +144,7 @@ impl World {
             self.seen.borrow_mut().mirrored += 1;
             return Some(known);
         }
-        let said = shared.ask(&mirror, place, Deed::Step(Op::Take(tokens))).await;
+        let said = shared.call(&mirror, place, StoreOp::Step(Op::Take(tokens))).await;
         assert!(begun.elapsed() <= TIMEOUT + Duration::from_millis(2), "{:?}", begun.elapsed());
         self.store.set_clocks();
         let mut seen = self.seen.borrow_mut();
@@ -159,7 +160,7 @@ impl World {
         };
         if !verdict.is_admitted() {
             seen.refused += 1;
-            seen.crowded += u32::from(verdict.answer == Told::Refused { wait: Span::from_secs(1) });
+            seen.crowded += u32::from(verdict.admission == Told::Refused { wait: Span::from_secs(1) });
             return Some(verdict);
         }
         seen.admitted += 1;
@@ -180,7 +181,7 @@ impl World {
         &self,
         gate: usize,
         mirror: Arc<Mirror>,
-        place: Place,
+        place: BucketKey,
         verdict: Verdict,
         is_local: bool,
         id: usize,
@@ -191,14 +192,14 @@ impl World {
         if is_local {
             let _ = mirror.buckets.apply(&place, shared.now(), op);
         } else {
-            shared.tell(&mirror, place, Deed::Step(op));
+            shared.enqueue(&mirror, place, StoreOp::Step(op));
         }
     }
 
     async fn reset(self: Rc<Self>, gate: usize, key: usize) {
         let Gate { shared, mirror, changed, .. } = &self.gates[gate];
         let mirror = Arc::clone(&mirror.borrow());
-        let _ = shared.ask(&mirror, place(key, changed.get()), Deed::Reset).await;
+        let _ = shared.call(&mirror, place(key, changed.get()), StoreOp::Reset).await;
         // Whether or not it was heard of, it may have been done, and soon at the latest.
         self.store.set_clocks();
         self.seen.borrow_mut().resets += 1;
@@ -223,7 +224,7 @@ impl World {
         let other = if is_same { other } else { one };
         for _ in 0..60 {
             let verdict = Rc::clone(self).attempt(one, key, 1).await.unwrap();
-            let Told::Refused { wait } = verdict.answer else { continue };
+            let Told::Refused { wait } = verdict.admission else { continue };
             self.store.rest(Duration::from_secs(wait.as_secs_ceil().max(1))).await;
             // What the offset to the store's clock lags behind, at most.
             self.store.rest(Duration::from_millis(20)).await;
@@ -267,7 +268,7 @@ impl World {
         }
         self.store.rest(Duration::from_secs(60)).await;
         for Gate { shared, .. } in &self.gates {
-            assert_eq!(shared.told.load(Ordering::Relaxed), 0);
+            assert_eq!(shared.enqueued.load(Ordering::Relaxed), 0);
             assert!(shared.queue.is_empty() && shared.is_up());
         }
     }

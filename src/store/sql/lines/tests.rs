@@ -17,10 +17,10 @@ struct Fake {
 
 struct FakeLink;
 
-impl Dial for Fake {
-    type Link = FakeLink;
+impl SqlConnector for Fake {
+    type Connection = FakeLink;
 
-    fn dial(&self) -> Dialled<'_, FakeLink> {
+    fn connect(&self) -> SqlConnecting<'_, FakeLink> {
         self.attempts.fetch_add(1, Ordering::Relaxed);
         let is_down = self.is_down.load(Ordering::Relaxed);
         Box::pin(async move {
@@ -29,16 +29,16 @@ impl Dial for Fake {
     }
 }
 
-impl Link for FakeLink {
-    const AT_ONCE: usize = 2;
-    const MOST: usize = 3;
-    const SILENCE: Duration = Duration::from_secs(1);
+impl SqlConnection for FakeLink {
+    const MAX_IN_FLIGHT: usize = 2;
+    const MAX_CONNECTIONS: usize = 3;
+    const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
 
     fn is_broken(&self) -> bool {
         false
     }
 
-    fn cut(&self) {}
+    fn close(&self) {}
 }
 
 async fn after(time: Duration) -> Result<(), StoreError> {
@@ -57,15 +57,15 @@ fn connections_are_made_by_need_and_bounded() {
     within_a_runtime(async {
         let fake = Fake::default();
         let attempts = Arc::clone(&fake.attempts);
-        let lines = Arc::new(Lines::new(fake).unwrap());
+        let lines = Arc::new(SqlPool::new(fake).unwrap());
         for _ in 0..10 {
-            assert_eq!(lines.ask(|_| after(Duration::ZERO)).await, Ok(()));
+            assert_eq!(lines.call(|_| after(Duration::ZERO)).await, Ok(()));
         }
         assert_eq!(attempts.load(Ordering::Relaxed), 1, "one after the other, one is enough");
         let asking: Vec<_> = (0..12)
             .map(|_| {
                 let lines = Arc::clone(&lines);
-                tokio::spawn(async move { lines.ask(|_| after(Duration::from_millis(200))).await })
+                tokio::spawn(async move { lines.call(|_| after(Duration::from_millis(200))).await })
             })
             .collect();
         for task in asking {
@@ -81,11 +81,11 @@ fn whoever_asks_while_nothing_is_connected_is_told_at_once_and_attempts_are_few(
         let fake = Fake::default();
         let (attempts, is_down) = (Arc::clone(&fake.attempts), Arc::clone(&fake.is_down));
         is_down.store(true, Ordering::Relaxed);
-        let lines = Lines::new(fake).unwrap();
+        let lines = SqlPool::new(fake).unwrap();
         let begun = Instant::now();
         let mut asked = 0;
         while begun.elapsed() < Duration::from_millis(500) {
-            let told = timeout(Duration::from_millis(20), lines.ask(|_| after(Duration::ZERO))).await;
+            let told = timeout(Duration::from_millis(20), lines.call(|_| after(Duration::ZERO))).await;
             assert_eq!(told, Ok(Err(StoreError::Unreachable("down".to_owned()))));
             asked += 1;
             sleep(Duration::from_millis(1)).await;
@@ -93,8 +93,8 @@ fn whoever_asks_while_nothing_is_connected_is_told_at_once_and_attempts_are_few(
         let attempts = attempts.load(Ordering::Relaxed);
         assert!(asked > 50 && (2..=5).contains(&attempts), "{asked} questions, {attempts} attempts");
         is_down.store(false, Ordering::Relaxed);
-        sleep(PAUSE * 2).await;
-        assert_eq!(lines.ask(|_| after(Duration::ZERO)).await, Ok(()));
+        sleep(RECONNECT_PAUSE * 2).await;
+        assert_eq!(lines.call(|_| after(Duration::ZERO)).await, Ok(()));
     });
 }
 
@@ -103,13 +103,13 @@ fn a_connection_that_says_nothing_is_given_up_and_one_that_is_slow_is_not() {
     within_a_runtime(async {
         let fake = Fake::default();
         let attempts = Arc::clone(&fake.attempts);
-        let lines = Arc::new(Lines::new(fake).unwrap());
+        let lines = Arc::new(SqlPool::new(fake).unwrap());
         let begun = Instant::now();
-        let told = lines.ask(|_| after(Duration::from_secs(60))).await;
+        let told = lines.call(|_| after(Duration::from_secs(60))).await;
         assert!(matches!(told, Err(StoreError::Unreachable(_))), "{told:?}");
         assert!(begun.elapsed() < Duration::from_millis(1300), "{:?}", begun.elapsed());
-        sleep(PAUSE * 2).await;
-        assert_eq!(lines.ask(|_| after(Duration::from_millis(900))).await, Ok(()));
+        sleep(RECONNECT_PAUSE * 2).await;
+        assert_eq!(lines.call(|_| after(Duration::from_millis(900))).await, Ok(()));
         assert_eq!(attempts.load(Ordering::Relaxed), 2);
     });
 }
@@ -120,19 +120,19 @@ fn a_question_whose_asker_is_gone_before_it_was_sent_is_not_sent() {
         let fake = Fake::default();
         fake.is_down.store(true, Ordering::Relaxed);
         let is_down = Arc::clone(&fake.is_down);
-        let lines = Lines::new(fake).unwrap();
+        let lines = SqlPool::new(fake).unwrap();
         let sent = Arc::new(AtomicUsize::new(0));
         for _ in 0..3 {
             let sent = Arc::clone(&sent);
-            let asking = lines.ask(move |_| async move {
+            let asking = lines.call(move |_| async move {
                 sent.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             });
             let _ = timeout(Duration::ZERO, asking).await;
         }
         is_down.store(false, Ordering::Relaxed);
-        sleep(PAUSE * 2).await;
-        assert_eq!(lines.ask(|_| after(Duration::ZERO)).await, Ok(()));
+        sleep(RECONNECT_PAUSE * 2).await;
+        assert_eq!(lines.call(|_| after(Duration::ZERO)).await, Ok(()));
         assert_eq!(sent.load(Ordering::Relaxed), 0);
     });
 }

@@ -1,4 +1,4 @@
-//! Rates of single buckets against a model: the same records, converted one after the other by `Header`.
+//! Rates of single buckets against a model: the same records, converted one after the other by `RecordHeader`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::bucket::{Anchor, Continuous, Distinct, Escalation, Floor, Interval, Rolling, Verdict};
+use crate::bucket::{Continuous, Distinct, Escalation, Floor, Interval, PeriodStart, Rolling, Verdict};
 use crate::time::Span;
 
 const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000);
@@ -26,15 +26,15 @@ fn shapes() -> Vec<Spec> {
     vec![
         Spec::Continuous(bucket.with_debt(5).unwrap()),
         Spec::Continuous(bucket.with_initial(3).unwrap()),
-        Spec::Interval(Interval::new(10, HOUR, Anchor::First).unwrap()),
-        Spec::Rolling(Rolling::new(10, HOUR.times(24), HOUR, Anchor::First).unwrap()),
+        Spec::Interval(Interval::new(10, HOUR, PeriodStart::First).unwrap()),
+        Spec::Rolling(Rolling::new(10, HOUR.times(24), HOUR, PeriodStart::First).unwrap()),
         Spec::Floor(Floor::new(continuous(2, 2), bucket).unwrap()),
         Spec::Distinct(Distinct::new(bucket, Some(5)).unwrap()),
     ]
 }
 
-fn place(key: u128, spec: Spec) -> Place {
-    Place { key: Key(key), class: 0, spec }
+fn place(key: u128, spec: Spec) -> BucketKey {
+    BucketKey { key: Key(key), class: 0, spec }
 }
 
 fn room(spec: Spec) -> Arc<Buckets> {
@@ -45,38 +45,38 @@ fn own(count: u32, burst: u32, until: Time) -> Option<Own> {
     Some(Own { rate: continuous(count, burst), until })
 }
 
-fn left(buckets: &Buckets, place: &Place, now: Time) -> u32 {
+fn left(buckets: &Buckets, place: &BucketKey, now: Time) -> u32 {
     buckets.peek(place, now, 1).left
 }
 
-fn take(buckets: &Buckets, place: &Place, now: Time) -> bool {
+fn take(buckets: &Buckets, place: &BucketKey, now: Time) -> bool {
     buckets.apply(place, now, Op::Take(1)).unwrap().is_admitted()
 }
 
 /// How many tokens are taken one by one.
-fn drained(buckets: &Buckets, place: &Place, now: Time) -> usize {
+fn drained(buckets: &Buckets, place: &BucketKey, now: Time) -> usize {
     (0..10_000).take_while(|_| take(buckets, place, now)).count()
 }
 
 /// A table without a table: one record that is converted whenever it is asked for.
 struct Model {
     limit: Spec,
-    header: Header,
-    state: [u64; Spec::MOST_WORDS],
+    header: RecordHeader,
+    state: [u64; Spec::MAX_WORDS],
 }
 
 impl Model {
     fn new(limit: Spec) -> Self {
-        Self { limit, header: Header::of(limit), state: [0; Spec::MOST_WORDS] }
+        Self { limit, header: RecordHeader::of(limit), state: [0; Spec::MAX_WORDS] }
     }
 
     fn set_own(&mut self, own: Option<Own>, now: Time) {
-        self.header.in_force(&self.limit, &mut self.state, now);
+        self.header.effective_spec(&self.limit, &mut self.state, now);
         self.header.give_rate(&self.limit, own, &mut self.state, now);
     }
 
     fn apply(&mut self, now: Time, op: Op) -> Verdict {
-        let spec = self.header.in_force(&self.limit, &mut self.state, now);
+        let spec = self.header.effective_spec(&self.limit, &mut self.state, now);
         let mut state = self.state;
         let step = step(&spec, &mut state[..spec.words()], now, op);
         if step.changed {
@@ -125,17 +125,17 @@ proptest! {
                 Act::Op(op) => prop_assert_eq!(buckets.apply(&place, now, op).unwrap(), model.apply(now, op)),
                 Act::Give(count, burst, secs) => {
                     let own = own(count, burst, now.after(Span::from_secs(secs)));
-                    buckets.set_own(&place, own, now).unwrap();
+                    buckets.set_own_rate(&place, own, now).unwrap();
                     model.set_own(own, now);
-                    prop_assert_eq!(buckets.own(place.key, now), own);
+                    prop_assert_eq!(buckets.own_rate(place.key, now), own);
                 }
                 Act::Take => {
-                    buckets.set_own(&place, None, now).unwrap();
+                    buckets.set_own_rate(&place, None, now).unwrap();
                     model.set_own(None, now);
                 }
                 Act::Reset => {
                     buckets.reset(&place, now).unwrap();
-                    model.header.in_force(&spec, &mut model.state, now);
+                    model.header.effective_spec(&spec, &mut model.state, now);
                     model.state.fill(0);
                 }
             }
@@ -149,17 +149,17 @@ proptest! {
 fn the_level_is_kept_in_proportion_at_the_beginning_and_at_the_end() {
     let (buckets, place) = (room(steady(10)), place(1, steady(10)));
     buckets.apply(&place, NOW, Op::Take(5)).unwrap();
-    buckets.set_own(&place, own(100, 100, NOW.after(HOUR)), NOW).unwrap();
+    buckets.set_own_rate(&place, own(100, 100, NOW.after(HOUR)), NOW).unwrap();
     assert_eq!(left(&buckets, &place, NOW), 50);
-    buckets.set_own(&place, None, NOW).unwrap();
-    assert_eq!((left(&buckets, &place, NOW), buckets.own(place.key, NOW)), (5, None));
+    buckets.set_own_rate(&place, None, NOW).unwrap();
+    assert_eq!((left(&buckets, &place, NOW), buckets.own_rate(place.key, NOW)), (5, None));
 }
 
 #[test]
 fn it_ends_to_the_nanosecond_and_what_it_would_have_brought_since_does_not_count() {
     let (buckets, place) = (room(steady(10)), place(1, steady(10)));
     let end = NOW.after(Span::from_secs(60));
-    buckets.set_own(&place, own(60 * 60, 60, end), NOW).unwrap();
+    buckets.set_own_rate(&place, own(60 * 60, 60, end), NOW).unwrap();
     assert_eq!(drained(&buckets, &place, NOW), 60);
     let last = end.before(Span::from_nanos(1));
     assert_eq!(left(&buckets, &place, last), 59, "one a second");
@@ -168,7 +168,7 @@ fn it_ends_to_the_nanosecond_and_what_it_would_have_brought_since_does_not_count
     let full = end.after(Span::from_secs(3540));
     let before = full.before(Span::from_nanos(1));
     assert_eq!([end, before, full].map(|now| left(&buckets, &place, now)), [0, 9, 10]);
-    assert_eq!(buckets.own(place.key, end), None);
+    assert_eq!(buckets.own_rate(place.key, end), None);
     assert_eq!(drained(&buckets, &place, before), 9, "and the limit's rate since");
 }
 
@@ -176,7 +176,7 @@ fn it_ends_to_the_nanosecond_and_what_it_would_have_brought_since_does_not_count
 fn it_survives_a_change_of_its_limit_and_ends_in_the_new_one() {
     let (old, end) = (room(steady(10)), NOW.after(HOUR));
     old.apply(&place(1, steady(10)), NOW, Op::Take(10)).unwrap();
-    old.set_own(&place(1, steady(10)), own(100, 100, end), NOW).unwrap();
+    old.set_own_rate(&place(1, steady(10)), own(100, 100, end), NOW).unwrap();
     let change = NOW.after(HOUR.times(1).minus(Span::from_secs(1800)));
     let new = Arc::new(old.changed(100, &[steady(4)], vec![Some((0, steady(10)))], change).unwrap());
     old.close();
@@ -185,7 +185,7 @@ fn it_survives_a_change_of_its_limit_and_ends_in_the_new_one() {
     assert_eq!(drained(&new, &place, change), 50);
     assert_eq!(left(&new, &place, end), 2, "half of what the limit has now");
     assert_eq!(drained(&new, &place, end), 2);
-    assert_eq!(old.set_own(&place, None, end), Err(NotGiven::Stale(Stale)));
+    assert_eq!(old.set_own_rate(&place, None, end), Err(OwnRateError::Stale(Stale)));
     assert_eq!(old.reset(&place, end), Err(Stale));
 }
 
@@ -196,10 +196,10 @@ fn a_bucket_is_given_back_to_a_limit_that_was_changed_and_nothing_of_before_come
     let new = Arc::new(old.changed(100, &[steady(4)], vec![Some((0, steady(10)))], NOW).unwrap());
     old.close();
     let place = place(1, steady(4));
-    new.set_own(&place, own(100, 100, NOW.after(HOUR)), NOW).unwrap();
+    new.set_own_rate(&place, own(100, 100, NOW.after(HOUR)), NOW).unwrap();
     assert_eq!(left(&new, &place, NOW), 0);
     new.apply(&place, NOW, Op::Give(100)).unwrap();
-    new.set_own(&place, None, NOW).unwrap();
+    new.set_own_rate(&place, None, NOW).unwrap();
     assert_eq!(left(&new, &place, NOW), 4, "full, although it was drained under the former limit");
 }
 
@@ -223,10 +223,10 @@ fn a_reset_bucket_is_as_if_never_seen_also_where_a_former_limit_had_drained_it()
 fn a_reset_keeps_the_rate_of_its_own() {
     let (buckets, place) = (room(steady(10)), place(1, steady(10)));
     let own = own(3, 3, NOW.after(HOUR));
-    buckets.set_own(&place, own, NOW).unwrap();
+    buckets.set_own_rate(&place, own, NOW).unwrap();
     assert_eq!(drained(&buckets, &place, NOW), 3);
     buckets.reset(&place, NOW).unwrap();
-    assert_eq!((drained(&buckets, &place, NOW), buckets.own(place.key, NOW)), (3, own));
+    assert_eq!((drained(&buckets, &place, NOW), buckets.own_rate(place.key, NOW)), (3, own));
     buckets.reset(&place, NOW.after(HOUR)).unwrap();
     assert_eq!(left(&buckets, &place, NOW.after(HOUR)), 10);
 }
@@ -237,7 +237,7 @@ fn others_are_as_they_were() {
     // The same bit of the filter, and another one.
     let others = [place(1 + 64, steady(10)), place(2, steady(10))];
     buckets.apply(&others[0], NOW, Op::Take(4)).unwrap();
-    buckets.set_own(&place(1, steady(10)), own(1, 1, NOW.after(HOUR)), NOW).unwrap();
+    buckets.set_own_rate(&place(1, steady(10)), own(1, 1, NOW.after(HOUR)), NOW).unwrap();
     assert_eq!(others.map(|other| drained(&buckets, &other, NOW)), [6, 10]);
     assert_eq!(drained(&buckets, &place(1, steady(10)), NOW), 1);
 }
@@ -247,30 +247,33 @@ fn there_are_ten_thousand_at_most_and_ended_ones_make_room() {
     let buckets = room(steady(10));
     let end = NOW.after(HOUR);
     let give = |key: usize, now| {
-        buckets.set_own(&place(key as u128, steady(10)), own(1, 1, end.after(HOUR.times(9))), now)
+        buckets.set_own_rate(&place(key as u128, steady(10)), own(1, 1, end.after(HOUR.times(9))), now)
     };
-    for key in 0..MOST {
-        buckets.set_own(&place(key as u128, steady(10)), own(1, 1, end), NOW).unwrap();
+    for key in 0..MAX_OWN_RATES {
+        buckets.set_own_rate(&place(key as u128, steady(10)), own(1, 1, end), NOW).unwrap();
     }
-    assert_eq!(give(MOST, NOW), Err(NotGiven::TooMany));
-    assert_eq!(left(&buckets, &place(MOST as u128, steady(10)), NOW), 10, "as it was");
+    assert_eq!(give(MAX_OWN_RATES, NOW), Err(OwnRateError::TooMany));
+    assert_eq!(left(&buckets, &place(MAX_OWN_RATES as u128, steady(10)), NOW), 10, "as it was");
     assert_eq!(give(7, NOW), Ok(()), "who has one may get another");
     buckets.release(end.after(HOUR).before(Span::from_nanos(1)));
-    assert_eq!(give(MOST, NOW), Err(NotGiven::TooMany), "one may still not be full");
+    assert_eq!(give(MAX_OWN_RATES, NOW), Err(OwnRateError::TooMany), "one may still not be full");
     buckets.release(end.after(HOUR));
-    assert_eq!((give(MOST, NOW), buckets.own.read().len()), (Ok(()), 2));
+    assert_eq!((give(MAX_OWN_RATES, NOW), buckets.own_rates.read().len()), (Ok(()), 2));
 }
 
 #[test]
 fn waits_that_grow_have_no_rate() {
     let spec = Spec::Escalation(Escalation::new(3, HOUR, 2, HOUR).unwrap());
     let buckets = room(spec);
-    assert_eq!(buckets.set_own(&place(1, spec), own(1, 1, NOW.after(HOUR)), NOW), Err(NotGiven::NoRate));
-    assert_eq!(buckets.set_own(&place(1, spec), None, NOW), Ok(()));
+    assert_eq!(
+        buckets.set_own_rate(&place(1, spec), own(1, 1, NOW.after(HOUR)), NOW),
+        Err(OwnRateError::NoRate)
+    );
+    assert_eq!(buckets.set_own_rate(&place(1, spec), None, NOW), Ok(()));
 }
 
 /// Takes from one bucket with eight threads while an operator acts on it; how many were admitted.
-fn admitted_while(buckets: &Buckets, place: &Place, act: impl FnOnce()) -> u32 {
+fn admitted_while(buckets: &Buckets, place: &BucketKey, act: impl FnOnce()) -> u32 {
     let admitted = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -292,10 +295,10 @@ fn threads_that_race_lose_and_win_nothing_when_a_rate_comes_and_goes() {
     let same = own(9000, 9000, NOW.after(HOUR));
     let admitted = admitted_while(&buckets, &place, || {
         for _ in 0..500 {
-            buckets.set_own(&place, same, NOW).unwrap();
-            buckets.set_own(&place, None, NOW).unwrap();
+            buckets.set_own_rate(&place, same, NOW).unwrap();
+            buckets.set_own_rate(&place, None, NOW).unwrap();
         }
-        buckets.set_own(&place, same, NOW).unwrap();
+        buckets.set_own_rate(&place, same, NOW).unwrap();
     });
     assert_eq!((admitted, left(&buckets, &place, NOW)), (9000, 0));
 }
@@ -322,12 +325,12 @@ fn nothing_is_lost_or_won_when_the_limit_is_changed_under_a_rate_of_its_own() {
         }
         for change in 0..15 {
             let old = newest.load_full();
-            old.set_own(&place, same.filter(|_| change % 3 > 0), NOW).unwrap();
+            old.set_own_rate(&place, same.filter(|_| change % 3 > 0), NOW).unwrap();
             let new = old.changed(100, &[spec], vec![Some((0, spec))], NOW).unwrap();
-            old.set_own(&place, same.filter(|_| change % 4 > 0), NOW).unwrap();
+            old.set_own_rate(&place, same.filter(|_| change % 4 > 0), NOW).unwrap();
             old.close();
             newest.store(Arc::new(new));
-            newest.load().set_own(&place, same.filter(|_| change % 2 > 0), NOW).unwrap();
+            newest.load().set_own_rate(&place, same.filter(|_| change % 2 > 0), NOW).unwrap();
         }
     });
     assert_eq!(admitted.into_inner() + left(&newest.load(), &place, NOW), 9000);
@@ -336,7 +339,7 @@ fn nothing_is_lost_or_won_when_the_limit_is_changed_under_a_rate_of_its_own() {
 #[test]
 fn threads_that_race_for_a_rate_of_its_own_get_exactly_that() {
     let (buckets, place) = (room(steady(10)), place(1, steady(10)));
-    buckets.set_own(&place, own(5000, 5000, NOW.after(HOUR)), NOW).unwrap();
+    buckets.set_own_rate(&place, own(5000, 5000, NOW.after(HOUR)), NOW).unwrap();
     let credited = AtomicU32::new(0);
     let admitted = admitted_while(&buckets, &place, || {
         while credited.load(Ordering::Relaxed) < 300 {

@@ -10,7 +10,9 @@ use tokio::time::Instant;
 
 use super::Dice;
 use crate::bucket::Key;
-use crate::store::{Answer, Asking, CompareAndSwap, Record, StoreError, Stored, Swap, Version};
+use crate::store::{
+    Clocked, CompareAndSwap, RecordVersion, StoreError, StoreFuture, StoreRecord, Stored, Swap,
+};
 use crate::time::{Clock, Span, Time};
 
 /// What goes wrong now; once in so many questions, or never if zero.
@@ -92,10 +94,10 @@ impl Store {
         if ahead < 0 { time.before(by) } else { time.after(by) }
     }
 
-    fn version(&self) -> Version {
+    fn version(&self) -> RecordVersion {
         let mut last = self.versions.lock().unwrap();
         *last += 1;
-        Version(*last)
+        RecordVersion(*last)
     }
 
     fn once_in(&self, many: u64) -> bool {
@@ -111,7 +113,7 @@ impl Store {
     fn ask<T: Send + 'static>(
         &self,
         what: impl FnOnce(&Self, &mut HashMap<u128, (Stored, Time)>) -> T + Send + 'static,
-    ) -> Asking<'_, T> {
+    ) -> StoreFuture<'_, T> {
         let faults = *self.faults.lock().unwrap();
         if faults.silent {
             return Box::pin(std::future::pending());
@@ -130,7 +132,7 @@ impl Store {
                 rows.retain(|_, (_, until)| *until > now);
                 what(&store, &mut rows)
             };
-            let answer = Answer::at(value, store.now());
+            let answer = Clocked::with_clock(value, store.now());
             store.way(is_late).await;
             drop(tell.send(if is_lost { away() } else { Ok(answer) }));
         });
@@ -139,15 +141,15 @@ impl Store {
 }
 
 impl CompareAndSwap for Store {
-    fn load(&self, Key(key): Key) -> Asking<'_, Option<Stored>> {
+    fn load(&self, Key(key): Key) -> StoreFuture<'_, Option<Stored>> {
         self.ask(move |_, rows| rows.get(&key).map(|(stored, _)| stored.clone()))
     }
 
-    fn swap(&self, Key(key): Key, old: Option<Version>, new: Record) -> Asking<'_, Swap> {
+    fn swap(&self, Key(key): Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
         self.ask(move |store, rows| {
             let stands = rows.get(&key).map(|(stored, _)| stored.clone());
             if stands.as_ref().map(|stored| stored.version) != old {
-                return Swap::Lost(stands);
+                return Swap::Conflict(stands);
             }
             let version = store.version();
             rows.insert(key, (Stored { bytes: new.bytes, version }, store.now().after(new.ttl)));
@@ -155,7 +157,7 @@ impl CompareAndSwap for Store {
         })
     }
 
-    fn probe(&self) -> Asking<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         self.ask(|_, _| ())
     }
 }
