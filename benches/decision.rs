@@ -19,7 +19,7 @@ use tollgate::engine::Engine;
 use tollgate::event::Events;
 use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::{Limit, Policy, Route, canonical};
-use tollgate::proxy::target;
+use tollgate::proxy::request::target;
 use tollgate::store::memory::{BucketKey, Buckets};
 use tollgate::time::{Clock, Span};
 

@@ -16,7 +16,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tollgate::bucket::{Continuous, Spec};
 use tollgate::event::{AccessLogEntry, Event, EventListener, Events, LimitDecision, Outcome};
 use tollgate::observe::access_log::AccessLog;
-use tollgate::observe::clients::ClientFormatter;
+use tollgate::observe::client_format::ClientFormatter;
 use tollgate::observe::metrics::Metrics;
 use tollgate::observe::settings::{AccessLogStyle, AccessTarget, ClientsShown};
 use tollgate::policy::attempt::Client;

@@ -3,12 +3,11 @@
 //! Binds everything before anything starts, so that a gate either runs whole or not at all. The surprising thing:
 //! the workers know nothing of signals, files and pages; all of that lives on one background runtime.
 
+mod background;
 mod certificates;
-mod changes;
-mod duties;
+mod config_diff;
+mod file_watcher;
 mod grammar;
-mod handover;
-mod heritage;
 mod memory;
 mod reload;
 mod sandbox;
@@ -17,14 +16,14 @@ mod signals;
 mod snapshot;
 mod sockets;
 mod status;
-mod supervised;
+mod supervisor;
+mod upgrade;
 mod upstreams;
-mod vitals;
-mod watch;
+mod watchdog;
 
-pub use self::heritage::Inherited;
 pub use self::sandbox::confine_writer;
 pub use self::signals::Signals;
+pub use self::upgrade::Inherited;
 
 use std::cell::Cell;
 use std::io;
@@ -37,34 +36,34 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use self::heritage::OldProcess;
 use self::reload::Reload;
 use self::sandbox::{Confinement, Sandbox};
 use self::snapshot::Snapshotter;
 use self::status::ConfigStatus;
+use self::upgrade::OldProcess;
 use crate::config::{Config, Sources};
 use crate::engine::Engine;
 use crate::event::{EventListener, Events};
-use crate::net::guard::{ConnectionLimit, ConnectionQuota};
+use crate::net::connection_limit::{ConnectionLimit, ConnectionQuota};
 use crate::net::inherited::WorkerSockets;
 use crate::net::listener::{BindError, BoundSocket, ListenAddress};
 use crate::net::shutdown::{self, Shutdown, Stage, Trigger};
 use crate::net::tls::{SessionCache, TlsConfigError};
 use crate::observe::access_log::AccessLog;
-use crate::observe::clients::ClientFormatter;
+use crate::observe::client_format::ClientFormatter;
 use crate::observe::messages::Messages;
 use crate::observe::metrics::Metrics;
+use crate::observe::readiness::Readiness;
 use crate::observe::settings::LogSettings;
-use crate::observe::trouble::Readiness;
 use crate::proxy::body::BodyMemory;
-use crate::proxy::ids::RequestIds;
-use crate::proxy::pulse::Heartbeat;
+use crate::proxy::downstream::heartbeat::Heartbeat;
+use crate::proxy::downstream::worker;
+use crate::proxy::headers::request_id::RequestIds;
 use crate::proxy::respond::RefusalCache;
-use crate::proxy::service::Server;
+use crate::proxy::runtime_config::{ConfigHandle, RuntimeConfig};
 use crate::proxy::settings::ClientRate;
-use crate::proxy::site::{ConfigHandle, RuntimeConfig};
+use crate::proxy::transaction::server::Server;
 use crate::proxy::upstream::Health;
-use crate::proxy::worker;
 use crate::store::memory::TooLarge;
 use crate::store::shared;
 use crate::time::{Clock, Span};

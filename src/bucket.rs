@@ -7,7 +7,6 @@
 
 #![deny(clippy::arithmetic_side_effects, clippy::float_arithmetic)]
 
-mod anchor;
 mod continuous;
 mod convert;
 mod distinct;
@@ -16,14 +15,14 @@ mod escalation;
 mod floor;
 mod interval;
 mod join;
+mod period_counts;
+mod period_start;
 mod record;
-mod ring;
 mod rolling;
 #[cfg(test)]
-mod trial;
+mod tests;
 mod units;
 
-pub use anchor::PeriodStart;
 pub use continuous::Continuous;
 pub use convert::convert;
 pub use distinct::Distinct;
@@ -32,6 +31,7 @@ pub use escalation::Escalation;
 pub use floor::Floor;
 pub use interval::Interval;
 pub use join::join;
+pub use period_start::PeriodStart;
 pub use record::{DecodeError, LAYOUT, MAX_RECORD_LEN, Own, RecordHeader};
 pub use rolling::Rolling;
 pub use units::{Key, Span, Time};

@@ -2,13 +2,13 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the layer that prints")]
 
+mod admin_api;
 mod buckets;
 mod check;
 mod completions;
 mod control;
 pub mod demo;
 mod explain;
-mod gate;
 mod init;
 mod migrate;
 mod presets;

@@ -7,17 +7,17 @@
 mod check;
 mod diagnostic;
 mod document;
-mod fixed;
 mod overrides;
 pub mod preset;
 mod raw;
+mod restart_only;
 mod section;
 pub mod values;
 mod worst_case;
 
 pub use check::store::{Secret, StoreSettings};
 pub use diagnostic::{Diagnostic, Severity};
-pub use fixed::RestartOnly;
+pub use restart_only::RestartOnly;
 pub use worst_case::{CombinedBound, CombinedLimits, combined, worst_case, worst_cases};
 
 use std::ffi::OsString;
@@ -32,8 +32,8 @@ use crate::net::listener::ListenAddress;
 use crate::net::tls;
 use crate::observe::settings::LogSettings;
 use crate::policy::Policy;
-use crate::proxy::client_addr::ClientSettings;
-use crate::proxy::redirect::Redirect;
+use crate::proxy::request::client_addr::ClientSettings;
+use crate::proxy::request::redirect::Redirect;
 use crate::proxy::respond::RefuseSettings;
 use crate::proxy::settings::ProxySettings;
 use crate::proxy::upstream::UpstreamAddress;

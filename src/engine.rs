@@ -3,34 +3,34 @@
 //! It neither knows sockets nor formats answers. The surprising thing: a taken token is a value, a [`Reservation`];
 //! dropping it keeps the charge, so that a client wins nothing by hanging up.
 
-mod bucket;
-mod flight;
-mod inquiry;
-mod keep;
+mod bucket_admin;
+mod concurrency_limit;
+mod freeze;
+mod limit_status;
 mod limiter;
+mod pending_decision;
 mod reservation;
 mod rules;
-mod seal;
-mod standing;
-mod witness;
+mod snapshot;
+mod store_observer;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arc_swap::{ArcSwap, Guard};
 
-pub use self::bucket::{BucketAdminError, BucketLevel, BucketReport, BucketView};
-pub use self::flight::ConcurrencyPermits;
-pub use self::inquiry::{DecisionState, PendingDecision};
+pub use self::bucket_admin::{BucketAdminError, BucketLevel, BucketReport, BucketView};
+pub use self::concurrency_limit::ConcurrencyPermits;
+pub use self::limit_status::{LimitStatus, LimitStatuses};
 pub use self::limiter::{Limiter, Limits, TakeOutcome};
+pub use self::pending_decision::{DecisionState, PendingDecision};
 pub use self::reservation::Reservation;
 pub use self::rules::Rules;
-pub use self::standing::{LimitStatus, LimitStatuses};
-pub use self::witness::store_observer;
+pub use self::store_observer::store_observer;
 
-use self::inquiry::DecidedBy;
+use self::limit_status::longest_wait;
+use self::pending_decision::DecidedBy;
 use self::rules::specs;
-use self::standing::longest_wait;
 use crate::bucket::Op;
 use crate::event::{Event, Events, LimitDecision};
 use crate::policy::attempt::Attempt;
@@ -366,7 +366,7 @@ impl Engine {
         let both = found.charges.iter().zip(&outcome.verdicts);
         let standings: LimitStatuses =
             both.map(|(charge, verdict)| LimitStatus { charge: *charge, verdict: *verdict }).collect();
-        for (limit, decision) in standing::decisions(&rules.policy, &standings) {
+        for (limit, decision) in limit_status::decisions(&rules.policy, &standings) {
             self.events.emit(&Event::Decided { generation, route, limit, decision });
         }
         for &limit in &found.exempt {

@@ -5,13 +5,13 @@
 
 pub mod access_log;
 pub mod admin;
-pub mod clients;
-mod gate;
+pub mod client_format;
+mod log_throttle;
 pub mod messages;
 pub mod metrics;
+pub mod readiness;
 #[cfg(test)]
 mod samples;
 pub mod settings;
 mod shards;
-pub mod stamp;
-pub mod trouble;
+pub mod timestamp;

@@ -6,15 +6,17 @@
 
 pub mod account;
 pub mod attempt;
+pub mod bucket_ref;
 pub mod canonical;
-mod carried;
 mod charges;
 mod cookies;
 pub mod count;
+mod credential_locations;
 pub mod device;
 pub mod field;
 mod file_name;
-pub mod holder;
+mod identity;
+mod inspection;
 pub mod key;
 mod limit;
 pub mod matcher;
@@ -23,10 +25,8 @@ pub mod network;
 pub mod outcome;
 mod password_name;
 pub mod path_info;
-mod places;
 pub mod query;
 mod route;
-mod subject;
 mod urlencoded;
 
 pub use self::charges::{Charge, Charges, Unchargeable};
@@ -39,9 +39,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use self::attempt::Attempt;
-use self::carried::Inspection;
 use self::device::Devices;
 use self::field::{FieldNames, NameKinds, RequestFields};
+use self::inspection::Inspection;
 use self::matcher::{MethodReading, Pattern};
 use self::method::MethodReadings;
 use self::query::{ParameterPattern, QueryParameters};
@@ -99,7 +99,7 @@ impl Policy {
         let parameters = parameters_of(&routes);
         let known = FieldNames::of(fields)
             .and(NameKinds::PARAMETER, parameters.iter().map(|(name, _)| name.as_str()))
-            .and(NameKinds::METHOD, carried::PARAMETERS.into_iter());
+            .and(NameKinds::METHOD, inspection::PARAMETERS.into_iter());
         let names = PrivateNames::of(known);
         let places = routes.iter().map(|route| RouteFieldSlots::of(route, names.field_names())).collect();
         Self { routes, limits, devices: None, names, slots: places, parameters }

@@ -18,7 +18,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use proptest::prelude::*;
 use tokio::io::AsyncWriteExt;
-use tollgate::proxy::strict::Validator;
+use tollgate::proxy::request::validator::Validator;
 
 /// What hyper makes of some bytes.
 struct Served {

@@ -13,7 +13,7 @@ use tollgate::config::{Config, Sources, load};
 use tollgate::engine::{Decision, Engine, Rules, Undecided};
 use tollgate::event::Events;
 use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
-use tollgate::proxy::site::{ConfigHandle, RuntimeConfig};
+use tollgate::proxy::runtime_config::{ConfigHandle, RuntimeConfig};
 use tollgate::proxy::upstream::Health;
 use tollgate::time::{Clock, Time};
 

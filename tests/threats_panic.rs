@@ -17,16 +17,16 @@ use support::{Client, ONE_AN_HOUR, Upstream, get_with, post_with};
 use tollgate::config::{self, Config, Sources};
 use tollgate::engine::Engine;
 use tollgate::event::{Event, EventListener, Events};
-use tollgate::net::guard::ConnectionLimit;
+use tollgate::net::connection_limit::ConnectionLimit;
 use tollgate::net::inherited::InheritedSockets;
 use tollgate::net::listener::ListenAddress;
 use tollgate::net::shutdown;
 use tollgate::proxy::body::BodyMemory;
-use tollgate::proxy::ids::RequestIds;
-use tollgate::proxy::service::Server;
-use tollgate::proxy::site::{ConfigHandle, RuntimeConfig};
+use tollgate::proxy::downstream::worker;
+use tollgate::proxy::headers::request_id::RequestIds;
+use tollgate::proxy::runtime_config::{ConfigHandle, RuntimeConfig};
+use tollgate::proxy::transaction::server::Server;
 use tollgate::proxy::upstream::Health;
-use tollgate::proxy::worker;
 use tollgate::time::Clock;
 
 /// Panics whenever a limit decides, and counts what is said of it.

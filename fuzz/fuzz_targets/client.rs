@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use libfuzzer_sys::fuzz_target;
 use tollgate::net::stream::Peer;
 use tollgate::policy::attempt::Client;
-use tollgate::proxy::client_addr::{ClientSettings, IdentityHeader};
+use tollgate::proxy::request::client_addr::{ClientSettings, IdentityHeader};
 
 const PROXY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));

@@ -5,7 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate::store::memcached::answer::{Answer, Answers, BadAnswer, LONGEST_VALUE};
+use tollgate::store::memcached::response::{Answer, Answers, BadAnswer, LONGEST_VALUE};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&length, bytes)) = input.split_first() else { return };

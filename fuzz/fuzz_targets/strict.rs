@@ -5,7 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate::proxy::strict::{Fault, Scanner};
+use tollgate::proxy::request::validator::{Fault, Scanner};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&length, bytes)) = input.split_first() else { return };

@@ -9,7 +9,7 @@ mod limit;
 use std::time::Duration;
 
 use self::limit::{MemoryLimits, MemoryUsage};
-use crate::net::guard::ConnectionLimit;
+use crate::net::connection_limit::ConnectionLimit;
 
 /// Watches until it is dropped.
 pub(super) async fn watch(guard: &ConnectionLimit) {

@@ -12,10 +12,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::certificates::{acceptor, newly_expired};
-use super::changes::{ConfigView, diff};
+use super::config_diff::{ConfigView, diff};
+use super::file_watcher::FileWatcher;
 use super::signals::SignalStream;
 use super::status::ConfigStatus;
-use super::watch::FileWatcher;
 use super::{AppStartError, Parts, new_connections, service_manager, upstreams};
 use crate::config::{Config, Diagnostic, RestartOnly, Sources, load_again};
 use crate::engine::Rules;
@@ -24,7 +24,7 @@ use crate::net::tls;
 use crate::observe::admin::Reloaded;
 use crate::observe::messages;
 use crate::observe::settings::LogSettings;
-use crate::proxy::site::RuntimeConfig;
+use crate::proxy::runtime_config::RuntimeConfig;
 use crate::proxy::upstream::Health;
 
 /// The file that runs, and how the next one is found.

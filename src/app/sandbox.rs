@@ -7,10 +7,10 @@
 //! keeps the rest, and does what needs it. What a kernel cannot do is told once and left out.
 
 mod broker;
-mod calls;
 mod capabilities;
 mod enforced;
-mod files;
+mod landlock_rules;
+mod seccomp;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +18,7 @@ use std::io;
 
 pub(super) use self::broker::Broker;
 use self::enforced::Enforced;
-use self::files::AllowedPaths;
+use self::landlock_rules::AllowedPaths;
 use crate::config::Config;
 use crate::net::connector::{ConnectRequests, Connector};
 use crate::proxy::upstream::UpstreamAddress;
@@ -56,10 +56,10 @@ impl Sandbox {
         let mut enforced = Enforced::default();
         enforced.note("no new privileges", capabilities::no_new_privileges());
         enforced.note("no capabilities", capabilities::drop_all());
-        files::warn_of_unreadable(&config.files);
+        landlock_rules::warn_of_unreadable(&config.files);
         let broker = Broker::start()?;
-        let landlock = enforced.landlock(files::confine(&AllowedPaths::of(config)));
-        let seccomp = enforced.note("seccomp", calls::confine());
+        let landlock = enforced.landlock(landlock_rules::confine(&AllowedPaths::of(config)));
+        let seccomp = enforced.note("seccomp", seccomp::confine());
         let worker = Confinement { ports: ports(config), landlock, seccomp };
         let (connector, requests) = Connector::delegating();
         let (worker, requests, words) = (Some(worker), Some(requests), enforced.summary());
@@ -108,10 +108,10 @@ impl Confinement {
     pub(super) fn confine(&self) {
         let mut enforced = Enforced::default();
         if self.landlock {
-            enforced.landlock(files::confine_worker(&self.ports));
+            enforced.landlock(landlock_rules::confine_worker(&self.ports));
         }
         if self.seccomp {
-            enforced.note("seccomp", calls::confine_worker());
+            enforced.note("seccomp", seccomp::confine_worker());
         }
     }
 }
@@ -121,8 +121,8 @@ impl Confinement {
 pub fn confine_writer() {
     let _ = capabilities::no_new_privileges();
     let _ = capabilities::drop_all();
-    let _ = files::confine(&AllowedPaths::default());
-    let _ = calls::confine();
+    let _ = landlock_rules::confine(&AllowedPaths::default());
+    let _ = seccomp::confine();
 }
 
 /// Of all upstreams.

@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 
 use super::AppStartError;
-use super::heritage::OldProcess;
 use super::sandbox::Broker;
+use super::upgrade::OldProcess;
 use crate::config::StoreSettings;
 use crate::engine::{Engine, store_observer};
 use crate::event::Events;

@@ -15,11 +15,11 @@ use super::App;
 
 use crate::config::Sources;
 use crate::engine::Engine;
-use crate::net::guard::ConnectionLimit;
+use crate::net::connection_limit::ConnectionLimit;
 use crate::net::listener::ListenAddress;
 use crate::observe::admin::ControlApi;
-use crate::observe::stamp::rfc3339;
-use crate::proxy::site::RuntimeConfig;
+use crate::observe::timestamp::rfc3339;
+use crate::proxy::runtime_config::RuntimeConfig;
 use crate::time::Time;
 
 /// Where everything that is shown can be looked up.

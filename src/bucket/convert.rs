@@ -5,7 +5,7 @@
 //! have no level: they take over from each other, and from nothing else.
 
 use super::interval::Period;
-use super::ring::PeriodCounts;
+use super::period_counts::PeriodCounts;
 use super::units::{Span, Time};
 use super::{Continuous, Floor, Interval, PeriodStart, Rolling, Spec, floor, stored_time};
 

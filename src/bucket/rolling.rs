@@ -4,7 +4,7 @@
 //! zero; with a rate, at most that. The window is made of whole periods: the finer they are, the closer it comes to
 //! one that slides. The surprising thing: a wait looks at all coming borders, because the next may again allow nothing.
 
-use super::ring::{PeriodCounts, Width};
+use super::period_counts::{PeriodCounts, Width};
 use super::units::{Span, Time};
 use super::{Admission, MAX_CLOCK_LAG, MAX_SPAN, PeriodStart, PlainOp, Receipt, SpecError, Step, Verdict};
 

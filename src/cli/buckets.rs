@@ -10,9 +10,9 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::Exit;
-use super::gate::{AdminArgs, ApiRequest};
+use super::admin_api::{AdminArgs, ApiRequest};
 use crate::config::values;
-use crate::policy::holder::BucketSelector;
+use crate::policy::bucket_ref::BucketSelector;
 
 #[derive(Debug, Args)]
 pub(super) struct BucketsArgs {

@@ -10,7 +10,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::Exit;
-use super::gate::{AdminArgs, ApiRequest, OutputFormat, lines, plain};
+use super::admin_api::{AdminArgs, ApiRequest, OutputFormat, lines, plain};
 
 #[derive(Debug, Args)]
 pub(super) struct ControlArgs {

@@ -2,7 +2,7 @@
 //!
 //! It has no buckets of a running gate: every bucket is as it is for a client that was never seen.
 
-mod words;
+mod describe;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,7 +18,8 @@ use crate::net::stream::PeerAddr;
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::network::embedded_ipv4;
 use crate::policy::{Charges, Cost, LimitKind, Policy, Route, canonical, path_info};
-use crate::proxy::target;
+use crate::proxy::error::MalformedRequest;
+use crate::proxy::request::target;
 use crate::time::{Clock, Span};
 
 #[derive(Debug, Args)]
@@ -109,7 +110,7 @@ impl ExplainArgs {
         }
     }
 
-    fn client(&self, config: &Config, headers: &HeaderMap) -> Result<Client, target::MalformedRequest> {
+    fn client(&self, config: &Config, headers: &HeaderMap) -> Result<Client, MalformedRequest> {
         let peer = PeerAddr::Ip(SocketAddr::new(self.peer, 0));
         self.from.map_or_else(|| config.client.client_of(peer, headers), |ip| Ok(Client::from_ip(ip)))
     }
@@ -177,11 +178,13 @@ fn print_decision(config: Config, attempt: &Attempt<'_>) -> anyhow::Result<()> {
     let forwarded = format!("forwarded to {}", group.map_or("", String::as_str));
     match ruling {
         Decision::Refused(refusal) => match refusal.wait {
-            Some(wait) => println!("answer    {}: try again in {}", config.refuse.status, words::time(wait)),
+            Some(wait) => {
+                println!("answer    {}: try again in {}", config.refuse.status, describe::time(wait))
+            }
             None => println!("answer    refused: the attempt costs more than a bucket holds"),
         },
         Decision::Admitted(reservation) if reservation.hold > Span::ZERO => {
-            println!("answer    held for {}, then {forwarded}", words::time(reservation.hold));
+            println!("answer    held for {}, then {forwarded}", describe::time(reservation.hold));
         }
         Decision::Admitted(_) | Decision::Uncounted | Decision::Denied => println!("answer    {forwarded}"),
     }
@@ -221,10 +224,10 @@ fn print_limits(
     for (before, after) in before.iter().zip(after) {
         println!(
             "limit     {}: {}",
-            words::name(&rules.policy.limits[before.charge.limit]),
-            words::taken(before)
+            describe::name(&rules.policy.limits[before.charge.limit]),
+            describe::taken(before)
         );
-        println!("          {}", words::left(after));
+        println!("          {}", describe::left(after));
     }
 }
 

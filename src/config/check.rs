@@ -4,21 +4,21 @@
 //! so that one run names them all; [`load`](super::load) throws the result away if there was any.
 
 mod accounts;
+mod addresses;
+mod bindings;
 mod buckets;
 mod device;
 mod escalate;
-mod facets;
 mod fields;
 mod files;
 mod headers;
 mod hosts;
+mod limit_kinds;
 mod limits;
 mod methods;
 mod networks;
 mod outcome;
-mod places;
 mod rates;
-mod reach;
 mod routes;
 mod secret;
 mod settings;
@@ -48,9 +48,9 @@ pub(super) fn check(
     let whole = Spot::whole(file);
     let mut files = Files::new(&sources.base);
     let networks = Networks::check(&raw.networks, &mut files, f);
-    let listen = places::listen(raw.listen.as_ref(), &whole, f);
-    let admin = places::admin(raw.admin.as_ref(), &listen, f);
-    let mut upstreams = places::upstreams(raw.upstream.as_ref(), &whole, f);
+    let listen = addresses::listen(raw.listen.as_ref(), &whole, f);
+    let admin = addresses::admin(raw.admin.as_ref(), &listen, f);
+    let mut upstreams = addresses::upstreams(raw.upstream.as_ref(), &whole, f);
     let client = settings::client(&raw.client, &networks, f);
     let mut limits = limits::check(&raw.limits, &networks, client.prefixes, f);
     units::check(&raw.limits, &mut limits, f);
@@ -60,13 +60,13 @@ pub(super) fn check(
     settings::proxy_protocol(&raw.proxy, &listen, &client, f);
     let upstream_trust = tls::upstream_trust(raw, &upstreams, &mut files, &whole, f);
     let devices = device::check(&raw.device, &sources.environment, &mut files, f);
-    reach::check(raw, &mut routes, &limits, &whole, f);
+    bindings::check(raw, &mut routes, &limits, &whole, f);
     hosts::warn(&raw.routes, &routes, &upstreams, f);
     headers::warn_of_dropped(raw, f);
     accounts::check(raw, &mut routes, &limits, raw.device.has_secret, f);
-    let facets = facets::check(&raw.limits, &limits, f);
+    let facets = limit_kinds::check(&raw.limits, &limits, f);
     let mut routes: Vec<_> = routes.into_iter().flatten().collect();
-    let limits = facets::insert(limits.into_iter().flatten().collect(), facets, &mut routes);
+    let limits = limit_kinds::insert(limits.into_iter().flatten().collect(), facets, &mut routes);
     let proxy = ProxySettings { upstream_trust, ..settings::proxy(&raw.proxy, f) };
     settings::bodies(raw, proxy.body_memory, &routes, &whole, f);
     let store = store::check(&raw.store, &sources.environment, &mut files, f);

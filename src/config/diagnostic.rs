@@ -4,7 +4,7 @@
 //! not print: it becomes a string, in which secrets are hidden. The surprising thing: the "file" may be an environment
 //! variable, a `--set`, a list of networks or a preset, and the caret then stands in that text.
 
-mod hidden;
+mod redact;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl Diagnostic {
             Severity::Warning => Level::WARNING,
         };
         let title = level.primary_title(self.message.as_str());
-        let (name, shown) = (self.spot.source.name.as_str(), hidden::redact(&self.spot.source));
+        let (name, shown) = (self.spot.source.name.as_str(), redact::redact(&self.spot.source));
         let group = match &self.spot.range {
             Some(range) => {
                 let caret = AnnotationKind::Primary.span(range.clone()).label(self.hint.as_deref());

@@ -4,11 +4,11 @@
 //! thing: a bucket that is full again once a period, and a window of whole periods, let through twice as much around a
 //! border, and that is said as well.
 
-mod most;
-mod promise;
-mod together;
+mod combined;
+mod describe;
+mod upper_bound;
 
-pub use together::{CombinedBound, CombinedLimits, combined};
+pub use combined::{CombinedBound, CombinedLimits, combined};
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ fn describe_kind(limit: &Limit) -> Option<String> {
             let failures = grouped(spec.burst().into());
             Some(format!("after {failures} failures in a row a stranger needs a known device or an operator"))
         }
-        (LimitKind::Escalation, Spec::Escalation(waits)) => Some(promise::growing(&waits, strikes)),
+        (LimitKind::Escalation, Spec::Escalation(waits)) => Some(describe::growing(&waits, strikes)),
         (LimitKind::Escalation, _) => None,
     }
 }
@@ -47,9 +47,9 @@ fn describe_kind(limit: &Limit) -> Option<String> {
 #[must_use]
 pub fn worst_case(limit: &Limit) -> String {
     let subject: Vec<String> = limit.key.iter().map(|part| describe_part(part, limit.prefixes)).collect();
-    let (head, notes) = promise::describe(limit.spec);
+    let (head, notes) = describe::describe(limit.spec);
     let mut text = format!("{}: {head} {}", limit.name, subject.join(" "));
-    for note in notes.into_iter().chain(promise::extras(limit.spec)) {
+    for note in notes.into_iter().chain(describe::extras(limit.spec)) {
         text.push_str(&format!("; {note}"));
     }
     text.push_str(match limit.unit {
@@ -79,7 +79,7 @@ pub fn worst_case(limit: &Limit) -> String {
 }
 
 fn for_some(spec: Spec) -> String {
-    match promise::describe(spec) {
+    match describe::describe(spec) {
         (head, notes) if notes.is_empty() => head,
         (head, notes) => format!("{head} ({})", notes.join("; ")),
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use super::witness::store_observer;
+use super::store_observer::store_observer;
 use crate::bucket::{Admission, Key, Op, Receipt, Span, Spec, Time, Verdict};
 use crate::event::Events;
 use crate::policy::key::KeyHasher;

@@ -5,8 +5,8 @@
 
 use smallvec::SmallVec;
 
-use super::inquiry::DecidedBy;
-use super::{Engine, LimitStatus, LimitStatuses, Rules, standing};
+use super::pending_decision::DecidedBy;
+use super::{Engine, LimitStatus, LimitStatuses, Rules, limit_status};
 use crate::bucket::Op;
 use crate::event::{Event, Outcome};
 use crate::policy::device::Claim;
@@ -33,7 +33,7 @@ pub struct Reservation {
 
 impl Reservation {
     pub(super) fn new(generation: u64, found: Charges, standings: LimitStatuses, by: DecidedBy) -> Self {
-        let hold = standing::longest_hold(&standings);
+        let hold = limit_status::longest_hold(&standings);
         let Charges { routes, refilled_on_success: lifts, is_single_account: is_of_one, claim, .. } = found;
         Self {
             generation,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::flight::ConcurrencyLimit;
-use super::standing::{self, LimitStatuses};
+use super::concurrency_limit::ConcurrencyLimit;
+use super::limit_status::{self, LimitStatuses};
 use crate::bucket::{Op, Spec, Verdict};
 use crate::policy::{Charge, ChargeOn, Charges, Limit, LimitKind, Mode, Policy};
 use crate::store::memory::{BucketKey, Buckets, TooLarge, Withdrawal};
@@ -63,7 +63,7 @@ impl Rules {
             }
             if admitted {
                 self.apply(&charge, now, Op::Give(1));
-            } else if standing::is_refused_by_owner(&self.policy, standings, charge.limit)
+            } else if limit_status::is_refused_by_owner(&self.policy, standings, charge.limit)
                 && let Some(verdict) = self.apply(&charge, now, Op::Strike)
             {
                 standings[at].verdict = verdict;

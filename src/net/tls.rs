@@ -4,9 +4,9 @@
 //! The surprising thing: everything is a value that is built whole and then swapped, so a connection never sees half of a
 //! new certificate.
 
+mod acceptor;
 pub mod certificate;
 mod handshake;
-mod server;
 pub mod trust;
 
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use std::sync::Arc;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs;
 
+pub use self::acceptor::{Acceptor, MinVersion, SessionCache};
 pub use self::certificate::Certificate;
 pub use self::handshake::{accept, connect, is_about_certificate};
-pub use self::server::{Acceptor, MinVersion, SessionCache};
 pub use self::trust::Trust;
 
 /// What the file says about clients that speak TLS, checked.

@@ -4,9 +4,9 @@
 //! an idle worker's lines but the writer itself, which sweeps all pages several times a second. Lines that it cannot
 //! keep up with are dropped and counted.
 
+mod buffer;
 mod escape;
 mod line;
-mod page;
 mod writer;
 
 use std::fs::{File, OpenOptions};
@@ -20,9 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::metrics::counter::Counter;
 
-use self::page::{LineBatch, LineBuffer};
+use self::buffer::{LineBatch, LineBuffer};
 use self::writer::LogWriter;
-use super::clients::ClientFormatter;
+use super::client_format::ClientFormatter;
 use super::settings::{AccessLogStyle, AccessTarget};
 use super::shards::Shards;
 use crate::event::{Event, EventListener};

@@ -3,9 +3,9 @@
 //! It shares no listener, runtime or path with visitors, and changes something only for callers on a Unix socket. The surprising thing: a caller over TCP may be a page in the operator's own browser, so who was asked for and who asks is looked at
 //! before anything else.
 
-mod answer;
 mod buckets;
 mod control;
+mod router;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -25,10 +25,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub use self::buckets::Grammar;
 pub use self::control::{ControlApi, Reloaded};
 
-use self::answer::{Caller, handle};
 use self::buckets::BucketsApi;
+use self::router::{Caller, handle};
 use super::metrics::Metrics;
-use super::trouble::Readiness;
+use super::readiness::Readiness;
 use crate::engine::Engine;
 use crate::event::Operator;
 use crate::time::Span;

@@ -18,8 +18,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
 use self::queue::MessageQueue;
-use super::clients::ClientFormatter;
-use super::gate::LogThrottle;
+use super::client_format::ClientFormatter;
+use super::log_throttle::LogThrottle;
 use super::settings::{LogFormat, LogLevel};
 use crate::event::{Event, EventListener, Failure, RejectReason};
 use crate::policy::attempt::Client;

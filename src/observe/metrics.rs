@@ -4,11 +4,11 @@
 //! number of series is bounded by the configuration. The surprising thing: what is counted for every request is held
 //! once per thread and only summed up when somebody asks.
 
-mod answers;
 mod buckets;
 mod exposition;
 mod histogram;
 mod process;
+mod responses;
 mod rules;
 mod store;
 
@@ -20,9 +20,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use self::answers::ResponseMetrics;
 use self::buckets::BucketMetrics;
 pub(super) use self::exposition::CONTENT_TYPE;
+use self::responses::ResponseMetrics;
 use self::rules::RuleCounters;
 use self::store::StoreCounters;
 use crate::engine::Engine;

@@ -4,7 +4,7 @@
 //! hash only. The surprising thing: more is folded than any one application folds, since two names in one bucket cost a
 //! token, and one name in two buckets is a way around the limit.
 
-mod letters;
+mod unicode;
 
 use unicode_normalization::UnicodeNormalization;
 
@@ -26,9 +26,9 @@ impl Account {
         if name.is_ascii() {
             name.iter().for_each(|byte| folding.push(char::from(byte.to_ascii_lowercase())));
         } else {
-            let text = letters::decode_text(name);
+            let text = unicode::decode_text(name);
             // One letter can be eighteen.
-            letters::fold_chars(&text).take(MAX_READ_LEN).nfc().for_each(|letter| folding.push(letter));
+            unicode::fold_chars(&text).take(MAX_READ_LEN).nfc().for_each(|letter| folding.push(letter));
         }
         if name.contains(&0) || has_markup(folding.0.as_bytes()) { Self::ambiguous() } else { folding.end() }
     }

@@ -6,13 +6,13 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::attempt::{Attempt, AttemptBody};
-use super::carried::Inspection;
 use super::count::UnreadableBody;
+use super::credential_locations::{CredentialLocations, SplitCost};
 use super::device::Claim;
 use super::field::RequestFields;
+use super::identity::{Identity, NamedAccount};
+use super::inspection::Inspection;
 use super::key::{KeyHasher, KeyPart, TooManyValues};
-use super::places::{CredentialLocations, SplitCost};
-use super::subject::{Identity, NamedAccount};
 use super::{Limit, LimitKind, Mode, Policy, Route, Unit};
 use crate::bucket::{Key, Spec};
 use crate::time::Time;

@@ -4,8 +4,8 @@
 //! surprising thing: where a body could be read in two ways it is [`UnreadableBody`], because whoever wrote it that way
 //! wants the application to find more attempts in it than we do.
 
-mod calls;
 mod items;
+mod xmlrpc;
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
@@ -38,7 +38,7 @@ impl Count {
         // Marks, blanks of any kind and whatever else a reader may pass over.
         let Some(start) = body.iter().position(u8::is_ascii_graphic) else { return Ok(1) };
         match self {
-            Self::Element(name) => calls::count(&body[start..], name),
+            Self::Element(name) => xmlrpc::count(&body[start..], name),
             Self::Items => items::count(&body[start..]),
         }
     }

@@ -5,12 +5,12 @@
 
 mod basic;
 mod body;
+mod encoding;
 mod filter;
 mod form;
 mod json;
-mod known;
-mod letters;
-mod loose;
+mod lenient;
+mod lookup;
 mod multipart;
 mod name;
 
@@ -18,7 +18,7 @@ use http::HeaderName;
 use smallvec::SmallVec;
 
 pub(super) use self::filter::NameKinds;
-pub(super) use self::known::{FieldNames, FieldSlots, RequestFields};
+pub(super) use self::lookup::{FieldNames, FieldSlots, RequestFields};
 use self::name::FieldName;
 use super::attempt::{Attempt, AttemptBody};
 use super::key::TooManyValues;

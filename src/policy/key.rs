@@ -16,8 +16,8 @@ use smallvec::{SmallVec, smallvec};
 use super::Limit;
 use super::attempt::{Attempt, Client};
 use super::device::DeviceId;
+use super::identity::{AccountName, NamedAccount};
 use super::network::{embedded_ipv4, is_6to4, is_nat64};
-use super::subject::{AccountName, NamedAccount};
 use crate::bucket::{Key, LAYOUT};
 
 /// One part of a limit's `key`.

@@ -1,6 +1,6 @@
 //! The method of a pattern, and the methods that an application may read a request as.
 //!
-//! It compares methods and knows no route: what a GET or an OPTIONS carries is said in [`carried`](super::carried).
+//! It compares methods and knows no route: what a GET or an OPTIONS carries is said in [`carried`](super::inspection).
 
 use http::Method;
 

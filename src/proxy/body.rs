@@ -1,22 +1,22 @@
 //! Request and response bodies: streamed with time-outs, buffered where a limit or a rule reads them (`buffer`,
-//! `exchange::inspect`).
+//! `transaction::inspect`).
 //!
 //! Trailers are dropped in both directions: nothing of them may be promoted to a header. The surprising thing: an
 //! answer's body is where a request ends, so it carries what is to happen then.
 
+mod buffer;
 mod memory;
-mod patience;
-mod reply;
 mod request;
-mod watch;
-mod whole;
+mod response;
+mod timeout;
 
+pub(super) use self::buffer::{BufferedBody, UnreadGuard, read};
 pub use self::memory::BodyMemory;
 pub(super) use self::memory::MemoryReservation;
-pub use self::reply::{AtEnd, ResponseBody};
 pub use self::request::{IncomingBody, RequestBody, UploadProgress, UploadState};
-pub(super) use self::watch::BodyInspector;
-pub(super) use self::whole::{BufferedBody, UnreadGuard, read};
+pub use self::response::{AtEnd, ResponseBody};
+pub(super) use self::response::{add_to_hint, length};
+pub(in crate::proxy) use self::timeout::BodyTimeout;
 
 /// Why a body ended before its end.
 #[derive(Debug, thiserror::Error)]

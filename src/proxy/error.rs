@@ -4,8 +4,8 @@
 
 use crate::engine::Undecided;
 use crate::event::Failure;
+use crate::policy::canonical;
 use crate::proxy::respond::ProblemKind;
-use crate::proxy::target::MalformedRequest;
 use crate::time::Span;
 
 /// Why a request gets no answer from the application.
@@ -44,6 +44,53 @@ pub enum Error {
     /// The upstream failed.
     #[error("the upstream failed: {0:?}")]
     Upstream(Failure),
+}
+
+/// Why a request is refused as it stands; the words are for the person who sent it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MalformedRequest {
+    /// No `Host` in HTTP/1.1, or an empty one.
+    #[error("the request has no Host")]
+    NoHost,
+    /// More than one.
+    #[error("the request has several Host headers")]
+    SeveralHosts,
+    /// Not a host and a port.
+    #[error("the Host header is not a host name")]
+    BadHost,
+    /// The target names another authority than `Host`.
+    #[error("the target and the Host header name different hosts")]
+    HostMismatch,
+    /// Not `http` or `https`, or user information.
+    #[error("the target is not an http address")]
+    BadTarget,
+    /// A raw byte above 127.
+    #[error("the target has bytes that are not ASCII")]
+    NotAscii,
+    /// Anything but exactly one `chunked`.
+    #[error("the transfer coding is not `chunked`")]
+    TransferEncoding,
+    /// See [`validator`](super::request::validator): what hyper's parsed form does not show.
+    #[error("the request could be read in two ways")]
+    Ambiguous,
+    /// Several `Expect`, or anything but `100-continue`.
+    #[error("nothing but 100-continue can be expected here")]
+    Expectation,
+    /// In HTTP/2, where the length of a body is said by its frames.
+    #[error("the request has several Content-Length headers")]
+    SeveralLengths,
+    /// RFC 9113, 8.2.1.
+    #[error("a header value begins or ends with a blank")]
+    PaddedValue,
+    /// See `forwarded.rs`.
+    #[error("what Forwarded says does not fit its grammar")]
+    BadForwarded,
+    /// More proxies of ours than there are in any chain.
+    #[error("too many proxies have passed the request on")]
+    TooManyHops,
+    /// See [`canonical::PathError`].
+    #[error(transparent)]
+    Path(#[from] canonical::PathError),
 }
 
 impl Error {

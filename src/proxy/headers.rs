@@ -3,13 +3,16 @@
 //! What an application could take for the word of a proxy is [`HeaderFilter`]'s to name. Our identity headers are
 //! written *after* `Connection` was obeyed, so no client can have them stripped.
 
+pub mod filter;
+pub mod request_id;
+
 use std::net::IpAddr;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
-use super::header_filter::HeaderFilter;
+use self::filter::HeaderFilter;
 use crate::policy::device::Devices;
 
 /// Says who the client is and where it asked, for one request.

@@ -6,13 +6,13 @@
 //! are written into one string and cut out of it, because a refusal is what the gate gives most often.
 
 mod accept;
-mod draft;
+mod builder;
+mod cache;
+mod details;
 mod escape;
-mod message;
 mod problem;
 mod rate_limit;
 mod raw;
-mod said;
 mod template;
 mod wait;
 
@@ -20,15 +20,15 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
+pub use self::cache::RefusalCache;
 pub use self::problem::ProblemKind;
 pub use self::rate_limit::{RateLimitHeaders, rate_limit_headers};
 pub use self::raw::raw_problem;
-pub use self::said::RefusalCache;
 pub use self::template::Template;
 
 use self::accept::ResponseFormat;
-use self::draft::ResponseBuilder;
-use self::message::ProblemDetails;
+use self::builder::ResponseBuilder;
+use self::details::ProblemDetails;
 use crate::engine::Refusal;
 use crate::policy::Policy;
 use crate::time::Span;

@@ -1,6 +1,6 @@
 //! The checked settings of `[proxy]`, and the CAs trusted for upstreams.
 
-use super::header_filter::HeaderFilter;
+use super::headers::filter::HeaderFilter;
 use crate::net::proxy_protocol::ProxyProtocolVersion;
 use crate::net::tls::Trust;
 use crate::time::Span;

@@ -5,12 +5,15 @@
 //! another request gives back, as long as for a connection. The surprising thing: a request that may have reached an upstream
 //! is never sent twice; only one that provably never left is.
 
+mod burst_queue;
 mod connect;
-mod crowd;
+mod fair_queue;
+pub mod framing;
+mod head_limit;
 mod health;
-mod idle;
-mod pace;
-mod ration;
+pub(super) mod plain_response;
+mod pool;
+pub(super) mod tunnel;
 
 use std::cell::{Cell, OnceCell};
 use std::fmt;
@@ -27,15 +30,15 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use tokio::time::{Instant, Sleep};
 
+use self::burst_queue::{BurstPermit, BurstQueue};
+use self::head_limit::HeadLimit;
 pub use self::health::Health;
-use self::idle::{ConnectionPool, DemandGuard, IdleCloser};
-use self::pace::{BurstPermit, BurstQueue};
-use self::ration::HeadLimit;
+use self::pool::{ConnectionPool, DemandGuard, IdleCloser};
 use super::body::{RequestBody, UploadProgress, UploadState};
 use super::error::Error;
 use super::settings::ProxySettings;
 use crate::event::Failure;
-use crate::net::places::ConnectionSlot;
+use crate::net::connection_slots::ConnectionSlot;
 use crate::net::tls::Trust;
 
 /// Where an upstream listens.
@@ -202,15 +205,15 @@ impl Backend {
         neighbours: usize,
         settings: &ProxySettings,
     ) -> Result<(Response<Incoming>, ConnectionLease), Error> {
-        if crowd::exceeds_share(neighbours, settings.upstream_max) && self.is_congested(settings) {
+        if fair_queue::exceeds_share(neighbours, settings.upstream_max) && self.is_congested(settings) {
             // Boxed: a request seldom waits for this, and would carry it along.
             Box::pin(self.wait_for_share(settings)).await?;
         }
-        let (step, spared) = if pace::is_burst(neighbours) {
+        let (step, spared) = if burst_queue::is_burst(neighbours) {
             // Boxed: as above.
             (
                 Some(Box::pin(self.burst_queue.acquire()).await),
-                pace::reserved_for_others(settings.upstream_max),
+                burst_queue::reserved_for_others(settings.upstream_max),
             )
         } else {
             (None, 0)
@@ -245,12 +248,12 @@ impl Backend {
     }
 
     fn is_congested(&self, settings: &ProxySettings) -> bool {
-        crowd::is_congested(self.health.busy(), settings.upstream_max)
+        fair_queue::is_congested(self.health.busy(), settings.upstream_max)
     }
 
     async fn wait_for_share(&self, settings: &ProxySettings) -> Result<(), Error> {
         let thins = self.health.fair_queue.wait(|| self.is_congested(settings));
-        let thinned = tokio::time::timeout(crowd::QUEUE_TIMEOUT, thins).await;
+        let thinned = tokio::time::timeout(fair_queue::QUEUE_TIMEOUT, thins).await;
         thinned.map_err(|_| self.failed(Failure::Busy))
     }
 

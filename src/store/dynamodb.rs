@@ -4,13 +4,13 @@
 //! surprising thing: what has outlived its time is judged here and not by DynamoDB, which deletes days later; by the
 //! server's clock, so that gates with wrong clocks agree ([`reckoning`]).
 
+mod address;
 mod client;
+mod clock_offset;
 mod connection;
 mod credentials;
 mod item;
-mod place;
 mod pool;
-mod reckoning;
 mod sign;
 mod table;
 
@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use self::address::DynamoDbAddress;
 use self::client::DynamoDbClient;
-use self::place::DynamoDbAddress;
 use super::address::Remote;
 use super::compare_and_swap::{
     Clocked, CompareAndSwap, Namespace, RecordVersion, StoreError, StoreFuture, StoreRecord, Stored, Swap,

@@ -4,11 +4,11 @@
 //! has to end when the server does. The surprising thing: memcached forgets. What it drops when its memory is full, or when
 //! it is started again, are full buckets from then on.
 
-pub mod answer;
 mod connection;
-mod keeper;
-mod meeting;
-mod question;
+mod handshake;
+mod reconnect;
+mod request;
+pub mod response;
 mod servers;
 mod stats;
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use self::connection::{MAX_WAITING, PendingRequest};
-use self::question::{MemcachedReply, MemcachedRequest};
+use self::request::{MemcachedReply, MemcachedRequest};
 use self::servers::MemcachedServer;
 use self::stats::Stats;
 use super::address::Remote;
@@ -47,7 +47,7 @@ impl Remote for MemcachedAddress {
         let runtime = runtime.map_err(|error| StoreError::Unreachable(error.to_string()))?;
         let keepers = self.0.iter().map(|server| {
             let (keeper, questions) = mpsc::channel(MAX_WAITING);
-            runtime.spawn(keeper::reconnect_loop(server.clone(), names.clone(), questions));
+            runtime.spawn(reconnect::reconnect_loop(server.clone(), names.clone(), questions));
             keeper
         });
         let names = self.0.iter().map(ToString::to_string).collect();

@@ -5,9 +5,9 @@
 //! anybody's admission.
 
 mod buckets;
-mod line;
 mod sync;
 mod table;
+mod table_line;
 
 use smallvec::SmallVec;
 
@@ -150,7 +150,7 @@ fn is_refused(withdrawals: &[Withdrawal<'_>], steps: &[Step]) -> bool {
 /// Holds the lines of all buckets, always in the same order, so that two attempts never wait for each other. Whoever
 /// decides by the next rules may wait for a line of closed buckets, whatever lines it holds: so nobody waits for another
 /// line while he holds one of those.
-fn lock_all<'b>(withdrawals: &[Withdrawal<'b>]) -> Result<SmallVec<[line::LineGuard<'b>; 2]>, Stale> {
+fn lock_all<'b>(withdrawals: &[Withdrawal<'b>]) -> Result<SmallVec<[table_line::LineGuard<'b>; 2]>, Stale> {
     let mut lines: SmallVec<[(usize, usize, &'b Buckets); 2]> = SmallVec::new();
     for Withdrawal { buckets, bucket: place, .. } in withdrawals {
         lines.push((std::ptr::from_ref(*buckets).addr(), buckets.line_of(place.key), buckets));

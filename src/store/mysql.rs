@@ -5,8 +5,8 @@
 //! but two numbers, how many rows it wrote and what time it was; what stood there instead takes a second question.
 
 mod address;
-mod fault;
-mod link;
+mod connection;
+mod error;
 mod statements;
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::address::Remote;
 use super::compare_and_swap::{CompareAndSwap, Namespace, StoreError};
 use super::sql::SqlStore;
 
-use self::link::MysqlConnector;
+use self::connection::MysqlConnector;
 
 /// Reads an address.
 pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {

@@ -6,8 +6,8 @@
 //! statement to another connection (PgBouncer in transaction mode) may stand between.
 
 mod address;
-mod fault;
-mod link;
+mod connection;
+mod error;
 mod statements;
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::address::Remote;
 use super::compare_and_swap::{CompareAndSwap, Namespace, StoreError};
 use super::sql::SqlStore;
 
-use self::link::PostgresConnector;
+use self::connection::PostgresConnector;
 
 /// Reads an address.
 pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {

@@ -6,10 +6,10 @@
 
 mod address;
 mod cluster;
+mod connection;
 mod inspect;
-mod line;
+mod liveness;
 mod node;
-mod pulse;
 mod reply;
 mod slots;
 mod stream;

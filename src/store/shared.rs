@@ -4,14 +4,14 @@
 //! breaker stops asking while nobody answers. It decides nothing by itself: that is [`step`](crate::bucket::step), here as
 //! everywhere. The surprising thing: all questions are asked from one thread of the store's own, whoever waits for them.
 
+mod batch;
 mod breaker;
-mod job;
+mod bucket_state;
+mod clock_offset;
+mod maintenance;
 mod mirror;
-mod offset;
 mod queue;
-mod round;
-mod upkeep;
-mod words;
+mod request;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-pub use self::job::{StoreOp, StoreReply, Unavailable};
+pub use self::maintenance::StoreStartError;
 pub use self::mirror::Mirror;
-pub use self::upkeep::StoreStartError;
+pub use self::request::{StoreOp, StoreReply, Unavailable};
 
+use self::batch::StoreBatch;
 use self::breaker::Breaker;
-use self::job::{Completion, StoreRequest, UncertainWrite};
-use self::offset::ClockOffset;
+use self::clock_offset::ClockOffset;
 use self::queue::RequestQueue;
-use self::round::StoreBatch;
+use self::request::{Completion, StoreRequest, UncertainWrite};
 use super::memory::BucketKey;
 use super::{Clocked, CompareAndSwap, RecordVersion, StoreError, StoreRecord, Stored, Swap};
 use crate::bucket::Key;

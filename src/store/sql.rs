@@ -5,16 +5,16 @@
 //! make each swap write twice, and in PostgreSQL would take away the updates that touch no index at all (HOT).
 
 pub(super) mod address;
-mod line;
-mod lines;
-mod table;
+mod pool;
+mod pooled_connection;
+mod store;
 
 use std::sync::{Mutex, PoisonError};
 
-pub(super) use self::line::SqlConnection;
-use self::lines::SqlPool;
-pub(super) use self::lines::{SqlConnecting, SqlConnector};
-pub(super) use self::table::{SqlQueries, SqlReply, SqlStore, Statements};
+use self::pool::SqlPool;
+pub(super) use self::pool::{SqlConnecting, SqlConnector};
+pub(super) use self::pooled_connection::SqlConnection;
+pub(super) use self::store::{SqlQueries, SqlReply, SqlStore, Statements};
 use super::compare_and_swap::{RecordVersion, StoreError, Stored, Swap};
 use crate::bucket::Key;
 

@@ -31,12 +31,12 @@ use tollgate::policy::device::Devices;
 use tollgate::policy::field::{Field, Half, values};
 use tollgate::policy::key::KeyHasher;
 use tollgate::policy::query;
-use tollgate::proxy::client_addr::{ClientSettings, IdentityHeader};
-use tollgate::proxy::header_filter::HeaderFilter;
+use tollgate::proxy::headers::filter::HeaderFilter;
 use tollgate::proxy::headers::{ForwardedInfo, prepare_request, requested_upgrade, usable_request_id};
+use tollgate::proxy::request::client_addr::{ClientSettings, IdentityHeader};
+use tollgate::proxy::request::target;
+use tollgate::proxy::request::validator::Validator;
 use tollgate::proxy::respond::{Negotiation, ProblemKind, problem};
-use tollgate::proxy::strict::Validator;
-use tollgate::proxy::target;
 use tollgate::time::{Span, Time};
 
 /// A reader of something that a client sends.

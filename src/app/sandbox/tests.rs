@@ -70,7 +70,7 @@ fn has_seccomp() -> bool {
 }
 
 fn has_landlock() -> bool {
-    thread::spawn(|| files::confine(&AllowedPaths::default()))
+    thread::spawn(|| landlock_rules::confine(&AllowedPaths::default()))
         .join()
         .unwrap()
         .is_ok_and(|status| status.ruleset != landlock::RulesetStatus::NotEnforced)

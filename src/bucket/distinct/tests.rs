@@ -1,4 +1,4 @@
-use super::super::trial::TestBucket;
+use super::super::tests::TestBucket;
 use super::super::{Admission, Receipt, Spec, Verdict};
 use super::*;
 

@@ -1,5 +1,5 @@
 use super::super::Op;
-use super::super::trial::TestBucket;
+use super::super::tests::TestBucket;
 use super::super::{Admission, Spec};
 use super::*;
 

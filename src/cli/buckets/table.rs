@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::cli::gate::plain;
+use crate::cli::admin_api::plain;
 use crate::config::values::in_words;
 use crate::time::Span;
 

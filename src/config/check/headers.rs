@@ -6,7 +6,7 @@ use super::super::diagnostic::{Findings, nearest};
 use super::super::document::Located;
 use super::super::raw;
 use super::fields::{distinct, one_of};
-use crate::proxy::header_filter::{HeaderFilter, NamePattern, SenderRule, lists};
+use crate::proxy::headers::filter::{HeaderFilter, NamePattern, SenderRule, lists};
 
 /// The built-in lists, and what the file says of them.
 pub(super) fn check(raw: &raw::RawProxy, f: &mut Findings) -> HeaderFilter {

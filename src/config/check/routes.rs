@@ -1,14 +1,14 @@
 //! `[route.NAME]`: what is protected.
 //!
-//! Which limits apply is decided in [`reach`](super::reach), once limits are known too.
+//! Which limits apply is decided in [`reach`](super::bindings), once limits are known too.
 
 use super::super::diagnostic::{Findings, grouped};
 use super::super::document::{Located, TomlValue};
 use super::super::raw::{self, RawNamed};
 use super::super::section::{StringList, string};
 use super::super::values::Size;
+use super::addresses::upstream_group;
 use super::fields::{check_name, distinct, one_of, parsed, within};
-use super::places::upstream_group;
 use super::{hosts, methods, outcome};
 use crate::policy::field::Field;
 use crate::policy::matcher::{Case, Pattern, PatternError};

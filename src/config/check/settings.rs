@@ -21,7 +21,7 @@ use crate::observe::settings::{
 use crate::policy::Route;
 use crate::policy::key::PrefixLengths;
 use crate::proxy::body::BodyMemory;
-use crate::proxy::client_addr::{ClientSettings, IdentityHeader};
+use crate::proxy::request::client_addr::{ClientSettings, IdentityHeader};
 use crate::proxy::respond::{RefuseSettings, ShowLimits, Template};
 use crate::proxy::settings::{ClientRate, ProxySettings};
 use crate::time::Span;

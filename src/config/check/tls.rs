@@ -11,8 +11,8 @@ use super::fields::one_of;
 use super::files::Files;
 use crate::net::listener::ListenAddress;
 use crate::net::tls::{Certificate, MinVersion, TlsSettings, Trust, trust};
-use crate::proxy::client_addr::ClientSettings;
-use crate::proxy::redirect::Redirect;
+use crate::proxy::request::client_addr::ClientSettings;
+use crate::proxy::request::redirect::Redirect;
 use crate::proxy::upstream::UpstreamAddress;
 use crate::time::{Clock, Time};
 

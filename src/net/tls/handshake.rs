@@ -10,7 +10,7 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use super::server::Acceptor;
+use super::acceptor::Acceptor;
 use super::trust::Trust;
 use crate::net::stream::NetStream;
 

@@ -7,7 +7,7 @@ use http::{HeaderValue, Uri, Version};
 
 use super::escape;
 use crate::event::AccessLogEntry;
-use crate::observe::clients::ClientFormatter;
+use crate::observe::client_format::ClientFormatter;
 use crate::time::Span;
 
 /// `client - - [time] "request" status bytes "referer" "user agent"`.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
-use super::page::LineBatch;
+use super::buffer::LineBatch;
 use super::{LogState, MAX_WAITING, lock};
-use crate::observe::gate::LogThrottle;
+use crate::observe::log_throttle::LogThrottle;
 use crate::time::{Clock, Span, Time};
 
 /// Writes batches of lines.

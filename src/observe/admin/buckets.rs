@@ -4,8 +4,8 @@
 //! length of time are written is the configuration's business, which lies above, so whoever builds these pages hands a
 //! reader for both in.
 
-mod read;
-mod shown;
+mod json;
+mod request;
 
 use std::error::Error;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 use http::{Method, Request, StatusCode};
 use hyper::body::Body;
 
-pub(super) use self::read::BucketPath;
-pub use self::read::Grammar;
+pub(super) use self::request::BucketPath;
+pub use self::request::Grammar;
 
-use self::read::{AdminProblem, BucketRequest, BucketResource};
-use super::answer::{AdminResponse, not_allowed, problem, respond};
+use self::request::{AdminProblem, BucketRequest, BucketResource};
+use super::router::{AdminResponse, not_allowed, problem, respond};
 use crate::engine::{BucketAdminError, BucketReport, Engine};
 use crate::event::Operator;
-use crate::policy::holder::BucketSelector;
+use crate::policy::bucket_ref::BucketSelector;
 use crate::store::memory::OwnRateError;
 
 /// Whoever wants something of a single bucket comes here.
@@ -55,7 +55,7 @@ impl BucketsApi {
             self.act(&holder, path.resource, &head.method, ask, by).await
         };
         match done.await {
-            Ok(shown) => respond(StatusCode::OK, "application/json", shown::json(&shown).to_string()),
+            Ok(shown) => respond(StatusCode::OK, "application/json", json::json(&shown).to_string()),
             Err(AdminProblem { status, detail }) => problem(status, &detail),
         }
     }

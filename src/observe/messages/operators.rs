@@ -7,9 +7,9 @@ use std::fmt::Write;
 
 use tracing::info;
 
-use super::super::clients::ClientFormatter;
+use super::super::client_format::ClientFormatter;
 use crate::event::{BucketOwner, BucketsChanged, Change, Operator, OperatorCommand};
-use crate::observe::stamp::rfc3339;
+use crate::observe::timestamp::rfc3339;
 
 /// Writes what was done by whom.
 pub(super) fn write(done: &BucketsChanged<'_>, clients: &ClientFormatter) {

@@ -9,7 +9,7 @@ use http::header::CONTENT_TYPE;
 
 use super::super::count;
 use super::name::FieldName;
-use super::{Field, FieldReadError, TooManyValues, Values, form, json, loose, multipart, names};
+use super::{Field, FieldReadError, TooManyValues, Values, form, json, lenient, multipart, names};
 
 /// Adds the values of the fields that are in the body. What is looked for in a form is looked for in a document too, and
 /// the other way round: frameworks that take both hand them out as one.
@@ -28,7 +28,7 @@ pub(super) fn find(
         Err(FieldReadError::TooMany(error)) => Err(error),
         Err(FieldReadError::Unreadable) => {
             found.is_unreadable = true;
-            loose::find(fields, &names, headers, body, found)
+            lenient::find(fields, &names, headers, body, found)
         }
     }
 }
@@ -60,7 +60,7 @@ fn find_strictly(
         match json::find(body, &members, found) {
             // A form may begin like a document, and nothing says that it is one.
             Err(FieldReadError::Unreadable) if !is_said && matches!(field, Field::Form(_)) => {
-                loose::find(fields, names, headers, body, found)?;
+                lenient::find(fields, names, headers, body, found)?;
             }
             read => read?,
         }

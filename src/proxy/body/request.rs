@@ -15,8 +15,8 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::BodyError;
-use super::patience::BodyTimeout;
-use super::reply::add_to_hint;
+use super::response::add_to_hint;
+use super::timeout::BodyTimeout;
 
 /// A client's body before it leaves.
 #[derive(Debug)]

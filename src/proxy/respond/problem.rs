@@ -4,7 +4,7 @@
 
 use http::{HeaderValue, StatusCode};
 
-use super::message::ProblemDetails;
+use super::details::ProblemDetails;
 use super::wait;
 use crate::time::Span;
 

@@ -3,7 +3,7 @@
 use http::{HeaderValue, StatusCode};
 
 use super::{Negotiation, ProblemKind, problem};
-use crate::proxy::ids::RequestIds;
+use crate::proxy::headers::request_id::RequestIds;
 
 /// The answer with this status, ready to be written; the connection closes after it. Nothing is known of what the
 /// client accepts, so it is text.

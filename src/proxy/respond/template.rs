@@ -4,8 +4,8 @@
 //! known stays as it is written. Everything that is filled in is escaped for the form of the page.
 
 use super::accept::ResponseFormat;
+use super::details::ProblemDetails;
 use super::escape::{push, push_number, push_value};
-use super::message::ProblemDetails;
 use super::wait::push_words;
 
 /// A page with places for what differs from answer to answer.

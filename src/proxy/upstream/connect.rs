@@ -8,15 +8,15 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpStream, UnixStream};
 
-use super::ration::HeadLimit;
+use super::head_limit::HeadLimit;
 use super::{Health, UpstreamAddress, UpstreamConnection};
 use crate::event::Failure;
-use crate::net::places::ConnectionSlot;
-use crate::net::room;
+use crate::net::connection_slots::ConnectionSlot;
+use crate::net::overload;
 use crate::net::stream::NetStream;
 use crate::net::tls::{self, Trust};
 use crate::proxy::settings::ProxySettings;
-use crate::proxy::watched::TappedStream;
+use crate::proxy::tap::TappedStream;
 
 pub(super) async fn connect(
     health: &Health,
@@ -59,7 +59,7 @@ async fn open(health: &Health, trust: Option<&Trust>) -> Result<NetStream, Failu
 
 /// Where this machine has run out of something another upstream would not help, and the next moment may.
 fn connect_failure(error: &io::Error) -> Failure {
-    if room::is_exhausted(error) { Failure::Exhausted } else { Failure::Connect }
+    if overload::is_exhausted(error) { Failure::Exhausted } else { Failure::Connect }
 }
 
 async fn tcp(health: &Health, host: &str, port: u16) -> io::Result<TcpStream> {

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use http::HeaderValue;
 
-use super::crowd::FairQueue;
-use super::idle::ConnectionDemand;
+use super::fair_queue::FairQueue;
+use super::pool::ConnectionDemand;
 use super::{UpstreamAddress, authority};
 use crate::event::{Event, Events, Failure};
+use crate::net::connection_slots::ConnectionSlots;
 use crate::net::connector::Connector;
-use crate::net::places::ConnectionSlots;
 use crate::time::{Clock, Span, Time};
 
 /// What all workers know of one upstream.

@@ -12,11 +12,11 @@ use http::{Request, StatusCode};
 use http_body_util::Full;
 use serde_json::Value;
 
+use super::address::DynamoDbAddress;
+use super::clock_offset::ClockEstimate;
 use super::connection::{HttpPeer, HttpReply};
 use super::credentials::{AwsKeyCache, AwsKeys, KeySourceChain};
-use super::place::DynamoDbAddress;
 use super::pool::HttpPool;
-use super::reckoning::ClockEstimate;
 use super::sign::{Signed, SigningScope, authorization, stamp};
 use crate::store::tls;
 use crate::store::{Clocked, StoreClock, StoreError};

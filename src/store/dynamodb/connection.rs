@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 
-use super::place::HttpEndpoint;
+use super::address::HttpEndpoint;
 use crate::store::StoreError;
 use crate::time::{Span, Time};
 

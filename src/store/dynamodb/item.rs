@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::reckoning::TimeBounds;
+use super::clock_offset::TimeBounds;
 use crate::store::{RecordVersion, StoreRecord, Stored};
 use crate::time::{Span, Time};
 

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::place::DynamoDbAddress;
+use super::address::DynamoDbAddress;
 use crate::bucket::Key;
 use crate::store::address::Remote;
 use crate::store::{

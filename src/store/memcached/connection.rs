@@ -1,7 +1,7 @@
 //! One connection to a memcached server: requests are pipelined and answered in order.
 //!
 //! It ends with the first thing that is not as it should be, and everybody who waits on it is told; making another one is
-//! [`keeper`](super::keeper)'s business. The surprising thing: the answer to a question that nobody waits for any more
+//! [`keeper`](super::reconnect)'s business. The surprising thing: the answer to a question that nobody waits for any more
 //! still has its place in the order, and is read and thrown away.
 
 use std::collections::VecDeque;
@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use super::answer::{MemcachedResponse, ResponseReader};
-use super::question::{Epoch, MemcachedReply, MemcachedRequest};
+use super::request::{Epoch, MemcachedReply, MemcachedRequest};
+use super::response::{MemcachedResponse, ResponseReader};
 use super::stats::Stats;
 use crate::store::compare_and_swap::{Namespace, StoreError};
 

@@ -3,7 +3,7 @@
 //! The surprising thing: a server that is full says so nowhere. It drops what was not looked at for longest, which is a
 //! drained bucket as well as any other, and counts that.
 
-use super::answer::MemcachedResponse;
+use super::response::MemcachedResponse;
 use crate::time::Time;
 
 /// A few lines of `stats`.

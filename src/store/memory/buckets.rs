@@ -6,20 +6,20 @@
 //! whoever still decides by the old limit then is told so, and nothing is taken: a token taken from the old buckets,
 //! after the new ones have looked, would be taken from nobody.
 
-mod image;
-mod own;
+mod own_rates;
+mod snapshot;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use arc_swap::ArcSwapOption;
 
-pub use self::image::{BucketsSnapshot, EncodedSpec, RestoreError};
-pub use self::own::OwnRateError;
+pub use self::own_rates::OwnRateError;
+pub use self::snapshot::{BucketsSnapshot, EncodedSpec, RestoreError};
 
-use self::own::OwnRates;
-use super::line::{LineGuard, LineVersion};
+use self::own_rates::OwnRates;
 use super::table::{BucketTable, TooLarge};
+use super::table_line::{LineGuard, LineVersion};
 use crate::bucket::{Key, Op, Spec, Step, Verdict, convert, step};
 use crate::time::{Span, Time};
 

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use zerocopy::FromZeros;
 
 use super::RestoreError;
-use super::line::{LineGuard, LineVersion, SLOTS, TableLine, WORDS, Written, home_of};
 use super::sync::AtomicU64;
+use super::table_line::{LineGuard, LineVersion, SLOTS, TableLine, WORDS, Written, home_of};
 use crate::bucket::Key;
 use crate::time::Time;
 

@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::address::{Host, Login};
-use super::line::RedisConnection;
+use super::connection::RedisConnection;
 use super::node::{self, Node};
 use super::reply::{store_error, unreachable};
 use super::slots::{Slots, redirected, slot};

@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::address::{Host, Login};
-use super::line::RedisConnection;
+use super::connection::RedisConnection;
 use super::reply::unreachable;
 use crate::store::compare_and_swap::{RecordVersion, StoreError};
 

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::address::{Host, Login};
-use super::pulse::Liveness;
+use super::liveness::Liveness;
 use super::reply::unreachable;
 use crate::store::compare_and_swap::StoreError;
 

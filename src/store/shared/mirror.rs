@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use super::words::{BucketState, digest_of};
+use super::bucket_state::{BucketState, digest_of};
 use crate::bucket::RecordHeader;
 use crate::store::RecordVersion;
 use crate::store::memory::{BucketKey, BucketTable, Buckets, TooLarge};

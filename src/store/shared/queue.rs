@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::job::StoreRequest;
+use super::request::StoreRequest;
 use crate::bucket::Key;
 
 /// Jobs by bucket.

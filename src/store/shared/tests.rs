@@ -407,7 +407,7 @@ fn what_was_decided_here_alone_while_the_store_was_asked_is_not_forgotten() {
     let (mirror, now) = (&process.mirror, process.shared.now());
     let (mut content, known) = mirror.recall(&place(), now);
     assert!(mirror.buckets.apply(&place(), now, Op::Take(6)).unwrap().is_admitted());
-    let answers = |content: &words::BucketState, recalled| {
+    let answers = |content: &bucket_state::BucketState, recalled| {
         mirror.remember(&place(), content, (RecordVersion(5), content.full_at()), (Some(recalled), now));
         let (_, known) = mirror.recall(&place(), now);
         (mirror.buckets.peek(&place(), now, 1).left, known.is_ahead)

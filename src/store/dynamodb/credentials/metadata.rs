@@ -13,8 +13,8 @@ use http_body_util::Full;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::super::address::HttpEndpoint;
 use super::super::connection::{CONNECT_TIMEOUT, HttpConnection, HttpPeer};
-use super::super::place::HttpEndpoint;
 use super::{AwsKeys, FoundKeys};
 use crate::store::tls;
 use crate::time::{Clock, Time};

@@ -1,0 +1,200 @@
+//! Parses a request about a bucket: path, query and body.
+//!
+//! The surprising thing: everything has to be understood. A field that nobody asked for is a mistake, because it may be a
+//! limit with a letter missing, and then all would be reset.
+
+use std::error::Error;
+use std::fmt;
+
+use http::{StatusCode, Uri};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Body;
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value};
+
+use crate::bucket::Continuous;
+use crate::policy::bucket_ref::{BucketSelector, BucketSelectorError};
+use crate::time::Span;
+
+/// Reads rates and lengths of time as the configuration does.
+#[derive(Clone, Copy)]
+pub struct Grammar {
+    /// `"60/min"`, `"10 per 5m burst 20"`.
+    pub rate: fn(&str) -> Result<Continuous, String>,
+    /// `"1d"`, `"1h30m"`.
+    pub span: fn(&str) -> Result<Span, String>,
+}
+
+/// A path below `/api/v1/buckets/`.
+pub(in super::super) struct BucketPath {
+    /// As it is once its escapes are read; `None` if they are none.
+    key: Option<Vec<u8>>,
+    pub(super) resource: BucketResource,
+}
+
+/// What of a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BucketResource {
+    Bucket,
+    Credit,
+    Rate,
+}
+
+/// Why nothing is done.
+#[derive(Debug)]
+pub(super) struct AdminProblem {
+    pub(super) status: StatusCode,
+    pub(super) detail: String,
+}
+
+/// What is asked for besides the path.
+pub(super) struct BucketRequest {
+    pub(super) limit: Option<String>,
+    fields: Map<String, Value>,
+    grammar: Grammar,
+}
+
+impl BucketPath {
+    /// `None` if it is none of these.
+    pub(in super::super) fn parse(uri: &Uri) -> Option<Self> {
+        let mut parts = uri.path().strip_prefix(PREFIX)?.split('/');
+        let key = parts.next()?;
+        let what = match (parts.next(), parts.next()) {
+            (None, _) => BucketResource::Bucket,
+            (Some("credit"), None) => BucketResource::Credit,
+            (Some("rate"), None) => BucketResource::Rate,
+            _ => return None,
+        };
+        let is_escaped = key.split('%').skip(1).all(|rest| {
+            rest.get(..2).is_some_and(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+        });
+        Some(Self { key: is_escaped.then(|| percent_decode_str(key).collect()), resource: what })
+    }
+
+    pub(super) fn selector(&self) -> Result<BucketSelector, AdminProblem> {
+        let key =
+            self.key.as_deref().ok_or_else(|| wrong("the path holds a percent sign that escapes nothing"))?;
+        BucketSelector::parse(key).map_err(|error| match error {
+            BucketSelectorError::Kind => AdminProblem::new(StatusCode::NOT_FOUND, error.to_string()),
+            BucketSelectorError::Address | BucketSelectorError::Name => wrong(error.to_string()),
+        })
+    }
+}
+
+impl BucketResource {
+    pub(super) fn methods(self) -> &'static str {
+        match self {
+            Self::Bucket => "GET, HEAD, DELETE",
+            Self::Credit => "POST",
+            Self::Rate => "PUT, DELETE",
+        }
+    }
+}
+
+impl BucketRequest {
+    pub(super) async fn read<B>(query: Option<&str>, body: B, grammar: Grammar) -> Result<Self, AdminProblem>
+    where
+        B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
+    {
+        let mut fields = fields_of(body).await?;
+        for (name, value) in pairs(query.unwrap_or_default())? {
+            if fields.insert(name.clone(), Value::String(value)).is_some() {
+                return Err(wrong(format!("`{name}` is given twice")));
+            }
+        }
+        let limit = match fields.get("limit") {
+            None => None,
+            Some(Value::String(limit)) => Some(limit.clone()),
+            Some(_) => return Err(wrong("`limit` has to be the name of a limit")),
+        };
+        Ok(Self { limit, fields, grammar })
+    }
+
+    /// Refuses what nobody would look at.
+    pub(super) fn has_only(&self, known: &[&str]) -> Result<(), AdminProblem> {
+        match self.fields.keys().find(|name| !known.contains(&name.as_str())) {
+            Some(name) => Err(wrong(format!("`{}` means nothing here", name.escape_debug()))),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn limit(&self) -> Result<&str, AdminProblem> {
+        self.limit.as_deref().ok_or_else(|| wrong("`limit` is missing: the name of a limit"))
+    }
+
+    pub(super) fn tokens(&self) -> Result<u32, AdminProblem> {
+        let tokens = self.fields.get("tokens").and_then(Value::as_u64).filter(|tokens| *tokens > 0);
+        let tokens = tokens.and_then(|tokens| u32::try_from(tokens).ok());
+        tokens.ok_or_else(|| wrong("`tokens` has to be a whole number from 1 to 4,294,967,295"))
+    }
+
+    /// The rate and how long it lasts.
+    pub(super) fn rate(&self) -> Result<(Continuous, Span), AdminProblem> {
+        self.has_only(&["limit", "rate", "for"])?;
+        let rate = (self.grammar.rate)(self.text("rate", "a rate, as in \"60/min\"")?);
+        let span = (self.grammar.span)(self.text("for", "a length of time, as in \"1d\"")?);
+        match (rate.map_err(wrong)?, span.map_err(wrong)?) {
+            (_, Span::ZERO) => Err(wrong("`for` is no time at all: a rate is ended by DELETE")),
+            both => Ok(both),
+        }
+    }
+
+    fn text(&self, name: &str, what: &str) -> Result<&str, AdminProblem> {
+        let text = self.fields.get(name).and_then(Value::as_str);
+        text.ok_or_else(|| wrong(format!("`{name}` has to be {what}")))
+    }
+}
+
+async fn fields_of<B>(body: B) -> Result<Map<String, Value>, AdminProblem>
+where
+    B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
+{
+    let whole = Limited::new(body, MAX_BODY_LEN).collect();
+    let Ok(whole) = whole.await else {
+        return Err(AdminProblem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "a body has to arrive whole and may have 64 KiB",
+        ));
+    };
+    let whole = whole.to_bytes();
+    if whole.is_empty() {
+        return Ok(Map::new());
+    }
+    // Its error may quote what was sent; where it is wrong says enough.
+    serde_json::from_slice(&whole).map_err(|error| {
+        wrong(format!("the body is not a JSON object: line {}, column {}", error.line(), error.column()))
+    })
+}
+
+fn pairs(query: &str) -> Result<Vec<(String, String)>, AdminProblem> {
+    let decoded = |text: &str| {
+        let bytes: Vec<u8> = percent_decode_str(&text.replace('+', " ")).collect();
+        String::from_utf8(bytes).map_err(|_| wrong("the query is not UTF-8"))
+    };
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decoded(name)?, decoded(value)?))
+        })
+        .collect()
+}
+
+fn wrong(detail: impl Into<String>) -> AdminProblem {
+    AdminProblem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+}
+
+impl AdminProblem {
+    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into() }
+    }
+}
+
+impl fmt::Debug for Grammar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Grammar")
+    }
+}
+
+const PREFIX: &str = "/api/v1/buckets/";
+const MAX_BODY_LEN: usize = 64 * 1024;

@@ -1,0 +1,123 @@
+//! Calls in an XML-RPC body: one, or as many as `system.multicall` makes of it.
+//!
+//! It reads events, builds no tree and knows no entities. The surprising thing: readers of XML-RPC differ in what they
+//! take for the name of a struct's member, so that several things are counted and the largest number is the cost.
+//! WordPress's IXR uses a name that was left over from elsewhere, Python's `xmlrpc` takes any text for a name.
+
+mod counter;
+mod name_match;
+
+use std::borrow::Cow;
+
+use quick_xml::Reader;
+use quick_xml::events::attributes::{AttrError, Attribute};
+use quick_xml::events::{BytesDecl, BytesRef, BytesStart, Event};
+
+use self::counter::CallCounter;
+use super::{UnreadableBody, contains_ascii};
+
+/// Calls in a body that begins with a visible byte; 1 for one that is no XML.
+pub(super) fn count(body: &[u8], name: &str) -> Result<u32, UnreadableBody> {
+    if body.starts_with(EBCDIC) {
+        return Err(UnreadableBody);
+    }
+    if !body.starts_with(b"<") {
+        return Ok(1);
+    }
+    let text = as_text(body);
+    check_pieces(&text)?;
+    let mut reader = Reader::from_str(&text);
+    reader.config_mut().check_comments = true;
+    reader.config_mut().expand_empty_elements = true;
+    let mut shape = CallCounter::new(local_name(name));
+    loop {
+        match reader.read_event().map_err(|_| UnreadableBody)? {
+            Event::Start(tag) => {
+                check_attributes(&tag)?;
+                shape.open(tag.name().as_ref())?;
+            }
+            Event::End(tag) => shape.close(tag.name().as_ref()),
+            Event::Text(text) => shape.text(text.bytes())?,
+            Event::CData(text) => shape.text(text.bytes())?,
+            Event::GeneralRef(reference) => shape.text(std::iter::once(letter(&reference)?))?,
+            Event::Decl(declaration) => check_declaration(&declaration)?,
+            // Entities could stand for anything.
+            Event::DocType(_) => return Err(UnreadableBody),
+            Event::Comment(_) | Event::PI(_) | Event::Empty(_) => {}
+            Event::Eof => return shape.finish(),
+        }
+    }
+}
+
+/// A name without its prefix.
+fn local_name(name: &str) -> &str {
+    name.rsplit(':').next().unwrap_or(name)
+}
+
+/// In every encoding that is admitted the letters below 128 are ASCII, and only those matter.
+fn as_text(body: &[u8]) -> Cow<'_, str> {
+    match str::from_utf8(body) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(body.iter().copied().map(char::from).collect()),
+    }
+}
+
+/// IXR and its relatives cut the declaration out with a pattern before they read, and with it whatever the pattern
+/// fits: from any `<?xml`, wherever it stands, and up to the last `?>` of its line.
+fn check_pieces(text: &str) -> Result<(), UnreadableBody> {
+    let declared = text.get(..PIECE.len()).is_some_and(|start| start.eq_ignore_ascii_case(PIECE));
+    let rest = if declared {
+        let end = text.find("?>").ok_or(UnreadableBody)? + "?>".len();
+        let rest = &text[end..];
+        if rest.lines().next().is_some_and(|line| line.contains("?>")) {
+            return Err(UnreadableBody);
+        }
+        rest
+    } else {
+        text
+    };
+    let mut starts = rest.match_indices("<?");
+    let again = starts
+        .any(|(at, _)| rest.get(at..at + PIECE.len()).is_some_and(|start| start.eq_ignore_ascii_case(PIECE)));
+    if again { Err(UnreadableBody) } else { Ok(()) }
+}
+
+/// Only XML 1.0: newer ones have more letters that end a name.
+fn check_declaration(declaration: &BytesDecl<'_>) -> Result<(), UnreadableBody> {
+    let version = declaration.version().map_err(|_| UnreadableBody)?;
+    let encoding = declaration.encoding().transpose().map_err(|_| UnreadableBody)?;
+    let legible = encoding.is_none_or(|label| contains_ascii(label.trim()));
+    if &*version == "1.0" && legible { Ok(()) } else { Err(UnreadableBody) }
+}
+
+/// A lenient reader may end a tag elsewhere if its attributes are none.
+fn check_attributes(tag: &BytesStart<'_>) -> Result<(), UnreadableBody> {
+    let mut attributes = tag.attributes();
+    // Looking for the same one twice would take the square of their number.
+    let legible = |attribute: Result<Attribute<'_>, AttrError>| {
+        attribute.is_ok_and(|attribute| !attribute.value.contains('<'))
+    };
+    if attributes.with_checks(false).all(legible) { Ok(()) } else { Err(UnreadableBody) }
+}
+
+/// What a reference stands for, as far as it matters: a visible ASCII letter or none.
+fn letter(reference: &BytesRef<'_>) -> Result<u8, UnreadableBody> {
+    if let Some(letter) = reference.resolve_char_ref().map_err(|_| UnreadableBody)? {
+        return Ok(u8::try_from(letter).unwrap_or(0));
+    }
+    match &**reference {
+        "amp" => Ok(b'&'),
+        "lt" => Ok(b'<'),
+        "gt" => Ok(b'>'),
+        "quot" => Ok(b'"'),
+        "apos" => Ok(b'\''),
+        _ => Err(UnreadableBody),
+    }
+}
+
+const PIECE: &str = "<?xml";
+/// `<?xm` on a mainframe, which libxml2 recognises.
+const EBCDIC: &[u8] = b"\x4c\x6f\xa7\x94";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! Counts calls as each reader would: elements of the name, texts that are the name, structs that have it as a key.
+//!
+//! The last is what IXR does, step by step: a member's name is pushed on a stack at `</name>`, wherever that stands,
+//! and popped at `</member>`; whatever value ends in a struct goes under the name on top. So one name outside of any
+//! member serves every struct that follows.
+
+use super::super::UnreadableBody;
+use super::local_name;
+use super::name_match::NameMatch;
+
+/// What was found so far.
+pub(super) struct CallCounter<'n> {
+    name: &'n str,
+    open: Vec<OpenElement>,
+    rooted: bool,
+    /// Since the last tag, of whichever kind.
+    since_tag: NameMatch,
+    /// Since the last tag that opened something.
+    since_open: NameMatch,
+    elements: u32,
+    texts: u32,
+    calls: u32,
+    /// The names on IXR's stack, and whether each is ours.
+    names: Vec<bool>,
+    /// The containers on IXR's other stack.
+    containers: Vec<IxrContainer>,
+}
+
+/// An element that is open.
+#[derive(Clone, Copy)]
+struct OpenElement {
+    /// It is called `name`.
+    is_name: bool,
+    has_children: bool,
+}
+
+/// What IXR gathers values in.
+#[derive(Clone, Copy, PartialEq)]
+enum IxrContainer {
+    Array,
+    Struct,
+    /// A struct with our name among its keys.
+    Call,
+}
+
+impl<'n> CallCounter<'n> {
+    pub(super) fn new(name: &'n str) -> Self {
+        Self {
+            name,
+            open: Vec::new(),
+            rooted: false,
+            since_tag: NameMatch::default(),
+            since_open: NameMatch::default(),
+            elements: 0,
+            texts: 0,
+            calls: 0,
+            names: Vec::new(),
+            containers: Vec::new(),
+        }
+    }
+
+    /// A tag that opens an element, with this name.
+    pub(super) fn open(&mut self, tag: &str) -> Result<(), UnreadableBody> {
+        match self.open.last_mut() {
+            Some(parent) => parent.has_children = true,
+            // A second root is what one reader does not look at and another does.
+            None if self.rooted => return Err(UnreadableBody),
+            None => self.rooted = true,
+        }
+        if self.open.len() >= MAX_XML_DEPTH {
+            return Err(UnreadableBody);
+        }
+        let is_name = local_name(tag).eq_ignore_ascii_case("name");
+        self.open.push(OpenElement { is_name, has_children: false });
+        self.elements += u32::from(local_name(tag).eq_ignore_ascii_case(self.name));
+        (self.since_tag, self.since_open) = (NameMatch::default(), NameMatch::default());
+        match tag {
+            "data" => self.containers.push(IxrContainer::Array),
+            "struct" => self.containers.push(IxrContainer::Struct),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The tag that closes it.
+    pub(super) fn close(&mut self, tag: &str) {
+        let name = self.name.as_bytes();
+        let is_ours = self.since_tag.is(name);
+        // What a reader makes of a name with elements in it, nobody can say.
+        let is_odd = self.open.pop().is_some_and(|open| open.is_name && open.has_children);
+        self.texts += u32::from(is_ours || is_odd || self.since_open.is(name));
+        self.since_tag = NameMatch::default();
+        match tag {
+            "name" => self.names.push(is_ours),
+            "member" => drop(self.names.pop()),
+            "data" | "struct" => drop(self.containers.pop()),
+            _ => {}
+        }
+        if self.names.last() == Some(&true)
+            && let Some(container @ IxrContainer::Struct) = self.containers.last_mut()
+        {
+            *container = IxrContainer::Call;
+            self.calls += 1;
+        }
+    }
+
+    /// A piece of text. Outside of the root there is none in a document that every reader accepts.
+    pub(super) fn text(&mut self, mut bytes: impl Iterator<Item = u8>) -> Result<(), UnreadableBody> {
+        if self.open.is_empty() {
+            return if bytes.all(|byte| byte.is_ascii_whitespace()) { Ok(()) } else { Err(UnreadableBody) };
+        }
+        for byte in bytes {
+            self.since_tag.push(byte, self.name.as_bytes());
+            self.since_open.push(byte, self.name.as_bytes());
+        }
+        Ok(())
+    }
+
+    /// The end of the document: as many attempts as the reader that finds most.
+    pub(super) fn finish(self) -> Result<u32, UnreadableBody> {
+        if !self.open.is_empty() {
+            return Err(UnreadableBody);
+        }
+        Ok(self.elements.max(self.texts).max(self.calls))
+    }
+}
+
+/// libxml2 stops at 256 elements within each other, later versions at 2,048; a call with nothing but arrays in it has
+/// three for each.
+const MAX_XML_DEPTH: usize = 2048;

@@ -1,0 +1,9 @@
+//! The client side: workers that accept, connections, HTTP/1 and HTTP/2, and their budgets.
+
+pub(super) mod budget;
+pub(super) mod handshake;
+pub mod heartbeat;
+pub(super) mod http1;
+pub(super) mod http2;
+pub(super) mod linger;
+pub mod worker;

@@ -1,0 +1,13 @@
+//! The way of a request: from the head that arrived to the record of it in the access log.
+
+pub(super) mod access_record;
+pub(super) mod admitted;
+pub(super) mod context;
+pub(super) mod discard_body;
+pub(super) mod forward;
+pub(super) mod inspect;
+pub(super) mod redact;
+mod relay;
+pub mod response_future;
+pub mod server;
+pub mod service;

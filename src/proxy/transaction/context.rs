@@ -1,0 +1,76 @@
+//! The context of one request: what generated responses need of it, and its access record.
+//!
+//! What is remembered of a request while its head is gone.
+
+use http::header::{ACCEPT, CONNECTION};
+use http::{HeaderValue, Method, Request, Response};
+
+use super::access_record::AccessRecord;
+use super::response_future::ResponseFuture;
+use crate::proxy::body::ResponseBody;
+use crate::proxy::connection::DownstreamConnection;
+use crate::proxy::error::Error;
+use crate::proxy::headers;
+use crate::proxy::headers::request_id::RequestIds;
+use crate::proxy::respond::{self, Negotiation};
+
+/// A request as far as the gate's own answers to it go.
+pub(super) struct RequestSummary {
+    accept: Option<HeaderValue>,
+    head: bool,
+    pub(super) request_id: HeaderValue,
+    pub(super) id_is_ours: bool,
+}
+
+/// Who asks, and the record of it.
+pub(super) struct RequestContext {
+    pub(super) summary: RequestSummary,
+    pub(super) record: AccessRecord,
+}
+
+impl RequestSummary {
+    pub(super) fn of<B>(request: &Request<B>, ids: &RequestIds) -> Self {
+        let own = headers::usable_request_id(request.headers());
+        Self {
+            accept: request.headers().get(ACCEPT).cloned(),
+            head: request.method() == Method::HEAD,
+            request_id: own.cloned().unwrap_or_else(|| ids.next()),
+            id_is_ours: own.is_none(),
+        }
+    }
+
+    pub(super) fn negotiation(&self) -> Negotiation<'_> {
+        Negotiation { accept: self.accept.as_ref(), head: self.head, request_id: &self.request_id }
+    }
+}
+
+impl RequestContext {
+    pub(super) fn finish_with_error(
+        self,
+        error: &Error,
+        connection: &DownstreamConnection,
+    ) -> ResponseFuture {
+        ResponseFuture::ready(self.record.finish(error_response(connection, error, &self.summary)))
+    }
+
+    pub(super) fn finish_with(
+        self,
+        response: Response<ResponseBody>,
+        connection: &DownstreamConnection,
+    ) -> ResponseFuture {
+        connection.state.linger();
+        ResponseFuture::ready(self.record.finish(response))
+    }
+}
+
+pub(super) fn error_response(
+    connection: &DownstreamConnection,
+    error: &Error,
+    asker: &RequestSummary,
+) -> Response<ResponseBody> {
+    let mut response = respond::problem(error.problem(), &asker.negotiation()).map(ResponseBody::generated);
+    // A connection on which anything unusual happened is not used again.
+    connection.state.linger();
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}

@@ -1,0 +1,62 @@
+//! Discards the body of a refused request, and says whether the connection may be kept.
+//!
+//! A short one is read and forgotten, so that the connection can be kept; a long one is left where it is, and the
+//! connection closes after the answer. Nothing in it ever becomes a request.
+
+use std::time::Duration;
+
+use http::header::EXPECT;
+use http::{Request, Version};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+
+use crate::proxy::connection::DownstreamConnection;
+
+/// Disposes of the body of a refused request. Says whether the connection may be kept.
+pub(super) fn discard(request: Request<Incoming>, connection: &DownstreamConnection) -> bool {
+    if request.body().is_end_stream() {
+        return true;
+    }
+    // If the connection has to close in the end, the client must have had the chance to read why.
+    connection.state.linger();
+    // hyper forgets a body that is here already when it is dropped, and reads on.
+    if has_arrived(&request, connection) {
+        return true;
+    }
+    let is_long = request.body().size_hint().lower() > MAX_DISCARDED;
+    // Whoever waits for `100 Continue` has sent nothing yet, and hears the refusal instead. A stream of HTTP/2 would be
+    // reset, without an error, but some clients take that for one; and few of them wait.
+    let waits = request.headers().contains_key(EXPECT) && request.version() != Version::HTTP_2;
+    if is_long || waits {
+        return false;
+    }
+    let body = request.into_body();
+    tokio::task::spawn_local(tokio::time::timeout(DISCARD_TIMEOUT, discard_in_background(body)));
+    true
+}
+
+/// Whether the whole body came with the head, as a form's does. A guess where a head has unusual blanks: at worst
+/// the connection closes after the answer.
+fn has_arrived(request: &Request<Incoming>, connection: &DownstreamConnection) -> bool {
+    let Some(length) = request.body().size_hint().exact() else { return false };
+    let lines =
+        request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+    let first = request.method().as_str().len() + target + "  HTTP/1.1\r\n".len();
+    let head = first + lines.sum::<usize>() + "\r\n".len();
+    connection.state.received() >= (head as u64).saturating_add(length)
+}
+
+async fn discard_in_background(mut body: Incoming) {
+    let mut left = MAX_DISCARDED;
+    while let Some(Ok(frame)) = body.frame().await {
+        let length = frame.data_ref().map_or(0, bytes::Bytes::len) as u64;
+        left = left.saturating_sub(length);
+        if left == 0 {
+            break;
+        }
+    }
+}
+
+const MAX_DISCARDED: u64 = 64 * 1024;
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,0 +1,155 @@
+//! An open connection: pipelined requests of many callers.
+//!
+//! It is open only once the server has taken the script, so one that is still loading or wants another password is never
+//! taken for well. The surprising thing: a server that says it is read-only is left, since after a failover its name may
+//! lead to another.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError, ServerErrorKind,
+    Value,
+};
+use tokio::sync::mpsc;
+
+use super::address::{Credentials, Host, Login};
+use super::liveness::Liveness;
+use super::stream::RedisStream;
+use super::{node, reply};
+use crate::store::compare_and_swap::StoreError;
+
+/// An open connection; cheap to clone.
+#[derive(Clone)]
+pub(super) struct RedisConnection {
+    connection: MultiplexedConnection,
+    host: Host,
+    /// The name that the server gave the script.
+    script: Arc<str>,
+    liveness: Arc<Liveness>,
+    end: mpsc::Sender<StoreError>,
+}
+
+/// What keeps a connection open while it is polled, and says why it ended.
+pub(super) struct RedisDriver {
+    inner: DriverFuture,
+    liveness: Arc<Liveness>,
+    end: mpsc::Receiver<StoreError>,
+}
+
+type DriverFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl RedisConnection {
+    /// Connects and logs in.
+    pub(super) async fn open(host: &Host, login: &Login) -> Result<(Self, RedisDriver), StoreError> {
+        let pulse = Arc::new(Liveness::new());
+        let stream = RedisStream::connect(host, login, node::CONNECT_TIMEOUT, Arc::clone(&pulse)).await?;
+        let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+        let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let (mut connection, driver) = MultiplexedConnection::new_with_config(&settings, stream, config)
+            .await
+            .map_err(|error| reply::store_error(&error))?;
+        let mut driver: DriverFuture = Box::pin(driver);
+        let script = tokio::select! {
+            script = log_in(&mut connection, login) => script.map_err(|error| reply::store_error(&error))?,
+            () = &mut driver => return Err(reply::unreachable("the connection was closed at once")),
+        };
+        let (sender, end) = mpsc::channel(1);
+        let line = Self {
+            connection,
+            host: host.clone(),
+            script: script.into(),
+            liveness: Arc::clone(&pulse),
+            end: sender,
+        };
+        Ok((line, RedisDriver { inner: driver, liveness: pulse, end }))
+    }
+
+    /// Whom it leads to.
+    pub(super) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Asks once.
+    pub(super) async fn call<T: FromRedisValue>(&self, question: &Cmd) -> Result<T, RedisError> {
+        self.liveness.mark_sent();
+        self.check_rejection(question.query_async(&mut self.connection.clone()).await)
+    }
+
+    /// Runs the script; `asking` where a cluster said that the key is being moved here. What the server did not know how
+    /// to run it has not run, so it is told and asked again.
+    pub(super) async fn run(
+        &self,
+        key: &str,
+        arguments: &[&[u8]],
+        asking: bool,
+    ) -> Result<Value, RedisError> {
+        match self.run_known(key, arguments, asking).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                let _: Value = self.call(&load()).await?;
+                self.run_known(key, arguments, asking).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn run_known(&self, key: &str, arguments: &[&[u8]], asking: bool) -> Result<Value, RedisError> {
+        let mut question = redis::cmd("EVALSHA");
+        question.arg(&*self.script).arg(1).arg(key).arg(arguments);
+        if !asking {
+            return self.call(&question).await;
+        }
+        // Both in one writing: ASKING holds for the next command of the connection, which many share.
+        let mut both = redis::pipe();
+        both.cmd("ASKING").ignore().add_command(question);
+        self.liveness.mark_sent();
+        let (value,) = self.check_rejection(both.query_async(&mut self.connection.clone()).await)?;
+        Ok(value)
+    }
+
+    /// Leaves the server if it will not take what is asked of this connection, now or later.
+    fn check_rejection<T>(&self, answer: Result<T, RedisError>) -> Result<T, RedisError> {
+        if let Err(error) = &answer
+            && matches!(error.code(), Some("READONLY" | "NOAUTH"))
+        {
+            // Somebody may have said so before.
+            let _ = self.end.try_send(reply::store_error(error));
+        }
+        answer
+    }
+}
+
+impl RedisDriver {
+    /// Keeps the connection open as long as it lives.
+    pub(super) async fn run(mut self) -> StoreError {
+        tokio::select! {
+            () = self.inner => reply::unreachable("the connection was closed"),
+            () = self.liveness.wait_for_silence(node::SILENCE_TIMEOUT) => reply::unreachable("it did not answer any more"),
+            Some(why) = self.end.recv() => why,
+        }
+    }
+}
+
+/// Sends the name and the password itself, because the crate would not say what the server has against them. What the
+/// server calls the script.
+async fn log_in(connection: &mut MultiplexedConnection, login: &Login) -> Result<String, RedisError> {
+    if let Some(Credentials { name, password }) = &login.credentials {
+        let mut auth = redis::cmd("AUTH");
+        auth.arg(name).arg(password);
+        let _: Value = auth.query_async(connection).await?;
+    }
+    if login.database != 0 {
+        let _: Value = redis::cmd("SELECT").arg(login.database).query_async(connection).await?;
+    }
+    load().query_async(connection).await
+}
+
+fn load() -> Cmd {
+    let mut load = redis::cmd("SCRIPT");
+    load.arg("LOAD").arg(SCRIPT);
+    load
+}
+
+/// One compare-and-swap, and the clock.
+const SCRIPT: &str = include_str!("swap.lua");
