@@ -14,3 +14,4 @@ pub mod proxy_protocol;
 pub mod shutdown;
 pub mod stream;
 pub mod tls;
+pub mod worker_sockets;

@@ -30,8 +30,8 @@ mod route;
 mod urlencoded;
 
 pub use self::charges::{Charge, Charges, Unchargeable};
-pub use self::field::PrivateNames;
 pub use self::limit::{ChargeOn, ClassRate, Limit, LimitKind, Mode, Unit};
+pub use self::query::PrivateNames;
 pub use self::route::{Cost, DEFAULT_BODY_BYTES, Route};
 
 use std::sync::Arc;

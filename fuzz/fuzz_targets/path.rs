@@ -10,7 +10,8 @@ use http::{HeaderMap, Method};
 use libfuzzer_sys::fuzz_target;
 use tollgate::policy::attempt::{Attempt, Body, Client};
 use tollgate::policy::canonical::{check, readings, split, strict_reading};
-use tollgate::policy::matcher::{Case, Pattern, Taken};
+use tollgate::policy::canonical::Case;
+use tollgate::policy::matcher::{Pattern, Taken};
 use tollgate::policy::path_info;
 
 fuzz_target!(|text: &str| {

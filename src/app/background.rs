@@ -13,9 +13,9 @@ use super::signals::{self, Signals};
 use super::supervisor::supervise;
 use super::upgrade::BinaryUpgrade;
 use super::{AppStartError, Parts, grammar, memory, service_manager, watchdog};
-use crate::net::inherited::ListenFds;
 use crate::net::listener::{BoundSocket, ListenSocket};
 use crate::net::shutdown::{Shutdown, Stage, Trigger};
+use crate::net::worker_sockets::ListenFds;
 use crate::observe::admin::{Admin, AdminSocket, ControlApi};
 
 impl Parts {

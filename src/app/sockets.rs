@@ -1,8 +1,9 @@
 //! Where a gate listens, and how many descriptors it may have.
 
 use super::AppStartError;
-use crate::net::inherited::{InheritedSockets, WorkerSockets};
+use crate::net::inherited::InheritedSockets;
 use crate::net::listener::ListenAddress;
+use crate::net::worker_sockets::WorkerSockets;
 
 /// For each thread its sockets: at least one for each address.
 pub(super) fn bind(

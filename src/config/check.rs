@@ -18,6 +18,7 @@ mod limits;
 mod methods;
 mod networks;
 mod outcome;
+mod rate_parts;
 mod rates;
 mod routes;
 mod secret;

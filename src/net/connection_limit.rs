@@ -24,6 +24,7 @@ use tokio::time::sleep;
 
 use super::connection_slots::{ConnectionSlot, ConnectionSlots};
 use super::eviction::{EvictOutcome, EvictionEntry, EvictionRequest, Evictions};
+pub use super::overload::AdmitError;
 use super::overload::OverloadManager;
 use super::stream::NetStream;
 use crate::time::{Clock, Span, Time};
@@ -46,21 +47,6 @@ struct ClientRateLimiter {
 }
 
 type KeyedRateLimiter = RateLimiter<IpAddr, PrefixStateStore, Clock, NoOpMiddleware<GovernorInstant>>;
-
-/// Why a client is not let in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AdmitError {
-    /// All places are taken, and those that are idle are held by clients that hold less.
-    Connections,
-    /// Too many connections from its prefix.
-    ClientMax,
-    /// Too many new connections from its prefix.
-    ClientRate,
-    /// Memory is short.
-    Memory,
-    /// Descriptors are short.
-    Descriptors,
-}
 
 /// A connection that was let in; dropping it frees its place.
 #[derive(Debug)]

@@ -78,7 +78,7 @@ impl ListenAddress {
         count: usize,
         inherited: &mut InheritedSockets,
     ) -> Result<Vec<BoundSocket>, BindError> {
-        let bound = match inherited.take(self) {
+        let bound = match inherited.take(&self.socket_name()) {
             sockets if sockets.is_empty() => self.try_bind(count, inherited),
             sockets => sockets.into_iter().map(|socket| self.adopt(socket)).collect(),
         };

@@ -12,7 +12,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use super::connection_limit::AdmitError;
 use super::connection_slots::ConnectionSlots;
 
 /// What the machine has left.
@@ -66,6 +65,21 @@ pub fn is_exhausted(error: &io::Error) -> bool {
 const RESERVED_SHARE: u64 = 4;
 /// Twice `proxy.upstream_max`, unless the file says otherwise.
 const MAX_RESERVE: u64 = 1024;
+
+/// Why a client is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdmitError {
+    /// All places are taken, and those that are idle are held by clients that hold less.
+    Connections,
+    /// Too many connections from its prefix.
+    ClientMax,
+    /// Too many new connections from its prefix.
+    ClientRate,
+    /// Memory is short.
+    Memory,
+    /// Descriptors are short.
+    Descriptors,
+}
 
 #[cfg(test)]
 mod tests {

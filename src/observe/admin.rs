@@ -5,6 +5,7 @@
 
 mod buckets;
 mod control;
+mod response;
 mod router;
 
 use std::convert::Infallible;

@@ -9,6 +9,38 @@
 //! to read only some of them would be a bypass.
 
 mod forms;
+
+/// Whether letter case distinguishes paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Case {
+    /// `/LOGIN` is `/login`: over-matching costs a token, under-matching is a bypass.
+    #[default]
+    Insensitive,
+    /// `/LOGIN` is another path.
+    Sensitive,
+}
+
+impl Case {
+    pub(super) fn eq(self, a: &[u8], b: &[u8]) -> bool {
+        match self {
+            Self::Sensitive => a == b,
+            Self::Insensitive if a.is_ascii() && b.is_ascii() => a.eq_ignore_ascii_case(b),
+            Self::Insensitive => {
+                let lower = |bytes| String::from_utf8_lossy(bytes).to_lowercase();
+                lower(a) == lower(b)
+            }
+        }
+    }
+
+    /// Whether a segment is this name, or the name and an extension.
+    pub(super) fn begins(self, segment: &[u8], name: &[u8]) -> bool {
+        if segment.len() > name.len() && segment[name.len()] == b'.' {
+            return self.eq(&segment[..name.len()], name);
+        }
+        self.eq(segment, name)
+    }
+}
+
 #[cfg(test)]
 mod oracle;
 mod pieces;

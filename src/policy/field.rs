@@ -18,11 +18,10 @@ use http::HeaderName;
 use smallvec::SmallVec;
 
 pub(super) use self::filter::NameKinds;
-pub(super) use self::lookup::{FieldNames, FieldSlots, RequestFields};
+pub(super) use self::lookup::{FieldNames, FieldSlots, MAX_NAME_READS, RequestFields};
 use self::name::FieldName;
 use super::attempt::{Attempt, AttemptBody};
 use super::key::TooManyValues;
-use super::query;
 
 /// Where a value stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,27 +187,6 @@ pub(super) fn values_but_cookies(
         basic::find(attempt.headers, half, &mut found)?;
     }
     Ok(found)
-}
-
-/// Names of parameters whose values are nobody's business.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PrivateNames(FieldNames);
-
-impl PrivateNames {
-    /// Those of the fields that are looked for in a query.
-    pub(super) fn of(known: FieldNames) -> Self {
-        Self(known)
-    }
-
-    pub(super) fn field_names(&self) -> &FieldNames {
-        &self.0
-    }
-
-    /// Whether a parameter, its name as it was sent, would be read as one of the fields, or sounds like a password.
-    #[must_use]
-    pub fn contain(&self, sent: &str) -> bool {
-        query::could_be_a_password(sent) || self.0.has(sent.as_bytes())
-    }
 }
 
 /// Whether `Authorization: Basic` is there.

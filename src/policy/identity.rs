@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 
 use super::Route;
 use super::account::Account;
-use super::device::{Claim, DeviceId, Devices};
+use super::device::{Claim, Devices};
 use super::field::{Half, RequestFields, values_of};
-use super::key::{KeyHasher, TooManyValues, write_bytes};
+use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::route::RouteFieldSlots;
 use crate::time::Time;
 
@@ -31,31 +31,6 @@ pub(super) struct Identity {
     pub(super) is_beside_basic: bool,
     /// What is needed to remember the device if the one account signs in.
     pub(super) claim: Option<Box<Claim>>,
-}
-
-/// One account that an attempt names.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct NamedAccount {
-    /// Which.
-    pub(super) name: AccountName,
-    /// Where it is known from, if the browser has signed in to it before.
-    pub(super) device: Option<DeviceId>,
-}
-
-/// Whom an attempt names.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum AccountName {
-    /// An account, by a keyed hash of its folded name.
-    Known(u128),
-    /// None that can be read. In place of an account's bucket it pays from one of its client's prefix.
-    None,
-}
-
-impl NamedAccount {
-    /// The same as if nobody knew the device.
-    pub(super) fn without_device(self) -> Self {
-        Self { device: None, ..self }
-    }
 }
 
 impl Identity {

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::attempt::{Attempt, AttemptBody};
 use super::cookies;
-use super::field::{FieldNames, Half, NameKinds, RequestFields, are_in_headers, values_of};
+use super::field::{FieldNames, Half, MAX_NAME_READS, NameKinds, RequestFields, are_in_headers, values_of};
 use super::method::{MethodReadings, is_get_or_head};
 use super::password_name::is_called_a_password;
 use super::query;
@@ -110,10 +110,8 @@ fn overrides_the_method(sent: &RequestFields<'_>) -> bool {
     let in_query = sent.fields(NameKinds::METHOD).flat_map(query::names).map(str::as_bytes);
     let names = in_query.chain(cookies::pairs(headers).map(|(name, _)| name));
     let names = names.filter(|name| sent.could_be(NameKinds::METHOD, name));
-    let names: SmallVec<[_; 4]> = names.take(query::MAX_NAME_READS + 1).collect();
-    headers.keys().any(is_override)
-        || names.len() > query::MAX_NAME_READS
-        || names.into_iter().any(is_parameter)
+    let names: SmallVec<[_; 4]> = names.take(MAX_NAME_READS + 1).collect();
+    headers.keys().any(is_override) || names.len() > MAX_NAME_READS || names.into_iter().any(is_parameter)
 }
 
 /// As PHP reads names: what is in brackets is in an array of this name.

@@ -16,7 +16,6 @@ use smallvec::{SmallVec, smallvec};
 use super::Limit;
 use super::attempt::{Attempt, Client};
 use super::device::DeviceId;
-use super::identity::{AccountName, NamedAccount};
 use super::network::{embedded_ipv4, is_6to4, is_nat64};
 use crate::bucket::{Key, LAYOUT};
 
@@ -340,6 +339,31 @@ pub(super) fn write_bytes(hasher: &mut SipHasher13, kind: u8, bytes: &[u8]) {
 }
 
 const MAX_VALUES: usize = 8;
+
+/// One account that an attempt names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct NamedAccount {
+    /// Which.
+    pub(super) name: AccountName,
+    /// Where it is known from, if the browser has signed in to it before.
+    pub(super) device: Option<DeviceId>,
+}
+
+/// Whom an attempt names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum AccountName {
+    /// An account, by a keyed hash of its folded name.
+    Known(u128),
+    /// None that can be read. In place of an account's bucket it pays from one of its client's prefix.
+    None,
+}
+
+impl NamedAccount {
+    /// The same as if nobody knew the device.
+    pub(super) fn without_device(self) -> Self {
+        Self { device: None, ..self }
+    }
+}
 
 #[cfg(test)]
 mod tests {

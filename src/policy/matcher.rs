@@ -7,7 +7,7 @@ use http::Method;
 use memchr::{memchr3, memrchr};
 
 use super::attempt::Attempt;
-use super::canonical::{fold_segment, split};
+use super::canonical::{Case, fold_segment, split};
 use super::file_name::{could_be_index, format_stem, is_short_name, script_stem, takes_a_path};
 pub use super::method::MethodReading;
 use super::method::{MethodReadings, MethodRule};
@@ -168,37 +168,6 @@ impl Pattern {
 
     pub(super) fn parameters(&self) -> &[ParameterPattern] {
         &self.parameters
-    }
-}
-
-/// Whether letter case distinguishes paths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Case {
-    /// `/LOGIN` is `/login`: over-matching costs a token, under-matching is a bypass.
-    #[default]
-    Insensitive,
-    /// `/LOGIN` is another path.
-    Sensitive,
-}
-
-impl Case {
-    pub(super) fn eq(self, a: &[u8], b: &[u8]) -> bool {
-        match self {
-            Self::Sensitive => a == b,
-            Self::Insensitive if a.is_ascii() && b.is_ascii() => a.eq_ignore_ascii_case(b),
-            Self::Insensitive => {
-                let lower = |bytes| String::from_utf8_lossy(bytes).to_lowercase();
-                lower(a) == lower(b)
-            }
-        }
-    }
-
-    /// Whether a segment is this name, or the name and an extension.
-    fn begins(self, segment: &[u8], name: &[u8]) -> bool {
-        if segment.len() > name.len() && segment[name.len()] == b'.' {
-            return self.eq(&segment[..name.len()], name);
-        }
-        self.eq(segment, name)
     }
 }
 

@@ -8,8 +8,8 @@ use std::cell::OnceCell;
 use memchr::{memchr, memchr2, memchr2_iter};
 use smallvec::SmallVec;
 
-use super::field::{NameKinds, RequestFields};
-use super::matcher::Case;
+use super::canonical::Case;
+use super::field::{FieldNames, MAX_NAME_READS, NameKinds, RequestFields};
 use super::password_name::sounds_like_a_password;
 use super::urlencoded::{DecodedChars, has_wide_letters, readings};
 
@@ -193,10 +193,29 @@ pub(super) fn is_read_as(sent: &[u8], is_such: impl Fn(&str) -> bool) -> bool {
 const MAX_PARAMETERS: usize = 1000;
 /// Bytes of a name in which a password is looked for.
 const MAX_NAME_LEN: usize = 256;
-/// How often names that somebody looks for are read in one query. With more of them nobody can say what it is about.
-pub(super) const MAX_NAME_READS: usize = 16;
 /// Of those in which passwords are looked for.
 pub(super) const MAX_READ_PARAMETERS: usize = 128;
+
+/// Names of parameters whose values are nobody's business.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PrivateNames(FieldNames);
+
+impl PrivateNames {
+    /// Those of the fields that are looked for in a query.
+    pub(super) fn of(known: FieldNames) -> Self {
+        Self(known)
+    }
+
+    pub(super) fn field_names(&self) -> &FieldNames {
+        &self.0
+    }
+
+    /// Whether a parameter, its name as it was sent, would be read as one of the fields, or sounds like a password.
+    #[must_use]
+    pub fn contain(&self, sent: &str) -> bool {
+        could_be_a_password(sent) || self.0.has(sent.as_bytes())
+    }
+}
 
 #[cfg(test)]
 mod tests {

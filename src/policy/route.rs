@@ -8,10 +8,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::attempt::{Attempt, AttemptBody};
+use super::canonical::Case;
 use super::count::{self, Count, UnreadableBody};
 use super::field::{Field, FieldNames, FieldSlots, Half, RequestFields, values_but_cookies};
 use super::key::TooManyValues;
-use super::matcher::{Case, HostPattern, MethodReading, Pattern};
+use super::matcher::{HostPattern, MethodReading, Pattern};
 use super::method::MethodReadings;
 use super::outcome;
 use super::query::QueryParameters;

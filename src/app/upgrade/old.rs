@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use self::new_process::NewProcess;
 use super::super::Parts;
 use super::super::signals::SignalStream;
-use crate::net::inherited::ListenFds;
 use crate::net::shutdown::{Stage, Trigger};
+use crate::net::worker_sockets::ListenFds;
 use crate::proxy::downstream::heartbeat::{DrainProgress, Heartbeat};
 
 /// What it takes to hand a gate over.

@@ -6,8 +6,8 @@
 use super::super::diagnostic::Findings;
 use super::super::raw;
 use super::super::values::in_words;
-use super::buckets::built;
 use super::fields::{duration_within, within};
+use super::rate_parts::built;
 use crate::bucket::{Escalation, Spec};
 use crate::time::Span;
 

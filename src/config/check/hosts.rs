@@ -10,7 +10,8 @@ use super::super::document::Located;
 use super::super::raw::{self, RawNamed};
 use super::fields::distinct;
 use crate::policy::Route;
-use crate::policy::matcher::{Case, HostPattern, Pattern};
+use crate::policy::canonical::Case;
+use crate::policy::matcher::{HostPattern, Pattern};
 use crate::proxy::upstream::UpstreamAddress;
 
 /// The hosts of a route; none means any.

@@ -3,12 +3,13 @@
 use super::super::diagnostic::Findings;
 use super::super::raw::{self, RawNamed};
 use super::super::values::LimitKey;
-use super::buckets::{self, Extras};
+use super::buckets;
 use super::fields::{check_name, distinct, one_of, parsed};
 use super::networks::Networks;
+use super::rate_parts::{Extras, GivenRate};
 use super::rates;
 use super::settings::prefixes;
-use super::shapes::{self, GivenRate};
+use super::shapes;
 use crate::bucket::{Continuous, Spec};
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::network::NetworkSet;

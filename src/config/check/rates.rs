@@ -8,10 +8,11 @@ use ipnet::IpNet;
 use super::super::diagnostic::Findings;
 use super::super::document::Located;
 use super::super::raw::RawNamed;
-use super::buckets::{Extras, of_rate};
+use super::buckets::of_rate;
 use super::fields::parsed;
 use super::networks::Networks;
-use super::shapes::{BucketShape, GivenRate};
+use super::rate_parts::{Extras, GivenRate};
+use super::shapes::BucketShape;
 use crate::policy::ClassRate;
 use crate::policy::network::NetworkMap;
 

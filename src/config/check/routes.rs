@@ -10,8 +10,9 @@ use super::super::values::Size;
 use super::addresses::upstream_group;
 use super::fields::{check_name, distinct, one_of, parsed, within};
 use super::{hosts, methods, outcome};
+use crate::policy::canonical::Case;
 use crate::policy::field::Field;
-use crate::policy::matcher::{Case, Pattern, PatternError};
+use crate::policy::matcher::{Pattern, PatternError};
 use crate::policy::{Cost, DEFAULT_BODY_BYTES, Route};
 use crate::proxy::upstream::UpstreamAddress;
 

@@ -8,8 +8,8 @@ use super::super::diagnostic::Findings;
 use super::super::document::Located;
 use super::super::raw;
 use super::super::values::RateValue;
-use super::buckets::built;
 use super::fields::{duration_within, one_of, parsed};
+use super::rate_parts::{GivenRate, built};
 use super::windows::{self, RollingWindow};
 use crate::bucket::{Continuous, PeriodStart};
 use crate::time::Span;
@@ -25,13 +25,6 @@ pub(super) enum BucketShape {
     Rolling(RollingWindow),
     /// A guaranteed bucket beside the one of the rate.
     Floor { floor: Continuous },
-}
-
-/// A rate with the text that says it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct GivenRate<'r> {
-    pub(super) rate: RateValue,
-    pub(super) text: &'r Located<String>,
 }
 
 /// The shape; `None` only after a mistake was reported.

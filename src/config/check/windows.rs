@@ -6,9 +6,8 @@
 use super::super::diagnostic::{Findings, Spot, grouped};
 use super::super::raw;
 use super::super::values::{Duration, RateValue, in_words};
-use super::buckets::{Extras, built, report_burst};
 use super::fields::{duration_within, parsed};
-use super::shapes::GivenRate;
+use super::rate_parts::{Extras, GivenRate, NO_BURST, built, report_burst};
 use crate::bucket::{PeriodStart, Rolling, Spec, SpecError};
 use crate::time::Span;
 
@@ -154,7 +153,6 @@ fn proposal(length: Span) -> Duration {
     Duration(Span::from_nanos(length.as_nanos() / parts))
 }
 
-pub(super) const NO_BURST: &str = "a rolling window has no burst";
 const MIN_WINDOW: Span = Span::from_millis(1);
 /// As long as a duration can be.
 const MAX_WINDOW: Span = Span::from_secs(100 * 366 * 86_400);

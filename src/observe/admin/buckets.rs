@@ -17,7 +17,7 @@ pub(super) use self::request::BucketPath;
 pub use self::request::Grammar;
 
 use self::request::{AdminProblem, BucketRequest, BucketResource};
-use super::router::{AdminResponse, not_allowed, problem, respond};
+use super::response::{AdminResponse, not_allowed, problem, respond};
 use crate::engine::{BucketAdminError, BucketReport, Engine};
 use crate::event::Operator;
 use crate::policy::bucket_ref::BucketSelector;

@@ -10,7 +10,7 @@ use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::router::{AdminResponse, not_allowed, problem, problem_with, respond};
+use super::response::{AdminResponse, not_allowed, problem, problem_with, respond};
 use crate::event::{Event, Events, Operator, OperatorCommand};
 
 /// The ends at which a gate is told something.

@@ -9,13 +9,12 @@ use std::sync::atomic::Ordering;
 
 use http::header::{self, HeaderMap, HeaderValue};
 use http::uri::Authority;
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
-use hyper::body::{Body, Bytes};
-use serde_json::{Value, json};
+use http::{Method, Request, StatusCode};
+use hyper::body::Body;
 
 use super::buckets::BucketsApi;
 use super::control::ControlPath;
+use super::response::{AdminResponse, not_allowed, problem, respond, text};
 use super::{Admin, buckets};
 use crate::event::Operator;
 use crate::observe::metrics::CONTENT_TYPE;
@@ -28,8 +27,6 @@ pub(super) enum Caller {
     /// Over a Unix socket, which no browser can reach.
     Unix(Operator),
 }
-
-pub(super) type AdminResponse = Response<Full<Bytes>>;
 
 pub(super) async fn handle<B>(admin: &Admin, caller: Caller, request: Request<B>) -> AdminResponse
 where
@@ -131,48 +128,6 @@ fn is_own_origin(headers: &HeaderMap) -> bool {
         let authority = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
         authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
     })
-}
-
-fn text(status: StatusCode, text: impl Into<Bytes>) -> AdminResponse {
-    respond(status, "text/plain; charset=utf-8", text)
-}
-
-pub(super) fn not_allowed(allowed: &'static str) -> AdminResponse {
-    let mut answer =
-        problem(StatusCode::METHOD_NOT_ALLOWED, &format!("this page can only be asked for by {allowed}"));
-    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
-    answer
-}
-
-pub(super) fn problem(status: StatusCode, detail: &str) -> AdminResponse {
-    problem_with(status, detail, json!({}))
-}
-
-/// A problem with members of its own, as RFC 9457 allows.
-pub(super) fn problem_with(status: StatusCode, detail: &str, more: Value) -> AdminResponse {
-    let mut body = more;
-    body["type"] = "about:blank".into();
-    body["title"] = status.canonical_reason().into();
-    body["status"] = status.as_u16().into();
-    body["detail"] = detail.into();
-    respond(status, "application/problem+json", body.to_string())
-}
-
-pub(super) fn respond(
-    status: StatusCode,
-    content_type: &'static str,
-    body: impl Into<Bytes>,
-) -> AdminResponse {
-    let mut answer = Response::new(Full::new(body.into()));
-    *answer.status_mut() = status;
-    for (name, value) in [
-        (header::CONTENT_TYPE, content_type),
-        (header::CACHE_CONTROL, "no-store"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ] {
-        answer.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    answer
 }
 
 const ONLY_UNIX: &str = "this is shown and done over a Unix socket only: admin.listen = \

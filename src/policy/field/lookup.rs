@@ -10,7 +10,6 @@ use smallvec::SmallVec;
 
 use super::super::attempt::Attempt;
 use super::super::cookies;
-use super::super::query::MAX_NAME_READS;
 use super::super::urlencoded::{DecodedChars, readings};
 use super::filter::{NameFilter, NameKinds};
 use super::form::{name_and_value, readings_of_a_cookie, split};
@@ -90,7 +89,7 @@ impl FieldNames {
     }
 
     /// Whether some reader takes what was sent for one of them.
-    pub(super) fn has(&self, sent: &[u8]) -> bool {
+    pub(in crate::policy) fn has(&self, sent: &[u8]) -> bool {
         let mut is_one = false;
         self.for_each_match(sent, |_| is_one = true);
         is_one
@@ -345,6 +344,9 @@ impl<'a> RequestFields<'a> {
         }
     }
 }
+
+/// How often names that somebody looks for are read in one query. With more of them nobody can say what it is about.
+pub(in crate::policy) const MAX_NAME_READS: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use http::Uri;
 use percent_encoding::percent_decode_str;
 
-use super::credentials::AwsKeys;
+use super::sign::AwsKeys;
 
 /// What an address says.
 #[derive(Clone)]

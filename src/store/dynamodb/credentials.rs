@@ -14,16 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 pub(super) use self::chain::KeySourceChain;
+use super::sign::AwsKeys;
 use crate::store::StoreError;
 use crate::time::{Clock, Span, Time};
-
-/// What a request is signed with. Never shown: it has no `Debug`.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct AwsKeys {
-    pub(super) access: String,
-    pub(super) secret: String,
-    pub(super) token: Option<String>,
-}
 
 /// Keys from somewhere.
 #[derive(Clone, PartialEq, Eq)]
@@ -52,16 +45,6 @@ struct KeyCacheState {
     failed: String,
     /// When to look again at the earliest.
     next: Time,
-}
-
-impl AwsKeys {
-    /// `None` if they cannot be the keys of anybody.
-    pub(super) fn new(access: String, secret: String, token: Option<String>) -> Option<Self> {
-        let is_sayable = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-        let are_sayable =
-            is_sayable(&access) && is_sayable(&secret) && token.as_deref().is_none_or(is_sayable);
-        are_sayable.then_some(Self { access, secret, token })
-    }
 }
 
 impl FoundKeys {

@@ -9,8 +9,25 @@ use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::credentials::AwsKeys;
 use crate::time::Time;
+
+/// What a request is signed with. Never shown: it has no `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct AwsKeys {
+    pub(super) access: String,
+    pub(super) secret: String,
+    pub(super) token: Option<String>,
+}
+
+impl AwsKeys {
+    /// `None` if they cannot be the keys of anybody.
+    pub(super) fn new(access: String, secret: String, token: Option<String>) -> Option<Self> {
+        let is_sayable = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let are_sayable =
+            is_sayable(&access) && is_sayable(&secret) && token.as_deref().is_none_or(is_sayable);
+        are_sayable.then_some(Self { access, secret, token })
+    }
+}
 
 /// For whom and when something is signed.
 pub(super) struct SigningScope<'a> {

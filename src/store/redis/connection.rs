@@ -6,6 +6,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{
@@ -16,8 +17,8 @@ use tokio::sync::mpsc;
 
 use super::address::{Credentials, Host, Login};
 use super::liveness::Liveness;
+use super::reply;
 use super::stream::RedisStream;
-use super::{node, reply};
 use crate::store::compare_and_swap::StoreError;
 
 /// An open connection; cheap to clone.
@@ -44,7 +45,7 @@ impl RedisConnection {
     /// Connects and logs in.
     pub(super) async fn open(host: &Host, login: &Login) -> Result<(Self, RedisDriver), StoreError> {
         let pulse = Arc::new(Liveness::new());
-        let stream = RedisStream::connect(host, login, node::CONNECT_TIMEOUT, Arc::clone(&pulse)).await?;
+        let stream = RedisStream::connect(host, login, CONNECT_TIMEOUT, Arc::clone(&pulse)).await?;
         let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
         let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
         let (mut connection, driver) = MultiplexedConnection::new_with_config(&settings, stream, config)
@@ -125,7 +126,7 @@ impl RedisDriver {
     pub(super) async fn run(mut self) -> StoreError {
         tokio::select! {
             () = self.inner => reply::unreachable("the connection was closed"),
-            () = self.liveness.wait_for_silence(node::SILENCE_TIMEOUT) => reply::unreachable("it did not answer any more"),
+            () = self.liveness.wait_for_silence(SILENCE_TIMEOUT) => reply::unreachable("it did not answer any more"),
             Some(why) = self.end.recv() => why,
         }
     }
@@ -153,3 +154,9 @@ fn load() -> Cmd {
 
 /// One compare-and-swap, and the clock.
 const SCRIPT: &str = include_str!("swap.lua");
+
+/// How long an attempt to connect and to log in may take.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a server may say nothing while it is asked.
+pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -11,15 +11,9 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::address::{Host, Login};
-use super::connection::RedisConnection;
+use super::connection::{CONNECT_TIMEOUT, RedisConnection};
 use super::reply::unreachable;
 use crate::store::compare_and_swap::{RecordVersion, StoreError};
-
-/// How long an attempt to connect and to log in may take.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// How long a server may say nothing while it is asked.
-pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One server.
 pub(super) struct Node {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::super::protocol::{Message, UpgradeChannel};
 use crate::app::upgrade::protocol::UPGRADE_ENV;
-use crate::net::inherited::ListenFds;
+use crate::net::worker_sockets::ListenFds;
 
 /// A process that does not serve yet; gone if this is dropped.
 pub(super) struct NewProcess {

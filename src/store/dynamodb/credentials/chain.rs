@@ -5,8 +5,9 @@
 
 use std::path::PathBuf;
 
+use super::super::sign::AwsKeys;
 use super::metadata::{ContainerEndpoint, InstanceMetadata};
-use super::{AwsKeys, FoundKeys, file};
+use super::{FoundKeys, file};
 use crate::time::Clock;
 
 /// Where to look.

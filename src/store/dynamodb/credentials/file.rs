@@ -6,7 +6,8 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::{AwsKeys, FoundKeys};
+use super::super::sign::AwsKeys;
+use super::FoundKeys;
 use crate::time::{Span, Time};
 
 /// The keys of a profile; `None` if there is no such file, or if it has none for the profile.

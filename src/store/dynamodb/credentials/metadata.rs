@@ -15,7 +15,8 @@ use serde_json::Value;
 
 use super::super::address::HttpEndpoint;
 use super::super::connection::{CONNECT_TIMEOUT, HttpConnection, HttpPeer};
-use super::{AwsKeys, FoundKeys};
+use super::super::sign::AwsKeys;
+use super::FoundKeys;
 use crate::store::tls;
 use crate::time::{Clock, Time};
 

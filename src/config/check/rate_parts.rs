@@ -1,0 +1,76 @@
+//! What the checks of buckets, shapes and windows have in common: a rate as it was given, and what a limit adds to it.
+
+use super::super::diagnostic::{Findings, Spot};
+use super::super::document::Located;
+use super::super::raw;
+use super::super::values::RateValue;
+use super::fields::within;
+use crate::bucket::SpecError;
+
+/// A rate with the text that says it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GivenRate<'r> {
+    pub(super) rate: RateValue,
+    pub(super) text: &'r Located<String>,
+}
+
+/// What a limit adds to each of its rates.
+pub(super) struct Extras {
+    pub(super) initial: Option<Located<u32>>,
+    pub(super) debt: u32,
+}
+
+impl Extras {
+    pub(super) fn check(raw: &raw::RawLimit, f: &mut Findings) -> Self {
+        Self {
+            initial: counted(raw.initial.as_ref(), f),
+            debt: counted(raw.debt.as_ref(), f).map_or(0, |debt| debt.value),
+        }
+    }
+
+    /// The start balance of a bucket of this size.
+    pub(super) fn initial_within(&self, size: u32) -> u32 {
+        self.initial.as_ref().map_or(size, |initial| initial.value.min(size))
+    }
+}
+
+fn counted(number: Option<&Located<i64>>, f: &mut Findings) -> Option<Located<u32>> {
+    let value = within(number, 0..=i64::from(u32::MAX), f)?;
+    number.map(|number| Located { value, spot: number.spot.clone() })
+}
+
+/// Where tokens come all at once, more than one period's cannot be kept.
+pub(super) fn report_burst(GivenRate { rate, text }: GivenRate<'_>, message: &str, f: &mut Findings) {
+    if rate.burst != rate.count {
+        let at = text.value.find("burst").unwrap_or(0);
+        let spot = text.spot.part(&text.value, at..text.value.len());
+        f.error(&spot, message, "leave the burst out");
+    }
+}
+
+/// What could be built, or why not.
+pub(super) fn built<T>(result: Result<T, SpecError>, spot: &Spot, f: &mut Findings) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) => {
+            f.error(spot, error.to_string(), hint(error));
+            None
+        }
+    }
+}
+
+fn hint(error: SpecError) -> &'static str {
+    match error {
+        SpecError::Zero => "at least 1",
+        SpecError::TooFast => "count less, or in a longer period",
+        SpecError::TooLong => "a shorter period, a smaller burst or less debt",
+        SpecError::InitialAboveBurst => "at most the burst",
+        SpecError::NotWhole => "as in rolling = \"10000 per 24h\" and every = \"1h\"",
+        SpecError::TooManyPeriods => "calculate it less often",
+        SpecError::TooLarge => "a smaller size or less debt",
+        SpecError::TooMany => "fewer strikes, or a smaller factor",
+        SpecError::WaitAboveMax => "a longer `max`",
+    }
+}
+
+pub(super) const NO_BURST: &str = "a rolling window has no burst";

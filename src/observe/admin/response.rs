@@ -1,0 +1,51 @@
+//! Responses of the admin API: text, and problems as RFC 9457 has them.
+
+use http::header::{self, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+
+pub(super) type AdminResponse = Response<Full<Bytes>>;
+
+pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> AdminResponse {
+    respond(status, "text/plain; charset=utf-8", text)
+}
+
+pub(super) fn not_allowed(allowed: &'static str) -> AdminResponse {
+    let mut answer =
+        problem(StatusCode::METHOD_NOT_ALLOWED, &format!("this page can only be asked for by {allowed}"));
+    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    answer
+}
+
+pub(super) fn problem(status: StatusCode, detail: &str) -> AdminResponse {
+    problem_with(status, detail, json!({}))
+}
+
+/// A problem with members of its own, as RFC 9457 allows.
+pub(super) fn problem_with(status: StatusCode, detail: &str, more: Value) -> AdminResponse {
+    let mut body = more;
+    body["type"] = "about:blank".into();
+    body["title"] = status.canonical_reason().into();
+    body["status"] = status.as_u16().into();
+    body["detail"] = detail.into();
+    respond(status, "application/problem+json", body.to_string())
+}
+
+pub(super) fn respond(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> AdminResponse {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    for (name, value) in [
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
