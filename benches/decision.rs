@@ -24,7 +24,7 @@ use tollgate::store::memory::{BucketKey, Buckets};
 use tollgate::time::{Clock, Span};
 
 const SIZES: [u32; 3] = [1, 10_000, 1_000_000];
-const ROOM: usize = 2_500_000;
+const CAPACITY: usize = 2_500_000;
 
 fn spec() -> Spec {
     Spec::Continuous(Continuous::new(10, Span::from_secs(300), 10).unwrap())
@@ -49,7 +49,7 @@ fn attempt<'a>(path: &'a str, number: u32, headers: &'a HeaderMap) -> Attempt<'a
     }
 }
 
-/// A walk over the keys that no cache foresees.
+/// A walk over the keys that no cache can predict.
 fn scattered(step: u64, size: u32) -> u32 {
     let mixed = step.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     u32::try_from(mixed % u64::from(size)).unwrap()
@@ -75,7 +75,7 @@ fn decisions(criterion: &mut Criterion) {
         for threads in [1, 2] {
             let id = |what| BenchmarkId::new(what, format!("{size} keys, {threads} threads"));
             let clock = Clock::system();
-            let engine = Engine::new(policy(), ROOM, clock.clone(), Events::default()).unwrap();
+            let engine = Engine::new(policy(), CAPACITY, clock.clone(), Events::default()).unwrap();
             let headers = HeaderMap::new();
             let rules = engine.rules();
             group.bench_function(id("engine"), |b| {
@@ -86,14 +86,14 @@ fn decisions(criterion: &mut Criterion) {
                     })
                 });
             });
-            let buckets = Buckets::new(ROOM, &[spec()]).unwrap();
+            let buckets = Buckets::new(CAPACITY, &[spec()]).unwrap();
             group.bench_function(id("table"), |b| {
                 b.iter_custom(|count| {
                     on_threads(threads, count, |step| {
                         let half =
                             u128::from(scattered(step, size)).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060);
-                        let place = BucketKey { key: Key(half << 64 | half), class: 0, spec: spec() };
-                        let _ = black_box(buckets.apply(&place, clock.now(), Op::Take(1)));
+                        let bucket = BucketKey { key: Key(half << 64 | half), class: 0, spec: spec() };
+                        let _ = black_box(buckets.apply(&bucket, clock.now(), Op::Take(1)));
                     })
                 });
             });

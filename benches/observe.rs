@@ -1,7 +1,7 @@
-//! What it costs a request to be heard: metrics and the access log, together and alone.
+//! What it costs to observe a request: metrics and the access log, together and alone.
 //!
-//! The lines go to `/dev/null`, so the writer's thread takes part but no disk does. What is measured is the processor
-//! time of the thread that emits: on a shared machine the time on the wall says little.
+//! The lines go to `/dev/null`, so the writer's thread takes part but no disk does. Measured is the processor time of
+//! the thread that emits: on a shared machine the wall clock says little.
 
 #![allow(clippy::unwrap_used, reason = "a bench that cannot be set up has nothing to measure")]
 
@@ -24,7 +24,7 @@ use tollgate::policy::key::PrefixLengths;
 use tollgate::policy::{Limit, Policy, Route};
 use tollgate::time::{Clock, Span, Time};
 
-fn answered() -> AccessLogEntry {
+fn access_log_entry() -> AccessLogEntry {
     let agent =
         "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0 Safari/537.36";
     AccessLogEntry {
@@ -66,15 +66,15 @@ fn access_log(style: AccessLogStyle, shown: ClientsShown) -> Arc<dyn EventListen
     Arc::new(AccessLog::open(target, style, clients, Counter::default(), Clock::system()).unwrap())
 }
 
-/// Every request is a millisecond later than the one before.
-fn hear(criterion: &mut Criterion, name: &str, listeners: Vec<Arc<dyn EventListener>>) {
+/// Emits requests, each a millisecond later than the one before.
+fn measure(criterion: &mut Criterion, name: &str, listeners: Vec<Arc<dyn EventListener>>) {
     let events = Events::from_iter(listeners);
-    let mut answered = answered();
+    let mut entry = access_log_entry();
     criterion.bench_function(name, |bencher| {
         bencher.iter_custom(|times| {
             busy(times, || {
-                answered.at = answered.at.after(Span::from_millis(1));
-                events.emit(black_box(&Event::RequestCompleted(&answered)));
+                entry.at = entry.at.after(Span::from_millis(1));
+                events.emit(black_box(&Event::RequestCompleted(&entry)));
             })
         });
     });
@@ -82,19 +82,19 @@ fn hear(criterion: &mut Criterion, name: &str, listeners: Vec<Arc<dyn EventListe
 
 fn whole_attempt(criterion: &mut Criterion) {
     let events = Events::from_iter([metrics(), access_log(AccessLogStyle::Combined, ClientsShown::Full)]);
-    let answered = answered();
+    let entry = access_log_entry();
     criterion.bench_function("a whole attempt: 2 decisions, settled, answered", |bencher| {
-        bencher.iter_custom(|times| busy(times, || attempt(&events, &answered)));
+        bencher.iter_custom(|times| busy(times, || attempt(&events, &entry)));
     });
 }
 
-fn attempt(events: &Events, answered: &AccessLogEntry) {
+fn attempt(events: &Events, entry: &AccessLogEntry) {
     for limit in 0..2 {
         let decision = LimitDecision::Admit;
         events.emit(black_box(&Event::Decided { generation: 0, route: 0, limit, decision }));
     }
     events.emit(black_box(&Event::Settled { generation: 0, route: 0, outcome: Outcome::Neutral }));
-    events.emit(black_box(&Event::RequestCompleted(answered)));
+    events.emit(black_box(&Event::RequestCompleted(entry)));
 }
 
 /// Processor time of this thread.
@@ -106,16 +106,16 @@ fn busy(times: u64, mut act: impl FnMut()) -> Duration {
 }
 
 fn answers(criterion: &mut Criterion) {
-    hear(criterion, "answered: metrics", vec![metrics()]);
-    hear(criterion, "answered: combined", vec![access_log(AccessLogStyle::Combined, ClientsShown::Full)]);
-    hear(
+    measure(criterion, "answered: metrics", vec![metrics()]);
+    measure(criterion, "answered: combined", vec![access_log(AccessLogStyle::Combined, ClientsShown::Full)]);
+    measure(
         criterion,
         "answered: combined, hash",
         vec![access_log(AccessLogStyle::Combined, ClientsShown::Hash)],
     );
-    hear(criterion, "answered: json", vec![access_log(AccessLogStyle::Json, ClientsShown::Full)]);
+    measure(criterion, "answered: json", vec![access_log(AccessLogStyle::Json, ClientsShown::Full)]);
     let both = vec![metrics(), access_log(AccessLogStyle::Combined, ClientsShown::Full)];
-    hear(criterion, "answered: metrics and combined", both);
+    measure(criterion, "answered: metrics and combined", both);
 }
 
 criterion_group!(benches, answers, whole_attempt);

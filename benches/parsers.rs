@@ -1,6 +1,7 @@
-//! What the slowest accepted input of every reader of what a client sends costs, in microseconds: 8 KiB and 64 KiB.
+//! What the slowest accepted input costs in each reader of what a client sends, in microseconds: 8 KiB and 64 KiB.
 //!
-//! `cargo bench --bench parsers [NAME...]`. The worst is looked for among all pairs of the pieces that each reader names.
+//! `cargo bench --bench parsers [NAME...]`. The slowest input is searched for among all pairs of the pieces that each
+//! reader names.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,8 +1,9 @@
-//! A thousand gates and a hundred million clients on one store, simulated: prints what `docs/scale.md` tells of.
+//! A thousand gates and a hundred million clients on one store, simulated: prints the figures of `docs/scale.md`.
 //!
-//! `cargo bench --bench scale` runs it with balancers that know no clients and with such that do. The surprising thing:
-//! nothing is timed; it is a bench because it runs for a minute, and everything that it prints follows from the seed.
-//! `SEED=N` takes another one, `SAMPLE=N` simulates one subnet of so many. Without `--bench`, as `cargo test` runs it, it is a small one.
+//! `cargo bench --bench scale` runs it with balancers that know no clients, and with balancers that do. Nothing is
+//! timed: it is a bench because it runs for a minute, and everything that it prints follows from the seed. `SEED=N`
+//! takes another seed, `SAMPLE=N` simulates one subnet in N. Without `--bench`, as `cargo test` runs it, the run is
+//! small.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program that prints what it found")]
 

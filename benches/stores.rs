@@ -1,9 +1,9 @@
-//! What decisions cost that need a store: the time they add, how many a second one core makes, and how many questions they
-//! take; beside a fixed window of INCRBY and EXPIRE on the same Redis, as other limiters keep it.
+//! What decisions cost that need a store: the time that they add, how many a second one core makes, and how many
+//! requests they take; beside a fixed window of INCRBY and EXPIRE on the same Redis, as other limiters keep it.
 //!
-//! Starts real servers as the tests do, on core 1, and asks them from processes of its own (`stores/worker.rs`) on core 0, the
-//! stores in turn, round after round. Prints Markdown. The surprising thing: no gate takes part, and no HTTP: it is the
-//! library that a gate decides with, so all that is measured is what a store adds.
+//! It starts real servers as the tests do, on core 1, and calls them from processes of its own (`stores/worker.rs`) on
+//! core 0, the stores in turn, round after round. It prints Markdown. No gate and no HTTP take part: measured is the
+//! library that a gate decides with, so the figures are what a store adds.
 
 #![allow(
     clippy::unwrap_used,
@@ -33,17 +33,17 @@ use support::servers::redis::Redis;
 use support::{Server, started};
 use tollgate::store::{Namespace, StoreAddress};
 
-/// Someone who is measured.
+/// A store, or a fixed window, that is measured.
 struct Peer {
     name: &'static str,
     url: String,
-    /// What the worker is told to ask with.
+    /// The kind of client that the worker uses.
     client: &'static str,
     /// Kept running.
     _server: Option<Box<dyn Any>>,
 }
 
-/// By load and then by peer: what each round found, by what it is called.
+/// The figures of each round by their names, by load and then by peer.
 type Found = BTreeMap<(&'static str, &'static str), Vec<BTreeMap<String, f64>>>;
 
 fn main() {
@@ -64,7 +64,7 @@ fn main() {
     for round in 1..=rounds {
         for load in LOADS.into_iter().filter(|&load| load != "back" || round == 1) {
             for peer in peers.iter().filter(|peer| peer.client == "store" || !load_counts(load)) {
-                let figures = ask(peer, load, millis);
+                let figures = measure(peer, load, millis);
                 eprintln!("{round}/{rounds} {load:4} {:9} {figures:.1?}", peer.name);
                 found.entry((load, peer.name)).or_default().push(figures);
             }
@@ -76,7 +76,7 @@ fn main() {
     }
 }
 
-/// Whether a load counts questions only, which a fixed window has one of.
+/// Whether a load counts requests only, of which a fixed window has one.
 fn load_counts(load: &str) -> bool {
     load == "trips" || load == "back"
 }
@@ -98,7 +98,7 @@ fn peers() -> Vec<Peer> {
     window.into_iter().chain(peers.into_iter().flatten()).collect()
 }
 
-/// The tests count questions in the server's log, which costs the server more than the questions.
+/// The tests count requests in the server's log, which costs the server more than the requests.
 fn prepared<S: Tables>(server: Option<S>, statement: &str) -> Option<S> {
     server.inspect(|server| drop(server.sql(statement)))
 }
@@ -113,8 +113,8 @@ fn peer<S: Server + 'static>(name: &'static str, server: S) -> Peer {
     Peer { name, url, client: "store", _server: Some(Box::new(server)) }
 }
 
-/// Has a process of its own put this load on a peer.
-fn ask(peer: &Peer, load: &str, millis: u32) -> BTreeMap<String, f64> {
+/// Puts this load on a peer, from a process of its own.
+fn measure(peer: &Peer, load: &str, millis: u32) -> BTreeMap<String, f64> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["worker", load, peer.client, &peer.url, &millis.to_string()]).stderr(Stdio::inherit());
     let output = command.output().unwrap();
@@ -147,7 +147,7 @@ fn table(load: &'static str, peers: &[&'static str], found: &Found) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The median, and from the least to the most.
+/// The median, and the range.
 fn spread(sorted: &[f64]) -> String {
     let [least, .., most] = sorted else { return shown(sorted[0]) };
     let middle = shown(sorted[sorted.len() / 2]);

@@ -1,7 +1,7 @@
-//! The one place that knows all parts: from a checked configuration to a running gate, and to its end.
+//! Builds a running gate from a checked configuration, runs it, and ends it.
 //!
-//! Binds everything before anything starts, so that a gate either runs whole or not at all. The surprising thing:
-//! the workers know nothing of signals, files and pages; all of that lives on one background runtime.
+//! It binds everything before anything starts, so a gate either runs whole or not at all. The workers leave signals,
+//! files and the admin pages to one background runtime.
 
 mod background;
 mod certificates;
@@ -92,9 +92,9 @@ struct Parts {
     snapshotter: Option<Arc<Snapshotter>>,
     draining: Arc<AtomicBool>,
     readiness: Arc<Readiness>,
-    /// Of each worker.
+    /// One for each worker.
     heartbeats: Vec<Arc<Heartbeat>>,
-    /// Of sessions of TLS; as old as the gate, whatever certificates come and go.
+    /// TLS sessions; kept for the life of the gate, also when certificates change.
     sessions: SessionCache,
     sandbox: Sandbox,
 }
@@ -102,72 +102,65 @@ struct Parts {
 /// Why a gate cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum AppStartError {
-    /// An address cannot be listened at.
+    /// An address cannot be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The buckets do not fit.
+    /// The buckets do not fit into the address space.
     #[error("store.capacity: {0}")]
     Capacity(#[from] TooLarge),
-    /// The store cannot be used, whether it is there or not.
+    /// The store cannot be used. A store that is only unreachable is no error.
     #[error(transparent)]
     Store(#[from] shared::StoreStartError),
     /// The access log cannot be opened.
     #[error("log.access: {0}")]
     AccessLog(io::Error),
-    /// TLS cannot be spoken.
+    /// The certificates, keys or roots cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsConfigError),
     /// A socket cannot be shared among the workers.
     #[error("cannot share a socket: {0}")]
     Share(io::Error),
-    /// The gate whose place this one takes does not let it.
-    #[error("the gate that serves does not make room: {0}")]
+    /// The old process does not let this one take over.
+    #[error("the old process does not let this one take over: {0}")]
     OldProcess(io::Error),
-    /// Another gate is about to take over.
+    /// An upgrade is under way.
     #[error("another process is taking over: it has read the configuration")]
     Upgrading,
-    /// The machine gives no thread or runtime.
+    /// The kernel gives no thread or runtime.
     #[error("cannot start a worker: {0}")]
     Worker(io::Error),
 }
 
 impl App {
-    /// Binds all addresses and prepares all parts. `sources` is where the configuration came from, and where the next
-    /// one comes from; `heritage` what is there already. Another gate whose place this one takes is at rest afterwards.
+    /// Binds all addresses and prepares all parts. `sources` is where the configuration came from, and where a reload
+    /// reads it again; `inherited` holds what systemd or the old process passed on. An old process has frozen its
+    /// buckets when this returns.
     ///
     /// # Errors
-    /// See [`StartError`]; nothing is left bound.
-    pub fn build(config: Config, sources: Sources, heritage: Inherited) -> Result<Self, AppStartError> {
+    /// See [`AppStartError`]; nothing is left bound.
+    pub fn build(config: Config, sources: Sources, inherited: Inherited) -> Result<Self, AppStartError> {
         sockets::raise_descriptor_limit();
         let threads = match config.proxy.threads {
             0 => thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
-        let Inherited { sockets: mut inherited, old_process: mut predecessor } = heritage;
-        let mut sockets = sockets::bind(&config.listen, threads, &mut inherited)?;
+        let Inherited { sockets: mut inherited_sockets, mut old_process } = inherited;
+        let mut sockets = sockets::bind(&config.listen, threads, &mut inherited_sockets)?;
         let mut admin_sockets = Vec::new();
         for address in &config.admin {
-            let bound = address.bind_private(&mut inherited)?;
+            let bound = address.bind_private(&mut inherited_sockets)?;
             sockets.fds.add(&bound).map_err(AppStartError::Share)?;
             admin_sockets.push(bound);
         }
         let (clock, store) = (Clock::system(), config.store.address.to_string());
-        let known = ConfigStatus::new(&sources, clock.now());
-        let reload = Reload::new(sources, &config, known.clone());
+        let config_status = ConfigStatus::new(&sources, clock.now());
+        let reload = Reload::new(sources, &config, config_status.clone());
         let sandbox = Sandbox::enter(&config).map_err(AppStartError::Worker)?;
-        let parts = Parts::build(config, clock, sandbox, predecessor.as_mut())?;
-        Ok(Self {
-            parts,
-            sockets,
-            admin_sockets,
-            reload,
-            config_status: known,
-            store,
-            old_process: predecessor,
-        })
+        let parts = Parts::build(config, clock, sandbox, old_process.as_mut())?;
+        Ok(Self { parts, sockets, admin_sockets, reload, config_status, store, old_process })
     }
 
-    /// Where clients connect, with the ports that the kernel chose.
+    /// The addresses where clients connect, with the ports that the kernel chose.
     #[must_use]
     pub fn addresses(&self) -> Vec<ListenAddress> {
         let first = self.sockets.workers.first();
@@ -176,17 +169,17 @@ impl App {
         addresses
     }
 
-    /// Where operators connect.
+    /// The addresses where operators connect.
     #[must_use]
     pub fn admin_addresses(&self) -> Vec<ListenAddress> {
         self.admin_sockets.iter().map(|socket| socket.address().clone()).collect()
     }
 
-    /// Serves until a signal says otherwise or `until` ends, then drains. Meanwhile the configuration is read again
-    /// whenever there is a reason to.
+    /// Serves until a signal ends it or `until` resolves, then drains. Meanwhile it reloads the configuration on
+    /// SIGHUP, on request, and when a file that the configuration names changes.
     ///
     /// # Errors
-    /// [`StartError::Worker`].
+    /// [`AppStartError::Worker`], and [`AppStartError::OldProcess`] if the old process is gone.
     pub async fn run(
         mut self,
         signals: Signals,
@@ -196,15 +189,15 @@ impl App {
         let (trigger, shutdown) = shutdown::channel();
         let drain = Arc::new(Notify::new());
         let control = self.control(&drain);
-        let WorkerSockets { workers, fds: kept } = self.sockets;
+        let WorkerSockets { workers, fds } = self.sockets;
         if let Some(requests) = self.parts.sandbox.take_requests() {
             tokio::spawn(requests.serve());
         }
         let workers = self.parts.spawn_workers(workers, &shutdown)?;
-        if let Some(mut predecessor) = self.old_process.take() {
-            predecessor.confirm_serving().map_err(AppStartError::OldProcess)?;
+        if let Some(mut old_process) = self.old_process.take() {
+            old_process.confirm_serving().map_err(AppStartError::OldProcess)?;
         }
-        let pages = self.parts.serve_admin(self.admin_sockets, &shutdown, control)?;
+        let admin_tasks = self.parts.serve_admin(self.admin_sockets, &shutdown, control)?;
         service_manager::ready();
         let until = async {
             tokio::select! {
@@ -212,12 +205,12 @@ impl App {
                 () = drain.notified() => {}
             }
         };
-        let handed_over = self.parts.run_background(&mut self.reload, signals, &trigger, kept, until).await;
+        let new_process = self.parts.run_background(&mut self.reload, signals, &trigger, fds, until).await;
         self.parts.draining.store(true, Ordering::Relaxed);
-        match handed_over {
+        match new_process {
             Some(process) => {
-                // It answers there by now: whoever hears of it has to meet it, and nobody else.
-                pages.iter().for_each(JoinHandle::abort);
+                // The new process already serves the admin sockets; callers must reach it alone.
+                admin_tasks.iter().for_each(JoinHandle::abort);
                 tracing::info!("process {process} has taken over");
                 service_manager::notify(&[service_manager::State::MainPid(process)]);
             }
@@ -226,12 +219,12 @@ impl App {
         let drain = self.parts.config.load().settings.drain;
         tracing::info!("draining: requests in flight may take {drain:?} to finish");
         let finished = self.parts.finish(&trigger, workers).await;
-        if let Some(keeper) = self.parts.snapshotter.as_ref().filter(|_| handed_over.is_none()) {
-            keeper.write().await;
+        if let Some(snapshotter) = self.parts.snapshotter.as_ref().filter(|_| new_process.is_none()) {
+            snapshotter.write().await;
         }
-        for page in pages {
-            // It ends with the stage; a panic there has nothing left to harm.
-            let _ = page.await;
+        for task in admin_tasks {
+            // The task ends with the stage; at this point a panic in it has no effect.
+            let _ = task.await;
         }
         addresses.iter().for_each(ListenAddress::remove_socket_file);
         finished
@@ -243,7 +236,7 @@ impl Parts {
         config: Config,
         clock: Clock,
         sandbox: Sandbox,
-        predecessor: Option<&mut OldProcess>,
+        old_process: Option<&mut OldProcess>,
     ) -> Result<Self, AppStartError> {
         let clients = ClientFormatter::new(config.log.clients, config.client.prefixes);
         let metrics = Arc::new(Metrics::new());
@@ -253,47 +246,49 @@ impl Parts {
         listeners.extend(access.clone().map(|access| access as _));
         let events: Events = listeners.into_iter().collect();
         let sessions = SessionCache::new();
-        let doorkeeper = certificates::acceptor(&config.tls, &sessions)?;
-        // The last that can fail: another gate waits from then on.
+        let tls_acceptor = certificates::acceptor(&config.tls, &sessions)?;
+        // The last step that can fail: an old process is frozen from then on.
         let engine =
-            Arc::new(snapshot::build_engine(config.policy, &config.store, &clock, &events, predecessor)?);
+            Arc::new(snapshot::build_engine(config.policy, &config.store, &clock, &events, old_process)?);
         metrics.watch(&engine);
         let path = config.store.snapshot.clone().filter(|_| !config.store.address.is_shared());
-        let keeper = path.map(|path| Snapshotter::new(path, &engine, sandbox.broker().clone()));
+        let snapshotter = path.map(|path| Snapshotter::new(path, &engine, sandbox.broker().clone()));
         let settings = config.proxy;
         let rate = settings.client_rate.map(new_connections);
-        let guard = Arc::new(ConnectionLimit::new(settings.connections, settings.client_max, rate, &clock));
+        let connection_limit =
+            Arc::new(ConnectionLimit::new(settings.connections, settings.client_max, rate, &clock));
         let body_memory = BodyMemory::new(settings.body_memory);
-        let most = settings.upstream_max;
+        let upstream_max = settings.upstream_max;
         let connector = sandbox.connector();
-        let fresh =
-            |address| Health::with_connector(connector.clone(), address, most, clock.clone(), events.clone());
+        let fresh = |address| {
+            Health::with_connector(connector.clone(), address, upstream_max, clock.clone(), events.clone())
+        };
         let upstreams = upstreams::resolve(config.upstreams, &Vec::new(), fresh);
         upstreams.iter().flatten().for_each(|health| metrics.expect_upstream(health.name()));
         metrics.show_certificates(&config.tls.certificates);
-        let site = Arc::new(ArcSwap::from_pointee(RuntimeConfig {
+        let runtime_config = Arc::new(ArcSwap::from_pointee(RuntimeConfig {
             rules: Arc::clone(&engine.rules()),
             client: config.client,
             refuse: Arc::new(config.refuse),
             settings: Arc::new(settings),
-            tls_acceptor: doorkeeper,
+            tls_acceptor,
             redirect: config.redirect,
             upstreams,
         }));
-        let (draining, trouble, pulses) = Default::default();
+        let (draining, readiness, heartbeats) = Default::default();
         Ok(Self {
             engine,
-            config: site,
-            connection_limit: guard,
+            config: runtime_config,
+            connection_limit,
             body_memory,
             clients,
             events,
             metrics,
             access,
-            snapshotter: keeper,
+            snapshotter,
             draining,
-            readiness: trouble,
-            heartbeats: pulses,
+            readiness,
+            heartbeats,
             sessions,
             sandbox,
         })
@@ -305,29 +300,29 @@ impl Parts {
         shutdown: &Shutdown,
     ) -> Result<Vec<thread::JoinHandle<io::Result<()>>>, AppStartError> {
         self.heartbeats = sockets.iter().map(|_| Arc::default()).collect();
-        let spawn = |(number, (sockets, pulse)): (usize, (Vec<BoundSocket>, &Arc<Heartbeat>))| {
-            let (guard, shutdown, gate) =
+        let spawn = |(number, (sockets, heartbeat)): (usize, (Vec<BoundSocket>, &Arc<Heartbeat>))| {
+            let (connection_limit, shutdown, server) =
                 (Arc::clone(&self.connection_limit), shutdown.clone(), self.server_factory());
-            let (thread, pulse) =
-                (thread::Builder::new().name(format!("worker-{number}")), Arc::clone(pulse));
-            let confined = self.sandbox.worker();
+            let (thread, heartbeat) =
+                (thread::Builder::new().name(format!("worker-{number}")), Arc::clone(heartbeat));
+            let confinement = self.sandbox.worker();
             let run = move || {
-                confined.iter().for_each(Confinement::confine);
-                worker::run(sockets, guard, shutdown, pulse, gate)
+                confinement.iter().for_each(Confinement::confine);
+                worker::run(sockets, connection_limit, shutdown, heartbeat, server)
             };
             thread.spawn(run).map_err(AppStartError::Worker)
         };
         sockets.into_iter().zip(&self.heartbeats).enumerate().map(spawn).collect()
     }
 
-    /// Makes a worker's own part on its own thread: it is not to be shared.
+    /// Makes a worker's server, on the worker's own thread: workers do not share one.
     fn server_factory(&self) -> impl FnOnce() -> Server + Send + use<> {
-        let (engine, site, events) =
+        let (engine, config, events) =
             (Arc::clone(&self.engine), Arc::clone(&self.config), self.events.clone());
         let body_memory = Arc::clone(&self.body_memory);
         move || Server {
             engine,
-            config: ConfigHandle::new(site),
+            config: ConfigHandle::new(config),
             events,
             ids: RequestIds::default(),
             refusal_cache: RefusalCache::default(),
@@ -394,5 +389,5 @@ fn new_connections(rate: ClientRate) -> ConnectionQuota {
     ConnectionQuota { replenish, burst: rate.burst }
 }
 
-/// So long the end waits for tokens on their way back to a shared store.
+/// How long a stopping gate waits until a shared store has taken the refunds.
 const REFUND_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,9 +1,9 @@
 //! The arithmetic of a token bucket: one function, [`step`].
 //!
-//! No clock, no store, no allocation, integers only; nothing here is imported but `core`. The surprising thing: a
-//! state is a handful of words that the caller owns, because a rolling window has too many to be handed around. They
-//! are all zero for a bucket that was never seen, and the first is always the time at which the bucket is full again,
-//! so a store can keep, compare and forget states without knowing what they mean.
+//! It uses no clock, no store, no allocation and only integers; it imports nothing but `core`. The caller owns the
+//! state, a slice of words, because a rolling window has too many words to be copied around. All words are zero for a
+//! key that was never seen, and the first word is always the time at which the bucket is full again: a store can keep,
+//! compare and drop states without knowing what the other words mean.
 
 #![deny(clippy::arithmetic_side_effects, clippy::float_arithmetic)]
 
@@ -36,68 +36,68 @@ pub use record::{DecodeError, LAYOUT, MAX_RECORD_LEN, Own, RecordHeader};
 pub use rolling::Rolling;
 pub use units::{Key, Span, Time};
 
-/// What a bucket promises.
+/// The specification of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spec {
-    /// A steady refill up to a size.
+    /// Refills steadily up to a size.
     Continuous(Continuous),
-    /// Full again once a period.
+    /// Becomes full once a period.
     Interval(Interval),
-    /// At most so many in any window of whole periods.
+    /// Admits at most a quota in any window of whole periods.
     Rolling(Rolling),
     /// A guaranteed slow bucket beside a pool.
     Floor(Floor),
-    /// A steady refill that is spent on what was not paid for lately.
+    /// Refills steadily; a recently charged tag costs nothing.
     Distinct(Distinct),
-    /// Waits that grow.
+    /// Makes waits grow with each row of strikes.
     Escalation(Escalation),
 }
 
-/// What is asked of a bucket.
+/// An operation on a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
-    /// Take this many tokens, or be refused.
+    /// Take this number of tokens, or be refused.
     Take(u32),
-    /// Say what [`Op::Take`] would say, and change nothing.
+    /// The verdict of [`Op::Take`], without a change.
     Peek(u32),
-    /// [`Op::Take`], but nothing for what was taken for lately, in a bucket that remembers that; in others the same.
+    /// As [`Op::Take`], but free if the bucket remembers the tag; the same as [`Op::Take`] if the shape remembers no
+    /// tags.
     TakeOnce {
-        /// Tokens wanted.
+        /// The number of tokens.
         tokens: u32,
-        /// What they are taken for: a hash of it.
+        /// A hash of the thing that is charged.
         tag: u64,
     },
-    /// Say what [`Op::TakeOnce`] would say, and change nothing.
+    /// The verdict of [`Op::TakeOnce`], without a change.
     PeekOnce {
-        /// Tokens wanted.
+        /// The number of tokens.
         tokens: u32,
-        /// What they would be taken for.
+        /// A hash of the thing that would be charged.
         tag: u64,
     },
-    /// An attempt failed or was refused; counts in a bucket that makes waits grow, and is nothing to the others.
+    /// Count a failed or refused attempt; only [`Spec::Escalation`] does.
     Strike,
-    /// Give this many tokens, wherever they come from; never lifts a bucket above its size. Where waits grow, break the
-    /// row of strikes.
+    /// Add this number of tokens, never above the bucket's size. [`Spec::Escalation`] ends the row of strikes instead.
     Give(u32),
-    /// Undo what an attempt took, as if it had never been made, and never more: in whatever order attempts are undone, and
-    /// however long they were held open. What refused attempts could not take while it was open, because the bucket was
-    /// in as much debt as it may be, is not made up for.
+    /// Undo what an attempt took, as if it had never been made, and never more: in any order of refunds, and however
+    /// long the attempts were open. If the bucket was at its deepest debt meanwhile, the part that refused attempts
+    /// could not take is not charged later.
     Refund(Receipt),
 }
 
-/// What an admitted attempt took: all that is needed to give it back.
+/// What an admitted attempt took: all that a refund needs.
 ///
-/// Time gives tokens back as well, and a token that time has brought back must not come a second time: whoever holds
-/// ten attempts open until the bucket is full again would find twenty tokens. Where a state is a time, nobody can say
-/// which attempt's tokens came back first, so all that are open are taken to get theirs at once: `n` tokens are gone `n`
-/// times the time per token after they were taken. What all open attempts together may still get back is then at most
-/// what is missing in the bucket, since time takes from both alike, and an attempt that is undone takes its own part of
-/// both. The price: a bucket regains nothing for attempts that are under way and end well. That errs on the strict side.
+/// Time refills tokens, too, and a refund must not return a token that time has returned already: else a client that
+/// holds ten attempts open until the bucket is full again would find twenty tokens. A state that is a single time does
+/// not show which attempt's tokens came back first. So each open attempt counts as the first: its `n` tokens are back
+/// `n` times the time per token after they were taken. All open attempts together can then regain at most what is
+/// missing in the bucket: time reduces both alike, and a refund reduces both by its own part. The price: a refund after
+/// that time returns nothing, even if the bucket is not full. That errs on the strict side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Receipt {
-    /// Tokens that were taken.
+    /// The tokens taken.
     pub tokens: u32,
-    /// When time has brought back all of them, as far as an attempt is concerned that is undone.
+    /// When time has returned all of them, as far as a refund is concerned.
     pub full_at: Time,
 }
 
@@ -105,38 +105,38 @@ pub struct Receipt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Step {
-    /// Whether the state has to be stored. The words hold it either way, as it is at this time.
+    /// Whether the state has to be stored. Either way the words hold it as of now.
     pub changed: bool,
-    /// What the bucket says to the attempt.
+    /// The verdict on the attempt.
     pub verdict: Verdict,
 }
 
-/// What a bucket says to an attempt.
+/// The verdict of a bucket on an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
     /// Whether the attempt may pass, and if not, when.
     pub admission: Admission,
     /// Whole tokens left after this step; 0 while the bucket is in debt.
     pub left: u32,
-    /// Time until one token more than `left` is there; zero when the bucket is full.
+    /// Time until the bucket has one token more than `left`; zero if it is full.
     pub next_token: Span,
-    /// When nothing will be remembered of the bucket any more, because it is full again; now, if it is full.
+    /// When the bucket is full again and its state can be dropped; now, if it is full.
     pub full_at: Time,
-    /// What an admitted attempt took; nothing for the others.
+    /// What an admitted attempt took; empty for others.
     pub receipt: Receipt,
 }
 
 /// Whether an attempt may pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// The tokens were there.
+    /// The bucket had the tokens.
     Admitted,
-    /// The tokens were taken before they were there: the attempt may pass after this long.
+    /// The tokens were taken in advance: the attempt may pass after `hold`.
     Held {
         /// At most the limit's `wait`.
         hold: Span,
     },
-    /// They were not, and will be after this long if nobody else takes them.
+    /// The bucket did not have the tokens; it has them after `wait` if no other attempt takes them.
     Refused {
         /// Exact: one nanosecond earlier the same attempt is refused.
         wait: Span,
@@ -145,7 +145,7 @@ pub enum Admission {
     NeverFits,
 }
 
-/// An operation as buckets know it that remember nothing but how full they are.
+/// An operation for shapes that remember no tags and count no strikes.
 #[derive(Debug, Clone, Copy)]
 enum PlainOp {
     Take(u32),
@@ -167,10 +167,12 @@ impl Op {
 }
 
 impl Receipt {
-    /// For an attempt whose tokens time has brought back then.
-    fn of(op: PlainOp, answer: Admission, full_at: Time) -> Self {
+    /// The receipt of an admitted attempt; empty for other operations.
+    fn of(op: PlainOp, admission: Admission, full_at: Time) -> Self {
         match op {
-            PlainOp::Take(tokens) | PlainOp::Peek(tokens) if answer.is_admitted() => Self { tokens, full_at },
+            PlainOp::Take(tokens) | PlainOp::Peek(tokens) if admission.is_admitted() => {
+                Self { tokens, full_at }
+            }
             _ => Self::default(),
         }
     }
@@ -194,9 +196,9 @@ impl Verdict {
 
 /// Decides one operation on one bucket.
 ///
-/// `state` has [`Spec::words`] words, all zero for a key that was never seen or was forgotten. What stands in them
-/// afterwards is the next state; [`BurstPermit::changed`] says whether it is worth storing. The function may run several times for one attempt (a
-/// lost race, a look without a lock): it has no other effects.
+/// `state` has [`Spec::words`] words, all zero for a key that was never seen or was dropped. Afterwards they hold the
+/// next state; [`Step::changed`] says whether it has to be stored. The function has no other effects, so it may run
+/// several times for one attempt (a write conflict, a check without a lock).
 pub fn step(spec: &Spec, state: &mut [u64], now: Time, op: Op) -> Step {
     match spec {
         Spec::Continuous(continuous) => continuous.step(state, now, op.plain()),
@@ -210,10 +212,10 @@ pub fn step(spec: &Spec, state: &mut [u64], now: Time, op: Op) -> Step {
 }
 
 impl Spec {
-    /// The words of the longest state there is: a rolling window of 1,024 periods.
+    /// Words of the longest state: a rolling window of 1,024 periods.
     pub const MAX_WORDS: usize = Rolling::MAX_WORDS;
 
-    /// Tokens in a full bucket: the most that are ever admitted at once. Where waits grow, the strikes before one.
+    /// Tokens in a full bucket: the most that are admitted at once. For [`Spec::Escalation`] the strikes before a wait.
     #[must_use]
     pub fn burst(&self) -> u32 {
         match self {
@@ -226,7 +228,7 @@ impl Spec {
         }
     }
 
-    /// Time from empty to full. Where waits grow, the longest.
+    /// Time from empty to full. For [`Spec::Escalation`] the longest wait.
     #[must_use]
     pub fn window(&self) -> Span {
         match self {
@@ -239,7 +241,7 @@ impl Spec {
         }
     }
 
-    /// The longest that anything is remembered of a bucket: from as deep in debt as it gets to full.
+    /// The longest time to live of a state: from the deepest debt to full.
     #[must_use]
     pub fn max_ttl(&self) -> Span {
         match self {
@@ -252,7 +254,7 @@ impl Spec {
         }
     }
 
-    /// Whether refused attempts cost, too.
+    /// Whether refused attempts are charged, too.
     #[must_use]
     pub fn has_debt(&self) -> bool {
         match self {
@@ -278,15 +280,15 @@ impl Spec {
     }
 }
 
-/// The time in a state's word; `None` if nothing was ever stored.
+/// The time in a word of a state; `None` if nothing was stored.
 fn stored_time(word: u64) -> Option<Time> {
     (word != 0).then_some(Time::from_nanos(word))
 }
 
-/// By how much an attempt may be late: whoever decides may have read the clock a while before, so a time that is earlier
-/// than a state's by no more than this does not mean that the clock was set back. Concluding that from less would give
-/// a thread that was interrupted at a border the tokens of another period.
+/// By how much an attempt may be late: a thread may decide some time after it has read the clock. A time that is
+/// earlier than a state's by no more than this does not mean that the clock was set back. A smaller value would give a
+/// thread that was preempted at a period boundary the tokens of another period.
 const MAX_CLOCK_LAG: Span = Span::from_secs(1);
 
-/// A quarter of what nanoseconds since 1970 leave free, so that a sum of two such spans and a time always fits.
+/// 73 years, an eighth of the range of `u64`: a sum of two such spans and a time of this century fits.
 const MAX_SPAN: Span = Span::from_nanos(u64::MAX >> 3);

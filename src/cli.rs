@@ -1,4 +1,4 @@
-//! People: arguments, exit codes, printing. Data goes to standard output, messages to standard error.
+//! The command line: arguments, exit codes, printing. Data goes to standard output, messages to standard error.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the layer that prints")]
 
@@ -24,7 +24,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use self::sources::ConfigArgs;
 
-/// What the program's end says to scripts.
+/// The exit status of the program, for scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// 0.
@@ -64,7 +64,8 @@ struct Cli {
 enum CliCommand {
     /// Run in the foreground
     Run(ConfigArgs),
-    /// Show all mistakes, all warnings and each limit's worst case, and with --probe whether the store is good; change nothing
+    /// Show all mistakes, all warnings and each limit's worst case, and with --probe whether the store is good; change
+    /// nothing
     Check(check::CheckArgs),
     /// Show what would happen to a request, step by step
     Explain(explain::ExplainArgs),
@@ -90,7 +91,7 @@ enum CliCommand {
     Other(Vec<OsString>),
 }
 
-/// Parses the arguments and does what they say.
+/// Parses the arguments and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments = Cli::parse();
@@ -120,7 +121,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Exits with 2 and says whether the command is unknown or only not built yet.
+/// Exits with 2, and says whether the command is unknown or not built yet.
 fn unknown(words: &[OsString]) -> ! {
     let word = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
     let message = match NOT_BUILT.contains(&&*word) {
@@ -130,5 +131,5 @@ fn unknown(words: &[OsString]) -> ! {
     Cli::command().error(ErrorKind::InvalidSubcommand, message).exit()
 }
 
-/// Commands of versions to come.
+/// Commands of later versions.
 const NOT_BUILT: [&str; 3] = ["replay", "top", "man"];

@@ -1,8 +1,8 @@
-//! The file, checked: everything that a gate needs to run, in the types of the layers that use it.
+//! The checked configuration: everything that a gate needs to run, in the types of the layers that use it.
 //!
-//! [`load`] is the way in: text, environment and command line in, a [`Config`] or every mistake at once out. It
-//! reads no environment and no arguments by itself; of the file system only the files that the text names, and the
-//! system's roots if an upstream speaks TLS. The surprising thing: where there is a mistake there is no configuration at all, never half of one.
+//! [`load`] turns text, environment and command line into a [`Config`], or reports every mistake at once. With a
+//! mistake there is no configuration at all, never half of one. `load` reads no environment and no arguments itself; of
+//! the file system it reads the files that the text names, and the system's roots if an upstream speaks TLS.
 
 mod check;
 mod diagnostic;
@@ -42,12 +42,12 @@ use diagnostic::{Findings, SourceKind, SourceText};
 /// A checked configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where clients connect, at least one.
+    /// Addresses where clients connect, at least one.
     pub listen: Vec<ListenAddress>,
     /// Groups of upstreams: the first is the default; a route's [`upstream`](crate::policy::Route::upstream) is an
     /// index into this list. No group is empty.
     pub upstreams: Vec<Vec<UpstreamAddress>>,
-    /// Whether the process gives up what it does not need once it is bound.
+    /// Whether the process gives up rights that it does not need once its sockets are bound.
     pub sandbox: bool,
     /// `[client]`.
     pub client: ClientSettings,
@@ -57,9 +57,9 @@ pub struct Config {
     pub store: StoreSettings,
     /// `[refuse]`.
     pub refuse: RefuseSettings,
-    /// `[proxy]`, and who vouches for upstreams.
+    /// `[proxy]`, and the roots that certificates of upstreams are checked against.
     pub proxy: ProxySettings,
-    /// `[tls]`, as far as it is about what clients are shown.
+    /// `[tls]`, the part about clients.
     pub tls: tls::TlsSettings,
     /// `tls.redirect`.
     pub redirect: Option<Redirect>,
@@ -67,23 +67,23 @@ pub struct Config {
     pub log: LogSettings,
     /// `admin.listen`.
     pub admin: Vec<ListenAddress>,
-    /// Files that were read (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`, certificates of `[tls]`):
-    /// read again when changed.
+    /// Files that the configuration names (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`,
+    /// certificates of `[tls]`): a change of one causes a reload.
     pub files: Vec<PathBuf>,
 }
 
-/// All that settings come from; what comes later wins: file, environment, command line.
+/// The sources of settings; a later one wins: file, environment, command line.
 #[derive(Clone, Default)]
 pub struct Sources {
-    /// What diagnostics call the file.
+    /// The name of the file in diagnostics.
     pub name: String,
     /// The file's text.
     pub text: String,
-    /// Where the text came from; `None` for one without a file.
+    /// The path of the file; `None` for a text without one.
     pub path: Option<PathBuf>,
-    /// Where the relative paths of the file begin.
+    /// The directory that relative paths start from.
     pub base: PathBuf,
-    /// Variables; those whose names begin with `TOLLGATE_` are settings, and a secret may be in any: `"${NAME}"`.
+    /// Variables. Those named `TOLLGATE_...` are settings; any may hold a secret: `"${NAME}"`.
     pub environment: Vec<(String, String)>,
     /// `--set KEY=VALUE`, split at the first `=`.
     pub set: Vec<(String, String)>,
@@ -96,7 +96,7 @@ impl Sources {
         Self { name: name.to_owned(), text: text.to_owned(), ..Self::default() }
     }
 
-    /// A file, whose relative paths begin beside it.
+    /// A file; relative paths in it start from its directory.
     ///
     /// # Errors
     /// When the file cannot be read or is not UTF-8.
@@ -106,10 +106,10 @@ impl Sources {
         Ok(Self { base, path: Some(path.to_path_buf()), ..sources })
     }
 
-    /// The same with the text that the file holds now; one without a file stays as it is.
+    /// The same sources with the present text of the file; without a file they stay as they are.
     ///
     /// # Errors
-    /// When the file cannot be read, is not UTF-8, or is none that could be read twice, such as a pipe.
+    /// When the file cannot be read, is not UTF-8, or cannot be read twice, such as a pipe.
     pub fn read_again(&self) -> io::Result<Self> {
         let Some(path) = &self.path else { return Ok(self.clone()) };
         if !std::fs::metadata(path)?.is_file() {
@@ -118,7 +118,7 @@ impl Sources {
         Ok(Self { text: text_of(path)?, ..self.clone() })
     }
 
-    /// Names them as they are now: 16 hex digits that are the same where the text and all that overrides it are.
+    /// A hash of the text and its overrides: 16 hex digits.
     #[must_use]
     pub fn hash(&self) -> String {
         let mut hash = Sha256::new();
@@ -137,8 +137,8 @@ impl Sources {
         hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The same with these variables (`std::env::vars_os()`). All are kept, because the text may name another one for a
-    /// secret when it is read again.
+    /// Adds these variables (`std::env::vars_os()`). All are kept, because a reloaded text may name another one for a
+    /// secret.
     #[must_use]
     pub fn with_environment(mut self, variables: impl Iterator<Item = (OsString, OsString)>) -> Self {
         let text = |raw: OsString| raw.to_string_lossy().into_owned();
@@ -146,7 +146,7 @@ impl Sources {
         self
     }
 
-    /// The same with these `--set KEY=VALUE` pairs.
+    /// Adds these `--set KEY=VALUE` pairs.
     #[must_use]
     pub fn with_set(mut self, pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         self.set.extend(pairs);
@@ -160,7 +160,7 @@ impl std::fmt::Debug for Sources {
     }
 }
 
-/// All of a file, once; it may be a pipe. One that never ends is not a configuration.
+/// Reads a file once, as it may be a pipe. A file larger than [`MAX_FILE`] is an error.
 fn text_of(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
@@ -170,7 +170,7 @@ fn text_of(path: &Path) -> io::Result<String> {
     }
 }
 
-/// What became of the sources.
+/// The result of a check.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     /// The configuration, unless there is a mistake.
@@ -185,13 +185,13 @@ pub fn load(sources: &Sources) -> Loaded {
     load_with(sources, None)
 }
 
-/// The same for a gate that runs already: what it cannot take over without a restart is a mistake as well.
+/// Checks the sources for a running gate: a change that needs a restart is a mistake as well.
 #[must_use]
 pub fn load_again(sources: &Sources, running: &RestartOnly) -> Loaded {
     load_with(sources, Some(running))
 }
 
-/// Of a configuration, in bytes; lists of networks have files of their own.
+/// Bytes of a configuration; lists of networks have files of their own.
 const MAX_FILE: u64 = 64 << 20;
 
 fn load_with(sources: &Sources, running: Option<&RestartOnly>) -> Loaded {

@@ -1,7 +1,7 @@
 //! The engine: policy, store and clock decide on an attempt, and the result goes out as events.
 //!
-//! It neither knows sockets nor formats answers. The surprising thing: a taken token is a value, a [`Reservation`];
-//! dropping it keeps the charge, so that a client wins nothing by hanging up.
+//! The engine knows no sockets and formats no responses. A taken token is a value, a [`Reservation`]: dropping it keeps
+//! the charge, so that a client wins nothing by hanging up.
 
 mod bucket_admin;
 mod concurrency_limit;
@@ -49,23 +49,23 @@ pub struct Engine {
     capacity: usize,
     events: Events,
     rules: ArcSwap<Rules>,
-    /// Where the buckets are; in memory, if there is none.
+    /// The shared store with the buckets; `None` if they are in memory.
     shared: Option<Arc<SharedStore>>,
-    /// Nothing is decided here any more.
+    /// During an upgrade: a new process decides.
     frozen: AtomicBool,
 }
 
-/// What the engine says to a request.
+/// The decision on a request.
 #[derive(Debug)]
 #[must_use]
 pub enum Decision {
-    /// No route is about it: it is forwarded and never counted.
+    /// No route matches: the request is forwarded and not counted.
     Uncounted,
     /// Every limit had the tokens.
     Admitted(Reservation),
-    /// Some limit had not.
+    /// At least one limit did not have the tokens.
     Refused(Refusal),
-    /// The store is away, and nobody is to be admitted meanwhile.
+    /// The store is unavailable, and `on_error` says to deny.
     Denied,
 }
 
@@ -75,11 +75,11 @@ pub enum Undecided {
     /// The attempt cannot be charged.
     #[error(transparent)]
     Unchargeable(#[from] Unchargeable),
-    /// Other rules are in force by now: decide again, by those.
+    /// The rules were replaced meanwhile: decide again by the new rules.
     #[error(transparent)]
     Stale(#[from] Stale),
     /// Another process decides from now on.
-    #[error("nothing is decided here any more")]
+    #[error("this process no longer decides: a new process takes over")]
     Frozen,
 }
 
@@ -90,21 +90,20 @@ pub struct Refusal {
     pub route: usize,
     /// The longest wait of all refusing limits; `None` if one of them does not open with time.
     pub wait: Option<Span>,
-    /// What each limit said.
+    /// The status of each limit.
     pub statuses: LimitStatuses,
 }
 
 impl Engine {
-    /// An engine with empty memory and room for `capacity` buckets for each limit.
+    /// An engine with empty buckets in memory, at most `capacity` for each limit.
     ///
     /// # Errors
     /// [`TooLarge`] if there is not enough address space.
     pub fn new(policy: Policy, capacity: usize, clock: Clock, events: Events) -> Result<Self, TooLarge> {
         let buckets = policy.limits.iter().map(|limit| Buckets::new(capacity, &specs(limit)).map(Arc::new));
         let buckets = buckets.collect::<Result<_, _>>()?;
-        let flights = policy.routes.iter().map(|_| Arc::default()).collect();
-        let rules =
-            Rules { generation: 0, policy, buckets, mirrors: Vec::new(), concurrency_limits: flights };
+        let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
+        let rules = Rules { generation: 0, policy, buckets, mirrors: Vec::new(), concurrency_limits };
         events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         Ok(Self {
             clock,
@@ -117,23 +116,23 @@ impl Engine {
         })
     }
 
-    /// The same with the buckets in a store that several gates share; only before the first attempt. All gates have to name
-    /// buckets under the same secret.
+    /// The same engine with the buckets in a store that several gates share; only before the first attempt. All gates
+    /// need the same secret in `hasher`, so that they name buckets alike.
     ///
     /// # Errors
-    /// [`TooLarge`] if there is not enough address space for what is kept here of them.
+    /// [`TooLarge`] if there is not enough address space for the mirrors.
     pub fn with_store(self, shared: Arc<SharedStore>, hasher: KeyHasher) -> Result<Self, TooLarge> {
         let Rules { policy, buckets, .. } = &**self.rules.load();
         let mirrors =
             policy.limits.iter().zip(buckets).map(|(limit, buckets)| Mirror::new(&limit.name, buckets));
         let mirrors = mirrors.map(|mirror| mirror.map(Arc::new)).collect::<Result<_, _>>()?;
-        let flights = policy.routes.iter().map(|_| Arc::default()).collect();
+        let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
         let rules = Rules {
             generation: 0,
             policy: policy.clone(),
             buckets: buckets.clone(),
             mirrors,
-            concurrency_limits: flights,
+            concurrency_limits,
         };
         Ok(Self { hasher, shared: Some(shared), rules: ArcSwap::from_pointee(rules), ..self })
     }
@@ -144,14 +143,14 @@ impl Engine {
         self.shared.as_ref()
     }
 
-    /// The same with buckets that are named under another secret; only before the first attempt.
+    /// The same engine with another secret for the names of buckets; only before the first attempt.
     #[must_use]
     pub fn with_hasher(self, hasher: KeyHasher) -> Self {
         Self { hasher, ..self }
     }
 
-    /// Puts other rules in force, at once. Limits that keep their name keep their buckets; where a limit promises
-    /// something else from now on, the buckets keep their fill level in proportion.
+    /// Puts new rules in force at once. A limit that keeps its name keeps its buckets; if its rate changes, they keep
+    /// their fill level in proportion.
     ///
     /// # Errors
     /// [`TooLarge`] if there is not enough address space; the old rules stay.
@@ -159,8 +158,8 @@ impl Engine {
         self.replace_and(policy, |_| {})
     }
 
-    /// The same where rules are handed to those who decide by something else than [`rules`](Self::rules): `publish`
-    /// does. It has to be quick: from just before until then an attempt on a limit that has changed is
+    /// As [`replace`](Self::replace); `publish` passes the new rules to callers that do not take them from
+    /// [`rules`](Self::rules). `publish` has to be quick: while it runs, an attempt on a changed limit is
     /// [`Undecided::Stale`].
     ///
     /// # Errors
@@ -171,18 +170,18 @@ impl Engine {
         let buckets = policy.limits.iter().map(|limit| old.buckets_for(limit, self.capacity, now));
         let buckets = buckets.collect::<Result<Vec<_>, _>>()?;
         let mirrors = self.mirrors_for(&old, &policy, &buckets)?;
-        let flights = policy.routes.iter().map(|route| old.concurrency_limit_for(&route.name)).collect();
+        let limits = policy.routes.iter().map(|route| old.concurrency_limit_for(&route.name)).collect();
         let rules = Arc::new(Rules {
             generation: old.generation + 1,
             policy,
             buckets,
             mirrors,
-            concurrency_limits: flights,
+            concurrency_limits: limits,
         });
         self.events.emit(&Event::Rules { generation: rules.generation, policy: &rules.policy });
-        // Of a shared store these are mirrors: whatever is decided by old ones is in the store all the same.
+        // With a shared store the former buckets are mirrors and stay open: the store keeps what they decide.
         for former in old.buckets.iter().filter(|_| self.shared.is_none()) {
-            if !rules.buckets.iter().any(|kept| Arc::ptr_eq(kept, former)) {
+            if !rules.buckets.iter().any(|current| Arc::ptr_eq(current, former)) {
                 former.close();
             }
         }
@@ -210,7 +209,7 @@ impl Engine {
         policy.limits.iter().zip(buckets).map(mirror).collect()
     }
 
-    /// Lets go of what was kept for a change of the rules and is of no use any more.
+    /// Frees former buckets that were kept for a change of the rules and are not needed any more.
     pub fn release(&self) {
         let now = self.time();
         self.rules().buckets.iter().for_each(|buckets| buckets.release(now));
@@ -221,20 +220,20 @@ impl Engine {
         self.rules.load()
     }
 
-    /// The clock that decides.
+    /// The clock of this process.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The time that decides: the store's, where several gates share one.
+    /// The time by which attempts are decided: the store's if several gates share one, else the clock's.
     #[must_use]
     pub fn time(&self) -> Time {
         self.shared.as_ref().map_or_else(|| self.clock.now(), |shared| shared.now())
     }
 
-    /// Takes the tokens that an attempt costs, all or none: at once where the buckets are in memory, or where it is known
-    /// already what a shared store would say.
+    /// Takes the tokens that an attempt costs, all or none: at once if the buckets are in memory, or if the mirror of
+    /// the shared store refuses.
     ///
     /// # Errors
     /// See [`Undecided`]; nothing was taken.
@@ -258,7 +257,7 @@ impl Engine {
         })
     }
 
-    /// The same by the memory of this process alone.
+    /// As [`decide`](Self::decide), by the buckets in memory alone.
     ///
     /// # Errors
     /// See [`Undecided`]; nothing was taken.
@@ -283,26 +282,22 @@ impl Engine {
         outcome: &store::CombinedVerdict,
         now: Time,
     ) -> Decision {
-        let mut standings = self.limit_statuses(rules, &found, outcome);
-        rules.count_consecutive(&mut standings, outcome.admitted, now);
+        let mut statuses = self.limit_statuses(rules, &found, outcome);
+        rules.count_consecutive(&mut statuses, outcome.admitted, now);
         if outcome.admitted {
             return Decision::Admitted(Reservation::new(
                 rules.generation,
                 found,
-                standings,
+                statuses,
                 DecidedBy::Memory,
             ));
         }
         let route = found.routes.first().copied().unwrap_or_default();
-        Decision::Refused(Refusal {
-            route,
-            wait: longest_wait(&rules.policy, &standings),
-            statuses: standings,
-        })
+        Decision::Refused(Refusal { route, wait: longest_wait(&rules.policy, &statuses), statuses })
     }
 
-    /// Refuses an attempt as [`decide`](Self::decide_in_memory) would, and takes nothing from one that it would admit: for an
-    /// attempt of which no more is known yet than the least that it can cost.
+    /// Refuses an attempt as [`decide_in_memory`](Self::decide_in_memory) would, and takes nothing if that would admit
+    /// it: for an attempt of which only the minimal cost is known so far.
     ///
     /// # Errors
     /// See [`Undecided`]; nothing was taken.
@@ -319,12 +314,12 @@ impl Engine {
         }
         let outcome = refuse_all(&rules.withdrawals(&found), now).map_err(|stale| self.undecided(stale))?;
         let Some(outcome) = outcome else { return Ok(None) };
-        let mut standings = self.limit_statuses(rules, &found, &outcome);
-        rules.count_consecutive(&mut standings, false, now);
-        Ok(Some(Refusal { route, wait: longest_wait(&rules.policy, &standings), statuses: standings }))
+        let mut statuses = self.limit_statuses(rules, &found, &outcome);
+        rules.count_consecutive(&mut statuses, false, now);
+        Ok(Some(Refusal { route, wait: longest_wait(&rules.policy, &statuses), statuses }))
     }
 
-    /// What the limits of an attempt would say, without taking anything.
+    /// The statuses of an attempt's limits; takes nothing.
     ///
     /// # Errors
     /// See [`Unchargeable`].
@@ -335,27 +330,27 @@ impl Engine {
     ) -> Result<(Charges, LimitStatuses), Unchargeable> {
         let now = self.clock.now();
         let found = rules.policy.charges(attempt, &self.hasher, now)?;
-        let standing = |charge: &Charge| {
-            let Withdrawal { buckets, bucket: place, cost, .. } = rules.withdrawal(charge);
-            LimitStatus { charge: *charge, verdict: buckets.peek(&place, now, cost) }
+        let status = |charge: &Charge| {
+            let Withdrawal { buckets, bucket, cost, .. } = rules.withdrawal(charge);
+            LimitStatus { charge: *charge, verdict: buckets.peek(&bucket, now, cost) }
         };
-        let standings = found.charges.iter().map(standing).collect();
-        Ok((found, standings))
+        let statuses = found.charges.iter().map(status).collect();
+        Ok((found, statuses))
     }
 
-    /// Runs one operation on the bucket of a charge that was decided on, wherever that was.
-    fn apply(&self, rules: &Rules, by: DecidedBy, charge: &Charge, op: Op) {
-        match (&self.shared, by) {
+    /// Runs one operation on the bucket of a decided charge, in memory or in the store, as `decided_by` says.
+    fn apply(&self, rules: &Rules, decided_by: DecidedBy, charge: &Charge, op: Op) {
+        match (&self.shared, decided_by) {
             (Some(shared), DecidedBy::Store) => {
-                let place = rules.withdrawal(charge).bucket;
-                shared.enqueue(&rules.mirrors[charge.limit], place, StoreOp::Step(op));
+                let bucket = rules.withdrawal(charge).bucket;
+                shared.enqueue(&rules.mirrors[charge.limit], bucket, StoreOp::Step(op));
             }
             (Some(shared), DecidedBy::Memory) => drop(rules.apply(charge, shared.now(), op)),
             (None, _) => drop(rules.apply(charge, self.clock.now(), op)),
         }
     }
 
-    /// Tells what each limit said, and hands it on.
+    /// The status of each limit; also emits each limit's decision.
     fn limit_statuses(
         &self,
         rules: &Rules,
@@ -364,22 +359,22 @@ impl Engine {
     ) -> LimitStatuses {
         let (generation, route) = (rules.generation, found.routes.first().copied().unwrap_or_default());
         let both = found.charges.iter().zip(&outcome.verdicts);
-        let standings: LimitStatuses =
+        let statuses: LimitStatuses =
             both.map(|(charge, verdict)| LimitStatus { charge: *charge, verdict: *verdict }).collect();
-        for (limit, decision) in limit_status::decisions(&rules.policy, &standings) {
+        for (limit, decision) in limit_status::decisions(&rules.policy, &statuses) {
             self.events.emit(&Event::Decided { generation, route, limit, decision });
         }
         for &limit in &found.exempt {
             self.events.emit(&Event::Decided { generation, route, limit, decision: LimitDecision::Exempt });
         }
-        standings
+        statuses
     }
 }
 
-/// Decides something by the newest rules, and says by which that was: again if they change meanwhile.
+/// Runs `decide` with the newest rules, and again if they are replaced meanwhile. Returns the rules and the result.
 ///
 /// # Errors
-/// What `decide` says; [`Undecided::Stale`] only if the rules never come to rest.
+/// The error of `decide`; [`Undecided::Stale`] only if the rules change at each of `MAX_TRIES` tries.
 pub fn with_newest_rules<R, T>(
     newest: impl Fn() -> R,
     mut decide: impl FnMut(&R) -> Result<T, Undecided>,
@@ -392,10 +387,10 @@ pub fn with_newest_rules<R, T>(
             Err(Undecided::Stale(_)) if tries < MAX_TRIES => tries += 1,
             Err(undecided) => return Err(undecided),
         }
-        // Whoever changes the rules is between two of its steps, and may have lost its core there.
+        // The thread that replaces the rules is between two steps, and may have been preempted there.
         std::thread::yield_now();
     }
 }
 
-/// A change of the rules takes far less than so many tries: the bound is there so that nothing is tried for ever.
+/// A change of the rules takes far fewer tries: the bound only keeps the loop finite.
 const MAX_TRIES: u32 = 10_000;

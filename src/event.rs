@@ -1,7 +1,7 @@
-//! The events of a gate: metrics, logs and the dashboard listen to them, and nothing else counts or writes.
+//! The events of a gate: metrics, logs and the dashboard listen to them, and no other code counts or logs.
 //!
-//! The request path emits and goes on: a listener may neither block nor fail. The surprising thing: decisions carry
-//! positions instead of names, so that a counter is an index away.
+//! The request path emits an event and goes on: a listener may neither block nor fail. Events carry positions of routes
+//! and limits instead of names, so that a counter is one array index away.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,184 +15,184 @@ use crate::policy::Policy;
 use crate::policy::attempt::Client;
 use crate::time::{Span, Time};
 
-/// Something that happened.
+/// Any event.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// These rules are in force from now on.
+    /// New rules are in force.
     Rules {
-        /// Counts up with every change.
+        /// Increases with each change.
         generation: u64,
         /// The routes and limits to which positions refer.
         policy: &'a Policy,
     },
-    /// A limit looked at an attempt.
+    /// A limit decided on an attempt.
     Decided {
-        /// Which rules the positions refer to.
+        /// The rules that the positions refer to.
         generation: u64,
         /// Position of the route.
         route: usize,
         /// Position of the limit.
         limit: usize,
-        /// What it said.
+        /// The limit's decision.
         decision: LimitDecision,
     },
-    /// An admitted attempt was answered, or not.
+    /// An admitted attempt was settled: the upstream responded, or failed.
     Settled {
-        /// Which rules the position refers to.
+        /// The rules that the position refers to.
         generation: u64,
         /// Position of the route.
         route: usize,
-        /// What came of it.
+        /// The outcome of the attempt.
         outcome: Outcome,
     },
-    /// An answer has left, or the client has.
+    /// A response was sent, or the client hung up before its end.
     RequestCompleted(&'a AccessLogEntry),
     /// A client connected.
     Connected,
     /// A client's connection ended.
     Disconnected,
-    /// A client was not let in.
+    /// A client's connection was rejected.
     ConnectionRejected {
-        /// Who, if it had an address.
+        /// The client's address, if it has one.
         peer: Option<IpAddr>,
-        /// Why.
+        /// The reason.
         reason: RejectReason,
     },
-    /// A connection that was idle was closed, because places, descriptors or memory were short.
+    /// An idle connection was closed, because connection slots, descriptors or memory were short.
     ConnectionEvicted,
-    /// A body that was being read for its fields was given up, because there was no memory for it.
+    /// A body that was read for its fields was refused: there is no memory for it.
     BodyRefused,
-    /// Accepting failed and is tried again.
+    /// `accept` failed; the listener tries again.
     AcceptFailed(&'a std::io::Error),
     /// An upstream failed a request.
     UpstreamFailed {
         /// Its address as configured.
         upstream: &'a str,
-        /// How.
+        /// The kind of failure.
         reason: Failure,
     },
-    /// An upstream is skipped from now on, or used again.
+    /// An upstream became unavailable, or available again.
     UpstreamUp {
         /// Its address as configured.
         upstream: &'a str,
-        /// Whether it is used.
+        /// Whether it is available.
         up: bool,
     },
     /// The files of the configuration were read again.
     Reloaded {
-        /// Whether they were taken over.
+        /// Whether the new configuration is in force.
         taken: bool,
-        /// What is another by that, in words for people; empty if they were not.
+        /// The changes, in words for operators; empty if the new configuration is not in force.
         changes: &'a str,
     },
-    /// An operator wants something of the gate as a whole.
+    /// An operator gave a command to the gate as a whole.
     CommandReceived {
-        /// What.
+        /// The command.
         command: OperatorCommand,
-        /// Who.
+        /// The operator.
         by: Operator,
     },
-    /// A refusal was repeated without asking the store that several gates share.
+    /// A refusal was repeated from the mirror, without a call to the shared store.
     Mirrored {
         /// The name of the limit that refused.
         limit: &'a Arc<str>,
     },
-    /// The store did not answer, and an attempt was decided without it.
+    /// The store did not reply, and an attempt was decided without it.
     FellBack(Fallback),
-    /// A question to the store was answered, or not.
+    /// A call to the store ended.
     StoreCalled {
-        /// What became of it.
+        /// The result.
         result: StoreCallResult,
-        /// How long that took.
+        /// The duration of the call.
         took: Span,
     },
-    /// The store is asked again from now on, or no more.
+    /// The store became unavailable, or available again.
     StoreUp {
-        /// Whether it is asked.
+        /// Whether it is available.
         up: bool,
-        /// Why, in words for people.
+        /// The reason, in words for operators.
         why: &'a str,
     },
-    /// Something that an operator should know of the store.
+    /// The store has a warning for the operator.
     StoreWarning(&'a str),
-    /// An operator did something to single buckets.
+    /// An operator changed single buckets.
     BucketsChanged(BucketsChanged<'a>),
-    /// A task panicked; its connection is gone, the others are not.
+    /// A task panicked: its connection is closed, the others go on.
     Panicked,
 }
 
-/// What a limit said to an attempt.
+/// The decision of one limit on an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LimitDecision {
-    /// The tokens were there.
+    /// The bucket had the tokens.
     Admit,
-    /// They were not.
+    /// The bucket did not have the tokens.
     Refuse,
-    /// They were not, but the limit only observes.
+    /// The bucket did not have the tokens, but the limit only observes.
     Observe,
-    /// The limit does not see this client.
+    /// The limit exempts this client.
     Exempt,
 }
 
-/// What was done with an attempt because the store did not answer.
+/// How an attempt was decided without the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fallback {
-    /// This gate decided by itself.
+    /// By the buckets in this gate's memory.
     Local,
-    /// It was admitted.
+    /// The attempt was admitted.
     Allow,
-    /// It was answered 503.
+    /// The attempt was refused with status 503.
     Deny,
 }
 
-/// What became of a question to the store.
+/// The result of a call to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StoreCallResult {
-    /// It was answered, and what was to be written is written.
+    /// The store replied and has written the change.
     Ok,
-    /// Somebody else had written meanwhile.
+    /// Another gate wrote the bucket meanwhile.
     Conflict,
-    /// There was no answer in time.
+    /// The store did not reply in time.
     Timeout,
-    /// The answer was an error.
+    /// The store replied with an error.
     Error,
 }
 
-/// Why a connection was not let in.
+/// Why a connection was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RejectReason {
-    /// `connections`: as many are here as may be, and those that are idle are of clients that hold less.
+    /// `connections`: all slots are taken, and the idle connections belong to clients with fewer connections.
     Connections,
-    /// `client_max`: as many from this prefix are here already.
+    /// `client_max`: the client's prefix has that many connections already.
     ClientMax,
-    /// `client_rate`: too many new ones from this prefix.
+    /// `client_rate`: the client's prefix opens connections too fast.
     ClientRate,
-    /// It began TLS and did not come to the end of it.
+    /// The TLS handshake failed or was not completed.
     Handshake,
-    /// It has to begin with a PROXY header, and is not to be believed one.
+    /// The listener demands a PROXY header, and the peer is not a trusted proxy.
     UntrustedProxy,
-    /// It did not begin with the PROXY header that it has to begin with.
+    /// The listener demands a PROXY header, and the connection did not begin with one.
     ProxyHeader,
-    /// The gate has used most of the memory that it may use.
+    /// Memory is short: the gate uses most of its limit.
     Memory,
-    /// The descriptors that are left are kept for connections to the upstreams and for files.
+    /// Descriptors are short: the rest is reserved for upstream connections and files.
     Descriptors,
 }
 
 /// How an upstream failed a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// No connection.
+    /// The connection failed.
     Connect,
-    /// No connection in time.
+    /// The connection was not established in time.
     ConnectTimeout,
-    /// The server could not prove who it is.
+    /// The upstream's certificate is not valid.
     Certificate,
-    /// No TLS with it.
+    /// The TLS handshake failed.
     Tls,
-    /// No answer in time.
+    /// The upstream did not respond in time.
     Timeout,
-    /// An answer that is not HTTP, or one that broke off.
+    /// The response is not HTTP, or broke off.
     Broken,
     /// `upstream_max` connections are busy.
     Busy,
@@ -200,74 +200,74 @@ pub enum Failure {
     Exhausted,
 }
 
-/// What an operator did to the buckets of a client or an account.
+/// An operator's change to the buckets of a client or an account.
 #[derive(Debug, Clone, Copy)]
 pub struct BucketsChanged<'a> {
-    /// Who.
+    /// The operator.
     pub by: Operator,
-    /// To whose buckets.
+    /// The owner of the buckets.
     pub owner: BucketOwner,
-    /// Under which limits.
+    /// The names of the limits.
     pub limits: &'a [Arc<str>],
-    /// What.
+    /// The change.
     pub change: Change,
 }
 
-/// Who asked over a Unix socket, as the kernel says.
+/// The peer of a Unix socket, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Operator {
-    /// The user, if the kernel says so.
+    /// The user id, if the kernel reports it.
     pub uid: Option<u32>,
-    /// The process, if the kernel says so.
+    /// The process id, if the kernel reports it.
     pub pid: Option<i32>,
 }
 
-/// What operators want of the gate as a whole.
+/// An operator's command to the gate as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperatorCommand {
-    /// To read its configuration again.
+    /// Read the configuration again.
     Reload,
-    /// To finish what is in flight and end.
+    /// Finish the requests in flight and exit.
     Drain,
 }
 
-/// Whose buckets.
+/// The owner of buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BucketOwner {
-    /// A client's.
+    /// A client.
     Client(Client),
-    /// An account's: a keyed hash of 48 bits, never its name.
+    /// An account: a keyed hash of 48 bits, never its name.
     Account(u64),
 }
 
-/// What was done to buckets.
+/// A change to buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// They were given so many tokens.
+    /// This number of tokens was added.
     Credited(u32),
-    /// They are as if they had never been seen.
+    /// The buckets are new again: full, without failures and waits.
     Reset,
-    /// They have a rate of their own.
+    /// The buckets have a rate of their own.
     RateGiven {
-        /// Which.
+        /// The rate.
         rate: Continuous,
         /// Its end.
         until: Time,
     },
-    /// They have none any more.
+    /// The buckets have the limit's rate again.
     RateEnded,
 }
 
-/// One request and its answer, as the access log wants it.
+/// One request and its response, for the access log.
 #[derive(Debug, Clone)]
 pub struct AccessLogEntry {
-    /// Who asked.
+    /// The client.
     pub client: Client,
-    /// As sent.
+    /// The method as sent.
     pub method: Method,
-    /// As sent.
+    /// The target as sent.
     pub target: Uri,
-    /// Of the request.
+    /// The version of the request.
     pub version: Version,
     /// The `Host` as sent.
     pub host: Option<HeaderValue>,
@@ -275,38 +275,38 @@ pub struct AccessLogEntry {
     pub referer: Option<HeaderValue>,
     /// The `User-Agent` as sent.
     pub user_agent: Option<HeaderValue>,
-    /// The identity of this request.
+    /// The request id.
     pub request_id: Option<HeaderValue>,
     /// Name of the route, if it was an attempt.
     pub route: Option<Arc<str>>,
     /// Name of the first limit that refused, if one did.
     pub refused_by: Option<Arc<str>>,
-    /// Of the answer.
+    /// The status of the response.
     pub status: StatusCode,
-    /// Bytes of the answer's body that were handed to the connection.
+    /// Bytes of the response body that were passed to the connection.
     pub bytes: u64,
-    /// Whether the body was handed over to its end.
+    /// Whether the body was passed on to its end.
     pub complete: bool,
     /// When the head of the request was read.
     pub at: Time,
-    /// From then to the end of the answer.
+    /// From then to the end of the response.
     pub duration: Span,
-    /// The part of it that the gate took for itself.
+    /// The part of the duration that the gate itself took.
     pub added: Span,
 }
 
-/// Hears what happened.
+/// A listener to events.
 pub trait EventListener: Send + Sync {
-    /// Must neither block nor fail.
+    /// Handles one event; must neither block nor fail.
     fn on_event(&self, event: &Event<'_>);
 }
 
-/// Everybody who listens.
+/// All listeners of a gate.
 #[derive(Clone, Default)]
 pub struct Events(Arc<[Arc<dyn EventListener>]>);
 
 impl Events {
-    /// Tells everybody.
+    /// Passes the event to all listeners.
     pub fn emit(&self, event: &Event<'_>) {
         for listener in self.0.iter() {
             listener.on_event(event);

@@ -1,9 +1,9 @@
 //! tollgate: a reverse proxy that gives sign-in forms exact limits.
 //!
-//! The library is what the binary, the tests and other Rust programs use. It does not print and does not read
-//! arguments; the binary does. Layers only look down: see `ARCHITECTURE.md`, which a test enforces.
+//! The library serves the binary, the tests and other Rust programs. It does not print and does not read arguments; the
+//! binary does. Imports between layers point downward only: see `ARCHITECTURE.md`, which a test enforces.
 //!
-//! A program that limits calls of its own, over any store and without the proxy, begins at [`engine::Limits`].
+//! A program that limits its own calls, over any store and without the proxy, begins at [`engine::Limits`].
 
 pub mod app;
 pub mod bucket;

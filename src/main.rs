@@ -1,4 +1,4 @@
-//! The tollgate binary: arguments, exit codes, printing.
+//! The tollgate binary: a thin `main`. Arguments, printing and exit codes are in `tollgate::cli`.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
-//! Sockets: where connections come from and which of them get in.
+//! Sockets: where connections come from and which of them are admitted.
 //!
-//! Nothing here knows HTTP. A connection that is let in is handed to whoever listens; one that is not has cost an
-//! accept and a look at a table.
+//! HTTP is left to the proxy. An admitted connection is handed to its worker; a rejected one has cost an accept and a
+//! look at a table.
 
 pub mod connection_limit;
 pub mod connection_slots;

@@ -1,7 +1,7 @@
 //! Listeners to events: metrics, logs and the pages that show them.
 //!
-//! Nothing here decides anything or holds up a request. Whoever wants to know more adds a listener; the request path
-//! does not change.
+//! Nothing here decides anything or holds up a request. A new consumer of events is a new listener; the request path
+//! stays as it is.
 
 pub mod access_log;
 pub mod admin;

@@ -1,7 +1,6 @@
 //! The HTTP side: reads a request, lets the engine decide, forwards it or refuses it.
 //!
-//! The hops of a request are a file each, and `service` tells their story; nothing here decides how often anybody
-//! may ask.
+//! `transaction::service` runs the steps of a request in order. Rate limits are the engine's.
 
 pub mod body;
 pub mod connection;

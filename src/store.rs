@@ -1,9 +1,9 @@
-//! Where buckets live.
+//! Bucket stores: the memory of this process, or a database that several gates share.
 //!
-//! A store is one atomic read-modify-write of one bucket; what the bucket does is [`bucket::step`](crate::bucket::step)
-//! over every store. [`memory`] is the process's own; the others are databases that several gates share, and need to
-//! offer nothing but [`CompareAndSwap`]: [`shared`] makes a store of that. The surprising thing: an [`StoreAddress`] is
-//! checked without asking anybody, and a store is opened without being there: whether it is shows at the first question.
+//! A store does one atomic read-modify-write of one bucket; the arithmetic is [`bucket::step`](crate::bucket::step) in
+//! every store. [`memory`] belongs to this process. A database implements only [`CompareAndSwap`], and [`shared`] makes
+//! a store of it. A [`StoreAddress`] is checked without a connection, and a store opens while its database is down: the
+//! first call shows whether it is up.
 
 mod address;
 mod compare_and_swap;
@@ -25,7 +25,7 @@ mod sql;
 #[cfg(feature = "tls")]
 #[cfg_attr(
     not(any(feature = "redis", feature = "postgres", feature = "dynamodb")),
-    allow(dead_code, reason = "the driver of MySQL takes roots only, and makes the rest itself")
+    allow(dead_code, reason = "the MySQL driver takes only the roots and builds the rest itself")
 )]
 mod tls;
 
@@ -35,7 +35,7 @@ pub use self::compare_and_swap::{
     StoreRecord, Stored, Swap,
 };
 
-/// How the address of a database is read, by its scheme; `None` if this build knows none of that.
+/// The parser for addresses with this scheme; `None` if this build has no backend for it.
 fn parser_of(scheme: &str) -> Option<address::ParseAddress> {
     match scheme {
         #[cfg(feature = "redis")]

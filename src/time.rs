@@ -1,7 +1,7 @@
-//! The one clock: everything else is handed a [`Time`].
+//! The clock: only this module reads the operating system's clock; every other module receives a [`Time`].
 //!
-//! Monotonic, anchored to the wall once at the start: setting the wall clock later changes nothing. It stands
-//! still while the machine is suspended (`CLOCK_MONOTONIC`), which errs on the strict side.
+//! The clock is monotonic and anchored to the wall clock once, at the start: setting the wall clock later changes
+//! nothing. It stands still while the machine is suspended (`CLOCK_MONOTONIC`), which errs on the strict side.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use crate::bucket::{Span, Time};
 
-/// Says what time it is.
+/// The source of the current time: the system clock, or a manual one.
 #[derive(Debug, Clone)]
 pub struct Clock(ClockSource);
 
@@ -22,11 +22,11 @@ enum ClockSource {
 impl Clock {
     /// The machine's clock, anchored to the wall now.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that asks")]
+    #[expect(clippy::disallowed_methods, reason = "only this module reads the system clock")]
     pub fn system() -> Self {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let anchor = Time::from_nanos(u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX));
-        Self(ClockSource::System { wall_at_start: anchor, started: Instant::now() })
+        let wall_at_start = Time::from_nanos(u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX));
+        Self(ClockSource::System { wall_at_start, started: Instant::now() })
     }
 
     /// A clock that stands still until it is [set](Self::set): for tests and simulations.
@@ -35,19 +35,19 @@ impl Clock {
         Self(ClockSource::Manual(Arc::new(AtomicU64::new(start.as_nanos()))))
     }
 
-    /// What time it is. Never runs backwards for a system clock.
+    /// The current time. A system clock never runs backwards.
     #[must_use]
     pub fn now(&self) -> Time {
         match &self.0 {
-            ClockSource::System { wall_at_start: anchor, started } => {
+            ClockSource::System { wall_at_start, started } => {
                 let nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                anchor.after(Span::from_nanos(nanos))
+                wall_at_start.after(Span::from_nanos(nanos))
             }
             ClockSource::Manual(time) => Time::from_nanos(time.load(Ordering::Relaxed)),
         }
     }
 
-    /// Sets a manual clock, forwards or backwards; a system clock is left alone.
+    /// Sets a manual clock, forwards or backwards; does nothing to a system clock.
     pub fn set(&self, time: Time) {
         if let ClockSource::Manual(shared) = &self.0 {
             shared.store(time.as_nanos(), Ordering::Relaxed);

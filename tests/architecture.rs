@@ -1,7 +1,7 @@
 //! The layers only look down: every arrow between two of them stands in [`ARROWS`], and no other.
 //!
-//! Tests may reach anywhere, so they are left out, and so are links in documentation. The surprising thing: `super::`
-//! that climbs to the root is an arrow as well.
+//! Tests may reach anywhere, so they are left out, and so are links in documentation. A `super::` that climbs to the
+//! root is an arrow as well.
 
 #![allow(clippy::unwrap_used, clippy::unreachable, reason = "these are tests")]
 
@@ -122,6 +122,45 @@ fn sockets_files_and_logs_stay_where_they_belong() {
             let allowed = layers.split_whitespace().any(|allowed| allowed == layer(source));
             let place = at.map(|at| source.place(at));
             assert!(allowed || place.is_none(), "`{}` may not use `{name}`: {place:?}", layer(source));
+        }
+    }
+}
+
+#[test]
+fn no_modules_of_one_parent_use_each_other_in_a_circle() {
+    let sources = Source::all();
+    let modules: BTreeSet<Vec<&str>> = sources.iter().map(|source| source.module.split('/').collect()).collect();
+    let mut siblings: BTreeMap<Vec<String>, Uses> = BTreeMap::new();
+    for source in &sources {
+        let own: Vec<&str> = source.module.split('/').collect();
+        for path in source.paths() {
+            let shared = own.iter().zip(&path).take_while(|(a, b)| a == b).count();
+            let target: Vec<&str> = path.iter().take(shared + 1).map(|name| &name[..]).collect();
+            if shared < own.len() && modules.contains(&target) {
+                let parent = path[..shared].to_vec();
+                siblings.entry(parent).or_default().entry(own[shared].to_owned()).or_default().insert(path[shared].clone());
+            }
+        }
+    }
+    for (parent, uses) in siblings {
+        let circle = circle(&uses);
+        assert!(circle.is_empty(), "in `{}`: {}", parent.join("::"), circle.join(" -> "));
+    }
+}
+
+/// Which modules each of them uses.
+type Uses = BTreeMap<String, BTreeSet<String>>;
+
+/// Modules that remain when all that use none of the others are taken away, again and again.
+fn circle(uses: &Uses) -> Vec<String> {
+    let mut left = uses.clone();
+    loop {
+        let names: BTreeSet<String> = left.keys().cloned().collect();
+        left.values_mut().for_each(|targets| targets.retain(|target| names.contains(target)));
+        let before = left.len();
+        left.retain(|_, targets| !targets.is_empty());
+        if left.len() == before {
+            return left.into_keys().collect();
         }
     }
 }

@@ -156,7 +156,7 @@ fn what_follows_a_body_that_was_read_is_the_next_request() {
 fn a_body_that_is_too_long_is_a_413_and_costs_nothing() {
     let upstream = Upstream::start();
     let gate = Gate::start(&upstream.file(TEN));
-    // Said to be too long: nobody waits for it.
+    // Declared as too long: the gate does not wait for it.
     let mut client = gate.connect();
     client.send("POST /api HTTP/1.1\r\nHost: app.test\r\nContent-Length: 1025\r\n\r\n");
     let answer = client.answer();

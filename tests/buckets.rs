@@ -152,7 +152,7 @@ fn a_reset_forgets_debts_and_waits() {
     assert_eq!(sign_in(&gate, "alice", "wrong"), 429);
     let (_, waiting) = ask(&gate, "GET", ME, "");
     assert!(limit(&waiting, "address")["escalate"]["wait"].as_f64().unwrap() > 3500.0, "{waiting}");
-    // Tokens alone are no use to whoever waits.
+    // Tokens alone do not end a wait.
     ask(&gate, "POST", "ip:127.0.0.1/credit", r#"{"tokens":4,"limit":"address"}"#);
     assert_eq!(sign_in(&gate, "alice", "wrong"), 429);
     let (status, shown) = ask(&gate, "DELETE", "ip:127.0.0.1?limit=address", "");

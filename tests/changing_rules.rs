@@ -1,4 +1,4 @@
-//! The rules change while attempts are decided on: nobody notices.
+//! The rules change while attempts are decided: no client notices.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 

@@ -71,7 +71,7 @@ fn init_writes_a_file_that_check_has_nothing_to_say_against() {
         for limit in ["address: ", "subnet: ", "wide: ", "login: one address: at most "] {
             assert!(said.out.lines().any(|line| line.starts_with(limit)), "{set}: {}", said.out);
         }
-        assert!(said.out.ends_with("config.toml: good, with no warnings\n"), "{set}: {}", said.out);
+        assert!(said.out.ends_with("config.toml: valid, no warnings\n"), "{set}: {}", said.out);
     }
 }
 

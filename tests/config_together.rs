@@ -141,7 +141,7 @@ impl Case {
         (!case.mistakes.is_empty() && case.hidden_by(&case.pieces).is_empty()).then_some(case)
     }
 
-    /// The mistakes of it that nobody is told of this.
+    /// Its mistakes that the diagnostics of the whole file leave out.
     fn hidden_by(&self, whole: &Pieces) -> Vec<String> {
         let told = whole.mistakes().0;
         let as_before = |message: &String| {

@@ -76,7 +76,7 @@ fn the_name_of_a_configuration_changes_with_what_it_says() {
     assert_ne!(hash(), first);
 }
 
-/// I2: whoever asks for a bad file to be read is told why not, and by the exit code.
+/// I2: a caller that reloads a bad file gets the mistakes, and the exit code.
 #[test]
 fn a_bad_file_is_shown_to_whoever_asked_and_the_old_one_stays() {
     let upstream = Upstream::start();

@@ -41,8 +41,8 @@ fn the_file_in_the_readme_is_the_smallest_example_byte_for_byte() {
 
 #[test]
 fn the_wordpress_file_in_the_readme_is_the_example_but_for_its_comments() {
-    let readme = readme();
-    let (_, rest) = readme.split_once("\n```toml\n[route.blog]\n").unwrap();
+    let document = fs::read_to_string("docs/getting-started.md").unwrap();
+    let (_, rest) = document.split_once("\n```toml\n[route.blog]\n").unwrap();
     let block = format!("[route.blog]\n{}", rest.split_once("```\n").unwrap().0);
     let settings = |text: &str| {
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
@@ -68,9 +68,9 @@ fn every_command_in_the_readme_exists() {
 #[test]
 fn what_the_documents_show_of_the_smallest_example_is_what_the_program_says() {
     let shown = [
-        ("README.md", &["check"][..]),
-        ("README.md", &["explain", "POST", "//LOGIN"]),
-        ("README.md", &["explain", "GET", "/login"]),
+        ("docs/getting-started.md", &["check"][..]),
+        ("docs/getting-started.md", &["explain", "POST", "//LOGIN"]),
+        ("docs/getting-started.md", &["explain", "GET", "/login"]),
         ("docs/matching.md", &["explain", "POST", "/x/../LOGIN;a"]),
     ];
     for (document, words) in shown {

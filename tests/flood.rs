@@ -1,5 +1,5 @@
-//! A flood of foreign keys against the bounded table: nobody gets a fresh burst out of it, nobody new is shut out,
-//! memory stays where it is and no decision takes long.
+//! A flood of foreign keys against the bounded table: no client gets a fresh burst out of it, no new client is shut
+//! out, memory stays constant and no decision takes long.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "these are tests")]
 
@@ -114,8 +114,8 @@ fn flood(capacity: usize, others: u32, each: u32) {
     flood.clock.set(flood.clock.now().after(Span::from_nanos(1)));
     assert_eq!(refused(&flood), 0, "at their Retry-After");
     assert!(grown < 4 << 20, "memory grew by {grown} bytes while the table was full");
-    // A virtual machine that is taken off its core charges the absence to whoever was running, so one in a million
-    // is the machine's; a table that grows or sweeps would show up at every doubling.
+    // A virtual machine that loses its core charges the pause to the running thread, so one in a million is the
+    // machine's; a table that grows or sweeps would show up at every doubling.
     let (slow, slowest) = (flood.slow, flood.slowest);
     println!("{capacity} slots: the slowest decision took {slowest:?}, {slow} took a millisecond");
     assert!(

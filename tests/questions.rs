@@ -1,7 +1,8 @@
-//! The model of `docs/scale.md` held against real stores: how many questions each scene costs, by the store's own count.
+//! The model of `docs/scale.md` against real stores: the number of store requests (questions) of each scene, by the
+//! store's own count.
 //!
-//! Every gate is a `MemoryLimits` of its own, with its own mirror, queue and connection, in one process. The surprising thing:
-//! the scenes run for half a minute and want a quiet machine, so they run only when they are asked for:
+//! Every gate is a `Limits` with its own mirror, queue and connection, in one process. The scenes run for half a minute
+//! and need a quiet machine, so they are ignored by default:
 //! `cargo test --test questions -- --ignored --nocapture --test-threads 1`.
 
 #![allow(

@@ -1,4 +1,4 @@
-//! Reading the file again while the gate runs: all of it at once or nothing, and nobody notices but by what it says.
+//! Reading the file again while the gate runs: all of it at once or nothing, and no client is disturbed.
 //!
 //! Everything here goes through the built binary and real signals.
 
@@ -421,7 +421,7 @@ fn a_hang_up_before_the_gate_serves_waits_until_it_does() {
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
         u64::from_str_radix(caught.trim(), 16).unwrap() & 1 == 1
     };
-    // Nobody says when it listens to signals; until then one would end it, as it would any program.
+    // The program does not report when it handles signals; until then one would end it, as it would any program.
     while !catches() {
         std::thread::yield_now();
     }

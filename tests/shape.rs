@@ -7,6 +7,8 @@
 #[path = "support/source.rs"]
 mod source;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use source::{Source, closing};
 
 const LINES_OF_A_FILE: usize = 400;
@@ -47,6 +49,22 @@ fn nothing_unwraps() {
         let shortcuts = ["unwrap", "expect"].map(|name| source.positions(&[".", name, "("]));
         shortcuts.concat().into_iter().map(|at| format!("{} unwraps or expects", source.place(at))).collect()
     });
+}
+
+/// A newcomer who searches for a name finds one thing.
+#[test]
+fn every_type_has_a_name_of_its_own() {
+    let mut places: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in &Source::all() {
+        for at in ["struct", "enum", "trait", "union"].iter().flat_map(|kind| source.positions(&[kind])) {
+            let name = &source.tokens[at + 1].text;
+            if name.starts_with(char::is_uppercase) {
+                places.entry(name.clone()).or_default().insert(source.module.clone());
+            }
+        }
+    }
+    let several: Vec<_> = places.into_iter().filter(|(_, places)| places.len() > 1).collect();
+    assert!(several.is_empty(), "{several:#?}");
 }
 
 /// How long the function is whose `fn` stands there; `None` for a type and for a declaration.

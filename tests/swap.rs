@@ -1,5 +1,5 @@
-//! From one file to the next inside the gate: what requests use changes in one swap, and no token is taken twice or
-//! from nobody, however many threads decide meanwhile.
+//! From one file to the next inside the gate: the rules that requests use change in one swap, and no token is taken
+//! twice or from a bucket that no longer exists, however many threads decide meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "these are tests")]
 

@@ -1,7 +1,7 @@
 //! Whose request it is: identity comes from one configured source, and is compared by bits.
 //!
-//! The gate under test trusts 127.0.0.1 where a test is about what a proxy in front of it says, and nobody where
-//! it is about what a client says. A bucket of one token shows whether two requests are taken for one client.
+//! The gate under test trusts 127.0.0.1 in tests about headers of a proxy in front of it, and no address in tests about
+//! headers of a client. A bucket of one token shows whether two requests are taken for one client.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
@@ -40,7 +40,7 @@ fn are_one_client(first: &str, second: &str) -> bool {
     attempt_as(&gate, second) == 429
 }
 
-/// C1: a header from a peer that nobody trusts.
+/// C1: a header from an untrusted peer.
 #[test]
 fn an_untrusted_peer_cannot_say_who_it_is() {
     let upstream = Upstream::start();
@@ -226,7 +226,7 @@ fn a_nat64_address_is_the_ipv4_address_it_holds() {
     );
 }
 
-/// C8: whoever has an IPv4 address has a whole 2002::/48 (6to4).
+/// C8: a client with an IPv4 address has a whole 2002::/48 (6to4).
 #[test]
 fn one_6to4_site_is_one_client() {
     assert!(are_one_client("2002:cb00:7107:1::1", "2002:cb00:7107:2::1"));
@@ -246,7 +246,7 @@ fn addresses_of_one_prefix_share_a_bucket() {
     assert!(!are_one_client("2001:db8::1", "2001:db8:0:1::1"));
 }
 
-/// C10: whoever hops prefixes meets the wider limit.
+/// C10: a client that changes prefixes meets the wider limit.
 #[test]
 fn a_wider_limit_catches_who_hops_prefixes() {
     let upstream = Upstream::start();

@@ -220,7 +220,7 @@ fn a_gate_without_its_store_is_ready_and_says_that_it_is_not_well() {
     assert_eq!(gate.ask(get_with("/", "")).status, 200);
 }
 
-/// I10: a gate that is about to stop takes nobody new.
+/// I10: a gate that is about to stop accepts no new connection.
 #[test]
 fn a_gate_that_drains_is_not_ready_but_alive() {
     let upstream = Upstream::answering(|_, _| Reply::Silence);

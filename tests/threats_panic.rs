@@ -1,4 +1,4 @@
-//! A panic while a request is served: that connection ends, and nobody else notices.
+//! A panic while a request is served: that connection ends, and no other is affected.
 //!
 //! The gate has no known way to panic, so this one is built into a listener to events, which runs on the request
 //! path; the rest are the gate's own workers on real sockets.
@@ -96,7 +96,7 @@ fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
         upstreams: vec![vec![health]],
     };
     let (trigger, shutdown) = shutdown::channel();
-    // Nobody stops this worker.
+    // This worker is never stopped.
     std::mem::forget(trigger);
     std::thread::spawn(move || {
         worker::run(sockets, Arc::new(guard), shutdown, Arc::default(), || Server {

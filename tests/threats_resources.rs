@@ -182,7 +182,7 @@ fn twice_as_many_clients_as_places_are_all_served_time_and_again() {
     assert!(again <= 2 * 16 * 30, "{again} connections ended before an answer to 480 requests");
 }
 
-/// L11: whoever holds most takes no place of those who hold less.
+/// L11: the client that holds most takes no connection slot of clients that hold less.
 #[test]
 fn a_client_with_many_requests_takes_no_idle_connection_of_another() {
     let slow = |request: &[u8], _| {
@@ -293,7 +293,7 @@ fn a_target_that_could_mean_too_much_is_refused() {
     }
 }
 
-/// H9: nobody listens at the upstream.
+/// H9: no server listens at the upstream's address.
 #[test]
 fn a_dead_upstream_is_a_502_that_names_nothing() {
     let port = free_port();
@@ -425,7 +425,7 @@ fn a_log_that_nobody_reads_holds_up_no_request() {
     assert!(gate.metric("tollgate_access_log_dropped_total", "") >= 1.0, "what is lost is counted");
 }
 
-/// H12: nobody reads the log any more.
+/// H12: the reader of the log has gone.
 #[test]
 fn a_closed_standard_output_ends_nothing() {
     let upstream = Upstream::start();

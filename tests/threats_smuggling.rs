@@ -63,7 +63,7 @@ fn the_body_of_any_method_is_forwarded_as_its_body() {
     }
 }
 
-/// A10: whoever waits for `100 Continue` hears a refusal instead.
+/// A10: a client that waits for `100 Continue` gets a refusal instead.
 #[test]
 fn a_refusal_comes_before_the_invitation_to_send_the_body() {
     let upstream = Upstream::start();
@@ -78,7 +78,7 @@ fn a_refusal_comes_before_the_invitation_to_send_the_body() {
     assert_eq!(upstream.bytes(), b"");
 }
 
-/// A10: the invitation comes once, and what nobody can expect is said to be so.
+/// A10: `100 Continue` is sent once, and an unknown `Expect` is refused.
 #[test]
 fn only_100_continue_can_be_expected() {
     let upstream = Upstream::start();
@@ -143,7 +143,7 @@ fn trailers_never_become_headers() {
     assert_eq!(gate.ask(format!("{head}\r\n5\r\nabcde\r\n0\r\n{many}\r\n")).status, 400);
 }
 
-/// A18: HTTP/2 where nobody agreed to it.
+/// A18: HTTP/2 without negotiation.
 #[test]
 fn the_preface_of_http_2_is_answered_in_http_1() {
     let upstream = Upstream::start();
@@ -222,7 +222,7 @@ fn a_websocket_is_asked_for_by_a_get_that_names_it_in_connection() {
     let mut client = gate.connect();
     client.send(format!("GET /chat HTTP/1.1\r\n{host}{asks}\r\n"));
     assert_eq!(client.answer().status, 101);
-    // What a tunnel carries is nobody's business, however much it looks like a bad request.
+    // The gate does not inspect a tunnel's bytes, however much they look like a bad request.
     let odd = "POST / HTTP/1.1\nTransfer-Encoding: chunked\r\n\r\n5 \r\nabcde\n#";
     client.send(odd);
     assert_eq!(client.take(odd.len()).as_deref(), Some(odd.as_bytes()));

@@ -148,7 +148,7 @@ fn newcomers_are_admitted_while_the_table_is_full() {
     assert_eq!(admitted, 300, "newcomers that were admitted");
 }
 
-/// E7: nobody can aim at a place in the table.
+/// E7: an attacker cannot aim at a slot in the table.
 #[test]
 fn the_names_of_buckets_differ_from_process_to_process() {
     let (method, headers) = (http::Method::POST, http::HeaderMap::new());

@@ -1,7 +1,7 @@
-//! A gate: what it last saw of each bucket, and whether it asks the store at all.
+//! A gate: what it last saw of each bucket, and whether it calls the store at all.
 //!
-//! As `src/store/shared/mirror.rs` and `breaker.rs`, without bytes. The surprising thing: the questions that are not
-//! simulated count for the breaker too, since one success among them closes it.
+//! It follows `src/store/shared/mirror.rs` and `breaker.rs`, without bytes. The requests that are not simulated count
+//! for the breaker too, because one success among them closes it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -14,9 +14,9 @@ use super::store::BucketId;
 /// What a gate knows of a bucket.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Seen {
-    /// As it stands here.
+    /// The state here.
     pub(crate) tat: u64,
-    /// As it was seen in the store: another one, if something was decided here alone since.
+    /// The state that was seen in the store: another one, if something was decided here alone since.
     pub(crate) seen: u64,
     pub(crate) version: u64,
     pub(crate) seen_at: Time,
@@ -38,7 +38,7 @@ impl Seen {
 }
 
 impl Gate {
-    /// One operation on the bucket as it stands here.
+    /// Runs one operation on the bucket as it is here.
     pub(crate) fn here(&mut self, bucket: BucketId, spec: &Spec, now: Time, op: Op) -> Step {
         let seen = self.mirror.entry(bucket).or_default();
         let mut tat = seen.tat;
@@ -49,12 +49,12 @@ impl Gate {
         step
     }
 
-    /// Whether an attempt is refused by what was seen a moment ago.
+    /// Whether an attempt is refused by a state that was seen a moment ago.
     pub(crate) fn is_refused_here(&self, bucket: BucketId, spec: &Spec, now: Time) -> bool {
         self.mirror.get(&bucket).is_some_and(|seen| seen.is_recent(now)) && self.refuses(bucket, spec, now)
     }
 
-    /// Whether an attempt is refused by what was seen at any time.
+    /// Whether an attempt is refused by a state that was seen at any time.
     pub(crate) fn refuses(&self, bucket: BucketId, spec: &Spec, now: Time) -> bool {
         self.mirror.get(&bucket).is_some_and(|seen| {
             let mut tat = seen.tat;
@@ -73,7 +73,7 @@ impl Gate {
         }
     }
 
-    /// Says whether it asks no more from now on.
+    /// Records a failure. Returns whether it opens the breaker.
     pub(crate) fn failed(&mut self) -> bool {
         self.failures += 1;
         let opens = self.failures >= MOST_FAILURES && !self.is_open;
@@ -87,7 +87,7 @@ pub(crate) fn run(spec: &Spec, tat: &mut u64, now: Time, op: Op) -> Step {
     step(spec, std::slice::from_mut(tat), now, op)
 }
 
-/// Numbers of buckets, well spread for a map; the same in each run.
+/// Hashes the numbers of buckets for a map: well spread, and the same in each run.
 pub(crate) type Scattered = BuildHasherDefault<Scatter>;
 
 #[derive(Debug, Default)]

@@ -1,18 +1,18 @@
-//! Holds what was admitted against what was promised, bucket by bucket, with arithmetic of its own.
+//! Checks what was admitted against the specs, bucket by bucket, with arithmetic of its own.
 //!
-//! Attempts whose tokens were given back are not told to it: what is left of a bucket's admissions has to fit the limit as
-//! well. The surprising thing: it knows gates only to tell who decided alone; to a store that answers, they are one.
+//! Refunded attempts are not reported to it: the remaining admissions of a bucket have to fit the limit as well. Gates
+//! matter only where they decided alone; with a store that answers, they are one.
 
 use std::collections::BTreeMap;
 
 use tollgate::bucket::Spec;
 use tollgate::time::Time;
 
-/// What one bucket let through.
+/// The admissions of one bucket.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Admissions(Vec<(Time, Option<usize>)>);
 
-/// What came of it.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Judgement {
     /// Admissions beyond the limit of one bucket.
@@ -22,13 +22,13 @@ pub(crate) struct Judgement {
 }
 
 impl Admissions {
-    /// An attempt was admitted, by the store or by this gate alone.
+    /// Adds an attempt that was admitted, by the store or by this gate alone.
     pub(crate) fn add(&mut self, at: Time, alone: Option<usize>) {
         self.0.push((at, alone));
     }
 
     /// # Panics
-    /// If this is more than was promised of a bucket that the store, or a mirror, forgot so many times.
+    /// If this is more than the spec allows a bucket that the store, or a mirror, forgot `losses` times.
     pub(crate) fn judge(mut self, spec: &Spec, losses: u64) -> Judgement {
         self.0.sort_unstable();
         let mut alone: BTreeMap<usize, Vec<Time>> = BTreeMap::new();
@@ -38,7 +38,7 @@ impl Admissions {
             }
         }
         for (gate, times) in &alone {
-            // What a store forgot, a gate that saw it forgets with it.
+            // A gate that saw a row forgets it with the store.
             let over = excess(spec, times.iter().copied());
             let most = losses * u64::from(spec.burst());
             assert!(

@@ -1,8 +1,8 @@
-//! What a run was: tables by phase, and what is too much admitted, bucket by bucket.
+//! The report of a run: tables by phase, and excess admissions, bucket by bucket.
 //!
-//! The load of a shard is its part of what is spread over all of them, and what the hot buckets on it cost: the sample
-//! itself is too small to say how even a hash spreads. The surprising thing: nothing here is rounded against the reader;
-//! a bucket that was sampled counts as often as it stands for.
+//! The load of a shard is its part of the load that is spread over all of them, and the load of the hot buckets on it:
+//! the sample itself is too small to show how evenly a hash spreads. A bucket that was sampled counts as often as it
+//! stands for.
 
 use std::fmt;
 
@@ -17,16 +17,16 @@ pub(crate) struct Second {
     pub(crate) admitted: u64,
     /// Attempts that a gate decided on without the store.
     pub(crate) alone: u64,
-    /// Attempts that were refused because others were faster.
+    /// Attempts that were refused because of conflicts.
     pub(crate) crowded: u64,
-    /// Questions about buckets of which there are very many.
+    /// Requests about buckets of which there are very many.
     pub(crate) spread: u64,
-    /// Questions about hot buckets, by shard.
+    /// Requests about hot buckets, by shard.
     pub(crate) hot: Vec<u64>,
     pub(crate) lost: u64,
     pub(crate) timeouts: u64,
     pub(crate) probes: u64,
-    /// Gates that ask nobody, at its beginning.
+    /// Gates with an open breaker, at its beginning.
     pub(crate) shut: u64,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Phase {
     seconds: u64,
 }
 
-/// Buckets of one fate.
+/// Buckets that were decided on in the same way.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) buckets: u64,
@@ -63,12 +63,12 @@ pub(crate) struct Fate {
 pub(crate) struct Report {
     settings: Settings,
     pub(crate) phases: Vec<Phase>,
-    /// By the store alone; by a store that forgot; by gates alone, too.
+    /// Decided by the store alone; by a store that forgot; by gates alone, too.
     pub(crate) fates: [Fate; 3],
     pub(crate) probes: u64,
-    /// Gates that ask nobody.
+    /// Gates with an open breaker.
     pub(crate) shut_at_end: u64,
-    /// Buckets in the mirror of one gate, in the middle of all; in the store.
+    /// Buckets in the mirror of the median gate; in the store.
     pub(crate) mirrored_buckets: u64,
     pub(crate) stored_buckets: u64,
 }
@@ -130,7 +130,7 @@ impl Phase {
 
 impl Report {
     /// # Panics
-    /// If more was admitted than was promised.
+    /// If more was admitted than the specs allow.
     pub(super) fn of(world: World) -> Self {
         let fates = fates(&world);
         let weight = |bucket: u64| if bucket >> 48 == HOT { 1 } else { world.settings.sample };
@@ -149,7 +149,7 @@ impl Report {
     }
 }
 
-/// Judges every bucket.
+/// Checks every bucket.
 fn fates(world: &World) -> [Fate; 3] {
     let mut fates: [Fate; 3] = Default::default();
     for (&bucket, admissions) in &world.admissions {
@@ -187,12 +187,14 @@ impl fmt::Display for Report {
             &self.settings;
         writeln!(
             f,
-            "seed {seed}: {gates} gates ({routing:?}), {shards} shards, {people} people, {bots} bots, {hot} hot addresses, \
-             {seconds} s, 1 subnet of {sample} simulated\n"
+            "seed {seed}: {gates} gates ({routing:?}), {shards} shards, {people} people, {bots} bots, \
+             {hot} hot addresses, {seconds} s, 1 subnet of {sample} simulated\n"
         )?;
         writeln!(
             f,
-            "| phase | attempts/s | admitted/s | answered by mirrors | questions/s | peak | a shard, median | busiest shard and second | lost | timed out | decided alone | crowded out | gates that ask nobody |"
+            "| phase | attempts/s | admitted/s | answered by mirrors | store requests/s | peak | a shard, median | \
+             busiest shard and second | lost | timed out | decided alone | refused by conflicts | \
+             gates with an open breaker |"
         )?;
         writeln!(f, "| :-- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |")?;
         self.phases.iter().try_for_each(|phase| phase.write(f))?;
@@ -213,7 +215,7 @@ impl fmt::Display for Report {
             self.mirrored_buckets, self.stored_buckets
         )?;
         writeln!(f, "probes: {} a second in all", self.probes / (*seconds).max(1))?;
-        writeln!(f, "gates that ask nobody at the end: {}", self.shut_at_end)
+        writeln!(f, "gates with an open breaker at the end: {}", self.shut_at_end)
     }
 }
 
@@ -240,7 +242,7 @@ impl Phase {
     }
 }
 
-/// So many of so many, in tenths of a percent.
+/// A part of a whole, in tenths of a percent.
 struct Part(u64, u64);
 
 impl fmt::Display for Part {
@@ -250,5 +252,5 @@ impl fmt::Display for Part {
     }
 }
 
-/// A line of five buckets is 64 bytes, and 192 more hold what is known of five.
+/// A table line of five buckets has 64 bytes, and their entries have 192 more.
 const MIRROR_BYTES_BY_TEN: u64 = 640;

@@ -1,9 +1,9 @@
-//! Rounds for one bucket at one gate, as `src/store/shared/round.rs` has them: all that waits is decided together and
-//! written by one swap; who loses a race goes on from what stands there.
+//! Batches for one bucket at one gate, as `src/store/shared/batch.rs` runs them: all waiting requests are decided
+//! together and written by one swap; a batch that loses a race continues from the current row.
 //!
-//! Told refunds are tried again as there, but without the look that the library takes first when it cannot know whether
-//! they were done: a shard that is away does nothing here. The surprising thing: nobody's patience ends but the store's, so
-//! an attempt that waits behind a question that fails waits for its own as well.
+//! Enqueued refunds are retried as there, but without the load that the library makes first when their outcome is
+//! uncertain: a shard that is down does nothing here. Only the store's time-out ends a wait, so an attempt that waits
+//! behind a request that fails waits for its own as well.
 
 use tollgate::bucket::{Op, Receipt, Verdict};
 use tollgate::time::{Span, Time};
@@ -12,7 +12,7 @@ use super::gate::{FRESH, Seen, run};
 use super::store::{BucketId, Row, Said, Writing};
 use super::world::{Event, Heard, World};
 
-/// Where a bucket is seen to.
+/// A bucket at a gate.
 pub(super) type Place = (usize, BucketId);
 
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ pub(super) enum Job {
         attempt: usize,
         side: usize,
     },
-    /// Whether it still refuses, as the gate thinks.
+    /// Whether the bucket still refuses, as the gate thinks.
     Look {
         attempt: usize,
     },
@@ -31,7 +31,7 @@ pub(super) enum Job {
     },
 }
 
-/// Somebody sees to a bucket.
+/// The batches for one bucket at a gate.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     waiting: Vec<Job>,
@@ -44,7 +44,7 @@ pub(super) struct Turn {
     is_asked: bool,
     gone_at: Time,
     ours: Option<u64>,
-    /// As the gate had it when this began: attempts that it decided on alone since make it another one.
+    /// The gate's state when the batch began: attempts that it decided on alone since change it.
     recalled: u64,
     is_other: bool,
     tries: u32,
@@ -77,7 +77,7 @@ impl World {
         let seen = gate.mirror.get(&place.1).copied().unwrap_or_default();
         let version = (seen.version != 0 && seen.gone_at > self.now).then_some(seen.version);
         let may_be_lost = version.is_some() && seen.seen_at < gate.back_since;
-        // What was decided here alone, on top of what was seen.
+        // Decisions that were made here alone are on top of the state that was seen.
         let (tat, is_ahead) = (seen.tat.max(seen.seen), seen.tat > seen.seen);
         *turn = Turn {
             jobs: std::mem::take(&mut turn.waiting),
@@ -94,7 +94,7 @@ impl World {
         self.try_round(place);
     }
 
-    /// Decides, and writes or looks.
+    /// Decides, and writes or loads.
     pub(super) fn try_round(&mut self, place: Place) {
         let spec = self.spec(place.1);
         let Some(turn) = self.turns.get_mut(&place) else { return };
@@ -111,11 +111,11 @@ impl World {
             turn.said.push((step.verdict, self.now));
         }
         let is_recent = turn.seen_at <= self.now && self.now < turn.seen_at.after(FRESH);
-        let leaves_little = |(job, said): (&Job, &(Verdict, Time))| {
+        let is_deferrable = |(job, said): (&Job, &(Verdict, Time))| {
             !matches!(job, Job::Refund { .. }) && !said.0.is_admitted()
         };
-        let is_left = turn.is_asked && turn.is_hot && turn.jobs.iter().zip(&turn.said).all(leaves_little);
-        if is_left || !changed && !turn.is_other && is_recent && (turn.is_asked || !turn.looks()) {
+        let is_deferred = turn.is_asked && turn.is_hot && turn.jobs.iter().zip(&turn.said).all(is_deferrable);
+        if is_deferred || !changed && !turn.is_other && is_recent && (turn.is_asked || !turn.looks()) {
             self.answer(place);
         } else if changed || turn.is_other {
             turn.gone_at = Time::from_nanos(turn.tat).max(self.now.after(SHORTEST));
@@ -135,7 +135,7 @@ impl World {
         self.plan(there, Event::AtStore { place, writing, sent: self.now });
     }
 
-    /// What the store said has arrived.
+    /// The store's reply has arrived.
     pub(super) fn said(&mut self, place: Place, said: Said) {
         self.heard_of(place, &said);
         match said {
@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    /// Goes on from what stands there.
+    /// Continues from the current row.
     fn see(&mut self, place: Place, row: Option<Row>) {
         let now = self.now;
         let Some(turn) = self.turns.get_mut(&place) else { return };
@@ -171,7 +171,7 @@ impl World {
         self.remember(place, Seen { tat, seen: tat, version, seen_at: now, gone_at });
         let Some(turn) = self.turns.get_mut(&place) else { return };
         turn.tries += 1;
-        // The first loss is usual; after more of them the rivals go apart.
+        // The first conflict is usual; after more of them the writers spread out.
         let (tries, begun) = (turn.tries, turn.begun);
         let pause = if tries > 1 { self.dice.within(0..100_000 << tries.min(6)) } else { 0 };
         let pause = Span::from_nanos(pause);
@@ -181,13 +181,13 @@ impl World {
         self.plan(pause, Event::Again(place));
     }
 
-    /// What was decided here alone counts here as well.
+    /// Decisions that were made here alone stay on top of what was seen.
     fn remember(&mut self, place: Place, seen: Seen) {
         let Some(turn) = self.turns.get_mut(&place) else { return };
-        let here = self.gates[place.0].mirror.entry(place.1).or_default();
-        let is_another = here.tat != turn.recalled || turn.ours.is_some();
-        let tat = if is_another { here.tat.max(seen.tat) } else { seen.tat };
-        *here = Seen { tat, ..seen };
+        let entry = self.gates[place.0].mirror.entry(place.1).or_default();
+        let is_another = entry.tat != turn.recalled || turn.ours.is_some();
+        let tat = if is_another { entry.tat.max(seen.tat) } else { seen.tat };
+        *entry = Seen { tat, ..seen };
         turn.recalled = tat;
     }
 
@@ -221,7 +221,7 @@ impl World {
         self.next_round(place);
     }
 
-    /// Others are faster: refused, without being asked again.
+    /// Refuses the requests, because other writers keep winning; they do not call again.
     fn crowd_out(&mut self, place: Place) {
         let Some(turn) = self.turns.get_mut(&place) else { return };
         for job in std::mem::take(&mut turn.jobs) {

@@ -1,7 +1,7 @@
-//! Who is there, what they do, and what fails: all that a run is made of.
+//! The settings of a run: who takes part, what they do, and what fails.
 //!
-//! The surprising thing: `sample` is the one number that makes a run short; it changes how exact the sums are, and nothing
-//! that a single bucket sees.
+//! `sample` is the one number that makes a run short; it changes how exact the sums are, and nothing that a single
+//! bucket sees.
 
 use tollgate::bucket::{Continuous, Spec};
 use tollgate::time::Span;
@@ -15,20 +15,20 @@ pub(crate) struct Settings {
     pub(crate) routing: Routing,
     /// People, in subnets of 256, all of whom sign in now and then.
     pub(crate) people: u64,
-    /// Attempts of one of them in a day.
+    /// Attempts of one person in a day.
     pub(crate) people_a_day: u64,
-    /// Machines of the botnet, so many in each subnet that has any.
+    /// Machines of the botnet; `bots_in_subnet` of them in each subnet that has any.
     pub(crate) bots: u64,
     pub(crate) bots_in_subnet: u64,
-    /// How long one of them waits between two attempts.
+    /// How long a bot waits between two attempts.
     pub(crate) bot_gap: Span,
-    /// Addresses that are hammered at each by itself, beside that; these are not sampled.
+    /// Addresses with a flood of their own, beside the botnet; these are not sampled.
     pub(crate) hot: u64,
     pub(crate) hot_gap: Span,
-    /// Of so many subnets one is simulated.
+    /// One subnet in this many is simulated.
     pub(crate) sample: u64,
     pub(crate) seconds: u64,
-    /// When the botnet begins.
+    /// When the botnet begins, in seconds.
     pub(crate) attack_at: u64,
     pub(crate) failures: Vec<Failure>,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Failure {
 }
 
 impl Settings {
-    /// What the document tells of.
+    /// The run of `docs/scale.md`.
     pub(crate) fn whole(seed: u64) -> Self {
         Self {
             seed,
@@ -75,7 +75,7 @@ impl Settings {
         }
     }
 
-    /// Each with one thing that fails after three fifths of the time; the first with none.
+    /// Runs with one failure each, after three fifths of the time; the first has none.
     pub(crate) fn failing(self) -> Vec<Self> {
         let from = self.seconds * 3 / 5;
         let failure = |shards, lasts, is_lossy| Failure { shards, from, until: from + lasts, is_lossy };
@@ -86,7 +86,7 @@ impl Settings {
         vec![with(vec![]), with(vec![one]), with(vec![two]), with(vec![all])]
     }
 
-    /// The same in small, for a test.
+    /// A small run, for a test.
     pub(crate) fn tiny(seed: u64) -> Self {
         Self {
             gates: 20,
@@ -109,17 +109,17 @@ impl Settings {
         }
     }
 
-    /// What each address may: five attempts in a minute.
+    /// The limit per address: five attempts a minute.
     pub(crate) fn address() -> Spec {
         spec(5)
     }
 
-    /// What each subnet may: sixty.
+    /// The limit per subnet: sixty attempts a minute.
     pub(crate) fn subnet() -> Spec {
         spec(60)
     }
 
-    /// One client in so many of each kind is simulated: people, bots, hot addresses.
+    /// The number of simulated clients of each kind: people, bots, hot addresses.
     pub(crate) fn simulated(&self) -> [u64; 3] {
         [self.people / self.sample, self.bots / self.sample, self.hot]
     }

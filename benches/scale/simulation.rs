@@ -1,10 +1,10 @@
-//! A thousand gates on one store of many shards, event by event: what the store is asked, and what is admitted too much.
+//! A thousand gates on one store of many shards, event by event: the requests to the store, and excess admissions.
 //!
-//! Buckets are the library's own arithmetic; mirrors, combining, lost races, the breaker and the fallback are followed as
-//! `src/store/shared/` does them, in simulated time. Not simulated: queues inside the store (its load is counted, and is to be
-//! held against what it can carry), tables that forget, clocks that differ. The surprising thing: clients are sampled by
-//! whole subnets, since a bucket meets no other bucket but those of its own attempts; so what is simulated is exact, and
-//! only the sums are scaled up.
+//! Buckets are the library's own arithmetic; mirrors, batches, conflicts, the breaker and the fallback follow
+//! `src/store/shared/`, in simulated time. Not simulated are queues inside the store (its load is counted, and is to be
+//! compared with its capacity), tables that forget, and clocks that differ. Clients are sampled by whole subnets,
+//! because a bucket affects no other bucket but those of its own attempts; so the simulated part is exact, and only the
+//! sums are scaled up.
 
 #[path = "../../tests/simulation/dice.rs"]
 #[allow(dead_code, reason = "the simulation of one gate uses the rest")]
@@ -24,10 +24,10 @@ pub(crate) use self::{
     report::{Phase, Report},
 };
 
-/// Runs it to its end.
+/// Runs the simulation.
 ///
 /// # Panics
-/// If more was admitted than was promised.
+/// If more was admitted than the specs allow.
 pub(crate) fn run(settings: &Settings) -> Report {
     let mut world = world::World::new(settings);
     world.run();

@@ -1,7 +1,7 @@
-//! The shared store: rows by key, on shards that may be away for a while or lose what they held.
+//! The shared store: rows by key, on shards that may be down for a while or lose their rows.
 //!
-//! It compares and swaps and counts; it decides nothing. The surprising thing: a shard that is away answers nothing at all,
-//! as a black hole does, so whoever asks waits for the whole time-out.
+//! It compares, swaps and counts; it decides nothing. A shard that is down does not answer at all, so a caller waits
+//! for the whole time-out.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::gate::Scattered;
 /// A bucket, by number; see [`World`](super::world::World).
 pub(crate) type BucketId = u64;
 
-/// What stands under a key.
+/// The row of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) tat: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Row {
     gone_at: Time,
 }
 
-/// What is to be written.
+/// A swap that is to be made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writing {
     pub(crate) old: Option<u64>,
@@ -28,7 +28,7 @@ pub(crate) struct Writing {
     pub(crate) gone_at: Time,
 }
 
-/// What the store said.
+/// The store's reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Said {
     Loaded(Option<Row>),
@@ -40,7 +40,7 @@ pub(crate) enum Said {
 pub(crate) struct Store {
     rows: HashMap<BucketId, Row, Scattered>,
     away: Vec<bool>,
-    /// How often each lost what it held.
+    /// How often each has lost its rows.
     losses: Vec<u64>,
     versions: u64,
 }
@@ -51,7 +51,7 @@ impl Store {
         Self { rows: HashMap::default(), away: vec![false; count], losses: vec![0; count], versions: 0 }
     }
 
-    /// Which shard has a bucket.
+    /// The shard of a bucket.
     pub(crate) fn shard(&self, bucket: BucketId) -> usize {
         let mixed = bucket.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 20;
@@ -62,7 +62,7 @@ impl Store {
         self.away.len()
     }
 
-    /// How many shards are away.
+    /// How many shards are down.
     pub(crate) fn count_away(&self) -> u64 {
         self.away.iter().map(|&away| u64::from(away)).sum()
     }
@@ -86,7 +86,7 @@ impl Store {
         }
     }
 
-    /// One question: a load, or a swap.
+    /// Serves one request: a load, or a swap.
     pub(crate) fn answer(&mut self, bucket: BucketId, writing: Option<Writing>, now: Time) -> Said {
         if self.away[self.shard(bucket)] {
             return Said::Nothing;

@@ -1,7 +1,7 @@
-//! Time, and what happens in it: attempts come, questions travel, shards fail.
+//! Time, and what happens in it: attempts come, requests travel, shards fail.
 //!
-//! It counts, second by second, what the report tells. The surprising thing: a success gives its tokens back a tenth of a
-//! second later, as a sign-in does; what a gate admits alone is taken to fail, which is the worst case.
+//! It counts for the report, second by second. A success refunds its tokens a tenth of a second later, as a sign-in
+//! does; what a gate admits alone counts as a failure, which is the worst case.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -17,7 +17,7 @@ use super::round::{Job, Place, Turn};
 use super::settings::{Routing, Settings};
 use super::store::{BucketId, Said, Store, Writing};
 
-/// A run. A bucket's number is its kind of client, its number among them, and whether it is the subnet's.
+/// A run. The number of a bucket holds its kind of client, its number among them, and whether it is the subnet's.
 pub(super) struct World {
     pub(super) settings: Settings,
     pub(super) now: Time,
@@ -140,7 +140,7 @@ impl World {
             BOTS => self.settings.bot_gap.as_nanos() / count.max(1),
             _ => self.settings.hot_gap.as_nanos() / count.max(1),
         };
-        // Any time between nothing and twice as long: an integer, and so the same on every machine.
+        // Any time between zero and twice the gap: an integer, and so the same on every machine.
         let next = Span::from_nanos(self.dice.within(0..gap.max(1) * 2));
         self.plan(next, Event::Arrive(kind));
         if count == 0 {
@@ -178,7 +178,7 @@ impl World {
         if self.gates[gate].is_open {
             return self.hear_all(slot, Heard::Nothing);
         }
-        // What refuses as far as the gate knows is looked up alone: of two, what was seen longer ago.
+        // A bucket that refuses as far as the gate knows is checked alone; of two, the one that was seen longer ago.
         let here = &self.gates[gate];
         let refuses = |bucket: &BucketId| here.refuses(*bucket, &self.spec(*bucket), self.now);
         match buckets.into_iter().filter(refuses).min_by_key(|bucket| here.mirror[bucket].seen_at) {
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// One bucket was looked at: unless it, or the other one, is now known to refuse, both are asked.
+    /// One bucket was checked: unless it, or the other one, is now known to refuse, both are called.
     pub(super) fn looked(&mut self, slot: usize) {
         let Attempt { gate, buckets, .. } = self.attempts[slot];
         let here = &self.gates[gate];
@@ -204,13 +204,13 @@ impl World {
         self.ask_all(slot);
     }
 
-    /// The same was said of both buckets of an attempt.
+    /// Both buckets of an attempt got the same reply.
     pub(super) fn hear_all(&mut self, slot: usize, heard: Heard) {
         self.attempts[slot].heard = [Some(heard); 2];
         self.conclude(slot);
     }
 
-    /// One of an attempt's buckets was decided on.
+    /// One bucket of an attempt was decided on.
     pub(super) fn hear(&mut self, attempt: usize, side: usize, heard: Heard) {
         self.attempts[attempt].heard[side] = Some(heard);
         if self.attempts[attempt].heard.iter().all(Option::is_some) {
@@ -275,7 +275,7 @@ impl World {
     fn probed(&mut self, gate: usize) {
         let (now, away) = (self.now, self.store.count_away());
         if away > 0 {
-            // Between two probes the questions that are not simulated were answered or not.
+            // Between two probes the requests that are not simulated were answered or not.
             let others = if self.settings.sample > 1 { self.questions_of_a_gate() / 2 } else { 0 };
             self.others(gate, others, away);
             self.gates[gate].failed();
@@ -287,14 +287,14 @@ impl World {
         self.plan(pause, Event::Probe(gate));
     }
 
-    /// In the second before.
+    /// The requests of a gate in the second before.
     fn questions_of_a_gate(&self) -> u64 {
         let second = usize::try_from(self.now.since(START).as_nanos() / 1_000_000_000).unwrap_or(0);
         let before = self.seconds.get(second.saturating_sub(1));
         before.map_or(0, Second::questions) / self.settings.gates
     }
 
-    /// So many questions that are not simulated, to any shard.
+    /// Requests that are not simulated, to any shard.
     fn others(&mut self, gate: usize, count: u64, away: u64) {
         for _ in 0..count {
             if self.gates[gate].is_open {
@@ -308,7 +308,7 @@ impl World {
         }
     }
 
-    /// The breaker hears of a question, and of those that are not simulated and went to any shard meanwhile.
+    /// Tells the breaker of a request, and of those that are not simulated and went to any shard meanwhile.
     pub(super) fn heard_of(&mut self, place: Place, said: &Said) {
         let (away, now) = (self.store.count_away(), self.now);
         let others = if away > 0 { self.weight(place.1) - 1 } else { 0 };
@@ -356,7 +356,7 @@ impl World {
         open
     }
 
-    /// How long a question or an answer is on its way.
+    /// How long a request or a reply travels.
     pub(super) fn way(&mut self) -> Span {
         Span::from_nanos(self.dice.within(100_000..500_000))
     }

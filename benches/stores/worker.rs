@@ -1,7 +1,7 @@
-//! A process that puts one load on one store and prints what it took, a figure on each line.
+//! A process that puts one load on one store and prints its figures, one on each line.
 //!
-//! The surprising thing: two gates are two [`MemoryLimits`] in this process, since nothing of one is shared with another but the
-//! store: each has a thread, connections and a mirror of its own.
+//! Two gates are two [`Limits`] in this process, because they share nothing but the store: each has a thread,
+//! connections and a mirror of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use tollgate::event::{Event, EventListener, Events, StoreCallResult};
 use tollgate::store::Namespace;
 use tollgate::store::shared::{OnError, StoreOptions};
 
-/// All threads that this one starts stay on this core.
+/// Pins this thread, and all threads that it starts, to this core.
 pub(crate) fn pin(core: usize) {
     let mut cores = CpuSet::new();
     cores.set(core);
@@ -39,18 +39,18 @@ pub(crate) fn run(words: &[String]) {
     });
 }
 
-/// Who asks.
+/// The client that is measured.
 #[derive(Clone)]
 enum Client {
     Store(Limiter),
-    /// A fixed window of a minute in one round trip, as envoyproxy's ratelimit keeps it: INCRBY and EXPIRE in a pipeline.
+    /// A fixed window of a minute in one round trip, as in envoyproxy's ratelimit: INCRBY and EXPIRE in a pipeline.
     Window(MultiplexedConnection),
 }
 
 impl Client {
     async fn open(kind: &str, url: &str, count: &Arc<Count>, spec: Spec) -> Self {
         if kind == "store" {
-            // A name of its own: on what another process has left there, the first attempt takes two questions.
+            // A name of its own: on the records of another process, the first attempt takes two requests.
             let fresh = format!("bench {}", std::process::id());
             return Self::Store(gate(url, count).limiter(&fresh, spec).unwrap());
         }
@@ -71,7 +71,7 @@ impl Client {
     }
 }
 
-/// Questions, as the store path tells of them.
+/// Requests to the store, counted by its events.
 #[derive(Default)]
 struct Count {
     all: AtomicU64,
@@ -90,20 +90,20 @@ impl EventListener for Count {
 
 fn gate(url: &str, count: &Arc<Count>) -> Limits {
     let events = Events::from_iter([Arc::clone(count) as Arc<dyn EventListener>]);
-    // Long enough that a slow store shows as slow, and an answer without the store as an error.
-    let manner = StoreOptions { timeout: Span::from_secs(2), on_error: OnError::Deny };
-    let limits = Limits::open_as(&url.parse().unwrap(), &Namespace::default(), b"", manner, events);
+    // So long that a slow store shows as slow, and a decision without the store as an error.
+    let options = StoreOptions { timeout: Span::from_secs(2), on_error: OnError::Deny };
+    let limits = Limits::open_as(&url.parse().unwrap(), &Namespace::default(), b"", options, events);
     limits.unwrap().with_capacity(10_000)
 }
 
-/// So many callers, each asking again as soon as it has its answer.
+/// Runs this number of callers, each of which calls again as soon as it has its reply.
 async fn throughput(kind: &str, url: &str, time: Duration, callers: usize, keys: usize) {
     let count = Arc::new(Count::default());
     let spec = if keys == 1 { MILLION_A_SECOND } else { TEN_THOUSAND_A_DAY };
     let client = Client::open(kind, url, &count, spec()).await;
     let run = |time| {
         let calls = (0..callers).map(|caller| {
-            // None asks for a key of another's, unless there is only one.
+            // Each caller has keys of its own, unless there is only one.
             let own = (0..keys).skip(if keys == 1 { 0 } else { caller }).step_by(callers);
             tokio::spawn(calls(client.clone(), own.map(|key| format!("key {key}")).collect(), time))
         });
@@ -112,7 +112,7 @@ async fn throughput(kind: &str, url: &str, time: Duration, callers: usize, keys:
     for warm in run(time / 4) {
         warm.await.unwrap();
     }
-    let (questions, processor, begun) = (count.all.load(Ordering::Relaxed), processor(), Instant::now());
+    let (requests, processor, begun) = (count.all.load(Ordering::Relaxed), processor(), Instant::now());
     let (mut took, mut refused) = (Vec::new(), 0);
     for calls in run(time) {
         let (times, others) = calls.await.unwrap();
@@ -120,8 +120,8 @@ async fn throughput(kind: &str, url: &str, time: Duration, callers: usize, keys:
         refused += others;
     }
     let (seconds, processor) = (begun.elapsed().as_secs_f64(), self::processor() - processor);
-    let questions = count.all.load(Ordering::Relaxed) - questions;
-    let questions = if kind == "store" { questions } else { took.len() as u64 };
+    let requests = count.all.load(Ordering::Relaxed) - requests;
+    let requests = if kind == "store" { requests } else { took.len() as u64 };
     took.sort_unstable();
     let decisions = took.len() as f64;
     let part = |share: f64| f64::from(took[(decisions * share) as usize]) / 1000.0;
@@ -129,7 +129,7 @@ async fn throughput(kind: &str, url: &str, time: Duration, callers: usize, keys:
     println!("2 processor µs/decision {}", processor * 1e6 / decisions);
     println!("3 p50 µs {}", part(0.5));
     println!("4 p99 µs {}", part(0.99));
-    println!("5 questions/decision {}", questions as f64 / decisions);
+    println!("5 questions/decision {}", requests as f64 / decisions);
     println!("6 core used % {}", processor / seconds * 100.0);
     println!("7 not admitted or failed {}", refused + count.failed.load(Ordering::Relaxed));
 }
@@ -149,10 +149,10 @@ async fn calls(client: Client, keys: Vec<String>, time: Duration) -> (Vec<u32>, 
     (took, refused)
 }
 
-/// Which of the gates is asked at this step.
+/// The gate that is called at this step.
 type Pick = fn(usize) -> usize;
 
-/// Of a hundred keys asked for in turn, how many admitted attempts in a hundred took one question.
+/// Of a hundred keys in turn, how many admitted attempts in a hundred took one request.
 async fn trips(url: &str) {
     let picks: [(&str, Pick); 4] = [
         ("1 one gate", |_| 0),
@@ -168,18 +168,18 @@ async fn trips(url: &str) {
         let (mut single, mut admitted) = (0_u32, 0_u32);
         for step in 0..ATTEMPTS {
             let (gate, count) = (&gates[pick(step)], &counts[pick(step)]);
-            let asked = count.all.load(Ordering::Relaxed);
+            let requests = count.all.load(Ordering::Relaxed);
             let taken = gate.take(format!("key {}", step % 100), 1).await.unwrap();
-            let asked = count.all.load(Ordering::Relaxed) - asked;
+            let requests = count.all.load(Ordering::Relaxed) - requests;
             admitted += u32::from(taken.is_admitted());
-            single += u32::from(taken.is_admitted() && asked == 1);
+            single += u32::from(taken.is_admitted() && requests == 1);
         }
         println!("{name} {}", f64::from(single) / f64::from(admitted) * 100.0);
     }
 }
 
-/// Of keys that come back after so many milliseconds, when their bucket is full again (which takes 100 ms), how many in a
-/// hundred took one question.
+/// Of keys that come back after a pause, when their bucket is full again (which takes 100 ms), how many in a hundred
+/// took one request.
 async fn back(url: &str) {
     let pauses = [500, 1500, 2500, 3500, 4500, 6500];
     for (pause, task) in pauses.map(|pause| (pause, tokio::spawn(back_after(url.to_owned(), pause)))) {
@@ -195,10 +195,10 @@ async fn back_after(url: String, pause: u64) -> u32 {
     let mut single = 0;
     for is_back in [false, true] {
         for key in 0..50 {
-            let asked = count.all.load(Ordering::Relaxed);
+            let requests = count.all.load(Ordering::Relaxed);
             let taken = gate.take(format!("key {key}"), 1).await.unwrap();
-            let asked = count.all.load(Ordering::Relaxed) - asked;
-            single += u32::from(is_back && taken.is_admitted() && asked == 1);
+            let requests = count.all.load(Ordering::Relaxed) - requests;
+            single += u32::from(is_back && taken.is_admitted() && requests == 1);
         }
         if !is_back {
             tokio::time::sleep(Duration::from_millis(pause)).await;
@@ -207,7 +207,7 @@ async fn back_after(url: String, pause: u64) -> u32 {
     single * 2
 }
 
-/// Seconds of all threads of this process.
+/// The processor time of all threads of this process, in seconds.
 fn processor() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
@@ -215,7 +215,7 @@ fn processor() -> f64 {
 
 const KEYS: usize = 1000;
 const ATTEMPTS: usize = 3000;
-/// Never empty in a run, and full again much later than it.
+/// Never empty during a run, and full again long after it.
 const TEN_THOUSAND_A_DAY: fn() -> Spec =
     || Spec::Continuous(Continuous::new(10_000, Span::from_secs(86_400), 10_000).unwrap());
 /// Never empty.

@@ -1,4 +1,4 @@
-"""An application with a sign-in form that knows nobody: answers every POST with 401."""
+"""An application with a sign-in form without accounts: answers every POST with 401."""
 
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 

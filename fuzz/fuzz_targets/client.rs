@@ -1,7 +1,7 @@
-//! Header lines, each one of the input, from a peer that is believed and from one that is not.
+//! Header lines, each one of the input, from a trusted peer and from another one.
 //!
-//! The client is always an address in canonical form, no peer that is not believed changes it, and one of the trusted networks
-//! was said to be it by all hops after it.
+//! The client is always an address in canonical form, the headers of an untrusted peer do not change it, and a client
+//! that is not known is a trusted proxy.
 
 #![no_main]
 
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use libfuzzer_sys::fuzz_target;
-use tollgate::net::stream::Peer;
+use tollgate::net::stream::PeerAddr;
 use tollgate::policy::attempt::Client;
 use tollgate::proxy::request::client_addr::{ClientSettings, IdentityHeader};
 
@@ -31,7 +31,7 @@ fuzz_target!(|input: &[u8]| {
         }
         let trust = ["10.0.0.0/8", "fd00::/8"].map(|prefix| prefix.parse().unwrap()).into_iter().collect();
         let settings = ClientSettings { trust, header, ..Default::default() };
-        let client = |ip: IpAddr| settings.client_of(Peer::Ip((ip, 1).into()), &headers);
+        let client = |ip: IpAddr| settings.client_of(PeerAddr::Ip((ip, 1).into()), &headers);
 
         if let Ok(client) = client(PROXY) {
             let ip = client.ip().unwrap();
@@ -39,6 +39,6 @@ fuzz_target!(|input: &[u8]| {
             assert!(client.known_ip().is_some() || settings.trust.contains(ip));
         }
         assert_eq!(client(STRANGER), Ok(Client::Ip(STRANGER)));
-        assert_eq!(settings.client_of(Peer::Unix, &headers), Ok(Client::Local));
+        assert_eq!(settings.client_of(PeerAddr::Unix, &headers), Ok(Client::UnixSocket));
     }
 });

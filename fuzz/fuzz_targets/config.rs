@@ -1,12 +1,12 @@
-//! A configuration file: it is loaded, or there is a mistake that can be shown.
+//! A configuration file: it is loaded, or there is a mistake that can be rendered.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate::config::{Sources, load, together, worst_case};
+use tollgate::config::{Sources, combined, load, worst_case};
 
 fuzz_target!(|text: &str| {
-    // Nothing lies beside this base, so that no file of the machine is read.
+    // The base is no directory, so that no file of the machine is read.
     let sources = Sources { base: "/dev/null".into(), ..Sources::from_text("fuzz.toml", text) };
     if text.contains("@/") {
         return;
@@ -21,6 +21,6 @@ fuzz_target!(|text: &str| {
         let _ = worst_case(limit);
     }
     if let Some(config) = &loaded.config {
-        together(&config.policy).iter().for_each(|route| drop(route.to_string()));
+        combined(&config.policy).iter().for_each(|route| drop(route.to_string()));
     }
 });

@@ -1,7 +1,7 @@
 //! Lines of `Cookie`, each one of the input, in which `@` stands for a token of alice and `&` for one of bob.
 //!
-//! What is taken out leaves nothing of ours and makes nothing up; nobody but alice and bob is ever known, and alice and
-//! bob not by a token in which a bit was flipped. The first bytes say which bit, and whose token it is.
+//! Stripping leaves no cookie of ours and makes nothing up. Only alice and bob are ever known, and neither by a token
+//! with a flipped bit. The first two bytes choose the bit.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use http::header::COOKIE;
 use http::{HeaderMap, HeaderValue};
 use libfuzzer_sys::fuzz_target;
 use tollgate::policy::account::Account;
-use tollgate::policy::device::{Devices, Wallet};
+use tollgate::policy::device::{DeviceTokens, Devices};
 use tollgate::time::{Span, Time};
 
 const NOW: Time = Time::from_nanos(1_763_700_000 * 1_000_000_000);
@@ -28,7 +28,7 @@ static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
     let made_under =
         |keys: &[&str]| Devices::new(keys.iter().map(|key| key.as_bytes().to_vec()).collect(), TTL, "dev");
     let token = |devices: &Devices, name: &str| {
-        let claim = devices.claim(&Wallet::default(), "app", &account(name));
+        let claim = devices.claim(&DeviceTokens::default(), "app", &account(name));
         let set = devices.issue(&claim, NOW, false).unwrap();
         set.to_str().unwrap().split([';', '=']).nth(1).unwrap().to_owned()
     };
@@ -62,26 +62,26 @@ fn filled_in(input: &[u8]) -> Vec<u8> {
     pieces.collect::<Vec<_>>().concat()
 }
 
-/// Whom it knows was signed in, and whoever signs in next is known, beside at most four others.
+/// An account is known only by its token; after a sign-in it is known, beside at most four others.
 fn read(headers: &HeaderMap) {
     let devices = &FIXTURE.devices;
-    let wallet = devices.wallet(headers, NOW);
-    let known = |wallet: &Wallet, name| devices.known(wallet, "app", &account(name));
+    let tokens = devices.verified_tokens(headers, NOW);
+    let known = |tokens: &DeviceTokens, name| devices.known(tokens, "app", &account(name));
     let lines = || headers.get_all(COOKIE).iter().map(|line| String::from_utf8_lossy(line.as_bytes()));
     for (name, token) in [("alice", &FIXTURE.alice), ("bob", &FIXTURE.bob)] {
-        assert!(known(&wallet, name).is_none() || lines().any(|line| line.contains(token.as_str())));
-        assert!(devices.known(&wallet, "other", &account(name)).is_none());
+        assert!(known(&tokens, name).is_none() || lines().any(|line| line.contains(token.as_str())));
+        assert!(devices.known(&tokens, "other", &account(name)).is_none());
     }
-    assert!(known(&wallet, "carol").is_none());
+    assert!(known(&tokens, "carol").is_none());
 
-    let claim = devices.claim(&wallet, "app", &account("alice"));
+    let claim = devices.claim(&tokens, "app", &account("alice"));
     let set = devices.issue(&claim, NOW, true).unwrap();
     let cookie = set.to_str().unwrap().split(';').next().unwrap();
     assert!(cookie.split('.').count() <= 5);
-    let after = devices.wallet(&HeaderMap::from_iter([(COOKIE, cookie.parse().unwrap())]), NOW);
-    let (before, now) = (known(&wallet, "alice"), known(&after, "alice"));
+    let after = devices.verified_tokens(&HeaderMap::from_iter([(COOKIE, cookie.parse().unwrap())]), NOW);
+    let (before, now) = (known(&tokens, "alice"), known(&after, "alice"));
     assert!(now.is_some() && (before.is_none() || before == now), "the same device");
-    assert_eq!(known(&after, "bob"), known(&wallet, "bob"));
+    assert_eq!(known(&after, "bob"), known(&tokens, "bob"));
 }
 
 fn strip(mut headers: HeaderMap) {
@@ -116,7 +116,7 @@ fn flip(bit: usize) {
         let bit = bit % (token.len() * 8);
         line[4 + bit / 8] ^= 1 << (bit % 8);
         let Ok(line) = HeaderValue::from_bytes(&line) else { continue };
-        let wallet = FIXTURE.devices.wallet(&HeaderMap::from_iter([(COOKIE, line)]), NOW);
-        assert!(FIXTURE.devices.known(&wallet, "app", &account(name)).is_none(), "bit {bit}");
+        let tokens = FIXTURE.devices.verified_tokens(&HeaderMap::from_iter([(COOKIE, line)]), NOW);
+        assert!(FIXTURE.devices.known(&tokens, "app", &account(name)).is_none(), "bit {bit}");
     }
 }

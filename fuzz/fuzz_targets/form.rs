@@ -1,5 +1,5 @@
-//! An urlencoded body of any bytes: what the reader of the URL standard finds is found here, and nothing that is added
-//! takes it away.
+//! An urlencoded body of any bytes: what the reader of the URL standard finds is found here, and an addition removes
+//! nothing.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ fuzz_target!(|body: &[u8]| {
         for (known, value) in
             form_urlencoded::parse(body).filter(|(known, _)| known.eq_ignore_ascii_case(name))
         {
-            // It writes question marks for what is no text.
+            // It writes U+FFFD for bytes that are no text.
             let is_text = !value.contains('\u{fffd}') && !known.contains('\u{fffd}');
             assert!(!is_text || found.iter().any(|found| is_start(found, value.as_bytes())), "{value:?}");
         }

@@ -1,5 +1,4 @@
-//! A JSON body of any bytes: what a reader that builds a tree finds at a pointer is found here, and what it cannot read
-//! is read by neither.
+//! A JSON body of any bytes: what a reader that builds a tree finds at a pointer is found here.
 
 #![no_main]
 
@@ -9,20 +8,20 @@ use tollgate_fuzz::{Answer, json, read};
 
 fuzz_target!(|body: &[u8]| {
     for pointer in ["/a", "/a/b", "/a/0", "/user~1name"] {
-        let said = read(&json(pointer), "application/json", body);
-        // What is empty of all but blanks has no values to either.
+        let answer = read(&json(pointer), "application/json", body);
+        // A body of blanks has no values for either reader.
         if !body.iter().any(u8::is_ascii_graphic) {
             continue;
         }
         let Ok(tree) = serde_json::from_slice::<Value>(body) else { continue };
-        let Some(place) = tree.pointer(pointer) else { continue };
-        match (place, said) {
+        let Some(value) = tree.pointer(pointer) else { continue };
+        match (value, answer) {
             (_, Answer::TooMany) => {}
-            (Value::Object(_), said) => assert_eq!(said, Answer::Unreadable, "{pointer} is an object"),
+            (Value::Object(_), answer) => assert_eq!(answer, Answer::Unreadable, "{pointer} is an object"),
             (Value::Array(items), Answer::Values(found)) => {
                 assert!(items.iter().all(|item| has(&found, item)), "an item is missing");
             }
-            (_, Answer::Values(found)) => assert!(has(&found, place), "{place} is missing"),
+            (_, Answer::Values(found)) => assert!(has(&found, value), "{value} is missing"),
             // Another member of this name may hold an object.
             (_, Answer::Unreadable) => {}
         }

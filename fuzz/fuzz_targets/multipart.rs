@@ -1,6 +1,6 @@
 //! A multipart body: one that was built from parts gives those parts, and one of any bytes is read or refused.
 //!
-//! The first byte of the input says which; what follows is the body, or contents of parts between zero bytes.
+//! The first byte of the input chooses; the rest is the body, or contents of parts between zero bytes.
 
 #![no_main]
 
@@ -18,7 +18,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// A part in front takes nothing away, and no other part has its value.
+/// A part in front removes no value, and adds its own.
 fn any(body: &[u8]) {
     let Answer::Values(found) = read(&form("log"), KIND, body) else { return };
     if body.is_empty() {
@@ -47,7 +47,7 @@ fn built(input: &[u8]) {
     }
     body.extend_from_slice(b"----x1--\r\n");
     let Answer::Values(found) = read(&form("log"), KIND, &body) else {
-        // The end of a content and the line feed behind it may make a delimiter with what follows: never.
+        // The end of a content and the line feed behind it must never make a delimiter with what follows.
         panic!("a body that was built is unreadable")
     };
     for content in contents {

@@ -1,6 +1,6 @@
-//! An answer and rules about it: lines of the head, an empty line, a body of any bytes.
+//! A response and rules about it: lines of the head, an empty line, a body of any bytes.
 //!
-//! What the head says no body changes, a coding changes no outcome, and patterns agree with trying everything.
+//! No body changes an outcome of the head, a coding changes no outcome, and patterns agree with an exhaustive search.
 
 #![no_main]
 
@@ -12,7 +12,9 @@ use http::header::{CONTENT_ENCODING, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use libfuzzer_sys::fuzz_target;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
-use tollgate::policy::outcome::{Answer, Glob, Outcome, Pointer, Rule, Rules, Seen};
+use tollgate::policy::outcome::{
+    BodyPrefix, Glob, JsonPointer, Outcome, OutcomeRule, OutcomeRules, ResponseView,
+};
 
 fuzz_target!(|input: &[u8]| {
     let at = input.windows(2).position(|pair| pair == b"\n\n").unwrap_or(input.len());
@@ -32,14 +34,14 @@ struct Case {
     status: StatusCode,
     method: Method,
     headers: HeaderMap,
-    rules: Rules,
+    rules: OutcomeRules,
     patterns: Vec<String>,
     texts: Vec<String>,
 }
 
 impl Default for Case {
     fn default() -> Self {
-        let rules = Rules { otherwise: Outcome::Neutral, ..Rules::default() };
+        let rules = OutcomeRules { otherwise: Outcome::Neutral, ..OutcomeRules::default() };
         let (status, method) = (StatusCode::OK, Method::POST);
         Self { status, method, headers: HeaderMap::new(), rules, patterns: Vec::new(), texts: Vec::new() }
     }
@@ -67,20 +69,20 @@ impl Case {
         }
     }
 
-    fn rule(&mut self, text: &str) -> Option<Rule> {
+    fn rule(&mut self, text: &str) -> Option<OutcomeRule> {
         let (kind, text) = text.split_once(' ')?;
         let (first, equals) = match text.split_once('=') {
             Some((first, equals)) => (first, Some(equals.to_owned())),
             None => (text, None),
         };
-        let mut rule = Rule::default();
+        let mut rule = OutcomeRule::default();
         match kind {
             "status" => rule.status = Some([first.parse().ok()?..=first.parse().ok()?].into_iter().collect()),
             "class" => rule.status = Some([400..=499].into_iter().collect()),
             "location" => rule.location = Some(Glob::new(text)),
             "cookie" => rule.set_cookie = Some(Glob::new(text)),
             "header" => rule.header = Some((HeaderName::from_bytes(first.as_bytes()).ok()?, equals)),
-            "json" => rule.json = Some((Pointer::new(first)?, equals)),
+            "json" => rule.json = Some((JsonPointer::new(first)?, equals)),
             "body" if !text.is_empty() => rule.body = Some(text.to_owned()),
             _ => return None,
         }
@@ -91,35 +93,35 @@ impl Case {
         Some(rule)
     }
 
-    fn answer(&self) -> Answer<'_> {
-        Answer { method: &self.method, status: self.status, headers: &self.headers }
+    fn response(&self) -> ResponseView<'_> {
+        ResponseView { method: &self.method, status: self.status, headers: &self.headers }
     }
 
-    fn judge(&self, bytes: &[u8], complete: bool) -> Outcome {
-        self.rules.by_body(&self.answer(), Seen { bytes, complete })
+    fn outcome(&self, bytes: &[u8], complete: bool) -> Outcome {
+        self.rules.by_body(&self.response(), BodyPrefix { bytes, complete })
     }
 }
 
 fn no_body_changes_what_the_head_says(case: &Case, body: &[u8]) {
-    let Some(said) = case.rules.by_head(&case.answer()) else { return };
+    let Some(expected) = case.rules.by_head(&case.response()) else { return };
     for bytes in [b"", body, b"{\"a\":1}"] {
         for complete in [false, true] {
-            assert_eq!(case.judge(bytes, complete), said);
+            assert_eq!(case.outcome(bytes, complete), expected);
         }
     }
 }
 
-/// Streams that others made, broken by the fuzzer.
+/// Streams of other encoders, broken by the fuzzer.
 fn any_bytes_under_any_coding(case: &Case, body: &[u8]) {
-    let rules = Rules {
-        failure: vec![Rule { body: Some("\u{1}no such text\u{2}".into()), ..Rule::default() }],
-        ..Rules::default()
+    let rules = OutcomeRules {
+        failure: vec![OutcomeRule { body: Some("\u{1}no such text\u{2}".into()), ..OutcomeRule::default() }],
+        ..OutcomeRules::default()
     };
     for coding in ["gzip", "deflate", "br", "zstd", "gzip, br", "zstd, deflate"] {
         let headers = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(coding))]);
-        let answer = Answer { headers: &headers, ..case.answer() };
+        let response = ResponseView { headers: &headers, ..case.response() };
         for complete in [false, true] {
-            let _ = rules.by_body(&answer, Seen { bytes: body, complete });
+            let _ = rules.by_body(&response, BodyPrefix { bytes: body, complete });
         }
     }
 }
@@ -128,14 +130,15 @@ fn a_coding_changes_nothing(case: &mut Case, body: &[u8]) {
     if case.headers.contains_key(CONTENT_ENCODING) {
         return;
     }
-    let mentions = |rule: &Rule| rule.header.as_ref().is_some_and(|(name, _)| name == CONTENT_ENCODING);
+    let mentions =
+        |rule: &OutcomeRule| rule.header.as_ref().is_some_and(|(name, _)| name == CONTENT_ENCODING);
     if case.rules.failure.iter().chain(&case.rules.success).any(mentions) {
         return;
     }
-    let plain = case.judge(body, true);
+    let plain = case.outcome(body, true);
     for (name, coded) in encodings(body) {
         case.headers.insert(CONTENT_ENCODING, HeaderValue::from_static(name));
-        assert_eq!(case.judge(&coded, true), plain, "{name}");
+        assert_eq!(case.outcome(&coded, true), plain, "{name}");
     }
     case.headers.remove(CONTENT_ENCODING);
 }
@@ -160,15 +163,20 @@ fn encodings(text: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
 
 fn text_is_found_where_it_is(case: &Case, body: &[u8]) {
     let headers = HeaderMap::new();
-    let answer = Answer { method: &Method::POST, status: StatusCode::OK, headers: &headers };
+    let response = ResponseView { method: &Method::POST, status: StatusCode::OK, headers: &headers };
     for text in case.texts.iter().filter(|text| !text.is_empty()) {
-        let rule = Rule { body: Some(text.clone()), ..Rule::default() };
-        let rules = Rules { failure: vec![rule], ..Rules::default() };
+        let rule = OutcomeRule { body: Some(text.clone()), ..OutcomeRule::default() };
+        let rules = OutcomeRules { failure: vec![rule], ..OutcomeRules::default() };
         let found = body.windows(text.len()).any(|part| part == text.as_bytes());
-        // In other letters than these it may say anything.
-        let is_utf16 = [&b"\xFE\xFF"[..], b"\xFF\xFE", b"\0\0\xFE\xFF"].iter().any(|mark| body.starts_with(mark));
+        // In another encoding than these the outcome may be any.
+        let is_utf16 =
+            [&b"\xFE\xFF"[..], b"\xFF\xFE", b"\0\0\xFE\xFF"].iter().any(|mark| body.starts_with(mark));
         let expected = if found || is_utf16 { Outcome::Failure } else { Outcome::Neutral };
-        assert_eq!(rules.by_body(&answer, Seen { bytes: body, complete: true }), expected, "{text:?}");
+        assert_eq!(
+            rules.by_body(&response, BodyPrefix { bytes: body, complete: true }),
+            expected,
+            "{text:?}"
+        );
     }
 }
 
@@ -176,13 +184,17 @@ fn patterns_agree_with_trying_everything(case: &Case) {
     for pattern in &case.patterns {
         for value in case.headers.get_all(LOCATION).iter().map(HeaderValue::as_bytes) {
             if pattern.len() * value.len() <= 1 << 16 {
-                assert_eq!(Glob::new(pattern).matches(value), slowly(pattern.as_bytes(), value), "{pattern:?} {value:?}");
+                assert_eq!(
+                    Glob::new(pattern).matches(value),
+                    slowly(pattern.as_bytes(), value),
+                    "{pattern:?} {value:?}"
+                );
             }
         }
     }
 }
 
-/// A table of which beginning of the pattern fits which beginning of the value.
+/// A table of which prefix of the pattern fits which prefix of the value.
 fn slowly(pattern: &[u8], value: &[u8]) -> bool {
     let mut fits = vec![false; value.len() + 1];
     fits[0] = true;
@@ -201,14 +213,20 @@ fn slowly(pattern: &[u8], value: &[u8]) -> bool {
 
 fn equality_is_equality(case: &Case) {
     let headers = HeaderMap::new();
-    let answer = Answer { method: &Method::POST, status: StatusCode::OK, headers: &headers };
+    let response = ResponseView { method: &Method::POST, status: StatusCode::OK, headers: &headers };
     for one in case.texts.iter().take(4) {
         for other in case.texts.iter().take(4) {
             let document = serde_json::json!({ "v": [one] }).to_string();
-            let rule = Rule { json: Pointer::new("/v/0").map(|place| (place, Some(other.clone()))), ..Rule::default() };
-            let rules = Rules { failure: vec![rule], ..Rules::default() };
+            let rule = OutcomeRule {
+                json: JsonPointer::new("/v/0").map(|pointer| (pointer, Some(other.clone()))),
+                ..OutcomeRule::default()
+            };
+            let rules = OutcomeRules { failure: vec![rule], ..OutcomeRules::default() };
             let expected = if one == other { Outcome::Failure } else { Outcome::Neutral };
-            assert_eq!(rules.by_body(&answer, Seen { bytes: document.as_bytes(), complete: true }), expected);
+            assert_eq!(
+                rules.by_body(&response, BodyPrefix { bytes: document.as_bytes(), complete: true }),
+                expected
+            );
         }
     }
 }

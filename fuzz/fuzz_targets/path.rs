@@ -1,6 +1,6 @@
 //! A pattern, a path and a query, one on each line: the readings of the path, and whether the pattern matches.
 //!
-//! What chooses an upstream must never match where what charges a limit does not.
+//! Strict matching, which chooses an upstream, must never succeed where the matching that charges a limit does not.
 
 #![no_main]
 
@@ -8,10 +8,10 @@ use std::net::Ipv4Addr;
 
 use http::{HeaderMap, Method};
 use libfuzzer_sys::fuzz_target;
-use tollgate::policy::attempt::{Attempt, Body, Client};
-use tollgate::policy::canonical::{check, readings, split, strict_reading};
+use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::canonical::Case;
-use tollgate::policy::matcher::{Pattern, Taken};
+use tollgate::policy::canonical::{check, readings, split, strict_reading};
+use tollgate::policy::matcher::{MethodReading, Pattern};
 use tollgate::policy::path_info;
 
 fuzz_target!(|text: &str| {
@@ -42,10 +42,10 @@ fuzz_target!(|text: &str| {
         host: "example.org",
         client: Client::from_ip(Ipv4Addr::LOCALHOST.into()),
         headers: &HeaderMap::new(),
-        body: Body::Unread,
+        body: AttemptBody::Unread,
     };
     let matches = |case| {
-        readings.iter().any(|reading| pattern.matches(&attempt, &split(reading), Taken::AsSent, case))
+        readings.iter().any(|reading| pattern.matches(&attempt, &split(reading), MethodReading::AsSent, case))
     };
     assert!(matches(Case::Sensitive) <= matches(Case::Insensitive), "{pattern:?} of {path:?}");
     for case in [Case::Sensitive, Case::Insensitive] {

@@ -1,6 +1,7 @@
-//! What a proxy in front of us sends first: any bytes, at once and in pieces, end where they end or are refused alike.
+//! The first bytes from a proxy in front of us: any bytes, at once and in pieces, end at the same place or are refused
+//! alike.
 //!
-//! Whoever is named is named alike by another reader of the protocol, and by what is written out again.
+//! Another reader of the protocol names the same client, and so does a header that is written anew with it.
 
 #![no_main]
 
@@ -8,11 +9,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use libfuzzer_sys::fuzz_target;
 use ppp::{HeaderResult, v1, v2};
-use tollgate::net::proxy_protocol::{Version, end, source};
+use tollgate::net::proxy_protocol::{ProxyProtocolVersion, end, source};
 
 fuzz_target!(|input: &[u8]| {
     let _ = source(input);
-    for version in [Version::V1, Version::V2, Version::Any] {
+    for version in [ProxyProtocolVersion::V1, ProxyProtocolVersion::V2, ProxyProtocolVersion::Any] {
         let whole = end(input, version);
         for length in 0..input.len().min(600) {
             match end(&input[..length], version) {
@@ -25,14 +26,14 @@ fuzz_target!(|input: &[u8]| {
         assert!(at <= if header.starts_with(b"P") { 107 } else { 4096 });
         assert_eq!(end(&header[..at - 1], version), Ok(None), "a header ends once");
         if let Ok(named) = source(header) {
-            held_against_another(header, named);
+            compare_with_another(header, named);
             written_again(named);
         }
     }
 });
 
-/// Where the other reader takes the header as well.
-fn held_against_another(header: &[u8], named: Option<SocketAddr>) {
+/// Compares with another reader, where that accepts the header as well.
+fn compare_with_another(header: &[u8], named: Option<SocketAddr>) {
     let theirs = match HeaderResult::parse(header) {
         HeaderResult::V1(Ok(line)) => match line.addresses {
             v1::Addresses::Unknown => None,
@@ -56,8 +57,8 @@ fn address(ip: impl Into<IpAddr>, port: u16) -> SocketAddr {
 fn written_again(named: Option<SocketAddr>) {
     let Some(named) = named else { return };
     assert_eq!(named.ip(), named.ip().to_canonical());
-    let (family, nobody) = if named.is_ipv4() { ("TCP4", "0.0.0.0") } else { ("TCP6", "::") };
-    let line = format!("PROXY {family} {} {nobody} {} 0\r\n", named.ip(), named.port());
+    let (family, unspecified) = if named.is_ipv4() { ("TCP4", "0.0.0.0") } else { ("TCP6", "::") };
+    let line = format!("PROXY {family} {} {unspecified} {} 0\r\n", named.ip(), named.port());
     let (family, from) = match named.ip() {
         IpAddr::V4(ip) => (0x11, ip.octets().to_vec()),
         IpAddr::V6(ip) => (0x21, ip.octets().to_vec()),
@@ -67,7 +68,7 @@ fn written_again(named: Option<SocketAddr>) {
     let length = u16::try_from(addresses.len()).unwrap().to_be_bytes();
     let block = [b"\r\n\r\n\0\r\nQUIT\n\x21", &[family][..], &length, &addresses].concat();
     for header in [line.as_bytes(), &block] {
-        assert_eq!(end(header, Version::Any), Ok(Some(header.len())));
+        assert_eq!(end(header, ProxyProtocolVersion::Any), Ok(Some(header.len())));
         assert_eq!(source(header), Ok(Some(named)));
     }
 }

@@ -1,5 +1,5 @@
-//! A reader, by the first byte, and what it is given over and over again until that is as long as it may be: it fails if
-//! a byte costs more than a microsecond, or a path more than fifty.
+//! A reader, chosen by the first byte, with the rest of the input repeated up to the maximum length: it fails if a byte
+//! costs more than a microsecond, or a path more than fifty.
 //!
 //! Time is that of the thread, and the least of several runs counts, so other processes make no difference.
 
@@ -33,5 +33,5 @@ fuzz_target!(|input: &[u8]| {
 });
 
 const RUNS: u32 = 10;
-/// What is counted along the way for the fuzzer makes all of it slower.
+/// The fuzzer's instrumentation makes all of it slower.
 const INSTRUMENTED: u64 = 4;

@@ -1,7 +1,8 @@
-//! A file of buckets with a right checksum, whatever stands in it: it is read or not, and whoever goes on from it decides.
+//! A snapshot file with a right checksum and any content: it is read or refused, and an engine that restores it
+//! decides.
 //!
-//! With an even first byte the rest is the content; with an odd one the content is a real one, and each three bytes that
-//! follow put a byte somewhere into it.
+//! With an even first byte the rest is the content; with an odd one the content is a real one, and each three bytes
+//! that follow put a byte somewhere into it.
 
 #![no_main]
 
@@ -12,18 +13,18 @@ use http::{HeaderMap, Method};
 use libfuzzer_sys::fuzz_target;
 use sha2::{Digest, Sha256};
 use tollgate::config::{Sources, load};
-use tollgate::engine::{Engine, Ruling};
+use tollgate::engine::{Decision, Engine};
 use tollgate::event::Events;
 use tollgate::policy::Policy;
-use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::outcome::Outcome;
 use tollgate::store::snapshot::Snapshot;
 use tollgate::time::{Clock, Span, Time};
 
 const NOW: Time = Time::from_nanos(1_763_700_000 * 1_000_000_000);
-const TITLE: &[u8] = b"tollgate buckets 1\n";
+const MAGIC: &[u8] = b"tollgate buckets 1\n";
 
-/// A limit of each shape; `RATE` is another one before and after a reload.
+/// A limit of each shape; `RATE` differs before and after a reload.
 const FILE: &str = "listen = \"http://127.0.0.1:8080\"\nupstream = \"http://127.0.0.1:8081\"\n\
     [route.login]\nmatch = \"POST /login\"\n\
     [limit.address]\nrate = \"RATE per 1h\"\n\
@@ -40,7 +41,7 @@ static REAL: LazyLock<Vec<u8>> = LazyLock::new(|| {
     attempts(&engine);
     engine.replace(POLICIES[0].clone()).unwrap();
     attempts(&engine);
-    engine.keep().encode().unwrap().split_off(TITLE.len() + 32)
+    engine.snapshot().encode().unwrap().split_off(MAGIC.len() + 32)
 });
 
 fuzz_target!(|input: &[u8]| {
@@ -53,28 +54,29 @@ fuzz_target!(|input: &[u8]| {
             content[at] = edit[2];
         }
     }
-    let file = [TITLE, &Sha256::digest(&content)[..], &content].concat();
+    let file = [MAGIC, &Sha256::digest(&content)[..], &content].concat();
     let Ok(snapshot) = Snapshot::decode(&file) else { return };
     assert_eq!(Snapshot::decode(&snapshot.encode().unwrap()).unwrap(), snapshot);
-    let (engine, _) = engine().with_kept(&snapshot);
+    let (engine, _) = engine().with_snapshot(&snapshot);
     attempts(&engine);
     engine.replace(POLICIES[1].clone()).unwrap();
     attempts(&engine);
-    let kept = engine.keep().encode().unwrap();
-    assert!(Snapshot::decode(&kept).is_ok(), "what is written can be read");
+    let bytes = engine.snapshot().encode().unwrap();
+    assert!(Snapshot::decode(&bytes).is_ok(), "what is written can be read");
 });
 
 fn policy(rate: &str) -> Policy {
     let loaded = load(&Sources::from_text("fuzz.toml", &FILE.replace("RATE", rate)));
-    let said: Vec<String> = loaded.diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
-    loaded.config.unwrap_or_else(|| panic!("{said:?}")).policy
+    let messages: Vec<String> =
+        loaded.diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
+    loaded.config.unwrap_or_else(|| panic!("{messages:?}")).policy
 }
 
 fn engine() -> Engine {
     Engine::new(POLICIES[0].clone(), 100, Clock::manual(NOW), Events::default()).unwrap()
 }
 
-/// Of a few clients, some more than they may.
+/// Attempts of a few clients, some of them beyond their limits.
 fn attempts(engine: &Engine) {
     let (rules, headers) = (engine.rules(), HeaderMap::new());
     for number in 0..24 {
@@ -85,10 +87,10 @@ fn attempts(engine: &Engine) {
             host: "example.org",
             client: Client::from_ip(Ipv4Addr::new(192, 0, 2, number % 8).into()),
             headers: &headers,
-            body: Body::Unread,
+            body: AttemptBody::Unread,
         };
         let now = NOW.after(Span::from_secs(u64::from(number) * 60));
-        if let Ok(Ruling::Admitted(reservation)) = engine.decide(&rules, &attempt, now) {
+        if let Ok(Decision::Admitted(reservation)) = engine.decide_in_memory(&rules, &attempt, now) {
             reservation.settle(engine, &rules, Outcome::Failure);
         }
     }

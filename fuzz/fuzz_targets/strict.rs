@@ -1,30 +1,30 @@
-//! What a client sends: any bytes, at once and in slices, are read alike, and what is called clean is.
+//! The bytes of a client: any bytes, at once and in slices, are read alike, and what may be forwarded is sound.
 //!
 //! The first byte of the input is the length of the slices.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate::proxy::request::validator::{Fault, Scanner};
+use tollgate::proxy::request::validator::{Validator, Violation};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&length, bytes)) = input.split_first() else { return };
     let (whole, at_once) = read(bytes, bytes.len());
     let (sliced, in_slices) = read(bytes, usize::from(length));
     assert_eq!((whole.request(), at_once.map(number)), (sliced.request(), in_slices.map(number)));
-    // Whoever is given what comes before a fault in a body finds none, and no end either.
-    if let Some(Fault { clean: Some(clean), request, .. }) = at_once {
-        let (before, fault) = read(&bytes[..clean], clean);
-        assert_eq!((before.request(), fault), (request, None));
+    // What may be forwarded before a violation in a body holds none, and no end either.
+    if let Some(Violation { allowed: Some(allowed), request, .. }) = at_once {
+        let (before, violation) = read(&bytes[..allowed], allowed);
+        assert_eq!((before.request(), violation), (request, None));
     }
 });
 
-fn number(fault: Fault) -> u64 {
-    fault.request
+fn number(violation: Violation) -> u64 {
+    violation.request
 }
 
-fn read(bytes: &[u8], length: usize) -> (Scanner, Option<Fault>) {
-    let mut scanner = Scanner::new();
-    let fault = bytes.chunks(length.max(1)).find_map(|piece| scanner.read(piece).err());
-    (scanner, fault)
+fn read(bytes: &[u8], length: usize) -> (Validator, Option<Violation>) {
+    let mut validator = Validator::new();
+    let violation = bytes.chunks(length.max(1)).find_map(|piece| validator.read(piece).err());
+    (validator, violation)
 }

@@ -1,4 +1,4 @@
-//! The small grammars of the file: what is written out again means the same.
+//! The small grammars of the file: a value that is written out means the same.
 
 #![no_main]
 
@@ -6,13 +6,15 @@ use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
 use libfuzzer_sys::fuzz_target;
-use tollgate::config::values::{Duration, Key, ListenUrl, Mistake, Prefix, Rate, Size, UpstreamUrl};
+use tollgate::config::values::{
+    Duration, LimitKey, ListenUrl, Mistake, Prefix, RateValue, Size, UpstreamUrl,
+};
 
 fuzz_target!(|text: &str| {
-    round_trip::<Rate>(text);
+    round_trip::<RateValue>(text);
     round_trip::<Duration>(text);
     round_trip::<Size>(text);
-    parse::<Key>(text);
+    parse::<LimitKey>(text);
     parse::<Prefix>(text);
     parse::<ListenUrl>(text);
     parse::<UpstreamUrl>(text);

@@ -1,18 +1,18 @@
-//! What several targets share: the values of a field in a request that has a body and nothing else.
+//! What several targets share: the values of a field in a request that consists of a body.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
-use tollgate::policy::attempt::{Attempt, Body, Client};
+use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::field::{Field, Half, values};
 
-/// What is found.
+/// The values of a field.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// These, at most eight.
+    /// At most eight values.
     Values(Vec<Vec<u8>>),
     /// More than eight.
     TooMany,
-    /// Nobody can say.
+    /// The body cannot be read.
     Unreadable,
 }
 
@@ -25,7 +25,7 @@ pub fn form(name: &str) -> Field {
     Field::form(name).expect("a name")
 }
 
-/// A place in a document.
+/// A pointer into a JSON document.
 ///
 /// # Panics
 /// If it is no pointer.
@@ -43,9 +43,9 @@ pub fn read(field: &Field, kind: &'static str, body: &[u8]) -> Answer {
         path: "/",
         query: None,
         host: "",
-        client: Client::Local,
+        client: Client::UnixSocket,
         headers: &headers,
-        body: Body::Whole(body),
+        body: AttemptBody::Whole(body),
     };
     match values(std::slice::from_ref(field), Half::User, &attempt) {
         Ok(found) if found.is_unreadable() => Answer::Unreadable,

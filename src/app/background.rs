@@ -1,7 +1,7 @@
 //! Background tasks beside the workers: signals, reload, admin pages, snapshots, memory watch, watchdog.
 //!
-//! All of it lives on the background runtime; the workers know nothing of it. The surprising thing: one of these ends the gate
-//! without having been told to, where another process serves by then.
+//! All tasks run on the background runtime; workers do none of this. An upgrade also ends the gate: the new process
+//! serves by then.
 
 use std::io;
 use std::sync::Arc;
@@ -37,27 +37,26 @@ impl Parts {
         sockets.into_iter().map(page).collect()
     }
 
-    /// Does what there is to do beside serving until there is a reason to stop. Says which other process serves by now, if one
-    /// does.
+    /// Runs the background tasks until the gate has to stop. Returns the id of the new process if an upgrade ends it.
     pub(super) async fn run_background(
         &self,
         reload: &mut Reload,
         signals: Signals,
         trigger: &Trigger,
-        kept: ListenFds,
+        fds: ListenFds,
         until: impl Future<Output = ()>,
     ) -> Option<u32> {
-        let Signals { mut hang_up, mut reopen, upgrade: mut hand_over } = signals;
-        let (kept, pulses) = (Arc::new(kept), &self.heartbeats);
-        let handover = BinaryUpgrade { parts: self, fds: &kept, trigger, heartbeats: pulses };
+        let Signals { mut hang_up, mut reopen, mut upgrade } = signals;
+        let (fds, heartbeats) = (Arc::new(fds), &self.heartbeats);
+        let binary_upgrade = BinaryUpgrade { parts: self, fds: &fds, trigger, heartbeats };
         tokio::select! {
             () = signals::stop() => None,
             () = until => None,
-            process = handover.serve(&mut hand_over) => Some(process),
+            process = binary_upgrade.serve(&mut upgrade) => Some(process),
             () = self.supervised("reload", async || reload.serve(self, &mut hang_up).await) => None,
             () = reopen.for_each(async || self.reopen_logs().await) => None,
             () = self.supervised("memory", async || memory::watch(&self.connection_limit).await) => None,
-            () = watchdog::watch(pulses, &self.readiness, service_manager::watchdog_interval()) => None,
+            () = watchdog::watch(heartbeats, &self.readiness, service_manager::watchdog_interval()) => None,
             () = self.write_snapshots() => None,
         }
     }
@@ -65,7 +64,7 @@ impl Parts {
     /// Never ends.
     async fn write_snapshots(&self) {
         match &self.snapshotter {
-            Some(keeper) => self.supervised("snapshot", async || keeper.serve().await).await,
+            Some(snapshotter) => self.supervised("snapshot", async || snapshotter.serve().await).await,
             None => std::future::pending().await,
         }
     }

@@ -1,23 +1,23 @@
 //! Builds the TLS acceptor from the certificates of the file.
 //!
-//! The surprising thing: a gate that starts takes an expired certificate, and one that runs does not take it over: it has a
-//! better one.
+//! A gate that starts takes an expired certificate. A reload refuses one: the gate still has the certificate that it
+//! runs with.
 
 use crate::net::tls::{Acceptor, Certificate, SessionCache, TlsConfigError, TlsSettings};
 use crate::time::Time;
 
-/// Shakes hands with these certificates; `None` without any.
+/// The acceptor for these certificates; `None` without any.
 pub(super) fn acceptor(
     settings: &TlsSettings,
-    memory: &SessionCache,
+    sessions: &SessionCache,
 ) -> Result<Option<Acceptor>, TlsConfigError> {
     if settings.certificates.is_empty() {
         return Ok(None);
     }
-    Acceptor::new(&settings.certificates, settings.minimum, memory, &PROTOCOLS).map(Some)
+    Acceptor::new(&settings.certificates, settings.minimum, sessions, &PROTOCOLS).map(Some)
 }
 
-/// A certificate that has expired and does not run already.
+/// A certificate that has expired and is not in use yet.
 pub(super) fn newly_expired<'n>(
     old: &TlsSettings,
     new: &'n TlsSettings,
@@ -27,5 +27,5 @@ pub(super) fn newly_expired<'n>(
     new.certificates.iter().filter(is_new).find(|certificate| certificate.expires() <= now)
 }
 
-/// What is spoken inside, the best first (ALPN).
+/// The protocols offered by ALPN, the preferred one first.
 const PROTOCOLS: [&str; 2] = ["h2", "http/1.1"];

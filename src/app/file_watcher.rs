@@ -1,26 +1,26 @@
 //! Polls files for changes.
 //!
-//! Polled: watching by the kernel's notices breaks where files are renamed into place or reached through links.
+//! It polls because kernel notifications miss files that are renamed into place or reached through links.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Files, and how they were when somebody looked last.
+/// Files, and their state at the last poll.
 #[derive(Debug)]
 pub(super) struct FileWatcher(Vec<(PathBuf, FileState)>);
 
-/// What tells a file's content without reading it; `None` for a file that is not there.
+/// What shows a change without reading the file: inode, length, modification time. `None` if the file is missing.
 type FileState = Option<(u64, u64, i64, i64)>;
 
 impl FileWatcher {
-    /// These files as they are now.
+    /// Watches these files from now on.
     pub(super) fn new(paths: Vec<PathBuf>) -> Self {
-        let mut watch = Self(Vec::new());
-        watch.set_paths(paths);
-        watch
+        let mut watcher = Self(Vec::new());
+        watcher.set_paths(paths);
+        watcher
     }
 
-    /// Looks at all of them, and says whether one is another than at the last look.
+    /// Polls all files; whether one has changed since the last poll.
     pub(super) fn poll(&mut self) -> bool {
         let mut changed = false;
         for (path, seen) in &mut self.0 {
@@ -31,8 +31,7 @@ impl FileWatcher {
         changed
     }
 
-    /// Watches these files from now on. One that was watched before is another as soon as it is not what it was at
-    /// the last look, so nothing that is written while it is read goes unnoticed.
+    /// Replaces the list of files. A file that stays keeps its last state, so a write during a reload is not missed.
     pub(super) fn set_paths(&mut self, paths: Vec<PathBuf>) {
         let known = std::mem::take(&mut self.0);
         let watched = paths.into_iter().map(|path| {
@@ -59,16 +58,16 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let (one, other) = (folder.join("one"), folder.join("other"));
         std::fs::write(&one, "1").unwrap();
-        let mut watch = FileWatcher::new(vec![one.clone()]);
-        assert!(!watch.poll());
+        let mut watcher = FileWatcher::new(vec![one.clone()]);
+        assert!(!watcher.poll());
         std::fs::write(&one, "22").unwrap();
-        watch.set_paths(vec![other.clone(), one.clone()]);
-        assert!(watch.poll() && !watch.poll());
+        watcher.set_paths(vec![other.clone(), one.clone()]);
+        assert!(watcher.poll() && !watcher.poll());
         std::fs::write(&other, "new").unwrap();
-        assert!(watch.poll(), "a file that was not there");
-        watch.set_paths(vec![one]);
+        assert!(watcher.poll(), "a file that was not there");
+        watcher.set_paths(vec![one]);
         std::fs::write(&other, "newer").unwrap();
-        assert!(!watch.poll(), "nobody watches it any more");
+        assert!(!watcher.poll(), "it is no longer watched");
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -1,12 +1,12 @@
 //! Parses rates and durations for the admin API as the file does.
 //!
-//! It judges nothing itself.
+//! The file's own parsers decide.
 
 use crate::bucket::Continuous;
 use crate::config::values::{Duration, Mistake, RateValue};
 use crate::observe::admin::Grammar;
 
-/// What operators write means what it would mean in the file.
+/// A rate or duration of an operator means what it means in the file.
 pub(super) fn of_config() -> Grammar {
     Grammar {
         rate: |text| {

@@ -1,8 +1,8 @@
 //! Caps connections while memory is short, before the kernel kills the process.
 //!
-//! Looks some times a second, on the background runtime; where there is no limit it has nothing to do. The surprising
-//! thing: what is held down is the number of connections, to those that were there when memory became short. To turn
-//! everybody away would be for good where the memory of those who left stays with the process.
+//! It looks 20 times a second, on the background runtime; without a memory limit it does nothing. While memory is
+//! short, open connections are capped at the number that was open when the shortage began. To refuse all new
+//! connections would be wrong: memory of closed ones may stay with the process for good.
 
 mod limit;
 
@@ -12,90 +12,90 @@ use self::limit::{MemoryLimits, MemoryUsage};
 use crate::net::connection_limit::ConnectionLimit;
 
 /// Watches until it is dropped.
-pub(super) async fn watch(guard: &ConnectionLimit) {
+pub(super) async fn watch(connection_limit: &ConnectionLimit) {
     let limits = MemoryLimits::of_this_process();
-    let mut shortage = MemoryCeiling::default();
+    let mut memory = MemoryCeiling::default();
     loop {
         tokio::time::sleep(PERIOD).await;
-        let before = shortage.ceiling;
-        shortage.update(limits.tightest(), guard.active());
-        if before == shortage.ceiling {
+        let before = memory.ceiling;
+        memory.update(limits.tightest(), connection_limit.active());
+        if before == memory.ceiling {
             continue;
         }
-        guard.set_ceiling(shortage.ceiling);
-        match (before, shortage.ceiling) {
-            (None, Some(most)) => tracing::warn!("memory is short: no more than {most} connections"),
-            (Some(_), None) => tracing::info!("memory is there again"),
+        connection_limit.set_ceiling(memory.ceiling);
+        match (before, memory.ceiling) {
+            (None, Some(max)) => tracing::warn!("memory is short: no more than {max} connections"),
+            (Some(_), None) => tracing::info!("memory is no longer short"),
             _ => {}
         }
     }
 }
 
-/// How many connections there may be because of the memory.
+/// How many connections the memory allows; no ceiling while there is enough.
 #[derive(Debug, Default)]
 struct MemoryCeiling {
     ceiling: Option<usize>,
 }
 
 impl MemoryCeiling {
-    /// `present` is how many there are.
-    fn update(&mut self, usage: Option<MemoryUsage>, present: usize) {
+    /// `active` is the number of open connections.
+    fn update(&mut self, usage: Option<MemoryUsage>, active: usize) {
         let Some(usage) = usage.filter(|usage| usage.exceeds(LOW_WATERMARK)) else {
             self.ceiling = None;
             return;
         };
         if usage.exceeds(HIGH_WATERMARK) {
-            let most = present.min(self.ceiling.unwrap_or(usize::MAX));
-            // What those who are in do takes more and more: places that come free stay so.
-            let most = if usage.exceeds(CRITICAL_WATERMARK) { most - most.div_ceil(8) } else { most };
-            self.ceiling = Some(most.max(MIN_CONNECTIONS));
+            let max = active.min(self.ceiling.unwrap_or(usize::MAX));
+            // The open connections still need more and more: lower the ceiling further.
+            let max = if usage.exceeds(CRITICAL_WATERMARK) { max - max.div_ceil(8) } else { max };
+            self.ceiling = Some(max.max(MIN_CONNECTIONS));
         }
     }
 }
 
-/// In which a client with a fast line brings less than a tenth of any memory.
+/// Within this time even a client with a fast line sends less than a tenth of the memory.
 const PERIOD: Duration = Duration::from_millis(50);
-/// Percent of what there may be.
+/// Percent of the memory limit.
 const LOW_WATERMARK: u64 = 85;
 const HIGH_WATERMARK: u64 = 90;
 const CRITICAL_WATERMARK: u64 = 95;
-/// So many do not matter, and an operator wants to see something.
+/// Few connections cost little memory, and an operator has to get in.
 const MIN_CONNECTIONS: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn looked(shortage: &mut MemoryCeiling, percent: u64, present: usize) -> Option<usize> {
-        shortage.update(Some(MemoryUsage { used: percent, limit: 100 }), present);
-        shortage.ceiling
+    fn ceiling_at(memory: &mut MemoryCeiling, percent: u64, active: usize) -> Option<usize> {
+        memory.update(Some(MemoryUsage { used: percent, limit: 100 }), active);
+        memory.ceiling
     }
 
     #[test]
     fn connections_are_held_to_those_that_were_there_until_there_is_enough_again() {
-        let mut shortage = MemoryCeiling::default();
-        assert_eq!(looked(&mut shortage, 89, 500), None);
-        assert_eq!(looked(&mut shortage, 90, 500), Some(500));
-        assert_eq!(looked(&mut shortage, 91, 400), Some(400), "whoever leaves is not replaced");
-        assert_eq!(looked(&mut shortage, 87, 300), Some(400), "and may be while there is less");
-        assert_eq!(looked(&mut shortage, 84, 300), None);
+        let mut memory = MemoryCeiling::default();
+        assert_eq!(ceiling_at(&mut memory, 89, 500), None);
+        assert_eq!(ceiling_at(&mut memory, 90, 500), Some(500));
+        assert_eq!(ceiling_at(&mut memory, 91, 400), Some(400), "a closed connection is not replaced");
+        assert_eq!(ceiling_at(&mut memory, 87, 300), Some(400), "and may be while there is less");
+        assert_eq!(ceiling_at(&mut memory, 84, 300), None);
     }
 
     #[test]
     fn where_those_who_are_in_take_ever_more_ever_fewer_are_let_in_but_never_nobody() {
-        let mut shortage = MemoryCeiling::default();
-        assert_eq!(looked(&mut shortage, 95, 800), Some(700));
-        assert_eq!(looked(&mut shortage, 96, 800), Some(612));
+        let mut memory = MemoryCeiling::default();
+        assert_eq!(ceiling_at(&mut memory, 95, 800), Some(700));
+        assert_eq!(ceiling_at(&mut memory, 96, 800), Some(612));
         for _ in 0..100 {
-            looked(&mut shortage, 99, 800);
+            ceiling_at(&mut memory, 99, 800);
         }
-        assert_eq!(shortage.ceiling, Some(MIN_CONNECTIONS));
+        assert_eq!(memory.ceiling, Some(MIN_CONNECTIONS));
     }
 
     #[test]
     fn without_a_limit_there_is_no_ceiling() {
-        let mut shortage = MemoryCeiling { ceiling: Some(5) };
-        shortage.update(None, 9);
-        assert_eq!(shortage.ceiling, None);
+        let mut memory = MemoryCeiling { ceiling: Some(5) };
+        memory.update(None, 9);
+        assert_eq!(memory.ceiling, None);
     }
 }

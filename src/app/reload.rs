@@ -1,8 +1,7 @@
-//! Reading the file again while the gate runs: at SIGHUP all of it, at other times the files that it names.
+//! Reloads while the gate runs: on SIGHUP the whole file, at other times the files that it names.
 //!
-//! One after the other, each to its end; what asks for another one meanwhile leads to one more. The surprising thing:
-//! where a list has changed, the file is taken as it was read last, because nobody has said yet that what stands in it
-//! by now is meant.
+//! Reloads run one after the other; a request during a reload leads to one more. If only a named list changes, the
+//! file's text is taken as last read: an edit of the file itself waits for SIGHUP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +26,7 @@ use crate::observe::settings::LogSettings;
 use crate::proxy::runtime_config::RuntimeConfig;
 use crate::proxy::upstream::Health;
 
-/// The file that runs, and how the next one is found.
+/// The sources and the settings of the running configuration, and the requests for a reload.
 pub(super) struct Reload {
     sources: Sources,
     restart_only: RestartOnly,
@@ -37,11 +36,12 @@ pub(super) struct Reload {
     log: LogSettings,
     tls: tls::TlsSettings,
     watcher: FileWatcher,
-    /// Sites that somebody may still hold. Letting go of one may take a while, which no worker should spend.
+    /// Replaced configurations that a worker may still hold. Dropping one may take a while, which no worker should
+    /// spend.
     retired: Vec<Arc<RuntimeConfig>>,
 }
 
-/// How much is read again.
+/// How much a reload reads again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReloadScope {
     File,
@@ -50,14 +50,14 @@ enum ReloadScope {
 
 impl Reload {
     /// For a gate that runs with this configuration from these sources.
-    pub(super) fn new(sources: Sources, config: &Config, known: ConfigStatus) -> Self {
-        let (asks, asked) = mpsc::channel(MAX_REQUESTS);
+    pub(super) fn new(sources: Sources, config: &Config, config_status: ConfigStatus) -> Self {
+        let (requests, incoming) = mpsc::channel(MAX_REQUESTS);
         Self {
             sources,
-            requests: asks,
-            incoming: asked,
+            requests,
+            incoming,
             restart_only: RestartOnly::of(config),
-            config_status: known,
+            config_status,
             log: config.log.clone(),
             tls: config.tls.clone(),
             watcher: FileWatcher::new(config.files.clone()),
@@ -65,19 +65,19 @@ impl Reload {
         }
     }
 
-    /// Where to ask for the configuration to be read again.
+    /// Takes requests for a reload.
     pub(super) fn sender(&self) -> ReloadSender {
         self.requests.clone()
     }
 
-    /// Reads again whenever there is a reason to; never ends. Who [asks](Self::asks) is told what came of it.
+    /// Reloads at each signal, request and change of a file; never ends. A [request](Self::sender) gets the outcome.
     pub(super) async fn serve(&mut self, parts: &Parts, hang_up: &mut SignalStream) {
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 () = hang_up.next() => drop(self.reload(ReloadScope::File, parts).await),
-                Some(tell) = self.incoming.recv() => drop(tell.send(self.reload(ReloadScope::File, parts).await)),
+                Some(reply) = self.incoming.recv() => drop(reply.send(self.reload(ReloadScope::File, parts).await)),
                 _ = ticks.tick() => self.tick(parts).await,
             }
         }
@@ -85,7 +85,7 @@ impl Reload {
 
     async fn tick(&mut self, parts: &Parts) {
         parts.engine.release();
-        self.retired.retain(|site| Arc::strong_count(site) > 1);
+        self.retired.retain(|config| Arc::strong_count(config) > 1);
         if self.watcher.poll() {
             drop(self.reload(ReloadScope::ReferencedFiles, parts).await);
         }
@@ -94,10 +94,11 @@ impl Reload {
     async fn reload(&mut self, scope: ReloadScope, parts: &Parts) -> Reloaded {
         self.watcher.poll();
         service_manager::reloading();
-        let (sources, fixed) = (self.sources.clone(), self.restart_only.clone());
-        // On a thread of its own: a file may be on a disk that has gone, and signals have to be heard meanwhile.
-        let read = parts.sandbox.broker().run(move || read(sources, scope, &fixed)).await;
-        let read = read.unwrap_or_else(|error| LoadAttempt::broken(format!("reading broke off: {error}")));
+        let (sources, restart_only) = (self.sources.clone(), self.restart_only.clone());
+        // On the broker: a file may be on a disk that hangs, and this thread still has to handle signals.
+        let read = parts.sandbox.broker().run(move || read(sources, scope, &restart_only)).await;
+        let read = read
+            .unwrap_or_else(|error| LoadAttempt::broken(format!("cannot read the configuration: {error}")));
         let changes = read.config.and_then(|(sources, config)| self.apply(sources, config, parts));
         let changed = changes.as_deref().unwrap_or_default();
         parts.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
@@ -134,17 +135,17 @@ impl Parts {
             return Err(AppStartError::Upgrading);
         }
         let old = self.config.load_full();
-        let doorkeeper = acceptor(&config.tls, &self.sessions)?;
+        let tls_acceptor = acceptor(&config.tls, &self.sessions)?;
         if config.proxy.upstream_trust == old.settings.upstream_trust {
-            // The very same, so that connections to upstreams are kept.
+            // The same allocation, by which idle connections to upstreams are recognised and kept.
             config.proxy.upstream_trust.clone_from(&old.settings.upstream_trust);
         }
-        let (most, clock) = (config.proxy.upstream_max, self.engine.clock());
+        let (upstream_max, clock) = (config.proxy.upstream_max, self.engine.clock());
         let fresh = |address| {
             Health::with_connector(
                 self.sandbox.connector().clone(),
                 address,
-                most,
+                upstream_max,
                 clock.clone(),
                 self.events.clone(),
             )
@@ -157,23 +158,16 @@ impl Parts {
         let (client, refuse, redirect) = (config.client, Arc::new(config.refuse), config.redirect);
         let publish = |rules: &Arc<Rules>| {
             let (rules, settings, upstreams) = (Arc::clone(rules), Arc::clone(&settings), upstreams.clone());
-            let site = RuntimeConfig {
-                rules,
-                client,
-                refuse,
-                settings,
-                tls_acceptor: doorkeeper,
-                redirect,
-                upstreams,
-            };
-            self.config.store(Arc::new(site));
+            let runtime_config =
+                RuntimeConfig { rules, client, refuse, settings, tls_acceptor, redirect, upstreams };
+            self.config.store(Arc::new(runtime_config));
         };
         let replaced = self.engine.replace_and(config.policy, publish);
         let (stay, go) =
             if replaced.is_ok() { (&upstreams, &old.upstreams) } else { (&old.upstreams, &upstreams) };
         upstreams::added(stay, go).for_each(|health| self.metrics.forget_upstream(health.name()));
         replaced?;
-        upstreams.iter().flatten().for_each(|health| health.resize(most));
+        upstreams.iter().flatten().for_each(|health| health.resize(upstream_max));
         let rate = settings.client_rate.map(new_connections);
         self.body_memory.resize(settings.body_memory);
         self.connection_limit.reconfigure(settings.connections, settings.client_max, rate);
@@ -183,9 +177,9 @@ impl Parts {
     }
 }
 
-/// What was read.
+/// The outcome of reading the configuration.
 struct LoadAttempt {
-    /// The next configuration and where it came from, or why there is none.
+    /// The next configuration and its sources, or why there is none.
     config: Result<(Sources, Config), String>,
     diagnostics: Vec<Value>,
 }
@@ -196,8 +190,8 @@ impl LoadAttempt {
     }
 }
 
-/// The next configuration; what is wrong with it goes to the log, in the words that a start would have used.
-fn read(sources: Sources, scope: ReloadScope, fixed: &RestartOnly) -> LoadAttempt {
+/// Reads the next configuration. Its mistakes go to the log, in the words that a start would use.
+fn read(sources: Sources, scope: ReloadScope, restart_only: &RestartOnly) -> LoadAttempt {
     let read = match scope {
         ReloadScope::File => sources.read_again(),
         ReloadScope::ReferencedFiles => Ok(sources.clone()),
@@ -208,7 +202,7 @@ fn read(sources: Sources, scope: ReloadScope, fixed: &RestartOnly) -> LoadAttemp
             return LoadAttempt::broken(format!("cannot read the configuration {}: {error}", sources.name));
         }
     };
-    let loaded = load_again(&sources, fixed);
+    let loaded = load_again(&sources, restart_only);
     let diagnostics = loaded.diagnostics.iter().map(log_diagnostic).collect();
     let mistakes = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
     let why = || format!("{} has {mistakes} mistake{}", sources.name, if mistakes == 1 { "" } else { "s" });
@@ -216,13 +210,13 @@ fn read(sources: Sources, scope: ReloadScope, fixed: &RestartOnly) -> LoadAttemp
     LoadAttempt { config, diagnostics }
 }
 
-/// To the log, for what no diagnostic says.
+/// Logs an error that no diagnostic covers.
 fn log_error(why: String) -> String {
     tracing::error!("{why}");
     why
 }
 
-/// To the log as people read it, and as JSON for whoever asked.
+/// Logs a diagnostic as people read it, and returns it as JSON for the caller.
 fn log_diagnostic(diagnostic: &Diagnostic) -> Value {
     let text = diagnostic.render(false);
     match diagnostic.is_error() {
@@ -234,10 +228,10 @@ fn log_diagnostic(diagnostic: &Diagnostic) -> Value {
     value
 }
 
-/// From somebody who wants to know what came of it.
+/// Where the outcome of a requested reload goes.
 type ReloadRequest = oneshot::Sender<Reloaded>;
 type ReloadSender = mpsc::Sender<ReloadRequest>;
 
-/// Who waits for the configuration to be read; further ones wait to be heard.
+/// Further requests wait to be queued.
 const MAX_REQUESTS: usize = 16;
 const PERIOD: Duration = Duration::from_secs(2);

@@ -1,10 +1,10 @@
-//! What a gate gives up once its sockets are bound, so that a mistake in what reads foreign bytes reaches no further than it
-//! has to.
+//! What a gate gives up once its sockets are bound, so that a mistake in a parser does little harm.
 //!
-//! Rights belong to threads, and go on to the threads that these start. All lose capabilities and the way to new privileges.
-//! Those of the background also lose the files that are not named and the calls that are not needed. Workers, which read what
-//! clients send, keep a short list of calls, connect to named ports only, and open nothing to write. One thread, [`Broker`],
-//! keeps the rest, and does what needs it. What a kernel cannot do is told once and left out.
+//! Rights belong to threads, and pass on to the threads that these start. All threads lose capabilities and the way to
+//! new privileges. The background threads also lose the files that are not named and the calls that are not needed.
+//! Workers, which read what clients send, keep a short list of calls, connect to named ports only, and open nothing to
+//! write. One thread, [`Broker`], keeps the rest and does the work that needs it. A kernel that lacks a feature gets
+//! one warning, and the gate goes on without it.
 
 mod broker;
 mod capabilities;
@@ -23,32 +23,32 @@ use crate::config::Config;
 use crate::net::connector::{ConnectRequests, Connector};
 use crate::proxy::upstream::UpstreamAddress;
 
-/// What is in force in this process.
+/// The confinement of this process.
 #[derive(Debug)]
 pub(super) struct Sandbox {
     worker: Option<Confinement>,
     broker: Broker,
     connector: Connector,
-    /// What workers cannot connect to by themselves, until it is served.
+    /// Connections that workers cannot open by themselves, until [`take_requests`](Sandbox::take_requests) takes them.
     requests: Option<ConnectRequests>,
     summary: String,
 }
 
-/// What a worker may still do.
+/// The rights of a worker.
 #[derive(Debug, Clone)]
 pub(super) struct Confinement {
-    /// It connects to these by itself.
+    /// The upstream ports that a worker connects to by itself.
     ports: Vec<u16>,
-    /// Whether the kernel can do that, which was told.
+    /// Whether the kernel offers it; if not, a warning says so.
     landlock: bool,
     seccomp: bool,
 }
 
 impl Sandbox {
-    /// Confines this thread, if the configuration wants it, and with it all that are started from now on.
+    /// Confines this thread, if the configuration wants it, and with it all threads that it starts from now on.
     ///
     /// # Errors
-    /// If there is no thread to be had that keeps what the others give up.
+    /// If the broker's thread cannot start.
     pub(super) fn enter(config: &Config) -> io::Result<Self> {
         if !config.sandbox {
             return Ok(Self::off());
@@ -62,19 +62,14 @@ impl Sandbox {
         let seccomp = enforced.note("seccomp", seccomp::confine());
         let worker = Confinement { ports: ports(config), landlock, seccomp };
         let (connector, requests) = Connector::delegating();
-        let (worker, requests, words) = (Some(worker), Some(requests), enforced.summary());
-        Ok(Self { worker, broker, connector, requests, summary: words })
+        let (worker, requests, summary) = (Some(worker), Some(requests), enforced.summary());
+        Ok(Self { worker, broker, connector, requests, summary })
     }
 
     fn off() -> Self {
-        let (worker, requests, words) = (None, None, "off".to_owned());
-        Self {
-            worker,
-            broker: Broker::not_needed(),
-            connector: Connector::default(),
-            requests,
-            summary: words,
-        }
+        let (worker, requests, summary) = (None, None, "off".to_owned());
+        let (broker, connector) = (Broker::not_needed(), Connector::default());
+        Self { worker, broker, connector, requests, summary }
     }
 
     /// `None` where nothing is given up.
@@ -82,22 +77,22 @@ impl Sandbox {
         self.worker.clone()
     }
 
-    /// Where files are opened and processes started that were not named at the start.
+    /// Opens files and starts processes that were not named at the start.
     pub(super) fn broker(&self) -> &Broker {
         &self.broker
     }
 
-    /// By which workers reach upstreams.
+    /// How workers reach upstreams.
     pub(super) fn connector(&self) -> &Connector {
         &self.connector
     }
 
-    /// What workers ask for; at the first time.
+    /// The connections that workers ask for; `Some` only at the first call.
     pub(super) fn take_requests(&mut self) -> Option<ConnectRequests> {
         self.requests.take()
     }
 
-    /// For people.
+    /// As `/api/v1/status` shows it.
     pub(super) fn summary(&self) -> &str {
         &self.summary
     }
@@ -116,8 +111,8 @@ impl Confinement {
     }
 }
 
-/// Confines a thread that only writes to what is open already. For one that is started before `Sandbox::enter`, which tells
-/// what cannot be given up here either.
+/// Confines a thread that only writes to open files, and starts before `Sandbox::enter`. It stays silent:
+/// `Sandbox::enter` warns of what the kernel cannot do.
 pub fn confine_writer() {
     let _ = capabilities::no_new_privileges();
     let _ = capabilities::drop_all();
@@ -125,7 +120,7 @@ pub fn confine_writer() {
     let _ = seccomp::confine();
 }
 
-/// Of all upstreams.
+/// The TCP ports of all upstreams.
 fn ports(config: &Config) -> Vec<u16> {
     let port = |address: &UpstreamAddress| match address {
         UpstreamAddress::Tcp { port, .. } | UpstreamAddress::Tls { port, .. } => Some(*port),

@@ -1,38 +1,37 @@
 //! Notifies systemd (`sd_notify(3)`): ready, reloading, stopping, main PID, watchdog.
 //!
-//! Without systemd nobody is told anything. The surprising thing: being told is not worth a failure, so what cannot be said is
-//! logged once and forgotten.
+//! Without systemd it does nothing. Notification errors are logged once and otherwise ignored.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub(super) use sd_notify::NotifyState as State;
 
-/// Says all of it at once.
+/// Sends these states in one message.
 pub(super) fn notify(states: &[State<'_>]) {
     static FAILED: AtomicBool = AtomicBool::new(false);
     if let Err(error) = sd_notify::notify(states)
         && !FAILED.swap(true, Ordering::Relaxed)
     {
-        tracing::warn!("the service manager cannot be told: {error}");
+        tracing::warn!("cannot notify the service manager: {error}");
     }
 }
 
-/// The file is read again; [`ready`] says that this is over.
+/// A reload begins; [`ready`] ends it.
 pub(super) fn reloading() {
     match State::monotonic_usec_now() {
         Ok(now) => notify(&[State::Reloading, now]),
-        // Without a time it would be taken for a failure.
+        // Without a time systemd takes the message for a failure.
         Err(error) => tracing::warn!("there is no monotonic clock: {error}"),
     }
 }
 
-/// It serves, by the newest file.
+/// The gate serves, with its newest configuration.
 pub(super) fn ready() {
     notify(&[State::Ready]);
 }
 
-/// How often it wants to hear that the gate is alive, with a margin; `None` if it does not.
+/// How often to send a keep-alive: half of systemd's time-out. `None` without a time-out.
 pub(super) fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|limit| limit / 2)
 }

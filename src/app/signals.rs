@@ -1,11 +1,11 @@
 //! Signals: stop, reload, reopen the logs, upgrade.
 //!
-//! The surprising thing: three of these end a process that does not listen for them, so a gate listens before it has
-//! read its file. What comes too early then waits until it serves.
+//! Without a handler SIGHUP, SIGUSR1 and SIGUSR2 end a process, so a gate listens before it reads its file. A signal
+//! that comes earlier than the gate serves waits until then.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Signals that a gate must not die of, heard from the moment at which this is made.
+/// Signals that must not end the gate; pending ones are kept from the moment at which this is made.
 #[derive(Debug)]
 pub struct Signals {
     pub(super) hang_up: SignalStream,
@@ -13,7 +13,7 @@ pub struct Signals {
     pub(super) upgrade: SignalStream,
 }
 
-/// One of them. However often it came since it was asked for last, it came once.
+/// One signal. Several that arrive before it is awaited count as one.
 #[derive(Debug)]
 pub(super) struct SignalStream(Option<Signal>);
 
@@ -31,14 +31,14 @@ impl Signals {
 
 impl SignalStream {
     fn listen(kind: SignalKind) -> Self {
-        let heard = signal(kind);
-        if let Err(error) = &heard {
-            tracing::error!("signal {} cannot be heard: {error}", kind.as_raw_value());
+        let stream = signal(kind);
+        if let Err(error) = &stream {
+            tracing::error!("cannot listen for signal {}: {error}", kind.as_raw_value());
         }
-        Self(heard.ok())
+        Self(stream.ok())
     }
 
-    /// Waits until it comes, if it has not come already.
+    /// Waits for the signal; a pending one ends the wait at once.
     pub(super) async fn next(&mut self) {
         match &mut self.0 {
             Some(signal) => drop(signal.recv().await),
@@ -46,7 +46,7 @@ impl SignalStream {
         }
     }
 
-    /// As if it had not come.
+    /// Drops a pending signal.
     pub(super) async fn discard_pending(&mut self) {
         tokio::select! {
             biased;
@@ -55,7 +55,7 @@ impl SignalStream {
         }
     }
 
-    /// Does this each time.
+    /// Calls `act` for each signal; never ends.
     pub(super) async fn for_each(&mut self, act: impl AsyncFn()) {
         loop {
             self.next().await;

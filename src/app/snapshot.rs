@@ -1,7 +1,7 @@
 //! Restores buckets from the snapshot or the old process, and writes snapshots while the gate runs.
 //!
-//! A file that cannot be read is moved aside, and the gate begins with full buckets: it does not refuse to start. One that
-//! cannot be written is told once, and tried again. The surprising thing: nobody waits for it but the end of the gate.
+//! A damaged file is moved aside, and the gate starts with full buckets. A failed write is logged once and tried again.
+//! Only a stopping gate waits for a write.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,28 +22,28 @@ use crate::store::shared::SharedStore;
 use crate::store::snapshot::{Snapshot, SnapshotError, set_aside};
 use crate::time::Clock;
 
-/// Keeps the buckets of an engine in a file.
+/// Writes the buckets of an engine to a file.
 #[derive(Debug)]
 pub(super) struct Snapshotter {
     path: PathBuf,
     engine: Arc<Engine>,
     broker: Broker,
-    /// Whether the last attempt failed, and was told.
+    /// Whether the last write failed; then it was logged.
     failed: AtomicBool,
-    /// Another process writes there, or is about to.
+    /// Whether another process writes the file, or is about to.
     paused: AtomicBool,
-    /// Held while it is written.
+    /// Held during a write.
     writing: Arc<Mutex<()>>,
 }
 
 impl Snapshotter {
-    /// For this file.
+    /// Writes to this file.
     pub(super) fn new(path: PathBuf, engine: &Arc<Engine>, broker: Broker) -> Arc<Self> {
-        let (failed, ceased, writing) = Default::default();
-        Arc::new(Self { path, engine: Arc::clone(engine), broker, failed, paused: ceased, writing })
+        let (failed, paused, writing) = Default::default();
+        Arc::new(Self { path, engine: Arc::clone(engine), broker, failed, paused, writing })
     }
 
-    /// Writes again and again.
+    /// Writes in a loop, with a pause after each; never ends.
     pub(super) async fn serve(self: &Arc<Self>) {
         loop {
             tokio::time::sleep(PAUSE).await;
@@ -53,24 +53,24 @@ impl Snapshotter {
         }
     }
 
-    /// Writes no more, and waits for the end of what is being written.
+    /// Stops writing, and waits for the end of a write in progress.
     pub(super) async fn pause(&self) {
         self.paused.store(true, Ordering::Relaxed);
         drop(self.writing.lock().await);
     }
 
-    /// Writes again.
+    /// Resumes writing.
     pub(super) fn resume(&self) {
         self.paused.store(false, Ordering::Relaxed);
     }
 
     /// Writes once.
     pub(super) async fn write(self: &Arc<Self>) {
-        let (keeper, writing) = (Arc::clone(self), Arc::clone(&self.writing).lock_owned().await);
+        let (snapshotter, writing) = (Arc::clone(self), Arc::clone(&self.writing).lock_owned().await);
         let write = move || {
-            // Until it is written, whether anybody still waits for it or not.
+            // Held until the file is written, also if the caller no longer waits.
             let _writing = writing;
-            keeper.engine.snapshot().write(&keeper.path)
+            snapshotter.engine.snapshot().write(&snapshotter.path)
         };
         let written = self.broker.run(write).await;
         let why = written.and_then(|written| written).err().map(|error| error.to_string());
@@ -85,11 +85,11 @@ impl Snapshotter {
     }
 }
 
-/// Goes on from what the file has, if there is one.
+/// Restores the buckets of a file, if there is one.
 pub(super) fn restore(engine: Engine, path: &Path) -> Engine {
     match Snapshot::read(path) {
         Ok(None) => engine,
-        Ok(Some(kept)) => restore_from(engine, &kept),
+        Ok(Some(snapshot)) => restore_from(engine, &snapshot),
         Err(SnapshotError::Io(error)) => {
             tracing::warn!("all buckets begin full: {} cannot be read: {error}", path.display());
             engine
@@ -105,30 +105,30 @@ pub(super) fn restore(engine: Engine, path: &Path) -> Engine {
     }
 }
 
-/// Goes on from these.
-pub(super) fn restore_from(engine: Engine, kept: &Snapshot) -> Engine {
-    let (engine, anew) = engine.with_snapshot(kept);
-    for (limit, why) in anew {
+/// Restores the buckets of a snapshot.
+pub(super) fn restore_from(engine: Engine, snapshot: &Snapshot) -> Engine {
+    let (engine, reset) = engine.with_snapshot(snapshot);
+    for (limit, why) in reset {
         tracing::warn!("the buckets of limit `{limit}` begin anew, all full: {why}");
     }
     engine
 }
 
-/// With its buckets where the file says, or as the gate had them whose place this one takes.
+/// Builds the engine, with the buckets of the store, of the old process, or of the snapshot.
 pub(super) fn build_engine(
     policy: Policy,
     store: &StoreSettings,
     clock: &Clock,
     events: &Events,
-    predecessor: Option<&mut OldProcess>,
+    old_process: Option<&mut OldProcess>,
 ) -> Result<Engine, AppStartError> {
     let engine = Engine::new(policy, store.capacity, clock.clone(), events.clone())?;
-    let handed_over =
-        |predecessor: &mut OldProcess| predecessor.receive_snapshot().map_err(AppStartError::OldProcess);
+    let receive =
+        |old_process: &mut OldProcess| old_process.receive_snapshot().map_err(AppStartError::OldProcess);
     if !store.address.is_shared() {
-        let kept = predecessor.map(handed_over).transpose()?;
-        return Ok(match (kept.flatten(), &store.snapshot) {
-            (Some(kept), _) => restore_from(engine, &kept),
+        let received = old_process.map(receive).transpose()?;
+        return Ok(match (received.flatten(), &store.snapshot) {
+            (Some(snapshot), _) => restore_from(engine, &snapshot),
             (None, Some(path)) => restore(engine, path),
             (None, None) => engine,
         });
@@ -137,9 +137,9 @@ pub(super) fn build_engine(
     let shared = SharedStore::start(&store.address, &store.names, store.options, clock.clone(), observer)?;
     let hasher = KeyHasher::of_installation(store.names.as_str(), store.secret.reveal());
     let engine = engine.with_store(shared, hasher)?;
-    predecessor.map(handed_over).transpose()?;
+    old_process.map(receive).transpose()?;
     Ok(engine)
 }
 
-/// What a crash costs at most is what this and the writing take.
+/// A crash loses the decisions of at most this time and the time of one write.
 const PAUSE: Duration = Duration::from_secs(3);

@@ -1,11 +1,11 @@
-//! Where a gate listens, and how many descriptors it may have.
+//! Binds the sockets of the workers, and raises the limit of open files.
 
 use super::AppStartError;
 use crate::net::inherited::InheritedSockets;
 use crate::net::listener::ListenAddress;
 use crate::net::worker_sockets::WorkerSockets;
 
-/// For each thread its sockets: at least one for each address.
+/// Binds at least one socket for each address and thread.
 pub(super) fn bind(
     addresses: &[ListenAddress],
     threads: usize,
@@ -18,12 +18,12 @@ pub(super) fn bind(
     Ok(sockets)
 }
 
-/// Each connection takes a descriptor, and one to the upstream: as many as the machine allows. Where it cannot be
-/// raised the gate still serves what it can, and waits with accepting when it runs out.
+/// Raises the limit of open files to what the machine allows: a connection takes one descriptor, and one more to the
+/// upstream. Without it the gate serves what it can, and pauses accepting when descriptors run out.
 pub(super) fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Refused only where the limit was lowered meanwhile.
+    // Fails only if the hard limit was lowered meanwhile.
     let _ = setrlimit(Resource::Nofile, limit);
 }

@@ -1,8 +1,7 @@
-//! What a running gate says of itself: `/api/v1/status`.
+//! The status of a running gate: `/api/v1/status`.
 //!
-//! It only looks. The surprising thing: the configuration is named by a hash of what it was read from, the file and what
-//! overrides it, so two gates
-//! with the same hash were told the same. What the file names by `@path` or `${...}` is not part of it.
+//! It only reads. The hash of the configuration covers the file and its overrides, so two gates with the same hash got
+//! the same text. Files that the configuration names by `@path` or `${...}` are not part of the hash.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +21,7 @@ use crate::observe::timestamp::rfc3339;
 use crate::proxy::runtime_config::RuntimeConfig;
 use crate::time::Time;
 
-/// Where everything that is shown can be looked up.
+/// Handles to all that the status shows.
 struct Status {
     listen: Vec<ListenAddress>,
     admin: Vec<ListenAddress>,
@@ -37,7 +36,7 @@ struct Status {
     file: ConfigStatus,
 }
 
-/// The configuration that is in force; known to whoever reads the next one, too.
+/// The configuration in force; a reload replaces it.
 #[derive(Clone)]
 pub(super) struct ConfigStatus(Arc<Mutex<ConfigFile>>);
 
@@ -48,12 +47,12 @@ struct ConfigFile {
 }
 
 impl ConfigStatus {
-    /// It came from here, at this time.
+    /// For a configuration from these sources, read at this time.
     pub(super) fn new(sources: &Sources, now: Time) -> Self {
         Self(Arc::new(Mutex::new(ConfigFile::of(sources, now))))
     }
 
-    /// Another one is in force.
+    /// A reload has put another configuration in force.
     pub(super) fn replace(&self, sources: &Sources, now: Time) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ConfigFile::of(sources, now);
     }
@@ -71,7 +70,7 @@ impl ConfigFile {
 }
 
 impl App {
-    /// What operators can have this gate do, and what it shows them of itself. Whoever is to drain it is told by `drain`.
+    /// The control API of this gate. `drain` is notified when an operator asks for a drain.
     pub(super) fn control(&self, drain: &Arc<Notify>) -> ControlApi {
         let parts = &self.parts;
         let status = Status {
@@ -100,8 +99,8 @@ impl Status {
     fn to_json(&self) -> Value {
         let names =
             |addresses: &[ListenAddress]| addresses.iter().map(ListenAddress::to_string).collect::<Vec<_>>();
-        let (now, site) = (self.engine.clock().now(), self.config.load());
-        let mut upstreams: Vec<_> = site.upstreams.iter().flatten().collect();
+        let (now, config) = (self.engine.clock().now(), self.config.load());
+        let mut upstreams: Vec<_> = config.upstreams.iter().flatten().collect();
         upstreams.sort_unstable_by_key(|health| health.name());
         upstreams.dedup_by_key(|health| health.name());
         let upstreams = upstreams.iter().map(

@@ -1,7 +1,7 @@
 //! Restarts background tasks that panic; meanwhile the gate is not ready.
 //!
-//! A task of a connection is none of them: it may go. The surprising thing: the task is not spawned, so it may borrow what it
-//! works on.
+//! A task is not spawned, so it may borrow what it works on. Tasks of connections are not supervised: a panic there
+//! ends one connection.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -11,20 +11,25 @@ use std::time::Duration;
 use crate::event::{Event, Events};
 use crate::observe::readiness::Readiness;
 
-/// Runs a task until it ends in peace.
-pub(super) async fn supervise(name: &str, events: &Events, trouble: &Readiness, mut task: impl AsyncFnMut()) {
+/// Runs a task until it ends without a panic.
+pub(super) async fn supervise(
+    name: &str,
+    events: &Events,
+    readiness: &Readiness,
+    mut task: impl AsyncFnMut(),
+) {
     let down = format!("{name} is down");
     while !ends_well(task()).await {
         events.emit(&Event::Panicked);
-        trouble.set_reason(&down, true);
-        tracing::error!("{down}, and begins anew in {PAUSE:?}: please report this");
+        readiness.set_reason(&down, true);
+        tracing::error!("{down}, and restarts in {PAUSE:?}: please report this");
         tokio::time::sleep(PAUSE).await;
-        trouble.set_reason(&down, false);
+        readiness.set_reason(&down, false);
     }
 }
 
-/// Whether it does not panic. What it leaves half done is what anybody would see who panics under a lock: whole between two
-/// statements.
+/// Whether the task ends without a panic. Unwinding leaves shared state as it is between two statements, as under a
+/// poisoned lock.
 async fn ends_well(task: impl Future<Output = ()>) -> bool {
     let mut task = pin!(task);
     std::future::poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx))) {
@@ -43,23 +48,23 @@ mod tests {
 
     use super::*;
 
-    /// H15: the task of the background that panics.
+    /// H15: a background task that panics.
     #[tokio::test(start_paused = true)]
     async fn a_task_that_panics_begins_anew_after_a_pause_in_which_the_gate_is_not_ready() {
-        let (events, trouble, begun) = (Events::default(), Readiness::default(), Cell::new(0));
+        let (events, readiness, begun) = (Events::default(), Readiness::default(), Cell::new(0));
         let task = async || {
             begun.set(begun.get() + 1);
             tokio::time::sleep(Duration::from_secs(10)).await;
             assert!(begun.get() > 2, "twice on purpose");
         };
-        let watch = async {
+        let observer = async {
             for (at, begun_by_then, down) in [(10_500, 1, true), (11_500, 2, false), (21_500, 2, true)] {
                 tokio::time::sleep_until(start() + Duration::from_millis(at)).await;
-                assert_eq!((begun.get(), trouble.reasons().is_some()), (begun_by_then, down), "{at}");
+                assert_eq!((begun.get(), readiness.reasons().is_some()), (begun_by_then, down), "{at}");
             }
         };
-        tokio::join!(supervise("keeper", &events, &trouble, task), watch);
-        assert_eq!((begun.get(), trouble.reasons()), (3, None));
+        tokio::join!(supervise("snapshot", &events, &readiness, task), observer);
+        assert_eq!((begun.get(), readiness.reasons()), (3, None));
     }
 
     fn start() -> tokio::time::Instant {

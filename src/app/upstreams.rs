@@ -1,33 +1,33 @@
 //! The upstreams of a file, and which of them the next file still names.
 //!
-//! The surprising thing: an address that stands in several groups is one upstream, as busy and as well in all of them.
+//! An address that stands in several groups is one upstream, with one load and one health in all of them.
 
 use std::sync::Arc;
 
 use crate::proxy::upstream::{Health, UpstreamAddress};
 
-/// Groups of what is known of each upstream.
+/// The health of each upstream, by group.
 pub(super) type UpstreamGroups = Vec<Vec<Arc<Health>>>;
 
-/// What is known of these upstreams; for one that is not among the `known` what `fresh` says.
+/// The health of these upstreams. An address that is not among the `known` gets a `fresh` one.
 pub(super) fn resolve(
     groups: Vec<Vec<UpstreamAddress>>,
     known: &UpstreamGroups,
     fresh: impl Fn(UpstreamAddress) -> Arc<Health>,
 ) -> UpstreamGroups {
-    let mut met = known.concat();
+    let mut seen = known.concat();
     let mut health = |address: UpstreamAddress| {
-        if let Some(known) = met.iter().find(|known| *known.address() == address) {
+        if let Some(known) = seen.iter().find(|known| *known.address() == address) {
             return Arc::clone(known);
         }
         let health = fresh(address);
-        met.push(Arc::clone(&health));
+        seen.push(Arc::clone(&health));
         health
     };
     groups.into_iter().map(|group| group.into_iter().map(&mut health).collect()).collect()
 }
 
-/// Those that the others do not have.
+/// The upstreams of `groups` that `others` lack.
 pub(super) fn added<'g>(
     others: &'g UpstreamGroups,
     groups: &'g UpstreamGroups,

@@ -1,7 +1,7 @@
 //! The worker watchdog: reports workers that make no progress.
 //!
-//! It can only say so: in the log, to whoever asks `/readyz`, and to systemd by keeping silent, which then starts the gate anew.
-//! The surprising thing: it is asked on the background runtime, so that it falls silent too if that one hangs.
+//! It only reports: in the log, in `/readyz`, and to systemd by sending no more keep-alives, after which systemd
+//! restarts the gate. It runs on the background runtime, so a stall there silences the keep-alives too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,69 +12,70 @@ use super::service_manager::{self, State};
 use crate::observe::readiness::Readiness;
 use crate::proxy::downstream::heartbeat::Heartbeat;
 
-/// Watches them for ever.
-pub(super) async fn watch(pulses: &[Arc<Heartbeat>], trouble: &Readiness, watchdog: Option<Duration>) {
-    let mut seen: Vec<(u64, Instant)> = pulses.iter().map(|pulse| (pulse.beats(), Instant::now())).collect();
-    let mut told: Option<Instant> = None;
-    let pause = watchdog.map_or(CHECK_INTERVAL, |interval| interval.min(CHECK_INTERVAL));
+/// Watches the workers; never ends. `interval` is how often systemd wants a keep-alive.
+pub(super) async fn watch(heartbeats: &[Arc<Heartbeat>], readiness: &Readiness, interval: Option<Duration>) {
+    let mut seen: Vec<(u64, Instant)> =
+        heartbeats.iter().map(|heartbeat| (heartbeat.beats(), Instant::now())).collect();
+    let mut notified: Option<Instant> = None;
+    let pause = interval.map_or(CHECK_INTERVAL, |interval| interval.min(CHECK_INTERVAL));
     loop {
         let mut all_move = true;
-        for (number, (pulse, (beats, since))) in pulses.iter().zip(&mut seen).enumerate() {
-            if pulse.beats() != *beats {
-                (*beats, *since) = (pulse.beats(), Instant::now());
+        for (number, (heartbeat, (beats, since))) in heartbeats.iter().zip(&mut seen).enumerate() {
+            if heartbeat.beats() != *beats {
+                (*beats, *since) = (heartbeat.beats(), Instant::now());
             }
-            let stands = since.elapsed() >= STALL_TIMEOUT;
-            all_move &= !stands;
-            report(number, stands, trouble);
+            let stalled = since.elapsed() >= STALL_TIMEOUT;
+            all_move &= !stalled;
+            report(number, stalled, readiness);
         }
-        if let Some(interval) = watchdog
+        if let Some(interval) = interval
             && all_move
-            && told.is_none_or(|told| told.elapsed() + pause > interval)
+            && notified.is_none_or(|at| at.elapsed() + pause > interval)
         {
             service_manager::notify(&[State::Watchdog]);
-            told = Some(Instant::now());
+            notified = Some(Instant::now());
         }
         tokio::time::sleep(pause).await;
     }
 }
 
-fn report(number: usize, stands: bool, trouble: &Readiness) {
+fn report(number: usize, stalled: bool, readiness: &Readiness) {
     let what = format!("worker-{number} stands still");
-    match (trouble.set_reason(&what, stands), stands) {
+    match (readiness.set_reason(&what, stalled), stalled) {
         (false, _) => {}
-        (true, true) => tracing::error!("{what}: for {STALL_TIMEOUT:?} nobody there was served"),
+        (true, true) => tracing::error!("{what}: it has served no client for {STALL_TIMEOUT:?}"),
         (true, false) => tracing::info!("worker-{number} moves again"),
     }
 }
 
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Workers move once a second.
+/// Five missed heartbeats: a worker sends one each second.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// H17: a worker that does not come back from what it does.
+    /// H17: a worker that never returns from its work.
     #[tokio::test(start_paused = true)]
     async fn a_worker_that_stands_still_is_told_until_it_moves() {
-        let (pulses, trouble) = ([Arc::<Heartbeat>::default(), Arc::default()], Readiness::default());
-        // Between two looks, so that it does not matter which of the two the runtime asks first.
+        let (heartbeats, readiness) = ([Arc::<Heartbeat>::default(), Arc::default()], Readiness::default());
+        // Halfway between two checks, so that the order in which the runtime polls does not matter.
         let steps = async {
             tokio::time::sleep(Duration::from_millis(500)).await;
             for second in 0..30 {
-                pulses[0].beat();
+                heartbeats[0].beat();
                 if !(5..20).contains(&second) {
-                    pulses[1].beat();
+                    heartbeats[1].beat();
                 }
                 // The last beat before was seen at 5, the first one after at 21.
                 let expected = (10..=20).contains(&second).then(|| "worker-1 stands still".to_owned());
-                assert_eq!(trouble.reasons(), expected, "second {second}");
+                assert_eq!(readiness.reasons(), expected, "second {second}");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         };
         tokio::select! {
-            () = watch(&pulses, &trouble, None) => {}
+            () = watch(&heartbeats, &readiness, None) => {}
             () = steps => {}
         }
     }

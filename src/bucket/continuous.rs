@@ -1,16 +1,16 @@
 //! The continuous bucket: a size, a steady refill, and a single number as its state.
 //!
-//! GCRA in its virtual scheduling form (ITU-T I.371): with time per token `t`, size `B` and theoretical arrival
-//! time `tat`, an attempt of cost `n` is admitted iff `max(tat, now) + n*t - now <= B*t`, and then `tat` becomes
-//! `max(tat, now) + n*t`. The surprising thing: debt, start balance, refund and exact wait all live on `tat`.
+//! GCRA in its virtual scheduling form (ITU-T I.371): with time per token `t`, size `B` and theoretical arrival time
+//! `tat`, an attempt of cost `n` is admitted iff `max(tat, now) + n*t - now <= B*t`, and then `tat` becomes
+//! `max(tat, now) + n*t`. Debt, start balance, refund and exact wait all use `tat` alone.
 //!
 //! Rounding: `t` is the period divided by the count, rounded **up** to a whole nanosecond, so that a bucket never
-//! refills faster than it was promised to (slower by less than one nanosecond a token).
+//! refills faster than specified (slower by less than one nanosecond a token).
 
 use super::units::{Span, Time};
 use super::{Admission, MAX_CLOCK_LAG, MAX_SPAN, PlainOp, Receipt, SpecError, Step, Verdict, stored_time};
 
-/// A checked continuous bucket: burst, time per token, start balance and debt all fit together.
+/// A validated continuous bucket: burst, time per token, start balance, debt and hold fit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Continuous {
     per_token: Span,
@@ -23,7 +23,7 @@ pub struct Continuous {
 impl Continuous {
     pub(super) const WORDS: usize = 1;
 
-    /// `count` tokens each `period` into a bucket of `burst` tokens, which starts full and knows no debt.
+    /// `count` tokens each `period` into a bucket of `burst` tokens, which starts full and has no debt.
     ///
     /// # Errors
     /// See [`SpecError`].
@@ -38,7 +38,7 @@ impl Continuous {
         Self { per_token, burst, initial: burst, debt: 0, hold: Span::ZERO }.validated()
     }
 
-    /// The same with `initial` tokens for a key that was never seen.
+    /// The same bucket with `initial` tokens for a key that was never seen.
     ///
     /// # Errors
     /// [`SpecError::InitialAboveBurst`].
@@ -49,7 +49,7 @@ impl Continuous {
         Ok(Self { initial, ..self })
     }
 
-    /// The same where refused attempts cost too, down to `debt` tokens below zero.
+    /// The same bucket where refused attempts are charged, too, down to `debt` tokens below zero.
     ///
     /// # Errors
     /// [`SpecError::TooLong`].
@@ -57,7 +57,7 @@ impl Continuous {
         Self { debt, ..self }.validated()
     }
 
-    /// The same where an attempt whose tokens are due within `hold` takes them now and passes when they are due.
+    /// The same bucket where an attempt whose tokens are due within `hold` takes them now and passes when they are due.
     ///
     /// # Errors
     /// [`SpecError::TooLong`].
@@ -110,7 +110,7 @@ impl Continuous {
         self.hold
     }
 
-    /// The longest that anything is remembered.
+    /// The longest time to live of a state.
     pub(super) fn max_ttl(&self) -> Span {
         self.window().plus(self.time_for(self.debt).max(self.hold))
     }
@@ -118,15 +118,15 @@ impl Continuous {
     pub(super) fn step(&self, state: &mut [u64], now: Time, op: PlainOp) -> Step {
         let stored = state.first().copied().and_then(stored_time);
         let tat = self.load(stored, now);
-        let (answer, next) = match op {
+        let (admission, next) = match op {
             PlainOp::Take(cost) => self.take(tat, now, cost),
             PlainOp::Peek(cost) => (self.check(tat, now, cost), tat),
             PlainOp::Give(tokens) => (Admission::Admitted, tat.before(self.time_for(tokens)).max(now)),
             PlainOp::Refund(receipt) => (Admission::Admitted, self.refund(tat, now, receipt)),
         };
         let changed = match op {
-            // What would be full needs no writing; what was written by a clock that is behind now is written anew,
-            // or it would stand still until the clock is back.
+            // A full state needs no write. A state from before the clock was set back is written again, or it would
+            // not refill until the clock has caught up.
             PlainOp::Take(_) => next > now && stored != Some(next),
             PlainOp::Peek(_) => false,
             PlainOp::Give(_) | PlainOp::Refund(_) => stored.is_some() && next != tat,
@@ -135,17 +135,17 @@ impl Continuous {
             *word = next.as_nanos();
         }
         let verdict = Verdict {
-            admission: answer,
+            admission,
             left: self.left(next, now),
             next_token: self.next_token(next, now),
             full_at: next,
-            receipt: self.receipt(op, answer, now),
+            receipt: self.receipt(op, admission, now),
         };
         Step { changed, verdict }
     }
 
-    /// Never before now (an old state is a full bucket), never deeper than a bucket can be drained: a clock that
-    /// was set back can neither refill a bucket nor lock it for longer than its own depth.
+    /// The stored time, but never before now (an old state is a full bucket) and never beyond the deepest debt: a clock
+    /// that was set back can neither refill a bucket nor lock it for longer than its own depth.
     pub(super) fn load(&self, stored: Option<Time>, now: Time) -> Time {
         match stored {
             None => now.after(self.time_for(self.burst.saturating_sub(self.initial))),
@@ -154,32 +154,32 @@ impl Continuous {
         }
     }
 
-    /// A refusal without debt leaves the bucket as it is. With a start balance below full that is written all the
-    /// same: its refill has to begin somewhere, or the client would find the same balance at every visit.
+    /// A refusal without debt takes nothing. With a start balance below full the state is written all the same: the
+    /// refill has to begin then, or the client would find the same balance each time.
     fn take(&self, tat: Time, now: Time, cost: u32) -> (Admission, Time) {
         match self.check(tat, now, cost) {
-            answer if answer.is_admitted() => (answer, tat.after(self.time_for(cost))),
+            admission if admission.is_admitted() => (admission, tat.after(self.time_for(cost))),
             Admission::Refused { .. } if self.debt > 0 => {
                 let next = self.charge_refused(tat, now, cost);
                 (self.check(next, now, cost), next)
             }
-            answer => (answer, tat),
+            admission => (admission, tat),
         }
     }
 
-    /// After a refused attempt: it takes its tokens too, as far as the debt goes.
+    /// The next state after a refused attempt: it takes its tokens, too, as far as the debt goes.
     pub(super) fn charge_refused(&self, tat: Time, now: Time, cost: u32) -> Time {
         let deepest = now.after(self.window()).after(self.time_for(self.debt));
         tat.after(self.time_for(cost)).min(deepest).max(tat)
     }
 
-    /// As if the tokens that were taken now came back first, whatever else is missing: see [`Receipt`].
-    fn receipt(&self, op: PlainOp, answer: Admission, now: Time) -> Receipt {
+    /// A receipt whose tokens come back first, whatever else is missing: see [`Receipt`].
+    fn receipt(&self, op: PlainOp, admission: Admission, now: Time) -> Receipt {
         let (PlainOp::Take(cost) | PlainOp::Peek(cost)) = op else { return Receipt::default() };
-        Receipt::of(op, answer, now.after(self.time_for(cost)))
+        Receipt::of(op, admission, now.after(self.time_for(cost)))
     }
 
-    /// Time has brought back all of it by `full_at`, and what time has brought back is not given again.
+    /// By `full_at` time has returned all tokens of the receipt; what time has returned is not refunded again.
     pub(super) fn refund(&self, tat: Time, now: Time, receipt: Receipt) -> Time {
         let due = self.time_for(receipt.tokens).min(receipt.full_at.since(now));
         tat.before(due).max(now)
@@ -196,7 +196,7 @@ impl Continuous {
         }
     }
 
-    /// When this many tokens are there.
+    /// When the bucket has this number of tokens.
     pub(super) fn due(&self, tat: Time, tokens: u32) -> Time {
         tat.before(self.time_for(self.burst.saturating_sub(tokens)))
     }

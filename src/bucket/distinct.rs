@@ -1,41 +1,41 @@
-//! A bucket that counts a thing once: what was paid for lately costs nothing when it comes again.
+//! A bucket that charges a thing once: a repeat of a recently charged thing is free.
 //!
-//! A continuous bucket with a memory of the last sixteen things that were paid for, each a tag: a keyed hash that the
-//! caller made of an account or a password, of which 32 bits are kept. Nobody can aim at a tag without the key, so a
-//! foreign thing is free by chance only, sixteen times in four thousand million. The surprising thing: a bucket that is
-//! full remembers nothing, since a full bucket and an absent one are the same; what comes once in the time that a token
-//! takes to come back is then paid for each time, which no bucket notices.
+//! It is a continuous bucket that remembers the last sixteen charged things by tags: the caller passes a keyed hash of
+//! an account or a password, and 32 bits of it are kept. Without the key an attacker cannot aim at a tag, so another
+//! thing is free by chance only: sixteen times in 2^32. A full bucket remembers nothing, since it equals an absent one;
+//! a thing that comes less often than a token refills is then charged each time, which costs the bucket nothing in the
+//! long run.
 //!
-//! Repeats may be bounded: whoever learns from the answer that something was free learns that it was tried before, and
-//! a thing that is free for ever could be tried for ever. Beyond the bound a repeat costs like any other attempt, until
-//! the bucket is full again.
+//! Repeats may be bounded: a client that sees that an attempt was free learns that the thing was tried before, and a
+//! thing that is free for ever could be tried for ever. Beyond the bound a repeat is charged like any other attempt,
+//! until the bucket is full again.
 
 use super::units::{Span, Time};
 use super::{Continuous, Op, PlainOp, SpecError, Step, stored_time};
 
-/// A checked bucket that counts a thing once.
+/// A validated bucket that charges a thing once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Distinct {
     bucket: Continuous,
     repeats: Option<u32>,
 }
 
-/// What was paid for lately, the latest first, and how often something was free.
+/// The tags charged recently, the latest first, and the number of free repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct RecentTags {
     repeats: u32,
-    /// Zero is none.
+    /// Zero is an empty entry.
     tags: [u32; REMEMBERED],
 }
 
 impl Distinct {
     pub(super) const WORDS: usize = 2 + REMEMBERED / 2;
 
-    /// Things that are remembered.
+    /// The number of tags that are remembered.
     pub const MAX_TAGS: usize = REMEMBERED;
 
-    /// What is paid for is paid from `bucket`; at most so many `repeats` are free until it is full again, or any number.
-    /// The bucket's debt and hold count for nothing.
+    /// Charges `bucket`; at most `repeats` repeats are free until it is full again, or any number with `None`. The
+    /// bucket's debt and hold are ignored.
     ///
     /// # Errors
     /// See [`SpecError`].
@@ -43,53 +43,53 @@ impl Distinct {
         Ok(Self { bucket: bucket.with_debt(0)?.with_hold(Span::ZERO)?, repeats })
     }
 
-    /// What is paid from.
+    /// The bucket that is charged.
     #[must_use]
     pub fn bucket(&self) -> Continuous {
         self.bucket
     }
 
-    /// How many repeats are free until the bucket is full again; `None` is any number.
+    /// The number of free repeats until the bucket is full again; `None` is any number.
     #[must_use]
     pub fn repeats(&self) -> Option<u32> {
         self.repeats
     }
 
     pub(super) fn step(&self, state: &mut [u64], now: Time, op: Op) -> Step {
-        let mut memory = self.load(state, now);
+        let mut recent = self.load(state, now);
         let tag = match op {
             Op::TakeOnce { tag, .. } | Op::PeekOnce { tag, .. } => Some(truncate_tag(tag)),
             _ => None,
         };
         if let Some(tag) = tag
-            && memory.contains_tag(tag)
-            && self.repeats.is_none_or(|most| memory.repeats < most)
+            && recent.contains_tag(tag)
+            && self.repeats.is_none_or(|max| recent.repeats < max)
         {
-            return self.repeat(state, now, memory, op);
+            return self.repeat(state, now, recent, op);
         }
         let step = self.bucket.step(state, now, op.plain());
         if let (Op::TakeOnce { tokens: 1.., .. }, Some(tag)) = (op, tag)
             && step.verdict.is_admitted()
         {
-            memory.push_tag(tag);
+            recent.push_tag(tag);
         }
-        memory.write(state);
+        recent.write(state);
         step
     }
 
-    /// Once more what was paid for: admitted, whatever is left.
+    /// A free repeat: admitted, whatever is left.
     fn repeat(&self, state: &mut [u64], now: Time, before: RecentTags, op: Op) -> Step {
         let step = self.bucket.step(state, now, PlainOp::Give(0));
         let Op::TakeOnce { tag, .. } = op else { return step };
-        let mut memory = before;
-        memory.push_tag(truncate_tag(tag));
-        // Where repeats are not bounded nobody has to count them.
-        memory.repeats = memory.repeats.saturating_add(self.repeats.is_some().into());
-        memory.write(state);
-        Step { changed: memory != before, ..step }
+        let mut recent = before;
+        recent.push_tag(truncate_tag(tag));
+        // Unbounded repeats are not counted: that saves a write.
+        recent.repeats = recent.repeats.saturating_add(self.repeats.is_some().into());
+        recent.write(state);
+        Step { changed: recent != before, ..step }
     }
 
-    /// What a full bucket remembers is nothing.
+    /// The recent tags; none if the bucket is full.
     fn load(&self, state: &[u64], now: Time) -> RecentTags {
         match state.first().copied().and_then(stored_time) {
             Some(full_at) if full_at > now => RecentTags::read(state),
@@ -103,11 +103,11 @@ impl RecentTags {
         let Some(&[_, repeats, ref words @ ..]) = state.first_chunk::<{ Distinct::WORDS }>() else {
             return Self::default();
         };
-        let mut memory = Self { repeats: half(repeats), ..Self::default() };
-        for (pair, word) in memory.tags.chunks_exact_mut(2).zip(words) {
+        let mut recent = Self { repeats: half(repeats), ..Self::default() };
+        for (pair, word) in recent.tags.chunks_exact_mut(2).zip(words) {
             pair.copy_from_slice(&[half(word >> 32), half(*word)]);
         }
-        memory
+        recent
     }
 
     fn write(&self, state: &mut [u64]) {
@@ -122,11 +122,11 @@ impl RecentTags {
         self.tags.contains(&tag)
     }
 
-    /// To the front; what was there and behind it moves back, up to the place where the tag stood or out at the end.
+    /// Moves the tag to the front; the last tag drops out if the tag is new.
     fn push_tag(&mut self, tag: u32) {
         let last = REMEMBERED.saturating_sub(1);
-        let place = self.tags.iter().position(|known| *known == tag).unwrap_or(last);
-        if let Some(moved) = self.tags.get_mut(..=place) {
+        let index = self.tags.iter().position(|known| *known == tag).unwrap_or(last);
+        if let Some(moved) = self.tags.get_mut(..=index) {
             moved.rotate_right(1);
         }
         if let Some(first) = self.tags.first_mut() {
@@ -135,7 +135,7 @@ impl RecentTags {
     }
 }
 
-/// The part of a tag that is kept; never zero.
+/// The 32 bits of a tag that are kept; never zero.
 fn truncate_tag(tag: u64) -> u32 {
     half(tag >> 32 ^ tag).max(1)
 }

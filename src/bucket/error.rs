@@ -1,8 +1,8 @@
-//! Why numbers do not make a bucket.
+//! Why numbers do not make a [`Spec`](super::Spec).
 
 use core::fmt;
 
-/// Why numbers do not make a bucket.
+/// Why numbers do not make a specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpecError {
     /// A count, a burst or a period of zero would never admit anything.
@@ -17,7 +17,7 @@ pub enum SpecError {
     NotWhole,
     /// A rolling window has more than 1,024 periods.
     TooManyPeriods,
-    /// Size and debt together are more than can be counted.
+    /// Size and debt together do not fit into 32 bits.
     TooLarge,
     /// More than 1,000 strikes before a wait, or waits more than 100 times as long as the one before.
     TooMany,
@@ -56,7 +56,7 @@ mod tests {
         assert_eq!(interval(0), Err(Zero));
         assert_eq!(interval(1).unwrap().with_initial(2), Err(InitialAboveBurst));
         assert_eq!(interval(1).unwrap().with_debt(u32::MAX), Err(TooLarge));
-        assert_eq!(interval(1).unwrap().with_debt(1_000_000), Err(TooLong), "a border for each token");
+        assert_eq!(interval(1).unwrap().with_debt(1_000_000), Err(TooLong), "a boundary for each token");
         assert_eq!(rolling(0, hour), Err(Zero));
         assert_eq!(rolling(1, hour.plus(second)), Err(NotWhole));
         assert_eq!(rolling(1, second), Err(NotWhole));

@@ -1,20 +1,20 @@
 //! The floor beside a pool: a guaranteed slow bucket that is spent first, and a burst pool for the rest.
 //!
-//! An attempt is refused only when both together have too little. The surprising thing: a refund goes to the pool
-//! alone. Tokens of the floor are use-it-or-lose-it; could they be turned into pool tokens by taking and giving back,
-//! the pool would refill at the floor's pace.
+//! An attempt is refused only if both together have too few tokens. A refund goes to the pool alone: floor tokens that
+//! are not used are lost, and if a take and a refund turned them into pool tokens, the pool would refill at the rate of
+//! the floor.
 
 use super::units::{Span, Time};
 use super::{Admission, Continuous, PlainOp, Receipt, SpecError, Step, Verdict, stored_time};
 
-/// A checked floor beside a pool.
+/// A validated floor beside a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Floor {
     floor: Continuous,
     pool: Continuous,
 }
 
-/// Theoretical arrival times of both.
+/// The theoretical arrival times of pool and floor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FloorState {
     pub(super) pool: Time,
@@ -24,7 +24,7 @@ pub(super) struct FloorState {
 impl Floor {
     pub(super) const WORDS: usize = 3;
 
-    /// `floor` beside `pool`. Start balance and debt are the pool's; those of the floor count for nothing.
+    /// `floor` beside `pool`. Start balance and debt are those of the pool; those of the floor are ignored.
     ///
     /// # Errors
     /// [`SpecError::TooLarge`].
@@ -34,19 +34,19 @@ impl Floor {
         Ok(Self { floor: floor.with_hold(Span::ZERO)?, pool })
     }
 
-    /// What is guaranteed.
+    /// The guaranteed bucket.
     #[must_use]
     pub fn floor(&self) -> Continuous {
         self.floor
     }
 
-    /// What is there beside it.
+    /// The pool beside the floor.
     #[must_use]
     pub fn pool(&self) -> Continuous {
         self.pool
     }
 
-    /// Tokens of both when full.
+    /// Tokens in both together when full.
     #[must_use]
     pub fn burst(&self) -> u32 {
         self.floor.burst().saturating_add(self.pool.burst())
@@ -58,7 +58,7 @@ impl Floor {
         self.floor.window().max(self.pool.window())
     }
 
-    /// The longest that anything is remembered.
+    /// The longest time to live of a state.
     pub(super) fn max_ttl(&self) -> Span {
         self.floor.max_ttl().max(self.pool.max_ttl())
     }
@@ -67,7 +67,7 @@ impl Floor {
         let stored = stored(state);
         let before = self.load(stored, now);
         let mut receipt = Receipt::default();
-        let (answer, after) = match op {
+        let (admission, after) = match op {
             PlainOp::Take(cost) => self.take(before, now, cost, &mut receipt),
             PlainOp::Peek(cost) => (self.check(before, now, cost), before),
             PlainOp::Give(tokens) => (Admission::Admitted, self.give(before, now, tokens)),
@@ -78,7 +78,7 @@ impl Floor {
         };
         let changed = match op {
             PlainOp::Take(_) => {
-                after.full_at() > now && stored.map(|both| both.not_before(now)) != Some(after)
+                after.full_at() > now && stored.map(|times| times.not_before(now)) != Some(after)
             }
             PlainOp::Peek(_) => false,
             PlainOp::Give(_) | PlainOp::Refund(_) => stored.is_some() && after != before,
@@ -89,16 +89,13 @@ impl Floor {
             true => Span::ZERO,
             false => self.due(after, now, left.saturating_add(1)).since(now),
         };
-        Step {
-            changed,
-            verdict: Verdict { admission: answer, left, next_token, full_at: after.full_at(), receipt },
-        }
+        Step { changed, verdict: Verdict { admission, left, next_token, full_at: after.full_at(), receipt } }
     }
 
     pub(super) fn load(&self, stored: Option<FloorState>, now: Time) -> FloorState {
         FloorState {
-            pool: self.pool.load(stored.map(|both| both.pool), now),
-            floor: self.floor.load(stored.map(|both| both.floor), now),
+            pool: self.pool.load(stored.map(|times| times.pool), now),
+            floor: self.floor.load(stored.map(|times| times.floor), now),
         }
     }
 
@@ -124,11 +121,11 @@ impl Floor {
                 let after = FloorState { pool: self.pool.charge_refused(before.pool, now, cost), ..before };
                 (self.check(after, now, cost), after)
             }
-            answer => (answer, before),
+            refusal => (refusal, before),
         }
     }
 
-    /// The pool first: what the floor gets is soon there anyway.
+    /// Adds tokens to the pool first: the floor refills soon anyway.
     fn give(&self, before: FloorState, now: Time, tokens: u32) -> FloorState {
         let pool = before.pool.before(self.pool.time_for(tokens)).max(now);
         let taken = before.pool.since(pool).as_nanos().div_ceil(self.pool.per_token().as_nanos().max(1));
@@ -137,27 +134,28 @@ impl Floor {
         FloorState { pool, floor }
     }
 
-    fn check(&self, both: FloorState, now: Time, cost: u32) -> Admission {
+    fn check(&self, times: FloorState, now: Time, cost: u32) -> Admission {
         if cost > self.burst() {
             return Admission::NeverFits;
         }
-        if cost <= self.left(both, now) {
+        if cost <= self.left(times, now) {
             return Admission::Admitted;
         }
-        Admission::Refused { wait: self.due(both, now, cost).since(now) }
+        Admission::Refused { wait: self.due(times, now, cost).since(now) }
     }
 
-    pub(super) fn left(&self, both: FloorState, now: Time) -> u32 {
-        self.floor.left(both.floor, now).saturating_add(self.pool.left(both.pool, now))
+    pub(super) fn left(&self, times: FloorState, now: Time) -> u32 {
+        self.floor.left(times.floor, now).saturating_add(self.pool.left(times.pool, now))
     }
 
-    /// When so many tokens are there in both together, at most a full bucket.
+    /// When both together have this number of tokens, at most a full bucket.
     ///
-    /// Of all ways to share them the one whose later part comes first: the floor's part comes later with each token
-    /// more, the pool's part earlier, so the best share stands where the two cross, and is found by halving.
-    fn due(&self, both: FloorState, now: Time, tokens: u32) -> Time {
-        let floor_due = |of_floor: u32| self.floor.due(both.floor, of_floor).max(now);
-        let pool_due = |of_floor: u32| self.pool.due(both.pool, tokens.saturating_sub(of_floor)).max(now);
+    /// The tokens can be shared between floor and pool in several ways, and the earliest way counts. With each token
+    /// more from the floor its part is due later and the pool's part earlier, so the best share is where the two cross;
+    /// bisection finds it.
+    fn due(&self, times: FloorState, now: Time, tokens: u32) -> Time {
+        let floor_due = |of_floor: u32| self.floor.due(times.floor, of_floor).max(now);
+        let pool_due = |of_floor: u32| self.pool.due(times.pool, tokens.saturating_sub(of_floor)).max(now);
         let (mut low, mut high) = (tokens.saturating_sub(self.pool.burst()), tokens.min(self.floor.burst()));
         while low < high {
             let middle = low.midpoint(high);
@@ -167,7 +165,7 @@ impl Floor {
                 low = middle.saturating_add(1);
             }
         }
-        // Who wants nothing of one waits for nothing there, not even for its debt.
+        // A share of zero waits for nothing, not even for the debt of that bucket.
         let with = |of_floor: u32| match of_floor {
             0 => pool_due(0),
             all if all >= tokens => floor_due(all),

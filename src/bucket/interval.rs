@@ -1,10 +1,10 @@
-//! The interval bucket: full again once a period, and what was not used by then is lost.
+//! The interval bucket: it becomes full once a period, and unused tokens are lost.
 //!
-//! A period begins with the first attempt after the last one ended, or by the clock. The surprising thing: just before
-//! and just after a border a client may use a whole bucket each, so any span as long as a period may see two of them;
-//! that is what the shape is, and `check` says so.
+//! A period begins with the first attempt after the last one ended, or by the clock. A client may use a whole bucket
+//! just before and just after a boundary, so any span as long as a period may see two of them: this is inherent in the
+//! shape, and `check` reports it.
 //!
-//! Debt outlives its period: each border pays for one bucket of it, and until it is paid the periods follow each
+//! Debt outlives its period: each boundary pays for one bucket of it, and until it is paid the periods follow each
 //! other without a gap.
 
 use super::units::{Span, Time};
@@ -12,7 +12,7 @@ use super::{
     Admission, MAX_CLOCK_LAG, MAX_SPAN, PeriodStart, PlainOp, Receipt, SpecError, Step, Verdict, stored_time,
 };
 
-/// A checked interval bucket.
+/// A validated interval bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
     quota: u32,
@@ -22,7 +22,7 @@ pub struct Interval {
     debt: u32,
 }
 
-/// The period that is on: when it ends, and the tokens taken in it; more than the quota while there is debt.
+/// The current period: its end, and the tokens taken in it; more than the quota while there is debt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Period {
     pub(super) end: Time,
@@ -32,18 +32,18 @@ pub(super) struct Period {
 impl Interval {
     pub(super) const WORDS: usize = 2;
 
-    /// `quota` tokens each `period`; starts full and knows no debt.
+    /// `quota` tokens each `period`; starts full and has no debt.
     ///
     /// # Errors
     /// See [`SpecError`].
-    pub fn new(quota: u32, period: Span, anchor: PeriodStart) -> Result<Self, SpecError> {
+    pub fn new(quota: u32, period: Span, period_start: PeriodStart) -> Result<Self, SpecError> {
         if quota == 0 || period == Span::ZERO {
             return Err(SpecError::Zero);
         }
-        Self { quota, period, period_start: anchor, initial: quota, debt: 0 }.validated()
+        Self { quota, period, period_start, initial: quota, debt: 0 }.validated()
     }
 
-    /// The same with `initial` tokens in the first period of a key that was never seen.
+    /// The same bucket with `initial` tokens in the first period of a key that was never seen.
     ///
     /// # Errors
     /// [`SpecError::InitialAboveBurst`].
@@ -54,7 +54,7 @@ impl Interval {
         Ok(Self { initial, ..self })
     }
 
-    /// The same where refused attempts cost too, down to `debt` tokens below zero.
+    /// The same bucket where refused attempts are charged, too, down to `debt` tokens below zero.
     ///
     /// # Errors
     /// [`SpecError::TooLarge`] or [`SpecError::TooLong`].
@@ -78,7 +78,7 @@ impl Interval {
         self.quota
     }
 
-    /// How often it is full again.
+    /// The length of a period.
     #[must_use]
     pub fn period(&self) -> Span {
         self.period
@@ -102,7 +102,7 @@ impl Interval {
         self.debt
     }
 
-    /// The longest that anything is remembered.
+    /// The longest time to live of a state.
     pub(super) fn max_ttl(&self) -> Span {
         self.period.times(self.boundaries_for(self.max_taken()))
     }
@@ -110,11 +110,11 @@ impl Interval {
     pub(super) fn step(&self, state: &mut [u64], now: Time, op: PlainOp) -> Step {
         let stored = self.stored(state);
         let before = self.load(stored, now);
-        let (answer, after) = match op {
+        let (admission, after) = match op {
             PlainOp::Take(cost) => self.take(before, now, cost),
             PlainOp::Peek(cost) => (self.check(before, now, cost), before),
             PlainOp::Give(tokens) => (Admission::Admitted, before.without(tokens)),
-            // A period that has ended took its tokens along.
+            // Tokens of a period that has ended are lost and not refunded.
             PlainOp::Refund(receipt) if receipt.full_at == before.end => {
                 (Admission::Admitted, before.without(receipt.tokens))
             }
@@ -125,9 +125,9 @@ impl Interval {
             PlainOp::Peek(_) => false,
             PlainOp::Give(_) | PlainOp::Refund(_) => stored.is_some() && after != before,
         };
-        let receipt = Receipt::of(op, answer, before.end);
+        let receipt = Receipt::of(op, admission, before.end);
         self.write(after, state, now);
-        Step { changed, verdict: self.verdict(after, now, answer, receipt) }
+        Step { changed, verdict: self.verdict(after, now, admission, receipt) }
     }
 
     fn take(&self, before: Period, now: Time, cost: u32) -> (Admission, Period) {
@@ -138,11 +138,11 @@ impl Interval {
                 let after = Period { taken, ..before };
                 (self.check(after, now, cost), after)
             }
-            answer => (answer, before),
+            refusal => (refusal, before),
         }
     }
 
-    /// The period that is on: the stored one, the one that its debt has led to, or a new one.
+    /// The current period: the stored one, the one that still has its debt, or a new one.
     pub(super) fn load(&self, stored: Option<Period>, now: Time) -> Period {
         let new = self.begin(now);
         let Some(stored) = stored else {
@@ -150,8 +150,8 @@ impl Interval {
         };
         let taken = stored.taken.min(self.max_taken());
         if stored.end.since(now) > self.period.plus(MAX_CLOCK_LAG) {
-            // The clock was set back. A whole period from now even where periods follow the clock, or setting it back
-            // over a border would be a way to be full again.
+            // The clock was set back. The period ends a whole period from now, even if periods follow the clock: else
+            // setting the clock back over a boundary would fill the bucket.
             return Period { end: now.after(self.period), taken };
         }
         if stored.end > now {
@@ -160,13 +160,13 @@ impl Interval {
         let ended = self.period_start.boundaries_since(stored.end, now, self.period).saturating_add(1);
         match taken.saturating_sub(ended.saturating_mul(self.quota.into())) {
             0 => new,
-            // Where periods follow the clock, one that does not since the clock was set back is the only one.
+            // After the clock was set back one period may end off the clock's boundaries; the next one ends on them.
             taken if self.period_start == PeriodStart::Clock => Period { taken, ..new },
             taken => Period { end: stored.end.after(self.period.times(ended)), taken },
         }
     }
 
-    /// A period that begins now, or the clock's that is on.
+    /// A new period: it begins now, or at the clock's last boundary.
     pub(super) fn begin(&self, now: Time) -> Period {
         Period { end: self.period_start.begin(now, self.period).after(self.period), taken: 0 }
     }
@@ -196,18 +196,18 @@ impl Interval {
         }
     }
 
-    fn verdict(&self, period: Period, now: Time, answer: Admission, receipt: Receipt) -> Verdict {
+    fn verdict(&self, period: Period, now: Time, admission: Admission, receipt: Receipt) -> Verdict {
         let left = u64::from(self.quota).saturating_sub(period.taken);
         let left = u32::try_from(left).unwrap_or(self.quota);
         let next_token = match self.check(period, now, left.saturating_add(1)) {
             Admission::Refused { wait } => wait,
             _ => Span::ZERO,
         };
-        Verdict { admission: answer, left, next_token, full_at: self.full_at(period, now), receipt }
+        Verdict { admission, left, next_token, full_at: self.full_at(period, now), receipt }
     }
 
-    /// When a period's tokens, and the debt beyond them, are forgotten. Without any the period itself is, as if it had
-    /// never begun.
+    /// When the period's tokens and the debt beyond them are all returned. A period without taken tokens is dropped, as
+    /// if it had never begun.
     fn full_at(&self, period: Period, now: Time) -> Time {
         if period.taken == 0 {
             return now;
@@ -215,12 +215,12 @@ impl Interval {
         self.boundary_after(period, self.boundaries_for(period.taken))
     }
 
-    /// The given border from this period on; the first is its end.
+    /// The boundary with this number, counted from this period; the first is its end.
     fn boundary_after(&self, period: Period, number: u64) -> Time {
         period.end.after(self.period.times(number.saturating_sub(1)))
     }
 
-    /// How many borders it takes until so many tokens are back; at least one.
+    /// The number of boundaries until this number of tokens is returned; at least one.
     fn boundaries_for(&self, tokens: u64) -> u64 {
         tokens.div_ceil(u64::from(self.quota).max(1)).max(1)
     }

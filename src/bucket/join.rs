@@ -1,15 +1,15 @@
-//! Two states of one bucket that went their own ways, made one.
+//! Joins two states of one bucket that diverged.
 //!
-//! It is as strict as either, now and at any later time: of each count the larger one stays, of each time the later one. It
-//! is no sum: of what both took since they parted the larger part counts. The surprising thing: it would not do to keep the
-//! one that leaves fewer tokens now, because that may be the one that gets them back sooner.
+//! The result is as strict as either, now and at any later time: of each count it keeps the larger one, of each time
+//! the later one. It is not a sum: of what both took since they diverged the larger part counts. It would not do to
+//! keep the state with fewer tokens now, because that one may refill sooner.
 
 use super::interval::Period;
 use super::units::{Span, Time};
 use super::{Continuous, Floor, Interval, Rolling, Spec, floor, stored_time};
 
-/// Makes `state` as strict as `other`, too, and says whether that made it stricter. Both have the words of `spec`; a state
-/// that is full or was never seen has nothing to say. `other` is used up.
+/// Makes `state` at least as strict as `other`, and returns whether that made it stricter. Both have the words of
+/// `spec`; a state that is full or was never seen changes nothing. `other` is left in an unspecified state.
 pub fn join(spec: &Spec, state: &mut [u64], other: &mut [u64], now: Time) -> bool {
     let live = |state: &[u64]| state.first().copied().and_then(stored_time).filter(|full_at| *full_at > now);
     let Some(there) = live(other) else { return false };
@@ -20,14 +20,14 @@ pub fn join(spec: &Spec, state: &mut [u64], other: &mut [u64], now: Time) -> boo
     match spec {
         Spec::Continuous(continuous) => join_continuous(continuous, state, (here, there), now),
         Spec::Distinct(distinct) => join_continuous(&distinct.bucket(), state, (here, there), now),
-        Spec::Interval(interval) => join_periods(interval, state, other, now),
-        Spec::Rolling(rolling) => join_rings(rolling, state, other, now).unwrap_or(false),
-        Spec::Floor(both) => join_floors(both, state, other, now),
+        Spec::Interval(interval) => join_intervals(interval, state, other, now),
+        Spec::Rolling(rolling) => join_rolling(rolling, state, other, now).unwrap_or(false),
+        Spec::Floor(floor) => join_floors(floor, state, other, now),
         Spec::Escalation(escalation) => escalation.join(state, other, now),
     }
 }
 
-/// A bucket that counts things once goes on remembering its own.
+/// A [`Distinct`](super::Distinct) bucket keeps the tags of `state`.
 fn join_continuous(
     continuous: &Continuous,
     state: &mut [u64],
@@ -41,7 +41,7 @@ fn join_continuous(
     there > here
 }
 
-fn join_periods(interval: &Interval, state: &mut [u64], other: &[u64], now: Time) -> bool {
+fn join_intervals(interval: &Interval, state: &mut [u64], other: &[u64], now: Time) -> bool {
     let here = interval.load(interval.stored(state), now);
     let there = interval.load(interval.stored(other), now);
     let joined = Period { end: here.end.max(there.end), taken: here.taken.max(there.taken) };
@@ -49,24 +49,24 @@ fn join_periods(interval: &Interval, state: &mut [u64], other: &[u64], now: Time
     joined != here
 }
 
-fn join_floors(both: &Floor, state: &mut [u64], other: &[u64], now: Time) -> bool {
-    let here = both.load(floor::stored(state), now);
-    let there = both.load(floor::stored(other), now);
+fn join_floors(spec: &Floor, state: &mut [u64], other: &[u64], now: Time) -> bool {
+    let here = spec.load(floor::stored(state), now);
+    let there = spec.load(floor::stored(other), now);
     let joined = floor::FloorState { pool: here.pool.max(there.pool), floor: here.floor.max(there.floor) };
     joined.write(state);
     joined != here
 }
 
-/// Where their periods do not begin together, the earlier ones are taken to be a part of a period later.
-fn join_rings(rolling: &Rolling, state: &mut [u64], other: &mut [u64], now: Time) -> Option<bool> {
+/// If their periods do not begin together, the earlier ones are shifted by a part of a period.
+fn join_rolling(rolling: &Rolling, state: &mut [u64], other: &mut [u64], now: Time) -> Option<bool> {
     let (mut here, mut there) = (rolling.period_counts(state)?, rolling.period_counts(other)?);
     rolling.load(&mut here, now);
     rolling.load(&mut there, now);
     let start = here.start().max(there.start());
-    for ring in [&mut here, &mut there] {
-        let borders = start.since(ring.start()).as_nanos().checked_div(rolling.period().as_nanos())?;
-        if borders > 0 {
-            ring.advance(borders, rolling.period());
+    for counts in [&mut here, &mut there] {
+        let boundaries = start.since(counts.start()).as_nanos().checked_div(rolling.period().as_nanos())?;
+        if boundaries > 0 {
+            counts.advance(boundaries, rolling.period());
         }
     }
     let mut is_more = start.since(here.start()) > Span::ZERO || there.withheld() > here.withheld();

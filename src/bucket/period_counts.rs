@@ -1,13 +1,13 @@
-//! The state of a rolling window: when its period began, and the counts of its periods, two or four to a word.
+//! The state of a rolling window: the start of the current period and the counts of the periods, two or four to a word.
 //!
-//! Word 0 is the time at which the window is empty again, word 1 the beginning of the period that is on. Then come
-//! what was withheld from the first period, and the counts, the youngest first: a border moves them on by one place,
-//! so that no place depends on where 1970 was. The surprising thing: counts that cannot grow beyond 16 bits have no more,
-//! so that the usual windows fit into a cache line.
+//! Word 0 is the time at which the window is empty again, word 1 the start of the current period. Then come the tokens
+//! withheld from the first period, and the counts, the newest first: a boundary moves each count on by one, so that no
+//! position depends on the epoch. Counts that cannot exceed 16 bits take 16 bits, so that the usual windows fit into a
+//! cache line.
 
 use super::units::{Span, Time};
 
-/// A view of a rolling window's words.
+/// A view of the words of a rolling window.
 pub(super) struct PeriodCounts<'s> {
     head: &'s mut [u64; 2],
     words: &'s mut [u64],
@@ -23,12 +23,12 @@ pub(super) enum Width {
 }
 
 impl Width {
-    /// What counts up to so many need.
-    pub(super) const fn of(most: u32) -> Self {
-        if most <= 0xFFFF { Self::Short } else { Self::Long }
+    /// The width of counts up to `max`.
+    pub(super) const fn of(max: u32) -> Self {
+        if max <= 0xFFFF { Self::Short } else { Self::Long }
     }
 
-    /// Words of a window: two times, what was withheld, and the counts.
+    /// Words of a window: two times, the withheld tokens, and the counts.
     pub(super) const fn words_for(self, slots: u16) -> usize {
         (slots as usize >> self.power()).saturating_add(3)
     }
@@ -37,7 +37,7 @@ impl Width {
         self as u32
     }
 
-    /// The power of two that is the number of places in a word.
+    /// The binary logarithm of the number of values in a word.
     const fn power(self) -> u32 {
         match self {
             Self::Short => 2,
@@ -56,13 +56,13 @@ impl Width {
         }
     }
 
-    /// How far the place of this number is from the low end of its word.
-    fn shift(self, place: usize) -> u32 {
-        let after = !place & self.counts_per_word().wrapping_sub(1);
+    /// The distance in bits of a value from the low end of its word.
+    fn shift(self, index: usize) -> u32 {
+        let after = !index & self.counts_per_word().wrapping_sub(1);
         self.bits().wrapping_mul(u32::try_from(after).unwrap_or(0))
     }
 
-    /// All counts of a word together.
+    /// The sum of the counts in a word.
     const fn sum(self, word: u64) -> u64 {
         match self {
             Self::Short => {
@@ -75,15 +75,15 @@ impl Width {
 }
 
 impl<'s> PeriodCounts<'s> {
-    /// The words of a window of so many periods; `None` if there are fewer.
+    /// A view of a window of `slots` periods; `None` if there are too few words.
     pub(super) fn new(words: &'s mut [u64], slots: u16, width: Width) -> Option<Self> {
         let (head, words) = words.get_mut(..width.words_for(slots))?.split_first_chunk_mut()?;
-        let mut ring = Self { head, words, slots: slots.into(), width };
-        ring.clear_padding();
-        Some(ring)
+        let mut counts = Self { head, words, slots: slots.into(), width };
+        counts.clear_padding();
+        Some(counts)
     }
 
-    /// The last places of the last word belong to nothing: whatever stood there would never be forgotten.
+    /// Clears the unused end of the last word: a value there would never expire.
     fn clear_padding(&mut self) {
         let beyond = self.width.shift(self.slots);
         if let Some(last) = self.words.last_mut() {
@@ -111,7 +111,7 @@ impl<'s> PeriodCounts<'s> {
         self.head[1] = time.as_nanos();
     }
 
-    /// Tokens that a client never seen before does not get in its first period.
+    /// Tokens that a new client does not get in its first period.
     pub(super) fn withheld(&self) -> u32 {
         self.value_at(0)
     }
@@ -120,7 +120,7 @@ impl<'s> PeriodCounts<'s> {
         self.set_value_at(0, tokens);
     }
 
-    /// Tokens taken so many periods ago; 0 is the one that is on.
+    /// Tokens taken `age` periods ago; 0 is the current period.
     pub(super) fn count(&self, age: usize) -> u32 {
         self.value_at(age.saturating_add(1))
     }
@@ -129,59 +129,60 @@ impl<'s> PeriodCounts<'s> {
         self.set_value_at(age.saturating_add(1), tokens);
     }
 
-    /// All counts, the youngest first.
+    /// All counts, the newest first.
     pub(super) fn counts(&self) -> impl Iterator<Item = u32> {
         (0..self.slots).map(|age| self.count(age))
     }
 
     pub(super) fn total(&self) -> u64 {
-        // A thousand numbers of 32 bits do not wrap 64; additions that saturate would be made one after the other.
+        // A thousand numbers of 32 bits do not overflow 64 bits; saturating additions would prevent vector
+        // instructions.
         self.counted().fold(0, |sum, word| sum.wrapping_add(self.width.sum(word)))
     }
 
-    /// How many periods ago something was last taken.
+    /// The number of periods since tokens were last taken.
     pub(super) fn newest_age(&self) -> Option<usize> {
         let (at, word) = self.counted().enumerate().find(|(_, word)| *word > 0)?;
-        let place = (at << self.width.power())
+        let index = (at << self.width.power())
             .saturating_add((word.leading_zeros() >> 6_u32.wrapping_sub(self.width.power())) as usize);
-        place.checked_sub(1)
+        index.checked_sub(1)
     }
 
-    /// How many of the youngest counts add up to no more than `room`, at most `most`.
-    pub(super) fn newest_within(&self, mut room: u64, most: usize) -> usize {
-        let mut places = 0_usize;
+    /// The number of newest counts whose sum is at most `tokens`, at most `max`.
+    pub(super) fn newest_within(&self, mut tokens: u64, max: usize) -> usize {
+        let mut values = 0_usize;
         for word in self.counted() {
             let sum = self.width.sum(word);
-            if sum <= room {
-                room = room.saturating_sub(sum);
-                places = places.saturating_add(self.width.counts_per_word());
+            if sum <= tokens {
+                tokens = tokens.saturating_sub(sum);
+                values = values.saturating_add(self.width.counts_per_word());
                 continue;
             }
-            for place in 0..self.width.counts_per_word() {
-                let count = word >> self.width.shift(place) & self.width.mask();
-                if count > room {
-                    return places.saturating_sub(1).min(most);
+            for index in 0..self.width.counts_per_word() {
+                let count = word >> self.width.shift(index) & self.width.mask();
+                if count > tokens {
+                    return values.saturating_sub(1).min(max);
                 }
-                room = room.saturating_sub(count);
-                places = places.saturating_add(1);
+                tokens = tokens.saturating_sub(count);
+                values = values.saturating_add(1);
             }
         }
-        places.saturating_sub(1).min(most)
+        values.saturating_sub(1).min(max)
     }
 
-    /// The words of the counts, with nothing in the place of what was withheld.
+    /// The words of the counts, with zero in place of the withheld tokens.
     fn counted(&self) -> impl Iterator<Item = u64> {
         let first = self.words.first().map(|word| word & (u64::MAX >> self.width.bits()));
         first.into_iter().chain(self.words.iter().skip(1).copied())
     }
 
-    /// Begins the window anew: nothing is counted.
+    /// Begins the window anew, with all counts zero.
     pub(super) fn clear(&mut self, start: Time) {
         self.words.fill(0);
         self.set_start(start);
     }
 
-    /// Moves on by so many periods of this length.
+    /// Moves on by `periods` periods of this length.
     pub(super) fn advance(&mut self, periods: u64, length: Span) {
         let by = usize::try_from(periods).unwrap_or(self.slots).min(self.slots);
         self.set_withheld(0);
@@ -197,7 +198,7 @@ impl<'s> PeriodCounts<'s> {
         self.set_start(self.start().after(length.times(periods)));
     }
 
-    /// Makes one of the period that is on and so many before it. What was counted before them is that much younger.
+    /// Merges the current period with `periods` before it; older counts become newer by as many periods.
     pub(super) fn merge(&mut self, periods: u64) {
         let by = usize::try_from(periods).unwrap_or(usize::MAX).min(self.slots.saturating_sub(1));
         let merged = (0..=by).map(|age| self.count(age)).fold(0, u32::saturating_add);
@@ -209,15 +210,15 @@ impl<'s> PeriodCounts<'s> {
         self.set_count(0, merged);
     }
 
-    fn value_at(&self, place: usize) -> u32 {
-        let word = self.words.get(place >> self.width.power()).copied().unwrap_or(0);
-        u32::try_from(word >> self.width.shift(place) & self.width.mask()).unwrap_or(u32::MAX)
+    fn value_at(&self, index: usize) -> u32 {
+        let word = self.words.get(index >> self.width.power()).copied().unwrap_or(0);
+        u32::try_from(word >> self.width.shift(index) & self.width.mask()).unwrap_or(u32::MAX)
     }
 
-    /// A number that is too large for its place is as large as can be.
-    fn set_value_at(&mut self, place: usize, value: u32) {
-        let (shift, mask) = (self.width.shift(place), self.width.mask());
-        if let Some(word) = self.words.get_mut(place >> self.width.power()) {
+    /// Stores a value; one that is too large for its width saturates.
+    fn set_value_at(&mut self, index: usize, value: u32) {
+        let (shift, mask) = (self.width.shift(index), self.width.mask());
+        if let Some(word) = self.words.get_mut(index >> self.width.power()) {
             *word = *word & !(mask << shift) | u64::from(value).min(mask) << shift;
         }
     }
@@ -232,35 +233,35 @@ mod tests {
 
     const WIDTHS: [Width; 2] = [Width::Short, Width::Long];
 
-    /// Periods of ten nanoseconds; the one that is on began at 100 and has the first count.
-    fn ring<'s>(words: &'s mut [u64; 9], counts: &[u32], width: Width) -> PeriodCounts<'s> {
-        let mut ring = PeriodCounts::new(words, counts.len().try_into().unwrap(), width).unwrap();
-        ring.clear(Time::from_nanos(100));
+    /// Periods of ten nanoseconds; the current one began at 100 and has the first count.
+    fn window<'s>(words: &'s mut [u64; 9], counts: &[u32], width: Width) -> PeriodCounts<'s> {
+        let mut window = PeriodCounts::new(words, counts.len().try_into().unwrap(), width).unwrap();
+        window.clear(Time::from_nanos(100));
         for (age, count) in counts.iter().enumerate() {
-            ring.set_count(age, *count);
+            window.set_count(age, *count);
         }
-        ring
+        window
     }
 
-    fn counts(ring: &PeriodCounts<'_>) -> Vec<u32> {
-        ring.counts().collect()
+    fn counts(window: &PeriodCounts<'_>) -> Vec<u32> {
+        window.counts().collect()
     }
 
     #[test]
     fn a_border_moves_all_counts_on_and_gives_what_was_withheld() {
         for width in WIDTHS {
             let mut words = [0; 9];
-            let mut ring = ring(&mut words, &[1, 2, 3, 4], width);
-            ring.set_withheld(9);
-            assert_eq!((ring.total(), ring.withheld()), (10, 9));
-            ring.advance(1, Span::from_nanos(10));
+            let mut window = window(&mut words, &[1, 2, 3, 4], width);
+            window.set_withheld(9);
+            assert_eq!((window.total(), window.withheld()), (10, 9));
+            window.advance(1, Span::from_nanos(10));
             assert_eq!(
-                (counts(&ring), ring.withheld(), ring.start()),
+                (counts(&window), window.withheld(), window.start()),
                 (vec![0, 1, 2, 3], 0, Time::from_nanos(110))
             );
-            assert_eq!((ring.total(), ring.newest_age()), (6, Some(1)));
-            ring.advance(u64::MAX, Span::from_nanos(10));
-            assert_eq!((counts(&ring), ring.newest_age()), (vec![0; 4], None));
+            assert_eq!((window.total(), window.newest_age()), (6, Some(1)));
+            window.advance(u64::MAX, Span::from_nanos(10));
+            assert_eq!((counts(&window), window.newest_age()), (vec![0; 4], None));
         }
     }
 
@@ -271,11 +272,15 @@ mod tests {
         }) {
             let before: Vec<u32> = (1..).take(slots).map(|count| 0xFFFF - count).collect();
             let mut words = [0; 9];
-            let mut ring = ring(&mut words, &before, width);
-            ring.advance(by as u64, Span::from_nanos(10));
+            let mut window = window(&mut words, &before, width);
+            window.advance(by as u64, Span::from_nanos(10));
             let after: Vec<u32> = std::iter::repeat_n(0, by).chain(before).take(slots).collect();
-            assert_eq!((counts(&ring), ring.withheld()), (after.clone(), 0), "{width:?}, {slots} by {by}");
-            assert_eq!(ring.total(), after.iter().map(|count| u64::from(*count)).sum::<u64>());
+            assert_eq!(
+                (counts(&window), window.withheld()),
+                (after.clone(), 0),
+                "{width:?}, {slots} by {by}"
+            );
+            assert_eq!(window.total(), after.iter().map(|count| u64::from(*count)).sum::<u64>());
         }
     }
 
@@ -283,11 +288,11 @@ mod tests {
     fn periods_made_one_lose_nothing() {
         for width in WIDTHS {
             let mut words = [0; 9];
-            let mut ring = ring(&mut words, &[1, 2, 3, 4], width);
-            ring.merge(2);
-            assert_eq!(counts(&ring), [6, 4, 0, 0]);
-            ring.merge(u64::MAX);
-            assert_eq!(counts(&ring), [10, 0, 0, 0]);
+            let mut window = window(&mut words, &[1, 2, 3, 4], width);
+            window.merge(2);
+            assert_eq!(counts(&window), [6, 4, 0, 0]);
+            window.merge(u64::MAX);
+            assert_eq!(counts(&window), [10, 0, 0, 0]);
         }
     }
 

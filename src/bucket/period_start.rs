@@ -1,4 +1,6 @@
-//! Where the periods of a bucket begin.
+//! Where the periods of a bucket begin: with the first attempt, or by the clock.
+//!
+//! It only calculates boundaries; [`Interval`](super::Interval) and [`Rolling`](super::Rolling) use them.
 
 use super::units::{Span, Time};
 
@@ -13,7 +15,7 @@ pub enum PeriodStart {
 }
 
 impl PeriodStart {
-    /// How many borders there are after a period's end until now, if another began with that end.
+    /// The number of boundaries between a period's end and now, if the next period began at that end.
     pub(super) fn boundaries_since(self, end: Time, now: Time, period: Span) -> u64 {
         let whole = |nanos: u64| nanos.checked_div(period.as_nanos()).unwrap_or(0);
         match self {
@@ -22,7 +24,7 @@ impl PeriodStart {
         }
     }
 
-    /// When a period that is on now began, if none was on before.
+    /// The start of the current period, if no period was running before.
     pub(super) fn begin(self, now: Time, period: Span) -> Time {
         match self {
             Self::First => now,
@@ -41,7 +43,7 @@ mod tests {
     fn days_of_the_clock_begin_at_midnight_utc_and_weeks_on_thursday() {
         let day = Span::from_secs(86_400);
         let tuesday_noon = Time::from_nanos(20_832 * day.as_nanos() + day.as_nanos() / 2);
-        let begin = |anchor: PeriodStart, period| anchor.begin(tuesday_noon, period);
+        let begin = |period_start: PeriodStart, period| period_start.begin(tuesday_noon, period);
         assert_eq!(begin(PeriodStart::Clock, day), Time::from_nanos(20_832 * day.as_nanos()));
         assert_eq!(
             begin(PeriodStart::Clock, day.times(7)),

@@ -1,44 +1,44 @@
-//! A bucket's bytes, for stores outside this process and for files.
+//! The bytes of a bucket, for stores outside this process and for files.
 //!
 //! Layout, all numbers big endian: `version (1) | shape (1) | fingerprint (4) | spec | state`. The highest bit of the
-//! shape says that the bucket has a rate of its own, whose end (8) then stands before the spec. The surprising thing:
-//! the whole spec is there, not just its fingerprint. Whoever reads a bucket that was written under another file can
-//! then convert its fill level, without having known that file; the fingerprint is over the spec's bytes, so that
-//! foreign bytes are told apart.
+//! shape means that the bucket has a rate of its own; the end of that rate (8) then stands before the spec. The record
+//! holds the whole spec, not just its fingerprint: a gate that reads a bucket written under another configuration can
+//! convert its fill level without knowing that configuration. The fingerprint is over the bytes of the spec and reveals
+//! foreign bytes.
 
 use super::units::{Span, Time};
 use super::{
     Continuous, Distinct, Escalation, Floor, Interval, PeriodStart, Rolling, Spec, SpecError, convert,
 };
 
-/// What stands before a state's words.
+/// The header before the words of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordHeader {
-    /// What the state was written under.
+    /// The specification under which the state was written.
     pub spec: Spec,
-    /// Until when that is the bucket's own rate instead of its limit's.
+    /// The end of the bucket's own rate, if the specification is one.
     pub own_until: Option<Time>,
 }
 
 /// A rate that one bucket has instead of its limit's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Own {
-    /// What it promises.
+    /// The rate.
     pub rate: Continuous,
-    /// When the limit's own promise is in force again.
+    /// When the limit's rate is in force again.
     pub until: Time,
 }
 
 /// Why bytes are not a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodeError {
-    /// Too short or too long for what they say they are.
+    /// Too short or too long for their shape.
     Length,
-    /// Written by a version that this one does not know.
+    /// An unknown version.
     Version(u8),
-    /// A shape that this version does not know.
+    /// An unknown shape.
     Shape(u8),
-    /// The spec is not the one that the fingerprint was made of.
+    /// The fingerprint does not match the spec.
     Fingerprint,
     /// Numbers that do not make a spec.
     Spec(SpecError),
@@ -48,14 +48,14 @@ pub enum DecodeError {
 pub const MAX_RECORD_LEN: usize = 64 + 8 * Spec::MAX_WORDS;
 
 impl RecordHeader {
-    /// The limit's promise, as long as the bucket has no rate of its own.
+    /// The header of a bucket without a rate of its own.
     #[must_use]
     pub fn of(spec: Spec) -> Self {
         Self { spec, own_until: None }
     }
 
-    /// Gives the bucket a rate of its own, or takes it away; the fill level stays, in proportion. What counts once goes on
-    /// counting once; waits that grow have no rate, so nothing changes there.
+    /// Gives the bucket a rate of its own, or takes it away; the fill level stays, in proportion. [`Spec::Distinct`]
+    /// keeps charging tags once; [`Spec::Escalation`] has no rate and does not change.
     pub fn give_rate(
         &mut self,
         limit: &Spec,
@@ -70,19 +70,19 @@ impl RecordHeader {
         self.convert_to(to, state, now);
     }
 
-    /// What the bucket promises now, with its state under that promise: its own rate until that ends, then the
-    /// limit's. A state that was written under something else is converted, once.
+    /// The specification in force now: the bucket's own rate until its end, then the limit's. Converts the state once
+    /// if it was written under another specification.
     pub fn effective_spec(&mut self, limit: &Spec, state: &mut [u64; Spec::MAX_WORDS], now: Time) -> Spec {
         match self.own_until {
             Some(until) if until > now => {}
-            // What the own rate would have brought since its end does not count.
+            // The own rate refills until its end, not until now.
             Some(until) => self.convert_to(Self::of(*limit), state, until),
             None => self.convert_to(Self::of(*limit), state, now),
         }
         self.spec
     }
 
-    /// Writes header and state, and says how many bytes that are.
+    /// Writes header and state, and returns the number of bytes.
     #[must_use]
     pub fn encode(&self, state: &[u64], bytes: &mut [u8; MAX_RECORD_LEN]) -> usize {
         let mut writer = RecordWriter { bytes, at: 0 };
@@ -101,7 +101,7 @@ impl RecordHeader {
     /// Reads what [`RecordHeader::encode`] wrote. The state's words are [`Spec::words`] of the header's spec.
     ///
     /// # Errors
-    /// Anything else.
+    /// [`DecodeError`] for all other bytes.
     pub fn decode(bytes: &[u8], state: &mut [u64; Spec::MAX_WORDS]) -> Result<Self, DecodeError> {
         let mut reader = RecordReader(bytes);
         let [version, shape] = reader.take()?;
@@ -112,7 +112,7 @@ impl RecordHeader {
         let own_until = if shape & OWN == 0 { None } else { Some(Time::from_nanos(reader.word()?)) };
         let from_spec = reader.0;
         let spec = read_spec(shape & !OWN, &mut reader)?;
-        // Numbers that a constructor corrects make the same spec; they are foreign all the same.
+        // A constructor may correct numbers and make the same spec of other bytes: such bytes are foreign.
         let (written, length) = spec_bytes(&spec);
         let is_written_so = written.get(1..length).is_some_and(|written| from_spec.starts_with(written));
         if spec.fingerprint() != fingerprint || !is_written_so {
@@ -138,8 +138,8 @@ impl RecordHeader {
 }
 
 impl Spec {
-    /// What a bucket of this limit promises that has this rate of its own: what counts once goes on counting once, and waits
-    /// that grow have no rate.
+    /// The specification of a bucket of this limit with this rate of its own: [`Spec::Distinct`] keeps charging tags
+    /// once, and [`Spec::Escalation`] has no rate.
     #[must_use]
     pub fn at_rate(&self, rate: Continuous) -> Self {
         match self {
@@ -151,7 +151,7 @@ impl Spec {
         }
     }
 
-    /// The rate at which a bucket refills, if it has just one.
+    /// The refill rate, if the shape has a single one.
     #[must_use]
     pub fn rate(&self) -> Option<Continuous> {
         match self {
@@ -169,7 +169,7 @@ impl Spec {
     }
 }
 
-/// The shape and the numbers, and how many bytes of these that is.
+/// The bytes of shape and numbers, and their length.
 fn spec_bytes(spec: &Spec) -> ([u8; MAX_SPEC_LEN], usize) {
     let mut bytes = [0; MAX_SPEC_LEN];
     let mut writer = RecordWriter { bytes: &mut bytes, at: 0 };
@@ -273,8 +273,8 @@ fn read_continuous(reader: &mut RecordReader<'_>) -> Result<Continuous, DecodeEr
     bucket.map_err(DecodeError::Spec)
 }
 
-fn period_start_byte(anchor: PeriodStart) -> u8 {
-    match anchor {
+fn period_start_byte(period_start: PeriodStart) -> u8 {
+    match period_start {
         PeriodStart::First => 0,
         PeriodStart::Clock => 1,
     }
@@ -286,11 +286,11 @@ struct RecordWriter<'b> {
 }
 
 impl RecordWriter<'_> {
-    /// What does not fit is left out; the lengths above leave room for all there is.
+    /// Appends bytes. Bytes that do not fit are dropped; the buffers are large enough for all records.
     fn put(&mut self, bytes: &[u8]) {
         let end = self.at.saturating_add(bytes.len());
-        if let Some(place) = self.bytes.get_mut(self.at..end) {
-            place.copy_from_slice(bytes);
+        if let Some(target) = self.bytes.get_mut(self.at..end) {
+            target.copy_from_slice(bytes);
             self.at = end;
         }
     }
@@ -334,7 +334,7 @@ impl RecordReader<'_> {
     }
 }
 
-/// The version of the bytes: goes up whenever they mean something else.
+/// The version of the layout: increases when the meaning of the bytes changes.
 pub const LAYOUT: u8 = 1;
 const OWN: u8 = 0x80;
 /// A shape byte and two continuous buckets.

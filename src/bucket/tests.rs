@@ -14,7 +14,7 @@ impl TestBucket {
         Self { spec, state: [0; Spec::MAX_WORDS] }
     }
 
-    /// Does it, and keeps the next state if there is one.
+    /// Runs one operation, and keeps the next state if it changed.
     pub(super) fn run(&mut self, nanos: u64, op: Op) -> Step {
         let mut next = self.state;
         let step = step(&self.spec, &mut next[..self.spec.words()], Time::from_nanos(nanos), op);
@@ -28,7 +28,7 @@ impl TestBucket {
         self.run(nanos, Op::Take(cost)).verdict
     }
 
-    /// What an attempt would be told.
+    /// The verdict that an attempt would get.
     pub(super) fn peek(&self, nanos: u64, cost: u32) -> Verdict {
         let mut copy = *self;
         copy.run(nanos, Op::Peek(cost)).verdict

@@ -1,6 +1,6 @@
 //! Points in time, spans of time and the names of buckets, as plain integers.
 //!
-//! Arithmetic saturates: a time that cannot be said is the nearest one that can. Nothing here asks what time it is.
+//! Arithmetic saturates: a result out of range becomes the nearest value in range. Nothing here reads a clock.
 
 use core::fmt;
 
@@ -78,19 +78,19 @@ impl Span {
         self.0
     }
 
-    /// Whole seconds, rounded up: what `Retry-After` says, so that whoever waits that long has waited enough.
+    /// Whole seconds, rounded up: for `Retry-After`, so that a client that waits that long is not too early.
     #[must_use]
     pub const fn as_secs_ceil(self) -> u64 {
         self.0.div_ceil(1_000_000_000)
     }
 
-    /// Both one after the other.
+    /// The sum of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// What is left of this one after the other; zero if nothing.
+    /// The difference; zero if `other` is longer.
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -102,7 +102,7 @@ impl Span {
         Self(self.0.saturating_mul(count))
     }
 
-    /// For the standard library and its timers.
+    /// The same span for the standard library and its timers.
     #[must_use]
     pub const fn to_std(self) -> core::time::Duration {
         core::time::Duration::from_nanos(self.0)
@@ -115,9 +115,9 @@ impl fmt::Debug for Span {
     }
 }
 
-/// The name of a bucket: 128 bits of a keyed hash over the limit and what it counts by.
+/// The name of a bucket: 128 bits of a keyed hash over the limit and the parts of its key.
 ///
-/// Never an address, an account or anything else that a person could read.
+/// It reveals no address, account or other part of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(pub u128);
 

@@ -1,7 +1,6 @@
 //! The admin API of a running gate, as commands reach it: over its admin socket.
 //!
-//! The surprising thing: with `--socket` no configuration is read, so that whoever may use the socket needs neither the file
-//! nor its secrets.
+//! With `--socket` no configuration is read, so a user of the socket needs neither the file nor its secrets.
 
 mod request;
 
@@ -16,7 +15,7 @@ use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
 use crate::net::listener::ListenAddress;
 
-/// Which gate, and how its answer is printed.
+/// Selects the gate, and how its response is printed.
 #[derive(Debug, Args)]
 pub(super) struct AdminArgs {
     /// The gate's admin socket [default: the first one in the configuration's admin.listen]
@@ -36,16 +35,16 @@ pub(super) enum OutputFormat {
 }
 
 impl AdminArgs {
-    /// Asks it; `None` if the configuration is needed and bad, and that was said.
+    /// Sends a request; `None` if the configuration is needed and bad, which is then reported.
     ///
     /// # Errors
-    /// If there is no gate, or it does not answer.
-    pub(super) fn call(&self, question: ApiRequest) -> anyhow::Result<Option<ApiResponse>> {
+    /// If no gate listens, or it does not answer.
+    pub(super) fn call(&self, request: ApiRequest) -> anyhow::Result<Option<ApiResponse>> {
         let Some(socket) = self.socket()? else { return Ok(None) };
-        question.call(&socket).map(Some)
+        request.call(&socket).map(Some)
     }
 
-    /// Prints what it says, as JSON or as these words.
+    /// Prints a response, as JSON or as `text` renders it.
     pub(super) fn print(&self, value: &Value, text: impl FnOnce(&Value) -> String) -> anyhow::Result<Exit> {
         match self.format {
             OutputFormat::Json => println!("{}", serde_json::to_string_pretty(value)?),
@@ -66,14 +65,15 @@ impl AdminArgs {
         match sockets.into_iter().next() {
             Some(socket) => Ok(Some(socket)),
             None => bail!(
-                "the configuration has no admin socket: write\n\n[admin]\nlisten = \"unix:/run/tollgate/admin.sock\"\n\n\
+                "the configuration has no admin socket: write\n\n\
+                 [admin]\nlisten = \"unix:/run/tollgate/admin.sock\"\n\n\
                  and start the gate again, or name the socket of another gate with --socket PATH"
             ),
         }
     }
 }
 
-/// What a gate sent, in one line without control characters: it ends up on a terminal.
+/// A value from the gate, in one line without control characters: it is printed on a terminal.
 pub(super) fn plain(value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     text.chars().filter(|letter| !letter.is_control()).collect()

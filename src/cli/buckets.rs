@@ -1,7 +1,7 @@
-//! `tollgate buckets`: what a running gate keeps for one address or one account, and words to it about that.
+//! `tollgate buckets`: shows and changes the buckets of one address or one account in a running gate.
 //!
-//! It asks the gate over its admin socket and knows nothing of buckets by itself. The surprising thing: a rate is checked
-//! here before the gate is asked, so that a slip of the pen is shown in the words of the command line.
+//! The gate does the work, behind its admin socket. Keys, rates and times are parsed here first, so that a typing error
+//! is shown in the words of the command line.
 
 mod table;
 
@@ -35,7 +35,7 @@ enum BucketsAction {
         #[arg(long, value_name = "NAME")]
         limit: Option<String>,
     },
-    /// Make them as if they had never been seen: no debt, no failures, no waits
+    /// Make them as new: no debt, no failures, no waits
     Reset {
         #[command(flatten)]
         at: SelectedBucket,
@@ -43,7 +43,7 @@ enum BucketsAction {
         #[arg(long, value_name = "NAME")]
         limit: Option<String>,
     },
-    /// Give one a rate of its own for a while, or end that
+    /// Give one bucket a rate of its own for a while, or end that
     Rate {
         #[command(flatten)]
         at: SelectedBucket,
@@ -63,7 +63,7 @@ enum BucketsAction {
 
 #[derive(Debug, Args)]
 struct SelectedBucket {
-    /// Whose: ip:ADDRESS or user:NAME
+    /// The bucket's key: ip:ADDRESS or user:NAME
     #[arg(value_parser = key)]
     key: String,
     #[command(flatten)]
@@ -86,10 +86,10 @@ pub(super) fn buckets(BucketsArgs { action }: &BucketsArgs) -> anyhow::Result<Ex
         }
     };
     let path = format!("/api/v1/buckets/{}{below}", utf8_percent_encode(&at.key, NON_ALPHANUMERIC));
-    let Some(answer) = at.admin.call(ApiRequest { method, path, body })? else {
+    let Some(response) = at.admin.call(ApiRequest { method, path, body })? else {
         return Ok(Exit::BadConfiguration);
     };
-    at.admin.print(&answer.success()?, |answer| table::text(answer, &at.key))
+    at.admin.print(&response.success()?, |value| table::text(value, &at.key))
 }
 
 fn with_limit(mut body: Value, limit: Option<&str>) -> Value {

@@ -1,7 +1,7 @@
-//! `tollgate check`: all mistakes, all warnings and what each limit lets through at worst, alone and with the others.
+//! `tollgate check`: all mistakes, all warnings and the worst case of each limit, alone and combined with the others.
 //!
-//! Nobody is asked and nothing is bound, so it can be run anywhere. The surprising thing: with `--probe` the store is asked,
-//! from where this runs; whether the gate's own machine reaches it is another question.
+//! It binds nothing and connects to no server, so it runs anywhere. With `--probe` it connects to the store, from the
+//! machine where it runs; the gate's own machine may differ.
 
 mod probe;
 
@@ -20,7 +20,7 @@ pub(super) struct CheckArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
     format: CheckFormat,
-    /// Ask the store, too: whether it is there, lets the gate in and is set up as it should be
+    /// Check the store, too: whether it is reachable, lets the gate in and is set up as it should be
     #[arg(long)]
     probe: bool,
 }
@@ -34,8 +34,8 @@ enum CheckFormat {
 pub(super) fn check(arguments: &CheckArgs) -> anyhow::Result<Exit> {
     let sources = arguments.config.sources()?;
     let loaded = load(&sources);
-    let asked = loaded.config.as_ref().filter(|_| arguments.probe);
-    let probed = asked.map(|config| probe(&config.store));
+    let selected = loaded.config.as_ref().filter(|_| arguments.probe);
+    let probed = selected.map(|config| probe(&config.store));
     match arguments.format {
         CheckFormat::Text => {
             print_text(&loaded, &sources.name);
@@ -56,7 +56,7 @@ fn print_text(loaded: &Loaded, name: &str) {
         Some(config) => {
             worst_cases(&config.policy).iter().for_each(|(_, words)| println!("{words}"));
             combined(&config.policy).iter().for_each(|route| println!("{route}"));
-            println!("{name}: good, with {}", counted(loaded.diagnostics.len(), "warning"));
+            println!("{name}: valid, {}", counted(loaded.diagnostics.len(), "warning"));
         }
         None => {
             let mistakes = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
@@ -70,7 +70,7 @@ fn print_probed(probed: &ProbeReport) {
     probed.errors.iter().for_each(|error| eprintln!("error: the store ({store}) {error}"));
     probed.warnings.iter().for_each(|warning| eprintln!("warning: the store ({store}): {warning}"));
     if probed.is_good() {
-        println!("store ({store}): good, with {}", counted(probed.warnings.len(), "warning"));
+        println!("store ({store}): ok, {}", counted(probed.warnings.len(), "warning"));
     }
 }
 
@@ -95,7 +95,10 @@ fn print_json(loaded: &Loaded, probed: Option<&ProbeReport>) -> anyhow::Result<(
 }
 
 fn route_json(route: &CombinedLimits) -> serde_json::Value {
-    let bound = |CombinedBound { who, at_once, in_a_day }: &CombinedBound| serde_json::json!({"who": who, "at_once": at_once, "in_a_day": in_a_day});
+    let bound = |bound: &CombinedBound| {
+        let CombinedBound { who, at_once, in_a_day } = bound;
+        serde_json::json!({"who": who, "at_once": at_once, "in_a_day": in_a_day})
+    };
     serde_json::json!({
         "route": &*route.route,
         "worst_case": route.to_string(),

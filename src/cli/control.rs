@@ -1,7 +1,7 @@
-//! `tollgate status`, `tollgate reload` and `tollgate drain`: words to a running gate, over its admin socket.
+//! `tollgate status`, `tollgate reload` and `tollgate drain`: commands to a running gate, over its admin socket.
 //!
-//! They do nothing by themselves. The surprising thing: `reload` is about the gate's file and not about one here, so a bad
-//! file here does not keep it from being asked, as long as `--socket` says where it is.
+//! The gate does the work. `reload` is about the gate's own file: with `--socket` no file here is read, so a bad one
+//! does no harm.
 
 use std::fmt::Write;
 
@@ -19,40 +19,42 @@ pub(super) struct ControlArgs {
 }
 
 pub(super) fn status(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {
-    let question = ApiRequest { method: "GET", path: "/api/v1/status".into(), body: None };
-    let Some(answer) = at.call(question)? else { return Ok(Exit::BadConfiguration) };
-    at.print(&answer.success()?, text)
+    let request = ApiRequest { method: "GET", path: "/api/v1/status".into(), body: None };
+    let Some(response) = at.call(request)? else { return Ok(Exit::BadConfiguration) };
+    at.print(&response.success()?, text)
 }
 
 /// Exits with 78 if the gate refuses its file, and shows why.
 pub(super) fn reload(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {
-    let question = ApiRequest { method: "POST", path: "/api/v1/reload".into(), body: None };
-    let Some(answer) = at.call(question)? else { return Ok(Exit::BadConfiguration) };
+    let request = ApiRequest { method: "POST", path: "/api/v1/reload".into(), body: None };
+    let Some(response) = at.call(request)? else { return Ok(Exit::BadConfiguration) };
     if at.format == OutputFormat::Text {
-        let diagnostics = answer.value["diagnostics"].as_array();
+        let diagnostics = response.value["diagnostics"].as_array();
         diagnostics.into_iter().flatten().for_each(|found| eprintln!("{}\n", lines(&found["text"])));
     }
-    if answer.status == StatusCode::UNPROCESSABLE_ENTITY {
+    if response.status == StatusCode::UNPROCESSABLE_ENTITY {
         match at.format {
-            OutputFormat::Json => println!("{}", serde_json::to_string_pretty(&answer.value)?),
-            OutputFormat::Text => eprintln!("refused, the old one stays: {}", plain(&answer.value["detail"])),
+            OutputFormat::Json => println!("{}", serde_json::to_string_pretty(&response.value)?),
+            OutputFormat::Text => {
+                eprintln!("refused, the old one stays: {}", plain(&response.value["detail"]))
+            }
         }
         return Ok(Exit::BadConfiguration);
     }
-    at.print(&answer.success()?, |value| format!("{}\n", plain(&value["changes"])))
+    at.print(&response.success()?, |value| format!("{}\n", plain(&value["changes"])))
 }
 
 pub(super) fn drain(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {
-    let question = ApiRequest { method: "POST", path: "/api/v1/drain".into(), body: None };
-    let Some(answer) = at.call(question)? else { return Ok(Exit::BadConfiguration) };
+    let request = ApiRequest { method: "POST", path: "/api/v1/drain".into(), body: None };
+    let Some(response) = at.call(request)? else { return Ok(Exit::BadConfiguration) };
     let words = "the gate takes no new connections, finishes what is in flight and ends\n";
-    at.print(&answer.success()?, |_| words.to_owned())
+    at.print(&response.success()?, |_| words.to_owned())
 }
 
 fn text(status: &Value) -> String {
     let list =
         |name: &str| status[name].as_array().into_iter().flatten().map(plain).collect::<Vec<_>>().join(", ");
-    let up = |value: &Value| if value["up"] == true { "up" } else { "away" };
+    let up = |value: &Value| if value["up"] == true { "up" } else { "down" };
     let (store, config) = (&status["store"], &status["config"]);
     let mut text = String::new();
     let mut line = |name: &str, words: String| {

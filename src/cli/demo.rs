@@ -1,7 +1,7 @@
-//! `tollgate demo`: an application that cannot defend itself, the gate in front of it, and an attacker who has read
-//! the form, in one process.
+//! `tollgate demo`: an application without rate limits, a gate in front of it, and an attacker that knows the form, in
+//! one process.
 //!
-//! All of it stays on the loopback interface. The attacker is bounded and refuses to leave it: this is a
+//! All of it stays on the loopback interface. The attacker is bounded and refuses other targets: this is a
 //! demonstration, not a tool.
 
 pub mod application;
@@ -24,7 +24,7 @@ use crate::net::listener::ListenAddress;
 use crate::observe::messages;
 use crate::observe::settings::{LogFormat, LogLevel};
 
-/// What `tollgate demo` takes.
+/// Arguments of `tollgate demo`.
 #[derive(Debug, Clone, Args)]
 pub struct DemoArgs {
     /// Let an attacker try 300 passwords, and stop when it gives up
@@ -38,7 +38,7 @@ pub struct DemoArgs {
 /// Runs the demonstration until Ctrl-C, or until the attacker gives up.
 ///
 /// # Errors
-/// If no port can be had.
+/// If no port is free.
 pub fn demo(arguments: &DemoArgs) -> anyhow::Result<Exit> {
     let _flush = messages::start(LogLevel::Warn, LogFormat::Auto, || ())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -70,7 +70,7 @@ async fn serve(arguments: &DemoArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// The gate at the wanted port, or at any free one.
+/// Builds the gate at the wanted port, or at any free one.
 fn build_app(port: u16, upstream: SocketAddr) -> anyhow::Result<Option<App>> {
     let at =
         |port: u16| Sources::from_text("demo.toml", &config((Ipv4Addr::LOCALHOST, port).into(), upstream));
@@ -83,7 +83,7 @@ fn build_app(port: u16, upstream: SocketAddr) -> anyhow::Result<Option<App>> {
             Err(error) => tracing::warn!("{error}"),
         }
     }
-    anyhow::bail!("no port can be had on 127.0.0.1")
+    anyhow::bail!("no free port on 127.0.0.1")
 }
 
 fn print_what_to_try(gate: SocketAddr, application: SocketAddr, attacked: bool) {
@@ -96,19 +96,19 @@ fn print_what_to_try(gate: SocketAddr, application: SocketAddr, attacked: bool) 
     println!();
     if attacked {
         println!(
-            "An attacker is at it, at most 300 passwords from three addresses. Sign in meanwhile: alice, wonderland."
+            "The attacker tries at most 300 passwords from three addresses. Sign in meanwhile: alice, wonderland."
         );
     } else {
         println!(
             "Try in a browser: the sixth wrong password in a row is refused, with the time to wait.\n\
              The right one is alice, wonderland. In a terminal:\n\n    \
              for i in 1 2 3 4 5 6; do curl -si -d 'user=alice&password=guess' http://{gate}/login | head -n 1; done\n\n\
-             With --attack somebody tries 300 passwords. Ctrl-C ends it."
+             With --attack an attacker tries 300 passwords. Ctrl-C ends it."
         );
     }
 }
 
-/// The file of the gate of the demonstration.
+/// The configuration of the demonstration's gate.
 ///
 /// Five attempts at once and one more every twelve seconds: the sixth wrong password in a row is refused, and the
 /// wait is short enough to watch.
@@ -126,10 +126,11 @@ pub fn config(listen: SocketAddr, application: SocketAddr) -> String {
     )
 }
 
-/// Shows how the attack stands, on standard error: one line over itself on a terminal, every fiftieth elsewhere.
+/// Shows the progress of the attack on standard error: on a terminal one line that is overwritten, elsewhere every
+/// fiftieth.
 pub fn show(tally: &Tally) {
     let mut out = io::stderr().lock();
-    // Nobody is left to tell when standard error is closed.
+    // Standard error may be closed; then there is no reader.
     let _ = if out.is_terminal() {
         write!(out, "\r{tally}  ")
     } else if tally.tried.is_multiple_of(50) {

@@ -1,6 +1,6 @@
-//! `tollgate explain`: what would happen to a request, step by step, by the functions that would decide on it.
+//! `tollgate explain`: what would happen to a request, step by step, decided by the gate's own functions.
 //!
-//! It has no buckets of a running gate: every bucket is as it is for a client that was never seen.
+//! It reads no buckets of a running gate: every bucket is new, as for a client that the gate has never seen.
 
 mod describe;
 
@@ -99,7 +99,7 @@ impl ExplainArgs {
         request
     }
 
-    /// Nobody sends a body with a GET unless it is asked about.
+    /// Without `--data` a request by GET, HEAD or OPTIONS has no body.
     fn body(&self) -> AttemptBody<'_> {
         match &self.data {
             Some(data) => AttemptBody::Whole(data.as_bytes()),
@@ -130,7 +130,7 @@ fn print_request(attempt: &Attempt<'_>, arguments: &ExplainArgs) {
         println!("  as      {inside}, which it carries inside");
     }
     println!("host      {}", attempt.host);
-    // An encoded slash that is kept as a letter is shown as it was sent: two readings that look the same are one here.
+    // Readings that look the same are shown once, as an encoded slash that stays encoded.
     let mut shown: Vec<String> = Vec::new();
     let mut show = |reading: &[u8]| {
         let text = canonical::display(reading);
@@ -160,7 +160,7 @@ fn print_decision(config: Config, attempt: &Attempt<'_>) -> anyhow::Result<()> {
         println!("answer    413, because the route reads {} bytes of a body", to_read.max_bytes);
         return Ok(());
     }
-    // Nothing is kept, so one bucket each is room enough.
+    // The engine keeps nothing, so one bucket for each limit is enough.
     let engine = Engine::new(config.policy, 1, Clock::system(), Events::default())?;
     let rules = engine.rules();
     let now = engine.clock().now();
@@ -171,12 +171,12 @@ fn print_decision(config: Config, attempt: &Attempt<'_>) -> anyhow::Result<()> {
             return Ok(());
         }
     };
-    let ruling = engine.decide_in_memory(&rules, attempt, now)?;
-    print_limits(&rules, attempt, before, &ruling);
+    let decision = engine.decide_in_memory(&rules, attempt, now)?;
+    print_limits(&rules, attempt, before, &decision);
     let group =
         rules.policy.upstream_of(attempt).and_then(|group| addresses.get(group)).or(addresses.first());
     let forwarded = format!("forwarded to {}", group.map_or("", String::as_str));
-    match ruling {
+    match decision {
         Decision::Refused(refusal) => match refusal.wait {
             Some(wait) => {
                 println!("answer    {}: try again in {}", config.refuse.status, describe::time(wait))
@@ -195,7 +195,7 @@ fn print_limits(
     rules: &Rules,
     attempt: &Attempt<'_>,
     (found, before): (Charges, LimitStatuses),
-    ruling: &Decision,
+    decision: &Decision,
 ) {
     let routes = rules.policy.routes_of(attempt);
     let routes: Vec<&Route> = routes.iter().map(|&route| &rules.policy.routes[route]).collect();
@@ -216,7 +216,7 @@ fn print_limits(
     for limit in exempt.filter(|limit| limit.kind == LimitKind::Rate) {
         println!("limit     {}: does not see this client", limit.name);
     }
-    let after = match ruling {
+    let after = match decision {
         Decision::Admitted(reservation) => &reservation.statuses,
         Decision::Refused(refusal) => &refusal.statuses,
         Decision::Uncounted | Decision::Denied => &before,
@@ -231,12 +231,12 @@ fn print_limits(
     }
 }
 
-/// What stands in a body that was not given.
+/// Names what the decision needs from a body that was not given.
 fn print_unread(policy: &Policy, attempt: &Attempt<'_>, routes: &[&Route]) {
     if routes.iter().any(|route| matches!(route.cost, Cost::Counted(_))) {
-        println!("cost      counted in the body, at least 1: name one with --data");
+        println!("cost      counted in the body, at least 1: give it with --data");
     } else if matches!(policy.body_requirement(attempt), Ok(Some(_))) {
-        println!("body      says whether it is an attempt, or whom it is about: name one with --data");
+        println!("body      decides whether it is an attempt, or names the account: give it with --data");
     }
 }
 

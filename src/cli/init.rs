@@ -1,7 +1,7 @@
-//! `tollgate init`: a first file, with comments and a ladder of limits.
+//! `tollgate init`: writes a first file, with comments and a ladder of limits.
 //!
-//! It never overwrites, and what it writes has passed the same check that every file has to pass. The surprising
-//! thing: the ready sets are TOML files of their own, `presets/limits/*.toml`, so that they can be read as they are.
+//! It never overwrites a file, and what it writes passes the same check as every file. The sets of limits are TOML
+//! files, `presets/limits/*.toml`.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -69,7 +69,7 @@ struct StarterSet {
 }
 
 impl StarterSet {
-    /// What it is for: its first line, and what stands below it.
+    /// The purpose of the set, which is its first line, and the limits below it.
     fn parts(&self) -> (&'static str, &'static str) {
         let (about, limits) = self.text.split_once("\n\n").unwrap_or_default();
         (about.trim_start_matches("# "), limits)
@@ -89,9 +89,9 @@ impl InitArgs {
         ];
         let mut text = String::new();
         for line in STARTER.split_inclusive('\n') {
-            // One place a line: what was put in is never looked at again.
-            match values.iter().find(|(place, _)| line.contains(place)) {
-                Some((place, value)) => text.push_str(&line.replacen(place, value, 1)),
+            // One placeholder a line; an inserted value is not searched again.
+            match values.iter().find(|(placeholder, _)| line.contains(placeholder)) {
+                Some((placeholder, value)) => text.push_str(&line.replacen(placeholder, value, 1)),
                 None => text.push_str(line),
             }
         }
@@ -110,7 +110,7 @@ fn list(arguments: &InitArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// The configuration of a text, unless there is anything to say against it.
+/// The configuration of a text; prints its mistakes and warnings.
 fn load_text(name: &str, text: &str) -> Option<Config> {
     let loaded = load(&Sources::from_text(name, text));
     loaded.diagnostics.iter().for_each(report);
@@ -126,7 +126,7 @@ fn toml_of(values: &[String]) -> String {
     }
 }
 
-/// A basic string of TOML.
+/// A TOML basic string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {
@@ -152,7 +152,7 @@ fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
     })?;
     let written = file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()));
     if written.is_err() {
-        // Half a file would be in the way of the next try. If it cannot be removed, that try says so.
+        // A partial file would block the next attempt. If removing fails, that attempt reports the file.
         let _ = fs::remove_file(path);
     }
     written
@@ -171,7 +171,7 @@ fn pattern(text: &str) -> Result<String, String> {
 }
 
 const STARTER: &str = include_str!("../../presets/starter.toml");
-/// The first is the default.
+/// The first set is the default.
 const SETS: [StarterSet; 3] = [
     StarterSet { name: "usual", text: include_str!("../../presets/limits/usual.toml") },
     StarterSet { name: "strict", text: include_str!("../../presets/limits/strict.toml") },

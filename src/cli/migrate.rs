@@ -1,7 +1,7 @@
-//! `tollgate migrate`: prepares the store of a configuration, or prints how somebody else can.
+//! `tollgate migrate`: prepares the store of a configuration, or prints the statements that prepare it.
 //!
-//! It knows no database: each says by itself what it needs. The surprising thing: printing connects to nobody, so that it
-//! works before there is a database, and for whoever may not create tables.
+//! Each store brings its own statements. With `--print` it connects to no server, so it works before there is a
+//! database, and for a user who may not create tables.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::store::StoreAddress;
 pub(super) struct MigrateArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Print what would be done, for whoever does it by hand; connect to nobody
+    /// Print the statements to run by hand; connect to no server
     #[arg(long)]
     print: bool,
 }
@@ -47,10 +47,10 @@ pub(super) fn migrate(arguments: &MigrateArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Statements of SQL need an end; commands of a shell do not.
+/// SQL statements need a terminator; shell commands do not.
 fn end_of(address: &StoreAddress) -> &'static str {
     if address.to_string() == "dynamodb" { "" } else { ";" }
 }
 
-/// A new table of DynamoDB takes its time; one of SQL waits for whoever is at it.
+/// DynamoDB takes a while to create a table; SQL waits for locks on one.
 const MIGRATE_TIMEOUT: Duration = Duration::from_secs(120);

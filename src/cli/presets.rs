@@ -1,6 +1,6 @@
-//! `tollgate presets [NAME]`: the profiles of known applications, all of them in short or one as it is.
+//! `tollgate presets [NAME]`: lists the presets of known applications, or prints one as it is.
 //!
-//! What it prints of one is a piece of a configuration file, to be pasted and edited.
+//! A printed preset is a piece of a configuration file, to be pasted and edited.
 
 use std::io::{self, Write};
 

@@ -11,7 +11,7 @@ use crate::observe::messages;
 /// # Errors
 /// If the configuration cannot be read or the gate cannot start.
 pub(super) fn run(arguments: &ConfigArgs) -> anyhow::Result<Exit> {
-    let heritage = Inherited::from_env()?;
+    let inherited = Inherited::from_env()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let signals = {
         let _within = runtime.enter();
@@ -22,8 +22,8 @@ pub(super) fn run(arguments: &ConfigArgs) -> anyhow::Result<Exit> {
     let confine = config.sandbox.then_some(confine_writer);
     let first = move || confine.into_iter().for_each(|confine| confine());
     let _flush = messages::start(config.log.level, config.log.format, first)?;
-    let served = runtime.block_on(serve(config, sources, heritage, signals));
-    // Without waiting for a file that is being read and may never come.
+    let served = runtime.block_on(serve(config, sources, inherited, signals));
+    // Does not wait for a read that may never end, as of a pipe.
     runtime.shutdown_background();
     served.map(|()| Exit::Ok)
 }
@@ -31,10 +31,10 @@ pub(super) fn run(arguments: &ConfigArgs) -> anyhow::Result<Exit> {
 async fn serve(
     config: Config,
     sources: Sources,
-    heritage: Inherited,
+    inherited: Inherited,
     signals: Signals,
 ) -> anyhow::Result<()> {
-    let app = App::build(config, sources, heritage)?;
+    let app = App::build(config, sources, inherited)?;
     for address in app.addresses() {
         tracing::info!("listening at {address}");
     }

@@ -1,4 +1,4 @@
-//! Where the configuration comes from, and how what is wrong with it is printed.
+//! Finds the configuration, and prints what is wrong with it.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::config::{Config, Diagnostic, Sources, load};
 
-/// Arguments that every command with a configuration takes.
+/// Arguments of every command that reads a configuration.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ConfigArgs {
     /// The file [default: $TOLLGATE_CONFIG, ./config.toml, /etc/tollgate/config.toml]
@@ -48,12 +48,12 @@ impl ConfigArgs {
     }
 }
 
-/// There is no configuration to be read.
+/// No configuration can be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct NoConfiguration(String);
 
-/// Prints everything that is wrong or doubtful; the configuration, if it can be used.
+/// Prints all mistakes and warnings; returns the configuration if it is valid.
 pub(super) fn load_and_report(sources: &Sources) -> Option<Config> {
     let loaded = load(sources);
     loaded.diagnostics.iter().for_each(report);

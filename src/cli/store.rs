@@ -1,7 +1,7 @@
 //! Calls the store of a configuration from the command line: one call at a time, each with a time-out.
 //!
-//! No mirror, no breaker and no second try stand between, so what is heard is what the store said. The surprising thing: to
-//! be asked for its statements it is opened, but nothing that it would do by itself is run, so nobody connects.
+//! Calls go to the store itself: no mirror, no circuit breaker, no second attempt. To list its statements the store is
+//! opened but not run, so it connects to no server.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ pub(super) struct OpenedStore {
     backend: std::sync::Arc<dyn CompareAndSwap>,
 }
 
-/// Opens it; `None` if the buckets are in the gate's memory.
+/// Opens the store; `None` if the buckets are in the gate's memory.
 ///
 /// # Errors
-/// What can be known without asking it.
+/// If the address or its options cannot work; no server is asked for that.
 pub(super) fn open(store: &StoreSettings) -> anyhow::Result<Option<OpenedStore>> {
     let runtime = Builder::new_current_thread().enable_all().build().context("cannot start a runtime")?;
     let backend = {
@@ -32,22 +32,22 @@ pub(super) fn open(store: &StoreSettings) -> anyhow::Result<Option<OpenedStore>>
 }
 
 impl OpenedStore {
-    /// The statements that prepare it.
+    /// The statements that prepare the store.
     pub(super) fn schema(&self) -> Vec<String> {
         self.backend.schema()
     }
 
-    /// Asks, and waits so long for the answer.
+    /// Calls the store, and waits at most `timeout` for its reply.
     pub(super) fn call<'s, T>(
         &'s self,
-        patience: Duration,
-        question: impl FnOnce(&'s dyn CompareAndSwap) -> StoreFuture<'s, T>,
+        timeout: Duration,
+        call: impl FnOnce(&'s dyn CompareAndSwap) -> StoreFuture<'s, T>,
     ) -> Result<T, StoreError> {
-        let answer = self.runtime.block_on(async {
-            let asked = question(&*self.backend);
-            tokio::time::timeout(patience, asked).await
+        let reply = self.runtime.block_on(async {
+            let called = call(&*self.backend);
+            tokio::time::timeout(timeout, called).await
         });
-        let late = |_| StoreError::Unreachable(format!("no answer within {} s", patience.as_secs()));
-        Ok(answer.map_err(late)??.value)
+        let late = |_| StoreError::Unreachable(format!("no answer within {} s", timeout.as_secs()));
+        Ok(reply.map_err(late)??.value)
     }
 }

@@ -1,7 +1,7 @@
-//! From what was written to what runs: [`raw::File`] to [`Config`], with every mistake on the way.
+//! Turns the file as written into what runs: [`raw::RawFile`] to [`Config`], with every mistake on the way.
 //!
-//! One file for each idea. No part waits for another: each goes on after a mistake with whatever lets the next part speak,
-//! so that one run names them all; [`load`](super::load) throws the result away if there was any.
+//! One module for each topic. After a mistake each module goes on with a stand-in, so that one run reports all
+//! mistakes; [`load`](super::load) discards the result if there was any.
 
 mod accounts;
 mod addresses;
@@ -39,7 +39,7 @@ use super::{Config, Sources};
 use crate::policy::Policy;
 use crate::proxy::settings::ProxySettings;
 
-/// The configuration, which is worth something only if no mistake was reported.
+/// The configuration, which is only valid if no mistake was reported.
 pub(super) fn check(
     raw: &raw::RawFile,
     sources: &Sources,
@@ -56,7 +56,7 @@ pub(super) fn check(
     let mut limits = limits::check(&raw.limits, &networks, client.prefixes, f);
     units::check(&raw.limits, &mut limits, f);
     let mut routes = routes::check(&raw.routes, &mut upstreams, f);
-    let shown = tls::check(raw, &listen, &mut files, f);
+    let tls_settings = tls::check(raw, &listen, &mut files, f);
     let redirect = tls::redirect(&raw.tls, &listen, &client, f);
     settings::proxy_protocol(&raw.proxy, &listen, &client, f);
     let upstream_trust = tls::upstream_trust(raw, &upstreams, &mut files, &whole, f);
@@ -65,9 +65,9 @@ pub(super) fn check(
     hosts::warn(&raw.routes, &routes, &upstreams, f);
     headers::warn_of_dropped(raw, f);
     accounts::check(raw, &mut routes, &limits, raw.device.has_secret, f);
-    let facets = limit_kinds::check(&raw.limits, &limits, f);
+    let sub_limits = limit_kinds::check(&raw.limits, &limits, f);
     let mut routes: Vec<_> = routes.into_iter().flatten().collect();
-    let limits = limit_kinds::insert(limits.into_iter().flatten().collect(), facets, &mut routes);
+    let limits = limit_kinds::insert(limits.into_iter().flatten().collect(), sub_limits, &mut routes);
     let proxy = ProxySettings { upstream_trust, ..settings::proxy(&raw.proxy, f) };
     settings::bodies(raw, proxy.body_memory, &routes, &whole, f);
     let store = store::check(&raw.store, &sources.environment, &mut files, f);
@@ -81,7 +81,7 @@ pub(super) fn check(
         store,
         refuse: settings::refuse(&raw.refuse, &mut files, f),
         proxy,
-        tls: shown,
+        tls: tls_settings,
         redirect,
         log: settings::log(&raw.log, &sources.base, f),
         admin,

@@ -1,8 +1,8 @@
-//! What is wrong with the file, where, and what would be right: for people and for programs.
+//! Diagnostics: what is wrong with the file, where, and what would be right, for people and for programs.
 //!
-//! A diagnostic carries the text that it points into, so it can be shown long after the file has changed. It does
-//! not print: it becomes a string, in which secrets are hidden. The surprising thing: the "file" may be an environment
-//! variable, a `--set`, a list of networks or a preset, and the caret then stands in that text.
+//! A diagnostic carries its source text, so it can be shown long after the file has changed. Printing is left to the
+//! caller: a diagnostic renders to a string in which secrets are redacted. The source may also be an environment
+//! variable, a `--set`, a list of networks or a preset; the caret then points into that text.
 
 mod redact;
 
@@ -12,10 +12,11 @@ use std::sync::Arc;
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use serde_json::json;
 
-/// A text that settings come from. It may hold secrets, so it is not shown but by [`Diagnostic::render`].
+/// A text that holds settings. It may hold secrets, so only [`Diagnostic::render`] shows it, redacted.
 #[derive(PartialEq, Eq)]
 pub(super) struct SourceText {
-    /// Sorts diagnostics: the file first, then what overrides it, then what it names: files and presets.
+    /// The kind, by which diagnostics are sorted: the file, then its overrides, then the files and presets that it
+    /// names.
     pub(super) kind: SourceKind,
     /// The file's path, `environment NAME`, `--set KEY` or `preset NAME`.
     pub(super) name: String,
@@ -23,7 +24,7 @@ pub(super) struct SourceText {
     pub(super) text: String,
 }
 
-/// What kind of text settings come from.
+/// The kind of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SourceKind {
     File,
@@ -35,11 +36,11 @@ pub(super) enum SourceKind {
 
 impl std::fmt::Debug for SourceText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Source({:?} {}, {} bytes hidden)", self.kind, self.name, self.text.len())
+        write!(f, "SourceText({:?} {}, {} bytes hidden)", self.kind, self.name, self.text.len())
     }
 }
 
-/// A place in a source.
+/// A range of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Spot {
     source: Arc<SourceText>,
@@ -60,7 +61,7 @@ impl Spot {
         self.source.kind == SourceKind::File
     }
 
-    /// Whether whoever runs the gate wrote it, and not a preset.
+    /// Whether the operator wrote it, and not a preset.
     pub(super) fn is_in_config(&self) -> bool {
         self.source.kind != SourceKind::Preset
     }
@@ -69,7 +70,7 @@ impl Spot {
         self.source.kind == SourceKind::Environment
     }
 
-    /// The order of diagnostics.
+    /// The key that diagnostics are sorted by.
     fn sort_key(&self) -> (SourceKind, &str, usize) {
         (self.source.kind, &self.source.name, self.start())
     }
@@ -78,13 +79,13 @@ impl Spot {
         self.range.as_ref().map_or(0, |range| range.start)
     }
 
-    /// What stands here, as it was written.
+    /// The text at this spot.
     pub(super) fn text(&self) -> &str {
         self.range.clone().and_then(|range| self.source.text.get(range)).unwrap_or_default()
     }
 
-    /// A part of what stands here, by bytes from its start. Only a string without escapes has parts: its value
-    /// and its text are then the same but for the quotes, and anything else is pointed at as a whole.
+    /// A part of this spot, by bytes from its start. Only a string without escapes has parts: its value and its text
+    /// are then the same but for the quotes. Otherwise the part is the whole spot.
     pub(super) fn part(&self, value: &str, part: Range<usize>) -> Self {
         let found = self.range.clone().and_then(|range| {
             let text = self.source.text.get(range.clone())?;
@@ -118,7 +119,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// As people read it: file, line, column, the line itself, a caret and the hint beside it. Ends with a newline.
+    /// The text for people: file, line, column, the line itself, a caret and the hint beside it. Ends with a newline.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let level = match self.severity {
@@ -143,17 +144,17 @@ impl Diagnostic {
         text
     }
 
-    /// As programs read it: `severity`, `message`, `hint`, `file`, `line`, `column`, `end_line` and `end_column`.
-    /// Lines and columns count from 1, columns in characters; they are null where the file as a whole is meant.
+    /// The JSON for programs: `severity`, `message`, `hint`, `file`, `line`, `column`, `end_line` and `end_column`.
+    /// Lines and columns count from 1, columns in characters; they are null for the file as a whole.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
-        let place = |at: usize| {
+        let position = |at: usize| {
             let before = self.spot.source.text.get(..at).unwrap_or_default();
             let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
             (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
         };
-        let start = self.spot.range.as_ref().map(|range| place(range.start));
-        let end = self.spot.range.as_ref().map(|range| place(range.end));
+        let start = self.spot.range.as_ref().map(|range| position(range.start));
+        let end = self.spot.range.as_ref().map(|range| position(range.end));
         json!({
             "severity": match self.severity { Severity::Error => "error", Severity::Warning => "warning" },
             "message": self.message,
@@ -172,7 +173,7 @@ impl Diagnostic {
         &self.spot.source.name
     }
 
-    /// Whether the file is refused for this.
+    /// Whether the file is refused because of it.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
@@ -184,12 +185,12 @@ impl Diagnostic {
 pub(super) struct Findings(Vec<Diagnostic>);
 
 impl Findings {
-    /// Notes a mistake; an empty hint is none.
+    /// Adds a mistake; an empty hint is none.
     pub(super) fn error(&mut self, spot: &Spot, message: impl Into<String>, hint: impl Into<String>) {
         self.add(Severity::Error, spot, message.into(), hint.into());
     }
 
-    /// Notes what is legal and surely not meant; an empty hint is none.
+    /// Adds a warning: legal, and surely not meant. An empty hint is none.
     pub(super) fn warning(&mut self, spot: &Spot, message: impl Into<String>, hint: impl Into<String>) {
         self.add(Severity::Warning, spot, message.into(), hint.into());
     }
@@ -198,7 +199,7 @@ impl Findings {
         self.0.iter().any(Diagnostic::is_error)
     }
 
-    /// By source and line, each once.
+    /// Sorted by source and line, without duplicates.
     pub(super) fn sorted(mut self) -> Vec<Diagnostic> {
         self.0.sort_by(|a, b| a.spot.sort_key().cmp(&b.spot.sort_key()));
         self.0.dedup();
@@ -211,7 +212,7 @@ impl Findings {
     }
 }
 
-/// "did you mean `x`?" where some known name is near, otherwise the list of known names.
+/// "did you mean `x`?" if a known name is near, otherwise the list of known names.
 pub(super) fn suggest<'n>(given: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     match nearest(given, known.iter().copied()) {
@@ -224,9 +225,9 @@ pub(super) fn suggest<'n>(given: &str, known: impl IntoIterator<Item = &'n str>)
     }
 }
 
-/// The known name that might have been meant.
+/// The nearest known name, if it is near enough.
 pub(super) fn nearest<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    // A text this long is no typo, and the distance of two long texts takes the product of their lengths.
+    // A longer text is no typo, and the cost of the distance grows with the product of both lengths.
     if given.len() > 64 {
         return None;
     }

@@ -1,7 +1,7 @@
-//! TOML as a tree in which every key and value knows where it stands.
+//! TOML as a tree in which every key and value knows its spot.
 //!
-//! This is about shape only; what a key means is said in [`raw`](super::raw). The surprising thing: entries are in
-//! the order of the file, because the first matching route counts.
+//! Only the shape matters here; [`raw`](super::raw) knows the keys. Entries stay in the order of the file, because the
+//! first matching route counts.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue, Error};
 
 use super::diagnostic::{Findings, SourceText, Spot};
 
-/// A value and where it stands.
+/// A value and its spot.
 #[derive(Debug, Clone)]
 pub(super) struct Located<T> {
     pub(super) value: T,
@@ -29,7 +29,7 @@ pub(super) struct TomlEntry {
 #[derive(Debug, Clone)]
 pub(super) enum TomlValue {
     String(String),
-    /// The nearest number that can be said, so that a bound is what it fails.
+    /// Clamped to 64 bits, so that the bounds of the key refuse it.
     Integer(i64),
     Float(f64),
     Boolean(bool),
@@ -39,7 +39,7 @@ pub(super) enum TomlValue {
 }
 
 impl TomlValue {
-    /// With its article, for "... where a string belongs".
+    /// The kind with its article, for "... where a string belongs".
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::String(_) => "a string",
@@ -62,10 +62,10 @@ impl TomlTable {
         self.0.iter_mut().find(|entry| entry.key.value == key)
     }
 
-    /// The text of a source as a table; `None` if it is broken in a way that leaves its meaning open.
+    /// Parses a source as a table; `None` if a syntax error leaves its meaning open.
     ///
-    /// All syntax errors are reported at once. A repeated key leaves no doubt about the rest of the file, so that
-    /// its other mistakes are looked for as well.
+    /// It reports all syntax errors at once. A repeated key does not hide the other mistakes, so the rest is still
+    /// checked.
     pub(super) fn parse(source: &Arc<SourceText>, findings: &mut Findings) -> Option<Self> {
         let (table, errors) = DeTable::parse_recoverable(&source.text);
         for error in &errors {
@@ -75,7 +75,7 @@ impl TomlTable {
     }
 }
 
-/// One value standing alone; what is not TOML is a string.
+/// Parses one value alone; text that is not TOML is a string.
 pub(super) fn parse_value(source: &Arc<SourceText>) -> Located<TomlValue> {
     match DeValue::parse(&source.text) {
         Ok(value) => convert(value.get_ref(), Spot::new(source, value.span()), source),
@@ -131,7 +131,7 @@ fn nearest_integer(digits: &str, radix: u32) -> i64 {
     i64::from_str_radix(digits, radix).unwrap_or(beyond)
 }
 
-// The words of the `toml` crate.
+// Messages of the `toml` crate.
 const REPEATED: &str = "duplicate key";
 const UNQUOTED: &str = "string values must be quoted";
 

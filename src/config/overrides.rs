@@ -1,8 +1,8 @@
-//! What stands above the file: `TOLLGATE_STORE__CAPACITY=...` and `--set store.capacity=...`.
+//! Overrides of the file: `TOLLGATE_STORE__CAPACITY=...` and `--set store.capacity=...`.
 //!
-//! Merges single values into the tree, each pointing into its own text. A value that is not TOML is a string, so
-//! that nobody has to quote inside quotes. The surprising thing: some variables that begin with `TOLLGATE_` are
-//! left alone, because Kubernetes sets them for a service of that name.
+//! Merges single values into the tree, each with spots in its own text. A value that is not TOML is a string, so no
+//! quotes within quotes are needed. Some variables that begin with `TOLLGATE_` are left alone, because Kubernetes sets
+//! them for a service of that name.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use super::Sources;
 use super::diagnostic::{Findings, SourceKind, SourceText, Spot};
 use super::document::{Located, TomlEntry, TomlTable, TomlValue, parse_value};
 
-/// Merges the variables that are settings; all others are left alone.
+/// Merges the variables that are settings, and leaves all others alone.
 pub(super) fn merge_environment(root: &mut TomlTable, sources: &Sources, findings: &mut Findings) {
     let settings = sources.environment.iter().filter_map(|(name, value)| Some((name, setting(name)?, value)));
     let mut settings: Vec<_> = settings.filter(|(name, ..)| !holds_the_secret(name, root, sources)).collect();
-    // The environment has no order of its own, diagnostics and tables should have one.
+    // The environment has no order; diagnostics and tables need one.
     settings.sort();
     for (name, setting, value) in settings {
         let source = source(SourceKind::Environment, format!("environment {name}"), value);
@@ -40,14 +40,15 @@ pub(super) fn merge_set(root: &mut TomlTable, pairs: &[(String, String)], findin
     }
 }
 
+/// How the levels of a key are matched.
 #[derive(Debug, Clone, Copy)]
 enum KeyCase {
     Nothing,
-    /// Variables come in capitals, the names of routes and limits may hold some.
+    /// Variables are in capitals; names of routes and limits may have some.
     Case,
 }
 
-/// Whether `device.secret` is `"${NAME}"`: then the variable is no setting, whatever its name begins with.
+/// Whether `device.secret` is `"${NAME}"`: then the variable is no setting, even if its name begins with `TOLLGATE_`.
 fn holds_the_secret(name: &str, root: &TomlTable, sources: &Sources) -> bool {
     let reference = format!("${{{name}}}");
     let in_file = match root.get("device").map(|entry| &entry.node.value) {
@@ -87,13 +88,13 @@ fn merge(
     root: &mut TomlTable,
     path: &[String],
     source: &Arc<SourceText>,
-    fold: KeyCase,
+    case: KeyCase,
     findings: &mut Findings,
 ) {
     let Some((last, levels)) = path.split_last() else { return };
     let mut table = root;
     for level in levels {
-        let entry = entry(table, level, source, fold, || TomlValue::Table(TomlTable::default()));
+        let entry = entry(table, level, source, case, || TomlValue::Table(TomlTable::default()));
         let kind = entry.node.value.kind();
         let TomlValue::Table(inner) = &mut entry.node.value else {
             findings.error(&whole_value(source), format!("`{level}` is {kind}, not a table"), "");
@@ -102,7 +103,7 @@ fn merge(
         table = inner;
     }
     let node = parse_value(source);
-    let entry = entry(table, last, source, fold, || TomlValue::Boolean(false));
+    let entry = entry(table, last, source, case, || TomlValue::Boolean(false));
     entry.key.spot = whole_value(source);
     entry.node = node;
 }
@@ -111,11 +112,11 @@ fn entry<'t>(
     table: &'t mut TomlTable,
     key: &str,
     source: &Arc<SourceText>,
-    fold: KeyCase,
+    case: KeyCase,
     absent: impl FnOnce() -> TomlValue,
 ) -> &'t mut TomlEntry {
     let exact = table.0.iter().position(|entry| entry.key.value == key);
-    let folded = || match fold {
+    let folded = || match case {
         KeyCase::Nothing => None,
         KeyCase::Case => table.0.iter().position(|entry| entry.key.value.eq_ignore_ascii_case(key)),
     };

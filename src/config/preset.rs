@@ -1,8 +1,8 @@
 //! `preset = "NAME"` on a route: the profile of a known application, written in the file's own grammar.
 //!
-//! A preset is a small file, `presets/NAME.toml`, with a route for each door through which one can sign in. It is put
-//! into the document before anything is read, so that no rule knows about it. The surprising thing: one route becomes
-//! several; `blog` has the main door and `blog.xmlrpc` another, and where the file names `blog` it means all of them.
+//! A preset is a small file, `presets/NAME.toml`, with a route for each way to sign in. The expansion puts these routes
+//! into the document before it is read, so the rest of the check knows no presets. One route becomes several: `blog` is
+//! the main one and `blog.xmlrpc` another, and where the file names `blog` it means all of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use super::document::{Located, TomlEntry, TomlTable, TomlValue};
 /// The profile of one application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preset {
-    /// What the file calls it: letters, digits and `-`.
+    /// Its name in the file: letters, digits and `-`.
     pub name: &'static str,
-    /// The file as it is, comments included.
+    /// The preset's text with its comments.
     pub text: &'static str,
 }
 
@@ -32,7 +32,7 @@ impl Preset {
         self.comment(1).unwrap_or_default()
     }
 
-    /// Its routes as a document; `None` if it is broken, which is a mistake of this program and reported.
+    /// Its routes as a document; `None` if the preset is broken, which is a bug of this program and reported.
     fn routes(&self, findings: &mut Findings) -> Option<Vec<TomlEntry>> {
         let name = format!("preset {}", self.name);
         let source = Arc::new(SourceText { kind: SourceKind::Preset, name, text: self.text.to_owned() });
@@ -45,7 +45,7 @@ impl Preset {
     }
 }
 
-/// All of them, by name.
+/// All presets, by name.
 #[must_use]
 pub fn presets() -> &'static [Preset] {
     &PRESETS
@@ -54,61 +54,61 @@ pub fn presets() -> &'static [Preset] {
 /// The preset of that name.
 ///
 /// # Errors
-/// What might have been meant.
+/// A hint with the likely name.
 pub fn named(name: &str) -> Result<&'static Preset, String> {
     let found = PRESETS.iter().find(|preset| preset.name == name);
     found.ok_or_else(|| suggest(name, PRESETS.iter().map(|preset| preset.name)))
 }
 
-/// The routes that came from presets, each with the name that the file has for all doors of its application.
+/// The routes that come from presets, each with the name that the file has for the whole application.
 pub(super) type Applications = HashMap<String, String>;
 
-/// Puts the doors of every preset in the place of the route that names it. A route whose preset is a mistake stays as
-/// it is, `preset` included.
+/// Replaces each route that names a preset by the preset's routes. A route with an invalid preset stays as it is,
+/// `preset` included.
 pub(super) fn expand(root: &mut TomlTable, f: &mut Findings) -> Applications {
     let mut applications = Applications::new();
-    let Some(routes) = root.get_mut("route").and_then(table_mut) else { return applications };
+    let Some(table) = root.get_mut("route").and_then(table_mut) else { return applications };
     let written: HashMap<String, Spot> =
-        routes.0.iter().map(|route| (route.key.value.clone(), route.key.spot.clone())).collect();
+        table.0.iter().map(|route| (route.key.value.clone(), route.key.spot.clone())).collect();
     let mut expanded = Vec::new();
-    for route in std::mem::take(&mut routes.0) {
-        let Some(doors) = routes_of(&route, f) else {
-            expanded.push(route);
+    for entry in std::mem::take(&mut table.0) {
+        let Some(routes) = routes_of(&entry, f) else {
+            expanded.push(entry);
             continue;
         };
-        for door in doors {
-            let name = &door.key.value;
-            if let Some(spot) = written.get(name).filter(|_| *name != route.key.value) {
-                let message = format!("`{name}` is a door of route `{}` already", route.key.value);
+        for route in routes {
+            let name = &route.key.value;
+            if let Some(spot) = written.get(name).filter(|_| *name != entry.key.value) {
+                let message = format!("`{name}` is a route of the preset of `{}` already", entry.key.value);
                 f.error(spot, message, "give this route another name");
                 continue;
             }
-            applications.insert(name.clone(), route.key.value.clone());
-            expanded.push(door);
+            applications.insert(name.clone(), entry.key.value.clone());
+            expanded.push(route);
         }
     }
-    routes.0 = expanded;
+    table.0 = expanded;
     name_all_routes(root, &applications);
     applications
 }
 
-/// The doors of a route with a preset, with what the file says beside it.
-fn routes_of(route: &TomlEntry, f: &mut Findings) -> Option<Vec<TomlEntry>> {
-    let written = table(route)?;
+/// The routes of an entry with a preset, with the entry's other keys merged in.
+fn routes_of(entry: &TomlEntry, f: &mut Findings) -> Option<Vec<TomlEntry>> {
+    let written = table(entry)?;
     let preset = preset_of(&written.get("preset")?.node, f)?;
-    let mut doors = preset.routes(f)?;
-    let several = doors.len() > 1;
-    for entry in written.0.iter().filter(|entry| entry.key.value != "preset") {
-        put(entry, preset, several, &mut doors, f);
+    let mut routes = preset.routes(f)?;
+    let several = routes.len() > 1;
+    for key in written.0.iter().filter(|key| key.key.value != "preset") {
+        put(key, preset, several, &mut routes, f);
     }
-    for door in &mut doors {
-        let ending = door.key.value.strip_prefix(preset.name).unwrap_or(&door.key.value);
+    for route in &mut routes {
+        let ending = route.key.value.strip_prefix(preset.name).unwrap_or(&route.key.value);
         let ending = ending.trim_start_matches('-');
-        let name = &route.key.value;
+        let name = &entry.key.value;
         let value = if ending.is_empty() { name.clone() } else { format!("{name}.{ending}") };
-        door.key = Located { value, spot: route.key.spot.clone() };
+        route.key = Located { value, spot: entry.key.spot.clone() };
     }
-    Some(doors)
+    Some(routes)
 }
 
 fn preset_of(node: &Located<TomlValue>, f: &mut Findings) -> Option<&'static Preset> {
@@ -125,29 +125,29 @@ fn preset_of(node: &Located<TomlValue>, f: &mut Findings) -> Option<&'static Pre
     }
 }
 
-/// One key that the file says beside `preset`.
-fn put(entry: &TomlEntry, preset: &Preset, several: bool, doors: &mut [TomlEntry], f: &mut Findings) {
+/// Merges one key that stands beside `preset`.
+fn put(entry: &TomlEntry, preset: &Preset, several: bool, routes: &mut [TomlEntry], f: &mut Findings) {
     let key = entry.key.value.as_str();
     if several && KEYS_OF_ONE_ROUTE.contains(&key) {
-        let message = format!("`{key}` cannot stand beside a preset with several doors");
+        let message = format!("`{key}` cannot stand beside a preset with several routes");
         let hint = format!("copy what `tollgate presets {}` prints, and edit it", preset.name);
         f.error(&entry.key.spot, message, hint);
         return;
     }
-    // A bound on bodies says something only where one is read; if no door reads any, it is doubtful at all of them.
-    let any_reads = doors.iter().any(reads_body);
-    let (first, others) = doors.split_at_mut(1.min(doors.len()));
+    // `body` goes to routes that read one. If no route does, it goes to all, and each gets the usual warning.
+    let any_reads = routes.iter().any(reads_body);
+    let (first, others) = routes.split_at_mut(1.min(routes.len()));
     let others = others.iter_mut().filter(|_| KEYS_OF_ALL_ROUTES.contains(&key));
-    for door in first.iter_mut().chain(others) {
-        if key != "body" || !any_reads || reads_body(door) {
-            set(door, entry.clone());
+    for route in first.iter_mut().chain(others) {
+        if key != "body" || !any_reads || reads_body(route) {
+            set(route, entry.clone());
         }
     }
 }
 
-fn reads_body(door: &TomlEntry) -> bool {
+fn reads_body(route: &TomlEntry) -> bool {
     let mut texts = Vec::new();
-    for entry in table(door).map_or(&[][..], |table| &table.0) {
+    for entry in table(route).map_or(&[][..], |table| &table.0) {
         match (entry.key.value.as_str(), &entry.node.value) {
             ("cost" | "when" | "user" | "password", TomlValue::List(items)) => {
                 texts.extend(items.iter().map(|item| &item.value));
@@ -160,13 +160,13 @@ fn reads_body(door: &TomlEntry) -> bool {
     texts.into_iter().any(|value| matches!(value, TomlValue::String(text) if in_body(text)))
 }
 
-fn set(door: &mut TomlEntry, entry: TomlEntry) {
-    let TomlValue::Table(table) = &mut door.node.value else { return };
+fn set(route: &mut TomlEntry, entry: TomlEntry) {
+    let TomlValue::Table(table) = &mut route.node.value else { return };
     table.0.retain(|known| known.key.value != entry.key.value);
     table.0.push(entry);
 }
 
-/// Where a limit names a route with a preset, it means all doors.
+/// A limit that names an application means all its routes.
 fn name_all_routes(root: &mut TomlTable, applications: &Applications) {
     let Some(limits) = root.get_mut("limit").and_then(table_mut) else { return };
     let routes = limits.0.iter_mut().filter_map(table_mut).filter_map(|limit| limit.get_mut("routes"));
@@ -177,12 +177,12 @@ fn name_all_routes(root: &mut TomlTable, applications: &Applications) {
         };
         let mut all = Vec::new();
         for name in names {
-            let doors = routes_by_name(&name.value, applications);
+            let others = routes_by_name(&name.value, applications);
             all.push(name.clone());
             all.extend(
-                doors
+                others
                     .into_iter()
-                    .map(|door| Located { value: TomlValue::String(door), spot: name.spot.clone() }),
+                    .map(|route| Located { value: TomlValue::String(route), spot: name.spot.clone() }),
             );
         }
         if all.len() > 1 {
@@ -191,13 +191,13 @@ fn name_all_routes(root: &mut TomlTable, applications: &Applications) {
     }
 }
 
-/// The doors beside the main one, which has the name itself.
+/// The routes of an application beside the main one, which has the application's name.
 fn routes_by_name(name: &TomlValue, applications: &Applications) -> Vec<String> {
     let TomlValue::String(name) = name else { return Vec::new() };
-    let doors = applications.iter().filter(|(door, application)| *application == name && *door != name);
-    let mut doors: Vec<String> = doors.map(|(door, _)| door.clone()).collect();
-    doors.sort();
-    doors
+    let others = applications.iter().filter(|(route, application)| *application == name && *route != name);
+    let mut others: Vec<String> = others.map(|(route, _)| route.clone()).collect();
+    others.sort();
+    others
 }
 
 fn table(entry: &TomlEntry) -> Option<&TomlTable> {
@@ -214,10 +214,10 @@ fn table_mut(entry: &mut TomlEntry) -> Option<&mut TomlTable> {
     }
 }
 
-/// Keys that say the same of every door; those that are in neither list are unknown and reported at the main door.
+/// Keys that apply to every route of a preset. A key in neither list is unknown, and reported at the main route.
 const KEYS_OF_ALL_ROUTES: [&str; 7] =
     ["host", "host_default", "upstream", "limits", "in_flight", "case", "body"];
-/// Keys that are true of one door only.
+/// Keys that differ between the routes of a preset.
 const KEYS_OF_ONE_ROUTE: [&str; 9] =
     ["match", "when", "user", "password", "success", "failure", "neutral", "otherwise", "cost"];
 

@@ -1,7 +1,7 @@
-//! The file as it was written: which keys there are, and of which type their values are.
+//! The file as written: which keys there are, and the types of their values.
 //!
-//! No defaults, no meaning, nothing resolved: that is [`check`](super::check). A key that the manual names and
-//! this version does not build is refused here, so that nobody relies on what is not there.
+//! Defaults, meaning and references are left to [`check`](super::check). A key of the manual that this version does not
+//! build is refused here, so that no setting is silently without effect.
 
 mod limit;
 mod rule;
@@ -38,7 +38,7 @@ pub(super) struct RawFile {
     pub(super) tls: RawTls,
 }
 
-/// Something whose name the writer of the file chose.
+/// A table or value whose name the user chose.
 #[derive(Debug)]
 pub(super) struct RawNamed<T> {
     pub(super) name: Located<String>,
@@ -55,10 +55,10 @@ pub(super) struct RawClient {
 
 #[derive(Debug)]
 pub(super) struct RawRoute {
-    /// The file's name for all doors of an application; the route's own name where there is one door.
+    /// The file's name for all routes of an application; the route's own name without a preset.
     pub(super) application: String,
     pub(super) patterns: Option<StringList>,
-    /// Whether there is still a `preset`: one that was refused already and stands for the patterns that are not there.
+    /// Whether `preset` is still there: an invalid one, already reported, which stands for the missing patterns.
     pub(super) has_preset: bool,
     pub(super) host: Option<StringList>,
     pub(super) host_default: OptBool,
@@ -79,7 +79,7 @@ pub(super) struct RawRoute {
 
 pub(super) struct RawDevice {
     pub(super) secret: OptString,
-    /// Whether `secret` stands there at all: one of the wrong type is not missing.
+    /// Whether `secret` is present: one of a wrong type is not missing.
     pub(super) has_secret: bool,
     pub(super) ttl: OptString,
     pub(super) cookie: OptString,
@@ -138,7 +138,7 @@ pub(super) struct RawLog {
 }
 
 impl RawFile {
-    /// `applications` says which routes are doors of which application.
+    /// `applications` names the routes that come from presets.
     pub(super) fn read(root: &TomlTable, applications: &Applications, f: &mut Findings) -> Self {
         let top = Section::top(root, TOP, f);
         let networks = top.named("networks", f).iter();
@@ -225,7 +225,7 @@ impl RawDevice {
 
 impl std::fmt::Debug for RawDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Device(hidden)")
+        f.write_str("RawDevice(hidden)")
     }
 }
 
@@ -360,7 +360,7 @@ const ADMIN: KnownKeys = KnownKeys { known: &["listen"], not_built: &["token"] }
 mod tests {
     use super::*;
 
-    /// The lines of the sample's tables of this name, and of what is below them.
+    /// The lines of the sample in tables of this name and below.
     fn sample(table: &str) -> String {
         let text = include_str!("../../config.toml");
         let mut within = false;

@@ -1,7 +1,7 @@
 //! Settings that need a restart: sockets, threads, tables of buckets, the streams of the logs.
 //!
-//! A file that changes one of these is refused as a whole, because half a file is nobody's intention. The surprising
-//! thing: a key that is wrong is compared as well, by its default, so it may be reported twice.
+//! A file that changes one of these is refused as a whole, because half a change is never meant. An invalid value
+//! counts as the default, so its key may be reported twice.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -26,7 +26,7 @@ pub struct RestartOnly {
 }
 
 impl RestartOnly {
-    /// Those of this configuration.
+    /// The settings of this configuration.
     #[must_use]
     pub fn of(config: &Config) -> Self {
         Self {
@@ -39,28 +39,28 @@ impl RestartOnly {
         }
     }
 
-    /// Names every key whose value is another one in the file that was read again.
+    /// Reports every key whose value differs in the new file.
     pub(super) fn report_changes(
         &self,
-        wanted: &Self,
+        new: &Self,
         root: &TomlTable,
         file: &Arc<SourceText>,
         f: &mut Findings,
     ) {
         for (key, stays) in [
-            ("listen", same(&self.listen, &wanted.listen)),
-            ("sandbox", self.sandbox == wanted.sandbox),
-            ("proxy.threads", self.threads == wanted.threads),
-            ("admin.listen", same(&self.admin, &wanted.admin)),
-            ("store.url", self.store.address == wanted.store.address),
-            ("store.prefix", self.store.names == wanted.store.names),
-            ("store.secret", self.store.secret == wanted.store.secret),
-            ("store.timeout", self.store.options.timeout == wanted.store.options.timeout),
-            ("store.on_error", self.store.options.on_error == wanted.store.options.on_error),
-            ("store.capacity", self.store.capacity == wanted.store.capacity),
-            ("log.format", self.log.format == wanted.log.format),
-            ("log.access", self.log.access == wanted.log.access),
-            ("log.style", self.log.style == wanted.log.style),
+            ("listen", same(&self.listen, &new.listen)),
+            ("sandbox", self.sandbox == new.sandbox),
+            ("proxy.threads", self.threads == new.threads),
+            ("admin.listen", same(&self.admin, &new.admin)),
+            ("store.url", self.store.address == new.store.address),
+            ("store.prefix", self.store.names == new.store.names),
+            ("store.secret", self.store.secret == new.store.secret),
+            ("store.timeout", self.store.options.timeout == new.store.options.timeout),
+            ("store.on_error", self.store.options.on_error == new.store.options.on_error),
+            ("store.capacity", self.store.capacity == new.store.capacity),
+            ("log.format", self.log.format == new.log.format),
+            ("log.access", self.log.access == new.log.access),
+            ("log.style", self.log.style == new.log.style),
         ] {
             if !stays {
                 let spot = spot_of(key, root).unwrap_or_else(|| Spot::whole(file));
@@ -71,12 +71,12 @@ impl RestartOnly {
     }
 }
 
-/// The order of addresses says nothing.
+/// Compares addresses without their order, which means nothing.
 fn same<T: Eq + Hash>(one: &[T], other: &[T]) -> bool {
     one.iter().collect::<HashSet<_>>() == other.iter().collect()
 }
 
-/// Where a key's value stands; `None` for one that is left out.
+/// The spot of a key's value; `None` if the key is absent.
 fn spot_of(key: &str, root: &TomlTable) -> Option<Spot> {
     match key.split_once('.') {
         None => root.get(key).map(|entry| entry.node.spot.clone()),
@@ -96,8 +96,8 @@ mod tests {
                         upstream = \"http://127.0.0.1:8081\"\n\
                         [route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"10/min\"\n";
 
-    /// What is said of this file beside a gate that runs with [`FILE`].
-    fn said(text: &str, set: &[(&str, &str)]) -> Vec<String> {
+    /// The diagnostics of this file for a gate that runs with [`FILE`].
+    fn diagnostics(text: &str, set: &[(&str, &str)]) -> Vec<String> {
         let running = RestartOnly::of(&load(&Sources::from_text("gate.toml", FILE)).config.unwrap());
         let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let loaded = load_again(&Sources::from_text("gate.toml", text).with_set(set), &running);
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn what_can_be_taken_over_is_not_a_mistake() {
         let text = FILE.replace(":8081", ":8082").replace("10/min", "1/h") + "[proxy]\nclient_max = 5\n";
-        assert_eq!(said(&text, &[("log.level", "debug")]), [""; 0]);
+        assert_eq!(diagnostics(&text, &[("log.level", "debug")]), [""; 0]);
     }
 
     #[test]
@@ -117,13 +117,13 @@ mod tests {
             "\"http://127.0.0.1:8080\", \"http://[::1]:8080\"",
             "\"http://[::1]:8080\", \"http://127.0.0.1:8080\"",
         );
-        assert_eq!(said(&turned, &[]), [""; 0]);
+        assert_eq!(diagnostics(&turned, &[]), [""; 0]);
     }
 
     #[test]
     fn every_key_that_needs_a_restart_is_named_where_it_stands() {
         let text = FILE.replace("http://[::1]:8080", "http://[::1]:9090");
-        let said = said(
+        let found = diagnostics(
             &text,
             &[
                 ("proxy.threads", "7"),
@@ -135,9 +135,9 @@ mod tests {
                 ("sandbox", "off"),
             ],
         );
-        assert_eq!(said.len(), 8, "{said:?}");
+        assert_eq!(found.len(), 8, "{found:?}");
         assert_eq!(
-            said[0],
+            found[0],
             "error: `listen` cannot change while the gate runs\n --> gate.toml:1:10\n  |\n\
              1 | listen = [\"http://127.0.0.1:8080\", \"http://[::1]:9090\"]\n  |          \
              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ restart the gate to change it\n"
@@ -151,8 +151,8 @@ mod tests {
             "sandbox",
             "store.capacity",
         ];
-        for (key, said) in others.iter().zip(&said[1..]) {
-            assert!(said.contains(&format!("`{key}`")) && said.contains("restart the gate"), "{said}");
+        for (key, found) in others.iter().zip(&found[1..]) {
+            assert!(found.contains(&format!("`{key}`")) && found.contains("restart the gate"), "{found}");
         }
     }
 
@@ -163,9 +163,9 @@ mod tests {
                 .config
                 .unwrap(),
         );
-        let said = load_again(&Sources::from_text("gate.toml", FILE), &running).diagnostics;
+        let found = load_again(&Sources::from_text("gate.toml", FILE), &running).diagnostics;
         assert_eq!(
-            said[0].render(false),
+            found[0].render(false),
             "error: `store.capacity` cannot change while the gate runs\n--> gate.toml\n = help: restart the gate to \
              change it\n"
         );

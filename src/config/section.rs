@@ -1,31 +1,32 @@
-//! Typed reads out of one table: unknown keys, keys that are not built yet and wrong types are reported here.
+//! Typed reads of one table: reports unknown keys, keys that are not built yet, and wrong types.
 //!
-//! What a value means is none of its business. A read that fails has been reported and looks like an absent key.
+//! The check of the values is left to [`check`](super::check). A failed read has been reported and looks like an absent
+//! key.
 
 use super::diagnostic::{Findings, Spot, suggest};
 use super::document::{Located, TomlEntry, TomlTable, TomlValue};
 use super::values::Mistake;
 
-/// The keys that a table may have.
+/// The keys of a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KnownKeys {
     /// Keys with a meaning.
     pub(super) known: &'static [&'static str],
-    /// Keys that the manual names and this version refuses.
+    /// Keys of the manual that this version refuses.
     pub(super) not_built: &'static [&'static str],
 }
 
-/// One table while it is read.
+/// One table, for reading.
 pub(super) struct Section<'t> {
     table: Option<&'t TomlTable>,
 }
 
-/// A string or a list of strings, with the place of the whole.
+/// A string or a list of strings, with the spot of the whole.
 #[derive(Debug)]
 pub(super) struct StringList {
     pub(super) value: Vec<Located<String>>,
     pub(super) spot: Spot,
-    /// Whether it was written empty: a list that held something of a wrong type has been reported already.
+    /// Whether the list is written empty. A list whose items have a wrong type has been reported already.
     pub(super) is_empty: bool,
 }
 
@@ -48,13 +49,13 @@ impl<'t> Section<'t> {
         Self { table: table_of(entry, findings) }.check_keys(keys, findings)
     }
 
-    /// The entries of a table whose keys are names that the writer of the file chose.
+    /// The entries of a table whose keys are names of the user's choice.
     pub(super) fn named(&self, key: &str, findings: &mut Findings) -> &'t [TomlEntry] {
         let table = self.entry(key).and_then(|entry| table_of(entry, findings));
         table.map_or(&[], |table| &table.0)
     }
 
-    /// The tables under a key: one, or a list of them, each with its place.
+    /// The tables under a key: one, or a list of them, each with its spot.
     pub(super) fn tables(&self, key: &str, keys: KnownKeys, findings: &mut Findings) -> Vec<(Self, Spot)> {
         let Some(entry) = self.entry(key) else { return Vec::new() };
         let nodes = match &entry.node.value {
@@ -77,12 +78,12 @@ impl<'t> Section<'t> {
         tables.collect()
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the table has no entries.
     pub(super) fn is_empty(&self) -> bool {
         self.table.is_none_or(|table| table.0.is_empty())
     }
 
-    /// A key's value as it stands.
+    /// A key's value as written.
     pub(super) fn entry(&self, key: &str) -> Option<&'t TomlEntry> {
         self.table.and_then(|table| table.get(key))
     }
@@ -91,7 +92,7 @@ impl<'t> Section<'t> {
         string(&self.entry(key)?.node, findings)
     }
 
-    /// A string that may be `${...}`. Above the file it is the text as it stands: a secret of digits is no number.
+    /// A string that may be `${...}`. In an override it is the text as written: a secret of digits is no number.
     pub(super) fn secret(&self, key: &str, findings: &mut Findings) -> Option<Located<String>> {
         let node = &self.entry(key)?.node;
         let value = match &node.value {
@@ -127,7 +128,7 @@ impl<'t> Section<'t> {
         match node.value {
             TomlValue::Float(value) => Some(Located { value, spot: node.spot.clone() }),
             TomlValue::Integer(value) => {
-                // Beyond 32 bits the bounds of every key are far behind.
+                // A value beyond 32 bits exceeds the bounds of every key.
                 let value = i32::try_from(value).map_or(f64::INFINITY, f64::from);
                 Some(Located { value, spot: node.spot.clone() })
             }
@@ -142,7 +143,7 @@ impl<'t> Section<'t> {
                 refuse(&key.spot, &key.value, Mistake::not_built(name, ""), findings);
             } else if !keys.known.contains(&name) {
                 let hint = match name {
-                    // TOML has no way back to the top once a table has begun, which surprises most people once.
+                    // TOML has no way back to the top level once a table has begun, which surprises most people once.
                     "listen" | "upstream" => MOVE_UP.to_owned(),
                     _ => suggest(name, keys.known.iter().copied()),
                 };

@@ -1,7 +1,7 @@
 //! The small grammars of the file: durations, sizes, rates, prefixes, addresses, keys.
 //!
-//! Each is a type that can only be made from a text that fits (`FromStr`), so that a caret can stand under what
-//! does not. Nothing here knows which key a text was written for.
+//! Each is a type that only a valid text can make (`FromStr`), and an error names the part of the text that the caret
+//! points at. Nothing here knows the key that a text belongs to.
 
 mod address;
 mod cookie;
@@ -31,7 +31,7 @@ pub struct Mistake {
     pub message: String,
     /// What would be right; empty if the message says it.
     pub hint: String,
-    /// Which bytes of the text are meant; `None` means all of it.
+    /// The bytes of the text that are wrong; `None` means all of it.
     pub part: Option<Range<usize>>,
 }
 
@@ -40,7 +40,7 @@ impl Mistake {
         Self { message: message.into(), hint: hint.into(), part: None }
     }
 
-    /// Something that this version refuses, so that nobody takes it for working.
+    /// A feature that this version refuses rather than ignores.
     pub(super) fn not_built(what: &str, hint: impl Into<String>) -> Self {
         Self::new(format!("`{what}` is not built yet in this version"), hint)
     }

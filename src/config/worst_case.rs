@@ -1,8 +1,7 @@
-//! A limit in words: what it lets through in the worst case, alone and with the others of a route.
+//! A limit in words: what it admits in the worst case, alone and with the other limits of a route.
 //!
-//! `check` prints it, so that whoever wrote `10 per 5m` reads what it means for a day of guessing. The surprising
-//! thing: a bucket that is full again once a period, and a window of whole periods, let through twice as much around a
-//! border, and that is said as well.
+//! `check` prints it, so that the author of `10 per 5m` sees what it means for a day of guessing. A bucket that refills
+//! once a period, and a window of whole periods, admit twice as much around a border; the text says so.
 
 mod combined;
 mod describe;
@@ -17,19 +16,19 @@ use crate::bucket::Spec;
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::{ChargeOn, Limit, LimitKind, Mode, Policy, Unit};
 
-/// What [`worst_case`] says of each limit of the file, with its name: once, whatever buckets it keeps for each key.
+/// The [`worst_case`] of each limit of the file, with its name. A limit with sub-limits counts once.
 #[must_use]
 pub fn worst_cases(policy: &Policy) -> Vec<(&str, String)> {
     let limits = policy.limits.chunk_by(|one, next| one.name == next.name);
-    let words = limits.filter_map(|facets| {
-        let (first, others) = facets.split_first()?;
+    let words = limits.filter_map(|group| {
+        let (first, others) = group.split_first()?;
         let notes = others.iter().filter_map(describe_kind).map(|note| format!("; {note}"));
         Some((&*first.name, notes.fold(worst_case(first), |words, note| words + &note)))
     });
     words.collect()
 }
 
-/// What a limit does beyond its rate.
+/// What a sub-limit adds to the rate.
 fn describe_kind(limit: &Limit) -> Option<String> {
     let strikes = if limit.charge_on == ChargeOn::Failures { "failures" } else { "refusals" };
     match (limit.kind, limit.spec) {
@@ -43,12 +42,12 @@ fn describe_kind(limit: &Limit) -> Option<String> {
     }
 }
 
-/// `address: at most 10 at once, then 2,880 a day from one address`, and what is different for whom.
+/// As in `address: at most 10 at once, then 2,880 a day from one address`, and the exceptions for some clients.
 #[must_use]
 pub fn worst_case(limit: &Limit) -> String {
-    let subject: Vec<String> = limit.key.iter().map(|part| describe_part(part, limit.prefixes)).collect();
+    let clients: Vec<String> = limit.key.iter().map(|part| describe_part(part, limit.prefixes)).collect();
     let (head, notes) = describe::describe(limit.spec);
-    let mut text = format!("{}: {head} {}", limit.name, subject.join(" "));
+    let mut text = format!("{}: {head} {}", limit.name, clients.join(" "));
     for note in notes.into_iter().chain(describe::extras(limit.spec)) {
         text.push_str(&format!("; {note}"));
     }
@@ -56,7 +55,8 @@ pub fn worst_case(limit: &Limit) -> String {
         Unit::Attempts => "",
         Unit::Users => "; accounts are counted, not attempts: one of the last 16 costs nothing",
         Unit::Passwords => {
-            "; passwords are counted, not attempts: one of the last 16 costs nothing, 200 times until the bucket is full"
+            "; passwords are counted, not attempts: one of the last 16 costs nothing, \
+             200 times until the bucket is full"
         }
     });
     let rates: BTreeMap<&str, Option<Spec>> =
@@ -89,7 +89,7 @@ fn describe_part(part: &KeyPart, lengths: PrefixLengths) -> String {
     match part {
         KeyPart::Ip => format!("from {}", describe_prefix(lengths)),
         KeyPart::Host => "to one host".to_owned(),
-        KeyPart::All => "from everybody together".to_owned(),
+        KeyPart::All => "from all clients together".to_owned(),
         KeyPart::User => "for one account".to_owned(),
         KeyPart::Device => "from one known device".to_owned(),
         KeyPart::Header(name) => format!("for one value of header `{name}`"),
@@ -97,10 +97,10 @@ fn describe_part(part: &KeyPart, lengths: PrefixLengths) -> String {
     }
 }
 
-/// Those who share a bucket.
+/// The clients that share a bucket.
 fn describe_prefix(lengths: PrefixLengths) -> String {
     match (lengths.ipv4, lengths.ipv6) {
-        (0, 0) => "everybody, IPv4 and IPv6 apart".to_owned(),
+        (0, 0) => "all clients, IPv4 and IPv6 apart".to_owned(),
         (32, 64 | 128) => "one address".to_owned(),
         (32, ipv6) => format!("one address (IPv6: one /{ipv6} network)"),
         (ipv4, ipv6) => format!("one /{ipv4} network (IPv6: /{ipv6})"),
@@ -221,7 +221,7 @@ mod tests {
         let text = words("rate = \"60 per 5m\"\nipv4 = 24\nipv6 = 48");
         assert!(text.ends_with("from one /24 network (IPv6: /48)"), "{text}");
         assert!(
-            words("rate = \"1/s\"\nkey = \"all\"").ends_with("then 86,400 a day from everybody together")
+            words("rate = \"1/s\"\nkey = \"all\"").ends_with("then 86,400 a day from all clients together")
         );
         let text = words("rate = \"1/s\"\nkey = \"host+header:X-Key\"");
         assert!(text.ends_with("to one host for one value of header `x-key`"), "{text}");

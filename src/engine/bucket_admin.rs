@@ -1,8 +1,8 @@
 //! What operators see and change of single buckets.
 //!
-//! The functions are futures, because a store outside this process takes its time; the memory store answers at once. The
-//! surprising thing: what the file calls one limit may be several buckets here. They are shown together, and a reset is a
-//! reset of all of them; tokens are given to the one with the rate, and so is a rate.
+//! The functions are futures, because a store outside this process takes time; the memory store replies at once. One
+//! limit of the file may be several buckets here. They are shown together, and a reset resets all of them; tokens and
+//! own rates go to the bucket with the rate.
 
 use std::sync::Arc;
 
@@ -17,62 +17,62 @@ use crate::store::memory::{BucketKey, Buckets, OwnRateError, Stale};
 use crate::store::shared::{Mirror, SharedStore, StoreOp, Unavailable};
 use crate::time::{Span, Time};
 
-/// What an operator sees of a holder's buckets.
+/// The buckets of a client or an account, for an operator.
 #[derive(Debug, Clone, Default)]
 pub struct BucketReport {
     /// In the order of the file.
     pub buckets: Vec<BucketView>,
-    /// Limits that do not see this client.
+    /// Limits that exempt this client.
     pub exempt: Vec<Arc<str>>,
-    /// Limits whose buckets are kept for more than an address or an account.
+    /// Limits whose keys have more parts than an address or an account, so that the selector names no single bucket.
     pub not_shown: Vec<Arc<str>>,
 }
 
-/// One limit's buckets of one holder.
+/// One limit's buckets of one client or account.
 #[derive(Debug, Clone)]
 pub struct BucketView {
     /// The limit.
     pub limit: Arc<str>,
     /// What the limit does with what it decides.
     pub mode: Mode,
-    /// The class of clients; empty for the one of most.
+    /// The class of clients; empty for the default class.
     pub class: Arc<str>,
     /// The clients that share the bucket, if it is one for addresses.
     pub network: Option<IpNet>,
-    /// Its tokens.
+    /// The tokens.
     pub rate: BucketLevel,
-    /// The rate that it has of its own.
+    /// The bucket's own rate, if it has one.
     pub own: Option<Own>,
-    /// The failures that `max_failures` leaves.
+    /// The failures left before `max_failures`.
     pub cap: Option<BucketLevel>,
-    /// The strikes that `escalate` leaves.
+    /// The strikes left before the next wait of `escalate`.
     pub escalation: Option<BucketLevel>,
 }
 
-/// What a bucket says when nothing is taken from it.
+/// The level of a bucket; reading it takes nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct BucketLevel {
-    /// What it promises now.
+    /// The specification in force.
     pub spec: Spec,
-    /// What it says to an attempt that costs one token.
+    /// The verdict on an attempt that costs one token.
     pub verdict: Verdict,
 }
 
-/// Why nothing, or not everything, was done.
+/// Why a change was not made, or not to all buckets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BucketAdminError {
-    /// The holder has no bucket under that limit.
+    /// The client or account has no bucket under that limit.
     #[error("{0}")]
     NoBucket(String),
-    /// The store said no.
+    /// The store refused the own rate.
     #[error(transparent)]
     OwnRate(#[from] OwnRateError),
-    /// The store that several gates share did not answer; it may have been done all the same.
+    /// The shared store did not reply; the change may have been made all the same.
     #[error("the store does not answer: try again; a change may have been made, or not")]
     Unavailable(#[from] Unavailable),
 }
 
-/// What is done to a bucket.
+/// A change to one bucket.
 #[derive(Clone, Copy)]
 enum BucketAction {
     Credit(u32),
@@ -81,89 +81,89 @@ enum BucketAction {
 }
 
 impl Engine {
-    /// What the buckets of a holder say; costs nothing.
+    /// The buckets of a client or an account; takes nothing.
     ///
     /// # Errors
     /// [`BucketAdminError::Unavailable`].
-    pub async fn show(&self, holder: &BucketSelector) -> Result<BucketReport, BucketAdminError> {
+    pub async fn show(&self, selector: &BucketSelector) -> Result<BucketReport, BucketAdminError> {
         let rules = self.rules.load_full();
-        let holdings = rules.policy.buckets_of(holder, &self.hasher);
-        self.show_of(&rules, holder, &holdings).await
+        let selected = rules.policy.buckets_of(selector, &self.hasher);
+        self.show_of(&rules, selector, &selected).await
     }
 
-    /// Gives tokens to the buckets of a holder, or to that of one limit; none above its size.
+    /// Adds tokens to the buckets of a client or an account, or to that of one limit; none above the bucket's size.
     ///
     /// # Errors
     /// See [`BucketAdminError`].
     pub async fn credit(
         &self,
-        holder: &BucketSelector,
+        selector: &BucketSelector,
         limit: Option<&str>,
         tokens: u32,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
-        self.change(holder, limit, is_rate, (Change::Credited(tokens), BucketAction::Credit(tokens)), by)
+        self.change(selector, limit, is_rate, (Change::Credited(tokens), BucketAction::Credit(tokens)), by)
             .await
     }
 
-    /// Makes the buckets of a holder, or those of one limit, as if they had never been seen: full, without failures and
-    /// without waits. A rate of its own stays.
+    /// Resets the buckets of a client or an account, or those of one limit: full, without failures and without waits.
+    /// Own rates stay.
     ///
     /// # Errors
     /// See [`BucketAdminError`].
     pub async fn reset(
         &self,
-        holder: &BucketSelector,
+        selector: &BucketSelector,
         limit: Option<&str>,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
-        self.change(holder, limit, |_| true, (Change::Reset, BucketAction::Reset), by).await
+        self.change(selector, limit, |_| true, (Change::Reset, BucketAction::Reset), by).await
     }
 
-    /// Gives a holder a rate of its own under one limit, for so long. What the limit has besides a rate (`debt`, `wait`)
-    /// stays where it fits.
+    /// Gives a client or an account a rate of its own under one limit, for the time `lasts`. The limit's `debt` and
+    /// `wait` stay if they fit the new rate.
     ///
     /// # Errors
     /// See [`BucketAdminError`].
     pub async fn give_rate(
         &self,
-        holder: &BucketSelector,
+        selector: &BucketSelector,
         limit: &str,
         (rate, lasts): (Continuous, Span),
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
         let until = self.time().after(lasts);
         let change = (Change::RateGiven { rate, until }, BucketAction::Rate(Some((rate, until))));
-        self.change(holder, Some(limit), is_rate, change, by).await
+        self.change(selector, Some(limit), is_rate, change, by).await
     }
 
-    /// Ends the rates that a holder has of its own, or the one under one limit.
+    /// Ends the own rates of a client or an account, or the one under one limit.
     ///
     /// # Errors
     /// See [`BucketAdminError`].
     pub async fn end_rate(
         &self,
-        holder: &BucketSelector,
+        selector: &BucketSelector,
         limit: Option<&str>,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
-        self.change(holder, limit, is_rate, (Change::RateEnded, BucketAction::Rate(None)), by).await
+        self.change(selector, limit, is_rate, (Change::RateEnded, BucketAction::Rate(None)), by).await
     }
 
-    /// Does something to each of a holder's buckets, and tells that it was done.
+    /// Changes each selected bucket, and emits one event for all of them.
     async fn change(
         &self,
-        holder: &BucketSelector,
+        selector: &BucketSelector,
         limit: Option<&str>,
-        facets: fn(LimitKind) -> bool,
-        (change, work): (Change, BucketAction),
+        kinds: fn(LimitKind) -> bool,
+        (change, action): (Change, BucketAction),
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
         let rules = self.rules.load_full();
-        let targets = rules.targets(&rules.policy.buckets_of(holder, &self.hasher), limit, facets)?;
+        let targets = rules.targets(&rules.policy.buckets_of(selector, &self.hasher), limit, kinds)?;
         let (mut limits, mut done): (Vec<Arc<str>>, _) = (Vec::new(), Ok(()));
         for target in targets {
-            done = self.apply_action(holder, &target, work).await;
+            done = self.apply_action(selector, &target, action).await;
             if done.is_err() {
                 break;
             }
@@ -172,43 +172,40 @@ impl Engine {
             }
         }
         if !limits.is_empty() {
-            let whose = match holder {
+            let owner = match selector {
                 BucketSelector::Client(client) => BucketOwner::Client(*client),
                 BucketSelector::Account(account) => BucketOwner::Account(self.hasher.log_id(account)),
             };
-            self.events.emit(&Event::BucketsChanged(BucketsChanged {
-                by,
-                owner: whose,
-                limits: &limits,
-                change,
-            }));
+            self.events.emit(&Event::BucketsChanged(BucketsChanged { by, owner, limits: &limits, change }));
         }
         done?;
         let rules = self.rules.load_full();
-        let mut holdings = rules.policy.buckets_of(holder, &self.hasher);
-        holdings
+        let mut selected = rules.policy.buckets_of(selector, &self.hasher);
+        selected
             .buckets
-            .retain(|held| limit.is_none_or(|limit| *rules.policy.limits[held.limit].name == *limit));
-        self.show_of(&rules, holder, &holdings).await
+            .retain(|bucket| limit.is_none_or(|limit| *rules.policy.limits[bucket.limit].name == *limit));
+        self.show_of(&rules, selector, &selected).await
     }
 
-    /// By the newest rules; a bucket that is not there any more needs nothing.
+    /// Applies by the newest rules; does nothing if they have no such bucket any more.
     async fn apply_action(
         &self,
-        holder: &BucketSelector,
+        selector: &BucketSelector,
         target: &BucketTarget,
-        work: BucketAction,
+        action: BucketAction,
     ) -> Result<(), BucketAdminError> {
         for _ in 0..MAX_TRIES {
             let rules = self.rules.load_full();
-            let found = rules.policy.buckets_of(holder, &self.hasher).buckets;
-            let Some(held) = found.iter().find(|held| *target == rules.target(held)) else { return Ok(()) };
+            let found = rules.policy.buckets_of(selector, &self.hasher).buckets;
+            let Some(bucket) = found.iter().find(|bucket| *target == rules.target(bucket)) else {
+                return Ok(());
+            };
             if let Some(shared) = &self.shared {
-                return Ok(work
-                    .apply_in_store(shared, &rules.mirrors[held.limit], held.bucket_key())
-                    .await?);
+                let mirror = &rules.mirrors[bucket.limit];
+                return Ok(action.apply_in_store(shared, mirror, bucket.bucket_key()).await?);
             }
-            match work.apply_in_memory(&rules.buckets[held.limit], &held.bucket_key(), self.clock.now()) {
+            let buckets = &rules.buckets[bucket.limit];
+            match action.apply_in_memory(buckets, &bucket.bucket_key(), self.clock.now()) {
                 Err(OwnRateError::Stale(Stale)) => std::thread::yield_now(),
                 done => return Ok(done?),
             }
@@ -219,51 +216,51 @@ impl Engine {
     async fn show_of(
         &self,
         rules: &Rules,
-        holder: &BucketSelector,
-        holdings: &SelectedBuckets,
+        selector: &BucketSelector,
+        selected: &SelectedBuckets,
     ) -> Result<BucketReport, BucketAdminError> {
         let mut levels = Vec::new();
-        for held in &holdings.buckets {
-            levels.push(self.level(rules, held).await?);
+        for bucket in &selected.buckets {
+            levels.push(self.level(rules, bucket).await?);
         }
-        Ok(rules.show(holder, holdings, &levels))
+        Ok(rules.show(selector, selected, &levels))
     }
 
     async fn level(
         &self,
         rules: &Rules,
-        held: &BucketRef,
+        bucket: &BucketRef,
     ) -> Result<(BucketLevel, Option<Own>), Unavailable> {
-        let (place, now) = (held.bucket_key(), self.time());
+        let (key, now) = (bucket.bucket_key(), self.time());
         let (verdict, own) = match &self.shared {
             Some(shared) => {
                 let peek = StoreOp::Step(Op::Peek(1));
-                let said = shared.call(&rules.mirrors[held.limit], place, peek).await?;
-                (said.verdict, said.own)
+                let reply = shared.call(&rules.mirrors[bucket.limit], key, peek).await?;
+                (reply.verdict, reply.own)
             }
             None => {
-                let buckets = &rules.buckets[held.limit];
-                (buckets.peek(&place, now, 1), buckets.own_rate(held.key, now))
+                let buckets = &rules.buckets[bucket.limit];
+                (buckets.peek(&key, now, 1), buckets.own_rate(bucket.key, now))
             }
         };
-        let spec = own.map_or(place.spec, |own| place.spec.at_rate(own.rate));
+        let spec = own.map_or(key.spec, |own| key.spec.at_rate(own.rate));
         Ok((BucketLevel { spec, verdict }, own))
     }
 }
 
 impl BucketAction {
-    fn apply_in_memory(self, buckets: &Buckets, place: &BucketKey, now: Time) -> Result<(), OwnRateError> {
+    fn apply_in_memory(self, buckets: &Buckets, bucket: &BucketKey, now: Time) -> Result<(), OwnRateError> {
         match self {
             Self::Credit(tokens) => {
-                if buckets.peek(place, now, 1).full_at > now {
-                    // A bucket that begins with less than it holds has to begin before anything can be given to it.
-                    buckets.apply(place, now, Op::Take(0))?;
-                    buckets.apply(place, now, Op::Give(tokens))?;
+                if buckets.peek(bucket, now, 1).full_at > now {
+                    // A bucket may begin with fewer tokens than it holds: it has to exist before tokens can be added.
+                    buckets.apply(bucket, now, Op::Take(0))?;
+                    buckets.apply(bucket, now, Op::Give(tokens))?;
                 }
                 Ok(())
             }
-            Self::Reset => Ok(buckets.reset(place, now)?),
-            Self::Rate(rate) => buckets.set_own_rate(place, own_rate(place, rate), now),
+            Self::Reset => Ok(buckets.reset(bucket, now)?),
+            Self::Rate(rate) => buckets.set_own_rate(bucket, own_rate(bucket, rate), now),
         }
     }
 
@@ -271,21 +268,21 @@ impl BucketAction {
         self,
         shared: &Arc<SharedStore>,
         mirror: &Arc<Mirror>,
-        place: BucketKey,
+        bucket: BucketKey,
     ) -> Result<(), Unavailable> {
-        let deed = match self {
+        let op = match self {
             Self::Credit(tokens) => {
-                shared.call(mirror, place, StoreOp::Step(Op::Take(0))).await?;
+                shared.call(mirror, bucket, StoreOp::Step(Op::Take(0))).await?;
                 StoreOp::Step(Op::Give(tokens))
             }
             Self::Reset => StoreOp::Reset,
-            Self::Rate(rate) => StoreOp::Rate(own_rate(&place, rate)),
+            Self::Rate(rate) => StoreOp::Rate(own_rate(&bucket, rate)),
         };
-        shared.call(mirror, place, deed).await.map(drop)
+        shared.call(mirror, bucket, op).await.map(drop)
     }
 }
 
-/// A bucket's place in any rules.
+/// A bucket by names, which stay valid when the rules are replaced.
 #[derive(PartialEq)]
 struct BucketTarget {
     limit: Arc<str>,
@@ -294,50 +291,48 @@ struct BucketTarget {
 }
 
 impl Rules {
-    /// `levels` are those of all buckets.
+    /// `levels` has one entry for each selected bucket, in the same order.
     fn show(
         &self,
-        holder: &BucketSelector,
-        holdings: &SelectedBuckets,
+        selector: &BucketSelector,
+        selected: &SelectedBuckets,
         levels: &[(BucketLevel, Option<Own>)],
     ) -> BucketReport {
         let names =
             |limits: &[usize]| limits.iter().map(|&at| Arc::clone(&self.policy.limits[at].name)).collect();
-        let all = holdings.buckets.iter().zip(levels);
-        let of_rates = all.filter(|(held, _)| self.policy.limits[held.limit].kind == LimitKind::Rate);
+        let all = selected.buckets.iter().zip(levels);
+        let of_rates = all.filter(|(bucket, _)| self.policy.limits[bucket.limit].kind == LimitKind::Rate);
         BucketReport {
-            buckets: of_rates
-                .map(|(held, level)| self.view_of(holder, (held, level), holdings, levels))
-                .collect(),
-            exempt: names(&holdings.exempt),
-            not_shown: names(&holdings.not_addressable),
+            buckets: of_rates.map(|bucket| self.view_of(selector, bucket, selected, levels)).collect(),
+            exempt: names(&selected.exempt),
+            not_shown: names(&selected.not_addressable),
         }
     }
 
     fn view_of(
         &self,
-        holder: &BucketSelector,
-        (held, &(rate, own)): (&BucketRef, &(BucketLevel, Option<Own>)),
-        holdings: &SelectedBuckets,
+        selector: &BucketSelector,
+        (bucket, &(rate, own)): (&BucketRef, &(BucketLevel, Option<Own>)),
+        selected: &SelectedBuckets,
         levels: &[(BucketLevel, Option<Own>)],
     ) -> BucketView {
-        let limit = &self.policy.limits[held.limit];
-        let beside = |facet| {
+        let limit = &self.policy.limits[bucket.limit];
+        let beside = |kind| {
             let is_it = |(other, _): &(&BucketRef, &(BucketLevel, Option<Own>))| {
-                self.policy.limits[other.limit].kind == facet
-                    && self.policy.rate_limit_of(other.limit) == held.limit
-                    && other.class == held.class
+                self.policy.limits[other.limit].kind == kind
+                    && self.policy.rate_limit_of(other.limit) == bucket.limit
+                    && other.class == bucket.class
             };
-            holdings.buckets.iter().zip(levels).find(is_it).map(|(_, (level, _))| *level)
+            selected.buckets.iter().zip(levels).find(is_it).map(|(_, (level, _))| *level)
         };
-        let network = match holder {
+        let network = match selector {
             BucketSelector::Client(client) => client.ip().and_then(|ip| limit.prefixes.network_of(ip)),
             BucketSelector::Account(_) => None,
         };
         BucketView {
             limit: Arc::clone(&limit.name),
             mode: limit.mode,
-            class: Arc::clone(&held.class_name),
+            class: Arc::clone(&bucket.class_name),
             network,
             rate,
             own,
@@ -346,30 +341,31 @@ impl Rules {
         }
     }
 
-    fn target(&self, held: &BucketRef) -> BucketTarget {
-        let limit = &self.policy.limits[held.limit];
-        BucketTarget { limit: Arc::clone(&limit.name), kind: limit.kind, class: Arc::clone(&held.class_name) }
+    fn target(&self, bucket: &BucketRef) -> BucketTarget {
+        let limit = &self.policy.limits[bucket.limit];
+        let (name, class) = (Arc::clone(&limit.name), Arc::clone(&bucket.class_name));
+        BucketTarget { limit: name, kind: limit.kind, class }
     }
 
-    /// The buckets that are meant, or why there is none under that limit.
+    /// The selected buckets of these kinds and this limit, or why there is none.
     fn targets(
         &self,
-        holdings: &SelectedBuckets,
+        selected: &SelectedBuckets,
         limit: Option<&str>,
-        facets: fn(LimitKind) -> bool,
+        kinds: fn(LimitKind) -> bool,
     ) -> Result<Vec<BucketTarget>, BucketAdminError> {
-        let all = holdings.buckets.iter().map(|held| self.target(held));
+        let all = selected.buckets.iter().map(|bucket| self.target(bucket));
         let is_meant =
-            |target: &BucketTarget| facets(target.kind) && limit.is_none_or(|limit| *target.limit == *limit);
+            |target: &BucketTarget| kinds(target.kind) && limit.is_none_or(|limit| *target.limit == *limit);
         let targets: Vec<BucketTarget> = all.filter(is_meant).collect();
         let Some(limit) = limit.filter(|_| targets.is_empty()) else { return Ok(targets) };
         let named = |limits: &[usize]| limits.iter().any(|&at| *self.policy.limits[at].name == *limit);
-        Err(BucketAdminError::NoBucket(if named(&holdings.exempt) {
-            format!("the limit `{limit}` does not see this client: there is no bucket")
-        } else if named(&holdings.not_addressable) {
-            format!("the buckets of `{limit}` are kept for more than an address or an account")
+        Err(BucketAdminError::NoBucket(if named(&selected.exempt) {
+            format!("the limit `{limit}` exempts this client: there is no bucket")
+        } else if named(&selected.not_addressable) {
+            format!("the key of `{limit}` has more parts than an address or an account")
         } else if self.index_of(limit, LimitKind::Rate).is_some() {
-            format!("the limit `{limit}` is not kept by this kind of key")
+            format!("the limit `{limit}` has another kind of key")
         } else {
             format!("there is no limit `{limit}`")
         }))
@@ -382,15 +378,15 @@ impl BucketRef {
     }
 }
 
-fn is_rate(facet: LimitKind) -> bool {
-    facet == LimitKind::Rate
+fn is_rate(kind: LimitKind) -> bool {
+    kind == LimitKind::Rate
 }
 
-fn own_rate(place: &BucketKey, rate: Option<(Continuous, Time)>) -> Option<Own> {
-    rate.map(|(rate, until)| Own { rate: with_debt_and_wait_of(&place.spec, rate), until })
+fn own_rate(bucket: &BucketKey, rate: Option<(Continuous, Time)>) -> Option<Own> {
+    rate.map(|(rate, until)| Own { rate: with_debt_and_wait_of(&bucket.spec, rate), until })
 }
 
-/// A rate with what the limit's own bucket has besides one.
+/// The rate with the debt and the wait of the limit's own bucket.
 fn with_debt_and_wait_of(spec: &Spec, rate: Continuous) -> Continuous {
     let like = match spec {
         Spec::Continuous(bucket) => *bucket,

@@ -1,7 +1,7 @@
 //! Freezes the engine during an upgrade: the new process decides from here on, with a snapshot of these buckets.
 //!
-//! Nothing is taken from a sealed engine, so whatever is kept of it after that is all that was ever taken. The surprising
-//! thing: it costs no decision anything, because only whoever meets closed buckets asks why they are.
+//! No tokens are taken from a frozen engine, so a snapshot taken after the freeze is complete. Freezing costs decisions
+//! nothing: only a decision that finds closed buckets checks why they are closed.
 
 use std::sync::atomic::Ordering;
 
@@ -9,8 +9,8 @@ use super::{Engine, Undecided};
 use crate::store::memory::Stale;
 
 impl Engine {
-    /// From now on nothing is taken, given back or given here. Refusals that write nothing are still given. Where the buckets
-    /// are in a store that gates share, nothing changes.
+    /// Stops taking, refunding and adding tokens. Refusals that write nothing go on. Does nothing if the buckets are in
+    /// a shared store.
     pub fn freeze(&self) {
         if self.shared.is_none() {
             self.frozen.store(true, Ordering::SeqCst);
@@ -18,7 +18,7 @@ impl Engine {
         }
     }
 
-    /// Goes on from where it was, if nobody else did.
+    /// Goes on deciding: the new process did not take over.
     pub fn thaw(&self) {
         if self.is_frozen() {
             self.rules().buckets.iter().for_each(|buckets| buckets.open());
@@ -26,13 +26,13 @@ impl Engine {
         }
     }
 
-    /// Whether somebody else is to decide; rules must not be replaced then.
+    /// Whether the engine is frozen; the rules must not be replaced then.
     #[must_use]
     pub fn is_frozen(&self) -> bool {
         self.frozen.load(Ordering::SeqCst)
     }
 
-    /// Why closed buckets are: other rules are in force, or nothing is decided here any more.
+    /// Why buckets are closed: other rules are in force, or the engine is frozen.
     #[cold]
     pub(super) fn undecided(&self, stale: Stale) -> Undecided {
         if self.is_frozen() { Undecided::Frozen } else { Undecided::Stale(stale) }

@@ -1,7 +1,6 @@
 //! The status of each limit for one attempt, and what follows from it.
 //!
-//! The surprising thing: a limit that keeps several buckets for each key speaks with one voice. It refuses if any of them
-//! does.
+//! A limit with several buckets for each key counts as one: it refuses if any of its buckets refuses.
 
 use smallvec::SmallVec;
 
@@ -11,22 +10,22 @@ use crate::event::LimitDecision;
 use crate::policy::{Charge, LimitKind, Policy};
 use crate::time::Span;
 
-/// What each limit of an attempt said, in the order of the file.
+/// The status of each limit of an attempt, in the order of the file.
 pub type LimitStatuses = SmallVec<[LimitStatus; 2]>;
 
-/// What one limit said.
+/// The status of one limit for one attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct LimitStatus {
-    /// What the attempt was charged to.
+    /// The bucket and the cost.
     pub charge: Charge,
-    /// What the bucket said.
+    /// The verdict of the bucket.
     pub verdict: Verdict,
 }
 
 impl Refusal {
     /// The limits that refused.
     pub fn violated(&self) -> impl Iterator<Item = &LimitStatus> {
-        self.statuses.iter().filter(|standing| standing.refuses())
+        self.statuses.iter().filter(|status| status.refuses())
     }
 }
 
@@ -46,45 +45,45 @@ impl LimitStatus {
     }
 }
 
-/// What each limit said, with its position. One that keeps several buckets for a key is named once for each key.
-pub(super) fn decisions(policy: &Policy, standings: &[LimitStatus]) -> SmallVec<[(usize, LimitDecision); 2]> {
+/// The decision of each limit, with its position. A limit with several buckets for a key appears once for each key.
+pub(super) fn decisions(policy: &Policy, statuses: &[LimitStatus]) -> SmallVec<[(usize, LimitDecision); 2]> {
     let mut found: SmallVec<[(usize, LimitDecision); 2]> = SmallVec::new();
-    for standing in standings {
-        let (limit, decision) = (standing.charge.limit, standing.decision());
+    for status in statuses {
+        let (limit, decision) = (status.charge.limit, status.decision());
         if policy.limits[limit].kind == LimitKind::Rate {
             found.push((limit, decision));
             continue;
         }
         let owner = policy.rate_limit_of(limit);
         if decision != LimitDecision::Admit {
-            found.iter_mut().filter(|(known, _)| *known == owner).for_each(|(_, said)| *said = decision);
+            found.iter_mut().filter(|(limit, _)| *limit == owner).for_each(|(_, known)| *known = decision);
         }
     }
     found
 }
 
-/// Whether the limit that this one is a facet of did not have what the attempt costs, in any of its buckets.
-pub(super) fn is_refused_by_owner(policy: &Policy, standings: &[LimitStatus], facet: usize) -> bool {
-    let owner = policy.rate_limit_of(facet);
-    let refused = |standing: &LimitStatus| !standing.verdict.is_admitted();
-    standings.iter().any(|standing| policy.rate_limit_of(standing.charge.limit) == owner && refused(standing))
+/// Whether the limit that `sub_limit` belongs to lacked the tokens, in any of its buckets.
+pub(super) fn is_refused_by_owner(policy: &Policy, statuses: &[LimitStatus], sub_limit: usize) -> bool {
+    let owner = policy.rate_limit_of(sub_limit);
+    let refused = |status: &LimitStatus| !status.verdict.is_admitted();
+    statuses.iter().any(|status| policy.rate_limit_of(status.charge.limit) == owner && refused(status))
 }
 
-pub(super) fn longest_hold(standings: &[LimitStatus]) -> Span {
-    let hold = |standing: &LimitStatus| match standing.verdict.admission {
-        Admission::Held { hold } if standing.charge.enforce => hold,
+pub(super) fn longest_hold(statuses: &[LimitStatus]) -> Span {
+    let hold = |status: &LimitStatus| match status.verdict.admission {
+        Admission::Held { hold } if status.charge.enforce => hold,
         _ => Span::ZERO,
     };
-    standings.iter().map(hold).max().unwrap_or_default()
+    statuses.iter().map(hold).max().unwrap_or_default()
 }
 
-/// `None` if some limit can never admit the attempt: it costs more than the bucket holds, or a row of failures has to be
-/// broken by something else than time.
-pub(super) fn longest_wait(policy: &Policy, standings: &[LimitStatus]) -> Option<Span> {
+/// `None` if a limit can never admit the attempt by waiting: it costs more than the bucket holds, or only a success or
+/// an operator ends the row of failures.
+pub(super) fn longest_wait(policy: &Policy, statuses: &[LimitStatus]) -> Option<Span> {
     let mut longest = Span::ZERO;
-    for standing in standings.iter().filter(|standing| standing.refuses()) {
-        match standing.verdict.admission {
-            _ if policy.limits[standing.charge.limit].kind == LimitKind::Cap => return None,
+    for status in statuses.iter().filter(|status| status.refuses()) {
+        match status.verdict.admission {
+            _ if policy.limits[status.charge.limit].kind == LimitKind::Cap => return None,
             Admission::Refused { wait } => longest = longest.max(wait),
             Admission::NeverFits => return None,
             Admission::Admitted | Admission::Held { .. } => {}

@@ -1,8 +1,8 @@
-//! Buckets without a proxy: for programs that limit calls of their own, incoming or outgoing.
+//! Limits without a proxy: for programs that limit their own calls, incoming or outgoing.
 //!
-//! The same arithmetic over the same stores as the gate; no routes, no policy, no HTTP. Who calls is named by any bytes; one
-//! constant name makes one bucket for all. The surprising thing: a token that was taken stays taken until it is given back, so
-//! whoever forgets about it errs on the strict side.
+//! The arithmetic and the stores are those of the gate; there are no routes, no policy and no HTTP. Any bytes may name
+//! the caller; one constant key makes one bucket for all callers. A taken token stays taken until the program refunds
+//! it: a forgotten refund errs on the strict side.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -22,8 +22,9 @@ use crate::time::Clock;
 
 /// Limits that keep their buckets in one store: the engine without the proxy.
 ///
-/// Open a store once, make a [`Limiter`] for each limit, and [`take`](Limiter::take) a token before each call. A limiter is
-/// cheap to clone, and each key has a bucket of its own: name the caller of incoming calls; outgoing calls have one key.
+/// Open a store once, make a [`Limiter`] for each limit, and [`take`](Limiter::take) a token before each call. A
+/// limiter is cheap to clone, and each key has its own bucket: for incoming calls the key names the caller; outgoing
+/// calls have one key for each service.
 ///
 /// ```
 /// use tollgate::bucket::{Continuous, Span, Spec};
@@ -31,7 +32,7 @@ use crate::time::Clock;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-/// // Or "redis://127.0.0.1:6379", and whatever else a gate's `store.url` may be.
+/// // Or "redis://127.0.0.1:6379", or any other value of a gate's `store.url`.
 /// let limits = Limits::open(&"memory:".parse()?)?;
 /// // Ten tokens a minute, into a bucket that holds three.
 /// let rate = Continuous::new(10, Span::from_secs(60), 3)?;
@@ -48,8 +49,8 @@ use crate::time::Clock;
 /// let call = outgoing.take("api.example.com", 1).await?;
 /// if call.is_admitted() {
 ///     tokio::time::sleep(call.wait().unwrap_or_default().to_std()).await;
-///     // Call. What was not called after all is given back.
-///     outgoing.give_back(call);
+///     // Make the call; or, if it is not made after all, refund its token.
+///     outgoing.refund(call);
 /// }
 /// # Ok(())
 /// # })
@@ -57,12 +58,12 @@ use crate::time::Clock;
 /// ```
 ///
 /// Processes share a bucket if they have the same store, the same [`Namespace`] and secret
-/// ([`open_as`](Self::open_as); both are constant with [`open`](Self::open)), the same name of the limit, and the same key.
-/// A gate's buckets are others, whatever its limits are called.
+/// ([`open_as`](Self::open_as); both are constant with [`open`](Self::open)), the same name of the limit, and the same
+/// key. They never share buckets with a gate, even if limits have the same names.
 ///
-/// In memory everything is decided at once. A shared store is asked from a thread of its own; if it does not answer within
-/// 50 ms, or the time that [`StoreOptions`] says, the process decides alone, as if nobody shared its buckets, until the store is
-/// back. PostgreSQL, MySQL and DynamoDB need a table first: `tollgate migrate` makes it.
+/// In memory every call is decided at once. A shared store is called from a thread of its own; if it does not reply
+/// within 50 ms, or the time in [`StoreOptions`], the process decides by its own memory until the store is available
+/// again. PostgreSQL, MySQL and DynamoDB need a table first: `tollgate migrate` makes it.
 #[derive(Debug, Clone)]
 pub struct Limits {
     shared: Option<Arc<SharedStore>>,
@@ -81,54 +82,55 @@ pub struct Limiter {
     key_hasher: SipHasher13,
 }
 
-/// What a limit said to a call, and what is needed to give back what it took.
+/// The decision on a call, and what a refund needs.
 #[derive(Debug, Clone, Copy)]
 #[must_use]
 pub struct TakeOutcome {
-    /// What the bucket said.
+    /// The verdict of the bucket.
     pub verdict: Verdict,
     bucket: BucketKey,
     is_local: bool,
 }
 
 impl Limits {
-    /// Over this store, with everything as where a gate's file says nothing.
+    /// Opens a store with the defaults of a gate's file.
     ///
     /// # Errors
-    /// [`StoreStartError`] if the store cannot be used; whether it is there shows later.
+    /// [`StoreStartError`] if the store cannot be used. A store that does not reply is no error here: the first calls
+    /// show it.
     pub fn open(address: &StoreAddress) -> Result<Self, StoreStartError> {
         Self::open_as(address, &Namespace::default(), b"", StoreOptions::default(), Events::default())
     }
 
-    /// The same under a name and a secret of one's own, which all processes that share the buckets have to share, used like
-    /// this; `events` hears how the store does.
+    /// As [`open`](Self::open), with a namespace and a secret, which have to be the same in all processes that share
+    /// the buckets, with options, and with listeners to the store's events.
     ///
     /// # Errors
     /// [`StoreStartError`] as above.
     pub fn open_as(
         address: &StoreAddress,
-        names: &Namespace,
+        namespace: &Namespace,
         secret: &[u8],
-        manner: StoreOptions,
+        options: StoreOptions,
         events: Events,
     ) -> Result<Self, StoreStartError> {
         let clock = Clock::system();
-        let open = || SharedStore::start(address, names, manner, clock.clone(), store_observer(events));
+        let open = || SharedStore::start(address, namespace, options, clock.clone(), store_observer(events));
         let shared = address.is_shared().then(open).transpose()?;
         let hasher = match &shared {
-            Some(_) => KeyHasher::of_installation(names.as_str(), secret),
+            Some(_) => KeyHasher::of_installation(namespace.as_str(), secret),
             None => KeyHasher::default(),
         };
         Ok(Self { shared, clock, hasher, capacity: DEFAULT_CAPACITY })
     }
 
-    /// The same with room for so many buckets in memory for each limit.
+    /// The same limits with at most `capacity` buckets in memory for each limit; at least 1.
     #[must_use]
     pub fn with_capacity(self, capacity: usize) -> Self {
         Self { capacity: capacity.max(1), ..self }
     }
 
-    /// A limit of this name: processes that share a store share the buckets of limits of the same name.
+    /// A limit with this name. Processes that share a store share the buckets of limits with the same name.
     ///
     /// # Errors
     /// [`TooLarge`] if there is not enough address space.
@@ -138,8 +140,8 @@ impl Limits {
             Some(shared) => Some((Arc::clone(shared), Arc::new(Mirror::new(&name.into(), &buckets)?))),
             None => None,
         };
-        let names = self.hasher.of_limit(name);
-        Ok(Limiter { spec, buckets, mirror, clock: self.clock.clone(), key_hasher: names })
+        let key_hasher = self.hasher.of_limit(name);
+        Ok(Limiter { spec, buckets, mirror, clock: self.clock.clone(), key_hasher })
     }
 
     /// The store, if it is shared.
@@ -150,54 +152,55 @@ impl Limits {
 }
 
 impl Limiter {
-    /// Takes this many tokens of the bucket of this key, or none. Over a shared store it needs a tokio runtime with time.
+    /// Takes this number of tokens from the bucket of this key, or none. A shared store needs a tokio runtime with
+    /// time.
     ///
     /// # Errors
-    /// [`Unavailable`] if the store is away and [`OnError::Deny`] was asked for.
+    /// [`Unavailable`] if the store is unavailable and its option is [`OnError::Deny`].
     pub async fn take(&self, key: impl AsRef<[u8]>, tokens: u32) -> Result<TakeOutcome, Unavailable> {
-        let place = self.bucket_key(key.as_ref());
+        let bucket = self.bucket_key(key.as_ref());
         let op = Op::Take(tokens);
         let Some((shared, mirror)) = &self.mirror else {
             return Ok(TakeOutcome {
-                verdict: self.apply_in_memory(place, self.clock.now(), op),
-                bucket: place,
+                verdict: self.apply_in_memory(bucket, self.clock.now(), op),
+                bucket,
                 is_local: true,
             });
         };
         let now = shared.now();
-        let known = self.buckets.peek(&place, now, tokens);
-        if !known.is_admitted() && !self.spec.has_debt() && mirror.is_fresh(&place, now) {
-            return Ok(TakeOutcome { verdict: known, bucket: place, is_local: true });
+        let known = self.buckets.peek(&bucket, now, tokens);
+        if !known.is_admitted() && !self.spec.has_debt() && mirror.is_fresh(&bucket, now) {
+            return Ok(TakeOutcome { verdict: known, bucket, is_local: true });
         }
-        match (shared.call(mirror, place, StoreOp::Step(op)).await, shared.on_error()) {
-            (Ok(said), _) => Ok(TakeOutcome { verdict: said.verdict, bucket: place, is_local: false }),
+        match (shared.call(mirror, bucket, StoreOp::Step(op)).await, shared.on_error()) {
+            (Ok(reply), _) => Ok(TakeOutcome { verdict: reply.verdict, bucket, is_local: false }),
             (Err(Unavailable), OnError::Local) => Ok(TakeOutcome {
-                verdict: self.apply_in_memory(place, shared.now(), op),
-                bucket: place,
+                verdict: self.apply_in_memory(bucket, shared.now(), op),
+                bucket,
                 is_local: true,
             }),
             (Err(Unavailable), OnError::Allow) => {
-                Ok(TakeOutcome { verdict: unlimited_verdict(now), bucket: place, is_local: true })
+                Ok(TakeOutcome { verdict: unlimited_verdict(now), bucket, is_local: true })
             }
             (Err(Unavailable), OnError::Deny) => Err(Unavailable),
         }
     }
 
-    /// What [`take`](Self::take) would say, asked of the store itself; takes nothing.
+    /// The verdict that [`take`](Self::take) would give, from the store itself; takes nothing.
     ///
     /// # Errors
-    /// [`Unavailable`] if the store is away.
+    /// [`Unavailable`] if the store is unavailable.
     pub async fn peek(&self, key: impl AsRef<[u8]>, tokens: u32) -> Result<Verdict, Unavailable> {
-        let place = self.bucket_key(key.as_ref());
+        let bucket = self.bucket_key(key.as_ref());
         match &self.mirror {
-            None => Ok(self.apply_in_memory(place, self.clock.now(), Op::Peek(tokens))),
+            None => Ok(self.apply_in_memory(bucket, self.clock.now(), Op::Peek(tokens))),
             Some((shared, mirror)) => {
-                shared.call(mirror, place, StoreOp::Step(Op::Peek(tokens))).await.map(|said| said.verdict)
+                shared.call(mirror, bucket, StoreOp::Step(Op::Peek(tokens))).await.map(|reply| reply.verdict)
             }
         }
     }
 
-    /// Gives back what a call took, as if it had never been made: at once in memory, soon in a shared store.
+    /// Refunds what a call took, as if it had never been made: at once in memory, soon in a shared store.
     pub fn refund(&self, taken: TakeOutcome) {
         let op = Op::Refund(taken.verdict.receipt);
         match &self.mirror {
@@ -209,15 +212,15 @@ impl Limiter {
         }
     }
 
-    fn apply_in_memory(&self, place: BucketKey, now: Time, op: Op) -> Verdict {
-        // Nobody ever closes these buckets.
-        self.buckets.apply(&place, now, op).unwrap_or_else(|_| unlimited_verdict(now))
+    fn apply_in_memory(&self, bucket: BucketKey, now: Time, op: Op) -> Verdict {
+        // Only the engine closes buckets, and never those of a limiter.
+        self.buckets.apply(&bucket, now, op).unwrap_or_else(|_| unlimited_verdict(now))
     }
 
     fn bucket_key(&self, key: &[u8]) -> BucketKey {
-        let mut names = self.key_hasher;
-        names.write(key);
-        BucketKey { key: Key(names.finish128().as_u128()), class: 0, spec: self.spec }
+        let mut hasher = self.key_hasher;
+        hasher.write(key);
+        BucketKey { key: Key(hasher.finish128().as_u128()), class: 0, spec: self.spec }
     }
 }
 
@@ -240,10 +243,10 @@ impl TakeOutcome {
     }
 }
 
-/// A call that nobody counts.
+/// The verdict on a call that is not counted.
 fn unlimited_verdict(now: Time) -> Verdict {
-    let (answer, receipt) = (Admission::Admitted, Receipt::default());
-    Verdict { admission: answer, left: 0, next_token: Span::ZERO, full_at: now, receipt }
+    let (admission, receipt) = (Admission::Admitted, Receipt::default());
+    Verdict { admission, left: 0, next_token: Span::ZERO, full_at: now, receipt }
 }
 
 const DEFAULT_CAPACITY: usize = 1_000_000;

@@ -1,11 +1,12 @@
 //! Decides by a store that several gates share.
 //!
-//! What the mirror refuses is refused at once. Where its word is older than a second, it is looked up again for one of the
-//! limits that refuse. Everything else is asked of the store: all limits of an attempt at the same time, so that it waits for
-//! one of them and not for one after the other; if one refuses, the others get their tokens back.
-//! A rival may for a moment see one token too few, never one too many. The surprising thing: debt and growing waits of those
-//! who are refused by the mirror are counted here first, and reach the store with the next question, so that whoever is
-//! refused a thousand times a second does not make a thousand questions of it.
+//! If the mirror refuses, the engine refuses at once. If the mirror's entry is older than a second, one of the refusing
+//! limits is first checked again in the store. All other attempts go to the store: all limits of an attempt are called
+//! at the same time, so that it waits for the slowest call, not for the sum; if one limit refuses, the others get their
+//! tokens back. Meanwhile another attempt may see one token too few, never one too many.
+//!
+//! For refusals by the mirror, debt and growing waits are counted here first and reach the store with the next call: a
+//! client that is refused a thousand times a second does not cause a thousand calls.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,16 +22,16 @@ use crate::store::memory::{CombinedVerdict, Stale, Withdrawal, refuse_all, take_
 use crate::store::shared::{OnError, SharedStore, StoreOp, StoreReply, Unavailable};
 use crate::time::Time;
 
-/// What the engine says to a request at once.
+/// The first step of a decision.
 #[must_use]
 pub enum DecisionState {
-    /// The ruling.
+    /// The decision is made.
     Ready(Decision),
-    /// The store has to be asked.
+    /// The decision waits for the store.
     Pending(PendingDecision),
 }
 
-/// An attempt of which the store has been asked.
+/// An attempt that waits for the store.
 #[must_use]
 pub struct PendingDecision {
     shared: Arc<SharedStore>,
@@ -38,17 +39,17 @@ pub struct PendingDecision {
     calls: StoreCalls,
 }
 
-/// What the store has been asked.
+/// The calls to the store.
 enum StoreCalls {
-    /// Whether a limit still refuses, as it did when it was last heard of.
+    /// Checks again whether a limit refuses, as its mirror entry does.
     Recheck(ReplyFuture),
-    /// For the tokens of all limits.
+    /// Takes the tokens of all limits.
     Take(ReplyFutures),
 }
 
 type ReplyFutures = SmallVec<[ReplyFuture; 2]>;
 
-/// An attempt that the store has to decide on.
+/// An attempt for the store to decide on.
 struct PendingAttempt {
     shared: Arc<SharedStore>,
     found: Charges,
@@ -56,24 +57,24 @@ struct PendingAttempt {
 
 type ReplyFuture = Pin<Box<dyn Future<Output = Result<StoreReply, Unavailable>> + Send>>;
 
-/// By whom an attempt was decided, and to whom its tokens go back.
+/// Where an attempt was decided, and where its refund goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DecidedBy {
-    /// The memory of this process, which may be the mirror of a store that is away.
+    /// The memory of this process; it may be the mirror of an unavailable store.
     Memory,
     /// A store that several gates share.
     Store,
 }
 
 impl Engine {
-    /// Refuses by what was in the store a moment ago; `None` if that does not refuse.
+    /// Refuses by the mirror; `None` if no fresh entry refuses.
     pub(super) fn refuse_by_mirror(&self, rules: &Rules, found: &Charges, now: Time) -> Option<Refusal> {
         let (limit, refusal) = self.mirrored(rules, found, now)?;
         self.events.emit(&Event::Mirrored { limit: &rules.policy.limits[limit].name });
         Some(refusal)
     }
 
-    /// The same, and by which limit; not counted among what the mirror answered without asking.
+    /// The refusal and the limit that refused; emits no [`Event::Mirrored`].
     fn mirrored(&self, rules: &Rules, found: &Charges, now: Time) -> Option<(usize, Refusal)> {
         let withdrawals = rules.withdrawals(found);
         let is_fresh = |at: usize| {
@@ -83,14 +84,14 @@ impl Engine {
         let at = refusing(&withdrawals, now).find(|at| is_fresh(*at))?;
         // Tables of a shared store are never closed.
         let outcome = refuse_all(&withdrawals, now).ok()??;
-        let mut standings = self.limit_statuses(rules, found, &outcome);
-        rules.count_consecutive(&mut standings, false, now);
+        let mut statuses = self.limit_statuses(rules, found, &outcome);
+        rules.count_consecutive(&mut statuses, false, now);
         let route = found.routes.first().copied().unwrap_or_default();
-        let refusal = Refusal { route, wait: longest_wait(&rules.policy, &standings), statuses: standings };
+        let refusal = Refusal { route, wait: longest_wait(&rules.policy, &statuses), statuses };
         Some((found.charges[at].limit, refusal))
     }
 
-    /// Asks the store.
+    /// Starts the calls to the store.
     pub(super) fn begin_decision(
         &self,
         shared: &Arc<SharedStore>,
@@ -100,25 +101,25 @@ impl Engine {
     ) -> PendingDecision {
         let withdrawals = rules.withdrawals(&found);
         let mirror = |at: usize| &rules.mirrors[found.charges[at].limit];
-        // The one that was heard of longest ago, so that each has its turn.
+        // The oldest entry first, so that each limit has its turn.
         let oldest =
             refusing(&withdrawals, now).min_by_key(|at| mirror(*at).seen_at(&withdrawals[*at].bucket));
-        let asked = match oldest {
+        let calls = match oldest {
             Some(at) => {
-                let Withdrawal { bucket: place, .. } = withdrawals[at];
+                let Withdrawal { bucket, .. } = withdrawals[at];
                 StoreCalls::Recheck(Box::pin(shared.call(
                     mirror(at),
-                    place,
+                    bucket,
                     StoreOp::Step(withdrawals[at].peek()),
                 )))
             }
             None => StoreCalls::Take(call_all(shared, rules, &found)),
         };
-        PendingDecision { shared: Arc::clone(shared), found, calls: asked }
+        PendingDecision { shared: Arc::clone(shared), found, calls }
     }
 }
 
-/// Which limits refuse, as far as this process knows.
+/// The positions of the charges that the mirrors refuse.
 fn refusing(withdrawals: &[Withdrawal<'_>], now: Time) -> impl Iterator<Item = usize> {
     let refuses = move |(at, withdrawal): (usize, &Withdrawal<'_>)| {
         (withdrawal.enforce && !withdrawal.dry_run(now).verdict.is_admitted()).then_some(at)
@@ -127,22 +128,22 @@ fn refusing(withdrawals: &[Withdrawal<'_>], now: Time) -> impl Iterator<Item = u
 }
 
 fn call_all(shared: &Arc<SharedStore>, rules: &Rules, found: &Charges) -> ReplyFutures {
-    let ask = |(charge, withdrawal): (&Charge, &Withdrawal<'_>)| {
-        let deed = StoreOp::Step(withdrawal.take());
-        Box::pin(shared.call(&rules.mirrors[charge.limit], withdrawal.bucket, deed)) as ReplyFuture
+    let call = |(charge, withdrawal): (&Charge, &Withdrawal<'_>)| {
+        let op = StoreOp::Step(withdrawal.take());
+        Box::pin(shared.call(&rules.mirrors[charge.limit], withdrawal.bucket, op)) as ReplyFuture
     };
-    found.charges.iter().zip(&rules.withdrawals(found)).map(ask).collect()
+    found.charges.iter().zip(&rules.withdrawals(found)).map(call).collect()
 }
 
 impl PendingDecision {
-    /// What the store said, or what is done without it.
+    /// Waits for the store and decides, without it if it is unavailable.
     pub async fn await_store(self, engine: &Engine, rules: &Rules) -> Decision {
-        let Self { shared, found, calls: asked } = self;
+        let Self { shared, found, calls } = self;
         let attempt = PendingAttempt { shared, found };
-        let answers = match asked {
-            StoreCalls::Take(answers) => answers,
-            StoreCalls::Recheck(answer) => {
-                if answer.await.is_err() {
+        let replies = match calls {
+            StoreCalls::Take(replies) => replies,
+            StoreCalls::Recheck(reply) => {
+                if reply.await.is_err() {
                     return attempt.decide_without_store(engine, rules);
                 }
                 let now = attempt.shared.now();
@@ -152,24 +153,24 @@ impl PendingDecision {
                 call_all(&attempt.shared, rules, &attempt.found)
             }
         };
-        attempt.decide(engine, rules, answers).await
+        attempt.decide(engine, rules, replies).await
     }
 }
 
 impl PendingAttempt {
-    async fn decide(self, engine: &Engine, rules: &Rules, answers: ReplyFutures) -> Decision {
-        let mut said: SmallVec<[Result<StoreReply, Unavailable>; 2]> = SmallVec::new();
-        for answer in answers {
-            // They were asked together, so waiting for one is waiting for all.
-            said.push(answer.await);
+    async fn decide(self, engine: &Engine, rules: &Rules, calls: ReplyFutures) -> Decision {
+        let mut replies: SmallVec<[Result<StoreReply, Unavailable>; 2]> = SmallVec::new();
+        for call in calls {
+            // All calls run already: waiting for one after the other takes as long as the slowest.
+            replies.push(call.await);
         }
         let verdicts: Result<SmallVec<[Verdict; 2]>, _> =
-            said.iter().map(|said| said.map(|said| said.verdict)).collect();
+            replies.iter().map(|reply| reply.map(|reply| reply.verdict)).collect();
         match verdicts {
             Ok(verdicts) => self.decide_by_store(engine, rules, verdicts).await,
             Err(Unavailable) => {
-                for (at, said) in said.iter().enumerate() {
-                    if let Ok(StoreReply { verdict, .. }) = said {
+                for (at, reply) in replies.iter().enumerate() {
+                    if let Ok(StoreReply { verdict, .. }) = reply {
                         self.refund(rules, at, verdict);
                     }
                 }
@@ -193,56 +194,51 @@ impl PendingAttempt {
                 verdict.left = verdict.left.saturating_add(verdict.receipt.tokens);
             }
         }
-        let mut standings =
-            engine.limit_statuses(rules, &self.found, &CombinedVerdict { admitted, verdicts });
-        self.count_consecutive(rules, &mut standings, admitted).await;
+        let mut statuses = engine.limit_statuses(rules, &self.found, &CombinedVerdict { admitted, verdicts });
+        self.count_consecutive(rules, &mut statuses, admitted).await;
         if admitted {
             return Decision::Admitted(Reservation::new(
                 rules.generation,
                 self.found,
-                standings,
+                statuses,
                 DecidedBy::Store,
             ));
         }
         let route = self.found.routes.first().copied().unwrap_or_default();
-        Decision::Refused(Refusal {
-            route,
-            wait: longest_wait(&rules.policy, &standings),
-            statuses: standings,
-        })
+        Decision::Refused(Refusal { route, wait: longest_wait(&rules.policy, &statuses), statuses })
     }
 
     /// As [`Rules::count_consecutive`], in the store.
-    async fn count_consecutive(&self, rules: &Rules, standings: &mut LimitStatuses, admitted: bool) {
-        for at in 0..standings.len() {
-            let charge = standings[at].charge;
+    async fn count_consecutive(&self, rules: &Rules, statuses: &mut LimitStatuses, admitted: bool) {
+        for at in 0..statuses.len() {
+            let charge = statuses[at].charge;
             let limit = &rules.policy.limits[charge.limit];
             if limit.kind != LimitKind::Escalation || limit.charge_on != ChargeOn::Attempts {
                 continue;
             }
-            let (mirror, place) = (&rules.mirrors[charge.limit], rules.withdrawal(&charge).bucket);
+            let (mirror, bucket) = (&rules.mirrors[charge.limit], rules.withdrawal(&charge).bucket);
             if admitted {
-                // Most have no row to break: then nothing is asked.
-                if standings[at].verdict.left < limit.spec.burst() {
-                    self.shared.enqueue(mirror, place, StoreOp::Step(Op::Give(1)));
+                // Most keys have no strikes: then no call is needed.
+                if statuses[at].verdict.left < limit.spec.burst() {
+                    self.shared.enqueue(mirror, bucket, StoreOp::Step(Op::Give(1)));
                 }
-            } else if limit_status::is_refused_by_owner(&rules.policy, standings, charge.limit)
-                && let Ok(said) = self.shared.call(mirror, place, StoreOp::Step(Op::Strike)).await
+            } else if limit_status::is_refused_by_owner(&rules.policy, statuses, charge.limit)
+                && let Ok(reply) = self.shared.call(mirror, bucket, StoreOp::Step(Op::Strike)).await
             {
-                standings[at].verdict = said.verdict;
+                statuses[at].verdict = reply.verdict;
             }
         }
     }
 
-    /// The store is away.
+    /// The store is unavailable: decides as `on_error` says.
     fn decide_without_store(self, engine: &Engine, rules: &Rules) -> Decision {
-        let way = self.shared.on_error();
-        engine.events.emit(&Event::FellBack(match way {
+        let on_error = self.shared.on_error();
+        engine.events.emit(&Event::FellBack(match on_error {
             OnError::Local => Fallback::Local,
             OnError::Allow => Fallback::Allow,
             OnError::Deny => Fallback::Deny,
         }));
-        match way {
+        match on_error {
             OnError::Deny => Decision::Denied,
             OnError::Allow => Decision::Admitted(Reservation::new(
                 rules.generation,
@@ -264,14 +260,14 @@ impl PendingAttempt {
     fn refund(&self, rules: &Rules, at: usize, verdict: &Verdict) {
         if verdict.is_admitted() {
             let charge = &self.found.charges[at];
-            let (mirror, place) = (&rules.mirrors[charge.limit], rules.withdrawal(charge).bucket);
-            self.shared.enqueue(mirror, place, StoreOp::Step(Op::Refund(verdict.receipt)));
+            let (mirror, bucket) = (&rules.mirrors[charge.limit], rules.withdrawal(charge).bucket);
+            self.shared.enqueue(mirror, bucket, StoreOp::Step(Op::Refund(verdict.receipt)));
         }
     }
 }
 
 impl std::fmt::Debug for PendingDecision {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Inquiry({} limits)", self.found.charges.len())
+        write!(f, "PendingDecision({} limits)", self.found.charges.len())
     }
 }

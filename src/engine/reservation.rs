@@ -1,7 +1,7 @@
-//! What was taken for an attempt, and what becomes of it.
+//! The tokens taken for an attempt, and how they are settled.
 //!
-//! It is a value: dropping it keeps the charge. The surprising thing: a success gives back its own tokens and no others,
-//! since an attacker can have successes of his own; only what belongs to the very account that signed in is full again.
+//! A reservation is a value: dropping it keeps the charge. A success refunds its own tokens and no others, since an
+//! attacker can have successes, too; only the buckets of the account that signed in become full again.
 
 use smallvec::SmallVec;
 
@@ -13,18 +13,18 @@ use crate::policy::device::Claim;
 use crate::policy::{Charge, ChargeOn, Charges, Limit, LimitKind};
 use crate::time::Span;
 
-/// Tokens that were taken for an attempt.
+/// The tokens taken for an attempt.
 #[derive(Debug)]
 #[must_use]
 pub struct Reservation {
     pub(super) generation: u64,
-    /// Positions of all routes that it is counted for.
+    /// Positions of all routes that count the attempt.
     pub(super) routes: SmallVec<[usize; 2]>,
-    /// How long the attempt is to be held before it is forwarded: the longest that any limit says.
+    /// How long the attempt is held before it is forwarded: the longest hold of its limits.
     pub hold: Span,
-    /// What each limit said.
+    /// The status of each limit.
     pub statuses: LimitStatuses,
-    /// What is full again after a success, although nothing was taken from it.
+    /// Buckets that become full after a success, although nothing was taken from them.
     refilled_on_success: Vec<Charge>,
     is_of_one_account: bool,
     claim: Option<Box<Claim>>,
@@ -32,18 +32,23 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    pub(super) fn new(generation: u64, found: Charges, standings: LimitStatuses, by: DecidedBy) -> Self {
-        let hold = limit_status::longest_hold(&standings);
-        let Charges { routes, refilled_on_success: lifts, is_single_account: is_of_one, claim, .. } = found;
+    pub(super) fn new(
+        generation: u64,
+        found: Charges,
+        statuses: LimitStatuses,
+        decided_by: DecidedBy,
+    ) -> Self {
+        let hold = limit_status::longest_hold(&statuses);
+        let Charges { routes, refilled_on_success, is_single_account, claim, .. } = found;
         Self {
             generation,
             routes,
             hold,
-            statuses: standings,
-            refilled_on_success: lifts,
-            is_of_one_account: is_of_one,
+            statuses,
+            refilled_on_success,
+            is_of_one_account: is_single_account,
             claim,
-            decided_by: by,
+            decided_by,
         }
     }
 
@@ -53,27 +58,27 @@ impl Reservation {
         self.routes.first().copied().unwrap_or_default()
     }
 
-    /// Positions of all routes that it is counted for.
+    /// Positions of all routes that count the attempt.
     #[must_use]
     pub fn routes(&self) -> &[usize] {
         &self.routes
     }
 
-    /// What is needed to remember the device if the attempt succeeds.
+    /// The claim to a device token, granted if the attempt succeeds.
     #[must_use]
     pub fn claim(&self) -> Option<&Claim> {
         self.claim.as_deref()
     }
 
-    /// Says what came of the attempt. `rules` are those that it was decided by; by others nothing is given back.
+    /// Settles the attempt by its outcome. `rules` have to be those that decided; with others nothing is refunded.
     pub fn settle(self, engine: &Engine, rules: &Rules, outcome: Outcome) {
         let (generation, route) = (self.generation, self.route());
         engine.events.emit(&Event::Settled { generation, route, outcome });
         if rules.generation != generation {
             return;
         }
-        for standing in &self.statuses {
-            self.settle_one(standing, engine, rules, outcome);
+        for status in &self.statuses {
+            self.settle_one(status, engine, rules, outcome);
         }
         if outcome == Outcome::Success && self.is_of_one_account {
             for charge in &self.refilled_on_success {
@@ -107,7 +112,7 @@ impl Reservation {
         self.is_of_one_account && limit.is_hidden()
     }
 
-    /// Gives everything back: the attempt was never made.
+    /// Refunds all tokens: the attempt was never made.
     pub fn refund(self, engine: &Engine, rules: &Rules) {
         if rules.generation != self.generation {
             return;

@@ -1,7 +1,6 @@
-//! The policy in force, and where the buckets of its limits are in this process.
+//! The policy in force, and the buckets of its limits in this process.
 //!
-//! It decides nothing. The surprising thing: over a shared store these buckets are what was last seen of those in the store, and
-//! decide only while it is away.
+//! It decides nothing. Over a shared store these buckets mirror the store and decide only while it is unavailable.
 
 use std::sync::Arc;
 
@@ -18,26 +17,27 @@ use crate::time::Time;
 /// The policy in force and the buckets of its limits.
 #[derive(Debug)]
 pub struct Rules {
-    /// Counts up with every change.
+    /// Increases with each change.
     pub generation: u64,
     /// Routes and limits.
     pub policy: Policy,
-    /// For each limit.
+    /// The buckets of each limit.
     pub(super) buckets: Vec<Arc<Buckets>>,
-    /// For each limit, if the buckets are in a shared store: then those in memory are what was last seen of them.
+    /// The mirror of each limit, if the buckets are in a shared store; else empty.
     pub(super) mirrors: Vec<Arc<Mirror>>,
-    /// For each route.
+    /// The counters of each route.
     pub(super) concurrency_limits: Vec<Arc<ConcurrencyLimit>>,
 }
 
 impl Rules {
-    /// The buckets that a limit's rate fills.
+    /// The buckets of a limit's rate.
     #[must_use]
     pub fn buckets(&self, limit: &str) -> Option<&Arc<Buckets>> {
         self.buckets.get(self.index_of(limit, LimitKind::Rate)?)
     }
 
-    /// For each limit its name, the number of buckets that are not full, and how many live ones gave way.
+    /// For each limit its name, the number of buckets that are not full, and the number of live buckets that were
+    /// evicted.
     pub fn usage(&self, now: Time) -> impl Iterator<Item = (&str, usize, u64)> {
         let limits = self.policy.limits.iter().zip(&self.buckets);
         limits
@@ -45,34 +45,34 @@ impl Rules {
             .map(move |(limit, buckets)| (&*limit.name, buckets.live(now), buckets.forgotten()))
     }
 
-    /// Runs one operation on a bucket, and hands on what it says. Of a limit that has been changed meanwhile nothing
-    /// comes: that errs on the strict side.
+    /// Runs one operation on a bucket. `None` if the limit was changed meanwhile: nothing is done, which errs on the
+    /// strict side.
     pub(super) fn apply(&self, charge: &Charge, now: Time, op: Op) -> Option<Verdict> {
-        let Withdrawal { buckets, bucket: place, .. } = self.withdrawal(charge);
-        buckets.apply(&place, now, op).ok()
+        let Withdrawal { buckets, bucket, .. } = self.withdrawal(charge);
+        buckets.apply(&bucket, now, op).ok()
     }
 
-    /// Waits grow for whoever is refused again and again; an admitted attempt breaks the row. A wait that begins with
-    /// this refusal is told with it: whoever comes back as told must not find it.
-    pub(super) fn count_consecutive(&self, standings: &mut LimitStatuses, admitted: bool, now: Time) {
-        for at in 0..standings.len() {
-            let charge = standings[at].charge;
+    /// Counts refusals in a row for growing waits; an admitted attempt breaks the row. A wait that begins with this
+    /// refusal becomes part of its verdict, so that the refusal tells the client the full wait.
+    pub(super) fn count_consecutive(&self, statuses: &mut LimitStatuses, admitted: bool, now: Time) {
+        for at in 0..statuses.len() {
+            let charge = statuses[at].charge;
             let limit = &self.policy.limits[charge.limit];
             if limit.kind != LimitKind::Escalation || limit.charge_on != ChargeOn::Attempts {
                 continue;
             }
             if admitted {
                 self.apply(&charge, now, Op::Give(1));
-            } else if limit_status::is_refused_by_owner(&self.policy, standings, charge.limit)
+            } else if limit_status::is_refused_by_owner(&self.policy, statuses, charge.limit)
                 && let Some(verdict) = self.apply(&charge, now, Op::Strike)
             {
-                standings[at].verdict = verdict;
+                statuses[at].verdict = verdict;
             }
         }
     }
 
-    pub(super) fn index_of(&self, limit: &str, facet: LimitKind) -> Option<usize> {
-        self.policy.limits.iter().position(|known| &*known.name == limit && known.kind == facet)
+    pub(super) fn index_of(&self, limit: &str, kind: LimitKind) -> Option<usize> {
+        self.policy.limits.iter().position(|known| &*known.name == limit && known.kind == kind)
     }
 
     pub(super) fn withdrawal(&self, charge: &Charge) -> Withdrawal<'_> {
@@ -94,7 +94,7 @@ impl Rules {
         withdrawals
     }
 
-    /// The buckets that a limit of the next rules has: the same, or as many that take over from them.
+    /// The buckets for a limit of new rules: the same, or converted ones if the limit changed.
     pub(super) fn buckets_for(
         &self,
         limit: &Limit,
@@ -113,7 +113,7 @@ impl Rules {
     }
 }
 
-/// For each class after a change of the limit: which it was before, and what was promised to it.
+/// For each class of a changed limit: its former position and specification.
 pub(super) fn classes_of(
     before: &[(Arc<str>, Option<Spec>)],
     after: &[(Arc<str>, Option<Spec>)],

@@ -1,7 +1,7 @@
-//! Takes a snapshot of the buckets of the rules in force, and restores one into those of the next process.
+//! Takes a snapshot of the buckets of the rules in force, and restores one into the engine of the next process.
 //!
-//! It reads and writes no file. The surprising thing: a limit that was changed while the gate was down is one that is changed
-//! while it runs, so its buckets keep their fill level in proportion.
+//! It reads and writes no file. A limit that was changed while the gate was down is treated as one changed while it
+//! runs: its buckets keep their fill level in proportion.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::store::snapshot::{LimitSnapshot, Snapshot};
 use crate::time::Time;
 
 impl Engine {
-    /// All buckets in memory as they stand now.
+    /// All buckets in memory, as they are now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let (rules, now) = (self.rules.load_full(), self.time());
-        let kept = |(limit, buckets): (&Limit, &Arc<Buckets>)| LimitSnapshot {
+        let encode = |(limit, buckets): (&Limit, &Arc<Buckets>)| LimitSnapshot {
             name: limit.name.to_string(),
             kind: kind_name(limit.kind).to_owned(),
             classes: limit
@@ -31,20 +31,20 @@ impl Engine {
                 .collect(),
             buckets: buckets.snapshot(now),
         };
-        let limits = rules.policy.limits.iter().zip(&rules.buckets).map(kept).collect();
+        let limits = rules.policy.limits.iter().zip(&rules.buckets).map(encode).collect();
         Snapshot { secret: self.hasher.secret(), limits }
     }
 
-    /// The same engine with buckets that were kept; only before the first attempt. Says which limits begin anew all the
-    /// same, and why.
+    /// The same engine with the buckets of a snapshot; only before the first attempt. Also returns the limits that
+    /// could not be restored and begin with new buckets, and why.
     #[must_use]
-    pub fn with_snapshot(self, kept: &Snapshot) -> (Self, Vec<(Arc<str>, RestoreError)>) {
+    pub fn with_snapshot(self, snapshot: &Snapshot) -> (Self, Vec<(Arc<str>, RestoreError)>) {
         let now = self.time();
         let Rules { policy, buckets, .. } = &**self.rules.load();
         let mut anew = Vec::new();
         let restored = policy.limits.iter().zip(buckets).map(|(limit, empty)| {
-            let found = kept.limits.iter().find(|kept| matches(kept, limit));
-            let restored = found.map(|kept| restore(kept, limit, self.capacity, now));
+            let found = snapshot.limits.iter().find(|saved| matches(saved, limit));
+            let restored = found.map(|saved| restore(saved, limit, self.capacity, now));
             match restored {
                 Some(Ok(buckets)) => buckets,
                 Some(Err(why)) => {
@@ -55,29 +55,24 @@ impl Engine {
             }
         });
         let buckets = restored.collect();
-        let flights = policy.routes.iter().map(|_| Arc::default()).collect();
-        let rules = Rules {
-            generation: 0,
-            policy: policy.clone(),
-            buckets,
-            mirrors: Vec::new(),
-            concurrency_limits: flights,
-        };
-        let hasher = KeyHasher::of_secret(kept.secret);
+        let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
+        let rules =
+            Rules { generation: 0, policy: policy.clone(), buckets, mirrors: Vec::new(), concurrency_limits };
+        let hasher = KeyHasher::of_secret(snapshot.secret);
         (Self { hasher, rules: ArcSwap::from_pointee(rules), ..self }, anew)
     }
 }
 
 fn restore(
-    kept: &LimitSnapshot,
+    saved: &LimitSnapshot,
     limit: &Limit,
     capacity: usize,
     now: Time,
 ) -> Result<Arc<Buckets>, RestoreError> {
-    let before = kept.classes.iter().map(|(name, promise)| Ok((name.as_str().into(), promise.spec()?)));
+    let before = saved.classes.iter().map(|(name, encoded)| Ok((name.as_str().into(), encoded.spec()?)));
     let before: Vec<(Arc<str>, Option<Spec>)> = before.collect::<Result<_, RestoreError>>()?;
-    let promised: Vec<Spec> = before.iter().filter_map(|(_, spec)| *spec).collect();
-    let old = Arc::new(Buckets::from_snapshot(&kept.buckets, capacity, &promised)?);
+    let specs_before: Vec<Spec> = before.iter().filter_map(|(_, spec)| *spec).collect();
+    let old = Arc::new(Buckets::from_snapshot(&saved.buckets, capacity, &specs_before)?);
     let after = limit.classes();
     if before == after {
         return Ok(old);
@@ -87,13 +82,13 @@ fn restore(
     Ok(Arc::new(new))
 }
 
-fn matches(kept: &LimitSnapshot, limit: &Limit) -> bool {
-    kept.name == *limit.name && kept.kind == kind_name(limit.kind)
+fn matches(saved: &LimitSnapshot, limit: &Limit) -> bool {
+    saved.name == *limit.name && saved.kind == kind_name(limit.kind)
 }
 
-/// As the file calls what makes it.
-fn kind_name(facet: LimitKind) -> &'static str {
-    match facet {
+/// The name in the snapshot: the key of the configuration that makes this kind of limit.
+fn kind_name(kind: LimitKind) -> &'static str {
+    match kind {
         LimitKind::Rate => "rate",
         LimitKind::Cap => "max_failures",
         LimitKind::Escalation => "escalate",

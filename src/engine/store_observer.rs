@@ -1,7 +1,6 @@
 //! Turns the notifications of a shared store into events.
 //!
-//! It counts nothing and writes nothing. The surprising thing: it exists because the store stands below events and does not know
-//! them.
+//! It counts and writes nothing. The store is in a lower layer than events and does not know them.
 
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use crate::event::{Event, Events, StoreCallResult};
 use crate::store::shared::{CallOutcome, StoreObserver};
 use crate::time::Span;
 
-/// Whoever listens to events hears the store, too.
+/// An observer that emits each notification as an event.
 #[must_use]
 pub fn store_observer(events: Events) -> Arc<dyn StoreObserver> {
     Arc::new(StoreEvents(events))

@@ -1,7 +1,8 @@
 //! Limits connections: how many there may be in all and per prefix, and how fast new ones may come.
 //!
-//! It looks at a connection before a byte is read. `governor` decides on the rate, on our clock and over a bounded
-//! table of our own: its stock keyed store grows with the number of attackers. These are not the policy's buckets.
+//! It decides before a byte is read. `governor` decides on the rate, with our clock and a bounded table of our own,
+//! because its stock keyed store grows with the number of attackers. These limits are apart from the policy's buckets.
+//! The machine's resources are left to [`overload`](super::overload).
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -29,7 +30,7 @@ use super::overload::OverloadManager;
 use super::stream::NetStream;
 use crate::time::{Clock, Span, Time};
 
-/// Who may connect.
+/// The limits on connections.
 pub struct ConnectionLimit {
     connections: Arc<ConnectionSlots>,
     per_client: AtomicUsize,
@@ -40,7 +41,7 @@ pub struct ConnectionLimit {
     clock: Clock,
 }
 
-/// How fast new connections may come, and how fast they came.
+/// The limit on the rate of new connections.
 struct ClientRateLimiter {
     quota: ConnectionQuota,
     limiter: KeyedRateLimiter,
@@ -48,7 +49,7 @@ struct ClientRateLimiter {
 
 type KeyedRateLimiter = RateLimiter<IpAddr, PrefixStateStore, Clock, NoOpMiddleware<GovernorInstant>>;
 
-/// A connection that was let in; dropping it frees its place.
+/// An admitted connection; dropping it frees its slot.
 #[derive(Debug)]
 pub struct Permit {
     _slot: ConnectionSlot,
@@ -57,27 +58,27 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Says since when the connection is idle; `None` while it serves. Whether it is to give way to others, as long as it is
-    /// idle since then. To be asked by the connection's own task, which is woken when the answer changes.
+    /// Reports since when the connection is idle; `None` while it serves. Returns whether it is to close, as long as it
+    /// stays idle. To be called by the connection's own task, which is woken when the result changes.
     pub fn poll_evicted(&self, idle_since: Option<Time>, cx: &Context<'_>) -> bool {
         self.entry.poll_evicted(idle_since, cx)
     }
 
-    /// Another request of this client's prefix is at an upstream. Says how many are; `None` where nobody counts.
+    /// Counts a request of this client's prefix at an upstream. Returns their number; `None` if they are not counted.
     pub fn request_begins(&self) -> Option<usize> {
-        let presence = self.prefix_entry.as_ref()?;
-        Some(presence.counters.requests.fetch_add(1, Ordering::Relaxed) + 1)
+        let entry = self.prefix_entry.as_ref()?;
+        Some(entry.counters.requests.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// One of them is over.
+    /// Counts the end of such a request.
     pub fn request_ends(&self) {
-        if let Some(presence) = &self.prefix_entry {
-            presence.counters.requests.fetch_sub(1, Ordering::Relaxed);
+        if let Some(entry) = &self.prefix_entry {
+            entry.counters.requests.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-/// New connections from one prefix: one each `replenish`, `burst` at once.
+/// The rate of new connections from one prefix: one each `replenish`, `burst` at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionQuota {
     /// At least one nanosecond.
@@ -87,7 +88,7 @@ pub struct ConnectionQuota {
 }
 
 impl ConnectionLimit {
-    /// A guard for `connections` in all, `per_client` from one prefix, and new ones at this rate.
+    /// Limits of `connections` in all, `per_client` from one prefix, and new ones at this rate.
     #[must_use]
     pub fn new(connections: usize, per_client: usize, rate: Option<ConnectionQuota>, clock: &Clock) -> Self {
         Self {
@@ -101,43 +102,42 @@ impl ConnectionLimit {
         }
     }
 
-    /// Other bounds from now on. Nobody who is in has to leave. Where the rate is another one, each prefix has all of
-    /// its burst again.
+    /// Changes the limits. Open connections stay. If the rate changes, each prefix has its whole burst again.
     pub fn reconfigure(&self, connections: usize, per_client: usize, rate: Option<ConnectionQuota>) {
         self.connections.resize(connections);
         self.per_client.store(per_client, Ordering::Relaxed);
-        if self.rate.load().as_ref().map(|pace| pace.quota) != rate {
+        if self.rate.load().as_ref().map(|limiter| limiter.quota) != rate {
             self.rate.store(rate.and_then(|rate| ClientRateLimiter::new(rate, &self.clock)));
         }
     }
 
-    /// A place among all connections for a client of this prefix. Where there is none, one that is idle gives way; where none
-    /// is idle, this waits. Each listener holds back at most one client meanwhile, and the kernel's queue the others.
+    /// Takes a slot for a client of this prefix. If none is free, an idle connection is evicted; if none is idle, this
+    /// waits. Meanwhile each listener holds back at most one client, and the listen backlog the others.
     ///
     /// # Errors
-    /// [`AdmitError::Places`] for a client that would only hold up others, who may have the places of those that are idle.
+    /// [`AdmitError::Connections`] if all idle connections belong to prefixes that hold fewer than this one.
     pub async fn acquire_slot(&self, prefix: Option<IpAddr>) -> Result<ConnectionSlot, AdmitError> {
-        if let Some(place) = self.connections.try_take() {
-            return Ok(place);
+        if let Some(slot) = self.connections.try_take() {
+            return Ok(slot);
         }
-        let mut place = pin!(self.connections.take());
+        let mut slot = pin!(self.connections.take());
         loop {
             if let EvictOutcome::Denied = self.evict_for(prefix) {
                 return Err(AdmitError::Connections);
             }
             tokio::select! {
                 biased;
-                place = &mut place => return Ok(place),
+                slot = &mut slot => return Ok(slot),
                 () = sleep(EVICT_RETRY) => {}
             }
         }
     }
 
-    /// Whether the machine has what this connection, which has its place already, will need; perhaps because another one
-    /// that was idle has given way.
+    /// Checks that the machine has the resources for this connection, which has its slot already; an idle connection
+    /// may be evicted for it.
     ///
     /// # Errors
-    /// What it is short of.
+    /// The resource that is short.
     pub async fn check_resources(
         &self,
         stream: &NetStream,
@@ -146,7 +146,7 @@ impl ConnectionLimit {
         let Err(short) = self.overload.admit(stream, &self.connections) else { return Ok(()) };
         match self.evict_for(prefix) {
             EvictOutcome::Requested(leaving) if has_gone(&leaving).await => match short {
-                // This one keeps its high number, and the next has the one that came free.
+                // This connection keeps its high descriptor, and the next one gets the freed one.
                 AdmitError::Descriptors => Ok(()),
                 _ => self.overload.admit(stream, &self.connections),
             },
@@ -158,40 +158,39 @@ impl ConnectionLimit {
         self.evictions.evict(prefix.map_or(0, |prefix| self.prefixes.connections_of(prefix)))
     }
 
-    /// Connections that are here, and those that are about to be let in.
+    /// Open connections, and those that are being admitted.
     #[must_use]
     pub fn active(&self) -> usize {
         self.connections.taken()
     }
 
-    /// At most so many connections until memory is there again; `None` is no bound but `proxy.connections`. Nobody who
-    /// is in has to leave.
+    /// Limits the connections while memory is short; `None` leaves only `proxy.connections`. Open connections stay.
     pub fn set_ceiling(&self, ceiling: Option<usize>) {
         self.overload.set_ceiling(ceiling);
     }
 
-    /// Lets a client in or not. `prefix` is what its bounds are kept for; `None` is a client without bounds: one on
-    /// a Unix socket, or a proxy in front of us that speaks for many.
+    /// Admits a client or rejects it. The limits apply per `prefix`; `None` is a client without limits: one on a Unix
+    /// socket, or a proxy in front of us that speaks for many.
     ///
     /// # Errors
-    /// Why it is turned away.
-    pub fn admit(&self, place: ConnectionSlot, prefix: Option<IpAddr>) -> Result<Permit, AdmitError> {
+    /// Why it is rejected.
+    pub fn admit(&self, slot: ConnectionSlot, prefix: Option<IpAddr>) -> Result<Permit, AdmitError> {
         let Some(prefix) = prefix else {
-            return Ok(Permit { _slot: place, entry: self.evictions.register(None), prefix_entry: None });
+            return Ok(Permit { _slot: slot, entry: self.evictions.register(None), prefix_entry: None });
         };
-        if self.rate.load().as_ref().is_some_and(|pace| pace.limiter.check_key(&prefix).is_err()) {
+        if self.rate.load().as_ref().is_some_and(|rate| rate.limiter.check_key(&prefix).is_err()) {
             return Err(AdmitError::ClientRate);
         }
-        let most = self.per_client.load(Ordering::Relaxed);
-        let presence = PrefixTable::enter(&self.prefixes, prefix, most).ok_or(AdmitError::ClientMax)?;
-        let entry = self.evictions.register(Some(Arc::clone(&presence.counters.connections)));
-        Ok(Permit { _slot: place, entry, prefix_entry: Some(presence) })
+        let max = self.per_client.load(Ordering::Relaxed);
+        let prefix_entry = PrefixTable::enter(&self.prefixes, prefix, max).ok_or(AdmitError::ClientMax)?;
+        let entry = self.evictions.register(Some(Arc::clone(&prefix_entry.counters.connections)));
+        Ok(Permit { _slot: slot, entry, prefix_entry: Some(prefix_entry) })
     }
 }
 
 impl std::fmt::Debug for ConnectionLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard").field("free", &self.connections.free()).finish_non_exhaustive()
+        f.debug_struct("ConnectionLimit").field("free", &self.connections.free()).finish_non_exhaustive()
     }
 }
 
@@ -206,16 +205,16 @@ impl ClientRateLimiter {
     }
 }
 
-/// Who is here of each prefix; bounded by the connections in all.
+/// The counters of each prefix with open connections; bounded by the connections in all.
 #[derive(Debug, Default)]
 struct PrefixTable(Mutex<HashMap<IpAddr, Arc<PrefixCounters>>>);
 
-/// All clients of one prefix.
+/// The counters of one prefix.
 #[derive(Debug, Default)]
 struct PrefixCounters {
-    /// Changed by whoever holds the table.
+    /// Changed only while the table is locked.
     connections: Arc<AtomicUsize>,
-    /// At upstreams.
+    /// Requests at upstreams.
     requests: AtomicUsize,
 }
 
@@ -227,22 +226,22 @@ struct PrefixEntry {
 }
 
 impl PrefixTable {
-    /// How many connections there are of this prefix.
+    /// The number of connections of this prefix.
     fn connections_of(&self, prefix: IpAddr) -> usize {
         let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        table.get(&prefix).map_or(0, |neighbours| neighbours.connections.load(Ordering::Relaxed))
+        table.get(&prefix).map_or(0, |counters| counters.connections.load(Ordering::Relaxed))
     }
 
-    fn enter(present: &Arc<Self>, prefix: IpAddr, most: usize) -> Option<PrefixEntry> {
-        let mut table = present.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let neighbours = table.entry(prefix).or_default();
-        if neighbours.connections.load(Ordering::Relaxed) >= most {
+    fn enter(prefixes: &Arc<Self>, prefix: IpAddr, max: usize) -> Option<PrefixEntry> {
+        let mut table = prefixes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counters = table.entry(prefix).or_default();
+        if counters.connections.load(Ordering::Relaxed) >= max {
             return None;
         }
-        neighbours.connections.fetch_add(1, Ordering::Relaxed);
-        let neighbours = Arc::clone(neighbours);
+        counters.connections.fetch_add(1, Ordering::Relaxed);
+        let counters = Arc::clone(counters);
         drop(table);
-        Some(PrefixEntry { prefixes: Arc::clone(present), prefix, counters: neighbours })
+        Some(PrefixEntry { prefixes: Arc::clone(prefixes), prefix, counters })
     }
 }
 
@@ -255,7 +254,7 @@ impl Drop for PrefixEntry {
     }
 }
 
-/// Whether a connection that was asked to give way has done so, in the moment that it takes.
+/// Whether an evicted connection has closed, within the moment that it takes.
 async fn has_gone(leaving: &EvictionRequest) -> bool {
     for _ in 0..EVICT_POLLS {
         if leaving.has_gone() {
@@ -266,8 +265,8 @@ async fn has_gone(leaving: &EvictionRequest) -> bool {
     leaving.has_gone()
 }
 
-/// governor's states of the prefixes that connected lately, in bounded space: the one nearest to a full bucket
-/// gives way, as in the memory store.
+/// governor's states of the prefixes that connected lately, in bounded space: the state nearest to a full bucket is
+/// evicted, as in the memory store.
 struct PrefixStateStore {
     sets: Box<[Mutex<StateSet>]>,
     hasher: RandomState,
@@ -291,11 +290,11 @@ impl StateStore for PrefixStateStore {
         let set = usize::try_from(self.hasher.hash_one(prefix) % SETS as u64).unwrap_or(0);
         let mut slots = self.sets[set].lock().unwrap_or_else(PoisonError::into_inner);
         let own = slots.iter().position(|(key, _)| *key == Some(*prefix));
-        let (said, next) = decide(own.map(|slot| slots[slot].1.into()))?;
+        let (outcome, next) = decide(own.map(|slot| slots[slot].1.into()))?;
         let nearest_to_full = || (0..WAYS).min_by_key(|&slot| slots[slot].1).unwrap_or(0);
         let slot = own.unwrap_or_else(nearest_to_full);
         slots[slot] = (Some(*prefix), next.into());
-        Ok(said)
+        Ok(outcome)
     }
 }
 
@@ -333,7 +332,7 @@ impl Add<Nanos> for GovernorInstant {
     }
 }
 
-/// A connection that was asked to give way has gone by then, or has a request to serve.
+/// Within this time an evicted connection has closed, or has a request to serve.
 const EVICT_RETRY: Duration = Duration::from_millis(20);
 const EVICT_POLL: Duration = Duration::from_millis(1);
 const EVICT_POLLS: usize = 20;
@@ -348,66 +347,66 @@ mod tests {
         Some(IpAddr::from([127, 0, 0, last]))
     }
 
-    async fn enter(guard: &ConnectionLimit, prefix: Option<IpAddr>) -> Result<Permit, AdmitError> {
-        guard.admit(guard.acquire_slot(prefix).await?, prefix)
+    async fn enter(limit: &ConnectionLimit, prefix: Option<IpAddr>) -> Result<Permit, AdmitError> {
+        limit.admit(limit.acquire_slot(prefix).await?, prefix)
     }
 
     #[tokio::test]
     async fn a_prefix_may_hold_its_share_and_leaving_frees_it() {
-        let guard = ConnectionLimit::new(10, 2, None, &Clock::system());
-        let first = enter(&guard, prefix(1)).await.unwrap();
-        let _second = enter(&guard, prefix(1)).await.unwrap();
-        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), AdmitError::ClientMax);
-        assert!(enter(&guard, prefix(2)).await.is_ok());
+        let limit = ConnectionLimit::new(10, 2, None, &Clock::system());
+        let first = enter(&limit, prefix(1)).await.unwrap();
+        let _second = enter(&limit, prefix(1)).await.unwrap();
+        assert_eq!(enter(&limit, prefix(1)).await.unwrap_err(), AdmitError::ClientMax);
+        assert!(enter(&limit, prefix(2)).await.is_ok());
         drop(first);
-        assert!(enter(&guard, prefix(1)).await.is_ok());
+        assert!(enter(&limit, prefix(1)).await.is_ok());
     }
 
     #[tokio::test]
     async fn new_connections_come_at_their_rate_on_our_clock() {
         let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
         let rate = ConnectionQuota { replenish: Span::from_millis(100), burst: 2 };
-        let guard = ConnectionLimit::new(10, 10, Some(rate), &clock);
-        assert!(enter(&guard, prefix(1)).await.is_ok() && enter(&guard, prefix(1)).await.is_ok());
-        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), AdmitError::ClientRate);
-        assert!(enter(&guard, prefix(2)).await.is_ok());
+        let limit = ConnectionLimit::new(10, 10, Some(rate), &clock);
+        assert!(enter(&limit, prefix(1)).await.is_ok() && enter(&limit, prefix(1)).await.is_ok());
+        assert_eq!(enter(&limit, prefix(1)).await.unwrap_err(), AdmitError::ClientRate);
+        assert!(enter(&limit, prefix(2)).await.is_ok());
         clock.set(clock.now().after(Span::from_millis(100)));
-        assert!(enter(&guard, prefix(1)).await.is_ok());
+        assert!(enter(&limit, prefix(1)).await.is_ok());
     }
 
     #[tokio::test]
     async fn a_proxy_in_front_of_us_has_no_bounds_of_its_own() {
-        let guard = ConnectionLimit::new(
+        let limit = ConnectionLimit::new(
             10,
             1,
             Some(ConnectionQuota { replenish: Span::from_secs(9), burst: 1 }),
             &Clock::system(),
         );
-        let passes: Vec<_> = [enter(&guard, None).await, enter(&guard, None).await].into();
-        assert!(passes.iter().all(Result::is_ok));
+        let permits: Vec<_> = [enter(&limit, None).await, enter(&limit, None).await].into();
+        assert!(permits.iter().all(Result::is_ok));
     }
 
     #[tokio::test]
     async fn nobody_is_accepted_beyond_all_places() {
-        let guard = ConnectionLimit::new(1, 9, None, &Clock::system());
-        let pass = enter(&guard, prefix(1)).await.unwrap();
-        assert!(tokio::time::timeout(Duration::from_millis(20), guard.acquire_slot(None)).await.is_err());
-        drop(pass);
-        guard.acquire_slot(None).await.unwrap();
+        let limit = ConnectionLimit::new(1, 9, None, &Clock::system());
+        let permit = enter(&limit, prefix(1)).await.unwrap();
+        assert!(tokio::time::timeout(Duration::from_millis(20), limit.acquire_slot(None)).await.is_err());
+        drop(permit);
+        limit.acquire_slot(None).await.unwrap();
     }
 
     #[tokio::test]
     async fn other_bounds_hold_from_then_on_and_the_same_rate_remembers_who_came() {
         let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
         let rate = |burst| Some(ConnectionQuota { replenish: Span::from_secs(60), burst });
-        let guard = ConnectionLimit::new(10, 10, rate(1), &clock);
-        let _first = enter(&guard, prefix(1)).await.unwrap();
-        guard.reconfigure(10, 1, rate(1));
-        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), AdmitError::ClientRate);
-        guard.reconfigure(10, 1, rate(9));
-        assert_eq!(enter(&guard, prefix(1)).await.unwrap_err(), AdmitError::ClientMax);
-        guard.reconfigure(10, 2, None);
-        assert!(enter(&guard, prefix(1)).await.is_ok());
+        let limit = ConnectionLimit::new(10, 10, rate(1), &clock);
+        let _first = enter(&limit, prefix(1)).await.unwrap();
+        limit.reconfigure(10, 1, rate(1));
+        assert_eq!(enter(&limit, prefix(1)).await.unwrap_err(), AdmitError::ClientRate);
+        limit.reconfigure(10, 1, rate(9));
+        assert_eq!(enter(&limit, prefix(1)).await.unwrap_err(), AdmitError::ClientMax);
+        limit.reconfigure(10, 2, None);
+        assert!(enter(&limit, prefix(1)).await.is_ok());
     }
 
     #[test]

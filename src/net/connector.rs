@@ -1,7 +1,8 @@
 //! Connects for confined threads: another thread opens the connection and passes it on.
 //!
-//! A confined worker connects by itself to addresses. It asks for names, because to resolve one takes files, and for whatever
-//! it was refused: a port that the configuration named later. Who is confined, and how, is not decided here.
+//! A confined worker connects to addresses by itself. It delegates names, because resolving one opens files, and every
+//! address that it was refused: a port that the configuration named later. The confinement itself is left to the
+//! sandbox.
 
 use std::collections::HashSet;
 use std::io;
@@ -19,7 +20,7 @@ pub struct Connector {
     allowed: AllowedTargets,
 }
 
-/// What other threads ask for.
+/// The requests of other threads.
 #[derive(Debug)]
 pub struct ConnectRequests {
     requests: mpsc::Receiver<ConnectRequest>,
@@ -33,79 +34,79 @@ struct ConnectRequest {
     response: oneshot::Sender<io::Result<std::net::TcpStream>>,
 }
 
-/// Names and ports that are connected to for others.
+/// Names and ports that may be connected to for other threads.
 type AllowedTargets = Arc<Mutex<HashSet<(String, u16)>>>;
 
 impl Connector {
-    /// For threads that may not connect everywhere; what they ask for has to be [served](ConnectRequests::serve).
+    /// For confined threads; their requests have to be [served](ConnectRequests::serve).
     #[must_use]
     pub fn delegating() -> (Self, ConnectRequests) {
-        let (sender, asks) = mpsc::channel(MAX_REQUESTS);
-        let named = AllowedTargets::default();
+        let (sender, requests) = mpsc::channel(MAX_REQUESTS);
+        let allowed = AllowedTargets::default();
         (
-            Self { requests: Some(sender), allowed: Arc::clone(&named) },
-            ConnectRequests { requests: asks, allowed: named },
+            Self { requests: Some(sender), allowed: Arc::clone(&allowed) },
+            ConnectRequests { requests, allowed },
         )
     }
 
-    /// A configuration names this: others are not connected to on anyone's behalf.
+    /// Allows a target that a configuration names; no other is connected to for a confined thread.
     pub fn allow(&self, host: &str, port: u16) {
         if self.requests.is_some() {
-            let mut named = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
-            named.insert((host.to_owned(), port));
+            let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+            allowed.insert((host.to_owned(), port));
         }
     }
 
     /// Connects to a name or an address without brackets.
     ///
     /// # Errors
-    /// As the kernel or the resolver says.
+    /// The error of the kernel or of the resolver.
     pub async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
-        let Some(asks) = &self.requests else { return TcpStream::connect((host, port)).await };
+        let Some(requests) = &self.requests else { return TcpStream::connect((host, port)).await };
         if let Ok(address) = host.parse::<IpAddr>() {
             match TcpStream::connect((address, port)).await {
                 Err(refused) if refused.kind() == io::ErrorKind::PermissionDenied => {}
-                made => return made,
+                result => return result,
             }
         }
-        let (answer, made) = oneshot::channel();
-        let ask = ConnectRequest { host: host.to_owned(), port, response: answer };
-        asks.send(ask).await.map_err(|_| io::ErrorKind::BrokenPipe)?;
-        TcpStream::from_std(made.await.map_err(|_| io::ErrorKind::BrokenPipe)??)
+        let (response, receiver) = oneshot::channel();
+        let request = ConnectRequest { host: host.to_owned(), port, response };
+        requests.send(request).await.map_err(|_| io::ErrorKind::BrokenPipe)?;
+        TcpStream::from_std(receiver.await.map_err(|_| io::ErrorKind::BrokenPipe)??)
     }
 }
 
 impl ConnectRequests {
-    /// Connects for others until no one can ask any more.
+    /// Serves requests until no sender is left.
     pub async fn serve(mut self) {
-        while let Some(ask) = self.requests.recv().await {
-            if self.is_allowed(&ask) {
-                tokio::spawn(ask.serve());
+        while let Some(request) = self.requests.recv().await {
+            if self.is_allowed(&request) {
+                tokio::spawn(request.serve());
             } else {
                 // The worker may have given up already.
-                let _ = ask.response.send(Err(io::ErrorKind::PermissionDenied.into()));
+                let _ = request.response.send(Err(io::ErrorKind::PermissionDenied.into()));
             }
         }
     }
 
-    fn is_allowed(&self, ask: &ConnectRequest) -> bool {
-        let named = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
-        named.contains(&(ask.host.clone(), ask.port))
+    fn is_allowed(&self, request: &ConnectRequest) -> bool {
+        let allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        allowed.contains(&(request.host.clone(), request.port))
     }
 }
 
 impl ConnectRequest {
     async fn serve(mut self) {
-        let made = tokio::select! {
-            made = TcpStream::connect((&*self.host, self.port)) => made.and_then(TcpStream::into_std),
+        let result = tokio::select! {
+            result = TcpStream::connect((&*self.host, self.port)) => result.and_then(TcpStream::into_std),
             () = self.response.closed() => return,
         };
         // As above.
-        let _ = self.response.send(made);
+        let _ = self.response.send(result);
     }
 }
 
-/// Further ones wait for their turn.
+/// Further requests wait for their turn.
 const MAX_REQUESTS: usize = 1024;
 
 #[cfg(test)]
@@ -123,9 +124,9 @@ mod tests {
     #[tokio::test]
     async fn names_are_connected_to_by_the_thread_that_is_asked_and_only_those_that_were_named() {
         let ((listener, named), (_other, not_named)) = (listener(), listener());
-        let (connector, asked) = Connector::delegating();
+        let (connector, requests) = Connector::delegating();
         connector.allow("localhost", named);
-        let serving = tokio::spawn(asked.serve());
+        let serving = tokio::spawn(requests.serve());
         let made = connector.connect("localhost", named).await.unwrap();
         assert_eq!(made.local_addr().unwrap(), listener.accept().unwrap().1);
         let refused = connector.connect("localhost", not_named).await.unwrap_err();
@@ -137,9 +138,9 @@ mod tests {
     #[tokio::test]
     async fn addresses_are_connected_to_here_and_where_no_one_is_asked_names_too() {
         let (_listener, port) = listener();
-        let (connector, asked) = Connector::delegating();
+        let (connector, requests) = Connector::delegating();
         connector.connect("127.0.0.1", port).await.unwrap();
-        drop(asked);
+        drop(requests);
         assert_eq!(connector.connect("localhost", port).await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
         Connector::default().connect("localhost", port).await.unwrap();
     }

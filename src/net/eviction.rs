@@ -1,8 +1,8 @@
 //! Chooses the idle connection to close when connection slots, descriptors or memory run short.
 //!
-//! The one that has been idle longest, first among the clients that hold most. It closes nothing: it asks, and a
-//! connection looks for itself whether it is idle, which only its own task knows. A look at all connections finds several
-//! that may go, so that a newcomer pays for a few of them and not for all.
+//! It picks the one that has been idle longest, first among the clients that hold most. It closes nothing: it sends a
+//! request, and closing is left to the connection's own task, which alone knows whether it is idle. One scan of all
+//! connections finds several candidates, so a new connection pays for a few of them and not for all.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -12,7 +12,7 @@ use std::task::{Context, Waker};
 
 use crate::time::{Clock, Span, Time};
 
-/// All connections that may be asked to give way.
+/// All connections that may be evicted.
 #[derive(Debug)]
 pub(super) struct Evictions {
     table: Mutex<EvictionTable>,
@@ -23,7 +23,7 @@ pub(super) struct Evictions {
 struct EvictionTable {
     next: u64,
     all: HashMap<u64, Arc<Evictable>>,
-    /// What the last look found, the first to go last.
+    /// What the last scan found, the first to be evicted last.
     candidates: Vec<Candidate>,
     scanned: Time,
 }
@@ -31,16 +31,16 @@ struct EvictionTable {
 /// What is known of one connection.
 #[derive(Debug)]
 pub(super) struct Evictable {
-    /// Connections of its client's prefix; `None` where they are not counted.
+    /// The connections of its client's prefix; `None` where they are not counted.
     prefix_connections: Option<Arc<AtomicUsize>>,
-    /// In nanoseconds; 0 while a request is served.
+    /// Since when it is idle, in nanoseconds; 0 while it serves a request.
     idle_since: AtomicU64,
-    /// For which idle time it was asked to give way.
+    /// The value of `idle_since` for which it was asked to close.
     requested: AtomicU64,
     waker: OnceLock<Waker>,
 }
 
-/// Among those that may give way as long as it lives.
+/// The registration of a connection, as long as it lives.
 #[derive(Debug)]
 pub(super) struct EvictionEntry {
     evictions: Arc<Evictions>,
@@ -52,22 +52,22 @@ pub(super) struct EvictionEntry {
 struct Candidate {
     connection: Arc<Evictable>,
     since: u64,
-    /// How many connections its prefix holds if those that are idle for longer have gone.
+    /// How many connections its prefix holds once those that are idle for longer have closed.
     prefix_rank: usize,
 }
 
-/// What became of the wish that a connection gives way.
+/// The result of an eviction.
 #[derive(Debug)]
 pub(super) enum EvictOutcome {
-    /// This one was asked.
+    /// This connection was asked to close.
     Requested(EvictionRequest),
-    /// Those that are idle belong to clients that hold less than the one who wants a place.
+    /// The idle connections belong to prefixes that hold fewer than the new client's.
     Denied,
-    /// None is idle.
+    /// No connection is idle.
     Nothing,
 }
 
-/// A connection that was asked to give way.
+/// A connection that was asked to close.
 #[derive(Debug)]
 pub(super) struct EvictionRequest(Arc<Evictable>);
 
@@ -82,38 +82,37 @@ impl Evictions {
         Arc::new(Self { table: Mutex::default(), clock: clock.clone() })
     }
 
-    pub(super) fn register(self: &Arc<Self>, held: Option<Arc<AtomicUsize>>) -> EvictionEntry {
-        let (idle_since, asked, waker) = Default::default();
-        let connection =
-            Arc::new(Evictable { prefix_connections: held, idle_since, requested: asked, waker });
-        let mut known = self.table();
-        let number = known.next;
-        known.next += 1;
-        known.all.insert(number, Arc::clone(&connection));
+    pub(super) fn register(self: &Arc<Self>, prefix_connections: Option<Arc<AtomicUsize>>) -> EvictionEntry {
+        let (idle_since, requested, waker) = Default::default();
+        let connection = Arc::new(Evictable { prefix_connections, idle_since, requested, waker });
+        let mut table = self.table();
+        let number = table.next;
+        table.next += 1;
+        table.all.insert(number, Arc::clone(&connection));
         EvictionEntry { evictions: Arc::clone(self), number, connection }
     }
 
-    /// Asks one connection to give way to a client whose prefix holds so many.
-    pub(super) fn evict(&self, held: usize) -> EvictOutcome {
+    /// Asks one connection to close for a client whose prefix holds this many.
+    pub(super) fn evict(&self, connections: usize) -> EvictOutcome {
         let now = self.clock.now();
-        let mut known = self.table();
-        if now.since(known.scanned) > STALE {
-            known.candidates.clear();
+        let mut table = self.table();
+        if now.since(table.scanned) > STALE {
+            table.candidates.clear();
         }
-        for may_look in [true, false] {
-            while let Some(candidate) = known.candidates.pop() {
+        for may_scan in [true, false] {
+            while let Some(candidate) = table.candidates.pop() {
                 if !candidate.is_still_idle() {
                     continue;
                 }
-                if candidate.prefix_rank < held {
-                    known.candidates.push(candidate);
+                if candidate.prefix_rank < connections {
+                    table.candidates.push(candidate);
                     return EvictOutcome::Denied;
                 }
                 return EvictOutcome::Requested(candidate.request());
             }
-            // Where nothing is idle, another look so soon would only be work.
-            if may_look && now.since(known.scanned) >= MIN_SCAN_INTERVAL {
-                known.scan(now);
+            // If no connection is idle, another scan so soon would find none either.
+            if may_scan && now.since(table.scanned) >= MIN_SCAN_INTERVAL {
+                table.scan(now);
             }
         }
         EvictOutcome::Nothing
@@ -128,17 +127,19 @@ impl EvictionTable {
     fn scan(&mut self, now: Time) {
         let idle = self.all.values().filter_map(|connection| {
             let since = connection.idle_since.load(Acquire);
-            let may_go = since != 0 && since <= now.as_nanos() && connection.requested.load(Relaxed) != since;
-            may_go.then(|| Candidate { connection: Arc::clone(connection), since, prefix_rank: 0 })
+            let is_candidate =
+                since != 0 && since <= now.as_nanos() && connection.requested.load(Relaxed) != since;
+            is_candidate.then(|| Candidate { connection: Arc::clone(connection), since, prefix_rank: 0 })
         });
         let mut idle: Vec<_> = idle.collect();
         idle.sort_unstable_by_key(|candidate| (candidate.connection.prefix(), candidate.since));
         for of_one_prefix in
             idle.chunk_by_mut(|one, other| one.connection.prefix() == other.connection.prefix())
         {
-            let held = of_one_prefix.first().map_or(0, |candidate| candidate.connection.prefix_connections());
-            for (gone, candidate) in of_one_prefix.iter_mut().enumerate() {
-                candidate.prefix_rank = held.saturating_sub(gone);
+            let connections =
+                of_one_prefix.first().map_or(0, |candidate| candidate.connection.prefix_connections());
+            for (closed, candidate) in of_one_prefix.iter_mut().enumerate() {
+                candidate.prefix_rank = connections.saturating_sub(closed);
             }
         }
         idle.sort_unstable_by_key(|candidate| (candidate.prefix_rank, u64::MAX - candidate.since));
@@ -149,13 +150,13 @@ impl EvictionTable {
 }
 
 impl Evictable {
-    /// Tells prefixes apart; those who are not counted are one.
+    /// Tells prefixes apart; all connections that are not counted are one.
     fn prefix(&self) -> usize {
-        self.prefix_connections.as_ref().map_or(0, |held| Arc::as_ptr(held) as usize)
+        self.prefix_connections.as_ref().map_or(0, |count| Arc::as_ptr(count) as usize)
     }
 
     fn prefix_connections(&self) -> usize {
-        self.prefix_connections.as_ref().map_or(0, |held| held.load(Relaxed))
+        self.prefix_connections.as_ref().map_or(0, |count| count.load(Relaxed))
     }
 }
 
@@ -174,12 +175,12 @@ impl Candidate {
 }
 
 impl EvictionEntry {
-    /// Says since when the connection is idle; `None` while it serves. Whether it is to give way. A connection is one task
-    /// for its whole life, so its waker never changes.
+    /// Reports since when the connection is idle; `None` while it serves. Returns whether it is to close. A connection
+    /// is one task for its whole life, so its waker never changes.
     pub(super) fn poll_evicted(&self, idle_since: Option<Time>, cx: &Context<'_>) -> bool {
         let since = idle_since.map_or(0, Time::as_nanos);
         self.connection.waker.get_or_init(|| cx.waker().clone());
-        // Whoever sees it finds the waker.
+        // A thread that sees this value finds the waker.
         self.connection.idle_since.store(since, Release);
         since != 0 && self.connection.requested.load(Relaxed) == since
     }
@@ -191,7 +192,7 @@ impl Drop for EvictionEntry {
     }
 }
 
-/// Of all connections, a look finds so many: the work for each that gives way is bounded by this number.
+/// A scan finds this share of all connections: so it bounds the work for each eviction.
 const SCAN_SHARE: usize = 16;
 const MIN_CANDIDATES: usize = 16;
 const STALE: Span = Span::from_secs(1);
@@ -214,27 +215,27 @@ mod tests {
 
         /// Connections of one prefix that became idle one second after the other.
         fn idle(&self, count: u64) -> Vec<EvictionEntry> {
-            let held = Arc::new(AtomicUsize::new(usize::try_from(count).unwrap()));
+            let connections = Arc::new(AtomicUsize::new(usize::try_from(count).unwrap()));
             let enter = |number| {
-                let entry = self.evictions.register(Some(Arc::clone(&held)));
+                let entry = self.evictions.register(Some(Arc::clone(&connections)));
                 let since = self.clock.now().before(Span::from_secs(count - number));
-                assert!(!entry.poll_evicted(Some(since), &nobody()));
+                assert!(!entry.poll_evicted(Some(since), &noop_context()));
                 entry
             };
             (0..count).map(enter).collect()
         }
 
-        fn evict(&self, held: usize) -> EvictOutcome {
+        fn evict(&self, connections: usize) -> EvictOutcome {
             self.clock.set(self.clock.now().after(MIN_SCAN_INTERVAL));
-            self.evictions.evict(held)
+            self.evictions.evict(connections)
         }
     }
 
-    fn nobody() -> Context<'static> {
+    fn noop_context() -> Context<'static> {
         Context::from_waker(Waker::noop())
     }
 
-    fn is_asked(entry: &EvictionEntry) -> bool {
+    fn is_requested(entry: &EvictionEntry) -> bool {
         entry.connection.requested.load(Relaxed) != 0
     }
 
@@ -242,14 +243,14 @@ mod tests {
     fn the_longest_idle_of_those_who_hold_most_goes_first_until_all_hold_the_same() {
         let setting = Setting::new();
         let (few, many) = (setting.idle(3), setting.idle(5));
-        let asked = || [&few, &many].map(|entries| entries.iter().map(is_asked).collect::<Vec<_>>());
+        let requested = || [&few, &many].map(|entries| entries.iter().map(is_requested).collect::<Vec<_>>());
         assert!(
             matches!(setting.evict(0), EvictOutcome::Requested(_))
                 && matches!(setting.evict(0), EvictOutcome::Requested(_))
         );
-        assert_eq!(asked(), [vec![false; 3], vec![true, true, false, false, false]]);
+        assert_eq!(requested(), [vec![false; 3], vec![true, true, false, false, false]]);
         (0..2).for_each(|_| assert!(matches!(setting.evict(0), EvictOutcome::Requested(_))));
-        assert_eq!(asked(), [vec![true, false, false], vec![true, true, true, false, false]]);
+        assert_eq!(requested(), [vec![true, false, false], vec![true, true, true, false, false]]);
     }
 
     #[test]
@@ -258,7 +259,7 @@ mod tests {
         let few = setting.idle(2);
         assert!(matches!(setting.evict(3), EvictOutcome::Denied));
         assert!(matches!(setting.evict(2), EvictOutcome::Requested(_)));
-        assert!(is_asked(&few[0]) && !is_asked(&few[1]));
+        assert!(is_requested(&few[0]) && !is_requested(&few[1]));
     }
 
     #[test]
@@ -266,12 +267,12 @@ mod tests {
         let setting = Setting::new();
         let mut entries = setting.idle(2);
         let EvictOutcome::Requested(leaving) = setting.evict(0) else { panic!() };
-        assert!(!entries[0].poll_evicted(None, &nobody()), "a request has come");
-        assert!(!entries[0].poll_evicted(Some(setting.clock.now()), &nobody()), "and was answered");
+        assert!(!entries[0].poll_evicted(None, &noop_context()), "a request has come");
+        assert!(!entries[0].poll_evicted(Some(setting.clock.now()), &noop_context()), "and was answered");
         assert!(!leaving.has_gone());
         drop(entries.remove(0));
         assert!(leaving.has_gone());
-        assert!(!entries[0].poll_evicted(None, &nobody()));
+        assert!(!entries[0].poll_evicted(None, &noop_context()));
         assert!(matches!(setting.evict(0), EvictOutcome::Nothing));
     }
 
@@ -279,25 +280,25 @@ mod tests {
     fn proxies_in_front_give_way_last() {
         let setting = Setting::new();
         let proxy = setting.evictions.register(None);
-        assert!(!proxy.poll_evicted(Some(Time::from_nanos(1)), &nobody()));
+        assert!(!proxy.poll_evicted(Some(Time::from_nanos(1)), &noop_context()));
         let other = setting.idle(1);
         assert!(matches!(setting.evict(0), EvictOutcome::Requested(_)));
-        assert!(is_asked(&other[0]) && !is_asked(&proxy));
+        assert!(is_requested(&other[0]) && !is_requested(&proxy));
         assert!(matches!(setting.evict(0), EvictOutcome::Requested(_)));
-        assert!(is_asked(&proxy));
+        assert!(is_requested(&proxy));
     }
 
     #[test]
     fn ten_thousand_that_give_way_cost_a_look_at_a_few_each() {
         let setting = Setting::new();
         let entries = setting.idle(10_000);
-        let mut looks = 0;
+        let mut scans = 0;
         for _ in 0..5_000 {
-            looks += usize::from(setting.evictions.table().candidates.is_empty());
+            scans += usize::from(setting.evictions.table().candidates.is_empty());
             assert!(matches!(setting.evict(0), EvictOutcome::Requested(_)));
         }
-        // A look a second besides, which takes a hundred of them here.
-        assert!(looks <= 5_000 / (10_000 / SCAN_SHARE) + 5_000 / 100 + 1, "{looks}");
-        assert_eq!(entries.iter().filter(|entry| is_asked(entry)).count(), 5_000);
+        // One scan a second besides, which covers a hundred evictions here.
+        assert!(scans <= 5_000 / (10_000 / SCAN_SHARE) + 5_000 / 100 + 1, "{scans}");
+        assert_eq!(entries.iter().filter(|entry| is_requested(entry)).count(), 5_000);
     }
 }

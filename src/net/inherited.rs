@@ -1,8 +1,8 @@
 //! Listening sockets that this process did not bind: from systemd, or from the old process of an upgrade.
 //!
-//! It knows them by the place at which they are wanted and asks nobody for them. The surprising thing: the very same sockets
-//! have to go on. Another one at the same port, as `SO_REUSEPORT` allows, has a queue of its own, and what waits in that of the
-//! old one is reset when it is closed.
+//! They are known by the names of their addresses; receiving them from the old process is left to the upgrade. The very
+//! same sockets have to be used: another one at the same port, as `SO_REUSEPORT` allows, has a backlog of its own, and
+//! connections that wait in the old backlog are reset when it is closed.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,23 +10,23 @@ use std::os::fd::OwnedFd;
 use listenfd::ListenFd;
 use socket2::Socket;
 
-/// Sockets that are here already, each with the place at which it is wanted.
+/// Inherited sockets, each with the name of its address.
 #[derive(Debug, Default)]
 pub struct InheritedSockets(Vec<(String, Socket)>);
 
 impl InheritedSockets {
-    /// What systemd passed to this process (`sd_listen_fds(3)`), by the names of its units. To be asked once, before there are
-    /// threads: the variables are taken out of the environment.
+    /// The sockets that systemd passed to this process (`sd_listen_fds(3)`), by the names of its units. To be called
+    /// once, before there are threads: the variables are removed from the environment.
     ///
     /// # Errors
-    /// If something was passed that nobody can listen at.
+    /// If something else than a stream socket was passed.
     pub fn from_systemd() -> io::Result<Self> {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':');
         let mut passed = ListenFd::from_env();
         let mut sockets = Vec::new();
         for at in 0..passed.len() {
-            // What systemd calls a socket without a name.
+            // The name that systemd uses for a socket without one.
             let name = names.next().filter(|name| !name.is_empty()).unwrap_or("unknown");
             let tcp = passed.take_tcp_listener(at).ok().flatten().map(OwnedFd::from);
             let unix = || passed.take_unix_listener(at).ok().flatten().map(OwnedFd::from);
@@ -38,23 +38,22 @@ impl InheritedSockets {
         Ok(Self(sockets))
     }
 
-    /// These, as [`ListenFds::iter`](super::worker_sockets::ListenFds::iter) named them.
+    /// The sockets of the old process, named by [`ListenFds::iter`](super::worker_sockets::ListenFds::iter).
     #[must_use]
     pub fn from_old_process(sockets: Vec<(String, OwnedFd)>) -> Self {
-        Self(sockets.into_iter().map(|(place, socket)| (place, socket.into())).collect())
+        Self(sockets.into_iter().map(|(name, socket)| (name, socket.into())).collect())
     }
 
-    /// What is here for an address, by the name of its socket.
+    /// Takes the sockets of an address, by its name.
     pub(super) fn take(&mut self, wanted: &str) -> Vec<Socket> {
         let (taken, left) = std::mem::take(&mut self.0).into_iter().partition(|(name, _)| name == wanted);
         self.0 = left;
         taken.into_iter().map(|(_, socket): (_, Socket)| socket).collect()
     }
 
-    /// The names under which systemd passed something.
+    /// The names of the sockets that systemd passed.
     pub(super) fn names(&self) -> Vec<&str> {
-        let mut names: Vec<_> =
-            self.0.iter().filter_map(|(place, _)| place.strip_prefix("systemd:")).collect();
+        let mut names: Vec<_> = self.0.iter().filter_map(|(name, _)| name.strip_prefix("systemd:")).collect();
         names.dedup();
         names
     }

@@ -1,8 +1,9 @@
-//! Where connections come from: listening sockets, and an accept loop that never fails.
+//! Listening sockets, and an accept loop that never fails.
 //!
 //! Each worker thread has a TCP socket of its own on the same port (`SO_REUSEPORT`), so that the kernel spreads
-//! connections and no lock is shared. The surprising thing: that option would also let a *second gate* share the
-//! port silently, so a plain socket is bound first to find out whether the port is free.
+//! connections and no lock is shared. That option would also let a second gate share the port unnoticed, so a plain
+//! socket is bound first to find out whether the port is free. Limits are left to
+//! [`connection_limit`](super::connection_limit).
 
 use std::fmt;
 use std::fs::Permissions;
@@ -19,7 +20,7 @@ use tokio::net::{TcpListener, UnixListener};
 use super::inherited::InheritedSockets;
 use super::stream::{NetStream, PeerAddr};
 
-/// A place to listen at.
+/// An address to listen at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ListenAddress {
     /// A TCP address; `[::]` takes IPv4 as well.
@@ -28,7 +29,7 @@ pub enum ListenAddress {
     Tls(SocketAddr),
     /// A Unix socket.
     Unix(PathBuf),
-    /// What systemd passes under this name: TCP, with or without TLS, or a Unix socket.
+    /// The socket that systemd passes under this name: TCP, with or without TLS, or a Unix socket.
     Systemd {
         /// `FileDescriptorName=` of the socket unit.
         name: String,
@@ -49,14 +50,14 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// A bound socket that is not yet part of a runtime, so that it can be made before threads are.
+/// A bound socket that is not yet part of a runtime, so that it can be bound before there are threads.
 #[derive(Debug)]
 pub struct BoundSocket {
     address: ListenAddress,
-    /// As the file says it: port 0 stays 0.
+    /// The name of the address as in the file: port 0 stays 0.
     socket_name: String,
     socket: Socket,
-    /// It was here before this process.
+    /// It was passed to this process.
     inherited: bool,
 }
 
@@ -69,7 +70,8 @@ pub struct BindError {
 }
 
 impl ListenAddress {
-    /// Binds sockets at this address, one for each of `count` workers, or takes those that were inherited, of whatever number.
+    /// Binds sockets at this address, one for each of `count` workers, or takes the inherited ones, whatever their
+    /// number.
     ///
     /// # Errors
     /// [`BindError`], with what would help.
@@ -85,7 +87,7 @@ impl ListenAddress {
         bound.map_err(|error| BindError { address: self.clone(), error })
     }
 
-    /// The same for one socket; a Unix socket that is made is for this user alone.
+    /// The same for one socket; a new Unix socket is accessible to this user only.
     ///
     /// # Errors
     /// [`BindError`], with what would help.
@@ -113,7 +115,7 @@ impl ListenAddress {
         matches!(self, Self::Tls(_) | Self::Systemd { tls: true, .. })
     }
 
-    /// By what a socket is known that is handed on; how its clients speak may change.
+    /// The name under which a socket is handed on; without TLS, which may change.
     pub(super) fn socket_name(&self) -> String {
         match self {
             Self::Tcp(address) | Self::Tls(address) => format!("tcp:{address}"),
@@ -137,11 +139,11 @@ impl ListenAddress {
         }
     }
 
-    /// Listens on a socket that is there.
+    /// Listens on an inherited socket.
     fn adopt(&self, socket: Socket) -> io::Result<BoundSocket> {
         if !socket.is_listener()? {
             return Err(io::Error::other(
-                "nobody listens there: the socket unit needs ListenStream= and Accept=no",
+                "not a listening socket: the socket unit needs ListenStream= and Accept=no",
             ));
         }
         socket.set_nonblocking(true)?;
@@ -158,7 +160,7 @@ impl ListenAddress {
         Ok(BoundSocket { address, socket_name: self.socket_name(), socket, inherited: true })
     }
 
-    /// Removes the file of a Unix socket at which nobody listens any more.
+    /// Removes the file of a Unix socket that no process listens at any more.
     pub fn remove_socket_file(&self) {
         if let Self::Unix(path) = self {
             // A file that cannot be removed is replaced at the next start.
@@ -174,7 +176,7 @@ impl BoundSocket {
         &self.address
     }
 
-    /// The address as the file says it.
+    /// The name of the address as in the file.
     pub(super) fn socket_name(&self) -> &str {
         &self.socket_name
     }
@@ -183,27 +185,27 @@ impl BoundSocket {
         &self.socket
     }
 
-    /// The same socket once more.
+    /// Another handle of the same socket.
     ///
     /// # Errors
     /// If there are no descriptors.
     pub fn try_clone(&self) -> io::Result<Self> {
-        let (address, place) = (self.address.clone(), self.socket_name.clone());
-        Ok(Self { address, socket_name: place, socket: self.socket.try_clone()?, inherited: self.inherited })
+        let (address, socket_name) = (self.address.clone(), self.socket_name.clone());
+        Ok(Self { address, socket_name, socket: self.socket.try_clone()?, inherited: self.inherited })
     }
 
     /// Starts to listen within the current runtime.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn listen(self) -> io::Result<Listener> {
         let at = self.socket.local_addr()?.as_socket();
-        let door = match at {
+        let kind = match at {
             Some(_) if self.address.is_tls() => ListenerKind::Tls,
             Some(at) => ListenerKind::Plain(at.port()),
             None => ListenerKind::Unix,
         };
-        let socket = match door {
+        let socket = match kind {
             ListenerKind::Plain(_) | ListenerKind::Tls => {
                 TcpListener::from_std(self.socket.into()).map(ListenSocket::Tcp)
             }
@@ -213,19 +215,19 @@ impl BoundSocket {
             }
         };
         Ok(Listener {
-            kind: door,
+            kind,
             socket: socket?,
             outlives_process: matches!(self.address, ListenAddress::Systemd { .. }),
         })
     }
 }
 
-/// How clients of a listener speak.
+/// The protocol of a listener's clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListenerKind {
     /// HTTP over TCP, at this port.
     Plain(u16),
-    /// HTTP over TLS: the handshake has still to be made.
+    /// HTTP over TLS; the handshake is still to be made.
     Tls,
     /// HTTP over a Unix socket.
     Unix,
@@ -234,15 +236,15 @@ pub enum ListenerKind {
 /// A listening socket of one worker.
 #[derive(Debug)]
 pub struct Listener {
-    /// How its clients speak.
+    /// The protocol of its clients.
     pub kind: ListenerKind,
-    /// Where they come from.
+    /// The listening socket.
     pub socket: ListenSocket,
-    /// The socket outlives the gate: what waits in its queue is somebody else's.
+    /// The socket outlives this process, so connections in its backlog are left to the next one.
     pub outlives_process: bool,
 }
 
-/// A socket that is listened at.
+/// A listening socket of either kind.
 #[derive(Debug)]
 pub enum ListenSocket {
     /// TCP.
@@ -252,8 +254,9 @@ pub enum ListenSocket {
 }
 
 impl Listener {
-    /// The next connection. Never fails: a connection that was reset while it waited is none, and running out of
-    /// descriptors is waited out (accepting at once again would only spin). `report` hears of the latter.
+    /// The next connection. Never fails: a connection that was reset in the backlog is skipped, and a lack of
+    /// descriptors is waited out, because accepting at once again would only spin. `report` gets the errors of the
+    /// latter kind.
     pub async fn accept(&self, report: impl Fn(&io::Error)) -> (NetStream, PeerAddr) {
         loop {
             match self.try_accept().await {
@@ -293,7 +296,7 @@ fn bind_tcp(
     count: usize,
     kind: fn(SocketAddr) -> ListenAddress,
 ) -> io::Result<Vec<BoundSocket>> {
-    let (mut address, place) = (address, kind(address).socket_name());
+    let (mut address, socket_name) = (address, kind(address).socket_name());
     let probe = tcp_socket(address, false)?;
     if address.port() == 0 {
         address = probe.local_addr()?.as_socket().unwrap_or(address);
@@ -303,7 +306,7 @@ fn bind_tcp(
         let socket = tcp_socket(address, true)?;
         set_notsent_lowat(&socket);
         socket.listen(BACKLOG)?;
-        Ok(BoundSocket { address: kind(address), socket_name: place.clone(), socket, inherited: false })
+        Ok(BoundSocket { address: kind(address), socket_name: socket_name.clone(), socket, inherited: false })
     };
     (0..count).map(socket).collect()
 }
@@ -320,8 +323,8 @@ fn tcp_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A listening socket hands this bound on to its connections, from the moment it has it. Without it only more of the
-/// kernel's memory goes to those who read slowly, and a Unix socket has none.
+/// Connections inherit this bound from their listening socket. Errors are ignored: without the bound slow readers only
+/// use more of the kernel's memory, and a Unix socket has no such bound.
 fn set_notsent_lowat(socket: &Socket) {
     let _ = socket.set_tcp_notsent_lowat(NOTSENT_LOWAT);
 }
@@ -338,7 +341,7 @@ fn bind_unix(path: &Path, count: usize) -> io::Result<Vec<BoundSocket>> {
     (0..count).map(bound).collect()
 }
 
-/// A socket file that a crash left behind is removed; one that somebody listens at is not, nor any other file.
+/// Removes a socket file that a crash left behind, but none that a process listens at, nor any other file.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     let is_dead = metadata.file_type().is_socket() && std::os::unix::net::UnixStream::connect(path).is_err();
@@ -354,8 +357,8 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// What the kernel keeps of an answer before a client's window opens for it. By itself it would keep megabytes, and copying
-/// them for those who take nothing holds up everybody else.
+/// How much of a response the kernel buffers before the client's window opens for it. By itself it would buffer
+/// megabytes, and copying them for clients that read nothing delays all others.
 const NOTSENT_LOWAT: u32 = 128 * 1024;
 const BACKLOG: i32 = 4096;
 const PAUSE: Duration = Duration::from_millis(50);
@@ -407,7 +410,7 @@ mod tests {
         let bound = address.bind_private(&mut InheritedSockets::default()).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         address.remove_socket_file();
-        assert!(path.exists(), "somebody listens there");
+        assert!(path.exists(), "the socket is still open");
         drop(bound);
         address.remove_socket_file();
         assert!(!path.exists());

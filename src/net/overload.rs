@@ -1,7 +1,7 @@
 //! Overload protection: whether descriptors and memory suffice for another connection.
 //!
-//! It knows no prefixes and no rates. The surprising thing: nobody counts descriptors. The kernel gives out the lowest
-//! number that is free, so a high one says that all below it are taken.
+//! Prefixes and rates are left to [`connection_limit`](super::connection_limit). Descriptors are not counted: the
+//! kernel gives out the lowest free number, so a high one means that all below it are taken.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -14,21 +14,21 @@ use rustix::process::{Resource, getrlimit};
 
 use super::connection_slots::ConnectionSlots;
 
-/// What the machine has left.
+/// The resources that the machine has left.
 #[derive(Debug)]
 pub(super) struct OverloadManager {
-    /// The first descriptor that is kept for connections to upstreams and stores, for operators and for files.
+    /// The first descriptor that is reserved for connections to upstreams and stores, for operators and for files.
     reserved: RawFd,
-    /// Connections while memory is short.
+    /// The maximum number of connections while memory is short.
     ceiling: AtomicUsize,
 }
 
 impl OverloadManager {
-    /// By the limit on descriptors that this process has now.
+    /// From the limit on descriptors that this process has now.
     pub(super) fn from_rlimit() -> Self {
-        let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let reserve = (most / RESERVED_SHARE).min(MAX_RESERVE);
-        let reserved = RawFd::try_from(most - reserve).unwrap_or(RawFd::MAX);
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let reserve = (limit / RESERVED_SHARE).min(MAX_RESERVE);
+        let reserved = RawFd::try_from(limit - reserve).unwrap_or(RawFd::MAX);
         Self { reserved, ceiling: AtomicUsize::new(usize::MAX) }
     }
 
@@ -36,7 +36,7 @@ impl OverloadManager {
         self.ceiling.store(ceiling.unwrap_or(usize::MAX), Relaxed);
     }
 
-    /// Whether this connection, which is one of those that have places, may stay.
+    /// Whether this connection, which has its slot already, may stay.
     pub(super) fn admit(
         &self,
         socket: &impl AsRawFd,
@@ -66,10 +66,10 @@ const RESERVED_SHARE: u64 = 4;
 /// Twice `proxy.upstream_max`, unless the file says otherwise.
 const MAX_RESERVE: u64 = 1024;
 
-/// Why a client is not let in.
+/// Why a client is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdmitError {
-    /// All places are taken, and those that are idle are held by clients that hold less.
+    /// All slots are taken, and the idle connections belong to prefixes that hold fewer.
     Connections,
     /// Too many connections from its prefix.
     ClientMax,
@@ -95,23 +95,23 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_new_comes_in_beyond_the_ceiling_until_it_is_lifted() {
-        let (room, places) = (OverloadManager::from_rlimit(), ConnectionSlots::new(9));
-        let held = [places.take().await, places.take().await];
-        room.set_ceiling(Some(2));
-        assert_eq!(room.admit(&Numbered(5), &places), Ok(()));
-        let third = places.take().await;
-        assert_eq!(room.admit(&Numbered(5), &places), Err(AdmitError::Memory));
-        drop(held);
-        assert_eq!(room.admit(&Numbered(5), &places), Ok(()), "whoever leaves makes room");
-        room.set_ceiling(None);
+        let (overload, slots) = (OverloadManager::from_rlimit(), ConnectionSlots::new(9));
+        let taken = [slots.take().await, slots.take().await];
+        overload.set_ceiling(Some(2));
+        assert_eq!(overload.admit(&Numbered(5), &slots), Ok(()));
+        let third = slots.take().await;
+        assert_eq!(overload.admit(&Numbered(5), &slots), Err(AdmitError::Memory));
+        drop(taken);
+        assert_eq!(overload.admit(&Numbered(5), &slots), Ok(()), "a closed connection frees its slot");
+        overload.set_ceiling(None);
         drop(third);
     }
 
     #[test]
     fn the_last_descriptors_are_not_for_clients() {
-        let room = OverloadManager { reserved: 48, ceiling: AtomicUsize::new(usize::MAX) };
-        let places = ConnectionSlots::new(9);
-        assert_eq!(room.admit(&Numbered(47), &places), Ok(()));
-        assert_eq!(room.admit(&Numbered(48), &places), Err(AdmitError::Descriptors));
+        let overload = OverloadManager { reserved: 48, ceiling: AtomicUsize::new(usize::MAX) };
+        let slots = ConnectionSlots::new(9);
+        assert_eq!(overload.admit(&Numbered(47), &slots), Ok(()));
+        assert_eq!(overload.admit(&Numbered(48), &slots), Err(AdmitError::Descriptors));
     }
 }

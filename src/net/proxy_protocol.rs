@@ -1,8 +1,8 @@
-//! The header in which a proxy in front of us says who connected to it: the PROXY protocol, versions 1 and 2.
+//! The header in which a proxy in front of us names its client: the PROXY protocol, versions 1 and 2.
 //!
-//! `proxy-header` reads the addresses; where a header ends and whether it is whole is said here, because that crate waits for
-//! more bytes where there will be none, takes lines of any length, and checks no checksum. Nothing here reads a socket but
-//! `receive`. The surprising thing: of a header that names nobody (`LOCAL`, `UNKNOWN`) nothing else is read.
+//! `proxy-header` reads the addresses. Where a header ends and whether it is sound is decided here, because that crate
+//! waits for bytes that never come, takes lines of any length, and verifies no checksum. Sockets are left to `receive`.
+//! In a header that names no client (`LOCAL`, `UNKNOWN`) nothing else is read.
 //!
 //! The protocol: <https://www.haproxy.org/download/3.2/doc/proxy-protocol.txt>.
 
@@ -16,7 +16,7 @@ use proxy_header::{ParseConfig, ProxyHeader};
 
 pub use self::receive::{ProxyHeaderError, receive};
 
-/// Which versions of the header are taken.
+/// The accepted versions of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyProtocolVersion {
     /// A line of text.
@@ -27,15 +27,15 @@ pub enum ProxyProtocolVersion {
     Any,
 }
 
-/// What is not a header, or not one of the version that is wanted.
+/// The bytes are no header, or none of an accepted version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a PROXY header")]
 pub struct MalformedProxyHeader;
 
-/// Where the header ends that these bytes begin with. `None` is one that goes on behind them.
+/// The end of the header at the start of these bytes; `None` if the header goes on behind them.
 ///
 /// # Errors
-/// [`MalformedProxyHeader`] as soon as no byte more could make a header of them.
+/// [`MalformedProxyHeader`] as soon as no further byte could make a header of them.
 pub fn end(bytes: &[u8], version: ProxyProtocolVersion) -> Result<Option<usize>, MalformedProxyHeader> {
     match bytes.first() {
         None => Ok(None),
@@ -45,8 +45,8 @@ pub fn end(bytes: &[u8], version: ProxyProtocolVersion) -> Result<Option<usize>,
     }
 }
 
-/// Who connected to the proxy, by a whole header and nothing else, in canonical form; `None` is the proxy itself, as when it
-/// looks whether we are well.
+/// The client's address in a whole header and nothing else, in canonical form; `None` if the proxy speaks for itself,
+/// as in a health check.
 ///
 /// # Errors
 /// [`MalformedProxyHeader`].
@@ -91,13 +91,13 @@ fn end_of_block(bytes: &[u8]) -> Result<Option<usize>, MalformedProxyHeader> {
     if end > MAX_BLOCK_LEN { Err(MalformedProxyHeader) } else { Ok((end <= bytes.len()).then_some(end)) }
 }
 
-/// Whether the bytes begin in this way, or could if there were more of them.
+/// Checks that the bytes begin like this, as far as they go.
 fn begins_as(bytes: &[u8], beginning: &[u8]) -> Result<(), MalformedProxyHeader> {
     let is_so = bytes.iter().zip(beginning).all(|(byte, wanted)| byte == wanted);
     if is_so { Ok(()) } else { Err(MalformedProxyHeader) }
 }
 
-/// What the crate lets through: numbers with a plus sign, and words that only begin as `UNKNOWN` does.
+/// Rejects what the crate accepts: numbers with a plus sign, and words that only begin with `UNKNOWN`.
 fn is_line_sound(line: &[u8]) -> bool {
     let Some(words) = line.strip_prefix(V1_PREFIX) else { return false };
     match words.strip_prefix(b"UNKNOWN") {
@@ -106,12 +106,12 @@ fn is_line_sound(line: &[u8]) -> bool {
     }
 }
 
-/// Whether a block is a proxy's own, or of a family without addresses: whatever else stands in it is to be ignored.
+/// Whether a block is the proxy's own, or of a family without addresses: the rest of it is ignored.
 fn has_no_address(block: &[u8]) -> bool {
     matches!(block, [LOCAL, ..] | [PROXY, 0, ..])
 }
 
-/// By the family of the block. The crate has refused those that there are not.
+/// The length of the addresses, by the family of the block. The crate has refused unknown families.
 fn length_of_addresses(block: &[u8]) -> usize {
     match block.get(1).map(|family| family >> 4) {
         Some(1) => 12,
@@ -121,7 +121,7 @@ fn length_of_addresses(block: &[u8]) -> usize {
     }
 }
 
-/// Whether what stands behind the addresses are whole fields, and their checksum is right, if they have one.
+/// Whether whole fields follow the addresses, with the right checksum if they have one.
 fn are_fields_sound(header: &[u8], mut at: usize) -> bool {
     let mut checksum: Option<Range<usize>> = None;
     while at < header.len() {
@@ -134,13 +134,13 @@ fn are_fields_sound(header: &[u8], mut at: usize) -> bool {
             return false;
         }
     }
-    at == header.len() && checksum.is_none_or(|place| is_checksum_right(header, place))
+    at == header.len() && checksum.is_none_or(|range| is_checksum_right(header, range))
 }
 
-/// The checksum is that of the header with zeros in its place.
-fn is_checksum_right(header: &[u8], place: Range<usize>) -> bool {
+/// The checksum is that of the header with zeros in the checksum's bytes.
+fn is_checksum_right(header: &[u8], range: Range<usize>) -> bool {
     let (Some(before), Some(value), Some(after)) =
-        (header.get(..place.start), header.get(place.clone()), header.get(place.end..))
+        (header.get(..range.start), header.get(range.clone()), header.get(range.end..))
     else {
         return false;
     };
@@ -152,7 +152,7 @@ fn is_checksum_right(header: &[u8], place: Range<usize>) -> bool {
 }
 
 const V1_PREFIX: &[u8] = b"PROXY ";
-/// With the end of the line, as the protocol has it.
+/// With the end of the line, by the protocol.
 const MAX_LINE_LEN: usize = 107;
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The signature, the command, the family, and the length of the block.
@@ -162,7 +162,7 @@ const MAX_BLOCK_LEN: usize = 4096;
 const LOCAL: u8 = 0x20;
 const PROXY: u8 = 0x21;
 const CHECKSUM: u8 = 3;
-/// Without a table: few headers have a checksum, and none is long.
+/// Without a table: few headers have a checksum, and all are short.
 static CRC32C: Crc<u32, NoTable> = Crc::<u32, NoTable>::new(&CRC_32_ISCSI);
 
 #[cfg(test)]

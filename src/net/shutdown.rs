@@ -1,27 +1,27 @@
 //! Stages of shutdown and upgrade: stop accepting, drain, stop.
 //!
-//! One value that every worker watches; it only ever moves forwards, but for one step: back to serving, if whoever was to
-//! take over did not.
+//! All workers watch one value. It only moves forwards, except back to serving if the new process of an upgrade fails
+//! to take over. What a stage means for connections is left to the workers.
 
 use tokio::sync::watch;
 
-/// How far stopping has come.
+/// The stage of a shutdown or an upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// Serving.
     Running,
-    /// Another process is about to take over: nobody is kept alive any more.
+    /// A new process is about to take over: connections are no longer kept alive.
     Upgrading,
-    /// The same, and nobody new: who comes waits for either of the two.
+    /// The same, and no connection is accepted: new ones wait in the listen backlog for either process.
     AcceptPaused,
-    /// Nobody new; requests in flight finish.
+    /// No new connections; requests in flight finish.
     Draining,
-    /// Now.
+    /// All connections end now.
     Stopped,
 }
 
 impl Stage {
-    /// Whether it may still be gone back on.
+    /// Whether the upgrade can still be cancelled.
     fn is_upgrading(self) -> bool {
         matches!(self, Self::Upgrading | Self::AcceptPaused)
     }
@@ -35,7 +35,7 @@ pub struct Trigger(watch::Sender<Stage>);
 #[derive(Debug, Clone)]
 pub struct Shutdown(watch::Receiver<Stage>);
 
-/// A trigger and what watches it.
+/// A trigger, and the shutdown that watches it.
 #[must_use]
 pub fn channel() -> (Trigger, Shutdown) {
     let (sender, receiver) = watch::channel(Stage::Running);
@@ -43,7 +43,7 @@ pub fn channel() -> (Trigger, Shutdown) {
 }
 
 impl Trigger {
-    /// Moves on to this stage, unless it is reached already.
+    /// Moves on to this stage, unless it has been reached.
     pub fn reach(&self, stage: Stage) {
         self.0.send_if_modified(|now| {
             let moves = *now < stage;
@@ -52,7 +52,7 @@ impl Trigger {
         });
     }
 
-    /// Goes on serving, unless it is too late.
+    /// Returns to serving, unless draining has begun.
     pub fn cancel_upgrade(&self) {
         self.0.send_if_modified(|now| {
             let leaves = now.is_upgrading();
@@ -65,16 +65,16 @@ impl Trigger {
 }
 
 impl Shutdown {
-    /// Waits until it is certain that the gate leaves, or stays. Says whether it stays.
+    /// Waits until it is certain whether the new process takes over. Returns whether this process goes on serving.
     pub async fn upgrade_cancelled(&mut self) -> bool {
-        // The error says that the trigger is gone, and with it the program.
+        // An error means that the trigger is gone, and with it the program.
         let stage = self.0.wait_for(|now| !now.is_upgrading()).await.map(|stage| *stage);
         stage.is_ok_and(|stage| stage == Stage::Running)
     }
 
-    /// Waits until this stage is reached; at once if it is, or if nobody is left to move it.
+    /// Waits until this stage is reached; returns at once if it is, or if the trigger is gone.
     pub async fn reached(&mut self, stage: Stage) {
-        // The error says that the trigger is gone, and with it the program.
+        // An error means that the trigger is gone, and with it the program.
         let _ = self.0.wait_for(|now| *now >= stage).await;
     }
 

@@ -1,4 +1,5 @@
-//! A connection over TCP, TLS or a Unix socket, and who is at the other end.
+//! A connection over TCP, TLS or a Unix socket, and the address of its peer. Handshakes are left to
+//! [`tls`](super::tls).
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,7 +31,7 @@ impl NetStream {
     }
 }
 
-/// Who is at the other end.
+/// The address of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerAddr {
     /// A TCP address as the kernel reports it.
@@ -60,7 +61,7 @@ macro_rules! delegate {
 }
 
 impl NetStream {
-    /// When it is closed, the other end is to see a reset instead of an end in peace. Unix sockets have none.
+    /// Makes the peer see a reset instead of an orderly end when this is closed. Unix sockets have no resets.
     pub fn reset_on_close(&self) {
         if let Self::Tcp(stream) = self {
             // A connection that is gone already cannot be reset.

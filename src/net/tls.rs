@@ -1,8 +1,8 @@
-//! TLS by rustls: towards clients with certificates of the operator's, towards servers with roots to trust.
+//! TLS by rustls: towards clients with the operator's certificates, towards servers with trusted roots.
 //!
-//! The provider of cryptography is aws-lc-rs, named here and nowhere else; the process-wide default is never asked for.
-//! The surprising thing: everything is a value that is built whole and then swapped, so a connection never sees half of a
-//! new certificate.
+//! The provider of cryptography is aws-lc-rs, named only here; the process-wide default is never used. Every
+//! configuration is built whole and then swapped, so a connection never sees half of a new certificate. Watching files
+//! is left to the reload.
 
 mod acceptor;
 pub mod certificate;
@@ -19,18 +19,18 @@ pub use self::certificate::Certificate;
 pub use self::handshake::{accept, connect, is_about_certificate};
 pub use self::trust::Trust;
 
-/// What the file says about clients that speak TLS, checked.
+/// The file's settings for clients that speak TLS, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsSettings {
-    /// The first is for clients that ask for no name, or one that nobody has.
+    /// The first one is for clients that ask for no name, or for an unknown one.
     pub certificates: Vec<Certificate>,
-    /// The oldest version that is spoken.
+    /// The oldest version that is accepted.
     pub minimum: MinVersion,
 }
 
-/// TLS cannot be had with what this program was built with.
+/// The cryptography of this build provides no TLS.
 #[derive(Debug, thiserror::Error)]
-#[error("TLS cannot be had: {0}")]
+#[error("TLS is not available: {0}")]
 pub struct TlsConfigError(rustls::Error);
 
 /// Cryptography for both sides.

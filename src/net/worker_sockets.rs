@@ -6,43 +6,43 @@ use socket2::Socket;
 
 use super::listener::BoundSocket;
 
-/// What listens at all addresses: each worker's part, and all of it once more for the next process.
+/// The listening sockets of all addresses: each worker's share, and all of them once more for the next process.
 #[derive(Debug, Default)]
 pub struct WorkerSockets {
-    /// For each worker, of each address at least one.
+    /// For each worker, at least one socket of each address.
     pub workers: Vec<Vec<BoundSocket>>,
     /// Each socket once.
     pub fds: ListenFds,
 }
 
-/// Sockets that are kept open to be handed on.
+/// Sockets that stay open to be handed on.
 #[derive(Debug, Default)]
 pub struct ListenFds(Vec<(String, Socket)>);
 
 impl WorkerSockets {
-    /// Room for so many workers.
+    /// Without sockets yet, for this number of workers.
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self { workers: (0..workers).map(|_| Vec::new()).collect(), fds: ListenFds::default() }
     }
 
-    /// Gives each worker a part of what listens at an address: with fewer workers than sockets some have several, with more
-    /// several share one. No socket is left that nobody accepts from.
+    /// Shares the sockets of an address among the workers: with fewer workers than sockets some have several, with more
+    /// several share one. Some worker accepts from each socket.
     ///
     /// # Errors
     /// If there are no descriptors.
     pub fn share(&mut self, bound: &[BoundSocket]) -> io::Result<()> {
-        let most = self.workers.len();
-        for part in 0..most.max(bound.len()) {
+        let count = self.workers.len();
+        for part in 0..count.max(bound.len()) {
             let socket = &bound[part % bound.len()];
-            self.workers[part % most].push(socket.try_clone()?);
+            self.workers[part % count].push(socket.try_clone()?);
         }
         bound.iter().try_for_each(|socket| self.fds.add(socket))
     }
 }
 
 impl ListenFds {
-    /// Keeps one more.
+    /// Adds another handle of a socket.
     ///
     /// # Errors
     /// If there are no descriptors.
@@ -51,9 +51,9 @@ impl ListenFds {
         Ok(())
     }
 
-    /// Each with the place at which it is wanted.
+    /// Each socket with the name of its address.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Socket)> {
-        self.0.iter().map(|(place, socket)| (place.as_str(), socket))
+        self.0.iter().map(|(name, socket)| (name.as_str(), socket))
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
         let bound = bound(2);
         shared.share(&bound).unwrap();
         let parts = shared.fds.iter();
-        let parts = parts.map(|(place, socket)| (place.to_owned(), socket.try_clone().unwrap().into()));
+        let parts = parts.map(|(name, socket)| (name.to_owned(), socket.try_clone().unwrap().into()));
         let mut inherited = InheritedSockets::from_old_process(parts.collect());
         let wanted = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
         let again = wanted.bind(1, &mut inherited).unwrap();

@@ -1,8 +1,8 @@
-//! The access log: one line for each answer, written by a thread of its own.
+//! The access log: one line for each response, written by a thread of its own.
 //!
-//! A request formats its line into memory and goes on; it never waits for a disk. The surprising thing: nobody flushes
-//! an idle worker's lines but the writer itself, which sweeps all pages several times a second. Lines that it cannot
-//! keep up with are dropped and counted.
+//! A request formats its line into memory and goes on: logging never blocks a request. The writer sweeps the buffers of
+//! all threads several times a second, so an idle worker's lines are written, too. Lines that it cannot keep up with
+//! are dropped and counted.
 
 mod buffer;
 mod escape;
@@ -28,7 +28,7 @@ use super::shards::Shards;
 use crate::event::{Event, EventListener};
 use crate::time::{Clock, Span};
 
-/// Writes a line for each answer.
+/// Writes a line for each response.
 #[derive(Debug)]
 pub struct AccessLog {
     target: AccessTarget,
@@ -40,7 +40,7 @@ pub struct AccessLog {
     ended: Mutex<Receiver<()>>,
 }
 
-/// What requests and the writer both touch.
+/// State that requests and the writer share.
 #[derive(Debug)]
 struct LogState {
     buffers: Shards<Mutex<LineBuffer>>,
@@ -67,11 +67,11 @@ impl AccessLog {
         Self::over(sink, target, style, clients, dropped, clock)
     }
 
-    /// Opens the file again under its name, as after `logrotate` has renamed it: what is heard from now on goes
-    /// there. Standard output stays what it is.
+    /// Reopens the file under its name, as after `logrotate` has renamed it; later lines go there. Standard output
+    /// stays.
     ///
     /// # Errors
-    /// The file cannot be opened; the old one is written on.
+    /// If the file cannot be opened; then the old one stays in use.
     pub fn reopen(&self) -> io::Result<()> {
         if let AccessTarget::File(path) = &self.target {
             *lock(&self.shared.replacement) = Some(open_file(path)?);
@@ -80,11 +80,11 @@ impl AccessLog {
         Ok(())
     }
 
-    /// Writes what is left and ends the writer; waits for it no longer than two seconds. Later answers are lost.
+    /// Writes the rest and ends the writer; waits at most two seconds. Later lines are lost.
     pub fn close(&self) {
         self.shared.stopping.store(true, Ordering::Release);
         self.wake();
-        // An error is what is waited for: the writer's end of the channel is gone.
+        // The end of the wait is an error: the writer drops its end of the channel.
         let _ = lock(&self.ended).recv_timeout(CLOSE_TIMEOUT.to_std());
     }
 
@@ -112,7 +112,7 @@ impl AccessLog {
         Ok(Self { target, style, clients, shared, batches, ended: Mutex::new(ended) })
     }
 
-    /// A full channel needs no waking.
+    /// Wakes the writer; a full channel needs no waking.
     fn wake(&self) {
         let _ = self.batches.try_send(LineBatch::default());
     }
@@ -120,8 +120,8 @@ impl AccessLog {
 
 impl EventListener for AccessLog {
     fn on_event(&self, event: &Event<'_>) {
-        let Event::RequestCompleted(answered) = event else { return };
-        let full = lock(self.shared.buffers.current()).write(self.style, &self.clients, answered);
+        let Event::RequestCompleted(entry) = event else { return };
+        let full = lock(self.shared.buffers.current()).write(self.style, &self.clients, entry);
         if let Some(batch) = full
             && let Err(refused) = self.batches.try_send(batch)
         {
@@ -140,23 +140,23 @@ impl Drop for AccessLog {
 
 fn open(target: &AccessTarget) -> io::Result<File> {
     match target {
-        // Not `io::stdout()`, which keeps what it could not write and tries again in the middle of another line.
+        // Not `io::stdout()`, which keeps a failed write and repeats it in the middle of another line.
         AccessTarget::StandardOutput => Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
         AccessTarget::File(path) => open_file(path),
     }
 }
 
-/// Readable by the group, not by everybody: it holds addresses.
+/// Readable by the group but not by others: it holds addresses.
 fn open_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o640).open(path)
 }
 
-/// A panic elsewhere does not make a line unusable.
+/// Ignores poisoning: a panic elsewhere does not make a line unusable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// With pages of 32 KiB this is the most memory that lines wait in: 2 MiB, when they are of usual length.
+/// With buffers of 32 KiB this bounds the memory of waiting lines: 2 MiB, for lines of usual length.
 const MAX_WAITING: usize = 64;
 
 const CLOSE_TIMEOUT: Span = Span::from_secs(2);

@@ -1,7 +1,9 @@
-//! The pages for operators: `/livez`, `/readyz`, `/metrics`, single buckets and the gate as a whole, on sockets of their own.
+//! The pages for operators: `/livez`, `/readyz`, `/metrics`, single buckets and the gate as a whole, on sockets of
+//! their own.
 //!
-//! It shares no listener, runtime or path with visitors, and changes something only for callers on a Unix socket. The surprising thing: a caller over TCP may be a page in the operator's own browser, so who was asked for and who asks is looked at
-//! before anything else.
+//! They share no listener, runtime or path with clients, and change something only for callers on a Unix socket. A
+//! caller over TCP may be a page in the operator's own browser, so `Host` and `Origin` are checked before anything
+//! else.
 
 mod buckets;
 mod control;
@@ -34,7 +36,7 @@ use crate::engine::Engine;
 use crate::event::Operator;
 use crate::time::Span;
 
-/// What the pages show.
+/// The handlers of all admin pages.
 #[derive(Debug)]
 pub struct Admin {
     metrics: Arc<Metrics>,
@@ -47,45 +49,45 @@ pub struct Admin {
 /// A bound socket for operators.
 #[derive(Debug)]
 pub enum AdminSocket {
-    /// Callers may be anybody's browser.
+    /// Callers may be any browser.
     Tcp(TcpListener),
-    /// The permissions of the file say who may call.
+    /// The permissions of the file decide who may call.
     Unix(UnixListener),
 }
 
 impl Admin {
-    /// `draining` makes `/readyz` say no.
+    /// `draining` makes `/readyz` answer 503.
     #[must_use]
     pub fn new(metrics: Arc<Metrics>, draining: Arc<AtomicBool>) -> Self {
         Self { metrics, draining, readiness: Arc::default(), buckets: None, control: None }
     }
 
-    /// The same where this makes `/readyz` say no as well.
+    /// Adds the reasons for which `/readyz` answers 503 as well.
     #[must_use]
-    pub fn with_readiness(self, trouble: Arc<Readiness>) -> Self {
-        Self { readiness: trouble, ..self }
+    pub fn with_readiness(self, readiness: Arc<Readiness>) -> Self {
+        Self { readiness, ..self }
     }
 
-    /// The same with the pages about single buckets. `grammar` reads what the file would read.
+    /// Adds the pages about single buckets. `grammar` parses rates and durations as the file does.
     #[must_use]
     pub fn with_buckets(self, engine: Arc<Engine>, grammar: Grammar) -> Self {
         Self { buckets: Some(BucketsApi::new(engine, grammar)), ..self }
     }
 
-    /// The same with the pages about the gate as a whole.
+    /// Adds the pages about the gate as a whole.
     #[must_use]
     pub fn with_control(self, control: ControlApi) -> Self {
         Self { control: Some(control), ..self }
     }
 
-    /// Answers callers until `shutdown`. Needs a tokio runtime with time and I/O, not the workers' one.
+    /// Answers callers until `shutdown` resolves. Needs a tokio runtime with time and I/O, not one of a worker.
     pub async fn serve(self: Arc<Self>, socket: AdminSocket, shutdown: impl Future<Output = ()>) {
-        // The permit moves into the task, so a slow caller takes a place and nothing else.
-        let places = Arc::new(Semaphore::new(MAX_CALLERS));
+        // The permit moves into the task, so a slow caller costs a permit and nothing else.
+        let permits = Arc::new(Semaphore::new(MAX_CALLERS));
         let mut shutdown = pin!(shutdown);
         loop {
             let accepted = async {
-                let permit = Arc::clone(&places).acquire_owned().await;
+                let permit = Arc::clone(&permits).acquire_owned().await;
                 (permit, socket.accept().await)
             };
             let (permit, stream) = tokio::select! {
@@ -95,7 +97,7 @@ impl Admin {
             let Ok(permit) = permit else { return };
             match stream {
                 Ok(stream) => self.spawn_connection(stream, permit),
-                // Out of descriptors, most likely: nothing that asking again at once would change.
+                // Most likely out of descriptors; an immediate retry would fail too.
                 Err(_) => tokio::time::sleep(AFTER_FAILURE.to_std()).await,
             }
         }
@@ -127,7 +129,7 @@ impl Admin {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT.to_std())
-            // One request a connection: nobody keeps a place that others wait for.
+            // One request a connection: an idle caller holds no permit that others wait for.
             .keep_alive(false)
             .serve_connection(TokioIo::new(stream), service);
         let _ = tokio::time::timeout(WHOLE_TIMEOUT.to_std(), connection).await;

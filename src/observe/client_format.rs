@@ -1,7 +1,7 @@
-//! How addresses of clients are written to logs: `log.clients`.
+//! Formats addresses of clients for logs: `log.clients`.
 //!
-//! It decides nothing about buckets, and the choice may change while lines are written. The surprising thing: a prefix is written as its first address without a length,
-//! because programs that read access logs want an address in the first column.
+//! It has no effect on buckets, and the format may change while lines are written. A prefix is written as its first
+//! address without a length, because programs that read access logs want an address in the first column.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
@@ -16,10 +16,10 @@ use super::settings::ClientsShown;
 use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
 
-/// Writes addresses the way the file asks for. Copies write the same hashes, and change together.
+/// Formats addresses as the file asks for. Copies write the same hashes, and change together.
 #[derive(Clone)]
 pub struct ClientFormatter {
-    /// [`PackedFormat`] in one number, so that a line never sees half a change.
+    /// A [`PackedFormat`] in one number, so that a line never sees half a change.
     format: Arc<AtomicU32>,
     hasher: SipHasher13,
 }
@@ -31,17 +31,17 @@ struct PackedFormat {
 }
 
 impl ClientFormatter {
-    /// `lengths` are the ones of `[client]`; they matter to [`ClientsShown::Prefix`] only.
+    /// `lengths` are those of `[client]`; only [`ClientsShown::Prefix`] uses them.
     #[must_use]
     pub fn new(shown: ClientsShown, lengths: PrefixLengths) -> Self {
         // The standard library seeds each `RandomState` from the operating system's randomness.
         let secret = || RandomState::new().hash_one(0_u8);
-        let manner = PackedFormat { shown, lengths }.to_bits();
+        let format = PackedFormat { shown, lengths }.to_bits();
         let hasher = SipHasher13::new_with_keys(secret(), secret());
-        Self { format: Arc::new(AtomicU32::new(manner)), hasher }
+        Self { format: Arc::new(AtomicU32::new(format)), hasher }
     }
 
-    /// From now on addresses are written so, by all copies.
+    /// Changes the format of all copies from now on.
     pub fn change(&self, shown: ClientsShown, lengths: PrefixLengths) {
         self.format.store(PackedFormat { shown, lengths }.to_bits(), Relaxed);
     }
@@ -83,7 +83,7 @@ impl ClientFormatter {
 
 impl std::fmt::Debug for ClientFormatter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Clients({:?})", self.format().shown)
+        write!(f, "ClientFormatter({:?})", self.format().shown)
     }
 }
 

@@ -1,8 +1,8 @@
-//! The program's own messages on standard error, and the rare events that become some.
+//! The program's own messages on standard error, and the rare events that become messages.
 //!
-//! Requests are the access log's business. `RUST_LOG` is not consulted: the file says what is written. The surprising
-//! thing: messages go through a bounded queue, since whoever reads standard error may stop reading, and no worker may
-//! wait for it; and repeated ones are left out and counted.
+//! Requests are left to the access log. The file sets the level; `RUST_LOG` has no effect. Messages go through a
+//! bounded queue, because the reader of standard error may stop reading and no worker may wait for it. Repeated
+//! messages are left out and counted.
 
 mod operators;
 mod queue;
@@ -25,16 +25,16 @@ use crate::event::{Event, EventListener, Failure, RejectReason};
 use crate::policy::attempt::Client;
 use crate::time::{Clock, Span};
 
-/// Writes waiting messages when it is dropped, for at most a second.
+/// Writes queued messages when it is dropped, for at most a second.
 #[derive(Debug)]
-#[must_use = "messages that still wait are lost without it"]
+#[must_use = "queued messages are lost without it"]
 pub struct FlushOnDrop(MessageQueue);
 
-/// Sends the messages of the whole process to standard error from now on. The thread that writes them does `first` before
-/// anything else.
+/// Sends the messages of the whole process to standard error from now on. The thread that writes them calls `first`
+/// before anything else.
 ///
 /// # Errors
-/// It was done before.
+/// If it was called before.
 pub fn start(
     level: LogLevel,
     format: LogFormat,
@@ -47,14 +47,14 @@ pub fn start(
     };
     let queue = MessageQueue::start(std::io::stderr(), first);
     let flush = FlushOnDrop(queue.clone());
-    let (subscriber, chosen) = subscriber(level, json, move || queue.clone());
+    let (subscriber, handle) = subscriber(level, json, move || queue.clone());
     tracing::subscriber::set_global_default(subscriber)?;
-    // The first one is the only one.
-    let _ = LEVEL.set(chosen);
+    // The global subscriber was just set for the first time, so the handle is, too.
+    let _ = LEVEL.set(handle);
     Ok(flush)
 }
 
-/// The level of the one subscriber that a process has.
+/// The level of the process's one subscriber.
 static LEVEL: OnceLock<LevelHandle> = OnceLock::new();
 
 type LevelHandle = reload::Handle<LevelFilter, Registry>;
@@ -65,11 +65,11 @@ impl Drop for FlushOnDrop {
     }
 }
 
-/// What is written from now on, by severity. Changes nothing before [`start`].
+/// Sets the level from now on. Changes nothing before [`start`].
 pub fn set_level(level: LogLevel) {
-    if let Some(chosen) = LEVEL.get() {
-        // Fails only where the subscriber is gone, and with it whatever it could write.
-        let _ = chosen.reload(filter(level));
+    if let Some(handle) = LEVEL.get() {
+        // Fails only if the subscriber is gone.
+        let _ = handle.reload(filter(level));
     }
 }
 
@@ -91,28 +91,28 @@ impl Messages {
     /// `clients` writes addresses as the access log does.
     #[must_use]
     pub fn new(clients: ClientFormatter, clock: Clock) -> Self {
-        let gate = || LogThrottle::every(Span::from_secs(1));
+        let throttle = || LogThrottle::every(Span::from_secs(1));
         Self {
             clock,
             clients,
-            // Several upstreams may go away at once, and each should be named.
-            upstream_up: gate().with_burst(20),
-            upstream_failed: std::array::from_fn(|_| gate()),
-            rejected: std::array::from_fn(|_| gate()),
-            accept_failed: gate(),
-            evicted: gate(),
-            body_refused: gate(),
-            panicked: gate(),
+            // Several upstreams may fail at once, and each should be named.
+            upstream_up: throttle().with_burst(20),
+            upstream_failed: std::array::from_fn(|_| throttle()),
+            rejected: std::array::from_fn(|_| throttle()),
+            accept_failed: throttle(),
+            evicted: throttle(),
+            body_refused: throttle(),
+            panicked: throttle(),
         }
     }
 
-    /// How many messages of this kind were left out, if one may be written now; nothing to tell is `None`.
-    fn allow(&self, gate: &LogThrottle) -> Option<Option<u64>> {
-        gate.allow(self.clock.now()).map(|left_out| (left_out > 0).then_some(left_out))
+    /// If a message of this kind may be written now, how many were left out; the inner `None` means none.
+    fn allow(&self, throttle: &LogThrottle) -> Option<Option<u64>> {
+        throttle.allow(self.clock.now()).map(|left_out| (left_out > 0).then_some(left_out))
     }
 
     fn upstream_failed(&self, upstream: &str, failure: Failure) {
-        let (gate, reason) = match failure {
+        let (index, reason) = match failure {
             Failure::Connect => (0, "cannot connect"),
             Failure::Timeout => (1, "no answer in time"),
             Failure::Broken => (2, "the answer is not HTTP or broke off"),
@@ -122,13 +122,13 @@ impl Messages {
             Failure::Tls => (6, "it does not speak TLS with us"),
             Failure::Exhausted => (7, "no descriptor, port or memory is left here"),
         };
-        if let Some(left_out) = self.allow(&self.upstream_failed[gate]) {
+        if let Some(left_out) = self.allow(&self.upstream_failed[index]) {
             warn!(upstream, reason, left_out, "an upstream failed a request");
         }
     }
 
     fn rejected(&self, client: Client, reason: RejectReason) {
-        let (gate, reason) = match reason {
+        let (index, reason) = match reason {
             RejectReason::ClientMax => (0, "proxy.client_max"),
             RejectReason::ClientRate => (1, "proxy.client_rate"),
             RejectReason::Handshake => (2, "no TLS handshake"),
@@ -138,14 +138,14 @@ impl Messages {
             RejectReason::Descriptors => (6, "descriptors are short"),
             RejectReason::Connections => (7, "proxy.connections"),
         };
-        if let Some(left_out) = self.allow(&self.rejected[gate]) {
+        if let Some(left_out) = self.allow(&self.rejected[index]) {
             let client = self.clients.show(client);
-            if gate == 2 {
-                // Scanners do nothing else all day.
-                debug!(client, reason, left_out, "a connection was not let in");
+            if index == 2 {
+                // Scanners send these all day.
+                debug!(client, reason, left_out, "a connection was rejected");
                 return;
             }
-            warn!(client, reason, left_out, "a connection was not let in");
+            warn!(client, reason, left_out, "a connection was rejected");
         }
     }
 }
@@ -184,18 +184,18 @@ impl EventListener for Messages {
                     warn!(left_out, "a body was not read to its end: proxy.body_memory is used up");
                 }
             }
-            Event::CommandReceived { command: order, by } => operators::ordered(order, by),
+            Event::CommandReceived { command, by } => operators::command(command, by),
             Event::BucketsChanged(done) => operators::write(&done, &self.clients),
             Event::Panicked => {
                 if let Some(left_out) = self.allow(&self.panicked) {
                     error!(left_out, "a task panicked, its connection is gone: please report this");
                 }
             }
-            Event::StoreUp { up: true, why } => info!(why, "the store is asked again"),
+            Event::StoreUp { up: true, why } => info!(why, "store available again"),
             Event::StoreUp { up: false, why } => {
                 error!(
                     why,
-                    "the store is away: attempts are decided as store.on_error says until it answers"
+                    "store unavailable: attempts are decided as store.on_error says until it answers"
                 );
             }
             Event::StoreWarning(what) => warn!("store: {what}"),
@@ -216,11 +216,11 @@ fn subscriber<W>(level: LogLevel, json: bool, writer: W) -> (Box<dyn Subscriber 
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    let (level, chosen) = reload::Layer::new(filter(level));
+    let (level, handle) = reload::Layer::new(filter(level));
     let layer = fmt::layer()
         .with_target(false)
         .with_ansi(false)
-        // Otherwise a failed write is told on standard error, which panics when that is what failed.
+        // A report of a failed write would go to standard error, and panic when that is what failed.
         .log_internal_errors(false)
         .with_writer(writer);
     let registry = tracing_subscriber::registry().with(level);
@@ -228,7 +228,7 @@ where
         true => Box::new(registry.with(layer.json().flatten_event(true))),
         false => Box::new(registry.with(layer)),
     };
-    (subscriber, chosen)
+    (subscriber, handle)
 }
 
 fn filter(level: LogLevel) -> LevelFilter {

@@ -1,8 +1,7 @@
-//! Counts what happens, for Prometheus.
+//! Counts events for Prometheus.
 //!
-//! It counts and shows; it serves no socket (that is `admin`). No address, account or path is ever a label: the
-//! number of series is bounded by the configuration. The surprising thing: what is counted for every request is held
-//! once per thread and only summed up when somebody asks.
+//! It counts and renders; sockets are left to `admin`. No address, account or path is ever a label: the configuration
+//! bounds the number of series. Counters of every request exist once per thread, and a scrape sums them up.
 
 mod buckets;
 mod exposition;
@@ -29,7 +28,7 @@ use crate::engine::Engine;
 use crate::event::{Event, EventListener, Failure, RejectReason};
 use crate::net::tls::Certificate;
 
-/// Keeps the metrics.
+/// All metrics.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -68,7 +67,7 @@ struct UpstreamErrorLabels {
 }
 
 impl Metrics {
-    /// Nothing has happened yet.
+    /// With all counters at zero.
     #[must_use]
     pub fn new() -> Self {
         let mut metrics = Self {
@@ -98,23 +97,24 @@ impl Metrics {
         metrics
     }
 
-    /// The engine whose buckets are shown. It is held weakly: the engine's events hold these metrics.
+    /// Sets the engine whose buckets are shown. The reference is weak, because the engine's events refer to these
+    /// metrics.
     pub fn watch(&self, engine: &Arc<Engine>) {
         // A second engine is not expected; the first one stays.
         let _ = self.engine.set(Arc::downgrade(engine));
     }
 
-    /// Shows an upstream as used before anything has happened to it; `name` is its address as configured.
+    /// Shows an upstream as up before its first event; `name` is its address as configured.
     pub fn expect_upstream(&self, name: &str) {
         self.upstream_up.get_or_create_owned(&upstream_labels(name)).set(1);
     }
 
-    /// Shows no longer whether an upstream is used: the file does not name it any more.
+    /// Removes an upstream that the file no longer names.
     pub fn forget_upstream(&self, name: &str) {
         self.upstream_up.remove(&upstream_labels(name));
     }
 
-    /// Shows until when these certificates are good, and no others. Of several with one name the first that expires.
+    /// Shows when these certificates expire, and no others. Of several with one name, it shows the first to expire.
     pub fn show_certificates(&self, certificates: &[Certificate]) {
         self.certificates.clear();
         for certificate in certificates {
@@ -127,13 +127,13 @@ impl Metrics {
         }
     }
 
-    /// The number of lines that the access log had to drop, for the log to count up.
+    /// The counter of dropped access-log lines, for the log to increment.
     #[must_use]
     pub fn lines_dropped(&self) -> Counter {
         self.lines_dropped.clone()
     }
 
-    /// Everything, in Prometheus' text format 0.0.4.
+    /// All metrics, in Prometheus' text format 0.0.4.
     #[must_use]
     pub fn render(&self) -> String {
         exposition::render(&self.registry)
@@ -152,20 +152,24 @@ impl Metrics {
         let connections = self.connections.clone();
         registry.register("tollgate_connections", "Clients that are connected now", connections);
         for (name, help, metric) in [
-            ("tollgate_connections_refused", "Connections that were not let in", &self.refused),
+            ("tollgate_connections_refused", "Connections that were refused", &self.refused),
             ("tollgate_config_reloads", "How often the configuration was read again", &self.reloads),
         ] {
             registry.register(name, help, metric.clone());
         }
         for (name, help, metric) in [
-            ("tollgate_connections_evicted", "Idle connections that were closed to make room", &self.evicted),
-            ("tollgate_bodies_refused", "Bodies for which there was no memory", &self.bodies_refused),
+            (
+                "tollgate_connections_evicted",
+                "Idle connections that were closed for other clients",
+                &self.evicted,
+            ),
+            ("tollgate_bodies_refused", "Bodies refused for lack of body_memory", &self.bodies_refused),
             ("tollgate_panics", "Tasks that panicked", &self.panics),
             ("tollgate_access_log_dropped", "Lines of the access log that were lost", &self.lines_dropped),
         ] {
             registry.register(name, help, metric.clone());
         }
-        registry.register("tollgate_upstream_up", "Whether an upstream is used", self.upstream_up.clone());
+        registry.register("tollgate_upstream_up", "Whether an upstream is up", self.upstream_up.clone());
         let (name, help) =
             ("tollgate_certificate_expiry_seconds", "When a certificate expires, in seconds since 1970");
         registry.register(name, help, self.certificates.clone());
@@ -188,7 +192,7 @@ impl EventListener for Metrics {
                 self.rules.decided(generation, route, limit, decision);
             }
             Event::Settled { generation, route, outcome } => self.rules.settled(generation, route, outcome),
-            Event::RequestCompleted(answered) => self.responses.count(answered),
+            Event::RequestCompleted(entry) => self.responses.count(entry),
             Event::Connected => drop(self.connections.inc()),
             Event::Disconnected => drop(self.connections.dec()),
             Event::ConnectionRejected { reason, .. } => {
@@ -200,7 +204,7 @@ impl EventListener for Metrics {
                 self.upstream_errors.get_or_create_owned(&labels).inc();
             }
             Event::UpstreamUp { upstream, up } => {
-                // What is still under way to one that is forgotten does not bring it back.
+                // A late event of a removed upstream does not bring it back.
                 if let Some(shown) = self.upstream_up.get(&upstream_labels(upstream)) {
                     shown.set(i64::from(up));
                 }

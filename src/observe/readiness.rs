@@ -1,28 +1,28 @@
-//! Readiness: the reasons for which `/readyz` says no.
+//! Readiness: the reasons for which `/readyz` answers 503.
 //!
-//! It finds nothing out by itself. The surprising thing: trouble with the store is none of it. A gate that goes on without its
-//! store serves, and if all gates were called dead for one store, nobody would.
+//! It only keeps what others report. An unavailable store is no reason: the gate serves without it, and if every gate
+//! reported unready for one store, none would serve.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// All that is wrong now.
+/// The present reasons for not being ready.
 #[derive(Debug, Default)]
 pub struct Readiness(Mutex<BTreeSet<String>>);
 
 impl Readiness {
-    /// Something is wrong from now on, or is not any more. Says whether that is new.
+    /// Adds a reason, or removes it. Returns whether that changed anything.
     pub fn set_reason(&self, what: &str, wrong: bool) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if wrong { all.insert(what.to_owned()) } else { all.remove(what) }
     }
 
-    /// What is wrong, in words; `None` if nothing is.
+    /// The reasons, in words; `None` if the gate is ready.
     #[must_use]
     pub fn reasons(&self) -> Option<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let words: Vec<&str> = all.iter().map(String::as_str).collect();
-        (!words.is_empty()).then(|| words.join(", "))
+        let reasons: Vec<&str> = all.iter().map(String::as_str).collect();
+        (!reasons.is_empty()).then(|| reasons.join(", "))
     }
 }
 
@@ -32,15 +32,16 @@ mod tests {
 
     #[test]
     fn all_that_is_wrong_is_named_until_it_is_not_any_more() {
-        let trouble = Readiness::default();
-        assert_eq!(trouble.reasons(), None);
-        assert!(trouble.set_reason("worker-1 stands still", true));
-        assert!(!trouble.set_reason("worker-1 stands still", true));
-        assert!(trouble.set_reason("reload is down", true));
-        assert_eq!(trouble.reasons().unwrap(), "reload is down, worker-1 stands still");
+        let readiness = Readiness::default();
+        assert_eq!(readiness.reasons(), None);
+        assert!(readiness.set_reason("worker-1 stands still", true));
+        assert!(!readiness.set_reason("worker-1 stands still", true));
+        assert!(readiness.set_reason("reload is down", true));
+        assert_eq!(readiness.reasons().unwrap(), "reload is down, worker-1 stands still");
         assert!(
-            trouble.set_reason("reload is down", false) && trouble.set_reason("worker-1 stands still", false)
+            readiness.set_reason("reload is down", false)
+                && readiness.set_reason("worker-1 stands still", false)
         );
-        assert_eq!(trouble.reasons(), None);
+        assert_eq!(readiness.reasons(), None);
     }
 }

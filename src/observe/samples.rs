@@ -13,8 +13,8 @@ use crate::time::{Span, Time};
 /// 2026-11-20 23:21:52.043 UTC.
 pub(super) const AT: Time = Time::from_nanos(1_795_216_912_043_000_000);
 
-/// A refused attempt with everything in it.
-pub(super) fn answered() -> AccessLogEntry {
+/// The entry of a refused attempt, with every field filled.
+pub(super) fn entry() -> AccessLogEntry {
     AccessLogEntry {
         client: Client::from_ip([203, 0, 113, 9].into()),
         method: Method::POST,

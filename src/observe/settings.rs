@@ -1,17 +1,17 @@
-//! What the file says about logs, checked: `[log]`.
+//! The checked settings of logs: `[log]`.
 
 use std::path::PathBuf;
 
-/// What the file says about logs.
+/// `[log]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogSettings {
     /// The least severe messages that are written.
     pub level: LogLevel,
-    /// How messages look.
+    /// The format of messages.
     pub format: LogFormat,
-    /// Where the access log goes; `None` writes none.
+    /// The target of the access log; `None` writes none.
     pub access: Option<AccessTarget>,
-    /// How lines of the access log look.
+    /// The style of lines in the access log.
     pub style: AccessLogStyle,
     /// How addresses are written.
     pub clients: ClientsShown,
@@ -29,7 +29,7 @@ pub enum LogLevel {
     Trace,
 }
 
-/// How the program's own messages look on standard error.
+/// The format of the program's own messages on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
     /// Text on a terminal, JSON otherwise.
@@ -41,16 +41,16 @@ pub enum LogFormat {
     Json,
 }
 
-/// Where the access log goes.
+/// The target of the access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessTarget {
     /// `"-"`.
     StandardOutput,
-    /// A file, appended to, opened again on SIGUSR1.
+    /// A file, appended to, reopened on SIGUSR1.
     File(PathBuf),
 }
 
-/// How lines of the access log look.
+/// The style of lines in the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AccessLogStyle {
     /// The combined format of Apache and nginx.

@@ -1,12 +1,12 @@
 //! One copy of something for each thread, so that workers do not fight over cache lines.
 //!
-//! It is not a thread-local: whoever sums up or sweeps sees all copies. The surprising thing: two threads may share a
-//! copy (there are more threads than copies in tests), so a copy must be safe to share; it is only seldom shared.
+//! It is not a thread-local: a reader that sums up or sweeps sees all copies. Two threads may share a copy (tests have
+//! more threads than copies), so a copy must be safe to share; it is only seldom shared.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
-/// As many copies as threads are likely to run at once.
+/// A copy for each thread that is likely to run at once, 64 at most.
 #[derive(Debug)]
 pub(super) struct Shards<T>(Box<[CachePadded<T>]>);
 
@@ -25,7 +25,7 @@ impl<T: Default> Default for Shards<T> {
 impl<T> Shards<T> {
     /// The copy of this thread.
     pub(super) fn current(&self) -> &T {
-        &self.0[SHARD.with(|seat| *seat) & (self.0.len() - 1)].0
+        &self.0[SHARD.with(|shard| *shard) & (self.0.len() - 1)].0
     }
 
     /// All copies.

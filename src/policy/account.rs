@@ -1,39 +1,39 @@
-//! The name of an account, folded: whatever an application takes for the same name is one account here.
+//! The name of an account, folded: all spellings that an application takes for the same name are one account here.
 //!
 //! A folded name is as secret as the name; it lives as long as the decision about its attempt, and is kept as a keyed
-//! hash only. The surprising thing: more is folded than any one application folds, since two names in one bucket cost a
-//! token, and one name in two buckets is a way around the limit.
+//! hash only. It folds more than any single application: two names in one bucket cost a token, but one name in two
+//! buckets is a way around the limit.
 
 mod unicode;
 
 use unicode_normalization::UnicodeNormalization;
 
-/// A folded name of an account; never shown.
+/// A folded account name; its `Debug` form hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Account(Vec<u8>);
 
 impl Account {
-    /// Folds a name as it was sent: compatible letters (NFKC), case, accents, blanks, and what nobody sees. At most 256
-    /// bytes are left of it, and not more than 4 KiB of it are looked at.
+    /// Folds a name as it was sent: compatibility forms (NFKC), case, accents, blanks and invisible characters. It
+    /// reads at most 4 KiB, and the result has at most 256 bytes.
     ///
-    /// Names in which applications look for markup or escapes and take them out are all one account. WordPress takes
-    /// `adm<i>in`, `ad%20min` and `&amp;admin` for `admin`, and there are as many of these as anybody likes.
+    /// All names with markup or escapes, which some applications remove, are one account. WordPress reads `adm<i>in`,
+    /// `ad%20min` and `&amp;admin` as `admin`, and a client can make any number of such spellings.
     #[must_use]
     pub fn fold(name: &[u8]) -> Self {
         let name = trim(name);
         let name = name.get(..MAX_READ_LEN).unwrap_or(name);
-        let mut folding = AccountFold::default();
+        let mut fold = AccountFold::default();
         if name.is_ascii() {
-            name.iter().for_each(|byte| folding.push(char::from(byte.to_ascii_lowercase())));
+            name.iter().for_each(|byte| fold.push(char::from(byte.to_ascii_lowercase())));
         } else {
             let text = unicode::decode_text(name);
-            // One letter can be eighteen.
-            unicode::fold_chars(&text).take(MAX_READ_LEN).nfc().for_each(|letter| folding.push(letter));
+            // One character can decompose into eighteen.
+            unicode::fold_chars(&text).take(MAX_READ_LEN).nfc().for_each(|letter| fold.push(letter));
         }
-        if name.contains(&0) || has_markup(folding.0.as_bytes()) { Self::ambiguous() } else { folding.end() }
+        if name.contains(&0) || has_markup(fold.0.as_bytes()) { Self::ambiguous() } else { fold.end() }
     }
 
-    /// What is hashed.
+    /// The bytes of the folded name, for hashing.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -44,7 +44,8 @@ impl Account {
     }
 }
 
-/// The one who reads a name up to a zero byte and the one who passes over it differ without end, but not about these.
+/// Removes blanks and control characters at both ends. Applications disagree about a zero byte within a name, but not
+/// at its ends.
 fn trim(name: &[u8]) -> &[u8] {
     let is_blank = |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_control();
     let start = name.iter().position(|byte| !is_blank(byte)).unwrap_or(name.len());
@@ -58,14 +59,14 @@ struct AccountFold(String, bool);
 
 impl AccountFold {
     fn push(&mut self, letter: char) {
-        // MediaWiki knows no difference between a blank and an underscore.
+        // MediaWiki reads an underscore as a blank.
         if letter.is_whitespace() || letter == '_' {
             self.1 = true;
         } else if !letter.is_control() {
             if std::mem::take(&mut self.1) && !self.0.is_empty() {
                 self.0.push(' ');
             }
-            // A sharp s is one to WordPress and MySQL's older collations, and two to everybody else.
+            // WordPress and MySQL's older collations read a sharp s as one s, all others as two.
             if letter != 's' || !self.0.ends_with('s') {
                 self.0.push(letter);
             }
@@ -81,7 +82,7 @@ impl AccountFold {
     }
 }
 
-/// A tag, an entity, or an escaped byte.
+/// Whether a name contains a tag, an entity, or an escaped byte.
 fn has_markup(name: &[u8]) -> bool {
     let mut ands = name.iter().skip_while(|byte| **byte != b'&');
     let escaped = |window: &[u8]| match window {
@@ -97,9 +98,9 @@ impl std::fmt::Debug for Account {
     }
 }
 
-/// Bytes of a folded name.
+/// Bytes of a folded name at most.
 const MAX_FOLDED_BYTES: usize = 256;
-/// Bytes of a name that are looked at, and letters that are made of them.
+/// Bytes of a name that are read at most, and characters that are made of them at most.
 const MAX_READ_LEN: usize = 4096;
 
 #[cfg(test)]

@@ -1,30 +1,32 @@
-//! What is known of one request before a decision.
+//! One request as the policy sees it: method, target, host, client, headers and body.
+//!
+//! It holds data only; the proxy fills it, and [`charges`](super::Policy::charges) evaluates it.
 
 use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
 
-/// Who is asking, as far as buckets are concerned.
+/// The client of a request, as buckets distinguish clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Client {
     /// An address in canonical form: an IPv4 address mapped into IPv6 is an IPv4 address.
     Ip(IpAddr),
-    /// Somebody behind the trusted proxy at this address, which did not say who, or not so that it can be read. It pays
-    /// from the proxy's bucket, and no network of the file holds it: what is meant for the proxies is not meant for
+    /// A client behind the trusted proxy at this address, which sent no client address, or none that can be read. It is
+    /// charged to the proxy's bucket and belongs to no network of the file: rates for the proxies are not meant for
     /// their clients.
     BehindProxy(IpAddr),
-    /// A peer on a Unix socket that said nothing about the client.
+    /// A peer on a Unix socket that sent no client address.
     UnixSocket,
 }
 
 impl Client {
-    /// The client at this address, whichever way it was written.
+    /// The client at this address, in canonical form.
     #[must_use]
     pub fn from_ip(ip: IpAddr) -> Self {
         Self::Ip(ip.to_canonical())
     }
 
-    /// The address that it pays for, if there is one.
+    /// The address whose bucket is charged, if there is one.
     #[must_use]
     pub fn ip(self) -> Option<IpAddr> {
         match self {
@@ -33,7 +35,7 @@ impl Client {
         }
     }
 
-    /// The address by which it belongs to networks: only of a client that is known.
+    /// The address for look-ups in networks; only for [`Client::Ip`].
     #[must_use]
     pub fn known_ip(self) -> Option<IpAddr> {
         match self {
@@ -42,7 +44,7 @@ impl Client {
         }
     }
 
-    /// The same client as far as its bucket goes, when no more is known of it.
+    /// The same peer as an unknown client: an address becomes [`Client::BehindProxy`].
     #[must_use]
     pub fn unknown(self) -> Self {
         match self {
@@ -52,33 +54,33 @@ impl Client {
     }
 }
 
-/// What is known of a request's body.
+/// The body of a request, as far as it was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum AttemptBody<'a> {
-    /// Nothing yet.
+    /// Not read yet.
     Unread,
-    /// All of it; empty if there is none.
+    /// The whole body; empty if there is none.
     Whole(&'a [u8]),
-    /// More than anybody reads.
+    /// Longer than the policy reads.
     TooLong,
 }
 
-/// One request, as the policy sees it. Its headers and its body are never shown.
+/// One request. Its `Debug` form hides headers and body.
 #[derive(Clone, Copy)]
 pub struct Attempt<'a> {
-    /// As sent; method names are case-sensitive (RFC 9110, 9.1).
+    /// The method as sent; method names are case-sensitive (RFC 9110, 9.1).
     pub method: &'a Method,
     /// The path as sent; it has passed [`canonical::check`](super::canonical::check).
     pub path: &'a str,
-    /// What follows the `?`, as sent.
+    /// The query after the `?`, as sent.
     pub query: Option<&'a str>,
     /// The host in lower case, without port and trailing dot; empty if there is none.
     pub host: &'a str,
-    /// Who is asking.
+    /// The client.
     pub client: Client,
     /// The header lines as sent.
     pub headers: &'a HeaderMap,
-    /// Its body, as far as it was read.
+    /// The body, as far as it was read.
     pub body: AttemptBody<'a>,
 }
 

@@ -1,9 +1,8 @@
-//! Buckets that an operator can name: those of one address alone, or of one account alone. An address stands as well
-//! for the buckets from which its attempts without an account pay.
+//! Buckets that an operator can name: those of one address alone, or of one account alone. An address also names the
+//! buckets that its attempts without an account are charged to.
 //!
-//! It finds them and touches none. The surprising thing: an account has a bucket for each class of clients that its limit
-//! gives another rate, so one name may stand for several buckets of one limit; and known devices pay from buckets of their
-//! own, which nobody can name.
+//! It finds buckets and changes none. An account has a bucket for each class of clients with a rate of its own, so one
+//! name may select several buckets of one limit. Known devices have buckets of their own, which cannot be named.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,57 +15,57 @@ use super::key::{KeyHasher, KeyPart, PrefixLengths};
 use super::{Limit, LimitKind, Policy};
 use crate::bucket::{Key, Spec};
 
-/// Whose buckets are meant.
+/// Selects the buckets of a client or an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BucketSelector {
-    /// A client's, by its address.
+    /// A client, by its address.
     Client(Client),
-    /// An account's, by its name. It is never shown.
+    /// An account, by its name; its `Debug` form hides it.
     Account(Account),
 }
 
-/// Why a text names nobody.
+/// Why a text is no selector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BucketSelectorError {
-    /// Neither the one nor the other.
+    /// Neither `ip:` nor `user:`.
     #[error("buckets are named ip:ADDRESS or user:NAME")]
     Kind,
-    /// Not an address.
+    /// `ip:` without an address.
     #[error("what follows ip: is not an address")]
     Address,
-    /// No name.
+    /// `user:` without a name.
     #[error("what follows user: is empty")]
     Name,
 }
 
-/// One bucket of a holder.
+/// One selected bucket.
 #[derive(Debug, Clone)]
 pub struct BucketRef {
     /// Position of the limit.
     pub limit: usize,
-    /// Which of the limit's rates it has: [`ClassRate::number`](super::Rate::number).
+    /// The class of the limit's rate: [`ClassRate::number`](super::ClassRate::number).
     pub class: usize,
-    /// The name of that class; empty for that of most clients.
+    /// The name of that class; empty for the default class.
     pub class_name: Arc<str>,
-    /// Its name in the store.
+    /// The key in the store.
     pub key: Key,
-    /// What it promises.
+    /// The specification.
     pub spec: Spec,
 }
 
-/// All that a policy keeps for a holder.
+/// The buckets of a policy for one selector.
 #[derive(Debug, Clone, Default)]
 pub struct SelectedBuckets {
-    /// Its buckets, in the order of the file; facets right behind the limit that they are of.
+    /// The buckets, in the order of the file; sub-limits right after their limit.
     pub buckets: Vec<BucketRef>,
-    /// Limits that do not see it.
+    /// Limits that exempt the client.
     pub exempt: Vec<usize>,
-    /// Limits whose buckets are kept for more than an address or an account, so that nobody can name them.
+    /// Limits whose keys have more parts than an address or an account, so that a selector names no single bucket.
     pub not_addressable: Vec<usize>,
 }
 
 impl BucketSelector {
-    /// Reads `ip:ADDRESS` or `user:NAME`. A name may be any bytes, as in a form.
+    /// Parses `ip:ADDRESS` or `user:NAME`. A name may be any bytes, as in a form.
     ///
     /// # Errors
     /// See [`BucketSelectorError`].
@@ -85,12 +84,12 @@ impl BucketSelector {
 }
 
 impl Policy {
-    /// The buckets that are kept for this holder and for nothing else.
+    /// The buckets whose key is this client or account alone.
     #[must_use]
-    pub fn buckets_of(&self, holder: &BucketSelector, hasher: &KeyHasher) -> SelectedBuckets {
+    pub fn buckets_of(&self, selector: &BucketSelector, hasher: &KeyHasher) -> SelectedBuckets {
         let mut found = SelectedBuckets::default();
         for (at, limit) in self.limits.iter().enumerate() {
-            let held = match (KeyScope::of(limit), holder) {
+            let refs = match (KeyScope::of(limit), selector) {
                 (KeyScope::Client, BucketSelector::Client(client)) => {
                     limit.refs_by_client(*client, hasher, KeyHasher::key_of_client)
                 }
@@ -106,16 +105,16 @@ impl Policy {
                 }
                 _ => continue,
             };
-            if held.is_empty() && limit.kind == LimitKind::Rate {
+            if refs.is_empty() && limit.kind == LimitKind::Rate {
                 found.exempt.push(at);
             }
-            found.buckets.extend(held.into_iter().map(|held| BucketRef { limit: at, ..held }));
+            found.buckets.extend(refs.into_iter().map(|bucket_ref| BucketRef { limit: at, ..bucket_ref }));
         }
         found
     }
 }
 
-/// What a limit's buckets are kept for.
+/// The scope of a limit's keys.
 enum KeyScope {
     Client,
     Account,
@@ -140,21 +139,21 @@ impl Limit {
         hasher: &KeyHasher,
         key_of: fn(&KeyHasher, &Self, &str, Client) -> Key,
     ) -> Vec<BucketRef> {
-        let held = self.rate_of_client(client).map(|(class, name, spec)| {
+        let bucket_ref = self.rate_of_client(client).map(|(class, name, spec)| {
             let key = key_of(hasher, self, name, client);
             BucketRef { limit: 0, class, class_name: name.into(), key, spec }
         });
-        held.into_iter().collect()
+        bucket_ref.into_iter().collect()
     }
 
     fn refs_by_account(&self, account: &Account, hasher: &KeyHasher) -> Vec<BucketRef> {
         let account = hasher.of_account(account.as_bytes());
         let classes = self.classes().into_iter().enumerate();
-        let held = classes.filter_map(|(class, (class_name, spec))| {
+        let refs = classes.filter_map(|(class, (class_name, spec))| {
             let key = hasher.key_of_account(self, &class_name, account);
             Some(BucketRef { limit: 0, class, class_name, key, spec: spec? })
         });
-        held.collect()
+        refs.collect()
     }
 }
 
@@ -183,19 +182,19 @@ mod tests {
         Limit { key: key.to_vec(), ..Limit::new(name, spec(1)) }
     }
 
-    fn holdings(policy: &Policy, holder: &str) -> SelectedBuckets {
-        policy.buckets_of(&BucketSelector::parse(holder.as_bytes()).unwrap(), &KeyHasher::seeded(1))
+    fn selected(policy: &Policy, selector: &str) -> SelectedBuckets {
+        policy.buckets_of(&BucketSelector::parse(selector.as_bytes()).unwrap(), &KeyHasher::seeded(1))
     }
 
-    fn limits(held: &[BucketRef]) -> Vec<usize> {
-        held.iter().map(|held| held.limit).collect()
+    fn limits(refs: &[BucketRef]) -> Vec<usize> {
+        refs.iter().map(|bucket_ref| bucket_ref.limit).collect()
     }
 
     #[test]
     fn a_holder_is_an_address_or_a_name() {
         assert_eq!(BucketSelector::parse(b"ip:::ffff:192.0.2.1"), BucketSelector::parse(b"ip:192.0.2.1"));
         assert_eq!(BucketSelector::parse(b"user: ALICE"), BucketSelector::parse(b"user:alice"));
-        assert!(BucketSelector::parse(b"user:\xff").is_ok(), "whatever a form may hold");
+        assert!(BucketSelector::parse(b"user:\xff").is_ok(), "any bytes, as in a form");
         for (text, error) in [
             ("alice", BucketSelectorError::Kind),
             ("", BucketSelectorError::Kind),
@@ -227,14 +226,14 @@ mod tests {
                 Limit { mode: Mode::Off, ..of(&[KeyPart::Ip], "off") },
             ],
         );
-        let address = holdings(&policy, "ip:192.0.2.1");
+        let address = selected(&policy, "ip:192.0.2.1");
         assert_eq!((limits(&address.buckets), address.not_addressable), (vec![0, 1, 2, 5], vec![3, 4]));
         assert_ne!(
             address.buckets[2].key,
-            holdings(&policy, "ip:192.0.2.2").buckets[2].key,
+            selected(&policy, "ip:192.0.2.2").buckets[2].key,
             "one for each client"
         );
-        let account = holdings(&policy, "user:alice");
+        let account = selected(&policy, "user:alice");
         assert_eq!((limits(&account.buckets), account.not_addressable), (vec![2], vec![3, 4]));
     }
 
@@ -247,11 +246,11 @@ mod tests {
         let limit = |key, name| Limit { rates: rates.clone(), ..of(&[key], name) };
         let policy =
             Policy::new(vec![], vec![limit(KeyPart::Ip, "address"), limit(KeyPart::User, "account")]);
-        assert_eq!(holdings(&policy, "ip:192.0.2.1").exempt, [0, 1]);
-        let ten = holdings(&policy, "ip:10.1.1.1").buckets.remove(0);
+        assert_eq!(selected(&policy, "ip:192.0.2.1").exempt, [0, 1]);
+        let ten = selected(&policy, "ip:10.1.1.1").buckets.remove(0);
         assert_eq!((ten.class, &*ten.class_name, ten.spec), (1, "10.0.0.0/8", spec(9)));
-        let alice = holdings(&policy, "user:alice").buckets;
-        assert_eq!(alice.iter().map(|held| held.class).collect::<Vec<_>>(), [0, 1]);
+        let alice = selected(&policy, "user:alice").buckets;
+        assert_eq!(alice.iter().map(|bucket_ref| bucket_ref.class).collect::<Vec<_>>(), [0, 1]);
         assert_ne!(alice[0].key, alice[1].key);
     }
 
@@ -266,7 +265,7 @@ mod tests {
         assert_eq!(
             ["2002:a00:1:7::1", "64:ff9b::10.0.0.1"].map(of),
             ["2002:a00:1::/48", "64:ff9b::a00:1/128"],
-            "10.0.0.1 is no address of the internet"
+            "10.0.0.1 is a private address"
         );
     }
 }

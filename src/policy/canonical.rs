@@ -1,12 +1,12 @@
-//! The readings of a path: every way in which an upstream could take it.
+//! The readings of a path: every way in which an upstream could read it.
 //!
-//! One sign-in form has about twenty spellings (`//login.php`, `/x/../login.php`, `/%6cogin.php`, `/login.php;a`).
-//! A limit is charged if **any** reading matches; over-matching costs a token, under-matching is a bypass. Nothing
-//! here rewrites what is forwarded. Readings contradict each other on purpose, because `%2f` is a separator to some
-//! servers and a letter to others, and an attacker picks the server's.
+//! One sign-in form has about twenty spellings (`//login.php`, `/x/../login.php`, `/%6cogin.php`, `/login.php;a`). A
+//! limit is charged if **any** reading matches; over-matching costs a token, under-matching is a bypass. Nothing here
+//! rewrites what is forwarded. Readings contradict each other on purpose: `%2f` is a separator for some servers and a
+//! character for others, and an attacker knows the server.
 //!
-//! What all readings of a path cost together has a bound: a path that goes beyond it is refused by [`check`], because
-//! to read only some of them would be a bypass.
+//! The total cost of a path's readings is bounded: [`check`] refuses a path beyond the bound, because reading only some
+//! of them would be a bypass.
 
 mod forms;
 
@@ -53,7 +53,7 @@ use smallvec::SmallVec;
 use self::forms::{decode, encoded_byte, forms};
 use self::pieces::{PathPieces, Segments};
 
-/// A path as some upstream may read it: it starts with `/`, and no segment is empty.
+/// A path as an upstream may read it: it starts with `/`, and no segment is empty.
 pub type Reading<'a> = Cow<'a, [u8]>;
 
 /// Why a path is refused instead of read.
@@ -73,13 +73,13 @@ pub enum PathError {
     TooManyReadings(#[from] TooManyReadings),
 }
 
-/// A path has more readings, and longer ones, than are looked at.
+/// The readings of a path exceed the bound on their total size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the path can be read in too many ways")]
 pub struct TooManyReadings;
 
-/// Refuses what no two servers read alike, control bytes and broken percent-encoding, and what they could read in more
-/// ways than are looked at.
+/// Refuses paths that servers read differently, with control bytes or broken percent-encoding, and paths with too many
+/// readings.
 ///
 /// # Errors
 /// See [`PathError`].
@@ -88,7 +88,7 @@ pub fn check(path: &str) -> Result<(), PathError> {
     if bytes.first() != Some(&b'/') {
         return Err(PathError::NotAPath);
     }
-    // Without an early end, which the compiler turns into a few vector instructions.
+    // Without an early exit, so that the compiler makes vector instructions of it.
     if bytes.iter().fold(false, |found, &byte| found | is_control(byte)) {
         return Err(PathError::ControlByte);
     }
@@ -104,26 +104,27 @@ fn is_control(byte: u8) -> bool {
     byte < 0x20 || byte == 0x7F
 }
 
-/// Shows the segments of all readings of a path, the plainest first; some may come more than once.
+/// Calls `callback` with the segments of each reading of a path, the plainest first; some may come more than once.
 ///
 /// # Errors
-/// [`TooManyReadings`], when some were not shown. A path that has passed [`check`] has no such error.
-pub fn for_each_reading(path: &str, mut visit: impl FnMut(&[&[u8]])) -> Result<(), TooManyReadings> {
+/// [`TooManyReadings`] if some readings were left out. A path that has passed [`check`] has no such error.
+pub fn for_each_reading(path: &str, mut callback: impl FnMut(&[&[u8]])) -> Result<(), TooManyReadings> {
     let mut budget = ReadingBudget(MAX_SEGMENTS);
     if let Some(plain) = plain(path) {
         budget.take(memchr_iter(b'/', plain).count())?;
-        visit(&split(plain));
+        callback(&split(plain));
         return Ok(());
     }
-    // Not worth decoding: the path as sent is one of its readings, and what it decodes to is a third of it at least.
+    // A path beyond the bound is not decoded: the path as sent is one of its readings, and a decoded one has at least a
+    // third of its length.
     budget.clone().take((path.len() + path.len() / 3) / pieces::BYTES_A_SEGMENT)?;
     for form in forms(path)? {
-        PathPieces::of(&form).show_readings(&mut budget, &mut visit)?;
+        PathPieces::of(&form).show_readings(&mut budget, &mut callback)?;
     }
     Ok(())
 }
 
-/// What may still be looked at: segments of readings.
+/// The number of segments that may still be read.
 #[derive(Clone)]
 struct ReadingBudget(usize);
 
@@ -144,7 +145,7 @@ pub fn readings(path: &str) -> SmallVec<[Reading<'_>; 1]> {
         all.push(Cow::Borrowed(plain));
         return all;
     }
-    // Of a path that was not checked: as far as it is read.
+    // For an unchecked path the readings up to the bound.
     let _ = for_each_reading(path, |segments| {
         let reading = joined(segments);
         if !all.iter().any(|known| known[..] == reading[..]) {
@@ -154,7 +155,7 @@ pub fn readings(path: &str) -> SmallVec<[Reading<'_>; 1]> {
     all
 }
 
-/// The one reading that chooses an upstream: decoded once, slashes merged, dot segments resolved, nothing else.
+/// The strict reading, which chooses an upstream: decoded once, slashes merged, dot segments resolved, nothing else.
 #[must_use]
 pub fn strict_reading(path: &str) -> Reading<'_> {
     if let Some(plain) = plain(path) {
@@ -177,14 +178,14 @@ pub fn split(reading: &[u8]) -> SmallVec<[&[u8]; 16]> {
     segments
 }
 
-/// A reading for people: encoded separators that it keeps as letters are shown encoded.
+/// A reading as text: encoded separators that do not separate are shown encoded.
 #[must_use]
 pub fn display(reading: &[u8]) -> String {
     let text = reading.escape_ascii().to_string();
     text.replace("\\x01", "%2f").replace("\\x02", "%5c").replace("\\\\", "\\")
 }
 
-/// A segment without what some file systems and servers overlook in it.
+/// A segment without parts that some file systems and servers ignore.
 #[must_use]
 pub fn fold_segment(segment: &[u8]) -> &[u8] {
     // NTFS streams: `login.asp::$DATA` is `login.asp`.
@@ -198,10 +199,10 @@ fn trim_segment(segment: &[u8]) -> &[u8] {
     &segment[..end]
 }
 
-/// An ordinary path as it stands, if no server could read it in two ways; trailing slashes do not count.
+/// The path itself, if no server could read it in another way; trailing slashes do not count.
 fn plain(path: &str) -> Option<&[u8]> {
     let bytes = path.as_bytes();
-    // Without an early end, as above.
+    // Without an early exit, as in `check`.
     if !bytes.iter().fold(true, |ordinary, &byte| ordinary & is_ordinary(byte)) {
         return None;
     }
@@ -231,7 +232,7 @@ fn is_ordinary(byte: u8) -> bool {
         | (byte == b'@')
 }
 
-/// The path of these segments.
+/// The path made of these segments.
 #[must_use]
 pub fn joined(segments: &[&[u8]]) -> Vec<u8> {
     if segments.is_empty() {
@@ -245,8 +246,8 @@ pub fn joined(segments: &[&[u8]]) -> Vec<u8> {
     path
 }
 
-/// Segments of all readings of a path together. A path that people or their programs send has one to six readings of a
-/// dozen.
+/// Segments of all readings of a path together, at most. Paths of honest clients have one to six readings of a dozen
+/// segments.
 const MAX_SEGMENTS: usize = 256;
 
 #[cfg(test)]
@@ -255,8 +256,8 @@ mod tests {
 
     use super::*;
 
-    fn reads_as(path: &str, wanted: &str) -> bool {
-        check(path).is_ok() && readings(path).iter().any(|reading| &reading[..] == wanted.as_bytes())
+    fn reads_as(path: &str, expected: &str) -> bool {
+        check(path).is_ok() && readings(path).iter().any(|reading| &reading[..] == expected.as_bytes())
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! What an attempt is charged, and to which buckets.
+//! The charges of an attempt: the buckets and the tokens.
 //!
-//! It names buckets and takes nothing. The surprising thing: an attempt from a known device pays from a bucket of the
-//! device where others pay from the account's, so that nobody can empty what an account's owner pays from.
+//! It names buckets and takes nothing. An attempt from a known device is charged to a bucket of the device instead of
+//! the account's, so that an attacker cannot empty the bucket of an account's owner.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -25,79 +25,81 @@ pub struct Charge {
     pub limit: usize,
     /// The bucket.
     pub key: Key,
-    /// Which of the limit's rates it has: [`Rate::number`](super::Rate::number).
+    /// The class of the limit's rate: [`ClassRate::number`](super::ClassRate::number).
     pub class: usize,
-    /// What it promises.
+    /// The bucket's specification.
     pub spec: Spec,
-    /// Tokens it has to give, at least 1.
+    /// Tokens to take, at least 1.
     pub cost: u32,
-    /// How many of them for what `Authorization: Basic` carries.
+    /// The part of `cost` for the credentials in `Authorization: Basic`.
     pub basic_cost: u32,
-    /// What is counted once, where the limit counts something once: a hash of it.
+    /// The hash of what the limit counts once, if it does.
     pub tag: Option<u64>,
-    /// Whether its refusal refuses the attempt.
+    /// Whether a refusal by the bucket refuses the attempt.
     pub enforce: bool,
 }
 
 /// Why an attempt cannot be charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unchargeable {
-    /// It names more buckets at once than could honestly be meant.
+    /// The request names too many buckets at once.
     #[error(transparent)]
     TooManyValues(#[from] TooManyValues),
-    /// Nobody can say how many attempts its body makes.
+    /// The body does not reveal how many attempts it makes.
     #[error(transparent)]
     Unreadable(#[from] UnreadableBody),
 }
 
-/// What the policy says about a request.
+/// The policy's result for a request.
 #[derive(Debug, Clone, Default)]
 pub struct Charges {
-    /// The routes that matched, indices into [`Policy::routes`](super::Policy::routes); none: not an attempt.
+    /// The routes that matched, indices into [`Policy::routes`](super::Policy::routes); empty if the request is no
+    /// attempt.
     pub routes: SmallVec<[usize; 2]>,
-    /// The buckets to pay from, by limit.
+    /// The buckets to charge, in the order of the limits.
     pub charges: SmallVec<[Charge; 2]>,
-    /// The limits that do not see this client.
+    /// The limits that exempt this client.
     pub exempt: SmallVec<[usize; 2]>,
-    /// The buckets that are full again if the attempt succeeds, although it does not pay from them.
+    /// Buckets that become full if the attempt succeeds, although they are not charged.
     pub refilled_on_success: Vec<Charge>,
-    /// How many accounts it names; `None` if nobody asked, or that stands in a body that was not read.
+    /// The number of accounts it names; `None` if no limit needs it, or if it depends on a body that was not read.
     pub accounts: Option<u32>,
-    /// Whether a success is that of the one account that all routes read: whoever names several proves nothing.
+    /// Whether all routes read the same single account: only then does a success prove its password.
     pub is_single_account: bool,
-    /// What is needed to remember the device if that account signs in.
+    /// The claim to a device token, granted if that account signs in.
     pub claim: Option<Box<Claim>>,
 }
 
-/// What is known of whom an attempt is about.
+/// The identity of an attempt, as far as it is known.
 enum IdentityState {
-    /// Nobody asks.
+    /// No limit needs it.
     NotNeeded,
-    /// It stands in a body that was not read yet.
+    /// It depends on a body that was not read yet.
     Unknown,
     Known(Box<Identity>),
 }
 
 impl IdentityState {
-    /// Whether it tries something elsewhere than in `Authorization: Basic`; `None` if the route's fields were not looked for.
+    /// Whether the request carries credentials elsewhere than in `Authorization: Basic`; `None` if the route's fields
+    /// were not read.
     fn is_beside_basic(&self) -> Option<bool> {
         match self {
-            Self::Known(subject) => Some(subject.is_beside_basic),
+            Self::Known(identity) => Some(identity.is_beside_basic),
             Self::Unknown => Some(false),
             Self::NotNeeded => None,
         }
     }
 
-    /// Whose account a success is good for, and what is needed to remember the device.
+    /// The account that a success proves, and the claim to a device token.
     fn proven_by_success(&self) -> (Option<u64>, Option<Box<Claim>>) {
         match self {
-            Self::Known(subject) => (subject.account(), subject.claim.clone()),
+            Self::Known(identity) => (identity.account(), identity.claim.clone()),
             Self::NotNeeded | Self::Unknown => (None, None),
         }
     }
 }
 
-/// What all charges of one route have in common.
+/// The common part of all charges of one route.
 struct ChargePlan<'b> {
     route: &'b Route,
     attempt: &'b Attempt<'b>,
@@ -108,7 +110,7 @@ struct ChargePlan<'b> {
 }
 
 impl Policy {
-    /// The buckets that an attempt is charged to. Of one whose body was not read yet: those that are certain.
+    /// The buckets that an attempt is charged to. If its body was not read yet: only those that do not depend on it.
     ///
     /// # Errors
     /// See [`Unchargeable`].
@@ -118,32 +120,31 @@ impl Policy {
         hasher: &KeyHasher,
         now: Time,
     ) -> Result<Charges, Unchargeable> {
-        let carried = Inspection::of(attempt, self.names.field_names());
-        let mut found = Charges { routes: self.routes_by(&carried), ..Charges::default() };
+        let inspection = Inspection::of(attempt, self.names.field_names());
+        let mut found = Charges { routes: self.routes_by(&inspection), ..Charges::default() };
         let mut proven: Option<(Option<u64>, Option<Box<Claim>>)> = None;
         for index in found.routes.clone() {
             let route = &self.routes[index];
-            let whose = self.identity_state(index, &carried.fields, hasher, now)?;
+            let identity = self.identity_state(index, &inspection.fields, hasher, now)?;
             let cost = self.cost_of(route, attempt)?;
-            if let IdentityState::Known(subject) = &whose {
-                found.accounts = Some(found.accounts.unwrap_or(0).max(subject.accounts));
+            if let IdentityState::Known(identity) = &identity {
+                found.accounts = Some(found.accounts.unwrap_or(0).max(identity.accounts));
             }
-            let here = whose.proven_by_success();
+            let here = identity.proven_by_success();
             proven = Some(match proven {
                 None => here,
                 Some(so_far) if so_far == here => here,
                 Some((account, _)) => (account.filter(|_| account == here.0), None),
             });
             let known = route.with_known_host(attempt);
-            let places = CredentialLocations::of(
+            let locations = CredentialLocations::of(
                 (route, &self.slots[index]),
-                &carried.fields,
-                whose.is_beside_basic(),
+                &inspection.fields,
+                identity.is_beside_basic(),
             );
-            let bill =
-                ChargePlan { route, attempt: &known, hasher, cost, locations: places, identity: whose };
+            let plan = ChargePlan { route, attempt: &known, hasher, cost, locations, identity };
             for &limit in &route.limits {
-                self.charge(limit, &bill, &mut found)?;
+                self.charge(limit, &plan, &mut found)?;
             }
         }
         let (account, claim) = proven.unwrap_or_default();
@@ -154,18 +155,17 @@ impl Policy {
         Ok(found)
     }
 
-    /// Whether a limit of this route could refuse the attempt: whoever is exempt sends what it likes, and a limit that
-    /// only observes refuses nothing.
+    /// Whether a limit of this route could refuse the attempt: a limit that exempts the client or only observes cannot.
     pub(super) fn could_refuse(&self, route: &Route, attempt: &Attempt<'_>) -> bool {
         let could = |limit: &Limit| limit.mode == Mode::Enforce && limit.rate_of(attempt).is_some();
         route.limits.iter().any(|&limit| could(&self.limits[limit]))
     }
 
-    /// Whether it matters for this route whom an attempt is about.
+    /// Whether this route needs the accounts of an attempt.
     pub(super) fn needs_accounts(&self, route: &Route) -> bool {
-        let asks = |limit: &Limit| limit.mode != Mode::Off && limit.needs_accounts();
+        let needs = |limit: &Limit| limit.mode != Mode::Off && limit.needs_accounts();
         (self.devices.is_some() && !route.user.is_empty())
-            || route.limits.iter().any(|&limit| asks(&self.limits[limit]))
+            || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 
     fn cost_of(&self, route: &Route, attempt: &Attempt<'_>) -> Result<u32, UnreadableBody> {
@@ -178,7 +178,7 @@ impl Policy {
     fn identity_state(
         &self,
         index: usize,
-        sent: &RequestFields<'_>,
+        request: &RequestFields<'_>,
         hasher: &KeyHasher,
         now: Time,
     ) -> Result<IdentityState, TooManyValues> {
@@ -186,35 +186,34 @@ impl Policy {
         if !self.needs_accounts(route.0) {
             return Ok(IdentityState::NotNeeded);
         }
-        if sent.attempt.body == AttemptBody::Unread && route.0.reads_accounts() {
+        if request.attempt.body == AttemptBody::Unread && route.0.reads_accounts() {
             return Ok(IdentityState::Unknown);
         }
-        Identity::of(route, sent, hasher, self.devices.as_deref(), now)
-            .map(|subject| IdentityState::Known(Box::new(subject)))
+        Identity::of(route, request, hasher, self.devices.as_deref(), now)
+            .map(|identity| IdentityState::Known(Box::new(identity)))
     }
 
-    fn charge(&self, index: usize, bill: &ChargePlan<'_>, found: &mut Charges) -> Result<(), TooManyValues> {
+    fn charge(&self, index: usize, plan: &ChargePlan<'_>, found: &mut Charges) -> Result<(), TooManyValues> {
         let limit = &self.limits[index];
         if limit.mode == Mode::Off {
             return Ok(());
         }
-        let Some((class, name, spec)) = limit.rate_of(bill.attempt) else {
+        let Some((class, name, spec)) = limit.rate_of(plan.attempt) else {
             if !found.exempt.contains(&index) && limit.kind == LimitKind::Rate {
                 found.exempt.push(index);
             }
             return Ok(());
         };
-        let Some((tag, price)) = bill.split_cost(limit, &spec) else { return Ok(()) };
+        let Some((tag, split)) = plan.split_cost(limit, &spec) else { return Ok(()) };
         let enforce = limit.mode == Mode::Enforce;
-        let SplitCost { total: cost, basic: by_basic } = price;
-        let charge =
-            |key| Charge { limit: index, key, class, spec, cost, basic_cost: by_basic, tag, enforce };
-        for payer in self.charge_targets(limit, bill) {
-            let keys = bill.hasher.keys(limit, name, bill.attempt, payer.named_account())?;
+        let SplitCost { total: cost, basic: basic_cost } = split;
+        let charge = |key| Charge { limit: index, key, class, spec, cost, basic_cost, tag, enforce };
+        for target in self.charge_targets(limit, plan) {
+            let keys = plan.hasher.keys(limit, name, plan.attempt, target.named_account())?;
             for key in keys {
-                match (payer, found.charges.iter_mut().find(|c| c.limit == index && c.key == key)) {
+                match (target, found.charges.iter_mut().find(|c| c.limit == index && c.key == key)) {
                     (ChargeTarget::RefilledOnly(_), _) => found.refilled_on_success.push(charge(key)),
-                    (_, Some(known)) => known.add(price, tag),
+                    (_, Some(known)) => known.add(split, tag),
                     (_, None) => found.charges.push(charge(key)),
                 }
             }
@@ -223,43 +222,43 @@ impl Policy {
         if of_this > TooManyValues::MAX_VALUES { Err(TooManyValues) } else { Ok(()) }
     }
 
-    /// As whom an attempt pays under a limit; nobody, if the limit is not about such an attempt.
-    fn charge_targets(&self, limit: &Limit, bill: &ChargePlan<'_>) -> SmallVec<[ChargeTarget; 1]> {
-        let IdentityState::Known(subject) = &bill.identity else {
+    /// The identities that an attempt is charged as under a limit; empty if the limit does not apply to it.
+    fn charge_targets(&self, limit: &Limit, plan: &ChargePlan<'_>) -> SmallVec<[ChargeTarget; 1]> {
+        let IdentityState::Known(identity) = &plan.identity else {
             return smallvec![ChargeTarget::AnyIdentity];
         };
         if !limit.is_hidden() {
             return smallvec![ChargeTarget::AnyIdentity];
         }
-        let named = subject.named.iter();
-        let payers = named.filter_map(|named| match named.device {
+        let named = identity.named.iter();
+        let targets = named.filter_map(|named| match named.device {
             Some(_) if limit.key.contains(&KeyPart::Device) => Some(ChargeTarget::Account(*named)),
             None if limit.key.contains(&KeyPart::Device) => None,
             Some(_) if !limit.is_account() => Some(ChargeTarget::Account(named.without_device())),
             Some(_) if limit.kind == LimitKind::Cap => {
                 Some(ChargeTarget::RefilledOnly(named.without_device()))
             }
-            Some(_) if self.has_device_limit(bill.route) => None,
+            Some(_) if self.has_device_limit(plan.route) => None,
             _ => Some(ChargeTarget::Account(*named)),
         });
-        payers.collect()
+        targets.collect()
     }
 
-    /// Whether known devices pay from a limit of their own on this route.
+    /// Whether this route has a limit of its own for known devices.
     fn has_device_limit(&self, route: &Route) -> bool {
         let is = |limit: &Limit| limit.mode == Mode::Enforce && limit.key.contains(&KeyPart::Device);
         route.limits.iter().any(|&limit| is(&self.limits[limit]))
     }
 }
 
-/// As whom an attempt pays.
+/// The identity that an attempt is charged as.
 #[derive(Clone, Copy)]
 enum ChargeTarget {
-    /// It does not matter who it is about.
+    /// The limit does not depend on accounts.
     AnyIdentity,
     /// An account, or a known device of it.
     Account(NamedAccount),
-    /// It does not pay, but a success is good for this account.
+    /// Not charged, but a success fills the bucket of this account.
     RefilledOnly(NamedAccount),
 }
 
@@ -273,36 +272,36 @@ impl ChargeTarget {
 }
 
 impl Charge {
-    /// What another route charges to the same bucket: what is counted once is paid once, and so is what both read in the
-    /// same place.
+    /// Adds the charge of another route to the same bucket: what is counted once is charged once, and so are
+    /// credentials that both routes read in the same place.
     fn add(&mut self, other: SplitCost, tag: Option<u64>) {
         let known = SplitCost { total: self.cost, basic: self.basic_cost };
         let is_same = tag.is_some() && self.tag == tag;
-        let price = if is_same { known.or(other) } else { known.and(other).within(self.spec.burst()) };
-        (self.cost, self.basic_cost) = (price.total, price.basic);
+        let sum = if is_same { known.or(other) } else { known.and(other).within(self.spec.burst()) };
+        (self.cost, self.basic_cost) = (sum.total, sum.basic);
         self.tag = self.tag.filter(|_| is_same);
     }
 }
 
 impl ChargePlan<'_> {
-    /// What is counted once, and the tokens that it costs; `None` if that is not known yet.
+    /// The tag of what is counted once, and the tokens that the attempt costs; `None` if that is not known yet.
     fn split_cost(&self, limit: &Limit, spec: &Spec) -> Option<(Option<u64>, SplitCost)> {
         let (tag, times) = match &self.identity {
             IdentityState::Unknown if limit.needs_accounts() => return None,
-            IdentityState::Known(subject) => match limit.unit {
+            IdentityState::Known(identity) => match limit.unit {
                 Unit::Attempts => (None, None),
-                Unit::Users => (subject.account(), Some(subject.accounts)),
-                Unit::Passwords => (subject.password, Some(subject.guesses)),
+                Unit::Users => (identity.account(), Some(identity.accounts)),
+                Unit::Passwords => (identity.password, Some(identity.guesses)),
             },
             IdentityState::Unknown | IdentityState::NotNeeded => (None, None),
         };
-        // However many guesses an attempt makes: it is refused where the row is full, not because it can never fit.
-        let most = if limit.kind == LimitKind::Cap { spec.burst() } else { u32::MAX };
-        let tokens = self.cost.saturating_mul(times.unwrap_or(1).max(1)).min(most);
-        let price = match times {
+        // An attempt with many guesses is refused when `max_failures` is reached, not because it can never fit.
+        let max = if limit.kind == LimitKind::Cap { spec.burst() } else { u32::MAX };
+        let tokens = self.cost.saturating_mul(times.unwrap_or(1).max(1)).min(max);
+        let split = match times {
             Some(_) => self.locations.once(tokens),
             None => self.locations.each(tokens).within(spec.burst()),
         };
-        Some((tag, price))
+        Some((tag, split))
     }
 }

@@ -1,16 +1,16 @@
 //! The cookies of a request, as pairs that are not decoded yet (RFC 6265, 5.4).
 //!
-//! It takes none of them for anything: what a name stands for is said where it is looked for.
+//! It interprets no name or value; its callers do.
 
 use http::HeaderMap;
 use http::header::COOKIE;
 
-/// What stands between semicolons, in all lines, with the blanks around it.
+/// The text between semicolons in all `Cookie` lines, with the blanks around it.
 pub(super) fn pieces(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     headers.get_all(COOKIE).iter().flat_map(|line| line.as_bytes().split(|&byte| byte == b';'))
 }
 
-/// Names and values, without the blanks around them. PHP takes a name without a value for an empty one.
+/// Names and values, without the blanks around them. A name without a value has an empty one, as in PHP.
 pub(super) fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
     let pairs = pieces(headers).map(|piece| match piece.iter().position(|&byte| byte == b'=') {
         Some(at) => (piece[..at].trim_ascii(), piece[at + 1..].trim_ascii()),

@@ -1,8 +1,8 @@
-//! How many attempts one body makes: batched guesses are worth what they cost.
+//! Counts how many attempts one body makes: batched guesses cost as much as single ones.
 //!
-//! It counts and understands nothing: no tree is built, nothing is kept, nothing is decoded but what hides a name. The
-//! surprising thing: where a body could be read in two ways it is [`UnreadableBody`], because whoever wrote it that way
-//! wants the application to find more attempts in it than we do.
+//! It only counts: it builds no tree, keeps nothing, and decodes only what could hide a name. A body that could be read
+//! in two ways is [`UnreadableBody`], because its author wants the application to find more attempts in it than the
+//! gate does.
 
 mod items;
 mod xmlrpc;
@@ -10,7 +10,7 @@ mod xmlrpc;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
 
-/// What is counted in a body.
+/// The unit that is counted in a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Count {
     /// Calls of an XML-RPC body: elements of this name, or members of this name in the calls of a batch.
@@ -19,23 +19,23 @@ pub enum Count {
     Items,
 }
 
-/// Nobody can say how many attempts a body makes.
+/// The number of attempts in a body is ambiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the body cannot be read")]
 pub struct UnreadableBody;
 
 impl Count {
-    /// Attempts in this body; 0 for one that has a place for attempts and none in it. A body in another format than
-    /// the one that is counted is one attempt.
+    /// The number of attempts in this body; 0 for a body of this format without any. A body in another format is one
+    /// attempt.
     ///
     /// # Errors
     /// [`UnreadableBody`].
     pub fn of(&self, body: &[u8]) -> Result<u32, UnreadableBody> {
-        // UTF-16 and UTF-32 without a mark, and the one character that some readers drop and others stop at.
+        // UTF-16 and UTF-32 without a byte order mark; and some readers skip a zero byte, others stop at it.
         if body.contains(&0) {
             return Err(UnreadableBody);
         }
-        // Marks, blanks of any kind and whatever else a reader may pass over.
+        // Byte order marks, blanks of any kind and other bytes that a reader may skip.
         let Some(start) = body.iter().position(u8::is_ascii_graphic) else { return Ok(1) };
         match self {
             Self::Element(name) => xmlrpc::count(&body[start..], name),
@@ -44,8 +44,8 @@ impl Count {
     }
 }
 
-/// Whether a body with these headers is what it looks like: neither compressed nor in an encoding in which ASCII
-/// letters are something else.
+/// Checks that a body with these headers can be read as it is: neither compressed nor in an encoding that is no
+/// superset of ASCII.
 ///
 /// # Errors
 /// [`UnreadableBody`] if it is not.
@@ -57,21 +57,21 @@ pub fn check_headers(headers: &HeaderMap) -> Result<(), UnreadableBody> {
     if readable { Ok(()) } else { Err(UnreadableBody) }
 }
 
-/// Whether a content type names no charset in which ASCII letters are something else.
+/// Whether a content type names only charsets that are supersets of ASCII.
 pub(super) fn is_legible(kind: &[u8]) -> bool {
     charsets(kind).iter().all(|label| contains_ascii(label))
 }
 
-/// The charsets that a content type names, in small letters.
+/// The charsets that a content type names, in lower case.
 pub(super) fn charsets(kind: &[u8]) -> Vec<String> {
-    // Parameters in an odd form are not worth an error: what they can do is told by the body's own bytes.
+    // Malformed parameters are no error: the bytes of the body show an unusual encoding as well.
     let text = String::from_utf8_lossy(kind).to_ascii_lowercase();
     let parameters = text.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
     let labels = parameters.filter(|(name, _)| name.trim() == "charset");
     labels.map(|(_, label)| label.trim().trim_matches(['"', '\'']).to_owned()).collect()
 }
 
-/// Whether ASCII letters stand for themselves in this encoding, and nothing else looks like one.
+/// Whether an encoding is a superset of ASCII, and no other character contains ASCII bytes.
 pub(super) fn contains_ascii(label: &str) -> bool {
     let label = label.to_ascii_lowercase();
     let exact = ["utf-8", "utf8", "us-ascii", "ascii", "latin1"];

@@ -1,91 +1,91 @@
-//! Where a request carries its credentials: in `Authorization: Basic`, and elsewhere.
+//! The locations of a request's credentials: `Authorization: Basic`, and elsewhere.
 //!
-//! An application can hold both against its accounts, and so can a server in front of it. So what several routes read in
-//! one place is paid once, and what stands in both is paid twice. What is a guess and what is only remembered is said in
-//! [`carried`](super::inspection) and [`field`](super::field).
+//! An application can check both against its accounts, and so can a server in front of it. So credentials that several
+//! routes read in one location are charged once, and credentials in both locations are charged twice.
+//! [`inspection`](super::inspection) and [`field`](super::field) tell a guess from a remembered name.
 
 use super::attempt::{Attempt, AttemptBody};
 use super::field::{Field, RequestFields, are_in_own_headers, has_basic};
 use super::route::{Cost, Route, RouteFieldSlots};
 
-/// Of the two places those in which a route finds something that is tried: one at least.
+/// The locations in which a route finds credentials: at least one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CredentialLocations {
     is_in_basic: bool,
     is_beside: bool,
 }
 
-/// Tokens for what stands in each place.
+/// The cost in tokens, split by location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SplitCost {
-    /// For both.
+    /// The cost of both locations.
     pub(super) total: u32,
-    /// For what `Authorization: Basic` carries.
+    /// The cost of `Authorization: Basic`.
     pub(super) basic: u32,
 }
 
 impl CredentialLocations {
-    /// Those of a route. `read` says whether its fields were found beside Basic, if they were looked for.
+    /// The locations for a route. `read` is whether its fields were found beside Basic, if they were read.
     pub(super) fn of(
-        (route, places): (&Route, &RouteFieldSlots),
-        sent: &RequestFields<'_>,
+        (route, slots): (&Route, &RouteFieldSlots),
+        request: &RequestFields<'_>,
         read: Option<bool>,
     ) -> Self {
-        let attempt = sent.attempt;
+        let attempt = request.attempt;
         if !has_basic(attempt) {
             return Self { is_in_basic: false, is_beside: true };
         }
         let is_counted = matches!(route.cost, Cost::Counted(_)) && has_body(attempt);
-        let is_beside = is_counted || read.unwrap_or_else(|| carries_beside_basic((route, places), sent));
+        let is_beside = is_counted || read.unwrap_or_else(|| carries_beside_basic((route, slots), request));
         Self { is_in_basic: route.reads_basic() || !is_beside, is_beside }
     }
 
-    /// As much for each place.
+    /// Charges `tokens` for each location.
     pub(super) fn each(self, tokens: u32) -> SplitCost {
         let of = |is_there: bool| if is_there { tokens } else { 0 };
-        let by_basic = of(self.is_in_basic);
-        SplitCost { total: by_basic.saturating_add(of(self.is_beside)), basic: by_basic }
+        let basic = of(self.is_in_basic);
+        SplitCost { total: basic.saturating_add(of(self.is_beside)), basic }
     }
 
-    /// As much for both together.
+    /// Charges `tokens` for both locations together.
     pub(super) fn once(self, tokens: u32) -> SplitCost {
         SplitCost { total: tokens, basic: if self.is_beside { 0 } else { tokens } }
     }
 }
 
 impl SplitCost {
-    /// Of what two routes read in the same request.
+    /// The combined cost of two routes for the same request.
     pub(super) fn and(self, other: Self) -> Self {
-        let beside = |price: Self| price.total.saturating_sub(price.basic);
-        let by_basic = self.basic.max(other.basic);
-        Self { total: by_basic.saturating_add(beside(self).max(beside(other))), basic: by_basic }
+        let beside = |cost: Self| cost.total.saturating_sub(cost.basic);
+        let basic = self.basic.max(other.basic);
+        Self { total: basic.saturating_add(beside(self).max(beside(other))), basic }
     }
 
-    /// The dearer one, of the same thing.
+    /// The higher of two costs of the same thing.
     pub(super) fn or(self, other: Self) -> Self {
         if self.total < other.total { other } else { self }
     }
 
-    /// No more than a bucket holds when it is full, unless what stands in one place costs more: who signs in behind a
-    /// server that asks for Basic as well must not be refused for good.
+    /// At most a full bucket, unless one location alone costs more: a client that signs in behind a server with Basic
+    /// of its own must not be refused for good.
     pub(super) fn within(self, burst: u32) -> Self {
         let dearest = self.basic.max(self.total.saturating_sub(self.basic));
-        let whole = self.total.min(burst.max(dearest));
-        Self { total: whole, basic: self.basic.min(whole) }
+        let total = self.total.min(burst.max(dearest));
+        Self { total, basic: self.basic.min(total) }
     }
 }
 
-/// As far as that is told without reading the body.
-fn carries_beside_basic((route, places): (&Route, &RouteFieldSlots), sent: &RequestFields<'_>) -> bool {
+/// Whether the request carries credentials beside Basic, as far as that shows without reading the body.
+fn carries_beside_basic((route, slots): (&Route, &RouteFieldSlots), request: &RequestFields<'_>) -> bool {
     let reads_no_more = route.fields().next().is_some() && route.fields().all(|field| *field == Field::Basic);
     if reads_no_more {
         return false;
     }
     let lists = [&route.user, &route.password, &route.when];
-    has_body(sent.attempt)
-        || lists.into_iter().any(|fields| are_in_own_headers(fields, sent.attempt))
-        || [&places.user, &places.password, &places.when].into_iter().any(|list| sent.has_in_query(list))
-        || sent.has_in_cookies(&places.password)
+    has_body(request.attempt)
+        || lists.into_iter().any(|fields| are_in_own_headers(fields, request.attempt))
+        || [&slots.user, &slots.password, &slots.when].into_iter().any(|list| request.has_in_query(list))
+        || request.has_in_cookies(&slots.password)
 }
 
 fn has_body(attempt: &Attempt<'_>) -> bool {
@@ -98,17 +98,17 @@ mod tests {
 
     use super::*;
 
-    fn price() -> impl Strategy<Value = SplitCost> {
+    fn split_cost() -> impl Strategy<Value = SplitCost> {
         let tokens = || prop_oneof![0..20_u32, Just(u32::MAX)];
-        (tokens(), tokens()).prop_map(|(by_basic, beside)| SplitCost {
-            total: by_basic.saturating_add(beside),
-            basic: by_basic,
-        })
+        (tokens(), tokens())
+            .prop_map(|(basic, beside)| SplitCost { total: basic.saturating_add(beside), basic })
     }
 
     proptest! {
         #[test]
-        fn what_is_read_once_more_costs_no_more_and_the_order_makes_no_difference(a in price(), b in price(), c in price()) {
+        fn what_is_read_once_more_costs_no_more_and_the_order_makes_no_difference(
+            (a, b, c) in (split_cost(), split_cost(), split_cost()),
+        ) {
             prop_assert_eq!(a.and(a), a);
             prop_assert_eq!(a.and(b), b.and(a));
             prop_assert!(a.and(b).total >= a.total.max(b.total));
@@ -116,11 +116,11 @@ mod tests {
         }
 
         #[test]
-        fn two_places_cost_no_more_than_a_full_bucket_holds(price in price(), burst in 1..30_u32) {
-            let within = price.within(burst);
-            let dearest = price.basic.max(price.total - price.basic);
+        fn two_places_cost_no_more_than_a_full_bucket_holds(cost in split_cost(), burst in 1..30_u32) {
+            let within = cost.within(burst);
+            let dearest = cost.basic.max(cost.total - cost.basic);
             prop_assert!(within.total <= burst.max(dearest) && within.total >= dearest);
-            prop_assert!(price.total > burst || within == price);
+            prop_assert!(cost.total > burst || within == cost);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Known devices: a cookie that a browser gets when somebody signed in with it, after OWASP's protocol of device cookies
+//! Known devices: a cookie that a browser gets after a sign-in, by OWASP's protocol of device cookies
 //! (<https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies>).
 //!
-//! A token serves its own account at its own application only and is no proof of identity: it says which budget an
-//! attempt pays from. It is base64url of a version (1 byte), the time of issue (5 bytes of seconds), the account as a
-//! keyed hash (16), a nonce that is the device (16), and HMAC-SHA-256 over all of it (32). The surprising thing: one
-//! cookie carries the tokens of all accounts that a browser knows, at most five.
+//! A token is valid for one account of one application and proves no identity: it only selects the budget that an
+//! attempt is charged to. It is base64url of a version (1 byte), the time of issue (5 bytes of seconds), the account as
+//! a keyed hash (16), a nonce that identifies the device (16), and HMAC-SHA-256 over all of it (32). One cookie carries
+//! the tokens of all accounts that a browser knows, at most five.
 
 mod cookie;
 mod token;
@@ -17,51 +17,51 @@ use self::token::{AccountHash, DeviceToken, Nonce, TokenKey};
 use super::account::Account;
 use crate::time::{Span, Time};
 
-/// `[device]`: how tokens are made and known. Its keys are never shown.
+/// `[device]`: issues and verifies tokens. Its `Debug` form hides the keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Devices {
-    /// Newest first, at least one: the first makes tokens, all of them know tokens.
+    /// Newest first, at least one: the first issues tokens, all verify tokens.
     keys: Vec<TokenKey>,
     ttl: Span,
     cookie: String,
 }
 
-/// The tokens of one browser that are genuine and not too old; never shown.
+/// The verified tokens of one browser; its `Debug` form hides them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct DeviceTokens(SmallVec<[VerifiedToken; MAX_TOKENS]>);
 
-/// A genuine token.
+/// A token whose MAC and age are valid.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct VerifiedToken {
     token: DeviceToken,
-    /// Under which of the keys it was made.
+    /// The position of its key.
     key: usize,
 }
 
-/// Which device it is; the same as long as the browser keeps its cookie. Never shown.
+/// The id of a device; the same as long as the browser keeps its cookie. Its `Debug` form hides it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct DeviceId(pub u128);
 
-/// A token in the making, for the account that an attempt is about: a hash of it, and what the browser has already.
+/// The claim to a token for the account of an attempt, granted after a success.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Claim {
     account: AccountHash,
-    /// Of the token that the browser has for this account.
+    /// The nonce of the browser's token for this account, if it has one.
     nonce: Option<Nonce>,
-    /// The tokens that stay beside the new one, newest first.
+    /// The browser's tokens for other accounts, newest first.
     others: SmallVec<[DeviceToken; MAX_TOKENS]>,
 }
 
 impl Devices {
-    /// Tokens that are good for `ttl`, in a cookie of this name. `keys` come newest first.
+    /// Tokens valid for `ttl`, in a cookie with this name. `keys` are ordered newest first.
     #[must_use]
     pub fn new(keys: Vec<Vec<u8>>, ttl: Span, cookie: &str) -> Self {
         Self { keys: keys.into_iter().filter_map(TokenKey::new).collect(), ttl, cookie: cookie.to_owned() }
     }
 
-    /// What a browser brings. What is broken, foreign or too old is left out, and so is what was issued more than a day
-    /// from now: a clock may be wrong, but not for as long as a token is good. Of at most 25 tokens each is held against
-    /// each key, so it takes no longer whatever is sent.
+    /// The valid tokens of a request. Broken, foreign and expired tokens are left out, and so are tokens issued more
+    /// than a day in the future: a clock may be wrong, but not for the life of a token. The work is bounded: at most 25
+    /// tokens are checked against each key.
     #[must_use]
     pub fn verified_tokens(&self, headers: &HeaderMap, now: Time) -> DeviceTokens {
         let mut tokens: SmallVec<[DeviceToken; MAX_TOKENS]> = SmallVec::new();
@@ -73,33 +73,33 @@ impl Devices {
             }
         }
         tokens.sort_by_key(|token| std::cmp::Reverse(token.issued()));
-        let held = |token: DeviceToken| {
+        let verify = |token: DeviceToken| {
             let key = self.keys.iter().position(|key| token.is_signed_by(key))?;
             Some(VerifiedToken { token, key })
         };
-        DeviceTokens(tokens.into_iter().filter_map(held).collect())
+        DeviceTokens(tokens.into_iter().filter_map(verify).collect())
     }
 
     /// The device, if the browser has signed in to this account of this application before.
     #[must_use]
-    pub fn known(&self, wallet: &DeviceTokens, application: &str, account: &Account) -> Option<DeviceId> {
-        let (nonce, _) = self.split_by_account(wallet, application, account);
+    pub fn known(&self, tokens: &DeviceTokens, application: &str, account: &Account) -> Option<DeviceId> {
+        let (nonce, _) = self.split_by_account(tokens, application, account);
         nonce.map(|nonce| DeviceId(u128::from_be_bytes(nonce)))
     }
 
-    /// What is needed to issue a token for this account once it has signed in.
+    /// The claim to a token for this account, for [`issue`](Self::issue) after a sign-in.
     #[must_use]
-    pub fn claim(&self, wallet: &DeviceTokens, application: &str, account: &Account) -> Claim {
-        let (nonce, others) = self.split_by_account(wallet, application, account);
+    pub fn claim(&self, tokens: &DeviceTokens, application: &str, account: &Account) -> Claim {
+        let (nonce, others) = self.split_by_account(tokens, application, account);
         let newest = self.keys.first().map(|key| key.account(application, account));
         Claim { account: newest.unwrap_or_default(), nonce, others }
     }
 
-    /// The `Set-Cookie` after a success; `None` if randomness cannot be had. `is_secure` says whether the client speaks
-    /// TLS: then the cookie is `Secure` and its name begins with `__Host-`. A device that was known stays the same device
-    /// and keeps its budget; of more than five tokens the oldest fall out.
+    /// The `Set-Cookie` after a success; `None` if the system gives no randomness. `is_secure` is whether the client
+    /// uses TLS: then the cookie is `Secure` and its name begins with `__Host-`. A known device keeps its id and its
+    /// budget; of more than five tokens the oldest are dropped.
     ///
-    /// To be asked of the same devices as the claim: under another newest key the token would be nobody's.
+    /// The claim has to come from the same `Devices`: with another newest key the token would match no account.
     #[must_use]
     pub fn issue(&self, claim: &Claim, now: Time, is_secure: bool) -> Option<HeaderValue> {
         let nonce = claim.nonce.or_else(token::new_nonce)?;
@@ -108,21 +108,21 @@ impl Devices {
         cookie::set(&self.cookie, tokens, self.ttl, is_secure)
     }
 
-    /// Takes the cookie out of a request, under all its names; every other byte of `Cookie` stays as it was.
+    /// Removes the cookie from a request, under both its names; all other bytes of `Cookie` stay.
     pub fn strip(&self, headers: &mut HeaderMap) {
         cookie::strip(headers, &self.cookie);
     }
 
-    /// The newest nonce that a wallet has for an account, and its tokens for other accounts.
+    /// The newest nonce for an account, and the tokens for other accounts.
     fn split_by_account(
         &self,
-        wallet: &DeviceTokens,
+        tokens: &DeviceTokens,
         application: &str,
         account: &Account,
     ) -> (Option<Nonce>, SmallVec<[DeviceToken; MAX_TOKENS]>) {
         let (mut nonce, mut others) = (None, SmallVec::new());
         let mut hashes: SmallVec<[(usize, AccountHash); 2]> = SmallVec::new();
-        for VerifiedToken { token, key } in &wallet.0 {
+        for VerifiedToken { token, key } in &tokens.0 {
             let known = hashes.iter().find(|(made, _)| made == key).map(|(_, hash)| *hash);
             let hash = known.or_else(|| Some(self.keys.get(*key)?.account(application, account)));
             let Some(hash) = hash else { continue };
@@ -147,13 +147,13 @@ impl std::fmt::Debug for Devices {
 
 impl std::fmt::Debug for DeviceTokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Wallet({} hidden)", self.0.len())
+        write!(f, "DeviceTokens({} hidden)", self.0.len())
     }
 }
 
 impl std::fmt::Debug for DeviceId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Device(hidden)")
+        f.write_str("DeviceId(hidden)")
     }
 }
 
@@ -163,7 +163,7 @@ impl std::fmt::Debug for Claim {
     }
 }
 
-/// How far ahead of ours the clock may have been that issued a token.
+/// How far the clock that issued a token may be ahead of ours.
 const AHEAD: Span = Span::from_secs(86_400);
 
 #[cfg(test)]

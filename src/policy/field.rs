@@ -1,7 +1,7 @@
-//! Where in a request a value stands: `form:username`, `json:/user/email`, `query:NAME`, `header:NAME`, `basic`.
+//! Fields of a request: `form:username`, `json:/user/email`, `query:NAME`, `header:NAME`, `basic`.
 //!
-//! It finds values and understands none. The surprising thing: what comes several times has several values, all of
-//! them, because nobody knows which of them the application takes.
+//! It finds values and interprets none. A field that is sent several times has several values, and all of them count,
+//! because applications differ in which one they take.
 
 mod basic;
 mod body;
@@ -23,12 +23,12 @@ use self::name::FieldName;
 use super::attempt::{Attempt, AttemptBody};
 use super::key::TooManyValues;
 
-/// Where a value stands.
+/// The location of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Field {
     /// A field of a form in the body, urlencoded or multipart.
     Form(String),
-    /// What a JSON pointer (RFC 6901) finds in the body.
+    /// The target of a JSON pointer (RFC 6901) in the body.
     Json(String),
     /// A parameter of the query.
     Query(String),
@@ -38,16 +38,16 @@ pub enum Field {
     Basic,
 }
 
-/// Which half of `Authorization: Basic` is meant.
+/// A half of `Authorization: Basic`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Half {
-    /// What stands before the colon.
+    /// The part before the colon.
     User,
-    /// What stands behind it.
+    /// The part after the colon.
     Password,
 }
 
-/// The distinct values of some fields, at most eight; never shown.
+/// The distinct values of some fields, at most eight; its `Debug` form hides them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Values {
     found: SmallVec<[Vec<u8>; 1]>,
@@ -55,12 +55,12 @@ pub struct Values {
     is_beside_basic: bool,
 }
 
-/// Why there is no saying what stands in a body.
+/// Why the values of a body are not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FieldReadError {
-    /// It can be read in several ways, or not at all.
+    /// The body can be read in several ways, or not at all.
     Unreadable,
-    /// More values than could honestly be meant.
+    /// Too many values.
     TooMany(TooManyValues),
 }
 
@@ -71,8 +71,8 @@ impl From<TooManyValues> for FieldReadError {
 }
 
 impl Field {
-    /// A field of a form; `None` if a form has no fields of this name. Upper and lower case, and the number of
-    /// separators between its words, make no difference.
+    /// A field of a form; `None` if a form cannot have a field of this name. Case and the number of separators between
+    /// words do not matter.
     #[must_use]
     pub fn form(name: &str) -> Option<Self> {
         name::is_name(name).then(|| Self::Form(name.to_owned()))
@@ -84,13 +84,14 @@ impl Field {
         name::is_name(name).then(|| Self::Query(name.to_owned()))
     }
 
-    /// What this pointer finds; `None` if it is none (RFC 6901, section 3), or if it means the whole document.
+    /// The target of a JSON pointer; `None` if it is no pointer (RFC 6901, section 3), or points to the whole document.
     #[must_use]
     pub fn json(pointer: &str) -> Option<Self> {
         json::is_pointer(pointer).then(|| Self::Json(pointer.to_owned()))
     }
 
-    /// Its name, if it is looked for in the query. Frameworks that take JSON hand out its members and the query as one.
+    /// The field's name in the query, if it is looked up there. Frameworks that accept JSON merge its members with the
+    /// query.
     fn in_query(&self) -> Option<FieldName> {
         match self {
             Self::Query(name) | Self::Form(name) => Some(FieldName::new(name)),
@@ -99,12 +100,12 @@ impl Field {
         }
     }
 
-    /// Its name, if it is looked for in a form.
+    /// The field's name in a form, if it is looked up there.
     fn in_body(&self) -> Option<FieldName> {
         if self.is_in_body() { self.in_query() } else { None }
     }
 
-    /// The members that lead to it, if it is looked for in a document.
+    /// The members that lead to the field in a document, if it is looked up there.
     fn members(&self) -> Option<Vec<String>> {
         match self {
             Self::Form(name) => Some(FieldName::members(name)),
@@ -113,7 +114,7 @@ impl Field {
         }
     }
 
-    /// Its name, if it is looked for in the cookies.
+    /// The field's name in cookies, if it is looked up there.
     fn in_cookies(&self) -> Option<FieldName> {
         match self {
             Self::Query(name) | Self::Form(name) => Some(FieldName::new(name)),
@@ -121,7 +122,7 @@ impl Field {
         }
     }
 
-    /// Whether it stands in the body.
+    /// Whether the field is in the body.
     #[must_use]
     pub fn is_in_body(&self) -> bool {
         matches!(self, Self::Form(_) | Self::Json(_))
@@ -130,46 +131,47 @@ impl Field {
 
 /// The values of all these fields together; empty if there is none.
 ///
-/// A field of a form is looked for in the query and in the cookies as well: most frameworks hand out body and query as one
-/// (`getParameter`, `params`, `FormValue`), PHP without a php.ini and ASP all three (`$_REQUEST`, `Request`). A cookie that
-/// remembers another name than the one that was typed is one more account: an application that takes the cookie first does
-/// not know the one in the form.
+/// A field of a form is looked up in the query and in the cookies as well: most frameworks merge body and query
+/// (`getParameter`, `params`, `FormValue`), PHP without a php.ini and ASP all three (`$_REQUEST`, `Request`). A cookie
+/// that remembers another name than the form's is a further account: an application that reads the cookie first ignores
+/// the name in the form.
 ///
 /// # Errors
-/// More values than could honestly be meant.
+/// [`TooManyValues`] beyond eight values.
 pub fn values(fields: &[Field], half: Half, attempt: &Attempt<'_>) -> Result<Values, TooManyValues> {
-    let known = FieldNames::of(fields.iter());
-    values_of(fields, &known.slots_for(fields), half, &RequestFields::with(attempt, &known))
+    let field_names = FieldNames::of(fields.iter());
+    let slots = field_names.slots_for(fields);
+    values_of(fields, &slots, half, &RequestFields::with(attempt, &field_names))
 }
 
-/// The same where the names of all routes' fields are looked for at once.
+/// As [`values`], with the look-up of all routes' field names shared.
 pub(super) fn values_of(
     fields: &[Field],
-    places: &FieldSlots,
+    slots: &FieldSlots,
     half: Half,
-    sent: &RequestFields<'_>,
+    request: &RequestFields<'_>,
 ) -> Result<Values, TooManyValues> {
-    let mut found = values_but_cookies(fields, places, half, sent)?;
-    // A user name is remembered there, beside whatever is tried.
-    found.is_beside_basic |= half == Half::Password && sent.has_in_cookies(places);
-    sent.add_cookies(places, &mut found)?;
+    let mut found = values_but_cookies(fields, slots, half, request)?;
+    // A user name in a cookie is only remembered and no guess.
+    found.is_beside_basic |= half == Half::Password && request.has_in_cookies(slots);
+    request.add_cookies(slots, &mut found)?;
     Ok(found)
 }
 
-/// The same without what stands in cookies.
+/// As [`values_of`], without cookies.
 pub(super) fn values_but_cookies(
     fields: &[Field],
-    places: &FieldSlots,
+    slots: &FieldSlots,
     half: Half,
-    sent: &RequestFields<'_>,
+    request: &RequestFields<'_>,
 ) -> Result<Values, TooManyValues> {
-    let attempt = sent.attempt;
+    let attempt = request.attempt;
     let mut found = Values::default();
-    sent.add_query(places, &mut found)?;
+    request.add_query(slots, &mut found)?;
     for field in fields {
         match field {
             Field::Header(name) => {
-                for (_, value) in attempt.headers.iter().filter(|(known, _)| is_read_as(known, name)) {
+                for (_, value) in attempt.headers.iter().filter(|(sent, _)| is_read_as(sent, name)) {
                     found.add(value.as_bytes())?;
                 }
             }
@@ -189,54 +191,55 @@ pub(super) fn values_but_cookies(
     Ok(found)
 }
 
-/// Whether `Authorization: Basic` is there.
+/// Whether the request has `Authorization: Basic`.
 pub(super) fn has_basic(attempt: &Attempt<'_>) -> bool {
     basic::is_there(attempt.headers)
 }
 
-/// Whether one of these fields stands in a header, whatever its value.
+/// Whether one of these fields is in a header, with any value.
 pub(super) fn are_in_headers(fields: &[Field], attempt: &Attempt<'_>) -> bool {
     (fields.contains(&Field::Basic) && has_basic(attempt)) || are_in_own_headers(fields, attempt)
 }
 
-/// The same, but for what `Authorization: Basic` carries.
+/// As [`are_in_headers`], without `Authorization: Basic`.
 pub(super) fn are_in_own_headers(fields: &[Field], attempt: &Attempt<'_>) -> bool {
     fields.iter().any(|field| match field {
-        Field::Header(name) => attempt.headers.keys().any(|known| is_read_as(known, name)),
+        Field::Header(name) => attempt.headers.keys().any(|sent| is_read_as(sent, name)),
         Field::Form(_) | Field::Json(_) | Field::Query(_) | Field::Basic => false,
     })
 }
 
-/// The names of some of these fields, as forms have them.
+/// The names of those of these fields that have one.
 fn names<'f>(fields: &'f [Field], name: impl Fn(&'f Field) -> Option<FieldName>) -> SmallVec<[FieldName; 2]> {
     fields.iter().filter_map(name).collect()
 }
 
-/// CGI and its heirs know headers as environment variables, whose names have underscores.
-fn is_read_as(known: &HeaderName, wanted: &HeaderName) -> bool {
+/// Whether CGI and its successors read one header as the other: they pass headers as environment variables, with
+/// underscores in their names.
+fn is_read_as(sent: &HeaderName, field: &HeaderName) -> bool {
     let folded = |name: &HeaderName| name.as_str().replace('_', "-");
-    known == wanted || folded(known) == folded(wanted)
+    sent == field || folded(sent) == folded(field)
 }
 
 impl Values {
-    /// Each of them, as the application would see it after decoding.
+    /// The values, decoded as by the application.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.found.iter().map(Vec::as_slice)
     }
 
-    /// Whether there is none.
+    /// Whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Whether there may be others: the body can be read in several ways, or not at all.
+    /// Whether there may be other values: the body can be read in several ways, or not at all.
     #[must_use]
     pub fn is_unreadable(&self) -> bool {
         self.is_unreadable
     }
 
-    /// Whether something that is tried stands, or may stand, elsewhere than in `Authorization: Basic`.
+    /// Whether a guess is, or may be, elsewhere than in `Authorization: Basic`.
     pub(super) fn is_beside_basic(&self) -> bool {
         self.is_beside_basic
     }
@@ -254,7 +257,7 @@ impl Values {
     }
 }
 
-/// A long one begins with its first letter: blanks in front of a name must not push it out.
+/// The beginning of a long value, without leading blanks: they must not push the name out.
 fn shortened(value: &[u8]) -> &[u8] {
     if value.len() <= MAX_VALUE_BYTES {
         return value;
@@ -269,7 +272,7 @@ impl std::fmt::Debug for Values {
     }
 }
 
-/// Bytes of a value that are looked at.
+/// Bytes of a value that are read at most.
 const MAX_VALUE_BYTES: usize = 4096;
 
 #[cfg(test)]

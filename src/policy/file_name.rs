@@ -1,7 +1,7 @@
-//! What servers make of the name of a file in a path: scripts, the index of a directory, formats.
+//! How servers interpret the name of a file in a path: scripts, the index of a directory, formats.
 //!
-//! Names only: whether such a file exists is not known here. Which paths follow from it says
-//! [`path_info`](super::path_info), and which segments are one name [`matcher`](super::matcher).
+//! It knows names only, not whether such a file exists. [`path_info`](super::path_info) derives further paths from
+//! them, and [`matcher`](super::matcher) compares segments.
 
 use memchr::{memchr, memrchr};
 
@@ -10,26 +10,26 @@ pub(super) fn script_stem(segment: &[u8]) -> Option<&[u8]> {
     stem(segment, is_script)
 }
 
-/// A name without the extension that asks a framework for a format, as in `/users/sign_in.json`.
+/// A name without an extension that selects a format, as in `/users/sign_in.json`.
 pub(super) fn format_stem(segment: &[u8]) -> Option<&[u8]> {
     stem(segment, is_format)
 }
 
-/// Whether what follows this segment could be handed to it as its path (`PATH_INFO`).
+/// Whether a server could pass the segments after this one to it as its path (`PATH_INFO`).
 pub(super) fn takes_a_path(segment: &[u8]) -> bool {
     script_stem(segment).is_some() || segment.eq_ignore_ascii_case(INDEX)
 }
 
-/// Whether a server that is asked for the directory could answer with this file.
+/// Whether a server could respond with this file to a request for its directory.
 ///
-/// `index` alone is what negotiation by name (MultiViews) and the routers of many frameworks take for it.
+/// `index` alone is the index for negotiation by name (MultiViews) and for the routers of many frameworks.
 pub(super) fn is_index(segment: &[u8]) -> bool {
     is_index_by(segment, &SERVED_FIRST) || LONG_INDEXES.iter().any(|long| is_short_name(segment, long))
 }
 
-/// Whether the file of a directory's index could have been named so by those who set the server up.
+/// Whether a server could be configured to use this name as a directory's index.
 ///
-/// More names than those of [`is_index`]: that a pattern names one is a hint, that a request names one is none.
+/// More names than in [`is_index`]: in a pattern such a name is a hint, in a request it is none.
 pub(super) fn could_be_index(segment: &[u8]) -> bool {
     is_index_by(segment, &SERVED_FIRST) || is_index_by(segment, &SET_UP_AS_INDEX)
 }
@@ -40,9 +40,10 @@ fn is_index_by(segment: &[u8], names: &[&str]) -> bool {
     segment.eq_ignore_ascii_case(INDEX) || names.iter().any(is)
 }
 
-/// Windows' short names: `SIGN-I~1.ASP` is the first of the files that start so.
+/// Whether a segment is a short name of Windows for a long one: `SIGN-I~1.ASP` is the first file that starts with
+/// `SIGN-I`.
 pub(super) fn is_short_name(segment: &[u8], long: &[u8]) -> bool {
-    // No further than it could be as long as the name.
+    // The tilde is no further than the length of the name.
     let head = &segment[..segment.len().min(long.len() + 1)];
     let Some(tilde) = memchr(b'~', head) else { return false };
     let (start, rest) = segment.split_at(tilde);
@@ -53,7 +54,7 @@ pub(super) fn is_short_name(segment: &[u8], long: &[u8]) -> bool {
 }
 
 fn stem(segment: &[u8], is_known: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
-    // No further: a segment may be long.
+    // Only the last bytes are read: a segment may be long.
     let end = segment.len().saturating_sub(MAX_EXTENSION_LEN + 1);
     let dot = end + memrchr(b'.', &segment[end..])?;
     if dot == 0 {
@@ -66,7 +67,7 @@ fn stem(segment: &[u8], is_known: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
     is_known(extension).then(|| &segment[..dot])
 }
 
-// Patterns and no lists: a path may have thousands of segments, and the compiler makes a search tree of a pattern.
+// Patterns instead of lists: a path may have thousands of segments, and the compiler makes a search tree of a pattern.
 #[rustfmt::skip]
 fn is_script(extension: &[u8]) -> bool {
     matches!(
@@ -78,7 +79,8 @@ fn is_script(extension: &[u8]) -> bool {
     )
 }
 
-/// What Rails, Grails, Spring, Symfony, Laravel and Django REST framework take behind a route, if they are told to.
+/// The formats that Rails, Grails, Spring, Symfony, Laravel and Django REST framework accept after a route, if
+/// configured.
 #[rustfmt::skip]
 fn is_format(extension: &[u8]) -> bool {
     matches!(
@@ -92,13 +94,13 @@ const MAX_EXTENSION_LEN: usize = 8;
 
 const INDEX: &[u8] = b"index";
 
-/// The indexes of Apache, nginx, lighttpd, IIS, Tomcat and Jetty as they come.
+/// The default indexes of Apache, nginx, lighttpd, IIS, Tomcat and Jetty.
 const SERVED_FIRST: [&str; 2] = ["index", "default"];
 
-/// Those of them that have a short name on Windows.
+/// The default indexes with a short name on Windows.
 const LONG_INDEXES: [&[u8]; 2] = [b"default.aspx", b"index.html"];
 
-/// What `DirectoryIndex` of hosting panels and `welcome-file` of Java applications name besides.
+/// Further names in `DirectoryIndex` of hosting panels and `welcome-file` of Java applications.
 const SET_UP_AS_INDEX: [&str; 4] = ["home", "welcome", "main", "start"];
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The identity of an attempt: the accounts that it names, each as a keyed hash, and the devices known for them.
 //!
-//! Names and passwords are read, hashed and forgotten here. Where a body names no account, or none that can be read,
-//! the client stands for it: see [`AccountName::None`].
+//! Names and passwords are read, hashed and forgotten here. If a body names no account, or none that can be read, the
+//! attempt is charged to its client: see [`AccountName::None`].
 
 use std::hash::Hasher;
 
@@ -16,72 +16,72 @@ use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_byte
 use super::route::RouteFieldSlots;
 use crate::time::Time;
 
-/// Whom an attempt is about, as one route reads it; never shown.
+/// The identity of an attempt, as one route reads it; its `Debug` form hides it.
 #[derive(Clone, Default)]
 pub(super) struct Identity {
-    /// The accounts that it names, and an [`AccountName::None`] if there is none or may be one more that cannot be read.
+    /// The accounts that it names, and an [`AccountName::None`] if it names none or may name one that cannot be read.
     pub(super) named: SmallVec<[NamedAccount; 1]>,
-    /// Of the one password for the one account, if there is one of each.
+    /// The hash of the password and its account, if there is one of each.
     pub(super) password: Option<u64>,
-    /// How many guesses it makes: pairs of an account and a password.
+    /// The number of guesses: pairs of an account and a password.
     pub(super) guesses: u32,
-    /// How many accounts it names.
+    /// The number of accounts.
     pub(super) accounts: u32,
-    /// Whether it makes one of them elsewhere than in `Authorization: Basic`.
+    /// Whether a guess stands elsewhere than in `Authorization: Basic`.
     pub(super) is_beside_basic: bool,
-    /// What is needed to remember the device if the one account signs in.
+    /// The claim to a device token, if there is a single account.
     pub(super) claim: Option<Box<Claim>>,
 }
 
 impl Identity {
-    /// What a route reads out of an attempt.
+    /// Reads the identity by the fields of a route.
     ///
     /// # Errors
     /// [`TooManyValues`] beyond eight accounts or passwords.
     pub(super) fn of(
-        (route, places): (&Route, &RouteFieldSlots),
-        sent: &RequestFields<'_>,
+        (route, slots): (&Route, &RouteFieldSlots),
+        request: &RequestFields<'_>,
         hasher: &KeyHasher,
         devices: Option<&Devices>,
         now: Time,
     ) -> Result<Self, TooManyValues> {
-        let users = values_of(&route.user, &places.user, Half::User, sent)?;
+        let users = values_of(&route.user, &slots.user, Half::User, request)?;
         let mut accounts: SmallVec<[Account; 1]> = SmallVec::new();
         for user in users.iter() {
             let account = Account::fold(user);
-            // An empty name is none: a form that was sent empty, or Basic with a token for a password.
+            // An empty name is no account: an empty form, or Basic with a token as password.
             if !account.as_bytes().is_empty() && !accounts.contains(&account) {
                 accounts.push(account);
             }
         }
-        let bearer = devices.map(|devices| (devices, devices.verified_tokens(sent.attempt.headers, now)));
+        let bearer = devices.map(|devices| (devices, devices.verified_tokens(request.attempt.headers, now)));
         let known = |account: &Account| {
-            let (devices, wallet) = bearer.as_ref()?;
-            devices.known(wallet, &route.application, account)
+            let (devices, tokens) = bearer.as_ref()?;
+            devices.known(tokens, &route.application, account)
         };
         let named = accounts
             .iter()
             .map(|account| NamedAccount { name: hasher.name_of(account), device: known(account) });
-        let mut subject = Self { named: named.collect(), guesses: 1, ..Self::default() };
+        let mut identity = Self { named: named.collect(), guesses: 1, ..Self::default() };
         if accounts.is_empty() || users.is_unreadable() {
-            subject.named.push(NamedAccount { name: AccountName::None, device: None });
+            identity.named.push(NamedAccount { name: AccountName::None, device: None });
         }
-        subject.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
-        subject.is_beside_basic = users.is_beside_basic();
-        subject.read_passwords((route, places), sent, hasher)?;
-        if let ([only], false, Some((devices, wallet))) = (&*accounts, users.is_unreadable(), &bearer) {
-            subject.claim = Some(Box::new(devices.claim(wallet, &route.application, only)));
+        identity.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
+        identity.is_beside_basic = users.is_beside_basic();
+        identity.read_passwords((route, slots), request, hasher)?;
+        if let ([only], false, Some((devices, tokens))) = (&*accounts, users.is_unreadable(), &bearer) {
+            identity.claim = Some(Box::new(devices.claim(tokens, &route.application, only)));
         }
-        Ok(subject)
+        Ok(identity)
     }
 
     fn read_passwords(
         &mut self,
-        (route, places): (&Route, &RouteFieldSlots),
-        sent: &RequestFields<'_>,
+        (route, slots): (&Route, &RouteFieldSlots),
+        request: &RequestFields<'_>,
         hasher: &KeyHasher,
     ) -> Result<(), TooManyValues> {
-        let passwords = values_of(&route.password, &places.password, Half::Password, sent)?;
+        let passwords = values_of(&route.password, &slots.password, Half::Password, request)?;
         self.is_beside_basic |= passwords.is_beside_basic();
         let mut all = passwords.iter();
         let first = all.next();
@@ -96,7 +96,7 @@ impl Identity {
         Ok(())
     }
 
-    /// The one account that it names, as a hash.
+    /// The hash of the account, if it names a single one.
     pub(super) fn account(&self) -> Option<u64> {
         match &*self.named {
             #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
@@ -108,12 +108,12 @@ impl Identity {
 
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Subject({} accounts hidden)", self.accounts)
+        write!(f, "Identity({} accounts hidden)", self.accounts)
     }
 }
 
 impl KeyHasher {
-    /// The account of a folded name.
+    /// The hash of a folded account name.
     pub(super) fn of_account(&self, folded: &[u8]) -> u128 {
         self.of(|hasher| write_bytes(hasher, b'a', folded))
     }
@@ -122,23 +122,23 @@ impl KeyHasher {
         AccountName::Known(self.of_account(account.as_bytes()))
     }
 
-    /// What stands for an account in the log: the same for all spellings of its name, until the secret is another one. 48
-    /// bits of a hash that names no bucket.
+    /// The id of an account in the log: 48 bits of a keyed hash that names no bucket. It is the same for all spellings
+    /// of the name, as long as the secret is the same.
     #[must_use]
     pub fn log_id(&self, account: &Account) -> u64 {
-        let whole = self.of(|hasher| write_bytes(hasher, b'b', account.as_bytes()));
+        let hash = self.of(|hasher| write_bytes(hasher, b'b', account.as_bytes()));
         #[expect(clippy::cast_possible_truncation, reason = "a part of a hash is a hash")]
-        let half = whole as u64;
+        let half = hash as u64;
         half >> 16
     }
 
     fn of_password(&self, account: u128, password: &[u8]) -> u64 {
-        let whole = self.of(|hasher| {
+        let hash = self.of(|hasher| {
             write_bytes(hasher, b'p', password);
             hasher.write_u128(account);
         });
         #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
-        let half = whole as u64;
+        let half = hash as u64;
         half
     }
 
@@ -162,10 +162,10 @@ mod tests {
     use crate::bucket::{Continuous, Key, Spec};
     use crate::time::Span;
 
-    /// Limits by account and all that may stand behind one, on a route that looks for names everywhere.
+    /// Limits of all kinds by account, on a route that reads names from every kind of field.
     fn policy() -> Policy {
         let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(60), 10).unwrap());
-        let limit = |facet| Limit { key: vec![KeyPart::User], kind: facet, ..Limit::new("account", spec) };
+        let limit = |kind| Limit { key: vec![KeyPart::User], kind, ..Limit::new("account", spec) };
         let user = vec![
             Field::form("log").unwrap(),
             Field::json("/user/name").unwrap(),
@@ -180,7 +180,7 @@ mod tests {
         Policy::new(vec![route], [LimitKind::Rate, LimitKind::Cap, LimitKind::Escalation].map(limit).to_vec())
     }
 
-    /// How many accounts are named, and which buckets pay; `None` if there are too many.
+    /// The number of accounts, and the buckets that are charged; `None` if there are too many.
     fn charged(client: &str, headers: &HeaderMap, query: &str, body: &[u8]) -> Option<(u32, Vec<Key>)> {
         let attempt = Attempt {
             method: &Method::POST,
@@ -206,13 +206,15 @@ mod tests {
     }
 
     proptest! {
-        /// L10: whatever is sent, what one client pays from without an account is never what another one pays from.
+        /// L10: whatever is sent, two clients without an account never share a bucket.
         #[test]
         fn an_attempt_without_an_account_pays_for_its_client_and_no_other(
             body in body(),
             query in "(user=[a-b]{0,2}|pw=x|)",
             header in prop::option::of(("authorization", "Basic [A-Za-z0-9=]{0,12}")),
-            kind in prop::sample::select(&["", "application/json", "text/html; charset=utf-16", "multipart/form-data"][..]),
+            kind in prop::sample::select(
+                &["", "application/json", "text/html; charset=utf-16", "multipart/form-data"][..],
+            ),
         ) {
             let mut headers = HeaderMap::new();
             headers.insert("content-type", kind.parse().unwrap());
@@ -220,11 +222,11 @@ mod tests {
                 headers.insert(http::HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
             }
             let of = |client| charged(client, &headers, &query, &body);
-            // Letters of two bytes that are none make any number of names.
+            // Undecodable UTF-16 may name any number of accounts.
             let Some((accounts, one)) = of("203.0.113.1") else { return Ok(()) };
             for other in ["203.0.113.2", "2001:db8::1", "a Unix socket"] {
                 let (_, keys) = of(other).unwrap();
-                // Those of the accounts, under each of three limits.
+                // The buckets of the accounts, under each of three limits.
                 let shared = keys.iter().filter(|key| one.contains(key)).count();
                 prop_assert_eq!(shared, 3 * accounts as usize);
             }

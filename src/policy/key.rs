@@ -1,9 +1,9 @@
-//! The name of a bucket: the parts of a limit's `key`, hashed into a [`Key`].
+//! The key of a bucket: the parts of a limit's `key`, hashed into a [`Key`].
 //!
 //! Every part is written with its kind and its length, so that no two different lists of parts share a hash input
-//! (`1.2.3.4` + `5/login` is not `1.2.3.45` + `/login`). The hash is SipHash-1-3 with 128 bits under a key that is
-//! random per process, or an installation's own where gates share a store: nobody can aim at a bucket or read a client out of
-//! one.
+//! (`1.2.3.4` + `5/login` is not `1.2.3.45` + `/login`). The hash is SipHash-1-3 with 128 bits under a secret, which is
+//! random per process, or common to an installation if gates share a store: without it an attacker can neither aim at a
+//! bucket nor recover a client from a key.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::IpAddr;
@@ -24,13 +24,13 @@ use crate::bucket::{Key, LAYOUT};
 pub enum KeyPart {
     /// The client's address, cut to the limit's prefix length.
     Ip,
-    /// The host asked for.
+    /// The host of the request.
     Host,
-    /// Nothing: one bucket for everybody.
+    /// Nothing: one bucket for all clients.
     All,
-    /// The account that is tried.
+    /// The account of the attempt.
     User,
-    /// The known device that it is tried from.
+    /// The known device of the attempt.
     Device,
     /// A header's value, byte for byte.
     Header(HeaderName),
@@ -38,7 +38,7 @@ pub enum KeyPart {
     Cookie(String),
 }
 
-/// How many leading bits of an address make a bucket.
+/// The prefix lengths of addresses that share a bucket, in bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrefixLengths {
     /// 0 to 32.
@@ -48,15 +48,15 @@ pub struct PrefixLengths {
 }
 
 impl Default for PrefixLengths {
-    /// One IPv4 address, one IPv6 /64: what a single household has.
+    /// One IPv4 address, one IPv6 /64: the addresses of a single household.
     fn default() -> Self {
         Self { ipv4: 32, ipv6: 64 }
     }
 }
 
 impl PrefixLengths {
-    /// The address with all but the leading bits cleared, in canonical form. One that carries an IPv4 address of the
-    /// internet is that address: see [`embedded_ipv4`].
+    /// The address with all but the leading bits cleared, in canonical form. An IPv6 address with an embedded public
+    /// IPv4 address becomes that address: see [`embedded_ipv4`].
     #[must_use]
     pub fn mask(self, ip: IpAddr) -> IpAddr {
         let ip = ip.to_canonical();
@@ -72,13 +72,13 @@ impl PrefixLengths {
         }
     }
 
-    /// How many leading bits of this address count.
+    /// The prefix length for this address, in bits.
     pub(super) fn length(self, ip: IpAddr) -> u8 {
         let (ipv4, ipv6) = (self.ipv4.min(32), self.ipv6.min(128));
         match ip {
             IpAddr::V4(_) => ipv4,
-            // What is left of these carries an IPv4 address of somebody's own network. A 6to4 site is one such address,
-            // however many networks it makes of it, and a translator has as many clients as there are addresses.
+            // Here the embedded IPv4 address is private. A 6to4 site is one such address with 2^16 networks, and a
+            // NAT64 translator has one client for each address.
             IpAddr::V6(v6) if is_6to4(v6) => ipv6.min(48),
             IpAddr::V6(v6) if is_nat64(v6) => 96 + ipv4,
             IpAddr::V6(_) => ipv6,
@@ -86,7 +86,7 @@ impl PrefixLengths {
     }
 }
 
-/// The secret under which this process names buckets.
+/// Hashes keys of buckets under the secret of this process or installation.
 #[derive(Clone)]
 pub struct KeyHasher(SipHasher13, [u64; 2]);
 
@@ -98,9 +98,9 @@ impl Default for KeyHasher {
 }
 
 impl KeyHasher {
-    /// The secret of an installation, by which all its gates name buckets alike: of what it is called in the store and, if there
-    /// is one, a secret of its own. Without one anybody who can read the store can name buckets as the gates do. Gates of
-    /// two versions that write buckets in different ways name them in different ways, too, and never read each other's.
+    /// The hasher of an installation, by which all its gates compute the same keys: of its prefix in the store and of
+    /// its secret. With an empty secret every reader of the store can compute keys as the gates do. Gates of two
+    /// versions with different record layouts compute different keys and never read each other's buckets.
     #[must_use]
     pub fn of_installation(prefix: &str, secret: &[u8]) -> Self {
         Self::of_layout(LAYOUT, prefix, secret)
@@ -117,20 +117,20 @@ impl KeyHasher {
         Self::of_secret([half(0), half(8)])
     }
 
-    /// A secret that is none: for simulations, where the same seed has to be the same run.
+    /// A hasher without a real secret: for simulations, where the same seed has to give the same run.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self::of_secret([seed, 0])
     }
 
-    /// This secret: one that was [kept](Self::secret).
+    /// The hasher of this [secret](Self::secret), as a snapshot holds it.
     #[must_use]
     pub fn of_secret(secret: [u64; 2]) -> Self {
         let [one, two] = secret;
         Self(SipHasher13::new_with_keys(one, two), secret)
     }
 
-    /// The secret itself, for whoever keeps buckets over a restart: whoever knows it can name buckets.
+    /// The secret, for snapshots. It has to stay private: a reader of it can compute keys.
     #[must_use]
     pub fn secret(&self) -> [u64; 2] {
         self.1
@@ -143,20 +143,20 @@ impl std::fmt::Debug for KeyHasher {
     }
 }
 
-/// A client sent more values for one key than could honestly be meant.
+/// A client sent too many values for one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("more than {MAX_VALUES} values for one header or cookie")]
 pub struct TooManyValues;
 
 impl TooManyValues {
-    /// As many values of one thing are read as meant.
+    /// The number of values that are accepted.
     pub(super) const MAX_VALUES: usize = MAX_VALUES;
 }
 
 impl KeyHasher {
-    /// The keys of an attempt under a limit: one, or several where a header or cookie was sent several times, so
-    /// that a second value cannot hide the first. `class` is the name of the limit's rate that the client has, `payer` the
-    /// account that pays, if it matters.
+    /// The keys of an attempt under a limit: one, or several if a header or cookie was sent several times, so that a
+    /// second value cannot hide the first. `class` is the name of the client's class under the limit, `account` the
+    /// named account, if the key depends on one.
     ///
     /// # Errors
     /// [`TooManyValues`] beyond eight combinations.
@@ -165,11 +165,11 @@ impl KeyHasher {
         limit: &Limit,
         class: &str,
         attempt: &Attempt<'_>,
-        payer: Option<&NamedAccount>,
+        account: Option<&NamedAccount>,
     ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
         let mut start = self.of_class(limit, class);
-        if let Some(payer) = payer {
-            write_identity(&mut start, limit, payer, attempt.client);
+        if let Some(account) = account {
+            write_identity(&mut start, limit, account, attempt.client);
         }
         let mut hashers: SmallVec<[SipHasher13; 1]> = smallvec![start];
         for part in &limit.key {
@@ -182,7 +182,7 @@ impl KeyHasher {
         Ok(keys)
     }
 
-    /// What the names of buckets begin with that a program keeps for itself under a limit of this name.
+    /// The start of the hash for buckets of a program's own limit with this name.
     #[must_use]
     pub fn of_limit(&self, name: &str) -> SipHasher13 {
         let mut start = self.0;
@@ -190,21 +190,21 @@ impl KeyHasher {
         start
     }
 
-    /// The key of a bucket that is kept for an address and for nothing else.
+    /// The key of the bucket of an address alone.
     pub(super) fn key_of_client(&self, limit: &Limit, class: &str, client: Client) -> Key {
         let mut hasher = self.of_class(limit, class);
         write_client(&mut hasher, limit.prefixes, client);
         Key(hasher.finish128().as_u128())
     }
 
-    /// The key of a bucket that is kept for an account and for nothing else: the one from which strangers pay.
+    /// The key of the bucket of an account alone, which unknown devices share.
     pub(super) fn key_of_account(&self, limit: &Limit, class: &str, account: u128) -> Key {
         let mut hasher = self.of_class(limit, class);
         write_name(&mut hasher, limit, AccountName::Known(account), Client::UnixSocket);
         Key(hasher.finish128().as_u128())
     }
 
-    /// The key of the bucket from which a client pays for attempts that name no account.
+    /// The key of the bucket for a client's attempts without an account.
     pub(super) fn key_of_anonymous(&self, limit: &Limit, class: &str, client: Client) -> Key {
         let mut hasher = self.of_class(limit, class);
         write_name(&mut hasher, limit, AccountName::None, client);
@@ -219,14 +219,14 @@ impl KeyHasher {
         hasher
     }
 
-    /// What every hash begins with.
+    /// The start of every hash.
     pub(super) fn start(&self) -> SipHasher13 {
         self.0
     }
 }
 
-/// The account where the limit has one for each; the device where it has one for each, or where it would otherwise pay
-/// from what everybody else can empty.
+/// Writes the account, if the limit has a bucket for each; and the device, if the limit has a bucket for each or other
+/// clients could empty the account's bucket.
 fn write_identity(
     hasher: &mut SipHasher13,
     limit: &Limit,
@@ -242,7 +242,8 @@ fn write_identity(
     }
 }
 
-/// An attempt without an account pays for its own client: a bucket that all of those shared, one client could empty.
+/// Writes the account, or the client for an attempt without an account: one client could empty a common bucket of all
+/// such attempts.
 fn write_name(hasher: &mut SipHasher13, limit: &Limit, name: AccountName, client: Client) {
     match name {
         AccountName::Known(account) => {
@@ -262,13 +263,13 @@ fn extend(
     lengths: PrefixLengths,
     attempt: &Attempt<'_>,
 ) -> Result<(), TooManyValues> {
-    // As for attempts without an account.
+    // Without a value the client is charged, as for attempts without an account.
     let absent = |hasher: &mut SipHasher13| {
         hasher.write_u8(b'-');
         write_client(hasher, lengths, attempt.client);
     };
     match part {
-        // Those were written already: they belong together.
+        // `write_identity` wrote account and device together.
         KeyPart::User | KeyPart::Device | KeyPart::All => {}
         KeyPart::Ip => hashers.iter_mut().for_each(|hasher| write_client(hasher, lengths, attempt.client)),
         KeyPart::Host => {
@@ -343,23 +344,23 @@ const MAX_VALUES: usize = 8;
 /// One account that an attempt names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct NamedAccount {
-    /// Which.
+    /// The account.
     pub(super) name: AccountName,
-    /// Where it is known from, if the browser has signed in to it before.
+    /// The known device, if the browser has signed in to the account before.
     pub(super) device: Option<DeviceId>,
 }
 
-/// Whom an attempt names.
+/// The account name of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum AccountName {
     /// An account, by a keyed hash of its folded name.
     Known(u128),
-    /// None that can be read. In place of an account's bucket it pays from one of its client's prefix.
+    /// No account, or none that can be read: a bucket of the client's prefix is charged instead.
     None,
 }
 
 impl NamedAccount {
-    /// The same as if nobody knew the device.
+    /// The same account without the device.
     pub(super) fn without_device(self) -> Self {
         Self { device: None, ..self }
     }
@@ -392,7 +393,7 @@ mod tests {
         client: &str,
         lines: &[(&'static str, &str)],
     ) -> Result<SmallVec<[Key; 1]>, TooManyValues> {
-        // One secret for all, so that keys can be compared.
+        // One secret, so that keys can be compared.
         keys_of(&KeyHasher::of_secret([1, 2]), parts, client, lines)
     }
 
@@ -463,7 +464,7 @@ mod tests {
     fn a_client_without_the_header_pays_for_itself() {
         for part in [KeyPart::Header(HeaderName::from_static("a")), KeyPart::Cookie("a".into())] {
             let of = |client| keys(std::slice::from_ref(&part), client, &[]).unwrap();
-            assert_ne!(of("192.0.2.1"), of("192.0.2.2"), "one cannot empty what others pay from");
+            assert_ne!(of("192.0.2.1"), of("192.0.2.2"), "one client cannot empty the bucket of another");
             assert_eq!(of("2001:db8::1"), of("2001:db8::2"), "by its prefix");
         }
     }
@@ -487,17 +488,15 @@ mod tests {
         for client in ["192.0.2.1", "2001:db8::1"] {
             let attempt = attempt(client, &headers);
             let (by_address, by_account) = (limit(KeyPart::Ip), limit(KeyPart::User));
-            let named = hasher.key_of_client(&by_address, "office", attempt.client);
-            assert_eq!(*hasher.keys(&by_address, "office", &attempt, None).unwrap(), [named]);
-            let payer = |name| NamedAccount { name, device: None };
-            let named = hasher.key_of_account(&by_account, "office", 5);
-            let account = payer(AccountName::Known(5));
-            assert_eq!(*hasher.keys(&by_account, "office", &attempt, Some(&account)).unwrap(), [named]);
-            let named = hasher.key_of_anonymous(&by_account, "office", attempt.client);
-            assert_eq!(
-                *hasher.keys(&by_account, "office", &attempt, Some(&payer(AccountName::None))).unwrap(),
-                [named]
-            );
+            let expected = hasher.key_of_client(&by_address, "office", attempt.client);
+            assert_eq!(*hasher.keys(&by_address, "office", &attempt, None).unwrap(), [expected]);
+            let account = |name| NamedAccount { name, device: None };
+            let expected = hasher.key_of_account(&by_account, "office", 5);
+            let known = account(AccountName::Known(5));
+            assert_eq!(*hasher.keys(&by_account, "office", &attempt, Some(&known)).unwrap(), [expected]);
+            let expected = hasher.key_of_anonymous(&by_account, "office", attempt.client);
+            let none = account(AccountName::None);
+            assert_eq!(*hasher.keys(&by_account, "office", &attempt, Some(&none)).unwrap(), [expected]);
         }
     }
 

@@ -1,7 +1,7 @@
-//! A limit: how often, and for which clients.
+//! A limit: a rate, and the clients it applies to.
 //!
-//! It counts nothing: its buckets live in a store. The surprising thing: what the file calls one limit may be several here,
-//! which follow each other and share a name.
+//! It counts nothing: its buckets live in a store. One limit of the file may be several [`Limit`]s, which follow each
+//! other and share a name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,89 +11,90 @@ use super::key::{KeyPart, PrefixLengths};
 use super::network::{NetworkMap, NetworkSet};
 use crate::bucket::Spec;
 
-/// How often: `[limit.NAME]`.
+/// A limit: `[limit.NAME]`, or one of its sub-limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
-    /// The identity in metrics, headers, admin paths and buckets.
+    /// The name in metrics, headers, admin paths and bucket keys.
     pub name: Arc<str>,
-    /// What the bucket is kept for, joined by `+` in the file.
+    /// The parts of the bucket's key, joined by `+` in the file.
     pub key: Vec<KeyPart>,
-    /// How many leading bits of an address make a bucket.
+    /// The prefix lengths of addresses that share a bucket.
     pub prefixes: PrefixLengths,
-    /// The bucket of everybody who has no other rate.
+    /// The bucket of clients without a rate of their own.
     pub spec: Spec,
     /// Other rates for some clients; the longest prefix wins.
     pub rates: NetworkMap<ClassRate>,
-    /// Clients that this limit does not see.
+    /// Clients that this limit exempts.
     pub exempt: NetworkSet,
-    /// Whether a refusal of this limit refuses.
+    /// Whether the limit refuses, observes or is off.
     pub mode: Mode,
-    /// What its tokens are spent on in the end.
+    /// Whether all attempts are charged, or failures only.
     pub charge_on: ChargeOn,
-    /// What is counted once.
+    /// The unit that is counted once.
     pub unit: Unit,
-    /// What it is of the limit of its name.
+    /// The kind among the limits of the same name.
     pub kind: LimitKind,
 }
 
-/// What tokens are spent on: `count`.
+/// The attempts that are charged: `count`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChargeOn {
-    /// On every attempt.
+    /// Every attempt.
     Attempts,
-    /// On attempts that failed: the others get theirs back.
+    /// Failed attempts: other attempts get a refund.
     Failures,
 }
 
-/// What is counted once: `unit`.
+/// The unit that is counted once: `unit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Nothing: every attempt counts.
+    /// Every attempt counts.
     Attempts,
-    /// An account that was tried lately.
+    /// An account: recent ones are not charged again.
     Users,
-    /// A password that was tried lately for its account.
+    /// A pair of account and password: recent ones are not charged again.
     Passwords,
 }
 
-/// A limit may keep several buckets for each key: each is a limit of the same name, and follows the one with the rate.
+/// The kind of a sub-limit. A limit of the file may have several buckets for each key: each is a [`Limit`] with the
+/// same name and follows the one of kind `Rate`.
 ///
 /// Their order is part of the names of buckets in shared stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitKind {
-    /// What `rate` says.
+    /// `rate`.
     Rate,
-    /// What `max_failures` says: tokens that only a success brings back.
+    /// `max_failures`: tokens that only a success returns.
     Cap,
-    /// What `escalate` says: waits that grow.
+    /// `escalate`: growing waits.
     Escalation,
 }
 
-/// The rate of clients who have another one than the rest.
+/// The rate of a class of clients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassRate {
     /// The name or prefix in the file: part of the bucket's identity, so that a narrower client in a wider
     /// bucket's prefix keeps a bucket of its own.
     pub class: Arc<str>,
-    /// Counts the limit's classes, from 1; clients without another rate are class 0.
+    /// The number of the class, from 1; clients without a rate of their own are class 0.
     pub number: usize,
     /// `None` means no limit.
     pub spec: Option<Spec>,
 }
 
-/// What a limit does with what it decides.
+/// What a limit does with its decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Refuses.
+    /// Refuses attempts.
     Enforce,
     /// Decides, logs and counts, but never refuses.
     Observe,
-    /// Is not there.
+    /// Is ignored.
     Off,
 }
 
 impl Limit {
-    /// A limit that keeps such a bucket for each client; all else as it is where the file says nothing.
+    /// A limit with one bucket of `spec` for each client address, and otherwise the defaults of the file.
     #[must_use]
     pub fn new(name: &str, spec: Spec) -> Self {
         Self {
@@ -110,14 +111,13 @@ impl Limit {
         }
     }
 
-    /// The number and name of the class that this client belongs to, and the bucket that its members have; `None`:
-    /// this limit does not see it.
+    /// The number and name of the client's class, and the bucket of that class; `None` if the limit exempts the client.
     #[must_use]
     pub fn rate_of(&self, attempt: &Attempt<'_>) -> Option<(usize, &str, Spec)> {
         self.rate_of_client(attempt.client)
     }
 
-    /// The same for a client of whom no more is known.
+    /// As [`rate_of`](Self::rate_of), for a client alone.
     pub(super) fn rate_of_client(&self, client: Client) -> Option<(usize, &str, Spec)> {
         let Some(ip) = client.known_ip() else { return Some((0, "", self.spec)) };
         if self.exempt.find_translated(ip).is_some() {
@@ -143,27 +143,27 @@ impl Limit {
         classes
     }
 
-    /// Whether it is about single accounts: such a limit never shows itself to clients, so that nobody learns which
-    /// accounts there are, or are under attack.
+    /// Whether the key contains an account or a device. Such a limit is never shown to clients, so that an attacker
+    /// does not learn which accounts exist or are under attack.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
         self.key.iter().any(|part| matches!(part, KeyPart::User | KeyPart::Device))
     }
 
-    /// Whether its numbers are told to clients.
+    /// Whether clients see its numbers.
     #[must_use]
     pub fn is_shown(&self) -> bool {
         self.kind == LimitKind::Rate && !self.is_hidden()
     }
 
-    /// Whether one client can empty what others pay from for the same account.
+    /// Whether all clients share the bucket of an account, so that one client can empty it for the others.
     #[must_use]
     pub fn is_account(&self) -> bool {
         self.key.contains(&KeyPart::User)
             && !self.key.iter().any(|part| matches!(part, KeyPart::Ip | KeyPart::Device))
     }
 
-    /// Whether it matters to it whom an attempt is about.
+    /// Whether the limit depends on the accounts of an attempt.
     #[must_use]
     pub fn needs_accounts(&self) -> bool {
         self.is_hidden() || self.unit != Unit::Attempts

@@ -1,7 +1,8 @@
-//! Which requests are attempts: `METHOD PATH?parameter=value` and host patterns.
+//! Patterns: `METHOD PATH?parameter=value` and hosts, which decide what requests are attempts.
 //!
-//! Matching is a security boundary. A pattern is held against every [reading](super::canonical) of a path; method
-//! and parameters are read as widely. It never decides where a request goes: see [`Pattern::matches_strictly`].
+//! Matching is a security boundary. A pattern is matched against every [reading](super::canonical) of a path; method
+//! and parameters are read as leniently. The lenient match never decides where a request goes: see
+//! [`Pattern::matches_strictly`].
 
 use http::Method;
 use memchr::{memchr3, memrchr};
@@ -18,9 +19,9 @@ use super::query::{self, ParameterPattern, QueryParameters};
 pub struct Pattern {
     method: MethodRule,
     segments: Vec<Segment>,
-    /// The same without the scripts that an application can be reached without.
+    /// The segments without scripts that may be left out: indexes and front controllers.
     bare: Option<Vec<Segment>>,
-    /// In alphabetical order.
+    /// The parameters, in alphabetical order.
     parameters: Vec<ParameterPattern>,
 }
 
@@ -37,7 +38,7 @@ impl Segment {
     }
 }
 
-/// Why a text is not a pattern; the words are the message that the writer of the file sees.
+/// Why a text is not a pattern; the display text is the message to the author of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// Not two words.
@@ -49,22 +50,22 @@ pub enum PatternError {
     /// The path does not start with a slash.
     #[error("the path `{0}` does not start with `/`")]
     Path(String),
-    /// An asterisk beside other letters.
+    /// An asterisk beside other characters.
     #[error("`{0}` mixes `*` with letters: `*` stands for one whole segment, `**` for any rest")]
     Glob(String),
-    /// A path that no request could have after it was read.
+    /// A path that no decoded request path can equal.
     #[error("the path `{0}` can never match: write it decoded, without empty or dot segments")]
     NeverMatches(String),
-    /// A method that is counted where `POST` is.
+    /// `OPTIONS`, which counts wherever `POST` does.
     #[error("OPTIONS is counted wherever POST is, and nowhere else")]
     Options,
 }
 
 impl Pattern {
-    /// A pattern from its text.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// Everything that is wrong with it, at least one.
+    /// All errors of the text, at least one.
     pub fn parse(text: &str) -> Result<Self, Vec<PatternError>> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let [method, target] = words[..] else { return Err(vec![PatternError::TwoWords]) };
@@ -82,13 +83,13 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches whatever the other one does, as far as their texts tell.
+    /// Whether it matches everything that the other pattern matches, as far as their texts show.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let path = || -> Vec<u8> {
             let segments = other.segments.iter().flat_map(|segment| match segment {
                 Segment::Literal(literal) => [b"/", &literal[..]].concat(),
-                // No literal has an asterisk in it.
+                // A literal never contains an asterisk.
                 Segment::One | Segment::Rest => b"/*".to_vec(),
             });
             segments.collect()
@@ -101,42 +102,44 @@ impl Pattern {
             && self.parameters.iter().all(|parameter| other.parameters.contains(parameter))
     }
 
-    /// Whether a reading of the attempt's path, cut into its segments, fits.
+    /// Whether a reading of the attempt's path, split into segments, fits.
     #[must_use]
     pub fn matches(
         &self,
         attempt: &Attempt<'_>,
         reading: &[&[u8]],
-        taken: MethodReading,
+        method_reading: MethodReading,
         case: Case,
     ) -> bool {
         let parameters = QueryParameters::in_query(attempt.query, &self.parameters);
-        self.fits_but_for_path(attempt, &parameters, taken, case)
+        self.fits_but_for_path(attempt, &parameters, method_reading, case)
             && self.fits_path(attempt.path, reading, case)
     }
 
-    /// Whether all that is the same for every reading fits: to be asked first, and once.
+    /// Whether everything but the path fits: checked first, and once for all readings of the path.
     pub(super) fn fits_but_for_path(
         &self,
         attempt: &Attempt<'_>,
         parameters: &QueryParameters<'_, '_>,
-        taken: MethodReading,
+        method_reading: MethodReading,
         case: Case,
     ) -> bool {
-        self.method.fits(attempt.method, taken) && self.parameters_fit(parameters, case)
+        self.method.fits(attempt.method, method_reading) && self.parameters_fit(parameters, case)
     }
 
-    /// Whether a reading of a path that was sent like this, cut into its segments, fits.
+    /// Whether a reading of the path `sent`, split into segments, fits.
     pub(super) fn fits_path(&self, sent: &str, reading: &[&[u8]], case: Case) -> bool {
         path_fits(&self.segments, reading, &LenientMatcher(case)) || self.fits_bare(sent, reading, case)
     }
 
-    /// Whether the method alone could fit: saves reading the paths of requests that no pattern is about.
-    pub(super) fn could_match(&self, method: &Method, ways: MethodReadings) -> bool {
-        MethodReading::ALL.into_iter().any(|taken| ways.has(taken) && self.method.fits(method, taken))
+    /// Whether the method alone could fit: saves reading the paths of requests that no pattern matches.
+    pub(super) fn could_match(&self, method: &Method, readings: MethodReadings) -> bool {
+        MethodReading::ALL
+            .into_iter()
+            .any(|reading| readings.has(reading) && self.method.fits(method, reading))
     }
 
-    /// Whether the segments of the one strict reading fit, letter for letter: this may choose an upstream.
+    /// Whether the segments of the strict reading fit exactly: this may choose an upstream.
     #[must_use]
     pub fn matches_strictly(&self, attempt: &Attempt<'_>, strict: &[&[u8]]) -> bool {
         let parameters = QueryParameters::in_query(attempt.query, &self.parameters);
@@ -154,8 +157,9 @@ impl Pattern {
             && self.parameters_fit(parameters, Case::Sensitive)
     }
 
-    /// `/admin/` is `/admin/index.php`, and `/login` may be `/index.php/login`. An index in any directory does not make
-    /// a form of every path: there only what was sent as a directory fits.
+    /// Whether the pattern fits without its scripts: `/admin/` is `/admin/index.php`, and `/login` may be
+    /// `/index.php/login`. If the pattern then ends in a wildcard, only a path that was sent as a directory fits: not
+    /// every path is an index.
     fn fits_bare(&self, sent: &str, reading: &[&[u8]], case: Case) -> bool {
         let Some(bare) = &self.bare else { return false };
         let is_any = bare.last().is_some_and(|last| !last.is_literal());
@@ -171,18 +175,18 @@ impl Pattern {
     }
 }
 
-/// How closely a path is looked at.
+/// How strictly segments are compared.
 trait SegmentMatcher {
-    /// Whether a segment is what the pattern names.
+    /// Whether a segment fits a literal of the pattern.
     fn matches_segment(&self, literal: &[u8], segment: &[u8]) -> bool;
-    /// Whether anything may follow once the whole pattern has matched these segments.
+    /// Whether any rest may follow after the whole pattern has matched these segments.
     fn allows_rest(&self, pattern: &[Segment], matched: &[&[u8]]) -> bool;
 }
 
-/// As the most lenient server would, to count.
+/// Compares as the most lenient server does, for counting.
 struct LenientMatcher(Case);
 
-/// Letter for letter, to choose an upstream.
+/// Compares exactly, for choosing an upstream.
 struct StrictMatcher;
 
 impl SegmentMatcher for LenientMatcher {
@@ -205,15 +209,15 @@ impl SegmentMatcher for StrictMatcher {
     }
 }
 
-/// Wildcard matching with one point to come back to, so that no path takes more than length times length steps.
+/// Wildcard matching with a single point to backtrack to: at most the product of both lengths in steps.
 ///
-/// Applications hand `/login.php/anything` to `/login.php`: where a script stands in the pattern or in the path,
-/// any rest may follow it.
-fn path_fits(pattern: &[Segment], segments: &[&[u8]], eyes: &impl SegmentMatcher) -> bool {
+/// Servers pass `/login.php/anything` to `/login.php`: after a script in the pattern or in the path, any rest may
+/// follow.
+fn path_fits(pattern: &[Segment], segments: &[&[u8]], matcher: &impl SegmentMatcher) -> bool {
     let (mut p, mut s) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
     loop {
-        if p == pattern.len() && (s == segments.len() || eyes.allows_rest(pattern, &segments[..s])) {
+        if p == pattern.len() && (s == segments.len() || matcher.allows_rest(pattern, &segments[..s])) {
             return true;
         }
         let fits = match (pattern.get(p), segments.get(s)) {
@@ -224,7 +228,7 @@ fn path_fits(pattern: &[Segment], segments: &[&[u8]], eyes: &impl SegmentMatcher
                 continue;
             }
             (Some(Segment::One), Some(_)) => true,
-            (Some(Segment::Literal(literal)), Some(segment)) => eyes.matches_segment(literal, segment),
+            (Some(Segment::Literal(literal)), Some(segment)) => matcher.matches_segment(literal, segment),
             _ => false,
         };
         if fits {
@@ -238,14 +242,14 @@ fn path_fits(pattern: &[Segment], segments: &[&[u8]], eyes: &impl SegmentMatcher
     }
 }
 
-/// Whether a closer look is worth it: names that differ before any dot or tilde are two for every server.
+/// A quick check before [`literal_fits`]: names that differ before any dot or tilde differ for every server.
 fn may_fit(literal: &[u8], segment: &[u8]) -> bool {
-    for (at, &wanted) in literal.iter().enumerate() {
+    for (at, &expected) in literal.iter().enumerate() {
         match segment.get(at) {
-            None => return !wanted.is_ascii_alphanumeric(),
+            None => return !expected.is_ascii_alphanumeric(),
             Some(b'.' | b'~' | 0x80..) => return true,
-            Some(_) if matches!(wanted, b'.' | b' ' | 0x80..) => return true,
-            Some(found) if !found.eq_ignore_ascii_case(&wanted) => return false,
+            Some(_) if matches!(expected, b'.' | b' ' | 0x80..) => return true,
+            Some(found) if !found.eq_ignore_ascii_case(&expected) => return false,
             Some(_) => {}
         }
     }
@@ -257,8 +261,9 @@ fn ends_in_script(pattern: &[Segment], matched: &[&[u8]]) -> bool {
     named || matched.last().is_some_and(|segment| script_stem(segment).is_some())
 }
 
-/// `login` and `login.php` are one place where a server negotiates (Apache's MultiViews, `php -S`), and `login.json` is
-/// `login` to a router that takes a format behind its paths (Rails, Spring).
+/// Whether a segment fits a literal. `login` and `login.php` are the same for a server that negotiates (Apache's
+/// MultiViews, `php -S`), and `login.json` is `login` for a router that accepts a format after its paths (Rails,
+/// Spring).
 fn literal_fits(literal: &[u8], segment: &[u8], case: Case) -> bool {
     case.begins(segment, literal)
         || script_stem(literal).is_some_and(|stem| case.eq(stem, segment))
@@ -266,13 +271,13 @@ fn literal_fits(literal: &[u8], segment: &[u8], case: Case) -> bool {
         || is_short_name(segment, literal)
 }
 
-/// Whether some server could read a path as sent as one of a directory: it ends in a slash, or in what may be one.
+/// Whether a server could read the path as sent as a directory: it ends in a slash, or in what may be one.
 fn could_be_directory(sent: &str) -> bool {
     let last = memrchr(b'/', sent.as_bytes()).map_or(sent, |at| &sent[at + 1..]).as_bytes();
     !last.last().is_some_and(u8::is_ascii_alphanumeric) || memchr3(b'%', b';', b'\\', last).is_some()
 }
 
-/// A pattern without its front controllers, and without the index at its end; `None` if it has none of these.
+/// The segments of a pattern without front controllers and without an index at the end; `None` if it has none of these.
 fn without_scripts(segments: &[Segment]) -> Option<Vec<Segment>> {
     let mut bare = Vec::new();
     for (at, segment) in segments.iter().enumerate() {
@@ -350,7 +355,7 @@ pub struct HostPattern {
 }
 
 impl HostPattern {
-    /// A pattern from its text; `None` if it is not a host name.
+    /// Parses a host pattern; `None` if it is not a host name.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let (name, below) = text.strip_prefix("*.").map_or((text, false), |name| (name, true));
@@ -362,7 +367,7 @@ impl HostPattern {
         is_name.then_some(Self { name, below })
     }
 
-    /// Whether a host, in lower case and without port, is meant.
+    /// Whether it matches a host, in lower case and without port.
     #[must_use]
     pub fn matches(&self, host: &str) -> bool {
         match host.strip_suffix(self.name.as_str()) {
@@ -412,7 +417,7 @@ mod tests {
 
     #[test]
     fn asterisks_stand_for_one_segment_or_any_rest() {
-        for (pattern, request, wanted) in [
+        for (pattern, request, expected) in [
             ("ANY /api/*/session", "GET /api/v1/session", true),
             ("ANY /api/*/session", "GET /api/v1/x/session", false),
             ("ANY /api/*/session", "GET /api/session", false),
@@ -427,13 +432,13 @@ mod tests {
             ("ANY /", "GET /", true),
             ("ANY /", "GET /x", false),
         ] {
-            assert_eq!(takes(pattern, request), wanted, "{pattern} for {request}");
+            assert_eq!(takes(pattern, request), expected, "{pattern} for {request}");
         }
     }
 
     #[test]
     fn post_is_every_method_that_can_carry_a_form() {
-        for (method, wanted) in [
+        for (method, expected) in [
             ("POST", true),
             ("PUT", true),
             ("post", true),
@@ -442,7 +447,7 @@ mod tests {
             ("GET", false),
             ("HEAD", false),
         ] {
-            assert_eq!(takes("POST /login", &format!("{method} /login")), wanted, "{method}");
+            assert_eq!(takes("POST /login", &format!("{method} /login")), expected, "{method}");
         }
         assert!(takes("GET /login", "HEAD /login") && takes("ANY /login", "OPTIONS /login"));
         assert!(!takes("GET /login", "OPTIONS /login"));
@@ -450,21 +455,21 @@ mod tests {
 
     #[test]
     fn parameters_that_a_pattern_names_have_to_be_there() {
-        for (request, wanted) in [
+        for (request, expected) in [
             ("POST /index.php?page=login", true),
             ("POST /index.php?x=1&p%61ge=LOGIN", true),
             ("POST /index.php?page=lo%67in&page=other", true),
             ("POST /index.php?page=other", false),
             ("POST /index.php", false),
         ] {
-            assert_eq!(takes("POST /index.php?page=login", request), wanted, "{request}");
+            assert_eq!(takes("POST /index.php?page=login", request), expected, "{request}");
         }
         assert!(takes("POST /?do", "POST /?do=anything") && !takes("POST /?do", "POST /?dot=1"));
     }
 
     #[test]
     fn a_pattern_with_an_index_or_a_front_controller_fits_without_them() {
-        for (pattern, request, wanted) in [
+        for (pattern, request, expected) in [
             ("POST /a/index.php", "POST /a/", true),
             ("POST /a/home.html", "POST /a", true),
             ("POST /a/index.php", "POST /a/b", false),
@@ -482,13 +487,13 @@ mod tests {
             ("POST /**/index.php", "POST /a/b", false),
             ("POST /**/login/index.php", "POST /x/login", true),
         ] {
-            assert_eq!(takes(pattern, request), wanted, "{pattern} for {request}");
+            assert_eq!(takes(pattern, request), expected, "{pattern} for {request}");
         }
     }
 
     #[test]
     fn an_extension_may_follow_a_name_and_a_format_may_be_left_out() {
-        for (pattern, request, wanted) in [
+        for (pattern, request, expected) in [
             ("POST /login", "POST /login.json", true),
             ("POST /login", "POST /login.a.b", true),
             ("POST /login", "POST /logins.json", false),
@@ -498,7 +503,7 @@ mod tests {
             ("POST /login.php", "POST /login.css", false),
             ("POST /b\u{fc}ro", "POST /B%C3%9CRO.json", true),
         ] {
-            assert_eq!(takes(pattern, request), wanted, "{pattern} for {request}");
+            assert_eq!(takes(pattern, request), expected, "{pattern} for {request}");
         }
     }
 

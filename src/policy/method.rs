@@ -1,21 +1,21 @@
 //! The method of a pattern, and the methods that an application may read a request as.
 //!
-//! It compares methods and knows no route: what a GET or an OPTIONS carries is said in [`carried`](super::inspection).
+//! It compares methods and knows no route: [`inspection`](super::inspection) decides what a GET or an OPTIONS carries.
 
 use http::Method;
 
-/// What a request may be taken for.
+/// One reading of a request's method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MethodReading {
-    /// Its own method.
+    /// The method as sent.
     AsSent,
-    /// A write, because of what it carries.
+    /// As a write, because of what the request carries.
     AsWrite,
-    /// A GET, because it says so in an override.
+    /// As a GET, because of a method override.
     AsGet,
 }
 
-/// All of what one request may be taken for.
+/// All readings of one request's method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MethodReadings {
     pub(super) as_sent: bool,
@@ -26,20 +26,20 @@ pub(super) struct MethodReadings {
 /// The method of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum MethodRule {
-    /// Every method.
+    /// Fits every method.
     Any,
-    /// `POST`: every method that can carry a form. Applications take PUT, OPTIONS or invented methods for it.
+    /// `POST` fits every method that can carry a form: applications read PUT, OPTIONS or invented methods as POST.
     Write,
-    /// This one; GET is HEAD, too.
+    /// Fits this method; GET fits HEAD, too.
     Exact(Method),
 }
 
 impl MethodReadings {
-    /// None at all: it is no attempt.
+    /// No reading: the request is no attempt.
     pub(super) const NONE: Self = Self { as_sent: false, as_write: false, as_get: false };
 
-    pub(super) fn has(self, taken: MethodReading) -> bool {
-        match taken {
+    pub(super) fn has(self, reading: MethodReading) -> bool {
+        match reading {
             MethodReading::AsSent => self.as_sent,
             MethodReading::AsWrite => self.as_write,
             MethodReading::AsGet => self.as_get,
@@ -52,7 +52,7 @@ impl MethodReading {
 }
 
 impl MethodRule {
-    /// Whether it fits whatever the other one fits.
+    /// Whether it fits every method that the other rule fits.
     pub(super) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Any, _) => true,
@@ -61,12 +61,12 @@ impl MethodRule {
         }
     }
 
-    pub(super) fn fits(&self, method: &Method, taken: MethodReading) -> bool {
-        match (self, taken) {
+    pub(super) fn fits(&self, method: &Method, reading: MethodReading) -> bool {
+        match (self, reading) {
             (Self::Any, _) => true,
             (Self::Write, MethodReading::AsSent) => !is_get_or_head(method),
-            (Self::Write, _) => taken == MethodReading::AsWrite,
-            // Taken as a write it is no page: a route for pages must not come before the one for the form.
+            (Self::Write, _) => reading == MethodReading::AsWrite,
+            // A request read as a write is no page: a route for pages must not hide the one for the form.
             (Self::Exact(exact), MethodReading::AsGet) => is_get_or_head(exact),
             (Self::Exact(exact), MethodReading::AsWrite) => !is_get_or_head(exact),
             (Self::Exact(exact), MethodReading::AsSent) if is_get_or_head(exact) => is_get_or_head(method),
@@ -77,7 +77,7 @@ impl MethodRule {
     }
 }
 
-/// Whether it is a method by which browsers look at pages.
+/// Whether it is a method by which browsers load pages.
 pub(super) fn is_get_or_head(method: &Method) -> bool {
     method == Method::GET || method == Method::HEAD
 }

@@ -1,14 +1,14 @@
-//! Sets of networks and what belongs to the longest matching prefix.
+//! Sets of networks, and values for the longest matching prefix.
 //!
-//! Addresses are compared in canonical form, by bits and never by their spelling. What an address carries inside is
-//! [`embedded_ipv4`]'s to say, and counts only where it is asked for: never for trust.
+//! Addresses are compared in canonical form, by bits and never by their spelling. An embedded IPv4 address, see
+//! [`embedded_ipv4`], counts only if the caller asks for it: never for trust.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use prefix_trie::joint::JointPrefixMap;
 
-/// A value for each prefix; the longest prefix that holds an address wins.
+/// A value for each prefix; the longest prefix that contains an address wins.
 #[derive(Debug, Clone)]
 pub struct NetworkMap<T>(JointPrefixMap<IpNet, T>);
 
@@ -36,7 +36,7 @@ impl<T> NetworkMap<T> {
         }
     }
 
-    /// The value of the longest prefix that holds the address.
+    /// The value of the longest prefix that contains the address.
     #[must_use]
     pub fn find(&self, ip: IpAddr) -> Option<&T> {
         if self.0.is_empty() {
@@ -45,13 +45,13 @@ impl<T> NetworkMap<T> {
         self.0.get_lpm(&IpNet::from(ip.to_canonical())).map(|(_, value)| value)
     }
 
-    /// The same for a client's address: where no prefix holds it as it is, the IPv4 address inside counts.
+    /// As [`find`](Self::find), for a client's address: if no prefix contains it, its embedded IPv4 address counts.
     #[must_use]
     pub fn find_translated(&self, ip: IpAddr) -> Option<&T> {
         self.find(ip).or_else(|| self.find(embedded_ipv4(ip)?.into()))
     }
 
-    /// Whether some prefix holds the address.
+    /// Whether a prefix contains the address.
     #[must_use]
     pub fn contains(&self, ip: IpAddr) -> bool {
         self.find(ip).is_some()
@@ -62,7 +62,7 @@ impl<T> NetworkMap<T> {
         self.0.iter()
     }
 
-    /// Whether there is no prefix at all.
+    /// Whether there is no prefix.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -77,10 +77,10 @@ impl FromIterator<IpNet> for NetworkSet {
     }
 }
 
-/// The IPv4 address that a NAT64 (`64:ff9b::/96`, RFC 6052) or 6to4 (`2002::/16`, RFC 3056) address stands for.
+/// The IPv4 address embedded in a NAT64 (`64:ff9b::/96`, RFC 6052) or 6to4 (`2002::/16`, RFC 3056) address.
 ///
-/// Only one that the whole internet knows: RFC 6052, 3.1 and RFC 3056, 2 allow no other, and any client can write
-/// `2002:a00:1::`, so that such an address must not pass for one of our own network.
+/// Only public addresses count: RFC 6052, 3.1 and RFC 3056, 2 allow no others, and any client can write `2002:a00:1::`,
+/// which must not pass for an address of our own network.
 #[must_use]
 pub fn embedded_ipv4(ip: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(v6) = ip else { return None };
@@ -94,24 +94,24 @@ pub fn embedded_ipv4(ip: IpAddr) -> Option<Ipv4Addr> {
     is_public(inside).then_some(inside)
 }
 
-/// Whether it is of `64:ff9b::/96`.
+/// Whether it is in `64:ff9b::/96`.
 pub(super) fn is_nat64(ip: Ipv6Addr) -> bool {
     matches!(ip.segments(), [0x64, 0xff9b, 0, 0, 0, 0, _, _])
 }
 
-/// Whether it is of `2002::/16`.
+/// Whether it is in `2002::/16`.
 pub(super) fn is_6to4(ip: Ipv6Addr) -> bool {
     ip.segments()[0] == 0x2002
 }
 
-/// Unicast, and of no network that many have (RFC 6890).
+/// Whether it is unicast, and in no private or shared network (RFC 6890).
 fn is_public(ip: Ipv4Addr) -> bool {
     let is_shared = matches!(ip.octets(), [100, 64..=127, _, _]);
     let is_local = ip.is_private() || ip.is_loopback() || ip.is_link_local() || is_shared;
     !is_local && matches!(ip.octets(), [1..=223, ..])
 }
 
-/// `::ffff:10.0.0.0/104` is `10.0.0.0/8`, and host bits are cut off.
+/// The canonical form of a prefix: `::ffff:10.0.0.0/104` is `10.0.0.0/8`, and host bits are cleared.
 fn canonical(prefix: IpNet) -> IpNet {
     let prefix = prefix.trunc();
     match (prefix.addr().to_canonical(), prefix) {
@@ -142,21 +142,21 @@ mod tests {
         assert_eq!(map.find(ip("11.2.2.3")), None);
     }
 
-    /// The tree comes from elsewhere and works with raw memory: it has to agree with what is plainly so.
+    /// The tree is a dependency with unsafe code: it has to agree with a linear search.
     #[test]
     fn a_tree_of_prefixes_agrees_with_a_list_of_them() {
-        // Few bits differ, so that prefixes lie within each other.
+        // Few bits differ, so that prefixes contain each other.
         let address =
             || (any::<bool>(), 0_u32..64, 0_u32..64).prop_map(|(is_v6, high, low)| address(is_v6, high, low));
         let prefix = (address(), 0_u8..=128).prop_map(|(ip, length)| {
-            let most = if ip.is_ipv4() { 32 } else { 128 };
-            IpNet::new(ip, length.min(most)).unwrap()
+            let max = if ip.is_ipv4() { 32 } else { 128 };
+            IpNet::new(ip, length.min(max)).unwrap()
         });
         let lists = proptest::collection::vec(prefix, 0..40);
-        proptest!(|(prefixes in lists, asked in proptest::collection::vec(address(), 20))| {
+        proptest!(|(prefixes in lists, addresses in proptest::collection::vec(address(), 20))| {
             let mut map = NetworkMap::default();
             prefixes.iter().for_each(|prefix| map.insert(*prefix, prefix.trunc()));
-            for ip in asked {
+            for ip in addresses {
                 let holding = prefixes.iter().filter(|prefix| prefix.contains(&ip));
                 let longest = holding.max_by_key(|prefix| prefix.prefix_len()).map(IpNet::trunc);
                 prop_assert_eq!(map.find(ip), longest.as_ref());

@@ -1,8 +1,8 @@
-//! What came of an attempt: success, failure, or neither, by rules about the application's answer.
+//! The outcome of an attempt: success, failure, or neither, by rules about the application's response.
 //!
-//! The first matching rule of `failure` counts, then the first of `success`, then of `neutral`, else `otherwise`. It reads
-//! answers and decides nothing about tokens. A rule that would have had to see more than was seen is not decided, and
-//! where that makes a difference the answer is a failure.
+//! The first matching rule of `failure` counts, then the first of `success`, then of `neutral`, else `otherwise`. It
+//! reads responses and decides nothing about tokens. A rule that depends on unread parts of the body is undecided, and
+//! if that makes a difference, the outcome is a failure.
 
 mod body;
 mod charset;
@@ -21,23 +21,23 @@ pub use self::rule::{OutcomeRule, Statuses};
 
 use self::body::BodyView;
 
-/// What came of an admitted attempt.
+/// The outcome of an admitted attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Somebody signed in.
+    /// The sign-in succeeded.
     Success,
-    /// Nobody did; or the client went away before anybody knew.
+    /// The sign-in failed, or the client hung up before the response.
     Failure,
-    /// Something that says neither.
+    /// The response shows neither.
     Neutral,
-    /// There is no answer, and the application cannot have judged the password: it never got the request. No rule says
-    /// so.
+    /// No response, and the application cannot have checked the password: it never got the request. No rule results in
+    /// it.
     Error,
 }
 
 impl Outcome {
-    /// What two routes together make of an attempt that is counted for both: nobody knows by which of them the
-    /// application takes it, so a failure by either is one, and a success has to be one by both.
+    /// The outcome of an attempt that two routes count. The gate cannot know which of them the application used: so a
+    /// failure by either is a failure, and a success has to be one by both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -51,33 +51,33 @@ impl Outcome {
 /// The rules of one route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutcomeRules {
-    /// Any of these makes an answer a failure.
+    /// The response is a failure if any of these rules holds.
     pub failure: Vec<OutcomeRule>,
-    /// Any of these makes an answer a success, unless it is a failure.
+    /// The response is a success if any of these rules holds and it is no failure.
     pub success: Vec<OutcomeRule>,
-    /// Any of these makes an answer neither, unless it is one of the two. They are about heads alone.
+    /// The response is neutral if any of these rules holds and it is neither of the two. These rules read heads only.
     pub neutral: Vec<OutcomeRule>,
-    /// What an answer is that no rule names, unless its status alone makes it a failure.
+    /// The outcome if no rule holds, unless the status alone makes it a failure.
     pub otherwise: Outcome,
 }
 
-/// The head of an answer, and what it answers.
+/// The head of a response, and the method of its request.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseView<'a> {
     /// The method of the request.
     pub method: &'a Method,
-    /// The answer's status.
+    /// The status of the response.
     pub status: StatusCode,
-    /// The answer's headers, as the application sent them.
+    /// The headers of the response, as the application sent them.
     pub headers: &'a HeaderMap,
 }
 
-/// What is known of an answer's body when it is judged.
+/// The read part of a response body.
 #[derive(Clone, Copy)]
 pub struct BodyPrefix<'a> {
-    /// The first bytes as they came, encoded as the headers say.
+    /// The first bytes as received, encoded as the headers declare.
     pub bytes: &'a [u8],
-    /// Whether that is all of it.
+    /// Whether the body is complete.
     pub complete: bool,
 }
 
@@ -89,35 +89,35 @@ impl Default for OutcomeRules {
 }
 
 impl OutcomeRules {
-    /// How much of a body is looked at: bytes, before and after decoding.
+    /// Bytes of a body that are read at most, before and after decoding.
     pub const MAX_BODY_READ: usize = 64 * 1024;
 
-    /// Whether any of them looks into bodies.
+    /// Whether any rule reads bodies.
     #[must_use]
     pub fn read_bodies(&self) -> bool {
         self.failure.iter().chain(&self.success).any(OutcomeRule::reads_bodies)
     }
 
-    /// What the head alone says; `None` if it depends on the body.
+    /// The outcome by the head alone; `None` if it depends on the body.
     #[must_use]
-    pub fn by_head(&self, answer: &ResponseView<'_>) -> Option<Outcome> {
-        let page = BodyView::before_body(answer);
-        self.check(answer, &page).or_else(|| page.is_unreadable().then_some(Outcome::Failure))
+    pub fn by_head(&self, response: &ResponseView<'_>) -> Option<Outcome> {
+        let view = BodyView::before_body(response);
+        self.check(response, &view).or_else(|| view.is_unreadable().then_some(Outcome::Failure))
     }
 
-    /// What head and body say together. Of the body as many bytes are needed as there are, or
-    /// [`MAX_BODY_READ`](Self::LONGEST); what stands behind them is not known.
+    /// The outcome by head and body. `body` has to hold all bytes, or the first [`MAX_BODY_READ`](Self::MAX_BODY_READ);
+    /// bytes beyond are not read.
     #[must_use]
-    pub fn by_body(&self, answer: &ResponseView<'_>, body: BodyPrefix<'_>) -> Outcome {
-        self.check(answer, &BodyView::read(answer, body)).unwrap_or(Outcome::Failure)
+    pub fn by_body(&self, response: &ResponseView<'_>, body: BodyPrefix<'_>) -> Outcome {
+        self.check(response, &BodyView::read(response, body)).unwrap_or(Outcome::Failure)
     }
 
-    /// `None` where what is not known of the body makes a difference.
-    fn check(&self, answer: &ResponseView<'_>, page: &BodyView<'_>) -> Option<Outcome> {
-        let any = |rules: &[OutcomeRule]| any(rules, |rule| rule.holds(answer, page));
+    /// `None` if unread parts of the body make a difference.
+    fn check(&self, response: &ResponseView<'_>, view: &BodyView<'_>) -> Option<Outcome> {
+        let any = |rules: &[OutcomeRule]| any(rules, |rule| rule.holds(response, view));
         let rest = || {
             let is_neutral = any(&self.neutral)?;
-            Some(if is_neutral { Outcome::Neutral } else { self.default_outcome(answer.status) })
+            Some(if is_neutral { Outcome::Neutral } else { self.default_outcome(response.status) })
         };
         let passed = || match any(&self.success) {
             Some(true) => Some(Outcome::Success),
@@ -131,14 +131,14 @@ impl OutcomeRules {
         }
     }
 
-    /// What an answer is that no rule names.
+    /// The outcome if no rule holds.
     fn default_outcome(&self, status: StatusCode) -> Outcome {
         let hides = status.is_server_error() || MASKING_STATUSES.contains(&status);
         if hides { Outcome::Failure } else { self.otherwise }
     }
 }
 
-/// Whether any rule holds; `None` if that depends on one of which it is not known.
+/// Whether any rule holds; `None` if that depends on an undecided rule.
 fn any(rules: &[OutcomeRule], holds: impl Fn(&OutcomeRule) -> Option<bool>) -> Option<bool> {
     let mut known = Some(false);
     for rule in rules {
@@ -151,8 +151,8 @@ fn any(rules: &[OutcomeRule], holds: impl Fn(&OutcomeRule) -> Option<bool>) -> O
     known
 }
 
-/// What a client's `Range`, `If-*`, `A-IM`, `Negotiate` or `Accept` can put in the place of the answer to a wrong password,
-/// after the application has judged it (RFC 9110, RFC 3229, RFC 2295).
+/// Statuses by which a client's `Range`, `If-*`, `A-IM`, `Negotiate` or `Accept` can replace the response to a wrong
+/// password, after the application has checked it (RFC 9110, RFC 3229, RFC 2295).
 const MASKING_STATUSES: [StatusCode; 7] = [
     StatusCode::PARTIAL_CONTENT,
     StatusCode::IM_USED,
@@ -165,7 +165,7 @@ const MASKING_STATUSES: [StatusCode; 7] = [
 
 impl std::fmt::Debug for BodyPrefix<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Seen({} bytes, complete: {})", self.bytes.len(), self.complete)
+        write!(f, "BodyPrefix({} bytes, complete: {})", self.bytes.len(), self.complete)
     }
 }
 

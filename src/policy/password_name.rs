@@ -1,20 +1,21 @@
 //! Whether the name of a parameter, a field or a cookie is that of a password.
 //!
-//! It knows words and no request. A name is gone through once for all words: a query may be one name of eight kilobytes.
+//! It knows words and no requests. It scans a name once for all words: a query may be one name of eight kilobytes.
 
-/// Whether a parameter of this name could hold a password.
+/// Whether a parameter with this name could hold a password.
 #[must_use]
 pub(super) fn sounds_like_a_password(name: &str) -> bool {
     holds(name.as_bytes(), |last| last == *b"pass" || last[1..] == *b"pwd", &["kennwort"]) || has_a_word(name)
 }
 
-/// The same for what is sent with every page: only a whole word between separators counts, or a long one within a word.
+/// Whether a cookie with this name could hold a password. Cookies are sent with every page, so only a whole word
+/// between separators counts, or a long word within a word.
 #[must_use]
 pub(super) fn is_called_a_password(name: &str) -> bool {
     holds(name.as_bytes(), |_| false, &LONG_WORDS) || has_a_word(name)
 }
 
-/// Whether four letters, large or small, are enough, or complete one of these words.
+/// Whether any four bytes, ignoring case, are enough or complete one of these words.
 fn holds(name: &[u8], is_enough: impl Fn([u8; 4]) -> bool, words: &[&str]) -> bool {
     let mut last = 0_u32;
     name.iter().enumerate().any(|(at, byte)| {
@@ -28,7 +29,8 @@ fn holds(name: &[u8], is_enough: impl Fn([u8; 4]) -> bool, words: &[&str]) -> bo
     })
 }
 
-/// Whether one of the words between separators, or between a small letter and a large one (`userPass`), is called so.
+/// Whether one of the words between separators, or between a lower-case and an upper-case letter (`userPass`), is a
+/// password word.
 fn has_a_word(name: &str) -> bool {
     if !name.is_ascii() {
         return has_a_word_in_unicode(name);
@@ -69,7 +71,7 @@ fn has_a_word_in_unicode(name: &str) -> bool {
     })
 }
 
-/// A word in small letters, as far as it could be one of the [`words`](is_known).
+/// A word in lower case, as far as it could be one of the [known words](is_known).
 #[derive(Default)]
 struct Lower {
     bytes: [u8; MAX_PASSWORD_WORD],
@@ -84,7 +86,7 @@ impl Lower {
         for lower in letter.to_lowercase() {
             let end = self.length + lower.len_utf8();
             match self.bytes.get_mut(self.length..end) {
-                Some(place) => drop(lower.encode_utf8(place)),
+                Some(target) => drop(lower.encode_utf8(target)),
                 None => {
                     self.length = MAX_PASSWORD_WORD + 1;
                     return;
@@ -101,20 +103,20 @@ impl Lower {
 
 fn is_word(word: &[u8]) -> bool {
     let mut lower = [0; MAX_PASSWORD_WORD];
-    let Some(place) = lower.get_mut(..word.len()) else { return false };
-    place.copy_from_slice(word);
-    place.make_ascii_lowercase();
-    is_known(place)
+    let Some(lower) = lower.get_mut(..word.len()) else { return false };
+    lower.copy_from_slice(word);
+    lower.make_ascii_lowercase();
+    is_known(lower)
 }
 
-/// What people call a password, or what stands for one; by first letters, since most words are none of these.
+/// Whether a word means a password, in several languages; by first letters, since most words are none of these.
 #[rustfmt::skip]
 fn is_known(word: &[u8]) -> bool {
     match word {
         [b'p', rest @ ..] => matches!(
             rest,
-            b"ass" | b"assw" | b"asswrd" | b"wd" | b"w" | b"sw" | b"swd" | b"asskey" | b"in" | b"incode" | b"assord" | b"asse"
-                | b"arola"
+            b"ass" | b"assw" | b"asswrd" | b"wd" | b"w" | b"sw" | b"swd" | b"asskey" | b"in" | b"incode" | b"assord"
+                | b"asse" | b"arola"
         ),
         [b's', rest @ ..] => matches!(rest, b"ecret" | b"alasana" | b"enha" | b"ifre"),
         [b'c', rest @ ..] => matches!(
@@ -136,14 +138,14 @@ fn is_known(word: &[u8]) -> bool {
     }
 }
 
-/// What cannot be meant otherwise, wherever it stands in a word.
+/// Words that mean a password at any position within a word.
 const LONG_WORDS: [&str; 6] = ["password", "passwd", "passwort", "passphrase", "kennwort", "passcode"];
 
 fn ends_a_long_word(last: [u8; 4]) -> bool {
     matches!(&last, b"word" | b"sswd" | b"wort" | b"rase" | b"code")
 }
 
-/// Bytes of the longest of the words.
+/// Bytes of the longest known word.
 const MAX_PASSWORD_WORD: usize = 12;
 
 #[cfg(test)]
@@ -197,7 +199,7 @@ mod tests {
         }
     }
 
-    /// Word by word, as they are written.
+    /// Checks word by word, as a reference.
     fn is_called_slowly(name: &str) -> bool {
         let words = name.split(|letter: char| !letter.is_alphabetic());
         words.flat_map(|word| [vec![word], in_camel_case(word)].concat()).any(|word| {

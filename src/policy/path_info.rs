@@ -1,33 +1,33 @@
-//! What else a path with a script in it may mean: the directory whose index the script is, and the path that the
-//! script is handed.
+//! Further meanings of a path with a script in it: the directory whose index the script is, and the path that the
+//! script receives (`PATH_INFO`).
 //!
 //! `/login/index.php` is `/login`, and `/index.php/login` is `/login` to the application behind `index.php`, the front
-//! controller. A limit is charged for these as for any other [reading](super::canonical) of a path; nothing here decides
-//! where a request goes. Which names are scripts says `file_name`.
+//! controller. A limit is charged for these as for any other [reading](super::canonical) of a path; nothing here
+//! decides where a request goes. `file_name` knows which names are scripts.
 
 use smallvec::SmallVec;
 
 use super::file_name::{is_index, takes_a_path};
 
-/// Shows the segments of the paths that a reading, cut into its segments, means beside itself; some may come more than
-/// once. There are none for a path without a script.
+/// Calls `callback` with the segments of each further path that a reading, split into segments, may mean; some come
+/// more than once. A path without a script has none.
 ///
-/// A server hands a path to one script, the first or the last that is there, so no more than two are looked at.
-pub fn for_each(reading: &[&[u8]], mut visit: impl FnMut(&[&[u8]])) {
+/// A server passes a path to one script, the first or the last of the path, so only these two are considered.
+pub fn for_each(reading: &[&[u8]], mut callback: impl FnMut(&[&[u8]])) {
     let mut scripts = (0..reading.len()).filter(|&at| takes_a_path(reading[at]));
     let first = scripts.next();
     for script in first.into_iter().chain(scripts.next_back()) {
         let (directory, rest) = (&reading[..script], &reading[script + 1..]);
         if is_index(reading[script]) {
-            visit(directory);
+            callback(directory);
         }
         if !rest.is_empty() {
             let beside: SmallVec<[&[u8]; 16]> = directory.iter().chain(rest).copied().collect();
-            for handed in [rest, &beside] {
-                visit(handed);
-                // `/index.php/login/index`: to routers that know controllers and actions it is their index as well.
-                if let Some(index) = handed.iter().rposition(|name| is_index(name)) {
-                    visit(&handed[..index]);
+            for path in [rest, &beside] {
+                callback(path);
+                // `/index.php/login/index`: routers with controllers and actions have indexes, too.
+                if let Some(index) = path.iter().rposition(|name| is_index(name)) {
+                    callback(&path[..index]);
                 }
             }
         }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn an_index_is_its_directory_and_what_follows_a_script_is_a_path() {
-        for (path, wanted) in [
+        for (path, expected) in [
             ("/login/index.php", &["/login"][..]),
             ("/index.php", &["/"]),
             ("/index", &["/"]),
@@ -75,7 +75,7 @@ mod tests {
                 &["/a", "/b/index.php", "/b", "/a/b/index.php", "/a/b", "/a/index.php/b"],
             ),
         ] {
-            assert_eq!(texts(path), wanted, "{path}");
+            assert_eq!(texts(path), expected, "{path}");
         }
     }
 

@@ -1,7 +1,7 @@
-//! The parameters of a query, read as widely as applications read them.
+//! The parameters of a query, read as leniently as applications read them.
 //!
-//! Names and values are decoded once; `&` and `;` both separate; PHP's habits with names are followed (`page[]`
-//! is `page`, dots and blanks are underscores). This is for matching only and never for forwarding.
+//! Names and values are decoded once; `&` and `;` both separate; names are read as in PHP (`page[]` is `page`, dots and
+//! blanks are underscores). This is for matching only and never for forwarding.
 
 use std::cell::OnceCell;
 
@@ -13,14 +13,14 @@ use super::field::{FieldNames, MAX_NAME_READS, NameKinds, RequestFields};
 use super::password_name::sounds_like_a_password;
 use super::urlencoded::{DecodedChars, has_wide_letters, readings};
 
-/// A parameter that a pattern names: its folded name, and its value if there has to be that one.
+/// A parameter of a pattern: its folded name, and its value if the pattern requires one.
 pub(super) type ParameterPattern = (String, Option<String>);
 
-/// Those of some parameters that a query has: read when they are first asked for and then no more.
+/// Finds parameters of patterns in a query. The query is scanned once, at the first look-up.
 pub struct QueryParameters<'q, 'a> {
     query: Query<'q, 'a>,
     patterns: &'q [ParameterPattern],
-    /// Places in `wanted`, and whether it is there letter for letter.
+    /// Positions in `patterns`, and whether the value matches exactly.
     matched: OnceCell<Vec<(usize, bool)>>,
 }
 
@@ -30,20 +30,20 @@ enum Query<'q, 'a> {
 }
 
 impl<'q, 'a> QueryParameters<'q, 'a> {
-    /// Of this request: these, in alphabetical order.
-    pub(super) fn of(sent: &'q RequestFields<'a>, wanted: &'q [ParameterPattern]) -> Self {
-        Self { query: Query::OfRequest(sent), patterns: wanted, matched: OnceCell::new() }
+    /// Finds `patterns`, in alphabetical order, in a request.
+    pub(super) fn of(request: &'q RequestFields<'a>, patterns: &'q [ParameterPattern]) -> Self {
+        Self { query: Query::OfRequest(request), patterns, matched: OnceCell::new() }
     }
 
-    /// Of this query.
-    pub(super) fn in_query(query: Option<&'q str>, wanted: &'q [ParameterPattern]) -> Self {
-        Self { query: Query::Alone(query.unwrap_or_default()), patterns: wanted, matched: OnceCell::new() }
+    /// Finds `patterns`, in alphabetical order, in a query.
+    pub(super) fn in_query(query: Option<&'q str>, patterns: &'q [ParameterPattern]) -> Self {
+        Self { query: Query::Alone(query.unwrap_or_default()), patterns, matched: OnceCell::new() }
     }
 
-    /// Whether this one of them is there.
+    /// Whether the query has this one of the parameters.
     pub(super) fn fit(&self, parameter: &ParameterPattern, case: Case) -> bool {
-        let met = self.matched.get_or_init(|| self.scan_query());
-        met.iter().any(|(at, exactly)| {
+        let matched = self.matched.get_or_init(|| self.scan_query());
+        matched.iter().any(|(at, exactly)| {
             (*exactly || case == Case::Insensitive) && self.patterns.get(*at) == Some(parameter)
         })
     }
@@ -51,9 +51,9 @@ impl<'q, 'a> QueryParameters<'q, 'a> {
     fn scan_query(&self) -> Vec<(usize, bool)> {
         match self.query {
             Query::Alone(query) => self.scan_parts(parts(query)),
-            Query::OfRequest(sent) => {
-                let parts = sent.fields(NameKinds::PARAMETER).flat_map(parts);
-                let parts = parts.filter(|(name, _)| sent.could_be(NameKinds::PARAMETER, name.as_bytes()));
+            Query::OfRequest(request) => {
+                let parts = request.fields(NameKinds::PARAMETER).flat_map(parts);
+                let parts = parts.filter(|(name, _)| request.could_be(NameKinds::PARAMETER, name.as_bytes()));
                 let parts: SmallVec<[_; 4]> = parts.take(MAX_NAME_READS + 1).collect();
                 if parts.len() > MAX_NAME_READS {
                     return (0..self.patterns.len()).map(|at| (at, true)).collect();
@@ -64,73 +64,74 @@ impl<'q, 'a> QueryParameters<'q, 'a> {
     }
 
     fn scan_parts<'p>(&self, parts: impl Iterator<Item = (&'p str, &'p str)>) -> Vec<(usize, bool)> {
-        let (mut met, mut folded) = (Vec::new(), String::new());
-        let longest = self.patterns.iter().map(|(wanted, _)| wanted.len()).max().unwrap_or_default();
+        let (mut matched, mut folded) = (Vec::new(), String::new());
+        let longest = self.patterns.iter().map(|(pattern, _)| pattern.len()).max().unwrap_or_default();
         for (name, value) in parts {
-            let ways: &[bool] = if has_wide_letters(name.as_bytes()) { &[false, true] } else { &[false] };
-            for &is_wide in ways {
+            let widths: &[bool] = if has_wide_letters(name.as_bytes()) { &[false, true] } else { &[false] };
+            for &is_wide in widths {
                 fold(DecodedChars { rest: name.as_bytes(), is_wide }, longest, &mut folded);
-                self.record_match(&folded, value, &mut met);
+                self.record_match(&folded, value, &mut matched);
             }
         }
-        met
+        matched
     }
 
-    fn record_match(&self, name: &str, found: &str, met: &mut Vec<(usize, bool)>) {
-        let first = self.patterns.partition_point(|(wanted, _)| **wanted < *name);
+    fn record_match(&self, name: &str, found: &str, matched: &mut Vec<(usize, bool)>) {
+        let first = self.patterns.partition_point(|(pattern, _)| **pattern < *name);
         let same =
-            self.patterns.iter().enumerate().skip(first).take_while(|(_, (wanted, _))| **wanted == *name);
+            self.patterns.iter().enumerate().skip(first).take_while(|(_, (pattern, _))| **pattern == *name);
         for (at, (_, value)) in same {
             let fits = |case| value.as_ref().is_none_or(|value| value_fits(value, found, case));
-            match met.iter_mut().find(|(known, _)| *known == at) {
+            match matched.iter_mut().find(|(known, _)| *known == at) {
                 Some((_, exactly)) => *exactly = *exactly || fits(Case::Sensitive),
-                None if fits(Case::Insensitive) => met.push((at, fits(Case::Sensitive))),
+                None if fits(Case::Insensitive) => matched.push((at, fits(Case::Sensitive))),
                 None => {}
             }
         }
     }
 }
 
-/// Whether somebody reads this value there, encoded once or twice.
-fn value_fits(wanted: &str, sent: &str, case: Case) -> bool {
+/// Whether an application could read `expected` from a value, encoded once or twice.
+fn value_fits(expected: &str, sent: &str, case: Case) -> bool {
     readings(sent.as_bytes()).any(|once| {
-        is_value(wanted, &once, case)
+        is_value(expected, &once, case)
             || (memchr2(b'%', b'+', &once).is_some()
-                && readings(&once).any(|twice| is_value(wanted, &twice, case)))
+                && readings(&once).any(|twice| is_value(expected, &twice, case)))
     })
 }
 
-/// A value that is a path (`?q=user/login`) is the same with other slashes around and between its segments.
-fn is_value(wanted: &str, found: &[u8], case: Case) -> bool {
-    let wanted = wanted.as_bytes();
-    if memchr(b'/', wanted).is_none() {
-        return case.eq(wanted, found);
+/// Whether two values are equal. Paths (`?q=user/login`) are compared by their segments, so that extra slashes do not
+/// matter.
+fn is_value(expected: &str, found: &[u8], case: Case) -> bool {
+    let expected = expected.as_bytes();
+    if memchr(b'/', expected).is_none() {
+        return case.eq(expected, found);
     }
     fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
         path.split(|byte| *byte == b'/').filter(|segment| !segment.is_empty())
     }
-    let (mut wanted, mut found) = (segments(wanted), segments(found));
+    let (mut expected, mut found) = (segments(expected), segments(found));
     loop {
-        match (wanted.next(), found.next()) {
+        match (expected.next(), found.next()) {
             (None, None) => break true,
-            (Some(wanted), Some(found)) if case.eq(wanted, found) => {}
+            (Some(expected), Some(found)) if case.eq(expected, found) => {}
             _ => break false,
         }
     }
 }
 
-/// The whole names of the parameters, as they were sent.
+/// The full names of the parameters, as sent.
 pub(super) fn names(query: &str) -> impl Iterator<Item = &str> {
     parts(query).map(|(name, _)| name)
 }
 
-/// Whether there are more parameters than any application takes. PHP, Django and Tomcat read a thousand.
+/// Whether there are more parameters than applications accept. PHP, Django and Tomcat read a thousand.
 #[must_use]
 pub fn is_too_long(query: &str) -> bool {
     separators(query) >= MAX_PARAMETERS
 }
 
-/// Whether there are more parameters than passwords are looked for in: then any of them could be one.
+/// Whether there are more parameters than are scanned for passwords: then any of them could be one.
 #[must_use]
 pub fn is_beyond_read(query: &str) -> bool {
     separators(query) > MAX_READ_PARAMETERS
@@ -149,7 +150,7 @@ fn parts(query: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// A parameter's name as PHP and case-insensitive frameworks know it.
+/// A parameter's name as PHP and case-insensitive frameworks read it.
 #[must_use]
 pub fn fold_name(name: &str) -> String {
     let mut folded = String::new();
@@ -157,7 +158,7 @@ pub fn fold_name(name: &str) -> String {
     folded
 }
 
-/// The same, into a text that is there already. No more is read of what is longer than this.
+/// Folds a name into `folded`, and stops when it is longer than `longest` bytes.
 pub(super) fn fold(letters: impl Iterator<Item = char> + Clone, longest: usize, folded: &mut String) {
     folded.clear();
     let mut letters =
@@ -168,7 +169,7 @@ pub(super) fn fold(letters: impl Iterator<Item = char> + Clone, longest: usize, 
     {
         match letter {
             '[' if !is_open && letters.clone().any(|letter| letter == ']') => return,
-            // A bracket that is never closed is a letter that PHP does not allow in a name, and makes an underscore of.
+            // PHP reads an opening bracket without a closing one as an underscore.
             '[' if !is_open => {
                 is_open = true;
                 folded.push('_');
@@ -179,41 +180,41 @@ pub(super) fn fold(letters: impl Iterator<Item = char> + Clone, longest: usize, 
     }
 }
 
-/// Whether a parameter of this name, as it was sent, could hold a password. One that is longer than any name is not read.
-pub(super) fn could_be_a_password(sent: &str) -> bool {
-    sent.len() > MAX_NAME_LEN || is_read_as(sent.as_bytes(), sounds_like_a_password)
+/// Whether a parameter with this name, as sent, could hold a password. Overlong names are not read and could.
+pub(super) fn could_be_a_password(name: &str) -> bool {
+    name.len() > MAX_NAME_LEN || is_read_as(name.as_bytes(), sounds_like_a_password)
 }
 
-/// Whether a name is such a one to some reader who decodes it.
+/// Whether one of the decodings of a name fulfils the predicate.
 pub(super) fn is_read_as(sent: &[u8], is_such: impl Fn(&str) -> bool) -> bool {
     readings(sent).any(|name| is_such(&String::from_utf8_lossy(&name)))
 }
 
-/// Parameters of one query.
+/// Parameters of one query at most.
 const MAX_PARAMETERS: usize = 1000;
-/// Bytes of a name in which a password is looked for.
+/// Bytes of a name that are scanned for a password at most.
 const MAX_NAME_LEN: usize = 256;
-/// Of those in which passwords are looked for.
+/// Parameters that are scanned for passwords at most.
 pub(super) const MAX_READ_PARAMETERS: usize = 128;
 
-/// Names of parameters whose values are nobody's business.
+/// Names of parameters with private values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PrivateNames(FieldNames);
 
 impl PrivateNames {
-    /// Those of the fields that are looked for in a query.
-    pub(super) fn of(known: FieldNames) -> Self {
-        Self(known)
+    /// The names of the fields that routes read.
+    pub(super) fn of(field_names: FieldNames) -> Self {
+        Self(field_names)
     }
 
     pub(super) fn field_names(&self) -> &FieldNames {
         &self.0
     }
 
-    /// Whether a parameter, its name as it was sent, would be read as one of the fields, or sounds like a password.
+    /// Whether a parameter with this name, as sent, is one of the fields or sounds like a password.
     #[must_use]
-    pub fn contain(&self, sent: &str) -> bool {
-        could_be_a_password(sent) || self.0.has(sent.as_bytes())
+    pub fn contain(&self, name: &str) -> bool {
+        could_be_a_password(name) || self.0.has(name.as_bytes())
     }
 }
 
@@ -225,8 +226,8 @@ mod tests {
     use super::*;
 
     fn is_matched(query: &str, name: &str, value: Option<&str>) -> bool {
-        let wanted = [(fold_name(name), value.map(str::to_owned))];
-        QueryParameters::in_query(Some(query), &wanted).fit(&wanted[0], Case::Insensitive)
+        let patterns = [(fold_name(name), value.map(str::to_owned))];
+        QueryParameters::in_query(Some(query), &patterns).fit(&patterns[0], Case::Insensitive)
     }
 
     #[test]
@@ -250,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Of the class of L4: classic ASP decodes these, whoever stands before it or not.
+    /// Similar to L4: classic ASP decodes `%uXXXX`, whatever server is in front of it.
     #[test]
     fn names_and_values_in_letters_of_old_asp_are_read() {
         for query in ["%u0070age=login", "page=%u006cogin", "%U0070%61ge=l%u006fgin"] {
@@ -263,7 +264,7 @@ mod tests {
         assert!(!is_matched("%=%zz&=&%ff=1", "zz", None));
     }
 
-    /// As the whole name is read at once.
+    /// Folds the whole name at once, as a reference.
     fn folded_slowly(name: &str) -> String {
         let name = name.trim_start().split('\0').next().unwrap();
         let name = match name.split_once('[') {

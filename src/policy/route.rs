@@ -1,7 +1,7 @@
-//! What is protected: a route, and which requests it is about.
+//! A route: the requests that it protects, and its limits.
 //!
-//! Who pays for an attempt is said in [`charges`](super::charges). The surprising thing: a route that wants a field of the
-//! body is about every request until the body was read, and about those whose body nobody can read.
+//! [`charges`](super::charges) decides which buckets an attempt is charged to. A route that requires a field of the
+//! body matches every request until the body is read, and every request whose body cannot be read.
 
 use std::sync::Arc;
 
@@ -17,60 +17,60 @@ use super::method::MethodReadings;
 use super::outcome;
 use super::query::QueryParameters;
 
-/// What is protected: `[route.NAME]`.
+/// A protected route: `[route.NAME]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Route {
-    /// The identity in metrics, logs and answers.
+    /// The name in metrics, logs and responses.
     pub name: Arc<str>,
-    /// Whose accounts its attempts are about: the same for all doors to one application.
+    /// The application whose accounts it protects: the same for all routes of one application.
     pub application: Arc<str>,
-    /// Any of these makes a request an attempt.
+    /// The patterns; a request that matches any of them is an attempt.
     pub patterns: Vec<Pattern>,
     /// Only requests with a value in any of these are attempts; empty means all.
     pub when: Vec<Field>,
-    /// Where the name of the account stands.
+    /// The fields with the account name.
     pub user: Vec<Field>,
-    /// Where the password stands.
+    /// The fields with the password.
     pub password: Vec<Field>,
-    /// What an answer means.
+    /// The rules for the outcome of a response.
     pub rules: outcome::OutcomeRules,
     /// Any of these hosts; empty means any host.
     pub hosts: Vec<HostPattern>,
-    /// The hosts that any route names, if this one is about all others as well, and about requests that name none.
+    /// The hosts of all routes, if this route also matches all other hosts and requests without a host.
     pub other_than: Option<Arc<[HostPattern]>>,
     /// Whether letter case distinguishes paths.
     pub case: Case,
     /// Tokens an attempt takes.
     pub cost: Cost,
-    /// Bytes of a request's body that are read where its cost depends on it.
+    /// Bytes of a request's body that are read if the decision depends on it.
     pub body: usize,
-    /// Attempts at the upstream at once, and those that are held; `None` means any number.
+    /// Requests in flight at most, at the upstream or held; `None` means any number.
     pub in_flight: Option<u32>,
     /// Indices into [`Policy::limits`](super::Policy::limits), ascending.
     pub limits: Vec<usize>,
-    /// Where its requests go; `None` is the default upstream. An index that the proxy layer understands.
+    /// The upstream, as an index of the proxy layer; `None` is the default upstream.
     pub upstream: Option<usize>,
 }
 
-/// Where the names of a route's fields stand among those of all routes.
+/// The slots of a route's fields among the fields of all routes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RouteFieldSlots {
     pub(super) user: FieldSlots,
     pub(super) password: FieldSlots,
     pub(super) when: FieldSlots,
-    /// Those of `when` that are not where the name of the account stands.
+    /// The fields of `when` that are not in `user`.
     pub(super) when_but_user: FieldSlots,
 }
 
 impl RouteFieldSlots {
-    pub(super) fn of(route: &Route, known: &FieldNames) -> Self {
+    pub(super) fn of(route: &Route, field_names: &FieldNames) -> Self {
         let other: Vec<Field> =
             route.when.iter().filter(|field| !route.user.contains(field)).cloned().collect();
         Self {
-            user: known.slots_for(&route.user),
-            password: known.slots_for(&route.password),
-            when: known.slots_for(&route.when),
-            when_but_user: known.slots_for(&other),
+            user: field_names.slots_for(&route.user),
+            password: field_names.slots_for(&route.password),
+            when: field_names.slots_for(&route.when),
+            when_but_user: field_names.slots_for(&other),
         }
     }
 }
@@ -78,14 +78,14 @@ impl RouteFieldSlots {
 /// Tokens an attempt takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cost {
-    /// Always as many, at least 1.
+    /// A fixed number, at least 1.
     Fixed(u32),
-    /// As many as its body makes attempts at once.
+    /// The number of attempts that the body makes at once.
     Counted(Count),
 }
 
 impl Cost {
-    /// Before the body was read it is the least that it can be.
+    /// The cost of an attempt; before the body was read, its minimum.
     pub(super) fn of(&self, attempt: &Attempt<'_>) -> Result<u32, UnreadableBody> {
         match (self, attempt.body) {
             (Self::Fixed(tokens), _) => Ok(*tokens),
@@ -100,8 +100,8 @@ impl Cost {
 }
 
 impl Route {
-    /// A route that counts every request that one of these patterns matches as one attempt, on no limit yet; all else as
-    /// it is where the file says nothing.
+    /// A route that counts each request that matches one of these patterns as one attempt, without limits, and
+    /// otherwise with the defaults of the file.
     #[must_use]
     pub fn new(name: &str, patterns: Vec<Pattern>) -> Self {
         let name: Arc<str> = name.into();
@@ -124,7 +124,7 @@ impl Route {
         }
     }
 
-    /// All that it looks for in a request.
+    /// All fields that it reads.
     pub(super) fn fields(&self) -> impl Iterator<Item = &Field> {
         [&self.user, &self.password, &self.when].into_iter().flatten()
     }
@@ -133,7 +133,7 @@ impl Route {
         self.fields().any(|field| *field == Field::Basic)
     }
 
-    /// Whether anything about its attempts stands in their bodies.
+    /// Whether it reads anything from bodies.
     pub(super) fn reads_bodies(&self) -> bool {
         self.reads_cost() || self.reads_accounts() || self.is_chosen_by_body()
     }
@@ -151,24 +151,24 @@ impl Route {
     }
 
     /// Whether the method alone could fit.
-    pub(super) fn could_match(&self, attempt: &Attempt<'_>, ways: MethodReadings) -> bool {
-        self.patterns.iter().any(|pattern| pattern.could_match(attempt.method, ways))
+    pub(super) fn could_match(&self, attempt: &Attempt<'_>, readings: MethodReadings) -> bool {
+        self.patterns.iter().any(|pattern| pattern.could_match(attempt.method, readings))
     }
 
-    /// The patterns that a request fits but for its path; its host was looked at before.
+    /// The patterns that a request fits apart from the path. The host has to fit already.
     pub(super) fn candidates(
         &self,
         attempt: &Attempt<'_>,
         parameters: &QueryParameters<'_, '_>,
-        taken: MethodReading,
+        reading: MethodReading,
     ) -> SmallVec<[&Pattern; 2]> {
         let is_candidate =
-            |pattern: &&Pattern| pattern.fits_but_for_path(attempt, parameters, taken, self.case);
+            |pattern: &&Pattern| pattern.fits_but_for_path(attempt, parameters, reading, self.case);
         self.patterns.iter().filter(is_candidate).collect()
     }
 
-    /// Whether one of these patterns is about this reading of a path that was sent like this; `None` if none is, and
-    /// whether a request is then about no route behind this one. A client can add what `when` asks for, and parameters.
+    /// Whether one of these patterns fits this reading of a path, sent as `sent`; `None` if none does. The value says
+    /// whether later routes are skipped: not if the match needs `when` or parameters, which a client can add.
     pub(super) fn fits(&self, sent: &str, reading: &[&[u8]], patterns: &[&Pattern]) -> Option<bool> {
         let mut fitting =
             patterns.iter().filter(|pattern| pattern.fits_path(sent, reading, self.case)).peekable();
@@ -178,14 +178,14 @@ impl Route {
 
     pub(super) fn matches_strictly(
         &self,
-        places: &RouteFieldSlots,
-        sent: &RequestFields<'_>,
+        slots: &RouteFieldSlots,
+        request: &RequestFields<'_>,
         parameters: &QueryParameters<'_, '_>,
         strict: &[&[u8]],
     ) -> bool {
-        self.host_fits(sent.attempt.host)
-            && self.patterns.iter().any(|p| p.fits_strictly(sent.attempt.method, parameters, strict))
-            && self.matches_when(places, sent)
+        self.host_fits(request.attempt.host)
+            && self.patterns.iter().any(|p| p.fits_strictly(request.attempt.method, parameters, strict))
+            && self.matches_when(slots, request)
     }
 
     pub(super) fn host_fits(&self, host: &str) -> bool {
@@ -194,20 +194,20 @@ impl Route {
             || self.other_than.as_ref().is_some_and(|known| !is_one_of(host, known))
     }
 
-    /// The attempt without a host that no route names: a client that makes hosts up has no bucket for each.
+    /// The attempt, without its host if no route names it: a client does not get a bucket for each invented host.
     pub(super) fn with_known_host<'a>(&self, attempt: &Attempt<'a>) -> Attempt<'a> {
         let is_other = self.other_than.is_some() && !is_one_of(attempt.host, &self.hosts);
         Attempt { host: if is_other { "" } else { attempt.host }, ..*attempt }
     }
 
-    /// Whether one of the fields of `when` is there, or could be.
-    pub(super) fn matches_when(&self, places: &RouteFieldSlots, sent: &RequestFields<'_>) -> bool {
-        if self.when.is_empty() || (sent.attempt.body == AttemptBody::Unread && self.is_chosen_by_body()) {
+    /// Whether one of the fields of `when` is present, or could be.
+    pub(super) fn matches_when(&self, slots: &RouteFieldSlots, request: &RequestFields<'_>) -> bool {
+        if self.when.is_empty() || (request.attempt.body == AttemptBody::Unread && self.is_chosen_by_body()) {
             return true;
         }
-        match values_but_cookies(&self.when, &places.when, Half::Password, sent) {
+        match values_but_cookies(&self.when, &slots.when, Half::Password, request) {
             Ok(values) => {
-                !values.is_empty() || values.is_unreadable() || self.matches_when_by_cookies(places, sent)
+                !values.is_empty() || values.is_unreadable() || self.matches_when_by_cookies(slots, request)
             }
             Err(TooManyValues) => true,
         }
@@ -218,5 +218,5 @@ fn is_one_of(host: &str, patterns: &[HostPattern]) -> bool {
     patterns.iter().any(|pattern| pattern.matches(host))
 }
 
-/// `route.body` where the file does not say: what a form or a call fills many times over.
+/// The default of `route.body`, in bytes: many times the size of a form or a call.
 pub const DEFAULT_BODY_BYTES: usize = 64 * 1024;

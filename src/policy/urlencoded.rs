@@ -1,4 +1,4 @@
-//! Percent-encoding in queries and forms, as readers of them decode it.
+//! Percent-encoding in queries and forms, as applications decode it.
 //!
 //! It decodes bytes and knows no fields.
 
@@ -6,18 +6,18 @@ use std::borrow::Cow;
 
 use memchr::{memchr_iter, memchr2};
 
-/// A text as nearly everybody decodes it, and as old ASP and ASP.NET do if that is another.
+/// The decodings of a text: the usual one, and that of old ASP and ASP.NET if it differs.
 pub(super) fn readings(text: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     let wide = has_wide_letters(text).then(|| decode(text, true));
     [Some(decode(text, false)), wide].into_iter().flatten()
 }
 
-/// Whether old ASP and ASP.NET could read a text in another way.
+/// Whether old ASP and ASP.NET could decode a text differently.
 pub(super) fn has_wide_letters(text: &[u8]) -> bool {
     memchr_iter(b'%', text).any(|at| matches!(text.get(at + 1), Some(b'u' | b'U')))
 }
 
-/// Percent-decoding with `+` as a blank; what is broken stays as it is. `wide`: `%uXXXX` is a letter too.
+/// Percent-decoding with `+` as a blank; broken sequences stay as they are. With `wide`, `%uXXXX` is a character, too.
 pub(super) fn decode(text: &[u8], wide: bool) -> Cow<'_, [u8]> {
     let Some(first) = memchr2(b'%', b'+', text) else { return Cow::Borrowed(text) };
     let (plain, mut rest) = text.split_at(first);
@@ -44,16 +44,16 @@ pub(super) fn decode(text: &[u8], wide: bool) -> Cow<'_, [u8]> {
     Cow::Owned(decoded)
 }
 
-/// The first byte of what a name decodes to, if that is certain.
-pub(super) fn first_byte(sent: &[u8]) -> Option<u8> {
-    match sent {
+/// The first byte of a decoded name, if it is unambiguous.
+pub(super) fn first_byte(name: &[u8]) -> Option<u8> {
+    match name {
         [b'%', after @ ..] => byte_in_hex(after),
         [b'+', ..] => Some(b' '),
-        _ => sent.first().copied(),
+        _ => name.first().copied(),
     }
 }
 
-/// The letters of what a text decodes to, without a copy of it; U+FFFD for what is no UTF-8.
+/// The characters of a decoded text, without a copy; U+FFFD for bytes that are no UTF-8.
 #[derive(Clone)]
 pub(super) struct DecodedChars<'t> {
     pub(super) rest: &'t [u8],
@@ -83,9 +83,9 @@ impl Iterator for DecodedChars<'_> {
         }
         let (mut bytes, mut length) = ([first, 0, 0, 0], 1);
         let mut ahead = self.rest;
-        for place in bytes.iter_mut().skip(1).take(more) {
+        for slot in bytes.iter_mut().skip(1).take(more) {
             let Some(byte) = next_byte(&mut ahead) else { break };
-            (*place, length) = (byte, length + 1);
+            (*slot, length) = (byte, length + 1);
         }
         match std::str::from_utf8(&bytes[..length]) {
             Ok(text) => {
@@ -124,7 +124,7 @@ fn wide_letter(after: &[u8]) -> Option<char> {
     char::from_u32(number)
 }
 
-/// The byte that two digits stand for.
+/// The byte of two hexadecimal digits.
 pub(super) fn byte_in_hex(digits: &[u8]) -> Option<u8> {
     let [high, low, ..] = digits else { return None };
     Some(hex_digit(*high)? << 4 | hex_digit(*low)?)

@@ -1,8 +1,7 @@
 //! Request and response bodies: streamed with time-outs, buffered where a limit or a rule reads them (`buffer`,
 //! `transaction::inspect`).
 //!
-//! Trailers are dropped in both directions: nothing of them may be promoted to a header. The surprising thing: an
-//! answer's body is where a request ends, so it carries what is to happen then.
+//! Trailers are dropped in both directions, so no peer can promote one to a header.
 
 mod buffer;
 mod memory;
@@ -18,13 +17,13 @@ pub use self::response::{AtEnd, ResponseBody};
 pub(super) use self::response::{add_to_hint, length};
 pub(in crate::proxy) use self::timeout::BodyTimeout;
 
-/// Why a body ended before its end.
+/// Why a body is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
-    /// No progress in time.
+    /// The body made no progress in time.
     #[error("the body made no progress in time")]
     Stalled,
-    /// What hyper says.
+    /// hyper failed to read the body.
     #[error(transparent)]
     Broken(#[from] hyper::Error),
 }

@@ -13,22 +13,22 @@ use crate::net::listener::ListenerKind;
 use crate::net::stream::PeerAddr;
 use crate::time::Clock;
 
-/// What everybody who works for a connection knows of it.
+/// A client connection, shared by its socket, its driver and its service.
 #[derive(Debug)]
 pub struct DownstreamConnection {
-    /// How it came in.
+    /// The kind of listener that accepted it.
     pub listener_kind: ListenerKind,
-    /// Who is at the other end.
+    /// The address of the other end.
     pub peer: PeerAddr,
     /// The peer's address as a header value; `None` for a Unix socket.
     pub peer_value: Option<HeaderValue>,
-    /// Where it stands.
+    /// Phase and deadlines.
     pub state: ConnectionState,
     permit: Permit,
 }
 
 impl DownstreamConnection {
-    /// A connection that was let in.
+    /// An admitted connection.
     #[must_use]
     pub fn new(listener_kind: ListenerKind, peer: PeerAddr, permit: Permit, clock: Clock) -> Arc<Self> {
         let peer_value = match peer {
@@ -38,12 +38,12 @@ impl DownstreamConnection {
         Arc::new(Self { listener_kind, peer, peer_value, state: ConnectionState::new(clock), permit })
     }
 
-    /// What counts it among those of its prefix.
+    /// The permit that counts the connection for its prefix.
     pub(super) fn permit(&self) -> &Permit {
         &self.permit
     }
 
-    /// Whether the connection is idle and another client is to have its place.
+    /// Whether the connection is idle and has to give its slot to another client.
     pub(super) fn should_evict(&self, cx: &Context<'_>) -> bool {
         self.permit.poll_evicted(self.state.idle_since(), cx) && !self.state.was_evicted()
     }

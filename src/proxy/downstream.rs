@@ -1,4 +1,4 @@
-//! The client side: workers that accept, connections, HTTP/1 and HTTP/2, and their budgets.
+//! The client side: workers, handshakes, HTTP/1 and HTTP/2. `transaction` serves the requests.
 
 pub(super) mod budget;
 pub(super) mod handshake;

@@ -1,6 +1,6 @@
 //! Errors: why a request gets no response from the application, and which side is to blame.
 //!
-//! A refusal is not an error: it is what the gate is for.
+//! A refusal by a limit is not an error. `respond` renders the responses.
 
 use crate::engine::Undecided;
 use crate::event::Failure;
@@ -8,84 +8,84 @@ use crate::policy::canonical;
 use crate::proxy::respond::ProblemKind;
 use crate::time::Span;
 
-/// Why a request gets no answer from the application.
+/// Why a request gets no response from the application.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The client sent what two servers could read differently.
+    /// The request is malformed or ambiguous.
     #[error(transparent)]
     Malformed(#[from] MalformedRequest),
-    /// Nothing could be decided on the request.
+    /// The engine could not decide.
     #[error(transparent)]
     Undecided(#[from] Undecided),
-    /// The client wants a tunnel.
+    /// The method is `CONNECT`.
     #[error("CONNECT is not served here")]
     Connect,
-    /// The client's target is longer than anybody's.
+    /// The target is longer than 8 KiB, or its query has too many parameters.
     #[error("the target is too long")]
     TargetTooLong,
-    /// The client's body is longer than its route reads.
+    /// The client's body is longer than its route buffers.
     #[error("the client's body is too long")]
     BodyTooLong,
     /// The client's body made no progress in time.
     #[error("the client's body made no progress in time")]
     ClientStalled,
-    /// There was no memory for the client's body, or others needed it more.
+    /// No memory was free for the client's body, or it was evicted for a smaller one.
     #[error("no memory for the client's body")]
     NoMemory,
-    /// The client went away in the middle of its body, or sent what is none.
-    #[error("the client broke off")]
+    /// The client closed the connection within its body, or sent an invalid body.
+    #[error("the client's body is incomplete or invalid")]
     ClientDisconnected,
-    /// As many attempts of the route are on their way as it allows.
-    #[error("too many attempts are on their way")]
+    /// The route's `in_flight` limit is reached.
+    #[error("in_flight limit reached")]
     InFlightLimit,
-    /// The store is away, and `store.on_error` is `deny`.
-    #[error("the store is away")]
+    /// The store is unavailable, and `store.on_error` is `deny`.
+    #[error("store unavailable")]
     StoreUnavailable,
     /// The upstream failed.
     #[error("the upstream failed: {0:?}")]
     Upstream(Failure),
 }
 
-/// Why a request is refused as it stands; the words are for the person who sent it.
+/// Why a request is malformed or ambiguous; `explain` prints the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedRequest {
     /// No `Host` in HTTP/1.1, or an empty one.
     #[error("the request has no Host")]
     NoHost,
-    /// More than one.
+    /// More than one `Host`.
     #[error("the request has several Host headers")]
     SeveralHosts,
-    /// Not a host and a port.
+    /// `Host` is not a host with an optional port.
     #[error("the Host header is not a host name")]
     BadHost,
     /// The target names another authority than `Host`.
     #[error("the target and the Host header name different hosts")]
     HostMismatch,
-    /// Not `http` or `https`, or user information.
+    /// The target's scheme is not `http` or `https`, or it has user information.
     #[error("the target is not an http address")]
     BadTarget,
-    /// A raw byte above 127.
+    /// The target has a raw byte above 127.
     #[error("the target has bytes that are not ASCII")]
     NotAscii,
     /// Anything but exactly one `chunked`.
     #[error("the transfer coding is not `chunked`")]
     TransferEncoding,
-    /// See [`validator`](super::request::validator): what hyper's parsed form does not show.
+    /// Found by the [`validator`](super::request::validator): hyper's parsed form does not show it.
     #[error("the request could be read in two ways")]
     Ambiguous,
     /// Several `Expect`, or anything but `100-continue`.
-    #[error("nothing but 100-continue can be expected here")]
+    #[error("the only supported expectation is 100-continue")]
     Expectation,
-    /// In HTTP/2, where the length of a body is said by its frames.
+    /// Several `Content-Length` in an HTTP/2 request.
     #[error("the request has several Content-Length headers")]
     SeveralLengths,
     /// RFC 9113, 8.2.1.
     #[error("a header value begins or ends with a blank")]
     PaddedValue,
-    /// See `forwarded.rs`.
-    #[error("what Forwarded says does not fit its grammar")]
+    /// The `Forwarded` header does not fit the grammar of RFC 7239.
+    #[error("the Forwarded header is malformed")]
     BadForwarded,
-    /// More proxies of ours than there are in any chain.
+    /// More than 32 trusted hops.
     #[error("too many proxies have passed the request on")]
     TooManyHops,
     /// See [`canonical::PathError`].
@@ -94,7 +94,7 @@ pub enum MalformedRequest {
 }
 
 impl Error {
-    /// The one place where an error becomes a status.
+    /// The only mapping from errors to statuses.
     pub(super) fn problem(&self) -> ProblemKind {
         match self {
             Self::Malformed(MalformedRequest::Expectation) => ProblemKind::Expectation,

@@ -1,7 +1,7 @@
 //! Rewrites headers: drops hop-by-hop headers and the device cookie, sets `X-Forwarded-*` and `X-Request-Id`.
 //!
-//! What an application could take for the word of a proxy is [`HeaderFilter`]'s to name. Our identity headers are
-//! written *after* `Connection` was obeyed, so no client can have them stripped.
+//! [`HeaderFilter`] lists the headers that an application could take for a proxy's. `X-Forwarded-*` is written *after*
+//! the headers named by `Connection` are removed, so no client can have it removed.
 
 pub mod filter;
 pub mod request_id;
@@ -15,39 +15,39 @@ use smallvec::SmallVec;
 use self::filter::HeaderFilter;
 use crate::policy::device::Devices;
 
-/// Says who the client is and where it asked, for one request.
+/// The peer and the rules for the headers of one forwarded request.
 #[derive(Debug)]
 pub struct ForwardedInfo<'a> {
     /// The peer's address; `None` for a Unix socket.
     pub peer: Option<&'a HeaderValue>,
-    /// Whether the peer is a proxy of ours, whose own words are kept and added to.
+    /// Whether the peer is a trusted proxy, whose headers are kept and appended to.
     pub trusted: bool,
     /// Whether the peer speaks TLS with us.
     pub secure: bool,
-    /// The header that a trusted proxy says the client in, if it is not one of the usual two.
+    /// The configured header with the client address, if it is neither `X-Forwarded-For` nor `Forwarded`.
     pub client_header: Option<&'a HeaderName>,
-    /// What else is not passed on.
+    /// The names of dropped headers.
     pub filter: &'a HeaderFilter,
-    /// The request's id, if it came without a usable one.
+    /// The generated request id; `None` if the client sent a usable one.
     pub request_id: Option<&'a HeaderValue>,
-    /// Whose cookie is not the application's.
+    /// The devices whose cookie is removed.
     pub devices: Option<&'a Devices>,
 }
 
 /// Prepares a request's headers for the upstream.
-pub fn prepare_request(headers: &mut HeaderMap, identity: &ForwardedInfo<'_>, upgrade: Option<HeaderValue>) {
-    strip(headers, |name| identity.filter.drops(name, identity.trusted, identity.client_header));
-    if let Some(devices) = identity.devices {
+pub fn prepare_request(headers: &mut HeaderMap, info: &ForwardedInfo<'_>, upgrade: Option<HeaderValue>) {
+    strip(headers, |name| info.filter.drops(name, info.trusted, info.client_header));
+    if let Some(devices) = info.devices {
         devices.strip(headers);
     }
     if let Some(protocol) = upgrade {
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(UPGRADE, protocol);
     }
-    set_forwarded(headers, identity);
+    set_forwarded(headers, info);
 }
 
-/// Prepares an answer's headers for the client. An upgrade keeps the two headers that make it one.
+/// Prepares a response's headers for the client. An upgrade keeps `Connection` and `Upgrade`.
 pub fn prepare_response(headers: &mut HeaderMap, upgraded: bool) {
     let protocol = if upgraded { headers.get(UPGRADE).cloned() } else { None };
     strip(headers, |_| false);
@@ -57,12 +57,14 @@ pub fn prepare_response(headers: &mut HeaderMap, upgraded: bool) {
     }
 }
 
-/// The protocol that a client asks to switch to. `h2c` would carry requests past the limiter and is never passed.
+/// The protocol that a client asks to switch to. `h2c` is never passed: it would carry requests past the limiter.
 #[must_use]
 pub fn requested_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
-    let asks = connection_options(headers).any(|option| option.eq_ignore_ascii_case(b"upgrade"));
+    let has_option = connection_options(headers).any(|option| option.eq_ignore_ascii_case(b"upgrade"));
     let mut protocols = headers.get_all(UPGRADE).iter();
-    let (Some(protocol), None) = (protocols.next().filter(|_| asks), protocols.next()) else { return None };
+    let (Some(protocol), None) = (protocols.next().filter(|_| has_option), protocols.next()) else {
+        return None;
+    };
     let names_h2c = protocol
         .as_bytes()
         .split(|&b| b == b',')
@@ -70,7 +72,7 @@ pub fn requested_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     (!names_h2c).then(|| protocol.clone())
 }
 
-/// A client's own request id, if it can go anywhere: up to 128 visible ASCII characters.
+/// A client's own request id, if it is safe in logs and headers: one header of 1 to 128 visible ASCII characters.
 #[must_use]
 pub fn usable_request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
     let mut ids = headers.get_all(REQUEST_ID).iter();
@@ -80,25 +82,25 @@ pub fn usable_request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
     if ids.next().is_some() { None } else { id }
 }
 
-/// RFC 9110, 7.6.1: what `Connection` names, and what is known to belong to one connection; and whatever else `also`
-/// says. One look at each name: most headers simply pass.
-fn strip(headers: &mut HeaderMap, also: impl Fn(&HeaderName) -> bool) {
-    let mut doomed: SmallVec<[HeaderName; 4]> = SmallVec::new();
-    for name in headers.keys().filter(|name| is_hop_by_hop(name.as_str()) || also(name)) {
-        doomed.push(name.clone());
+/// Removes the headers that `Connection` names, hop-by-hop headers (RFC 9110, 7.6.1) and those that `drops` selects.
+/// One pass over the names: most headers stay.
+fn strip(headers: &mut HeaderMap, drops: impl Fn(&HeaderName) -> bool) {
+    let mut removed: SmallVec<[HeaderName; 4]> = SmallVec::new();
+    for name in headers.keys().filter(|name| is_hop_by_hop(name.as_str()) || drops(name)) {
+        removed.push(name.clone());
     }
-    if doomed.contains(&CONNECTION) {
-        // These carry the meaning of the message; a client that names them wants to change it.
-        let means_something = |name: &HeaderName| *name == HOST || *name == CONTENT_LENGTH;
+    if removed.contains(&CONNECTION) {
+        // A client that names these would change the meaning of the message.
+        let is_essential = |name: &HeaderName| *name == HOST || *name == CONTENT_LENGTH;
         let named = connection_options(headers).filter_map(|option| HeaderName::from_bytes(option).ok());
-        doomed.extend(named.filter(|name| !means_something(name) && headers.contains_key(name)));
+        removed.extend(named.filter(|name| !is_essential(name) && headers.contains_key(name)));
     }
-    for name in doomed {
+    for name in removed {
         headers.remove(name);
     }
 }
 
-/// `Expect` was answered by us, and framing is made anew for each connection.
+/// Includes `Expect`, which hyper answers, and framing, which is made anew for each connection.
 fn is_hop_by_hop(name: &str) -> bool {
     matches!(
         name,
@@ -119,31 +121,31 @@ fn connection_options(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b',')).map(<[u8]>::trim_ascii)
 }
 
-fn set_forwarded(headers: &mut HeaderMap, identity: &ForwardedInfo<'_>) {
-    // What anybody else said was stripped, so only a trusted peer's words can stand there.
-    let said = |headers: &HeaderMap, name: &HeaderName| identity.trusted && headers.contains_key(name);
-    if let Some(peer) = identity.peer {
-        if said(headers, &FORWARDED_FOR) {
+fn set_forwarded(headers: &mut HeaderMap, info: &ForwardedInfo<'_>) {
+    // The filter has removed the headers of untrusted peers.
+    let is_kept = |headers: &HeaderMap, name: &HeaderName| info.trusted && headers.contains_key(name);
+    if let Some(peer) = info.peer {
+        if is_kept(headers, &FORWARDED_FOR) {
             append(headers, peer);
         } else {
             headers.insert(FORWARDED_FOR, peer.clone());
         }
     }
-    if !said(headers, &FORWARDED_PROTO) {
-        let scheme = if identity.secure { "https" } else { "http" };
+    if !is_kept(headers, &FORWARDED_PROTO) {
+        let scheme = if info.secure { "https" } else { "http" };
         headers.insert(FORWARDED_PROTO, HeaderValue::from_static(scheme));
     }
-    if !said(headers, &FORWARDED_HOST)
+    if !is_kept(headers, &FORWARDED_HOST)
         && let Some(host) = headers.get(HOST).cloned()
     {
         headers.insert(FORWARDED_HOST, host);
     }
-    if let Some(id) = identity.request_id {
+    if let Some(id) = info.request_id {
         headers.insert(REQUEST_ID, id.clone());
     }
 }
 
-/// All lines of a trusted proxy as one, and the peer behind them.
+/// Joins all lines of a trusted proxy to one, and appends the peer.
 fn append(headers: &mut HeaderMap, peer: &HeaderValue) {
     let mut list = Vec::new();
     for line in headers.get_all(FORWARDED_FOR) {
@@ -159,7 +161,7 @@ fn append(headers: &mut HeaderMap, peer: &HeaderValue) {
 /// An address as a header value.
 #[must_use]
 pub fn address_value(ip: IpAddr) -> HeaderValue {
-    // An address is always visible ASCII, so the alternative never happens.
+    // An address is always visible ASCII, so the fallback is never used.
     HeaderValue::from_str(&ip.to_canonical().to_string()).unwrap_or(HeaderValue::from_static("unknown"))
 }
 
@@ -185,7 +187,7 @@ mod tests {
     fn forwarded(lines: &[(&str, &str)], trusted: bool) -> HeaderMap {
         let mut headers = map(lines);
         let peer = HeaderValue::from_static("192.0.2.1");
-        let identity = ForwardedInfo {
+        let info = ForwardedInfo {
             peer: Some(&peer),
             trusted,
             secure: false,
@@ -194,7 +196,7 @@ mod tests {
             request_id: None,
             devices: None,
         };
-        prepare_request(&mut headers, &identity, None);
+        prepare_request(&mut headers, &info, None);
         headers
     }
 
@@ -240,7 +242,7 @@ mod tests {
             (HeaderValue::from_static("192.0.2.1"), HeaderName::from_static("x-client-of-ours"));
         for trusted in [true, false] {
             let mut headers = map(&[("x-client-of-ours", "6.6.6.6"), ("x_client_of_ours", "6.6.6.6")]);
-            let identity = ForwardedInfo {
+            let info = ForwardedInfo {
                 peer: Some(&peer),
                 trusted,
                 secure: false,
@@ -249,7 +251,7 @@ mod tests {
                 request_id: None,
                 devices: None,
             };
-            prepare_request(&mut headers, &identity, None);
+            prepare_request(&mut headers, &info, None);
             assert_eq!(headers.contains_key("x-client-of-ours"), trusted);
             assert!(!headers.contains_key("x_client_of_ours"));
         }
@@ -259,7 +261,7 @@ mod tests {
     fn the_cookie_of_known_devices_goes_no_further() {
         let devices = Devices::new(vec![b"key".to_vec()], crate::time::Span::from_secs(3600), "dev");
         let mut headers = map(&[("cookie", "a=1; dev=x; b=2"), ("cookie", "__Host-dev=y")]);
-        let identity = ForwardedInfo {
+        let info = ForwardedInfo {
             peer: None,
             trusted: false,
             secure: true,
@@ -268,7 +270,7 @@ mod tests {
             request_id: None,
             devices: Some(&devices),
         };
-        prepare_request(&mut headers, &identity, None);
+        prepare_request(&mut headers, &info, None);
         let cookies: Vec<_> = headers.get_all("cookie").iter().collect();
         assert_eq!(cookies, ["a=1; b=2"]);
     }
@@ -296,16 +298,16 @@ mod tests {
 
     #[test]
     fn a_websocket_passes_and_h2c_does_not() {
-        let wanted =
+        let upgrade =
             |lines: &[(&str, &str)]| requested_upgrade(&map(lines)).map(|v| v.to_str().unwrap().to_owned());
         assert_eq!(
-            wanted(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]),
+            upgrade(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]),
             Some("websocket".into())
         );
-        assert_eq!(wanted(&[("upgrade", "websocket")]), None);
-        assert_eq!(wanted(&[("connection", "upgrade"), ("upgrade", "h2c")]), None);
-        assert_eq!(wanted(&[("connection", "upgrade"), ("upgrade", "websocket, H2C")]), None);
-        assert_eq!(wanted(&[("connection", "upgrade"), ("upgrade", "a"), ("upgrade", "b")]), None);
+        assert_eq!(upgrade(&[("upgrade", "websocket")]), None);
+        assert_eq!(upgrade(&[("connection", "upgrade"), ("upgrade", "h2c")]), None);
+        assert_eq!(upgrade(&[("connection", "upgrade"), ("upgrade", "websocket, H2C")]), None);
+        assert_eq!(upgrade(&[("connection", "upgrade"), ("upgrade", "a"), ("upgrade", "b")]), None);
     }
 
     #[test]

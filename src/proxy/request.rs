@@ -1,4 +1,4 @@
-//! What a request says: its validation, its target, the client address and the scheme.
+//! Reads a request: validation, target, client address and scheme. It decides nothing about limits.
 
 pub mod client_addr;
 pub(super) mod forwarded;

@@ -1,8 +1,8 @@
 //! The running configuration: one snapshot per request, swapped atomically on reload.
 //!
-//! Whoever reads the file publishes a [`RuntimeConfig`]; each worker follows with connections of its own. The surprising
-//! thing: a worker looks whether there is another site at each request, and what it finds is nearly always the one
-//! it knows, so a look is an atomic load.
+//! The main thread reads the file and publishes a [`RuntimeConfig`]. Each worker derives a [`WorkerConfig`] from it,
+//! with upstream connections of its own. A worker checks for a new configuration at each request, which costs an atomic
+//! load.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,19 +24,19 @@ use crate::net::listener::ListenerKind;
 use crate::net::tls::Acceptor;
 use crate::policy::attempt::Client;
 
-/// What of the file a request uses, shared by all workers.
+/// The parts of the configuration that a request uses, shared by all workers.
 pub struct RuntimeConfig {
     /// Routes and limits, with their buckets.
     pub rules: Arc<Rules>,
-    /// Who the client is.
+    /// How the client address is found.
     pub client: ClientSettings,
-    /// How refusals look.
+    /// The form of refusals.
     pub refuse: Arc<RefuseSettings>,
     /// Bounds and time-outs.
     pub settings: Arc<ProxySettings>,
     /// For clients that speak TLS; `None` without certificates.
     pub tls_acceptor: Option<Acceptor>,
-    /// Where `http://` sends its clients; `None` where they may stay.
+    /// The redirect of `http://` clients; `None` if they are served.
     pub redirect: Option<Redirect>,
     /// Groups of upstreams, none of them empty; the first is the default. A route's
     /// [`upstream`](crate::policy::Route::upstream) is an index into this list.
@@ -44,8 +44,8 @@ pub struct RuntimeConfig {
 }
 
 impl RuntimeConfig {
-    /// Whether a client has to ask again over TLS: where there is a [`redirect`](Self::redirect), and neither we nor a
-    /// proxy of ours speak it with the client.
+    /// Whether the client is to be redirected to `https://`: it uses TLS neither with us nor with a trusted proxy. Only
+    /// meaningful with a [`redirect`](Self::redirect).
     pub(super) fn needs_redirect<B>(&self, connection: &DownstreamConnection, request: &Request<B>) -> bool {
         let is_secure = || is_secure(request.headers(), self.client.trusts(connection.peer), false);
         matches!(connection.listener_kind, ListenerKind::Plain(_))
@@ -53,7 +53,7 @@ impl RuntimeConfig {
             && !is_secure()
     }
 
-    /// Where such a client finds what it asks for.
+    /// The `Location` for a redirected request.
     pub(super) fn redirect_location<B>(
         &self,
         connection: &DownstreamConnection,
@@ -67,62 +67,64 @@ impl RuntimeConfig {
     }
 }
 
-/// The site as one worker uses it.
+/// The running configuration of one worker, with the worker's upstream connections.
 pub struct WorkerConfig {
-    /// What all workers share of it.
+    /// The part that all workers share.
     pub shared: Arc<RuntimeConfig>,
     groups: Vec<UpstreamGroup>,
     /// All upstreams of the groups, each once.
     backends: Vec<Rc<Backend>>,
 }
 
-/// One worker's way to the site that is in force.
+/// Gives one worker the configuration in force.
 pub struct ConfigHandle {
     published: Arc<ArcSwap<RuntimeConfig>>,
     cached: RefCell<Rc<WorkerConfig>>,
 }
 
 impl ConfigHandle {
-    /// A worker without connections.
+    /// A handle without upstream connections.
     #[must_use]
     pub fn new(published: Arc<ArcSwap<RuntimeConfig>>) -> Self {
-        let local = WorkerConfig::new(published.load_full(), &[]);
-        Self { published, cached: RefCell::new(Rc::new(local)) }
+        let cached = WorkerConfig::new(published.load_full(), &[]);
+        Self { published, cached: RefCell::new(Rc::new(cached)) }
     }
 
-    /// The site in force. To be held no longer than a request needs it: what it holds is the whole of the old file,
-    /// and its buckets.
+    /// The configuration in force. Hold it no longer than a request: it keeps the buckets of an old file alive.
     #[must_use]
     pub fn current(&self) -> Rc<WorkerConfig> {
-        let site = self.published.load();
-        let mut local = self.cached.borrow_mut();
-        if !Arc::ptr_eq(&site, &local.shared) {
-            *local = Rc::new(WorkerConfig::new(Arc::clone(&site), &local.backends));
+        let published = self.published.load();
+        let mut cached = self.cached.borrow_mut();
+        if !Arc::ptr_eq(&published, &cached.shared) {
+            *cached = Rc::new(WorkerConfig::new(Arc::clone(&published), &cached.backends));
         }
-        Rc::clone(&local)
+        Rc::clone(&cached)
     }
 }
 
 impl WorkerConfig {
-    /// Upstreams that are known keep the worker's connections to them.
-    fn new(site: Arc<RuntimeConfig>, known: &[Rc<Backend>]) -> Self {
-        let mut servers: Vec<Rc<Backend>> = Vec::new();
-        let mut server = |health: &Arc<Health>| {
-            let is = |server: &&Rc<Backend>| server.is(health);
-            if let Some(server) = servers.iter().find(is) {
-                return Rc::clone(server);
+    /// The worker keeps its connections to `known` upstreams.
+    fn new(shared: Arc<RuntimeConfig>, known: &[Rc<Backend>]) -> Self {
+        let mut backends: Vec<Rc<Backend>> = Vec::new();
+        let mut backend = |health: &Arc<Health>| {
+            let is = |backend: &&Rc<Backend>| backend.is(health);
+            if let Some(backend) = backends.iter().find(is) {
+                return Rc::clone(backend);
             }
-            let server = known.iter().find(is).map_or_else(|| Backend::new(health), Rc::clone);
-            servers.push(Rc::clone(&server));
-            server
+            let backend = known.iter().find(is).map_or_else(|| Backend::new(health), Rc::clone);
+            backends.push(Rc::clone(&backend));
+            backend
         };
         let group =
-            |group: &Vec<_>| UpstreamGroup::new(group.iter().map(&mut server).collect(), &site.settings);
-        let groups = site.upstreams.iter().map(group).collect();
-        Self { groups, backends: servers, shared: site }
+            |group: &Vec<_>| UpstreamGroup::new(group.iter().map(&mut backend).collect(), &shared.settings);
+        let groups = shared.upstreams.iter().map(group).collect();
+        Self { groups, backends, shared }
     }
 
-    /// Who the client is.
+    /// The client behind the connection's peer.
+    ///
+    /// # Errors
+    /// See [`ClientSettings::client_of`].
     pub(super) fn client_of<B>(
         &self,
         connection: &DownstreamConnection,
@@ -131,17 +133,17 @@ impl WorkerConfig {
         self.shared.client.client_of(connection.peer, request.headers())
     }
 
-    /// The same for the log: of what cannot be read it is the peer.
+    /// The same for the log: the peer if the client cannot be determined.
     pub(super) fn client_for_log<B>(
         &self,
         connection: &DownstreamConnection,
         request: &Request<B>,
     ) -> Client {
-        let known = self.client_of(connection, request);
-        known.unwrap_or_else(|_| self.shared.client.client_of_peer(connection.peer))
+        let client = self.client_of(connection, request);
+        client.unwrap_or_else(|_| self.shared.client.client_of_peer(connection.peer))
     }
 
-    /// The group of this number, else the default.
+    /// The group with this number, or the default group.
     #[must_use]
     pub fn group(&self, number: usize) -> &UpstreamGroup {
         self.groups.get(number).unwrap_or(&self.groups[0])
@@ -149,6 +151,6 @@ impl WorkerConfig {
 
     /// Closes upstream connections that were idle for too long: see [`Backend::expire`].
     pub fn expire(&self) {
-        self.backends.iter().for_each(|server| server.expire());
+        self.backends.iter().for_each(|backend| backend.expire());
     }
 }

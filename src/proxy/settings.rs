@@ -10,44 +10,44 @@ use crate::time::Span;
 pub struct ProxySettings {
     /// Worker threads; 0 is one for each core.
     pub threads: usize,
-    /// Client connections in all, at least 1.
+    /// Upper bound of client connections, at least 1.
     pub connections: usize,
     /// Connections from one client prefix at once, at least 1.
     pub client_max: usize,
     /// New connections from one client prefix; `None` is no bound.
     pub client_rate: Option<ClientRate>,
-    /// For the whole head of a request.
+    /// For the complete head of a request.
     pub header_timeout: Span,
-    /// For a request's body to make some progress.
+    /// For the next piece of a request's body.
     pub body_timeout: Span,
-    /// For the next request on a connection that is kept.
+    /// For the next request on a kept-alive connection.
     pub idle_timeout: Span,
-    /// For a connection to an upstream, or a free place among `upstream_max`.
+    /// For a connection to an upstream, or a free slot among `upstream_max`.
     pub connect_timeout: Span,
-    /// For the head of an upstream's answer, and for its body to make some progress.
+    /// For the head of an upstream's response, and for each next piece of its body.
     pub reply_timeout: Span,
     /// How long an idle connection to an upstream is kept.
     pub upstream_idle: Span,
     /// Connections to one upstream at once, at least 1.
     pub upstream_max: usize,
-    /// Bytes of bodies that are read for their fields, in the whole process; one client prefix may hold a quarter of it.
+    /// Bytes for buffered bodies in the whole process; one client prefix may hold a quarter of it.
     pub body_memory: usize,
     /// How long requests in flight may take to finish after a stop.
     pub drain: Span,
-    /// Which headers of a request the application does not see.
+    /// Which request headers are not forwarded.
     pub headers: HeaderFilter,
-    /// The header by which every connection has to begin, and that only proxies in front of us may send; `None` is none.
+    /// The PROXY protocol header with which every connection has to begin; only trusted proxies may send it.
     pub proxy_protocol: Option<ProxyProtocolVersion>,
-    /// Who vouches for upstreams of `https://`; `None` where there are none.
+    /// The CAs trusted for `https://` upstreams; `None` without such an upstream.
     pub upstream_trust: Option<Trust>,
 }
 
 /// New connections from one client prefix: `count` each `period`, `burst` at once; all at least 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientRate {
-    /// Connections each period.
+    /// Connections per period.
     pub count: u32,
-    /// The period.
+    /// Length of the period.
     pub period: Span,
     /// Connections at once.
     pub burst: u32,

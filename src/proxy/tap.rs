@@ -1,7 +1,7 @@
 //! A tap on the bytes of a socket: it may bound, cut or refuse what is read.
 //!
-//! It hands on what the watcher lets through and decides nothing. The surprising thing: the watcher is asked twice, how much
-//! may be read before and how much of that goes on after, because to read less than there is keeps the rest in the socket.
+//! [`TappedStream`] decides nothing; the [`Tap`] does, before and after each read. A limit before the read leaves the
+//! rest in the socket; a limit after it discards the rest.
 
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
@@ -11,33 +11,33 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::net::stream::NetStream;
 
-/// Whoever looks.
+/// Inspects the bytes of a socket.
 pub(super) trait Tap: Unpin {
-    /// At most how many bytes may be read; pending if none for now.
+    /// How many bytes the next read may take; pending if none for now.
     ///
     /// # Errors
-    /// Nothing is read any more.
+    /// The read fails.
     fn poll_read_limit(&mut self, _cx: &Context<'_>) -> Poll<Result<usize>> {
         Poll::Ready(Ok(usize::MAX))
     }
 
-    /// These were read, none at the end. Says how many of them go on.
+    /// Inspects the bytes of a read, none at the end of the stream. Returns how many of them are passed on.
     ///
     /// # Errors
-    /// None of them do.
+    /// The read fails.
     fn read(&mut self, bytes: &[u8]) -> Result<usize>;
 
-    /// So many bytes were written.
+    /// Takes note of written bytes.
     fn wrote(&mut self, _count: usize) {}
 }
 
-/// The socket and who watches it.
-pub(super) struct TappedStream<W> {
+/// A socket with a tap.
+pub(super) struct TappedStream<T> {
     pub(super) stream: NetStream,
-    pub(super) tap: W,
+    pub(super) tap: T,
 }
 
-impl<W: Tap> TappedStream<W> {
+impl<T: Tap> TappedStream<T> {
     fn wrote(&mut self, wrote: Poll<Result<usize>>) -> Poll<Result<usize>> {
         if let Poll::Ready(Ok(count)) = &wrote {
             self.tap.wrote(*count);
@@ -46,13 +46,13 @@ impl<W: Tap> TappedStream<W> {
     }
 }
 
-impl<W: Tap> AsyncRead for TappedStream<W> {
+impl<T: Tap> AsyncRead for TappedStream<T> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         let this = self.get_mut();
-        let most = ready!(this.tap.poll_read_limit(cx))?;
+        let limit = ready!(this.tap.poll_read_limit(cx))?;
         let before = buffer.filled().len();
-        if most < buffer.remaining() {
-            let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
+        if limit < buffer.remaining() {
+            let mut part = ReadBuf::new(buffer.initialize_unfilled_to(limit));
             ready!(Pin::new(&mut this.stream).poll_read(cx, &mut part))?;
             let count = part.filled().len();
             buffer.advance(count);
@@ -65,7 +65,7 @@ impl<W: Tap> AsyncRead for TappedStream<W> {
     }
 }
 
-impl<W: Tap> AsyncWrite for TappedStream<W> {
+impl<T: Tap> AsyncWrite for TappedStream<T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         let this = self.get_mut();
         let wrote = Pin::new(&mut this.stream).poll_write(cx, bytes);

@@ -1,4 +1,4 @@
-//! The way of a request: from the head that arrived to the record of it in the access log.
+//! The life of a request: from its head to its access record. `downstream` drives the connections.
 
 pub(super) mod access_record;
 pub(super) mod admitted;

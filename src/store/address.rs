@@ -1,7 +1,7 @@
 //! The address of a store (`store.url`), parsed but not connected to.
 //!
-//! Each backend reads its own grammar. The surprising thing: an address holds a password as a rule, so it is shown as its
-//! scheme only, and a mistake in it never repeats what was written.
+//! Each backend parses its own grammar. An address usually holds a password, so only its scheme is displayed, and parse
+//! errors never repeat the input.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,63 +12,63 @@ use percent_encoding::percent_decode_str;
 
 use super::compare_and_swap::{CompareAndSwap, Namespace, StoreError};
 
-/// Where the buckets are.
+/// The address of a store.
 #[derive(Clone)]
 pub struct StoreAddress {
     url: Arc<str>,
     remote: Option<Arc<dyn Remote>>,
 }
 
-/// A database that can be connected to.
+/// A parsed address of a database.
 pub(super) trait Remote: Send + Sync {
-    /// Prepares to ask it; connections are made when they are needed, and again when they break. Has to be called within
-    /// the runtime that the questions are asked in.
-    fn open(&self, names: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError>;
+    /// Opens the database. Connections are made on demand, and again when they break. Must be called within the runtime
+    /// that sends the requests.
+    fn open(&self, namespace: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError>;
 }
 
-/// How a backend reads its address, scheme and all. A mistake is said in words that repeat nothing secret.
+/// A backend's parser of its addresses, scheme included. Its errors contain no secret.
 pub(super) type ParseAddress = fn(&str) -> Result<Arc<dyn Remote>, String>;
 
-/// Not the address of a store.
+/// Why a text is not the address of a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadStoreAddress {
-    /// Nothing that anybody knows.
+    /// The scheme is unknown.
     #[error("not a store; stores are {}", SCHEMES.join(", "))]
     Unknown,
-    /// Left out of this build.
+    /// This build leaves the backend out.
     #[error("this build has no support for `{0}`")]
     NotInThisBuild(&'static str),
-    /// The backend cannot read it.
+    /// The backend cannot parse it.
     #[error("{0}")]
     Wrong(String),
 }
 
 impl StoreAddress {
-    /// The memory of this process.
+    /// The address of this process's memory.
     #[must_use]
     pub fn memory() -> Self {
         Self { url: "memory:".into(), remote: None }
     }
 
-    /// Whether other processes see what is written here.
+    /// Whether other processes share the buckets.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.remote.is_some()
     }
 
-    /// Files that the database's backend may read each time it connects: whatever its options name.
+    /// Files that the backend may read each time it connects: the values of all options.
     pub fn files(&self) -> impl Iterator<Item = PathBuf> {
         let options = self.url.split_once('?').map_or("", |(_, options)| options);
         let values = options.split('&').filter_map(|option| option.split_once('='));
         values.map(|(_, path)| percent_decode_str(path).decode_utf8_lossy().into_owned().into())
     }
 
-    /// Prepares to ask the database; `None` for the memory of this process.
+    /// Opens the database; `None` for the memory of this process.
     ///
     /// # Errors
-    /// What can be known without asking it.
-    pub fn open(&self, names: &Namespace) -> Option<Result<Arc<dyn CompareAndSwap>, StoreError>> {
-        Some(self.remote.as_ref()?.open(names))
+    /// Errors that need no connection, such as an unreadable CA file.
+    pub fn open(&self, namespace: &Namespace) -> Option<Result<Arc<dyn CompareAndSwap>, StoreError>> {
+        Some(self.remote.as_ref()?.open(namespace))
     }
 }
 
@@ -102,7 +102,7 @@ impl fmt::Display for StoreAddress {
 
 impl fmt::Debug for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Address({self})")
+        write!(f, "StoreAddress({self})")
     }
 }
 

@@ -1,8 +1,7 @@
-//! The contract of a database: one compare-and-swap; nothing else is written for each of them.
+//! The contract of a database backend: one compare-and-swap, and little else.
 //!
-//! Retrying, deadlines, what to do while the database is away and what stands in the bytes are not its business: that is
-//! written once, in [`shared`](super::shared). The surprising thing: an answer brings the database's clock along, because
-//! gates whose own clocks disagree have to decide by one.
+//! Retries, deadlines, outages and the format of the bytes are left to [`shared`](super::shared). Every reply carries
+//! the database's clock, because gates whose own clocks disagree must decide by one.
 
 use std::fmt;
 use std::future::Future;
@@ -13,147 +12,145 @@ use std::sync::Arc;
 use crate::bucket::{Key, LAYOUT};
 use crate::time::{Span, Time};
 
-/// A database in which buckets can be kept.
+/// A database that stores buckets.
 ///
-/// Every method is one question: it asks at most what its own words say, never twice what may have been written, and
-/// never waits on purpose. Whoever asks drops the future when it takes too long; the next question has to work then.
+/// Every method is one request. It sends only what its documentation says, never repeats what may have been a write,
+/// and never waits on purpose. The caller drops the future at its deadline; the next request must work then.
 pub trait CompareAndSwap: Send + Sync {
-    /// What stands under this key. What has outlived its time does not stand there any more, whether it was cleaned away
-    /// or not.
+    /// The record under this key. An expired record counts as absent, whether the database has removed it or not.
     fn load(&self, key: Key) -> StoreFuture<'_, Option<Stored>>;
 
-    /// Writes `new` if what stands there still has the version `old` (`None`: if nothing stands there). Otherwise writes
-    /// nothing, and says what stands there now.
+    /// Writes `new` if the record still has the version `old` (`None`: if there is no record). Otherwise writes nothing
+    /// and returns the current record.
     fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap>;
 
-    /// Asks for the clock and for no bucket: to see whether the database is there, with the table if it needs one, and what
-    /// time it is.
+    /// Reads the clock but no bucket: checks that the database is reachable, and that its table exists if it needs one.
     fn probe(&self) -> StoreFuture<'_, ()>;
 
-    /// What an operator should know of the way the database is set up, one sentence each; for example that it drops what
-    /// is still needed when its memory is full.
+    /// Warnings for the operator about the database's settings, one sentence each; for example that it evicts live
+    /// records when its memory is full.
     fn inspect(&self) -> StoreFuture<'_, Vec<String>> {
         Box::pin(async { Ok(Clocked { value: Vec::new(), clock: None }) })
     }
 
-    /// Removes a small batch of what has outlived its time, and says how many that were. Nothing where the database does
-    /// so by itself, and nothing if another gate is at it.
+    /// Removes a small batch of expired records and returns their number. Does nothing where the database expires
+    /// records by itself, or while another gate purges.
     fn purge(&self) -> StoreFuture<'_, u64> {
         Box::pin(async { Ok(Clocked { value: 0, clock: None }) })
     }
 
-    /// What [`migrate`](Self::migrate) does, as statements for whoever would rather do it by hand; none where nothing has to
-    /// be prepared.
+    /// What [`migrate`](Self::migrate) does, as statements that an operator can run by hand; empty if there is nothing
+    /// to prepare.
     fn schema(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Prepares the database, as far as that was not done yet; changes nothing that is there.
+    /// Prepares the database: creates what is missing and changes nothing that exists.
     fn migrate(&self) -> StoreFuture<'_, ()> {
         Box::pin(async { Ok(Clocked { value: (), clock: None }) })
     }
 }
 
-/// A question on its way.
+/// A request in flight.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<Clocked<T>, StoreError>> + Send + 'a>>;
 
-/// What a database said.
+/// A database's reply, with the time there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clocked<T> {
-    /// To the question.
+    /// The reply itself.
     pub value: T,
-    /// What time it was there when it answered, if it said so.
+    /// The database's clock when it replied, if it sent it.
     pub clock: Option<StoreClock>,
 }
 
-/// What time it is at the database.
+/// The time at the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreClock {
-    /// To the microsecond or better.
+    /// Exact to the microsecond or better.
     Exact(Time),
-    /// In whole seconds: it may be up to one second later there.
+    /// In whole seconds: the true time is up to one second later.
     Seconds(Time),
 }
 
-/// What stands under a key.
+/// The record under a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// As they were written, or whatever somebody else wrote there.
+    /// The bytes as written; another program may have written them.
     pub bytes: Vec<u8>,
-    /// Which writing that was.
+    /// The version of this write.
     pub version: RecordVersion,
 }
 
-/// Which writing of a key something is. No two writings of a key have the same, not even if it was gone between them:
-/// backends that have no number of the database's own draw one at [random](Version::random).
+/// The version of a record. No two writes of a key have the same version, even if the record was gone between them:
+/// backends whose database has no version number draw a [random](Self::random) one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordVersion(pub u64);
 
-/// What is to be written.
+/// A record to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreRecord {
-    /// A bucket's bytes, at most [`LONGEST_RECORD`](crate::bucket::LONGEST_RECORD).
+    /// A bucket's bytes, at most [`MAX_RECORD_LEN`](crate::bucket::MAX_RECORD_LEN).
     pub bytes: Vec<u8>,
-    /// How long it has to stand there at least, counted from when the database writes it; rounded up to what the
-    /// database knows, never down. More than zero.
+    /// The minimum time to live, from the database's write on; more than zero. A backend rounds it up to the database's
+    /// unit, never down.
     pub ttl: Span,
-    /// For people who look into the database: the limit that the bucket belongs to.
+    /// For people who look into the database: the limit of the bucket.
     pub limit: Arc<str>,
     /// For people who look into the database: when the bucket is full again.
     pub full_at: Time,
 }
 
-/// What came of a swap.
+/// The result of a swap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Swap {
-    /// It was written, and has this version now.
+    /// The record was written and has this version now.
     Done(RecordVersion),
-    /// Something else stands there, or nothing.
+    /// Another record was found, or none.
     Conflict(Option<Stored>),
 }
 
-/// Why a database did not answer as it should.
+/// Why a request to a database failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// There is no connection to it, or it broke.
+    /// There is no connection, it broke, or no reply came in time.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
-    /// It answered that it will not: credentials, rights, a full memory, a missing table.
+    /// The database refused: credentials, permissions, full memory, a missing table.
     #[error("refused: {0}")]
     Refused(String),
-    /// It answered something that it should not have.
-    #[error("answered what nobody understands: {0}")]
+    /// The response breaks the protocol or makes no sense.
+    #[error("unexpected response: {0}")]
     UnexpectedResponse(String),
-    /// It wrote nothing because somebody else was writing, and cannot say what: ask again (SQLSTATE 40001, 40P01).
-    #[error("somebody else was writing")]
+    /// A concurrent write came first, and the current record is unknown: try again (SQLSTATE 40001, 40P01).
+    #[error("write conflict")]
     WriteConflict,
 }
 
-/// The name under which an installation's buckets stand: `store.prefix`. Part of every key or table, so it is made of
-/// letters that every database takes.
+/// The prefix of an installation's buckets: `store.prefix`. It is part of every key or table name, so its letters are
+/// valid in every database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace(Arc<str>);
 
-/// Not a name for an installation's buckets.
+/// The error for an invalid [`Namespace`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("1 to 32 letters a to z, digits, `-` or `_`, a letter first")]
 pub struct BadNamespace;
 
 impl Namespace {
-    /// As written.
+    /// The prefix as written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The name of a table: `-` is no letter of SQL.
+    /// The name of the table, with `_` for `-`, which SQL names cannot contain.
     #[must_use]
     pub fn table(&self) -> String {
         format!("{}_buckets", self.0.replace('-', "_"))
     }
 
-    /// The name of a key where all kinds of things share a database, in ASCII without blanks: the layout's version, so that
-    /// gates of two versions never read each other's bytes, and 32 hexadecimal digits.
+    /// A key for a database that holds other data too, in ASCII without blanks: the prefix, the layout's version and 32
+    /// hexadecimal digits. The version keeps gates of two layouts from reading each other's bytes.
     #[must_use]
     pub fn key(&self, Key(key): Key) -> String {
         format!("{}:{LAYOUT}:{key:032x}", self.0)
@@ -187,13 +184,13 @@ impl fmt::Display for Namespace {
 }
 
 impl<T> Clocked<T> {
-    /// An answer by a database's exact clock.
+    /// A reply with the database's exact clock.
     #[must_use]
     pub fn with_clock(value: T, clock: Time) -> Self {
         Self { value, clock: Some(StoreClock::Exact(clock)) }
     }
 
-    /// An answer without a clock.
+    /// A reply without a clock.
     #[must_use]
     pub fn without_clock(value: T) -> Self {
         Self { value, clock: None }
@@ -201,12 +198,13 @@ impl<T> Clocked<T> {
 }
 
 impl RecordVersion {
-    /// One that nobody has, but for a chance of one in ten million million million: 63 bits, so that every database's
-    /// integers hold it, and never zero.
+    /// A random version of 63 bits, never zero, so that every database's integers hold it. Two of them are equal with a
+    /// chance of one in 10^19.
     #[must_use]
     pub fn random() -> Self {
         use std::hash::{BuildHasher, RandomState};
-        // The standard library seeds the first `RandomState` of a thread from the operating system, and counts on from there.
+        // The standard library seeds a thread's first `RandomState` from the operating system, and counts on from
+        // there.
         Self(RandomState::new().hash_one(0_u8) >> 1 | 1)
     }
 }
@@ -215,7 +213,7 @@ impl RecordVersion {
 mod tests {
     use super::*;
 
-    /// G16: names and keys have no letter that any database's language or protocol could take for more.
+    /// G16: prefixes and keys have no letter with a meaning in any database's language or protocol.
     #[test]
     fn a_key_is_made_of_letters_that_mean_nothing_else() {
         for name in ["a b", "a\r\nset x", "a:b", "A", "", "9", "-a", "a'b", "a\0", "ä", &"a".repeat(33)] {

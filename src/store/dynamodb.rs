@@ -1,8 +1,9 @@
-//! Buckets in Amazon DynamoDB: an item for each, written by one conditional `PutItem`, read by one consistent `GetItem`.
+//! Buckets in Amazon DynamoDB: an item for each, written by one conditional `PutItem`, read by one consistent
+//! `GetItem`.
 //!
-//! A client of its own, because Amazon's wants a newer compiler than ours: signed JSON over a few kept connections. The
-//! surprising thing: what has outlived its time is judged here and not by DynamoDB, which deletes days later; by the
-//! server's clock, so that gates with wrong clocks agree ([`reckoning`]).
+//! The client is our own, because Amazon's needs a newer compiler than ours: signed JSON over a few pooled connections.
+//! Expiry is decided here and not by DynamoDB, which deletes days later; by the server's clock, so that gates with
+//! wrong clocks agree ([`clock_offset`]).
 
 mod address;
 mod client;
@@ -27,7 +28,7 @@ use super::compare_and_swap::{
 };
 use crate::bucket::Key;
 
-/// Reads an address.
+/// Parses an address.
 pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
     Ok(Arc::new(DynamoDbAddress::parse(url, environment)?))
 }
@@ -39,9 +40,9 @@ struct DynamoDb {
 }
 
 impl Remote for DynamoDbAddress {
-    fn open(&self, names: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
+    fn open(&self, namespace: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
         let client = DynamoDbClient::new(self.clone(), environment)?;
-        Ok(Arc::new(DynamoDb { client, namespace: names.clone() }))
+        Ok(Arc::new(DynamoDb { client, namespace: namespace.clone() }))
     }
 }
 
@@ -54,7 +55,8 @@ impl CompareAndSwap for DynamoDb {
         Box::pin(async move { self.put(&self.namespace.key(key), old, &new).await })
     }
 
-    /// Reads an item that nobody writes: that asks for all that a bucket's load needs, and costs half as much.
+    /// Reads an item that is never written: this needs the same permissions as the load of a bucket, and costs half as
+    /// much.
     fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let Clocked { clock, .. } = self.read(&format!("{}:probe", self.namespace), false).await?;
@@ -85,8 +87,8 @@ impl DynamoDb {
 
     async fn read(&self, key: &str, is_consistent: bool) -> Result<Clocked<Value>, StoreError> {
         let table = &self.client.address.table;
-        let question = item::get(table, key, is_consistent);
-        self.client.call("GetItem", &question, ITEM_TIMEOUT).await?.into_result(table)
+        let request = item::get(table, key, is_consistent);
+        self.client.call("GetItem", &request, ITEM_TIMEOUT).await?.into_result(table)
     }
 
     async fn put(
@@ -98,21 +100,21 @@ impl DynamoDb {
         let table = &self.client.address.table;
         let version = RecordVersion::random();
         let now = self.client.clock_estimate.server_now();
-        let question = item::put(table, key, old, new, version, now);
-        let said = self.client.call("PutItem", &question, ITEM_TIMEOUT).await?;
-        let value = match said.value {
+        let request = item::put(table, key, old, new, version, now);
+        let reply = self.client.call("PutItem", &request, ITEM_TIMEOUT).await?;
+        let value = match reply.value {
             Ok(_) => Swap::Done(version),
-            Err(fault) if fault.is("ConditionalCheckFailedException") => match &fault.item {
+            Err(error) if error.is("ConditionalCheckFailedException") => match &error.item {
                 Some(item) => Swap::Conflict(item::stored(item, now)),
-                // There is nothing, or the server is one that does not say what there is.
+                // There is no item, or the server does not return it.
                 None => {
                     let Clocked { value, clock } = self.get(key).await?;
                     return Ok(Clocked { value: Swap::Conflict(value), clock });
                 }
             },
-            Err(fault) => return Err(fault.into_error(table)),
+            Err(error) => return Err(error.into_error(table)),
         };
-        Ok(Clocked { value, clock: said.clock })
+        Ok(Clocked { value, clock: reply.clock })
     }
 }
 
@@ -120,7 +122,7 @@ fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// For an answer about an item. Whoever asks gives up long before as a rule, and takes the dead connection along.
+/// For a response about an item. The caller usually gives up long before, and closes the dead connection with that.
 const ITEM_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[cfg(test)]

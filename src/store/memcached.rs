@@ -1,8 +1,8 @@
 //! Buckets in memcached: `memcached://host:port,host:port`, each key on one of the servers.
 //!
-//! Speaks the meta commands over a connection of its own to each server; no proxy may stand between, because a connection
-//! has to end when the server does. The surprising thing: memcached forgets. What it drops when its memory is full, or when
-//! it is started again, are full buckets from then on.
+//! It speaks the meta commands over one connection to each server. No proxy may stand between, because a connection has
+//! to end when the server does. memcached forgets: buckets that it evicts when its memory is full, or loses when it
+//! restarts, are full from then on.
 
 mod connection;
 mod handshake;
@@ -27,7 +27,7 @@ use super::compare_and_swap::{
 };
 use crate::bucket::Key;
 
-/// Reads an address.
+/// Parses an address.
 pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
     Ok(Arc::new(MemcachedAddress(servers::parse(url)?)))
 }
@@ -35,23 +35,23 @@ pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
 struct MemcachedAddress(Vec<MemcachedServer>);
 
 struct Memcached {
-    /// As they bid for keys.
+    /// The names of the servers, from which the scores of keys are computed.
     names: Vec<String>,
-    /// To the keeper of each.
+    /// The request queue of each server.
     senders: Vec<mpsc::Sender<PendingRequest>>,
 }
 
 impl Remote for MemcachedAddress {
-    fn open(&self, names: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
+    fn open(&self, namespace: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
         let runtime = tokio::runtime::Handle::try_current();
         let runtime = runtime.map_err(|error| StoreError::Unreachable(error.to_string()))?;
-        let keepers = self.0.iter().map(|server| {
-            let (keeper, questions) = mpsc::channel(MAX_WAITING);
-            runtime.spawn(reconnect::reconnect_loop(server.clone(), names.clone(), questions));
-            keeper
+        let senders = self.0.iter().map(|server| {
+            let (sender, requests) = mpsc::channel(MAX_WAITING);
+            runtime.spawn(reconnect::reconnect_loop(server.clone(), namespace.clone(), requests));
+            sender
         });
         let names = self.0.iter().map(ToString::to_string).collect();
-        Ok(Arc::new(Memcached { names, senders: keepers.collect() }))
+        Ok(Arc::new(Memcached { names, senders: senders.collect() }))
     }
 }
 
@@ -72,8 +72,8 @@ impl CompareAndSwap for Memcached {
         })
     }
 
-    /// The clock is that of the first server that answers, in the order that all gates have. A server that is away does not
-    /// make all of them unreachable; one that does not say whether it is away is waited for.
+    /// The clock is that of the first server that answers, in the order that all gates have. One server that is down
+    /// does not make the store unreachable; a server that is silent is waited for.
     fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let clock = self.all_stats().await?.first().and_then(|(_, stats)| stats.clock());
@@ -108,14 +108,14 @@ impl Memcached {
         }
     }
 
-    /// Of those servers that are there; an error if none is.
+    /// The stats of all servers that answer; an error if none does.
     async fn all_stats(&self) -> Result<Vec<(&str, Stats)>, StoreError> {
-        let asked: Vec<_> =
+        let calls: Vec<_> =
             (0..self.names.len()).map(|server| self.send(server, MemcachedRequest::Stats)).collect();
         let mut found = Vec::new();
         let mut missing = None;
-        for (name, asked) in self.names.iter().zip(asked) {
-            match await_reply(asked).await {
+        for (name, call) in self.names.iter().zip(calls) {
+            match await_reply(call).await {
                 Ok(MemcachedReply::Stats(stats)) => found.push((&name[..], stats)),
                 Ok(_) => return Err(wrong_reply()),
                 Err(error) => missing = Some(error),
@@ -127,31 +127,31 @@ impl Memcached {
         }
     }
 
-    async fn call(&self, server: usize, question: MemcachedRequest) -> Result<MemcachedReply, StoreError> {
-        await_reply(self.send(server, question)).await
+    async fn call(&self, server: usize, request: MemcachedRequest) -> Result<MemcachedReply, StoreError> {
+        await_reply(self.send(server, request)).await
     }
 
-    fn send(&self, server: usize, question: MemcachedRequest) -> Result<ReplyReceiver, StoreError> {
-        let (reply, waiting) = oneshot::channel();
-        let sent = self.senders[server].try_send(PendingRequest { request: question, reply });
-        let away = |why| StoreError::Unreachable(format!("{}: {why}", self.names[server]));
+    fn send(&self, server: usize, request: MemcachedRequest) -> Result<ReplyReceiver, StoreError> {
+        let (reply, receiver) = oneshot::channel();
+        let sent = self.senders[server].try_send(PendingRequest { request, reply });
+        let unreachable = |why| StoreError::Unreachable(format!("{}: {why}", self.names[server]));
         sent.map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => away("too many questions wait for it"),
-            mpsc::error::TrySendError::Closed(_) => away(ENDED),
+            mpsc::error::TrySendError::Full(_) => unreachable("too many requests are queued"),
+            mpsc::error::TrySendError::Closed(_) => unreachable(ENDED),
         })?;
-        Ok(waiting)
+        Ok(receiver)
     }
 }
 
 type ReplyReceiver = oneshot::Receiver<Result<MemcachedReply, StoreError>>;
 
-async fn await_reply(asked: Result<ReplyReceiver, StoreError>) -> Result<MemcachedReply, StoreError> {
-    asked?.await.unwrap_or_else(|_| Err(StoreError::Unreachable(ENDED.to_owned())))
+async fn await_reply(sent: Result<ReplyReceiver, StoreError>) -> Result<MemcachedReply, StoreError> {
+    sent?.await.unwrap_or_else(|_| Err(StoreError::Unreachable(ENDED.to_owned())))
 }
 
-/// A reply that does not belong to its question; the connection would have noticed.
+/// The error of a reply that does not belong to its request; the connection should have noticed.
 fn wrong_reply() -> StoreError {
-    StoreError::UnexpectedResponse("the answer to another question".to_owned())
+    StoreError::UnexpectedResponse("the response to another request".to_owned())
 }
 
 const ENDED: &str = "the runtime that it was opened in has ended";

@@ -1,8 +1,8 @@
 //! Buckets in the memory of this process: one bounded table for each limit.
 //!
-//! A withdrawal from several buckets is all or nothing, and exact: all lines are held while it is decided. The
-//! surprising thing: an attempt that is refused takes no lock at all, so a flood of refusals does not slow down
-//! anybody's admission.
+//! A withdrawal from several buckets is all or nothing, and exact: it is decided while all their lines are locked. A
+//! refusal that writes nothing takes no lock, so a flood of refusals does not slow down admissions. The arithmetic is
+//! left to [`bucket`](crate::bucket).
 
 mod buckets;
 mod sync;
@@ -22,31 +22,31 @@ use crate::time::Time;
 /// Tokens wanted from one bucket, as part of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct Withdrawal<'b> {
-    /// Where the bucket lives.
+    /// The buckets of the limit.
     pub buckets: &'b Buckets,
-    /// Which it is.
+    /// The bucket of the attempt.
     pub bucket: BucketKey,
     /// Tokens wanted.
     pub cost: u32,
-    /// What they are taken for, where that is counted once.
+    /// What the tokens are taken for, for limits that count each value once.
     pub tag: Option<u64>,
     /// Whether a refusal refuses the whole attempt.
     pub enforce: bool,
 }
 
-/// What came of an attempt.
+/// The verdict on an attempt.
 #[derive(Debug, Clone)]
 pub struct CombinedVerdict {
     /// Whether every enforcing bucket had the tokens; if not, none was taken anywhere.
     pub admitted: bool,
-    /// What each bucket said, in the order of the withdrawals. If the attempt was refused, buckets that had the
-    /// tokens still say so and keep them.
+    /// The verdict of each bucket, in the order of the withdrawals. In a refused attempt, buckets that have the tokens
+    /// say so and keep them.
     pub verdicts: SmallVec<[Verdict; 2]>,
 }
 
 /// Takes from all buckets or from none.
 ///
-/// The only thing a refused attempt leaves behind is debt, in the buckets that refused it and allow debt.
+/// A refused attempt leaves only debt behind, in the buckets that refused it and allow debt.
 ///
 /// # Errors
 /// [`Stale`] if one of the limits was changed meanwhile; nothing was taken.
@@ -64,8 +64,7 @@ pub fn take_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<CombinedVer
     Ok(take_locked(withdrawals, now))
 }
 
-/// Refuses as [`take_all`] would, with the debt that this leaves behind; `None` if it would not refuse: then nothing
-/// was taken.
+/// Refuses as [`take_all`] would, debt included; `None` if it would admit. Then nothing was taken.
 ///
 /// # Errors
 /// [`Stale`] if one of the limits was changed meanwhile.
@@ -78,10 +77,10 @@ pub fn refuse_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Option<Co
         return Ok(Some(refused(withdrawals, &seen, now)));
     }
     let _held = lock_all(withdrawals)?;
-    let look = |withdrawal: &Withdrawal<'_>| {
+    let dry_run = |withdrawal: &Withdrawal<'_>| {
         withdrawal.buckets.dry_run_locked(&withdrawal.bucket, now, withdrawal.take())
     };
-    let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(look).collect();
+    let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(dry_run).collect();
     Ok(is_refused(withdrawals, &seen).then(|| take_locked(withdrawals, now)))
 }
 
@@ -93,7 +92,7 @@ fn dry_run_all(withdrawals: &[Withdrawal<'_>], now: Time) -> SmallVec<[Step; 2]>
     seen
 }
 
-/// Whether an attempt is refused, and nothing has to be written about it.
+/// Whether the attempt is refused and nothing has to be written for it.
 fn writes_nothing(withdrawals: &[Withdrawal<'_>], seen: &[Step]) -> bool {
     is_refused(withdrawals, seen) && seen.iter().all(|step| step.verdict.is_admitted() || !step.changed)
 }
@@ -109,10 +108,10 @@ fn refused(withdrawals: &[Withdrawal<'_>], seen: &[Step], now: Time) -> Combined
 fn take_locked(withdrawals: &[Withdrawal<'_>], now: Time) -> CombinedVerdict {
     let apply =
         |withdrawal: &Withdrawal<'_>, op| withdrawal.buckets.apply_locked(&withdrawal.bucket, now, op);
-    let look = |withdrawal: &Withdrawal<'_>| {
+    let dry_run = |withdrawal: &Withdrawal<'_>| {
         withdrawal.buckets.dry_run_locked(&withdrawal.bucket, now, withdrawal.take())
     };
-    let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(look).collect();
+    let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(dry_run).collect();
     let refused = is_refused(withdrawals, &seen);
     let verdicts =
         withdrawals.iter().zip(&seen).map(|(withdrawal, step)| match step.verdict.is_admitted() && refused {
@@ -123,7 +122,7 @@ fn take_locked(withdrawals: &[Withdrawal<'_>], now: Time) -> CombinedVerdict {
 }
 
 impl Withdrawal<'_> {
-    /// What taking would say now; nothing is taken.
+    /// What taking would do now; takes nothing.
     pub fn dry_run(&self, now: Time) -> Step {
         self.buckets.dry_run(&self.bucket, now, self.take())
     }
@@ -135,7 +134,7 @@ impl Withdrawal<'_> {
         self.tag.map_or(Op::Take(tokens), |tag| Op::TakeOnce { tokens, tag })
     }
 
-    /// The operation that says what taking would.
+    /// The operation that previews taking.
     #[must_use]
     pub fn peek(&self) -> Op {
         let tokens = self.cost;
@@ -147,21 +146,21 @@ fn is_refused(withdrawals: &[Withdrawal<'_>], steps: &[Step]) -> bool {
     withdrawals.iter().zip(steps).any(|(withdrawal, step)| withdrawal.enforce && !step.verdict.is_admitted())
 }
 
-/// Holds the lines of all buckets, always in the same order, so that two attempts never wait for each other. Whoever
-/// decides by the next rules may wait for a line of closed buckets, whatever lines it holds: so nobody waits for another
-/// line while he holds one of those.
+/// Locks the lines of all buckets, always in the same order, so that two attempts never wait for each other. An attempt
+/// under the new rules may wait for a line of closed buckets while it holds others; so an attempt must not wait for a
+/// further line while it holds a line of closed buckets.
 fn lock_all<'b>(withdrawals: &[Withdrawal<'b>]) -> Result<SmallVec<[table_line::LineGuard<'b>; 2]>, Stale> {
     let mut lines: SmallVec<[(usize, usize, &'b Buckets); 2]> = SmallVec::new();
-    for Withdrawal { buckets, bucket: place, .. } in withdrawals {
-        lines.push((std::ptr::from_ref(*buckets).addr(), buckets.line_of(place.key), buckets));
+    for Withdrawal { buckets, bucket, .. } in withdrawals {
+        lines.push((std::ptr::from_ref(*buckets).addr(), buckets.line_of(bucket.key), buckets));
     }
     lines.sort_unstable_by_key(|&(buckets, line, _)| (buckets, line));
     lines.dedup_by_key(|&mut (buckets, line, _)| (buckets, line));
-    let hold = |(_, line, buckets): (usize, usize, &'b Buckets)| {
+    let lock = |(_, line, buckets): (usize, usize, &'b Buckets)| {
         let held = buckets.lock(line);
         if buckets.is_closed() { Err(Stale) } else { Ok(held) }
     };
-    lines.into_iter().map(hold).collect()
+    lines.into_iter().map(lock).collect()
 }
 
 #[cfg(test)]
@@ -178,16 +177,16 @@ mod tests {
         Spec::Continuous(Continuous::new(1, Span::from_secs(60), burst).unwrap().with_debt(debt).unwrap())
     }
 
-    fn room(capacity: usize) -> Buckets {
+    fn new_buckets(capacity: usize) -> Buckets {
         Buckets::new(capacity, &[spec(1, 0)]).unwrap()
     }
 
-    fn place(key: u128, spec: Spec) -> BucketKey {
+    fn bucket(key: u128, spec: Spec) -> BucketKey {
         BucketKey { key: Key(key), class: 0, spec }
     }
 
     fn withdrawal(buckets: &Buckets, key: u128, spec: Spec) -> Withdrawal<'_> {
-        Withdrawal { buckets, bucket: place(key, spec), cost: 1, tag: None, enforce: true }
+        Withdrawal { buckets, bucket: bucket(key, spec), cost: 1, tag: None, enforce: true }
     }
 
     fn take(withdrawals: &[Withdrawal<'_>]) -> CombinedVerdict {
@@ -195,12 +194,12 @@ mod tests {
     }
 
     fn left(buckets: &Buckets, key: u128, spec: Spec) -> u32 {
-        buckets.apply(&place(key, spec), NOW, Op::Peek(1)).unwrap().left
+        buckets.apply(&bucket(key, spec), NOW, Op::Peek(1)).unwrap().left
     }
 
     #[test]
     fn an_attempt_that_one_bucket_refuses_takes_nothing_from_the_others() {
-        let (narrow, wide) = (room(100), room(100));
+        let (narrow, wide) = (new_buckets(100), new_buckets(100));
         let both = [withdrawal(&narrow, 1, spec(2, 0)), withdrawal(&wide, 1, spec(9, 0))];
         let admitted = (0..5).filter(|_| take(&both).admitted).count();
         assert_eq!((admitted, left(&narrow, 1, spec(2, 0)), left(&wide, 1, spec(9, 0))), (2, 0, 7));
@@ -211,19 +210,19 @@ mod tests {
 
     #[test]
     fn a_refusal_leaves_debt_where_it_is_allowed_and_nowhere_else() {
-        let (strict, lenient) = (room(100), room(100));
+        let (strict, lenient) = (new_buckets(100), new_buckets(100));
         let both = [withdrawal(&strict, 1, spec(1, 3)), withdrawal(&lenient, 1, spec(9, 3))];
         for _ in 0..10 {
             let _ = take(&both);
         }
-        let wait = strict.apply(&place(1, spec(1, 3)), NOW, Op::Peek(1)).unwrap().admission;
+        let wait = strict.apply(&bucket(1, spec(1, 3)), NOW, Op::Peek(1)).unwrap().admission;
         assert_eq!(wait, Admission::Refused { wait: Span::from_secs(4 * 60) });
         assert_eq!(left(&lenient, 1, spec(9, 3)), 8);
     }
 
     #[test]
     fn refusing_alone_takes_nothing_from_whoever_could_be_admitted() {
-        let (table, other) = (room(100), room(100));
+        let (table, other) = (new_buckets(100), new_buckets(100));
         let both = [withdrawal(&table, 1, spec(2, 3)), withdrawal(&other, 1, spec(9, 0))];
         assert!(refuse_all(&both, NOW).unwrap().is_none());
         assert_eq!((left(&table, 1, spec(2, 3)), left(&other, 1, spec(9, 0))), (2, 9));
@@ -236,16 +235,16 @@ mod tests {
 
     #[test]
     fn refusing_alone_is_exact_while_others_take_and_give() {
-        let table = room(100);
+        let table = new_buckets(100);
         let one = [withdrawal(&table, 1, spec(1, 1))];
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..5000 {
                     let verdict = take(&one).verdicts[0];
                     if verdict.is_admitted() {
-                        table.apply(&place(1, spec(1, 1)), NOW, Op::Refund(verdict.receipt)).unwrap();
+                        table.apply(&bucket(1, spec(1, 1)), NOW, Op::Refund(verdict.receipt)).unwrap();
                     } else {
-                        table.apply(&place(1, spec(1, 1)), NOW, Op::Give(2)).unwrap();
+                        table.apply(&bucket(1, spec(1, 1)), NOW, Op::Give(2)).unwrap();
                     }
                 }
             });
@@ -259,7 +258,7 @@ mod tests {
 
     #[test]
     fn an_observing_bucket_never_refuses() {
-        let (table, other) = (room(100), room(100));
+        let (table, other) = (new_buckets(100), new_buckets(100));
         let observing = Withdrawal { enforce: false, ..withdrawal(&table, 1, spec(1, 0)) };
         let both = [observing, withdrawal(&other, 1, spec(9, 0))];
         assert!((0..5).all(|_| take(&both).admitted));
@@ -268,8 +267,8 @@ mod tests {
 
     #[test]
     fn buckets_of_one_line_are_held_together() {
-        // One line in all: every key shares it, and the lock is taken once.
-        let table = room(1);
+        // The table has one line: every key shares it, and the lock is taken once.
+        let table = new_buckets(1);
         let both = [withdrawal(&table, 1, spec(3, 0)), withdrawal(&table, 2, spec(3, 0))];
         assert!(take(&both).admitted);
         assert_eq!((left(&table, 1, spec(3, 0)), left(&table, 2, spec(3, 0))), (2, 2));
@@ -277,7 +276,7 @@ mod tests {
 
     #[test]
     fn threads_that_race_get_exactly_the_tokens_in_whatever_order_they_name_the_buckets() {
-        let (one, two) = (room(100), room(100));
+        let (one, two) = (new_buckets(100), new_buckets(100));
         let admitted = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for thread in 0..8 {
@@ -297,25 +296,25 @@ mod tests {
 
     #[test]
     fn whoever_holds_a_line_of_closed_buckets_waits_for_no_other() {
-        let tables = [room(1), room(1)];
-        // Lines are held in the order of their tables' addresses.
+        let tables = [new_buckets(1), new_buckets(1)];
+        // Lines are locked in the order of their tables' addresses.
         let [first, second] = &tables;
         let both = [withdrawal(first, 1, spec(1, 0)), withdrawal(second, 1, spec(1, 0))];
         first.close();
         let _elsewhere = second.lock(0);
-        let (told, hears) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
-            scope.spawn(|| told.send(lock_all(&both).is_err()).unwrap());
-            assert_eq!(hears.recv_timeout(std::time::Duration::from_secs(10)), Ok(true));
+            scope.spawn(|| sender.send(lock_all(&both).is_err()).unwrap());
+            assert_eq!(receiver.recv_timeout(std::time::Duration::from_secs(10)), Ok(true));
         });
     }
 
     #[test]
     fn a_token_given_back_can_be_taken_again() {
-        let table = room(100);
+        let table = new_buckets(100);
         let one = [withdrawal(&table, 1, spec(1, 0))];
         assert!(take(&one).admitted && !take(&one).admitted);
-        table.apply(&place(1, spec(1, 0)), NOW, Op::Give(1)).unwrap();
+        table.apply(&bucket(1, spec(1, 0)), NOW, Op::Give(1)).unwrap();
         assert!(take(&one).admitted);
         assert_eq!((table.live(NOW), table.forgotten(), table.capacity()), (1, 0, 100));
     }

@@ -1,8 +1,9 @@
 //! Buckets in MySQL or MariaDB: a table with one row for each bucket.
 //!
-//! `mysql://user:password@host:port/database`, with `sslmode=disable|require|verify-full` and `sslrootcert=FILE` (`require`
-//! checks the certificate too), or `socket=PATH`. The surprising thing: a swap is one statement that answers with nothing
-//! but two numbers, how many rows it wrote and what time it was; what stood there instead takes a second question.
+//! The address is `mysql://user:password@host:port/database`, with `sslmode=disable|require|verify-full` and
+//! `sslrootcert=FILE` (`require` checks the certificate too), or `socket=PATH`. A swap is one statement that returns
+//! only two numbers, the rows written and the time; after a conflict a second statement reads the row. The pool is left
+//! to [`sql`](super::sql).
 
 mod address;
 mod connection;
@@ -17,14 +18,14 @@ use super::sql::SqlStore;
 
 use self::connection::MysqlConnector;
 
-/// Reads an address.
+/// Parses an address.
 pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
     Ok(Arc::new(address::parse(url)?))
 }
 
 impl Remote for address::MysqlAddress {
-    fn open(&self, names: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
-        let texts = statements::statements(&names.table());
-        Ok(Arc::new(SqlStore::new(MysqlConnector::new(self)?, texts, self.is_exposed())?))
+    fn open(&self, namespace: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
+        let statements = statements::statements(&namespace.table());
+        Ok(Arc::new(SqlStore::new(MysqlConnector::new(self)?, statements, self.is_exposed())?))
     }
 }

@@ -1,9 +1,9 @@
-//! Buckets in PostgreSQL, or in what speaks like it (YugabyteDB): a table with one row for each bucket.
+//! Buckets in PostgreSQL, or in a database that speaks its protocol (YugabyteDB): a table with one row for each bucket.
 //!
-//! `postgres://user:password@host:port/database`, with several hosts or a Unix socket's directory the way the
-//! [driver](tokio_postgres::Config) knows them, and `sslmode=disable|require|verify-full` and `sslrootcert=FILE`; `require`
-//! checks the certificate too. The surprising thing: no statement is prepared by name, so a pooler that hands each
-//! statement to another connection (PgBouncer in transaction mode) may stand between.
+//! The address is `postgres://user:password@host:port/database`, with several hosts or a Unix socket's directory as the
+//! [driver](tokio_postgres::Config) takes them, and `sslmode=disable|require|verify-full` and `sslrootcert=FILE`;
+//! `require` checks the certificate too. No statement is prepared by name, so a pooler that gives each statement
+//! another connection (PgBouncer in transaction mode) may stand between. The pool is left to [`sql`](super::sql).
 
 mod address;
 mod connection;
@@ -18,14 +18,14 @@ use super::sql::SqlStore;
 
 use self::connection::PostgresConnector;
 
-/// Reads an address.
+/// Parses an address.
 pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
     Ok(Arc::new(address::parse(url)?))
 }
 
 impl Remote for address::PostgresAddress {
-    fn open(&self, names: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
-        let texts = statements::statements(&names.table());
-        Ok(Arc::new(SqlStore::new(PostgresConnector::new(self)?, texts, self.is_exposed())?))
+    fn open(&self, namespace: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
+        let statements = statements::statements(&namespace.table());
+        Ok(Arc::new(SqlStore::new(PostgresConnector::new(self)?, statements, self.is_exposed())?))
     }
 }

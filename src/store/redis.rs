@@ -1,8 +1,8 @@
 //! Buckets in Redis or Valkey: one server, or a cluster.
 //!
-//! A value is a version drawn at random (8 bytes) and the record; one script compares, writes, and brings the clock. The
-//! surprising thing: the crate's own managers and its cluster client are left out, because they let a question wait for
-//! a connection and try again what may have been written; only its protocol is used, over streams of [`stream`].
+//! A value is a random version (8 bytes) and the record; one script compares, writes, and returns the clock. The redis
+//! crate's connection managers and its cluster client are not used, because they let a request wait for a connection
+//! and repeat what may have been written. Only the crate's protocol is used, over the streams of [`stream`].
 
 mod address;
 mod cluster;
@@ -32,23 +32,23 @@ use super::compare_and_swap::{
 use super::tls;
 use crate::bucket::Key;
 
-/// Reads an address.
+/// Parses an address.
 pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
     Ok(Arc::new(RedisAddress::parse(url)?))
 }
 
 impl Remote for RedisAddress {
-    fn open(&self, names: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
+    fn open(&self, namespace: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
         let tls = match &self.tls {
             Some(roots) => Some(Arc::new(tls::client(roots.as_deref())?)),
             None => None,
         };
         let login = Arc::new(Login { tls, credentials: self.credentials.clone(), database: self.database });
-        let servers = match &self.hosts[..] {
+        let topology = match &self.hosts[..] {
             [host] if !self.is_cluster => RedisTopology::Single(Node::open(host.clone(), login)),
             hosts => RedisTopology::Cluster(Cluster::open(hosts, &login)),
         };
-        Ok(Arc::new(Redis { namespace: names.clone(), topology: servers }))
+        Ok(Arc::new(Redis { namespace: namespace.clone(), topology }))
     }
 }
 
@@ -76,18 +76,18 @@ impl RedisTopology {
         reply::script_reply(value)
     }
 
-    /// Asks every server that keys are on, all at once.
-    async fn call_each(&self, question: &'static str) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
-        let lines = match self {
+    /// Sends a command to every server that has keys, to all at once.
+    async fn call_each(&self, command: &'static str) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
+        let connections = match self {
             Self::Single(node) => vec![node.connection().await?],
             Self::Cluster(cluster) => cluster.connections().await?,
         };
-        let mut asked = JoinSet::new();
-        for line in lines {
-            asked.spawn(async move { line.call(&redis::cmd(question)).await });
+        let mut calls = JoinSet::new();
+        for connection in connections {
+            calls.spawn(async move { connection.call(&redis::cmd(command)).await });
         }
         let mut answers = Vec::new();
-        while let Some(answer) = asked.join_next().await {
+        while let Some(answer) = calls.join_next().await {
             answers.push(answer.map_err(unreachable)?);
         }
         Ok(answers)
@@ -110,15 +110,15 @@ impl CompareAndSwap for Redis {
             let millis = new.ttl.as_nanos().div_ceil(1_000_000).max(1).to_string();
             let arguments = [old.as_ref().map_or(&[][..], |old| &old[..]), &value, millis.as_bytes()];
             let Clocked { value, clock } = self.topology.run(&self.namespace.key(key), &arguments).await?;
-            let came = if value.written { Swap::Done(version) } else { Swap::Conflict(value.stored) };
-            Ok(Clocked { value: came, clock })
+            let swap = if value.written { Swap::Done(version) } else { Swap::Conflict(value.stored) };
+            Ok(Clocked { value: swap, clock })
         })
     }
 
     fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let mut clock = None;
-            // Of a cluster all have to answer: whoever tries one key next cannot know where it is.
+            // All servers of a cluster must answer: the server that the next request needs is not known yet.
             for time in self.topology.call_each("TIME").await? {
                 clock = clock.or(Some(reply::clock(time.map_err(|error| reply::store_error(&error))?)?));
             }
@@ -134,7 +134,7 @@ impl CompareAndSwap for Redis {
                 match info.and_then(|info| Ok(redis::from_redis_value::<String>(info)?)) {
                     Ok(info) => sentences.extend(inspect::sentences(&info)),
                     Err(error) if error.is_io_error() => return Err(reply::store_error(&error)),
-                    // Not to be allowed to ask is no fault: then there is nothing to say.
+                    // A server that forbids `INFO` is no fault: there is nothing to report.
                     Err(_) => {}
                 }
             }

@@ -1,8 +1,8 @@
 //! Buckets that several gates share: everything around a [`CompareAndSwap`], once for all databases.
 //!
-//! A mirror answers refusals and begins admissions, attempts on one bucket are combined, every question has a deadline, and a
-//! breaker stops asking while nobody answers. It decides nothing by itself: that is [`step`](crate::bucket::step), here as
-//! everywhere. The surprising thing: all questions are asked from one thread of the store's own, whoever waits for them.
+//! A mirror answers refusals and starts admissions, requests for one bucket are batched, every call has a deadline, and
+//! a breaker stops the calls while the store does not answer. The arithmetic is left to [`step`](crate::bucket::step),
+//! as everywhere. All calls to the database are made by one thread of the store's own, whichever threads wait for them.
 
 mod batch;
 mod breaker;
@@ -36,51 +36,51 @@ use super::{Clocked, CompareAndSwap, RecordVersion, StoreError, StoreRecord, Sto
 use crate::bucket::Key;
 use crate::time::{Clock, Span, Time};
 
-/// How a store is used: `[store]`.
+/// The options of a store: `[store]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// The longest that an attempt waits for the store.
+    /// The longest time that an attempt waits for the store.
     pub timeout: Span,
-    /// What is done with an attempt when the store does not answer.
+    /// What happens to an attempt when the store does not answer.
     pub on_error: OnError,
 }
 
-/// What is done with an attempt when the store does not answer.
+/// What happens to an attempt when the store does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnError {
     /// The mirror decides, as if this gate were alone.
     Local,
     /// It is admitted.
     Allow,
-    /// It is answered 503.
+    /// It is answered with 503.
     Deny,
 }
 
 impl Default for StoreOptions {
-    /// As where the file says nothing.
+    /// The defaults of the file.
     fn default() -> Self {
         Self { timeout: Span::from_millis(50), on_error: OnError::Local }
     }
 }
 
-/// Hears how the store does.
+/// Receives the events of a store.
 pub trait StoreObserver: Send + Sync {
-    /// A question has been answered, or not.
+    /// A call has finished.
     fn call_finished(&self, result: CallOutcome, took: Span);
-    /// The store is asked again from now on, or no more, and why.
+    /// Calls to the store start again (`up`) or stop, for this reason.
     fn availability_changed(&self, up: bool, why: &str);
-    /// Something that an operator should know.
+    /// A warning for the operator.
     fn warned(&self, what: &str);
 }
 
-/// What became of a question.
+/// The result of a call to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CallOutcome {
-    /// It was answered, and what was to be written is written.
+    /// The store answered, and has written what was to be written.
     Ok,
-    /// Somebody else had written meanwhile.
+    /// A concurrent write came first.
     Conflict,
-    /// There was no answer in time.
+    /// No answer came in time.
     Timeout,
     /// The answer was an error.
     Error,
@@ -96,29 +96,29 @@ pub struct SharedStore {
     queue: RequestQueue,
     observer: Arc<dyn StoreObserver>,
     runtime: Handle,
-    /// Wakes whoever looks whether the store is back.
+    /// Wakes the probe loop.
     went_down: Arc<Notify>,
-    /// Jobs that nobody waits for and that are not done yet.
+    /// Enqueued requests that are not done yet.
     enqueued: AtomicUsize,
     randomness: AtomicU64,
-    /// The store's thread ends when it is dropped.
+    /// Dropping it ends the store's thread.
     _alive: oneshot::Sender<()>,
 }
 
 impl SharedStore {
-    /// What time it is at the store, when the own clock shows this.
+    /// The store's time when this process's clock shows `own`.
     #[must_use]
     pub fn time(&self, own: Time) -> Time {
         self.offset.apply(own)
     }
 
-    /// What time it is at the store.
+    /// The store's present time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.time(self.clock.now())
     }
 
-    /// What is done with an attempt when the store does not answer.
+    /// What happens to an attempt when the store does not answer.
     #[must_use]
     pub fn on_error(&self) -> OnError {
         self.options.on_error
@@ -130,32 +130,26 @@ impl SharedStore {
         !self.breaker.is_open()
     }
 
-    /// Has something done to a bucket. Needs a tokio runtime with time; waits no longer than the deadline.
+    /// Runs one operation on a bucket. Needs a tokio runtime with time; waits no longer than the deadline.
     ///
     /// # Errors
-    /// [`Unavailable`] if the store does not answer in time. Then it may have been done all the same.
+    /// [`Unavailable`] if the store does not answer in time. The operation may have been done all the same.
     pub fn call(
         self: &Arc<Self>,
         mirror: &Arc<Mirror>,
-        place: BucketKey,
-        deed: StoreOp,
+        bucket: BucketKey,
+        op: StoreOp,
     ) -> impl Future<Output = Result<StoreReply, Unavailable>> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
-        let asked = !self.breaker.is_open();
-        if asked {
-            let (mirror, waiting) = (Arc::clone(mirror), Completion::Call(sender));
-            self.push_request(StoreRequest {
-                mirror,
-                bucket: place,
-                op: deed,
-                completion: waiting,
-                since: Instant::now(),
-            });
+        let is_up = !self.breaker.is_open();
+        if is_up {
+            let (mirror, completion) = (Arc::clone(mirror), Completion::Call(sender));
+            self.push_request(StoreRequest { mirror, bucket, op, completion, since: Instant::now() });
         }
-        // From now, not from when somebody begins to wait: several questions are asked together.
+        // From now and not from the first poll: several calls are made first and awaited together.
         let deadline = Instant::now() + self.options.timeout.to_std();
         async move {
-            if !asked {
+            if !is_up {
                 return Err(Unavailable);
             }
             let answer = tokio::time::timeout_at(deadline, receiver).await;
@@ -163,70 +157,69 @@ impl SharedStore {
         }
     }
 
-    /// Has something done to a bucket, sooner or later. While the store is away it is tried again for about half a minute, a
-    /// bounded number of such things at once; what is lost by that was to the client's good as a rule, so it errs on the
-    /// strict side.
-    pub fn enqueue(self: &Arc<Self>, mirror: &Arc<Mirror>, place: BucketKey, deed: StoreOp) {
+    /// Runs one operation on a bucket in the background. While the store is down it is retried for about half a minute,
+    /// for a bounded number of operations at once. What is lost by that is usually in the client's favour, so it errs
+    /// on the strict side.
+    pub fn enqueue(self: &Arc<Self>, mirror: &Arc<Mirror>, bucket: BucketKey, op: StoreOp) {
         if self.enqueued.fetch_add(1, Ordering::Relaxed) >= MAX_ENQUEUED {
             self.enqueued.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let (mirror, waiting) = (Arc::clone(mirror), Completion::Enqueued { tries: 0, uncertain: None });
-        let job =
-            StoreRequest { mirror, bucket: place, op: deed, completion: waiting, since: Instant::now() };
-        if self.breaker.is_open() { self.fail(job, None) } else { self.push_request(job) }
+        let (mirror, completion) = (Arc::clone(mirror), Completion::Enqueued { tries: 0, uncertain: None });
+        let request = StoreRequest { mirror, bucket, op, completion, since: Instant::now() };
+        if self.breaker.is_open() { self.fail(request, None) } else { self.push_request(request) }
     }
 
-    /// Waits until all that was told is done, at most so long.
-    pub async fn flush(&self, patience: Duration) {
+    /// Waits until all enqueued operations are done, at most this long.
+    pub async fn flush(&self, timeout: Duration) {
         let done = async {
             while self.enqueued.load(Ordering::Relaxed) > 0 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        // What is not done by then is lost, which errs on the strict side.
-        let _ = tokio::time::timeout(patience, done).await;
+        // Operations that are not done by then are lost, which errs on the strict side.
+        let _ = tokio::time::timeout(timeout, done).await;
     }
 
-    fn push_request(self: &Arc<Self>, job: StoreRequest) {
-        let key = job.bucket.key;
-        if self.queue.push(job) {
-            let turn = KeyWorker { shared: Arc::clone(self), key, is_finished: false };
+    fn push_request(self: &Arc<Self>, request: StoreRequest) {
+        let key = request.bucket.key;
+        if self.queue.push(request) {
+            let worker = KeyWorker { shared: Arc::clone(self), key, is_finished: false };
             self.runtime.spawn(async move {
-                while let Some(jobs) = turn.shared.queue.take(key) {
-                    StoreBatch::new(&turn.shared, key, jobs).run().await;
+                while let Some(requests) = worker.shared.queue.take(key) {
+                    StoreBatch::new(&worker.shared, key, requests).run().await;
                 }
-                turn.finish();
+                worker.finish();
             });
         }
     }
 
-    fn complete(&self, job: StoreRequest, said: StoreReply) {
-        match job.completion {
-            // Whoever gave up meanwhile has been answered otherwise, and the token is spent.
-            Completion::Call(sender) => drop(sender.send(Ok(said))),
+    fn complete(&self, request: StoreRequest, reply: StoreReply) {
+        match request.completion {
+            // A caller that gave up was decided otherwise, and the token is spent.
+            Completion::Call(sender) => drop(sender.send(Ok(reply))),
             Completion::Enqueued { .. } => drop(self.enqueued.fetch_sub(1, Ordering::Relaxed)),
         }
     }
 
-    /// So many jobs that were told are done, or nobody can say it: their places are free again.
-    fn release_enqueued(&self, told: usize) {
-        self.enqueued.fetch_sub(told, Ordering::Relaxed);
+    /// Counts off enqueued requests that are done, or whose outcome can no longer be known.
+    fn release_enqueued(&self, count: usize) {
+        self.enqueued.fetch_sub(count, Ordering::Relaxed);
     }
 
-    fn fail(self: &Arc<Self>, job: StoreRequest, news: Option<UncertainWrite>) {
-        match job.completion {
+    fn fail(self: &Arc<Self>, request: StoreRequest, uncertain: Option<UncertainWrite>) {
+        match request.completion {
             Completion::Call(sender) => drop(sender.send(Err(Unavailable))),
             Completion::Enqueued { tries, .. } if tries >= MAX_TRIES => {
                 self.enqueued.fetch_sub(1, Ordering::Relaxed);
             }
-            Completion::Enqueued { tries, uncertain: doubt } => {
-                let waiting = Completion::Enqueued { tries: tries + 1, uncertain: news.or(doubt) };
-                let (shared, later) = (Arc::clone(self), FIRST_PAUSE * (1 << tries));
-                let later = later + self.jitter(later);
+            Completion::Enqueued { tries, uncertain: before } => {
+                let completion = Completion::Enqueued { tries: tries + 1, uncertain: uncertain.or(before) };
+                let (shared, pause) = (Arc::clone(self), FIRST_PAUSE * (1 << tries));
+                let pause = pause + self.jitter(pause);
                 self.runtime.spawn(async move {
-                    tokio::time::sleep(later).await;
-                    shared.push_request(StoreRequest { completion: waiting, since: Instant::now(), ..job });
+                    tokio::time::sleep(pause).await;
+                    shared.push_request(StoreRequest { completion, since: Instant::now(), ..request });
                 });
             }
         }
@@ -244,17 +237,17 @@ impl SharedStore {
         self.call_backend(self.backend.swap(key, old, new), result).await
     }
 
-    /// Asks within the deadline, and hears what the answer says besides.
+    /// Calls the database within the deadline, and records the outcome and the database's clock.
     async fn call_backend<T>(
         &self,
-        asking: impl Future<Output = Result<Clocked<T>, StoreError>>,
+        call: impl Future<Output = Result<Clocked<T>, StoreError>>,
         result: impl FnOnce(&T) -> CallOutcome,
     ) -> Result<T, StoreError> {
         let begun = self.clock.now();
         if self.breaker.is_open() {
             return Err(StoreError::Unreachable("it did not answer lately".to_owned()));
         }
-        let answer = tokio::time::timeout(self.options.timeout.to_std(), asking).await;
+        let answer = tokio::time::timeout(self.options.timeout.to_std(), call).await;
         self.record_outcome(begun, answer.unwrap_or(Err(timeout_error())), result)
     }
 
@@ -265,13 +258,13 @@ impl SharedStore {
         result: impl FnOnce(&T) -> CallOutcome,
     ) -> Result<T, StoreError> {
         let now = self.clock.now();
-        let answered = match &answer {
+        let outcome = match &answer {
             Ok(answer) => result(&answer.value),
             Err(StoreError::WriteConflict) => CallOutcome::Conflict,
             Err(error) if *error == timeout_error() => CallOutcome::Timeout,
             Err(_) => CallOutcome::Error,
         };
-        self.observer.call_finished(answered, now.since(begun));
+        self.observer.call_finished(outcome, now.since(begun));
         match &answer {
             Err(error) if *error != StoreError::WriteConflict => {
                 if self.breaker.failed(Instant::now(), self.options.timeout.to_std()) {
@@ -294,7 +287,7 @@ impl SharedStore {
         }
     }
 
-    /// Whether it has ever answered: before, nobody knows what time it is there.
+    /// Whether the store has ever answered; before that its clock is unknown.
     fn has_ever_answered(&self) -> bool {
         self.breaker.has_ever_succeeded()
     }
@@ -307,24 +300,24 @@ impl SharedStore {
         self.options.timeout
     }
 
-    /// A part of this time: so that those who wait for the same thing do not come back together.
-    fn jitter(&self, most: Duration) -> Duration {
-        // A Weyl sequence through a mixer (splitmix64): nobody's secret depends on it.
+    /// A random part of this time, so that tasks that wait for the same event do not come back together.
+    fn jitter(&self, max: Duration) -> Duration {
+        // A Weyl sequence through a mixer (splitmix64): no secret depends on it.
         let mut mixed = self.randomness.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let nanos = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX).max(1);
         Duration::from_nanos((mixed ^ mixed >> 31) % nanos)
     }
 }
 
 impl std::fmt::Debug for SharedStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("manner", &self.options).field("up", &self.is_up()).finish()
+        f.debug_struct("SharedStore").field("options", &self.options).field("up", &self.is_up()).finish()
     }
 }
 
-/// Somebody sees to a bucket.
+/// Runs batches for one bucket until no request waits.
 struct KeyWorker {
     shared: Arc<SharedStore>,
     key: Key,
@@ -339,10 +332,10 @@ impl KeyWorker {
 
 impl Drop for KeyWorker {
     fn drop(&mut self) {
-        // A round broke off: those who wait are told by the end of their senders, and the next one begins anew.
+        // The worker was cut short: callers see that their senders are gone, and the next request starts a new worker.
         if !self.is_finished {
             let left = self.shared.queue.abandon(self.key).unwrap_or_default();
-            self.shared.release_enqueued(left.iter().filter(|job| job.is_enqueued()).count());
+            self.shared.release_enqueued(left.iter().filter(|request| request.is_enqueued()).count());
         }
     }
 }
@@ -351,7 +344,7 @@ fn timeout_error() -> StoreError {
     StoreError::Unreachable("no answer in time".to_owned())
 }
 
-/// Each is a job of two hundred bytes.
+/// A request takes two hundred bytes.
 const MAX_ENQUEUED: usize = 20_000;
 const MAX_TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);

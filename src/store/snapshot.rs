@@ -1,9 +1,9 @@
 //! The snapshot file (`store.snapshot`): buckets over a restart.
 //!
-//! A line that says what it is, a checksum, then the buckets. It is written beside the old one and put in its place, so that
-//! there is a whole one at any time; for its user alone, because the secret under which buckets are named stands in it. The
-//! surprising thing: nothing in it is believed before all of it is known to be as it was written, and what cannot be read is
-//! moved aside, not removed.
+//! The file is a magic line, a checksum and the buckets. It is written beside the old one and renamed over it, so a
+//! whole file exists at any time. Only its owner may read it, because it holds the secret of the bucket keys. Nothing
+//! is restored before the checksum is verified, and an unreadable file is moved aside, not removed. Taking and
+//! restoring snapshots is left to the engine.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -18,50 +18,50 @@ use super::memory::{BucketsSnapshot, EncodedSpec};
 /// All buckets of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The secret under which they are named.
+    /// The secret that bucket keys are derived with.
     pub secret: [u64; 2],
-    /// Of each limit, and each facet of one.
+    /// One entry for each kind of each limit.
     pub limits: Vec<LimitSnapshot>,
 }
 
-/// The buckets of one limit, or of one facet of it.
+/// The buckets of one kind of one limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitSnapshot {
-    /// The limit.
+    /// The name of the limit.
     pub name: String,
-    /// Which of its buckets.
+    /// The name of the limit kind.
     pub kind: String,
-    /// The names of the classes of clients, and what was promised to each.
+    /// The names of the client classes, and the spec of each.
     pub classes: Vec<(String, EncodedSpec)>,
-    /// They themselves.
+    /// The states of the buckets.
     pub buckets: BucketsSnapshot,
 }
 
-/// Why there is nothing to go on from.
+/// Why a snapshot file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The file cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is of another version, or nobody's.
+    /// The file has another version, or is no snapshot.
     #[error("it is not a snapshot of this version")]
     Foreign,
-    /// It is not as it was written.
+    /// The file changed after it was written, or was cut short.
     #[error("it is damaged")]
     Damaged,
 }
 
 impl Snapshot {
-    /// As bytes.
+    /// Encodes the snapshot.
     ///
     /// # Errors
-    /// None that can be thought of: what can be kept can be written.
+    /// None in practice: every snapshot can be encoded.
     pub fn encode(&self) -> io::Result<Vec<u8>> {
         let content = postcard::to_stdvec(self).map_err(io::Error::other)?;
         Ok([MAGIC, &Sha256::digest(&content)[..], &content].concat())
     }
 
-    /// From bytes.
+    /// Decodes a snapshot.
     ///
     /// # Errors
     /// [`SnapshotError::Foreign`] and [`SnapshotError::Damaged`].
@@ -74,13 +74,13 @@ impl Snapshot {
         postcard::from_bytes(content).map_err(|_| SnapshotError::Damaged)
     }
 
-    /// Puts it in the place of the file.
+    /// Replaces the file at `path`.
     ///
     /// # Errors
-    /// What the system says; the old file is as it was.
+    /// What the system reports; the old file stays intact.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let (bytes, beside) = (self.encode()?, with_suffix(path, ".new"));
-        // One that was left by a crash may be somebody else's to read.
+        // A file left by a crash may be readable by other users.
         if let Err(error) = fs::remove_file(&beside)
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -90,14 +90,14 @@ impl Snapshot {
         file.write_all(&bytes)?;
         file.sync_all()?;
         fs::rename(&beside, path)?;
-        // Or the name could be the old one's again after the machine has failed.
+        // Without this, a crash of the machine may undo the rename.
         match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
             _ => File::open(".")?.sync_all(),
         }
     }
 
-    /// What stands in the file; `None` if there is none.
+    /// Reads the file; `None` if there is none.
     ///
     /// # Errors
     /// See [`SnapshotError`].
@@ -111,10 +111,10 @@ impl Snapshot {
     }
 }
 
-/// Moves a file aside that cannot be read, and says where to.
+/// Moves an unreadable file aside and returns its new path.
 ///
 /// # Errors
-/// What the system says.
+/// What the system reports.
 pub fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let aside = with_suffix(path, ".damaged");
     fs::rename(path, &aside)?;
@@ -127,7 +127,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The number goes up with each change of what follows it.
+/// The number rises with each change of the format.
 const MAGIC: &[u8] = b"tollgate buckets 1\n";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What PostgreSQL and MySQL share: the table, the connection pool, and how an address is parsed.
 //!
-//! No SQL of either stands here. The surprising thing: what has outlived its time is found by walking along the primary
-//! key, a window each time, and not by an index on `expires_at`. Every swap changes that column, so an index on it would
-//! make each swap write twice, and in PostgreSQL would take away the updates that touch no index at all (HOT).
+//! The SQL is left to each database's module. Expired rows are found by walking along the primary key, one window at a
+//! time, and not by an index on `expires_at`: every swap changes that column, so an index on it would make each swap
+//! write twice and, in PostgreSQL, rule out updates that touch no index (HOT).
 
 pub(super) mod address;
 mod pool;
@@ -18,24 +18,24 @@ pub(super) use self::store::{SqlQueries, SqlReply, SqlStore, Statements};
 use super::compare_and_swap::{RecordVersion, StoreError, Stored, Swap};
 use crate::bucket::Key;
 
-/// Rows that one cleaning looks at.
+/// Rows that one purge looks at.
 pub(super) const WINDOW: u64 = 10_000;
 
-/// Rows that one cleaning removes at most.
+/// Rows that one purge removes at most.
 pub(super) const BATCH: u64 = 1_000;
 
-/// Where the next cleaning goes on: beyond this key.
+/// Where the next purge continues: behind this key.
 #[derive(Debug, Default)]
 pub(super) struct PurgeCursor(Mutex<Vec<u8>>);
 
 impl PurgeCursor {
-    /// All keys have been looked at up to this one.
+    /// The last key that was looked at.
     pub(super) fn position(&self) -> Vec<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Goes on behind `last`, the last key of the window, or begins again where there was none. A window that held a whole
-    /// batch may hold more, and is looked at again.
+    /// Continues behind `last`, the last key of the window, or from the start if there is none. A window that held a
+    /// whole batch may hold more, and is looked at again.
     pub(super) fn advance(&self, last: Option<Vec<u8>>, removed: u64) {
         if removed < BATCH {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = last.unwrap_or_default();
@@ -43,10 +43,10 @@ impl PurgeCursor {
     }
 }
 
-/// What came of a swap that was not done, if that can be told from what was found there.
+/// The result of a swap that was not done, if the row that was found explains it.
 ///
-/// `found` may be older than the moment at which the swap was lost: then it says just what the loser expected. To repeat
-/// that would send the loser round in circles.
+/// `found` may be older than the conflict: then it has the version that the caller expected. To return it would make
+/// the caller repeat the same swap.
 pub(super) fn conflict(old: Option<RecordVersion>, found: Option<Stored>) -> Result<Swap, StoreError> {
     if found.as_ref().map(|stored| stored.version) == old {
         Err(StoreError::WriteConflict)
@@ -55,24 +55,24 @@ pub(super) fn conflict(old: Option<RecordVersion>, found: Option<Stored>) -> Res
     }
 }
 
-/// A key as it stands in a column.
+/// A key as the bytes of a column.
 pub(super) fn bytes_of(Key(key): Key) -> [u8; 16] {
     key.to_be_bytes()
 }
 
-/// A name that every text column takes: without control characters, and not too long.
+/// A name that every text column takes: without control characters, at most 100 characters long.
 pub(super) fn readable(name: &str) -> String {
     name.chars().filter(|letter| !letter.is_control()).take(100).collect()
 }
 
-/// What `tollgate migrate` would mend.
+/// The error that `tollgate migrate` resolves.
 pub(super) fn missing_table(table: &str) -> StoreError {
     StoreError::Refused(format!(
         "the table `{table}` is missing or older than this gate: run `tollgate migrate`"
     ))
 }
 
-/// An error with all that led to it, in one line.
+/// An error and its sources, in one line.
 pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut source = error.source();
@@ -106,12 +106,12 @@ mod tests {
 
     #[test]
     fn a_broom_stays_where_more_may_lie_and_begins_again_at_the_end() {
-        let broom = PurgeCursor::default();
-        broom.advance(Some(vec![7]), BATCH - 1);
-        assert_eq!(broom.position(), [7]);
-        broom.advance(Some(vec![9]), BATCH);
-        assert_eq!(broom.position(), [7]);
-        broom.advance(None, 0);
-        assert!(broom.position().is_empty());
+        let cursor = PurgeCursor::default();
+        cursor.advance(Some(vec![7]), BATCH - 1);
+        assert_eq!(cursor.position(), [7]);
+        cursor.advance(Some(vec![9]), BATCH);
+        assert_eq!(cursor.position(), [7]);
+        cursor.advance(None, 0);
+        assert!(cursor.position().is_empty());
     }
 }

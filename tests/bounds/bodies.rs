@@ -134,7 +134,7 @@ fn bodies_of_the_usual_length_have_the_same_bound() {
     assert!(answers.len() > 5 && answers.iter().all(|&status| status == 200), "{answers:?}");
 }
 
-/// L20: whoever wants more than is there is told to come again, and those who want less do not notice.
+/// L20: a client that needs more memory than is left is told to come again; clients that need less are not affected.
 #[test]
 fn a_body_for_which_there_is_no_memory_is_a_503_that_says_when() {
     let upstream = Upstream::start();

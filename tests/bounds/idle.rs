@@ -1,6 +1,6 @@
-//! Ten thousand idle connections: what each takes, and whether the memory stays as it is while others come and go.
+//! Ten thousand idle connections: the memory of each, and whether memory stays constant while others come and go.
 //!
-//! The surprising thing: the load is light on purpose. A leak shows by what is left behind, not by how fast it goes.
+//! The load is light on purpose: a leak shows by the memory left behind, not by the rate.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

@@ -1,4 +1,4 @@
-//! Input that is nested deeper than any stack: whoever reads it by calling itself ends the process.
+//! Input that is nested deeper than any stack: a recursive reader would end the process.
 
 use std::fmt::Write as _;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Places at an upstream: whoever waits for one gets the next that is free, wherever it was.
+//! Connections to an upstream: a waiting request gets the next free one, of any worker.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -95,7 +95,7 @@ fn a_slow_upstream_works_on_all_that_one_client_wants_at_once() {
     assert!(started.elapsed() < Duration::from_secs(3), "{:?} instead of six seconds", started.elapsed());
 }
 
-/// H9: a server takes up hundreds of new connections one by one, and whoever else wanted one would be the last.
+/// H9: a server accepts hundreds of new connections one by one, and another client's request would be the last.
 #[test]
 fn a_client_that_wants_much_leaves_a_connection_that_rests_to_others() {
     let slow = |request: &[u8], _| {

@@ -80,7 +80,7 @@ fn long_answer() -> Reply {
     Reply::Bytes([head.into_bytes(), body].concat())
 }
 
-/// Asks with a small window, so that the gate notices early that nobody reads.
+/// Sends a request with a small window, so that the gate notices early that the client does not read.
 fn asks_for_much(gate: &Gate, window: usize) -> std::net::TcpStream {
     let client = gate.connect();
     SockRef::from(&client.sender()).set_recv_buffer_size(window).unwrap();

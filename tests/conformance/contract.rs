@@ -224,7 +224,7 @@ pub(crate) fn bytes_of_others_are_read_as_they_stand(server: impl Server) {
     match opened.ask(|store| store.load(KEY)) {
         Ok(Some(stored)) => {
             assert_ne!(stored.bytes, b"ours");
-            // Whoever has seen them may write over them.
+            // A gate that has read them may write over them.
             opened.write(KEY, Some(stored.version), record(*b"again", 60));
         }
         Ok(None) => drop(opened.write(KEY, None, record(*b"again", 60))),

@@ -292,7 +292,7 @@ pub(crate) fn foreign_bytes_give_nobody_a_token_that_saw_the_bucket(server: impl
         processes.server.spoil(bytes);
         processes.rest(Duration::from_millis(1100));
     }
-    // Whatever was spoilt was full for whoever had not seen it; it can be used all the same.
+    // A damaged record is a full bucket to a gate that had not seen it; it can be used all the same.
     let _ = processes.take_at_once(std::slice::from_ref(&limiter), 30);
     assert!(!processes.take(&limiter, 10));
 }

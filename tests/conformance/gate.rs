@@ -1,7 +1,7 @@
-//! A gate's view of a server, and the runtime in which it asks.
+//! A gate's view of a server, and the runtime of its calls.
 //!
-//! It asks the backend itself, not what is built around it. The surprising thing: what a backend does beside its questions
-//! goes on only while somebody waits here.
+//! It calls the backend itself, without the layers around it. A backend's background work runs only while a test waits
+//! here.
 
 use std::sync::Arc;
 use std::time::Duration;

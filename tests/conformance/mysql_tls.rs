@@ -14,7 +14,7 @@ fn tls_is_spoken_to_whom_it_is_trusted_and_to_nobody_else() {
         assert!(std::env::var_os("REQUIRE_STORES").is_none(), "mariadb-server or openssl is missing");
         return;
     };
-    // Whoever speaks in clear text is not let in, so what is written below was not.
+    // The server rejects clear text, so the writes below were encrypted.
     server.sql("ALTER USER tollgate REQUIRE SSL");
     let address = |host: &str, options: &str| {
         format!("mysql://tollgate:secret@{host}:{}/tollgate?{options}", server.port())

@@ -22,11 +22,11 @@ const KEY: Key = Key(7);
 enum Came {
     Won(RecordVersion),
     Lost,
-    /// Nobody knows whether it was written.
+    /// The write may have happened or not.
     Unknown,
 }
 
-/// Every gate swaps at once; whoever is told to come again does, up to a bound.
+/// Every gate swaps at once; a gate that is told to try again does, up to a bound.
 fn round(gates: &[Gate], old: Option<RecordVersion>, round: u32) -> Vec<Came> {
     let asking = gates.iter().enumerate().map(|(rival, gate)| {
         let store = Arc::clone(&gate.store);

@@ -1,4 +1,4 @@
-//! What only the databases of tables promise: names that are no statements, cleaning, and words for whoever set them up.
+//! Promises of the SQL databases alone: names that are no statements, cleaning, and messages for their operators.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -189,7 +189,7 @@ pub(crate) fn a_missing_table_says_what_to_run(server: impl Tables) {
     assert_eq!(gate.ask(|store| store.inspect()), Ok(Vec::new()));
 }
 
-/// Else whoever looks whether the database is back takes it for one that answers.
+/// Otherwise the probe would take the database for available.
 pub(crate) fn a_probe_fails_while_the_table_is_away_or_not_as_it_should_be(server: impl Tables) {
     let gate = Gate::ready(&server.url());
     let missing = Err(StoreError::Refused(MISSING.to_owned()));

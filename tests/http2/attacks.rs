@@ -49,7 +49,7 @@ fn rapid_reset_ends_the_connection_and_costs_the_application_little() {
     }
 }
 
-/// B1: whoever gives up a sign-in has made it.
+/// B1: a sign-in whose stream is reset has cost its token.
 #[test]
 fn a_sign_in_that_is_reset_costs_its_token() {
     let (upstream, authority) =

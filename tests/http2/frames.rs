@@ -137,7 +137,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     [&head[..], payload].concat()
 }
 
-/// A block of literal headers that nobody keeps (RFC 7541, 6.2.2).
+/// A block of literal headers without indexing (RFC 7541, 6.2.2).
 pub(crate) fn block(headers: &[(&str, &str)]) -> Vec<u8> {
     let literal = |(name, value): &(&str, &str)| [vec![0], text(name), text(value)].concat();
     headers.iter().flat_map(literal).collect()

@@ -1,5 +1,5 @@
-//! Clocks that step, back and forward, by nanoseconds or years: nothing is refilled but by time that passes forward,
-//! nobody is locked out for longer than from empty to full, and who waits as long as told is admitted.
+//! Clocks that step, back and forward, by nanoseconds or years: only time that passes forward refills a bucket, no
+//! client is locked out for longer than from empty to full, and a client that obeys its wait is admitted.
 
 use proptest::prelude::*;
 use tollgate::bucket::{Admission, Continuous, Op, Spec, Time};

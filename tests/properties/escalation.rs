@@ -1,5 +1,5 @@
-//! Waits grow as the model says; who waits as told passes; nobody waits for longer than the longest wait, whatever the
-//! clock does; and what is forgotten may be forgotten.
+//! Waits grow as the model says; a client that obeys its wait passes; no wait is longer than the maximum, whatever the
+//! clock does; and a dropped state was due to be dropped.
 
 use proptest::prelude::*;
 use tollgate::bucket::{Admission, Escalation, Op, Spec, Time, Verdict, convert};

@@ -1,4 +1,4 @@
-//! Whoever the header names is the client, for everything, and for nothing more than a client.
+//! The address in the header is the client, for everything, and for nothing more than a client.
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
@@ -36,7 +36,7 @@ fn each_client_behind_the_proxy_has_a_bucket_and_an_address() {
     assert_eq!(attempt(&gate, &upstream, &same).0, 429, "a client is one whatever the version");
 }
 
-/// C13: a proxy that looks whether we are well, or has nobody to name, is a client of its own address.
+/// C13: a proxy that sends a health check, or names no client, is a client of its own address.
 #[test]
 fn a_header_that_names_nobody_leaves_the_proxy_as_the_client() {
     let headers = [
@@ -130,7 +130,7 @@ fn a_client_behind_the_proxy_connects_no_faster_than_others() {
     assert_eq!(gate.metric("tollgate_connections_refused_total", "reason=\"client_rate\""), 2.0);
 }
 
-/// C12: on a Unix socket the proxy is believed where `trust` says so, and nobody is let in where it does not.
+/// C12: on a Unix socket the proxy is trusted if `trust` says so; otherwise every connection is closed.
 #[test]
 fn a_proxy_on_a_unix_socket_is_believed_where_the_file_says_so() {
     let upstream = Upstream::start();

@@ -80,7 +80,7 @@ fn haproxy_in_front_names_its_clients_in_every_form_it_knows() {
             let mine = seen.iter().find(|request| request.target == me).unwrap();
             assert_eq!(mine.all("x-forwarded-for"), [format!("127.0.5.{last}")], "{options}");
         }
-        // Its own checks come with a header as well, one that names nobody, or itself.
+        // Its own checks come with a header as well, which names no client, or the proxy.
         let is_checked = || {
             let seen = upstream.requests();
             seen.iter()

@@ -28,7 +28,7 @@ use std::net::Ipv4Addr;
 
 use support::{Client, Gate, ONE_AN_HOUR, Upstream};
 
-/// A gate that believes 127.0.0.1 and nobody else, with more lines for `[proxy]`.
+/// A gate that trusts 127.0.0.1 only, with more lines for `[proxy]`.
 pub(crate) fn gate(upstream: &Upstream, version: &str, proxy: &str) -> Gate {
     Gate::start(&upstream.file(&file(version, proxy)))
 }

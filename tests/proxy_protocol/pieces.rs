@@ -61,7 +61,7 @@ fn a_header_longer_than_one_look_leaves_what_follows_it() {
     }
 }
 
-/// C12: a gate that stops serves whoever was announced before it did, and waits for no header for longer than three seconds.
+/// C12: a gate that stops serves connections whose header arrived before, and waits at most three seconds for a header.
 #[test]
 fn a_gate_that_drains_hears_who_is_there_and_serves_him() {
     let upstream = Upstream::start();

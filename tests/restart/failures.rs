@@ -1,4 +1,4 @@
-//! A process that does not take over: the old one goes on as if nobody had asked.
+//! A process that does not take over: the old one goes on as before.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -148,7 +148,7 @@ impl Generations {
 
 impl Drop for Generations {
     fn drop(&mut self) {
-        // The group that it began: whoever came after it belongs to it.
+        // Its process group, to which all its successors belong.
         signal_group(self.first.id());
         let _ = self.first.wait();
         if std::thread::panicking() {

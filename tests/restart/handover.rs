@@ -58,7 +58,7 @@ fn a_binary_that_was_replaced_is_what_runs_next() {
     assert_eq!(runs, binary, "and not one that is deleted");
 }
 
-/// E20: no burst, for nobody, by any number of threads.
+/// E20: no client gets a burst, by any number of threads.
 #[test]
 fn another_number_of_threads_leaves_no_socket_alone_and_no_token() {
     let upstream = Upstream::start();
@@ -94,7 +94,7 @@ fn a_request_in_flight_is_answered_by_the_old_process_and_new_ones_by_the_new_on
     assert_eq!(gate.first_ends(Duration::from_secs(5)), Some(0));
 }
 
-/// I6: whoever is kept alive is not left alone with what it has sent.
+/// I6: a request on a keep-alive connection is answered.
 #[test]
 fn whoever_is_kept_alive_gets_one_more_answer_and_is_told_that_it_is_the_last() {
     let upstream = Upstream::start();
@@ -125,7 +125,7 @@ fn whoever_is_kept_alive_gets_one_more_answer_and_is_told_that_it_is_the_last() 
     assert!(last.is_some());
 }
 
-/// I7: an attempt whose body comes too late is not decided by the old process, whose buckets nobody reads any more.
+/// I7: an attempt whose body comes too late is not decided by the old process, whose buckets are no longer in use.
 #[test]
 fn an_attempt_whose_body_comes_too_late_is_sent_away_for_a_second() {
     let upstream = Upstream::start();

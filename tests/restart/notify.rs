@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::generations::{Generations, is_alive};
 use crate::support::{Upstream, eventually, new_directory};
 
-/// Hears what it is told as long as it is there, as systemd does: whoever tells waits for it.
+/// Receives messages until it is dropped, as systemd does; the sender waits for it.
 struct Manager {
     path: PathBuf,
     words: Receiver<String>,
@@ -91,7 +91,7 @@ fn systemd_is_told_of_the_start_of_reloads_of_another_process_and_of_the_end() {
     assert_eq!(manager.told(), "STOPPING=1");
 }
 
-/// H17: a worker that is held, by whatever: the others serve, and whoever watches is told.
+/// H17: a worker that is blocked: the others serve, and the service manager is notified.
 #[test]
 fn a_worker_that_stands_still_silences_the_watchdog_and_turns_readiness_red() {
     let (upstream, manager) = (Upstream::start(), Manager::new());

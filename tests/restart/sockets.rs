@@ -65,7 +65,7 @@ fn restarts_on_a_socket_that_stays_lose_no_request_and_no_bucket() {
     ];
     for _ in 0..6 {
         let mut gate = start_on(&socket, "web", &file);
-        // Before it serves a signal is the end of it, and of nobody's request.
+        // A signal before it serves ends it too, and no request is lost.
         assert!(serves(address));
         std::thread::sleep(Duration::from_millis(200));
         crate::generations::signal(gate.id(), "TERM");

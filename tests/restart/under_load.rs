@@ -1,4 +1,4 @@
-//! Restarts and reloads while a crowd asks: what the application counts is what the limit promises, and nobody gets an error.
+//! Restarts and reloads under load: the application's count is within the limit's promise, and no client gets an error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

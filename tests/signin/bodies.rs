@@ -1,4 +1,4 @@
-//! Where an attempt says what it is: forms of both kinds, JSON, and what nobody can read.
+//! Bodies of attempts: forms of both kinds, JSON, and unreadable ones.
 
 use crate::application::{ROUTE, form, sign_in_with};
 use crate::support::{Gate, Upstream, get_with};

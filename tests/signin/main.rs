@@ -1,5 +1,5 @@
-//! Sign-ins through the running gate: what counts as one, what came of it, whose account it was about, and what nobody
-//! learns from it.
+//! Sign-ins through the running gate: what counts as one, its outcome, its account, and what a client must not learn
+//! from it.
 
 #![allow(
     clippy::unwrap_used,

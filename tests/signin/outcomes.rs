@@ -93,7 +93,7 @@ fn a_text_in_the_answer_is_found_in_every_encoding() {
     assert!(!fails(body("Content-Encoding: zstd\r\n", WELCOME_ZSTD), TEXT));
 }
 
-/// D22: whoever asks for a part of the page does not hide the part that says "failed".
+/// D22: a client that requests a range of the page does not hide the part that says "failed".
 #[test]
 fn an_answer_that_cannot_be_read_counts_as_a_failure() {
     assert!(fails(body("Content-Encoding: secret\r\n", b"Welcome"), TEXT));

@@ -57,7 +57,7 @@ fn an_application_that_breaks_or_does_not_answer_is_paid_for() {
     assert_eq!(guesses(&gate, "alice"), 1);
 }
 
-/// E23: whoever hangs up before the answer has had his guess.
+/// E23: a client that hangs up before the answer has paid for its guess.
 #[test]
 fn a_client_that_hangs_up_before_the_answer_has_paid() {
     let application = application();

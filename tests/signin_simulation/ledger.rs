@@ -1,8 +1,8 @@
 //! What happened to each bucket, in the order in which it happened, and what of that no bucket may have allowed.
 //!
 //! Arithmetic of its own: the kept attempts of every window weigh at most what a bucket holds and what its rate brings
-//! in that time. A change of the limit scales what they weigh. The surprising thing: an attempt may turn out to have been
-//! kept long after it was made, so all of it is added up anew at each audit.
+//! in that time. A change of the limit scales their weight. An attempt may turn out to be kept long after it was made,
+//! so each audit adds everything up anew.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -30,7 +30,7 @@ struct Line {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum What {
-    /// Taken, and nobody knows yet what for.
+    /// Taken, with an unknown outcome so far.
     Open(u32),
     Kept(u32),
     /// Given back, when.
@@ -53,7 +53,7 @@ impl Ledger {
         self.epochs.push((at, rules.clone()));
     }
 
-    /// Whether this bucket is always the same for this owner, and nobody else's.
+    /// Whether this bucket is always the same for this owner, and belongs to no other.
     pub(crate) fn is_his(&mut self, owner: &Owner, key: Key) -> bool {
         *self.keys.entry(owner.clone()).or_insert(key) == key
             && self.owners.entry(key).or_insert_with(|| owner.clone()).2 == owner.2

@@ -1,7 +1,7 @@
 //! People who sign in and people who should not, each with a habit.
 //!
-//! Everybody who is not an attacker has an address of his own. The accounts of the besieged are tried by strangers;
-//! those of the others by nobody else.
+//! Each person who is not an attacker has an own address. Attackers try the accounts of the besieged; only their owners
+//! use the other accounts.
 
 use std::net::Ipv4Addr;
 

@@ -328,8 +328,8 @@ impl World {
         }
     }
 
-    /// Whoever only ever signs in rightly, from a place of his own and by a known device or to an account that nobody
-    /// else tries, is refused by a limit on failures only if too much of his own is on its way.
+    /// A person who only signs in with the right password, from an own address and by a known device or to an account
+    /// that no other tries, is refused by a limit on failures only if too many of their own attempts are in flight.
     fn demand_a_reason(&mut self, who: usize, request: &Request, device: Option<&str>, refusal: &Refusal) {
         let owners = self.owners(&refusal.statuses, request, device);
         let is_alone = self.people[who].habit != Habit::Besieged || device.is_some();

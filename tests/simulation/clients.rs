@@ -1,6 +1,6 @@
 //! Two hundred clients, each with a habit.
 //!
-//! The obedient have a prefix of their own on every rung of the ladder, so that nobody else draws on their buckets.
+//! The obedient have a prefix of their own on every rung of the ladder, so no other client draws on their buckets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

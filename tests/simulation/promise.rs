@@ -61,7 +61,7 @@ impl Promise {
     fn with_share(spec: &Spec, share: f64, now: Moment) -> Self {
         let burst = f64::from(spec.burst());
         match spec {
-            // Waits that grow promise nothing about attempts; nobody here draws them.
+            // Waits that grow promise nothing about attempts; this simulation does not draw them.
             Spec::Continuous(_) | Spec::Floor(_) | Spec::Distinct(_) | Spec::Escalation(_) => {
                 Self::Level { tokens: share * burst, at: now.forward }
             }

@@ -150,7 +150,7 @@ impl Drawn {
 /// A spec of any shape with about so many tokens.
 ///
 /// An interval whose periods begin with the first attempt has neither debt nor a start balance here: with them a
-/// refused attempt may begin a period, and nobody who sees only what was admitted knows where the periods lie.
+/// refused attempt may begin a period, and the admitted attempts alone do not show where the periods lie.
 fn spec(size: u32, dice: &mut Dice) -> Spec {
     let size = dice.tokens(size * 2 / 3..size * 2);
     let anchor = dice.pick(&[PeriodStart::First, PeriodStart::Clock]);
@@ -204,7 +204,7 @@ fn network(text: &str) -> IpNet {
     text.parse().unwrap()
 }
 
-/// Nobody but the office is in its widest prefix; so it is with the monitoring.
+/// Only the office is in its widest prefix; the same holds for the monitoring.
 pub(crate) const OFFICE: [&str; 2] = ["198.51.100.0/24", "2001:db8:42::/48"];
 pub(crate) const MONITORING: [&str; 2] = ["203.0.113.0/24", "2001:db9:43::/48"];
 

@@ -203,7 +203,7 @@ impl World {
                         told.wait
                     ));
                 }
-                // Where a start balance is below full, whoever comes back once nothing is remembered begins with that.
+                // With a start balance below full, a client whose bucket was forgotten begins with that.
                 let starts_full = standings.iter().all(|one| !has_start_balance(&one.charge.spec));
                 if let (Habit::Obedient, Some(wait), true) =
                     (self.clients[number].habit, refusal.wait, starts_full)

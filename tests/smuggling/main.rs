@@ -1,9 +1,8 @@
 //! A corpus of malformed and ambiguous requests against a running gate, and random changes of it.
 //!
 //! `corpus.txt` is the table from which they are made. The upstream keeps every byte, and the strict reader of `support`
-//! reads it again: what arrives there arrives in one form that nobody can misread, or not at all, and is something that
-//! the gate has counted. The surprising thing: a refused request may arrive in part, because its body came late; then it
-//! never comes to an end.
+//! reads it again: a request arrives there in one unambiguous form, or not at all, and the gate has counted it. A
+//! refused request may arrive in part, because its body came late; then it never comes to an end.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 #![allow(

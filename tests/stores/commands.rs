@@ -44,7 +44,7 @@ impl File {
     fn is_good(&self, store: &str) {
         let (code, out, err) = self.probe();
         assert_eq!((code, &*err), (0, ""), "{out}");
-        assert!(out.ends_with(&format!("store ({store}): good, with no warnings\n")), "{out}");
+        assert!(out.ends_with(&format!("store ({store}): ok, no warnings\n")), "{out}");
     }
 }
 
@@ -179,7 +179,7 @@ fn a_table_of_dynamodb_is_told_and_made() {
         err.starts_with("warning: the store (dynamodb): time to live ") && err.lines().count() == 1,
         "{err}"
     );
-    assert!(out.ends_with("store (dynamodb): good, with 1 warning\n"), "{out}");
+    assert!(out.ends_with("store (dynamodb): ok, 1 warning\n"), "{out}");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn memory_redis_and_memcached_need_no_preparation() {
     let file = File::new("memory:");
     assert_eq!(file.run(&["migrate"]), (0, String::new(), nothing.to_owned()));
     file.is_good("memory");
-    // Nobody is there, and nobody is asked.
+    // No server listens there, and no call is made.
     let port = free_port();
     for store in ["redis", "memcached"] {
         let file = File::new(&format!("{store}://127.0.0.1:{port}"));
@@ -252,7 +252,7 @@ fn a_policy_that_drops_buckets_is_a_warning() {
     let (code, out, err) = file.probe();
     assert_eq!(code, 0);
     assert!(err.starts_with("warning: the store (redis): Redis has maxmemory-policy allkeys-lru"), "{err}");
-    assert!(out.ends_with("store (redis): good, with 1 warning\n"), "{out}");
+    assert!(out.ends_with("store (redis): ok, 1 warning\n"), "{out}");
     let (code, out, _) = file.run(&["check", "--probe", "--format", "json"]);
     let said: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &said["store"]["ok"], &said["store"]["store"]), (0, &true.into(), &"redis".into()));

@@ -1,6 +1,6 @@
-//! What people and clients see of gates that share a store: two real gates, a real server, and the command line.
+//! What operators and clients see of gates that share a store: two real gates, a real server, and the command line.
 //!
-//! What a store promises to whoever asks it is `tests/conformance`'s business.
+//! `tests/conformance` tests the promises of a store to its callers.
 
 #![cfg(all(
     feature = "redis",

@@ -88,7 +88,7 @@ fn waits_grow_for_failures_at_both_gates_and_a_success_at_one_ends_the_row_at_bo
     let application = application();
     let tables = format!("{ROUTE}{MANY}[limit.account.escalate]\nafter = 3\nwait = \"30m\"\nmax = \"4h\"\n");
     let gates = two_gates(&server, &application.file(&tables));
-    // A strike is told to the store when the answer is there: nobody waits for it, so the test does.
+    // The gate writes a strike to the store when the answer is there and does not wait for it, so the test waits.
     let left = |user: &str| shown(&gates[1], &format!("user:{user}"))["escalate"]["left"].as_u64();
     let becomes = |user: &str, count| {
         assert!(eventually(Duration::from_secs(5), || left(user) == Some(count)), "{:?}", left(user));

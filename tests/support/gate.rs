@@ -34,7 +34,7 @@ pub(crate) enum Stdout {
     Discarded,
     /// A pipe whose reader is gone: every write fails with EPIPE.
     Closed,
-    /// A pipe that nobody reads: every write blocks once it is full.
+    /// A pipe without a reader: every write blocks once it is full.
     NeverRead,
 }
 
@@ -345,7 +345,7 @@ pub(crate) fn check_file(config: &str) -> Output {
     output
 }
 
-/// A directory that nobody else has.
+/// A new directory, used by one test only.
 pub(crate) fn new_directory() -> PathBuf {
     static COUNT: AtomicU16 = AtomicU16::new(0);
     let name = format!("tollgate-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -363,7 +363,7 @@ pub(crate) fn free_port() -> u16 {
     for _ in 0..1000 {
         let step = u64::from(COUNT.fetch_add(1, Ordering::Relaxed));
         let port = u16::try_from(10_000 + (start + step) % 20_000).unwrap();
-        // Nothing here listens for datagrams: whoever holds the port there has it for a test that is still running.
+        // No test listens for datagrams: a held UDP port belongs to a test that is still running.
         let Ok(claim) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             CLAIMS.lock().unwrap().push(claim);
@@ -383,7 +383,7 @@ fn wait_until_ready(mut gate: Gate) -> Result<Gate, String> {
         if is_ready(gate.admin) {
             return Ok(gate);
         }
-        // Nobody says when it listens; it has to be tried.
+        // The program does not report when it listens; the test has to try.
         std::thread::sleep(Duration::from_millis(5));
     }
     // What it said may still be on its way through the pipe.

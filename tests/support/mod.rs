@@ -1,8 +1,8 @@
 //! What the black-box tests share: a running gate, an upstream that keeps every byte, a client that sends any byte.
 //!
 //! Nothing here is a mock: the gate is the built binary in a process of its own, and everything else speaks over
-//! real sockets on 127.0.0.0/8. The surprising thing: none of it uses an HTTP library, so that a mistake of the
-//! library that the gate is built on cannot hide itself.
+//! real sockets on 127.0.0.0/8. None of it uses an HTTP library, so a bug in the gate's HTTP library cannot hide
+//! itself.
 
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test file uses a part of this")]
 #![allow(

@@ -1,7 +1,7 @@
 //! Real databases, each in processes of its own, on ports and in a directory of its own, gone when dropped.
 //!
-//! They are what users run: the programs of Debian, and dynalite of npm. The surprising thing: a test without its server
-//! is skipped, and says so; where `REQUIRE_STORES` is set, as in `scripts/test`, it fails instead.
+//! They are the programs of Debian, as users run them, and dynalite of npm. A test without its server is skipped with a
+//! message; if `REQUIRE_STORES` is set, as in `scripts/test`, it fails instead.
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};

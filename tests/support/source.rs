@@ -1,7 +1,7 @@
 //! The sources in `src/` as flat lists of tokens, tests left out.
 //!
-//! For the tests that hold the tree to its own rules. It knows no names and expands no macros. The surprising thing:
-//! a `#[cfg(test)] mod samples;` takes the whole file `samples.rs` out.
+//! For the tests that hold the tree to its own rules. It knows no names and expands no macros. A `#[cfg(test)] mod
+//! samples;` removes the whole file `samples.rs`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -58,6 +58,23 @@ impl Source {
         Self { module, opens_with_its_purpose, lines: text.lines().count() - tests, tokens }
     }
 
+    /// What `crate::`, `self::` and `super::` lead to, from the root of the crate; lists in braces one by one.
+    pub(crate) fn paths(&self) -> Vec<Vec<String>> {
+        let mut paths = Vec::new();
+        for at in 0..self.tokens.len() {
+            let is_head = matches!(&self.tokens[at].text[..], "crate" | "self" | "super")
+                && !(at > 0 && matches!(&self.tokens[at - 1].text[..], ":" | "("));
+            if is_head && fits(&self.tokens[at + 1..], &[":", ":"]) {
+                expand(&self.tokens, at, &self.own_path(), &mut paths);
+            }
+        }
+        paths
+    }
+
+    fn own_path(&self) -> Vec<String> {
+        self.module.split('/').map(str::to_owned).collect()
+    }
+
     /// Where these words stand one after the other.
     pub(crate) fn positions(&self, pattern: &[&str]) -> Vec<usize> {
         (0..self.tokens.len()).filter(|&at| fits(&self.tokens[at..], pattern)).collect()
@@ -83,6 +100,33 @@ pub(crate) fn closing(tokens: &[Token], open: usize) -> usize {
         }
     }
     unreachable!("the tokenizer takes no unbalanced brackets")
+}
+
+/// Adds the paths that begin there, and returns where the last of them ends.
+fn expand(tokens: &[Token], mut at: usize, so_far: &[String], paths: &mut Vec<Vec<String>>) -> usize {
+    let mut path = so_far.to_vec();
+    loop {
+        match &tokens[at].text[..] {
+            "crate" => path.clear(),
+            "self" => {}
+            "super" => drop(path.pop()),
+            "{" => {
+                let end = closing(tokens, at);
+                at += 1;
+                while at < end {
+                    at = expand(tokens, at, &path, paths);
+                    at = (at..end).find(|&at| tokens[at].text == ",").unwrap_or(end) + 1;
+                }
+                return end;
+            }
+            name => path.push(name.to_owned()),
+        }
+        if !fits(&tokens[at + 1..], &[":", ":"]) || tokens[at + 3].text == "<" {
+            paths.push(path);
+            return at + 1;
+        }
+        at += 3;
+    }
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

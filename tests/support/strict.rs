@@ -169,7 +169,7 @@ fn take_chunks(mut bytes: &[u8]) -> Result<Body<'_>, Ambiguity> {
             return if bytes.len() < length + 2 { Ok(None) } else { Err("chunk".into()) };
         };
         if !chunk.ends_with(b"\r\n") {
-            // After the last chunk this would be a trailer, which nobody needs.
+            // After the last chunk this would be a trailer, which no test needs.
             return Err(format!("the end of a chunk of {length} bytes"));
         }
         body.extend_from_slice(&chunk[..length]);

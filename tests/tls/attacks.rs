@@ -126,7 +126,7 @@ fn garbage_is_dropped_at_once() {
     assert_eq!(upstream.requests().len(), 1, "none of it was a request");
 }
 
-/// B10: a sign-in that could be sent twice by whoever overheard it.
+/// B10: a sign-in that an eavesdropper could replay.
 #[test]
 fn nobody_is_offered_to_send_a_request_before_the_handshake_is_over() {
     let (upstream, authority) = (Upstream::start(), Authority::new());
@@ -144,7 +144,7 @@ fn nobody_is_offered_to_send_a_request_before_the_handshake_is_over() {
     assert!(!again.conn.is_early_data_accepted());
 }
 
-/// B13: protocols and ciphers that nobody should speak any more.
+/// B13: outdated protocols and ciphers.
 #[test]
 fn weak_protocols_and_ciphers_are_refused() {
     let (upstream, authority) = (Upstream::start(), Authority::new());

@@ -1,6 +1,6 @@
-//! TLS at the front door and towards upstreams: certificates, sessions, reloads, and what attackers do to a handshake.
+//! TLS towards clients and upstreams: certificates, sessions, reloads, and attacks on a handshake.
 //!
-//! The gate is the built binary; certificates are made by each test, and whoever connects trusts nobody else.
+//! The gate is the built binary; each test makes its certificates, and its clients trust no others.
 
 #![allow(
     clippy::unwrap_used,

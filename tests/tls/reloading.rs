@@ -42,7 +42,7 @@ fn a_bad_pair_is_refused_and_the_old_one_stays() {
     for (number, (pair, why)) in (1..).zip(&bad) {
         pair.put(&gate, "server");
         let is_refused = || gate.reloads().1 >= number;
-        // Whoever looks between the two files is refused as well.
+        // A check between the two files is refused as well.
         assert!(
             eventually(Duration::from_secs(10), || is_refused() && gate.messages().contains(why)),
             "{why}"

@@ -89,7 +89,7 @@ fn tls_makes_nobody_more_believable() {
     );
 }
 
-/// B14: nobody is asked for a certificate, so none says who a client is.
+/// B14: the gate asks no client for a certificate, so none identifies a client.
 #[test]
 fn no_client_is_asked_for_a_certificate() {
     let (upstream, authority) = (Upstream::start(), Authority::new());
@@ -120,8 +120,8 @@ impl ResolvesClientCert for Asked {
     }
 }
 
-/// B11: a name for the certificate and another for the request. One policy holds for all hosts and nothing is allowed by
-/// the certificate that was shown, so whoever lies about the one wins nothing with the other.
+/// B11: a name for the certificate and another for the request. One policy holds for all hosts and no certificate allows
+/// anything, so a client gains nothing by two different names.
 #[test]
 fn a_host_other_than_the_name_of_the_handshake_changes_nothing() {
     let (upstream, other, authority) = (Upstream::start(), Upstream::start(), Authority::new());

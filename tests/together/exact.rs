@@ -1,9 +1,9 @@
 //! Four gates admit together what one bucket has, and never one more.
 //!
-//! Over every store, counted at the application: the burst and the rate times the time from the first attempt that was sent to
-//! the last answer at most, and at least 99 % of what was there until the last attempt was sent. The gates wait for the store for
-//! two seconds instead of 50 ms: whoever is decided without it is not decided exactly, so that nobody was is asserted first. The
-//! short runs are of three seconds, the ignored ones of ten.
+//! Over every store, counted at the application: at most the burst and the rate times the time from the first attempt to the
+//! last answer, and at least 99 % of the tokens that were there until the last attempt was sent. The gates wait for the
+//! store for two seconds instead of 50 ms: an attempt decided without it is not decided exactly, so the test first asserts
+//! that there was none. The short runs take three seconds, the ignored ones ten.
 
 use std::time::Duration;
 

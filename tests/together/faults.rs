@@ -1,8 +1,8 @@
 //! A store that stops, dies, forgets, lags or lies, while four gates are under load.
 //!
-//! Beside the gates on the store stands one without any, under the same load at the same time: what is slow on both is the
-//! machine. The surprising thing: while the store is away each gate has the limit to itself, so four of them admit four times as
-//! much; that is what `on_error = "local"` promises, and the bound that is held here in every stretch of time.
+//! Beside the gates on the store runs one without a store, under the same load at the same time: a delay on both is the
+//! machine's. While the store is unavailable each gate has the limit to itself, so four of them admit four times the
+//! limit, as `on_error = "local"` promises; the tests hold this bound in every stretch of time.
 
 use std::time::{Duration, Instant};
 
@@ -215,7 +215,7 @@ struct Figures {
     denied: usize,
     other: usize,
     fallbacks: u64,
-    /// Rounds in which nobody was decided without the store.
+    /// Rounds in which no attempt was decided without the store.
     unnoticed: usize,
     /// The 99th percentile at the gates on the store, and at the one without.
     with: Duration,
@@ -289,7 +289,7 @@ fn look_at_all(course: &Course, fleet: &Fleet, rounds: usize, attempts: &[Attemp
     }
     for gate in &fleet.gates {
         let said = |words: &str| gate.messages().lines().filter(|line| line.contains(words)).count();
-        let changes = || (said("the store is away"), said("the store is asked again"));
+        let changes = || (said("store unavailable"), said("store available again"));
         let is_settled = || changes().0 == changes().1;
         assert!(
             eventually(Duration::from_secs(10), is_settled),

@@ -25,10 +25,10 @@ pub(crate) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Four gates with one limit over the store at this address, which are patient with it.
+    /// Four gates with one limit over the store at this address, with a long time-out.
     ///
-    /// Whoever is decided without the store is not decided exactly, so a run that shows exactness waits longer than the 50 ms of
-    /// the default for a machine that does other things too.
+    /// An attempt decided without the store is not decided exactly, so a run that shows exactness waits longer than
+    /// the default of 50 ms, for a busy machine.
     pub(crate) fn patient(url: String, limit: &'a str) -> Self {
         Self { url, limit, manner: ("2s", "local"), environments: vec![Vec::new(); GATES] }
     }

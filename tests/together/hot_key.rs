@@ -1,7 +1,7 @@
-//! Whoever is refused again and again costs the store next to nothing.
+//! A client that is refused again and again costs the store next to nothing.
 //!
-//! Questions are counted at the store, by its own count. The surprising thing: debt and growing waits write something for each
-//! refused attempt, but not there; so they get the same bound as a plain limit.
+//! The store itself counts its requests. Debt and growing waits write something for each refused attempt, but not to the
+//! store, so they have the same bound as a plain limit.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -1,8 +1,8 @@
-//! Many clients at several gates, on one thread, and what each of their attempts came to.
+//! Many clients at several gates, on one thread, and the outcome of each of their attempts.
 //!
 //! Each client has one connection and one address, and makes its next attempt a moment after the answer to the last one.
-//! The surprising thing: an attempt counts in a stretch of time only if it was sent and answered within it; so nothing that
-//! this machine is late with can look like one admission too many.
+//! An attempt counts in a stretch of time only if it was sent and answered within it, so a delay of this machine cannot
+//! look like one admission too many.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Several gates on one store: what is promised of them together, shown by real gates and real databases under load.
+//! Several gates on one store: their common promises, shown by real gates and real databases under load.
 //!
-//! The suite of single promises is `tests/conformance/`. The surprising thing: what counts is what reaches the application, not
-//! what a gate says of itself. The short runs are tests like all others; the long ones, whose figures stand in
+//! The suite of single promises is `tests/conformance/`. The tests count the attempts that reach the application, not a
+//! gate's own figures. The short runs are ordinary tests; the long ones, whose figures stand in
 //! `benches/STORES.md`, are ignored and run by `scripts/soak`, with the gate that `TOLLGATE_BINARY` names.
 
 #![cfg(all(

@@ -1,7 +1,6 @@
-//! A wire between gates and a store that does what networks and broken servers do.
+//! A relay between gates and a store that simulates faults of networks and servers.
 //!
-//! It knows no protocol. The surprising thing: what it does it does to connections that are open as well, at once, because that
-//! is how networks break.
+//! It knows no protocol. A fault affects open connections as well, at once, because networks fail this way.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -29,7 +28,7 @@ pub(crate) enum Mode {
     BlackHole,
     /// What comes is handed on this much later.
     Delay(Duration),
-    /// Whoever sends something, or connects, is cut off.
+    /// A peer that sends something, or connects, is cut off.
     Reset,
     /// Answers are as long as they should be and say something else.
     Garbage,

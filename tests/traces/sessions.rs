@@ -82,8 +82,8 @@ fn trace_9_holds_for_every_shape() {
     let interval = |anchor| Spec::Interval(Interval::new(20, each, anchor).unwrap());
     let rolling = |anchor| Rolling::new(60, each.times(4), each, anchor).unwrap();
     let floor = Floor::new(Continuous::new(5, each, 5).unwrap(), Continuous::new(1, each, 50).unwrap());
-    // After so many steps of so long, this many have been admitted. In all less than a second: whoever decides later
-    // than that is taken for a clock that was set back.
+    // Number and length of steps, and the attempts admitted by then. In all less than a second: a later decision would
+    // look like a clock that was set back.
     let expected = [
         (Spec::Continuous(fast()), MILLISECOND, 100, 5000 + 1000),
         (interval(PeriodStart::First), each, 30, 31 * 20),

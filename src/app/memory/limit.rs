@@ -1,16 +1,16 @@
-//! How much memory this process may use, and how much it does.
+//! How much memory this process may use, and how much it uses.
 //!
-//! Of its control group (version 2 or 1) and of `RLIMIT_DATA`. Groups above its own are not looked at: what others use
-//! there is not the gate's to save. The surprising thing: a group is charged for the files that were read and written,
-//! too, and the kernel takes those back before it ends anybody, so they are left out; and where others of the group use
-//! most of it, it is as if it had no limit, because to turn clients away would help nobody.
+//! The limits are those of its control group (version 2 or 1) and `RLIMIT_DATA`. Groups above its own are left out: the
+//! gate cannot free what others use there. The charge of a group includes the page cache, which the kernel takes back
+//! before it kills a process, so the page cache is subtracted. Where other processes of the group use most of it, the
+//! limit is ignored: to refuse clients would free nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, getrlimit};
 
-/// What is used of what may be, in bytes.
+/// Memory used and memory allowed, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MemoryUsage {
     pub(super) used: u64,
@@ -18,13 +18,13 @@ pub(super) struct MemoryUsage {
     pub(super) limit: u64,
 }
 
-/// Where to look.
+/// The limits of this process.
 #[derive(Debug)]
 pub(super) struct MemoryLimits {
     group: Option<Cgroup>,
 }
 
-/// A control group, and how its files are called.
+/// A control group and the names of its files.
 #[derive(Debug, PartialEq, Eq)]
 struct Cgroup {
     folder: PathBuf,
@@ -35,12 +35,12 @@ struct Cgroup {
 struct CgroupFiles {
     limit: &'static str,
     used: &'static str,
-    /// In `memory.stat`: what the kernel takes back when it has to.
+    /// The page cache, in `memory.stat`.
     files: [&'static str; 2],
 }
 
 impl MemoryUsage {
-    /// Whether so many percent of the limit are used.
+    /// Whether at least this share of the limit is used, in percent.
     pub(super) fn exceeds(self, percent: u64) -> bool {
         u128::from(self.used) * 100 >= u128::from(self.limit) * u128::from(percent)
     }
@@ -52,7 +52,7 @@ impl MemoryLimits {
         Self { group: Cgroup::of(&membership, Path::new("/sys/fs/cgroup")) }
     }
 
-    /// The limit of which the largest part is used; `None` if there is no limit.
+    /// The limit with the largest used share; `None` without a limit.
     pub(super) fn tightest(&self) -> Option<MemoryUsage> {
         let pages = fs::read_to_string("/proc/self/statm").unwrap_or_default();
         let bytes = |pages: u64| pages.saturating_mul(rustix::param::page_size() as u64);
@@ -65,8 +65,8 @@ impl MemoryLimits {
 }
 
 impl Cgroup {
-    /// The group that `/proc/self/cgroup` names, below where groups are mounted. In a container its own group may be
-    /// the root of what is mounted, whatever it is called outside.
+    /// The group that `/proc/self/cgroup` names, below `mounted`. In a container its own group may be the root of the
+    /// mount, whatever its name outside.
     fn of(membership: &str, mounted: &Path) -> Option<Self> {
         let path_of = |controller: &str| {
             let mut lines = membership.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
@@ -81,12 +81,12 @@ impl Cgroup {
         first.or_else(|| at(mounted.to_owned(), path_of("")?, &VERSION_2))
     }
 
-    /// `resident` is this process' own part, in bytes.
+    /// `resident` is the resident memory of this process, in bytes.
     fn usage(&self, resident: u64) -> Option<MemoryUsage> {
-        // `max` in version 2.
+        // Version 2 writes `max` where there is no limit.
         let limit = self.number(self.names.limit).filter(|&limit| (1..NO_LIMIT).contains(&limit))?;
         let charged = MemoryUsage { used: self.number(self.names.used)?, limit };
-        // To sum up what it is charged for costs the kernel something, and mostly it does not matter.
+        // Reading `memory.stat` costs the kernel some work, and mostly it does not matter.
         if !charged.exceeds(MATTERS) {
             return Some(charged);
         }
@@ -103,7 +103,7 @@ impl Cgroup {
     }
 }
 
-/// Of private memory that may be written, as `ulimit -d` and systemd's `LimitDATA` bound it.
+/// Usage of private writable memory, which `ulimit -d` and systemd's `LimitDATA` limit.
 fn of_data(used: u64) -> Option<MemoryUsage> {
     let limit = getrlimit(Resource::Data).current.filter(|&limit| limit > 0)?;
     Some(MemoryUsage { used, limit })
@@ -126,15 +126,15 @@ const VERSION_1: CgroupFiles = CgroupFiles {
     used: "memory.usage_in_bytes",
     files: ["total_inactive_file", "total_active_file"],
 };
-/// Of version 2: what lies in sockets, which is the gate's as well.
+/// Version 2: memory of sockets, which is the gate's as well.
 const SOCKETS: &str = "sock";
 const RESIDENT: usize = 1;
 const DATA: usize = 5;
-/// Percent.
+/// Percent of the limit from which the exact figures matter.
 const MATTERS: u64 = 50;
-/// Percent of the limit that have to be the gate's own.
+/// Percent of the limit that the gate itself must use.
 const OWN_SHARE: u64 = 25;
-/// Version 1 says a number near 2^63 where there is none.
+/// Version 1 writes a number near 2^63 where there is no limit.
 const NO_LIMIT: u64 = 1 << 60;
 
 #[cfg(test)]

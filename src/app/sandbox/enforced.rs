@@ -1,15 +1,15 @@
-//! What a thread has given up, in words, and what it could not.
+//! A summary of what a thread has given up, and warnings of what it could not.
 
 use std::error::Error;
 
 use landlock::{LandlockStatus, RestrictionStatus, RulesetError, RulesetStatus};
 
-/// What is in force. What is not is told at once.
+/// The restrictions in force. A missing one is logged at once.
 #[derive(Debug, Default)]
 pub(super) struct Enforced(Vec<String>);
 
 impl Enforced {
-    /// Whether it is in force.
+    /// Whether the restriction is in force.
     pub(super) fn note<E: Into<Box<dyn Error>>>(&mut self, what: &str, done: Result<(), E>) -> bool {
         match done {
             Ok(()) => self.in_force(what.to_owned()),
@@ -17,7 +17,7 @@ impl Enforced {
         }
     }
 
-    /// The same for landlock, of which a kernel may have a part.
+    /// The same for landlock, of which a kernel may offer a part.
     pub(super) fn landlock(&mut self, done: Result<RestrictionStatus, RulesetError>) -> bool {
         let status = match done {
             Ok(status) => status,

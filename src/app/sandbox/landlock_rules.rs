@@ -1,7 +1,7 @@
 //! Which files this thread may still open, and to which ports it may connect (landlock).
 //!
-//! Files that are replaced by renaming are other files, so what is opened again needs the directory that it is in. What is
-//! open already stays open.
+//! A file that is replaced by renaming is another file, so a file that is opened again needs its directory. Open files
+//! stay open.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use crate::config::Config;
 use crate::net::listener::ListenAddress;
 use crate::observe::settings::AccessTarget;
 
-/// What stays open to the background beside what every process needs.
+/// Paths that the background may use beside those of [`READ_BY_ALL`].
 #[derive(Debug, Default)]
 pub(super) struct AllowedPaths {
-    /// Read.
+    /// To read.
     read: Vec<PathBuf>,
-    /// Written, made and removed as the gate starts. Later the [broker](super::Broker) does that.
+    /// To write, create and remove while the gate starts. Later the [broker](super::Broker) does that.
     write: Vec<PathBuf>,
-    /// Only removed: sockets.
+    /// To remove: the sockets of listeners.
     remove: Vec<PathBuf>,
 }
 
@@ -50,21 +50,21 @@ impl AllowedPaths {
     }
 }
 
-/// Leaves the background these places, and no port to listen at.
-pub(super) fn confine(places: &AllowedPaths) -> Result<RestrictionStatus, RulesetError> {
+/// Leaves the background these paths, and no port to listen at.
+pub(super) fn confine(paths: &AllowedPaths) -> Result<RestrictionStatus, RulesetError> {
     let write = AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate | read();
     ruleset()?
         .handle_access(AccessNet::BindTcp)?
         .create()?
         .add_rules(path_beneath_rules(READ_BY_ALL, read()))?
         .add_rules(path_beneath_rules(preloaded(), read()))?
-        .add_rules(path_beneath_rules(&places.read, read()))?
-        .add_rules(path_beneath_rules(&places.write, write))?
-        .add_rules(path_beneath_rules(&places.remove, AccessFs::RemoveFile))?
+        .add_rules(path_beneath_rules(&paths.read, read()))?
+        .add_rules(path_beneath_rules(&paths.write, write))?
+        .add_rules(path_beneath_rules(&paths.remove, AccessFs::RemoveFile))?
         .restrict_self()
 }
 
-/// Leaves a worker what it needs to tell of a panic, and connections to these ports.
+/// Leaves a worker the files that the report of a panic needs, and connections to these ports.
 pub(super) fn confine_worker(ports: &[u16]) -> Result<RestrictionStatus, RulesetError> {
     let connect = ports.iter().map(|port| Ok::<_, RulesetError>(NetPort::new(*port, AccessNet::ConnectTcp)));
     ruleset()?
@@ -77,7 +77,7 @@ pub(super) fn confine_worker(ports: &[u16]) -> Result<RestrictionStatus, Ruleset
         .restrict_self()
 }
 
-/// A reload opens these again, and what the gate could read as it started it may not be able to read without capabilities.
+/// Warns of files that the gate could read at its start but cannot reread without capabilities: a reload would fail.
 pub(super) fn warn_of_unreadable(files: &[PathBuf]) {
     for path in files.iter().filter(|path| path.is_file()) {
         if let Err(error) = std::fs::File::open(path) {
@@ -94,7 +94,8 @@ fn read() -> BitFlags<AccessFs> {
     AccessFs::ReadFile | AccessFs::ReadDir
 }
 
-/// The directory of a file that is made or renamed into place, also behind a link; of a device or a pipe only itself.
+/// The directory of a file that is created or renamed into place, also behind a link; for a device or a pipe only
+/// itself.
 fn writable(path: &Path) -> Vec<PathBuf> {
     match std::fs::metadata(path) {
         Ok(about) if !about.is_file() => vec![path.to_owned()],
@@ -102,18 +103,18 @@ fn writable(path: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// Where files are that a variable names.
+/// The directories of files that environment variables name.
 fn directories_of_environment() -> Vec<PathBuf> {
     let values = env::vars_os().map(|(_, value)| PathBuf::from(value));
     values.filter(|path| path.is_absolute() && path.is_file()).flat_map(|path| directories(&path)).collect()
 }
 
-/// What a library needs that was loaded into the process by its environment, on whatever thread it is called.
+/// The files of a preloaded library (`LD_PRELOAD`), which may run on any thread.
 fn preloaded() -> Vec<PathBuf> {
     env::var_os("LD_PRELOAD").map_or_else(Vec::new, |_| directories_of_environment())
 }
 
-/// By name, and where that leads.
+/// The directory as named, and the one that it leads to.
 fn directories(path: &Path) -> Vec<PathBuf> {
     real_directory(path).into_iter().chain([directory_of(path)]).collect()
 }
@@ -125,8 +126,8 @@ fn directory_of(path: &Path) -> PathBuf {
     }
 }
 
-/// Where `/etc/resolv.conf` really is. A directory of a service may be made anew, so the one above it counts, unless that would be
-/// half of the machine.
+/// The directory of `/etc/resolv.conf` behind its links. A service may replace its directory, so the parent counts,
+/// unless that is `/` or `/run`.
 fn resolver() -> Option<PathBuf> {
     let directory = real_directory(Path::new("/etc/resolv.conf"))?;
     let above = directory.parent().filter(|above| ![Path::new("/"), Path::new("/run")].contains(above));
@@ -137,7 +138,7 @@ fn real_directory(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()?.parent().map(Path::to_owned)
 }
 
-/// What any thread may read: the program and its libraries, for traces of a panic, and what it is told about itself.
+/// What any thread may read: the program and its libraries, for backtraces, and what `/proc` says about the process.
 const READ_BY_ALL: [&str; 9] = [
     "/proc/self",
     "/proc/stat",
@@ -149,7 +150,7 @@ const READ_BY_ALL: [&str; 9] = [
     "/lib",
     "/lib64",
 ];
-/// What the background reads to resolve names, to check the certificates of stores and to know how much memory it may take.
+/// What the background reads to resolve names, to check the certificates of stores, and to learn its memory limit.
 const READ_BY_BACKGROUND: [&str; 6] = [
     "/etc",
     "/sys/fs/cgroup",

@@ -1,9 +1,9 @@
-//! Which system calls this thread may still make (seccomp). All others fail with EPERM, and whoever made one tells of it as of
-//! any error.
+//! Which system calls this thread may still make (seccomp). All others fail with EPERM, which the caller reports as any
+//! error.
 //!
-//! The background loses what it never needs: programs, other processes, the machine's settings, parts of the kernel with a past.
-//! A worker keeps what a server needs on sockets that are open, and sockets that connect. Calls that are decided by their number
-//! alone cost nothing: the kernel remembers the answer (Linux 5.11).
+//! The background loses what it never needs: programs, other processes, the machine's settings, parts of the kernel
+//! with many past holes. A worker keeps what a server needs on open sockets, and sockets that connect. A call that its
+//! number alone decides costs nothing: the kernel caches the result (Linux 5.11).
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -16,14 +16,14 @@ use seccompiler::{
 
 /// For all threads but the broker.
 pub(super) fn confine() -> io::Result<()> {
-    let never = DENIED.iter().map(|call| (*call, Vec::new())).collect();
-    install(never, SeccompAction::Allow, refuse()).map_err(io::Error::other)
+    let denied = DENIED.iter().map(|call| (*call, Vec::new())).collect();
+    install(denied, SeccompAction::Allow, refuse()).map_err(io::Error::other)
 }
 
 /// For a worker, in addition.
 pub(super) fn confine_worker() -> io::Result<()> {
-    let always = WORKER_ALLOWED.iter().map(|call| (*call, Vec::new()));
-    let rules = conditional_rules().map(|sometimes| always.chain(sometimes).collect());
+    let allowed = WORKER_ALLOWED.iter().map(|call| (*call, Vec::new()));
+    let rules = conditional_rules().map(|conditional| allowed.chain(conditional).collect());
     rules.and_then(|rules| install(rules, refuse(), SeccompAction::Allow)).map_err(io::Error::other)
 }
 
@@ -40,13 +40,13 @@ fn refuse() -> SeccompAction {
     SeccompAction::Errno(libc::EPERM.unsigned_abs())
 }
 
-/// What a worker may do with these arguments only.
+/// Calls that a worker may make with certain arguments only.
 fn conditional_rules() -> Result<Vec<(i64, Vec<SeccompRule>)>> {
     let opens =
         |flags| with(vec![bits(flags, libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC, libc::O_RDONLY)?]);
     let is_not_code = || with(vec![bits(2, libc::PROT_EXEC, 0)?]);
     let connects = |family| {
-        // Nothing but TCP and streams to a neighbour; others would not be held to the ports.
+        // TCP and Unix streams only: the port rules do not cover other sockets.
         with(vec![is(0, family)?, bits(1, SOCKET_TYPE, libc::SOCK_STREAM)?, at_most(2, libc::IPPROTO_TCP)?])
     };
     Ok(vec![
@@ -61,14 +61,14 @@ fn conditional_rules() -> Result<Vec<(i64, Vec<SeccompRule>)>> {
             libc::SYS_ioctl,
             vec![controls(libc::FIONBIO)?, controls(libc::FIOCLEX)?, controls(libc::FIONREAD)?],
         ),
-        // Its own limits, to look at.
+        // A worker may read its own limits.
         (libc::SYS_prlimit64, vec![with(vec![equals(2, 0)?])?]),
-        // Only to itself: how a process aborts.
+        // A signal to the process itself only: that is how it aborts.
         (libc::SYS_tgkill, vec![with(vec![equals(0, std::process::id().into())?])?]),
     ])
 }
 
-/// A request to a device, whose number has another type with another C library.
+/// An ioctl request. Its type differs between C libraries.
 fn controls<T>(request: T) -> Result<SeccompRule>
 where
     u64: TryFrom<T>,
@@ -100,10 +100,10 @@ fn equals(argument: u8, value: u64) -> Result<SeccompCondition> {
     Ok(SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, value)?)
 }
 
-/// The type of a socket without the flags that may be given with it.
+/// Masks out the flags that may come with the type of a socket.
 const SOCKET_TYPE: i32 = 0xf;
 
-/// What a worker does. The ones that name a file only look at it; landlock says which may be opened.
+/// System calls of a worker. Those that name a file only read it; landlock decides which files open.
 const WORKER_ALLOWED: &[i64] = &[
     // Sockets.
     libc::SYS_accept4,
@@ -182,7 +182,7 @@ const WORKER_ALLOWED: &[i64] = &[
     libc::SYS_time,
 ];
 
-/// What no thread of a gate does but the broker.
+/// System calls denied to all threads but the broker.
 const DENIED: &[i64] = &[
     // Programs and other processes.
     libc::SYS_execve,
@@ -193,7 +193,7 @@ const DENIED: &[i64] = &[
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_ptrace,
-    // Who it is, and which world it sees.
+    // Identity and namespaces.
     libc::SYS_chroot,
     libc::SYS_personality,
     libc::SYS_pivot_root,
@@ -243,7 +243,7 @@ const DENIED: &[i64] = &[
     libc::SYS_ioperm,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_iopl,
-    // Parts of the kernel with a past.
+    // Parts of the kernel with many past holes.
     libc::SYS_add_key,
     libc::SYS_bpf,
     libc::SYS_io_uring_enter,

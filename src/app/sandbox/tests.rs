@@ -1,4 +1,4 @@
-//! Threads that are confined as those of a gate, and try what they may not.
+//! Threads confined as those of a gate try what they may not do.
 
 use std::backtrace::Backtrace;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use std::thread;
 use super::*;
 use crate::config::{Sources, load};
 
-/// A directory of the test's own, gone with it.
+/// A directory of the test's own; removed with it.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -30,17 +30,18 @@ impl Drop for Directory {
     }
 }
 
-/// Of a gate before an application at this port, that writes its log and its snapshot there.
+/// The configuration of a gate with its upstream at this port, and its log and snapshot in this directory.
 fn config(directory: &Path, port: u16) -> Config {
     let text = format!(
-        "listen = \"http://127.0.0.1:0\"\nupstream = \"http://127.0.0.1:{port}\"\n[route.login]\nmatch = \"POST /login\"\n\
+        "listen = \"http://127.0.0.1:0\"\nupstream = \"http://127.0.0.1:{port}\"\n\
+         [route.login]\nmatch = \"POST /login\"\n\
          [limit.address]\nrate = \"10/min\"\n[log]\naccess = \"{0}/access.log\"\n[store]\nsnapshot = \"{0}/buckets\"\n",
         directory.display()
     );
     load(&Sources::from_text("gate.toml", &text)).config.unwrap()
 }
 
-/// What comes of it on a thread of the background, which may start confined threads of its own.
+/// Runs `act` on a background thread, which may start confined threads of its own.
 fn in_the_background<T: Send>(config: &Config, act: impl FnOnce(&Sandbox) -> T + Send) -> T {
     thread::scope(|scope| {
         let run = || {
@@ -52,7 +53,7 @@ fn in_the_background<T: Send>(config: &Config, act: impl FnOnce(&Sandbox) -> T +
     })
 }
 
-/// What comes of it on a worker.
+/// Runs `act` on a worker.
 fn in_a_worker<T: Send>(config: &Config, act: impl FnOnce() -> T + Send) -> T {
     in_the_background(config, |sandbox| {
         let worker = sandbox.worker().unwrap();
@@ -64,7 +65,7 @@ fn in_a_worker<T: Send>(config: &Config, act: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// The tests say what was refused where the kernel can refuse it.
+/// Whether the kernel has seccomp; otherwise nothing is refused.
 fn has_seccomp() -> bool {
     Path::new("/proc/sys/kernel/seccomp/actions_avail").exists()
 }
@@ -81,7 +82,7 @@ fn assert_refused<T: std::fmt::Debug>(done: io::Result<T>) {
     assert_eq!(done.unwrap_err().kind(), PermissionDenied);
 }
 
-/// L15: a worker that was taken over opens no file, and writes none.
+/// L15: a compromised worker opens no file, and writes none.
 #[test]
 fn a_worker_opens_no_file() {
     if !(has_seccomp() && has_landlock()) {
@@ -90,7 +91,7 @@ fn a_worker_opens_no_file() {
     let directory = Directory::new("worker-files");
     let (log, config) = (directory.0.join("access.log"), config(&directory.0, 1));
     fs::write(&log, "").unwrap();
-    let held = File::options().append(true).open(&log).unwrap();
+    let opened = File::options().append(true).open(&log).unwrap();
     in_a_worker(&config, || {
         assert_refused(File::open("/etc/passwd"));
         assert_refused(File::open(&log));
@@ -100,9 +101,9 @@ fn a_worker_opens_no_file() {
         assert_refused(fs::rename(&log, directory.0.join("other")));
         assert_refused(fs::create_dir(directory.0.join("folder")));
         assert_refused(std::os::unix::fs::symlink(&log, directory.0.join("link")));
-        (&held).write_all(b"what is open stays open\n").unwrap();
+        (&opened).write_all(b"an open file stays open\n").unwrap();
     });
-    assert_eq!(fs::read_to_string(&log).unwrap(), "what is open stays open\n");
+    assert_eq!(fs::read_to_string(&log).unwrap(), "an open file stays open\n");
 }
 
 /// L15: a worker connects to the application and nowhere else.
@@ -123,7 +124,7 @@ fn a_worker_connects_to_named_ports_only() {
     });
 }
 
-/// L15: no thread of a gate that parses anything starts a program, or another thread that could.
+/// L15: a gate's worker or background thread starts no program, and no thread that could.
 #[test]
 fn neither_a_worker_nor_the_background_starts_a_program() {
     if !has_seccomp() {
@@ -136,7 +137,7 @@ fn neither_a_worker_nor_the_background_starts_a_program() {
     assert_refused(in_the_background(&config, |_| Command::new("/bin/true").status()));
 }
 
-/// L15: the background writes where it has to, and reads what every process reads.
+/// L15: the background writes its own files, and reads what every process reads.
 #[test]
 fn the_background_writes_its_log_and_its_snapshot_and_nothing_else() {
     if !has_landlock() {
@@ -159,7 +160,7 @@ fn the_background_writes_its_log_and_its_snapshot_and_nothing_else() {
     });
 }
 
-/// L15: what panics where all is confined is told as anywhere, with its trace.
+/// L15: a panic in a confined thread is reported with its backtrace.
 #[test]
 fn a_worker_that_panics_tells_where() {
     let directory = Directory::new("panics");

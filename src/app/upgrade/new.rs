@@ -1,7 +1,7 @@
 //! The new side of an upgrade: sockets from systemd, or sockets and buckets of the old process.
 //!
-//! The surprising thing: a gate that takes over says that it is ready from within its own making, between the last thing that can
-//! fail and the buckets, so that the old one stops no sooner than it has to.
+//! The new process reports ready while it is still being built: after the last step that can fail and before it gets
+//! the buckets. So the old process stops as late as possible.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use super::protocol::{Message, UPGRADE_ENV, UpgradeChannel};
 use crate::net::inherited::InheritedSockets;
 use crate::store::snapshot::Snapshot;
 
-/// What is there before a gate is made.
+/// What a gate takes over at its start.
 #[derive(Debug, Default)]
 pub struct Inherited {
     /// Sockets that are bound already.
@@ -19,41 +19,41 @@ pub struct Inherited {
     pub(in crate::app) old_process: Option<OldProcess>,
 }
 
-/// The gate that still serves.
+/// The process that still serves.
 #[derive(Debug)]
 pub(in crate::app) struct OldProcess(UpgradeChannel);
 
 impl Inherited {
-    /// As the environment says. To be asked once, at the beginning, before there are threads.
+    /// What the environment passes on. To be called once, at the beginning, before there are threads.
     ///
     /// # Errors
-    /// If something was passed that nobody can listen at, or the gate that serves is not there any more.
+    /// If a passed descriptor is no listening socket, or the old process is gone.
     pub fn from_env() -> io::Result<Self> {
         if std::env::var_os(UPGRADE_ENV).is_none() {
             return Ok(Self { sockets: InheritedSockets::from_systemd()?, old_process: None });
         }
         let stream = UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?);
-        let mut wire = UpgradeChannel::new(stream, OLD_PROCESS_TIMEOUT)?;
-        let sockets = InheritedSockets::from_old_process(wire.receive_sockets()?);
-        Ok(Self { sockets, old_process: Some(OldProcess(wire)) })
+        let mut channel = UpgradeChannel::new(stream, OLD_PROCESS_TIMEOUT)?;
+        let sockets = InheritedSockets::from_old_process(channel.receive_sockets()?);
+        Ok(Self { sockets, old_process: Some(OldProcess(channel)) })
     }
 }
 
 impl OldProcess {
-    /// Says that this process is ready, and waits for the buckets; `None` if they are in a store.
+    /// Reports ready, and waits for the buckets; `None` if they are in a store.
     pub(in crate::app) fn receive_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
         self.0.send_message(Message::Ready)?;
-        let image = self.0.receive_bytes(MAX_SNAPSHOT)?;
-        image.map(|bytes| Snapshot::decode(&bytes).map_err(io::Error::other)).transpose()
+        let snapshot = self.0.receive_bytes(MAX_SNAPSHOT)?;
+        snapshot.map(|bytes| Snapshot::decode(&bytes).map_err(io::Error::other)).transpose()
     }
 
-    /// Says that this process serves from now on.
+    /// Reports that this process serves from now on.
     pub(in crate::app) fn confirm_serving(&mut self) -> io::Result<()> {
         self.0.send_message(Message::Serving)
     }
 }
 
-/// The other one waits less.
+/// Longer than the old process waits.
 const OLD_PROCESS_TIMEOUT: Duration = Duration::from_secs(30);
-/// More than the buckets of any machine of these years.
+/// 256 GiB: more than the buckets of any machine today.
 const MAX_SNAPSHOT: u64 = 1 << 38;

@@ -1,9 +1,9 @@
 //! The old side of an upgrade (SIGUSR2): starts the new process and passes it sockets and buckets.
 //!
-//! A new process is started from what the command line names by now, gets the very sockets that this one listens at, and reads
-//! its configuration. Only when it is ready does this one let nobody in any more, seals its buckets, and sends them over; the
-//! new one has them before it accepts anybody. The surprising thing: until the new one says that it serves, all of this can be
-//! undone, and is.
+//! The new process is started from the command line of this one. It gets the sockets that this one listens at, and
+//! reads its configuration itself. Once it is ready, this process stops accepting, freezes its buckets and sends them;
+//! the new process restores them before it accepts. New connections wait in the listen backlog meanwhile. Until the new
+//! process reports that it serves, every step can be undone, and is undone on an error.
 
 mod new_process;
 
@@ -20,7 +20,7 @@ use crate::net::shutdown::{Stage, Trigger};
 use crate::net::worker_sockets::ListenFds;
 use crate::proxy::downstream::heartbeat::{DrainProgress, Heartbeat};
 
-/// What it takes to hand a gate over.
+/// What an upgrade works on.
 pub(in crate::app) struct BinaryUpgrade<'a> {
     pub(in crate::app) parts: &'a Parts,
     pub(in crate::app) fds: &'a Arc<ListenFds>,
@@ -29,36 +29,36 @@ pub(in crate::app) struct BinaryUpgrade<'a> {
 }
 
 impl BinaryUpgrade<'_> {
-    /// Tries each time it is asked for; ends when another process serves, and says which.
-    pub(in crate::app) async fn serve(&self, asked: &mut SignalStream) -> u32 {
+    /// Tries an upgrade at each signal; ends with the id of the new process once that serves.
+    pub(in crate::app) async fn serve(&self, requests: &mut SignalStream) -> u32 {
         loop {
-            asked.next().await;
+            requests.next().await;
             match self.upgrade().await {
                 Ok(process) => return process,
                 Err(why) => tracing::error!("no other process has taken over, this one goes on: {why}"),
             }
-            // Whoever asked meanwhile has got the same answer.
-            asked.discard_pending().await;
+            // A signal sent during the attempt was for this attempt.
+            requests.discard_pending().await;
         }
     }
 
     async fn upgrade(&self) -> io::Result<u32> {
-        let kept = Arc::clone(self.fds);
-        let successor = self.parts.sandbox.broker().run(move || NewProcess::start(&kept)).await??;
-        let taken = self.transfer_to(successor).await;
-        if taken.is_err() {
+        let fds = Arc::clone(self.fds);
+        let new_process = self.parts.sandbox.broker().run(move || NewProcess::start(&fds)).await??;
+        let upgraded = self.transfer_to(new_process).await;
+        if upgraded.is_err() {
             self.parts.engine.thaw();
             self.trigger.cancel_upgrade();
-            self.parts.snapshotter.iter().for_each(|keeper| keeper.resume());
+            self.parts.snapshotter.iter().for_each(|snapshotter| snapshotter.resume());
         }
-        taken
+        upgraded
     }
 
-    /// From here on nothing is lost but by a crash: who waits at the door waits for either of the two.
-    async fn transfer_to(&self, mut successor: NewProcess) -> io::Result<u32> {
-        if let Some(keeper) = &self.parts.snapshotter {
-            let ceased = tokio::time::timeout(QUIESCE_TIMEOUT, keeper.pause()).await;
-            ceased.map_err(|_| io::Error::other("store.snapshot is being written, and takes too long"))?;
+    /// From here on only a crash loses anything: new connections wait in the listen backlog for either process.
+    async fn transfer_to(&self, mut new_process: NewProcess) -> io::Result<u32> {
+        if let Some(snapshotter) = &self.parts.snapshotter {
+            let paused = tokio::time::timeout(QUIESCE_TIMEOUT, snapshotter.pause()).await;
+            paused.map_err(|_| io::Error::other("store.snapshot is being written, and takes too long"))?;
         }
         self.trigger.reach(Stage::Upgrading);
         self.await_workers(DrainProgress::KeepAliveClosed).await;
@@ -66,24 +66,26 @@ impl BinaryUpgrade<'_> {
         self.await_workers(DrainProgress::Quiet).await;
         let engine = Arc::clone(&self.parts.engine);
         engine.freeze();
-        let taken = run_blocking(move || {
-            let image = engine.store().is_none().then(|| engine.snapshot().encode()).transpose()?;
-            successor.send_snapshot(image.as_deref())?;
-            Ok(successor)
+        let sent = run_blocking(move || {
+            let snapshot = engine.store().is_none().then(|| engine.snapshot().encode()).transpose()?;
+            new_process.send_snapshot(snapshot.as_deref())?;
+            Ok(new_process)
         });
-        Ok(taken.await?.detach())
+        Ok(sent.await?.detach())
     }
 
-    /// Waits until all workers have come that far, but not for ever: what is still read then is answered 503.
-    async fn await_workers(&self, rest: DrainProgress) {
+    /// Waits until all workers have reached `progress`, for [`QUIESCE_TIMEOUT`] at most. A request whose body is still
+    /// unread then gets a 503.
+    async fn await_workers(&self, progress: DrainProgress) {
         let end = Instant::now() + QUIESCE_TIMEOUT;
-        while Instant::now() < end && !self.heartbeats.iter().all(|pulse| pulse.has_reached(rest)) {
+        while Instant::now() < end && !self.heartbeats.iter().all(|heartbeat| heartbeat.has_reached(progress))
+        {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
 
-/// Signals have to be heard meanwhile.
+/// Blocks another thread: this one still has to handle signals.
 async fn run_blocking<T: Send + 'static>(
     act: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

@@ -1,7 +1,7 @@
 //! The upgrade protocol between the old and the new process: sockets, ready, snapshot, serving.
 //!
-//! A socket pair that the new process has for its standard input. The surprising thing: sockets travel with single bytes that are
-//! read apart from all else, because a descriptor that nobody asks for is lost.
+//! The channel is a socket pair; the new process has its end as standard input. Each socket travels with one byte that
+//! is read apart from all else: a read that does not ask for descriptors loses them.
 
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -14,59 +14,59 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-/// One end.
+/// One end of the channel.
 #[derive(Debug)]
 pub(in crate::app) struct UpgradeChannel(UnixStream);
 
-/// What the new process says.
+/// A report of the new process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(in crate::app) enum Message {
-    /// It could serve.
+    /// It is able to serve.
     Ready = b'r',
-    /// It does.
+    /// It serves.
     Serving = b's',
 }
 
 impl UpgradeChannel {
-    /// For this end; nobody on it waits longer than that for the other.
-    pub(in crate::app) fn new(stream: UnixStream, patience: Duration) -> io::Result<Self> {
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+    /// Makes this end. Each read and write fails after `timeout`.
+    pub(in crate::app) fn new(stream: UnixStream, timeout: Duration) -> io::Result<Self> {
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
         Ok(Self(stream))
     }
 
-    /// Says one word.
-    pub(in crate::app) fn send_message(&mut self, word: Message) -> io::Result<()> {
-        self.0.write_all(&[word as u8])
+    /// Sends one message.
+    pub(in crate::app) fn send_message(&mut self, message: Message) -> io::Result<()> {
+        self.0.write_all(&[message as u8])
     }
 
-    /// Waits for this word.
-    pub(in crate::app) fn expect_message(&mut self, word: Message) -> io::Result<()> {
-        let mut said = [0];
-        self.0.read_exact(&mut said)?;
-        if said == [word as u8] { Ok(()) } else { Err(unexpected()) }
+    /// Waits for this message; another one is an error.
+    pub(in crate::app) fn expect_message(&mut self, message: Message) -> io::Result<()> {
+        let mut byte = [0];
+        self.0.read_exact(&mut byte)?;
+        if byte == [message as u8] { Ok(()) } else { Err(unexpected()) }
     }
 
-    /// Sends something; nothing is something else than no bytes.
+    /// Sends bytes with their length; `None` differs from no bytes.
     pub(in crate::app) fn send_bytes(&mut self, bytes: Option<&[u8]>) -> io::Result<()> {
         let length = bytes.map_or(NOTHING, |bytes| bytes.len() as u64);
         self.0.write_all(&length.to_le_bytes())?;
         self.0.write_all(bytes.unwrap_or_default())
     }
 
-    /// What was sent, if it is not longer than that.
-    pub(in crate::app) fn receive_bytes(&mut self, longest: u64) -> io::Result<Option<Vec<u8>>> {
+    /// Receives bytes; more than `max_len` are an error.
+    pub(in crate::app) fn receive_bytes(&mut self, max_len: u64) -> io::Result<Option<Vec<u8>>> {
         let mut length = [0; 8];
         self.0.read_exact(&mut length)?;
         let length = u64::from_le_bytes(length);
         if length == NOTHING {
             return Ok(None);
         }
-        if length > longest {
+        if length > max_len {
             return Err(unexpected());
         }
-        // Room for what has come, not for what somebody says will come.
+        // Grows with the bytes that arrive, not with the length that the peer claims.
         let mut bytes = Vec::new();
         (&self.0).take(length).read_to_end(&mut bytes)?;
         if bytes.len() as u64 == length { Ok(Some(bytes)) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
@@ -80,15 +80,15 @@ impl UpgradeChannel {
         self.send_bytes(Some(&(sockets.len() as u64).to_le_bytes()))?;
         for (name, socket) in sockets {
             self.send_bytes(Some(name.as_bytes()))?;
-            let (sockets, mut room) = ([socket], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
-            let mut message = SendAncillaryBuffer::new(&mut room);
+            let (sockets, mut space) = ([socket], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
+            let mut message = SendAncillaryBuffer::new(&mut space);
             message.push(SendAncillaryMessage::ScmRights(&sockets));
             sendmsg(&self.0, &[IoSlice::new(b"+")], &mut message, SendFlags::NOSIGNAL)?;
         }
         Ok(())
     }
 
-    /// The sockets that were sent.
+    /// Receives the sockets, each with its name.
     pub(in crate::app) fn receive_sockets(&mut self) -> io::Result<Vec<(String, OwnedFd)>> {
         let count = self.receive_bytes(8)?.and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
         let count = count.filter(|count| *count <= MAX_SOCKETS).ok_or_else(unexpected)?;
@@ -97,8 +97,8 @@ impl UpgradeChannel {
 
     fn receive_socket(&mut self) -> io::Result<(String, OwnedFd)> {
         let name = self.receive_bytes(MAX_NAME_LEN)?.and_then(|bytes| String::from_utf8(bytes).ok());
-        let (mut byte, mut room) = ([0], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
-        let mut message = RecvAncillaryBuffer::new(&mut room);
+        let (mut byte, mut space) = ([0], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
+        let mut message = RecvAncillaryBuffer::new(&mut space);
         recvmsg(self.0.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut message, RecvFlags::CMSG_CLOEXEC)?;
         let mut sockets = message.drain().filter_map(|part| match part {
             RecvAncillaryMessage::ScmRights(mut sockets) => sockets.next(),
@@ -109,15 +109,15 @@ impl UpgradeChannel {
 }
 
 fn unexpected() -> io::Error {
-    io::Error::other("the other process says something else than expected")
+    io::Error::other("unexpected message from the other process")
 }
 
 const NOTHING: u64 = u64::MAX;
 const MAX_NAME_LEN: u64 = 4096;
-/// A socket for each worker at each address.
+/// One for each worker at each address.
 const MAX_SOCKETS: u64 = 100_000;
 
-/// Says that standard input leads to the gate that serves. Not `TOLLGATE_...`, which would be a setting.
+/// Says that standard input leads to the old process. A name `TOLLGATE_...` would be a setting.
 pub(super) const UPGRADE_ENV: &str = "TAKES_OVER_TOLLGATE";
 
 #[cfg(test)]
@@ -128,8 +128,8 @@ mod tests {
 
     fn pair() -> (UpgradeChannel, UpgradeChannel) {
         let (one, other) = UnixStream::pair().unwrap();
-        let wire = |stream| UpgradeChannel::new(stream, Duration::from_secs(5)).unwrap();
-        (wire(one), wire(other))
+        let channel = |stream| UpgradeChannel::new(stream, Duration::from_secs(5)).unwrap();
+        (channel(one), channel(other))
     }
 
     #[test]
@@ -138,13 +138,13 @@ mod tests {
         let sockets = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let named = sockets.iter().zip(["a", "b", ""]).map(|(socket, name)| (name, socket.as_fd()));
         old.send_sockets(named).unwrap();
-        let passed = new.receive_sockets().unwrap();
-        assert_eq!(passed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a", "b", ""]);
-        for ((_, passed), socket) in passed.into_iter().zip(&sockets) {
-            let (passed, address) = (TcpListener::from(passed), socket.local_addr().unwrap());
+        let received = new.receive_sockets().unwrap();
+        assert_eq!(received.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a", "b", ""]);
+        for ((_, received), socket) in received.into_iter().zip(&sockets) {
+            let (received, address) = (TcpListener::from(received), socket.local_addr().unwrap());
             let _client = TcpStream::connect(address).unwrap();
-            assert_eq!(passed.local_addr().unwrap(), address);
-            passed.accept().unwrap();
+            assert_eq!(received.local_addr().unwrap(), address);
+            received.accept().unwrap();
         }
         new.send_message(Message::Ready).unwrap();
         old.expect_message(Message::Ready).unwrap();
@@ -172,6 +172,6 @@ mod tests {
         old.send_bytes(Some(b"a name and no socket")).unwrap();
         old.0.write_all(b"+").unwrap();
         assert!(new.receive_sockets().is_err());
-        assert!(pair().1.expect_message(Message::Ready).is_err(), "nobody is there");
+        assert!(pair().1.expect_message(Message::Ready).is_err(), "the other end is closed");
     }
 }

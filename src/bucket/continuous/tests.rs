@@ -25,10 +25,10 @@ fn a_token_takes_a_whole_number_of_nanoseconds_rounded_up() {
 #[test]
 fn an_attempt_whose_token_is_due_soon_is_held_and_the_next_is_refused() {
     let mut held = test_bucket(bucket(1).with_hold(Span::from_secs(2)).unwrap());
-    let answers: Vec<_> = (0..4).map(|_| held.take(NOW, 1).admission).collect();
+    let admissions: Vec<_> = (0..4).map(|_| held.take(NOW, 1).admission).collect();
     let hold = |secs| Admission::Held { hold: Span::from_secs(secs) };
     assert_eq!(
-        answers,
+        admissions,
         [Admission::Admitted, hold(1), hold(2), Admission::Refused { wait: Span::from_secs(1) }]
     );
 }
@@ -45,13 +45,13 @@ fn whoever_holds_ten_attempts_open_until_the_bucket_is_full_again_finds_ten_toke
     assert_eq!(open.peek(later, 1).left, 0);
 }
 
-/// The bug: an attempt that was made first and given back first left the second one's tokens to come twice.
+/// The bug: when the first attempt was refunded first, the second attempt's tokens came back twice.
 #[test]
 fn an_attempt_that_was_overtaken_by_another_refund_gives_nothing_twice() {
     let mut bucket = test_bucket(bucket(2));
     let (first, second) = (bucket.take(NOW, 1).receipt, bucket.take(NOW, 1).receipt);
     let _ = bucket.run(NOW, Op::Refund(first));
-    // Time has filled the bucket by now, while the second attempt is still under way.
+    // Time has filled the bucket by now, while the second attempt is still open.
     let later = NOW + 3 * S / 2;
     assert!((0..2).all(|_| bucket.take(later, 1).is_admitted()));
     let _ = bucket.run(later, Op::Refund(second));

@@ -41,7 +41,7 @@ fn a_level_is_shared_out_so_that_the_rate_of_a_period_has_its_share() {
 
 #[test]
 fn a_period_that_follows_the_clock_from_now_on_ends_when_the_clock_says_so() {
-    let each = |anchor| Spec::Interval(Interval::new(2, HOUR, anchor).unwrap());
+    let each = |period_start| Spec::Interval(Interval::new(2, HOUR, period_start).unwrap());
     let (began, now) = (NOW - HOUR.as_nanos() / 2, NOW + 1);
     let mut bucket = TestBucket::new(each(PeriodStart::First));
     assert!(bucket.take(began, 2).is_admitted());
@@ -86,7 +86,7 @@ fn a_debt_that_was_converted_ends_its_periods_when_the_clock_says_so() {
         let _ = step(&by_first, &mut before, noon.before(day.minus(Span::from_secs(3600))), Op::Take(1));
     }
     convert(&by_first, &mut before, &by_clock, &mut after, noon);
-    // At one the period that began yesterday would have ended, and every later one with it.
+    // The period that began yesterday would have ended at one o'clock, and each later one as well.
     let verdict = step(&by_clock, &mut after, noon.after(Span::from_secs(7200)), Op::Peek(1)).verdict;
     assert_eq!((verdict.left, verdict.full_at), (0, noon.after(Span::from_secs(43_200)).after(day)));
 }
@@ -125,11 +125,11 @@ fn waits_of_another_length_keep_the_strikes_and_the_wait_that_is_on() {
         let _ = bucket.run(NOW, Op::Strike);
     }
     let refused = |secs| Admission::Refused { wait: Span::from_secs(secs) };
-    let mut kept = converted(bucket, waits(3, 10, 2000), NOW + S);
-    assert_eq!(kept.peek(NOW + S, 1).admission, refused(99));
-    assert_eq!(kept.peek(NOW + S, 1).full_at, Time::from_nanos(NOW + 2100 * S));
-    let _ = kept.run(NOW + 100 * S, Op::Strike);
-    assert_eq!(kept.peek(NOW + 100 * S, 1).admission, refused(20), "the third strike, and the second wait");
+    let mut longer = converted(bucket, waits(3, 10, 2000), NOW + S);
+    assert_eq!(longer.peek(NOW + S, 1).admission, refused(99));
+    assert_eq!(longer.peek(NOW + S, 1).full_at, Time::from_nanos(NOW + 2100 * S));
+    let _ = longer.run(NOW + 100 * S, Op::Strike);
+    assert_eq!(longer.peek(NOW + 100 * S, 1).admission, refused(20), "the third strike, and the second wait");
     let shorter = converted(bucket, waits(2, 10, 30), NOW + S);
     assert_eq!((shorter.peek(NOW + S, 1).admission, shorter.peek(NOW + 31 * S, 1).left), (refused(30), 1));
 }

@@ -68,7 +68,7 @@ fn a_full_bucket_remembers_nothing() {
 fn a_plain_attempt_always_costs() {
     let mut bucket = test_bucket(3, None);
     assert_eq!([bucket.take(NOW, 1).left, bucket.take(NOW, 1).left], [2, 1]);
-    assert_eq!(once(&mut bucket, NOW, 0).left, 0, "nothing was remembered, not even nothing");
+    assert_eq!(once(&mut bucket, NOW, 0).left, 0, "a plain attempt leaves no tag, not even an empty one");
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn a_look_says_what_an_attempt_would_be_told_and_changes_nothing() {
     let mut bucket = test_bucket(1, Some(1));
     assert!(once(&mut bucket, NOW, 7).is_admitted());
     for tag in [7, 8] {
-        let looked = bucket.run(NOW, Op::PeekOnce { tokens: 1, tag });
-        assert_eq!((looked.changed, looked.verdict.is_admitted()), (false, tag == 7));
+        let peeked = bucket.run(NOW, Op::PeekOnce { tokens: 1, tag });
+        assert_eq!((peeked.changed, peeked.verdict.is_admitted()), (false, tag == 7));
     }
     assert!(once(&mut bucket, NOW, 7).is_admitted() && !once(&mut bucket, NOW, 7).is_admitted());
 }

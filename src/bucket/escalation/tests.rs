@@ -20,7 +20,7 @@ fn strike(bucket: &mut TestBucket, secs: u64, count: u32) -> Verdict {
     (0..count).map(|_| bucket.run(at(secs), Op::Strike).verdict).last().unwrap()
 }
 
-/// Seconds for which nobody passes.
+/// The wait in seconds; 0 if an attempt passes.
 fn wait(bucket: &TestBucket, secs: u64) -> u64 {
     match bucket.peek(at(secs), 1).admission {
         Admission::Refused { wait } => wait.as_secs_ceil(),
@@ -99,8 +99,8 @@ fn what_goes_well_breaks_the_row_but_neither_the_wait_nor_the_growth() {
 #[test]
 fn all_is_forgotten_after_the_longest_wait_in_peace() {
     let mut bucket = test_bucket();
-    let said = strike(&mut bucket, 0, 3);
-    assert_eq!(said.full_at, Time::from_nanos(NOW + 70 * S), "a minute after the wait");
+    let verdict = strike(&mut bucket, 0, 3);
+    assert_eq!(verdict.full_at, Time::from_nanos(NOW + 70 * S), "a minute after the wait");
     let mut disturbed = bucket;
     strike(&mut disturbed, 69, 3);
     assert_eq!(wait(&disturbed, 69), 20);

@@ -42,8 +42,8 @@ fn a_refund_goes_to_the_pool_alone() {
 fn a_pool_in_debt_does_not_delay_the_floor() {
     let mut bucket = test_bucket(each(1, 1), each(100, 1).with_debt(10).unwrap());
     let _ = (0..20).map(|_| bucket.take(NOW, 1)).last();
-    let said = bucket.take(NOW, 1);
-    assert_eq!((said.admission, said.next_token), (refused(1), Span::from_secs(1)));
+    let verdict = bucket.take(NOW, 1);
+    assert_eq!((verdict.admission, verdict.next_token), (refused(1), Span::from_secs(1)));
     assert!(bucket.take(NOW + S, 1).is_admitted());
 }
 

@@ -8,8 +8,8 @@ const S: u64 = 1_000_000_000;
 const NOW: u64 = 1_800_000_000 * S;
 const HOUR: u64 = 3600 * S;
 
-fn hourly(quota: u32, anchor: PeriodStart) -> Interval {
-    Interval::new(quota, Span::from_nanos(HOUR), anchor).unwrap()
+fn hourly(quota: u32, period_start: PeriodStart) -> Interval {
+    Interval::new(quota, Span::from_nanos(HOUR), period_start).unwrap()
 }
 
 fn test_bucket(spec: Interval) -> TestBucket {
@@ -25,8 +25,8 @@ fn around_a_border_a_client_may_use_a_bucket_before_it_and_one_after_it() {
 
 #[test]
 fn a_period_begins_with_the_first_attempt_or_by_the_clock() {
-    for (anchor, full_at) in [(PeriodStart::First, NOW + 5 + HOUR), (PeriodStart::Clock, NOW + HOUR)] {
-        assert_eq!(test_bucket(hourly(3, anchor)).take(NOW + 5, 1).full_at, Time::from_nanos(full_at));
+    for (period_start, full_at) in [(PeriodStart::First, NOW + 5 + HOUR), (PeriodStart::Clock, NOW + HOUR)] {
+        assert_eq!(test_bucket(hourly(3, period_start)).take(NOW + 5, 1).full_at, Time::from_nanos(full_at));
     }
 }
 
@@ -46,7 +46,7 @@ fn what_was_given_back_completely_is_forgotten_with_its_period() {
     let receipt = bucket.take(NOW, 2).receipt;
     let given = bucket.run(NOW, Op::Refund(receipt));
     assert_eq!(given.verdict.full_at, Time::from_nanos(NOW));
-    assert_eq!(bucket.state[0], NOW, "so that its place in a table is free");
+    assert_eq!(bucket.state[0], NOW, "so that its slot in a table is free");
     assert_eq!(bucket.take(NOW + 5, 2).full_at, Time::from_nanos(NOW + 5 + HOUR));
 }
 
@@ -58,7 +58,7 @@ fn a_token_of_a_period_that_has_ended_is_not_given_back() {
     assert!(!bucket.run(NOW + HOUR, Op::Refund(receipt)).changed);
 }
 
-/// A thread may have read the clock before a border and decide after it.
+/// A thread may have read the clock before a boundary and decide after it.
 #[test]
 fn attempts_that_come_late_from_before_a_border_win_nothing() {
     let mut bucket = test_bucket(hourly(3, PeriodStart::Clock));
@@ -76,8 +76,8 @@ fn a_clock_set_back_over_a_border_again_and_again_gives_nothing() {
 
 #[test]
 fn a_clock_that_was_set_back_locks_for_a_period_at_most() {
-    for anchor in [PeriodStart::First, PeriodStart::Clock] {
-        let mut bucket = test_bucket(hourly(3, anchor));
+    for period_start in [PeriodStart::First, PeriodStart::Clock] {
+        let mut bucket = test_bucket(hourly(3, period_start));
         assert!(bucket.take(NOW, 3).is_admitted());
         let back = NOW - 30 * HOUR + 5;
         let Admission::Refused { wait } = bucket.take(back, 1).admission else { panic!("still empty") };
@@ -100,7 +100,7 @@ fn a_debt_does_not_keep_a_period_beside_the_clock_once_it_was_set_back() {
     let spec = Interval::new(2, Span::from_secs(3600), PeriodStart::Clock).unwrap().with_debt(2).unwrap();
     let mut bucket = TestBucket::new(Spec::Interval(spec));
     let _ = (0..9).map(|_| bucket.take(NOW + 60 * S, 1)).last();
-    // Back over the border: from here a whole hour, then again as the clock says.
+    // Back over the boundary: the period ends a whole hour from here, the next one by the clock.
     let back = NOW - 1800 * S;
     assert!(!bucket.take(back, 1).is_admitted());
     assert_eq!(bucket.peek(back + hour, 1).left, 0, "the debt of two was paid");

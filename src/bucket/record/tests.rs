@@ -47,8 +47,8 @@ fn golden() -> [Golden; 6] {
     [one, two, three, four, five, six]
 }
 
-/// A bucket of each shape that has nothing but tokens, after twelve were taken, with its bytes: version and shape,
-/// fingerprint, spec, state.
+/// A bucket of each shape with tokens only, after twelve were taken, with its bytes: version and shape, fingerprint,
+/// spec, state.
 fn golden_of_tokens() -> [Golden; 4] {
     let (minute, hour) = (Span::from_secs(60), Span::from_secs(3600));
     let second = |count, burst| Continuous::new(count, Span::from_secs(1), burst).unwrap();
@@ -98,7 +98,8 @@ fn golden_of_tokens() -> [Golden; 4] {
     ]
 }
 
-/// Those that know more of attempts: one was paid for and repeated after twelve tokens were taken, and seven went wrong.
+/// The shapes that remember attempts: a tag was charged and repeated after twelve tokens were taken, and seven attempts
+/// failed.
 fn golden_of_attempts() -> [Golden; 2] {
     let bucket = Continuous::new(10, Span::from_secs(60), 20).unwrap().with_initial(15).unwrap();
     [
@@ -148,7 +149,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Other gates read these bytes: whoever changes them counts up the version.
+/// Other gates read these bytes: a change of them needs another `LAYOUT`.
 #[test]
 fn the_bytes_of_every_shape_are_these() {
     for (spec, parts) in golden() {

@@ -8,9 +8,9 @@ const S: u64 = 1_000_000_000;
 const NOW: u64 = 1_800_000_000 * S;
 const HOUR: u64 = 3600 * S;
 
-fn hours(quota: u32, hours: u64, anchor: PeriodStart) -> Rolling {
+fn hours(quota: u32, hours: u64, period_start: PeriodStart) -> Rolling {
     let hour = Span::from_nanos(HOUR);
-    Rolling::new(quota, hour.times(hours), hour, anchor).unwrap()
+    Rolling::new(quota, hour.times(hours), hour, period_start).unwrap()
 }
 
 fn test_bucket(spec: Rolling) -> TestBucket {
@@ -58,7 +58,7 @@ fn a_token_is_given_back_to_the_period_that_it_was_taken_in() {
     assert!(!bucket.run(NOW + 3 * HOUR, Op::Refund(first)).changed, "forgotten by now");
 }
 
-/// A thread may have read the clock before a border and decide after it.
+/// A thread may have read the clock before a boundary and decide after it.
 #[test]
 fn attempts_that_come_late_from_before_a_border_forget_nothing() {
     let mut bucket = test_bucket(hours(10, 4, PeriodStart::Clock));
@@ -82,8 +82,8 @@ fn a_clock_set_back_over_a_border_again_and_again_forgets_nothing() {
 
 #[test]
 fn a_clock_that_was_set_back_locks_for_a_window_at_most() {
-    for anchor in [PeriodStart::First, PeriodStart::Clock] {
-        let mut bucket = test_bucket(hours(3, 4, anchor));
+    for period_start in [PeriodStart::First, PeriodStart::Clock] {
+        let mut bucket = test_bucket(hours(3, 4, period_start));
         assert!(bucket.take(NOW, 3).is_admitted());
         let back = NOW - 300 * HOUR + 5;
         let Admission::Refused { wait } = bucket.take(back, 1).admission else { panic!("still empty") };

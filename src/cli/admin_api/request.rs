@@ -1,7 +1,7 @@
 //! One request to the admin API.
 //!
-//! It reads whatever the gate answers as JSON. The surprising thing: an answer that is a problem is an error with the gate's
-//! own words, which name neither a file nor a line here.
+//! It reads any JSON response. A problem becomes an error in the gate's own words, which name no file or line of the
+//! command.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -16,24 +16,24 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-/// What is asked.
+/// A request to the admin API.
 pub(in super::super) struct ApiRequest {
     pub(in super::super) method: &'static str,
     pub(in super::super) path: String,
     pub(in super::super) body: Option<Value>,
 }
 
-/// What was answered.
+/// A response of the admin API.
 pub(in super::super) struct ApiResponse {
     pub(in super::super) status: StatusCode,
     pub(in super::super) value: Value,
 }
 
 impl ApiResponse {
-    /// What it says.
+    /// The value of a successful response.
     ///
     /// # Errors
-    /// If it is a problem, in the gate's own words.
+    /// If it is a problem: its detail, in the gate's own words.
     pub(in super::super) fn success(self) -> anyhow::Result<Value> {
         if self.status.is_success() {
             return Ok(self.value);
@@ -46,29 +46,29 @@ impl ApiResponse {
 }
 
 impl ApiRequest {
-    /// Asks the gate behind this socket.
+    /// Sends the request to the gate behind this socket.
     ///
     /// # Errors
-    /// If there is no gate, or its answer cannot be read.
+    /// If no gate listens, or its response cannot be read.
     pub(super) fn call(self, socket: &Path) -> anyhow::Result<ApiResponse> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
-            let answer = tokio::time::timeout(RESPONSE_TIMEOUT, self.send(socket));
-            answer.await.with_context(|| format!("no answer from {} in time", socket.display()))?
+            let response = tokio::time::timeout(RESPONSE_TIMEOUT, self.send(socket));
+            response.await.with_context(|| format!("no answer from {} in time", socket.display()))?
         })
     }
 
     async fn send(self, socket: &Path) -> anyhow::Result<ApiResponse> {
         let stream = UnixStream::connect(socket).await.map_err(|error| connect_error(socket, &error))?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        let answered = async {
-            let answer = sender.send_request(self.request()?).await;
-            // The connection ends when nobody can ask anything more.
+        let exchange = async {
+            let response = sender.send_request(self.request()?).await;
+            // Without a sender the connection ends.
             drop(sender);
-            read(answer.context("the gate did not answer")?).await
+            read(response.context("the gate did not answer")?).await
         };
-        let (_, answer) = tokio::join!(connection, answered);
-        answer
+        let (_, response) = tokio::join!(connection, exchange);
+        response
     }
 
     fn request(self) -> anyhow::Result<Request<Full<Bytes>>> {
@@ -78,10 +78,10 @@ impl ApiRequest {
     }
 }
 
-async fn read(answer: Response<Incoming>) -> anyhow::Result<ApiResponse> {
-    let (head, body) = answer.into_parts();
+async fn read(response: Response<Incoming>) -> anyhow::Result<ApiResponse> {
+    let (head, body) = response.into_parts();
     let body = Limited::new(body, MAX_RESPONSE).collect().await;
-    let body = body.map_err(|error| anyhow::anyhow!("the answer broke off: {error}"))?.to_bytes();
+    let body = body.map_err(|error| anyhow::anyhow!("the answer was cut short: {error}"))?.to_bytes();
     let value: Value = serde_json::from_slice(&body)
         .with_context(|| format!("an answer that is not JSON, with status {}", head.status))?;
     Ok(ApiResponse { status: head.status, value })
@@ -98,5 +98,5 @@ fn connect_error(socket: &Path, error: &std::io::Error) -> anyhow::Error {
 }
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Of an answer.
+/// Bytes of a response.
 const MAX_RESPONSE: usize = 1024 * 1024;

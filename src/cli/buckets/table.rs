@@ -1,7 +1,7 @@
 //! Buckets as a table for people.
 //!
-//! It is made of the gate's answer alone. The surprising thing: words that the gate sent are written without control
-//! characters, since names of limits end up on a terminal.
+//! It reads the gate's response alone. Text of the gate is printed without control characters, because names of limits
+//! end up on a terminal.
 
 use std::fmt::Write;
 
@@ -11,16 +11,16 @@ use crate::cli::admin_api::plain;
 use crate::config::values::in_words;
 use crate::time::Span;
 
-/// The table, with what is worth saying below it.
-pub(super) fn text(answer: &Value, key: &str) -> String {
+/// The table, with notes below it.
+pub(super) fn text(response: &Value, key: &str) -> String {
     let mut rows = vec![["LIMIT", "TOKENS", "NEXT", "FULL AT", "NOTES"].map(str::to_owned)];
-    rows.extend(list(&answer["buckets"]).map(row));
+    rows.extend(list(&response["buckets"]).map(row));
     let mut text = if rows.len() > 1 { aligned(&rows) } else { format!("no limit has a bucket for {key}\n") };
     for (name, words) in [
         ("exempt", "do not see this client"),
         ("not_shown", "are kept for more than this, so their buckets are not shown"),
     ] {
-        let names: Vec<String> = list(&answer[name]).map(plain).collect();
+        let names: Vec<String> = list(&response[name]).map(plain).collect();
         if !names.is_empty() {
             // Writing to memory cannot fail.
             let _ = writeln!(text, "{} {words}", names.join(", "));
@@ -49,8 +49,8 @@ fn notes(bucket: &Value) -> String {
         notes.push(plain(network));
     }
     if let Some(own) = bucket.get("own") {
-        let pace = seconds(own["seconds_per_token"].as_f64().unwrap_or_default());
-        notes.push(format!("own rate: one every {pace}, until {}", plain(&own["until"])));
+        let interval = seconds(own["seconds_per_token"].as_f64().unwrap_or_default());
+        notes.push(format!("own rate: one every {interval}, until {}", plain(&own["until"])));
     }
     if let Some(cap) = bucket.get("max_failures") {
         notes.push(format!("{} of {} failures left", cap["left"], cap["most"]));
@@ -83,7 +83,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Rounded up to a millisecond, by the gate already.
+/// The gate has rounded it up to a millisecond.
 fn seconds(seconds: f64) -> String {
     let span = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
     in_words(Span::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_table_says_what_there_is_and_what_is_not_shown() {
-        let answer = json!({
+        let response = json!({
             "buckets": [
                 {"limit": "address", "mode": "enforce", "tokens": 3, "burst": 10, "next": 12.5,
                  "full_at": "2026-11-21T00:00:00.000Z", "network": "192.0.2.1/32",
@@ -114,7 +114,7 @@ mod tests {
 LIMIT              TOKENS   NEXT      FULL AT                   NOTES
 address            3 of 10  in 12s500ms  2026-11-21T00:00:00.000Z  192.0.2.1/32; 2 of 5 strikes until a wait
 ";
-        let text = text(&answer, "ip:192.0.2.1");
+        let text = text(&response, "ip:192.0.2.1");
         let squeeze = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let lines: Vec<String> = text.lines().map(squeeze).collect();
         assert_eq!(lines[..2], expected.lines().map(squeeze).collect::<Vec<_>>()[..]);

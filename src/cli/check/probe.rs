@@ -1,7 +1,7 @@
 //! `tollgate check --probe`: checks that the store answers, accepts a write and is set up well.
 //!
-//! It changes nothing. The surprising thing: it asks for a write too, of a bucket that is not there instead of a version
-//! that nothing has: that writes nothing, but whoever may not write is refused.
+//! It changes nothing. To test the right to write, it swaps a bucket that does not exist against a version that no
+//! bucket has: the swap writes nothing, but a user without the right gets an error.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -12,31 +12,31 @@ use crate::config::StoreSettings;
 use crate::store::{RecordVersion, StoreError, StoreRecord};
 use crate::time::{Span, Time};
 
-/// What was found.
+/// The result of a probe.
 #[derive(Debug, Default)]
 pub(super) struct ProbeReport {
-    /// `memory`, `redis` and so on.
+    /// The name of the store: `memory`, `redis` and so on.
     pub(super) store: String,
-    /// With one of them the gate would decide without the store.
+    /// Faults for which the gate would decide without the store.
     pub(super) errors: Vec<String>,
-    /// What an operator should know.
+    /// Settings that an operator should know about.
     pub(super) warnings: Vec<String>,
 }
 
-/// Asks the store.
+/// Probes the store.
 pub(super) fn probe(store: &StoreSettings) -> ProbeReport {
     let mut probed = ProbeReport { store: store.address.to_string(), ..ProbeReport::default() };
     match open(store) {
         Ok(None) => {}
         Ok(Some(opened)) => probed.run(&opened),
-        // Its context is the store's name, which is said anyway.
+        // The error's context is the store's name, which the caller prints anyway.
         Err(error) => probed.errors.push(error.root_cause().to_string()),
     }
     probed
 }
 
 impl ProbeReport {
-    /// Whether a gate can decide by it.
+    /// Whether a gate can use the store.
     pub(super) fn is_good(&self) -> bool {
         self.errors.is_empty()
     }
@@ -54,17 +54,17 @@ impl ProbeReport {
         if let Err(error) = probe_all(opened) {
             self.errors.push(error.to_string());
         }
-        // Whoever cannot be reached has nothing more to say; whoever refuses can say why.
+        // Settings only matter, and can only be read, if the store works.
         if self.errors.is_empty() {
             match opened.call(PROBE_TIMEOUT, |store| store.inspect()) {
                 Ok(sentences) => self.warnings = sentences,
-                Err(error) => self.warnings.push(format!("how it is set up cannot be seen: {error}")),
+                Err(error) => self.warnings.push(format!("cannot read its settings: {error}")),
             }
         }
     }
 }
 
-/// All that a gate asks for, of a bucket that nobody has.
+/// Makes every call that a gate makes, on a bucket that no client has.
 fn probe_all(opened: &OpenedStore) -> Result<(), StoreError> {
     let key = unused_key();
     opened.call(PROBE_TIMEOUT, |store| store.probe())?;
@@ -76,9 +76,9 @@ fn probe_all(opened: &OpenedStore) -> Result<(), StoreError> {
         full_at: Time::default(),
     };
     match opened.call(PROBE_TIMEOUT, |store| store.swap(key, Some(RecordVersion::random()), record)) {
-        // Then nothing was written because of somebody else, who may write.
+        // A conflict wrote nothing, and shows that the user may write.
         Err(StoreError::WriteConflict) => Ok(()),
-        asked => asked.map(drop),
+        result => result.map(drop),
     }
 }
 

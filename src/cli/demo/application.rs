@@ -1,8 +1,7 @@
-//! A sign-in application as they were written in 2005: it checks the password and does nothing else.
+//! A sign-in application in the style of 2005: it checks the password and does nothing else.
 //!
-//! A wrong password is answered 200 with "Login failed", as WordPress does it; nothing is counted but the attempts
-//! that arrived, and that number stands on every page. It holds no secret, so it may run anywhere, but it is meant for
-//! 127.0.0.1.
+//! A wrong password gets a 200 with "Login failed", as in WordPress. The application counts the attempts that arrive,
+//! and shows the number on every page. It holds no secret, so it may run anywhere, but it is meant for 127.0.0.1.
 
 use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
@@ -35,14 +34,14 @@ impl Default for Application {
     }
 }
 
-/// Serves the application to everybody who connects, until it is dropped.
+/// Serves the application until the future is dropped.
 pub async fn serve_application(listener: TcpListener, application: Arc<Application>) -> Infallible {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 tokio::spawn(serve_connection(stream, Arc::clone(&application)));
             }
-            // Out of descriptors, most likely: they come back when connections end.
+            // Most likely out of descriptors; they come back when connections end.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
@@ -50,7 +49,7 @@ pub async fn serve_application(listener: TcpListener, application: Arc<Applicati
 
 async fn serve_connection(stream: TcpStream, application: Arc<Application>) {
     let service = service_fn(|request| async { Ok::<_, Infallible>(application.answer(request).await) });
-    // A client that hangs up is no concern of this application.
+    // A client that hangs up is no error.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_secs(90))
@@ -59,7 +58,7 @@ async fn serve_connection(stream: TcpStream, application: Arc<Application>) {
 }
 
 impl Application {
-    /// Attempts that arrived here so far.
+    /// Attempts that have arrived so far.
     #[must_use]
     pub fn attempts(&self) -> u64 {
         self.attempts.load(Ordering::Relaxed)
@@ -151,7 +150,7 @@ mod tests {
         (address, application)
     }
 
-    async fn ask(
+    async fn request(
         to: SocketAddr,
         method: &str,
         path: &str,
@@ -163,8 +162,8 @@ mod tests {
         tokio::spawn(connection);
         let request =
             Request::builder().method(method).uri(path).header("host", "demo").header("cookie", cookie);
-        let answer = sender.send_request(request.body(Full::<Bytes>::from(form)).unwrap()).await.unwrap();
-        let (parts, body) = answer.into_parts();
+        let response = sender.send_request(request.body(Full::<Bytes>::from(form)).unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         Response::from_parts(parts, String::from_utf8(body.to_vec()).unwrap())
     }
@@ -173,14 +172,14 @@ mod tests {
     async fn the_form_stands_at_the_root_and_at_login() {
         let (address, _) = start().await;
         for path in ["/", "/login", "/login?from=mail"] {
-            let page = ask(address, "GET", path, "", "").await;
+            let page = request(address, "GET", path, "", "").await;
             assert_eq!(page.status(), 200);
             assert!(page.body().contains("<form action=\"/login\" method=\"post\">"), "{}", page.body());
             assert!(!page.body().contains("Login failed") && !page.body().contains("{{"));
         }
-        assert_eq!(ask(address, "GET", "/elsewhere", "", "").await.status(), 404);
-        assert_eq!(ask(address, "DELETE", "/login", "", "").await.status(), 404);
-        assert!(ask(address, "HEAD", "/", "", "").await.body().is_empty());
+        assert_eq!(request(address, "GET", "/elsewhere", "", "").await.status(), 404);
+        assert_eq!(request(address, "DELETE", "/login", "", "").await.status(), 404);
+        assert!(request(address, "HEAD", "/", "", "").await.body().is_empty());
     }
 
     #[tokio::test]
@@ -193,7 +192,7 @@ mod tests {
             "password=%FF&&=&x",
         ];
         for (index, form) in wrong.into_iter().enumerate() {
-            let page = ask(address, "POST", "/login", "", form).await;
+            let page = request(address, "POST", "/login", "", form).await;
             assert_eq!(page.status(), 200);
             assert!(page.body().contains("Login failed"));
             assert!(page.body().contains(&format!("<b id=\"count\">{}</b>", index + 1)));
@@ -204,19 +203,21 @@ mod tests {
     #[tokio::test]
     async fn the_right_password_opens_a_session_until_sign_out() {
         let (address, application) = start().await;
-        let answer = ask(address, "POST", "/login", "", "username=alice&password=w%6Fnderland").await;
+        let response = request(address, "POST", "/login", "", "username=alice&password=w%6Fnderland").await;
         assert_eq!(
-            (answer.status(), &answer.headers()["location"]),
+            (response.status(), &response.headers()["location"]),
             (StatusCode::FOUND, &HeaderValue::from_static("/home"))
         );
-        let cookie = answer.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap();
-        assert!(ask(address, "GET", "/home", &format!("a=b; {cookie}"), "").await.body().contains("Welcome"));
+        let cookie = response.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap();
+        assert!(
+            request(address, "GET", "/home", &format!("a=b; {cookie}"), "").await.body().contains("Welcome")
+        );
         for stranger in ["", "LGSESSID=", "LGSESSID=0", "a=b"] {
-            let answer = ask(address, "GET", "/home", stranger, "").await;
-            assert_eq!(answer.headers()["location"], "/login");
+            let response = request(address, "GET", "/home", stranger, "").await;
+            assert_eq!(response.headers()["location"], "/login");
         }
-        let answer = ask(address, "GET", "/logout", cookie, "").await;
-        assert!(answer.headers()["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
+        let response = request(address, "GET", "/logout", cookie, "").await;
+        assert!(response.headers()["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
         assert_eq!(application.attempts(), 1);
     }
 }

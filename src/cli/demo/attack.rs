@@ -1,7 +1,7 @@
 //! The attacker of the demonstration: wrong passwords, one after the other, from several addresses.
 //!
-//! It is a customer of the gate like any other: it speaks HTTP over sockets and knows nothing that a stranger would
-//! not know. Requests, time and targets are bounded; a target beyond the loopback interface is refused.
+//! It speaks HTTP over sockets, as any client, and has no inside knowledge. Requests, time and targets are bounded; a
+//! target beyond the loopback interface is refused.
 
 use std::fmt;
 use std::io;
@@ -16,48 +16,48 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpSocket;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-/// How far the attacker goes.
+/// The bounds of an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttackBounds {
     /// Wrong passwords in all; 300 at most.
     pub requests: u32,
     /// Addresses, from 127.0.0.11 on; 1 to 100.
     pub addresses: u8,
-    /// The time between two of them, at least a millisecond.
+    /// The time between two requests, at least a millisecond.
     pub interval: Duration,
-    /// When it gives up, done or not; 30 s at most.
+    /// The attack ends after this time, done or not; 30 s at most.
     pub duration: Duration,
 }
 
 impl Default for AttackBounds {
-    /// A dozen a second for 24 seconds from three addresses.
+    /// 12.5 passwords a second for 24 seconds, from three addresses.
     fn default() -> Self {
-        let pace = Duration::from_millis(80);
-        Self { requests: MAX_REQUESTS, addresses: 3, interval: pace, duration: MAX_DURATION }
+        let interval = Duration::from_millis(80);
+        Self { requests: MAX_REQUESTS, addresses: 3, interval, duration: MAX_DURATION }
     }
 }
 
-/// What the attacker saw.
+/// The responses that the attacker got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Passwords tried.
     pub tried: u32,
-    /// Those that the application answered.
+    /// Passwords that the application answered.
     pub let_through: u32,
-    /// Those that the gate refused.
+    /// Passwords that the gate refused.
     pub refused: u32,
-    /// Those that nobody answered, or with an error.
+    /// Passwords that got an error or no response.
     pub failed: u32,
 }
 
-/// Tries wrong passwords at `POST /login` of `target`, and tells `watch` after each how it stands.
+/// Tries wrong passwords at `POST /login` of `target`, and passes the tally to `observe` after each.
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] if the target is not on the loopback interface.
 pub async fn attack(
     target: SocketAddr,
     bounds: AttackBounds,
-    mut watch: impl FnMut(&Tally),
+    mut observe: impl FnMut(&Tally),
 ) -> io::Result<Tally> {
     if !target.ip().is_loopback() {
         return Err(io::Error::new(
@@ -69,14 +69,14 @@ pub async fn attack(
     let mut clients: Vec<AttackClient> = (0..bounds.addresses.clamp(1, MAX_ADDRESSES))
         .map(|index| AttackClient::new(target, FIRST + index))
         .collect();
-    let mut pace = interval(bounds.interval.max(Duration::from_millis(1)));
-    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = interval(bounds.interval.max(Duration::from_millis(1)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut tally = Tally::default();
     let attempts = async {
         for (index, number) in (0..clients.len()).cycle().zip(0..requests) {
-            pace.tick().await;
+            ticks.tick().await;
             tally.count(clients[index].attempt(number).await.ok());
-            watch(&tally);
+            observe(&tally);
         }
     };
     tokio::select! {
@@ -127,15 +127,15 @@ impl AttackClient {
     }
 
     async fn send(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<StatusCode> {
-        // Taken out and put back only after a complete answer: a broken connection is not used again.
+        // Taken out, and put back only after a complete response: a broken connection is not used again.
         let mut connection = match self.connection.take().filter(|connection| !connection.is_closed()) {
             Some(connection) => connection,
             None => self.connect().await?,
         };
         connection.ready().await?;
-        let answer = connection.send_request(request).await?;
-        let status = answer.status();
-        answer.into_body().collect().await?;
+        let response = connection.send_request(request).await?;
+        let status = response.status();
+        response.into_body().collect().await?;
         self.connection = Some(connection);
         Ok(status)
     }
@@ -177,7 +177,7 @@ mod tests {
 
     type Seen = Arc<Mutex<BTreeMap<IpAddr, u32>>>;
 
-    /// Lets two attempts through from each address, and closes every connection after its third answer.
+    /// Lets two attempts through from each address, and closes every connection after its third response.
     async fn gate() -> (SocketAddr, Seen) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
@@ -192,13 +192,13 @@ mod tests {
                         let mut all = all.lock().unwrap();
                         let count = all.entry(peer.ip()).or_default();
                         *count += 1;
-                        let mut answer = Response::new(Full::<Bytes>::from("said"));
-                        *answer.status_mut() =
+                        let mut response = Response::new(Full::<Bytes>::from("text"));
+                        *response.status_mut() =
                             if *count > 2 { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
                         if *count % 3 == 0 {
-                            answer.headers_mut().insert("connection", "close".parse().unwrap());
+                            response.headers_mut().insert("connection", "close".parse().unwrap());
                         }
-                        std::future::ready(Ok::<_, Infallible>(answer))
+                        std::future::ready(Ok::<_, Infallible>(response))
                     }),
                 ));
             }
@@ -207,8 +207,8 @@ mod tests {
     }
 
     fn bounds(requests: u32, addresses: u8, millis: u64) -> AttackBounds {
-        let (pace, duration) = (Duration::ZERO, Duration::from_millis(millis));
-        AttackBounds { requests, addresses, interval: pace, duration }
+        let (interval, duration) = (Duration::ZERO, Duration::from_millis(millis));
+        AttackBounds { requests, addresses, interval, duration }
     }
 
     #[tokio::test]

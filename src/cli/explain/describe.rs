@@ -6,7 +6,7 @@ use crate::engine::LimitStatus;
 use crate::policy::{Limit, LimitKind};
 use crate::time::Span;
 
-/// The limit, and which of its buckets, if that is not the one that its rate fills.
+/// The limit's name, with the sub-limit if it is not the rate.
 pub(super) fn name(limit: &Limit) -> String {
     match limit.kind {
         LimitKind::Rate => limit.name.to_string(),
@@ -15,7 +15,7 @@ pub(super) fn name(limit: &Limit) -> String {
     }
 }
 
-/// What the attempt takes, or why it does not.
+/// What the attempt takes, or how long the bucket refuses it.
 pub(super) fn taken(before: &LimitStatus) -> String {
     let (cost, verdict, burst) = (before.charge.cost, before.verdict, before.charge.spec.burst());
     if let Spec::Escalation(_) = before.charge.spec {
@@ -39,7 +39,7 @@ pub(super) fn taken(before: &LimitStatus) -> String {
     }
 }
 
-/// The bucket's shape, and what is in it when the attempt has passed or was refused.
+/// The bucket's shape and level after the attempt.
 pub(super) fn left(after: &LimitStatus) -> String {
     let verdict = after.verdict;
     if let Spec::Escalation(waits) = after.charge.spec {
@@ -121,8 +121,8 @@ mod tests {
     #[test]
     fn times_are_rounded_up_and_short_ones_have_a_tenth() {
         let millis = [0, 1, 1150, 2000, 59_901, 60_001, 90_000, 5_400_000];
-        let said = millis.map(|millis| time(Span::from_millis(millis)));
-        assert_eq!(said, ["0s", "0.1s", "1.2s", "2s", "1m", "1m1s", "1m30s", "1h30m"]);
+        let times = millis.map(|millis| time(Span::from_millis(millis)));
+        assert_eq!(times, ["0s", "0.1s", "1.2s", "2s", "1m", "1m1s", "1m30s", "1h30m"]);
     }
 
     #[test]

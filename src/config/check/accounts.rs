@@ -1,7 +1,7 @@
-//! What limits for accounts need of the routes that they apply to, and of `[device]`.
+//! What limits for accounts need of their routes and of `[device]`.
 //!
-//! Nearly all of it is legal, and surely not meant. The surprising thing: a limit that counts failures counts every attempt
-//! on a route that does not say what a failure is.
+//! Nearly all of it is legal, and surely not meant. A limit that counts failures counts every attempt on a route that
+//! does not say what a failure is.
 
 use super::super::diagnostic::Findings;
 use super::super::document::Located;
@@ -10,7 +10,7 @@ use crate::policy::key::KeyPart;
 use crate::policy::outcome::Outcome;
 use crate::policy::{ChargeOn, Limit, Mode, Route, Unit};
 
-/// Says what is missing. `has_devices` says whether there is a `[device]`.
+/// Warns of what is missing. `has_devices` is whether `[device]` has a secret.
 pub(super) fn check(
     raw: &raw::RawFile,
     routes: &mut [Option<Route>],
@@ -23,13 +23,13 @@ pub(super) fn check(
     }
     for (raw, route) in raw.routes.iter().zip(&*routes) {
         let Some(route) = route else { continue };
-        let doors = || routes.iter().flatten().filter(|door| door.application == route.application);
+        let siblings = || routes.iter().flatten().filter(|other| other.application == route.application);
         let reaching = reaching(route, limits);
-        // One door that says it is enough: not every way into an application has such a field.
-        if doors().all(|door| door.user.is_empty()) {
+        // One route with the field is enough: not every route of an application has such a field.
+        if siblings().all(|other| other.user.is_empty()) {
             warn_of_missing_user(&raw.name, &reaching, f);
         }
-        if doors().all(|door| door.password.is_empty()) {
+        if siblings().all(|other| other.password.is_empty()) {
             warn_of_missing_password(&raw.name, &reaching, f);
         }
     }
@@ -40,7 +40,7 @@ pub(super) fn check(
     }
 }
 
-/// The limits that see attempts on a route.
+/// The limits that apply to a route and are not off.
 fn reaching<'l>(route: &Route, limits: &'l [Option<Limit>]) -> Vec<&'l Limit> {
     let reaching = route.limits.iter().filter_map(|&limit| limits.get(limit)?.as_ref());
     reaching.filter(|limit| limit.mode != Mode::Off).collect()
@@ -54,7 +54,7 @@ fn warn_of_missing_devices(raw: &raw::RawFile, limits: &[Option<Limit>], f: &mut
             f.warning(spot, "no device is ever known, so nothing is counted here", DEVICE);
         } else if limit.is_account() && limit.mode == Mode::Enforce {
             let message =
-                format!("with limit `{}` anybody can lock the owner of an account out", raw.name.value);
+                format!("with limit `{}` an attacker can lock the owner of an account out", raw.name.value);
             f.warning(spot, message, format!("known devices keep their own budget: {DEVICE}"));
         }
     }

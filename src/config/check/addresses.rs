@@ -30,13 +30,13 @@ pub(super) fn upstream_group(list: Option<&StringList>, f: &mut Findings) -> Vec
     items.into_iter().filter_map(|item| parsed::<UpstreamUrl>(item, f)).map(|url| url.0).collect()
 }
 
-/// `admin.listen`. Whoever reaches it may do what an operator may, so that only this machine does.
+/// `admin.listen`. Every caller there has the rights of an operator, so only this machine may reach it.
 pub(super) fn admin(
     list: Option<&StringList>,
     listen: &[ListenAddress],
     f: &mut Findings,
 ) -> Vec<ListenAddress> {
-    let mut places = Vec::new();
+    let mut addresses = Vec::new();
     for item in distinct(list, f) {
         let Some(ListenUrl(address)) = parsed(item, f) else { continue };
         if matches!(&address, ListenAddress::Tcp(tcp) if !tcp.ip().to_canonical().is_loopback()) {
@@ -53,9 +53,9 @@ pub(super) fn admin(
         if listen.contains(&address) {
             f.error(&item.spot, format!("`{}` is an address of `listen` as well", item.value), "");
         }
-        places.push(address);
+        addresses.push(address);
     }
-    places
+    addresses
 }
 
 fn required(list: Option<&StringList>, key: &str, example: &str, whole: &Spot, f: &mut Findings) {

@@ -1,7 +1,7 @@
 //! Binds limits to routes, and reports bindings that cannot be meant.
 //!
-//! Every limit applies to every route unless one side names the other. Where both sides name names they have to
-//! agree: guessing which of them was meant could leave a form without its limit.
+//! Every limit applies to every route unless one side names the other. If both sides name names, they must agree: a
+//! guess could leave a form without its limit.
 
 use super::super::diagnostic::{Findings, Spot, grouped};
 use super::super::document::Located;
@@ -42,7 +42,7 @@ pub(super) fn check(
     }
 }
 
-/// What one side names of the other: positions, each with its place in the file.
+/// The references of one side to the other: positions, each with its spot in the file.
 type NamedRefs<'r> = Option<Vec<(usize, &'r Located<String>)>>;
 
 fn named_limits<'r>(raw: &'r raw::RawFile, f: &mut Findings) -> Vec<NamedRefs<'r>> {

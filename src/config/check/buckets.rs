@@ -1,8 +1,7 @@
-//! From a shape and a rate to the bucket of a limit, or of some of its clients.
+//! Builds the bucket of a limit, or of some of its clients, from a shape and a rate.
 //!
-//! The numbers themselves are judged by `bucket`; what is said here is which key they stand in and what would be
-//! right. The surprising thing: `initial` is cut down silently where some clients have a smaller bucket than the one it
-//! was written for.
+//! The `bucket` module judges the numbers; this one knows the key of each and what would be right. `initial` is cut
+//! down silently for clients whose bucket is smaller than the limit's own.
 
 use super::super::diagnostic::{Findings, Spot, grouped};
 use super::super::raw;
@@ -11,7 +10,7 @@ use super::rate_parts::{Extras, GivenRate, NO_BURST, built, report_burst};
 use super::shapes::BucketShape;
 use crate::bucket::{Continuous, Floor, Interval, Spec, SpecError};
 
-/// The bucket of everybody who has no other rate.
+/// The bucket of all clients without another rate.
 pub(super) fn of_limit(
     shape: &BucketShape,
     rate: Option<GivenRate<'_>>,

@@ -1,7 +1,7 @@
-//! `[device]`: the keys under which device cookies are made, how long they are good, and their name.
+//! `[device]`: the keys of device cookies, their lifetime, and their name.
 //!
-//! A secret may stand in a file of its own, in a variable, or in the configuration. The surprising thing: no message
-//! repeats any of it, so a file of keys is pointed at by the numbers of its lines.
+//! The secret may be in a file of its own, in a variable, or in the configuration. No message repeats a key; a message
+//! about a file of keys names the number of the line.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) fn check(
     Some(Arc::new(Devices::new(keys, ttl, &cookie)))
 }
 
-/// One key a line, newest first. Blank lines are none, and neither is what begins with `#`.
+/// Parses one key a line, newest first. Blank lines and lines that begin with `#` are ignored.
 fn parse_keys(text: &str, origin: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<Vec<u8>>> {
     let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
     let lines = (1..).zip(lines).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));

@@ -1,7 +1,7 @@
 //! `[limit.NAME.escalate]`: waits that grow with each further refusal.
 //!
-//! The table turns them on; each of its keys has a default. The surprising thing: `max` is also how long it takes in
-//! peace until everything is forgotten, so a long one is a long memory.
+//! The table turns them on; each of its keys has a default. `max` is also the time without a refusal after which the
+//! count resets.
 
 use super::super::diagnostic::Findings;
 use super::super::raw;
@@ -11,7 +11,7 @@ use super::rate_parts::built;
 use crate::bucket::{Escalation, Spec};
 use crate::time::Span;
 
-/// What the table says; `None` only after a mistake was reported.
+/// The escalation; `None` only after a mistake was reported.
 pub(super) fn check(raw: &raw::RawEscalate, f: &mut Findings) -> Option<Spec> {
     let after = raw.after.is_none().then_some(AFTER);
     let after = after.or_else(|| within(raw.after.as_ref(), 1..=Escalation::MAX_STRIKES.into(), f));

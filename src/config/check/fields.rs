@@ -11,7 +11,7 @@ use super::super::section::{StringList, refuse};
 use super::super::values::{Duration, Mistake};
 use crate::time::Span;
 
-/// A text by its grammar.
+/// Parses a text by its grammar.
 pub(super) fn parsed<T: FromStr<Err = Mistake>>(text: &Located<String>, f: &mut Findings) -> Option<T> {
     match text.value.parse() {
         Ok(value) => Some(value),
@@ -79,7 +79,7 @@ pub(super) fn duration_within(
     None
 }
 
-/// The entries of a list, each once; what is there twice is reported.
+/// The entries of a list without repetitions, which are reported.
 pub(super) fn distinct<'l>(list: Option<&'l StringList>, f: &mut Findings) -> Vec<&'l Located<String>> {
     let mut seen = HashSet::new();
     let items = list.map_or(&[][..], |list| &list.value).iter();
@@ -93,7 +93,7 @@ pub(super) fn distinct<'l>(list: Option<&'l StringList>, f: &mut Findings) -> Ve
     fresh.collect()
 }
 
-/// Names become labels, header values and paths, where other letters would need quoting in three ways.
+/// Checks a name. Names become labels, header values and paths, where other letters would need three kinds of quoting.
 pub(super) fn check_name(name: &Located<String>, f: &mut Findings) {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     let text = &name.value;
@@ -102,7 +102,7 @@ pub(super) fn check_name(name: &Located<String>, f: &mut Findings) {
     }
 }
 
-/// The position of a name among its kind; an unknown one is reported with the nearest.
+/// The position of a name in a list; an unknown name is reported with the nearest one.
 pub(super) fn index_of<T>(
     name: &Located<String>,
     kind: &str,

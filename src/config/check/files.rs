@@ -1,16 +1,16 @@
-//! Files that the file names: lists of networks, pages, keys and certificates.
+//! Files that the configuration names: lists of networks, pages, keys and certificates.
 //!
-//! Only regular files of a sane size are read, so that `@/dev/zero` is a mistake and not the end of the memory.
+//! It reads only regular files of limited size, so `@/dev/zero` is a mistake and does not exhaust the memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::super::diagnostic::{Findings, SourceKind, SourceText, Spot};
 
-/// Reads files relative to the configuration and remembers which.
+/// Reads files relative to the configuration, and remembers which.
 pub(super) struct Files<'b> {
     base: &'b Path,
-    /// All that were read, each once.
+    /// All files that were read, each once.
     pub(super) read: Vec<PathBuf>,
 }
 
@@ -19,12 +19,12 @@ impl<'b> Files<'b> {
         Self { base, read: Vec::new() }
     }
 
-    /// Where a file is that is named in the configuration.
+    /// The path of a file that the configuration names.
     pub(super) fn resolve(&self, path: &str) -> PathBuf {
         self.base.join(path)
     }
 
-    /// The text of a file; `spot` is where it is named.
+    /// The text of a file; `spot` names it.
     pub(super) fn text(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Arc<SourceText>> {
         let name = self.resolve(path).display().to_string();
         let bytes = self.bytes(path, spot, f)?;
@@ -37,7 +37,7 @@ impl<'b> Files<'b> {
         }
     }
 
-    /// The same for a file that is not a text of ours.
+    /// The bytes of a file that need not be UTF-8.
     pub(super) fn bytes(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<u8>> {
         let path = self.resolve(path);
         match read(&path) {
@@ -66,7 +66,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| words(&error))
 }
 
-/// The system's words change from one to the next; these do not.
+/// The messages of systems differ; these do not.
 fn words(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".into(),

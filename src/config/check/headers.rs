@@ -1,4 +1,4 @@
-//! `proxy.underscores`, `strip` and `keep`: which headers of a request the application does not see.
+//! `proxy.underscores`, `strip` and `keep`: which request headers the application does not get.
 
 use http::HeaderName;
 
@@ -8,7 +8,7 @@ use super::super::raw;
 use super::fields::{distinct, one_of};
 use crate::proxy::headers::filter::{HeaderFilter, NamePattern, SenderRule, lists};
 
-/// The built-in lists, and what the file says of them.
+/// The built-in lists, with the changes of the file.
 pub(super) fn check(raw: &raw::RawProxy, f: &mut Findings) -> HeaderFilter {
     let built_in = HeaderFilter::default();
     let strip = patterns(distinct(raw.strip.as_ref(), f), f);
@@ -26,7 +26,7 @@ pub(super) fn check(raw: &raw::RawProxy, f: &mut Findings) -> HeaderFilter {
     strip.iter().fold(filter, |filter, (_, pattern)| filter.with(pattern))
 }
 
-/// A header that the gate reads, and the application never gets, says nothing of what the application does.
+/// Warns of a header that the gate reads but the application never gets: it cannot decide who signs in.
 pub(super) fn warn_of_dropped(raw: &raw::RawFile, f: &mut Findings) {
     if raw.proxy.underscores.as_ref().is_some_and(|word| word.value == "pass") {
         return;
@@ -48,7 +48,7 @@ pub(super) fn warn_of_dropped(raw: &raw::RawFile, f: &mut Findings) {
     }
 }
 
-/// A header's name, but one that is dropped.
+/// Whether a valid header name is one that the gate drops.
 fn is_odd(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     name.parse::<HeaderName>().is_ok() && !name.bytes().all(is_plain)
@@ -62,7 +62,7 @@ fn patterns<'l>(list: Vec<&'l Located<String>>, f: &mut Findings) -> Vec<(&'l Lo
 fn pattern(given: &Located<String>, f: &mut Findings) -> Option<NamePattern> {
     let name = given.value.to_ascii_lowercase();
     let Some(pattern) = NamePattern::parse(&name) else {
-        let hint = "as in \"X-Staff\", or \"X-Acme-*\" for all that begin so";
+        let hint = "as in \"X-Staff\", or \"X-Acme-*\" for all that begin with it";
         f.error(&given.spot, format!("`{}` is not a header name", given.value), hint);
         return None;
     };
@@ -83,7 +83,7 @@ fn warn_of_kept(given: &Located<String>, kind: Option<SenderRule>, f: &mut Findi
     match kind {
         Some(SenderRule::UnlessTrusted) => {
             let hint = "keep it only if the application takes it for no more than what a client says";
-            f.warning(&given.spot, format!("anybody can send `{name}`"), hint);
+            f.warning(&given.spot, format!("any client can send `{name}`"), hint);
         }
         Some(SenderRule::Never | SenderRule::Rewritten) => {}
         None => {

@@ -1,7 +1,7 @@
-//! `host` and `host_default`: for which hosts a route is.
+//! `host` and `host_default`: the hosts of a route.
 //!
-//! A route with `host` leaves all other hosts alone. Where one application answers for every host, that is a way past the
-//! limits: the same form under another name, or under none at all, as HTTP/1.0 has it.
+//! A route with `host` does not see other hosts. If one application answers for every host, that is a way past the
+//! limits: the same form under another name, or without one, as in HTTP/1.0. A warning reports such routes.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub(super) fn take_others(raw: &[RawNamed<raw::RawRoute>], routes: &mut [Option<
     }
 }
 
-/// Warns of routes whose application is reached by a host that they leave alone, past some of their limits.
+/// Warns of routes whose application another host reaches past some of their limits.
 pub(super) fn warn(
     raw: &[RawNamed<raw::RawRoute>],
     routes: &[Option<Route>],
@@ -107,14 +107,14 @@ fn takes_others(route: &Route) -> bool {
     route.hosts.is_empty() || route.other_than.is_some()
 }
 
-/// Whether another route counts what this pattern of a route matches.
+/// Whether another route counts every request that this pattern of a route matches.
 fn covers(other: &Route, route: &Route, pattern: &Pattern) -> bool {
     let case = other.case == Case::Insensitive || other.case == route.case;
     let when = other.when.is_empty() || other.when == route.when;
     case && when && other.patterns.iter().any(|wider| wider.covers(pattern))
 }
 
-/// Whether another route leads to the same form by other hosts, for fewer limits.
+/// Whether another route leads to the same form by other hosts and with fewer limits.
 fn is_bypass(other: &Route, route: &Route) -> bool {
     let leads_there = |pattern: &Pattern| other.patterns.iter().any(|wider| wider.covers(pattern));
     other.hosts != route.hosts

@@ -1,8 +1,7 @@
 //! `max_failures` and `escalate`: further limits for the key of a limit.
 //!
-//! Each becomes a limit of the same name right behind it, with the same key and for the same clients. The surprising
-//! thing: that moves the limits behind them, so positions that routes hold are counted anew here, and nothing that is
-//! checked before may keep one.
+//! Each becomes a limit of the same name right behind it, with the same key and for the same clients. That shifts the
+//! limits behind it, so [`insert`] renumbers the positions that routes hold; no earlier check may keep one.
 
 use super::super::diagnostic::Findings;
 use super::super::raw::{self, RawNamed};
@@ -13,40 +12,40 @@ use crate::policy::network::NetworkMap;
 use crate::policy::{ChargeOn, ClassRate, Limit, LimitKind, Route, Unit};
 use crate::time::Span;
 
-/// For each limit what stands right behind it.
+/// The sub-limits of each limit.
 pub(super) fn check(
     raw: &[RawNamed<raw::RawLimit>],
     limits: &[Option<Limit>],
     f: &mut Findings,
 ) -> Vec<Vec<Limit>> {
-    let facets = raw.iter().zip(limits).map(|(RawNamed { value: raw, .. }, limit)| {
+    let sub_limits = raw.iter().zip(limits).map(|(RawNamed { value: raw, .. }, limit)| {
         let cap = cap(raw, limit.as_ref(), f).map(|spec| (LimitKind::Cap, spec));
         let waits = raw.escalate.as_ref().and_then(|raw| escalate::check(raw, f));
         let waits = waits.map(|spec| (LimitKind::Escalation, spec));
         let specs = cap.into_iter().chain(waits);
-        let facets =
-            limit.iter().flat_map(|limit| specs.clone().map(|(facet, spec)| sub_limit(limit, facet, spec)));
-        facets.collect()
+        let sub_limits =
+            limit.iter().flat_map(|limit| specs.clone().map(|(kind, spec)| sub_limit(limit, kind, spec)));
+        sub_limits.collect()
     });
-    facets.collect()
+    sub_limits.collect()
 }
 
-/// Puts them behind their limits, and has the routes find all of them.
-pub(super) fn insert(limits: Vec<Limit>, facets: Vec<Vec<Limit>>, routes: &mut [Route]) -> Vec<Limit> {
-    let (mut all, mut places) = (Vec::new(), Vec::new());
-    for (limit, facets) in limits.into_iter().zip(facets) {
+/// Puts the sub-limits behind their limits, and renumbers the limits of the routes.
+pub(super) fn insert(limits: Vec<Limit>, sub_limits: Vec<Vec<Limit>>, routes: &mut [Route]) -> Vec<Limit> {
+    let (mut all, mut positions) = (Vec::new(), Vec::new());
+    for (limit, sub_limits) in limits.into_iter().zip(sub_limits) {
         let first = all.len();
         all.push(limit);
-        all.extend(facets);
-        places.push(first..all.len());
+        all.extend(sub_limits);
+        positions.push(first..all.len());
     }
     for route in routes {
-        route.limits = route.limits.iter().filter_map(|&at| places.get(at).cloned()).flatten().collect();
+        route.limits = route.limits.iter().filter_map(|&at| positions.get(at).cloned()).flatten().collect();
     }
     all
 }
 
-/// The tokens that a success brings back, and practically nothing else.
+/// The bucket of `max_failures`: a success refills it, and time practically does not.
 fn cap(raw: &raw::RawLimit, limit: Option<&Limit>, f: &mut Findings) -> Option<Spec> {
     let number = raw.max_failures.as_ref()?;
     let failures: u32 = within(Some(number), 0..=MAX_FAILURES, f)?;
@@ -66,19 +65,19 @@ fn of_failures(failures: u32) -> Option<Spec> {
     Continuous::new(1, per_token, failures).ok().map(Spec::Continuous)
 }
 
-/// The same limit for the same clients, where every class that has a rate has this bucket.
-fn sub_limit(limit: &Limit, facet: LimitKind, spec: Spec) -> Limit {
+/// A sub-limit: the same key and clients, with this bucket for every class that has a rate.
+fn sub_limit(limit: &Limit, kind: LimitKind, spec: Spec) -> Limit {
     let mut rates = NetworkMap::default();
     for (network, rate) in limit.rates.iter() {
         rates.insert(network, ClassRate { spec: rate.spec.map(|_| spec), ..rate.clone() });
     }
-    let spends = if facet == LimitKind::Cap { ChargeOn::Failures } else { limit.charge_on };
-    Limit { spec, rates, kind: facet, charge_on: spends, unit: Unit::Attempts, ..limit.clone() }
+    let charge_on = if kind == LimitKind::Cap { ChargeOn::Failures } else { limit.charge_on };
+    Limit { spec, rates, kind, charge_on, unit: Unit::Attempts, ..limit.clone() }
 }
 
 const MAX_FAILURES: i64 = 10_000;
-/// For all failures together: as long as a bucket can take to fill, in whole years. One of a hundred is forgotten after
-/// 255 days, which is no use to anybody who guesses.
+/// For all failures together: the longest time that a bucket may take to fill, in whole years. One failure of a hundred
+/// is forgotten after 255 days, which is useless for guessing.
 const LIFETIME: Span = Span::from_secs(70 * 365 * 86_400);
 
 #[cfg(test)]
@@ -133,7 +132,7 @@ mod tests {
         let policy = Policy::new(Vec::new(), limits);
         let expected = "account: at most 10 at once, then 480 a day from one address; \
                         after 100 failures in a row a stranger needs a known device or an operator; \
-                        after 5 failures in a row waits of 30s, growing to 1h, for whoever goes on";
+                        after 5 failures in a row waits of 30s, growing to 1h, for a client that goes on";
         assert_eq!(worst_cases(&policy), [("account", expected.to_owned())]);
     }
 }

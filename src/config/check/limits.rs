@@ -1,4 +1,4 @@
-//! `[limit.NAME]`: how often.
+//! `[limit.NAME]`: key, prefixes, rates and mode of a limit.
 
 use super::super::diagnostic::Findings;
 use super::super::raw::{self, RawNamed};
@@ -16,7 +16,7 @@ use crate::policy::network::NetworkSet;
 use crate::policy::{ChargeOn, Limit, Mode};
 use crate::time::Span;
 
-/// The limits, in the order of the file; `None` where nobody can say what one is kept for.
+/// The limits, in the order of the file; `None` for one that cannot be built.
 pub(super) fn check(
     raw: &[RawNamed<raw::RawLimit>],
     networks: &Networks<'_>,
@@ -34,7 +34,7 @@ fn check_limit(
 ) -> Option<Limit> {
     check_name(name, f);
     let counts = [("attempts", ChargeOn::Attempts), ("failures", ChargeOn::Failures)];
-    let spends = one_of(raw.count.as_ref(), &counts, &[], f).unwrap_or(ChargeOn::Attempts);
+    let charge_on = one_of(raw.count.as_ref(), &counts, &[], f).unwrap_or(ChargeOn::Attempts);
     let modes = [("enforce", Mode::Enforce), ("observe", Mode::Observe), ("off", Mode::Off)];
     if !raw.has_rate && !raw.has_rolling {
         let hint = "rate = \"10 per 5m\"";
@@ -61,19 +61,19 @@ fn check_limit(
         rates,
         exempt,
         mode,
-        charge_on: spends,
+        charge_on,
         ..Limit::new(&name.value, spec.or_else(any)?)
     })
 }
 
-/// A bucket that stands for one that cannot be, so that the rest is looked at: there is nothing that does not fit into it.
+/// A stand-in after a mistake, so that the checks go on: everything fits into it.
 fn any() -> Option<Spec> {
     Continuous::new(1, Span::from_millis(1), u32::MAX).ok().map(Spec::Continuous)
 }
 
 fn refuse_debt_of_accounts(parts: &[KeyPart], raw: &raw::RawLimit, f: &mut Findings) {
     if let Some(debt) = raw.debt.as_ref().filter(|debt| debt.value > 0 && parts.contains(&KeyPart::User)) {
-        let hint = "leave it out: anybody could keep an account shut for nothing";
+        let hint = "leave it out: an attacker could keep an account shut for nothing";
         f.error(&debt.spot, "a limit for accounts cannot have `debt`", hint);
     }
 }
@@ -85,7 +85,7 @@ fn warn_of_lengths(parts: &[KeyPart], raw: &raw::RawLimit, client: PrefixLengths
         }
         return;
     }
-    // Whoever gathers neighbours in IPv4 means those in IPv6 too, where one customer has many /64 to hop over.
+    // A wider prefix in IPv4 is meant for IPv6 too, where one customer can switch between many /64 networks.
     if let (Some(ipv4), None) = (&raw.ipv4, &raw.ipv6)
         && ipv4.value < i64::from(client.ipv4)
     {

@@ -1,7 +1,7 @@
 //! Warns of unregistered methods: a pattern with a mistyped method protects nothing.
 //!
-//! A method is known if it is registered (IANA, "HTTP Method Registry", 2025). Any other is legal (RFC 9110, 16.1), so it is
-//! warned about and no mistake.
+//! A method is known if it is registered (IANA, "HTTP Method Registry", 2025). Any other is legal (RFC 9110, 16.1), so
+//! it gets a warning.
 
 use super::super::diagnostic::{Findings, nearest};
 use super::super::document::Located;

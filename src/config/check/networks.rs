@@ -1,4 +1,4 @@
-//! `[networks]`: names for prefixes, and what an entry of `exempt`, `rates` or `trust` means.
+//! `[networks]`: names for prefixes, and the meaning of an entry of `exempt`, `rates` or `trust`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::files::Files;
 pub(super) struct Networks<'r>(Vec<(&'r str, Vec<IpNet>)>);
 
 impl<'r> Networks<'r> {
-    /// Reads every list, and the files that they name.
+    /// Reads every list, and the files that the lists name.
     pub(super) fn check(raw: &'r [RawNamed<StringList>], files: &mut Files<'_>, f: &mut Findings) -> Self {
         let networks = raw.iter().map(|network| {
             check_network_name(&network.name, f);
@@ -59,7 +59,7 @@ fn check_network_name(name: &Located<String>, f: &mut Findings) {
     }
 }
 
-/// One prefix a line; blank lines and what follows a `#` are left out.
+/// Reads a file with one prefix a line; blank lines, and text behind a `#`, are ignored.
 fn read_list(path: &str, spot: &Spot, files: &mut Files<'_>, f: &mut Findings) -> Vec<IpNet> {
     let Some(source) = files.text(path, spot, f) else { return Vec::new() };
     let (mut prefixes, mut wrong) = (Vec::new(), 0);
@@ -82,7 +82,7 @@ fn read_list(path: &str, spot: &Spot, files: &mut Files<'_>, f: &mut Findings) -
     prefixes
 }
 
-/// Lines with the offset of each. Editors of some systems begin a text with a byte order mark.
+/// Lines with their offsets, without the byte order mark that some editors write.
 fn lines(source: &Arc<SourceText>) -> impl Iterator<Item = (usize, &str)> {
     let mark = if source.text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut next = mark;
@@ -112,5 +112,5 @@ fn prefix(text: &str, spot: &Spot, f: &mut Findings) -> Option<IpNet> {
     }
 }
 
-/// A list may have millions of lines and be something else altogether.
+/// A file may have millions of lines and not be a list at all.
 const MAX_MISTAKES: usize = 10;

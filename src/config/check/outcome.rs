@@ -1,7 +1,7 @@
 //! `success`, `failure`, `neutral` and `otherwise` of a route: what an answer means.
 //!
-//! It checks the words of each rule and which of them can ever count. Which of them a wrong password could bring about
-//! says [`advice`].
+//! It checks the words of each rule and whether the rule can ever match. [`advice`] warns of rules that a wrong
+//! password matches, too.
 
 mod advice;
 
@@ -13,7 +13,7 @@ use super::super::raw;
 use super::fields::one_of;
 use crate::policy::outcome::{Glob, JsonPointer, Outcome, OutcomeRule, OutcomeRules, Statuses};
 
-/// The rules of a route. Where there are some and nothing is said about the rest, the rest is a failure.
+/// The rules of a route. Where there are some and `otherwise` is absent, any other answer is a failure.
 pub(super) fn check(route: &raw::RawRoute, f: &mut Findings) -> OutcomeRules {
     let outcomes =
         [("failure", Outcome::Failure), ("success", Outcome::Success), ("neutral", Outcome::Neutral)];
@@ -160,7 +160,7 @@ fn pointer(text: &Located<String>, f: &mut Findings) -> Option<JsonPointer> {
     pointer
 }
 
-/// A rule that holds only where one before it does changes nothing.
+/// Warns of a rule that matches only where an earlier one does: it changes nothing.
 fn warn_of_covered<'c, const LISTS: usize>(
     rules: &[SourcedRule<'_>],
     before: [(&str, &'c [SourcedRule<'c>]); LISTS],
@@ -179,7 +179,7 @@ fn warn_of_covered<'c, const LISTS: usize>(
 }
 
 impl SourcedRule<'_> {
-    /// A rule that lost a condition to a mistake would seem to cover more than it does.
+    /// A rule without conditions lost them to a mistake, and would seem to cover every other.
     fn covers(&self, later: &Self) -> bool {
         let is_empty = |checked: &Self| checked.rule == OutcomeRule::default();
         !is_empty(self) && !is_empty(later) && self.rule.covers(&later.rule)

@@ -1,4 +1,4 @@
-//! What the checks of buckets, shapes and windows have in common: a rate as it was given, and what a limit adds to it.
+//! Shared by the checks of buckets, shapes and windows: a rate with its text, and the other keys of a bucket.
 
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
@@ -7,14 +7,14 @@ use super::super::values::RateValue;
 use super::fields::within;
 use crate::bucket::SpecError;
 
-/// A rate with the text that says it.
+/// A rate with its text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GivenRate<'r> {
     pub(super) rate: RateValue,
     pub(super) text: &'r Located<String>,
 }
 
-/// What a limit adds to each of its rates.
+/// `initial` and `debt` of a limit, which apply to each of its rates.
 pub(super) struct Extras {
     pub(super) initial: Option<Located<u32>>,
     pub(super) debt: u32,
@@ -39,7 +39,7 @@ fn counted(number: Option<&Located<i64>>, f: &mut Findings) -> Option<Located<u3
     number.map(|number| Located { value, spot: number.spot.clone() })
 }
 
-/// Where tokens come all at once, more than one period's cannot be kept.
+/// Refuses a burst where a whole period's tokens come at once: more than those cannot be kept.
 pub(super) fn report_burst(GivenRate { rate, text }: GivenRate<'_>, message: &str, f: &mut Findings) {
     if rate.burst != rate.count {
         let at = text.value.find("burst").unwrap_or(0);
@@ -48,7 +48,7 @@ pub(super) fn report_burst(GivenRate { rate, text }: GivenRate<'_>, message: &st
     }
 }
 
-/// What could be built, or why not.
+/// The value, or a diagnostic with the reason.
 pub(super) fn built<T>(result: Result<T, SpecError>, spot: &Spot, f: &mut Findings) -> Option<T> {
     match result {
         Ok(value) => Some(value),

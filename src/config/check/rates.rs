@@ -16,7 +16,7 @@ use super::shapes::BucketShape;
 use crate::policy::ClassRate;
 use crate::policy::network::NetworkMap;
 
-/// The rates by network. Without a shape, after a mistake in it, only their grammar is judged.
+/// The rates by network. Without a shape, after a mistake in it, only their grammar is checked.
 pub(super) fn check(
     raw: &[RawNamed<Located<String>>],
     networks: &Networks<'_>,
@@ -26,7 +26,7 @@ pub(super) fn check(
 ) -> NetworkMap<ClassRate> {
     let mut rates = NetworkMap::default();
     let mut seen: HashMap<IpNet, &str> = HashMap::new();
-    for (before, RawNamed { name, value: text }) in raw.iter().enumerate() {
+    for (index, RawNamed { name, value: text }) in raw.iter().enumerate() {
         let rate = if text.value == "off" { None } else { parsed(text, f) };
         let spec = rate.and_then(|rate| of_rate(shape?, GivenRate { rate, text }, extras, f));
         let class: Arc<str> = name.value.as_str().into();
@@ -34,7 +34,7 @@ pub(super) fn check(
             if let Some(earlier) = seen.insert(net, &name.value).filter(|earlier| *earlier != name.value) {
                 f.error(&name.spot, format!("{net} has a rate already"), format!("as part of `{earlier}`"));
             }
-            rates.insert(net, ClassRate { class: Arc::clone(&class), number: before + 1, spec });
+            rates.insert(net, ClassRate { class: Arc::clone(&class), number: index + 1, spec });
         }
     }
     rates

@@ -1,6 +1,6 @@
 //! `[route.NAME]`: what is protected.
 //!
-//! Which limits apply is decided in [`reach`](super::bindings), once limits are known too.
+//! The limits of a route are left to [`bindings`](super::bindings), once limits are known too.
 
 use super::super::diagnostic::{Findings, grouped};
 use super::super::document::{Located, TomlValue};
@@ -16,7 +16,7 @@ use crate::policy::matcher::{Pattern, PatternError};
 use crate::policy::{Cost, DEFAULT_BODY_BYTES, Route};
 use crate::proxy::upstream::UpstreamAddress;
 
-/// The routes without their limits, in the order of the file; `None` where one cannot be.
+/// The routes without their limits, in the order of the file; `None` for one that cannot be built.
 pub(super) fn check(
     raw: &[RawNamed<raw::RawRoute>],
     upstreams: &mut Vec<Vec<UpstreamAddress>>,
@@ -128,7 +128,7 @@ fn check_fields(raw: &raw::RawRoute, f: &mut Findings) -> [Vec<Field>; 3] {
     ]
 }
 
-/// How many bytes are read of a body whose attempts are counted, or in which a field stands.
+/// How many bytes of a body are read for fields and counts.
 fn check_body(raw: &raw::RawRoute, reads_body: bool, f: &mut Findings) -> usize {
     let Some(text) = &raw.body else { return DEFAULT_BODY_BYTES };
     let Some(Size(bytes)) = parsed(text, f) else { return DEFAULT_BODY_BYTES };
@@ -163,7 +163,7 @@ fn upstream(list: &StringList, upstreams: &mut Vec<Vec<UpstreamAddress>>, f: &mu
     Some(index)
 }
 
-/// A pattern that stands in an earlier route as well, for the same hosts, is never reached there.
+/// Warns of a pattern that an earlier route has as well, for the same hosts: the later one is never reached.
 fn warn_of_shadows(raw: &[RawNamed<raw::RawRoute>], routes: &[Option<Route>], f: &mut Findings) {
     for (index, later) in routes.iter().enumerate() {
         let Some(later) = later else { continue };
@@ -189,6 +189,6 @@ pub(super) fn tokens(count: u32) -> String {
     if count == 1 { format!("{number} token") } else { format!("{number} tokens") }
 }
 
-/// Each connection may hold as much in memory.
+/// Each connection may hold this much in memory.
 const MAX_BODY: usize = 16 * 1024 * 1024;
 const MAX_IN_FLIGHT: i64 = 1_000_000;

@@ -1,7 +1,7 @@
-//! What a secret in the file stands for: a variable, a file, or itself.
+//! Resolves a secret of the file: a variable, a file, or the text itself.
 //!
-//! No message repeats any of it. The surprising thing: in an address a reference may be a part, and is then written there as
-//! an address has to hold it, so that a password may have any letters.
+//! No message repeats a secret. A reference may be a part of an address; it is then percent-encoded, so that a password
+//! may have any letters.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -9,7 +9,7 @@ use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
 use super::files::Files;
 
-/// The text that a secret stands for, and what messages call it.
+/// The text of a secret, and its name in messages.
 pub(super) fn resolve(
     secret: &Located<String>,
     environment: &[(String, String)],
@@ -69,7 +69,7 @@ fn is_variable(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// An address in which references stand for secrets.
+/// An address with its references resolved.
 pub(super) fn resolve_within(
     address: &Located<String>,
     environment: &[(String, String)],
@@ -82,7 +82,7 @@ pub(super) fn resolve_within(
     while let Some((before, reference)) = rest.split_once("${") {
         let Some((inner, after)) = reference.split_once('}') else { return refuse(spot, f) };
         let part = Located { value: format!("${{{inner}}}"), spot: spot.clone() };
-        // Every reference is looked up, so that all that is missing is told.
+        // Resolves every reference, so that all missing ones are reported.
         let text = resolve(&part, environment, files, f);
         resolved = resolved.zip(text).map(|(so_far, (text, _))| {
             match before.is_empty() && after.is_empty() && so_far.is_empty() {

@@ -1,4 +1,4 @@
-//! The tables that are settings and nothing more: `[client]`, `[refuse]`, `[proxy]`, `[log]`.
+//! The tables that hold plain settings: `[client]`, `[refuse]`, `[proxy]`, `[log]`.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(super) fn client(raw: &raw::RawClient, networks: &Networks<'_>, f: &mut Find
         }
         for net in networks.resolve(entry, f) {
             if (Prefix { net, host_bits: false }).is_everybody() {
-                let hint = "anybody can then pose as any client: name only the proxies in front of this one";
+                let hint = "any peer can then pose as any client: name only the proxies in front of this one";
                 f.warning(&entry.spot, format!("`client.trust` holds {net}"), hint);
             }
             settings.trust.insert(net, ());
@@ -49,23 +49,23 @@ pub(super) fn client(raw: &raw::RawClient, networks: &Networks<'_>, f: &mut Find
     settings
 }
 
-/// Prefix lengths, where those that are not given are as `otherwise` says.
+/// Prefix lengths, by default those of `default`.
 pub(super) fn prefixes(
     ipv4: Option<&Located<i64>>,
     ipv6: Option<&Located<i64>>,
-    otherwise: PrefixLengths,
+    default: PrefixLengths,
     f: &mut Findings,
 ) -> PrefixLengths {
     for zero in [ipv4, ipv6].into_iter().flatten().filter(|length| length.value == 0) {
-        f.warning(&zero.spot, "everybody shares one bucket".to_owned(), "at least 8");
+        f.warning(&zero.spot, "all clients share one bucket".to_owned(), "at least 8");
     }
     PrefixLengths {
-        ipv4: within(ipv4, 0..=32, f).unwrap_or(otherwise.ipv4),
-        ipv6: longest_network(ipv6, f).unwrap_or(otherwise.ipv6),
+        ipv4: within(ipv4, 0..=32, f).unwrap_or(default.ipv4),
+        ipv6: longest_network(ipv6, f).unwrap_or(default.ipv6),
     }
 }
 
-/// A household has a whole /64: whoever keeps a bucket for less keeps as many for it as it likes.
+/// The IPv6 prefix length. A household has a whole /64: with a longer prefix it can choose among many buckets.
 fn longest_network(ipv6: Option<&Located<i64>>, f: &mut Findings) -> Option<u8> {
     let length = within(ipv6, 0..=128, f)?;
     if let Some(given) = ipv6.filter(|_| length > 64) {
@@ -107,7 +107,7 @@ pub(super) fn refuse(raw: &raw::RawRefuse, files: &mut Files<'_>, f: &mut Findin
     }
 }
 
-/// A page of the site's own; the empty name means the built-in one.
+/// A custom page; an empty name means the built-in one.
 fn page(path: Option<&Located<String>>, files: &mut Files<'_>, f: &mut Findings) -> Option<Template> {
     let path = path.filter(|path| !path.value.is_empty())?;
     let source = files.text(&path.value, &path.spot, f)?;
@@ -121,7 +121,7 @@ fn page(path: Option<&Located<String>>, files: &mut Files<'_>, f: &mut Findings)
     Some(Template::parse(&source.text))
 }
 
-/// What stands between the braces of a placeholder; anything else is a page's own script.
+/// Whether the text between braces is a placeholder's name; other braces belong to a script of the page.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
@@ -131,7 +131,7 @@ fn permille(jitter: &Located<f64>, f: &mut Findings) -> Option<u32> {
         f.error(&jitter.spot, format!("{} is out of range", jitter.spot.text()), "0.0 to 1.0");
         return None;
     }
-    // From 0 to 1000, as was just checked.
+    // Between 0 and 1000, as checked above.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
     Some((jitter.value * 1000.0).round() as u32)
 }
@@ -178,10 +178,11 @@ fn body_memory(text: &Located<String>, f: &mut Findings) -> Option<usize> {
     usize::try_from(bytes).ok().filter(|_| MEMORY.contains(&bytes))
 }
 
-/// A body that is longer than what one client may hold could never be read. `whole` is the file.
-pub(super) fn bodies(raw: &raw::RawFile, most: usize, routes: &[Route], whole: &Spot, f: &mut Findings) {
+/// Reports a route whose body is longer than one client may hold: it could never be read. `whole` is the file.
+pub(super) fn bodies(raw: &raw::RawFile, memory: usize, routes: &[Route], whole: &Spot, f: &mut Findings) {
     let longest = routes.iter().max_by_key(|route| route.body);
-    let Some(Route { name, body, .. }) = longest.filter(|route| route.body > BodyMemory::of_one_client(most))
+    let Some(Route { name, body, .. }) =
+        longest.filter(|route| route.body > BodyMemory::of_one_client(memory))
     else {
         return;
     };
@@ -193,7 +194,7 @@ pub(super) fn bodies(raw: &raw::RawFile, most: usize, routes: &[Route], whole: &
     f.error(given.map_or(whole, |text| &text.spot), message, format!("body_memory = \"{enough}\" or more"));
 }
 
-/// Where everybody has to begin with a header that only proxies of `client.trust` may send, there have to be some.
+/// Reports listeners that no client can use: with `proxy_protocol` on, only proxies of `client.trust` may connect.
 pub(super) fn proxy_protocol(
     raw: &raw::RawProxy,
     listen: &[ListenAddress],
@@ -205,7 +206,7 @@ pub(super) fn proxy_protocol(
     let is_open = |address: &ListenAddress| match address {
         ListenAddress::Unix(_) => client.trust_unix,
         ListenAddress::Tcp(_) | ListenAddress::Tls(_) => !client.trust.is_empty(),
-        // Which of both it is, nobody knows before it is passed.
+        // Its kind shows only when systemd passes it.
         ListenAddress::Systemd { .. } => client.trust_unix || !client.trust.is_empty(),
     };
     let shut: Vec<_> = listen.iter().filter(|address| !is_open(address)).collect();
@@ -213,7 +214,7 @@ pub(super) fn proxy_protocol(
     let example = if matches!(first, ListenAddress::Unix(_)) { "unix:" } else { "10.0.0.5" };
     let hint = format!("client.trust = [\"{example}\"] names the proxies that send the header");
     let shown: Vec<String> = shut.iter().map(|address| format!("`{address}`")).collect();
-    let message = format!("nobody can connect to {}", shown.join(", "));
+    let message = format!("no client can connect to {}", shown.join(", "));
     match shut.len() == listen.len() {
         true => f.error(&wanted.spot, message, hint),
         false => f.warning(&wanted.spot, message, hint),
@@ -225,7 +226,7 @@ fn client_rate(text: &Located<String>, f: &mut Findings) -> Option<ClientRate> {
         return None;
     }
     let RateValue { count, period, burst } = parsed(text, f)?;
-    // The guard counts in whole nanoseconds a connection.
+    // The rate limiter counts whole nanoseconds for each connection.
     if period.as_nanos() < u64::from(count) {
         f.error(&text.spot, "more than 1,000,000,000 connections a second", "or \"off\"");
     }
@@ -272,9 +273,9 @@ const VERSIONS: [(&str, Option<ProxyProtocolVersion>); 4] = [
     ("any", Some(ProxyProtocolVersion::Any)),
 ];
 const DAY: Span = Span::from_secs(86_400);
-/// A time-out of nothing would end every request before it began.
+/// A time-out of zero would end every request at once.
 const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=DAY;
-/// Whole bodies of the usual length for several clients, and less than any machine has.
+/// Enough for whole bodies of several clients, and less than any machine has.
 const MEMORY: RangeInclusive<u64> = 256 * 1024..=64 * 1024 * 1024 * 1024;
 const CONNECTIONS: RangeInclusive<i64> = 1..=10_000_000;
 const PLACEHOLDERS: [&str; 3] = ["retry_after", "limit", "request_id"];

@@ -1,8 +1,8 @@
-//! The shape of a limit's buckets: which keys make it, and which of them do not go together.
+//! The shape of a limit's buckets: which keys make it, and which of them conflict.
 //!
-//! It judges the keys beside each other and no numbers; those are judged in [`buckets`](super::buckets) and
-//! [`windows`](super::windows). The surprising thing: `rolling` beats `refill`, which beats `floor`, so that each
-//! file has one shape and everything that does not fit it is named.
+//! It judges keys beside each other; numbers are left to [`buckets`](super::buckets) and [`windows`](super::windows).
+//! `rolling` beats `refill`, which beats `floor`, so each limit has one shape, and every key that does not fit it is
+//! reported.
 
 use super::super::diagnostic::Findings;
 use super::super::document::Located;
@@ -14,14 +14,14 @@ use super::windows::{self, RollingWindow};
 use crate::bucket::{Continuous, PeriodStart};
 use crate::time::Span;
 
-/// What a limit's keys make of a rate.
+/// The shape that a limit's keys give to a rate.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum BucketShape {
     /// A steady refill; an attempt is held for its tokens at most this long.
     Continuous { wait: Span },
     /// Full again once a period.
     Interval { anchor: PeriodStart },
-    /// At most so many in any window of whole periods.
+    /// At most its quota in any window of whole periods.
     Rolling(RollingWindow),
     /// A guaranteed bucket beside the one of the rate.
     Floor { floor: Continuous },
@@ -37,7 +37,7 @@ pub(super) fn check(
     let anchor = one_of(raw.anchor.as_ref(), &ANCHORS, &[], f);
     let wait = duration_within(raw.wait.as_ref(), Span::ZERO..=MAX_WAIT, f).unwrap_or_default();
     if refill.is_none() && raw.refill.is_some() {
-        // Whatever was meant, what does not fit it cannot be said; what is wrong by itself can.
+        // With an unknown `refill` the shape is open: report what is invalid in any shape, and no conflicts.
         let _: (Option<RateValue>, _) = (
             raw.rolling.as_ref().and_then(|text| parsed(text, f)),
             raw.floor.as_ref().and_then(|text| floor(text, f)),
@@ -75,7 +75,7 @@ enum ShapeKind {
 }
 
 impl ShapeKind {
-    /// As the subject of a message.
+    /// The noun of a message.
     fn name(self) -> &'static str {
         match self {
             Self::Continuous => "a continuous limit",
@@ -118,8 +118,12 @@ fn report_conflicts(
         && wait > Span::ZERO
         && kind != ShapeKind::Continuous
     {
-        let hint = "only a continuous limit knows when each token is due";
-        f.error(&text.spot, format!("{name} holds nobody"), hint);
+        let message = match kind {
+            ShapeKind::Rolling => "`wait` does not go with `rolling`",
+            ShapeKind::Floor => "`wait` does not go with `floor`",
+            ShapeKind::Continuous | ShapeKind::Interval => "`wait` needs `refill = \"continuous\"`",
+        };
+        f.error(&text.spot, message, "only a continuous limit knows when each token is due");
     }
 }
 
@@ -130,5 +134,5 @@ fn floor(text: &Located<String>, f: &mut Findings) -> Option<Continuous> {
 
 const REFILLS: [(&str, Refill); 2] = [("continuous", Refill::Continuous), ("interval", Refill::Interval)];
 const ANCHORS: [(&str, PeriodStart); 2] = [("first", PeriodStart::First), ("clock", PeriodStart::Clock)];
-/// Longer than a minute no browser and no proxy in front is sure to wait.
+/// Browsers and proxies in front do not surely wait longer than a minute.
 const MAX_WAIT: Span = Span::from_secs(60);

@@ -1,7 +1,7 @@
 //! `[store]`: where the buckets are, and what to do while the store is unavailable.
 //!
-//! An address is read by the store itself; nobody is asked. The surprising thing: without a `secret` whoever can read a shared
-//! store can try out which addresses and accounts its buckets belong to, so that is warned of where it matters.
+//! The store parses its own address; no server is asked. Without a `secret` a reader of a shared store can try out
+//! which addresses and accounts its buckets belong to, so a warning says so where it matters.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -24,11 +24,11 @@ use crate::time::Span;
 pub struct StoreSettings {
     /// Where the buckets are.
     pub address: StoreAddress,
-    /// What the installation is called there.
+    /// The name of the installation in the store.
     pub names: Namespace,
-    /// Under what buckets are named there, besides.
+    /// The key of the keyed hash that names buckets in the store.
     pub secret: Secret,
-    /// How it is used.
+    /// Time-out, and what to do on an error.
     pub options: StoreOptions,
     /// Buckets in memory for each limit, at least 1.
     pub capacity: usize,
@@ -36,7 +36,7 @@ pub struct StoreSettings {
     pub snapshot: Option<PathBuf>,
 }
 
-/// Something that nobody is to see.
+/// A secret, which `Debug` hides.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secret(pub(super) Vec<u8>);
 
@@ -76,7 +76,7 @@ pub(super) fn check(
     }
 }
 
-/// Warns of settings that mean nothing, and of names that anybody can guess.
+/// Warns of settings without an effect, and of names that an attacker can guess.
 pub(super) fn warn(raw: &raw::RawStore, store: &StoreSettings, limits: &[Limit], f: &mut Findings) {
     if let (Some(snapshot), true) = (&raw.snapshot, store.address.is_shared()) {
         f.warning(
@@ -86,7 +86,7 @@ pub(super) fn warn(raw: &raw::RawStore, store: &StoreSettings, limits: &[Limit],
         );
     }
     if !store.address.is_shared() {
-        // Of an address that cannot be read nobody knows what would mean something there.
+        // An invalid address leaves open which settings have an effect.
         let is_memory = raw.url.as_ref().is_none_or(|url| url.value == "memory:");
         for (key, setting) in [
             ("timeout", &raw.timeout),
@@ -107,7 +107,7 @@ pub(super) fn warn(raw: &raw::RawStore, store: &StoreSettings, limits: &[Limit],
     if let (Some(url), true) = (&raw.url, store.secret.0.is_empty())
         && let Some(limit) = limits.iter().find(|limit| limit.needs_accounts())
     {
-        let message = format!("whoever reads the store can try out account names, by limit `{}`", limit.name);
+        let message = format!("a reader of the store can try out account names, by limit `{}`", limit.name);
         f.warning(
             &url.spot,
             message,
@@ -131,7 +131,7 @@ fn address(
     read.unwrap_or_else(StoreAddress::memory)
 }
 
-/// What can be guessed would keep nothing secret.
+/// The secret; one that is short enough to be guessed is a mistake.
 fn secret(
     raw: &raw::RawStore,
     environment: &[(String, String)],
@@ -149,7 +149,7 @@ fn secret(
     Some(text.as_bytes().to_vec())
 }
 
-/// The folder has to be there: the file is replaced by a new one again and again.
+/// The path of the snapshot. Its folder must exist: each write replaces the file.
 fn snapshot(raw: &raw::RawStore, files: &Files<'_>, f: &mut Findings) -> Option<PathBuf> {
     let Located { value, spot } = raw.snapshot.as_ref().filter(|snapshot| !snapshot.value.is_empty())?;
     let path = files.resolve(value);
@@ -170,6 +170,6 @@ fn names(raw: &raw::RawStore, f: &mut Findings) -> Namespace {
     })
 }
 
-/// Less would be no time for any network; more, and clients would take the gate for dead.
+/// Less is too short for any network; with more, clients would take the gate for dead.
 const TIMEOUT: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(10);
 const MIN_KEY_LEN: usize = 32;

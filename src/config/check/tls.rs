@@ -1,8 +1,8 @@
 //! `[tls]`: certificates and keys, and the roots that upstream certificates are checked against.
 //!
-//! Their files are read and held against each other here, so that what is taken over can be used. The surprising thing: an
-//! expired certificate is only a warning, because a gate that does not start helps nobody; one that runs keeps what it has
-//! instead (`app/reload.rs`).
+//! It reads the files and checks that certificates and keys belong together, so that a valid configuration can be used.
+//! An expired certificate is only a warning, because a gate that does not start serves no client. A running gate
+//! refuses to reload one and keeps what it has (`app/reload.rs`).
 
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
@@ -16,7 +16,7 @@ use crate::proxy::request::redirect::Redirect;
 use crate::proxy::upstream::UpstreamAddress;
 use crate::time::{Clock, Time};
 
-/// What is shown to clients.
+/// Certificates for clients, and the oldest version of TLS.
 pub(super) fn check(
     raw: &raw::RawFile,
     listen: &[ListenAddress],
@@ -29,7 +29,7 @@ pub(super) fn check(
     if let Some(spot) = &raw.tls.spot
         && !listen.iter().any(ListenAddress::is_tls)
     {
-        f.warning(spot, "nobody is shown these certificates", "listen = \"https://[::]:443\" shows them");
+        f.warning(spot, "no listener uses these certificates", "listen = \"https://[::]:443\" uses them");
     }
     if raw.tls.spot.is_none() {
         let items = raw.listen.iter().flat_map(|list| &list.value);
@@ -46,7 +46,7 @@ fn is_https(listen: &str) -> bool {
     listen.starts_with("https:") || listen.starts_with("systemd+https:")
 }
 
-/// Whether clients of `http://` have to come by `https://`, and by which port.
+/// The redirect from `http://` to `https://`, with its port; `None` if it is off.
 pub(super) fn redirect(
     raw: &raw::RawTls,
     listen: &[ListenAddress],
@@ -56,7 +56,7 @@ pub(super) fn redirect(
     let wanted = raw.redirect.as_ref().filter(|redirect| redirect.value)?;
     let ports = listen.iter().filter_map(|address| match address {
         ListenAddress::Tls(address) => Some(address.port()),
-        // Nobody knows which port it is until it is passed; the usual one, most likely.
+        // The port shows only when systemd passes the socket; 443 is the likeliest.
         ListenAddress::Systemd { tls: true, .. } => Some(443),
         ListenAddress::Tcp(_) | ListenAddress::Unix(_) | ListenAddress::Systemd { .. } => None,
     });
@@ -68,13 +68,13 @@ pub(super) fn redirect(
         f.warning(&wanted.spot, "no listener speaks http://", "listen = \"http://[::]:80\" as well");
     } else if ports.is_empty() && client.trust.is_empty() {
         let hint = "listen = \"https://[::]:443\", or name the proxy that speaks TLS in client.trust";
-        f.warning(&wanted.spot, "clients are sent to https://, where nobody listens", hint);
+        f.warning(&wanted.spot, "clients are sent to https://, where no listener is", hint);
     }
     let port = ports.iter().find(|port| **port == 443).or(ports.first());
     Some(Redirect { port: port.copied() })
 }
 
-/// Who vouches for upstreams of `https://`; `None` where there are none.
+/// The roots that upstreams of `https://` are checked against; `None` without such upstreams.
 pub(super) fn upstream_trust(
     raw: &raw::RawFile,
     upstreams: &[Vec<UpstreamAddress>],
@@ -115,7 +115,7 @@ fn certificate(
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<Certificate> {
-    // What is missing or of a wrong type was said before; the other file is looked at all the same.
+    // A path that is missing or of a wrong type is reported already; the other file is read all the same.
     let (cert, key) = (pair.cert.as_ref(), pair.key.as_ref());
     let [chain, private] =
         [cert, key].map(|path| path.and_then(|path| files.bytes(&path.value, &path.spot, f)));

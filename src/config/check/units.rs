@@ -1,8 +1,8 @@
 //! `unit`: whether attempts are counted, or the accounts or passwords that they try.
 //!
-//! It wraps the buckets that a limit has already, its own and those of some clients. The surprising thing: only a plain
-//! `rate` can count a thing once, because what is remembered lives as long as the bucket is not full; with debt a
-//! refused thing would cost without being remembered.
+//! It wraps the buckets that a limit has already: its own and those of some clients. Only a plain `rate` can count an
+//! item once, because items are remembered as long as the bucket is not full. With `debt` a refused item would cost a
+//! token without being remembered.
 
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
@@ -42,8 +42,8 @@ fn count_once(limit: &mut Limit, unit: Unit) {
     (limit.unit, limit.spec, limit.rates) = (unit, wrapped(limit.spec), rates);
 }
 
-/// A key that makes something else of the bucket than a plain rate, and where it stands. It goes by what was written, so
-/// that it is told beside a rate that makes no sense.
+/// A key that makes the bucket more than a plain rate, and its spot. It reads the file as written, so that the conflict
+/// is reported beside an invalid rate.
 fn conflicting_key(raw: &raw::RawLimit) -> Option<(&'static str, &Spot)> {
     let refill = raw.refill.as_ref().filter(|refill| refill.value == "interval");
     let debt = raw.debt.as_ref().filter(|debt| debt.value > 0);
@@ -65,5 +65,6 @@ fn free_repeats(unit: Unit) -> Option<u32> {
 
 const UNITS: [(&str, Unit); 3] =
     [("attempts", Unit::Attempts), ("users", Unit::Users), ("passwords", Unit::Passwords)];
-/// As many as a forgotten telephone sends in a night; whoever is told apart by being free is told no more often.
+/// About what a telephone with an old password sends in one night. The free repeats tell an attacker whether a password
+/// was tried before, no more often than this.
 const FREE_PASSWORDS: u32 = 200;

@@ -1,7 +1,7 @@
-//! `rolling`, `every` and the `rate` beside them: one window, and how it is cut into periods.
+//! `rolling`, `every` and the `rate` beside them: one window, and its periods.
 //!
-//! The surprising thing: a rate whose period is the window's is a quota, and one whose period is `every` is what one
-//! period may have; so both mean the same in `rate`, in `rolling` and in the rates of some clients.
+//! A rate whose period is the window's is a quota; one whose period is `every` bounds one period. The same holds in
+//! `rate`, in `rolling` and in the rates of some clients.
 
 use super::super::diagnostic::{Findings, Spot, grouped};
 use super::super::raw;
@@ -17,13 +17,13 @@ pub(super) struct RollingWindow {
     quota: u32,
     length: Span,
     every: Span,
-    /// Tokens in one period, if they are bounded.
+    /// Tokens in one period; `None` without a bound of its own.
     rate: Option<u32>,
     anchor: PeriodStart,
 }
 
 impl RollingWindow {
-    /// The same for clients with another rate: another quota, or another count for each period.
+    /// The window of clients with another rate: another quota, or another count for each period.
     pub(super) fn with(self, rate: RateValue) -> Option<Self> {
         match rate.period {
             period if period == self.length && period == self.every => {
@@ -35,7 +35,7 @@ impl RollingWindow {
         }
     }
 
-    /// What a rate for some clients may be.
+    /// The valid rates for some clients, as a hint.
     pub(super) fn hint(&self) -> String {
         let (length, every) = (in_words(self.length), in_words(self.every));
         if length == every {
@@ -102,7 +102,7 @@ fn is_of_a_period(GivenRate { rate, text }: &GivenRate<'_>, every: Option<Span>,
     false
 }
 
-/// The window in its periods, or why it cannot be cut into them.
+/// The window in its periods, or a diagnostic if the periods do not divide it.
 fn cut(window: &RollingWindow, quota: &Spot, spot: &Spot, f: &mut Findings) -> Option<Rolling> {
     let (length, every) = (in_words(window.length), in_words(window.every));
     let hint = format!("as in every = \"{}\"", proposal(window.length));
@@ -146,7 +146,7 @@ fn warn(
     }
 }
 
-/// A period that fits: a twenty-fourth of the window where that is a whole number of seconds, or something near.
+/// A period that divides the window: a twenty-fourth of it if that is a whole number of seconds, or something near.
 fn proposal(length: Span) -> Duration {
     let fits = |unit: u64| PARTS.iter().find(|&&parts| length.as_nanos().is_multiple_of(parts * unit));
     let parts = fits(SECOND).or_else(|| fits(MIN_WINDOW.as_nanos())).unwrap_or(&1);
@@ -154,7 +154,7 @@ fn proposal(length: Span) -> Duration {
 }
 
 const MIN_WINDOW: Span = Span::from_millis(1);
-/// As long as a duration can be.
+/// The longest duration.
 const MAX_WINDOW: Span = Span::from_secs(100 * 366 * 86_400);
 const SECOND: u64 = 1_000_000_000;
 const PARTS: [u64; 12] = [24, 30, 20, 12, 10, 15, 8, 6, 5, 7, 4, 3];
@@ -167,8 +167,9 @@ mod tests {
 
     #[test]
     fn a_day_is_best_cut_into_hours() {
-        let said = [86_400, 3600, 60, 10, 7, 1].map(|seconds| proposal(Span::from_secs(seconds)).to_string());
-        assert_eq!(said, ["1h", "2m30s", "2s", "1s", "1s", "50ms"]);
+        let periods =
+            [86_400, 3600, 60, 10, 7, 1].map(|seconds| proposal(Span::from_secs(seconds)).to_string());
+        assert_eq!(periods, ["1h", "2m30s", "2s", "1s", "1s", "50ms"]);
     }
 
     proptest! {

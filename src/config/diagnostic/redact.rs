@@ -1,19 +1,19 @@
 //! Redacts secrets in the text of a source before any line of it is shown.
 //!
-//! It works on the text and not on the tree, because the line with the secret may be the one that is no TOML, or whose
-//! key is misspelt. So it hides rather too much: whatever stands behind a key that looks like `secret`, and whatever
-//! `[device]` and `[store]` hold beside their other keys. The surprising thing: `"${NAME}"` is no secret and is shown.
+//! It works on the text, not on the tree, because the line with the secret may be invalid TOML or have a misspelt key.
+//! It rather redacts too much: every value behind a key that looks like `secret`, and every value in `[device]` and
+//! `[store]` whose key is not known to be harmless. A reference such as `"${NAME}"` is no secret and stays.
 
 use std::borrow::Cow;
 
 use super::{SourceKind, SourceText};
 
-/// The text with a star for each byte that might be of a secret, so that every place in it stays where it is.
+/// The text with a star for each byte that may belong to a secret; offsets stay the same.
 pub(super) fn redact(source: &SourceText) -> Cow<'_, str> {
     let text = source.text.as_str();
     match source.kind {
         SourceKind::File => match redact_urls(text) {
-            Some(veiled) => redact_file(&veiled).into_owned().into(),
+            Some(redacted) => redact_file(&redacted).into_owned().into(),
             None => redact_file(text),
         },
         SourceKind::Environment | SourceKind::Set if !holds_secrets(&path_of(&source.name)) => {
@@ -26,27 +26,27 @@ pub(super) fn redact(source: &SourceText) -> Cow<'_, str> {
     }
 }
 
-/// With stars for what stands between `://` and `@` in an address, for options that look like passwords and for what stands
-/// where a port belongs, but for references; `None` if there is nothing of that.
+/// Masks credentials before the `@` of an address, options that look like passwords, and a port that is not a number;
+/// references stay. `None` if there is nothing to mask.
 fn redact_urls(text: &str) -> Option<String> {
     let mut shown = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("://") {
         let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'')).unwrap_or(after.len());
-        let held = after[..end].rfind('@').unwrap_or(0);
+        let userinfo = after[..end].rfind('@').unwrap_or(0);
         shown.extend([before, "://"]);
-        shown += &redact_except_references(&after[..held]);
-        shown += &redact_hosts_and_options(&after[held..end]);
+        shown += &redact_except_references(&after[..userinfo]);
+        shown += &redact_hosts_and_options(&after[userinfo..end]);
         rest = &after[end..];
     }
     shown += rest;
     (shown != text).then_some(shown)
 }
 
-/// Hosts and options: a password is there when the `@` was forgotten, or when it was written as an option.
+/// Masks passwords in hosts (the `@` was forgotten) and in options.
 fn redact_hosts_and_options(text: &str) -> String {
-    let (place, options) = text.split_at(text.find('?').unwrap_or(text.len()));
-    let (hosts, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+    let (address, options) = text.split_at(text.find('?').unwrap_or(text.len()));
+    let (hosts, path) = address.split_at(address.find('/').unwrap_or(address.len()));
     let host = |host: &str| match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') && !port.bytes().all(|byte| byte.is_ascii_digit()) => {
             format!("{name}:{}", redact_except_references(port))
@@ -67,9 +67,9 @@ fn is_of_password(option: &str) -> bool {
     ["pass", "pwd", "secret", "token"].iter().any(|word| option.contains(word))
 }
 
-fn redact_except_references(held: &str) -> String {
+fn redact_except_references(text: &str) -> String {
     let mut shown = String::new();
-    let mut rest = held;
+    let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         let length = after.find('}').map_or(after.len(), |end| end + 1);
         let reference = &rest[before.len()..before.len() + 2 + length];
@@ -80,8 +80,8 @@ fn redact_except_references(held: &str) -> String {
     shown + &mask(rest)
 }
 
-/// The levels of `environment TOLLGATE_DEVICE__SECRET` and of `--set device.secret`. One underscore divides as well: to
-/// write one where two belong is the likeliest mistake.
+/// The levels of `environment TOLLGATE_DEVICE__SECRET` or `--set device.secret`. One underscore divides as well: one
+/// instead of two is the likeliest mistake.
 fn path_of(name: &str) -> Vec<String> {
     match name.strip_prefix("environment TOLLGATE_") {
         Some(variable) => levels(&variable.replace('_', ".")),
@@ -110,8 +110,7 @@ fn redact_file(text: &str) -> Cow<'_, str> {
     if copied == 0 { text.into() } else { (shown + &text[copied..]).into() }
 }
 
-/// Where in a line the value of a secret begins: behind the first word, whatever stands between, and in a table within
-/// braces behind any `=`.
+/// Where the value of a secret begins in a line: behind the first word, or in an inline table behind any `=`.
 fn secret_in(line: &str, table: &[String]) -> Option<usize> {
     let begin = line.find(|c: char| !is_in_front(c))?;
     let first = begin + line[begin..].find(|c: char| !is_of_key(c)).unwrap_or(line.len() - begin);
@@ -129,7 +128,7 @@ fn secret_in(line: &str, table: &[String]) -> Option<usize> {
     })
 }
 
-/// Where the value behind this place begins, unless it is one that may be seen.
+/// Where the value behind this offset begins; `None` if it is a reference.
 fn value_of_secret(line: &str, behind: usize) -> Option<usize> {
     let begin = behind + line[behind..].find(|c: char| !matches!(c, ' ' | '\t' | '=' | ':'))?;
     (!is_quoted_reference(line[begin..].trim())).then_some(begin)
@@ -139,7 +138,7 @@ fn is_in_front(letter: char) -> bool {
     matches!(letter, ' ' | '\t' | '#' | '\u{feff}')
 }
 
-/// The end of the line in which the value ends that begins here.
+/// The end of the line in which the value at `start` ends.
 fn end_of_value(text: &str, start: usize) -> usize {
     let value = &text[start..];
     let long = ["\"\"\"", "'''"].iter().find(|quotes| value.starts_with(**quotes));
@@ -152,7 +151,7 @@ fn end_of_value(text: &str, start: usize) -> usize {
     start + line
 }
 
-/// Behind the first bracket that no quotes hold.
+/// Behind the first closing bracket outside quotes.
 fn end_of_list(value: &str) -> usize {
     let mut quote = None;
     let end = value.char_indices().find(|&(_, letter)| match quote {
@@ -177,7 +176,7 @@ fn levels(key: &str) -> Vec<String> {
 fn holds_secrets(path: &[String]) -> bool {
     let (Some(first), Some(last)) = (path.first(), path.last()) else { return false };
     let looks_like_it = last.contains("secret") || strsim::damerau_levenshtein(last, "secret") <= 2;
-    // The last word of `TOLLGATE_STORE__ON_ERROR` is one level more.
+    // The last word of `TOLLGATE_STORE__ON_ERROR` counts as a level of its own.
     let is_of_store = ["url", "timeout", "on_error", "error", "prefix", "capacity", "snapshot"];
     looks_like_it
         || first == "device" && !matches!(last.as_str(), "ttl" | "cookie")
@@ -188,7 +187,7 @@ fn is_of_key(letter: char) -> bool {
     letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.' | '"' | '\'')
 }
 
-/// The value of a line, with or without a comment behind it.
+/// Whether a line's value is a quoted reference, with or without a comment behind it.
 fn is_quoted_reference(value: &str) -> bool {
     let quoted = |quote: char| value.strip_prefix(quote)?.split_once(quote);
     let Some((inner, rest)) = quoted('"').or_else(|| quoted('\'')) else { return false };
@@ -196,7 +195,7 @@ fn is_quoted_reference(value: &str) -> bool {
     is_reference(inner) && (rest.is_empty() || rest.starts_with('#'))
 }
 
-/// `${NAME}` or `${file:PATH}`, or what was meant to be one.
+/// `${NAME}` or `${file:PATH}`, also unfinished.
 fn is_reference(text: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':' | ' ');
     text.strip_prefix("${").is_some_and(|rest| rest.strip_suffix('}').unwrap_or(rest).chars().all(plain))

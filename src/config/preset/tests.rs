@@ -1,16 +1,16 @@
-//! What becomes of a document with presets in it.
+//! Documents with presets, expanded.
 
 use super::super::raw;
 use super::*;
 
-/// The document with its presets expanded, and what was said about it.
+/// The document with its presets expanded, and the diagnostics.
 fn expanded(text: &str) -> (TomlTable, Applications, Vec<String>) {
     let source = Arc::new(SourceText { kind: SourceKind::File, name: "f".into(), text: text.into() });
     let mut f = Findings::default();
     let mut root = TomlTable::parse(&source, &mut f).unwrap();
     let applications = expand(&mut root, &mut f);
-    let said = f.sorted().iter().map(|found| found.render(false)).collect();
-    (root, applications, said)
+    let diagnostics = f.sorted().iter().map(|found| found.render(false)).collect();
+    (root, applications, diagnostics)
 }
 
 fn entries<'t>(root: &'t TomlTable, section: &str) -> &'t [TomlEntry] {
@@ -52,11 +52,11 @@ fn every_preset_on_disk_is_built_in_and_named_like_its_main_door() {
     assert_eq!(files, presets().iter().map(|preset| preset.name).collect::<Vec<_>>());
     for preset in presets() {
         let mut f = Findings::default();
-        let doors = preset.routes(&mut f).unwrap();
+        let routes = preset.routes(&mut f).unwrap();
         assert!(!f.has_errors(), "{}", preset.name);
-        assert_eq!(doors[0].key.value, preset.name);
-        for door in &doors[1..] {
-            assert!(door.key.value.starts_with(&format!("{}-", preset.name)), "{}", door.key.value);
+        assert_eq!(routes[0].key.value, preset.name);
+        for route in &routes[1..] {
+            assert!(route.key.value.starts_with(&format!("{}-", preset.name)), "{}", route.key.value);
         }
     }
 }
@@ -75,8 +75,8 @@ fn every_preset_says_what_it_is_and_where_it_comes_from() {
 #[test]
 fn presets_use_no_keys_but_those_of_a_door() {
     for preset in presets() {
-        for door in preset.routes(&mut Findings::default()).unwrap() {
-            for entry in &table(&door).unwrap().0 {
+        for route in preset.routes(&mut Findings::default()).unwrap() {
+            for entry in &table(&route).unwrap().0 {
                 let key = entry.key.value.as_str();
                 assert!(key == "body" || KEYS_OF_ONE_ROUTE.contains(&key), "{}: {key}", preset.name);
             }
@@ -86,16 +86,16 @@ fn presets_use_no_keys_but_those_of_a_door() {
 
 #[test]
 fn a_preset_becomes_its_doors_in_the_place_of_its_route() {
-    let (root, applications, said) = expanded(
+    let (root, applications, diagnostics) = expanded(
         "[route.first]\nmatch = \"POST /a\"\n[route.blog]\npreset = \"wordpress\"\n[route.last]\nmatch = \"POST /b\"\n",
     );
-    assert_eq!(said, [""; 0]);
+    assert_eq!(diagnostics, [""; 0]);
     assert_eq!(names(&root), ["first", "blog", "blog.xmlrpc", "blog.api", "last"]);
     assert_eq!(text(&root, "blog", "match"), Some("POST /**/wp-login.php"));
     assert_eq!(text(&root, "blog.xmlrpc", "cost"), Some("count:methodName"));
     assert_eq!(text(&root, "blog", "preset"), None);
-    for door in ["blog", "blog.xmlrpc", "blog.api"] {
-        assert_eq!(applications[door], "blog");
+    for route in ["blog", "blog.xmlrpc", "blog.api"] {
+        assert_eq!(applications[route], "blog");
     }
     assert!(!applications.contains_key("first"));
 }
@@ -116,30 +116,30 @@ fn all_doors_are_one_application() {
 fn what_is_true_of_all_doors_is_said_once() {
     let beside =
         "host = \"blog.example.org\"\nupstream = \"http://[::1]:1\"\nlimits = \"a\"\ncase = \"sensitive\"\n";
-    let (root, _, said) = expanded(&format!("[route.blog]\npreset = \"wordpress\"\n{beside}"));
-    assert_eq!(said, [""; 0]);
-    for door in ["blog", "blog.xmlrpc", "blog.api"] {
-        assert_eq!(text(&root, door, "host"), Some("blog.example.org"), "{door}");
-        assert_eq!(text(&root, door, "upstream"), Some("http://[::1]:1"), "{door}");
-        assert_eq!(text(&root, door, "limits"), Some("a"), "{door}");
-        assert_eq!(text(&root, door, "case"), Some("sensitive"), "{door}");
+    let (root, _, diagnostics) = expanded(&format!("[route.blog]\npreset = \"wordpress\"\n{beside}"));
+    assert_eq!(diagnostics, [""; 0]);
+    for route in ["blog", "blog.xmlrpc", "blog.api"] {
+        assert_eq!(text(&root, route, "host"), Some("blog.example.org"), "{route}");
+        assert_eq!(text(&root, route, "upstream"), Some("http://[::1]:1"), "{route}");
+        assert_eq!(text(&root, route, "limits"), Some("a"), "{route}");
+        assert_eq!(text(&root, route, "case"), Some("sensitive"), "{route}");
     }
 }
 
 #[test]
 fn a_bound_on_bodies_goes_to_the_doors_that_read_them() {
     let (root, _, _) = expanded("[route.blog]\npreset = \"wordpress\"\nbody = \"1MiB\"\n");
-    let bounds = ["blog", "blog.xmlrpc", "blog.api"].map(|door| text(&root, door, "body"));
+    let bounds = ["blog", "blog.xmlrpc", "blog.api"].map(|route| text(&root, route, "body"));
     assert_eq!(bounds, [Some("1MiB"), Some("1MiB"), None]);
     let (root, _, _) = expanded("[route.web]\npreset = \"basic\"\nbody = \"1MiB\"\n");
-    assert_eq!(text(&root, "web", "body"), Some("1MiB"), "which is then doubtful, and warned about");
+    assert_eq!(text(&root, "web", "body"), Some("1MiB"), "it goes to all, and each warns");
 }
 
 #[test]
 fn what_is_true_of_one_door_replaces_what_a_preset_of_one_door_says() {
-    let (root, _, said) =
+    let (root, _, diagnostics) =
         expanded("[route.db]\npreset = \"phpmyadmin\"\nmatch = \"POST /pma/**\"\notherwise = \"neutral\"\n");
-    assert_eq!(said, [""; 0]);
+    assert_eq!(diagnostics, [""; 0]);
     assert_eq!(names(&root), ["db"]);
     assert_eq!(text(&root, "db", "match"), Some("POST /pma/**"));
     assert_eq!(text(&root, "db", "otherwise"), Some("neutral"));
@@ -148,12 +148,12 @@ fn what_is_true_of_one_door_replaces_what_a_preset_of_one_door_says() {
 
 #[test]
 fn a_limit_that_names_an_application_means_all_its_doors() {
-    let (root, _, said) = expanded(
+    let (root, _, diagnostics) = expanded(
         "[route.blog]\npreset = \"wordpress\"\n[route.login]\nmatch = \"POST /login\"\n\
          [limit.a]\nroutes = \"blog\"\n[limit.b]\nroutes = [\"login\", \"blog\"]\n\
          [limit.c]\nroutes = [\"blog.xmlrpc\"]\n[limit.d]\nroutes = \"login\"\n",
     );
-    assert_eq!(said, [""; 0]);
+    assert_eq!(diagnostics, [""; 0]);
     let routes: Vec<_> =
         entries(&root, "limit").iter().map(|limit| table(limit).unwrap().get("routes").unwrap()).collect();
     assert_eq!(strings(routes[0]), ["blog", "blog.api", "blog.xmlrpc"]);
@@ -169,16 +169,16 @@ fn what_is_wrong_in_a_preset_is_shown_there() {
     raw::RawFile::read(&root, &applications, &mut f);
     let route = &entries(&root, "route")[0];
     f.error(&table(route).unwrap().get("match").unwrap().node.spot, "no pattern", "");
-    let said: Vec<_> = f.sorted().iter().map(|found| found.render(false)).collect();
-    assert!(said.iter().any(|said| said.contains("--> preset wordpress:9:9")), "{said:?}");
+    let rendered: Vec<_> = f.sorted().iter().map(|found| found.render(false)).collect();
+    assert!(rendered.iter().any(|text| text.contains("--> preset wordpress:9:9")), "{rendered:?}");
 }
 
 #[test]
 fn two_applications_of_one_kind_stand_beside_each_other() {
-    let (root, applications, said) = expanded(
+    let (root, applications, diagnostics) = expanded(
         "[route.a]\npreset = \"tomcat\"\nhost = \"a\"\n[route.b]\npreset = \"tomcat\"\nhost = \"b\"\n",
     );
-    assert_eq!(said, [""; 0]);
+    assert_eq!(diagnostics, [""; 0]);
     assert_eq!(names(&root), ["a", "a.basic", "b", "b.basic"]);
     assert_eq!((&*applications["a.basic"], &*applications["b.basic"]), ("a", "b"));
 }

@@ -1,4 +1,4 @@
-//! `[limit.NAME]` as it was written.
+//! `[limit.NAME]` as written.
 
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::{Located, TomlEntry};
@@ -9,7 +9,7 @@ use super::{OptInteger, OptString, RawNamed, named};
 pub(in crate::config) struct RawLimit {
     pub(in crate::config) key: OptString,
     pub(in crate::config) rate: OptString,
-    /// Whether `rate` stands there at all: one of the wrong type is not missing.
+    /// Whether `rate` is present: one of a wrong type is not missing.
     pub(in crate::config) has_rate: bool,
     pub(in crate::config) exempt: Option<StringList>,
     pub(in crate::config) rates: Vec<RawNamed<Located<String>>>,
@@ -22,7 +22,7 @@ pub(in crate::config) struct RawLimit {
     pub(in crate::config) refill: OptString,
     pub(in crate::config) anchor: OptString,
     pub(in crate::config) rolling: OptString,
-    /// Whether `rolling` stands there at all, as for `rate`.
+    /// Whether `rolling` is present, as for `rate`.
     pub(in crate::config) has_rolling: bool,
     pub(in crate::config) every: OptString,
     pub(in crate::config) floor: OptString,
@@ -30,7 +30,7 @@ pub(in crate::config) struct RawLimit {
     pub(in crate::config) count: OptString,
     pub(in crate::config) unit: OptString,
     pub(in crate::config) max_failures: OptInteger,
-    /// Only if it stands there.
+    /// `None` if the table is absent.
     pub(in crate::config) escalate: Option<RawEscalate>,
 }
 

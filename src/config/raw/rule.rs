@@ -1,4 +1,4 @@
-//! `success`, `failure` and `neutral` of a route: a rule about an answer, or a list of them, as they were written.
+//! `success`, `failure` and `neutral` of a route as written: a rule about an answer, or a list of them.
 
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::{Located, TomlValue};
@@ -14,7 +14,7 @@ pub(in super::super) struct RawRule {
     pub(in super::super) json: OptString,
     pub(in super::super) body: OptString,
     pub(in super::super) equals: OptString,
-    /// Whether it has no key at all: one whose value was refused is not empty.
+    /// Whether the rule has no keys: a rule with an invalid value is not empty.
     pub(in super::super) is_empty: bool,
     pub(in super::super) spot: Spot,
 }

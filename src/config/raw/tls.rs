@@ -1,4 +1,4 @@
-//! `[tls]` as it was written.
+//! `[tls]` as written.
 
 use super::super::diagnostic::{Findings, Spot};
 use super::super::section::{KnownKeys, Section};
@@ -7,7 +7,7 @@ use super::{OptBool, OptString};
 #[derive(Debug)]
 pub(in super::super) struct RawTls {
     pub(in super::super) certificates: Vec<RawCertificate>,
-    /// Where `certificates` stands, if it does.
+    /// The spot of `certificates`, if present.
     pub(in super::super) spot: Option<Spot>,
     pub(in super::super) minimum: OptString,
     pub(in super::super) redirect: OptBool,
@@ -36,7 +36,7 @@ impl RawTls {
 }
 
 impl RawCertificate {
-    /// A key that is missing is said here: without it there is no pair.
+    /// Reports a missing path: without it there is no pair.
     fn read(section: &Section<'_>, spot: &Spot, f: &mut Findings) -> Self {
         for key in ["cert", "key"] {
             if section.entry(key).is_none() {

@@ -1,6 +1,6 @@
-//! Where to listen and where to forward to: `"http://[::]:8080"`, `"unix:/run/app.sock"`.
+//! Addresses to listen at and to forward to: `"http://[::]:8080"`, `"unix:/run/app.sock"`.
 //!
-//! Both are origins: a path, a query or a name and password in them would be silently ignored, and are refused.
+//! Both are origins: a path, a query, a name or a password would have no effect, and is refused.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -70,9 +70,9 @@ impl FromStr for UpstreamUrl {
     }
 }
 
-/// Where to connect to: the host in lower case.
-fn upstream_host_and_port(text: &str, authority: &str, otherwise: &str) -> Result<(String, u16), Mistake> {
-    let (host, port) = host_and_port(text, authority, otherwise, UPSTREAM)?;
+/// Host, in lower case, and port of an upstream.
+fn upstream_host_and_port(text: &str, authority: &str, default_port: &str) -> Result<(String, u16), Mistake> {
+    let (host, port) = host_and_port(text, authority, default_port, UPSTREAM)?;
     if !is_host(host) {
         return Err(Mistake::new(format!("`{host}` is not a host"), UPSTREAM));
     }
@@ -87,7 +87,7 @@ fn scheme(text: &str) -> (&str, Option<&str>) {
     (scheme, rest.strip_prefix("//"))
 }
 
-/// What systemd takes for a name (`sd_listen_fds_with_names(3)`).
+/// A name that systemd accepts (`sd_listen_fds_with_names(3)`).
 fn socket_name(text: &str, scheme: &str) -> Result<String, Mistake> {
     let name = text.strip_prefix(scheme).unwrap_or_default();
     let fits = |byte: u8| byte.is_ascii_graphic() && byte != b':';
@@ -97,7 +97,7 @@ fn socket_name(text: &str, scheme: &str) -> Result<String, Mistake> {
     Ok(name.to_owned())
 }
 
-/// Absolute, because nobody knows what a socket beside "here" is once the process is a service.
+/// A socket's path. It is absolute, because a service's working directory is hard to know.
 fn socket_path(text: &str) -> Result<PathBuf, Mistake> {
     let path = text.strip_prefix("unix:").unwrap_or_default();
     if !path.starts_with('/') || path.ends_with('/') || path.contains('\0') {
@@ -110,11 +110,11 @@ fn socket_path(text: &str) -> Result<PathBuf, Mistake> {
     Ok(path.into())
 }
 
-/// The host without brackets, and the port, which is as `otherwise` says where none is given.
+/// The host without brackets, and the port, or `default_port` where none is given.
 fn host_and_port<'t>(
     text: &str,
     authority: &'t str,
-    otherwise: &'t str,
+    default_port: &'t str,
     hint: &str,
 ) -> Result<(&'t str, u16), Mistake> {
     let authority = authority.strip_suffix('/').unwrap_or(authority);
@@ -126,15 +126,15 @@ fn host_and_port<'t>(
     }
     let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, rest)) if host.contains(':') => {
-            (host, rest.strip_prefix(':').or_else(|| rest.is_empty().then_some(otherwise)))
+            (host, rest.strip_prefix(':').or_else(|| rest.is_empty().then_some(default_port)))
         }
         Some(_) => (authority, None),
         None if authority.matches(':').count() > 1 => {
             return Err(Mistake::new(format!("`{text}` needs brackets"), "write an IPv6 address as [::1]"));
         }
-        None => {
-            authority.split_once(':').map_or((authority, Some(otherwise)), |(host, port)| (host, Some(port)))
-        }
+        None => authority
+            .split_once(':')
+            .map_or((authority, Some(default_port)), |(host, port)| (host, Some(port))),
     };
     let digits = port.filter(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
     match digits.and_then(|digits| digits.parse().ok()) {
@@ -265,7 +265,10 @@ mod tests {
 
         #[test]
         fn upstream_names_read_back(host in "[a-z][a-z0-9.-]{0,40}", port in 1_u16..) {
-            for address in [UpstreamAddress::Tcp { host: host.clone(), port }, UpstreamAddress::Tls { host: host.clone(), port }] {
+            for address in [
+                UpstreamAddress::Tcp { host: host.clone(), port },
+                UpstreamAddress::Tls { host: host.clone(), port },
+            ] {
                 let url = UpstreamUrl(address);
                 let read = url.0.to_string().parse::<UpstreamUrl>();
                 let unnamed = !is_server_name(&host) && read.is_err();

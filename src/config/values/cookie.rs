@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::Mistake;
 
-/// A name for a cookie of ours.
+/// The name of a cookie that the gate sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CookieName(pub String);
 
@@ -31,13 +31,13 @@ impl FromStr for CookieName {
     }
 }
 
-/// A token (RFC 9110, 5.6.2), which is what names of cookies are (RFC 6265, 4.1.1).
+/// A token (RFC 9110, 5.6.2), as cookie names are (RFC 6265, 4.1.1).
 pub(super) fn is_token(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*-.^_`|~".contains(&b))
 }
 
 const MAX_NAME_LEN: usize = 64;
-/// The first two mean something to browsers, whatever their case; `$` did to servers (RFC 2965).
+/// The first two have a meaning in browsers, in any case; `$` had one in servers (RFC 2965).
 const PREFIXES: [&str; 3] = ["__host-", "__secure-", "$"];
 
 #[cfg(test)]

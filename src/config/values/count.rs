@@ -1,4 +1,4 @@
-//! `"count:methodName"` or `"count:[]"`: what is counted in a body.
+//! `"count:methodName"` or `"count:[]"`: which parts of a body are counted.
 
 use std::str::FromStr;
 
@@ -12,7 +12,7 @@ impl FromStr for Count {
         let Some(counted) = text.strip_prefix("count:") else {
             return Err(Mistake::new(format!("`{text}` is not a cost"), HINT));
         };
-        // The prefix of a name is another one in each document.
+        // Each document chooses its own prefix for a namespace.
         let local = counted.rsplit(':').next().unwrap_or_default();
         let letter = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'-');
         match counted {

@@ -52,7 +52,7 @@ impl fmt::Display for Duration {
     }
 }
 
-/// A length of time as most people write it, in whole milliseconds: a day is `24h`.
+/// A length of time in the usual spelling, in whole milliseconds: a day is `24h`.
 #[must_use]
 pub fn in_words(span: Span) -> String {
     if span == DAY { "24h".to_owned() } else { Duration(span).to_string() }

@@ -1,5 +1,5 @@
-//! `"form:username"`, `"json:/user/email"`, `"query:NAME"`, `"header:NAME"`, `"basic"`: where in a request a value
-//! stands.
+//! `"form:username"`, `"json:/user/email"`, `"query:NAME"`, `"header:NAME"`, `"basic"`: the part of a request that
+//! holds a value.
 
 use std::str::FromStr;
 
@@ -23,7 +23,7 @@ impl FromStr for Field {
     }
 }
 
-/// What stands before the colon, and what belongs behind it.
+/// A word before the colon, and the grammar of what follows the colon.
 struct FieldPrefix {
     prefix: &'static str,
     noun: &'static str,
@@ -51,7 +51,7 @@ impl FieldPrefix {
     }
 }
 
-/// A name alone is mostly one of a form.
+/// A name without a prefix is mostly a form field.
 fn suggestion(kind: &str, name: Option<&str>) -> String {
     let words = KINDS.map(|kind| kind.prefix);
     match name {

@@ -1,4 +1,4 @@
-//! `"ip"`, `"ip+host"`, `"header:X-Api-LimitKey"`: what a bucket is kept for.
+//! `"ip"`, `"ip+host"`, `"header:X-Api-Key"`: the parts of a request that select a bucket.
 
 use std::str::FromStr;
 
@@ -19,9 +19,9 @@ impl FromStr for LimitKey {
     fn from_str(text: &str) -> Result<Self, Mistake> {
         let (mut parts, mut at) = (Vec::new(), 0);
         for word in text.split('+') {
-            let place = at..at + word.len();
-            at = place.end + 1;
-            let pointing = |mistake: Mistake| Mistake { part: Some(place.clone()), ..mistake };
+            let range = at..at + word.len();
+            at = range.end + 1;
+            let pointing = |mistake: Mistake| Mistake { part: Some(range.clone()), ..mistake };
             let part = parse_part(word).map_err(pointing)?;
             if parts.contains(&part) {
                 return Err(pointing(Mistake::new(format!("`{word}` is there twice"), "")));
@@ -29,7 +29,7 @@ impl FromStr for LimitKey {
             parts.push(part);
         }
         if parts.len() > 1 && parts.contains(&KeyPart::All) {
-            return Err(Mistake::new("`all` is one bucket for everybody and stands alone", ""));
+            return Err(Mistake::new("`all` is one bucket for all clients and stands alone", ""));
         }
         Ok(Self(parts))
     }
@@ -111,7 +111,9 @@ mod tests {
         }
 
         #[test]
-        fn every_combination_of_parts_is_read(parts in prop::sample::subsequence(vec!["ip", "user", "device", "host", "header:A", "cookie:B"], 1..4)) {
+        fn every_combination_of_parts_is_read(
+            parts in prop::sample::subsequence(vec!["ip", "user", "device", "host", "header:A", "cookie:B"], 1..4),
+        ) {
             prop_assert_eq!(parts.join("+").parse::<LimitKey>().unwrap().0.len(), parts.len());
         }
     }

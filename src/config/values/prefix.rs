@@ -12,12 +12,12 @@ use super::Mistake;
 pub struct Prefix {
     /// The prefix.
     pub net: IpNet,
-    /// Whether bits beyond the prefix length were set in the text: legal, and often a slip.
+    /// Whether the text has bits set beyond the prefix length: legal, and often a typing error.
     pub host_bits: bool,
 }
 
 impl Prefix {
-    /// Whether every address of a family belongs to it.
+    /// Whether it contains every address of a family.
     #[must_use]
     pub fn is_everybody(&self) -> bool {
         self.net.prefix_len() == 0
@@ -31,15 +31,15 @@ impl FromStr for Prefix {
         let wrong = || Mistake::new(format!("`{text}` is not an address or a prefix"), HINT);
         let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
+        let max = if address.is_ipv4() { 32 } else { 128 };
         let length = match length {
-            None => most,
+            None => max,
             Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => match digits.parse::<u8>() {
-                Ok(length) if length <= most => length,
+                Ok(length) if length <= max => length,
                 _ => {
                     return Err(Mistake::new(
                         format!("a prefix length of `{digits}` is out of range"),
-                        format!("0 to {most}"),
+                        format!("0 to {max}"),
                     ));
                 }
             },

@@ -1,4 +1,4 @@
-//! `"10 per 5m burst 10"`, `"10/min"`: so many each period, and how many at once.
+//! `"10 per 5m burst 10"`, `"10/min"`: tokens each period, and tokens at once.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ pub struct RateValue {
     pub count: u32,
     /// The period.
     pub period: Span,
-    /// Tokens at once; the count if the text does not say.
+    /// Tokens at once; by default the count.
     pub burst: u32,
 }
 
@@ -66,13 +66,13 @@ fn parse_period(word: &str, text: &str) -> Result<Span, Mistake> {
 }
 
 fn pointing(message: impl Into<String>, hint: &str, what: &str, word: &str, text: &str) -> Mistake {
-    // The count stands first, the burst last, and the period last of what stands before the burst.
-    let place = match what {
+    // The count comes first, the burst last. The period is the last word before the burst.
+    let start = match what {
         "count" => text.find(word),
         "period" => text.split("burst").next().unwrap_or_default().rfind(word),
         _ => text.rfind(word),
     };
-    let part = place.map(|at| at..at + word.len());
+    let part = start.map(|at| at..at + word.len());
     Mistake { part, ..Mistake::new(message, hint) }
 }
 
@@ -163,7 +163,9 @@ mod tests {
         }
 
         #[test]
-        fn anything_like_a_rate_is_read_or_refused(text in "[0-9]{0,11} ?(per|/)? ?[0-9a-z]{0,6} ?(burst)? ?[0-9]{0,3}") {
+        fn anything_like_a_rate_is_read_or_refused(
+            text in "[0-9]{0,11} ?(per|/)? ?[0-9a-z]{0,6} ?(burst)? ?[0-9]{0,3}",
+        ) {
             let _ = text.parse::<RateValue>();
         }
 

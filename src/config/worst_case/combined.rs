@@ -1,9 +1,8 @@
-//! Combines all limits of a route: what one address, each wider network and everybody can do.
+//! Combines all limits of a route: what one address, each wider network and all clients together can do.
 //!
-//! Of all limits that bound somebody the smallest counts. A limit by address bounds a network as well, by as many
-//! buckets as the network has; a limit by header, cookie or host bounds nobody, because whoever sends another value has
-//! another bucket. The surprising thing: the numbers are attempts, so where one costs two tokens they are half of what
-//! the limits say.
+//! Of all limits on the same clients the smallest counts. A limit by address also bounds a network, by one bucket for
+//! each address in it; a limit by header, cookie or host bounds no client, because another value gets another bucket.
+//! The numbers are attempts: if an attempt costs two tokens, they are half of what the limits say.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,37 +14,37 @@ use super::upper_bound::upper_bound;
 use crate::policy::key::{KeyPart, PrefixLengths};
 use crate::policy::{Cost, Limit, LimitKind, Mode, Policy, Route, Unit};
 
-/// What a route's limits let through, all of them together.
+/// The combined bounds of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CombinedLimits {
     /// The route.
     pub route: Arc<str>,
-    /// From the narrowest to the widest.
+    /// From the narrowest network to the widest.
     pub bounds: Vec<CombinedBound>,
-    /// Whether there is a bound on everybody together.
+    /// Whether a limit bounds all clients together.
     pub bounded: bool,
-    /// Limits that bound nobody, because a client chooses by what it is counted.
+    /// Limits that bound no client, because clients choose the value that selects the bucket.
     pub evadable: Vec<Arc<str>>,
-    /// Limits that bound how many accounts are tried, and not how often each.
+    /// Limits on the number of accounts tried, not on the attempts at each.
     pub of_accounts: Vec<Arc<str>>,
-    /// Whether some limit has other rates, or none, for some clients.
+    /// Whether a limit exempts some clients or has other rates for them.
     pub exceptions: bool,
     /// The widest network of the ladder.
     widest: Option<PrefixLengths>,
 }
 
-/// The most that some clients together can do.
+/// The upper bound for some clients together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CombinedBound {
-    /// Who, as in `one /24 network (IPv6: /48)`.
+    /// The clients, as in `one /24 network (IPv6: /48)`.
     pub who: String,
-    /// Attempts within a moment.
+    /// Attempts within an instant.
     pub at_once: u64,
     /// Attempts in any 24 hours.
     pub in_a_day: u64,
 }
 
-/// What the limits of each route let through together, in the order of the file.
+/// The combined limits of each route, in the order of the file.
 #[must_use]
 pub fn combined(policy: &Policy) -> Vec<CombinedLimits> {
     policy.routes.iter().map(|route| of_route(route, policy)).collect()
@@ -53,10 +52,10 @@ pub fn combined(policy: &Policy) -> Vec<CombinedLimits> {
 
 impl fmt::Display for CombinedLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut said: Vec<String> = self.bounds.iter().map(ToString::to_string).collect();
+        let mut parts: Vec<String> = self.bounds.iter().map(ToString::to_string).collect();
         if !self.bounded {
-            said.push(match self.widest {
-                None => "nothing bounds anybody".to_owned(),
+            parts.push(match self.widest {
+                None => "nothing bounds a client".to_owned(),
                 Some(PrefixLengths { ipv4: 32, .. }) => {
                     "nothing bounds an attacker with many addresses".to_owned()
                 }
@@ -66,15 +65,15 @@ impl fmt::Display for CombinedLimits {
             });
         }
         for limit in &self.evadable {
-            said.push(format!("`{limit}` bounds nobody who sends other values"));
+            parts.push(format!("`{limit}` does not limit a client that sends other values"));
         }
         for limit in &self.of_accounts {
-            said.push(format!("`{limit}` bounds how many accounts are tried, not how often each"));
+            parts.push(format!("`{limit}` bounds how many accounts are tried, not how often each"));
         }
         if self.exceptions {
-            said.push("exempt clients and those with rates of their own aside".to_owned());
+            parts.push("exempt clients and those with rates of their own aside".to_owned());
         }
-        write!(f, "{}: {}", self.route, said.join("; "))
+        write!(f, "{}: {}", self.route, parts.join("; "))
     }
 }
 
@@ -90,31 +89,31 @@ fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
     let limits = limits.filter(|limit| limit.mode == Mode::Enforce && limit.kind == LimitKind::Rate);
     let (of_accounts, limits): (Vec<&Limit>, Vec<&Limit>) =
         limits.partition(|limit| limit.unit == Unit::Users);
-    let (chosen, limits): (Vec<&Limit>, Vec<&Limit>) = limits.iter().partition(|limit| is_evadable(limit));
+    let (evadable, limits): (Vec<&Limit>, Vec<&Limit>) = limits.iter().partition(|limit| is_evadable(limit));
     let (by_network, by_all): (Vec<&Limit>, Vec<&Limit>) =
         limits.iter().partition(|limit| limit.key.contains(&KeyPart::Ip));
     let ladder = ladder(&by_network);
     let all = by_all.iter().map(|limit| AttemptBound::of(limit, route)).reduce(AttemptBound::min);
     let mut bounds: Vec<CombinedBound> =
         ladder.iter().flat_map(|rung| bounds_on(*rung, &by_network, all, route)).collect();
-    bounds.extend(all.map(|most| most.for_clients("everybody together".to_owned())));
+    bounds.extend(all.map(|bound| bound.for_clients("all clients together".to_owned())));
     CombinedLimits {
         route: Arc::clone(&route.name),
         bounds,
         bounded: all.is_some() || ladder.last().is_some_and(|widest| (widest.ipv4, widest.ipv6) == (0, 0)),
-        evadable: chosen.iter().map(|limit| Arc::clone(&limit.name)).collect(),
+        evadable: evadable.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         of_accounts: of_accounts.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         exceptions: limits.iter().any(|limit| !limit.exempt.is_empty() || !limit.rates.is_empty()),
         widest: ladder.last().copied(),
     }
 }
 
-/// Whether a client chooses its bucket by what it sends.
+/// Whether a client selects its bucket by a value that it sends.
 fn is_evadable(limit: &Limit) -> bool {
     limit.key.iter().any(|part| !matches!(part, KeyPart::Ip | KeyPart::All))
 }
 
-/// The networks that limits are kept for, the narrowest first; a single address always leads.
+/// The networks of the limits, the narrowest first; a single address always leads.
 fn ladder(limits: &[&Limit]) -> Vec<PrefixLengths> {
     let mut rungs: Vec<PrefixLengths> = limits.iter().map(|limit| limit.prefixes).collect();
     if rungs.iter().any(|_| true) && rungs.iter().all(|rung| rung.ipv4 < 32) {
@@ -125,7 +124,7 @@ fn ladder(limits: &[&Limit]) -> Vec<PrefixLengths> {
     rungs
 }
 
-/// What the networks of one rung get: one bound, or two where IPv4 and IPv6 differ.
+/// The bounds on networks of one rung: one bound, or two where IPv4 and IPv6 differ.
 fn bounds_on(
     rung: PrefixLengths,
     limits: &[&Limit],
@@ -134,8 +133,8 @@ fn bounds_on(
 ) -> Vec<CombinedBound> {
     let bound = |length: &dyn Fn(PrefixLengths) -> u8| {
         let each = limits.iter().map(|limit| {
-            let wanted = length(limit.prefixes).saturating_sub(length(rung));
-            AttemptBound::of(limit, route).times(1_u64.checked_shl(wanted.into()).unwrap_or(u64::MAX))
+            let bits = length(limit.prefixes).saturating_sub(length(rung));
+            AttemptBound::of(limit, route).times(1_u64.checked_shl(bits.into()).unwrap_or(u64::MAX))
         });
         each.chain(all).reduce(AttemptBound::min)
     };
@@ -144,7 +143,7 @@ fn bounds_on(
             let address = if rung.ipv4 == 32 { "one IPv4 address".into() } else { network(4, rung.ipv4) };
             vec![ipv4.for_clients(address), ipv6.for_clients(network(6, rung.ipv6))]
         }
-        (most, _) => most.map(|most| most.for_clients(describe_prefix(rung))).into_iter().collect(),
+        (bound, _) => bound.map(|bound| bound.for_clients(describe_prefix(rung))).into_iter().collect(),
     }
 }
 
@@ -152,7 +151,7 @@ fn network(version: u8, length: u8) -> String {
     format!("one IPv{version} /{length} network")
 }
 
-/// Attempts within a moment and within a day.
+/// Attempts within an instant and within a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AttemptBound {
     at_once: u64,
@@ -160,11 +159,11 @@ struct AttemptBound {
 }
 
 impl AttemptBound {
-    /// What one bucket of a limit admits.
+    /// The attempts that one bucket of a limit admits.
     fn of(limit: &Limit, route: &Route) -> Self {
         let cost = match route.cost {
             Cost::Fixed(cost) => cost,
-            // Each attempt within a body is one.
+            // Each counted attempt in a body costs one token.
             Cost::Counted(_) => 1,
         };
         if cost > limit.spec.burst() {
@@ -203,9 +202,9 @@ mod tests {
             "listen = \"http://[::]:80\"\nupstream = \"http://a\"\n[route.login]\nmatch = \"POST /\"\n{rest}"
         );
         let loaded = load(&Sources::from_text("f", &text));
-        let said: Vec<String> =
+        let routes: Vec<String> =
             combined(&loaded.config.unwrap().policy).iter().map(ToString::to_string).collect();
-        said.join("\n")
+        routes.join("\n")
     }
 
     const ADDRESS: &str = "[limit.address]\nrate = \"10 per 5m\"\n";
@@ -235,15 +234,19 @@ mod tests {
         let all = "[limit.all]\nkey = \"all\"\nrate = \"8 per day\"\n";
         assert_eq!(
             words(&format!("{ADDRESS}{all}")),
-            "login: one address: at most 8 at once, 16 in a day; everybody together: at most 8 at once, 16 in a day"
+            "login: one address: at most 8 at once, 16 in a day; \
+             all clients together: at most 8 at once, 16 in a day"
         );
-        assert_eq!(words(all), "login: everybody together: at most 8 at once, 16 in a day");
+        assert_eq!(words(all), "login: all clients together: at most 8 at once, 16 in a day");
     }
 
     #[test]
     fn a_prefix_of_no_bits_bounds_everybody() {
         let text = words("[limit.all]\nrate = \"8 per day\"\nipv4 = 0\nipv6 = 0\n");
-        assert!(text.ends_with("; everybody, IPv4 and IPv6 apart: at most 8 at once, 16 in a day"), "{text}");
+        assert!(
+            text.ends_with("; all clients, IPv4 and IPv6 apart: at most 8 at once, 16 in a day"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -259,7 +262,10 @@ mod tests {
     fn a_single_address_leads_a_ladder_of_networks() {
         let text = words(SUBNET);
         assert!(
-            text.starts_with("login: one address: at most 60 at once, 17,340 in a day; one /24 network (IPv6: /48): at most 60"),
+            text.starts_with(
+                "login: one address: at most 60 at once, 17,340 in a day; \
+                 one /24 network (IPv6: /48): at most 60"
+            ),
             "{text}"
         );
     }
@@ -281,11 +287,11 @@ mod tests {
     #[test]
     fn limits_that_refuse_nobody_bound_nobody() {
         let observed = "[limit.address]\nrate = \"10 per 5m\"\nmode = \"observe\"\n";
-        assert_eq!(words(observed), "login: nothing bounds anybody");
-        let chosen = "[limit.agent]\nrate = \"10 per 5m\"\nkey = \"ip+header:User-Agent\"\n";
+        assert_eq!(words(observed), "login: nothing bounds a client");
+        let evadable = "[limit.agent]\nrate = \"10 per 5m\"\nkey = \"ip+header:User-Agent\"\n";
         assert_eq!(
-            words(chosen),
-            "login: nothing bounds anybody; `agent` bounds nobody who sends other values"
+            words(evadable),
+            "login: nothing bounds a client; `agent` does not limit a client that sends other values"
         );
     }
 
@@ -300,8 +306,8 @@ mod tests {
     #[test]
     fn a_limit_that_counts_accounts_bounds_no_attempts_and_one_that_counts_passwords_does() {
         let of = |unit: &str| words(&format!("{ADDRESS}unit = \"{unit}\"\n[limit.address.escalate]\n"));
-        let expected =
-            "login: nothing bounds anybody; `address` bounds how many accounts are tried, not how often each";
+        let expected = "login: nothing bounds a client; \
+                        `address` bounds how many accounts are tried, not how often each";
         assert_eq!(of("users"), expected);
         assert_eq!(of("passwords"), words(ADDRESS));
     }

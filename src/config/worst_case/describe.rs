@@ -6,7 +6,7 @@ use super::upper_bound::{tokens_in, upper_bound};
 use crate::bucket::{Continuous, Escalation, PeriodStart, Rolling, Spec};
 use crate::time::Span;
 
-/// The promise, and what it leaves open.
+/// The bound in words, and notes on its exceptions.
 pub(super) fn describe(spec: Spec) -> (String, Vec<String>) {
     match spec {
         Spec::Continuous(bucket) => (steady(&spec, &[bucket]), Vec::new()),
@@ -33,7 +33,7 @@ pub(super) fn describe(spec: Spec) -> (String, Vec<String>) {
     }
 }
 
-/// What a limit adds to it: held attempts, the start balance, debt.
+/// Notes on held attempts, the start balance and debt.
 pub(super) fn extras(spec: Spec) -> Vec<String> {
     let mut notes = Vec::new();
     let (initial, debt) = match spec {
@@ -59,7 +59,7 @@ pub(super) fn extras(spec: Spec) -> Vec<String> {
     notes
 }
 
-/// How far the debt goes: the wait that comes of it, which is what a person notices.
+/// How far the debt goes, as the wait that it causes.
 fn depth(spec: Spec, debt: u32) -> String {
     match longest_wait(spec) {
         Some(wait) => format!("for a wait of at most {}", in_words(Span::from_secs(wait.as_secs_ceil()))),
@@ -67,14 +67,14 @@ fn depth(spec: Spec, debt: u32) -> String {
     }
 }
 
-/// How long whoever wants a single token waits at most, if nobody takes more; `None` if a floor's token comes before.
+/// The longest wait for a single token if no other client takes one; `None` with a floor, whose token comes sooner.
 fn longest_wait(spec: Spec) -> Option<Span> {
     match spec {
         Spec::Continuous(bucket) => {
             let debt = u64::from(bucket.debt());
             let deepest = bucket.per_token().times(debt).max(bucket.hold());
             let wait = deepest.plus(bucket.per_token()).minus(bucket.hold());
-            // The time for a token is rounded up by less than a nanosecond, which nobody should read as a second.
+            // The time for a token is rounded up by less than a nanosecond; that must not show as a second.
             Some(wait.minus(Span::from_nanos(debt)))
         }
         Spec::Interval(bucket) => {
@@ -114,23 +114,26 @@ fn every(quota: u32, period: Span, anchor: PeriodStart) -> String {
     format!("at most {} every {}{clock}", number(quota), in_words(period))
 }
 
-fn around_a_border(spec: &Spec, whose: &str) -> String {
-    format!("{} around the border {whose}", grouped(upper_bound(spec, INSTANT)))
+fn around_a_border(spec: &Spec, period: &str) -> String {
+    format!("{} around the border {period}", grouped(upper_bound(spec, INSTANT)))
 }
 
 fn steady(spec: &Spec, buckets: &[Continuous]) -> String {
     format!("at most {} at once, then {}", number(spec.burst()), long_run(buckets))
 }
 
-/// As in `after 5 refusals in a row waits of 30s, growing to 1h, for whoever goes on`.
+/// As in `after 5 refusals in a row waits of 30s, growing to 1h, for a client that goes on`.
 pub(super) fn growing(waits: &Escalation, strikes: &str) -> String {
     let first = in_words(waits.wait());
     let grows = waits.factor() > 1 && waits.wait() < waits.max();
     let to = if grows { format!(", growing to {}", in_words(waits.max())) } else { String::new() };
-    format!("after {} {strikes} in a row waits of {first}{to}, for whoever goes on", number(waits.after()))
+    format!(
+        "after {} {strikes} in a row waits of {first}{to}, for a client that goes on",
+        number(waits.after())
+    )
 }
 
-/// By the shortest period that brings a token back: "then 1 a week" says more than "then 0 a day".
+/// In the shortest unit that has a whole token: "then 1 a week" says more than "then 0 a day".
 fn long_run(buckets: &[Continuous]) -> String {
     for (period, name) in [(DAY, "day"), (DAY.times(7), "week"), (DAY.times(365), "year")] {
         let tokens = buckets.iter().map(|bucket| tokens_in(period, bucket.per_token()));
@@ -146,7 +149,7 @@ fn number(tokens: u32) -> String {
     grouped(tokens.into())
 }
 
-/// The shortest time that has a border in it.
+/// The shortest span that has a border in it.
 pub(super) const INSTANT: Span = Span::from_nanos(1);
 pub(super) const DAY: Span = Span::from_secs(86_400);
 const CLOCK: &str = " by the clock (UTC)";
@@ -158,8 +161,8 @@ mod tests {
     use crate::bucket::{Admission, Interval, Op, step};
     use crate::time::Time;
 
-    /// The longest wait that somebody is told who hammers a bucket from a border on, and obeys now and then.
-    fn told(spec: Spec) -> Span {
+    /// The longest wait that a client gets that hammers a bucket from a border on and obeys now and then.
+    fn hammered(spec: Spec) -> Span {
         let mut now = Time::from_nanos(DAY.times(20_000).as_nanos());
         let (mut state, mut longest) = (vec![0; spec.words()], Span::ZERO);
         for attempt in 0..2000 {
@@ -184,8 +187,8 @@ mod tests {
                 Spec::Interval(interval.with_debt(debt).unwrap()),
                 Spec::Rolling(window.with_debt(debt).unwrap()),
             ] {
-                let said = longest_wait(spec).unwrap_or_default();
-                assert_eq!(told(spec).as_secs_ceil(), said.as_secs_ceil(), "{spec:?}");
+                let expected = longest_wait(spec).unwrap_or_default();
+                assert_eq!(hammered(spec).as_secs_ceil(), expected.as_secs_ceil(), "{spec:?}");
             }
         }
     }

@@ -1,20 +1,20 @@
 //! Upper bound of what a bucket admits in any span of time, whatever its clients do.
 //!
-//! The surprising thing: a span touches one period more than fit into it, so even a moment touches two.
+//! A span touches one period more than fit into it, so even an instant touches two.
 
 use crate::bucket::{Continuous, Spec};
 use crate::time::Span;
 
-/// Tokens that can be taken within a span, its ends included; more only where a token's time was rounded up.
+/// Tokens that can be taken within a span, its ends included. Exact, except where the time for a token is rounded up.
 pub(super) fn upper_bound(spec: &Spec, span: Span) -> u64 {
     match spec {
         Spec::Continuous(bucket) => of_continuous(bucket, span),
         Spec::Distinct(distinct) => of_continuous(&distinct.bucket(), span),
-        // Whoever is never struck is never kept waiting.
+        // A client that is never refused never waits.
         Spec::Escalation(_) => u64::MAX,
         Spec::Interval(bucket) => periods(span, bucket.period()).saturating_mul(u64::from(bucket.quota())),
         Spec::Rolling(window) => {
-            // In any `slots` periods on end: the quota, and the rate in each.
+            // Any `slots` consecutive periods admit the quota at most, and each period the rate.
             let (touched, slots) = (periods(span, window.period()), u64::from(window.slots()));
             let (quota, rate) = (u64::from(window.quota()), u64::from(window.burst()));
             let whole = quota.min(rate * slots);
@@ -27,8 +27,8 @@ pub(super) fn upper_bound(spec: &Spec, span: Span) -> u64 {
     }
 }
 
-/// Tokens that come within a span. The time for a token is rounded up by less than a nanosecond, so that a whole count
-/// may seem to miss by as much.
+/// Tokens that refill within a span. The time for a token is rounded up by less than a nanosecond, so a whole count may
+/// seem to be missed by as much.
 pub(super) fn tokens_in(span: Span, per_token: Span) -> u64 {
     let (span, per_token) = (span.as_nanos(), per_token.as_nanos().max(1));
     let whole = span / per_token;
@@ -40,7 +40,7 @@ fn of_continuous(bucket: &Continuous, span: Span) -> u64 {
     u64::from(bucket.burst()).saturating_add(tokens_in(span, bucket.per_token()))
 }
 
-/// Periods that a span touches, if it begins at the end of one.
+/// Periods that a span touches if it begins at the end of one.
 fn periods(span: Span, period: Span) -> u64 {
     span.as_nanos().div_ceil(period.as_nanos().max(1)) + 1
 }
@@ -53,7 +53,7 @@ mod tests {
     use crate::bucket::{Admission, Floor, Interval, Op, PeriodStart, Rolling, step};
     use crate::time::Time;
 
-    /// Takes every token as soon as it is there, from just before a border on.
+    /// Takes every token as soon as it is available, from just before a border on.
     fn greedy(spec: &Spec, span: Span) -> u64 {
         let mut state = vec![0; spec.words()];
         let begin = Time::from_nanos(1_000_000 * PERIOD - 1);
@@ -94,7 +94,7 @@ mod tests {
         #[test]
         fn whoever_takes_every_token_gets_the_most_and_nobody_more(
             spec in any_spec(PeriodStart::Clock),
-            // Not so near below a whole count that it could be one that was rounded.
+            // Not so close below a whole count that rounding could reach it.
             span in prop_oneof![Just(1), (1..20 * PERIOD / 1000).prop_map(|micros| micros * 1000)],
         ) {
             let span = Span::from_nanos(span);
@@ -122,6 +122,6 @@ mod tests {
         }
     }
 
-    /// A multiple of all counts above, so that no time for a token is rounded.
+    /// A multiple of all counts above, so the time for a token is never rounded.
     const PERIOD: u64 = 840_000;
 }

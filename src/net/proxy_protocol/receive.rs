@@ -1,7 +1,7 @@
-//! Reads the PROXY header off a socket, and no byte more: what follows belongs to TLS or HTTP.
+//! Reads the PROXY header from a socket, and no byte more: what follows belongs to TLS or HTTP.
 //!
-//! It has no deadline of its own: whoever waits for it says how long. The surprising thing: bytes are looked at while they stay
-//! in the kernel, and only those of the header are taken out, so that no stream has to carry what was read ahead.
+//! The deadline is left to the caller. Bytes are looked at while they stay in the kernel, and only those of the header
+//! are taken out, so no stream has to carry bytes that were read ahead.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,12 +12,12 @@ use tokio::io::Interest;
 use super::{MalformedProxyHeader, ProxyProtocolVersion, end, source};
 use crate::net::stream::NetStream;
 
-/// Why nothing is heard of who connected.
+/// Why no header was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyHeaderError {
-    /// The other side has gone without a word, as those do who look whether somebody listens.
+    /// The peer has closed the connection without a byte, as health checks do.
     Closed,
-    /// It is no header, or only a part of one.
+    /// The bytes are no header, or only a part of one.
     Malformed,
 }
 
@@ -27,7 +27,7 @@ impl From<MalformedProxyHeader> for ProxyHeaderError {
     }
 }
 
-/// Who connected to the proxy at the other end of a stream that nothing was read of; `None` is that proxy itself.
+/// The client's address, sent by the proxy at the other end of an unread stream; `None` if the proxy speaks for itself.
 ///
 /// # Errors
 /// [`ProxyHeaderError`].
@@ -44,7 +44,7 @@ pub async fn receive(
         header.extend_from_slice(seen.filter(|seen| !seen.is_empty()).ok_or(gone)?);
         let end = end(&header, version)?;
         let wanted = end.unwrap_or(header.len()).saturating_sub(before);
-        // Never less than was seen: but for as long as nothing is taken, nothing would be waited for.
+        // Takes all that was seen: while bytes stay in the kernel, the next peek does not wait.
         let taken = ahead.get_mut(..wanted).and_then(|ahead| take(stream, ahead).ok());
         header.truncate(before + taken.filter(|&taken| taken > 0).ok_or(ProxyHeaderError::Malformed)?);
         if end == Some(header.len()) {
@@ -57,8 +57,8 @@ async fn peek(stream: &NetStream, ahead: &mut [u8]) -> io::Result<usize> {
     match stream {
         NetStream::Tcp(stream) => stream.peek(ahead).await,
         NetStream::Unix(stream) => {
-            let look = || Ok(recv(stream, &mut *ahead, RecvFlags::PEEK)?.1);
-            stream.async_io(Interest::READABLE, look).await
+            let read_ahead = || Ok(recv(stream, &mut *ahead, RecvFlags::PEEK)?.1);
+            stream.async_io(Interest::READABLE, read_ahead).await
         }
         NetStream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
     }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The bytes, if they are a header of this version to their end, and whom it names.
+/// The client that these bytes name, if they are exactly one header of this version.
 fn read(bytes: &[u8], version: ProxyProtocolVersion) -> Result<Option<String>, MalformedProxyHeader> {
     assert_eq!(end(bytes, version)?, Some(bytes.len()), "{bytes:?}");
     Ok(source(bytes)?.map(|source| source.to_string()))
@@ -17,7 +17,7 @@ fn block(command: u8, family: u8, content: &[u8]) -> Vec<u8> {
     [SIGNATURE, &[command, family], &length, content].concat()
 }
 
-/// Of 198.51.100.7, with these fields.
+/// A header from 198.51.100.7, with these fields.
 fn with_fields(fields: &[u8]) -> Vec<u8> {
     block(PROXY, 0x11, &[&[198, 51, 100, 7, 10, 0, 0, 1, 0x10, 0x92, 0, 80], fields].concat())
 }
@@ -112,7 +112,7 @@ fn a_block_names_who_connected() {
     }
 }
 
-/// C13: the proxy's own connections are its own, whatever else it writes.
+/// C13: a `LOCAL` header names no client, whatever else is in it.
 #[test]
 fn of_a_local_header_nothing_is_read() {
     for (family, content) in
@@ -157,7 +157,7 @@ fn fields_that_do_not_fit_are_refused() {
     }
 }
 
-/// C13: a checksum is held against the header, wherever it stands.
+/// C13: a checksum is verified, wherever it is.
 #[test]
 fn a_wrong_checksum_is_refused() {
     let fields = |sum: &[u8]| [b"\x02\0\x03abc\x03\0\x04", sum, b"\x04\0\x02!!"].concat();
@@ -167,7 +167,7 @@ fn a_wrong_checksum_is_refused() {
     });
     let right = with_fields(&fields(&(!sum).to_be_bytes()));
     assert_eq!(read(&right, ProxyProtocolVersion::Any), Ok(Some("198.51.100.7:4242".to_owned())));
-    // But the byte that says that there is one.
+    // All but the byte that announces the checksum.
     for at in (16..right.len()).chain([13]).filter(|at| *at != 34) {
         let mut wrong = right.clone();
         wrong[at] ^= 1;

@@ -1,8 +1,9 @@
 //! The TLS acceptor: certificate selection, versions and session resumption.
 //!
-//! Chosen by the name that the client asks for: the name itself, then a wildcard for one label, then the first of the file.
-//! No early data: what comes before the handshake is over can be sent twice by whoever overheard it. The surprising
-//! thing: tickets are sealed by a [`SessionCache`] that outlives every change of certificates.
+//! The certificate is chosen by the name that the client asks for: the name itself, then a wildcard for one label, then
+//! the first certificate of the file. There is no early data, because an eavesdropper can send it again. Tickets are
+//! encrypted by a [`SessionCache`] that outlives every change of certificates. The handshake is left to
+//! [`handshake`](super::handshake).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +18,7 @@ use rustls::{ServerConfig, SignatureScheme, SupportedProtocolVersion, version};
 
 use super::{Certificate, TlsConfigError, provider};
 
-/// The oldest version that is spoken.
+/// The oldest version that is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MinVersion {
     /// TLS 1.2, with forward secrecy and authenticated encryption only.
@@ -27,34 +28,34 @@ pub enum MinVersion {
     Tls13,
 }
 
-/// Makes clients known that were here before. One for the life of a gate.
+/// Resumes the sessions of returning clients. One for the life of a gate.
 #[derive(Clone)]
 pub struct SessionCache {
     sessions: Arc<dyn StoresServerSessions>,
     tickets: Option<Arc<dyn ProducesTickets>>,
 }
 
-/// Shakes hands with clients.
+/// The server side of TLS.
 #[derive(Clone)]
 pub struct Acceptor(pub(super) Arc<ServerConfig>);
 
-/// Which certificate for which name.
+/// The certificates of each name.
 #[derive(Debug)]
 struct CertResolver {
     exact: CertsByName,
-    /// By what stands behind `*.`.
+    /// By the part behind `*.`.
     wildcard: CertsByName,
     first: Option<Arc<CertifiedKey>>,
 }
 
-/// Several for one name are of different kinds, as ECDSA and RSA.
+/// Several certificates of one name are of different kinds, as ECDSA and RSA.
 type CertsByName = HashMap<String, Vec<Arc<CertifiedKey>>>;
 
 impl SessionCache {
-    /// Nobody is known yet.
+    /// An empty cache.
     #[must_use]
     pub fn new() -> Self {
-        // Without randomness for the key there are no tickets, and sessions are kept here.
+        // Without randomness for the key there are no tickets, and sessions are stored here.
         let tickets = Ticketer::new().ok();
         Self { sessions: ServerSessionMemoryCache::new(MAX_SESSIONS), tickets }
     }
@@ -68,33 +69,33 @@ impl Default for SessionCache {
 
 impl fmt::Debug for SessionCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Memory(hidden)")
+        f.write_str("SessionCache(hidden)")
     }
 }
 
 impl Acceptor {
-    /// With these certificates, of which the first is for clients that ask for no name or one that nobody has.
+    /// An acceptor with these certificates; the first one is for clients that ask for no name, or for an unknown one.
     ///
     /// # Errors
-    /// [`TlsConfigError`], if the cryptography has none of these versions.
+    /// [`TlsConfigError`], if the cryptography supports none of these versions.
     pub fn new(
         certificates: &[Certificate],
         minimum: MinVersion,
-        memory: &SessionCache,
+        cache: &SessionCache,
         protocols: &[&str],
     ) -> Result<Self, TlsConfigError> {
         let builder = ServerConfig::builder_with_provider(provider());
         let builder = builder.with_protocol_versions(versions(minimum)).map_err(TlsConfigError)?;
-        let keyring = Arc::new(CertResolver::new(certificates));
-        let mut config = builder.with_no_client_auth().with_cert_resolver(keyring);
+        let resolver = Arc::new(CertResolver::new(certificates));
+        let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-        config.session_storage = Arc::clone(&memory.sessions);
-        if let Some(tickets) = &memory.tickets {
+        config.session_storage = Arc::clone(&cache.sessions);
+        if let Some(tickets) = &cache.tickets {
             config.ticketer = Arc::clone(tickets);
         }
-        // All are good, and a scanner that is told the client chooses takes it for neglect.
+        // All suites are good, but scanners report a choice by the client as neglect.
         config.ignore_client_order = true;
-        // The default, said aloud: a request must not be there twice because somebody sent it twice.
+        // The default, stated on purpose: a request that was sent twice must not be served twice.
         config.max_early_data_size = 0;
         Ok(Self(Arc::new(config)))
     }
@@ -102,7 +103,7 @@ impl Acceptor {
 
 impl fmt::Debug for Acceptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Doorkeeper(hidden)")
+        f.write_str("Acceptor(hidden)")
     }
 }
 
@@ -140,7 +141,7 @@ impl CertResolver {
     }
 }
 
-/// The first that the client can check; if it can check none, it may say so itself.
+/// The first certificate that the client can verify; if there is none, the client reports that itself.
 fn one_that_fits<'k>(
     several: &'k [Arc<CertifiedKey>],
     schemes: &[SignatureScheme],
@@ -158,5 +159,5 @@ impl ResolvesServerCert for CertResolver {
     }
 }
 
-/// Sessions of TLS 1.2 clients that know no tickets.
+/// Sessions of TLS 1.2 clients without tickets.
 const MAX_SESSIONS: usize = 4096;

@@ -1,7 +1,7 @@
-//! A certificate with its key, as an operator hands them over: two texts in PEM.
+//! A certificate with its key, as an operator provides them: two texts in PEM.
 //!
-//! A pair is taken only if the key belongs to the certificate. Whether anybody trusts it is not our question. The
-//! surprising thing: names come from the certificate itself (its DNS names), so the file does not repeat them.
+//! A pair is accepted only if the key belongs to the certificate; whether to trust it is left to the clients. The names
+//! come from the certificate itself (its DNS names), so the file does not repeat them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::time::{Span, Time};
 /// A certificate with its key. The key is never shown.
 #[derive(Clone)]
 pub struct Certificate {
-    /// What it is called in metrics and messages.
+    /// Its name in metrics and messages.
     name: Arc<str>,
     /// DNS names in lower case; `*.` stands for one label.
     names: Vec<String>,
@@ -32,19 +32,19 @@ pub struct Certificate {
 /// Why two files are not a certificate and its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
-    /// There is none in the file.
+    /// The file holds no certificate.
     #[error("holds no certificate")]
     NoCertificate,
-    /// What is there cannot be read.
+    /// The certificate cannot be parsed.
     #[error("holds a certificate that cannot be read")]
     BadCertificate,
-    /// There is none in the file.
+    /// The file holds no private key.
     #[error("holds no private key")]
     NoKey,
-    /// What is there cannot be read, or is of a kind that nobody signs with.
+    /// The key cannot be parsed, or is of a kind that cannot sign.
     #[error("holds a private key that cannot be used")]
     BadKey,
-    /// It belongs to another certificate.
+    /// The key belongs to another certificate.
     #[error("is not the key of the certificate")]
     KeyMismatch,
 }
@@ -58,8 +58,8 @@ impl CertificateError {
 }
 
 impl Certificate {
-    /// From a chain, the server's own certificate first, and its key; both PEM. `otherwise` is what it is called if it has
-    /// no name.
+    /// From a chain, the server's own certificate first, and its key; both PEM. `otherwise` is its name if the
+    /// certificate has no DNS name.
     ///
     /// # Errors
     /// See [`CertificateError`].
@@ -76,7 +76,7 @@ impl Certificate {
         Ok(Self { name, names, begins, expires, pair })
     }
 
-    /// What it is called in metrics and messages.
+    /// Its name in metrics and messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -88,20 +88,20 @@ impl Certificate {
         &self.names
     }
 
-    /// When it begins to be good.
+    /// When it becomes valid.
     #[must_use]
     pub fn begins(&self) -> Time {
         self.begins
     }
 
-    /// Until when it is good.
+    /// Until when it is valid.
     #[must_use]
     pub fn expires(&self) -> Time {
         self.expires
     }
 }
 
-/// The same chain is the same key: a key is taken only with the certificate that it belongs to.
+/// The same chain means the same key: a key is accepted only with its own certificate.
 impl PartialEq for Certificate {
     fn eq(&self, other: &Self) -> bool {
         self.pair.cert == other.pair.cert
@@ -126,7 +126,7 @@ fn pair(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<CertifiedKey,
     match pair.keys_match() {
         Ok(()) => Ok(pair),
         Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(CertificateError::KeyMismatch),
-        // A key of which nobody can say whose it is will not do either.
+        // A key that cannot be compared with the certificate is refused as well.
         Err(Error::InconsistentKeys(_)) => Err(CertificateError::BadKey),
         Err(_) => Err(CertificateError::BadCertificate),
     }

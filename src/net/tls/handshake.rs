@@ -1,7 +1,7 @@
-//! The handshake of one connection, on either side of it.
+//! The TLS handshake of one connection, on either side.
 //!
-//! It has no deadline of its own: whoever waits for it says how long. The surprising thing: it is never part of accepting,
-//! because a client that stops in the middle of it would hold up everybody behind it.
+//! The deadline is left to the caller. The handshake is never part of accepting, because a client that stops in the
+//! middle of it would hold up all clients behind it.
 
 use std::io;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use super::acceptor::Acceptor;
 use super::trust::Trust;
 use crate::net::stream::NetStream;
 
-/// Shakes hands with a client.
+/// Makes the handshake with a client.
 ///
 /// # Errors
-/// What the client did wrong, or that it has gone.
-pub async fn accept(stream: TcpStream, doorkeeper: &Acceptor) -> io::Result<NetStream> {
-    let stream = TlsAcceptor::from(Arc::clone(&doorkeeper.0)).accept(stream).await?;
+/// The client broke the protocol, or has gone.
+pub async fn accept(stream: TcpStream, acceptor: &Acceptor) -> io::Result<NetStream> {
+    let stream = TlsAcceptor::from(Arc::clone(&acceptor.0)).accept(stream).await?;
     Ok(NetStream::Tls(Box::new(stream.into())))
 }
 
-/// Shakes hands with a server that has to be `host`: a name, or an address without brackets.
+/// Makes the handshake with a server that has to be `host`: a name, or an address without brackets.
 ///
 /// # Errors
-/// That it cannot prove it ([`is_about_certificate`]), speaks no TLS, or has gone.
+/// The server cannot prove that ([`is_about_certificate`]), speaks no TLS, or has gone.
 pub async fn connect(stream: TcpStream, host: &str, trust: &Trust) -> io::Result<NetStream> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     let stream = TlsConnector::from(Arc::clone(&trust.config)).connect(name, stream).await?;
     Ok(NetStream::Tls(Box::new(stream.into())))
 }
 
-/// Whether the other side could not prove who it is.
+/// Whether the server's certificate was rejected.
 #[must_use]
 pub fn is_about_certificate(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());

@@ -1,7 +1,7 @@
 //! Trusted roots for connections to upstreams and stores: the system's, or a file of the operator's.
 //!
-//! The surprising thing: roots are read when they are asked for, not once for the process, so a new root needs no new
-//! gate.
+//! Roots are read on each call, not once per process, so a new root needs no restart. The handshake is left to
+//! [`connect`](super::connect).
 
 use std::fmt;
 use std::path::Path;
@@ -13,26 +13,26 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::{TlsConfigError, provider};
 
-/// Whom we trust, and how we speak to whom they vouch for.
+/// Trusted roots, and a client configuration that trusts them.
 #[derive(Clone)]
 pub struct Trust {
     roots: Arc<[CertificateDer<'static>]>,
     pub(super) config: Arc<ClientConfig>,
 }
 
-/// There is nobody to trust.
+/// Why there are no roots.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TrustRootsError {
-    /// The file is none of certificates.
+    /// The file cannot be read, or holds an invalid certificate.
     #[error("the file of roots: {0}")]
     Invalid(String),
-    /// There is not one.
+    /// There is no root.
     #[error("there are no roots to trust")]
     Empty,
 }
 
 impl Trust {
-    /// In these roots, for a server that speaks this protocol (ALPN).
+    /// Trust in these roots, for a server that speaks this protocol (ALPN).
     ///
     /// # Errors
     /// [`TlsConfigError`], if the cryptography has no version of TLS.
@@ -42,7 +42,7 @@ impl Trust {
         Ok(Self { roots: roots.into(), config: Arc::new(config) })
     }
 
-    /// Whether this is one value, and not only the same roots.
+    /// Whether both are the same value, and not only the same roots.
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.config, &other.config)
@@ -63,7 +63,7 @@ impl fmt::Debug for Trust {
     }
 }
 
-/// Trusts these roots; what of them cannot be used was left out before.
+/// A client configuration that trusts these roots; unusable ones are left out.
 ///
 /// # Errors
 /// [`TlsConfigError`], if the cryptography has no version of TLS.
@@ -75,16 +75,16 @@ pub fn client_config(roots: Vec<CertificateDer<'static>>) -> Result<ClientConfig
     Ok(builder.with_root_certificates(store).with_no_client_auth())
 }
 
-/// The system's roots. Never none.
+/// The system's roots; never empty.
 ///
 /// # Errors
-/// [`TrustRootsError::None`].
+/// [`TrustRootsError::Empty`].
 pub fn system() -> Result<Vec<CertificateDer<'static>>, TrustRootsError> {
-    // What cannot be read is left out: one damaged file among hundreds is no reason to trust nobody.
+    // Certificates that cannot be read are left out: one damaged file among hundreds must not disable all roots.
     some(rustls_native_certs::load_native_certs().certs.into_iter().filter(is_root).collect())
 }
 
-/// The certificates of a PEM file. Never none, and all of them good: an operator means each.
+/// The certificates of a PEM file; never empty. All of them must be valid, because the operator chose each.
 ///
 /// # Errors
 /// See [`TrustRootsError`].

@@ -1,7 +1,6 @@
 //! The buffer of one thread's formatted lines, until the writer collects them.
 //!
-//! The surprising thing: the formatted second is kept beside them, because formatting a date costs more than all the
-//! rest of a line.
+//! It also keeps the formatted second, because formatting a date costs more than the rest of a line.
 
 use std::mem;
 
@@ -13,7 +12,7 @@ use crate::observe::client_format::ClientFormatter;
 use crate::observe::settings::AccessLogStyle;
 use crate::time::Time;
 
-/// Lines in memory.
+/// Formatted lines.
 #[derive(Debug, Default)]
 pub(super) struct LineBuffer {
     text: Vec<u8>,
@@ -29,32 +28,32 @@ pub(super) struct LineBatch {
 }
 
 impl LineBuffer {
-    /// Adds a line; returns all lines if there are enough of them now.
+    /// Adds a line; returns all lines once they reach 32 KiB.
     pub(super) fn write(
         &mut self,
         style: AccessLogStyle,
         clients: &ClientFormatter,
-        answered: &AccessLogEntry,
+        entry: &AccessLogEntry,
     ) -> Option<LineBatch> {
         if self.text.capacity() == 0 {
             self.text.reserve_exact(FLUSH_AT + LINE_RESERVE);
         }
-        let stamp = self.stamp.of(answered.at, style);
+        let stamp = self.stamp.of(entry.at, style);
         match style {
-            AccessLogStyle::Combined => line::combined(&mut self.text, stamp, clients, answered),
-            AccessLogStyle::Json => line::json(&mut self.text, stamp, clients, answered),
+            AccessLogStyle::Combined => line::combined(&mut self.text, stamp, clients, entry),
+            AccessLogStyle::Json => line::json(&mut self.text, stamp, clients, entry),
         }
         self.lines += 1;
         (self.text.len() >= FLUSH_AT).then(|| self.take())
     }
 
-    /// Hands out all lines.
+    /// Takes all lines.
     pub(super) fn take(&mut self) -> LineBatch {
         LineBatch { text: mem::take(&mut self.text), lines: mem::take(&mut self.lines) }
     }
 }
 
-/// A second as text.
+/// The last second as text.
 #[derive(Debug, Default)]
 struct TimestampCache {
     second: Option<u64>,
@@ -70,7 +69,7 @@ impl TimestampCache {
                 AccessLogStyle::Combined => "%d/%b/%Y:%H:%M:%S +0000",
                 AccessLogStyle::Json => "%Y-%m-%dT%H:%M:%S",
             };
-            // Until 2554, where our time ends, every second is one that jiff can say.
+            // `Time` ends in 2554, well within jiff's range.
             let stamp = i64::try_from(second).ok().and_then(|second| Timestamp::from_second(second).ok());
             self.text = stamp.unwrap_or_default().strftime(format).to_string();
         }

@@ -1,7 +1,7 @@
-//! Makes text that a stranger sent harmless: one event stays one line of printable ASCII.
+//! Makes text of a client harmless: one event stays one line of printable ASCII.
 //!
-//! Control bytes, quotes, backslashes and everything outside ASCII (bidirectional marks among it) are spelled out.
-//! The surprising thing: text is cut at 8 KiB, so that the memory of waiting lines has a bound.
+//! Control bytes, quotes, backslashes and everything outside ASCII (also bidirectional marks) are written as escapes.
+//! Text is cut at 8 KiB, which bounds the memory of waiting lines.
 
 /// Appends text for the combined format: `\xNN` for every byte that is not harmless.
 pub(super) fn combined(text: &[u8], line: &mut Vec<u8>) {
@@ -50,8 +50,8 @@ fn json_slow(run: &[u8], line: &mut Vec<u8>) {
     }
 }
 
-/// In blocks without an early end, which the compiler turns into a few vector instructions; the last block overlaps
-/// the one before, so that no tail is left to look at byte by byte.
+/// Works in blocks without an early exit, which the compiler turns into a few vector instructions. The last block
+/// overlaps the one before, so no tail is left.
 fn all_harmless(text: &[u8]) -> bool {
     let block = |block: &[u8; 16]| block.iter().fold(true, |harmless, &byte| harmless & is_harmless(byte));
     match text.last_chunk() {

@@ -1,7 +1,7 @@
-//! How a line looks: the combined format of Apache and nginx, or a JSON object.
+//! Formats a line: the combined format of Apache and nginx, or a JSON object.
 //!
-//! Everything that a stranger sent goes through `escape`. The surprising thing: the time is the one when the request
-//! arrived, as in Apache's log, so lines of slow answers are not in order.
+//! Text of a client goes through `escape`. The time is that of the request's arrival, as in Apache's log, so lines of
+//! slow responses are out of order.
 
 use http::{HeaderValue, Uri, Version};
 
@@ -11,22 +11,17 @@ use crate::observe::client_format::ClientFormatter;
 use crate::time::Span;
 
 /// `client - - [time] "request" status bytes "referer" "user agent"`.
-pub(super) fn combined(
-    line: &mut Vec<u8>,
-    second: &str,
-    clients: &ClientFormatter,
-    answered: &AccessLogEntry,
-) {
-    clients.write(answered.client, line);
+pub(super) fn combined(line: &mut Vec<u8>, second: &str, clients: &ClientFormatter, entry: &AccessLogEntry) {
+    clients.write(entry.client, line);
     put(line, &[" - - [", second, "] \""]);
-    escape::combined(answered.method.as_str().as_bytes(), line);
+    escape::combined(entry.method.as_str().as_bytes(), line);
     line.push(b' ');
-    with_target(&answered.target, |target| escape::combined(target, line));
-    put(line, &[" ", protocol(answered.version), "\" "]);
-    number(line, answered.status.as_u16());
+    with_target(&entry.target, |target| escape::combined(target, line));
+    put(line, &[" ", protocol(entry.version), "\" "]);
+    number(line, entry.status.as_u16());
     line.push(b' ');
-    number(line, answered.bytes);
-    for field in [&answered.referer, &answered.user_agent] {
+    number(line, entry.bytes);
+    for field in [&entry.referer, &entry.user_agent] {
         line.extend_from_slice(b" \"");
         escape::combined(field.as_ref().map_or(b"-", HeaderValue::as_bytes), line);
         line.push(b'"');
@@ -34,31 +29,31 @@ pub(super) fn combined(
     line.push(b'\n');
 }
 
-/// An object in one line; what is missing is `null`.
-pub(super) fn json(line: &mut Vec<u8>, second: &str, clients: &ClientFormatter, answered: &AccessLogEntry) {
+/// A JSON object in one line; an absent value is `null`.
+pub(super) fn json(line: &mut Vec<u8>, second: &str, clients: &ClientFormatter, entry: &AccessLogEntry) {
     put(line, &["{\"time\":\"", second, "."]);
-    thousandths(line, answered.at.as_nanos() / 1_000_000 % 1_000);
+    thousandths(line, entry.at.as_nanos() / 1_000_000 % 1_000);
     line.extend_from_slice(b"Z\",\"client\":\"");
-    clients.write(answered.client, line);
+    clients.write(entry.client, line);
     line.push(b'"');
-    text(line, "method", Some(answered.method.as_str().as_bytes()));
-    with_target(&answered.target, |target| text(line, "target", Some(target)));
-    text(line, "protocol", Some(protocol(answered.version).as_bytes()));
-    text(line, "host", bytes(&answered.host));
+    text(line, "method", Some(entry.method.as_str().as_bytes()));
+    with_target(&entry.target, |target| text(line, "target", Some(target)));
+    text(line, "protocol", Some(protocol(entry.version).as_bytes()));
+    text(line, "host", bytes(&entry.host));
     key(line, "status");
-    number(line, answered.status.as_u16());
+    number(line, entry.status.as_u16());
     key(line, "bytes");
-    number(line, answered.bytes);
+    number(line, entry.bytes);
     key(line, "duration_ms");
-    decimal(line, answered.duration, 1_000);
+    decimal(line, entry.duration, 1_000);
     key(line, "added_us");
-    decimal(line, answered.added, 1);
-    text(line, "route", answered.route.as_ref().map(|name| name.as_bytes()));
-    text(line, "refused_by", answered.refused_by.as_ref().map(|name| name.as_bytes()));
-    text(line, "request_id", bytes(&answered.request_id));
-    text(line, "referer", bytes(&answered.referer));
-    text(line, "user_agent", bytes(&answered.user_agent));
-    put(line, &[",\"complete\":", if answered.complete { "true" } else { "false" }, "}\n"]);
+    decimal(line, entry.added, 1);
+    text(line, "route", entry.route.as_ref().map(|name| name.as_bytes()));
+    text(line, "refused_by", entry.refused_by.as_ref().map(|name| name.as_bytes()));
+    text(line, "request_id", bytes(&entry.request_id));
+    text(line, "referer", bytes(&entry.referer));
+    text(line, "user_agent", bytes(&entry.user_agent));
+    put(line, &[",\"complete\":", if entry.complete { "true" } else { "false" }, "}\n"]);
 }
 
 fn put(line: &mut Vec<u8>, parts: &[&str]) {
@@ -99,7 +94,7 @@ fn thousandths(line: &mut Vec<u8>, number: u64) {
     line.extend_from_slice(&[digit(100), digit(10), digit(1)]);
 }
 
-/// Usually a path; whoever sends an absolute or an authority form costs an allocation.
+/// Usually a path; the absolute and the authority form cost an allocation.
 fn with_target<T>(target: &Uri, then: impl FnOnce(&[u8]) -> T) -> T {
     match (target.scheme(), target.authority(), target.path_and_query()) {
         (None, None, Some(path)) => then(path.as_str().as_bytes()),

@@ -1,4 +1,4 @@
-//! The whole way of a line: heard, swept, written, lost.
+//! The way of a line: recorded, swept, written or lost.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -9,13 +9,13 @@ use http::HeaderValue;
 
 use super::*;
 use crate::event::AccessLogEntry;
-use crate::observe::samples::{AT, answered};
+use crate::observe::samples::{AT, entry};
 use crate::observe::settings::ClientsShown;
 use crate::policy::key::PrefixLengths;
 
 type Before = Box<dyn FnMut(&[u8]) -> io::Result<usize> + Send>;
 
-/// Hands everything that is written to a test, which may hold it up or fail it first.
+/// Sends everything that is written to the test, which may block or fail it first.
 struct Probe {
     before: Before,
     written: Sender<String>,
@@ -63,12 +63,12 @@ fn in_file(path: &Path) -> io::Result<(AccessLog, Counter)> {
     Ok((log, dropped))
 }
 
-fn hear(log: &AccessLog, user_agent: &str) {
+fn record(log: &AccessLog, user_agent: &str) {
     let user_agent = Some(HeaderValue::from_str(user_agent).unwrap());
-    log.on_event(&Event::RequestCompleted(&AccessLogEntry { user_agent, ..answered() }));
+    log.on_event(&Event::RequestCompleted(&AccessLogEntry { user_agent, ..entry() }));
 }
 
-/// A folder that goes away with the test.
+/// A folder that is removed after the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -94,7 +94,7 @@ fn agents(path: &Path) -> Vec<String> {
 #[test]
 fn an_idle_workers_line_is_written_although_nothing_follows() {
     let (log, _, written) = probed(|text| Ok(text.len()));
-    std::thread::scope(|scope| drop(scope.spawn(|| hear(&log, "curl"))));
+    std::thread::scope(|scope| drop(scope.spawn(|| record(&log, "curl"))));
     let line = written.recv_timeout(Span::from_secs(20).to_std()).unwrap();
     assert!(line.starts_with("203.0.113.9 - - [20/Nov/2026:23:21:52 +0000] \"POST /login"), "{line}");
     assert!(line.ends_with("\"curl\"\n"), "{line}");
@@ -115,7 +115,7 @@ fn a_file_is_appended_to_and_closing_writes_what_is_left() {
     let path = folder.0.join("access.log");
     for agent in ["first", "second"] {
         let (log, dropped) = in_file(&path).unwrap();
-        hear(&log, agent);
+        record(&log, agent);
         log.close();
         assert_eq!(dropped.get(), 0);
     }
@@ -130,7 +130,7 @@ fn a_renamed_file_is_left_for_a_new_one() {
     let (log, _) = in_file(&path).unwrap();
     fs::rename(&path, &rotated).unwrap();
     log.reopen().unwrap();
-    hear(&log, "after");
+    record(&log, "after");
     log.close();
     assert_eq!(agents(&path), ["after"]);
     assert_eq!(agents(&rotated), [""; 0]);
@@ -144,7 +144,7 @@ fn a_file_that_cannot_be_opened_again_is_written_on() {
     fs::rename(&path, &rotated).unwrap();
     fs::create_dir(&path).unwrap();
     assert!(log.reopen().is_err());
-    hear(&log, "kept");
+    record(&log, "kept");
     log.close();
     assert_eq!((agents(&rotated), dropped.get()), (vec!["kept".to_owned()], 0));
 }
@@ -152,8 +152,8 @@ fn a_file_that_cannot_be_opened_again_is_written_on() {
 #[test]
 fn a_full_disk_costs_lines_and_nothing_else() {
     let (log, dropped) = in_file(Path::new("/dev/full")).unwrap();
-    hear(&log, "one");
-    hear(&log, "two");
+    record(&log, "one");
+    record(&log, "two");
     log.close();
     assert_eq!(dropped.get(), 2);
 }
@@ -169,9 +169,9 @@ fn a_half_written_line_is_ended_before_the_next_one() {
             _ => Ok(text.len()),
         }
     });
-    hear(&log, "torn");
+    record(&log, "torn");
     let half = written.recv_timeout(Span::from_secs(20).to_std()).unwrap();
-    hear(&log, "whole");
+    record(&log, "whole");
     log.close();
     drop(log);
     let rest: String = written.iter().collect();
@@ -181,18 +181,18 @@ fn a_half_written_line_is_ended_before_the_next_one() {
 
 #[test]
 fn a_writer_that_is_stuck_holds_nobody_up_and_lost_lines_are_counted() {
-    let (release, held) = channel::<()>();
+    let (release, blocked) = channel::<()>();
     let (log, dropped, written) = probed(move |text| {
-        let _ = held.recv();
+        let _ = blocked.recv();
         Ok(text.len())
     });
     let agent = "x".repeat(1000);
-    let heard = 4_000;
-    (0..heard).for_each(|_| hear(&log, &agent));
-    assert!(dropped.get() > 0, "more was heard than may wait");
+    let recorded = 4_000;
+    (0..recorded).for_each(|_| record(&log, &agent));
+    assert!(dropped.get() > 0, "more lines than the queue holds");
     drop(release);
     log.close();
     drop(log);
     let lines = written.iter().map(|text| text.matches('\n').count() as u64).sum::<u64>();
-    assert_eq!(lines + dropped.get(), heard);
+    assert_eq!(lines + dropped.get(), recorded);
 }

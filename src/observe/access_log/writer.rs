@@ -1,7 +1,7 @@
 //! The thread that writes the access log.
 //!
-//! It alone touches the file, so a full disk or a stuck pipe stops nobody else. The surprising thing: a line that was
-//! half written when the disk filled up is ended before the next one begins, so that one event stays one line.
+//! It alone touches the file, so a full disk or a stuck pipe stops no other thread. A line that was half written when
+//! the disk filled up is ended before the next one begins, so one event stays one line.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -22,11 +22,11 @@ pub(super) struct LogWriter<W> {
     waiting: Receiver<LineBatch>,
     clock: Clock,
     swept: Time,
-    /// The last line was not written to its end.
+    /// Whether the last line was written in part.
     torn: bool,
     last_error: Option<io::Error>,
     reports: LogThrottle,
-    /// Lost lines that somebody has been told of.
+    /// Lost lines that have been reported.
     reported: u64,
 }
 
@@ -65,7 +65,7 @@ impl<W: Write + From<File>> LogWriter<W> {
         }
     }
 
-    /// Writes what waits, then what the threads still hold, so that a thread's lines stay in order.
+    /// Writes the queue, then the buffers of the threads, so that a thread's lines stay in order.
     fn sweep(&mut self, now: Time) {
         self.swept = now;
         for _ in 0..MAX_WAITING {
@@ -73,8 +73,8 @@ impl<W: Write + From<File>> LogWriter<W> {
             self.write(&batch);
         }
         let shared = Arc::clone(&self.shared);
-        for page in shared.buffers.iter() {
-            let batch = lock(page).take();
+        for buffer in shared.buffers.iter() {
+            let batch = lock(buffer).take();
             self.write(&batch);
         }
         self.report(now);
@@ -98,7 +98,7 @@ impl<W: Write + From<File>> LogWriter<W> {
         }
     }
 
-    /// Returns what could not be written.
+    /// Returns the part that could not be written.
     fn put<'t>(&mut self, mut text: &'t [u8]) -> Result<(), &'t [u8]> {
         while !text.is_empty() {
             match self.sink.write(text) {
@@ -131,6 +131,6 @@ impl<W: Write + From<File>> LogWriter<W> {
     }
 }
 
-/// The longest that an idle worker's line stays in memory.
+/// The longest time that an idle worker's line stays in memory.
 const BETWEEN_SWEEPS: Span = Span::from_millis(150);
 const BETWEEN_REPORTS: Span = Span::from_secs(10);

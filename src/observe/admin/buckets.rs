@@ -1,8 +1,7 @@
 //! `/api/v1/buckets/{ip:ADDRESS|user:NAME}`: single buckets, as JSON.
 //!
-//! It reads requests and writes answers; what is done to buckets the engine does. The surprising thing: how a rate and a
-//! length of time are written is the configuration's business, which lies above, so whoever builds these pages hands a
-//! reader for both in.
+//! It parses requests and writes responses; the engine changes the buckets. The grammar of rates and durations belongs
+//! to the configuration, which lies above this layer, so the caller passes in a [`Grammar`].
 
 mod json;
 mod request;
@@ -23,7 +22,7 @@ use crate::event::Operator;
 use crate::policy::bucket_ref::BucketSelector;
 use crate::store::memory::OwnRateError;
 
-/// Whoever wants something of a single bucket comes here.
+/// The handler of the pages about single buckets.
 pub(super) struct BucketsApi {
     engine: Arc<Engine>,
     grammar: Grammar,
@@ -34,12 +33,12 @@ impl BucketsApi {
         Self { engine, grammar }
     }
 
-    /// Whether there is a store that gates share, and it is not asked.
+    /// Whether there is a shared store and it is down.
     pub(super) fn is_store_down(&self) -> bool {
         self.engine.store().is_some_and(|store| !store.is_up())
     }
 
-    /// Does what is asked and says how the buckets are then.
+    /// Does what the request asks for, and returns the state of the buckets.
     pub(super) async fn handle<B>(&self, by: Operator, path: BucketPath, request: Request<B>) -> AdminResponse
     where
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
@@ -50,45 +49,45 @@ impl BucketsApi {
             return not_allowed(allowed);
         }
         let done = async {
-            let holder = path.selector()?;
-            let ask = BucketRequest::read(head.uri.query(), body, self.grammar).await?;
-            self.act(&holder, path.resource, &head.method, ask, by).await
+            let selector = path.selector()?;
+            let request = BucketRequest::read(head.uri.query(), body, self.grammar).await?;
+            self.act(&selector, path.resource, &head.method, request, by).await
         };
         match done.await {
-            Ok(shown) => respond(StatusCode::OK, "application/json", json::json(&shown).to_string()),
+            Ok(report) => respond(StatusCode::OK, "application/json", json::json(&report).to_string()),
             Err(AdminProblem { status, detail }) => problem(status, &detail),
         }
     }
 
     async fn act(
         &self,
-        holder: &BucketSelector,
-        what: BucketResource,
+        selector: &BucketSelector,
+        resource: BucketResource,
         method: &Method,
-        ask: BucketRequest,
+        request: BucketRequest,
         by: Operator,
     ) -> Result<BucketReport, AdminProblem> {
-        let (engine, limit) = (&self.engine, ask.limit.as_deref());
-        let done = match (what, method) {
+        let (engine, limit) = (&self.engine, request.limit.as_deref());
+        let done = match (resource, method) {
             (BucketResource::Bucket, &Method::DELETE) => {
-                ask.has_only(&["limit"])?;
-                engine.reset(holder, limit, by).await
+                request.has_only(&["limit"])?;
+                engine.reset(selector, limit, by).await
             }
             (BucketResource::Bucket, _) => {
-                ask.has_only(&[])?;
-                engine.show(holder).await
+                request.has_only(&[])?;
+                engine.show(selector).await
             }
             (BucketResource::Credit, _) => {
-                ask.has_only(&["tokens", "limit"])?;
-                engine.credit(holder, limit, ask.tokens()?, by).await
+                request.has_only(&["tokens", "limit"])?;
+                engine.credit(selector, limit, request.tokens()?, by).await
             }
             (BucketResource::Rate, &Method::PUT) => {
-                let (rate, lasts) = ask.rate()?;
-                engine.give_rate(holder, ask.limit()?, (rate, lasts), by).await
+                let (rate, lasts) = request.rate()?;
+                engine.give_rate(selector, request.limit()?, (rate, lasts), by).await
             }
             (BucketResource::Rate, _) => {
-                ask.has_only(&["limit"])?;
-                engine.end_rate(holder, limit, by).await
+                request.has_only(&["limit"])?;
+                engine.end_rate(selector, limit, by).await
             }
         };
         done.map_err(|error| {
@@ -106,6 +105,6 @@ impl BucketsApi {
 
 impl std::fmt::Debug for BucketsApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Desk")
+        f.write_str("BucketsApi")
     }
 }

@@ -1,7 +1,7 @@
 //! `/api/v1/status`, `/api/v1/reload` and `/api/v1/drain`: the gate as a whole, as JSON.
 //!
-//! It passes words on and says what came of them; what they do lies above. The surprising thing: a drain is answered when
-//! it begins, because whoever waits for its end would be one of those it waits for.
+//! It passes commands on and returns their outcome; the layer above carries them out. The response to a drain comes
+//! when it begins: a caller that waited for its end would be one of the connections that it waits for.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::response::{AdminResponse, not_allowed, problem, problem_with, respond};
 use crate::event::{Event, Events, Operator, OperatorCommand};
 
-/// The ends at which a gate is told something.
+/// The handles of the commands.
 pub struct ControlApi {
-    /// Who wants the configuration read again.
+    /// Takes requests for a reload, each with the sender of its reply.
     pub reloads: mpsc::Sender<oneshot::Sender<Reloaded>>,
-    /// Told when the gate is to drain.
+    /// Notified when the gate has to drain.
     pub drain: Arc<Notify>,
-    /// What `/api/v1/status` shows.
+    /// The content of `/api/v1/status`.
     pub status: Box<dyn Fn() -> Value + Send + Sync>,
-    /// Who hears of it.
+    /// Receives an event for each command.
     pub events: Events,
 }
 
-/// What came of reading the configuration again.
+/// The outcome of a reload.
 #[derive(Debug)]
 pub struct Reloaded {
-    /// What is another by that; or why the old configuration stays.
+    /// What has changed, or why the old configuration stays.
     pub changes: Result<String, String>,
-    /// Mistakes and warnings, each as JSON with the `text` that people read.
+    /// Mistakes and warnings, each as JSON, with its `text` for people.
     pub diagnostics: Vec<Value>,
 }
 
-/// A path of these.
+/// The pages by path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ControlPath {
     Status,
@@ -69,7 +69,7 @@ impl ControlApi {
             return not_allowed(allowed);
         }
         if *request.method() == Method::POST && request.uri().query().is_some() {
-            return problem(StatusCode::BAD_REQUEST, "nothing can be said in the query here");
+            return problem(StatusCode::BAD_REQUEST, "this page takes no query");
         }
         match page {
             ControlPath::Status => json(StatusCode::OK, &(self.status)()),
@@ -84,10 +84,10 @@ impl ControlApi {
 
     async fn reload(&self, by: Operator) -> AdminResponse {
         self.events.emit(&Event::CommandReceived { command: OperatorCommand::Reload, by });
-        let (tell, told) = oneshot::channel();
-        // Whoever reads files is gone once the gate drains.
-        let _ = self.reloads.send(tell).await;
-        match told.await {
+        let (reply, outcome) = oneshot::channel();
+        // Fails once the gate drains: nothing reloads any more.
+        let _ = self.reloads.send(reply).await;
+        match outcome.await {
             Ok(Reloaded { changes: Ok(changes), diagnostics }) => {
                 json(StatusCode::OK, &json!({"changes": changes, "diagnostics": diagnostics}))
             }
@@ -106,6 +106,6 @@ fn json(status: StatusCode, value: &Value) -> AdminResponse {
 
 impl fmt::Debug for ControlApi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Control")
+        f.write_str("ControlApi")
     }
 }

@@ -1,4 +1,4 @@
-//! Responses of the admin API: text, and problems as RFC 9457 has them.
+//! Responses of the admin API: text, and problems by RFC 9457.
 
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
@@ -13,17 +13,16 @@ pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> AdminResponse 
 }
 
 pub(super) fn not_allowed(allowed: &'static str) -> AdminResponse {
-    let mut answer =
-        problem(StatusCode::METHOD_NOT_ALLOWED, &format!("this page can only be asked for by {allowed}"));
-    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
-    answer
+    let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, &format!("this page allows {allowed} only"));
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    response
 }
 
 pub(super) fn problem(status: StatusCode, detail: &str) -> AdminResponse {
     problem_with(status, detail, json!({}))
 }
 
-/// A problem with members of its own, as RFC 9457 allows.
+/// A problem with extension members (RFC 9457, 3.2).
 pub(super) fn problem_with(status: StatusCode, detail: &str, more: Value) -> AdminResponse {
     let mut body = more;
     body["type"] = "about:blank".into();
@@ -38,14 +37,14 @@ pub(super) fn respond(
     content_type: &'static str,
     body: impl Into<Bytes>,
 ) -> AdminResponse {
-    let mut answer = Response::new(Full::new(body.into()));
-    *answer.status_mut() = status;
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
     for (name, value) in [
         (header::CONTENT_TYPE, content_type),
         (header::CACHE_CONTROL, "no-store"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ] {
-        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
-    answer
+    response
 }

@@ -1,7 +1,7 @@
 //! Routes an operator's request to its page: a function without sockets.
 //!
-//! Every error is problem+json (RFC 9457). The surprising thing: a name in `Host` is refused even if it leads here,
-//! since a stranger's page can make a name of its own lead here too (DNS rebinding); addresses cannot be rebound.
+//! It needs no sockets. Every error is problem+json (RFC 9457). A name in `Host` is refused even if it resolves to this
+//! gate, because an attacker's page can resolve a name of its own to it (DNS rebinding); addresses cannot be rebound.
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -22,7 +22,7 @@ use crate::observe::metrics::CONTENT_TYPE;
 /// How a request came in.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Caller {
-    /// Over TCP, to this address of ours.
+    /// Over TCP, to this local address.
     Tcp { to: Option<IpAddr> },
     /// Over a Unix socket, which no browser can reach.
     Unix(Operator),
@@ -36,15 +36,15 @@ where
         return refusal;
     }
     match (&admin.buckets, buckets::BucketPath::parse(request.uri())) {
-        (Some(desk), Some(path)) => match caller {
-            Caller::Unix(by) => desk.handle(by, path, request).await,
+        (Some(api), Some(path)) => match caller {
+            Caller::Unix(by) => api.handle(by, path, request).await,
             Caller::Tcp { .. } => problem(StatusCode::FORBIDDEN, ONLY_UNIX),
         },
         _ => handle_control(admin, caller, &request).await,
     }
 }
 
-/// What is about the gate as a whole.
+/// The pages about the gate as a whole.
 async fn handle_control<B>(admin: &Admin, caller: Caller, request: &Request<B>) -> AdminResponse {
     match (&admin.control, ControlPath::parse(request.uri().path())) {
         (Some(control), Some(page)) => match caller {
@@ -55,14 +55,14 @@ async fn handle_control<B>(admin: &Admin, caller: Caller, request: &Request<B>) 
     }
 }
 
-/// A page of another origin, or a name that is not ours.
+/// Refuses a page of another origin, and a name that is not one of this gate.
 fn refuse(caller: Caller, headers: &HeaderMap) -> Option<AdminResponse> {
     if let Caller::Tcp { to } = caller {
         if !is_own_host(headers, to) {
             return Some(problem(StatusCode::FORBIDDEN, "the Host is not one of this gate's addresses"));
         }
         if !is_own_origin(headers) {
-            return Some(problem(StatusCode::FORBIDDEN, "pages of other origins may not ask"));
+            return Some(problem(StatusCode::FORBIDDEN, "pages of other origins are refused"));
         }
     }
     None
@@ -86,10 +86,11 @@ fn ready(admin: &Admin) -> AdminResponse {
     if admin.draining.load(Ordering::Relaxed) {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
     }
-    if let Some(trouble) = admin.readiness.reasons() {
-        return text(StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n"));
+    if let Some(reasons) = admin.readiness.reasons() {
+        return text(StatusCode::SERVICE_UNAVAILABLE, format!("{reasons}\n"));
     }
-    // It decides without the store as the file says: whoever turned away from it for that would turn away from all gates.
+    // Without the store the gate still serves, as `store.on_error` says. A load balancer that left it would leave all
+    // gates at once.
     match admin.buckets.as_ref().is_some_and(BucketsApi::is_store_down) {
         true => text(StatusCode::OK, "degraded: the store does not answer\n"),
         false => text(StatusCode::OK, "ok\n"),
@@ -100,7 +101,8 @@ fn metrics(admin: &Admin) -> AdminResponse {
     respond(StatusCode::OK, CONTENT_TYPE, admin.metrics.render())
 }
 
-/// Whether the one `Host` is a loopback name or the address that was connected to; any port will do, for tunnels.
+/// Whether the one `Host` is a loopback name or the address that the caller connected to; any port is fine, for
+/// tunnels.
 fn is_own_host(headers: &HeaderMap, to: Option<IpAddr>) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
@@ -120,7 +122,7 @@ fn is_own_host(headers: &HeaderMap, to: Option<IpAddr>) -> bool {
     }
 }
 
-/// Whether a page asks, and if one does, whether it came from here.
+/// Whether the request has no `Origin`, or one that is this gate's own.
 fn is_own_origin(headers: &HeaderMap) -> bool {
     let host = headers.get(header::HOST).map_or(&b""[..], HeaderValue::as_bytes);
     headers.get_all(header::ORIGIN).iter().all(|origin| {
@@ -146,7 +148,8 @@ mod tests {
             request = request.header(header::ORIGIN, *origin);
         }
         let caller = Caller::Tcp { to: Some(to.parse().unwrap()) };
-        refuse(caller, request.body(()).unwrap().headers()).map_or(StatusCode::OK, |answer| answer.status())
+        refuse(caller, request.body(()).unwrap().headers())
+            .map_or(StatusCode::OK, |response| response.status())
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Real sockets, plain clients.
+//! Tests over real sockets with plain clients.
 
 use std::io::{Read, Write};
 use std::net::TcpStream as Client;
@@ -51,46 +51,46 @@ fn over_tcp() -> (Running, SocketAddr) {
     (Running::start(move || TcpListener::from_std(listener)), address)
 }
 
-fn talk(mut stream: impl Read + Write, request: &str) -> String {
+fn exchange(mut stream: impl Read + Write, request: &str) -> String {
     stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
 }
 
-fn ask(address: SocketAddr, method: &str, path: &str) -> String {
+fn call(address: SocketAddr, method: &str, path: &str) -> String {
     let client = Client::connect(address).unwrap();
-    talk(client, &format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"))
+    exchange(client, &format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"))
 }
 
 #[test]
 fn the_gate_is_alive_and_ready_until_it_drains() {
     let (running, address) = over_tcp();
-    assert!(ask(address, "GET", "/livez").starts_with("HTTP/1.1 200 OK\r\n"));
-    let ready = ask(address, "GET", "/readyz");
+    assert!(call(address, "GET", "/livez").starts_with("HTTP/1.1 200 OK\r\n"));
+    let ready = call(address, "GET", "/readyz");
     assert!(ready.starts_with("HTTP/1.1 200 OK\r\n") && ready.ends_with("\r\n\r\nok\n"), "{ready}");
     running.draining.store(true, Ordering::Relaxed);
-    assert!(ask(address, "GET", "/readyz").starts_with("HTTP/1.1 503 "));
-    assert!(ask(address, "GET", "/livez").starts_with("HTTP/1.1 200 OK\r\n"));
+    assert!(call(address, "GET", "/readyz").starts_with("HTTP/1.1 503 "));
+    assert!(call(address, "GET", "/livez").starts_with("HTTP/1.1 200 OK\r\n"));
 }
 
 #[test]
 fn metrics_are_served_as_the_text_that_prometheus_reads() {
     let (_running, address) = over_tcp();
-    let answer = ask(address, "GET", "/metrics");
-    assert!(answer.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{answer}");
-    assert!(answer.contains("\ntollgate_connections 1\n"), "{answer}");
-    let head = ask(address, "HEAD", "/metrics");
+    let response = call(address, "GET", "/metrics");
+    assert!(response.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{response}");
+    assert!(response.contains("\ntollgate_connections 1\n"), "{response}");
+    let head = call(address, "HEAD", "/metrics");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
 }
 
 #[test]
 fn other_pages_and_methods_are_problems() {
     let (_running, address) = over_tcp();
-    let missing = ask(address, "GET", "/metrics/");
+    let missing = call(address, "GET", "/metrics/");
     assert!(missing.starts_with("HTTP/1.1 404 "), "{missing}");
     assert!(missing.contains("content-type: application/problem+json\r\n"), "{missing}");
-    let written = ask(address, "DELETE", "/metrics");
+    let written = call(address, "DELETE", "/metrics");
     assert!(written.starts_with("HTTP/1.1 405 ") && written.contains("allow: GET, HEAD\r\n"), "{written}");
 }
 
@@ -98,7 +98,7 @@ fn other_pages_and_methods_are_problems() {
 fn a_foreign_host_is_refused_over_tcp_and_does_not_matter_on_a_unix_socket() {
     let request = "GET /livez HTTP/1.1\r\nHost: evil.example\r\nOrigin: http://evil.example\r\n\r\n";
     let (_running, address) = over_tcp();
-    let refused = talk(Client::connect(address).unwrap(), request);
+    let refused = exchange(Client::connect(address).unwrap(), request);
     assert!(refused.starts_with("HTTP/1.1 403 "), "{refused}");
     assert!(refused.contains("\"status\":403"), "{refused}");
 
@@ -106,9 +106,9 @@ fn a_foreign_host_is_refused_over_tcp_and_does_not_matter_on_a_unix_socket() {
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
     listener.set_nonblocking(true).unwrap();
     let _running = Running::start(move || UnixListener::from_std(listener));
-    let welcome = talk(LocalClient::connect(&path).unwrap(), request);
+    let accepted = exchange(LocalClient::connect(&path).unwrap(), request);
     std::fs::remove_file(&path).unwrap();
-    assert!(welcome.starts_with("HTTP/1.1 200 OK\r\n"), "{welcome}");
+    assert!(accepted.starts_with("HTTP/1.1 200 OK\r\n"), "{accepted}");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn idle_callers_do_not_keep_others_out_for_good_or_the_gate_from_stopping() {
 #[test]
 fn garbage_is_answered_and_the_next_caller_is_served() {
     let (_running, address) = over_tcp();
-    let answer = talk(Client::connect(address).unwrap(), "\0\r\n\r\n");
-    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    assert!(ask(address, "GET", "/livez").starts_with("HTTP/1.1 200 OK\r\n"));
+    let response = exchange(Client::connect(address).unwrap(), "\0\r\n\r\n");
+    assert!(response.starts_with("HTTP/1.1 400 "), "{response}");
+    assert!(call(address, "GET", "/livez").starts_with("HTTP/1.1 200 OK\r\n"));
 }

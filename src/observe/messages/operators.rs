@@ -1,7 +1,7 @@
-//! What operators did, a line for each thing done.
+//! Messages about operators: a line for each command and change.
 //!
-//! None is ever left out. The surprising thing: an account is written as a keyed hash that is another one after the next
-//! start, so a log tells which lines are about the same account, and not about which.
+//! None is ever left out. An account is written as a keyed hash whose key changes with each start: a log shows which
+//! lines are about the same account, but not about which account.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::super::client_format::ClientFormatter;
 use crate::event::{BucketOwner, BucketsChanged, Change, Operator, OperatorCommand};
 use crate::observe::timestamp::rfc3339;
 
-/// Writes what was done by whom.
+/// Writes a change of buckets, and the operator who made it.
 pub(super) fn write(done: &BucketsChanged<'_>, clients: &ClientFormatter) {
     let Operator { uid, pid } = done.by;
     let bucket = match done.owner {
@@ -34,9 +34,9 @@ pub(super) fn write(done: &BucketsChanged<'_>, clients: &ClientFormatter) {
     }
 }
 
-/// Writes what was wanted by whom; what comes of it has lines of its own.
-pub(super) fn ordered(order: OperatorCommand, Operator { uid, pid }: Operator) {
-    match order {
+/// Writes a command, and the operator who gave it; the outcome has lines of its own.
+pub(super) fn command(command: OperatorCommand, Operator { uid, pid }: Operator) {
+    match command {
         OperatorCommand::Reload => info!(uid, pid, "an operator has the configuration read again"),
         OperatorCommand::Drain => info!(uid, pid, "an operator has the gate drain"),
     }

@@ -1,27 +1,26 @@
-//! Messages on their way to standard error.
+//! The queue of messages on their way to standard error.
 //!
-//! The surprising thing: a message that finds the queue full is dropped without a word, because there is nobody left
-//! to tell.
+//! A message that finds the queue full is dropped silently: there is no reader to tell.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use crate::time::Span;
 
-/// Takes one message for each `write`, never blocks and never fails.
+/// Takes one message for each `write`; never blocks and never fails.
 #[derive(Debug, Clone)]
 pub(super) struct MessageQueue(SyncSender<QueuedMessage>);
 
 enum QueuedMessage {
     Message(Vec<u8>),
-    /// Everything before this has been written when it is dropped.
+    /// Dropped when everything before it has been written.
     Flush {
         _reached: SyncSender<()>,
     },
 }
 
 impl MessageQueue {
-    /// Starts the thread that writes, with this as its first step. Without one, messages are dropped.
+    /// Starts the writing thread, which calls `first` first. If no thread starts, messages are dropped.
     pub(super) fn start(sink: impl Write + Send + 'static, first: impl FnOnce() + Send + 'static) -> Self {
         let (queue, waiting) = sync_channel(MAX_WAITING);
         let thread = std::thread::Builder::new().name("messages".to_owned());
@@ -33,12 +32,12 @@ impl MessageQueue {
         Self(queue)
     }
 
-    /// Waits until everything that waits now is written, for at most this long.
-    pub(super) fn flush_within(&self, patience: Span) {
+    /// Waits until everything queued now is written, but at most `timeout`.
+    pub(super) fn flush_within(&self, timeout: Span) {
         let (reached, wait) = sync_channel(0);
         if self.0.try_send(QueuedMessage::Flush { _reached: reached }).is_ok() {
-            // An error is what is waited for: the other end is gone.
-            let _ = wait.recv_timeout(patience.to_std());
+            // The end of the wait is an error: the writer drops the other end.
+            let _ = wait.recv_timeout(timeout.to_std());
         }
     }
 }
@@ -72,13 +71,13 @@ mod tests {
     use super::*;
 
     struct Probe {
-        held: Receiver<()>,
+        blocked: Receiver<()>,
         written: Sender<Vec<u8>>,
     }
 
     impl Write for Probe {
         fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-            let _ = self.held.recv();
+            let _ = self.blocked.recv();
             let _ = self.written.send(text.to_vec());
             Ok(text.len())
         }
@@ -90,9 +89,9 @@ mod tests {
 
     #[test]
     fn a_reader_that_stops_reading_blocks_nobody() {
-        let (release, held) = channel::<()>();
+        let (release, blocked) = channel::<()>();
         let (sender, written) = channel();
-        let mut queue = MessageQueue::start(Probe { held, written: sender }, || ());
+        let mut queue = MessageQueue::start(Probe { blocked, written: sender }, || ());
         (0..2 * MAX_WAITING).for_each(|_| assert_eq!(queue.write(b"message\n").unwrap(), 8));
         queue.flush_within(Span::ZERO);
         drop(release);
@@ -103,10 +102,10 @@ mod tests {
 
     #[test]
     fn what_waits_is_written_before_a_flush_returns() {
-        let (release, held) = channel::<()>();
+        let (release, blocked) = channel::<()>();
         drop(release);
         let (sender, written) = channel();
-        let mut queue = MessageQueue::start(Probe { held, written: sender }, || ());
+        let mut queue = MessageQueue::start(Probe { blocked, written: sender }, || ());
         queue.write_all(b"one\n").unwrap();
         queue.flush_within(Span::from_secs(20));
         assert_eq!(written.try_recv().unwrap(), b"one\n");

@@ -1,4 +1,4 @@
-//! What somebody reads on standard error.
+//! The messages as a reader of standard error sees them.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ fn messages(clock: &Clock) -> Messages {
     )
 }
 
-/// Everything that is written while `act` runs.
+/// The lines that are written while `act` runs.
 fn written(level: LogLevel, json: bool, act: impl FnOnce()) -> Vec<String> {
     let text = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&text);
@@ -77,30 +77,30 @@ fn a_flood_of_one_kind_does_not_hide_another() {
 #[test]
 fn the_level_decides_what_is_written() {
     let clock = Clock::manual(AT);
-    let hear = || {
+    let act = || {
         let messages = messages(&clock);
         messages.on_event(&Event::Reloaded { taken: true, changes: "nothing" });
         messages.on_event(&Event::Reloaded { taken: false, changes: "" });
         messages.on_event(&Event::UpstreamFailed { upstream: "x", reason: Failure::Busy });
         messages.on_event(&Event::Connected);
     };
-    assert_eq!(written(LogLevel::Info, false, hear).len(), 3);
-    assert_eq!(written(LogLevel::Warn, false, hear).len(), 2);
-    assert_eq!(written(LogLevel::Error, false, hear).len(), 1);
+    assert_eq!(written(LogLevel::Info, false, act).len(), 3);
+    assert_eq!(written(LogLevel::Warn, false, act).len(), 2);
+    assert_eq!(written(LogLevel::Error, false, act).len(), 1);
 }
 
 #[test]
 fn the_level_may_change_while_messages_are_written() {
     let text = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&text);
-    let (subscriber, chosen) = subscriber(LogLevel::Warn, false, move || Sink(Arc::clone(&sink)));
+    let (subscriber, handle) = subscriber(LogLevel::Warn, false, move || Sink(Arc::clone(&sink)));
     tracing::subscriber::with_default(subscriber, || {
         let messages = messages(&Clock::manual(AT));
         let tell = |changes| messages.on_event(&Event::Reloaded { taken: true, changes });
         tell("first");
-        chosen.reload(filter(LogLevel::Info)).unwrap();
+        handle.reload(filter(LogLevel::Info)).unwrap();
         tell("second");
-        chosen.reload(filter(LogLevel::Warn)).unwrap();
+        handle.reload(filter(LogLevel::Warn)).unwrap();
         tell("third");
     });
     let text = String::from_utf8(text.lock().unwrap().clone()).unwrap();

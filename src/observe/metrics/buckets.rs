@@ -1,7 +1,6 @@
-//! How many buckets are in use: asked of the engine when somebody scrapes.
+//! The number of buckets in use, read from the engine at each scrape.
 //!
-//! Nothing is counted on the request path. The surprising thing: large tables are sampled, so the number of live
-//! buckets is an estimate.
+//! The request path counts nothing for it. Large tables are sampled, so the number of live buckets is an estimate.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -13,17 +12,17 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::engine::Engine;
 
-/// Looks at the buckets of the engine, once there is one.
+/// Reads the buckets of the engine, once there is one.
 #[derive(Debug)]
 pub(super) struct BucketMetrics(pub(super) Arc<OnceLock<Weak<Engine>>>);
 
-/// What a limit keeps for its rate, its cap and its waits is one sum: two series of one name would be none.
+/// Sums up the sub-limits of a limit: two series of one name would be invalid.
 fn by_name<'u>(usage: &[(&'u str, usize, u64)]) -> Vec<(&'u str, usize, u64)> {
     let limits = usage.chunk_by(|(one, ..), (next, ..)| one == next);
     let add = |(_, live, gone): (&'u str, usize, u64), next: &(&'u str, usize, u64)| {
         (next.0, live + next.1, gone + next.2)
     };
-    limits.map(|facets| facets.iter().fold(("", 0, 0), add)).collect()
+    limits.map(|group| group.iter().fold(("", 0, 0), add)).collect()
 }
 
 impl Collector for BucketMetrics {
@@ -37,7 +36,7 @@ impl Collector for BucketMetrics {
         for (limit, buckets, _) in &usage {
             ConstGauge::new(*buckets).encode(live.encode_family(&[("limit", *limit)])?)?;
         }
-        let (name, help) = ("tollgate_buckets_forgotten", "Live buckets that gave way to others.");
+        let (name, help) = ("tollgate_buckets_forgotten", "Live buckets that were evicted.");
         let mut forgotten = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (limit, _, buckets) in &usage {
             ConstCounter::new(*buckets).encode(forgotten.encode_family(&[("limit", *limit)])?)?;

@@ -1,17 +1,17 @@
-//! Prometheus' text format 0.0.4, which every scraper reads without negotiation.
+//! Renders Prometheus' text format 0.0.4, which every scraper reads without negotiation.
 //!
-//! It does not count. The surprising thing: the library writes OpenMetrics, where a counter's family lacks the
-//! `_total` that its samples have; the older format wants the same name in both places, or the type is lost.
+//! Counting is left to the metrics. The library writes OpenMetrics, where a counter's family lacks the `_total` of its
+//! samples; the older format wants the same name in both places, or the type is lost.
 
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::registry::Registry;
 
-/// What the answer is called in `Content-Type`.
+/// The `Content-Type` of the response.
 pub(in crate::observe) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(super) fn render(registry: &Registry) -> String {
     let mut text = String::with_capacity(16 * 1024);
-    // Writing to memory cannot fail, and a collector that gave up has left whole lines.
+    // Writing to memory cannot fail, and a failed collector leaves whole lines.
     let _ = encode_registry(&mut text, registry);
     name_counters(&text)
 }

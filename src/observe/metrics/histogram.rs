@@ -1,13 +1,13 @@
 //! A histogram with fixed bounds and no lock.
 //!
-//! The library's own takes a lock for every observation. The surprising thing: bounds are whole nanoseconds, so that
-//! an observation costs a few integer comparisons; seconds appear only when it is shown.
+//! The library's own takes a lock for every observation. Bounds here are whole nanoseconds, so an observation costs a
+//! few integer comparisons; only a scrape converts them to seconds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::time::Span;
 
-/// Counts of spans between bounds. `N` is the number of bounds plus one, for those above all of them.
+/// Counts of spans between bounds. `N` is the number of bounds plus one, for spans above all of them.
 #[derive(Debug)]
 pub(super) struct AtomicHistogram<const N: usize> {
     counts: [AtomicU64; N],
@@ -15,7 +15,7 @@ pub(super) struct AtomicHistogram<const N: usize> {
     sum: AtomicU64,
 }
 
-/// What several histograms hold together.
+/// The sum of several histograms.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HistogramTotal {
     /// Seconds.
@@ -33,7 +33,7 @@ impl<const N: usize> Default for AtomicHistogram<N> {
 }
 
 impl<const N: usize> AtomicHistogram<N> {
-    /// Counts a span among `bounds`, ascending and inclusive.
+    /// Counts a span; `bounds` are ascending and inclusive.
     pub(super) fn observe(&self, bounds: &[Span], span: Span) {
         let bucket = bounds.partition_point(|&bound| bound < span);
         if let Some(count) = self.counts.get(bucket) {
@@ -42,13 +42,13 @@ impl<const N: usize> AtomicHistogram<N> {
         }
     }
 
-    /// Everything that these histograms have seen.
+    /// The sum of these histograms.
     pub(super) fn total<'a>(all: impl Iterator<Item = &'a Self> + Clone, bounds: &[Span]) -> HistogramTotal {
         let bounds = bounds.iter().map(|bound| seconds(bound.as_nanos())).chain([f64::INFINITY]);
         let counts =
             (0..N).map(|i| all.clone().map(|one| one.counts[i].load(Ordering::Relaxed)).sum::<u64>());
         let buckets: Vec<_> = bounds.zip(counts).collect();
-        // Summed from what is shown, so that the count and the last bucket never disagree.
+        // Summed from the buckets, so that the count and the last bucket never disagree.
         let count = buckets.iter().map(|(_, count)| count).sum();
         let sum = seconds(all.map(|one| one.sum.load(Ordering::Relaxed)).sum());
         HistogramTotal { sum, count, buckets }
@@ -57,7 +57,7 @@ impl<const N: usize> AtomicHistogram<N> {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "nobody sums up to the nanosecond after 104 days of busy time"
+    reason = "above 104 days of busy time single nanoseconds do not matter"
 )]
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9

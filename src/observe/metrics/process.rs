@@ -1,7 +1,7 @@
 //! `process_*`: memory, processor time and descriptors of this process, read from `/proc/self` at each scrape.
 //!
-//! Names and units are the ones that Prometheus' own clients agreed on. The surprising thing: where there is no
-//! `/proc` the metrics are absent; a zero would be a lie.
+//! Names and units are those of Prometheus' own clients. Without `/proc` the metrics are absent, because a zero would
+//! be wrong.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// Looks at this process.
+/// Reads the figures of this process.
 #[derive(Debug)]
 pub(super) struct ProcessMetrics;
 
@@ -38,14 +38,14 @@ impl Collector for ProcessMetrics {
         if let Some(open) = open_files() {
             gauge(&mut encoder, "process_open_fds", "Open file descriptors.", open)?;
         }
-        if let Some(most) = most_files() {
-            gauge(&mut encoder, "process_max_fds", "File descriptors that may be open.", most)?;
+        if let Some(max) = max_files() {
+            gauge(&mut encoder, "process_max_fds", "File descriptors that may be open.", max)?;
         }
         Ok(())
     }
 }
 
-/// The fields of `/proc/self/stat` that matter (proc(5)).
+/// Fields of `/proc/self/stat` (proc(5)).
 #[derive(Debug, PartialEq)]
 struct ProcStat {
     /// Seconds.
@@ -60,8 +60,8 @@ struct ProcStat {
 }
 
 impl ProcStat {
-    /// The name of the program comes second, in parentheses, and may hold anything, so fields are counted from the
-    /// last parenthesis on.
+    /// Parses the file. The program's name comes second, in parentheses, and may hold anything, so fields are counted
+    /// from the last parenthesis on.
     fn parse(text: &str) -> Option<Self> {
         let (_, rest) = text.rsplit_once(')')?;
         let fields: Vec<f64> =
@@ -83,18 +83,18 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: f64
     ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
 }
 
-/// When the machine started, in seconds since 1970.
+/// The time at which the machine started, in seconds since 1970.
 fn boot_time(stat: &str) -> Option<f64> {
     stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
 
 fn open_files() -> Option<f64> {
     let entries = fs::read_dir("/proc/self/fd").ok()?.count();
-    // One of them is the directory that is being read.
+    // One entry is the directory that is being read.
     Some(as_float(u64::try_from(entries).ok()?.saturating_sub(1)))
 }
 
-fn most_files() -> Option<f64> {
+fn max_files() -> Option<f64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.map(as_float)
 }
 

@@ -1,7 +1,7 @@
 //! Metrics of every request: status, duration, and the time that the gate added.
 //!
-//! No labels but the status, no lock, no allocation. The surprising thing: there is one set of counters for each
-//! thread, because two cores that add to one number cost each other more than everything else here.
+//! It uses no label but the status, no lock and no allocation. Each thread has its own counters, because two cores that
+//! add to one number cost each other more than everything else here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,13 +15,13 @@ use crate::event::AccessLogEntry;
 use crate::observe::shards::Shards;
 use crate::time::Span;
 
-/// Counts answers.
+/// Counts responses.
 #[derive(Debug, Default)]
 pub(super) struct ResponseMetrics(Shards<ResponseCounts>);
 
 #[derive(Debug)]
 struct ResponseCounts {
-    /// By status from 100; the last one is for those that HTTP does not define.
+    /// By status from 100; the last one is for any other status.
     codes: [AtomicU64; CODES],
     duration: AtomicHistogram<{ DURATIONS.len() + 1 }>,
     added: AtomicHistogram<{ ADDED.len() + 1 }>,
@@ -35,12 +35,12 @@ impl Default for ResponseCounts {
 }
 
 impl ResponseMetrics {
-    pub(super) fn count(&self, answered: &AccessLogEntry) {
+    pub(super) fn count(&self, entry: &AccessLogEntry) {
         let counts = self.0.current();
-        let code = usize::from(answered.status.as_u16()).saturating_sub(100).min(CODES - 1);
+        let code = usize::from(entry.status.as_u16()).saturating_sub(100).min(CODES - 1);
         counts.codes[code].fetch_add(1, Ordering::Relaxed);
-        counts.duration.observe(&DURATIONS, answered.duration);
-        counts.added.observe(&ADDED, answered.added);
+        counts.duration.observe(&DURATIONS, entry.duration);
+        counts.added.observe(&ADDED, entry.added);
     }
 
     fn encode_codes(&self, encoder: &mut DescriptorEncoder<'_>) -> std::fmt::Result {
@@ -82,10 +82,10 @@ fn encode_total(
     )
 }
 
-/// 100 to 599 and all others.
+/// 100 to 599, and one for all others.
 const CODES: usize = 501;
 
-/// What Prometheus' own clients use, and up to the longest time that an application is waited for.
+/// The buckets of Prometheus' own clients, extended to the longest usual wait for an application.
 const DURATIONS: [Span; 13] = [
     Span::from_millis(1),
     Span::from_nanos(2_500_000),
@@ -102,7 +102,7 @@ const DURATIONS: [Span; 13] = [
     Span::from_secs(60),
 ];
 
-/// From a microsecond, which is about what the gate takes, to what a person would notice.
+/// From a microsecond, about what the gate takes, to a second.
 const ADDED: [Span; 12] = [
     Span::from_nanos(1_000),
     Span::from_nanos(2_500),

@@ -1,8 +1,8 @@
-//! Counters of routes and limits, an index away from the positions that events carry.
+//! Counters of routes and limits, found by the positions that events carry.
 //!
-//! Names are looked up when rules change, not when a request is decided. The surprising thing: counters of earlier
-//! rules are kept for a while, since an attempt that was decided under them may be settled much later. Where a limit
-//! has a cap or waits that grow, these are counted when they refuse, and its rate alone says how many it admits.
+//! Names are looked up when rules change, not for each request. Counters of earlier rules are kept for a while, because
+//! an attempt decided under them may be settled much later. Sub-limits (`max_failures`, `escalate`) are counted when
+//! they refuse; only the rate counts admissions.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 use crate::event::{LimitDecision, Outcome};
 use crate::policy::{LimitKind, Mode, Policy};
 
-/// Counts decisions and what came of attempts.
+/// Counts decisions and outcomes of attempts.
 #[derive(Debug, Default)]
 pub(super) struct RuleCounters {
     decisions: Family<DecisionLabels, Counter>,
@@ -30,7 +30,7 @@ struct RuleGeneration {
     generation: u64,
     routes: Vec<Arc<str>>,
     limits: Vec<(Arc<str>, LimitKind)>,
-    /// For each route each limit; `None` where the file does not bring the two together.
+    /// For each pair of route and limit; `None` where the limit does not apply to the route.
     decisions: Vec<Option<[Counter; DECISIONS.len()]>>,
     attempts: Vec<[Counter; OUTCOMES.len()]>,
 }
@@ -51,23 +51,23 @@ struct AttemptLabels {
 impl RuleCounters {
     pub(super) fn register(&self, registry: &mut Registry) {
         let decisions = self.decisions.clone();
-        registry.register("tollgate_decisions", "What limits said to attempts", decisions);
+        registry.register("tollgate_decisions", "Decisions of limits on attempts", decisions);
         let attempts = self.attempts.clone();
-        registry.register("tollgate_attempts", "What came of admitted attempts", attempts);
+        registry.register("tollgate_attempts", "Outcomes of admitted attempts", attempts);
     }
 
-    /// Takes over the names of new rules. Series that they share with earlier ones go on counting.
+    /// Adds the names of new rules. Series that earlier rules share go on counting.
     pub(super) fn add_generation(&self, generation: u64, policy: &Policy) {
         let newest = Arc::new(self.resolve(generation, policy));
-        self.generations.rcu(|known| {
-            let earlier = known.iter().filter(|rules| rules.generation != generation);
+        self.generations.rcu(|generations| {
+            let earlier = generations.iter().filter(|rules| rules.generation != generation);
             std::iter::once(&newest).chain(earlier).take(GENERATIONS).cloned().collect::<Vec<_>>()
         });
     }
 
     pub(super) fn decided(&self, generation: u64, route: usize, limit: usize, decision: LimitDecision) {
-        let known = self.generations.load();
-        let Some(rules) = find(&known, generation) else { return };
+        let generations = self.generations.load();
+        let Some(rules) = find(&generations, generation) else { return };
         match rules.decisions.get(route * rules.limits.len() + limit) {
             Some(Some(counters)) => drop(counters[decision_index(decision)].inc()),
             _ => self.count_by_name(rules, route, limit, decision),
@@ -75,16 +75,16 @@ impl RuleCounters {
     }
 
     pub(super) fn settled(&self, generation: u64, route: usize, outcome: Outcome) {
-        let known = self.generations.load();
-        if let Some(counters) = find(&known, generation).and_then(|rules| rules.attempts.get(route)) {
+        let generations = self.generations.load();
+        if let Some(counters) = find(&generations, generation).and_then(|rules| rules.attempts.get(route)) {
             counters[outcome_index(outcome)].inc();
         }
     }
 
-    /// A path with several readings may be charged for limits of another route than the one that is named.
+    /// Counts by name: a path with several readings may be charged for limits of another route than the event's.
     fn count_by_name(&self, rules: &RuleGeneration, route: usize, limit: usize, decision: LimitDecision) {
-        if let (Some(route), Some((limit, facet))) = (rules.routes.get(route), rules.limits.get(limit)) {
-            self.decision(route, limit, *facet, DECISIONS[decision_index(decision)]).inc();
+        if let (Some(route), Some((limit, kind))) = (rules.routes.get(route), rules.limits.get(limit)) {
+            self.decision(route, limit, *kind, DECISIONS[decision_index(decision)]).inc();
         }
     }
 
@@ -98,21 +98,21 @@ impl RuleCounters {
             policy.limits.iter().enumerate().map(move |(index, limit)| (route, index, limit))
         });
         let decisions = pairs.map(|(route, index, limit)| {
-            let met = limit.mode != Mode::Off && route.limits.contains(&index);
-            met.then(|| DECISIONS.map(|word| self.decision(&route.name, &limit.name, limit.kind, word)))
+            let applies = limit.mode != Mode::Off && route.limits.contains(&index);
+            applies.then(|| DECISIONS.map(|word| self.decision(&route.name, &limit.name, limit.kind, word)))
         });
         RuleGeneration { generation, decisions: decisions.collect(), attempts, routes, limits }
     }
 
-    /// One that nobody sees for what the rate of the same limit says already.
+    /// The counter of a decision. A sub-limit gets one that is not shown, unless the decision is a refusal.
     fn decision(
         &self,
         route: &Arc<str>,
         limit: &Arc<str>,
-        facet: LimitKind,
+        kind: LimitKind,
         decision: &'static str,
     ) -> Counter {
-        if facet != LimitKind::Rate && !REFUSALS.contains(&decision) {
+        if kind != LimitKind::Rate && !REFUSALS.contains(&decision) {
             return Counter::default();
         }
         let labels = DecisionLabels { route: Arc::clone(route), limit: Arc::clone(limit), decision };
@@ -124,8 +124,8 @@ impl RuleCounters {
     }
 }
 
-fn find(known: &[Arc<RuleGeneration>], generation: u64) -> Option<&RuleGeneration> {
-    known.iter().find(|rules| rules.generation == generation).map(Arc::as_ref)
+fn find(generations: &[Arc<RuleGeneration>], generation: u64) -> Option<&RuleGeneration> {
+    generations.iter().find(|rules| rules.generation == generation).map(Arc::as_ref)
 }
 
 fn decision_index(decision: LimitDecision) -> usize {
@@ -150,5 +150,5 @@ const DECISIONS: [&str; 4] = ["admit", "refuse", "observe", "exempt"];
 const REFUSALS: [&str; 2] = ["refuse", "observe"];
 const OUTCOMES: [&str; 4] = ["success", "failure", "neutral", "error"];
 
-/// So many generations back an attempt is still counted: nobody reloads more often than answers take.
+/// Generations for which late attempts are still counted; reloads are rarer than responses are slow.
 const GENERATIONS: usize = 8;

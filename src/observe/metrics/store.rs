@@ -1,7 +1,7 @@
 //! Counts calls to a shared store, and what is decided without it.
 //!
-//! Nothing of it is shown for buckets in memory. The surprising thing: a refusal that the mirror repeats is no question, so the
-//! two numbers beside each other say what sharing costs.
+//! Nothing is shown for buckets in memory. A refusal repeated from the mirror is no request, so the two numbers side by
+//! side show what sharing costs.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::Label;
 use crate::event::{Event, Fallback, StoreCallResult};
 use crate::time::Span;
 
-/// Counts questions and fallbacks.
+/// Counts requests and fallbacks.
 #[derive(Debug)]
 pub(super) struct StoreCounters {
     up: Family<NoLabels, Gauge>,
@@ -26,7 +26,7 @@ pub(super) struct StoreCounters {
     mirrored: Family<LimitLabel, Counter>,
 }
 
-/// So that nothing is shown where nothing was counted.
+/// A family without labels, which shows nothing before its first value.
 type NoLabels = [(&'static str, &'static str); 0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -48,9 +48,9 @@ impl Default for StoreCounters {
 
 impl StoreCounters {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("tollgate_store_up", "Whether the shared store is asked", self.up.clone());
+        registry.register("tollgate_store_up", "Whether the shared store is available", self.up.clone());
         let requests = self.requests.clone();
-        registry.register("tollgate_store_requests", "Questions to the shared store", requests);
+        registry.register("tollgate_store_requests", "Requests to the shared store", requests);
         let (name, help) =
             ("tollgate_store_request_duration_seconds", "How long the shared store took to answer");
         registry.register(name, help, self.duration.clone());
@@ -65,12 +65,12 @@ impl StoreCounters {
             Event::Mirrored { limit } => {
                 self.mirrored.get_or_create_owned(&LimitLabel { limit: Arc::clone(limit) }).inc();
             }
-            Event::FellBack(way) => {
-                self.fallbacks.get_or_create_owned(&[("action", fallback_name(way))]).inc();
+            Event::FellBack(fallback) => {
+                self.fallbacks.get_or_create_owned(&[("action", fallback_name(fallback))]).inc();
             }
             Event::StoreCalled { result, took } => {
                 if result == StoreCallResult::Ok {
-                    // It is asked for the first time before anything is decided, so it is shown as up from then on.
+                    // The first call precedes all decisions, so the store is shown as up from then on.
                     self.up.get_or_create_owned(&[]).set(1);
                 }
                 self.requests.get_or_create_owned(&[("result", result_name(result))]).inc();
@@ -88,8 +88,8 @@ fn seconds(span: Span) -> f64 {
     span.to_std().as_secs_f64()
 }
 
-fn fallback_name(way: Fallback) -> &'static str {
-    match way {
+fn fallback_name(fallback: Fallback) -> &'static str {
+    match fallback {
         Fallback::Local => "local",
         Fallback::Allow => "allow",
         Fallback::Deny => "deny",
@@ -105,5 +105,5 @@ fn result_name(result: StoreCallResult) -> &'static str {
     }
 }
 
-/// Around what stores take that are near, and what attempts wait for them at most.
+/// From the usual latency of a nearby store to the longest wait of an attempt.
 const BOUNDS: [f64; 12] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0];

@@ -7,7 +7,7 @@ use http::{HeaderMap, Method, StatusCode};
 
 use super::*;
 use crate::event::{AccessLogEntry, Events, LimitDecision, Outcome};
-use crate::observe::samples::{AT, answered, policy};
+use crate::observe::samples::{AT, entry, policy};
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
 use crate::policy::{LimitKind, Policy};
 use crate::time::{Clock, Span};
@@ -74,11 +74,11 @@ fn a_limit_of_another_route_is_counted_and_unknown_positions_are_not() {
 #[test]
 fn answers_are_counted_by_status_and_time() {
     let metrics = Metrics::new();
-    metrics.on_event(&Event::RequestCompleted(&answered()));
+    metrics.on_event(&Event::RequestCompleted(&entry()));
     metrics.on_event(&Event::RequestCompleted(&AccessLogEntry {
         status: StatusCode::from_u16(799).unwrap(),
         duration: Span::from_secs(61),
-        ..answered()
+        ..entry()
     }));
     assert_value(&metrics, "tollgate_requests_total{code=\"429\"}", "1");
     assert_value(&metrics, "tollgate_requests_total{code=\"other\"}", "1");
@@ -211,7 +211,7 @@ fn the_process_shows_its_memory_time_and_descriptors() {
 fn every_family_is_described_once_under_the_name_of_its_samples() {
     let metrics = Metrics::new();
     metrics.on_event(&Event::Rules { generation: 0, policy: &policy(&["login"], &["address"]) });
-    metrics.on_event(&Event::RequestCompleted(&answered()));
+    metrics.on_event(&Event::RequestCompleted(&entry()));
     let text = metrics.render();
     let described: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
     let mut names: Vec<_> = described.iter().filter_map(|line| line.split(' ').next()).collect();

@@ -102,11 +102,11 @@ fn f4_a_long_name_is_cut_at_a_letter() {
 
 #[test]
 fn every_letter_is_folded_for_good() {
-    // Beyond these are letters of private use and none.
+    // Beyond these ranges are private use and unassigned characters.
     for letter in ('\0'..'\u{32000}').chain('\u{e0000}'..'\u{e1000}') {
         let once = fold(letter.to_string());
         assert_eq!(fold(&once), once, "{letter:?}");
-        // The iota below a Greek letter is a mark in small and a letter in capitals.
+        // The iota below a Greek letter is a mark in lower case and a letter in upper case.
         if !letter.to_string().nfd().any(|part| part == '\u{345}') {
             assert_eq!(fold(letter.to_uppercase().collect::<String>()), once, "{letter:?}");
         }

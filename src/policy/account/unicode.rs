@@ -1,16 +1,16 @@
 //! Unicode text without accents, case and invisible characters.
 //!
-//! It knows single letters and no names. The surprising thing: marks are dropped, and letters that only look as if they
-//! had one (`ø`, `ł`) lose it too: databases compare that way (MySQL's `_ai_ci` collations), and WordPress does before
-//! it asks one.
+//! It folds single characters and knows no names. Combining marks are dropped, and so are strokes that Unicode does not
+//! decompose (`ø`, `ł`): databases compare that way (MySQL's `_ai_ci` collations), and WordPress does before it queries
+//! one.
 
 use std::borrow::Cow;
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::canonical_combining_class;
 
-/// Bytes as text. What is no UTF-8 is Latin-1, as WordPress and old browsers take it, and in the rest of cases as it
-/// is: a letter for private use for each byte.
+/// Bytes as text. Bytes that are no UTF-8 are Windows-1252, as WordPress and old browsers read them; bytes without a
+/// character there become private-use characters.
 pub(super) fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
@@ -23,7 +23,7 @@ pub(super) fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Windows-1252 where that has letters.
+/// The Windows-1252 character of a byte, or a private-use character.
 fn latin(byte: u8) -> char {
     match byte {
         0x80 => '\u{20ac}',
@@ -37,14 +37,14 @@ fn latin(byte: u8) -> char {
     }
 }
 
-/// The letters of a text in small, decomposed, without marks and what is ignored.
+/// The characters of a text in lower case, decomposed, without marks and invisible characters.
 pub(super) fn fold_chars(text: &str) -> impl Iterator<Item = char> {
     let letters = text.nfkd().filter(is_visible).flat_map(char::to_uppercase).flat_map(char::to_lowercase);
-    // Case may bring marks back, and other letters.
+    // Changing the case may bring back marks and other characters.
     letters.nfkd().filter(is_visible).flat_map(fold_to_ascii)
 }
 
-/// Neither a mark nor anything that is not shown.
+/// Whether a character is neither a mark nor invisible.
 fn is_visible(letter: &char) -> bool {
     let is_ignored = IGNORED.binary_search_by(|&(first, last)| match () {
         () if last < *letter => std::cmp::Ordering::Less,
@@ -54,7 +54,7 @@ fn is_visible(letter: &char) -> bool {
     letter.is_ascii() || (canonical_combining_class(*letter) == 0 && is_ignored.is_err())
 }
 
-/// What Unicode takes for letters of their own, and collations and WordPress do not.
+/// Folds characters that Unicode does not decompose, but collations and WordPress do.
 fn fold_to_ascii(letter: char) -> impl Iterator<Item = char> {
     let (first, second) = match letter {
         '\u{f8}' => ('o', None),
@@ -78,11 +78,11 @@ fn fold_to_ascii(letter: char) -> impl Iterator<Item = char> {
     std::iter::once(first).chain(second)
 }
 
-/// Bytes 0x81 to 0x9f that are no text.
+/// The private-use characters for bytes without a character in Windows-1252.
 const PRIVATE: u32 = 0x10_ff00;
 
-/// `Default_Ignorable_Code_Point`, enclosing marks, the pound sign, which WordPress drops, and what is left of
-/// `ŀ` and `ŉ`.
+/// `Default_Ignorable_Code_Point`, enclosing marks, the pound sign, which WordPress drops, and the second parts of `ŀ`
+/// and `ŉ`.
 const IGNORED: [(char, char); 24] = [
     ('\u{a3}', '\u{a3}'),
     ('\u{ad}', '\u{ad}'),

@@ -1,7 +1,7 @@
-//! A path as sent, decoded once and decoded twice, each also as lenient servers fold its letters.
+//! The forms of a path: as sent, decoded once and decoded twice, each also as lenient servers fold its characters.
 //!
-//! It knows bytes and no segments. Encoded slashes and backslashes stay apart from literal ones, as [`ENCODED_SLASH`] and
-//! [`ENCODED_BACKSLASH`], because some servers separate by them and others do not.
+//! It knows bytes and no segments. Encoded slashes and backslashes stay distinct from literal ones, as
+//! [`ENCODED_SLASH`] and [`ENCODED_BACKSLASH`], because some servers separate by them and others do not.
 
 use memchr::{memchr, memchr2};
 use percent_encoding::percent_decode;
@@ -10,8 +10,8 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 use super::TooManyReadings;
 
-/// The path as sent, decoded once and decoded twice, each also with overlong and compatibility letters folded,
-/// and cut where an encoded `?` or `#` would end it.
+/// The path as sent, decoded once and decoded twice, each also with overlong and compatibility characters folded, and
+/// cut where an encoded `?` or `#` would end it.
 pub(super) fn forms(path: &str) -> Result<SmallVec<[Vec<u8>; 4]>, TooManyReadings> {
     let once = decode(path.as_bytes());
     let twice = if memchr(b'%', &once).is_some() { Some(decode(&once)) } else { None };
@@ -34,7 +34,7 @@ fn push_new(all: &mut SmallVec<[Vec<u8>; 4]>, form: Vec<u8>) {
     }
 }
 
-/// Percent-decoding that keeps an encoded slash or backslash apart from a literal one.
+/// Percent-decoding that keeps an encoded slash or backslash distinct from a literal one.
 pub(super) fn decode(bytes: &[u8]) -> Vec<u8> {
     let mut marked = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
@@ -53,15 +53,15 @@ pub(super) fn decode(bytes: &[u8]) -> Vec<u8> {
     marked
 }
 
-/// The byte that these three stand for, if they do.
+/// The percent-encoded byte at a position, if there is one.
 pub(super) fn encoded_byte(bytes: &[u8], at: usize) -> Option<u8> {
     let three = bytes.get(at..at + 3)?;
     let is_encoded = three[0] == b'%' && three[1].is_ascii_hexdigit() && three[2].is_ascii_hexdigit();
     if is_encoded { percent_decode(three).next() } else { None }
 }
 
-/// Overlong UTF-8 (`C0 AF` for a slash) and compatibility letters (full width) as the ASCII that lenient servers
-/// make of them; `None` if there is nothing to fold.
+/// Folds overlong UTF-8 (`C0 AF` for a slash) and compatibility characters (full width) to ASCII, as lenient servers
+/// do; `None` if there is nothing to fold.
 fn fold_unicode(bytes: &[u8]) -> Result<Option<Vec<u8>>, TooManyReadings> {
     if bytes.is_ascii() {
         return Ok(None);
@@ -85,7 +85,7 @@ fn fold_unicode(bytes: &[u8]) -> Result<Option<Vec<u8>>, TooManyReadings> {
     }
 }
 
-/// NFKC. One letter can be eighteen, so what comes out is counted too.
+/// NFKC. One character can become eighteen, so the output is bounded, too.
 fn compatible(text: &str) -> Result<Vec<u8>, TooManyReadings> {
     if text.chars().nth(MAX_FOLDED).is_some() {
         return Err(TooManyReadings);
@@ -100,9 +100,9 @@ fn compatible(text: &str) -> Result<Vec<u8>, TooManyReadings> {
     Ok(folded.into_bytes())
 }
 
-// Control bytes never get this far as themselves, so they are free to mark what was encoded.
+// `check` refuses control bytes, so they are free to mark encoded separators.
 pub(super) const ENCODED_SLASH: u8 = 1;
 pub(super) const ENCODED_BACKSLASH: u8 = 2;
 
-/// Letters that are folded where any is not in its plainest form. Names of files that a Mac decomposes have half as many.
+/// Characters that NFKC reads or writes at most. File names that macOS decomposes have half as many.
 const MAX_FOLDED: usize = 512;

@@ -1,6 +1,6 @@
-//! The readings of a path as they were first written down: every one a copy, cut, joined and compared with all others.
+//! A reference for the readings of a path: every reading is a copy, split, joined and compared with all others.
 //!
-//! Slow and plain: what is read fast is held against it.
+//! It is slow and simple; a test compares the fast implementation with it.
 
 use percent_encoding::percent_decode;
 use smallvec::{SmallVec, smallvec};
@@ -33,7 +33,7 @@ pub(super) fn readings(path: &str) -> SmallVec<[Reading<'_>; 1]> {
     all
 }
 
-/// An ordinary path as it stands, if no server could read it in two ways; trailing slashes do not count.
+/// The path itself, if no server could read it in another way; trailing slashes do not count.
 fn plain(path: &str) -> Option<&[u8]> {
     let bytes = path.as_bytes();
     let mut last = b'/';
@@ -52,8 +52,8 @@ fn plain(path: &str) -> Option<&[u8]> {
     }
 }
 
-/// The path as sent, decoded once and decoded twice, each also with overlong and compatibility letters folded,
-/// and cut where an encoded `?` or `#` would end it.
+/// The path as sent, decoded once and decoded twice, each also with overlong and compatibility characters folded, and
+/// cut where an encoded `?` or `#` would end it.
 fn decodings(path: &str) -> Vec<Vec<u8>> {
     let once = decode(path.as_bytes());
     let twice = decode(&once);
@@ -76,7 +76,7 @@ fn push_new(all: &mut Vec<Vec<u8>>, form: Vec<u8>) {
     }
 }
 
-/// Percent-decoding that keeps an encoded slash or backslash apart from a literal one.
+/// Percent-decoding that keeps an encoded slash or backslash distinct from a literal one.
 fn decode(bytes: &[u8]) -> Vec<u8> {
     let mut marked = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -99,8 +99,8 @@ fn encoded_byte(bytes: &[u8], at: usize) -> Option<u8> {
     if is_encoded { percent_decode(three).next() } else { None }
 }
 
-/// Overlong UTF-8 (`C0 AF` for a slash) and compatibility letters (full width) as the ASCII that lenient servers
-/// make of them; `None` if there is nothing to fold.
+/// Folds overlong UTF-8 (`C0 AF` for a slash) and compatibility characters (full width) to ASCII, as lenient servers
+/// do; `None` if there is nothing to fold.
 fn fold_unicode(bytes: &[u8]) -> Option<Vec<u8>> {
     if bytes.is_ascii() {
         return None;
@@ -123,7 +123,7 @@ fn fold_unicode(bytes: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Which bytes separate segments besides `/`.
+/// The bytes that separate segments besides `/`.
 #[derive(Clone, Copy, Default)]
 struct ReferenceSeparators {
     backslash: bool,
@@ -131,9 +131,9 @@ struct ReferenceSeparators {
 }
 
 impl ReferenceSeparators {
-    /// The choices that make a difference for these bytes.
+    /// The separators that make a difference for these bytes.
     fn all_for(bytes: &[u8]) -> Vec<Self> {
-        let has = |wanted: &[u8]| bytes.iter().any(|byte| wanted.contains(byte));
+        let has = |separators: &[u8]| bytes.iter().any(|byte| separators.contains(byte));
         let choices = |present| if present { &[false, true][..] } else { &[false][..] };
         let mut all = Vec::new();
         for &backslash in choices(has(&[b'\\', ENCODED_BACKSLASH])) {
@@ -161,7 +161,7 @@ enum ReferenceParameters {
     Stripped,
 }
 
-/// When `.` and `..` are resolved: after doubled slashes were merged, before, or never.
+/// When `.` and `..` are resolved: after repeated slashes were merged, before, or never.
 #[derive(Clone, Copy, PartialEq)]
 enum ReferenceDots {
     ResolvedLast,
@@ -175,7 +175,7 @@ fn normalise(
     parameters: ReferenceParameters,
     dots: ReferenceDots,
 ) -> Vec<u8> {
-    let mut kept: Vec<&[u8]> = Vec::new();
+    let mut segments: Vec<&[u8]> = Vec::new();
     for segment in bytes[1..].split(|&byte| separators.split(byte)) {
         let segment = match parameters {
             ReferenceParameters::Unchanged => segment,
@@ -185,12 +185,12 @@ fn normalise(
             b"" if dots != ReferenceDots::ResolvedFirst => {}
             b"." if dots != ReferenceDots::Unchanged => {}
             b".." if dots != ReferenceDots::Unchanged => {
-                kept.pop();
+                segments.pop();
             }
-            _ => kept.push(segment),
+            _ => segments.push(segment),
         }
     }
-    joined(&kept)
+    joined(&segments)
 }
 
 fn joined(segments: &[&[u8]]) -> Vec<u8> {
@@ -210,11 +210,11 @@ fn is_session(segment: &[u8]) -> bool {
     matches!(segment, [b'(', letter, b'(', .., b')', b')'] if letter.is_ascii_alphabetic())
 }
 
-// Control bytes never get this far as themselves, so they are free to mark what was encoded.
+// `check` refuses control bytes, so they are free to mark encoded separators.
 const ENCODED_SLASH: u8 = 1;
 const ENCODED_BACKSLASH: u8 = 2;
 
-/// What servers take in different ways, and what stands between it.
+/// Fragments that servers read differently, and others between them.
 const FRAGMENTS: [&str; 48] = [
     "/",
     "/",
@@ -280,7 +280,8 @@ proptest::proptest! {
             proptest::prop_assert!(is_seen || complete.is_err(), "{path:?} is not read as {:?}", display(reading));
         }
         for reading in &seen {
-            proptest::prop_assert!(before.iter().any(|known| known[..] == reading[..]), "{path:?} is read as {:?}", display(reading));
+            let is_known = before.iter().any(|known| known[..] == reading[..]);
+            proptest::prop_assert!(is_known, "{path:?} is read as {:?}", display(reading));
         }
         if complete.is_ok() {
             let texts = |all: &[Reading<'_>]| all.iter().map(|reading| display(reading)).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
-//! One form of a path, cut at everything that some server takes for a separator, and all its readings.
+//! One form of a path, split at everything that a server could read as a separator, and all its readings.
 //!
-//! A reading joins pieces again, drops parameters and resolves dots: it is a list of parts of the form, so that none of
-//! them is copied. What is known of a piece is found out once and not for each reading.
+//! A reading joins pieces again, drops parameters and resolves dots: it is a list of slices of the form, so that
+//! nothing is copied. Properties of a piece are found once and not for each reading.
 
 use smallvec::SmallVec;
 
@@ -11,7 +11,7 @@ use super::{ReadingBudget, TooManyReadings, fold_segment, trim_segment};
 /// The segments of one reading.
 pub(super) type Segments<'f> = SmallVec<[&'f [u8]; 16]>;
 
-/// A form of a path between its separators.
+/// A form of a path, split at its separators.
 pub(super) struct PathPieces<'f> {
     form: &'f [u8],
     pieces: SmallVec<[PathPiece; 16]>,
@@ -20,19 +20,19 @@ pub(super) struct PathPieces<'f> {
     has_parameters: bool,
 }
 
-/// What stands between two separators.
+/// The bytes between two separators.
 struct PathPiece {
     end: usize,
-    /// Where its parameters begin.
+    /// The start of its parameters.
     parameters: Option<usize>,
     /// Whether it has two colons: see [`fold_segment`].
     has_stream: bool,
-    /// What ends it; a slash at the end of the form.
+    /// The separator that ends it; a slash at the end of the form.
     separator: u8,
 }
 
 impl<'f> PathPieces<'f> {
-    /// Of a form that begins with a slash.
+    /// Splits a form that begins with a slash.
     pub(super) fn of(form: &'f [u8]) -> Self {
         let mut all = Self {
             form,
@@ -63,27 +63,27 @@ impl<'f> PathPieces<'f> {
         all
     }
 
-    /// All readings, the plainest first; some of them may be the same.
+    /// Calls `callback` with all readings, the plainest first; some may be equal.
     pub(super) fn show_readings(
         &self,
         budget: &mut ReadingBudget,
-        visit: &mut impl FnMut(&[&[u8]]),
+        callback: &mut impl FnMut(&[&[u8]]),
     ) -> Result<(), TooManyReadings> {
         let mut segments = Segments::new();
         for separators in self.separators() {
             for &parameters in choices(self.has_parameters) {
                 let mut read = |dots| -> Result<SpecialSegments, TooManyReadings> {
                     budget.take(self.pieces.len() + self.form.len() / BYTES_A_SEGMENT)?;
-                    let seen = self.read(separators, parameters, dots, &mut segments);
-                    visit(&segments);
-                    Ok(seen)
+                    let special = self.read(separators, parameters, dots, &mut segments);
+                    callback(&segments);
+                    Ok(special)
                 };
-                let seen = read(DotSegments::ResolvedLast)?;
-                // Without these the others are the same.
-                if seen.dot_dot && seen.empty {
+                let special = read(DotSegments::ResolvedLast)?;
+                // Without special segments the other readings are the same.
+                if special.dot_dot && special.empty {
                     read(DotSegments::ResolvedFirst)?;
                 }
-                if seen.dot_dot || seen.dot {
+                if special.dot_dot || special.dot {
                     read(DotSegments::Unchanged)?;
                 }
             }
@@ -91,14 +91,14 @@ impl<'f> PathPieces<'f> {
         Ok(())
     }
 
-    /// The one reading that is not lenient.
+    /// The strict reading.
     pub(super) fn strictly(&self) -> Segments<'f> {
         let mut segments = Segments::new();
         self.read(PathSeparators::default(), false, DotSegments::ResolvedLast, &mut segments);
         segments
     }
 
-    /// The choices that make a difference for this form.
+    /// The separators that make a difference for this form.
     fn separators(&self) -> impl Iterator<Item = PathSeparators> + use<> {
         let encoded = choices(self.has_encoded);
         choices(self.has_backslash).iter().flat_map(move |&backslash| {
@@ -114,7 +114,7 @@ impl<'f> PathPieces<'f> {
         segments: &mut Segments<'f>,
     ) -> SpecialSegments {
         segments.clear();
-        let mut seen = SpecialSegments::default();
+        let mut special = SpecialSegments::default();
         let mut has_streams = false;
         let (mut start, mut cut, mut has_stream) = (1, None, false);
         for piece in &self.pieces {
@@ -130,14 +130,14 @@ impl<'f> PathPieces<'f> {
             (start, cut, has_stream) = (piece.end + 1, None, false);
             match segment {
                 b"" => {
-                    seen.empty = true;
+                    special.empty = true;
                     if dots == DotSegments::ResolvedFirst {
                         segments.push(segment);
                     }
                 }
-                b"." if dots != DotSegments::Unchanged => seen.dot = true,
+                b"." if dots != DotSegments::Unchanged => special.dot = true,
                 b".." if dots != DotSegments::Unchanged => {
-                    seen.dot_dot = true;
+                    special.dot_dot = true;
                     segments.pop();
                 }
                 _ => segments.push(segment),
@@ -147,11 +147,11 @@ impl<'f> PathPieces<'f> {
         for segment in segments.iter_mut() {
             *segment = if has_streams { fold_segment(segment) } else { trim_segment(segment) };
         }
-        seen
+        special
     }
 }
 
-/// What stood in a form for which servers differ.
+/// Special segments in a reading, which servers treat differently.
 #[derive(Default)]
 struct SpecialSegments {
     empty: bool,
@@ -159,7 +159,7 @@ struct SpecialSegments {
     dot_dot: bool,
 }
 
-/// Which bytes separate segments besides `/`.
+/// The bytes that separate segments besides `/`.
 #[derive(Clone, Copy, Default)]
 struct PathSeparators {
     backslash: bool,
@@ -177,7 +177,7 @@ impl PathSeparators {
     }
 }
 
-/// When `.` and `..` are resolved: after doubled slashes were merged, before, or never.
+/// When `.` and `..` are resolved: after repeated slashes were merged, before, or never.
 #[derive(Clone, Copy, PartialEq)]
 enum DotSegments {
     ResolvedLast,
@@ -194,5 +194,5 @@ fn is_session(segment: &[u8]) -> bool {
     matches!(segment, [b'(', letter, b'(', .., b')', b')'] if letter.is_ascii_alphabetic())
 }
 
-/// So many bytes of a form cost about as much as one more segment of each of its readings.
+/// The number of bytes of a form that cost about as much as one more segment in each of its readings.
 pub(super) const BYTES_A_SEGMENT: usize = 32;

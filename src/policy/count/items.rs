@@ -1,7 +1,7 @@
-//! Items of a JSON array, as batches of JSON-RPC and GraphQL are.
+//! Counts the items of a JSON array, as in batches of JSON-RPC and GraphQL.
 //!
-//! The items themselves are passed over: nothing of them is kept. The surprising thing: a comment before the array is
-//! an error, since readers that allow comments would find an array where others find none.
+//! It skips the items themselves. A comment before the array is an error, since readers that allow comments would find
+//! an array where others find none.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde_json::Deserializer;
 
 use super::UnreadableBody;
 
-/// Items of the array that is the whole body; 1 for a body that is something else. It begins with a visible byte.
+/// The number of items if the whole body is an array, else 1. The body begins with a visible byte.
 pub(super) fn count(body: &[u8]) -> Result<u32, UnreadableBody> {
     match body.first() {
         Some(b'[') => {}
@@ -19,7 +19,7 @@ pub(super) fn count(body: &[u8]) -> Result<u32, UnreadableBody> {
     }
     let mut json = Deserializer::from_slice(body);
     let items = json.deserialize_seq(Items).map_err(|_| UnreadableBody)?;
-    // What follows an array could be another one.
+    // Text after an array could be another array.
     json.end().map_err(|_| UnreadableBody)?;
     Ok(items)
 }

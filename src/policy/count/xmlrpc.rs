@@ -1,8 +1,8 @@
-//! Calls in an XML-RPC body: one, or as many as `system.multicall` makes of it.
+//! Counts the calls in an XML-RPC body: one, or the number of calls in a `system.multicall`.
 //!
-//! It reads events, builds no tree and knows no entities. The surprising thing: readers of XML-RPC differ in what they
-//! take for the name of a struct's member, so that several things are counted and the largest number is the cost.
-//! WordPress's IXR uses a name that was left over from elsewhere, Python's `xmlrpc` takes any text for a name.
+//! It reads events, builds no tree and resolves no entities. XML-RPC readers differ in what they read as the name of a
+//! struct's member, so it counts several things, and the largest number is the cost: WordPress's IXR uses a name that
+//! was left over from elsewhere, Python's `xmlrpc` reads any text as a name.
 
 mod counter;
 mod name_match;
@@ -16,7 +16,7 @@ use quick_xml::events::{BytesDecl, BytesRef, BytesStart, Event};
 use self::counter::CallCounter;
 use super::{UnreadableBody, contains_ascii};
 
-/// Calls in a body that begins with a visible byte; 1 for one that is no XML.
+/// The number of calls in a body that begins with a visible byte; 1 for a body that is no XML.
 pub(super) fn count(body: &[u8], name: &str) -> Result<u32, UnreadableBody> {
     if body.starts_with(EBCDIC) {
         return Err(UnreadableBody);
@@ -29,22 +29,22 @@ pub(super) fn count(body: &[u8], name: &str) -> Result<u32, UnreadableBody> {
     let mut reader = Reader::from_str(&text);
     reader.config_mut().check_comments = true;
     reader.config_mut().expand_empty_elements = true;
-    let mut shape = CallCounter::new(local_name(name));
+    let mut counter = CallCounter::new(local_name(name));
     loop {
         match reader.read_event().map_err(|_| UnreadableBody)? {
             Event::Start(tag) => {
                 check_attributes(&tag)?;
-                shape.open(tag.name().as_ref())?;
+                counter.open(tag.name().as_ref())?;
             }
-            Event::End(tag) => shape.close(tag.name().as_ref()),
-            Event::Text(text) => shape.text(text.bytes())?,
-            Event::CData(text) => shape.text(text.bytes())?,
-            Event::GeneralRef(reference) => shape.text(std::iter::once(letter(&reference)?))?,
+            Event::End(tag) => counter.close(tag.name().as_ref()),
+            Event::Text(text) => counter.text(text.bytes())?,
+            Event::CData(text) => counter.text(text.bytes())?,
+            Event::GeneralRef(reference) => counter.text(std::iter::once(letter(&reference)?))?,
             Event::Decl(declaration) => check_declaration(&declaration)?,
-            // Entities could stand for anything.
+            // Entities could hide any text.
             Event::DocType(_) => return Err(UnreadableBody),
             Event::Comment(_) | Event::PI(_) | Event::Empty(_) => {}
-            Event::Eof => return shape.finish(),
+            Event::Eof => return counter.finish(),
         }
     }
 }
@@ -54,7 +54,7 @@ fn local_name(name: &str) -> &str {
     name.rsplit(':').next().unwrap_or(name)
 }
 
-/// In every encoding that is admitted the letters below 128 are ASCII, and only those matter.
+/// The body as text. Bytes below 128 are ASCII in every accepted encoding, and only those matter.
 fn as_text(body: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(body) {
         Ok(text) => Cow::Borrowed(text),
@@ -62,8 +62,8 @@ fn as_text(body: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// IXR and its relatives cut the declaration out with a pattern before they read, and with it whatever the pattern
-/// fits: from any `<?xml`, wherever it stands, and up to the last `?>` of its line.
+/// Refuses bodies from which IXR and similar readers would cut more than the declaration. They remove it with a pattern
+/// before they parse: from any `<?xml` at any position, up to the last `?>` of its line.
 fn check_pieces(text: &str) -> Result<(), UnreadableBody> {
     let declared = text.get(..PIECE.len()).is_some_and(|start| start.eq_ignore_ascii_case(PIECE));
     let rest = if declared {
@@ -82,7 +82,7 @@ fn check_pieces(text: &str) -> Result<(), UnreadableBody> {
     if again { Err(UnreadableBody) } else { Ok(()) }
 }
 
-/// Only XML 1.0: newer ones have more letters that end a name.
+/// Accepts only XML 1.0: newer versions have more characters that end a name.
 fn check_declaration(declaration: &BytesDecl<'_>) -> Result<(), UnreadableBody> {
     let version = declaration.version().map_err(|_| UnreadableBody)?;
     let encoding = declaration.encoding().transpose().map_err(|_| UnreadableBody)?;
@@ -90,17 +90,17 @@ fn check_declaration(declaration: &BytesDecl<'_>) -> Result<(), UnreadableBody> 
     if &*version == "1.0" && legible { Ok(()) } else { Err(UnreadableBody) }
 }
 
-/// A lenient reader may end a tag elsewhere if its attributes are none.
+/// Refuses malformed attributes: a lenient reader may end such a tag elsewhere.
 fn check_attributes(tag: &BytesStart<'_>) -> Result<(), UnreadableBody> {
     let mut attributes = tag.attributes();
-    // Looking for the same one twice would take the square of their number.
+    // Checking for duplicates would take quadratic time.
     let legible = |attribute: Result<Attribute<'_>, AttrError>| {
         attribute.is_ok_and(|attribute| !attribute.value.contains('<'))
     };
     if attributes.with_checks(false).all(legible) { Ok(()) } else { Err(UnreadableBody) }
 }
 
-/// What a reference stands for, as far as it matters: a visible ASCII letter or none.
+/// The byte of a reference: a visible ASCII character, or 0 for any other.
 fn letter(reference: &BytesRef<'_>) -> Result<u8, UnreadableBody> {
     if let Some(letter) = reference.resolve_char_ref().map_err(|_| UnreadableBody)? {
         return Ok(u8::try_from(letter).unwrap_or(0));
@@ -116,7 +116,7 @@ fn letter(reference: &BytesRef<'_>) -> Result<u8, UnreadableBody> {
 }
 
 const PIECE: &str = "<?xml";
-/// `<?xm` on a mainframe, which libxml2 recognises.
+/// `<?xm` in EBCDIC, which libxml2 recognises.
 const EBCDIC: &[u8] = b"\x4c\x6f\xa7\x94";
 
 #[cfg(test)]

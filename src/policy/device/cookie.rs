@@ -1,9 +1,9 @@
-//! The cookie that tokens travel in: found, taken out and set (RFC 6265).
+//! The cookie with the device tokens: finds, removes and sets it (RFC 6265).
 //!
-//! It does not know which tokens are good. A cookie is ours by its exact name, `NAME` or `__Host-NAME`. An application
-//! may take other cookies for it (PHP reads `a.b` as `a_b`); those are not ours, hold nothing of ours, and stay. The
-//! surprising thing: quotes mean nothing here, because browsers know none. Whoever could plant `x="` in front of our
-//! cookie and `"` behind it would have a page echo it otherwise.
+//! It does not verify tokens. A cookie is ours by its exact name, `NAME` or `__Host-NAME`. An application may read
+//! other names as ours (PHP reads `a.b` as `a_b`); such cookies hold no tokens and stay. Quotes have no meaning here,
+//! because they have none for browsers: else an attacker who plants `x="` before our cookie and `"` behind it could
+//! have a page echo our cookie.
 
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderValue};
@@ -12,8 +12,8 @@ use super::super::cookies::pieces;
 use super::token::DeviceToken;
 use crate::time::Span;
 
-/// The texts of tokens in our cookies, true or not: at most five of each of at most five cookies. The cookie under
-/// `__Host-` comes first, because no neighbouring site can have planted it.
+/// The unverified texts of tokens in our cookies: at most five of each of at most five cookies. The `__Host-` cookie
+/// comes first, because a sibling domain cannot plant it.
 pub(super) fn tokens<'h>(headers: &'h HeaderMap, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
     let of = move |kind: DeviceCookieName| {
         pieces(headers).filter_map(move |pair| {
@@ -25,7 +25,7 @@ pub(super) fn tokens<'h>(headers: &'h HeaderMap, name: &'h str) -> impl Iterator
     values.flat_map(|value| value.split(|&byte| byte == SEPARATOR).take(MAX_TOKENS))
 }
 
-/// Takes our cookies out of all lines. Every other byte stays, but for the blanks in front of what comes to stand first.
+/// Removes our cookies from all lines. All other bytes stay, except blanks before the pair that becomes the first.
 pub(super) fn strip(headers: &mut HeaderMap, name: &str) {
     if !pieces(headers).any(|pair| our_cookie(pair, name).is_some()) {
         return;
@@ -42,7 +42,7 @@ pub(super) fn strip(headers: &mut HeaderMap, name: &str) {
     }
 }
 
-/// `Set-Cookie` with these tokens, for as long as they are good.
+/// The `Set-Cookie` with these tokens; it expires with them.
 pub(super) fn set(
     name: &str,
     tokens: impl Iterator<Item = DeviceToken>,
@@ -64,7 +64,7 @@ enum DeviceCookieName {
     Host,
 }
 
-/// The value of a pair that is ours.
+/// The kind and value of a pair, if it is our cookie.
 fn our_cookie<'p>(pair: &'p [u8], name: &str) -> Option<(DeviceCookieName, &'p [u8])> {
     let at = pair.iter().position(|&byte| byte == b'=')?;
     let (found, value) = (pair.get(..at)?.trim_ascii(), pair.get(at + 1..)?.trim_ascii());
@@ -74,37 +74,37 @@ fn our_cookie<'p>(pair: &'p [u8], name: &str) -> Option<(DeviceCookieName, &'p [
     }
 }
 
-/// What is left of a line; `None` if nothing is.
+/// The line without our cookies; `None` if nothing is left.
 fn without_ours(line: &HeaderValue, name: &str) -> Option<HeaderValue> {
-    let (mut kept, mut had_ours, mut behind_ours, mut begins_later) = (Vec::new(), false, false, false);
+    let (mut others, mut had_ours, mut behind_ours, mut begins_later) = (Vec::new(), false, false, false);
     for pair in line.as_bytes().split(|&byte| byte == b';') {
         behind_ours = our_cookie(pair, name).is_some() || behind_ours && is_attribute(pair);
         had_ours |= behind_ours;
         match behind_ours {
-            true => begins_later |= kept.is_empty(),
-            false => kept.push(pair),
+            true => begins_later |= others.is_empty(),
+            false => others.push(pair),
         }
     }
-    if had_ours && kept.iter().all(|pair| pair.trim_ascii().is_empty()) {
+    if had_ours && others.iter().all(|pair| pair.trim_ascii().is_empty()) {
         return None;
     }
-    let left = kept.join(&b';');
-    // A part of a header's value, cut at semicolons, is one.
+    let left = others.join(&b';');
+    // The bytes come from a header value, so they make one again.
     HeaderValue::from_bytes(if begins_later { left.trim_ascii_start() } else { &left }).ok()
 }
 
-/// What stands behind a cookie of RFC 2965 and belongs to it.
+/// Whether a pair is an attribute of the cookie before it (RFC 2965).
 fn is_attribute(pair: &[u8]) -> bool {
     let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default().trim_ascii();
     [&b"$path"[..], b"$domain", b"$port"].iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// Tokens in a cookie. Also how many of one cookie are looked at.
+/// Tokens in a cookie at most, set or read.
 pub(super) const MAX_TOKENS: usize = 5;
-/// A browser has two of ours at most, one for each name, unless a neighbouring site has planted some.
+/// Cookies that are read at most. A browser has two of ours, one for each name, unless a sibling domain plants more.
 const MAX_COOKIES: usize = 5;
 const HOST: &str = "__Host-";
-/// No letter of base64, and one that a cookie may hold.
+/// A character that base64url does not use and a cookie may contain.
 const SEPARATOR: u8 = b'.';
 const SEPARATOR_TEXT: &str = ".";
 
@@ -179,7 +179,11 @@ mod tests {
         };
         assert_eq!(read(&["dev=1.2.3.4.5.6; b=7", "dev = 8 ;c=9"]), ["1", "2", "3", "4", "5", "8"]);
         let many = "dev=1; dev=2; dev=3; dev=4; dev=5; dev=6; __Host-dev=7";
-        assert_eq!(read(&[many]), ["7", "1", "2", "3", "4"], "the one that nobody can plant comes first");
+        assert_eq!(
+            read(&[many]),
+            ["7", "1", "2", "3", "4"],
+            "the cookie that a sibling domain cannot plant comes first"
+        );
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Browsers that sign in, come back, and lie.
+//! Browsers that sign in, come back, and forge tokens.
 
 use http::header::COOKIE;
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn pair(set: &HeaderValue) -> String {
     set.to_str().unwrap().split(';').next().unwrap().to_owned()
 }
 
-/// What a browser with these cookies has after a sign-in.
+/// The cookie of a browser with these cookies after a sign-in.
 fn sign_in(devices: &Devices, cookies: &[&str], name: &str, now: Time) -> String {
     let claim = devices.claim(&devices.verified_tokens(&with(cookies), now), "app", &account(name));
     pair(&devices.issue(&claim, now, false).unwrap())
@@ -43,8 +43,8 @@ fn a_browser_is_known_for_the_account_it_signed_in_to_and_for_no_other() {
     assert!(device(&devices, &[&cookie], "alice", NOW).is_some());
     assert!(device(&devices, &[&cookie], " ALICE ", NOW).is_some(), "by the folded name");
     assert!(device(&devices, &[&cookie], "bob", NOW).is_none());
-    let wallet = devices.verified_tokens(&with(&[&cookie]), NOW);
-    assert!(devices.known(&wallet, "other", &account("alice")).is_none(), "another application");
+    let tokens = devices.verified_tokens(&with(&[&cookie]), NOW);
+    assert!(devices.known(&tokens, "other", &account("alice")).is_none(), "another application");
     assert!(device(&under(&["k2"]), &[&cookie], "alice", NOW).is_none(), "another installation");
 }
 
@@ -76,7 +76,10 @@ fn a_token_is_too_old_after_its_time_and_cannot_come_from_the_day_after_tomorrow
     assert!(known(NOW.after(TTL).before(Span::from_secs(1))) && !known(NOW.after(TTL)));
     assert!(known(NOW.before(DAY)) && !known(NOW.before(Span::from_secs(86_401))));
     let shorter = Devices::new(vec![b"k1".to_vec()], DAY, "dev");
-    assert!(device(&shorter, &[&cookie], "alice", NOW.after(DAY)).is_none(), "by the time that holds now");
+    assert!(
+        device(&shorter, &[&cookie], "alice", NOW.after(DAY)).is_none(),
+        "by the time to live in force now"
+    );
 }
 
 #[test]
@@ -105,11 +108,11 @@ fn tokens_of_older_keys_are_known_and_new_ones_are_made_under_the_newest() {
     assert_eq!(device(&both, &[&cookie], "alice", NOW), device(&old, &[&cookie], "alice", NOW));
     let renewed = sign_in(&both, &[&cookie], "alice", NOW);
     assert_eq!(device(&both, &[&renewed], "alice", NOW), device(&old, &[&cookie], "alice", NOW));
-    assert!(device(&old, &[&renewed], "alice", NOW).is_none(), "the older key makes nothing");
-    assert!(device(&both, &[&renewed], "bob", NOW).is_some(), "what stands beside it stays");
+    assert!(device(&old, &[&renewed], "alice", NOW).is_none(), "the older key issues no tokens");
+    assert!(device(&both, &[&renewed], "bob", NOW).is_some(), "the tokens for other accounts stay");
     let new = under(&["k2"]);
     assert!(device(&new, &[&renewed], "alice", NOW).is_some());
-    assert!(device(&new, &[&renewed], "bob", NOW).is_none(), "a key that is gone knows nobody");
+    assert!(device(&new, &[&renewed], "bob", NOW).is_none(), "tokens of a removed key are not valid");
 }
 
 #[test]
@@ -138,10 +141,10 @@ fn both_cookies_of_a_browser_count_and_the_newest_token_of_an_account_is_the_dev
     let older = sign_in(&devices, &[], "alice", NOW);
     let newer = sign_in(&devices, &[], "alice", NOW.after(DAY)).replace("dev=", "__Host-dev=");
     let bobs = sign_in(&devices, &[], "bob", NOW);
-    let wanted = device(&devices, &[&newer], "alice", NOW);
+    let expected = device(&devices, &[&newer], "alice", NOW);
     for cookies in [[&older, &newer, &bobs], [&newer, &bobs, &older]] {
         let cookies = cookies.map(String::as_str);
-        assert_eq!(device(&devices, &cookies, "alice", NOW), wanted);
+        assert_eq!(device(&devices, &cookies, "alice", NOW), expected);
         assert_eq!(sign_in(&devices, &cookies, "alice", NOW).split('.').count(), 2, "alice once, and bob");
     }
 }
@@ -160,9 +163,9 @@ fn what_is_broken_does_not_hide_what_is_good() {
         format!("dev={token}{token}.{token}"),
         format!("dev={token}.{token}.{token}.{token}.{token}.{token}"),
     ] {
-        let wallet = devices.verified_tokens(&with(&[&line]), NOW);
-        assert_eq!(wallet.0.len(), 1, "{line}");
-        assert!(devices.known(&wallet, "app", &account("alice")).is_some());
+        let tokens = devices.verified_tokens(&with(&[&line]), NOW);
+        assert_eq!(tokens.0.len(), 1, "{line}");
+        assert!(devices.known(&tokens, "app", &account("alice")).is_some());
     }
 }
 
@@ -171,11 +174,11 @@ fn nothing_of_it_is_ever_shown() {
     let devices = under(&["planted-key"]);
     let cookie = sign_in(&devices, &[], "planted-name", NOW);
     let token = cookie.strip_prefix("dev=").unwrap();
-    let wallet = devices.verified_tokens(&with(&[&cookie]), NOW);
-    let known = devices.known(&wallet, "app", &account("planted-name")).unwrap();
-    let claim = devices.claim(&wallet, "app", &account("planted-name"));
+    let tokens = devices.verified_tokens(&with(&[&cookie]), NOW);
+    let known = devices.known(&tokens, "app", &account("planted-name")).unwrap();
+    let claim = devices.claim(&tokens, "app", &account("planted-name"));
     let set = devices.issue(&claim, NOW, true).unwrap();
-    let shown = format!("{devices:?} {wallet:?} {known:?} {claim:?} {set:?}");
+    let shown = format!("{devices:?} {tokens:?} {known:?} {claim:?} {set:?}");
     assert!(!shown.contains("planted") && !shown.contains(&token[10..40]), "{shown}");
     assert!(!shown.contains(&known.0.to_string()) && !shown.contains("112, 108, 97"), "{shown}");
 }
@@ -191,7 +194,9 @@ fn without_a_key_nobody_is_known_and_nothing_is_issued() {
 
 proptest! {
     #[test]
-    fn any_lines_are_read_and_know_nobody(lines in prop::collection::vec("(dev=|__Host-dev=|[-_A-Za-z0-9]{94}|[.;= ])*", 0..4)) {
+    fn any_lines_are_read_and_know_nobody(
+        lines in prop::collection::vec("(dev=|__Host-dev=|[-_A-Za-z0-9]{94}|[.;= ])*", 0..4),
+    ) {
         let devices = under(&["k1", "k2"]);
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         prop_assert_eq!(devices.verified_tokens(&with(&lines), NOW), DeviceTokens::default());
@@ -202,7 +207,7 @@ proptest! {
         let devices = under(&["k1"]);
         let claim = devices.claim(&DeviceTokens::default(), &application, &account(&one));
         let cookie = pair(&devices.issue(&claim, NOW, false).unwrap());
-        let wallet = devices.verified_tokens(&with(&[&cookie]), NOW);
-        prop_assert_eq!(devices.known(&wallet, &application, &account(&other)).is_some(), one == other);
+        let tokens = devices.verified_tokens(&with(&[&cookie]), NOW);
+        prop_assert_eq!(devices.known(&tokens, &application, &account(&other)).is_some(), one == other);
     }
 }

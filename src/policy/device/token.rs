@@ -1,7 +1,7 @@
-//! One device token: the device, the account that signed in, and when, authenticated by HMAC under one of our keys.
+//! One device token: the device, the account and the time of issue, authenticated by HMAC under one of our keys.
 //!
-//! It knows nothing of cookies and not which tokens are too old. The surprising thing: whose token it is can be checked
-//! and not read, because the account is in it as a keyed hash.
+//! It knows no cookies and does not check the age. The account is a keyed hash: a token can be checked against an
+//! account, but the account cannot be read from it.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,21 +13,21 @@ use subtle::ConstantTimeEq;
 use super::Account;
 use crate::time::Time;
 
-/// One of `device.secret`, ready for use; never shown.
+/// One key of `device.secret`; it has no `Debug` form.
 #[derive(Clone)]
 pub(super) struct TokenKey {
     secret: Vec<u8>,
-    /// HMAC that has taken in the secret, and nothing else yet.
+    /// HMAC initialised with the secret.
     fresh: Hmac<Sha256>,
 }
 
-/// The account of an application, under one key.
+/// The hash of an account of an application, under one key.
 pub(super) type AccountHash = [u8; 16];
 
-/// What tells one device from another.
+/// Random bytes that identify a device.
 pub(super) type Nonce = [u8; 16];
 
-/// A token, as it was made or as somebody says that it was made.
+/// A token, verified or not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct DeviceToken {
     /// Seconds since 1970, below 2^40.
@@ -38,7 +38,7 @@ pub(super) struct DeviceToken {
 }
 
 impl TokenKey {
-    /// HMAC takes a secret of any length, so there always is one.
+    /// A key of this secret. HMAC takes a secret of any length, so it never fails.
     pub(super) fn new(secret: Vec<u8>) -> Option<Self> {
         let fresh = Hmac::new_from_slice(&secret).ok()?;
         Some(Self { secret, fresh })
@@ -49,8 +49,8 @@ impl TokenKey {
         std::array::from_fn(|at| hash[at])
     }
 
-    /// HMAC-SHA-256 (RFC 2104) over a label and these parts, each behind its length: no two uses of a key and no two
-    /// lists of parts share an input.
+    /// HMAC-SHA-256 (RFC 2104) over a label and these parts, each prefixed with its length: no two uses of a key and no
+    /// two lists of parts share an input.
     fn hmac(&self, label: &str, parts: &[&[u8]]) -> Hmac<Sha256> {
         let mut mac = self.fresh.clone();
         for part in std::iter::once(label.as_bytes()).chain(parts.iter().copied()) {
@@ -71,13 +71,13 @@ impl Eq for TokenKey {}
 
 impl DeviceToken {
     pub(super) fn new(key: &TokenKey, now: Time, account: AccountHash, nonce: Nonce) -> Self {
-        // 64 bits of nanoseconds are 35 bits of seconds.
+        // 64 bits of nanoseconds are 35 bits of seconds, which fit into the 40 bits of a token.
         let mut token = Self { issued: now.as_nanos() / NANOS, account, nonce, mac: [0; 32] };
         token.mac = key.hmac(TOKEN, &[&token.payload()]).finalize().into_bytes().into();
         token
     }
 
-    /// What a text says, true or not. Each token has one spelling only.
+    /// Parses a text without verifying it. Each token has exactly one spelling.
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
         if text.len() != TEXT {
             return None;
@@ -87,20 +87,20 @@ impl DeviceToken {
         let (&[version], rest) = bytes.get(..length)?.split_first_chunk()?;
         let (time, rest) = rest.split_first_chunk::<5>()?;
         let (account, rest) = rest.split_first_chunk()?;
-        let (nonce, seal) = rest.split_first_chunk()?;
+        let (nonce, mac) = rest.split_first_chunk()?;
         if version != VERSION {
             return None;
         }
         let issued = time.iter().fold(0, |seconds, &byte| seconds << 8 | u64::from(byte));
-        Some(Self { issued, account: *account, nonce: *nonce, mac: seal.try_into().ok()? })
+        Some(Self { issued, account: *account, nonce: *nonce, mac: mac.try_into().ok()? })
     }
 
-    /// The text that [`parse`](Self::parse) takes: letters, digits, `-` and `_`.
+    /// The text for [`parse`](Self::parse): letters, digits, `-` and `_`.
     pub(super) fn text(&self) -> String {
         URL_SAFE_NO_PAD.encode([&self.payload()[..], &self.mac].concat())
     }
 
-    /// Whether it was sealed under this key. Takes as long whatever is wrong.
+    /// Whether its MAC is valid under this key, in constant time.
     pub(super) fn is_signed_by(&self, key: &TokenKey) -> bool {
         key.hmac(TOKEN, &[&self.payload()]).verify_slice(&self.mac).is_ok()
     }
@@ -121,14 +121,14 @@ impl DeviceToken {
         let mut payload = [0; PAYLOAD];
         let [.., a, b, c, d, e] = self.issued.to_be_bytes();
         let parts = [&[VERSION, a, b, c, d, e][..], &self.account, &self.nonce];
-        for (place, byte) in payload.iter_mut().zip(parts.into_iter().flatten()) {
-            *place = *byte;
+        for (target, byte) in payload.iter_mut().zip(parts.into_iter().flatten()) {
+            *target = *byte;
         }
         payload
     }
 }
 
-/// A nonce that nobody has had; `None` if the system has no randomness to give.
+/// A new random nonce; `None` if the system gives no randomness.
 pub(super) fn new_nonce() -> Option<Nonce> {
     let mut nonce = Nonce::default();
     let given = getrandom(&mut nonce, GetRandomFlags::empty()).ok()?;
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_bytes_of_a_token_are_these() {
-        // Made by Python's `hmac` and `hashlib` from what is said of the layout here and in `device`.
+        // Made by Python's `hmac` and `hashlib` from the layout described in `device`.
         let expected = include_str!("token.txt").trim_end();
         assert_eq!(token().text(), expected);
     }

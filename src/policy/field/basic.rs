@@ -1,8 +1,7 @@
-//! `Authorization: Basic` (RFC 7617), as widely as servers read it.
+//! `Authorization: Basic` (RFC 7617), read as leniently as by servers.
 //!
-//! It takes no credentials for right. The surprising thing: what is no Base64 is read all the same, in each of the
-//! ways of those who do not mind: PHP passes over foreign letters, Apache stops at the first, and some take the URL's
-//! alphabet.
+//! It checks no credentials. Text that is no Base64 is decoded all the same, in each of the ways of lenient servers:
+//! PHP skips foreign characters, Apache stops at the first, and some accept the URL-safe alphabet.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::GeneralPurposeConfig;
@@ -19,7 +18,7 @@ pub(super) fn find(headers: &HeaderMap, half: Half, found: &mut Values) -> Resul
         for pair in readings(credentials) {
             let colon = pair.iter().position(|byte| *byte == b':');
             match (half, colon) {
-                // Apache takes the whole of it for the name.
+                // Without a colon, Apache takes the whole text as the name.
                 (Half::User, _) => found.add(&pair[..colon.unwrap_or(pair.len())])?,
                 (Half::Password, Some(colon)) => found.add(&pair[colon + 1..])?,
                 (Half::Password, None) => {}
@@ -29,19 +28,19 @@ pub(super) fn find(headers: &HeaderMap, half: Half, found: &mut Values) -> Resul
     Ok(())
 }
 
-/// Whether there are any, readable or not.
+/// Whether there are credentials, readable or not.
 pub(super) fn is_there(headers: &HeaderMap) -> bool {
     headers.get_all(AUTHORIZATION).iter().any(|line| credentials(line.as_bytes()).is_some())
 }
 
-/// What follows the scheme.
+/// The text after the scheme.
 fn credentials(line: &[u8]) -> Option<&[u8]> {
     let (scheme, credentials) = line.trim_ascii().split_at_checked(SCHEME.len())?;
     let is_basic = scheme.eq_ignore_ascii_case(SCHEME) && credentials.first()?.is_ascii_whitespace();
     is_basic.then(|| credentials.trim_ascii())
 }
 
-/// As nearly everybody decodes it, then in other ways; mostly they are the same.
+/// The usual decoding, then others; mostly they are equal.
 fn readings(credentials: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let is_standard = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
     let all = credentials.iter().copied().filter(is_standard).collect();
@@ -54,7 +53,7 @@ fn readings(credentials: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     [all, first, url.filter(is_standard).collect()].into_iter().filter_map(decode)
 }
 
-/// Without padding; a last letter that is no byte is none. `None` for what holds nothing.
+/// Decodes Base64 without padding; ignores a last character that makes no byte. `None` if nothing is left.
 pub(super) fn decode(mut letters: Vec<u8>) -> Option<Vec<u8>> {
     if letters.len() % 4 == 1 {
         letters.pop();

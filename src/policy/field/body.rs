@@ -1,8 +1,8 @@
-//! Which ways there are to read a body, and all of them.
+//! Reads a body in each way that is possible for it.
 //!
-//! It decides by what the headers say and by what the body looks like, since applications go by the one or by the
-//! other. A way that is open has to lead to the end: a body that is almost JSON is unreadable also where a form is looked
-//! for, because some reader would make something of it. What it would make of it is left to [`loose`].
+//! It goes by the headers and by the look of the body, since applications go by the one or the other. A possible way
+//! has to succeed to the end: a body that is almost JSON is unreadable even if a form field is looked up, because some
+//! application would find something in it. [`lenient`] finds what such an application would find.
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -11,8 +11,8 @@ use super::super::count;
 use super::name::FieldName;
 use super::{Field, FieldReadError, TooManyValues, Values, form, json, lenient, multipart, names};
 
-/// Adds the values of the fields that are in the body. What is looked for in a form is looked for in a document too, and
-/// the other way round: frameworks that take both hand them out as one.
+/// Adds the values of the fields in the body. A form field is looked up in a document as well, and vice versa:
+/// frameworks that accept both merge them.
 pub(super) fn find(
     fields: &[Field],
     headers: &HeaderMap,
@@ -42,8 +42,8 @@ fn find_strictly(
 ) -> Result<(), FieldReadError> {
     count::check_headers(headers).map_err(|_| FieldReadError::Unreadable)?;
     let kind = content_type(headers)?;
-    let says = |word: &str| kind.to_ascii_lowercase().windows(word.len()).any(|part| part == word.as_bytes());
-    if !says("multipart") {
+    let is = |word: &str| kind.to_ascii_lowercase().windows(word.len()).any(|part| part == word.as_bytes());
+    if !is("multipart") {
         form::find(body, names, found)?;
     } else if !names.is_empty() {
         for part in multipart::parts(kind, body).map_err(|_| FieldReadError::Unreadable)? {
@@ -52,14 +52,14 @@ fn find_strictly(
             }
         }
     }
-    let is_said = says("json");
-    if !is_said && !json::looks_like_it(body) {
+    let is_declared = is("json");
+    if !is_declared && !json::looks_like_it(body) {
         return Ok(());
     }
     for (field, members) in fields.iter().filter_map(|field| Some((field, field.members()?))) {
         match json::find(body, &members, found) {
-            // A form may begin like a document, and nothing says that it is one.
-            Err(FieldReadError::Unreadable) if !is_said && matches!(field, Field::Form(_)) => {
+            // A form may begin like a document without being declared as one.
+            Err(FieldReadError::Unreadable) if !is_declared && matches!(field, Field::Form(_)) => {
                 lenient::find(fields, names, headers, body, found)?;
             }
             read => read?,
@@ -68,7 +68,7 @@ fn find_strictly(
     Ok(())
 }
 
-/// What the body is said to be; empty if nothing is said.
+/// The content type; empty if there is none.
 fn content_type(headers: &HeaderMap) -> Result<&[u8], FieldReadError> {
     let mut lines = headers.get_all(CONTENT_TYPE).iter();
     let first = lines.next().map_or(&b""[..], |value| value.as_bytes());

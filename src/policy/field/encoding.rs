@@ -1,8 +1,8 @@
 //! Encodings in which ASCII bytes mean something else: two and four bytes a character, UTF-7 and EBCDIC.
 //!
-//! Java, Python and readers of JSON decode what a client names, or what looks like it. Of EBCDIC there are a hundred code
-//! pages that differ where English has no letters: what they have in common is enough for the names of fields and of most
-//! accounts.
+//! Java, Python and JSON readers decode the encoding that a client names, or the one that the text looks like. EBCDIC
+//! has a hundred code pages, which differ in characters that English does not use: their common part is enough for the
+//! names of fields and of most accounts.
 
 use smallvec::SmallVec;
 
@@ -17,7 +17,7 @@ pub(super) enum TextEncoding {
     Ebcdic,
 }
 
-/// Which byte of a letter comes first.
+/// The order of the bytes of a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ByteOrder {
     Big,
@@ -25,14 +25,15 @@ pub(super) enum ByteOrder {
 }
 
 impl TextEncoding {
-    /// Those in which somebody could read a text with these labels.
+    /// The encodings by which an application could read a text with these labels.
     pub(super) fn possible(labels: &[String], text: &[u8]) -> SmallVec<[Self; 6]> {
-        let says = |words: &[&str]| labels.iter().any(|label| words.iter().any(|word| label.contains(word)));
+        let has_label =
+            |words: &[&str]| labels.iter().any(|label| words.iter().any(|word| label.contains(word)));
         let mut found = SmallVec::new();
-        if says(&["utf-7", "utf7", "u7"]) {
+        if has_label(&["utf-7", "utf7", "u7"]) {
             found.push(Self::Utf7);
         }
-        if says(&["16", "32", "ucs", "unicode"]) || memchr::memchr(0, text).is_some() {
+        if has_label(&["16", "32", "ucs", "unicode"]) || memchr::memchr(0, text).is_some() {
             found.extend([ByteOrder::Big, ByteOrder::Little].map(Self::Utf16));
             found.extend([ByteOrder::Big, ByteOrder::Little].map(Self::Utf32));
         }
@@ -42,7 +43,7 @@ impl TextEncoding {
         found
     }
 
-    /// A text in UTF-8; empty if it cannot be in these letters.
+    /// The text in UTF-8; empty if it cannot be in this encoding.
     pub(super) fn decode(self, text: &[u8]) -> Vec<u8> {
         let decoded: String = match self {
             Self::Utf7 => return from_utf7(text),
@@ -72,7 +73,7 @@ fn from_utf16(text: &[u8], order: ByteOrder) -> String {
     char::decode_utf16(units).map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
 }
 
-/// RFC 2152: what stands between a plus and a dash, or whatever else cannot be Base64, is UTF-16.
+/// UTF-7 (RFC 2152): the text between a plus and the first character that is no Base64 is UTF-16.
 fn from_utf7(text: &[u8]) -> Vec<u8> {
     let (mut decoded, mut rest) = (Vec::with_capacity(text.len()), text);
     while let Some((&byte, after)) = rest.split_first() {
@@ -90,7 +91,7 @@ fn from_utf7(text: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// As in all code pages, but for brackets, which are where one of three has them.
+/// The common characters of all code pages; for brackets the positions of three of them.
 fn from_ebcdic(byte: u8) -> char {
     let letter = match byte {
         0x81..=0x89 => byte - 0x81 + b'a',

@@ -1,23 +1,24 @@
-//! Whether a name that was sent may be one that is looked for: told by a hash of its folded characters.
+//! A filter for names: whether a name that was sent may be one that the policy looks up, by a hash of its folded
+//! characters.
 //!
-//! It misses none of them and lets hardly any other through; whoever looks for a name compares it then. A query of eight
-//! kilobytes has a thousand names, nearly all of which are done with here.
+//! It never misses a name and lets hardly any other through; its caller then compares the name itself. A query of eight
+//! kilobytes has a thousand names, and the filter rejects nearly all of them.
 
 use std::ops::BitOrAssign;
 
 use super::super::urlencoded::{DecodedChars, first_byte};
 use super::name::{FieldName, separates};
 
-/// Who looks for a name.
+/// The kinds of names, as a bit set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::policy) struct NameKinds(u8);
 
 impl NameKinds {
-    /// A route reads it as a field.
+    /// A field of a route.
     pub(in crate::policy) const FIELD: Self = Self(1);
-    /// A pattern has it as a parameter.
+    /// A parameter of a pattern.
     pub(in crate::policy) const PARAMETER: Self = Self(2);
-    /// It says which method is meant.
+    /// A parameter that overrides the method.
     pub(in crate::policy) const METHOD: Self = Self(4);
 
     pub(in crate::policy) fn has(self, other: Self) -> bool {
@@ -31,16 +32,16 @@ impl BitOrAssign for NameKinds {
     }
 }
 
-/// Hashes of names, and who looks for each.
+/// The hashes of names, with their kinds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::policy) struct NameFilter {
     /// In ascending order.
     hashes: Vec<(u64, NameKinds)>,
-    /// Bytes of the longest of them.
+    /// Bytes of the longest name.
     longest: usize,
-    /// Which first bytes of what was sent could begin one of them.
+    /// The first bytes, as sent, that could begin one of the names.
     begins: [u128; 2],
-    /// Whether some of them have letters above ASCII.
+    /// Whether a name has characters beyond ASCII.
     has_beyond_ascii: bool,
 }
 
@@ -59,7 +60,7 @@ impl NameFilter {
         }
     }
 
-    /// Who could look for this name, as it was sent and up to a `=`.
+    /// The kinds that this name could be, as sent and up to a `=`.
     pub(in crate::policy) fn kinds(&self, sent: &[u8]) -> NameKinds {
         let could_begin = |first: u8| self.begins[usize::from(first >> 7)] >> (first & 0x7F) & 1 == 1;
         let mut kinds = NameKinds::default();
@@ -69,10 +70,11 @@ impl NameFilter {
         kinds
     }
 
-    /// Adds who looks for it, or for what stands in front of a bracket; says if old ASP could read it in another way.
+    /// Adds the kinds of the name, and of its part before a bracket. Returns whether old ASP could read it in another
+    /// way.
     fn scan_name(&self, mut rest: &[u8], is_wide: bool, kinds: &mut NameKinds) -> bool {
         let (mut hash, mut is_separated, mut could_be_wide) = (NameHash::default(), false, false);
-        let mut looked_at = 0;
+        let mut checked = 0;
         while let Some((&byte, after)) = rest.split_first() {
             let mut class = CLASSES[usize::from(byte)];
             if class == ENCODED {
@@ -98,8 +100,8 @@ impl NameFilter {
             }
             if class == SEPARATOR || class == END {
                 is_separated = true;
-                if class == END && looked_at < hash.length {
-                    looked_at = hash.length;
+                if class == END && checked < hash.length {
+                    checked = hash.length;
                     *kinds |= self.of(hash.value);
                 }
                 continue;
@@ -123,7 +125,7 @@ impl NameFilter {
     }
 }
 
-/// What a byte does to a name: it is one of these, or stands for this small letter.
+/// The class of each byte in a name: one of the constants below, or its lower-case letter.
 const CLASSES: [u8; 256] = {
     let mut classes = [ENCODED; 256];
     let mut byte = 0_u8;
@@ -139,15 +141,15 @@ const CLASSES: [u8; 256] = {
     }
     classes
 };
-/// To be decoded first.
+/// Has to be decoded first.
 const ENCODED: u8 = 0xff;
-/// The end, unless it is encoded.
+/// Ends the name, unless it is encoded.
 const EQUALS: u8 = 0xfc;
 const SEPARATOR: u8 = 0xfe;
-/// A separator behind which a reader may stop.
+/// A separator at which an application may stop reading.
 const END: u8 = 0xfd;
 
-/// The sign of Kelvin does.
+/// Whether a character becomes ASCII in lower case, as the Kelvin sign does.
 fn folds_to_ascii(letter: char) -> bool {
     letter.to_lowercase().all(|lower| lower.is_ascii())
 }
@@ -155,7 +157,7 @@ fn folds_to_ascii(letter: char) -> bool {
 /// FNV-1a, <http://www.isthe.com/chongo/tech/comp/fnv/>.
 struct NameHash {
     value: u64,
-    /// Bytes.
+    /// Number of bytes.
     length: usize,
 }
 
@@ -171,7 +173,7 @@ impl NameHash {
         self.length += 1;
     }
 
-    /// Separators count once, and in front not at all.
+    /// Adds a separator: several count as one, and leading ones not at all.
     fn separate(&mut self, is_separated: bool) {
         if is_separated && self.length > 0 {
             self.push(b'_');
@@ -230,10 +232,12 @@ mod tests {
         #[test]
         fn no_name_that_somebody_reads_is_missed(
             name in prop::sample::select(NAMES.to_vec()),
-            before in "([+ .\\[_]|%20|%5b){0,2}", behind in "(\\[|\\]|%5b|%00|\0|[.]|a|%u0061){0,3}", at in 0..9_usize, how in 0..5,
+            before in "([+ .\\[_]|%20|%5b){0,2}",
+            behind in "(\\[|\\]|%5b|%00|\0|[.]|a|%u0061){0,3}",
+            (at, how) in (0..9_usize, 0..5),
         ) {
             let letters: Vec<char> = name.chars().collect();
-            let spelt: String = letters.iter().enumerate().map(|(place, letter)| match (place == at, how) {
+            let spelt: String = letters.iter().enumerate().map(|(index, letter)| match (index == at, how) {
                 (true, 0) => format!("%u{:04x}", *letter as u32),
                 (true, 1) => letter.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect(),
                 (true, 2) => letter.to_uppercase().collect(),

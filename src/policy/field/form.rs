@@ -1,7 +1,7 @@
-//! Urlencoded fields, of a body or of a query, read as widely as applications read them.
+//! Urlencoded fields, of a body or of a query, read as leniently as applications read them.
 //!
-//! It decodes and compares, and keeps what it was asked for. The surprising thing: a field has several values where
-//! readers differ, because `;` separates for some of them, and `%u0061` is a letter to some.
+//! It decodes and compares names, and returns the values of the requested fields. A field has several values where
+//! applications differ: `;` separates for some of them, and `%u0061` is a character for some.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::super::urlencoded::{decode, first_byte, readings};
 use super::name::FieldName;
 use super::{TooManyValues, Values};
 
-/// Adds the values of the fields with these names: a long text is gone through once for all of them.
+/// Adds the values of the fields with these names; scans the text once for all names.
 pub(super) fn find(text: &[u8], names: &[FieldName], found: &mut Values) -> Result<(), TooManyValues> {
     if names.is_empty() {
         return Ok(());
@@ -25,7 +25,7 @@ pub(super) fn find(text: &[u8], names: &[FieldName], found: &mut Values) -> Resu
     Ok(())
 }
 
-/// A form without what some readers skip at its beginning: a byte order mark (iconv-lite in body-parser, `TextDecoder`) and
+/// A form without prefixes that some readers skip: a byte order mark (iconv-lite in body-parser, `TextDecoder`) and
 /// a `?` (`URLSearchParams`, <https://url.spec.whatwg.org/#interface-urlsearchparams>).
 fn without_mark(text: &[u8]) -> &[u8] {
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
@@ -53,19 +53,19 @@ fn find_in(field: &[u8], names: &[FieldName], found: &mut Values) -> Result<(), 
     Ok(())
 }
 
-/// Whether some reader takes what was sent for one of these names.
+/// Whether an application could read `sent` as one of these names.
 fn is_one_of(sent: &[u8], names: &[FieldName]) -> bool {
-    // Nothing more is decoded to tell that it is none of them.
+    // The first byte rules out most names without decoding.
     if first_byte(sent).is_some_and(|first| names.iter().all(|name| name.cannot_begin(first))) {
         return false;
     }
     readings(sent).any(|sent| names.iter().any(|name| name.is(&sent)))
 }
 
-/// The value of a cookie: PHP leaves a plus what it is, ASP makes a blank of it.
+/// The decodings of a cookie's value: PHP keeps a plus, ASP makes it a blank.
 pub(super) fn readings_of_a_cookie(value: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
-    let kept = percent_encoding::percent_decode(value).into();
-    [Some(kept), value.contains(&b'+').then(|| decode(value, false))].into_iter().flatten()
+    let with_plus = percent_encoding::percent_decode(value).into();
+    [Some(with_plus), value.contains(&b'+').then(|| decode(value, false))].into_iter().flatten()
 }
 
 #[cfg(test)]
@@ -120,7 +120,9 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_was_encoded_is_found(before in "[ -~]{0,9}", value in any::<Vec<u8>>(), after in any::<Vec<u8>>()) {
-            let encode = |bytes: &[u8]| percent_encoding::percent_encode(bytes, percent_encoding::NON_ALPHANUMERIC).to_string();
+            let encode = |bytes: &[u8]| {
+                percent_encoding::percent_encode(bytes, percent_encoding::NON_ALPHANUMERIC).to_string()
+            };
             let body = format!("{}&log={}&{}", encode(before.as_bytes()), encode(&value), encode(&after));
             let mut found = Values::default();
             find(body.as_bytes(), &[FieldName::new("log")], &mut found).unwrap();

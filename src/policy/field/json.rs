@@ -1,8 +1,8 @@
-//! What a pointer (RFC 6901) finds in a JSON document.
+//! Finds the target of a JSON pointer (RFC 6901) in a document.
 //!
-//! No tree is built: what is not pointed at is passed over. The surprising thing: a member's name is not compared
-//! letter by letter. Go, Jackson and ASP.NET take `UserName` for `username`, gRPC's gateway `user_name` for `userName`,
-//! and of members of the same name some readers take the first and others the last, so all of them are found.
+//! It builds no tree and skips everything else. Names of members are compared leniently: Go, Jackson and ASP.NET read
+//! `UserName` as `username`, gRPC's gateway `user_name` as `userName`; and of members with the same name some readers
+//! take the first and others the last, so all of them are found.
 
 use std::fmt;
 
@@ -10,50 +10,50 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 
 use super::{FieldReadError, TooManyValues, Values};
 
-/// Whether somebody who does not look at the content type would take it for JSON, or for JSON with something in front.
+/// Whether a reader that ignores the content type could read the body as JSON, or as JSON with a prefix.
 pub(super) fn looks_like_it(body: &[u8]) -> bool {
     let first = body.iter().find(|byte| byte.is_ascii_graphic());
-    // Comments, and the `)]}'` against foreign scripts that readers pass over.
+    // Also comments, and the prefix `)]}'` against cross-site scripts, which readers skip.
     matches!(first, Some(b'{' | b'[' | b'/' | b'#' | b')'))
 }
 
-/// A pointer to something in a document: `~` stands before `0` and `1` only.
+/// Whether a text is a pointer into a document: `~` only before `0` and `1`.
 pub(super) fn is_pointer(text: &str) -> bool {
     text.starts_with('/') && text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']))
 }
 
-/// The names in a pointer that is known to be one.
+/// The member names of a valid pointer.
 pub(super) fn members(pointer: &str) -> Vec<String> {
     pointer.split('/').skip(1).map(|member| member.replace("~1", "/").replace("~0", "~")).collect()
 }
 
-/// Adds the scalars at this place, and those in an array at this place.
+/// Adds the scalar at this pointer, or those in an array at this pointer.
 ///
-/// A document that is broken, or has something at this place that is no text of its own, is unreadable.
+/// A broken document, or one with an object or a nested array at this pointer, is unreadable.
 pub(super) fn find(body: &[u8], members: &[String], found: &mut Values) -> Result<(), FieldReadError> {
-    // Marks and blanks of any kind.
+    // Skips byte order marks and blanks of any kind.
     let Some(start) = body.iter().position(u8::is_ascii_graphic) else { return Ok(()) };
     let members: Vec<String> = members.iter().map(|member| folded(member)).collect();
     let mut too_many = false;
     let mut json = serde_json::Deserializer::from_slice(&body[start..]);
-    let place = PointerSeed { members: &members, in_array: false, found, too_many: &mut too_many };
-    let read = place.deserialize(&mut json).and_then(|()| json.end());
+    let seed = PointerSeed { members: &members, in_array: false, found, too_many: &mut too_many };
+    let read = seed.deserialize(&mut json).and_then(|()| json.end());
     match read {
         _ if too_many => Err(TooManyValues.into()),
         read => read.map_err(|_| FieldReadError::Unreadable),
     }
 }
 
-/// Go's `case:ignore` passes over dashes and underscores.
+/// The folded name of a member: without case, and without dashes and underscores as with Go's `case:ignore`.
 pub(super) fn folded(name: &str) -> String {
     let letters = name.chars().filter(|letter| !matches!(letter, '_' | '-'));
     letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 
-/// A value in the document, and the way from there.
+/// A value in the document, and the members that lead from it to the target.
 struct PointerSeed<'a> {
     members: &'a [String],
-    /// Whether it is an item of an array at the place that is pointed at.
+    /// Whether the value is an item of an array at the target.
     in_array: bool,
     found: &'a mut Values,
     too_many: &'a mut bool,
@@ -68,7 +68,7 @@ impl PointerSeed<'_> {
         Ok(())
     }
 
-    /// One step further on.
+    /// The seed for a value one level below.
     fn below(&mut self, in_array: bool) -> PointerSeed<'_> {
         let members = self.members.get(1..).unwrap_or_default();
         PointerSeed { members, in_array, found: self.found, too_many: self.too_many }
@@ -102,7 +102,7 @@ impl<'de> Visitor<'de> for PointerSeed<'_> {
         self.add(&value.to_string())
     }
 
-    /// `12.0`, `1.2e1` and `12` are one number, written in one way.
+    /// Writes `12.0`, `1.2e1` and `12` alike.
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
         self.add(&(value + 0.0).to_string())
     }
@@ -119,11 +119,11 @@ impl<'de> Visitor<'de> for PointerSeed<'_> {
         match self.members.first() {
             None if self.in_array => return Err(A::Error::custom("an array in an array")),
             None => while items.next_element_seed(self.below(true))?.is_some() {},
-            Some(wanted) => {
+            Some(member) => {
                 let mut at: usize = 0;
-                let wanted = wanted.parse().ok();
+                let index = member.parse().ok();
                 loop {
-                    let more = match wanted == Some(at) {
+                    let more = match index == Some(at) {
                         true => items.next_element_seed(self.below(false))?.is_some(),
                         false => items.next_element::<IgnoredAny>()?.is_some(),
                     };
@@ -138,10 +138,10 @@ impl<'de> Visitor<'de> for PointerSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        // Queries by example (`{"$ne": ""}`) are what stands there, if anything does.
-        let Some(wanted) = self.members.first() else { return Err(A::Error::custom("an object")) };
+        // An object at the target is a query operator (`{"$ne": ""}`), if anything.
+        let Some(member) = self.members.first() else { return Err(A::Error::custom("an object")) };
         while let Some(name) = map.next_key::<std::borrow::Cow<'de, str>>()? {
-            if folded(&name) == *wanted {
+            if folded(&name) == *member {
                 map.next_value_seed(self.below(false))?;
             } else {
                 map.next_value::<IgnoredAny>()?;

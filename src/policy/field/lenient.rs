@@ -1,7 +1,8 @@
-//! What lenient readers find in a body that strict ones refuse: a form, parts or a document, whatever the headers say.
+//! Finds what lenient readers would find in a body that strict ones refuse: as a form, as parts or as a document,
+//! whatever the headers say.
 //!
-//! It says of nothing that it is all: that such a body is unreadable is said by [`body`](super::body). Every reader has its
-//! own way with what is broken, so this one finds too much rather than too little, and knows no delimiters and no nesting.
+//! Its result is never complete; [`body`](super::body) marks such a body as unreadable. Readers differ about broken
+//! input, so this one finds too much rather than too little, and ignores delimiters and nesting.
 
 mod document;
 
@@ -16,7 +17,7 @@ use super::encoding::TextEncoding;
 use super::name::FieldName;
 use super::{Field, TooManyValues, Values, basic, form, json};
 
-/// Adds what may be a value of one of these fields, in all letters in which the body may be written.
+/// Adds what may be a value of one of these fields, in all encodings that the body may have.
 pub(super) fn find(
     fields: &[Field],
     names: &[FieldName],
@@ -33,42 +34,42 @@ pub(super) fn find(
     find(body, found)?;
     let kinds = headers.get_all(CONTENT_TYPE).iter().map(HeaderValue::as_bytes);
     let labels: Vec<String> = kinds.flat_map(charsets).collect();
-    for letters in TextEncoding::possible(&labels, body) {
-        let text = letters.decode(body);
+    for encoding in TextEncoding::possible(&labels, body) {
+        let text = encoding.decode(body);
         find(&text, found)?;
-        find_encoded(&text, names, letters, found)?;
-        find_encoded(body, names, letters, found)?;
+        find_encoded(&text, names, encoding, found)?;
+        find_encoded(body, names, encoding, found)?;
     }
     Ok(())
 }
 
-/// Adds fields of a form whose names or values are in these letters behind their percent signs.
+/// Adds fields of a form whose percent-encoded names or values are in this encoding.
 fn find_encoded(
     text: &[u8],
     names: &[FieldName],
-    letters: TextEncoding,
+    encoding: TextEncoding,
     found: &mut Values,
 ) -> Result<(), TooManyValues> {
     for field in form::split(text, b'&') {
         let (sent, value) = form::name_and_value(field);
         let sent = decode(sent, false);
-        // Most names are ASCII, and no letters are looked up for what is too long for a name.
+        // Most names are ASCII, and overlong names are not decoded again.
         let is_named = |sent: &[u8]| names.iter().any(|name| name.is(sent));
-        if is_named(&sent) || (sent.len() <= MAX_NAME_LEN && is_named(&letters.decode(&sent))) {
-            add_decoded(letters, &decode(value, false), found)?;
+        if is_named(&sent) || (sent.len() <= MAX_NAME_LEN && is_named(&encoding.decode(&sent))) {
+            add_decoded(encoding, &decode(value, false), found)?;
         }
     }
     Ok(())
 }
 
-/// Adds a value that was written in these letters, if it can have been.
-fn add_decoded(letters: TextEncoding, value: &[u8], found: &mut Values) -> Result<(), TooManyValues> {
-    let value = letters.decode(value);
+/// Adds a value in this encoding, if it is valid.
+fn add_decoded(encoding: TextEncoding, value: &[u8], found: &mut Values) -> Result<(), TooManyValues> {
+    let value = encoding.decode(value);
     let is_broken = memmem::find(&value, "\u{fffd}".as_bytes()).is_some();
     if value.is_empty() || is_broken { Ok(()) } else { found.add(&value) }
 }
 
-/// Adds what stands behind the empty line behind each head that names one of these fields.
+/// Adds the content after the head of each part that names one of these fields.
 fn find_in_parts(text: &[u8], names: &[FieldName], found: &mut Values) -> Result<(), TooManyValues> {
     let (mut head, mut times) = (0, 0);
     for at in memchr2_iter(b'n', b'N', text) {
@@ -79,7 +80,7 @@ fn find_in_parts(text: &[u8], names: &[FieldName], found: &mut Values) -> Result
         if times > MAX_PARTS {
             return Err(TooManyValues);
         }
-        // Without an empty line there is no part behind this one either.
+        // Without an empty line there is no further part.
         let Some(start) = end_of_head(text, at) else { return Ok(()) };
         let blanks = text[start..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         let content = &text[start..text.len().min(start + blanks + MAX_VALUE_LEN)];
@@ -89,28 +90,28 @@ fn find_in_parts(text: &[u8], names: &[FieldName], found: &mut Values) -> Result
         found.add(content)?;
         let lines = &text[head.max(at.saturating_sub(MAX_NAME_LEN))..start];
         if lines.to_ascii_lowercase().windows(6).any(|part| part == b"base64") {
-            let letters = content.iter().copied().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=');
-            basic::decode(letters.collect()).map_or(Ok(()), |content| found.add(&content))?;
+            let coded = content.iter().copied().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=');
+            basic::decode(coded.collect()).map_or(Ok(()), |content| found.add(&content))?;
         }
-        for letters in TextEncoding::possible(&charsets(lines), content) {
-            add_decoded(letters, content, found)?;
+        for encoding in TextEncoding::possible(&charsets(lines), content) {
+            add_decoded(encoding, content, found)?;
         }
         head = start;
     }
     Ok(())
 }
 
-/// Whether a parameter `name` begins here, or `name*` (RFC 5987), and names one of these fields.
+/// Whether a parameter `name` or `name*` (RFC 5987) begins at this position and names one of these fields.
 fn is_named_at(text: &[u8], at: usize, names: &[FieldName]) -> bool {
     if at > 0 && text[at - 1].is_ascii_alphanumeric() {
         return false;
     }
     let line = &text[at..text.len().min(at + MAX_NAME_LEN)];
-    // PHP takes a line without a colon for the rest of the one before it.
+    // PHP reads a line without a colon as a continuation of the line before.
     let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n');
-    let mut letters = line.iter().filter(|byte| !breaks(byte));
+    let mut bytes = line.iter().filter(|byte| !breaks(byte));
     let is_word =
-        b"name".iter().all(|wanted| letters.next().is_some_and(|byte| byte.eq_ignore_ascii_case(wanted)));
+        b"name".iter().all(|expected| bytes.next().is_some_and(|byte| byte.eq_ignore_ascii_case(expected)));
     let is_one_line = || memchr2(b'\r', b'\n', line).is_none();
     let joined = || line.iter().copied().filter(|byte| !breaks(byte)).collect::<Vec<u8>>();
     is_word && (is_parameter(line, names) || (!is_one_line() && is_parameter(&joined(), names)))
@@ -119,8 +120,8 @@ fn is_named_at(text: &[u8], at: usize, names: &[FieldName]) -> bool {
 fn is_parameter(line: &[u8], names: &[FieldName]) -> bool {
     let rest = line.get(4..).unwrap_or_default();
     let is_extended = rest.trim_ascii_start().starts_with(b"*");
-    let letters = |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_digit() || *byte == b'*';
-    let equals = rest.iter().position(|byte| !letters(byte)).unwrap_or(rest.len());
+    let is_filler = |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_digit() || *byte == b'*';
+    let equals = rest.iter().position(|byte| !is_filler(byte)).unwrap_or(rest.len());
     let Some(value) = rest[equals..].strip_prefix(b"=") else { return false };
     let value = value.trim_ascii_start();
     let quoted = value.first().copied().filter(|byte| matches!(byte, b'"' | b'\'') && !is_extended);
@@ -140,7 +141,7 @@ fn is_parameter(line: &[u8], names: &[FieldName]) -> bool {
     names.iter().any(|name| name.is(&value) || name.is(&decoded))
 }
 
-/// Where the content of the part begins in whose head this is.
+/// The start of the content after the head that contains this position.
 fn end_of_head(text: &[u8], at: usize) -> Option<usize> {
     let mut ends = memchr2_iter(b'\n', b'\r', &text[at..]).map(|end| at + end);
     ends.find_map(|end| {
@@ -148,11 +149,11 @@ fn end_of_head(text: &[u8], at: usize) -> Option<usize> {
     })
 }
 
-/// To C a line is empty if it begins with a zero byte.
+/// C reads a line that begins with a zero byte as empty.
 const EMPTY_LINES: [&[u8]; 5] = [b"\r\n\r\n", b"\n\r\n", b"\n\n", b"\r\r", b"\n\0"];
-/// Parts that name a field. Each may be looked at for as long as a value is.
+/// Parts that name a field at most. Reading each may take as long as a value is.
 const MAX_PARTS: usize = 32;
-/// Bytes in which a name stands, with what is written around it.
+/// Bytes of a name at most, with the text around it.
 const MAX_NAME_LEN: usize = 256;
-/// Bytes of a value behind its blanks: of an account's name as many letters are looked at as fit in there in any encoding.
+/// Bytes of a value after its blanks at most: enough for the characters of an account name that count, in any encoding.
 const MAX_VALUE_LEN: usize = 1024;

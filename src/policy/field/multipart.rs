@@ -1,8 +1,8 @@
 //! `multipart/form-data` (RFC 7578) as browsers, curl and the common libraries write it, and in no other form.
 //!
-//! It finds the parts and decodes nothing in them. The surprising thing: no repair, no tolerance. The delimiter stands
-//! at the beginnings of lines, from the first byte to the last, and nowhere else; whatever is written otherwise is
-//! [`UnreadableBody`], because the readers behind us disagree about it.
+//! It finds the parts and decodes nothing in them. It repairs and tolerates nothing: a delimiter stands at the
+//! beginning of a line, from the first byte to the last, and nowhere else. Any other body is [`UnreadableBody`],
+//! because the readers behind us disagree about it.
 
 use std::borrow::Cow;
 
@@ -12,14 +12,14 @@ use percent_encoding::percent_decode;
 /// One part of a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FormPart<'a> {
-    /// Between the quotes, as sent.
+    /// The name between the quotes, as sent.
     name: &'a [u8],
-    /// Of a field or of a file.
+    /// The content of the field or file.
     pub(super) content: &'a [u8],
 }
 
 impl<'a> FormPart<'a> {
-    /// Browsers write `%22` for a quote, and not every reader knows.
+    /// The name as sent and decoded: browsers write `%22` for a quote, and not every reader decodes it.
     pub(super) fn names(&self) -> impl Iterator<Item = Cow<'a, [u8]>> + use<'a> {
         [Cow::Borrowed(self.name), percent_decode(self.name).into()].into_iter()
     }
@@ -29,13 +29,13 @@ impl<'a> FormPart<'a> {
 pub(super) fn parts<'a>(kind: &[u8], body: &'a [u8]) -> Result<Vec<FormPart<'a>>, UnreadableBody> {
     let delimiter = [b"--", boundary(kind)?].concat();
     let mut pieces = MultipartPieces { rest: Some(body), delimiter: &delimiter };
-    // PHP passes over what stands before the first delimiter, others look for it at once.
+    // PHP skips text before the first delimiter, others expect the delimiter first.
     if pieces.next() != Some(b"") {
         return Err(UnreadableBody);
     }
     let mut parts = Vec::new();
     while let Some(piece) = pieces.next() {
-        // A piece is what follows a delimiter: two dashes are the end, and only the end.
+        // A piece follows a delimiter. Two dashes mark the end, and only the end.
         if pieces.rest.is_none() {
             return if matches!(piece, b"--" | b"--\r\n") { Ok(parts) } else { Err(UnreadableBody) };
         }
@@ -45,7 +45,7 @@ pub(super) fn parts<'a>(kind: &[u8], body: &'a [u8]) -> Result<Vec<FormPart<'a>>
     Err(UnreadableBody)
 }
 
-/// What stands between the delimiters, wherever they are.
+/// The pieces between delimiters, wherever they are.
 struct MultipartPieces<'a, 'd> {
     rest: Option<&'a [u8]>,
     delimiter: &'d [u8],
@@ -62,7 +62,7 @@ impl<'a> Iterator for MultipartPieces<'a, '_> {
     }
 }
 
-/// The boundary in a content type that has nothing else but a charset.
+/// The boundary of a content type with no other parameter than a charset.
 fn boundary(kind: &[u8]) -> Result<&[u8], UnreadableBody> {
     let (word, parameters) = kind.split_at_checked(MULTIPART.len()).ok_or(UnreadableBody)?;
     if !word.eq_ignore_ascii_case(MULTIPART) {
@@ -71,20 +71,20 @@ fn boundary(kind: &[u8]) -> Result<&[u8], UnreadableBody> {
     let mut boundary = None;
     for (name, value) in HeaderParameters(parameters) {
         match name {
-            // PHP looks for this word wherever it stands, and in small letters first.
+            // PHP searches this word at any position, and in lower case first.
             b"boundary" if boundary.is_none() => boundary = Some(value),
             b"charset" => {}
             _ => return Err(UnreadableBody),
         }
     }
     let boundary = boundary.ok_or(UnreadableBody)?;
-    let letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"'()+_,-./:=?".contains(byte);
+    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"'()+_,-./:=?".contains(byte);
     // RFC 2046, 5.1.1, without blanks.
-    let is_sound = (1..=70).contains(&boundary.len()) && boundary.iter().all(letter);
+    let is_sound = (1..=70).contains(&boundary.len()) && boundary.iter().all(is_allowed);
     if is_sound { Ok(boundary) } else { Err(UnreadableBody) }
 }
 
-/// Header lines, an empty line, and the content.
+/// Parses a part: header lines, an empty line, and the content.
 fn part(piece: &[u8]) -> Result<FormPart<'_>, UnreadableBody> {
     let end = position(piece, b"\r\n\r\n").ok_or(UnreadableBody)?;
     let (head, content) = (&piece[..end], &piece[end + 4..]);
@@ -97,7 +97,7 @@ fn part(piece: &[u8]) -> Result<FormPart<'_>, UnreadableBody> {
         }
         match line[..colon].to_ascii_lowercase().as_slice() {
             b"content-disposition" if name.is_none() => name = Some(name_in(value)?),
-            // What is written in UTF-16 is decoded by some and taken as it is by others.
+            // Some readers decode a part in UTF-16, others take its bytes as they are.
             b"content-type" if kinds == 0 && is_legible(value) && !is_nested(value) => kinds += 1,
             b"content-transfer-encoding" if encodings == 0 && is_identity(value) => encodings += 1,
             b"content-length" if value.iter().all(u8::is_ascii_digit) => {}
@@ -107,8 +107,8 @@ fn part(piece: &[u8]) -> Result<FormPart<'_>, UnreadableBody> {
     Ok(FormPart { name: name.ok_or(UnreadableBody)?, content })
 }
 
-/// A line of a head: PHP cuts a long one in two, a folded one belongs to the line before, and a line feed or a carriage
-/// return alone ends one for some.
+/// Whether readers agree about a header line: PHP cuts a long line in two, a folded line belongs to the line before,
+/// and a single line feed or carriage return ends a line for some readers.
 fn is_plain(line: &[u8]) -> bool {
     let is_folded = line.first().is_none_or(u8::is_ascii_whitespace);
     line.len() <= MAX_LINE_LEN && !is_folded && !line.iter().any(u8::is_ascii_control)
@@ -122,7 +122,7 @@ fn is_identity(encoding: &[u8]) -> bool {
     IDENTITIES.iter().any(|known| encoding.eq_ignore_ascii_case(known))
 }
 
-/// The name in a disposition that has nothing else but the name of a file.
+/// The name of a disposition with no other parameter than a file name.
 fn name_in(disposition: &[u8]) -> Result<&[u8], UnreadableBody> {
     let (word, parameters) = disposition.split_at_checked(FORM_DATA.len()).ok_or(UnreadableBody)?;
     if !word.eq_ignore_ascii_case(FORM_DATA) {
@@ -139,7 +139,7 @@ fn name_in(disposition: &[u8]) -> Result<&[u8], UnreadableBody> {
     found.ok_or(UnreadableBody)
 }
 
-/// `; name=value; name="value"`. What does not fit has an empty name, and is the last.
+/// Iterates over `; name=value; name="value"`. Text that does not fit yields an empty name, and is the last item.
 struct HeaderParameters<'a>(&'a [u8]);
 
 impl<'a> Iterator for HeaderParameters<'a> {
@@ -158,8 +158,8 @@ impl<'a> Iterator for HeaderParameters<'a> {
     }
 }
 
-/// The first parameter and what follows it. Escapes are read in three ways, so there are none; what is not quoted has
-/// only letters that nobody takes for the end.
+/// The first parameter and the rest. Escapes are refused, because readers decode them in three ways; an unquoted value
+/// has only characters that no reader takes as its end.
 fn parameter(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let text = text.strip_prefix(b";")?;
     let text = text.trim_ascii_start();
@@ -170,12 +170,12 @@ fn parameter(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
         let is_plain = !quoted[..end].contains(&b'\\');
         return is_plain.then_some((name, &quoted[..end], &quoted[end + 1..]));
     }
-    let letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-._/:[]".contains(byte);
-    let end = value.iter().position(|byte| !letter(byte)).unwrap_or(value.len());
+    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-._/:[]".contains(byte);
+    let end = value.iter().position(|byte| !is_allowed(byte)).unwrap_or(value.len());
     (end > 0).then_some((name, &value[..end], &value[end..]))
 }
 
-/// Lines that end in CR LF.
+/// Iterates over lines that end in CR LF.
 struct CrlfLines<'a>(Option<&'a [u8]>);
 
 impl<'a> Iterator for CrlfLines<'a> {
@@ -189,14 +189,14 @@ impl<'a> Iterator for CrlfLines<'a> {
     }
 }
 
-fn position(text: &[u8], wanted: &[u8]) -> Option<usize> {
-    text.windows(wanted.len()).position(|part| part == wanted)
+fn position(text: &[u8], pattern: &[u8]) -> Option<usize> {
+    text.windows(pattern.len()).position(|part| part == pattern)
 }
 
 const MULTIPART: &[u8] = b"multipart/form-data";
 const FORM_DATA: &[u8] = b"form-data";
 const IDENTITIES: [&[u8]; 3] = [b"7bit", b"8bit", b"binary"];
-/// Bytes of one line of a part's head.
+/// Bytes of one line of a part's head at most.
 const MAX_LINE_LEN: usize = 1024;
 
 #[cfg(test)]

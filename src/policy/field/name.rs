@@ -1,8 +1,8 @@
-//! The name of a field of a form, held against a name as it was sent.
+//! The name of a form field, compared to a name as it was sent.
 //!
-//! It knows no body. The surprising thing: brackets, dots, blanks and underscores are one and the same here, and their
-//! number does not matter. PHP makes `_` of dots, blanks and brackets that are never closed, Rack passes over brackets
-//! in front, and each reader has a mind of its own about `a[b`, `a]b` and `a[b]c`.
+//! It knows no body. Brackets, dots, blanks and underscores are the same separator here, and their number does not
+//! matter: PHP makes `_` of dots, blanks and unclosed brackets, Rack skips leading brackets, and readers differ about
+//! `a[b`, `a]b` and `a[b]c`.
 
 /// A name from the file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,21 +10,21 @@ pub(super) struct FieldName(String);
 
 impl FieldName {
     pub(super) fn new(written: &str) -> Self {
-        let mut folding = FieldNameFold::default();
-        written.chars().for_each(|letter| folding.push(letter));
-        Self(folding.text().to_owned())
+        let mut fold = FieldNameFold::default();
+        written.chars().for_each(|letter| fold.push(letter));
+        Self(fold.text().to_owned())
     }
 
     pub(super) fn text(&self) -> &str {
         &self.0
     }
 
-    /// Whether some reader takes a decoded name for this one, or for an array of this name.
+    /// Whether an application could read a decoded name as this one, or as an array of this name.
     pub(super) fn is(&self, sent: &[u8]) -> bool {
         if sent.first().is_some_and(|first| self.cannot_begin(*first)) {
             return false;
         }
-        // A body has a million names and hardly one of them is this one: nothing is built to tell.
+        // A body may have a million names, and hardly one of them is this one: comparing allocates nothing.
         let (mut rest, mut is_separated) = (self.0.chars(), false);
         for letter in String::from_utf8_lossy(sent).chars() {
             if ends_a_name(letter) && rest.as_str().is_empty() {
@@ -43,8 +43,8 @@ impl FieldName {
         rest.as_str().is_empty()
     }
 
-    /// Whether the first byte of what was sent tells that it is another name, as for most of them. Above ASCII there are two
-    /// letters that are small letters of ASCII, and blanks that do not count: by their first bytes, these five.
+    /// Whether the first byte rules out that a sent name is this one. Beyond ASCII there are two characters with ASCII
+    /// lower-case forms, and blanks that do not count; their first bytes are these five.
     pub(super) fn cannot_begin(&self, first: u8) -> bool {
         let begins = self.0.as_bytes().first().copied().unwrap_or_default();
         match first {
@@ -53,18 +53,19 @@ impl FieldName {
         }
     }
 
-    /// The members that lead to it in a document: a framework that takes forms and JSON hands out both as one.
+    /// The members that lead to the field in a document: frameworks merge forms and JSON.
     pub(super) fn members(written: &str) -> Vec<String> {
         written.split(['[', ']']).filter(|member| !member.is_empty()).map(str::to_owned).collect()
     }
 }
 
-/// Whether a field could have this name: one of separators alone would be any field without a name.
+/// Whether a field can have this name: a name of separators alone would match any field without a name.
 pub(super) fn is_name(written: &str) -> bool {
     !FieldName::new(written).0.is_empty()
 }
 
-/// Behind a bracket stands what is in the array, or what PHP passes over; behind a zero byte C reads nothing.
+/// Whether a name may end before this character: after a bracket come array keys or text that PHP ignores, and C stops
+/// at a zero byte.
 pub(super) fn ends_a_name(letter: char) -> bool {
     matches!(letter, '[' | ']' | '\0')
 }
@@ -73,7 +74,7 @@ pub(super) fn separates(letter: char) -> bool {
     matches!(letter, '[' | ']' | '.' | '_' | '\0') || letter.is_whitespace()
 }
 
-/// A folded name, and whether something separates it from what comes next.
+/// A folded name, and whether a separator is pending.
 #[derive(Default)]
 pub(super) struct FieldNameFold(String, bool);
 
@@ -100,23 +101,25 @@ mod tests {
 
     use super::*;
 
-    /// By folding all of it.
+    /// Folds the whole name, as a reference.
     fn is_slowly(written: &str, sent: &str) -> bool {
-        let wanted = FieldName::new(written).0;
-        let mut folding = FieldNameFold::default();
+        let expected = FieldName::new(written).0;
+        let mut fold = FieldNameFold::default();
         for letter in sent.chars() {
-            if matches!(letter, '[' | ']' | '\0') && folding.0 == wanted {
+            if matches!(letter, '[' | ']' | '\0') && fold.0 == expected {
                 return true;
             }
-            folding.push(letter);
+            fold.push(letter);
         }
-        folding.0 == wanted
+        fold.0 == expected
     }
 
     proptest! {
         #[test]
         fn what_is_compared_letter_by_letter_is_what_is_folded_and_compared(
-            written in "[ab_.\\[\\]\u{130}]{0,5}[ab]", sent in "[abAB_. \\[\\]\0\u{130}\u{307}\u{a0}\u{3000}\u{1680}\u{212a}\u{e4}ik]{0,9}", tail in "[\\[\\]\0a ]{0,3}",
+            written in "[ab_.\\[\\]\u{130}]{0,5}[ab]",
+            sent in "[abAB_. \\[\\]\0\u{130}\u{307}\u{a0}\u{3000}\u{1680}\u{212a}\u{e4}ik]{0,9}",
+            tail in "[\\[\\]\0a ]{0,3}",
         ) {
             for sent in [sent.clone(), format!("{written}{tail}"), format!("{sent}{}", written.to_uppercase())] {
                 prop_assert_eq!(FieldName::new(&written).is(sent.as_bytes()), is_slowly(&written, &sent), "{:?}", sent);
@@ -138,8 +141,8 @@ mod tests {
             "log[]junk",
             "\u{212a}og",
         ] {
-            let wanted = if sent.starts_with('\u{212a}') { "kog" } else { "log" };
-            assert!(FieldName::new(wanted).is(sent.as_bytes()), "{sent:?}");
+            let expected = if sent.starts_with('\u{212a}') { "kog" } else { "log" };
+            assert!(FieldName::new(expected).is(sent.as_bytes()), "{sent:?}");
         }
         for sent in ["user.login", "user login", "user[login", "user_login", "user[login]", "user[login][]"] {
             assert!(FieldName::new("user_login").is(sent.as_bytes()), "{sent:?}");

@@ -1,4 +1,4 @@
-//! What applications would read, each in its own simple way: whatever one of them finds has to be among our values.
+//! Simple readers like those of applications: every value that one of them finds has to be among our values.
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, COOKIE};
 use http::{HeaderMap, HeaderValue, Method};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::super::attempt::Client;
 use super::*;
 
-/// A request that names accounts in any places, as it would be sent.
+/// A request with account names in any locations.
 #[derive(Debug, Clone)]
 struct SampleRequest {
     kinds: Vec<String>,
@@ -47,8 +47,10 @@ fn request() -> impl Strategy<Value = SampleRequest> {
 
 fn body() -> impl Strategy<Value = Vec<u8>> {
     let form = "((login|l%6Fgin|pw|x)=[a-e%41+]{0,2}&){0,3}(login=[a-e])?";
-    let document = "[ \\n]{0,1}\\{(\"x\": ?(1|\"a\"|\\[\\]), ?){0,2}\"login\" ?: ?(\"[a-e]{1,2}\"|[1-9]|\"\\\\u0061\")(, \"pw\":1)?\\}";
-    let parts = "(junk\\r\\n)?(--x\\r\\nContent-Disposition: form-data; (x=y; )?name=\"(login|pw)\"\\r\\n(X-A: b\\r\\n)?\\r\\n[a-e]{1,2}\\r\\n){1,2}(--x--\\r\\n)?";
+    let document = "[ \\n]{0,1}\\{(\"x\": ?(1|\"a\"|\\[\\]), ?){0,2}\"login\" ?: ?(\"[a-e]{1,2}\"|[1-9]\
+        |\"\\\\u0061\")(, \"pw\":1)?\\}";
+    let parts = "(junk\\r\\n)?(--x\\r\\nContent-Disposition: form-data; (x=y; )?name=\"(login|pw)\"\\r\\n\
+        (X-A: b\\r\\n)?\\r\\n[a-e]{1,2}\\r\\n){1,2}(--x--\\r\\n)?";
     let text = prop_oneof![form, document, parts];
     let encode = prop::sample::select(&[plain, plain, plain, big, little, wide][..]);
     (text, encode, "(|,| x|\\}|&)").prop_map(|(text, encode, behind)| encode(&format!("{text}{behind}")))
@@ -70,7 +72,7 @@ fn wide(text: &str) -> Vec<u8> {
     text.chars().flat_map(|letter| u32::from(letter).to_be_bytes()).collect()
 }
 
-/// A form, as PHP, Django, Flask, Rails and Tomcat read it, whatever encoding it is said to have.
+/// Reads a form as PHP, Django, Flask, Rails and Tomcat do, whatever encoding it declares.
 fn in_form(text: &[u8]) -> Vec<Vec<u8>> {
     let decode = |part: &[u8]| -> Vec<u8> {
         let spaced: Vec<u8> = part.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
@@ -83,7 +85,7 @@ fn in_form(text: &[u8]) -> Vec<Vec<u8>> {
     pairs.filter(|(name, _)| name == b"login").map(|(_, value)| value).collect()
 }
 
-/// A document, by readers that are not told what it is, and see in which letters it is written.
+/// Reads a document as readers do that ignore the content type and detect the encoding.
 fn in_document(body: &[u8]) -> Vec<Vec<u8>> {
     let units = |of: fn([u8; 2]) -> u16| {
         let units: Vec<u16> = body.chunks_exact(2).map(|pair| of([pair[0], pair[1]])).collect();
@@ -105,7 +107,7 @@ fn in_document(body: &[u8]) -> Vec<Vec<u8>> {
     texts.into_iter().flatten().filter_map(read).collect()
 }
 
-/// Parts, by readers that look for the delimiter and for the name, and at nothing else.
+/// Reads parts as readers do that search the delimiter and the name, and nothing else.
 fn in_parts(body: &[u8]) -> Vec<Vec<u8>> {
     let text = String::from_utf8_lossy(body);
     let parts = text.split("--x").skip(1).filter_map(|part| part.split_once("\r\n\r\n"));
@@ -125,7 +127,7 @@ impl SampleRequest {
         self.kinds.iter().any(|kind| kind.to_ascii_lowercase().contains(word))
     }
 
-    /// By all readers that take such a request.
+    /// The values of all readers that accept such a request.
     fn found(&self) -> Vec<Vec<u8>> {
         let mut found = [in_form(self.query.as_bytes()), in_document(&self.body)].concat();
         if !self.says("multipart") || self.says("urlencoded") {
@@ -153,7 +155,7 @@ impl SampleRequest {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
-    /// D17, D21: no application knows a name that is not charged.
+    /// D17, D21: no application finds a name that is not charged.
     #[test]
     fn whatever_some_reader_finds_is_among_the_values(request in request(), is_document in any::<bool>()) {
         let headers = request.headers();
@@ -174,7 +176,8 @@ proptest! {
         }
         for value in theirs {
             let is_known = ours.iter().any(|known| known == value);
-            prop_assert!(is_known, "{:?} in {:?}", String::from_utf8_lossy(&value), String::from_utf8_lossy(&request.body));
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            prop_assert!(is_known, "{:?} in {:?}", text(&value), text(&request.body));
         }
     }
 }

@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use super::super::attempt::Client;
 use super::*;
 
-/// The values of these fields in a request with these headers, if that is all that could stand there.
+/// The values of these fields in a request with these headers; an error if there may be others.
 fn read_with(fields: &[Field], lines: &[(HeaderName, &str)], query: &str, body: AttemptBody<'_>) -> Found {
     let found = find_with(fields, lines, query, body)?;
     if found.is_unreadable() { Err(FieldReadError::Unreadable) } else { Ok(shown(&found)) }
@@ -131,7 +131,7 @@ fn json_is_read_by_its_looks_too() {
             "{kind}"
         );
     }
-    assert_eq!(read(&[json("/user")], FORM, "user=a"), some(&["a"]), "frameworks hand out both as one");
+    assert_eq!(read(&[json("/user")], FORM, "user=a"), some(&["a"]), "frameworks merge both");
     assert_eq!(read(&[json("/user")], "application/json", "user=a"), Err(FieldReadError::Unreadable));
 }
 

@@ -48,13 +48,13 @@ const NONE: AttemptBody<'_> = AttemptBody::Whole(&[]);
 #[test]
 fn a_body_of_any_kind_makes_an_attempt_of_a_get() {
     let policy = policy("POST /login");
-    for (body, wanted) in [
+    for (body, expected) in [
         (NONE, false),
         (AttemptBody::Whole(b"x"), true),
         (AttemptBody::Unread, true),
         (AttemptBody::TooLong, true),
     ] {
-        assert_eq!(counts(&policy, "GET", None, &[], body), wanted, "{body:?}");
+        assert_eq!(counts(&policy, "GET", None, &[], body), expected, "{body:?}");
     }
 }
 
@@ -90,7 +90,7 @@ fn an_override_counts_in_every_spelling_that_is_read_as_one() {
     assert!(!counts(&policy, "POST", Some("method=PUT"), &[("x-method", "PUT")], NONE));
 }
 
-/// Of the class of L4: old ASP decodes more than percent signs.
+/// Similar to L4: old ASP decodes more than percent signs.
 #[test]
 fn a_password_in_letters_of_old_asp_is_an_attempt() {
     let policy = policy("POST /login");
@@ -132,21 +132,21 @@ fn a_route_for_pages_hides_no_form_behind_it() {
 #[test]
 fn more_names_than_are_looked_at_are_an_attempt() {
     let policy = policy("POST /login");
-    for (count, wanted) in [(query::MAX_READ_PARAMETERS, false), (query::MAX_READ_PARAMETERS + 1, true)] {
+    for (count, expected) in [(query::MAX_READ_PARAMETERS, false), (query::MAX_READ_PARAMETERS + 1, true)] {
         let (query, jar) = ("a=b&".repeat(count), "a=b; ".repeat(count));
-        assert_eq!(counts(&policy, "GET", Some(&query), &[], NONE), wanted, "{count} parameters");
-        assert_eq!(counts(&policy, "GET", None, &[("cookie", &jar)], NONE), wanted, "{count} cookies");
+        assert_eq!(counts(&policy, "GET", Some(&query), &[], NONE), expected, "{count} parameters");
+        assert_eq!(counts(&policy, "GET", None, &[("cookie", &jar)], NONE), expected, "{count} cookies");
     }
 }
 
-/// The name of a parameter or cookie as PHP knows it.
+/// The name of a parameter or cookie as PHP reads it.
 fn plainly(name: &str) -> String {
     let decoded = String::from_utf8_lossy(&decode(name.as_bytes(), false)).to_lowercase();
     decoded.split('[').next().unwrap().to_owned()
 }
 
 proptest! {
-    /// L1, L2: what an application that reads everything finds is counted, and nothing else is.
+    /// L1, L2: a request counts if and only if an application could find an attempt in it.
     #[test]
     fn what_an_application_could_take_for_an_attempt_is_one(
         method in prop::sample::select(vec!["GET", "HEAD", "OPTIONS"]),

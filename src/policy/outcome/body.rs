@@ -1,7 +1,7 @@
 //! A response body, as rules see it.
 //!
-//! Text is compared byte by byte, as UTF-8: a page in another charset is searched as it came for ASCII letters, where they
-//! are themselves. A body that cannot be read is not an empty one: what a rule asks of it is not known.
+//! Text is compared byte by byte, as UTF-8; in another charset only ASCII text can be searched, if ASCII bytes stand
+//! for themselves there. A body that cannot be read is not an empty one: conditions on it are undecided.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -15,62 +15,62 @@ use super::coding::{Codings, Undecodable};
 use super::glob::find;
 use super::{BodyPrefix, ResponseView};
 
-/// What there is to look at.
+/// The view of a body.
 #[derive(Debug)]
 pub(super) enum BodyView<'a> {
-    /// Nothing yet.
+    /// Not read yet.
     NotRead,
-    /// Nothing that can be read.
+    /// Cannot be read.
     Unreadable,
-    /// The beginning of the body, or all of it.
+    /// Its beginning, or all of it.
     Read(BodyText<'a>),
 }
 
-/// The beginning of a body.
+/// The decoded beginning of a body.
 pub(super) struct BodyText<'a> {
     bytes: Cow<'a, [u8]>,
-    /// Whether that is all of it.
+    /// Whether the body is complete.
     is_whole: bool,
     charset: Charset,
-    /// Whether the headers call it JSON.
+    /// Whether the headers declare JSON.
     is_json: bool,
     json: OnceCell<Result<Option<Value>, Undecodable>>,
 }
 
 impl<'a> BodyView<'a> {
-    /// Before the body is there.
-    pub(super) fn before_body(answer: &ResponseView<'_>) -> Self {
-        if codings(answer).is_ok() { Self::NotRead } else { Self::Unreadable }
+    /// The view before the body is received.
+    pub(super) fn before_body(response: &ResponseView<'_>) -> Self {
+        if codings(response).is_ok() { Self::NotRead } else { Self::Unreadable }
     }
 
-    /// With what is there of the body.
-    pub(super) fn read(answer: &ResponseView<'_>, body: BodyPrefix<'a>) -> Self {
-        let text = codings(answer).and_then(|codings| codings.decode_prefix(body.bytes, body.complete));
-        text.map_or(Self::Unreadable, |beginning| {
-            let is_json = is_json(answer.headers);
-            let charset = Charset::of(answer.headers, &beginning.bytes);
-            let (bytes, is_whole) = (beginning.bytes, beginning.is_whole);
+    /// The view of the received part of the body.
+    pub(super) fn read(response: &ResponseView<'_>, body: BodyPrefix<'a>) -> Self {
+        let text = codings(response).and_then(|codings| codings.decode_prefix(body.bytes, body.complete));
+        text.map_or(Self::Unreadable, |prefix| {
+            let is_json = is_json(response.headers);
+            let charset = Charset::of(response.headers, &prefix.bytes);
+            let (bytes, is_whole) = (prefix.bytes, prefix.is_whole);
             Self::Read(BodyText { bytes, is_whole, charset, is_json, json: OnceCell::new() })
         })
     }
 
-    /// Whether nothing will ever be known of it.
+    /// Whether the body can never be read.
     pub(super) fn is_unreadable(&self) -> bool {
         matches!(self, Self::Unreadable)
     }
 }
 
 impl BodyText<'_> {
-    /// Whether it holds this text.
-    pub(super) fn contains(&self, wanted: &str) -> Result<bool, Undecodable> {
-        match find(&self.bytes, wanted.as_bytes()) {
+    /// Whether the body contains this text.
+    pub(super) fn contains(&self, text: &str) -> Result<bool, Undecodable> {
+        match find(&self.bytes, text.as_bytes()) {
             Some(_) => Ok(true),
-            None if self.is_whole && self.charset.shows(wanted, &self.bytes) => Ok(false),
+            None if self.is_whole && self.charset.shows(text, &self.bytes) => Ok(false),
             None => Err(Undecodable),
         }
     }
 
-    /// The JSON document that it is; `None` if it is something else.
+    /// The body as a JSON document; `None` if it is none.
     pub(super) fn json(&self) -> Result<Option<&Value>, Undecodable> {
         self.json.get_or_init(|| self.parse()).as_ref().map(Option::as_ref).map_err(|error| *error)
     }
@@ -82,7 +82,7 @@ impl BodyText<'_> {
         let text = self.bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&self.bytes).trim_ascii();
         match serde_json::from_slice(text) {
             Ok(document) => Ok(Some(document)),
-            // Too deep, in another charset, or broken: whoever calls it JSON means to say something by it.
+            // Too deep, in another charset, or broken; it is declared as JSON, so its content is unknown.
             Err(_) if self.is_json && !text.is_empty() => Err(Undecodable),
             Err(_) => Ok(None),
         }
@@ -91,23 +91,23 @@ impl BodyText<'_> {
 
 impl std::fmt::Debug for BodyText<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Text({} bytes, whole: {})", self.bytes.len(), self.is_whole)
+        write!(f, "BodyText({} bytes, whole: {})", self.bytes.len(), self.is_whole)
     }
 }
 
-/// What was done to the body of an answer that has a whole one: the answer to `HEAD` has none, 304 refers to an older
-/// one, and a range may leave out just what is looked for (RFC 9110, sections 9.3.2, 15.4.5 and 14.2).
-fn codings(answer: &ResponseView<'_>) -> Result<Codings, Undecodable> {
-    let is_part = matches!(answer.status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED);
-    let none = answer.method == Method::HEAD || answer.status.is_informational();
-    let ranges = media_types(answer.headers).any(|kind| kind.eq_ignore_ascii_case(b"multipart/byteranges"));
-    if is_part || none || ranges || is_coded_on_the_way(answer.headers) {
+/// The codings of a response with a whole body; an error for others: the response to `HEAD` has no body, 304 refers to
+/// an older one, and a range may leave out the searched part (RFC 9110, sections 9.3.2, 15.4.5 and 14.2).
+fn codings(response: &ResponseView<'_>) -> Result<Codings, Undecodable> {
+    let is_part = matches!(response.status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED);
+    let none = response.method == Method::HEAD || response.status.is_informational();
+    let ranges = media_types(response.headers).any(|kind| kind.eq_ignore_ascii_case(b"multipart/byteranges"));
+    if is_part || none || ranges || is_coded_on_the_way(response.headers) {
         return Err(Undecodable);
     }
-    Codings::of(answer.headers)
+    Codings::of(response.headers)
 }
 
-/// Codings of one hop, which HTTP knows beside those of the content, and nobody undoes.
+/// Whether the response has transfer codings other than `chunked`, which the gate does not decode.
 fn is_coded_on_the_way(headers: &HeaderMap) -> bool {
     let plain = |name: &[u8]| {
         [&b""[..], b"chunked", b"identity"].iter().any(|known| name.eq_ignore_ascii_case(known))
@@ -123,7 +123,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Without parameters.
+/// The media types of all lines, without parameters.
 fn media_types(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let lines = headers.get_all(CONTENT_TYPE).iter();
     lines.filter_map(|line| line.as_bytes().split(|&byte| byte == b';').next()).map(<[u8]>::trim_ascii)

@@ -1,6 +1,6 @@
-//! In which letters a body is written, as far as it matters for finding a text in it.
+//! The charset of a response body, as far as it matters for finding a text in it.
 //!
-//! It decodes nothing: it says whether a text that was not found byte by byte is not there. Names are those of the
+//! It decodes nothing: it tells whether a text that was not found byte by byte is absent. Names are those of the
 //! Encoding Standard and of IANA.
 
 use http::HeaderMap;
@@ -8,19 +8,19 @@ use http::header::CONTENT_TYPE;
 
 use super::super::count::charsets;
 
-/// The letters of a body, the best known first.
+/// The charset of a body, best known first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Charset {
-    /// UTF-8, said or not.
+    /// UTF-8, declared or not.
     Utf8,
-    /// Another one, in which ASCII letters are themselves.
+    /// Another charset, in which ASCII bytes stand for themselves.
     ContainsAscii,
-    /// Nothing is known of its letters.
+    /// Any other charset.
     Other,
 }
 
 impl Charset {
-    /// Of a body that begins like this.
+    /// The charset of a body with this beginning.
     pub(super) fn of(headers: &HeaderMap, beginning: &[u8]) -> Self {
         if BYTE_ORDER_MARKS.iter().any(|mark| beginning.starts_with(mark)) {
             return Self::Other;
@@ -37,20 +37,21 @@ impl Charset {
         }
     }
 
-    /// Whether this text would have been found if it were there. In a body of nothing but ASCII there are no other letters.
-    pub(super) fn shows(self, wanted: &str, body: &[u8]) -> bool {
+    /// Whether a search by bytes finds this text if the body contains it. A body of ASCII bytes contains no other
+    /// characters.
+    pub(super) fn shows(self, text: &str, body: &[u8]) -> bool {
         match self {
             Self::Utf8 => true,
-            Self::ContainsAscii => wanted.is_ascii() || body.is_ascii(),
+            Self::ContainsAscii => text.is_ascii() || body.is_ascii(),
             Self::Other => body.is_empty(),
         }
     }
 }
 
-/// UTF-16, and with it UTF-32 in the same order.
+/// The byte order marks of UTF-16 and UTF-32.
 const BYTE_ORDER_MARKS: [&[u8]; 3] = [b"\xFE\xFF", b"\xFF\xFE", b"\0\0\xFE\xFF"];
 
-/// What their names begin with.
+/// The beginnings of the names of charsets that contain ASCII.
 const CONTAIN_ASCII: [&str; 17] = [
     "iso-8859-",
     "iso8859-",
@@ -98,7 +99,11 @@ mod tests {
         {
             assert_eq!(of(kind, b"x"), Charset::Other, "{kind}");
         }
-        assert_eq!(of("text/html; charset=utf-8; charset=utf-16", b"x"), Charset::Other, "the worst of two");
+        assert_eq!(
+            of("text/html; charset=utf-8; charset=utf-16", b"x"),
+            Charset::Other,
+            "the least known of both"
+        );
         assert_eq!(of("text/html", b"\xFF\xFEx\0"), Charset::Other);
         assert_eq!(of("text/html", b"\xEF\xBB\xBFx"), Charset::Utf8);
     }

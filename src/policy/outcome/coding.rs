@@ -1,7 +1,7 @@
-//! Content codings (RFC 9110, section 8.4.1) undone, as far as the first bytes of a body go.
+//! Decodes content codings (RFC 9110, section 8.4.1), as far as the first bytes of a body go.
 //!
-//! Each decoder gets at most [`OutcomeRules::LONGEST`] bytes and is stopped after as many, so that no body costs more than
-//! that. The beginning of a stream is not an error: it gives what it holds.
+//! Each decoder gets at most [`OutcomeRules::MAX_BODY_READ`] bytes and is stopped after as many, which bounds the cost
+//! of a body. The beginning of a stream is not an error: it decodes to the text that it contains.
 
 mod zstd;
 
@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use super::OutcomeRules;
 
-/// What was done to a body, in this order.
+/// The codings of a body, in the order of their application.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Codings(SmallVec<[Coding; 1]>);
 
@@ -31,18 +31,18 @@ enum Coding {
 /// The beginning of a body, decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DecodedPrefix<'a> {
-    /// At most [`OutcomeRules::LONGEST`].
+    /// At most [`OutcomeRules::MAX_BODY_READ`] bytes.
     pub(super) bytes: Cow<'a, [u8]>,
-    /// Whether that is all of it.
+    /// Whether the body is complete.
     pub(super) is_whole: bool,
 }
 
-/// Nobody can say what is in a body.
+/// The content of a body is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Undecodable;
 
 impl Codings {
-    /// What the headers say; `Undecodable` where that cannot be undone.
+    /// The codings by the headers; [`Undecodable`] if one of them is unknown or there are too many.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, Undecodable> {
         let mut codings = SmallVec::new();
         for line in headers.get_all(CONTENT_ENCODING) {
@@ -60,21 +60,21 @@ impl Codings {
         if codings.len() <= MAX_CODINGS { Ok(Self(codings)) } else { Err(Undecodable) }
     }
 
-    /// What the body was before. `complete` says whether these bytes are all of it.
+    /// Decodes the beginning of a body. `complete` is whether these bytes are the whole body.
     pub(super) fn decode_prefix<'a>(
         &self,
         bytes: &'a [u8],
         complete: bool,
     ) -> Result<DecodedPrefix<'a>, Undecodable> {
-        let mut beginning = DecodedPrefix::cut(Cow::Borrowed(bytes), complete);
-        // A server that names its coding does so even where there is nothing to be coded.
+        let mut prefix = DecodedPrefix::cut(Cow::Borrowed(bytes), complete);
+        // A server may name its coding for an empty body, too.
         if bytes.is_empty() {
-            return Ok(beginning);
+            return Ok(prefix);
         }
         for coding in self.0.iter().rev() {
-            beginning = coding.decode_prefix(&beginning)?;
+            prefix = coding.decode_prefix(&prefix)?;
         }
-        Ok(beginning)
+        Ok(prefix)
     }
 }
 
@@ -101,15 +101,15 @@ impl Coding {
         }?;
         let is_over = end == End::Reached;
         if coded.is_whole && !is_over && decoded.len() <= OutcomeRules::MAX_BODY_READ {
-            // All of it was there, and it does not end: somebody broke off.
+            // The body is complete, but its stream does not end: it was cut.
             return Err(Undecodable);
         }
-        // Behind a stream that has ended another one may begin.
+        // After the end of a stream another one may begin.
         Ok(DecodedPrefix::cut(Cow::Owned(decoded), coded.is_whole && is_over))
     }
 }
 
-/// Whether a coded stream came to its end.
+/// Whether a coded stream has its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Reached,
@@ -118,7 +118,7 @@ enum End {
 
 type Decoded = Result<(Vec<u8>, End), Undecodable>;
 
-/// All members (RFC 1952, section 2.2); what follows them is not looked at, as in browsers.
+/// Decodes all members (RFC 1952, section 2.2); ignores bytes after them, as browsers do.
 fn gunzip(mut bytes: &[u8]) -> Decoded {
     let mut text = Vec::new();
     loop {
@@ -137,10 +137,10 @@ fn read_decoded(mut decoder: impl Read) -> Decoded {
     Ok((text, end))
 }
 
-/// Reads one byte more than is looked at, to know whether there is more.
+/// Reads one byte more than the limit, to know whether there is more.
 fn read_decoded_into(text: &mut Vec<u8>, decoder: &mut impl Read) -> Result<End, Undecodable> {
-    let room = (OutcomeRules::MAX_BODY_READ + 1).saturating_sub(text.len());
-    match decoder.take(room as u64).read_to_end(text) {
+    let limit = (OutcomeRules::MAX_BODY_READ + 1).saturating_sub(text.len());
+    match decoder.take(limit as u64).read_to_end(text) {
         Ok(_) if text.len() > OutcomeRules::MAX_BODY_READ => Ok(End::Missing),
         Ok(_) => Ok(End::Reached),
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(End::Missing),
@@ -148,7 +148,8 @@ fn read_decoded_into(text: &mut Vec<u8>, decoder: &mut impl Read) -> Result<End,
     }
 }
 
-/// Half of those who say `deflate` send the format that the RFC means (RFC 1950), the other half leaves its frame out.
+/// Whether `deflate` is the zlib format (RFC 1950), as the RFC demands: about half of the servers send raw deflate
+/// instead.
 fn has_zlib_header(bytes: &[u8]) -> bool {
     match *bytes {
         [method, flags, ..] => method & 0x0F == 8 && u16::from_be_bytes([method, flags]).is_multiple_of(31),
@@ -163,12 +164,12 @@ fn unbrotli(bytes: &[u8]) -> Decoded {
     let mut state = BrotliState::new_strict(alloc(), alloc(), alloc());
     let mut text = vec![0; OutcomeRules::MAX_BODY_READ + 1];
     let (mut left, mut read) = (bytes.len(), 0);
-    let (mut room, mut written, mut total) = (text.len(), 0, 0);
+    let (mut available, mut written, mut total) = (text.len(), 0, 0);
     let result = BrotliDecompressStream(
         &mut left,
         &mut read,
         bytes,
-        &mut room,
+        &mut available,
         &mut written,
         &mut text,
         &mut total,
@@ -182,14 +183,14 @@ fn unbrotli(bytes: &[u8]) -> Decoded {
     }
 }
 
-/// Whether there are bytes, and they begin with these as far as they go.
+/// Whether there are bytes, and they begin with `magic` as far as they go.
 fn begins(bytes: &[u8], magic: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.iter().zip(magic).all(|(byte, wanted)| byte == wanted)
+    !bytes.is_empty() && bytes.iter().zip(magic).all(|(byte, expected)| byte == expected)
 }
 
 const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
 
-/// Nobody means more; each costs a decoder.
+/// Codings at most: servers use one or two, and each costs a decoder.
 const MAX_CODINGS: usize = 4;
 
 #[cfg(test)]

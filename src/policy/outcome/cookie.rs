@@ -1,7 +1,7 @@
-//! Which cookies an answer sets (RFC 6265, section 5.2).
+//! Whether a response sets a cookie (RFC 6265, section 5.2).
 //!
-//! Values are looked at and never kept. The surprising thing: deleting a cookie is done with the same header, and
-//! applications do it when a sign-in fails, so a cookie that is deleted is not set.
+//! It keeps no values. The same header deletes cookies, and applications do so when a sign-in fails: a deleted cookie
+//! is not set.
 
 use http::HeaderMap;
 use http::header::{DATE, SET_COOKIE};
@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 use super::date::{self, Date};
 use super::glob::Glob;
 
-/// Whether any cookie of such a name is set. Of several lines about one cookie (name, domain and path) the last counts,
-/// as it does in a browser.
+/// Whether any cookie with a matching name is set. Of several lines for one cookie (name, domain and path) the last
+/// counts, as in a browser.
 pub(super) fn is_set(headers: &HeaderMap, name: &Glob) -> bool {
     let now = headers.get(DATE).and_then(|value| date::parse(value.as_bytes())).unwrap_or(LONG_AGO);
     let mut found: SmallVec<[Cookie<'_>; 4]> = SmallVec::new();
@@ -53,7 +53,7 @@ impl<'a> Cookie<'a> {
                 _ => {}
             }
         }
-        // Max-Age wins over Expires. A cookie without a value carries no session, however long it lives.
+        // Max-Age has precedence over Expires. A cookie without a value carries no session.
         let is_over = is_spent.or(is_past).unwrap_or(false);
         let is_deleted = is_over || value.is_empty() || value == b"\"\"";
         (!name.is_empty()).then_some(Self { name, domain, path, is_deleted })
@@ -64,23 +64,23 @@ impl<'a> Cookie<'a> {
     }
 }
 
-/// Name and value without the blanks around them.
+/// Name and value, without the blanks around them.
 fn pair(part: &[u8]) -> (&[u8], Option<&[u8]>) {
     let mut halves = part.splitn(2, |&byte| byte == b'=').map(<[u8]>::trim_ascii);
     (halves.next().unwrap_or_default(), halves.next())
 }
 
-/// What a Max-Age says; `None` if it is no whole number.
+/// Whether a Max-Age is zero or negative; `None` if it is no whole number.
 fn ends_at_once(age: &[u8]) -> Option<bool> {
     let digits = age.strip_prefix(b"-").unwrap_or(age);
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     is_number.then(|| age.starts_with(b"-") || digits.iter().all(|&digit| digit == b'0'))
 }
 
-/// What is past where the answer has no date of its own: applications that delete a cookie name 1970 or 1999.
+/// The current date for a response without a `Date`: applications delete cookies by a date in 1970 or 1999.
 const LONG_AGO: Date = [2000, 1, 1, 0, 0, 0];
 
-/// More than browsers keep for a site; bounds the work, which grows with the square.
+/// Cookies that are read at most, more than browsers keep for a site: the work is quadratic.
 const MAX_COOKIES: usize = 256;
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_cookie_that_is_deleted_is_not_set() {
         for line in [
-            // PHP and with it phpMyAdmin, Joomla, MediaWiki; Django; Express; Tomcat; ASP.NET; WordPress.
+            // PHP (phpMyAdmin, Joomla, MediaWiki), Django, Express, Tomcat, ASP.NET, WordPress.
             "SID=deleted; expires=Thu, 01-Jan-1970 00:00:01 GMT; Max-Age=0; path=/",
             "SID=\"\"; expires=Thu, 01 Jan 1970 00:00:00 GMT; Max-Age=0; Path=/",
             "SID=; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT",
@@ -130,7 +130,7 @@ mod tests {
         ] {
             assert!(!sets("SID", &[line]), "{line}");
         }
-        assert!(sets("SID", &["SID=x; Max-Age=soon; Expires=never"]), "what says nothing deletes nothing");
+        assert!(sets("SID", &["SID=x; Max-Age=soon; Expires=never"]), "invalid attributes delete nothing");
         assert!(sets("SID", &["SID=x; Expires=Sun, 22 Nov 2026 06:00:00 GMT"]));
     }
 

@@ -1,11 +1,11 @@
-//! Dates as cookies write them (RFC 6265, section 5.1.1), in all the forms that applications invented.
+//! Dates as cookies write them (RFC 6265, section 5.1.1), in all the forms that applications use.
 //!
-//! It compares dates and knows no clock. What is not a date is none.
+//! It parses dates and knows no clock. Text that is no date gives `None`.
 
-/// Year, month, day, hour, minute, second: sorts as time does.
+/// Year, month, day, hour, minute, second; sorts by time.
 pub(super) type Date = [u16; 6];
 
-/// The date that a text says, whatever stands between its parts.
+/// Parses a date, with any delimiters between its parts.
 pub(super) fn parse(text: &[u8]) -> Option<Date> {
     let (mut clock, mut day, mut month, mut year) = (None, None, None, None);
     for word in text.split(|&byte| is_delimiter(byte)).filter(|word| !word.is_empty()) {
@@ -39,7 +39,7 @@ fn time_of_day(word: &[u8]) -> Option<[u16; 3]> {
     Some([field()?, field()?, field()?])
 }
 
-/// The digits in front; what follows them does not matter.
+/// The number at the beginning of a word; the rest is ignored.
 fn number(word: &[u8], digits: std::ops::RangeInclusive<usize>) -> Option<u16> {
     let count = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let head = digits.contains(&count).then(|| word.get(..count)).flatten()?;

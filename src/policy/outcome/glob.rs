@@ -1,29 +1,29 @@
-//! Patterns for one line of an answer: `*` is any text, slashes included; every other letter is itself.
+//! Patterns for values of headers: `*` is any text, slashes included; every other character is itself.
 //!
-//! Letter case counts, and there is no way to say a literal `*`: no address or cookie name needs one.
+//! Case matters, and there is no escape for a literal `*`: no address or cookie name needs one.
 
 /// A pattern for a whole value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glob {
-    /// What stands between the asterisks; one more than there are.
+    /// The pieces between asterisks; one more than there are asterisks.
     pieces: Vec<Box<[u8]>>,
 }
 
 impl Glob {
-    /// Every text is a pattern; without an asterisk it fits itself alone.
+    /// A pattern of any text; without an asterisk it matches only itself.
     #[must_use]
     pub fn new(pattern: &str) -> Self {
         Self { pieces: pattern.split('*').map(|piece| piece.as_bytes().into()).collect() }
     }
 
-    /// Whether it fits the whole value. Takes no longer than the product of both lengths.
+    /// Whether it matches the whole value. The time is at most the product of both lengths.
     #[must_use]
     pub fn matches(&self, value: &[u8]) -> bool {
         let Some((first, rest)) = self.pieces.split_first() else { return false };
         let Some((last, middle)) = rest.split_last() else { return value == &**first };
         let Some(value) = value.strip_prefix(&**first) else { return false };
         let Some(mut value) = value.strip_suffix(&**last) else { return false };
-        // The first place where a piece stands leaves the most to those behind it.
+        // The first occurrence of a piece leaves the longest rest to the pieces after it.
         middle.iter().all(|piece| match find(value, piece).and_then(|at| value.get(at + piece.len()..)) {
             Some(rest) => {
                 value = rest;
@@ -34,14 +34,14 @@ impl Glob {
     }
 }
 
-/// Where a text stands first.
-pub(super) fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
-    let Some((first, _)) = wanted.split_first() else { return Some(0) };
+/// The position of the first occurrence of `needle`.
+pub(super) fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
+    let Some((first, _)) = needle.split_first() else { return Some(0) };
     let mut from = 0;
     loop {
         let rest = text.get(from..)?;
         let at = rest.iter().position(|byte| byte == first)?;
-        if rest.get(at..)?.starts_with(wanted) {
+        if rest.get(at..)?.starts_with(needle) {
             return Some(from + at);
         }
         from += at + 1;
@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    /// By trying every length for every asterisk.
+    /// Tries every length for every asterisk, as a reference.
     fn slowly(pattern: &[u8], value: &[u8]) -> bool {
         match pattern.split_first() {
             None => value.is_empty(),
@@ -89,12 +89,13 @@ mod tests {
     proptest! {
         #[test]
         fn it_agrees_with_trying_everything(pattern in "[ab*]{0,8}", value in "[ab]{0,10}") {
-            prop_assert_eq!(Glob::new(&pattern).matches(value.as_bytes()), slowly(pattern.as_bytes(), value.as_bytes()));
+            let expected = slowly(pattern.as_bytes(), value.as_bytes());
+            prop_assert_eq!(Glob::new(&pattern).matches(value.as_bytes()), expected);
         }
 
         #[test]
-        fn a_text_is_found_where_it_stands_first(text in "[ab]{0,20}", wanted in "[ab]{0,4}") {
-            prop_assert_eq!(find(text.as_bytes(), wanted.as_bytes()), text.find(&wanted));
+        fn a_text_is_found_where_it_stands_first(text in "[ab]{0,20}", needle in "[ab]{0,4}") {
+            prop_assert_eq!(find(text.as_bytes(), needle.as_bytes()), text.find(&needle));
         }
     }
 }

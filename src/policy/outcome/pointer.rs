@@ -1,4 +1,7 @@
-//! A place in a JSON document (RFC 6901).
+//! A JSON pointer (RFC 6901).
+//!
+//! It finds a value in a parsed document; [`field`](super::super::field) has its own, lenient look-up in request
+//! bodies.
 
 use serde_json::Value;
 
@@ -7,7 +10,7 @@ use serde_json::Value;
 pub struct JsonPointer(String);
 
 impl JsonPointer {
-    /// `None` if the text is no pointer (RFC 6901, section 3).
+    /// Parses a pointer; `None` if the text is none (RFC 6901, section 3).
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let rooted = text.is_empty() || text.starts_with('/');
@@ -15,7 +18,7 @@ impl JsonPointer {
         (rooted && escaped).then(|| Self(text.to_owned()))
     }
 
-    /// What stands there.
+    /// The value at this pointer, if there is one.
     pub(super) fn find<'v>(&self, document: &'v Value) -> Option<&'v Value> {
         document.pointer(&self.0)
     }

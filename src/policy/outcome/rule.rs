@@ -1,6 +1,6 @@
-//! One rule about an answer: conditions that must all hold.
+//! One rule about a response: conditions that must all hold.
 //!
-//! It does not know which list it stands in, nor what follows where it cannot be known whether it holds.
+//! It does not know its list; [`OutcomeRules`](super::OutcomeRules) decides what an undecided rule means.
 
 use std::ops::RangeInclusive;
 
@@ -13,20 +13,20 @@ use super::glob::Glob;
 use super::pointer::JsonPointer;
 use super::{ResponseView, cookie};
 
-/// Conditions that must all hold; one that is absent always does.
+/// Conditions that must all hold; an absent condition always holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutcomeRule {
-    /// The answer's status is one of these.
+    /// The status is one of these.
     pub status: Option<Statuses>,
-    /// There is a `Location` that this fits: as it was sent, or without scheme, host and fragment.
+    /// A `Location` matches: as sent, or without scheme, host and fragment.
     pub location: Option<Glob>,
-    /// A cookie is set, not deleted, whose name this fits.
+    /// A cookie with a matching name is set, not deleted.
     pub set_cookie: Option<Glob>,
-    /// There is such a header; with a text, one whose value is that text.
+    /// The header is present; with a text, one of its values equals the text.
     pub header: Option<(HeaderName, Option<String>)>,
-    /// The body is JSON and holds something there, other than null; with a text, a scalar that is written like that.
+    /// The body is JSON with a value other than null at the pointer; with a text, a scalar that is written as the text.
     pub json: Option<(JsonPointer, Option<String>)>,
-    /// The body holds this text somewhere in what is looked at. Bytes are compared, so letter case counts.
+    /// The read part of the body contains this text. Bytes are compared, so case matters.
     pub body: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Statuses {
 }
 
 impl OutcomeRule {
-    /// Whether it holds for every answer for which `other` does, as far as their words tell.
+    /// Whether it holds for every response for which `other` does, as far as their texts show.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let status = covers(&self.status, &other.status, Statuses::covers);
@@ -70,17 +70,17 @@ impl OutcomeRule {
         status && lines && header && json
     }
 
-    /// Whether it looks into bodies.
+    /// Whether it reads bodies.
     pub(super) fn reads_bodies(&self) -> bool {
         self.json.is_some() || self.body.is_some()
     }
 
-    /// `None` if that depends on what is not known of the body.
-    pub(super) fn holds(&self, answer: &ResponseView<'_>, page: &BodyView<'_>) -> Option<bool> {
-        if !self.head_fits(answer) {
+    /// Whether the rule holds; `None` if that depends on unread parts of the body.
+    pub(super) fn holds(&self, response: &ResponseView<'_>, view: &BodyView<'_>) -> Option<bool> {
+        if !self.head_fits(response) {
             return Some(false);
         }
-        let text = match page {
+        let text = match view {
             _ if !self.reads_bodies() => return Some(true),
             BodyView::NotRead | BodyView::Unreadable => return None,
             BodyView::Read(text) => text,
@@ -89,20 +89,20 @@ impl OutcomeRule {
             let document = text.json().ok()?;
             Some(document.is_some_and(|document| is_there(document, pointer, equals.as_deref())))
         });
-        let body = self.body.as_ref().map_or(Some(true), |wanted| text.contains(wanted).ok());
+        let body = self.body.as_ref().map_or(Some(true), |part| text.contains(part).ok());
         match (json, body) {
             (Some(false), _) | (_, Some(false)) => Some(false),
             (json, body) => Some(json? && body?),
         }
     }
 
-    fn head_fits(&self, answer: &ResponseView<'_>) -> bool {
-        let status = self.status.as_ref().is_none_or(|statuses| statuses.contains(answer.status.as_u16()));
-        let location = || self.location.as_ref().is_none_or(|glob| leads_to(answer, glob));
-        let cookie = || self.set_cookie.as_ref().is_none_or(|name| cookie::is_set(answer.headers, name));
+    fn head_fits(&self, response: &ResponseView<'_>) -> bool {
+        let status = self.status.as_ref().is_none_or(|statuses| statuses.contains(response.status.as_u16()));
+        let location = || self.location.as_ref().is_none_or(|glob| leads_to(response, glob));
+        let cookie = || self.set_cookie.as_ref().is_none_or(|name| cookie::is_set(response.headers, name));
         let header = || {
             self.header.as_ref().is_none_or(|(name, equals)| {
-                let mut lines = answer.headers.get_all(name).iter();
+                let mut lines = response.headers.get_all(name).iter();
                 lines.any(|line| {
                     equals.as_ref().is_none_or(|text| line.as_bytes().trim_ascii() == text.as_bytes())
                 })
@@ -112,7 +112,7 @@ impl OutcomeRule {
     }
 }
 
-/// An absent condition covers every other.
+/// Whether one condition covers another; an absent condition covers every other.
 fn covers<T>(one: &Option<T>, other: &Option<T>, than: impl Fn(&T, &T) -> bool) -> bool {
     one.as_ref().is_none_or(|one| other.as_ref().is_some_and(|other| than(one, other)))
 }
@@ -130,8 +130,8 @@ fn is_there(document: &Value, pointer: &JsonPointer, equals: Option<&str>) -> bo
     }
 }
 
-fn leads_to(answer: &ResponseView<'_>, glob: &Glob) -> bool {
-    let lines = answer.headers.get_all(LOCATION).iter().map(|line| line.as_bytes().trim_ascii());
+fn leads_to(response: &ResponseView<'_>, glob: &Glob) -> bool {
+    let lines = response.headers.get_all(LOCATION).iter().map(|line| line.as_bytes().trim_ascii());
     lines.into_iter().any(|line| glob.matches(line) || glob.matches(&path_and_query(line)))
 }
 

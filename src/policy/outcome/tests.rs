@@ -1,4 +1,4 @@
-//! Whole answers against whole sets of rules.
+//! Whole responses against whole sets of rules.
 
 #[cfg(test)]
 mod oracle;
@@ -50,7 +50,7 @@ fn headers(lines: &[(HeaderName, &str)]) -> HeaderMap {
     headers
 }
 
-/// What the head alone says about a `POST`.
+/// The outcome of a `POST` by the head alone.
 fn head(rules: &OutcomeRules, status: u16, lines: &[(HeaderName, &str)]) -> Option<Outcome> {
     let headers = headers(lines);
     rules.by_head(&ResponseView {
@@ -60,7 +60,7 @@ fn head(rules: &OutcomeRules, status: u16, lines: &[(HeaderName, &str)]) -> Opti
     })
 }
 
-/// What head and a complete body say about a `POST`.
+/// The outcome of a `POST` by head and a complete body.
 fn whole(rules: &OutcomeRules, status: u16, lines: &[(HeaderName, &str)], bytes: &[u8]) -> Outcome {
     let headers = headers(lines);
     let status = StatusCode::from_u16(status).unwrap();
@@ -193,9 +193,13 @@ fn what_is_not_json_fails_no_rule_about_json() {
     let page = [(CONTENT_TYPE, "text/html")];
     assert_eq!(whole(&rules, 200, &page, b"<!doctype html>"), Neutral);
     assert_eq!(whole(&rules, 200, &[], b""), Neutral);
-    assert_eq!(whole(&rules, 200, &page, b"\xEF\xBB\xBF {\"ok\":true}\n"), Success, "whatever it is called");
+    assert_eq!(
+        whole(&rules, 200, &page, b"\xEF\xBB\xBF {\"ok\":true}\n"),
+        Success,
+        "whatever its content type"
+    );
     let called_json = [(CONTENT_TYPE, "application/problem+json; charset=utf-8")];
-    assert_eq!(whole(&rules, 200, &called_json, b"{\"ok\":tru"), Failure, "broken where it is promised");
+    assert_eq!(whole(&rules, 200, &called_json, b"{\"ok\":tru"), Failure, "broken, but declared as JSON");
     assert_eq!(whole(&rules, 204, &called_json, b""), Neutral);
     let deep = b"[".repeat(1000);
     assert_eq!(whole(&rules, 200, &called_json, &deep), Failure, "too deep to be read");
@@ -209,7 +213,11 @@ fn a_text_is_found_byte_by_byte() {
     assert_eq!(whole(&rules, 200, &[], "verweigert \u{fc}".as_bytes()), Failure);
     assert_eq!(whole(&rules, 200, &[], b"verweigert \xFC"), Success, "Latin-1 is not UTF-8");
     let latin = [(CONTENT_TYPE, "text/html; charset=iso-8859-1")];
-    assert_eq!(whole(&rules, 200, &latin, b"verweigert \xFC"), Failure, "it may say it in other bytes");
+    assert_eq!(
+        whole(&rules, 200, &latin, b"verweigert \xFC"),
+        Failure,
+        "the text may be there in other bytes"
+    );
     assert_eq!(whole(&rules, 200, &latin, b"welcome"), Success);
 }
 
@@ -263,19 +271,19 @@ fn what_cannot_be_read_fails() {
 #[test]
 fn a_body_that_was_not_seen_to_its_end_is_judged_only_by_what_stands_in_it() {
     let empty = HeaderMap::new();
-    let answer = ResponseView { method: &Method::POST, status: StatusCode::OK, headers: &empty };
+    let response = ResponseView { method: &Method::POST, status: StatusCode::OK, headers: &empty };
     let text = rules(vec![body("x")], Vec::new(), Success);
     let document = rules(vec![json("/ok", Some("false"))], Vec::new(), Success);
     let long = b" ".repeat(OutcomeRules::MAX_BODY_READ);
     let seen = |bytes| BodyPrefix { bytes, complete: false };
-    assert_eq!(text.by_body(&answer, seen(&long)), Failure, "it may stand behind the first 64 KiB");
-    assert_eq!(document.by_body(&answer, seen(&long)), Failure, "nobody knows what follows");
-    assert_eq!(text.by_body(&answer, seen(b"abc")), Failure, "it may have been about to come");
+    assert_eq!(text.by_body(&response, seen(&long)), Failure, "it may be after the first 64 KiB");
+    assert_eq!(document.by_body(&response, seen(&long)), Failure, "the rest is unknown");
+    assert_eq!(text.by_body(&response, seen(b"abc")), Failure, "it may be in the rest");
     let late = [&long[..], b"x"].concat();
     assert_eq!(
-        text.by_body(&answer, BodyPrefix { bytes: &late, complete: true }),
+        text.by_body(&response, BodyPrefix { bytes: &late, complete: true }),
         Failure,
-        "beyond what is looked at"
+        "beyond the part that is read"
     );
 }
 
@@ -325,24 +333,27 @@ proptest! {
         success in prop::collection::vec(any_rule(), 0..3),
         otherwise in prop::sample::select(vec![Success, Failure, Neutral]),
         code in prop_oneof![200_u16..210, Just(302), Just(500)],
-        line in prop::sample::select(vec![(LOCATION, "/home"), (CONTENT_ENCODING, "x"), (CONTENT_TYPE, "application/json")]),
+        line in prop::sample::select(
+            vec![(LOCATION, "/home"), (CONTENT_ENCODING, "x"), (CONTENT_TYPE, "application/json")],
+        ),
         bytes in any_body(), complete: bool,
     ) {
         let rules = rules(failure, success, otherwise);
         let headers = headers(&[line]);
-        let answer = ResponseView { method: &Method::POST, status: StatusCode::from_u16(code).unwrap(), headers: &headers };
-        let judged = rules.by_body(&answer, BodyPrefix { bytes: &bytes, complete });
-        if let Some(said) = rules.by_head(&answer) {
-            prop_assert_eq!(said, judged);
+        let status = StatusCode::from_u16(code).unwrap();
+        let response = ResponseView { method: &Method::POST, status, headers: &headers };
+        let by_body = rules.by_body(&response, BodyPrefix { bytes: &bytes, complete });
+        if let Some(by_head) = rules.by_head(&response) {
+            prop_assert_eq!(by_head, by_body);
         }
     }
 
     #[test]
-    fn a_compressed_page_means_the_same(text in "[ab]{0,40}", wanted in "[ab]{1,3}") {
-        let rules = rules(vec![body(&wanted)], Vec::new(), Success);
+    fn a_compressed_page_means_the_same(text in "[ab]{0,40}", part in "[ab]{1,3}") {
+        let rules = rules(vec![body(&part)], Vec::new(), Success);
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         gzip.write_all(text.as_bytes()).unwrap();
-        let expected = if text.contains(&wanted) { Failure } else { Success };
+        let expected = if text.contains(&part) { Failure } else { Success };
         prop_assert_eq!(whole(&rules, 200, &[], text.as_bytes()), expected);
         prop_assert_eq!(whole(&rules, 200, &[(CONTENT_ENCODING, "gzip")], &gzip.finish().unwrap()), expected);
     }

@@ -1,7 +1,8 @@
 //! Buffers a request body whose fields decide what the request costs.
 //!
-//! Bounded, and with the same patience as a body that streams. The surprising thing: what its head says about the length
-//! is believed only where it says too much, so nothing is set aside for a body that does not come.
+//! The buffer is bounded and has the time-outs of a streamed body. It grows with the data received; the announced
+//! length is only an upper bound, so an announced body that never comes holds little memory. `memory` limits all
+//! buffers.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -18,15 +19,15 @@ use super::memory::MemoryReservation;
 use super::timeout::BodyTimeout;
 use crate::proxy::error::Error;
 
-/// What was read of a body.
+/// The part of a body that was read.
 pub(in crate::proxy) enum BufferedBody {
-    /// All of it.
+    /// The whole body.
     Whole(Bytes),
-    /// It is longer; its beginning, and the rest.
+    /// The body is longer than the limit: its beginning, and the rest.
     Longer(Bytes, Incoming),
 }
 
-/// A request is counted as unread for as long as this lives, also if its client hangs up.
+/// Counts a request as unread while it lives, also if its client hangs up.
 pub(in crate::proxy) struct UnreadGuard<'c>(&'c Cell<u32>);
 
 impl<'c> UnreadGuard<'c> {
@@ -42,26 +43,26 @@ impl Drop for UnreadGuard<'_> {
     }
 }
 
-/// All of a body, at most so many bytes, in memory that is taken before it is read. That it is longer is said as soon as
-/// it is known.
+/// Reads a body of at most `max_bytes`, in memory that is reserved before each read. A longer body is reported as soon
+/// as that is known.
 ///
 /// # Errors
-/// [`Error::ClientStalled`] if nothing comes within `patience`; [`Error::ClientGone`] if it breaks off;
-/// [`Error::NoMemory`] if there is none for it within `patience`, or others need it more.
+/// [`Error::ClientStalled`] if the body misses its time-outs; [`Error::ClientDisconnected`] if it is incomplete or
+/// invalid; [`Error::NoMemory`] if no memory is free within `wait`, or the body was evicted for a smaller one.
 pub(in crate::proxy) async fn read(
     mut incoming: Incoming,
-    most: usize,
-    patience: Duration,
-    hold: MemoryReservation,
+    max_bytes: usize,
+    wait: Duration,
+    reservation: MemoryReservation,
 ) -> Result<BufferedBody, Error> {
     let announced = incoming.size_hint();
-    if announced.lower() > most as u64 {
+    if announced.lower() > max_bytes as u64 {
         return Ok(BufferedBody::Longer(Bytes::new(), incoming));
     }
-    let mut buffer = BodyBuffer::new(hold, most, &announced);
-    buffer.grow(1, patience).await?;
-    let mut client = BodyTimeout::for_client(patience);
-    // To its very end, the trailers included: what follows is the next request.
+    let mut buffer = BodyBuffer::new(reservation, max_bytes, &announced);
+    buffer.grow(1, wait).await?;
+    let mut client = BodyTimeout::for_client(wait);
+    // Reads to the end of the trailers: the next request follows them.
     while let Some(piece) = poll_fn(|cx| {
         let polled = client.poll_data(&mut incoming, cx);
         if polled.is_pending() && buffer.hold.poll_evicted(cx).is_ready() {
@@ -76,11 +77,11 @@ pub(in crate::proxy) async fn read(
             Err(BodyError::Stalled) => return Err(Error::ClientStalled),
             Err(BodyError::Broken(_)) => return Err(Error::ClientDisconnected),
         };
-        let is_longer = buffer.bytes.len() + piece.len() > most;
+        let is_longer = buffer.bytes.len() + piece.len() > max_bytes;
         if !is_longer {
-            buffer.grow(piece.len(), patience).await?;
+            buffer.grow(piece.len(), wait).await?;
         }
-        // One that is longer is not read any further.
+        // The last piece of a body that is too long needs no reservation: nothing more is read.
         buffer.bytes.reserve_exact(piece.len());
         buffer.bytes.extend_from_slice(&piece);
         if is_longer {
@@ -90,37 +91,37 @@ pub(in crate::proxy) async fn read(
     Ok(BufferedBody::Whole(buffer.freeze()))
 }
 
-/// What came of a body, in memory that was asked for.
+/// The received part of a body, in reserved memory.
 struct BodyBuffer {
     bytes: Vec<u8>,
     hold: MemoryReservation,
-    /// How long it may become.
+    /// Upper bound of the length.
     most: usize,
-    /// How long its head says that it is.
+    /// The length by the head of the request.
     announced: Option<usize>,
 }
 
 impl BodyBuffer {
-    fn new(hold: MemoryReservation, most: usize, announced: &SizeHint) -> Self {
+    fn new(reservation: MemoryReservation, max_bytes: usize, announced: &SizeHint) -> Self {
         let announced = announced.exact().and_then(|length| usize::try_from(length).ok());
-        Self { bytes: Vec::new(), hold, most, announced }
+        Self { bytes: Vec::new(), hold: reservation, most: max_bytes, announced }
     }
 
-    /// Room for so many bytes more. It grows with what has come, and not by what a head says.
-    async fn grow(&mut self, count: usize, patience: Duration) -> Result<(), Error> {
+    /// Makes space for `count` more bytes. The capacity doubles with the data received, up to the announced length.
+    async fn grow(&mut self, count: usize, wait: Duration) -> Result<(), Error> {
         let (needed, capacity) = (self.bytes.len() + count, self.bytes.capacity());
         if needed <= capacity {
             return Ok(());
         }
-        let most = self.announced.unwrap_or(self.most).min(self.most);
-        let wanted = (2 * capacity).max(INITIAL_CAPACITY).min(most).max(needed);
-        let taken = timeout(patience, poll_fn(|cx| self.hold.poll_reserve(wanted - capacity, cx))).await;
-        let Ok(Ok(())) = taken else { return Err(Error::NoMemory) };
-        self.bytes.reserve_exact(wanted - self.bytes.len());
+        let limit = self.announced.unwrap_or(self.most).min(self.most);
+        let new_capacity = (2 * capacity).max(INITIAL_CAPACITY).min(limit).max(needed);
+        let reserved = poll_fn(|cx| self.hold.poll_reserve(new_capacity - capacity, cx));
+        let Ok(Ok(())) = timeout(wait, reserved).await else { return Err(Error::NoMemory) };
+        self.bytes.reserve_exact(new_capacity - self.bytes.len());
         Ok(())
     }
 
-    /// The memory is given back with the last of the bytes.
+    /// The bytes; the last clone of them returns the memory.
     fn freeze(self) -> Bytes {
         if self.bytes.is_empty() {
             return Bytes::new();
@@ -141,5 +142,5 @@ impl AsRef<[u8]> for BufferedBytes {
     }
 }
 
-/// More than a form of a sign-in has.
+/// More than a sign-in form needs.
 const INITIAL_CAPACITY: usize = 16 * 1024;

@@ -1,21 +1,20 @@
 //! Memory limit for buffered bodies: one for the process, a quarter of it per client prefix.
 //!
-//! What a body needs next is taken before it is read, and is given back with the last of its bytes. Where there is none,
-//! a body that would still be the smaller one takes the place of a larger one: of its own prefix where that has its
-//! quarter, otherwise of the prefix that holds most. So those who want little do not notice those who want much. Who waits
-//! is served in turn, one prefix after the other. The surprising thing: who begins last waits for nothing where all others
-//! wait already, because then nobody would ever be done.
+//! A body reserves memory before it is read, and returns it with its last byte. If none is free, a body that would
+//! still be the smaller one evicts a larger one: of its own prefix if that has its quarter, otherwise of the prefix
+//! that holds most. So large bodies do not delay small ones. Waiting bodies are served in turn, one prefix after the
+//! other. If all other bodies wait already, the last one is refused: no body could finish. `buffer` reads the bodies.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// The memory of all bodies that are read for their fields.
+/// The memory of all buffered bodies.
 #[derive(Debug)]
 pub struct BodyMemory(Mutex<BodyMemoryState>);
 
-/// A client's prefix; `None` is everybody of whom nothing is known.
+/// A client's prefix; all clients without a known address share `None`.
 type Owner = Option<IpAddr>;
 
 #[derive(Debug, Default)]
@@ -25,25 +24,25 @@ struct BodyMemoryState {
     next: u64,
     shares: HashMap<Owner, PrefixShare>,
     by_size: BTreeSet<(usize, Owner)>,
-    /// Those of whom somebody waits, each once.
+    /// Prefixes with a waiting body, each once.
     queue: VecDeque<Owner>,
-    /// Bodies that hold something, and how many of them wait for more.
     counts: BodyCounts,
 }
 
-/// What one prefix holds.
+/// The memory of one prefix.
 #[derive(Debug, Default)]
 struct PrefixShare {
     used: usize,
     bodies: HashMap<u64, BodyEntry>,
-    /// Those that may have to give way, by what they hold; of equal ones the last that came is the first to go.
+    /// Bodies that can be evicted, by size; of equal ones the youngest goes first.
     by_size: BTreeSet<(usize, u64)>,
-    /// Whoever has gone meanwhile is passed over.
+    /// Bodies that wait, in order; may name bodies that are gone.
     waiting: VecDeque<u64>,
     is_queued: bool,
     counts: BodyCounts,
 }
 
+/// Bodies that hold memory, and how many of them wait for more.
 #[derive(Debug, Default, Clone, Copy)]
 struct BodyCounts {
     count: usize,
@@ -53,14 +52,14 @@ struct BodyCounts {
 #[derive(Debug, Default)]
 struct BodyEntry {
     reserved: usize,
-    /// What it waits for; 0 if for nothing.
+    /// Bytes that it waits for; 0 if it does not wait.
     awaited: usize,
-    /// It is read, and does not give way any more.
+    /// It was read completely, and cannot be evicted any more.
     is_pinned: bool,
     waker: Option<Waker>,
 }
 
-/// What one body holds; given back when it is dropped.
+/// The memory of one body; returned when it is dropped.
 #[derive(Debug)]
 pub(in crate::proxy) struct MemoryReservation {
     memory: Arc<BodyMemory>,
@@ -69,34 +68,34 @@ pub(in crate::proxy) struct MemoryReservation {
     waits: bool,
 }
 
-/// There is none, or others need it more.
+/// No memory is free, or the body was evicted for a smaller one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoMemory;
 
 impl BodyMemory {
-    /// Clients that may each hold all that one may.
+    /// Client prefixes that can hold their full share at once.
     pub const SHARES: usize = 4;
 
-    /// So many bytes.
+    /// A limit of `most` bytes.
     #[must_use]
     pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self(Mutex::new(BodyMemoryState { most, ..BodyMemoryState::default() })))
     }
 
-    /// Of so many bytes one client prefix may hold this, a body and what it costs to keep it.
+    /// The share in bytes of one client prefix, of `most` bytes in all.
     #[must_use]
     pub const fn of_one_client(most: usize) -> usize {
         most / Self::SHARES
     }
 
-    /// So many bytes from now on; what is held stays.
+    /// Changes the limit to `most` bytes; memory in use stays reserved.
     pub fn resize(&self, most: usize) {
         let mut state = self.state();
         state.most = most;
         state.serve_queue();
     }
 
-    /// For a body of a client of this prefix, of which nothing is here yet.
+    /// A reservation of 0 bytes for a new body of this prefix.
     pub(in crate::proxy) fn reserve(self: &Arc<Self>, owner: Owner) -> MemoryReservation {
         let mut state = self.state();
         let number = state.next;
@@ -112,7 +111,7 @@ impl BodyMemory {
 }
 
 impl MemoryReservation {
-    /// Takes so much more, and waits for it if need be.
+    /// Reserves more bytes; waits for them if need be.
     pub(super) fn poll_reserve(&mut self, bytes: usize, cx: &Context<'_>) -> Poll<Result<(), NoMemory>> {
         let mut state = self.memory.state();
         let Some(body) = state.body(self.owner, self.number) else { return Poll::Ready(Err(NoMemory)) };
@@ -131,7 +130,7 @@ impl MemoryReservation {
         Poll::Pending
     }
 
-    /// Ready when what it held was given to others.
+    /// Ready when the body was evicted.
     pub(super) fn poll_evicted(&self, cx: &Context<'_>) -> Poll<()> {
         match self.memory.state().body(self.owner, self.number) {
             Some(body) => {
@@ -142,7 +141,7 @@ impl MemoryReservation {
         }
     }
 
-    /// All of the body is here: from now on it is held until it is dropped.
+    /// The body is complete: it cannot be evicted from now on.
     pub(super) fn pin(&self) {
         let mut state = self.memory.state();
         let Some(share) = state.shares.get_mut(&self.owner) else { return };
@@ -162,7 +161,7 @@ impl Drop for MemoryReservation {
     }
 }
 
-/// Where the memory for something is missing.
+/// The limit that a reservation would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OverLimit {
     OfPrefix,
@@ -174,6 +173,7 @@ impl BodyMemoryState {
         self.shares.get_mut(&owner)?.bodies.get_mut(&number)
     }
 
+    /// The limit that `bytes` more of this prefix would exceed.
     fn missing(&self, owner: Owner, bytes: usize) -> Option<OverLimit> {
         let used = self.shares.get(&owner).map_or(0, |share| share.used);
         match used + bytes > BodyMemory::of_one_client(self.most) {
@@ -182,7 +182,7 @@ impl BodyMemoryState {
         }
     }
 
-    /// Takes so much for a body, if need be from larger ones. Whether it could.
+    /// Gives a body more bytes, if need be those of larger ones. Returns whether that was possible.
     fn try_grow(&mut self, owner: Owner, number: u64, bytes: usize) -> bool {
         while let Some(missing) = self.missing(owner, bytes) {
             let Some((from, victim)) = self.pick_victim(missing, owner, number, bytes) else { return false };
@@ -194,7 +194,8 @@ impl BodyMemoryState {
         true
     }
 
-    /// A body that holds more than this one will: of the same share, or of a share that holds more than this one's will.
+    /// A body to evict: the largest of a prefix that holds more than this prefix would, or a body of the same prefix
+    /// that is larger than this one would be.
     fn pick_victim(
         &self,
         missing: OverLimit,
@@ -213,8 +214,8 @@ impl BodyMemoryState {
             }
         }
         let will_hold = share.bodies.get(&number)?.reserved + bytes;
-        let &(held, other) = share.by_size.last()?;
-        (held > will_hold && other != number).then_some((owner, other))
+        let &(reserved, other) = share.by_size.last()?;
+        (reserved > will_hold && other != number).then_some((owner, other))
     }
 
     fn grow(&mut self, owner: Owner, number: u64, bytes: usize) {
@@ -235,14 +236,14 @@ impl BodyMemoryState {
         self.used += bytes;
     }
 
-    /// Whether a body may wait for so much: not where all that hold something would wait.
+    /// Enqueues a body for more bytes. Refused if every body with memory would then wait.
     fn enqueue(&mut self, owner: Owner, number: u64, bytes: usize) -> bool {
         let missing = self.missing(owner, bytes);
         let Some(share) = self.shares.get_mut(&owner) else { return false };
         let Some(body) = share.bodies.get_mut(&number) else { return false };
-        let holders = if missing == Some(OverLimit::OfPrefix) { share.counts } else { self.counts };
+        let counts = if missing == Some(OverLimit::OfPrefix) { share.counts } else { self.counts };
         let own = usize::from(body.reserved > 0);
-        if holders.waiting + own >= holders.count {
+        if counts.waiting + own >= counts.count {
             return false;
         }
         share.counts.waiting += own;
@@ -255,15 +256,15 @@ impl BodyMemoryState {
         true
     }
 
-    /// Forgets a body and all that it held.
+    /// Removes a body and returns its memory.
     fn remove(&mut self, owner: Owner, number: u64) -> Option<BodyEntry> {
         let share = self.shares.get_mut(&owner)?;
         let body = share.bodies.remove(&number)?;
         share.by_size.remove(&(body.reserved, number));
         if body.reserved > 0 {
-            for holders in [&mut share.counts, &mut self.counts] {
-                holders.count -= 1;
-                holders.waiting -= usize::from(body.awaited > 0);
+            for counts in [&mut share.counts, &mut self.counts] {
+                counts.count -= 1;
+                counts.waiting -= usize::from(body.awaited > 0);
             }
             self.by_size.remove(&(share.used, owner));
             share.used -= body.reserved;
@@ -278,8 +279,8 @@ impl BodyMemoryState {
         Some(body)
     }
 
-    /// Gives those of one prefix that wait what there is now, in turn. Where none would be served, and all that hold
-    /// something wait, the largest goes.
+    /// Serves the waiting bodies of one prefix in turn. If none can be served and every body with memory waits, the
+    /// largest is evicted.
     fn serve(&mut self, owner: Owner) {
         loop {
             while self.serve_first(owner) {}
@@ -294,14 +295,15 @@ impl BodyMemoryState {
         }
     }
 
+    /// Serves the first waiting body of a prefix. Returns whether that was possible.
     fn serve_first(&mut self, owner: Owner) -> bool {
         let Some(share) = self.shares.get_mut(&owner) else { return false };
         while share.waiting.front().is_some_and(|number| !share.bodies.contains_key(number)) {
             share.waiting.pop_front();
         }
         let Some(&number) = share.waiting.front() else { return false };
-        let Some(wanted) = self.body(owner, number).map(|body| body.awaited) else { return false };
-        if self.missing(owner, wanted).is_some() {
+        let Some(awaited) = self.body(owner, number).map(|body| body.awaited) else { return false };
+        if self.missing(owner, awaited).is_some() {
             return false;
         }
         let Some(share) = self.shares.get_mut(&owner) else { return false };
@@ -315,11 +317,11 @@ impl BodyMemoryState {
                 waker.wake();
             }
         }
-        self.grow(owner, number, wanted);
+        self.grow(owner, number, awaited);
         true
     }
 
-    /// Gives one of each prefix that waits what there is now.
+    /// Serves one waiting body of each prefix.
     fn serve_queue(&mut self) {
         for _ in 0..self.queue.len().min(MAX_PREFIXES_CHECKED) {
             let Some(owner) = self.queue.pop_front() else { return };
@@ -333,7 +335,7 @@ impl BodyMemoryState {
     }
 }
 
-/// Prefixes that are looked at each time: the work for one body is bounded by this number.
+/// Prefixes checked per call, so that the work for one body is bounded.
 const MAX_PREFIXES_CHECKED: usize = 32;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The request body sent to the upstream, and how far it has come.
 //!
-//! The surprising thing: how far it has come is shared with whoever waits for the answer, because an answer that is there
-//! before the request is over makes the connection suspect.
+//! `upstream` and `transaction::forward` read the progress: after a response that precedes the end of the request,
+//! neither connection is used again.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -18,19 +18,19 @@ use super::BodyError;
 use super::response::add_to_hint;
 use super::timeout::BodyTimeout;
 
-/// A client's body before it leaves.
+/// A client's body before it is forwarded.
 #[derive(Debug)]
 pub enum IncomingBody {
-    /// It comes as the client sends it.
+    /// Nothing was read yet.
     Streaming(Incoming),
-    /// All of it was read; `None` if there is nothing in it.
+    /// The whole body; `None` if it is empty.
     Buffered(Option<Bytes>),
-    /// Its beginning was read, and the rest comes as the client sends it.
+    /// The beginning of the body, and the rest, which streams.
     Prefixed(Option<Bytes>, Incoming),
 }
 
 impl IncomingBody {
-    /// Whether nothing comes any more.
+    /// Whether no more data follows.
     #[must_use]
     pub fn is_end_stream(&self) -> bool {
         match self {
@@ -40,7 +40,7 @@ impl IncomingBody {
         }
     }
 
-    /// How much comes.
+    /// The size of the data that follows.
     #[must_use]
     pub fn size_hint(&self) -> SizeHint {
         match self {
@@ -61,30 +61,30 @@ pub struct RequestBody {
     progress: Rc<UploadProgress>,
 }
 
-/// How far a client's body has come; shared with whoever waits for the answer.
+/// The progress of a client's body, shared with the task that waits for the response.
 #[derive(Debug)]
 pub struct UploadProgress {
     state: Cell<UploadState>,
     last_progress: Cell<Option<Instant>>,
 }
 
-/// How far a client's body has come.
+/// The state of a client's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UploadState {
-    /// More is expected.
+    /// More data is expected.
     Partial,
     /// All of it was read.
     Complete,
     /// The client made no progress in time.
     Stalled,
-    /// The client broke off, or what it sent is not a body.
+    /// The client closed the connection, or sent an invalid body.
     Aborted,
 }
 
 impl RequestBody {
-    /// A body that has to make some progress within `timeout`.
-    pub fn new(arrival: IncomingBody, timeout: Duration) -> (Self, Rc<UploadProgress>) {
-        let state = match &arrival {
+    /// A body with `timeout` for each next piece, and a minimum transfer rate.
+    pub fn new(source: IncomingBody, timeout: Duration) -> (Self, Rc<UploadProgress>) {
+        let state = match &source {
             IncomingBody::Streaming(incoming) | IncomingBody::Prefixed(_, incoming)
                 if !incoming.is_end_stream() =>
             {
@@ -95,25 +95,18 @@ impl RequestBody {
             }
         };
         let progress = Rc::new(UploadProgress { state: Cell::new(state), last_progress: Cell::new(None) });
-        (
-            Self {
-                source: arrival,
-                timeout: BodyTimeout::for_client(timeout),
-                progress: Rc::clone(&progress),
-            },
-            progress,
-        )
+        (Self { source, timeout: BodyTimeout::for_client(timeout), progress: Rc::clone(&progress) }, progress)
     }
 }
 
 impl UploadProgress {
-    /// How far the body has come.
+    /// The state after the last read.
     #[must_use]
     pub fn state(&self) -> UploadState {
         self.state.get()
     }
 
-    /// When a piece of the body last came that was not all of it.
+    /// When a piece other than the last one was last read.
     #[must_use]
     pub fn last_progress(&self) -> Option<Instant> {
         self.last_progress.get()

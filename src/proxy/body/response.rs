@@ -1,6 +1,7 @@
 //! The response body sent to the client: generated here, or relayed from an upstream.
 //!
-//! It streams. It is where a request ends, so it carries what is to happen then. `transaction::relay` relays.
+//! A request ends with its response body, so the body carries the [`AtEnd`] action. `transaction::relay` reads from the
+//! upstream.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -11,7 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::BodyError;
 
-/// An answer's body on its way to the client.
+/// The body of a response to a client.
 pub struct ResponseBody {
     content: BodySource,
     end: Option<Box<dyn AtEnd>>,
@@ -19,9 +20,10 @@ pub struct ResponseBody {
     complete: bool,
 }
 
-/// What is to happen when an answer has left, or the client has.
+/// An action at the end of a response.
 pub trait AtEnd {
-    /// `bytes` of the body were handed to the connection; `complete` says whether that is all of it.
+    /// Called once, when the body was sent or the client has gone. `bytes` of it were handed to the connection;
+    /// `complete` is whether that is the whole body.
     fn ended(&mut self, bytes: u64, complete: bool);
 }
 
@@ -30,22 +32,22 @@ enum BodySource {
     Relayed(Box<RelayedSource>),
 }
 
-/// Where a relayed answer comes from.
+/// The source of a relayed body.
 type RelayedSource = dyn Body<Data = Bytes, Error = BodyError> + Unpin;
 
 impl ResponseBody {
-    /// An answer of our own.
+    /// A generated body.
     #[must_use]
     pub fn generated(bytes: Bytes) -> Self {
         Self::with(BodySource::Generated(Some(bytes).filter(|bytes| !bytes.is_empty()).into_iter().collect()))
     }
 
-    /// Pieces that are here already.
+    /// A body of pieces that were read already.
     pub(in crate::proxy) fn of_pieces(pieces: VecDeque<Bytes>) -> Self {
         Self::with(BodySource::Generated(pieces))
     }
 
-    /// An upstream's answer.
+    /// A body that is read from an upstream.
     pub(in crate::proxy) fn relayed(body: Box<RelayedSource>) -> Self {
         Self::with(BodySource::Relayed(body))
     }
@@ -60,7 +62,7 @@ impl ResponseBody {
         }
     }
 
-    /// Does this when the answer has left.
+    /// Sets the action at the end of the body.
     pub fn at_end(&mut self, end: Box<dyn AtEnd>) {
         self.end = Some(end);
     }
@@ -82,7 +84,7 @@ impl Body for ResponseBody {
         match &frame {
             None => this.complete = true,
             Some(Ok(frame)) => this.bytes += frame.data_ref().map_or(0, Bytes::len) as u64,
-            // Whoever closes the connection has to know before hyper lets go of it.
+            // The socket has to know of the abort before hyper drops it.
             Some(Err(_)) => this.finish(false),
         }
         Poll::Ready(frame)
@@ -113,12 +115,12 @@ pub(in crate::proxy) fn length(pieces: &VecDeque<Bytes>) -> u64 {
     pieces.iter().map(|piece| piece.len() as u64).sum()
 }
 
-/// The size of what is here already and of what is still to come.
-pub(in crate::proxy) fn add_to_hint(here: u64, rest: &SizeHint) -> SizeHint {
+/// The size hint for `read` bytes followed by `rest`.
+pub(in crate::proxy) fn add_to_hint(read: u64, rest: &SizeHint) -> SizeHint {
     let mut hint = SizeHint::new();
-    hint.set_lower(rest.lower().saturating_add(here));
+    hint.set_lower(rest.lower().saturating_add(read));
     if let Some(upper) = rest.upper() {
-        hint.set_upper(upper.saturating_add(here));
+        hint.set_upper(upper.saturating_add(read));
     }
     hint
 }

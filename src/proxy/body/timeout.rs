@@ -1,8 +1,8 @@
 //! Body time-outs: for the next piece, and for client bodies a minimum transfer rate of 500 bytes a second on average.
 //!
-//! Only waiting counts: a body that is there already, or that the upstream is slow to take, costs its sender no time.
-//! The surprising thing: the time for a client's body grows with what has come of it, so an upload may take hours,
-//! and a byte every half minute does not hold a place for ever.
+//! Only time spent waiting for the sender counts; data that is already here, or that the upstream is slow to accept,
+//! costs nothing. The time for a client's body grows with the bytes received, so a long upload passes, and a byte every
+//! half minute does not hold a connection for ever.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,25 +15,26 @@ use tokio::time::{Instant, Sleep};
 
 use super::BodyError;
 
-/// Waits for the next piece of a body, but not for ever. The timer is made only when there is something to wait
-/// for: most small bodies are there already.
+/// Waits for the next piece of a body, for a bounded time. The timer is made at the first wait: most small bodies are
+/// here already.
 #[derive(Debug)]
 pub(in crate::proxy) struct BodyTimeout {
     timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Since when the next piece is waited for.
+    /// Start of the wait for the next piece.
     waiting_since: Option<Instant>,
-    /// How much longer all of the body may be waited for; `None` is as long as its pieces come.
+    /// Remaining time for the whole body; `None` is unlimited.
     credit: Option<Duration>,
 }
 
 impl BodyTimeout {
-    /// Each piece has to come within this time, and nothing else is asked: an upstream may have little to say.
+    /// Each next piece has to come within `timeout`. There is no minimum rate: an upstream may send events rarely.
     pub(in crate::proxy) fn for_upstream(timeout: Duration) -> Self {
         Self { timeout, timer: None, waiting_since: None, credit: None }
     }
 
-    /// Each piece has to come within this time, and all of them within it and a second for each [`MIN_RATE`] bytes.
+    /// Each next piece has to come within `timeout`, and the whole body within `timeout` plus a second for each
+    /// [`MIN_RATE`] bytes received.
     pub(super) fn for_client(timeout: Duration) -> Self {
         Self { credit: Some(timeout), ..Self::for_upstream(timeout) }
     }
@@ -57,7 +58,6 @@ impl BodyTimeout {
         }
     }
 
-    /// A piece of this length is here.
     fn credit_received(&mut self, length: usize) {
         let waited = self.waiting_since.take().map(|since| since.elapsed());
         if let Some(credit) = &mut self.credit {
@@ -78,6 +78,5 @@ impl BodyTimeout {
     }
 }
 
-/// Bytes of a client's body that are worth a second of waiting: what Apache asks of one (`MinRate`), and less than any
-/// telephone brings.
+/// Minimum transfer rate of a client's body, in bytes a second: Apache's default (`MinRate` of mod_reqtimeout).
 const MIN_RATE: u64 = 500;

@@ -1,7 +1,8 @@
 //! Connection state and deadlines.
 //!
-//! hyper does not say; the socket's wrapper and the service do: bytes arrive (a head begins), the service is called,
-//! the answer ends. Atomics only because the wrapper has to be sendable; nobody else looks.
+//! hyper does not report the phase of a connection, so the socket wrapper and the service set it: when bytes arrive,
+//! when the service is called and when the response ends. The fields are atomic only because the wrapper has to be
+//! `Send`; one thread uses them. `downstream` enforces the deadlines.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +12,7 @@ use std::task::{Context, Waker};
 use crate::proxy::settings::ProxySettings;
 use crate::time::{Clock, Span, Time};
 
-/// Where a connection stands.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// A head is being read; a new connection starts here.
@@ -22,26 +23,26 @@ pub enum Phase {
     Idle,
 }
 
-/// Where a connection stands and since when.
+/// Phase, deadlines and flags of a connection.
 #[derive(Debug)]
 pub struct ConnectionState {
     clock: Clock,
     phase: AtomicU8,
     since: AtomicU64,
     received: AtomicU64,
-    /// Requests that were begun.
+    /// Number of requests that reached the service.
     requests_begun: AtomicU64,
-    /// The number of the first request, from 1, that two servers could read differently.
+    /// The number, from 1, of the first ambiguous request.
     ambiguous_from: AtomicU64,
-    /// An answer of the service may not be flushed yet.
+    /// A response of the service may not be flushed yet.
     unflushed: AtomicBool,
-    /// Since when nothing could be written; 0 if something could.
+    /// Start of the current write stall, in nanoseconds; 0 if writes make progress.
     write_stalled: AtomicU64,
-    /// How much longer the client has kept the answer waiting than what it took is worth, in nanoseconds.
+    /// Time stalled in excess of the time that the bytes written allow, in nanoseconds.
     below_min_rate: AtomicU64,
     head_expired: AtomicBool,
     lingers: AtomicBool,
-    /// The next answer is the last.
+    /// The next response is the last.
     closes_after_next: AtomicBool,
     draining: AtomicBool,
     tunnel: AtomicBool,
@@ -74,60 +75,60 @@ impl ConnectionState {
         }
     }
 
-    /// What time it is for this connection.
+    /// The current time of the connection's clock.
     pub(in crate::proxy) fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// A request is being served from now on.
+    /// Starts the service of a request.
     pub fn request_begins(&self, now: Time) {
         self.requests_begun.store(self.requests_begun.load(Relaxed).saturating_add(1), Relaxed);
         self.below_min_rate.store(0, Relaxed);
         self.enter(Phase::Busy, now);
     }
 
-    /// Whether two servers could read the request that was begun last differently, as far as it has come.
+    /// Whether the latest request, as far as it was read, is ambiguous: two servers could read it differently.
     #[must_use]
     pub fn is_ambiguous(&self) -> bool {
         self.requests_begun.load(Relaxed) >= self.ambiguous_from.load(Relaxed)
     }
 
-    /// The connection carries something else than HTTP from now on.
+    /// The connection carries another protocol than HTTP from now on.
     pub fn tunnel_opens(&self) {
         self.tunnel.store(true, Relaxed);
     }
 
-    /// The answer breaks off, and the client can only see it if the connection does not end in peace.
+    /// The response is incomplete, and only a reset of the connection shows that to the client.
     pub fn abort(&self) {
         self.aborted.store(true, Relaxed);
     }
 
-    /// The service hands over the head of an answer.
+    /// The service returned the head of a response.
     pub fn response_begins(&self) {
         self.unflushed.store(true, Relaxed);
     }
 
-    /// The answer was handed over to its end.
+    /// The service handed over the end of a response.
     pub fn response_ends(&self, now: Time) {
         self.unflushed.store(true, Relaxed);
         self.received.store(0, Relaxed);
         self.enter(Phase::Idle, now);
     }
 
-    /// The client may still be sending: when the connection closes, listen for a moment, so that the kernel does
-    /// not take the answer back with a reset.
+    /// Requests a lingering close: the client may still be sending, and a reset by the kernel would discard the
+    /// response.
     pub fn linger(&self) {
         self.lingers.store(true, Relaxed);
     }
 
-    /// Answers one more request, if one comes, and says that it was the last: a client whose connection is closed while it
-    /// sends does not know what became of that.
+    /// Serves one more request, if one comes, and announces the close in its response: a client whose connection closes
+    /// while it sends cannot know whether its request was served.
     pub fn close_after_next(&self) {
         self.closes_after_next.store(true, Relaxed);
         self.wake();
     }
 
-    /// Whether the next answer is the last.
+    /// Whether the next response is the last.
     #[must_use]
     pub fn closes_after_next(&self) -> bool {
         self.closes_after_next.load(Relaxed)
@@ -159,7 +160,7 @@ impl ConnectionState {
         }
     }
 
-    /// How many bytes came since the last answer ended: the request's, if it was not sent ahead of its turn.
+    /// Bytes received since the end of the last response: those of the request, unless it was pipelined.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received.load(Relaxed)
@@ -184,7 +185,7 @@ impl ConnectionState {
         self.aborted.load(Relaxed)
     }
 
-    /// A head that did not come in one piece takes its time from now on. Most do, and nobody asks for the time.
+    /// Starts the time of a head. Only a head that arrives in several pieces needs it, so most requests read no clock.
     pub(in crate::proxy) fn head_begins(&self) {
         self.since.store(self.clock.now().as_nanos(), Relaxed);
     }
@@ -193,20 +194,20 @@ impl ConnectionState {
         self.unflushed.store(false, Relaxed);
     }
 
-    /// So many bytes could be written; `None` if the client has taken nothing.
+    /// Records a write of `count` bytes; `None` if the client accepts none.
     pub(in crate::proxy) fn wrote(&self, count: Option<usize>) {
-        let (stalled, behind) = (self.write_stalled.load(Relaxed), self.below_min_rate.load(Relaxed));
+        let (stalled, excess) = (self.write_stalled.load(Relaxed), self.below_min_rate.load(Relaxed));
         match count {
-            Some(count) if stalled | behind != 0 => self.credit_written(count, stalled, behind),
+            Some(count) if stalled | excess != 0 => self.credit_written(count, stalled, excess),
             None if stalled == 0 => self.write_stalled.store(self.clock.now().as_nanos(), Relaxed),
             Some(_) | None => {}
         }
     }
 
-    fn credit_written(&self, count: usize, stalled: u64, behind: u64) {
+    fn credit_written(&self, count: usize, stalled: u64, excess: u64) {
         let waited = if stalled == 0 { 0 } else { self.stalled_for(stalled).as_nanos() };
-        let worth = (count as u64).saturating_mul(NANOS_PER_BYTE);
-        self.below_min_rate.store(behind.saturating_add(waited).saturating_sub(worth), Relaxed);
+        let credit = (count as u64).saturating_mul(NANOS_PER_BYTE);
+        self.below_min_rate.store(excess.saturating_add(waited).saturating_sub(credit), Relaxed);
         self.write_stalled.store(0, Relaxed);
     }
 
@@ -214,30 +215,30 @@ impl ConnectionState {
         self.clock.now().since(Time::from_nanos(since))
     }
 
-    /// Whether the client has kept the answer waiting for so long, with allowance for what it took.
-    fn is_below_min_rate(&self, at_most: Span) -> bool {
+    /// Whether the client has stalled the response for `limit`, with credit for the bytes written.
+    fn is_below_min_rate(&self, limit: Span) -> bool {
         let stalled = self.write_stalled.load(Relaxed);
-        let behind = Span::from_nanos(self.below_min_rate.load(Relaxed));
-        stalled != 0 && self.stalled_for(stalled).plus(behind) >= at_most
+        let excess = Span::from_nanos(self.below_min_rate.load(Relaxed));
+        stalled != 0 && self.stalled_for(stalled).plus(excess) >= limit
     }
 
-    /// Whether what hyper writes now is an error answer of its own.
+    /// Whether a response that hyper writes now is an error response of its own.
     pub(in crate::proxy) fn is_hyper_error_response(&self) -> bool {
         self.phase() == Phase::Head && self.is_quiet()
     }
 
-    /// Whether no request is in flight: none was read, and the last answer has left.
+    /// Whether no request is in flight: none was read, and the last response was flushed.
     pub(in crate::proxy) fn is_quiet(&self) -> bool {
         self.phase() != Phase::Busy && !self.unflushed.load(Relaxed)
     }
 
-    /// Since when another client may have the place of this connection; a time to come where it may be about to bring a
-    /// request. `None` while one is served.
+    /// When the connection became evictable; in the future if a request may be about to arrive. `None` while a request
+    /// is served.
     pub(super) fn idle_since(&self) -> Option<Time> {
         let since = Time::from_nanos(self.since.load(Relaxed));
         match self.phase() {
             _ if !self.is_quiet() || self.is_tunnel() => None,
-            // The client may still have to read why it is refused.
+            // The client may still have to read its refusal.
             Phase::Idle if self.lingers() => Some(since.after(NEW_REQUEST_GRACE)),
             Phase::Idle => Some(since),
             Phase::Head => Some(since.after(NEW_REQUEST_GRACE)),
@@ -245,13 +246,13 @@ impl ConnectionState {
         }
     }
 
-    /// Ends the connection for the sake of another client: with a word if a part of a head is here.
+    /// Ends the connection to free its slot; with an error response if part of a head was read.
     pub(in crate::proxy) fn evict(&self) {
         self.evicted.store(true, Relaxed);
         if self.phase() == Phase::Head && self.received() > 0 { self.expire_head() } else { self.drain() }
     }
 
-    /// Whether the connection ended for the sake of another client.
+    /// Whether the connection was closed to free its slot for another client.
     #[must_use]
     pub fn was_evicted(&self) -> bool {
         self.evicted.load(Relaxed)
@@ -284,14 +285,14 @@ impl ConnectionState {
     }
 }
 
-/// How long a connection may stay where it stands.
+/// The time limits of the phases.
 #[derive(Debug)]
 pub(in crate::proxy) struct Deadlines {
     head: Span,
     idle: Span,
 }
 
-/// What a connection is late with.
+/// The deadline that a connection has missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::proxy) enum Overdue {
     Nothing,
@@ -305,25 +306,25 @@ impl Deadlines {
         Self { head: settings.header_timeout, idle: settings.idle_timeout }
     }
 
-    /// When to look again, at the earliest in a moment.
-    pub(in crate::proxy) fn next(&self, phases: &ConnectionState) -> Span {
-        let due = match phases.phase() {
-            // It may be idle in a moment, and that may have a shorter time.
+    /// The time until the next check, at least [`MIN_TIMER`].
+    pub(in crate::proxy) fn next(&self, state: &ConnectionState) -> Span {
+        let due = match state.phase() {
+            // The connection may become idle before, and the idle time may be shorter.
             Phase::Head => {
-                let due = Time::from_nanos(phases.since.load(Relaxed)).after(self.head);
-                due.min(phases.clock.now().after(self.idle))
+                let due = Time::from_nanos(state.since.load(Relaxed)).after(self.head);
+                due.min(state.clock.now().after(self.idle))
             }
-            Phase::Idle => Time::from_nanos(phases.since.load(Relaxed)).after(self.idle),
-            Phase::Busy => phases.clock.now().after(self.idle),
+            Phase::Idle => Time::from_nanos(state.since.load(Relaxed)).after(self.idle),
+            Phase::Busy => state.clock.now().after(self.idle),
         };
-        due.since(phases.clock.now()).max(MIN_TIMER)
+        due.since(state.clock.now()).max(MIN_TIMER)
     }
 
-    pub(in crate::proxy) fn overdue(&self, phases: &ConnectionState) -> Overdue {
-        let now = phases.clock.now();
-        let passed = now.since(Time::from_nanos(phases.since.load(Relaxed)));
-        match phases.phase() {
-            _ if phases.is_below_min_rate(self.idle) => Overdue::Write,
+    pub(in crate::proxy) fn overdue(&self, state: &ConnectionState) -> Overdue {
+        let now = state.clock.now();
+        let passed = now.since(Time::from_nanos(state.since.load(Relaxed)));
+        match state.phase() {
+            _ if state.is_below_min_rate(self.idle) => Overdue::Write,
             Phase::Head if passed >= self.head => Overdue::Head,
             Phase::Idle if passed >= self.idle => Overdue::Idle,
             _ => Overdue::Nothing,
@@ -332,10 +333,10 @@ impl Deadlines {
 }
 
 const MIN_TIMER: Span = Span::from_millis(5);
-/// For a handshake and for a head, before they are in the way of others: more than those take that anybody waits for.
+/// Time for a handshake or a head before the connection can be evicted: more than honest clients need.
 pub(in crate::proxy) const NEW_REQUEST_GRACE: Span = Span::from_secs(1);
 
-/// A client has to take 500 bytes a second, as it has to send them of a body: less than any telephone does.
+/// The minimum transfer rate of a response: 500 bytes a second, as for a request body.
 const NANOS_PER_BYTE: u64 = 2_000_000;
 
 #[cfg(test)]
@@ -344,8 +345,8 @@ mod tests {
 
     fn setup() -> (Clock, ConnectionState, Deadlines) {
         let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
-        let phases = ConnectionState::new(clock.clone());
-        (clock, phases, Deadlines { head: Span::from_secs(10), idle: Span::from_secs(75) })
+        let state = ConnectionState::new(clock.clone());
+        (clock, state, Deadlines { head: Span::from_secs(10), idle: Span::from_secs(75) })
     }
 
     fn pass(clock: &Clock, secs: u64) {
@@ -354,109 +355,109 @@ mod tests {
 
     #[test]
     fn a_head_is_late_after_its_time_however_many_bytes_trickle_in() {
-        let (clock, phases, deadlines) = setup();
+        let (clock, state, deadlines) = setup();
         for _ in 0..9 {
             pass(&clock, 1);
-            phases.received_bytes(1);
-            assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
+            state.received_bytes(1);
+            assert_eq!(deadlines.overdue(&state), Overdue::Nothing);
         }
         pass(&clock, 1);
-        assert_eq!(deadlines.overdue(&phases), Overdue::Head);
+        assert_eq!(deadlines.overdue(&state), Overdue::Head);
     }
 
     #[test]
     fn an_idle_connection_has_its_own_time_and_a_new_head_starts_afresh() {
-        let (clock, phases, deadlines) = setup();
-        phases.request_begins(clock.now());
+        let (clock, state, deadlines) = setup();
+        state.request_begins(clock.now());
         pass(&clock, 1000);
         assert_eq!(
-            deadlines.overdue(&phases),
+            deadlines.overdue(&state),
             Overdue::Nothing,
             "a busy connection is the service's business"
         );
-        phases.response_ends(clock.now());
+        state.response_ends(clock.now());
         pass(&clock, 74);
-        assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
-        phases.received_bytes(1);
-        phases.head_begins();
+        assert_eq!(deadlines.overdue(&state), Overdue::Nothing);
+        state.received_bytes(1);
+        state.head_begins();
         pass(&clock, 9);
-        assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
+        assert_eq!(deadlines.overdue(&state), Overdue::Nothing);
         pass(&clock, 1);
-        assert_eq!(deadlines.overdue(&phases), Overdue::Head);
+        assert_eq!(deadlines.overdue(&state), Overdue::Head);
     }
 
     #[test]
     fn a_client_that_reads_nothing_is_late_too() {
-        let (clock, phases, deadlines) = setup();
-        phases.request_begins(clock.now());
-        phases.wrote(None);
+        let (clock, state, deadlines) = setup();
+        state.request_begins(clock.now());
+        state.wrote(None);
         pass(&clock, 74);
-        phases.wrote(Some(74 * 500));
-        phases.wrote(None);
+        state.wrote(Some(74 * 500));
+        state.wrote(None);
         pass(&clock, 74);
-        assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
+        assert_eq!(deadlines.overdue(&state), Overdue::Nothing);
         pass(&clock, 1);
-        assert_eq!(deadlines.overdue(&phases), Overdue::Write);
+        assert_eq!(deadlines.overdue(&state), Overdue::Write);
     }
 
     #[test]
     fn a_client_that_reads_next_to_nothing_is_late_in_all() {
-        let (clock, phases, deadlines) = setup();
-        phases.request_begins(clock.now());
+        let (clock, state, deadlines) = setup();
+        state.request_begins(clock.now());
         for _ in 0..7 {
-            phases.wrote(None);
+            state.wrote(None);
             pass(&clock, 10);
-            assert_eq!(deadlines.overdue(&phases), Overdue::Nothing);
-            phases.wrote(Some(1));
+            assert_eq!(deadlines.overdue(&state), Overdue::Nothing);
+            state.wrote(Some(1));
         }
-        phases.wrote(None);
+        state.wrote(None);
         pass(&clock, 6);
-        assert_eq!(deadlines.overdue(&phases), Overdue::Write);
-        phases.wrote(Some(40_000));
-        phases.wrote(None);
+        assert_eq!(deadlines.overdue(&state), Overdue::Write);
+        state.wrote(Some(40_000));
+        state.wrote(None);
         pass(&clock, 74);
-        assert_eq!(deadlines.overdue(&phases), Overdue::Nothing, "who catches up is not late");
+        assert_eq!(deadlines.overdue(&state), Overdue::Nothing, "a client that catches up is not late");
     }
 
     #[test]
     fn a_shorter_time_to_be_idle_is_kept_from_the_first_request_on() {
         let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
-        let phases = ConnectionState::new(clock.clone());
+        let state = ConnectionState::new(clock.clone());
         let deadlines = Deadlines { head: Span::from_secs(10), idle: Span::from_secs(2) };
-        assert_eq!(deadlines.next(&phases), Span::from_secs(2), "it may be answered before");
+        assert_eq!(deadlines.next(&state), Span::from_secs(2), "it may be idle before");
         pass(&clock, 9);
-        assert_eq!(deadlines.next(&phases), Span::from_secs(1));
+        assert_eq!(deadlines.next(&state), Span::from_secs(1));
     }
 
     #[test]
     fn a_place_is_others_while_nothing_is_served_and_a_moment_later_while_something_may_come() {
-        let (clock, phases, _) = setup();
+        let (clock, state, _) = setup();
         let (now, later) = (Some(clock.now()), Some(clock.now().after(NEW_REQUEST_GRACE)));
-        assert_eq!(phases.idle_since(), later, "nothing was said yet");
-        phases.request_begins(clock.now());
-        assert_eq!(phases.idle_since(), None);
-        phases.response_ends(clock.now());
-        assert_eq!(phases.idle_since(), None, "the answer has not left");
-        phases.flushed();
-        assert_eq!(phases.idle_since(), now);
-        phases.linger();
-        assert_eq!(phases.idle_since(), later);
-        phases.received_bytes(1);
-        assert_eq!(phases.idle_since(), later);
-        phases.tunnel_opens();
-        assert_eq!(phases.idle_since(), None);
+        assert_eq!(state.idle_since(), later, "no request was read yet");
+        state.request_begins(clock.now());
+        assert_eq!(state.idle_since(), None);
+        state.response_ends(clock.now());
+        assert_eq!(state.idle_since(), None, "the response is not flushed");
+        state.flushed();
+        assert_eq!(state.idle_since(), now);
+        state.linger();
+        assert_eq!(state.idle_since(), later);
+        state.received_bytes(1);
+        assert_eq!(state.idle_since(), later);
+        state.tunnel_opens();
+        assert_eq!(state.idle_since(), None);
     }
 
     #[test]
     fn hypers_own_answers_are_those_that_no_service_gave() {
-        let (clock, phases, _) = setup();
-        assert!(phases.is_hyper_error_response());
-        phases.request_begins(clock.now());
-        phases.response_begins();
-        phases.response_ends(clock.now());
-        phases.received_bytes(1);
-        assert!(!phases.is_hyper_error_response(), "the last answer may not be flushed yet");
-        phases.flushed();
-        assert!(phases.is_hyper_error_response());
+        let (clock, state, _) = setup();
+        assert!(state.is_hyper_error_response());
+        state.request_begins(clock.now());
+        state.response_begins();
+        state.response_ends(clock.now());
+        state.received_bytes(1);
+        assert!(!state.is_hyper_error_response(), "the last response may not be flushed yet");
+        state.flushed();
+        assert!(state.is_hyper_error_response());
     }
 }

@@ -1,8 +1,8 @@
 //! Request headers that are not passed to the application: odd spellings, and identity headers unless a trusted proxy
 //! sent them.
 //!
-//! The names stand in [`lists`], and in `docs/operating.md`. What belongs to one connection, and what is written in
-//! place of what was dropped, is [`headers`](super)' business.
+//! The built-in names are in [`lists`] and in `docs/operating.md`. [`headers`](super) handles hop-by-hop headers and
+//! writes the replacements.
 
 pub mod lists;
 
@@ -15,28 +15,28 @@ use self::lists::{ALWAYS_PASSED, NEVER, REWRITTEN, UNLESS_TRUSTED};
 /// Which headers are dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderFilter {
-    /// Whether names that are no plain words are dropped, whatever they are.
+    /// Whether all odd names are dropped: those with other bytes than letters, digits and hyphens.
     drop_odd: bool,
-    /// What each name is; `None` for one that passes although a prefix names it.
+    /// The rule of each name; `None` for a name that passes although a prefix matches it.
     names: HashMap<Box<str>, Option<SenderRule>>,
-    /// The same for all names that begin so, the longest first.
+    /// The rules of prefixes, the longest first.
     prefixes: Vec<(Box<str>, Option<SenderRule>)>,
-    /// The first letters of all of them, a bit each: most names are told apart by that.
+    /// First letters of all names and prefixes, a bit each: a quick check that excludes most names.
     letters: u128,
 }
 
-/// Who may send a header that is named.
+/// Which peers may send a listed header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SenderRule {
-    /// The gate writes it; what a trusted proxy sent stays in it.
+    /// Rewritten here; a trusted proxy's value is kept.
     Rewritten,
-    /// No peer.
+    /// Dropped from every peer.
     Never,
-    /// Proxies of ours.
+    /// Dropped unless a trusted proxy sent it.
     UnlessTrusted,
 }
 
-/// A header's name in lower case, or the beginning of several: `x-remote-*`.
+/// A header name in lower case, or a prefix of names: `x-remote-*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamePattern {
     text: Box<str>,
@@ -62,27 +62,27 @@ impl Default for HeaderFilter {
 }
 
 impl HeaderFilter {
-    /// The same where names that are no plain words pass, unless they are spellings of one that does not.
+    /// Lets odd names pass, unless they are a spelling of a dropped name.
     #[must_use]
     pub fn passing_odd_names(self) -> Self {
         Self { drop_odd: false, ..self }
     }
 
-    /// The same without these names. What the gate writes itself stays.
+    /// Lets these names pass. Rewritten names stay on the list.
     #[must_use]
     pub fn without(mut self, pattern: &NamePattern) -> Self {
-        let is_meant = |text: &str, kind: Option<SenderRule>| {
+        let is_removed = |text: &str, kind: Option<SenderRule>| {
             matches!(kind, Some(SenderRule::Never | SenderRule::UnlessTrusted)) && pattern.covers(text)
         };
-        self.names.retain(|text, kind| !is_meant(text, *kind));
-        self.prefixes.retain(|(text, kind)| !(pattern.is_prefix && is_meant(text, *kind)));
+        self.names.retain(|text, kind| !is_removed(text, *kind));
+        self.prefixes.retain(|(text, kind)| !(pattern.is_prefix && is_removed(text, *kind)));
         if self.kind(&pattern.text) != Some(SenderRule::Rewritten) {
             self.set(pattern, None);
         }
         self
     }
 
-    /// The same with these names, which only proxies of ours may send.
+    /// Drops these names, too, unless a trusted proxy sent them.
     #[must_use]
     pub fn with(mut self, pattern: &NamePattern) -> Self {
         if self.kind(&pattern.text).is_none() {
@@ -91,18 +91,17 @@ impl HeaderFilter {
         self
     }
 
-    /// What this name is, or one that begins so.
+    /// The rule of this name, or of a name that the pattern covers.
     #[must_use]
     pub fn kind_of(&self, pattern: &NamePattern) -> Option<SenderRule> {
-        let mut all =
+        let mut covered =
             self.names.iter().filter(|(text, _)| pattern.covers(text)).filter_map(|(_, kind)| *kind);
         let of_prefix =
             || self.prefixes.iter().find(|(text, _)| pattern.covers(text)).and_then(|(_, kind)| *kind);
-        self.kind(&pattern.text).or_else(|| all.find(|_| pattern.is_prefix)).or_else(of_prefix)
+        self.kind(&pattern.text).or_else(|| covered.find(|_| pattern.is_prefix)).or_else(of_prefix)
     }
 
-    /// Whether a header of a peer does not go further. `configured` is the one in which a trusted proxy says who the
-    /// client is.
+    /// Whether a header of a peer is dropped. `configured` is the header with the client address, if one is configured.
     pub(super) fn drops(&self, name: &HeaderName, trusted: bool, configured: Option<&HeaderName>) -> bool {
         let text = name.as_str();
         if is_plain(text) {
@@ -118,7 +117,7 @@ impl HeaderFilter {
         self.drop_odd || self.drops_odd(text, trusted, configured)
     }
 
-    /// A name that CGI and PHP fold onto another (`X_Forwarded_For`) is what it becomes.
+    /// An odd name that CGI and PHP fold onto another one (`X_Forwarded_For`) has that one's rule.
     fn drops_odd(&self, text: &str, trusted: bool, configured: Option<&HeaderName>) -> bool {
         let folded: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         if ALWAYS_PASSED.contains(&folded.as_str()) || configured.is_some_and(|name| name.as_str() == folded)
@@ -154,16 +153,16 @@ impl HeaderFilter {
 }
 
 impl NamePattern {
-    /// A name, or with `*` at its end the beginning of several; `None` if it is neither.
+    /// A name, or a prefix with `*` at its end; `None` if it is neither.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (name, is_prefix) = text.strip_suffix('*').map_or((text, false), |name| (name, true));
-        // A token may hold an asterisk, and one that does is meant for something else here.
+        // RFC 9110 allows `*` in a name; here it only marks a prefix.
         let is_name = !name.contains('*') && name.parse::<HeaderName>().is_ok();
         is_name.then(|| Self { text: name.to_ascii_lowercase().into(), is_prefix })
     }
 
-    /// One of the lists.
+    /// A name of the built-in lists.
     fn of(name: &str) -> Self {
         let (text, is_prefix) = name.strip_suffix('*').map_or((name, false), |name| (name, true));
         Self { text: text.into(), is_prefix }

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use http::HeaderValue;
 
-/// Names one worker's requests.
+/// The generator of one worker.
 #[derive(Debug)]
 pub struct RequestIds {
     worker: u64,
@@ -21,7 +21,7 @@ impl Default for RequestIds {
 }
 
 impl RequestIds {
-    /// The next name.
+    /// The next id.
     pub fn next(&self) -> HeaderValue {
         // SplitMix64 (Steele, Lea, Flood 2014): a counter whose steps look random.
         let state = self.state.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -48,10 +48,8 @@ mod tests {
     #[test]
     fn names_are_32_digits_and_differ() {
         let ids = RequestIds::default();
-        let names: std::collections::HashSet<_> = (0..1000).map(|_| ids.next()).collect();
-        assert_eq!(names.len(), 1000);
-        assert!(
-            names.iter().all(|name| name.len() == 32 && name.as_bytes().iter().all(u8::is_ascii_hexdigit))
-        );
+        let ids: std::collections::HashSet<_> = (0..1000).map(|_| ids.next()).collect();
+        assert_eq!(ids.len(), 1000);
+        assert!(ids.iter().all(|name| name.len() == 32 && name.as_bytes().iter().all(u8::is_ascii_hexdigit)));
     }
 }

@@ -1,8 +1,9 @@
-//! The client address: the peer, or what a trusted proxy says of it, read from the right.
+//! The client address: the peer, or the client that a trusted proxy names, read from the right.
 //!
-//! No peer is believed by default. What cannot be read never becomes a key of its own, or a client could mint keys by
-//! writing nonsense: the hop that said it stands for its client, which is then of no network of the file
-//! ([`Client::Behind`]). What stands on the left of the client is never looked at: it came from outside.
+//! No peer is trusted by default. An unreadable address never becomes a key of its own, or a client could mint keys by
+//! sending nonsense: the hop that sent it stands for its client, which then belongs to no configured network
+//! ([`Client::BehindProxy`]). Values on the left of the client are not read: they came from outside. Keys and prefixes
+//! are left to `policy`.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -17,20 +18,20 @@ use crate::policy::key::PrefixLengths;
 use crate::policy::network::NetworkSet;
 use crate::proxy::error::MalformedRequest;
 
-/// What the file says about clients: `[client]`.
+/// The settings of `[client]`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClientSettings {
-    /// Proxies in front of us; nobody else is believed.
+    /// Networks of trusted proxies.
     pub trust: NetworkSet,
-    /// Whether peers on Unix sockets are believed (`trust = ["unix:"]`).
+    /// Whether peers on Unix sockets are trusted (`trust = ["unix:"]`).
     pub trust_unix: bool,
-    /// Where a trusted proxy says who the client is.
+    /// The header in which a trusted proxy names the client.
     pub header: IdentityHeader,
-    /// Addresses that share this prefix share a bucket, unless a limit says otherwise.
+    /// Default prefix lengths: addresses with the same prefix share a bucket.
     pub prefixes: PrefixLengths,
 }
 
-/// The one header that says who the client is.
+/// The header that names the client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum IdentityHeader {
     /// `X-Forwarded-For`: a list, read from the right over trusted hops.
@@ -38,12 +39,12 @@ pub enum IdentityHeader {
     XForwardedFor,
     /// `Forwarded` (RFC 7239): likewise, by its `for` parameters.
     Forwarded,
-    /// A header that holds one address, such as `X-Real-IP`.
+    /// A header with one address, such as `X-Real-IP`.
     Single(HeaderName),
 }
 
 impl IdentityHeader {
-    /// Its name, if it is not one of the usual two.
+    /// The name of a [`Single`](Self::Single) header.
     #[must_use]
     pub fn name(&self) -> Option<&HeaderName> {
         match self {
@@ -54,7 +55,7 @@ impl IdentityHeader {
 }
 
 impl ClientSettings {
-    /// Whether this peer is a proxy of ours.
+    /// Whether this peer is a trusted proxy.
     #[must_use]
     pub fn trusts(&self, peer: PeerAddr) -> bool {
         match peer {
@@ -63,7 +64,8 @@ impl ClientSettings {
         }
     }
 
-    /// The prefix that the door's bounds are kept for; `None` for peers that have none.
+    /// The prefix for the connection limits; `None` for trusted proxies and Unix sockets, which have no limit per
+    /// prefix.
     #[must_use]
     pub fn connection_prefix(&self, peer: PeerAddr) -> Option<IpAddr> {
         match peer {
@@ -75,7 +77,7 @@ impl ClientSettings {
     /// The client behind a peer.
     ///
     /// # Errors
-    /// [`MalformedRequest::BadForwarded`] and [`MalformedRequest::TooManyHops`]: only of what a trusted peer sends.
+    /// [`MalformedRequest::BadForwarded`] and [`MalformedRequest::TooManyHops`], for headers of a trusted peer only.
     pub fn client_of(&self, peer: PeerAddr, headers: &HeaderMap) -> Result<Client, MalformedRequest> {
         if !self.trusts(peer) {
             return Ok(address_of(peer));
@@ -88,14 +90,14 @@ impl ClientSettings {
         }
     }
 
-    /// The client where no more can be said: the peer itself.
+    /// The client if the headers cannot be read: the peer itself.
     #[must_use]
     pub fn client_of_peer(&self, peer: PeerAddr) -> Client {
         if self.trusts(peer) { address_of(peer).unknown() } else { address_of(peer) }
     }
 
-    /// From the last hop to the first: the client is the first address that is not a proxy of ours, or the first of
-    /// all if all of them are. Where a hop did not say who came before it, the client is not known.
+    /// Walks from the last hop to the first: the client is the first untrusted address, or the leftmost address if all
+    /// are trusted. A hop without a readable address leaves the client unknown.
     fn walk(
         &self,
         start: Client,
@@ -123,25 +125,24 @@ fn address_of(peer: PeerAddr) -> Client {
     }
 }
 
-/// The hops of all lines from the last to the first, each read when it is asked for; `None` is one that is not an
-/// address. Empty items are no hops.
+/// The hops of all lines from the last to the first, parsed lazily; `None` is not an address. Empty items are skipped.
 fn x_forwarded_for(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let lines = headers.get_all("x-forwarded-for").iter().rev();
     let items = lines.flat_map(|line| line.as_bytes().rsplit(|&byte| byte == b','));
     items.map(<[u8]>::trim_ascii).filter(|item| !item.is_empty()).map(address)
 }
 
-/// The last hops, in order: as many as can be asked for.
+/// The last hops, in order; at most one more than [`MAX_HOPS`].
 fn forwarded(headers: &HeaderMap) -> Result<VecDeque<Option<IpAddr>>, MalformedRequest> {
     let mut last = VecDeque::new();
     for line in headers.get_all(FORWARDED) {
-        let read = forwarded::for_each_element(line.as_bytes(), |element| {
+        let parsed = forwarded::for_each_element(line.as_bytes(), |element| {
             if last.len() > MAX_HOPS {
                 last.pop_front();
             }
             last.push_back(element);
         });
-        read.map_err(|forwarded::MalformedForwarded| MalformedRequest::BadForwarded)?;
+        parsed.map_err(|forwarded::MalformedForwarded| MalformedRequest::BadForwarded)?;
     }
     Ok(last.iter().map(ForwardedElement::address).collect())
 }
@@ -166,7 +167,7 @@ fn address(item: &[u8]) -> Option<IpAddr> {
         .or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }
 
-/// Proxies of ours in one chain. An honest one is never as long.
+/// Trusted proxies in one chain. Real chains are shorter.
 const MAX_HOPS: usize = 32;
 
 #[cfg(test)]
@@ -197,7 +198,7 @@ mod tests {
             Ok(Client::Ip(ip)) => ip.to_string(),
             Ok(Client::BehindProxy(ip)) => format!("behind {ip}"),
             Ok(Client::UnixSocket) => "local".into(),
-            Err(why) => why.to_string(),
+            Err(error) => error.to_string(),
         }
     }
 
@@ -211,7 +212,7 @@ mod tests {
     #[test]
     fn the_rightmost_untrusted_hop_is_the_client() {
         let settings = settings(IdentityHeader::XForwardedFor);
-        for (chain, wanted) in [
+        for (chain, expected) in [
             ("198.51.100.1", "198.51.100.1"),
             ("6.6.6.6, 198.51.100.1", "198.51.100.1"),
             ("6.6.6.6, 198.51.100.1, 10.0.0.9", "198.51.100.1"),
@@ -223,7 +224,7 @@ mod tests {
             ("2001:db8::1.2.3.4", "2001:db8::102:304"),
             (",, 198.51.100.1 ,", "198.51.100.1"),
         ] {
-            assert_eq!(client(&settings, "127.0.0.1", &[("x-forwarded-for", chain)]), wanted, "{chain}");
+            assert_eq!(client(&settings, "127.0.0.1", &[("x-forwarded-for", chain)]), expected, "{chain}");
         }
     }
 
@@ -263,12 +264,12 @@ mod tests {
         assert_eq!(client(&settings, "127.0.0.1", &lines), "198.51.100.1");
         let flood = vec!["198.51.100.1"; 3_000].join(",");
         assert_eq!(client(&settings, "127.0.0.1", &[("x-forwarded-for", &flood)]), "198.51.100.1");
-        for (hops, wanted) in [(31, "198.51.100.1"), (32, "198.51.100.1"), (33, "too many")] {
+        for (hops, expected) in [(31, "198.51.100.1"), (32, "198.51.100.1"), (33, "too many")] {
             let chain = format!("junk, 198.51.100.1{}", ", 10.0.0.9".repeat(hops));
             let of_forwarded = format!("for=junk, for=198.51.100.1{}", ", for=10.0.0.9".repeat(hops));
             let by_forwarded = self::settings(IdentityHeader::Forwarded);
             let found = client(&settings, "127.0.0.1", &[("x-forwarded-for", &chain)]);
-            assert!(found.contains(wanted), "{hops}: {found}");
+            assert!(found.contains(expected), "{hops}: {found}");
             assert_eq!(client(&by_forwarded, "127.0.0.1", &[("forwarded", &of_forwarded)]), found);
         }
     }
@@ -287,7 +288,7 @@ mod tests {
     #[test]
     fn forwarded_is_read_by_its_for_parameters() {
         let settings = settings(IdentityHeader::Forwarded);
-        for (value, wanted) in [
+        for (value, expected) in [
             ("for=198.51.100.1;proto=https", "198.51.100.1"),
             ("For=\"[2001:db8::7]:4711\"", "2001:db8::7"),
             ("for=6.6.6.6, for=198.51.100.1, for=10.0.0.9;by=10.0.0.1", "198.51.100.1"),
@@ -296,7 +297,7 @@ mod tests {
             ("for=198.51.100.1, proto=https", "behind 127.0.0.1"),
             ("for=198.51.100.1;host=\"a\\\", for=8.8.8.8;x=\\\"b\"", "198.51.100.1"),
         ] {
-            assert_eq!(client(&settings, "127.0.0.1", &[("forwarded", value)]), wanted, "{value}");
+            assert_eq!(client(&settings, "127.0.0.1", &[("forwarded", value)]), expected, "{value}");
         }
         let broken = client(&settings, "127.0.0.1", &[("forwarded", "for=198.51.100.1;for=6.6.6.6")]);
         assert_eq!(broken, MalformedRequest::BadForwarded.to_string());
@@ -332,28 +333,28 @@ mod tests {
         let prefix = |ip: &str| settings.connection_prefix(peer(ip)).map(|ip| ip.to_string());
         assert_eq!(prefix("64:ff9b::203.0.113.7"), Some("203.0.113.7".into()));
         assert_eq!(prefix("2002:cb00:7107::1"), Some("203.0.113.7".into()));
-        assert_eq!(prefix("64:ff9b::10.0.0.1"), Some("64:ff9b::a00:1".into()), "not one of ours");
+        assert_eq!(prefix("64:ff9b::10.0.0.1"), Some("64:ff9b::a00:1".into()), "not a trusted proxy");
         assert_eq!(prefix("10.0.0.1"), None);
     }
 
     proptest! {
-        /// L5, L19: the client has no say in who it is, however it begins the list that our proxies go on with.
+        /// L5, L19: a client cannot change its address by the beginning of the list, to which trusted proxies append.
         #[test]
         fn what_stands_before_the_client_changes_nothing(
             before in "([ -~]{0,60}|(10[.]0[.]0[.]1, ?){0,40}|for=10[.]0[.]0[.]1[,;\"\\\\]for=10[.]0[.]0[.]2)",
             same_line in any::<bool>(),
             hops in 0..=32_usize,
         ) {
-            let lines = |ours: String| match same_line {
-                true => vec![format!("{before}, {ours}")],
-                false => vec![before.clone(), ours],
+            let lines = |appended: String| match same_line {
+                true => vec![format!("{before}, {appended}")],
+                false => vec![before.clone(), appended],
             };
-            let ours = format!("203.0.113.7{}", ", 10.0.0.9".repeat(hops));
-            let all = lines(ours);
+            let appended = format!("203.0.113.7{}", ", 10.0.0.9".repeat(hops));
+            let all = lines(appended);
             let all: Vec<_> = all.iter().map(|line| ("x-forwarded-for", line.as_str())).collect();
             prop_assert_eq!(client(&settings(IdentityHeader::XForwardedFor), "127.0.0.1", &all), "203.0.113.7");
-            let ours = format!("for=203.0.113.7{}", ", for=10.0.0.9".repeat(hops));
-            let all = lines(ours);
+            let appended = format!("for=203.0.113.7{}", ", for=10.0.0.9".repeat(hops));
+            let all = lines(appended);
             let all: Vec<_> = all.iter().map(|line| ("forwarded", line.as_str())).collect();
             let found = client(&settings(IdentityHeader::Forwarded), "127.0.0.1", &all);
             prop_assert!(found == "203.0.113.7" || found == MalformedRequest::BadForwarded.to_string(), "{}", found);

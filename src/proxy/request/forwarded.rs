@@ -1,13 +1,13 @@
 //! Parser of `Forwarded` (RFC 7239): strict, a value that does not fit the grammar is an error.
 //!
-//! It says what stands there; whom to believe is for others. Whatever does not fit is refused as a whole: a reader that
-//! finds its way around a quote that another takes for the end of a string reads another client. Blanks around `;` and
-//! empty elements are let through, as lists of HTTP have them (RFC 9110, 5.6.1).
+//! A header that does not fit the grammar is refused as a whole: two parsers that disagree on the end of a quoted
+//! string read different clients. Blanks around `;` and empty elements are accepted, as in lists of HTTP (RFC 9110,
+//! 5.6.1). `client_addr` and `scheme` decide which elements to trust.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What one proxy says of the hop before it, as far as anybody here asks.
+/// One element: what a proxy reports of the hop before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ForwardedElement<'h> {
     /// `for`.
@@ -21,9 +21,9 @@ pub(super) struct ForwardedElement<'h> {
 /// The value of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ForwardedValue<'h> {
-    /// As it is.
+    /// A token.
     Token(&'h [u8]),
-    /// What stands between the quotes, with its backslashes.
+    /// The text between the quotes, with its backslashes.
     Quoted(&'h [u8]),
 }
 
@@ -31,18 +31,18 @@ pub(super) enum ForwardedValue<'h> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MalformedForwarded;
 
-/// Hands over the elements of one line, from left to right.
+/// Calls `visitor` with each element of one line, from left to right.
 ///
 /// # Errors
-/// [`MalformedForwarded`], possibly after some of them.
+/// [`MalformedForwarded`], possibly after some elements.
 pub(super) fn for_each_element<'h>(
     line: &'h [u8],
-    mut found: impl FnMut(ForwardedElement<'h>),
+    mut visitor: impl FnMut(ForwardedElement<'h>),
 ) -> Result<(), MalformedForwarded> {
     let mut rest = line;
     loop {
         let (element, after) = read_element(rest)?;
-        element.into_iter().for_each(&mut found);
+        element.into_iter().for_each(&mut visitor);
         match after {
             [] => return Ok(()),
             [b',', more @ ..] => rest = more,
@@ -51,28 +51,28 @@ pub(super) fn for_each_element<'h>(
     }
 }
 
-/// An element that says anything, and what comes after it.
+/// An element, `None` if it is empty, and the rest of the line.
 fn read_element(mut rest: &[u8]) -> Result<(Option<ForwardedElement<'_>>, &[u8]), MalformedForwarded> {
-    let (mut element, mut says_something) = (ForwardedElement::default(), false);
+    let (mut element, mut has_pairs) = (ForwardedElement::default(), false);
     loop {
         rest = rest.trim_ascii_start();
         if !matches!(rest, [] | [b',' | b';', ..]) {
             rest = element.read_pair(rest)?.trim_ascii_start();
-            says_something = true;
+            has_pairs = true;
         }
         match rest {
             [b';', more @ ..] => rest = more,
-            _ => return Ok((says_something.then_some(element), rest)),
+            _ => return Ok((has_pairs.then_some(element), rest)),
         }
     }
 }
 
 impl<'h> ForwardedElement<'h> {
-    /// Reads one `name=value`, and tells what comes after it.
+    /// Reads one `name=value`, and returns the rest.
     fn read_pair(&mut self, text: &'h [u8]) -> Result<&'h [u8], MalformedForwarded> {
         let (name, rest) = token(text)?;
         let (value, rest) = ForwardedValue::read(rest.strip_prefix(b"=").ok_or(MalformedForwarded)?)?;
-        let place = match name.to_ascii_lowercase().as_slice() {
+        let slot = match name.to_ascii_lowercase().as_slice() {
             b"for" => &mut self.node,
             b"proto" => &mut self.proto,
             b"by" => &mut self.by,
@@ -80,10 +80,10 @@ impl<'h> ForwardedElement<'h> {
             _ => return Ok(rest),
         };
         // RFC 7239, 4: each at most once.
-        if place.replace(value).is_some() { Err(MalformedForwarded) } else { Ok(rest) }
+        if slot.replace(value).is_some() { Err(MalformedForwarded) } else { Ok(rest) }
     }
 
-    /// The address of the hop; `None` if it is not said, obfuscated, or none.
+    /// The address of the hop; `None` if it is missing, obfuscated, or not an address.
     pub(super) fn address(&self) -> Option<IpAddr> {
         let node = self.node?.unquoted();
         let node = std::str::from_utf8(&node).ok()?;
@@ -118,29 +118,29 @@ impl<'h> ForwardedValue<'h> {
         Err(MalformedForwarded)
     }
 
-    /// What is meant: a backslash makes the byte after it an ordinary one (RFC 9110, 5.6.4).
+    /// The value without the backslashes of quoted pairs (RFC 9110, 5.6.4).
     pub(super) fn unquoted(self) -> Cow<'h, [u8]> {
         let text = match self {
             Self::Quoted(text) if text.contains(&b'\\') => text,
             Self::Quoted(text) | Self::Token(text) => return Cow::Borrowed(text),
         };
         let mut is_escaped = false;
-        let meant = text.iter().copied().filter(|&byte| {
+        let unescaped = text.iter().copied().filter(|&byte| {
             is_escaped = byte == b'\\' && !is_escaped;
             !is_escaped
         });
-        Cow::Owned(meant.collect())
+        Cow::Owned(unescaped.collect())
     }
 }
 
-/// The token that a text begins with (RFC 9110, 5.6.2), and the rest.
+/// The leading token (RFC 9110, 5.6.2), and the rest.
 fn token(text: &[u8]) -> Result<(&[u8], &[u8]), MalformedForwarded> {
     let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     let end = text.iter().position(|byte| !is_of_token(byte)).unwrap_or(text.len());
     if end == 0 { Err(MalformedForwarded) } else { Ok(text.split_at(end)) }
 }
 
-/// Digits, or something that only says that there is a port.
+/// One to five digits, or an obfuscated port (RFC 7239, 6).
 fn is_port(text: &str) -> bool {
     match text.strip_prefix('_') {
         Some(rest) => {

@@ -1,6 +1,6 @@
 //! Whether the client uses HTTPS: by a trusted proxy, otherwise by our own connection.
 //!
-//! The surprising thing: of a list the last value counts, because that is the one which the proxy wrote, and what stands before it came from outside.
+//! Of a list the last value counts: the trusted proxy wrote it, and the values before it came from outside.
 
 use std::borrow::Cow;
 
@@ -9,16 +9,15 @@ use http::header::FORWARDED;
 
 use super::forwarded;
 
-/// Whether the client of a request is at the other end of TLS. Only a `trusted` peer is believed: its
-/// `X-Forwarded-Proto`, or without one its `Forwarded` (RFC 7239, 5.4). Where nobody says anything it is as the `peer`
-/// speaks.
+/// Whether the client of a request uses TLS: by a `trusted` peer's `X-Forwarded-Proto`, or without one its `Forwarded`
+/// (RFC 7239, 5.4). Otherwise `peer`: whether the peer uses TLS.
 #[must_use]
 pub fn is_secure(headers: &HeaderMap, trusted: bool, peer: bool) -> bool {
-    let said = || last_scheme(headers).map(Cow::Borrowed).or_else(|| last_proto(headers));
+    let forwarded = || last_scheme(headers).map(Cow::Borrowed).or_else(|| last_proto(headers));
     if !trusted {
         return peer;
     }
-    said().map_or(peer, |scheme| scheme.eq_ignore_ascii_case(b"https"))
+    forwarded().map_or(peer, |scheme| scheme.eq_ignore_ascii_case(b"https"))
 }
 
 /// The last item of `X-Forwarded-Proto`, over all its lines.
@@ -27,7 +26,7 @@ fn last_scheme(headers: &HeaderMap) -> Option<&[u8]> {
     line.as_bytes().rsplit(|&byte| byte == b',').next().map(<[u8]>::trim_ascii)
 }
 
-/// The `proto` of the last element of `Forwarded`; none of a line that is broken.
+/// The `proto` of the last element of `Forwarded`; `None` for a malformed line.
 fn last_proto(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
     let line = headers.get_all(FORWARDED).iter().next_back()?;
     let mut last = None;
@@ -63,7 +62,7 @@ mod tests {
             &[("forwarded", "proto=http"), ("x-forwarded-proto", "https")],
         ] {
             assert!(secure(lines, true), "{lines:?}");
-            assert!(!secure(lines, false), "a stranger says {lines:?}");
+            assert!(!secure(lines, false), "untrusted: {lines:?}");
         }
     }
 
@@ -72,8 +71,8 @@ mod tests {
         let mut headers = HeaderMap::new();
         assert!(is_secure(&headers, false, true) && is_secure(&headers, true, true));
         headers.insert("x-forwarded-proto", HeaderValue::from_static("http"));
-        assert!(is_secure(&headers, false, true), "a stranger has no say");
-        assert!(!is_secure(&headers, true, true), "a proxy that speaks TLS with us alone");
+        assert!(is_secure(&headers, false, true), "an untrusted peer is not believed");
+        assert!(!is_secure(&headers, true, true), "only the proxy uses TLS");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Validates target, `Host` and framing of a parsed request.
 //!
-//! hyper has parsed the head and is lenient in places; here everything that two servers could read differently is
-//! refused. Nothing is repaired. The surprising thing: a header is never looked at twice with different eyes, so
-//! whatever passes here means the same to the policy and to the upstream.
+//! hyper parses the head, leniently in places. This module refuses every head that two servers could read differently,
+//! and repairs nothing, so a request means the same to the policy and to the upstream. The bytes that hyper's parsed
+//! form does not show are left to `validator`.
 
 use std::borrow::Cow;
 
@@ -17,10 +17,10 @@ use crate::proxy::error::{Error, MalformedRequest};
 /// A host in lower case, without port and trailing dot.
 pub type Host<'a> = Cow<'a, str>;
 
-/// Refuses what the gate does not understand, and tells the host as [`check`] does.
+/// Refuses ambiguous requests, `CONNECT` and long targets, then checks as [`check`] does. Returns the host.
 ///
 /// # Errors
-/// What is wrong with the request.
+/// [`Error::Malformed`], [`Error::Connect`] or [`Error::TargetTooLong`].
 pub(in crate::proxy) fn validate<'a, B>(
     connection: &DownstreamConnection,
     request: &'a Request<B>,
@@ -40,11 +40,11 @@ pub(in crate::proxy) fn validate<'a, B>(
     Ok(check(request)?)
 }
 
-/// Checks the target, `Host` and framing of a request, and tells the host: in lower case, without port and trailing
-/// dot; empty if an HTTP/1.0 client named none.
+/// Checks the target, `Host` and framing of a request. Returns the host: in lower case, without port and trailing dot;
+/// empty for an HTTP/1.0 request without a host.
 ///
 /// # Errors
-/// See [`Malformed`].
+/// See [`MalformedRequest`].
 pub fn check<B>(request: &Request<B>) -> Result<Host<'_>, MalformedRequest> {
     if request.version() == Version::HTTP_2 {
         check_http2(request.headers())?;
@@ -67,7 +67,7 @@ pub fn check<B>(request: &Request<B>) -> Result<Host<'_>, MalformedRequest> {
     }
 }
 
-/// What h2 lets pass and HTTP/1.1 has no room for: our upstreams would read it in their own ways.
+/// Refuses headers that h2 accepts and that upstreams would read differently in HTTP/1.1.
 fn check_http2(headers: &HeaderMap) -> Result<(), MalformedRequest> {
     if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
         return Err(MalformedRequest::SeveralLengths);
@@ -78,7 +78,7 @@ fn check_http2(headers: &HeaderMap) -> Result<(), MalformedRequest> {
     if headers.values().any(has_blanks) { Err(MalformedRequest::PaddedValue) } else { Ok(()) }
 }
 
-/// RFC 9112, 3.2: a target is ASCII; what lies above it is encoded, or every server guesses.
+/// RFC 9112, 3.2: a target is ASCII; other bytes have to be encoded, or each server guesses.
 fn check_ascii(uri: &Uri) -> Result<(), MalformedRequest> {
     let is_ascii = uri.path_and_query().is_none_or(|target| target.as_str().is_ascii());
     if is_ascii { Ok(()) } else { Err(MalformedRequest::NotAscii) }
@@ -100,12 +100,12 @@ fn check_transfer_encoding(headers: &HeaderMap) -> Result<(), MalformedRequest> 
     }
 }
 
-/// RFC 9110, 10.1.1. hyper takes the last of several, and overlooks what it does not know.
+/// RFC 9110, 10.1.1. hyper takes the last of several, and ignores unknown ones.
 fn check_expectation(headers: &HeaderMap, version: Version) -> Result<(), MalformedRequest> {
     let mut expectations = headers.get_all(EXPECT).iter();
     match (expectations.next(), expectations.next()) {
         (None, _) => Ok(()),
-        // An HTTP/1.0 client expects nothing, whatever it says.
+        // RFC 9110, 10.1.1: `Expect` of an HTTP/1.0 request is ignored.
         (Some(_), _) if version < Version::HTTP_11 => Ok(()),
         (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"100-continue") => Ok(()),
         _ => Err(MalformedRequest::Expectation),
@@ -136,7 +136,7 @@ fn host(headers: &HeaderMap, version: Version) -> Result<Option<(&str, &str)>, M
     }
 }
 
-/// The name in `name[:port]`; brackets belong to it.
+/// The name in `name[:port]`, with the brackets of an IPv6 address.
 fn name_of(host: &str) -> Result<&str, MalformedRequest> {
     let bytes = host.as_bytes();
     let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
@@ -158,7 +158,7 @@ fn is_ipv6(text: &str) -> bool {
     text.parse::<std::net::Ipv6Addr>().is_ok()
 }
 
-/// Nothing, or a number up to 65,535.
+/// Empty, or a number up to 65,535.
 fn is_port(digits: &[u8]) -> bool {
     let number = digits.iter().try_fold(0_u16, |number, &digit| {
         let digit = digit.is_ascii_digit().then(|| digit - b'0')?;
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_host_is_told_without_port_case_and_trailing_dot() {
-        for (host, wanted) in [
+        for (host, expected) in [
             ("example.org", "example.org"),
             ("Example.ORG:8080", "example.org"),
             ("example.org.", "example.org"),
@@ -200,7 +200,7 @@ mod tests {
             ("127.0.0.1", "127.0.0.1"),
             ("a_b:", "a_b"),
         ] {
-            assert_eq!(checked("/", &[host]).as_deref(), Ok(wanted), "{host}");
+            assert_eq!(checked("/", &[host]).as_deref(), Ok(expected), "{host}");
         }
     }
 

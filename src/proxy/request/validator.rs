@@ -1,12 +1,10 @@
 //! The request validator: reads the bytes beside hyper and reports the first request that two servers could read
 //! differently.
 //!
-//! hyper accepts lines that end in a bare line feed, `Content-Length: 005`, blanks behind the size of a chunk and more, and
-//! what it hands on does not show it any more. A [`Validator`] reads along as the bytes arrive and says which request is the
-//! first that two servers could read differently. It changes no byte and knows no header but those that frame a body: what
-//! can still be seen after parsing is `target`'s to refuse. The surprising thing: it has to know only clean requests,
-//! because after the first fault nothing on the connection counts any more; so where one ends, hyper and the scanner
-//! always agree.
+//! hyper accepts lines that end in a bare line feed, `Content-Length: 005`, blanks behind the size of a chunk and more,
+//! and its parsed form does not show them. A [`Validator`] reads the bytes as they arrive. It changes none, and reads
+//! no headers but those that frame a body; `target` checks the parsed head. It stops at the first violation, because
+//! the connection ends there. So it only has to follow clean requests, and always agrees with hyper on where they end.
 
 mod chunk;
 mod framing;
@@ -15,13 +13,13 @@ use memchr::memchr;
 
 use self::framing::{Framing, MAX_FRAMING_LEN};
 
-/// Why two servers could read the bytes differently.
+/// A violation of the framing rules; two servers could read the bytes differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
     /// A line that does not end in CR LF.
     #[error("a line ends in a bare line feed")]
     BareLineFeed,
-    /// More empty lines before a request than the one that RFC 9112, 2.2, asks servers to overlook.
+    /// More empty lines before a request than the one that RFC 9112, 2.2, asks servers to ignore.
     #[error("empty lines before the request")]
     EmptyLines,
     /// Anything but plain digits without a leading zero, or two that differ.
@@ -30,7 +28,7 @@ pub enum FramingError {
     /// Anything but one `chunked`.
     #[error("the transfer coding is not `chunked`")]
     TransferEncoding,
-    /// The beginning of HTTP/2, which hyper would end the connection for without a word.
+    /// The beginning of HTTP/2. hyper would close the connection without a response.
     #[error("this is HTTP/2")]
     Preface,
     /// `Content-Length` beside `Transfer-Encoding`.
@@ -42,69 +40,70 @@ pub enum FramingError {
     /// The data of a chunk does not end where its size says.
     #[error("a chunk is not as long as it says")]
     ChunkEnd,
-    /// A trailer that is no header, or one too many.
+    /// A trailer that is no header, is longer than 1,024 bytes, or is the 33rd.
     #[error("the trailers are not a list of headers")]
     Trailer,
 }
 
-/// The first thing that two servers could read differently.
+/// The first violation on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Violation {
-    /// What it is.
+    /// The violated rule.
     pub why: FramingError,
-    /// The number of the request that has it, from 1.
+    /// The number of the request, from 1.
     pub request: u64,
-    /// If hyper must not have all bytes last seen: how many it may have. Of a body these come before the fault.
+    /// How many of the bytes last read hyper may get; `None` is all of them. In a body it gets the bytes before the
+    /// violation.
     pub allowed: Option<usize>,
 }
 
-/// Reads along; one for each connection.
+/// Validates the bytes of one connection.
 #[derive(Debug)]
 pub struct Validator {
     next: ValidatorState,
     framing: Framing,
     request: u64,
-    /// What has come of a line that is not complete; of a long line of a head only its two ends.
+    /// The beginning of an incomplete line; of a long header line only its two ends.
     partial: Vec<u8>,
 }
 
-/// What comes next.
+/// The element that comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ValidatorState {
     Line(ExpectedLine),
-    /// So many bytes that nobody looks at, and then a line.
+    /// A number of bytes to skip, then a line.
     Bytes(u64, ExpectedLine),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedLine {
-    /// A request line, which so many empty lines came before.
+    /// A request line, after this number of empty lines.
     Request(u8),
     Field,
     ChunkSize,
     ChunkEnd,
-    /// A trailer, which so many others came before, or the end of the body.
+    /// A trailer, after this number of others, or the end of the body.
     Trailer(u8),
 }
 
 impl Validator {
-    /// At the beginning of a connection.
+    /// A validator for a new connection.
     #[must_use]
     pub fn new() -> Self {
         let next = ValidatorState::Line(ExpectedLine::Request(0));
         Self { next, framing: Framing::default(), request: 1, partial: Vec::new() }
     }
 
-    /// The number of the request that is being read, from 1: all before it have come to their ends.
+    /// The number of the current request, from 1: all requests before it are complete.
     #[must_use]
     pub fn request(&self) -> u64 {
         self.request
     }
 
-    /// Reads on. After a fault there is nothing to be read any more.
+    /// Validates the next bytes. Must not be called after an error.
     ///
     /// # Errors
-    /// The first thing that two servers could read differently.
+    /// The first violation.
     pub fn read(&mut self, bytes: &[u8]) -> Result<(), Violation> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -115,8 +114,8 @@ impl Validator {
                 ValidatorState::Bytes(left, then) => self.skip(left, then, rest),
                 ValidatorState::Line(line) => self.read_line(line, rest).map_err(|why| {
                     let before = bytes.len() - rest.len();
-                    let clean = match line {
-                        // The one line makes hyper answer 400.
+                    let allowed = match line {
+                        // This line makes hyper respond with 400.
                         ExpectedLine::Request(_) if why == FramingError::Preface => {
                             Some(before + memchr(b'\n', rest).map_or(0, |end| end + 1))
                         }
@@ -125,7 +124,7 @@ impl Validator {
                             Some(before)
                         }
                     };
-                    Violation { why, request: self.request, allowed: clean }
+                    Violation { why, request: self.request, allowed }
                 })?,
             };
         }
@@ -203,17 +202,17 @@ impl Validator {
         self.next = ValidatorState::Line(line);
     }
 
-    /// Keeps what has come of a line until the rest is there; what is known to be wrong already is not waited for.
+    /// Buffers an incomplete line. A line that is too long is an error at once.
     fn buffer_partial(&mut self, line: ExpectedLine, piece: &[u8]) -> Result<(), FramingError> {
-        let most = match line {
+        let limit = match line {
             ExpectedLine::Request(_) | ExpectedLine::Field => MAX_PARTIAL_LINE,
             ExpectedLine::ChunkSize => chunk::MAX_SIZE_LINE_LEN,
             ExpectedLine::ChunkEnd => 1,
             ExpectedLine::Trailer(_) => chunk::MAX_TRAILER_LEN + 1,
         };
-        let room = most.saturating_sub(self.partial.len());
-        self.partial.extend_from_slice(&piece[..room.min(piece.len())]);
-        let (true, Some(&last)) = (piece.len() > room, piece.last()) else { return Ok(()) };
+        let free = limit.saturating_sub(self.partial.len());
+        self.partial.extend_from_slice(&piece[..free.min(piece.len())]);
+        let (true, Some(&last)) = (piece.len() > free, piece.last()) else { return Ok(()) };
         match line {
             ExpectedLine::Request(_) | ExpectedLine::Field => {
                 self.partial.truncate(MAX_PARTIAL_LINE - 1);
@@ -233,7 +232,7 @@ impl Default for Validator {
     }
 }
 
-/// So much of a line of a head tells whether it frames the body, whether that is too long to be read, and how it ends.
+/// Bytes kept of a header line: enough to see whether it frames the body, whether it is too long, and how it ends.
 const MAX_PARTIAL_LINE: usize = MAX_FRAMING_LEN + 2;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The address of a DynamoDB table: `dynamodb://[KEY:SECRET@]TABLE?region=R[&endpoint=URL][&ca=FILE]`.
 //!
-//! What is not written comes from the environment, as in Amazon's own tools: the region here, keys in
-//! [`credentials`](super::credentials). The surprising thing: a key in the address is a secret like any password, so no
-//! mistake repeats what was written in front of the `@`.
+//! What is missing comes from the environment, as in Amazon's own tools: the region here, keys in
+//! [`credentials`](super::credentials). A key in the address is a secret like any password, so errors repeat nothing
+//! that stands in front of the `@`.
 
 use std::path::PathBuf;
 
@@ -11,31 +11,31 @@ use percent_encoding::percent_decode_str;
 
 use super::sign::AwsKeys;
 
-/// What an address says.
+/// A parsed address.
 #[derive(Clone)]
 pub(super) struct DynamoDbAddress {
     pub(super) table: String,
     pub(super) region: String,
     pub(super) endpoint: HttpEndpoint,
-    /// Instead of the system's roots.
+    /// A file of roots in place of the system's.
     pub(super) ca: Option<PathBuf>,
-    /// Instead of what the environment says.
+    /// Keys in place of the environment's.
     pub(super) keys: Option<AwsKeys>,
 }
 
-/// Where somebody speaks HTTP.
+/// An HTTP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HttpEndpoint {
     pub(super) is_https: bool,
     /// A name or an address without brackets.
     pub(super) host: String,
     pub(super) port: u16,
-    /// As `host` says it: with the port, if it is not the usual one.
+    /// As in the `host` header: with the port, if it is not the default one.
     pub(super) authority: String,
 }
 
 impl DynamoDbAddress {
-    /// What an address says, in an environment.
+    /// Parses an address, in an environment.
     pub(super) fn parse(url: &str, environment: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let rest = url.strip_prefix("dynamodb://").unwrap_or(url);
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -50,7 +50,7 @@ impl DynamoDbAddress {
                 "region" => &mut region,
                 "endpoint" => &mut endpoint,
                 "ca" => &mut ca,
-                _ => return Err(format!("nothing is called `{name}` here, only region, endpoint and ca")),
+                _ => return Err(format!("unknown option `{name}`; options are region, endpoint and ca")),
             };
             if slot.replace(decoded(value, name)?).is_some() {
                 return Err(format!("`{name}` is there twice"));
@@ -71,13 +71,13 @@ impl DynamoDbAddress {
 }
 
 impl HttpEndpoint {
-    /// What a URL without a path says.
+    /// Parses a URL without a path.
     pub(super) fn parse(url: &str) -> Result<Self, String> {
         let (server, path) = Self::parse_with_path(url)?;
         if path == "/" { Ok(server) } else { Err("a URL without a path is wanted".to_owned()) }
     }
 
-    /// What a URL says, and its path and query.
+    /// Parses a URL; returns its path and query as well.
     pub(super) fn parse_with_path(url: &str) -> Result<(Self, String), String> {
         let wanted = || "http://HOST[:PORT] or https://HOST[:PORT] is wanted".to_owned();
         let uri: Uri = url.parse().map_err(|_| wanted())?;
@@ -89,7 +89,7 @@ impl HttpEndpoint {
         let authority =
             uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wanted)?;
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        // What follows a colon and is no number is none to `http`, which then says that there is no port.
+        // If the text behind a colon is no number, `http` reports that there is no port.
         let port =
             match authority.as_str().strip_prefix(authority.host()).and_then(|rest| rest.strip_prefix(':')) {
                 Some(_) => authority.port_u16().filter(|&port| port > 0).ok_or_else(wanted)?,
@@ -157,10 +157,10 @@ mod tests {
 
     #[test]
     fn a_table_and_a_region_are_enough() {
-        let place = parse("dynamodb://gate-buckets?region=eu-central-1").unwrap();
-        assert_eq!((&place.table[..], &place.region[..]), ("gate-buckets", "eu-central-1"));
-        assert_eq!(place.endpoint, HttpEndpoint::https("dynamodb.eu-central-1.amazonaws.com"));
-        assert!(place.ca.is_none() && place.keys.is_none());
+        let address = parse("dynamodb://gate-buckets?region=eu-central-1").unwrap();
+        assert_eq!((&address.table[..], &address.region[..]), ("gate-buckets", "eu-central-1"));
+        assert_eq!(address.endpoint, HttpEndpoint::https("dynamodb.eu-central-1.amazonaws.com"));
+        assert!(address.ca.is_none() && address.keys.is_none());
         let china = parse("dynamodb://buckets?region=cn-north-1").unwrap();
         assert_eq!(china.endpoint.host, "dynamodb.cn-north-1.amazonaws.com.cn");
     }
@@ -181,18 +181,18 @@ mod tests {
             ("https://[::1]:4567", true, "::1", 4567, "[::1]:4567"),
             ("https%3A%2F%2Fvpce.example.org", true, "vpce.example.org", 443, "vpce.example.org"),
         ] {
-            let place = parse(&format!("dynamodb://buckets?region=r&endpoint={url}")).unwrap();
+            let address = parse(&format!("dynamodb://buckets?region=r&endpoint={url}")).unwrap();
             let (host, authority) = (host.to_owned(), authority.to_owned());
-            assert_eq!(place.endpoint, HttpEndpoint { is_https, host, port, authority }, "{url}");
+            assert_eq!(address.endpoint, HttpEndpoint { is_https, host, port, authority }, "{url}");
         }
     }
 
     #[test]
     fn keys_in_the_address_may_hold_any_letter() {
-        let place = parse("dynamodb://AKID:a%2Fb%3Fc%40d+e@buckets?region=r").unwrap();
-        let keys = place.keys.unwrap();
+        let address = parse("dynamodb://AKID:a%2Fb%3Fc%40d+e@buckets?region=r").unwrap();
+        let keys = address.keys.unwrap();
         assert_eq!((&keys.access[..], &keys.secret[..], keys.token), ("AKID", "a/b?c@d+e", None));
-        assert_eq!(place.table, "buckets");
+        assert_eq!(address.table, "buckets");
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
             ),
             ("dynamodb://buckets?region=EU", "a region is made of letters a to z, digits and `-`"),
             ("dynamodb://buckets?region=r&region=r", "`region` is there twice"),
-            ("dynamodb://buckets?regoin=r", "nothing is called `regoin` here, only region, endpoint and ca"),
+            ("dynamodb://buckets?regoin=r", "unknown option `regoin`; options are region, endpoint and ca"),
             (
                 "dynamodb://buckets?region=r&endpoint=localhost:8000",
                 "endpoint: http://HOST[:PORT] or https://HOST[:PORT] is wanted",

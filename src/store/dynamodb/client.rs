@@ -1,8 +1,9 @@
 //! Signs one request to DynamoDB and reads its response.
 //!
-//! JSON 1.0 over HTTP, as in "DynamoDB low-level API" of the Developer Guide. Nothing is asked a second time, whatever the
-//! answer: a throttled table is not helped by more questions, and each of them costs money. The surprising thing: requests
-//! are stamped with the server's time, not with this machine's, so a wrong clock here costs one refused question.
+//! The protocol is JSON 1.0 over HTTP, as in "DynamoDB low-level API" of the Developer Guide. No request is repeated,
+//! whatever the response: more requests do not help a throttled table, and each of them costs money. Requests are
+//! stamped with the server's time and not with this machine's, so a wrong clock here costs one refused request.
+//! Connections are left to [`pool`](super::pool).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::store::tls;
 use crate::store::{Clocked, StoreClock, StoreError};
 use crate::time::Clock;
 
-/// Asks questions about one table.
+/// Sends requests about one table.
 pub(super) struct DynamoDbClient {
     pub(super) address: DynamoDbAddress,
     pub(super) clock_estimate: ClockEstimate,
@@ -30,57 +31,58 @@ pub(super) struct DynamoDbClient {
     pool: Arc<HttpPool>,
 }
 
-/// What was said, well or ill.
+/// A response, successful or not.
 pub(super) struct DynamoDbReply {
     pub(super) value: Result<Value, DynamoDbError>,
     pub(super) clock: Option<StoreClock>,
 }
 
-/// The server's reason not to do something.
+/// An error that the server returned.
 #[derive(Debug)]
 pub(super) struct DynamoDbError {
     status: StatusCode,
     /// Without the name of the service in front: `ResourceNotFoundException`.
     pub(super) kind: String,
     message: String,
-    /// What stands there, where a condition was not met.
+    /// The present item, where a condition was not met.
     pub(super) item: Option<Value>,
 }
 
 impl DynamoDbClient {
-    /// Without having asked anything.
+    /// A client that has sent nothing yet.
     pub(super) fn new(
-        place: DynamoDbAddress,
+        address: DynamoDbAddress,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, StoreError> {
         let clock = Clock::system();
-        let tls = match place.endpoint.is_https {
-            true => Some(Arc::new(tls::client(place.ca.as_deref())?)),
+        let tls = match address.endpoint.is_https {
+            true => Some(Arc::new(tls::client(address.ca.as_deref())?)),
             false => None,
         };
-        let pool = HttpPool::new(HttpPeer { endpoint: place.endpoint.clone(), tls }, clock.clone());
-        let keyring = AwsKeyCache::new(KeySourceChain::new(place.keys.clone(), environment), clock.clone());
-        Ok(Self { address: place, clock_estimate: ClockEstimate::new(clock), key_cache: keyring, pool })
+        let pool = HttpPool::new(HttpPeer { endpoint: address.endpoint.clone(), tls }, clock.clone());
+        let key_cache =
+            AwsKeyCache::new(KeySourceChain::new(address.keys.clone(), environment), clock.clone());
+        Ok(Self { address, clock_estimate: ClockEstimate::new(clock), key_cache, pool })
     }
 
-    /// Asks once; waits for the answer at most this long.
+    /// Sends one request; waits for the response at most this long.
     pub(super) async fn call(
         &self,
         operation: &str,
-        question: &Value,
-        patience: Duration,
+        body: &Value,
+        timeout: Duration,
     ) -> Result<DynamoDbReply, StoreError> {
         let keys = self.key_cache.get().await?;
-        let request = self.request(operation, Bytes::from(question.to_string()), &keys)?;
-        let asked = self.clock_estimate.local_now();
-        let reply = self.pool.call(Some(request), patience).await?;
+        let request = self.request(operation, Bytes::from(body.to_string()), &keys)?;
+        let sent = self.clock_estimate.local_now();
+        let reply = self.pool.call(Some(request), timeout).await?;
         if let Some(date) = reply.date {
-            self.clock_estimate.observe(date, asked);
+            self.clock_estimate.observe(date, sent);
         }
         let clock = reply.date.map(StoreClock::Seconds);
         let value = read(&reply)?;
-        if let Err(fault) = &value
-            && fault.is_about_keys()
+        if let Err(error) = &value
+            && error.is_about_keys()
         {
             self.key_cache.invalidate();
         }
@@ -105,15 +107,17 @@ impl DynamoDbClient {
         let builder =
             headers.iter().fold(Request::post("/"), |builder, (name, value)| builder.header(*name, *value));
         let request = builder.header("authorization", authorization).body(Full::new(body));
-        // The only text of others in it is of the keys.
-        request.map_err(|_| StoreError::Refused("the credentials hold what no header can".to_owned()))
+        // The keys are the only text in it from outside.
+        request.map_err(|_| {
+            StoreError::Refused("the credentials contain characters that no header may have".to_owned())
+        })
     }
 }
 
 impl DynamoDbReply {
-    /// The answer, if it was a good one.
+    /// The value of a successful response.
     pub(super) fn into_result(self, table: &str) -> Result<Clocked<Value>, StoreError> {
-        let value = self.value.map_err(|fault| fault.into_error(table))?;
+        let value = self.value.map_err(|error| error.into_error(table))?;
         Ok(Clocked { value, clock: self.clock })
     }
 }
@@ -127,7 +131,7 @@ impl DynamoDbError {
         ABOUT_KEYS.contains(&&self.kind[..])
     }
 
-    /// What is said of it where nothing better is known.
+    /// The error for a caller that has no better one.
     pub(super) fn into_error(self, table: &str) -> StoreError {
         match &self.kind[..] {
             "TransactionConflictException" => StoreError::WriteConflict,
@@ -150,7 +154,7 @@ fn read(reply: &HttpReply) -> Result<Result<Value, DynamoDbError>, StoreError> {
         Some(value) if status == StatusCode::OK => Ok(Ok(value)),
         Some(value) if value.get("__type").is_some_and(Value::is_string) => Ok(Err(error_of(status, &value))),
         _ if status.is_server_error() => Err(StoreError::Unreachable(format!("it answered {status}"))),
-        _ => Err(StoreError::UnexpectedResponse(format!("{status} with what is no JSON of its kind"))),
+        _ => Err(StoreError::UnexpectedResponse(format!("{status} without a JSON document of DynamoDB"))),
     }
 }
 
@@ -158,13 +162,13 @@ fn error_of(status: StatusCode, value: &Value) -> DynamoDbError {
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     let kind = printable(text("__type").rsplit('#').next().unwrap_or_default());
     let message = if text("message").is_empty() { text("Message") } else { text("message") };
-    // What follows the first line repeats the request, and with it the token of a session.
+    // The lines after the first repeat the request, and with it the token of a session.
     let message = printable(message.lines().next().unwrap_or_default());
     let item = value.get("Item").filter(|item| item.is_object()).cloned();
     DynamoDbError { status, kind, message, item }
 }
 
-/// What may stand in a line of a log.
+/// A text as it may appear in a log line.
 fn printable(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(MAX_MESSAGE_LEN).collect()
 }
@@ -187,15 +191,15 @@ const ABOUT_KEYS: [&str; 6] = [
 mod tests {
     use super::*;
 
-    fn said(status: u16, body: &'static str) -> Result<Result<Value, DynamoDbError>, StoreError> {
+    fn response(status: u16, body: &'static str) -> Result<Result<Value, DynamoDbError>, StoreError> {
         let status = StatusCode::from_u16(status).unwrap();
         read(&HttpReply { status, date: None, body: Bytes::from_static(body.as_bytes()) })
     }
 
     fn error(status: u16, body: &'static str) -> String {
-        match said(status, body) {
+        match response(status, body) {
             Ok(Ok(value)) => panic!("{value}"),
-            Ok(Err(fault)) => fault.into_error("buckets").to_string(),
+            Ok(Err(error)) => error.into_error("buckets").to_string(),
             Err(error) => error.to_string(),
         }
     }
@@ -218,13 +222,13 @@ mod tests {
                 r#"{"__type":"com.amazon.coral.availability#ThrottlingException","Message":"Rate exceeded"}"#,
                 "refused: ThrottlingException: Rate exceeded",
             ),
-            (400, r#"{"__type":"TransactionConflictException"}"#, "somebody else was writing"),
+            (400, r#"{"__type":"TransactionConflictException"}"#, "write conflict"),
             (500, r#"{"__type":"x#InternalServerError"}"#, "cannot be reached: InternalServerError"),
             (503, "<html>", "cannot be reached: it answered 503 Service Unavailable"),
-            (200, "[]", "answered what nobody understands: 200 OK with what is no JSON of its kind"),
-            (200, "", "answered what nobody understands: 200 OK with what is no JSON of its kind"),
-            (403, "{}", "answered what nobody understands: 403 Forbidden with what is no JSON of its kind"),
-            (302, "{}", "answered what nobody understands: 302 Found with what is no JSON of its kind"),
+            (200, "[]", "unexpected response: 200 OK without a JSON document of DynamoDB"),
+            (200, "", "unexpected response: 200 OK without a JSON document of DynamoDB"),
+            (403, "{}", "unexpected response: 403 Forbidden without a JSON document of DynamoDB"),
+            (302, "{}", "unexpected response: 302 Found without a JSON document of DynamoDB"),
         ] {
             assert_eq!(error(status, body), words, "{body}");
         }

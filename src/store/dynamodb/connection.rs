@@ -1,7 +1,8 @@
 //! One HTTP/1.1 connection with one request at a time.
 //!
-//! It chooses nothing and repeats nothing. The surprising thing: the task that drives it ends with whoever holds it, so a
-//! question that was given up takes its connection along, and nobody ever reads the answer to somebody else's question.
+//! The choice of a connection and retries are left to [`pool`](super::pool). Dropping a connection ends the task that
+//! drives it, so a request that is given up takes its connection along, and no response is ever read for another
+//! request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,15 +25,15 @@ use super::address::HttpEndpoint;
 use crate::store::StoreError;
 use crate::time::{Span, Time};
 
-/// Whom to connect to, and how.
+/// The server to connect to, and how.
 #[derive(Clone)]
 pub(super) struct HttpPeer {
     pub(super) endpoint: HttpEndpoint,
-    /// There is one if the server wants TLS.
+    /// Set if the server wants TLS.
     pub(super) tls: Option<Arc<ClientConfig>>,
 }
 
-/// A connection on which no answer is awaited.
+/// A connection on which no response is awaited.
 pub(super) struct HttpConnection {
     sender: SendRequest<Full<Bytes>>,
     driver: HttpDriver,
@@ -41,10 +42,10 @@ pub(super) struct HttpConnection {
 /// Ends the task that drives a connection.
 struct HttpDriver(AbortHandle);
 
-/// A question, as long as it provably has not left.
+/// A request, as long as it certainly has not been sent.
 pub(super) type Unsent = Option<Request<Full<Bytes>>>;
 
-/// A whole answer.
+/// A complete response.
 pub(super) struct HttpReply {
     pub(super) status: StatusCode,
     pub(super) date: Option<Time>,
@@ -56,7 +57,7 @@ trait HttpStream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> HttpStream for S {}
 
 impl HttpConnection {
-    /// A fresh one, within a second; the name is asked for again each time.
+    /// A new connection, within a second. The name is looked up each time.
     pub(super) async fn open(peer: &HttpPeer) -> Result<Self, String> {
         let opened = tokio::time::timeout(CONNECT_TIMEOUT, Self::try_open(peer)).await;
         opened.map_err(|_| format!("no connection to {} within a second", peer.endpoint.authority))?
@@ -64,20 +65,21 @@ impl HttpConnection {
 
     async fn try_open(peer: &HttpPeer) -> Result<Self, String> {
         let HttpEndpoint { host, port, authority, .. } = &peer.endpoint;
-        let said = |error: &dyn std::fmt::Display| format!("{authority}: {error}");
-        let stream = TcpStream::connect((&host[..], *port)).await.map_err(|error| said(&error))?;
-        stream.set_nodelay(true).map_err(|error| said(&error))?;
+        let failed = |error: &dyn std::fmt::Display| format!("{authority}: {error}");
+        let stream = TcpStream::connect((&host[..], *port)).await.map_err(|error| failed(&error))?;
+        stream.set_nodelay(true).map_err(|error| failed(&error))?;
         let stream: Box<dyn HttpStream> = match &peer.tls {
             None => Box::new(stream),
             Some(config) => {
-                let name = ServerName::try_from(host.clone()).map_err(|error| said(&error))?;
+                let name = ServerName::try_from(host.clone()).map_err(|error| failed(&error))?;
                 let connector = TlsConnector::from(Arc::clone(config));
-                Box::new(connector.connect(name, stream).await.map_err(|error| said(&error))?)
+                Box::new(connector.connect(name, stream).await.map_err(|error| failed(&error))?)
             }
         };
         let builder = http1::Builder::new().max_headers(MAX_HEADERS).max_buf_size(MAX_BYTES).clone();
-        let (sender, driver) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| said(&error))?;
-        // How it ends is told to the question that is on it; otherwise nobody wants to know.
+        let (sender, driver) =
+            builder.handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
+        // A request in flight learns how the task ends; otherwise it does not matter.
         let task = tokio::spawn(async move { drop(driver.await) });
         Ok(Self { sender, driver: HttpDriver(task.abort_handle()) })
     }
@@ -86,18 +88,18 @@ impl HttpConnection {
         self.sender.is_closed() || self.driver.0.is_finished()
     }
 
-    /// Whether a question can be asked now: the task that drives it may still have to hear that the last answer ended.
+    /// Whether a request can be sent now: the task may still have to notice that the last response has ended.
     pub(super) async fn is_ready(&mut self) -> bool {
         self.sender.ready().await.is_ok()
     }
 
-    /// Asks and reads the whole answer. The question is there again if it provably has not left.
-    pub(super) async fn call(&mut self, question: &mut Unsent) -> Result<HttpReply, StoreError> {
-        let Some(request) = question.take() else { return Err(broken(&"there is no question")) };
+    /// Sends a request and reads the whole response. The request is put back if it certainly has not been sent.
+    pub(super) async fn call(&mut self, unsent: &mut Unsent) -> Result<HttpReply, StoreError> {
+        let Some(request) = unsent.take() else { return Err(broken(&"there is no request")) };
         let response = match self.sender.try_send_request(request).await {
             Ok(response) => response,
             Err(mut error) => {
-                *question = error.take_message();
+                *unsent = error.take_message();
                 return Err(blame(error.error()));
             }
         };
@@ -118,7 +120,7 @@ async fn read(body: Incoming) -> Result<Bytes, StoreError> {
     match Limited::new(body, MAX_BYTES).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
-            Err(StoreError::UnexpectedResponse("more than 64 KiB".to_owned()))
+            Err(StoreError::UnexpectedResponse("a body of more than 64 KiB".to_owned()))
         }
         Err(error) => Err(error.downcast::<hyper::Error>().map_or_else(broken_by, |error| blame(&error))),
     }
@@ -129,25 +131,21 @@ fn broken_by(error: Box<dyn std::error::Error + Send + Sync>) -> StoreError {
 }
 
 fn blame(error: &hyper::Error) -> StoreError {
-    if error.is_parse() {
-        StoreError::UnexpectedResponse("what is no HTTP".to_owned())
-    } else {
-        broken(error)
-    }
+    if error.is_parse() { StoreError::UnexpectedResponse("not HTTP".to_owned()) } else { broken(error) }
 }
 
 fn broken(error: &dyn std::fmt::Display) -> StoreError {
     StoreError::Unreachable(error.to_string())
 }
 
-/// `Sat, 21 Nov 2026 09:11:26 GMT` (RFC 9110, section 5.6.7); nothing for a date that nobody has.
+/// Parses `Sat, 21 Nov 2026 09:11:26 GMT` (RFC 9110, section 5.6.7); `None` for an impossible date.
 fn parse_date(text: &str) -> Option<Time> {
     let parsed = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
     let seconds = u64::try_from(parsed.as_second()).ok()?;
     Some(Time::default().after(Span::from_secs(seconds)))
 }
 
-/// For a connection to stand, and for an answer from next door.
+/// For one connection, and for a response from nearby.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_HEADERS: usize = 64;
 const MAX_BYTES: usize = 64 * 1024;

@@ -1,8 +1,8 @@
 //! The keys that requests are signed with: where they come from, and how they are renewed before they end.
 //!
-//! In Amazon's own order: the address, the environment, the shared file, the container's endpoint, the machine's metadata
-//! service. The surprising thing: keys are fetched in a task of their own, so that a caller who gives up does not undo what
-//! was begun, and while those at hand still hold nobody waits for the new ones.
+//! The order is Amazon's: the address, the environment, the shared file, the container's endpoint, the instance's
+//! metadata service. Keys are fetched in a task of their own, so a caller that gives up does not cancel the fetch.
+//! While the present keys are valid, no request waits for new ones. Signing is left to [`sign`](super::sign).
 
 mod chain;
 mod file;
@@ -18,17 +18,17 @@ use super::sign::AwsKeys;
 use crate::store::StoreError;
 use crate::time::{Clock, Span, Time};
 
-/// Keys from somewhere.
+/// Keys from a source.
 #[derive(Clone, PartialEq, Eq)]
 struct FoundKeys {
     keys: Arc<AwsKeys>,
-    /// Not to be used from then on; `None`: they hold.
+    /// When they end; `None`: never.
     until: Option<Time>,
-    /// To be looked for again from then on.
+    /// When to renew them.
     renew: Option<Time>,
 }
 
-/// The keys that hold now.
+/// The keys that are valid now.
 pub(super) struct AwsKeyCache {
     chain: KeySourceChain,
     clock: Clock,
@@ -40,20 +40,20 @@ pub(super) struct AwsKeyCache {
 struct KeyCacheState {
     found: Option<FoundKeys>,
     is_refreshing: bool,
-    /// The server doubts them.
+    /// The server has rejected them.
     is_invalidated: bool,
     failed: String,
-    /// When to look again at the earliest.
+    /// The earliest time of the next refresh.
     next: Time,
 }
 
 impl FoundKeys {
-    /// Keys that hold until somebody says otherwise.
+    /// Keys that do not end.
     fn lasting(keys: AwsKeys) -> Self {
         Self { keys: Arc::new(keys), until: None, renew: None }
     }
 
-    /// Keys that end, found now: renewed five minutes before, or in the middle of a short life.
+    /// Keys that end, found at `now`: renewed five minutes before their end, or in the middle of a short life.
     fn ending(keys: AwsKeys, now: Time, until: Time) -> Self {
         let half = now.after(Span::from_nanos(until.since(now).as_nanos() / 2));
         Self { keys: Arc::new(keys), until: Some(until), renew: Some(half.max(until.before(AHEAD))) }
@@ -65,7 +65,7 @@ impl AwsKeyCache {
         Arc::new(Self { chain, clock, state: Mutex::default(), changed: Notify::new() })
     }
 
-    /// Keys that hold now.
+    /// Keys that are valid now.
     pub(super) async fn get(self: &Arc<Self>) -> Result<Arc<AwsKeys>, StoreError> {
         loop {
             let mut changed = pin!(self.changed.notified());
@@ -77,12 +77,12 @@ impl AwsKeyCache {
         }
     }
 
-    /// The server says that they are not good, or not any more: they are looked for again.
+    /// The server has rejected the keys: they are fetched again.
     pub(super) fn invalidate(&self) {
         self.state().is_invalidated = true;
     }
 
-    /// `None` if it is worth waiting.
+    /// `None` while keys are being fetched.
     fn try_get(self: &Arc<Self>) -> Result<Option<Arc<AwsKeys>>, StoreError> {
         let now = self.clock.now();
         let mut state = self.state();
@@ -105,22 +105,22 @@ impl AwsKeyCache {
     }
 }
 
-async fn refresh(ring: Arc<AwsKeyCache>) {
-    let found = ring.chain.find(&ring.clock).await;
+async fn refresh(cache: Arc<AwsKeyCache>) {
+    let found = cache.chain.find(&cache.clock).await;
     {
-        let mut state = ring.state();
+        let mut state = cache.state();
         state.is_refreshing = false;
         match found {
             Ok(found) => state.found = Some(found),
             Err(why) => state.failed = why,
         }
     }
-    ring.changed.notify_waiters();
+    cache.changed.notify_waiters();
 }
 
-/// Before keys end, new ones are looked for.
+/// How long before their end keys are renewed.
 const AHEAD: Span = Span::from_secs(300);
-/// Between two looks.
+/// Between two refreshes.
 const PAUSE: Span = Span::from_secs(1);
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! What stands in the table: one item for each bucket.
+//! The items of the table: one for each bucket.
 //!
-//! `bucket` (the key: a namespace and a hash, so that installations can share a table), `version`, `state` (a bucket's
-//! bytes), `expires` (milliseconds since 1970 by the server's clock: it decides), `ttl` (the same in whole seconds, rounded
-//! up, for DynamoDB itself, which deletes within days), `limit_name` and `full_at` for people. The surprising thing: what is
-//! not an item of ours counts as absent, for reading and for writing alike, so that damage mends itself.
+//! The attributes are `bucket` (the key: a namespace and a hash, so that installations can share a table), `version`,
+//! `state` (a bucket's bytes), `expires` (milliseconds since 1970 by the server's clock: it decides), `ttl` (the same
+//! in whole seconds, rounded up, for DynamoDB itself, which deletes within days), `limit_name` and `full_at` for
+//! people. An item of another shape counts as absent, for reads and writes alike, so damage repairs itself. Sending is
+//! left to [`client`](super::client).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +26,7 @@ pub(super) fn get(table: &str, key: &str, is_consistent: bool) -> Value {
     })
 }
 
-/// `PutItem`, if that version stands there still; a second version is what the item will have.
+/// `PutItem`, on condition that the item still has the version `old`; `version` is its new one.
 pub(super) fn put(
     table: &str,
     key: &str,
@@ -57,7 +58,7 @@ pub(super) fn put(
 }
 
 fn item(key: &str, new: &StoreRecord, version: RecordVersion, latest: Time) -> Value {
-    // It is written somewhat later than this is said.
+    // The write happens somewhat later than this.
     let expires = millis(latest.after(new.ttl).after(ON_THE_WAY)).saturating_add(1);
     json!({
         KEY: { "S": key },
@@ -70,7 +71,7 @@ fn item(key: &str, new: &StoreRecord, version: RecordVersion, latest: Time) -> V
     })
 }
 
-/// What an item says, if it is one of ours that has not outlived its time.
+/// The record in an item, if it is one of ours and has not expired.
 pub(super) fn stored(item: &Value, now: TimeBounds) -> Option<Stored> {
     let text = |name: &str, kind: &str| item.get(name)?.get(kind)?.as_str();
     let expires: u64 = text(EXPIRES, "N")?.parse().ok()?;
@@ -92,14 +93,14 @@ fn millis(time: Time) -> u64 {
 
 /// The key's attribute.
 pub(super) const KEY: &str = "bucket";
-/// The attribute that DynamoDB goes by when it deletes; a reserved word in its expressions.
+/// The attribute by which DynamoDB deletes; a reserved word in its expressions.
 pub(super) const TTL: &str = "ttl";
 const VERSION: &str = "version";
 const STATE: &str = "state";
 const EXPIRES: &str = "expires";
-/// An item of ours that has not outlived its time; as [`stored`] sees it.
+/// The condition for an item of ours that has not expired, as [`stored`] checks it.
 const OURS: &str = "#e > :now AND attribute_type(#v, :n) AND #s >= :least";
-/// No caller waits longer for a write.
+/// The longest time that a caller waits for a write.
 const ON_THE_WAY: Span = Span::from_millis(250);
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The connection pool of one server: bounded, filled on demand; a connection stays while it answers.
 //!
-//! Connections are made one after the other in a task of their own, so that a caller who gives up does not undo what was
-//! begun. The surprising thing: while something is wrong, there is at most one attempt in 100 ms, and whoever asks between
-//! two of them is told at once what the last one met.
+//! Connections are made one after the other in a task of their own, so a caller that gives up does not cancel the
+//! attempt. After an error there is at most one attempt in 100 ms, and a request between two of them fails at once with
+//! that error. HTTP is left to [`connection`](super::connection).
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -22,29 +22,29 @@ pub(super) struct HttpPool {
     clock: Clock,
     permits: Arc<Semaphore>,
     state: Mutex<HttpPoolState>,
-    /// A connection is free, or none can be had.
+    /// A connection is free, or none can be made.
     changed: Notify,
 }
 
 #[derive(Default)]
 struct HttpPoolState {
-    /// The last one answered last.
+    /// The connection that answered last is at the back.
     idle: VecDeque<PooledHttpConnection>,
     is_connecting: bool,
-    /// What went wrong since the last whole answer.
+    /// The error since the last complete response.
     last_error: Option<String>,
-    /// When the next connection may be made, in trouble.
+    /// When the next connection may be made, after an error.
     next: Time,
 }
 
 struct PooledHttpConnection {
     connection: HttpConnection,
-    /// It was made, or gave a whole answer.
+    /// When it was made, or gave its last complete response.
     last_good: Time,
     _permit: OwnedSemaphorePermit,
 }
 
-/// A connection in use. Dropped with an unread answer, it takes the connection along.
+/// A connection in use. Dropped with an unread response, it closes the connection.
 struct HttpLease<'a> {
     pool: &'a HttpPool,
     pooled: Option<PooledHttpConnection>,
@@ -52,28 +52,28 @@ struct HttpLease<'a> {
 }
 
 impl HttpPool {
-    /// Without a connection yet.
+    /// An empty pool.
     pub(super) fn new(peer: HttpPeer, clock: Clock) -> Arc<Self> {
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        Arc::new(Self { peer, clock, permits: places, state: Mutex::default(), changed: Notify::new() })
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        Arc::new(Self { peer, clock, permits, state: Mutex::default(), changed: Notify::new() })
     }
 
-    /// Asks once, over whatever connection is free first, and waits for the answer at most this long; again only what
-    /// provably has not left.
+    /// Sends a request on the first free connection, and waits for the response at most this long. It tries another
+    /// connection only if the request certainly has not been sent.
     pub(super) async fn call(
         self: &Arc<Self>,
-        mut question: Unsent,
-        patience: Duration,
+        mut request: Unsent,
+        timeout: Duration,
     ) -> Result<HttpReply, StoreError> {
         let mut last = StoreError::Unreachable("every connection had ended".to_owned());
         for _ in 0..=MAX_CONNECTIONS {
             let mut lease = self.take().await?;
-            match lease.call(&mut question, patience).await {
+            match lease.call(&mut request, timeout).await {
                 Ok(reply) => {
                     lease.give_back();
                     return Ok(reply);
                 }
-                Err(error) if question.is_none() => return Err(error),
+                Err(error) if request.is_none() => return Err(error),
                 Err(error) => last = error,
             }
         }
@@ -91,27 +91,29 @@ impl HttpPool {
         }
     }
 
-    /// `None` if it is worth waiting for a connection.
+    /// `None` while it is worth waiting for a connection.
     fn try_take(self: &Arc<Self>) -> Result<Option<HttpLease<'_>>, StoreError> {
         let now = self.clock.now();
         let mut state = self.state();
-        state.idle.retain(|kept| !kept.connection.is_closed() && now.since(kept.last_good) < IDLE_TIMEOUT);
-        if let Some(kept) = state.idle.pop_back() {
-            return Ok(Some(HttpLease { pool: self, pooled: Some(kept), is_in_use: false }));
+        state
+            .idle
+            .retain(|pooled| !pooled.connection.is_closed() && now.since(pooled.last_good) < IDLE_TIMEOUT);
+        if let Some(pooled) = state.idle.pop_back() {
+            return Ok(Some(HttpLease { pool: self, pooled: Some(pooled), is_in_use: false }));
         }
         if state.is_connecting {
             return Ok(None);
         }
-        if let Some(trouble) = &state.last_error
+        if let Some(error) = &state.last_error
             && now < state.next
         {
             let others_answer = self.permits.available_permits() < MAX_CONNECTIONS;
-            return if others_answer { Ok(None) } else { Err(StoreError::Unreachable(trouble.clone())) };
+            return if others_answer { Ok(None) } else { Err(StoreError::Unreachable(error.clone())) };
         }
-        if let Ok(place) = Arc::clone(&self.permits).try_acquire_owned() {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             state.is_connecting = true;
             state.next = now.after(RECONNECT_PAUSE).after(jitter());
-            tokio::spawn(connect(Arc::clone(self), place));
+            tokio::spawn(connect(Arc::clone(self), permit));
         }
         Ok(None)
     }
@@ -121,7 +123,7 @@ impl HttpPool {
     }
 }
 
-async fn connect(pool: Arc<HttpPool>, place: OwnedSemaphorePermit) {
+async fn connect(pool: Arc<HttpPool>, permit: OwnedSemaphorePermit) {
     let made = HttpConnection::open(&pool.peer).await;
     let good = pool.clock.now();
     {
@@ -129,11 +131,11 @@ async fn connect(pool: Arc<HttpPool>, place: OwnedSemaphorePermit) {
         state.is_connecting = false;
         match made {
             Ok(connection) => {
-                state.idle.push_back(PooledHttpConnection { connection, last_good: good, _permit: place })
+                state.idle.push_back(PooledHttpConnection { connection, last_good: good, _permit: permit })
             }
             Err(why) => {
                 state.last_error = Some(why);
-                drop(place);
+                drop(permit);
             }
         }
     }
@@ -141,26 +143,26 @@ async fn connect(pool: Arc<HttpPool>, place: OwnedSemaphorePermit) {
 }
 
 impl HttpLease<'_> {
-    async fn call(&mut self, question: &mut Unsent, patience: Duration) -> Result<HttpReply, StoreError> {
-        let Some(kept) = &mut self.pooled else { return Err(StoreError::WriteConflict) };
-        if !kept.connection.is_ready().await {
+    async fn call(&mut self, request: &mut Unsent, timeout: Duration) -> Result<HttpReply, StoreError> {
+        let Some(pooled) = &mut self.pooled else { return Err(StoreError::WriteConflict) };
+        if !pooled.connection.is_ready().await {
             return Err(StoreError::Unreachable("the connection had ended".to_owned()));
         }
         self.is_in_use = true;
-        let answer = tokio::time::timeout(patience, kept.connection.call(question)).await;
+        let answer = tokio::time::timeout(timeout, pooled.connection.call(request)).await;
         let answer = answer.unwrap_or_else(|_| Err(StoreError::Unreachable("no answer in time".to_owned())));
-        // A kept connection that ended before the question left is no trouble.
-        self.is_in_use = question.is_none();
+        // A pooled connection that ended before the request was sent is no error.
+        self.is_in_use = request.is_none();
         answer
     }
 
     fn give_back(mut self) {
         self.is_in_use = false;
-        if let Some(kept) = self.pooled.take() {
+        if let Some(pooled) = self.pooled.take() {
             let good = self.pool.clock.now();
             let mut state = self.pool.state();
             state.last_error = None;
-            state.idle.push_back(PooledHttpConnection { last_good: good, ..kept });
+            state.idle.push_back(PooledHttpConnection { last_good: good, ..pooled });
         }
     }
 }
@@ -172,8 +174,8 @@ impl Drop for HttpLease<'_> {
             let now = self.pool.clock.now();
             let mut state = self.pool.state();
             state.last_error.get_or_insert_with(|| "it does not answer in time".to_owned());
-            // Those that have not answered for a while may be dead as well, and can be had anew.
-            state.idle.retain(|kept| now.since(kept.last_good) < Span::from_secs(1));
+            // Connections without a recent response may be dead as well, and are easily replaced.
+            state.idle.retain(|pooled| now.since(pooled.last_good) < Span::from_secs(1));
         }
         if is_lost {
             self.pool.changed.notify_waiters();
@@ -187,9 +189,9 @@ fn jitter() -> Span {
     Span::from_nanos(RandomState::new().hash_one(0_u8) % RECONNECT_PAUSE.as_nanos())
 }
 
-/// As many questions at once.
+/// The maximum number of requests in flight.
 const MAX_CONNECTIONS: usize = 16;
-/// Between two attempts to connect, in trouble.
+/// Between two attempts to connect, after an error.
 const RECONNECT_PAUSE: Span = Span::from_millis(100);
-/// Idle; shorter than what lies between usually keeps a connection in mind.
+/// Shorter than firewalls on the way usually remember an idle connection.
 const IDLE_TIMEOUT: Span = Span::from_secs(60);

@@ -1,9 +1,9 @@
 //! Signatures of requests to Amazon: Signature Version 4, for a path without a query.
 //!
-//! It knows neither clocks nor where keys come from. The surprising thing: nothing is brought into its canonical form
-//! here; whoever calls names the headers in small letters, sorted, with values that need no trimming.
+//! Clocks and the source of the keys are left to the caller, and so is the canonical form: header names are in lower
+//! case and sorted, with values that need no trimming.
 //!
-//! Source: "Create a signed AWS API request" of the IAM User Guide; held to Amazon's own test suite.
+//! Source: "Create a signed AWS API request" of the IAM User Guide; tested with Amazon's own test suite.
 
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::time::Time;
 
-/// What a request is signed with. Never shown: it has no `Debug`.
+/// The keys that a request is signed with. Purposefully not `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct AwsKeys {
     pub(super) access: String,
@@ -20,16 +20,15 @@ pub(super) struct AwsKeys {
 }
 
 impl AwsKeys {
-    /// `None` if they cannot be the keys of anybody.
+    /// `None` unless all parts are visible ASCII, and none is empty.
     pub(super) fn new(access: String, secret: String, token: Option<String>) -> Option<Self> {
-        let is_sayable = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-        let are_sayable =
-            is_sayable(&access) && is_sayable(&secret) && token.as_deref().is_none_or(is_sayable);
-        are_sayable.then_some(Self { access, secret, token })
+        let is_valid = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let are_valid = is_valid(&access) && is_valid(&secret) && token.as_deref().is_none_or(is_valid);
+        are_valid.then_some(Self { access, secret, token })
     }
 }
 
-/// For whom and when something is signed.
+/// Where and when a signature is valid.
 pub(super) struct SigningScope<'a> {
     pub(super) region: &'a str,
     pub(super) service: &'a str,
@@ -37,33 +36,34 @@ pub(super) struct SigningScope<'a> {
     pub(super) stamp: &'a str,
 }
 
-/// What is signed.
+/// The parts of a request that are signed.
 pub(super) struct Signed<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
-    /// In small letters, sorted by name; `host` and `x-amz-date` have to be among them.
+    /// In lower case, sorted by name; `host` and `x-amz-date` must be among them.
     pub(super) headers: &'a [(&'a str, &'a str)],
     pub(super) body: &'a [u8],
 }
 
-/// A time as `x-amz-date` wants it: `20150830T123600Z`.
+/// A time in the form of `x-amz-date`: `20150830T123600Z`.
 pub(super) fn stamp(time: Time) -> String {
     let timestamp = Timestamp::from_nanosecond(i128::from(time.as_nanos())).unwrap_or_default();
     timestamp.strftime("%Y%m%dT%H%M%SZ").to_string()
 }
 
-/// What `authorization` has to say.
+/// The value of the `authorization` header.
 pub(super) fn authorization(keys: &AwsKeys, scope: &SigningScope<'_>, signed: &Signed<'_>) -> String {
     let names = signed.headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
     let date = scope.stamp.get(..8).unwrap_or(scope.stamp);
     let SigningScope { region, service, stamp } = scope;
-    let place = format!("{date}/{region}/{service}/aws4_request");
-    let said = format!("AWS4-HMAC-SHA256\n{stamp}\n{place}\n{}", hash(canonical(signed, &names).as_bytes()));
+    let credential = format!("{date}/{region}/{service}/aws4_request");
+    let string_to_sign =
+        format!("AWS4-HMAC-SHA256\n{stamp}\n{credential}\n{}", hash(canonical(signed, &names).as_bytes()));
     let first = hmac(format!("AWS4{}", keys.secret).as_bytes(), date);
     let key = [region, service, "aws4_request"].iter().fold(first, |key, part| hmac(&key, part));
-    let signature = hexadecimal(&hmac(&key, &said));
+    let signature = hexadecimal(&hmac(&key, &string_to_sign));
     let access = &keys.access;
-    format!("AWS4-HMAC-SHA256 Credential={access}/{place}, SignedHeaders={names}, Signature={signature}")
+    format!("AWS4-HMAC-SHA256 Credential={access}/{credential}, SignedHeaders={names}, Signature={signature}")
 }
 
 fn canonical(signed: &Signed<'_>, names: &str) -> String {
@@ -91,7 +91,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// Of `aws-sig-v4-test-suite`: name, method, headers beside `host` and `x-amz-date`, body, signature.
+    /// From `aws-sig-v4-test-suite`: name, method, headers beside `host` and `x-amz-date`, body, signature.
     type Vector =
         (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static str, &'static str);
 

@@ -1,7 +1,7 @@
-//! The table: how it is made, and what an operator should know of it.
+//! The table: creates it, and checks it for the operator.
 //!
-//! It is paid for by the request, because nobody knows beforehand how many attackers there will be. The surprising thing:
-//! a server that knows no time to live (there are imitations) is taken as it is: what outlives its time is only not deleted.
+//! It is billed by the request, because the number of attackers is not known beforehand. A server without time to live
+//! (some imitations have none) is accepted: expired items are only not deleted.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use super::client::{DynamoDbClient, DynamoDbError, NO_TABLE};
 use super::item::{KEY, TTL};
 use crate::store::{Clocked, StoreError};
 
-/// Makes the table, as far as that was not done.
+/// Creates the table and turns its time to live on, as far as that was not done.
 pub(super) async fn migrate(client: &DynamoDbClient) -> Result<Clocked<()>, StoreError> {
     let table = &client.address.table;
     if describe(client).await?.value.is_none() {
-        let said = client.call("CreateTable", &definition(table), TABLE_TIMEOUT).await?;
-        // Two who migrate at once: one of them is late.
-        if let Err(fault) = said.value
-            && !fault.is("ResourceInUseException")
+        let reply = client.call("CreateTable", &definition(table), TABLE_TIMEOUT).await?;
+        // If two gates migrate at once, one of them is late.
+        if let Err(error) = reply.value
+            && !error.is("ResourceInUseException")
         {
-            return Err(fault.into_error(table));
+            return Err(error.into_error(table));
         }
     }
     let clock = await_active(client).await?.clock;
@@ -28,14 +28,12 @@ pub(super) async fn migrate(client: &DynamoDbClient) -> Result<Clocked<()>, Stor
     Ok(Clocked { value: (), clock })
 }
 
-/// What is wrong with the table, in sentences.
+/// What is wrong with the table, one sentence each.
 pub(super) async fn inspect(client: &DynamoDbClient) -> Result<Clocked<Vec<String>>, StoreError> {
     let table = &client.address.table;
     let Clocked { value: description, clock } = match describe(client).await {
         Err(StoreError::Refused(why)) => {
-            return Ok(Clocked::without_clock(vec![format!(
-                "whether the table is as it should be cannot be seen: {why}"
-            )]));
+            return Ok(Clocked::without_clock(vec![format!("the table cannot be checked: {why}")]));
         }
         described => described?,
     };
@@ -57,22 +55,22 @@ pub(super) async fn inspect(client: &DynamoDbClient) -> Result<Clocked<Vec<Strin
     Ok(Clocked { value: sentences, clock })
 }
 
-/// What [`migrate`] does, for Amazon's command line.
+/// What [`migrate`] does, as commands of Amazon's command line.
 pub(super) fn schema(client: &DynamoDbClient) -> Vec<String> {
-    let place = &client.address;
-    let scheme = if place.endpoint.is_https { "https" } else { "http" };
-    let whom = format!(
+    let address = &client.address;
+    let scheme = if address.endpoint.is_https { "https" } else { "http" };
+    let target = format!(
         "--region {} --endpoint-url {scheme}://{} --table-name {}",
-        place.region, place.endpoint.authority, place.table
+        address.region, address.endpoint.authority, address.table
     );
     vec![
         format!(
-            "aws dynamodb create-table {whom} --billing-mode PAY_PER_REQUEST \
+            "aws dynamodb create-table {target} --billing-mode PAY_PER_REQUEST \
              --attribute-definitions AttributeName={KEY},AttributeType=S --key-schema AttributeName={KEY},KeyType=HASH"
         ),
-        format!("aws dynamodb wait table-exists {whom}"),
+        format!("aws dynamodb wait table-exists {target}"),
         format!(
-            "aws dynamodb update-time-to-live {whom} \
+            "aws dynamodb update-time-to-live {target} \
              --time-to-live-specification Enabled=true,AttributeName={TTL}"
         ),
     ]
@@ -112,29 +110,29 @@ async fn turn_time_to_live_on(client: &DynamoDbClient) -> Result<(), StoreError>
     if time_to_live_is_off(client).await?.is_none() {
         return Ok(());
     }
-    let question = json!({
+    let request = json!({
         "TableName": table,
         "TimeToLiveSpecification": { "Enabled": true, "AttributeName": TTL },
     });
-    let said = client.call("UpdateTimeToLive", &question, TABLE_TIMEOUT).await?;
-    said.value.map(drop).or_else(|fault| {
-        if fault.is("UnknownOperationException") { Ok(()) } else { Err(fault.into_error(table)) }
+    let reply = client.call("UpdateTimeToLive", &request, TABLE_TIMEOUT).await?;
+    reply.value.map(drop).or_else(|error| {
+        if error.is("UnknownOperationException") { Ok(()) } else { Err(error.into_error(table)) }
     })
 }
 
-/// A sentence about it, if it is off.
+/// A warning, if it is off.
 async fn time_to_live_is_off(client: &DynamoDbClient) -> Result<Option<String>, StoreError> {
     let table = &client.address.table;
-    let said = client.call("DescribeTimeToLive", &json!({ "TableName": table }), TABLE_TIMEOUT).await?;
-    let description = match said.value {
+    let reply = client.call("DescribeTimeToLive", &json!({ "TableName": table }), TABLE_TIMEOUT).await?;
+    let description = match reply.value {
         Ok(value) => value["TimeToLiveDescription"].clone(),
-        Err(fault) if fault.is("UnknownOperationException") => Value::Null,
-        Err(fault) => return Err(fault.into_error(table)),
+        Err(error) if error.is("UnknownOperationException") => Value::Null,
+        Err(error) => return Err(error.into_error(table)),
     };
     let is_on = matches!(description["TimeToLiveStatus"].as_str(), Some("ENABLED" | "ENABLING"));
     let off = format!(
-        "time to live by the attribute `{TTL}` is off for the table `{table}`: what has outlived its time stays there, \
-         and is paid for; run `tollgate migrate`"
+        "time to live by the attribute `{TTL}` is off for the table `{table}`: expired items stay there and \
+         are paid for; run `tollgate migrate`"
     );
     Ok((!is_on || description["AttributeName"] != TTL).then_some(off))
 }
@@ -142,13 +140,13 @@ async fn time_to_live_is_off(client: &DynamoDbClient) -> Result<Option<String>, 
 /// `None` if there is no table.
 async fn describe(client: &DynamoDbClient) -> Result<Clocked<Option<Value>>, StoreError> {
     let table = &client.address.table;
-    let said = client.call("DescribeTable", &json!({ "TableName": table }), TABLE_TIMEOUT).await?;
-    let value = match said.value {
+    let reply = client.call("DescribeTable", &json!({ "TableName": table }), TABLE_TIMEOUT).await?;
+    let value = match reply.value {
         Ok(value) => Some(value["Table"].clone()),
         Err(DynamoDbError { kind, .. }) if kind == NO_TABLE => None,
-        Err(fault) => return Err(fault.into_error(table)),
+        Err(error) => return Err(error.into_error(table)),
     };
-    Ok(Clocked { value, clock: said.clock })
+    Ok(Clocked { value, clock: reply.clock })
 }
 
 fn has_our_key(description: &Value) -> bool {
@@ -158,7 +156,7 @@ fn has_our_key(description: &Value) -> bool {
         })
 }
 
-/// Tables take their time.
+/// For requests about tables, which are slow.
 const TABLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A new table usually takes some seconds.
 const MAX_POLLS: u32 = 60;

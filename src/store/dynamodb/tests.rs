@@ -1,4 +1,4 @@
-//! What dynalite cannot be made to do: a server of the test, which answers whatever it is told to, over a real socket.
+//! Cases that dynalite cannot produce: a server of the test answers what it is told, over a real socket.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ struct Seen {
     most_open: AtomicUsize,
 }
 
-/// What it does about a request.
+/// The reaction to a request.
 pub(super) enum Reaction {
     Say(String),
     SayLate(Duration, String),
@@ -43,7 +43,7 @@ pub(super) enum Reaction {
 use Reaction::{Nothing, Say, SayAndClose, SayLate};
 
 impl Listener {
-    /// Answers each request as this says, which is told how many there were before and the request itself.
+    /// Answers each request as `react` says, which gets the number of earlier requests and the request.
     pub(super) async fn start(react: impl Fn(usize, &str) -> Reaction + Send + Sync + 'static) -> Self {
         Self::start_with(None, react).await
     }
@@ -136,7 +136,7 @@ async fn receive(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     }
 }
 
-/// An answer with a date.
+/// A response with a date.
 pub(super) fn answer(status: &str, body: impl std::fmt::Display) -> String {
     let body = body.to_string();
     format!(
@@ -154,8 +154,8 @@ fn nothing_there() -> String {
 }
 
 fn open(url: &str) -> Arc<dyn CompareAndSwap> {
-    let place = DynamoDbAddress::parse(url, |_| None).unwrap();
-    place.open(&Namespace::default()).unwrap()
+    let address = DynamoDbAddress::parse(url, |_| None).unwrap();
+    address.open(&Namespace::default()).unwrap()
 }
 
 fn record() -> StoreRecord {
@@ -206,7 +206,7 @@ async fn a_refusal_for_what_outlived_its_time_says_that_nothing_is_there() {
     assert_eq!((swap.value, server.requests().len()), (Swap::Conflict(None), 1));
 }
 
-/// G12: each question costs money.
+/// G12: each request costs money.
 #[tokio::test]
 async fn whatever_is_refused_is_not_asked_again() {
     for (kind, error) in [
@@ -215,7 +215,7 @@ async fn whatever_is_refused_is_not_asked_again() {
         ("RequestLimitExceeded", "refused: RequestLimitExceeded"),
         ("AccessDeniedException", "refused: AccessDeniedException"),
         ("ResourceNotFoundException", "refused: there is no table `buckets`: run `tollgate migrate`"),
-        ("TransactionConflictException", "somebody else was writing"),
+        ("TransactionConflictException", "write conflict"),
     ] {
         let server = Listener::start(move |_, _| Say(fault(kind))).await;
         let store = server.store();
@@ -255,7 +255,7 @@ async fn garbage_and_halves_are_errors_and_the_next_question_is_answered() {
         let store = server.store();
         let error = store.load(KEY).await.unwrap_err();
         assert_eq!(matches!(error, StoreError::UnexpectedResponse(_)), is_garbled, "{error} for {words}");
-        // In trouble there is a pause between two connections.
+        // After an error there is a pause between two connections.
         tokio::time::sleep(Duration::from_millis(210)).await;
         assert_eq!(store.load(KEY).await.unwrap().value, None, "{words}");
     }
@@ -306,17 +306,17 @@ async fn in_trouble_there_is_at_most_one_connection_in_100_ms() {
     let server = Listener::start(|_, _| SayAndClose(String::new())).await;
     let store = server.store();
     let begun = tokio::time::Instant::now();
-    let mut asked = 0;
+    let mut requests = 0;
     while begun.elapsed() < Duration::from_secs(1) {
         let together = [store.load(KEY), store.load(KEY), store.load(KEY)];
-        for question in together {
-            question.await.unwrap_err();
-            asked += 1;
+        for call in together {
+            call.await.unwrap_err();
+            requests += 1;
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     assert!((4..=11).contains(&server.connections()), "{} connections", server.connections());
-    assert!(asked > 200, "only {asked} questions: those between two attempts are told at once");
+    assert!(requests > 200, "only {requests} requests: those between two attempts must fail at once");
 }
 
 #[tokio::test]
@@ -354,8 +354,8 @@ async fn a_connection_that_ended_while_nobody_asked_is_no_error() {
 #[tokio::test]
 async fn a_missing_table_and_one_of_others_are_said() {
     let server = Listener::start(|_, _| Say(fault("ResourceNotFoundException"))).await;
-    let said = server.store().inspect().await.unwrap().value;
-    assert_eq!(said, ["there is no table `buckets`: run `tollgate migrate`"]);
+    let warnings = server.store().inspect().await.unwrap().value;
+    assert_eq!(warnings, ["there is no table `buckets`: run `tollgate migrate`"]);
     let table = json!({
         "TableStatus": "ACTIVE",
         "KeySchema": [{ "AttributeName": "id", "KeyType": "HASH" }],
@@ -368,8 +368,8 @@ async fn a_missing_table_and_one_of_others_are_said() {
         store.inspect().await.unwrap().value,
         [
             "the table `buckets` has another key than the string `bucket`: it is not ours",
-            "time to live by the attribute `ttl` is off for the table `buckets`: what has outlived its time stays there, \
-             and is paid for; run `tollgate migrate`",
+            "time to live by the attribute `ttl` is off for the table `buckets`: expired items stay there and \
+             are paid for; run `tollgate migrate`",
         ]
     );
     let error = store.migrate().await.unwrap_err().to_string();
@@ -400,8 +400,8 @@ async fn migrating_makes_the_table_and_turns_time_to_live_on() {
     })
     .await;
     server.store().migrate().await.unwrap();
-    let asked = server.requests();
-    let operations: Vec<_> = asked
+    let requests = server.requests();
+    let operations: Vec<_> = requests
         .iter()
         .filter_map(|request| request.split("DynamoDB_20120810.").nth(1)?.lines().next())
         .collect();
@@ -416,8 +416,8 @@ async fn migrating_makes_the_table_and_turns_time_to_live_on() {
             "UpdateTimeToLive"
         ]
     );
-    assert!(asked[1].contains(r#""BillingMode":"PAY_PER_REQUEST""#), "{}", asked[1]);
-    assert!(asked[5].contains(r#""AttributeName":"ttl","Enabled":true"#), "{}", asked[5]);
+    assert!(requests[1].contains(r#""BillingMode":"PAY_PER_REQUEST""#), "{}", requests[1]);
+    assert!(requests[5].contains(r#""AttributeName":"ttl","Enabled":true"#), "{}", requests[5]);
 }
 
 #[test]
@@ -425,17 +425,17 @@ fn the_table_can_be_made_by_hand() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _within = runtime.enter();
     let store = open("dynamodb://KEY:SECRET@buckets?region=eu-central-1&endpoint=http://127.0.0.1:8000");
-    let whom = "--region eu-central-1 --endpoint-url http://127.0.0.1:8000 --table-name buckets";
+    let target = "--region eu-central-1 --endpoint-url http://127.0.0.1:8000 --table-name buckets";
     assert_eq!(
         store.schema(),
         [
             format!(
-                "aws dynamodb create-table {whom} --billing-mode PAY_PER_REQUEST --attribute-definitions \
+                "aws dynamodb create-table {target} --billing-mode PAY_PER_REQUEST --attribute-definitions \
                  AttributeName=bucket,AttributeType=S --key-schema AttributeName=bucket,KeyType=HASH"
             ),
-            format!("aws dynamodb wait table-exists {whom}"),
+            format!("aws dynamodb wait table-exists {target}"),
             format!(
-                "aws dynamodb update-time-to-live {whom} --time-to-live-specification Enabled=true,AttributeName=ttl"
+                "aws dynamodb update-time-to-live {target} --time-to-live-specification Enabled=true,AttributeName=ttl"
             ),
         ]
     );
@@ -473,12 +473,12 @@ async fn over_tls_only_a_server_of_the_given_authority_is_asked() {
 async fn over_tls_a_server_of_an_unknown_authority_is_not_asked() {
     let server = Listener::start_with(Some(acceptor()), |_, _| Say(nothing_there())).await;
     let address = server.address;
-    let place = DynamoDbAddress::parse(
+    let address = DynamoDbAddress::parse(
         &format!("dynamodb://KEY:SECRET@buckets?region=r&endpoint=https://{address}"),
         |_| None,
     );
-    // A machine without roots of its own says so when the store is opened.
-    if let Ok(store) = place.unwrap().open(&Namespace::default()) {
+    // On a machine without roots, opening the store fails.
+    if let Ok(store) = address.unwrap().open(&Namespace::default()) {
         let error = store.load(KEY).await.unwrap_err();
         assert!(matches!(&error, StoreError::Unreachable(why) if why.contains("certificate")), "{error}");
     }

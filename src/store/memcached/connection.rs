@@ -1,8 +1,8 @@
 //! One connection to a memcached server: requests are pipelined and answered in order.
 //!
-//! It ends with the first thing that is not as it should be, and everybody who waits on it is told; making another one is
-//! [`keeper`](super::reconnect)'s business. The surprising thing: the answer to a question that nobody waits for any more
-//! still has its place in the order, and is read and thrown away.
+//! It ends with the first error, which all its callers get; the next connection is left to
+//! [`reconnect`](super::reconnect). The response to a request whose caller has given up still has its turn in the
+//! order, and is read and dropped.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,83 +17,80 @@ use super::response::{MemcachedResponse, ResponseReader};
 use super::stats::Stats;
 use crate::store::compare_and_swap::{Namespace, StoreError};
 
-/// A question, and whom to tell what came of it.
+/// A request, and where its reply goes.
 #[derive(Debug)]
 pub(super) struct PendingRequest {
     pub(super) request: MemcachedRequest,
     pub(super) reply: oneshot::Sender<Result<MemcachedReply, StoreError>>,
 }
 
-/// A connection on which the server has shown that it is one.
+/// A connection after its handshake.
 #[derive(Debug)]
 pub(super) struct MemcachedConnection {
     pub(super) stream: TcpStream,
     pub(super) protocol: MemcachedProtocol,
 }
 
-/// Who waits for what, and what is to be written; no socket.
+/// The requests in flight, and the bytes to be written; no socket.
 #[derive(Debug)]
 pub(super) struct MemcachedProtocol {
     names: Namespace,
     reader: ResponseReader,
     epoch: Epoch,
-    /// The server's clock in seconds, and when it said so.
+    /// The server's clock in seconds, and when it was read.
     clock: (u64, Instant),
     next_opaque: u32,
     waiting: VecDeque<(u32, PendingRequest, Stats)>,
     to_write: Vec<u8>,
-    /// Until when the next answer has to be there, if anybody waits.
+    /// When the next response is due, if a request waits.
     reply_due: Instant,
 }
 
-/// How long the next answer may take.
+/// How long the next response may take.
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// As many questions are on their way on one connection, and as many again wait to be.
+/// The maximum number of requests in flight on one connection; as many again may be queued.
 pub(super) const MAX_WAITING: usize = 1024;
 
 impl MemcachedConnection {
-    /// Asks and answers until it breaks, and says why; or until nobody is left who could ask.
-    pub(super) async fn serve(
-        mut self,
-        questions: &mut mpsc::Receiver<PendingRequest>,
-    ) -> Option<StoreError> {
-        let error = self.run(questions).await?;
-        for (_, asked, _) in self.protocol.waiting.drain(..) {
-            // Whoever gave up does not listen.
-            let _ = asked.reply.send(Err(error.clone()));
+    /// Serves requests until the connection breaks, and returns why; `None` once no caller is left.
+    pub(super) async fn serve(mut self, requests: &mut mpsc::Receiver<PendingRequest>) -> Option<StoreError> {
+        let error = self.run(requests).await?;
+        for (_, pending, _) in self.protocol.waiting.drain(..) {
+            // The receiver is gone if the caller has given up.
+            let _ = pending.reply.send(Err(error.clone()));
         }
         Some(error)
     }
 
-    async fn run(&mut self, questions: &mut mpsc::Receiver<PendingRequest>) -> Option<StoreError> {
-        let Self { stream, protocol: talk } = self;
+    async fn run(&mut self, requests: &mut mpsc::Receiver<PendingRequest>) -> Option<StoreError> {
+        let Self { stream, protocol } = self;
         let (mut reader, mut writer) = stream.split();
         let mut buffer = vec![0; 16 * 1024];
-        let mut asked = Vec::new();
+        let mut received = Vec::new();
         loop {
-            let room = MAX_WAITING - talk.waiting.len();
+            let free = MAX_WAITING - protocol.waiting.len();
             tokio::select! {
                 read = reader.read(&mut buffer) => match read {
                     Ok(0) => return Some(unreachable(&"it closed the connection")),
                     Ok(length) => {
-                        if let Err(error) = talk.feed(&buffer[..length]) {
+                        if let Err(error) = protocol.feed(&buffer[..length]) {
                             return Some(error);
                         }
                     }
                     Err(error) => return Some(unreachable(&error)),
                 },
-                written = writer.write(&talk.to_write), if !talk.to_write.is_empty() => match written {
-                    Ok(length) => drop(talk.to_write.drain(..length)),
+                written = writer.write(&protocol.to_write), if !protocol.to_write.is_empty() => match written {
+                    Ok(length) => drop(protocol.to_write.drain(..length)),
                     Err(error) => return Some(unreachable(&error)),
                 },
-                count = questions.recv_many(&mut asked, room), if room > 0 => {
+                count = requests.recv_many(&mut received, free), if free > 0 => {
                     if count == 0 {
                         return None;
                     }
-                    asked.drain(..).for_each(|asked| talk.send(asked));
+                    received.drain(..).for_each(|request| protocol.send(request));
                 }
-                () = sleep_until(talk.reply_due), if !talk.waiting.is_empty() => {
+                () = sleep_until(protocol.reply_due), if !protocol.waiting.is_empty() => {
                     return Some(unreachable(&"it has not answered for a second"));
                 }
             }
@@ -102,12 +99,12 @@ impl MemcachedConnection {
 }
 
 impl MemcachedProtocol {
-    /// Between two who have met; `clock` is what the server said now.
-    pub(super) fn new(names: Namespace, answers: ResponseReader, epoch: Epoch, clock: u64) -> Self {
+    /// The protocol after a handshake; `clock` is the server's present time in seconds.
+    pub(super) fn new(names: Namespace, reader: ResponseReader, epoch: Epoch, clock: u64) -> Self {
         let now = Instant::now();
         Self {
             names,
-            reader: answers,
+            reader,
             epoch,
             clock: (clock, now),
             next_opaque: 0,
@@ -117,8 +114,8 @@ impl MemcachedProtocol {
         }
     }
 
-    fn send(&mut self, asked: PendingRequest) {
-        if asked.reply.is_closed() {
+    fn send(&mut self, pending: PendingRequest) {
+        if pending.reply.is_closed() {
             return;
         }
         if self.waiting.is_empty() {
@@ -127,11 +124,11 @@ impl MemcachedProtocol {
         let opaque = self.next_opaque;
         self.next_opaque = opaque.wrapping_add(1);
         let now = self.server_time();
-        asked.request.write(&self.names, self.epoch, now, opaque, &mut self.to_write);
-        self.waiting.push_back((opaque, asked, Stats::default()));
+        pending.request.write(&self.names, self.epoch, now, opaque, &mut self.to_write);
+        self.waiting.push_back((opaque, pending, Stats::default()));
     }
 
-    /// Rounded up: it dates what has to stand for long.
+    /// The server's time in seconds, rounded up, because it dates records that must not expire early.
     fn server_time(&self) -> u64 {
         let (clock, at) = self.clock;
         clock.saturating_add(at.elapsed().as_secs()).saturating_add(2)
@@ -146,12 +143,12 @@ impl MemcachedProtocol {
         Ok(())
     }
 
-    /// Tells whoever asked; an error is one of the whole connection.
+    /// Sends a response to its caller; an error concerns the whole connection.
     fn complete(&mut self, answer: MemcachedResponse) -> Result<(), StoreError> {
-        let Some((expected, asked, stats)) = self.waiting.front_mut() else {
-            return Err(unexpected(&"an answer to no question"));
+        let Some((expected, pending, stats)) = self.waiting.front_mut() else {
+            return Err(unexpected(&"a response without a request"));
         };
-        let is_stats = matches!(asked.request, MemcachedRequest::Stats);
+        let is_stats = matches!(pending.request, MemcachedRequest::Stats);
         let reply = match answer {
             MemcachedResponse::Refused(why) => Err(StoreError::Refused(why)),
             MemcachedResponse::Misunderstood(why) => return Err(misunderstood(&why)),
@@ -164,16 +161,16 @@ impl MemcachedProtocol {
                 Ok(MemcachedReply::Stats(*stats))
             }
             MemcachedResponse::Meta { opaque, .. } if !is_stats && opaque == Some(*expected) => {
-                asked.request.read(answer, self.epoch)
+                pending.request.read(answer, self.epoch)
             }
-            _ => return Err(unexpected(&"the answer to another question")),
+            _ => return Err(unexpected(&"the response to another request")),
         };
         if let Err(error @ StoreError::UnexpectedResponse(_)) = reply {
             return Err(error);
         }
-        if let Some((_, asked, _)) = self.waiting.pop_front() {
-            // Whoever gave up does not listen.
-            let _ = asked.reply.send(reply);
+        if let Some((_, pending, _)) = self.waiting.pop_front() {
+            // The receiver is gone if the caller has given up.
+            let _ = pending.reply.send(reply);
         }
         Ok(())
     }
@@ -187,9 +184,10 @@ pub(super) fn unexpected(why: &dyn std::fmt::Display) -> StoreError {
     StoreError::UnexpectedResponse(why.to_string())
 }
 
-/// What follows is out of step, because it may take our record for commands.
+/// The error of a server that does not understand a request. It is one of the whole connection, because the server may
+/// take the following record for commands.
 pub(super) fn misunderstood(why: &str) -> StoreError {
-    StoreError::Refused(format!("it does not take our questions (memcached 1.6.18 does): {why}"))
+    StoreError::Refused(format!("it does not understand our requests (memcached 1.6.18 does): {why}"))
 }
 
 /// Writes all of it.
@@ -197,19 +195,19 @@ pub(super) async fn write_all(stream: &mut TcpStream, bytes: &[u8]) -> Result<()
     stream.write_all(bytes).await.map_err(|error| unreachable(&error))
 }
 
-/// Waits for the next answer, before anybody asks on this connection.
+/// Waits for the next response during a handshake.
 pub(super) async fn read_response(
     stream: &mut TcpStream,
-    answers: &mut ResponseReader,
+    reader: &mut ResponseReader,
 ) -> Result<MemcachedResponse, StoreError> {
     let mut buffer = [0; 4096];
     loop {
-        if let Some(answer) = answers.next_response().map_err(|error| unexpected(&error))? {
+        if let Some(answer) = reader.next_response().map_err(|error| unexpected(&error))? {
             return Ok(answer);
         }
         match stream.read(&mut buffer).await {
             Ok(0) => return Err(unreachable(&"it closed the connection")),
-            Ok(length) => answers.feed(&buffer[..length]),
+            Ok(length) => reader.feed(&buffer[..length]),
             Err(error) => return Err(unreachable(&error)),
         }
     }

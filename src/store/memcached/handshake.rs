@@ -1,8 +1,8 @@
 //! The handshake of a connection: checks that this is a working memcached, and learns its epoch and its clock.
 //!
-//! All is asked in one go. The surprising thing: the epoch stands in the server's own memory, under a key beside the
-//! buckets, because nothing else ends exactly when its numbers do. If it was dropped, somebody draws another: then
-//! whatever was read under the old one is read once more, and nothing worse happens.
+//! All requests are sent in one go. The epoch is stored in the server's own memory, under a key beside the buckets,
+//! because only that memory ends exactly when the server's CAS numbers do. If it was evicted, the next handshake stores
+//! another: then records that were read under the old one are read once more, and nothing worse happens.
 
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -17,44 +17,44 @@ use super::servers::MemcachedServer;
 use super::stats::Stats;
 use crate::store::compare_and_swap::{Namespace, RecordVersion, StoreError};
 
-/// Connects, asking for the server's address anew.
+/// Connects. The server's name is looked up each time.
 pub(super) async fn handshake(
     server: &MemcachedServer,
-    names: &Namespace,
+    namespace: &Namespace,
 ) -> Result<MemcachedConnection, StoreError> {
-    match timeout(REPLY_TIMEOUT, try_handshake(server, names)).await {
-        Ok(met) => met,
+    match timeout(REPLY_TIMEOUT, try_handshake(server, namespace)).await {
+        Ok(result) => result,
         Err(_) => Err(unreachable(&"it has not answered for a second")),
     }
 }
 
 async fn try_handshake(
     server: &MemcachedServer,
-    names: &Namespace,
+    namespace: &Namespace,
 ) -> Result<MemcachedConnection, StoreError> {
     let to = (&server.host[..], server.port);
     let mut stream = TcpStream::connect(to).await.map_err(|error| unreachable(&error))?;
-    // Questions are small, and each is waited for.
+    // Requests are small, and their callers wait.
     stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
-    let mut answers = ResponseReader::default();
+    let mut reader = ResponseReader::default();
     let RecordVersion(drawn) = RecordVersion::random();
-    write_all(&mut stream, requests(names, drawn).as_bytes()).await?;
-    let refused = match read_response(&mut stream, &mut answers).await? {
+    write_all(&mut stream, requests(namespace, drawn).as_bytes()).await?;
+    let refused = match read_response(&mut stream, &mut reader).await? {
         MemcachedResponse::Meta { code: MetaCode::Done | MetaCode::NotStored, .. } => None,
-        // A memory that takes no epoch may still be read.
+        // A server that stores no epoch may still be read.
         MemcachedResponse::Refused(why) => Some(why),
         MemcachedResponse::Misunderstood(why) => return Err(misunderstood(&why)),
         _ => return Err(unexpected(&"not a memcached server")),
     };
-    let stands = match (read_response(&mut stream, &mut answers).await, refused) {
-        // It said why, and went.
+    let stored = match (read_response(&mut stream, &mut reader).await, refused) {
+        // It gave the reason and closed the connection.
         (Err(StoreError::Unreachable(_)), Some(why)) => return Err(StoreError::Refused(why)),
         (answer, _) => answer?,
     };
-    let epoch = epoch(stands, drawn)?;
+    let epoch = epoch(stored, drawn)?;
     let mut stats = Stats::default();
     loop {
-        match read_response(&mut stream, &mut answers).await? {
+        match read_response(&mut stream, &mut reader).await? {
             line @ MemcachedResponse::Stat(..) => drop(stats.note(&line)),
             MemcachedResponse::End => break,
             _ => return Err(unexpected(&"not the lines of stats")),
@@ -62,16 +62,16 @@ async fn try_handshake(
     }
     Ok(MemcachedConnection {
         stream,
-        protocol: MemcachedProtocol::new(names.clone(), answers, epoch, stats.time),
+        protocol: MemcachedProtocol::new(namespace.clone(), reader, epoch, stats.time),
     })
 }
 
-fn requests(names: &Namespace, drawn: u64) -> String {
-    let key = format!("{names}:1:epoch");
+fn requests(namespace: &Namespace, drawn: u64) -> String {
+    let key = format!("{namespace}:1:epoch");
     format!("ms {key} 16 T0 ME c O0\r\n{drawn:016x}\r\nmg {key} v c O1\r\nstats\r\n")
 }
 
-/// What stands there, or what was drawn for this connection alone if that is nothing or not ours.
+/// The stored epoch, or the one that was drawn for this connection alone if there is none or it is foreign.
 fn epoch(answer: MemcachedResponse, drawn: u64) -> Result<Epoch, StoreError> {
     match answer {
         MemcachedResponse::Meta {
@@ -80,8 +80,8 @@ fn epoch(answer: MemcachedResponse, drawn: u64) -> Result<Epoch, StoreError> {
             cas: Some(1..),
             value: Some(value),
         } => {
-            let stands = std::str::from_utf8(&value).ok().filter(|text| text.len() == 16);
-            Ok(Epoch(stands.and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(drawn)))
+            let stored = std::str::from_utf8(&value).ok().filter(|text| text.len() == 16);
+            Ok(Epoch(stored.and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(drawn)))
         }
         MemcachedResponse::Meta { code: MetaCode::Value, .. } => Err(no_numbers()),
         MemcachedResponse::Meta { code: MetaCode::Miss, opaque: Some(1), .. } => Ok(Epoch(drawn)),

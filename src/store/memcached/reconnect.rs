@@ -1,7 +1,8 @@
 //! Connects to one server, reconnects when the connection breaks, and answers callers meanwhile.
 //!
-//! A task of its own for each server; it ends when the store is dropped. The surprising thing: before the first attempt
-//! has failed, questions wait for it; later they are told at once that the server is away.
+//! Each server has a task of its own, which ends when the store is dropped. Before the first attempt has failed,
+//! requests wait for it; later they fail at once while there is no connection. The handshake is left to
+//! [`handshake`](super::handshake).
 
 use std::time::Duration;
 
@@ -13,24 +14,24 @@ use super::handshake::handshake;
 use super::servers::MemcachedServer;
 use crate::store::compare_and_swap::{Namespace, RecordVersion, StoreError};
 
-/// Two attempts to connect are never closer to each other.
+/// The shortest time between two attempts to connect.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
-/// And up to this much further apart, so that gates that lost a server together do not come back together.
+/// Up to this many milliseconds are added, so that gates that lost a server together do not come back together.
 const JITTER: u64 = 50;
 
-/// Keeps the connection until nobody is left who could ask.
+/// Serves requests until no caller is left.
 pub(super) async fn reconnect_loop(
     server: MemcachedServer,
-    names: Namespace,
-    mut questions: mpsc::Receiver<PendingRequest>,
+    namespace: Namespace,
+    mut requests: mpsc::Receiver<PendingRequest>,
 ) {
     let mut attempt = Instant::now();
-    // The first questions come right after the store was opened.
-    let mut met = handshake(&server, &names).await;
+    // The first requests come right after the store was opened.
+    let mut opened = handshake(&server, &namespace).await;
     loop {
-        let broke = match met {
-            Ok(connection) => connection.serve(&mut questions).await,
+        let broke = match opened {
+            Ok(connection) => connection.serve(&mut requests).await,
             Err(error) => Some(error),
         };
         let Some(error) = broke else { return };
@@ -38,15 +39,15 @@ pub(super) async fn reconnect_loop(
         let next = Instant::now().max(attempt + RECONNECT_PAUSE) + jitter();
         let again = async {
             sleep_until(next).await;
-            handshake(&server, &names).await
+            handshake(&server, &namespace).await
         };
         tokio::pin!(again);
-        met = loop {
+        opened = loop {
             tokio::select! {
-                met = &mut again => break met,
-                asked = questions.recv() => match asked {
-                    // Whoever gave up does not listen.
-                    Some(asked) => drop(asked.reply.send(Err(error.clone()))),
+                opened = &mut again => break opened,
+                pending = requests.recv() => match pending {
+                    // The receiver is gone if the caller has given up.
+                    Some(pending) => drop(pending.reply.send(Err(error.clone()))),
                     None => return,
                 },
             }
@@ -55,7 +56,7 @@ pub(super) async fn reconnect_loop(
     }
 }
 
-/// Which of several it was.
+/// Adds the name of the server to an error.
 fn named(server: &MemcachedServer, error: StoreError) -> StoreError {
     match error {
         StoreError::Unreachable(why) => StoreError::Unreachable(format!("{server}: {why}")),

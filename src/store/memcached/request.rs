@@ -1,8 +1,8 @@
 //! The requests to a memcached server, and their bytes.
 //!
-//! The surprising thing: a version is the server's own number of the writing plus a random number that the server was
-//! given when it was first asked. The numbers alone begin anew when it is started again, and a version must never come
-//! back; the sum of an earlier life is a number that it will not reach in this one.
+//! A version is the server's CAS number plus a random epoch that is stored in the server. The CAS numbers start again
+//! when the server restarts, and a version must never come back; the sum of an earlier epoch is a number that the
+//! server will not reach in this one. Reading responses is left to [`response`](super::response).
 
 use crate::bucket::Key;
 use crate::store::compare_and_swap::{Namespace, RecordVersion, StoreError, StoreRecord, Stored};
@@ -11,7 +11,7 @@ use crate::time::Span;
 use super::response::{MemcachedResponse, MetaCode};
 use super::stats::Stats;
 
-/// One question.
+/// A request to a server.
 #[derive(Debug)]
 pub(super) enum MemcachedRequest {
     Load(Key),
@@ -19,19 +19,19 @@ pub(super) enum MemcachedRequest {
     Stats,
 }
 
-/// What came of it.
+/// The reply to a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum MemcachedReply {
     Loaded(Option<Stored>),
     Written(RecordVersion),
-    /// Something stands there that was not expected.
+    /// There is another record than expected.
     Taken,
-    /// Nothing stands there any more.
+    /// There is no record any more.
     Gone,
     Stats(Stats),
 }
 
-/// What a server calls its writings, as long as a connection to it lasts.
+/// The random part of a server's versions, fixed for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Epoch(pub(super) u64);
 
@@ -40,7 +40,8 @@ impl Epoch {
         RecordVersion(self.0.wrapping_add(cas))
     }
 
-    /// The number of the writing; of another epoch, one that no writing ever gets. Zero would mean any.
+    /// The CAS number of a version; for a version of another epoch, a number that no write ever gets. Zero would match
+    /// any.
     fn cas(self, RecordVersion(version): RecordVersion) -> u64 {
         match version.wrapping_sub(self.0) {
             0 => u64::MAX,
@@ -50,14 +51,21 @@ impl Epoch {
 }
 
 impl MemcachedRequest {
-    /// Writes it behind `out`; `now` is the time there in seconds.
-    pub(super) fn write(&self, names: &Namespace, epoch: Epoch, now: u64, opaque: u32, out: &mut Vec<u8>) {
+    /// Appends the request to `out`; `now` is the server's time in seconds.
+    pub(super) fn write(
+        &self,
+        namespace: &Namespace,
+        epoch: Epoch,
+        now: u64,
+        opaque: u32,
+        out: &mut Vec<u8>,
+    ) {
         match self {
             Self::Load(key) => {
-                out.extend_from_slice(format!("mg {} v c O{opaque}\r\n", names.key(*key)).as_bytes());
+                out.extend_from_slice(format!("mg {} v c O{opaque}\r\n", namespace.key(*key)).as_bytes());
             }
             Self::Swap(key, old, new) => {
-                let (key, length, ttl) = (names.key(*key), new.bytes.len(), expiry(new.ttl, now));
+                let (key, length, ttl) = (namespace.key(*key), new.bytes.len(), expiry(new.ttl, now));
                 let condition = old.map_or("ME".to_owned(), |old| format!("C{}", epoch.cas(old)));
                 let line = format!("ms {key} {length} T{ttl} {condition} c O{opaque}\r\n");
                 out.extend_from_slice(line.as_bytes());
@@ -68,7 +76,7 @@ impl MemcachedRequest {
         }
     }
 
-    /// What the answer to it means.
+    /// Reads the response to this request.
     pub(super) fn read(&self, answer: MemcachedResponse, epoch: Epoch) -> Result<MemcachedReply, StoreError> {
         let MemcachedResponse::Meta { code, cas, value, .. } = answer else { return Err(wrong_response()) };
         match (self, code, cas, value) {
@@ -88,18 +96,18 @@ impl MemcachedRequest {
     }
 }
 
-/// The fault of a server that does not number its writings.
+/// The error of a server without CAS numbers.
 pub(super) fn no_numbers() -> StoreError {
-    let why = "it does not number what is written: it was started with -C, or is too old (1.6.18 does)";
+    let why = "it gives no CAS numbers: it was started with -C, or is too old (1.6.18 gives them)";
     StoreError::Refused(why.to_owned())
 }
 
 fn wrong_response() -> StoreError {
-    StoreError::UnexpectedResponse("the answer to another question".to_owned())
+    StoreError::UnexpectedResponse("the response to another request".to_owned())
 }
 
-/// What memcached takes as the time to live. Its clock ticks once a second, so that a second may be over at once: one more.
-/// From thirty days on it takes a date, and none after January 2038.
+/// The time to live as memcached takes it. Its clock ticks once a second, so the present second may end at once: one is
+/// added. From thirty days on it takes a date, and none after January 2038.
 fn expiry(ttl: Span, now: u64) -> u64 {
     let seconds = ttl.as_secs_ceil().saturating_add(1);
     if seconds <= MAX_RELATIVE { seconds } else { now.saturating_add(seconds).min(LAST_DATE) }
@@ -117,9 +125,9 @@ mod tests {
 
     const NOW: u64 = 1_800_000_000;
 
-    fn written(question: &MemcachedRequest) -> String {
+    fn written(request: &MemcachedRequest) -> String {
         let mut out = Vec::new();
-        question.write(&Namespace::default(), Epoch(1000), NOW, 7, &mut out);
+        request.write(&Namespace::default(), Epoch(1000), NOW, 7, &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -140,7 +148,7 @@ mod tests {
         assert_eq!(written(&MemcachedRequest::Stats), "stats\r\n");
     }
 
-    /// G10: no number is taken for a date by mistake.
+    /// G10: no number is mistaken for a date.
     #[test]
     fn time_is_rounded_up_and_a_date_from_thirty_days_on() {
         let day = 24 * 3600;
@@ -174,11 +182,11 @@ mod tests {
 
         #[test]
         fn nothing_is_asked_to_go_before_its_time(nanos in 1_u64..) {
-            let asked = expiry(Span::from_nanos(nanos), NOW);
-            let from_now = if asked > MAX_RELATIVE { asked - NOW } else { asked };
+            let sent = expiry(Span::from_nanos(nanos), NOW);
+            let from_now = if sent > MAX_RELATIVE { sent - NOW } else { sent };
             // One tick may be over at once.
-            let stands = Span::from_secs(from_now - 1);
-            prop_assert!(stands >= Span::from_nanos(nanos) || asked == LAST_DATE);
+            let lasts = Span::from_secs(from_now - 1);
+            prop_assert!(lasts >= Span::from_nanos(nanos) || sent == LAST_DATE);
         }
     }
 }

@@ -1,66 +1,66 @@
 //! Reads the responses of a memcached server from bytes in any slices.
 //!
-//! It knows the meta commands and `stats`, and nothing about who asked what. The surprising thing: whatever breaks the
-//! grammar ends the whole reading, because nobody can say where the next answer would begin.
+//! It knows the meta commands and `stats`; which request a response belongs to is left to the connection. An error of
+//! the grammar ends the reading, because the start of the next response is not known any more.
 
 use crate::bucket::MAX_RECORD_LEN;
 
-/// Reads answers.
+/// Reads responses.
 #[derive(Debug, Default)]
 pub struct ResponseReader {
     bytes: Vec<u8>,
-    /// Up to where they have been given out.
+    /// The number of bytes that have been read.
     read: usize,
 }
 
 /// One line, with the value behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemcachedResponse {
-    /// To a meta command.
+    /// The response to a meta command.
     Meta {
-        /// What came of it.
+        /// The result.
         code: MetaCode,
-        /// The number of the writing, if it was asked for.
+        /// The CAS number, if the request asked for it.
         cas: Option<u64>,
-        /// The number of the question.
+        /// The number of the request.
         opaque: Option<u32>,
-        /// What stands there, if it was asked for.
+        /// The value, if the request asked for it.
         value: Option<Vec<u8>>,
     },
     /// A line of `stats`.
     Stat(String, String),
-    /// That was the last one.
+    /// The end of `stats`.
     End,
-    /// It will not, or cannot now.
+    /// The server refuses the request, or cannot serve it now.
     Refused(String),
-    /// It does not understand the question.
+    /// The server does not understand the request.
     Misunderstood(String),
 }
 
-/// What came of a meta command.
+/// The result of a meta command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetaCode {
     /// `HD`: done.
     Done,
-    /// `VA`: here is the value.
+    /// `VA`: a value follows.
     Value,
-    /// `EN`: there is nothing to read.
+    /// `EN`: there is no value.
     Miss,
-    /// `NS`: something stands there already.
+    /// `NS`: there is a value already.
     NotStored,
-    /// `EX`: something else stands there by now.
+    /// `EX`: there is another value by now.
     Exists,
-    /// `NF`: nothing stands there any more.
+    /// `NF`: there is no value any more.
     NotFound,
 }
 
-/// Not the answer of a memcached server.
+/// Why bytes are no response of a memcached server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadResponse {
-    /// Longer than any that was asked for.
+    /// The line is longer than any that was requested.
     #[error("a line of more than {MAX_LINE_LEN} bytes")]
     Line,
-    /// Somebody else's.
+    /// The value is longer than any that was written here.
     #[error("a value of more than {MAX_VALUE_LEN} bytes")]
     Value,
     /// Anything else.
@@ -71,21 +71,21 @@ pub enum BadResponse {
 /// Bytes of the longest line, without its end.
 pub const MAX_LINE_LEN: usize = 1024;
 
-/// Bytes of the longest value: that of a record, and as much again as others may write there.
+/// Bytes of the longest value: that of a record, and some room for foreign values.
 pub const MAX_VALUE_LEN: usize = MAX_RECORD_LEN + 1024;
 
 impl ResponseReader {
-    /// Takes what has arrived.
+    /// Adds bytes that have arrived.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.read);
         self.read = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next answer, if it is all there.
+    /// The next response, once it is complete.
     ///
     /// # Errors
-    /// What was said is none; so it will be however often one asks.
+    /// [`BadResponse`] if the bytes are no response; so does every later call.
     pub fn next_response(&mut self) -> Result<Option<MemcachedResponse>, BadResponse> {
         let rest = &self.bytes[self.read..];
         let Some((line, length)) = first_line(rest)? else { return Ok(None) };
@@ -103,7 +103,7 @@ impl ResponseReader {
     }
 }
 
-/// A line without its end, and how many bytes it is with it.
+/// The first line without its end, and its length with it.
 fn first_line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, BadResponse> {
     let looked_at = &bytes[..bytes.len().min(MAX_LINE_LEN + 2)];
     match looked_at.iter().position(|byte| *byte == b'\n') {
@@ -116,7 +116,7 @@ fn first_line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, BadResponse> {
     }
 }
 
-/// How many bytes stand behind this line; `None` if it stands alone.
+/// The length of the value behind this line; `None` if there is none.
 fn length_of_value(line: &str) -> Result<Option<usize>, BadResponse> {
     let Some(rest) = line.strip_prefix("VA ") else { return Ok(None) };
     let length = number(rest.split(' ').next().unwrap_or_default())?;
@@ -142,14 +142,14 @@ fn bare(line: &str) -> Result<MemcachedResponse, BadResponse> {
         "SERVER_ERROR" => return Ok(MemcachedResponse::Refused(printable(rest))),
         "CLIENT_ERROR" => return Ok(MemcachedResponse::Misunderstood(printable(rest))),
         "ERROR" if rest.is_empty() => return Ok(MemcachedResponse::Misunderstood(printable(line))),
-        // It has too many connections.
+        // The server has too many connections.
         "ERROR" => return Ok(MemcachedResponse::Refused(printable(rest))),
         _ => return Err(BadResponse::Grammar),
     };
     meta(code, rest.split(' ').filter(|flag| !flag.is_empty()), None)
 }
 
-/// Reads the flags that we ask for; others belong to whoever asked for them.
+/// Reads the flags that our requests ask for, and ignores others.
 fn meta<'a>(
     code: MetaCode,
     flags: impl Iterator<Item = &'a str>,
@@ -177,7 +177,7 @@ fn number(text: &str) -> Result<u64, BadResponse> {
     }
 }
 
-/// What may stand in a message of ours.
+/// A text as it may appear in our own messages.
 fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).take(100).collect()
 }

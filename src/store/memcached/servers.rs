@@ -1,8 +1,8 @@
 //! `memcached://host:port,host:port`: the servers, and which of them holds a key.
 //!
-//! Each server bids for each key, and the highest bid has it (rendezvous hashing): a server more or less moves the keys
-//! of that server and no others. The surprising thing: nobody else takes the keys of a server that is down, because
-//! gates would not notice at the same moment and would decide on different buckets.
+//! Each server has a score for each key, and the highest score holds it (rendezvous hashing): a server more or less
+//! moves the keys of that server and no others. The keys of a server that is down go to no other, because gates would
+//! not notice at the same moment and would decide on different buckets.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -11,7 +11,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::bucket::Key;
 
-/// Where a server is, as it was written, in small letters.
+/// The address of a server, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MemcachedServer {
     /// A name, or an address without brackets.
@@ -36,12 +36,12 @@ pub(super) fn parse(url: &str) -> Result<Vec<MemcachedServer>, String> {
     Ok(servers)
 }
 
-/// Which of these keeps the key, by its position; `names` are not empty.
+/// The position of the server that holds the key; `names` must not be empty.
 pub(super) fn server_of(names: &[String], key: Key) -> usize {
     (0..names.len()).max_by_key(|at| (score(&names[*at], key), *at)).unwrap_or_default()
 }
 
-/// The keys of SipHash are none: gates have to agree, and `Key` is a secret hash already.
+/// SipHash without a key: gates have to agree, and `Key` is a keyed hash already.
 fn score(name: &str, Key(key): Key) -> u64 {
     let mut hasher = SipHasher13::new();
     hasher.write(name.as_bytes());
@@ -82,7 +82,7 @@ fn split(text: &str) -> Result<(&str, Option<&str>), String> {
         return Err("a server of memcached has no name".to_owned());
     }
     if host.len() > 253 || !host.bytes().all(usual) {
-        return Err("a server of memcached has letters that no name has".to_owned());
+        return Err("the name of a memcached server has invalid characters".to_owned());
     }
     Ok((host, port))
 }
@@ -121,7 +121,7 @@ mod tests {
             ("a,", "a server of memcached has no name"),
             (":1", "a server of memcached has no name"),
             ("a,,b", "a server of memcached has no name"),
-            ("a b", "a server of memcached has letters that no name has"),
+            ("a b", "the name of a memcached server has invalid characters"),
             ("a:", "a port of memcached is 1 to 65535"),
             ("a:0", "a port of memcached is 1 to 65535"),
             ("a:65536", "a port of memcached is 1 to 65535"),
@@ -135,26 +135,26 @@ mod tests {
             ("user:secret@a", "memcached takes no user and no password here"),
             ("a,A:11211", "a server of memcached is named twice"),
         ];
-        for (list, said) in mistakes {
-            assert_eq!(parse(&format!("memcached://{list}")), Err(said.to_owned()), "{list:?}");
+        for (list, message) in mistakes {
+            assert_eq!(parse(&format!("memcached://{list}")), Err(message.to_owned()), "{list:?}");
         }
     }
 
     #[test]
     fn the_keeper_of_a_key_stays_what_it_was_in_earlier_versions() {
         let names = shown("memcached://a,b,c");
-        let keepers: Vec<usize> = (0..12).map(|key| server_of(&names, Key(key))).collect();
-        assert_eq!(keepers, [0, 1, 0, 1, 0, 2, 1, 2, 1, 2, 2, 2]);
+        let owners: Vec<usize> = (0..12).map(|key| server_of(&names, Key(key))).collect();
+        assert_eq!(owners, [0, 1, 0, 1, 0, 2, 1, 2, 1, 2, 2, 2]);
     }
 
     #[test]
     fn servers_share_the_keys_evenly() {
         let names = shown("memcached://a,b,c,d");
-        let mut kept = [0; 4];
+        let mut counts = [0; 4];
         for key in 0..4000 {
-            kept[server_of(&names, Key(key))] += 1;
+            counts[server_of(&names, Key(key))] += 1;
         }
-        assert!(kept.iter().all(|count| (850..1150).contains(count)), "{kept:?}");
+        assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
     }
 
     proptest! {

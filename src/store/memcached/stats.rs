@@ -1,7 +1,7 @@
 //! The `stats` of a server: its clock, and whether it evicts what it is given.
 //!
-//! The surprising thing: a server that is full says so nowhere. It drops what was not looked at for longest, which is a
-//! drained bucket as well as any other, and counts that.
+//! A server that is full reports no error. It evicts the values that were not used for longest, drained buckets
+//! included, and counts them.
 
 use super::response::MemcachedResponse;
 use crate::time::Time;
@@ -11,32 +11,32 @@ use crate::time::Time;
 pub(super) struct Stats {
     /// Seconds since 1970.
     pub(super) time: u64,
-    /// Values that were dropped before their time.
+    /// Values that were evicted.
     evictions: u64,
-    /// Bytes that it may use; zero where it says nothing.
+    /// Bytes that it may use; zero if unknown.
     limit_maxbytes: u64,
 }
 
 impl Stats {
-    /// Takes one line; false if it is none of these.
+    /// Reads one line; false if it is no line of `stats`.
     pub(super) fn note(&mut self, answer: &MemcachedResponse) -> bool {
         let MemcachedResponse::Stat(name, value) = answer else { return false };
-        let place = match &name[..] {
+        let field = match &name[..] {
             "time" => &mut self.time,
             "evictions" => &mut self.evictions,
             "limit_maxbytes" => &mut self.limit_maxbytes,
             _ => return true,
         };
-        *place = value.parse().unwrap_or_default();
+        *field = value.parse().unwrap_or_default();
         true
     }
 
-    /// What time it is there, if it said so.
+    /// The server's clock, if known.
     pub(super) fn clock(&self) -> Option<Time> {
         (self.time > 0).then(|| Time::from_nanos(self.time.saturating_mul(1_000_000_000)))
     }
 
-    /// What an operator should know of this server.
+    /// Warnings for the operator about this server.
     pub(super) fn warnings(&self, server: &str) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.evictions > 0 {
@@ -59,7 +59,7 @@ impl Stats {
 
 const MEGABYTE: u64 = 1024 * 1024;
 
-/// Its default is 64 MB; less was somebody's choice, and a page for each size of values takes the first ones.
+/// The default is 64 MB. Less was a deliberate choice, and the first megabytes go to one page for each size of values.
 const LITTLE: u64 = 32 * MEGABYTE;
 
 #[cfg(test)]

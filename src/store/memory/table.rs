@@ -1,9 +1,9 @@
 //! The bounded, set-associative table under one limit's buckets.
 //!
-//! It never grows, has no sweeper and never pauses: a line is found by the key's hash, five slots are looked at,
-//! and that is all that any operation costs. The first word of each state stands in the line, the others right behind
-//! it, so that both are on one page: a slot is 12.8 bytes and 8 more for each further word, rounded up to whole cache
-//! lines. The surprising thing: being full is the same as being absent, so junk that refills needs no removing.
+//! It never grows, has no sweeper and never pauses: an operation finds its line by the key's hash and looks at five
+//! slots. The first word of each state is in the line, the others right behind it, on the same page: a slot is 12.8
+//! bytes and 8 more for each further word, rounded up to whole cache lines. A full bucket is the same as an absent one,
+//! so refilled buckets need no removal. The slots of a line are left to [`table_line`](super::table_line).
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,8 +18,8 @@ use crate::time::Time;
 
 /// States by key, all with the same number of words.
 pub(in crate::store) struct BucketTable {
-    /// Blocks of a line and the further words of its slots, from the first one that is a whole cache line. Words and
-    /// not lines, because memory of that alignment would be written to before anybody uses it.
+    /// Blocks of a line and the further words of its slots, from the first whole cache line on. Words and not lines,
+    /// because memory allocated with that alignment is written to before its first use.
     words: Box<[AtomicU64]>,
     skipped: usize,
     lines: usize,
@@ -35,7 +35,7 @@ pub(in crate::store) struct BucketTable {
 #[error("not enough memory for {0} buckets")]
 pub struct TooLarge(usize);
 
-/// The states of a table, to be kept.
+/// The states of a table, for a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct TableSnapshot {
     lines: u64,
@@ -48,7 +48,7 @@ pub(super) struct TableSnapshot {
 }
 
 impl BucketTable {
-    /// A table with room for at least this many states of so many words.
+    /// A table for at least `states` states of `words` words.
     pub(in crate::store) fn new(states: usize, words: usize) -> Result<Self, TooLarge> {
         let (lines, further) = (states.div_ceil(SLOTS).max(1), words.saturating_sub(1));
         let block = (WORDS + SLOTS * further).next_multiple_of(WORDS);
@@ -60,19 +60,19 @@ impl BucketTable {
         Ok(Self { words, skipped, lines, block, further, forgotten: AtomicU64::new(0) })
     }
 
-    /// How many states are not full. Looks at every line of small tables and at an even sample of large ones.
+    /// How many states are not full. Counts every line of a small table, and an even sample of a large one.
     pub(super) fn live(&self, now: Time) -> usize {
         let stride = self.lines.div_ceil(MAX_COUNTED);
         let sample = (0..self.lines).step_by(stride).map(|line| self.line(line).live(now)).sum::<usize>();
         sample * stride
     }
 
-    /// How many live states gave way to others since the start.
+    /// How many live states were evicted since the start.
     pub(super) fn forgotten(&self) -> u64 {
         self.forgotten.load(Relaxed)
     }
 
-    /// How many states there is room for.
+    /// How many states fit.
     pub(super) fn capacity(&self) -> usize {
         self.lines * SLOTS
     }
@@ -82,14 +82,14 @@ impl BucketTable {
         self.further + 1
     }
 
-    /// All states that are not full, line by line without the lock.
+    /// All states that are not full, read line by line without the lock.
     pub(super) fn snapshot(&self, now: Time) -> TableSnapshot {
         let width = u16::try_from(self.words()).unwrap_or(u16::MAX);
         let mut all = TableSnapshot { lines: self.lines as u64, width, ..TableSnapshot::default() };
         for line in 0..self.lines {
             let before = (all.slots.len(), all.words.len());
             self.line(line).consistent(|| {
-                // What was read before somebody wrote is read again.
+                // Drops what was read before a concurrent write.
                 all.slots.truncate(before.0);
                 all.words.truncate(before.1);
                 for (slot, (tag, full_at)) in self.line(line).slots().into_iter().enumerate() {
@@ -105,7 +105,7 @@ impl BucketTable {
         all
     }
 
-    /// Takes states in that were kept of a table of the same size.
+    /// Restores the states of a table of the same size.
     pub(super) fn restore(&self, states: &TableSnapshot) -> Result<(), RestoreError> {
         if states.lines != self.lines as u64 {
             return Err(RestoreError::Capacity);
@@ -123,28 +123,28 @@ impl BucketTable {
         Ok(())
     }
 
-    /// Copies the state of this key, or zeros. Without the lock; says what the lock was.
+    /// Copies the state of this key, or zeros, without the lock. Returns the version of the line.
     pub(super) fn read(&self, key: Key, state: &mut [u64]) -> LineVersion {
         let line = self.line_of(key);
-        // The words behind the line are on their way already while the line is looked at.
+        // Prefetches the words behind the line while the line is searched.
         for word in self.further_words(line, home_of(tag_of(key))).iter().step_by(WORDS) {
             std::hint::black_box(word.load(Relaxed));
         }
         self.line(line).consistent(|| self.copy(key, state)).1
     }
 
-    /// Copies the state of this key, or zeros, for whoever does not go on to write it.
+    /// Copies the state of this key, or zeros, for a caller that does not go on to write it.
     pub(in crate::store) fn peek(&self, key: Key, state: &mut [u64]) {
         self.read(key, state);
     }
 
-    /// Writes the state of this key, whatever stood there.
+    /// Writes the state of this key, whatever it was.
     pub(in crate::store) fn put(&self, key: Key, state: &[u64], now: Time) {
         let _held = self.lock(self.line_of(key));
         self.write(key, state, now);
     }
 
-    /// Copies the state of this key, or zeros; its line must be held.
+    /// Copies the state of this key, or zeros; its line must be locked.
     pub(super) fn read_locked(&self, key: Key, state: &mut [u64]) {
         self.copy(key, state);
     }
@@ -153,12 +153,12 @@ impl BucketTable {
         self.line(line).lock()
     }
 
-    /// Holds the line of this key if nothing was written to it since it was read.
+    /// Locks the line of this key if nothing was written to it since it was read.
     pub(super) fn lock_if_unchanged(&self, key: Key, version: LineVersion) -> Option<LineGuard<'_>> {
         self.line(self.line_of(key)).lock_if_unchanged(version)
     }
 
-    /// Writes the state of this key; its line must be held.
+    /// Writes the state of this key; its line must be locked.
     pub(super) fn write(&self, key: Key, state: &[u64], now: Time) {
         self.write_at(self.line_of(key), tag_of(key), state, now);
     }
@@ -166,15 +166,15 @@ impl BucketTable {
     fn write_at(&self, line: usize, tag: u32, state: &[u64], now: Time) {
         let Some((full_at, further)) = state.split_first() else { return };
         let (slot, written) = self.line(line).write(tag, Time::from_nanos(*full_at), now);
-        for (place, word) in self.further_words(line, slot).iter().zip(further) {
-            place.store(*word, Relaxed);
+        for (cell, word) in self.further_words(line, slot).iter().zip(further) {
+            cell.store(*word, Relaxed);
         }
         if written == Written::Evicted {
             self.forgotten.fetch_add(1, Relaxed);
         }
     }
 
-    /// Makes the state of this key zeros; its line must be held.
+    /// Zeroes the state of this key; its line must be locked.
     pub(super) fn forget(&self, key: Key, now: Time) {
         let line = self.line(self.line_of(key));
         if line.find(tag_of(key)).is_some() {
@@ -193,8 +193,8 @@ impl BucketTable {
         let Some((slot, full_at)) = self.line(line).find(tag_of(key)) else { return state.fill(0) };
         let Some((first, further)) = state.split_first_mut() else { return };
         *first = full_at.as_nanos();
-        for (word, place) in further.iter_mut().zip(self.further_words(line, slot)) {
-            *word = place.load(Relaxed);
+        for (word, cell) in further.iter_mut().zip(self.further_words(line, slot)) {
+            *word = cell.load(Relaxed);
         }
     }
 

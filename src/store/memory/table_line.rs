@@ -1,10 +1,10 @@
 //! One cache line of the table: a lock and five slots.
 //!
-//! A slot holds the first word of a bucket's state, which says when it is full again; the table keeps the others.
-//! The lock is a sequence lock: odd while held, one more when it is released, so a reader knows whether what it
-//! read belongs together. Everything is an atomic, so there is no unsafe code; the lock alone decides who may write.
-//! The surprising thing: whoever has read and finds the lock as it was may write without reading again. `models/` runs
-//! this file through every order that threads can meet in.
+//! A slot holds the first word of a bucket's state, which says when it is full again; the table holds the others. The
+//! lock is a sequence lock: odd while locked, one more when released, so a reader knows whether the values that it read
+//! belong together. A reader that finds the version unchanged may write without reading again. Everything is an atomic,
+//! so there is no unsafe code; the lock alone decides who may write. `models/` runs this file through every
+//! interleaving of threads.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
@@ -16,11 +16,11 @@ pub(super) const SLOTS: usize = 5;
 /// Words in a line: the lock in the lower half of the first, then the tags, then the times.
 pub(super) const WORDS: usize = 8;
 
-/// A set of five slots in eight words of a table; all zero when new. A slot whose time has come is free.
+/// A set of five slots in eight words of a table; all zero when new. A slot whose time has passed is free.
 #[derive(Clone, Copy)]
 pub(super) struct TableLine<'t>(pub(super) &'t [AtomicU64; WORDS]);
 
-/// What a line was told to write.
+/// Where a write went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Written {
     /// Into the bucket's own slot or a free one.
@@ -29,7 +29,7 @@ pub(super) enum Written {
     Evicted,
 }
 
-/// What the lock was while something was read.
+/// The value of the lock during a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LineVersion(u64);
 
@@ -37,9 +37,9 @@ pub(super) struct LineVersion(u64);
 pub(super) struct LineGuard<'t>(TableLine<'t>);
 
 impl<'t> TableLine<'t> {
-    /// Reads without the lock, again and again until nothing was written meanwhile.
+    /// Reads without the lock, and again until no write came in between.
     pub(super) fn consistent<T>(self, mut read: impl FnMut() -> T) -> (T, LineVersion) {
-        let mut patience = SpinBackoff::default();
+        let mut backoff = SpinBackoff::default();
         loop {
             let before = self.0[LOCK].load(Acquire);
             if before & 1 == 0 {
@@ -49,39 +49,39 @@ impl<'t> TableLine<'t> {
                     return (found, LineVersion(before));
                 }
             }
-            patience.wait();
+            backoff.wait();
         }
     }
 
     /// Waits for the lock and takes it.
     pub(super) fn lock(self) -> LineGuard<'t> {
-        let mut patience = SpinBackoff::default();
+        let mut backoff = SpinBackoff::default();
         loop {
             let free = self.0[LOCK].load(Relaxed) & !1;
             if let Some(held) = self.lock_if_unchanged(LineVersion(free)) {
                 return held;
             }
-            patience.wait();
+            backoff.wait();
         }
     }
 
-    /// Takes the lock if nothing was written since, and nobody holds it.
+    /// Takes the lock if nothing was written since that version and no thread holds it.
     pub(super) fn lock_if_unchanged(self, LineVersion(free): LineVersion) -> Option<LineGuard<'t>> {
         self.0[LOCK].compare_exchange(free, free | 1, SeqCst, Relaxed).ok()?;
-        // Pairs with the reader's fence: whoever sees a new state sees that the line was held.
+        // Pairs with the reader's fence: a reader that sees a new state sees that the line was locked.
         fence(Release);
         Some(LineGuard(self))
     }
 
-    /// The slot of this tag, and when its bucket is full again. Belongs together only while the line is held, or
-    /// within [`TableLine::consistent`].
+    /// The slot of this tag, and when its bucket is full again. The two belong together only while the line is locked,
+    /// or within [`TableLine::consistent`].
     pub(super) fn find(self, tag: u32) -> Option<(usize, Time)> {
         let slot = from_home(tag).find(|&slot| self.tag(slot) == tag && self.full_at(slot) != 0)?;
         Some((slot, Time::from_nanos(self.full_at(slot))))
     }
 
-    /// Finds a slot for this tag and writes when its bucket is full again; the line must be held. When every slot is
-    /// live, the bucket that is full again soonest gives way.
+    /// Finds a slot for this tag and writes when its bucket is full again; the line must be locked. If every slot is
+    /// live, the bucket that is full again soonest is evicted.
     pub(super) fn write(self, tag: u32, full_at: Time, now: Time) -> (usize, Written) {
         let nearest_to_full = || from_home(tag).min_by_key(|&slot| self.full_at(slot)).unwrap_or(0);
         let slot = self.find(tag).map_or_else(nearest_to_full, |(slot, _)| slot);
@@ -102,7 +102,7 @@ impl<'t> TableLine<'t> {
         (0..SLOTS).filter(|&slot| self.full_at(slot) > now.as_nanos()).count()
     }
 
-    /// The tags and times of all slots, used or not. Belong together as those of [`TableLine::find`] do.
+    /// The tags and times of all slots, used or not. They belong together as those of [`TableLine::find`] do.
     pub(super) fn slots(self) -> [(u32, u64); SLOTS] {
         std::array::from_fn(|slot| (self.tag(slot), self.full_at(slot)))
     }
@@ -132,24 +132,24 @@ impl Drop for LineGuard<'_> {
     }
 }
 
-/// Where a tag's bucket stands if the place was free, so that its words can be fetched before the line is known.
+/// The preferred slot of a tag, so that its words can be prefetched before the line is read.
 pub(super) fn home_of(tag: u32) -> usize {
     tag as usize % SLOTS
 }
 
-/// All slots, that one first.
+/// All slots, the preferred one first.
 fn from_home(tag: u32) -> impl Iterator<Item = usize> {
     let home = home_of(tag);
     (home..SLOTS).chain(0..home)
 }
 
-/// The halves of words, after the lock's.
+/// The word and the shift of a slot's tag: half words, after the lock's half.
 fn tag_position(slot: usize) -> (usize, usize) {
     let half = LOCK + 1 + slot;
     (half / 2, half % 2 * 32)
 }
 
-/// Spins for a moment, then lets others run: whoever holds the line may have lost its core.
+/// Spins for a moment, then yields: the thread that holds the line may have lost its core.
 #[derive(Default)]
 struct SpinBackoff(u32);
 
@@ -185,7 +185,7 @@ mod tests {
         line.write(tag, at(full_at), at(now)).1
     }
 
-    fn look(line: TableLine<'_>, tag: u32) -> Option<u64> {
+    fn full_at_of(line: TableLine<'_>, tag: u32) -> Option<u64> {
         line.consistent(|| line.find(tag)).0.map(|(_, full_at)| full_at.as_nanos())
     }
 
@@ -197,8 +197,8 @@ mod tests {
             assert_eq!(write(line, tag, full_at, 100), Written::InPlace);
         }
         assert_eq!(write(line, 6, 350, 100), Written::Evicted);
-        assert_eq!(look(line, 2), None);
-        assert_eq!((look(line, 1), look(line, 6)), (Some(500), Some(350)));
+        assert_eq!(full_at_of(line, 2), None);
+        assert_eq!((full_at_of(line, 1), full_at_of(line, 6)), (Some(500), Some(350)));
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
         }
         assert_eq!(line.live(at(100)), 5);
         assert_eq!(write(line, 9, 900, 201), Written::InPlace);
-        assert_eq!(look(line, 1), None);
+        assert_eq!(full_at_of(line, 1), None);
         assert_eq!(line.live(at(201)), 5);
     }
 
@@ -220,16 +220,16 @@ mod tests {
         let line = TableLine(&words);
         write(line, 7, 10, 1);
         write(line, 7, 20, 1);
-        assert_eq!((look(line, 7), line.live(at(1))), (Some(20), 1));
+        assert_eq!((full_at_of(line, 7), line.live(at(1))), (Some(20), 1));
     }
 
     #[test]
     fn tag_zero_is_a_tag_like_any_other() {
         let words = words();
         let line = TableLine(&words);
-        assert_eq!(look(line, 0), None);
+        assert_eq!(full_at_of(line, 0), None);
         write(line, 0, 20, 1);
-        assert_eq!(look(line, 0), Some(20));
+        assert_eq!(full_at_of(line, 0), Some(20));
     }
 
     #[test]
@@ -252,6 +252,6 @@ mod tests {
         write(line, 7, 20, 1);
         words[LOCK].store(words[LOCK].load(Relaxed) | (HALF - 1), Relaxed);
         drop(line.lock());
-        assert_eq!((words[LOCK].load(Relaxed) & HALF, look(line, 7)), (0, Some(20)));
+        assert_eq!((words[LOCK].load(Relaxed) & HALF, full_at_of(line, 7)), (0, Some(20)));
     }
 }

@@ -1,8 +1,8 @@
-//! Where MySQL is: `mysql://user:password@host:port/database?options`.
+//! The address of a MySQL database: `mysql://user:password@host:port/database?options`.
 
 use crate::store::sql::address::{SqlTls, decoded, split};
 
-/// An address that was read.
+/// A parsed address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) struct MysqlAddress {
     pub(super) user: String,
@@ -14,17 +14,17 @@ pub(in crate::store) struct MysqlAddress {
     pub(super) tls: SqlTls,
 }
 
-/// Reads an address.
+/// Parses an address.
 pub(super) fn parse(url: &str) -> Result<MysqlAddress, String> {
     let split = split(url, &["socket"])?;
     let wrong = |what: &str| format!("{what}: write {GRAMMAR}, special letters as percent signs and digits");
     let written = split.base.strip_prefix("mysql://").unwrap_or_default();
-    let (credentials, place) = written.split_once('@').ok_or_else(|| wrong("no user"))?;
+    let (credentials, rest) = written.split_once('@').ok_or_else(|| wrong("no user"))?;
     let (user, password) = match credentials.split_once(':') {
         Some((user, password)) => (user, Some(decoded(password)?)),
         None => (credentials, None),
     };
-    let (server, database) = place.split_once('/').ok_or_else(|| wrong("no database"))?;
+    let (server, database) = rest.split_once('/').ok_or_else(|| wrong("no database"))?;
     let (host, port) = host_and_port(server).ok_or_else(|| wrong("not a host and a port"))?;
     let socket = split.options.first().map(|(_, path)| decoded(path)).transpose()?;
     if user.is_empty() || database.is_empty() || host.is_empty() && socket.is_none() {
@@ -38,7 +38,7 @@ pub(super) fn parse(url: &str) -> Result<MysqlAddress, String> {
 }
 
 impl MysqlAddress {
-    /// Whether what is said goes in clear text over a network.
+    /// Whether traffic goes in clear text over a network.
     pub(super) fn is_exposed(&self) -> bool {
         let is_here = |address: std::net::IpAddr| address.is_loopback();
         let is_near = self.host == "localhost" || self.host.parse().is_ok_and(is_here);

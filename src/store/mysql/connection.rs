@@ -1,8 +1,8 @@
 //! One connection to MySQL or MariaDB, and the store operations as its statements.
 //!
-//! One question at a time. The surprising thing: the driver would leave an answer unread if a question was dropped, for
-//! the next question to find; so questions are carried to their end (`sql::line`), and a connection on which that was not
-//! so is never used again.
+//! One request at a time. If a request were dropped, the driver would leave its result unread for the next one to find;
+//! so requests run to their end ([`sql`](crate::store::sql)), and a connection on which one did not is never used
+//! again. The SQL is left to [`statements`](super::statements).
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::store::sql::{
 use crate::store::{sql, tls};
 use crate::time::{Span, Time};
 
-/// How connections are made.
+/// Makes connections.
 pub(super) struct MysqlConnector(Opts);
 
 /// A connection. Closed when dropped.
@@ -43,17 +43,17 @@ impl MysqlConnector {
             .ip_or_hostname(address.host.clone())
             .tcp_port(address.port)
             .socket(address.socket.clone())
-            // Else it would leave the address that was written for a socket that the server names.
+            // Otherwise the driver leaves the given address for a socket that the server names.
             .prefer_socket(false)
             .user(Some(address.user.clone()))
             .pass(address.password.clone())
             .db_name(Some(address.database.clone()))
             .ssl_opts(tls)
             .tcp_keepalive(Some(Duration::from_secs(60)))
-            // Else it asks for both.
+            // Otherwise the driver asks the server for both.
             .max_allowed_packet(Some(MAX_PACKET_LEN))
             .wait_timeout(Some(0))
-            // How many rows were changed, not how many were found.
+            // Counts the rows that were changed, not those that were found.
             .client_found_rows(false)
             .setup(SESSION.to_vec());
         Ok(Self(options.into()))
@@ -81,15 +81,15 @@ impl sql::SqlConnection for MysqlConnection {
         false
     }
 
-    // There is nobody else on it.
+    // No other request uses it.
     fn close(&self) {}
 }
 
 impl SqlQueries for MysqlConnection {
     type Purge = PurgeStatements;
 
-    async fn load(&self, texts: &Statements<PurgeStatements>, key: Key) -> SqlReply<Option<Stored>> {
-        let row = self.row(&texts.table, &texts.load, vec![bytes_of(key).into()]).await?;
+    async fn load(&self, statements: &Statements<PurgeStatements>, key: Key) -> SqlReply<Option<Stored>> {
+        let row = self.row(&statements.table, &statements.load, vec![bytes_of(key).into()]).await?;
         let clock = clock(row.as_ref())?;
         let column = |at| row.as_ref().and_then(|row| row.as_ref(at));
         let stored = match (column(1), column(2)) {
@@ -97,20 +97,20 @@ impl SqlQueries for MysqlConnection {
             (Some(Value::Int(version)), Some(Value::Bytes(bytes))) => {
                 Some(Stored { version: RecordVersion(version.cast_unsigned()), bytes: bytes.clone() })
             }
-            _ => return Err(StoreError::UnexpectedResponse("columns of other kinds".to_owned())),
+            _ => return Err(StoreError::UnexpectedResponse("columns of other types".to_owned())),
         };
         Ok(Clocked::with_clock(stored, clock))
     }
 
     async fn swap(
         &self,
-        texts: &Statements<PurgeStatements>,
+        statements: &Statements<PurgeStatements>,
         key: Key,
         old: Option<RecordVersion>,
         new: &StoreRecord,
     ) -> SqlReply<Swap> {
         let version = RecordVersion::random();
-        // A statement's clock stands still while it waits for a row, and it waits a second at most.
+        // A statement's clock stands still while it waits for a row, for a second at most.
         let ttl = new.ttl.plus(Span::from_secs(1)).as_nanos().div_ceil(1000);
         let mut values: Vec<Value> = vec![
             version.0.cast_signed().into(),
@@ -122,38 +122,38 @@ impl SqlQueries for MysqlConnection {
         ];
         let text = if let Some(RecordVersion(old)) = old {
             values.push(old.cast_signed().into());
-            &texts.replace
+            &statements.replace
         } else {
-            &texts.insert
+            &statements.insert
         };
-        let (written, clock) = self.write(&texts.table, text, values).await?;
+        let (written, clock) = self.write(&statements.table, text, values).await?;
         if written > 0 {
             let clock =
-                clock.ok_or_else(|| StoreError::UnexpectedResponse("written without a time".to_owned()))?;
+                clock.ok_or_else(|| StoreError::UnexpectedResponse("a write without a time".to_owned()))?;
             return Ok(Clocked::with_clock(Swap::Done(version), time(clock)));
         }
-        let found = self.load(texts, key).await?;
+        let found = self.load(statements, key).await?;
         Ok(Clocked { value: conflict(old, found.value)?, clock: found.clock })
     }
 
-    async fn probe(&self, texts: &Statements<PurgeStatements>) -> SqlReply<()> {
-        let row = self.row(&texts.table, &texts.probe, Vec::new()).await?;
+    async fn probe(&self, statements: &Statements<PurgeStatements>) -> SqlReply<()> {
+        let row = self.row(&statements.table, &statements.probe, Vec::new()).await?;
         Ok(Clocked::with_clock((), clock(row.as_ref())?))
     }
 
-    async fn purge(&self, texts: &Statements<PurgeStatements>, broom: &PurgeCursor) -> SqlReply<u64> {
-        let had = self.row(&texts.table, &texts.purge.lock, Vec::new()).await?;
-        if had.as_ref().and_then(|row| row.as_ref(0)) != Some(&Value::Int(1)) {
+    async fn purge(&self, statements: &Statements<PurgeStatements>, cursor: &PurgeCursor) -> SqlReply<u64> {
+        let locked = self.row(&statements.table, &statements.purge.lock, Vec::new()).await?;
+        if locked.as_ref().and_then(|row| row.as_ref(0)) != Some(&Value::Int(1)) {
             return Ok(Clocked::without_clock(0));
         }
-        let first = broom.position();
-        let last = self.row(&texts.table, &texts.purge.find, vec![first.clone().into()]).await?;
+        let first = cursor.position();
+        let last = self.row(&statements.table, &statements.purge.find, vec![first.clone().into()]).await?;
         let last = last.and_then(|mut row| row.take::<Vec<u8>, _>(0));
         let end = last.clone().unwrap_or_else(|| vec![u8::MAX; 16]);
         let (removed, _) =
-            self.write(&texts.table, &texts.purge.remove, vec![first.into(), end.into()]).await?;
-        broom.advance(last, removed.min(BATCH));
-        self.write(&texts.table, &texts.purge.unlock, Vec::new()).await?;
+            self.write(&statements.table, &statements.purge.remove, vec![first.into(), end.into()]).await?;
+        cursor.advance(last, removed.min(BATCH));
+        self.write(&statements.table, &statements.purge.unlock, Vec::new()).await?;
         Ok(Clocked::without_clock(removed))
     }
 
@@ -163,7 +163,7 @@ impl SqlQueries for MysqlConnection {
 }
 
 impl MysqlConnection {
-    /// Asks what is answered by one row at most.
+    /// Runs a query that returns at most one row.
     async fn row(&self, table: &str, text: &str, values: Vec<Value>) -> Result<Option<Row>, StoreError> {
         let mut connection = self.0.lock().await;
         let connection = connection.as_mut().ok_or_else(closed)?;
@@ -171,7 +171,7 @@ impl MysqlConnection {
         row.map_err(|error: Error| error::store_error(&error, table))
     }
 
-    /// How many rows were written, and the number that the statement left behind.
+    /// Runs a statement. Returns the number of rows that it wrote, and its `LAST_INSERT_ID`.
     async fn write(
         &self,
         table: &str,
@@ -189,7 +189,7 @@ impl MysqlConnection {
 impl Drop for MysqlConnection {
     fn drop(&mut self) {
         let connection = self.0.get_mut().take();
-        // Dropped by itself, the driver would say good-bye for as long as the server does not listen.
+        // Without this the driver would try to disconnect for as long as the server does not listen.
         if let (Some(connection), Ok(runtime)) = (connection, Handle::try_current()) {
             runtime.spawn(tokio::time::timeout(DISCONNECT_TIMEOUT, connection.disconnect()));
         }
@@ -200,7 +200,7 @@ fn closed() -> StoreError {
     StoreError::Unreachable("the connection was closed".to_owned())
 }
 
-/// The database's clock, which stands in the first column.
+/// The database's clock, from the first column.
 fn clock(row: Option<&Row>) -> Result<Time, StoreError> {
     match row.and_then(|row| row.as_ref(0)) {
         Some(Value::Int(micros)) => Ok(time(micros.unsigned_abs())),

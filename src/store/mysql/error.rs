@@ -1,13 +1,14 @@
 //! Maps the errors of MySQL and MariaDB to `StoreError`.
 //!
-//! Numbers are of the [reference](https://dev.mysql.com/doc/mysql-errors/8.0/en/server-error-reference.html) and of MariaDB's.
+//! The numbers are those of the [reference](https://dev.mysql.com/doc/mysql-errors/8.0/en/server-error-reference.html)
+//! and of MariaDB's.
 
 use mysql_async::{DriverError, Error, ServerError};
 
 use crate::store::compare_and_swap::StoreError;
 use crate::store::sql::{error_chain, missing_table};
 
-/// What went wrong with a question about this table.
+/// The error of a request about this table.
 pub(super) fn store_error(error: &Error, table: &str) -> StoreError {
     match error {
         Error::Server(error) => of_server_error(error, table),
@@ -21,16 +22,16 @@ pub(super) fn store_error(error: &Error, table: &str) -> StoreError {
             | DriverError::CleartextPluginDisabled,
         )
         | Error::Url(_) => StoreError::Refused(error_chain(error)),
-        // What the driver shows of others may be what stood in a row.
+        // The driver's text for other errors may show a row.
         Error::Driver(_) | Error::Other(_) => {
-            StoreError::UnexpectedResponse("an answer out of order".to_owned())
+            StoreError::UnexpectedResponse("the driver cannot read the response".to_owned())
         }
     }
 }
 
 fn of_server_error(error: &ServerError, table: &str) -> StoreError {
     match error.code {
-        // Deadlock, lock not had in time, duplicate key, row changed since it was read, conflict within a cluster.
+        // Deadlock, lock timeout, duplicate key, row changed since it was read, conflict within a cluster.
         1213 | 1205 | 1062 | 1020 | 3101 => StoreError::WriteConflict,
         // No such table, no such column.
         1146 | 1054 => missing_table(table),

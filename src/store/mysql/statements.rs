@@ -1,12 +1,12 @@
-//! The statements for MySQL and MariaDB. Everything but the table's name is a parameter, and that is made of letters,
-//! digits and `_`.
+//! The statements for MySQL and MariaDB. Everything but the table's name is a parameter, and the name is made of
+//! letters, digits and `_`.
 //!
-//! `LAST_INSERT_ID(x)` puts a number of our own into the answer to a write: the database's clock. The surprising thing:
-//! assignments take effect from left to right, and later ones see earlier ones, so `expires_at` is written last.
+//! `LAST_INSERT_ID(x)` makes a write return a number of our own: the database's clock. Assignments take effect from
+//! left to right, and later ones see earlier ones, so `expires_at` is written last.
 
 use crate::store::sql::{BATCH, Statements, WINDOW};
 
-/// By one gate at a time; the lock's name is hashed because it may not be long.
+/// One gate purges at a time. The lock's name is hashed, because MySQL limits its length.
 pub(super) struct PurgeStatements {
     pub(super) lock: String,
     pub(super) unlock: String,
@@ -15,9 +15,9 @@ pub(super) struct PurgeStatements {
     pub(super) remove: String,
 }
 
-/// What is said about this table.
+/// The statements about this table.
 pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
-    // Not of the session's time zone, and the same wherever it stands in a statement.
+    // Independent of the session's time zone, and the same throughout a statement.
     let full_at = format!("TIMESTAMPADD(MICROSECOND, ?, {EPOCH})");
     let expires_at = "TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6))";
     let updated_at = format!("TIMESTAMPADD(MICROSECOND, LAST_INSERT_ID({CLOCK}), {EPOCH})");
@@ -25,7 +25,7 @@ pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
         |column: &str| format!("{column} = IF(expires_at <= UTC_TIMESTAMP(6), VALUES({column}), {column})");
     let all_taken =
         ["version", "state", "limit_name", "full_at", "updated_at", "expires_at"].map(taken).join(", ");
-    let look = format!(
+    let columns = format!(
         "SELECT `key`, version, state, limit_name, full_at, expires_at, updated_at FROM {table} WHERE FALSE"
     );
     Statements {
@@ -43,9 +43,9 @@ pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
             "INSERT INTO {table} (version, state, limit_name, full_at, updated_at, expires_at, `key`) \
              VALUES (?, ?, ?, {full_at}, {updated_at}, {expires_at}, ?) ON DUPLICATE KEY UPDATE {all_taken}"
         ),
-        probe: format!("SELECT {CLOCK}, EXISTS ({look})"),
+        probe: format!("SELECT {CLOCK}, EXISTS ({columns})"),
         permission_checks: [
-            look,
+            columns,
             format!("INSERT INTO {table} SELECT * FROM {table} WHERE FALSE"),
             format!("UPDATE {table} SET version = version WHERE FALSE"),
             format!("DELETE FROM {table} WHERE FALSE"),
@@ -77,8 +77,8 @@ impl PurgeStatements {
 const CLOCK: &str = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))";
 const EPOCH: &str = "TIMESTAMP'1970-01-01 00:00:00'";
 
-/// What is said once for each connection. Without gap locks, rivals for neighbouring keys do not lock each other out; a
-/// statement that waits longer than this for a row is given up by the server too; nothing is cut off silently.
+/// The settings of each connection. Without gap locks, writers of neighbouring keys do not lock each other out; the
+/// server, too, gives up a statement that waits longer than this for a row; no value is truncated silently.
 pub(super) const SESSION: [&str; 2] = [
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     "SET SESSION innodb_lock_wait_timeout = 1, autocommit = 1, sql_mode = 'STRICT_ALL_TABLES'",

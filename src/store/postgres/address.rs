@@ -1,4 +1,4 @@
-//! Where PostgreSQL is: `postgres://user:password@host:port/database?options`.
+//! The address of a PostgreSQL database: `postgres://user:password@host:port/database?options`.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use tokio_postgres::config::{Host, SslMode};
 
 use crate::store::sql::address::{SqlTls, split};
 
-/// An address that was read.
+/// A parsed address.
 pub(in crate::store) struct PostgresAddress {
     pub(super) config: Config,
     pub(super) tls: SqlTls,
 }
 
-/// Reads an address.
+/// Parses an address.
 pub(super) fn parse(url: &str) -> Result<PostgresAddress, String> {
     let split = split(url, OPTIONS)?;
     let options: Vec<String> = split.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    // What the driver says of a mistake may repeat what was written.
+    // The driver's error may repeat what was written.
     let config: Result<Config, _> = format!("{}?{}", split.base, options.join("&")).parse();
     let mut config =
         config.map_err(|_| format!("write {GRAMMAR}, special letters as percent signs and digits"))?;
@@ -30,7 +30,7 @@ pub(super) fn parse(url: &str) -> Result<PostgresAddress, String> {
     }
     config.ssl_mode(if split.tls == SqlTls::Off { SslMode::Disable } else { SslMode::Require });
     if config.get_connect_timeout().is_none() {
-        // For each of several hosts: one that is gone must not use up the time of the others.
+        // For each of several hosts: one that is down must not use up the time of the others.
         config.connect_timeout(Duration::from_secs(1));
     }
     if config.get_application_name().is_none() {
@@ -40,7 +40,7 @@ pub(super) fn parse(url: &str) -> Result<PostgresAddress, String> {
 }
 
 impl PostgresAddress {
-    /// Whether what is said goes in clear text over a network.
+    /// Whether traffic goes in clear text over a network.
     pub(super) fn is_exposed(&self) -> bool {
         let is_far = |host: &Host| match host {
             Host::Unix(_) => false,
@@ -55,7 +55,7 @@ impl PostgresAddress {
 
 const GRAMMAR: &str = "`postgres://user:password@host:port/database?sslmode=verify-full`";
 
-/// What the driver knows and nobody is harmed by.
+/// The options of the driver that do no harm here.
 const OPTIONS: &[&str] = &[
     "application_name",
     "channel_binding",

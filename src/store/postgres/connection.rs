@@ -1,7 +1,7 @@
 //! One connection to PostgreSQL, and the store operations as its statements.
 //!
-//! Questions follow each other without waiting for answers. The surprising thing: the driver reads answers in a task of
-//! its own, so an answer that nobody waits for any more is read and thrown away there.
+//! Requests are pipelined. The driver reads replies in a task of its own, so a reply whose caller has given up is read
+//! and dropped there. The pool is left to [`sql`](crate::store::sql), the SQL to [`statements`](super::statements).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,7 +22,7 @@ use crate::store::sql::{
 use crate::store::{sql, tls};
 use crate::time::Time;
 
-/// How connections are made.
+/// Makes connections.
 pub(super) struct PostgresConnector {
     config: Config,
     tls: Option<MakeRustlsConnect>,
@@ -82,14 +82,16 @@ impl sql::SqlConnection for PostgresConnection {
 impl SqlQueries for PostgresConnection {
     type Purge = String;
 
-    async fn load(&self, texts: &Statements<String>, key: Key) -> SqlReply<Option<Stored>> {
-        let row = self.query_one(&texts.table, &texts.load, &[(&&bytes_of(key)[..], Type::BYTEA)]).await?;
+    async fn load(&self, statements: &Statements<String>, key: Key) -> SqlReply<Option<Stored>> {
+        let row = self
+            .query_one(&statements.table, &statements.load, &[(&&bytes_of(key)[..], Type::BYTEA)])
+            .await?;
         Ok(Clocked::with_clock(stored(&row, 1)?, clock(&row)?))
     }
 
     async fn swap(
         &self,
-        texts: &Statements<String>,
+        statements: &Statements<String>,
         key: Key,
         old: Option<RecordVersion>,
         new: &StoreRecord,
@@ -110,26 +112,26 @@ impl SqlQueries for PostgresConnection {
         ];
         let text = if let Some(expected) = &expected {
             values.push((expected, Type::INT8));
-            &texts.replace
+            &statements.replace
         } else {
-            &texts.insert
+            &statements.insert
         };
-        let row = self.query_one(&texts.table, text, &values).await?;
+        let row = self.query_one(&statements.table, text, &values).await?;
         let swap = if column(&row, 1)? { Swap::Done(written) } else { conflict(old, stored(&row, 2)?)? };
         Ok(Clocked::with_clock(swap, clock(&row)?))
     }
 
-    async fn probe(&self, texts: &Statements<String>) -> SqlReply<()> {
-        let row = self.query_one(&texts.table, &texts.probe, &[]).await?;
+    async fn probe(&self, statements: &Statements<String>) -> SqlReply<()> {
+        let row = self.query_one(&statements.table, &statements.probe, &[]).await?;
         Ok(Clocked::with_clock((), clock(&row)?))
     }
 
-    async fn purge(&self, texts: &Statements<String>, broom: &PurgeCursor) -> SqlReply<u64> {
+    async fn purge(&self, statements: &Statements<String>, cursor: &PurgeCursor) -> SqlReply<u64> {
         let values: [Parameter<'_>; 2] =
-            [(&lock(&texts.table), Type::INT8), (&broom.position(), Type::BYTEA)];
-        let row = self.query_one(&texts.table, &texts.purge, &values).await?;
+            [(&lock(&statements.table), Type::INT8), (&cursor.position(), Type::BYTEA)];
+        let row = self.query_one(&statements.table, &statements.purge, &values).await?;
         let removed = column::<i64>(&row, 0)?.unsigned_abs();
-        broom.advance(column(&row, 1)?, removed);
+        cursor.advance(column(&row, 1)?, removed);
         Ok(Clocked::without_clock(removed))
     }
 
@@ -139,7 +141,7 @@ impl SqlQueries for PostgresConnection {
 }
 
 impl PostgresConnection {
-    /// Asks what is answered by one row.
+    /// Runs a query that returns one row.
     async fn query_one(&self, table: &str, text: &str, values: &[Parameter<'_>]) -> Result<Row, StoreError> {
         let row = self.client.query_typed_one(text, values).await;
         row.map_err(|error| error::store_error(&error, table))
@@ -152,20 +154,20 @@ impl Drop for PostgresConnection {
     }
 }
 
-/// A parameter and what it is.
+/// A parameter and its type.
 type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 fn column<'r, T: FromSql<'r>>(row: &'r Row, at: usize) -> Result<T, StoreError> {
     row.try_get(at).map_err(|error| StoreError::UnexpectedResponse(error.to_string()))
 }
 
-/// The version and the bytes in two columns, both empty if nothing stands there.
+/// The version and the bytes in two columns, both null if there is no row.
 fn stored(row: &Row, at: usize) -> Result<Option<Stored>, StoreError> {
     let Some(version) = column::<Option<i64>>(row, at)? else { return Ok(None) };
     Ok(Some(Stored { version: RecordVersion(version.cast_unsigned()), bytes: column(row, at + 1)? }))
 }
 
-/// The database's clock, which stands in the first column.
+/// The database's clock, from the first column.
 fn clock(row: &Row) -> Result<Time, StoreError> {
     let since = column::<SystemTime>(row, 0)?.duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(Time::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)))
@@ -175,7 +177,7 @@ fn wall(time: Time) -> SystemTime {
     UNIX_EPOCH + Duration::from_nanos(time.as_nanos())
 }
 
-/// The number of the lock under which this table is cleaned (FNV-1a).
+/// The number of the lock for purging this table (FNV-1a).
 fn lock(table: &str) -> i64 {
     let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     table.bytes().fold(0xcbf2_9ce4_8422_2325, step).cast_signed()

@@ -1,6 +1,6 @@
 //! Maps the errors of PostgreSQL to `StoreError`.
 //!
-//! The server's main message is repeated, but not its details: those show rows.
+//! An error repeats the server's main message, but not its details, which show rows.
 
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
@@ -8,13 +8,13 @@ use tokio_postgres::error::{DbError, SqlState};
 use crate::store::compare_and_swap::StoreError;
 use crate::store::sql::{error_chain, missing_table};
 
-/// What went wrong with a question about this table.
+/// The error of a request about this table.
 pub(super) fn store_error(error: &Error, table: &str) -> StoreError {
     if let Some(error) = error.as_db_error() {
         return of_server_error(error, table);
     }
     let words = error_chain(error);
-    // The driver tells its kinds apart by their words only.
+    // The driver's kinds of errors differ only in their text.
     let begins = |kinds: &[&str]| kinds.iter().any(|kind| words.starts_with(kind));
     if begins(&["error parsing response", "unexpected message", "error deserializing", "query returned"]) {
         StoreError::UnexpectedResponse(words)
@@ -38,7 +38,7 @@ fn of_server_error(error: &DbError, table: &str) -> StoreError {
     }
 }
 
-/// Nothing was written, because of somebody else.
+/// Whether nothing was written because of a concurrent write.
 fn is_contention(error: &DbError) -> bool {
     let known = [
         SqlState::T_R_SERIALIZATION_FAILURE,
@@ -53,7 +53,7 @@ fn is_contention(error: &DbError) -> bool {
     known.contains(error.code()) || is_yugabyte
 }
 
-/// Whether the connection ends with it, or nobody knows what came of the statement.
+/// Whether the connection ends with it, or the outcome of the statement is unknown.
 fn is_ending(code: &SqlState) -> bool {
     let known = [
         SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN,

@@ -1,7 +1,8 @@
-//! `redis://[name:password@]host[:port][/database]`, `rediss://` with `?ca=FILE`, and `redis-cluster://host,host`.
+//! The address of Redis: `redis://[name:password@]host[:port][/database]`, `rediss://` with `?ca=FILE`, and
+//! `redis-cluster://host,host`.
 //!
-//! Nobody is asked whether it is true. The surprising thing: no mistake repeats a word of the address, because any word
-//! may be a part of a password that was not written as it has to be.
+//! No name is looked up here. Errors repeat no part of the address, because any part may belong to a password that was
+//! not encoded. Connecting is left to [`stream`](super::stream).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,9 +10,9 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 use rustls::ClientConfig;
 
-/// Where the servers are, and how to get in.
+/// A parsed address.
 pub(super) struct RedisAddress {
-    /// At least one; of a cluster, those that are asked for the others.
+    /// At least one; for a cluster, the servers that are asked for the others.
     pub(super) hosts: Vec<Host>,
     pub(super) is_cluster: bool,
     /// Whether to speak TLS, and the file of roots to trust instead of the system's.
@@ -20,7 +21,7 @@ pub(super) struct RedisAddress {
     pub(super) database: u16,
 }
 
-/// A server.
+/// The name and the port of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Host {
     /// A name or an address, without brackets.
@@ -28,24 +29,24 @@ pub(super) struct Host {
     pub(super) port: u16,
 }
 
-/// What every connection begins with.
+/// How every connection logs in.
 pub(super) struct Login {
     pub(super) tls: Option<Arc<ClientConfig>>,
     pub(super) credentials: Option<Credentials>,
-    /// Its number; 0 is there without asking for it.
+    /// The number of the database; 0 needs no `SELECT`.
     pub(super) database: u16,
 }
 
 /// Purposefully not `Debug`.
 #[derive(Clone)]
 pub(super) struct Credentials {
-    /// `None` for the one that was there before names were.
+    /// `None` for the default user, the only one before Redis 6.
     pub(super) name: Option<String>,
     pub(super) password: String,
 }
 
 impl RedisAddress {
-    /// Reads an address.
+    /// Parses an address.
     pub(super) fn parse(url: &str) -> Result<Self, String> {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         let is_cluster = scheme == "redis-cluster";
@@ -73,7 +74,7 @@ impl RedisAddress {
     }
 }
 
-/// Reads a host with or without a port.
+/// Parses a host with or without a port.
 pub(super) fn host(text: &str) -> Result<Host, String> {
     let bracketed = text.strip_prefix('[').and_then(|text| text.split_once(']'));
     let (name, port) = match bracketed {
@@ -86,7 +87,7 @@ pub(super) fn host(text: &str) -> Result<Host, String> {
     }
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     if !name.bytes().all(|byte| is_usual(byte) || bracketed.is_some() && b":%".contains(&byte)) {
-        return Err("the name of a server has letters that no name has".to_owned());
+        return Err("the name of a server has invalid characters".to_owned());
     }
     let port = match port.map(str::parse) {
         None => 6379,
@@ -108,11 +109,11 @@ fn credentials(login: &str) -> Result<Credentials, String> {
 
 fn decoded(text: &str) -> Result<String, String> {
     let decoded = percent_decode_str(text).decode_utf8();
-    Ok(decoded.map_err(|_| "what is written with % before `@` or as `ca` is not UTF-8")?.into_owned())
+    Ok(decoded.map_err(|_| "percent-encoded text before `@` or in `ca` is not UTF-8")?.into_owned())
 }
 
 fn number(database: &str) -> Result<u16, String> {
-    Ok(database.parse().map_err(|_| "what stands after `/` is not the number of a database")?)
+    Ok(database.parse().map_err(|_| "the part after `/` is not the number of a database")?)
 }
 
 fn roots(is_tls: bool, query: Option<&str>) -> Result<Option<Option<PathBuf>>, String> {

@@ -1,7 +1,8 @@
 //! A cluster: the owner of each slot, and a connection to each server.
 //!
-//! It is asked for its slots again when one has moved or a server cannot be reached. The surprising thing: a question
-//! that was sent on by a server is asked again elsewhere, since whoever sends on has written nothing.
+//! The slots are read again when one has moved or a server cannot be reached. A redirected request is sent again
+//! elsewhere, because the server that redirects it has written nothing. Connections are left to [`node`](super::node),
+//! the reading of slots to [`slots`](super::slots).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +23,7 @@ use crate::store::compare_and_swap::StoreError;
 /// A cluster.
 pub(super) struct Cluster {
     inner: Arc<ClusterInner>,
-    /// What came of asking for the slots; once they are known, they are never unknown again.
+    /// The result of reading the slots; once they are known, they stay known.
     slots_known: watch::Receiver<Option<Result<(), StoreError>>>,
     task: AbortHandle,
 }
@@ -41,18 +42,18 @@ struct ClusterMap {
 }
 
 impl Cluster {
-    /// Begins to ask these servers for all the others.
+    /// Starts to read the slots from these servers.
     pub(super) fn open(seeds: &[Host], login: &Arc<Login>) -> Self {
-        let shared = ClusterInner {
+        let inner = ClusterInner {
             seeds: seeds.to_vec(),
             login: Arc::clone(login),
             map: Mutex::default(),
             stale: Notify::new(),
         };
-        let shared = Arc::new(shared);
-        let (sender, known) = watch::channel(None);
-        let keeper = tokio::spawn(refresh_loop(Arc::clone(&shared), sender)).abort_handle();
-        Self { inner: shared, slots_known: known, task: keeper }
+        let inner = Arc::new(inner);
+        let (sender, slots_known) = watch::channel(None);
+        let task = tokio::spawn(refresh_loop(Arc::clone(&inner), sender)).abort_handle();
+        Self { inner, slots_known, task }
     }
 
     /// Runs the script on the server that has this key.
@@ -62,24 +63,25 @@ impl Cluster {
         let mut asking = false;
         let mut node = self.inner.owner(slot)?;
         for _ in 0..MAX_REDIRECTIONS {
-            let line = node.connection().await.inspect_err(|_| self.inner.stale.notify_one())?;
-            let error = match line.run(key, arguments, asking).await {
+            let connection = node.connection().await.inspect_err(|_| self.inner.stale.notify_one())?;
+            let error = match connection.run(key, arguments, asking).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
-            (node, asking) = self.inner.redirected(slot, &line, &error).ok_or_else(|| store_error(&error))?;
+            (node, asking) =
+                self.inner.redirected(slot, &connection, &error).ok_or_else(|| store_error(&error))?;
         }
-        Err(StoreError::Refused("its servers send a question round in a circle".to_owned()))
+        Err(StoreError::Refused("its servers redirect a request in a circle".to_owned()))
     }
 
     /// A connection to each server that has slots.
     pub(super) async fn connections(&self) -> Result<Vec<RedisConnection>, StoreError> {
         self.await_slots().await?;
-        let mut lines = Vec::new();
+        let mut connections = Vec::new();
         for node in self.inner.owners() {
-            lines.push(node.connection().await.inspect_err(|_| self.inner.stale.notify_one())?);
+            connections.push(node.connection().await.inspect_err(|_| self.inner.stale.notify_one())?);
         }
-        Ok(lines)
+        Ok(connections)
     }
 
     async fn await_slots(&self) -> Result<(), StoreError> {
@@ -115,13 +117,19 @@ impl ClusterInner {
         owners.into_iter().map(|owner| map.node(owner, &self.login)).collect()
     }
 
-    /// Where to ask instead, and whether the key is only being moved there; `None` if it was not sent on.
-    fn redirected(&self, slot: u16, line: &RedisConnection, error: &RedisError) -> Option<(Arc<Node>, bool)> {
+    /// The server to ask instead, and whether the key is still being moved there; `None` if the error is no
+    /// redirection.
+    fn redirected(
+        &self,
+        slot: u16,
+        connection: &RedisConnection,
+        error: &RedisError,
+    ) -> Option<(Arc<Node>, bool)> {
         let ErrorKind::Server(kind) = error.kind() else {
             self.stale.notify_one();
             return None;
         };
-        let host = error.redirect_node().and_then(|(text, _)| redirected(text, line.host()));
+        let host = error.redirect_node().and_then(|(text, _)| redirected(text, connection.host()));
         if kind != ServerErrorKind::Ask {
             self.stale.notify_one();
         }
@@ -133,7 +141,7 @@ impl ClusterInner {
         Some((node, kind == ServerErrorKind::Ask))
     }
 
-    /// Asks for the slots, whoever answers first.
+    /// Reads the slots from the first server that answers.
     async fn refresh(&self) -> Result<(), StoreError> {
         let mut last = unreachable("no server of the cluster is known");
         let owners: Vec<Host> = self.map().nodes.keys().cloned().collect();
@@ -146,7 +154,7 @@ impl ClusterInner {
                     return Ok(());
                 }
                 Ok(Err(error)) => last = error,
-                Err(_) => last = unreachable("it did not say which server has which slots"),
+                Err(_) => last = unreachable("no reply to CLUSTER SLOTS in time"),
             }
         }
         Err(last)
@@ -170,10 +178,10 @@ impl ClusterMap {
     }
 }
 
-async fn refresh_loop(shared: Arc<ClusterInner>, known: watch::Sender<Option<Result<(), StoreError>>>) {
+async fn refresh_loop(inner: Arc<ClusterInner>, known: watch::Sender<Option<Result<(), StoreError>>>) {
     let mut failures = 0;
     loop {
-        let answer = shared.refresh().await;
+        let answer = inner.refresh().await;
         failures = if answer.is_ok() { 0 } else { failures + 1 };
         known.send_if_modified(|known| {
             let was_known = matches!(known, Some(Ok(())));
@@ -183,21 +191,21 @@ async fn refresh_loop(shared: Arc<ClusterInner>, known: watch::Sender<Option<Res
             !was_known
         });
         if answer.is_ok() {
-            shared.stale.notified().await;
+            inner.stale.notified().await;
         }
         sleep(node::reconnect_pause(failures)).await;
     }
 }
 
 async fn slots_of(node: &Node) -> Result<Slots, StoreError> {
-    let line = node.connection().await?;
-    let mut question = redis::cmd("CLUSTER");
-    question.arg("SLOTS");
-    let answer = line.call(&question).await.map_err(|error| store_error(&error))?;
-    Slots::read(answer, line.host())
+    let connection = node.connection().await?;
+    let mut command = redis::cmd("CLUSTER");
+    command.arg("SLOTS");
+    let answer = connection.call(&command).await.map_err(|error| store_error(&error))?;
+    Slots::read(answer, connection.host())
 }
 
-/// A slot that is being moved takes two at the worst, one that was moved meanwhile another.
+/// A slot that is being moved takes two redirections at worst, one that has moved meanwhile another.
 const MAX_REDIRECTIONS: usize = 5;
 
 /// How long one server may take before another is asked for the slots.

@@ -1,8 +1,8 @@
 //! An open connection: pipelined requests of many callers.
 //!
-//! It is open only once the server has taken the script, so one that is still loading or wants another password is never
-//! taken for well. The surprising thing: a server that says it is read-only is left, since after a failover its name may
-//! lead to another.
+//! A connection counts as open once the server has loaded the script, so a server that is still loading its data or
+//! wants another password is never taken for a working one. A connection to a server that has become read-only is
+//! closed, because after a failover its name may lead to another. Reconnecting is left to [`node`](super::node).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use crate::store::compare_and_swap::StoreError;
 pub(super) struct RedisConnection {
     connection: MultiplexedConnection,
     host: Host,
-    /// The name that the server gave the script.
+    /// The script's digest, as the server returned it.
     script: Arc<str>,
     liveness: Arc<Liveness>,
     end: mpsc::Sender<StoreError>,
 }
 
-/// What keeps a connection open while it is polled, and says why it ended.
+/// Keeps a connection open while it is polled, and returns why it ended.
 pub(super) struct RedisDriver {
     inner: DriverFuture,
     liveness: Arc<Liveness>,
@@ -44,8 +44,8 @@ type DriverFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 impl RedisConnection {
     /// Connects and logs in.
     pub(super) async fn open(host: &Host, login: &Login) -> Result<(Self, RedisDriver), StoreError> {
-        let pulse = Arc::new(Liveness::new());
-        let stream = RedisStream::connect(host, login, CONNECT_TIMEOUT, Arc::clone(&pulse)).await?;
+        let liveness = Arc::new(Liveness::new());
+        let stream = RedisStream::connect(host, login, CONNECT_TIMEOUT, Arc::clone(&liveness)).await?;
         let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
         let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
         let (mut connection, driver) = MultiplexedConnection::new_with_config(&settings, stream, config)
@@ -57,29 +57,29 @@ impl RedisConnection {
             () = &mut driver => return Err(reply::unreachable("the connection was closed at once")),
         };
         let (sender, end) = mpsc::channel(1);
-        let line = Self {
+        let opened = Self {
             connection,
             host: host.clone(),
             script: script.into(),
-            liveness: Arc::clone(&pulse),
+            liveness: Arc::clone(&liveness),
             end: sender,
         };
-        Ok((line, RedisDriver { inner: driver, liveness: pulse, end }))
+        Ok((opened, RedisDriver { inner: driver, liveness, end }))
     }
 
-    /// Whom it leads to.
+    /// The server's address.
     pub(super) fn host(&self) -> &Host {
         &self.host
     }
 
-    /// Asks once.
-    pub(super) async fn call<T: FromRedisValue>(&self, question: &Cmd) -> Result<T, RedisError> {
+    /// Sends one command.
+    pub(super) async fn call<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RedisError> {
         self.liveness.mark_sent();
-        self.check_rejection(question.query_async(&mut self.connection.clone()).await)
+        self.check_rejection(command.query_async(&mut self.connection.clone()).await)
     }
 
-    /// Runs the script; `asking` where a cluster said that the key is being moved here. What the server did not know how
-    /// to run it has not run, so it is told and asked again.
+    /// Runs the script; `asking` after an `ASK` redirection. A server that does not know the script has run nothing, so
+    /// the script is loaded and run again.
     pub(super) async fn run(
         &self,
         key: &str,
@@ -96,25 +96,25 @@ impl RedisConnection {
     }
 
     async fn run_known(&self, key: &str, arguments: &[&[u8]], asking: bool) -> Result<Value, RedisError> {
-        let mut question = redis::cmd("EVALSHA");
-        question.arg(&*self.script).arg(1).arg(key).arg(arguments);
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&*self.script).arg(1).arg(key).arg(arguments);
         if !asking {
-            return self.call(&question).await;
+            return self.call(&command).await;
         }
-        // Both in one writing: ASKING holds for the next command of the connection, which many share.
+        // Both in one write: `ASKING` applies to the next command of the connection, which many callers share.
         let mut both = redis::pipe();
-        both.cmd("ASKING").ignore().add_command(question);
+        both.cmd("ASKING").ignore().add_command(command);
         self.liveness.mark_sent();
         let (value,) = self.check_rejection(both.query_async(&mut self.connection.clone()).await)?;
         Ok(value)
     }
 
-    /// Leaves the server if it will not take what is asked of this connection, now or later.
+    /// Ends the connection if the server will not serve it, now or later.
     fn check_rejection<T>(&self, answer: Result<T, RedisError>) -> Result<T, RedisError> {
         if let Err(error) = &answer
             && matches!(error.code(), Some("READONLY" | "NOAUTH"))
         {
-            // Somebody may have said so before.
+            // The channel is full if this was reported before.
             let _ = self.end.try_send(reply::store_error(error));
         }
         answer
@@ -122,18 +122,18 @@ impl RedisConnection {
 }
 
 impl RedisDriver {
-    /// Keeps the connection open as long as it lives.
+    /// Keeps the connection open until it breaks, and returns why.
     pub(super) async fn run(mut self) -> StoreError {
         tokio::select! {
             () = self.inner => reply::unreachable("the connection was closed"),
-            () = self.liveness.wait_for_silence(SILENCE_TIMEOUT) => reply::unreachable("it did not answer any more"),
+            () = self.liveness.wait_for_silence(SILENCE_TIMEOUT) => reply::unreachable("it stopped answering"),
             Some(why) = self.end.recv() => why,
         }
     }
 }
 
-/// Sends the name and the password itself, because the crate would not say what the server has against them. What the
-/// server calls the script.
+/// Logs in and loads the script; returns its digest. It sends `AUTH` itself, because the crate would not report the
+/// server's error.
 async fn log_in(connection: &mut MultiplexedConnection, login: &Login) -> Result<String, RedisError> {
     if let Some(Credentials { name, password }) = &login.credentials {
         let mut auth = redis::cmd("AUTH");
@@ -158,5 +158,5 @@ const SCRIPT: &str = include_str!("swap.lua");
 /// How long an attempt to connect and to log in may take.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a server may say nothing while it is asked.
+/// How long a server may be silent while a request waits.
 pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);

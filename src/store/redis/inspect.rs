@@ -1,9 +1,9 @@
-//! What an operator should know of the way a server is set up.
+//! Warnings about the settings of a server.
 //!
-//! `INFO` is asked instead of `CONFIG GET`, because hosted servers forbid the latter. The surprising thing: every
-//! `volatile-*` policy drops buckets as well, since each of them has an end.
+//! `INFO` is used instead of `CONFIG GET`, because hosted servers forbid the latter. Every `volatile-*` policy evicts
+//! buckets as well, because each of them has an expiry.
 
-/// One sentence for each trouble that the answer to `INFO` tells of.
+/// One sentence for each problem in the reply to `INFO`.
 pub(super) fn sentences(info: &str) -> Vec<String> {
     let field = |name: &str| {
         info.lines()

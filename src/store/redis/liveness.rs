@@ -1,7 +1,7 @@
 //! The liveness of a connection: how long the server has been silent while a request waits.
 //!
-//! A server that is gone without a word leaves a connection that looks well. The surprising thing: answers are not
-//! matched with questions, since whoever asked may have given up; any byte is a sign of life.
+//! A server that vanishes leaves a connection that looks open. Replies are not matched with requests, because a caller
+//! may have given up: any byte is a sign of life. Closing the connection is left to [`connection`](super::connection).
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -12,30 +12,30 @@ use tokio::time::{Instant, sleep};
 /// The signs of life of one connection.
 pub(super) struct Liveness {
     born: Instant,
-    /// When the first question was asked since something was heard, in milliseconds since `born`; 0 if none was.
+    /// When the first request was sent since something was read, in milliseconds since `born`; 0 if no request waits.
     waiting: AtomicU64,
     sent: Notify,
 }
 
 impl Liveness {
-    /// Of a connection to be made.
+    /// For a new connection.
     pub(super) fn new() -> Self {
         Self { born: Instant::now(), waiting: AtomicU64::new(0), sent: Notify::new() }
     }
 
-    /// A question is sent.
+    /// Records that a request is sent.
     pub(super) fn mark_sent(&self) {
         if self.waiting.compare_exchange(0, self.now(), Relaxed, Relaxed).is_ok() {
             self.sent.notify_one();
         }
     }
 
-    /// Something was read.
+    /// Records that something was read.
     pub(super) fn mark_received(&self) {
         self.waiting.store(0, Relaxed);
     }
 
-    /// Returns once nothing was heard for this long while somebody waited.
+    /// Returns once nothing was read for this long while a request waited.
     pub(super) async fn wait_for_silence(&self, silence: Duration) {
         loop {
             self.sent.notified().await;

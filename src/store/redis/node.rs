@@ -1,7 +1,8 @@
 //! One server, and the connection to it: made in the background, and made again when it breaks.
 //!
-//! Whoever asks while there is none is told why at once. The surprising thing: only before the first attempt has ended
-//! does a question wait, or the first of every process would fail.
+//! While there is no connection, a request fails at once with the reason. Only before the first attempt has ended does
+//! a request wait; otherwise the first one of every process would fail. The protocol is left to
+//! [`connection`](super::connection).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,11 +31,11 @@ enum NodeState {
 }
 
 impl Node {
-    /// Begins to connect.
+    /// Starts to connect.
     pub(super) fn open(host: Host, login: Arc<Login>) -> Self {
         let (sender, state) = watch::channel(NodeState::New);
-        let keeper = tokio::spawn(reconnect_loop(host, login, sender)).abort_handle();
-        Self { state, task: keeper }
+        let task = tokio::spawn(reconnect_loop(host, login, sender)).abort_handle();
+        Self { state, task }
     }
 
     /// The connection, or why there is none.
@@ -42,7 +43,7 @@ impl Node {
         let mut state = self.state.clone();
         let state = state.wait_for(|state| !matches!(state, NodeState::New)).await;
         match state.map(|state| state.clone()) {
-            Ok(NodeState::Up(line)) => Ok(line),
+            Ok(NodeState::Up(connection)) => Ok(connection),
             Ok(NodeState::Down(why)) => Err(why),
             Ok(NodeState::New) | Err(_) => Err(unreachable("it was closed")),
         }
@@ -60,9 +61,9 @@ async fn reconnect_loop(host: Host, login: Arc<Login>, state: watch::Sender<Node
     loop {
         failures += 1;
         let why = match timeout(CONNECT_TIMEOUT, RedisConnection::open(&host, &login)).await {
-            Ok(Ok((line, driver))) => {
+            Ok(Ok((connection, driver))) => {
                 failures = 0;
-                state.send_replace(NodeState::Up(line));
+                state.send_replace(NodeState::Up(connection));
                 driver.run().await
             }
             Ok(Err(why)) => why,
@@ -73,9 +74,9 @@ async fn reconnect_loop(host: Host, login: Arc<Login>, state: watch::Sender<Node
     }
 }
 
-/// How long to wait after so many attempts failed in a row: 100 to 150 ms, later up to 600 ms, by chance, so that the
+/// The pause after this number of failed attempts in a row: 100 to 150 ms, later up to 600 ms. It is random, so that
 /// gates that lost a server together do not come back together.
 pub(super) fn reconnect_pause(failures: u32) -> Duration {
-    let least = 100 << failures.min(2);
-    Duration::from_millis(least + RecordVersion::random().0 % (least / 2))
+    let min = 100 << failures.min(2);
+    Duration::from_millis(min + RecordVersion::random().0 % (min / 2))
 }

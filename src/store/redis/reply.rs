@@ -1,7 +1,7 @@
 //! Reads the replies and errors of a server.
 //!
-//! Nothing is asked here. The surprising thing: an error that the server words itself is told on, but no more of it than
-//! a line takes, since it may be anything.
+//! A server's error text is passed on without control characters and cut to 200 characters, because it may be anything.
+//! Sending is left to [`connection`](super::connection).
 
 use std::fmt::Display;
 
@@ -10,15 +10,15 @@ use redis::{ErrorKind, RedisError, Value};
 use crate::store::compare_and_swap::{Clocked, RecordVersion, StoreError, Stored};
 use crate::time::{Span, Time};
 
-/// What the script found.
+/// The reply of the script.
 pub(super) struct ScriptReply {
     /// Whether it wrote.
     pub(super) written: bool,
-    /// What stands there, if it did not write.
+    /// The record that it found, if it did not write.
     pub(super) stored: Option<Stored>,
 }
 
-/// Reads the script's answer.
+/// Reads the reply of the script.
 pub(super) fn script_reply(value: Value) -> Result<Clocked<ScriptReply>, StoreError> {
     let Value::Array(parts) = value else { return Err(unexpected()) };
     let parts: [Value; 4] = parts.try_into().map_err(|_| unexpected())?;
@@ -34,7 +34,7 @@ pub(super) fn script_reply(value: Value) -> Result<Clocked<ScriptReply>, StoreEr
     Ok(Clocked::with_clock(ScriptReply { written: written == 1, stored }, clock))
 }
 
-/// Reads the answer to `TIME`: seconds and microseconds, in letters.
+/// Reads the reply to `TIME`: seconds and microseconds, as decimal text.
 pub(super) fn clock(value: Value) -> Result<Time, StoreError> {
     let Value::Array(parts) = value else { return Err(unexpected()) };
     let [Value::BulkString(seconds), Value::BulkString(micros)] = &parts[..] else {
@@ -46,29 +46,29 @@ pub(super) fn clock(value: Value) -> Result<Time, StoreError> {
     Ok(Time::from_nanos(since.as_nanos()))
 }
 
-/// What it means for a store.
+/// Maps an error to [`StoreError`].
 pub(super) fn store_error(error: &RedisError) -> StoreError {
-    let said: String = error.to_string().chars().filter(|letter| !letter.is_control()).take(200).collect();
+    let text: String = error.to_string().chars().filter(|letter| !letter.is_control()).take(200).collect();
     match (error.kind(), error.code()) {
-        (ErrorKind::Io, _) => StoreError::Unreachable(said),
-        (ErrorKind::Parse | ErrorKind::UnexpectedReturnType, _) => StoreError::UnexpectedResponse(said),
+        (ErrorKind::Io, _) => StoreError::Unreachable(text),
+        (ErrorKind::Parse | ErrorKind::UnexpectedReturnType, _) => StoreError::UnexpectedResponse(text),
         (_, Some(code)) => {
             let detail = error.detail().unwrap_or_default();
             let line = format!("{code} {detail}");
             StoreError::Refused(line.chars().filter(|letter| !letter.is_control()).take(200).collect())
         }
-        _ => StoreError::Refused(said),
+        _ => StoreError::Refused(text),
     }
 }
 
-/// There is no connection, and this is why.
+/// The error of a missing connection.
 pub(super) fn unreachable(why: impl Display) -> StoreError {
     StoreError::Unreachable(why.to_string())
 }
 
-/// It answered something else than it should have.
+/// The error of a reply of another type than expected.
 pub(super) fn unexpected() -> StoreError {
-    StoreError::UnexpectedResponse("not the answer to what was asked".to_owned())
+    StoreError::UnexpectedResponse("a reply of another type".to_owned())
 }
 
 fn version(bytes: &[u8]) -> Result<RecordVersion, StoreError> {

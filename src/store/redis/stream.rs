@@ -1,7 +1,8 @@
-//! The stream to one server: TCP, and TLS over it if the address says so.
+//! The stream to one server: TCP, and TLS over it if the address asks for it.
 //!
-//! The name is looked up for every connection, so whoever moved is found. The surprising thing: of several addresses
-//! each gets its share of the time, or the first that nobody answers at would use it up.
+//! The name is looked up for every connection, so a server that has moved is found. Each of several addresses gets its
+//! share of the time; otherwise the first one that does not answer would use it up. The protocol is left to
+//! [`connection`](super::connection).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,13 +20,13 @@ use super::liveness::Liveness;
 use super::reply::unreachable;
 use crate::store::compare_and_swap::StoreError;
 
-/// A stream that tells the pulse whenever something was read.
+/// A stream that reports every read to the liveness check.
 pub(super) struct RedisStream {
     inner: Box<dyn Duplex>,
     liveness: Arc<Liveness>,
 }
 
-/// What can be read from and written to.
+/// A stream of bytes in both directions.
 trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
@@ -36,10 +37,10 @@ impl RedisStream {
         host: &Host,
         login: &Login,
         within: Duration,
-        pulse: Arc<Liveness>,
+        liveness: Arc<Liveness>,
     ) -> Result<Self, StoreError> {
         let stream = tcp(host, within).await.map_err(unreachable)?;
-        // What is asked is small and waited for.
+        // Requests are small, and their callers wait.
         stream.set_nodelay(true).map_err(unreachable)?;
         let inner: Box<dyn Duplex> = match &login.tls {
             None => Box::new(stream),
@@ -49,7 +50,7 @@ impl RedisStream {
                 Box::new(connector.connect(name, stream).await.map_err(unreachable)?)
             }
         };
-        Ok(Self { inner, liveness: pulse })
+        Ok(Self { inner, liveness })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What needs no server: slots, and how errors are told.
+//! Tests that need no server: slots, pauses and warnings.
 
 use redis::Value;
 
@@ -18,7 +18,7 @@ fn range(first: i64, last: i64, name: Value, port: i64) -> Value {
 
 #[test]
 fn slots_are_those_of_the_specification() {
-    // Its own example, and two that redis-server 7.0 answers to CLUSTER KEYSLOT.
+    // The specification's own example, and two replies of redis-server 7.0 to CLUSTER KEYSLOT.
     assert_eq!(slot("123456789"), 0x31c3);
     assert_eq!(slot("foo"), 12182);
     assert_eq!(slot(""), 0);
@@ -26,21 +26,21 @@ fn slots_are_those_of_the_specification() {
 
 #[test]
 fn a_server_that_does_not_know_its_name_is_the_one_that_was_asked() {
-    let asked = at("asked", 1);
+    let server = at("asked", 1);
     let text = |name: &str| Value::BulkString(name.as_bytes().to_vec());
     let answer = Value::Array(vec![
         range(0, 9, text(""), 7000),
         range(10, 19, Value::Nil, 7001),
         range(30, 16383, text("other"), 7002),
     ]);
-    let slots = Slots::read(answer, &asked).unwrap();
+    let slots = Slots::read(answer, &server).unwrap();
     assert_eq!(slots.owner(9), Some(&at("asked", 7000)));
     assert_eq!(slots.owner(10), Some(&at("asked", 7001)));
     assert_eq!(slots.owner(20), None);
     assert_eq!(slots.owner(16383), Some(&at("other", 7002)));
-    assert_eq!(redirected(":7003", &asked), Some(at("asked", 7003)));
-    assert_eq!(redirected("::1:7003", &asked), Some(at("::1", 7003)));
-    assert_eq!(redirected("nowhere", &asked), None);
+    assert_eq!(redirected(":7003", &server), Some(at("asked", 7003)));
+    assert_eq!(redirected("::1:7003", &server), Some(at("::1", 7003)));
+    assert_eq!(redirected("nowhere", &server), None);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The circuit breaker: stops calls to a store that does not answer.
 //!
-//! After several failures in a row, and none but failures for as long as a question may take, nobody asks any more: each
-//! attempt is answered at once, without the store. Meanwhile a single probe at a time looks whether it is back. It counts and
-//! remembers; it has no clock and asks nobody. The surprising thing: the time counts as much as the number. Where one server
-//! of three is down, five failures in a row are a matter of luck, and most buckets are where they always were.
+//! It opens after several failures in a row, with no success for as long as a call may take. While it is open, each
+//! attempt is decided at once without the store, and one probe at a time checks whether the store is back. The duration
+//! counts as much as the number: where one server of three is down, five failures in a row are chance, and most buckets
+//! are still available. The clock and the calls are left to the callers.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,27 +21,27 @@ pub(super) struct Breaker {
     first: Mutex<Option<Instant>>,
     open: AtomicBool,
     answered: AtomicBool,
-    /// When the store was away last: what was known of it before may not be so any more.
+    /// When the store last came back: a record that was seen before may be lost.
     back_since: AtomicU64,
 }
 
 impl Breaker {
-    /// Whether nobody is to ask.
+    /// Whether calls are stopped.
     pub(super) fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Whether any question was ever answered.
+    /// Whether any call ever succeeded.
     pub(super) fn has_ever_succeeded(&self) -> bool {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Whether the last question was answered.
+    /// Whether the last call succeeded.
     pub(super) fn has_no_failures(&self) -> bool {
         self.failures.load(Ordering::Relaxed) == 0
     }
 
-    /// The store answered. Says whether that is news.
+    /// Records a success. Returns whether it closes the breaker.
     pub(super) fn succeeded(&self, now: Time) -> bool {
         if self.failures.swap(0, Ordering::Relaxed) > 0 {
             *self.first() = None;
@@ -54,8 +54,7 @@ impl Breaker {
         was_open
     }
 
-    /// It did not, or not in time; `least` is how long a row of failures has to be. Says whether nobody is to ask from now
-    /// on, as news.
+    /// Records a failure; a row of failures counts once it lasts `least`. Returns whether it opens the breaker.
     pub(super) fn failed(&self, now: Instant, least: Duration) -> bool {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let lasts = now.saturating_duration_since(*self.first().get_or_insert(now));
@@ -66,7 +65,7 @@ impl Breaker {
         self.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Since when it has not been away; zero, if it never was.
+    /// When the store last came back; zero if it was never down.
     pub(super) fn back_since(&self) -> Time {
         Time::from_nanos(self.back_since.load(Ordering::Relaxed))
     }
@@ -86,7 +85,7 @@ mod tests {
             assert!((0..4).all(|_| !breaker.failed(now, Duration::ZERO)) && !breaker.is_open());
             assert!(!breaker.succeeded(Time::from_nanos(1)), "it was not open");
         }
-        assert_eq!((0..10).filter(|_| breaker.failed(now, Duration::ZERO)).count(), 1, "told once");
+        assert_eq!((0..10).filter(|_| breaker.failed(now, Duration::ZERO)).count(), 1, "reported once");
         assert!(breaker.is_open());
         assert!(breaker.succeeded(Time::from_nanos(7)) && !breaker.is_open());
         assert_eq!(breaker.back_since(), Time::from_nanos(7));
@@ -95,7 +94,7 @@ mod tests {
     #[test]
     fn failures_between_answers_do_not_open_it_however_many_come_at_once() {
         let (breaker, begun, least) = (Breaker::default(), Instant::now(), Duration::from_millis(50));
-        // One server of three is down, and whoever asks it comes in crowds.
+        // One server of three is down, and its calls come in bursts.
         for millis in 0..1000 {
             let now = begun + Duration::from_millis(millis);
             assert!((0..100).all(|_| !breaker.failed(now, least)), "after {millis} ms");

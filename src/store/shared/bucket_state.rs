@@ -1,7 +1,7 @@
 //! The state of a bucket between the store's bytes and the arithmetic.
 //!
-//! It knows headers and words, and neither databases nor time. The surprising thing: only states of one promise are
-//! [joined](join); where two gates have read different files, what the store has counts alone.
+//! It knows headers and words, and neither databases nor clocks. Only states of the same spec are [joined](join); where
+//! two gates have read different files, the store's state wins.
 
 use std::hash::Hasher;
 
@@ -13,7 +13,7 @@ use crate::time::Span;
 /// The words of the longest state.
 pub(super) type StateWords = [u64; Spec::MAX_WORDS];
 
-/// What a bucket holds, and under what.
+/// The header and the state of a bucket.
 #[derive(Debug, Clone)]
 pub(super) struct BucketState {
     pub(super) header: RecordHeader,
@@ -21,32 +21,32 @@ pub(super) struct BucketState {
 }
 
 impl BucketState {
-    /// A bucket that was never seen.
+    /// The state of a bucket that was never seen.
     pub(super) fn absent(spec: Spec) -> Self {
         Self { header: RecordHeader::of(spec), state: Box::new([0; Spec::MAX_WORDS]) }
     }
 
-    /// What these bytes say; `None` if they are nobody's.
+    /// Decodes a record; `None` for foreign bytes.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut state = Box::new([0; Spec::MAX_WORDS]);
         let header = RecordHeader::decode(bytes, &mut state).ok()?;
         Some(Self { header, state })
     }
 
-    /// What the limit promises now, or the bucket's own rate while it has one.
+    /// Converts to the limit's present spec, or to the bucket's own rate while it has one.
     pub(super) fn convert_to(&mut self, limit: &Spec, now: Time) {
         self.header.effective_spec(limit, &mut self.state, now);
     }
 
-    /// For the store.
+    /// Encodes a record for the store.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = [0; MAX_RECORD_LEN];
         let length = self.header.encode(&self.state[..], &mut bytes);
         bytes[..length].to_vec()
     }
 
-    /// Takes up what another state of this bucket knows, if both are of one promise. Says whether that was more; if it was
-    /// not, nothing is touched.
+    /// Merges another state of this bucket into this one, if both have the same spec. Returns whether that changed
+    /// anything.
     pub(super) fn join(&mut self, header: &RecordHeader, other: &StateWords, now: Time) -> bool {
         let words = header.spec.words().min(other.len());
         let (mut joined, mut other) = (self.state.clone(), *other);
@@ -58,30 +58,31 @@ impl BucketState {
         is_more
     }
 
-    /// When it is full again.
+    /// When the bucket is full again.
     pub(super) fn full_at(&self) -> Time {
         Time::from_nanos(self.state[0])
     }
 
-    /// From when on nothing has to be known of it.
+    /// When the record is no longer needed.
     pub(super) fn gone_at(&self) -> Time {
         self.full_at().max(self.header.own_until.unwrap_or_default())
     }
 
-    /// The time to decide at: that of whoever wrote this, if their clock is a little ahead. It is not this one that was set
-    /// back; if both took it so, each would write anew what the other wrote, and every time some tokens would come of it.
+    /// The time to decide at: that of the writer, if its clock is a little ahead. This must not count as a clock that
+    /// was set back: if two processes took it so, each would rewrite the other's state, and every rewrite would yield
+    /// some tokens.
     pub(super) fn decision_time(&self, now: Time) -> Time {
         let written_at = self.full_at().before(self.header.spec.max_ttl());
         if written_at.since(now) <= MAX_CLOCK_SKEW { now.max(written_at) } else { now }
     }
 
-    /// Tells contents apart; within this process only.
+    /// Tells states apart; within this process only.
     pub(super) fn digest(&self) -> u64 {
         digest_of(&self.header, &self.state)
     }
 }
 
-/// The digest of a content with these words.
+/// The digest of a state with this header.
 pub(super) fn digest_of(header: &RecordHeader, state: &StateWords) -> u64 {
     let mut hasher = SipHasher13::new();
     hasher.write_u32(header.spec.fingerprint());
@@ -90,5 +91,6 @@ pub(super) fn digest_of(header: &RecordHeader, state: &StateWords) -> u64 {
     hasher.finish()
 }
 
-/// No two gates are further apart over a store that knows whole seconds, unless one of them has not heard it yet.
+/// The largest difference between two gates over a store that reports whole seconds, unless one of them has not heard
+/// its clock yet.
 const MAX_CLOCK_SKEW: Span = Span::from_secs(4);

@@ -1,9 +1,8 @@
 //! The offset of the store's clock from this process's own.
 //!
-//! It never asks; it hears. The surprising thing: a gate takes itself to be late rather than early. An answer was on its way
-//! for a time that nobody knows, so the store's clock is taken to be as it was when the answer left; of many answers the
-//! one that was fastest counts. So no gate ever decides at a time that has not come at the store, and no token is given
-//! out before it is due there.
+//! It makes no calls: the store's clock comes with the replies. The delay of a reply is unknown, so the clock is taken
+//! as of its sending, and of several replies the fastest counts. The estimate is late rather than early: no gate
+//! decides at a time that has not come at the store, and no token is given out before it is due there.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -19,7 +18,7 @@ pub(super) struct ClockOffset {
     samples: Mutex<OffsetSamples>,
 }
 
-/// The best of the answers of this period and of the one before: clocks drift, so none counts for ever.
+/// The best samples of this period and of the one before: clocks drift, so no sample counts for ever.
 #[derive(Debug, Default)]
 struct OffsetSamples {
     known: bool,
@@ -28,7 +27,7 @@ struct OffsetSamples {
     before: i64,
 }
 
-/// The store's clock turned out to be another one than was thought.
+/// A large correction of the estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClockCorrection {
     /// By how many nanoseconds the store is ahead of this process; negative if it is behind.
@@ -36,35 +35,36 @@ pub(super) struct ClockCorrection {
 }
 
 impl ClockOffset {
-    /// The store's time when the own clock shows this.
+    /// The store's time when this process's clock shows `own`.
     pub(super) fn apply(&self, own: Time) -> Time {
         let nanos = self.nanos.load(Ordering::Relaxed);
         let by = Span::from_nanos(nanos.unsigned_abs());
         if nanos < 0 { own.before(by) } else { own.after(by) }
     }
 
-    /// Hears an answer that arrived when the own clock showed `own`. Says so if that was news of more than two seconds.
+    /// Records a reply that arrived when this process's clock showed `own`. Returns a correction of more than two
+    /// seconds.
     pub(super) fn record(&self, clock: StoreClock, own: Time) -> Option<ClockCorrection> {
-        let mut heard = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let (sample, step) = match clock {
             StoreClock::Exact(time) => (difference(time, own), NANOS),
             StoreClock::Seconds(time) => (difference(time, own), 2 * NANOS),
         };
         let current = self.nanos.load(Ordering::Relaxed);
-        // Whole seconds say too little to correct what may be right to the millisecond. They are cut off, so whoever is left
-        // alone is within a second of the store, on either side.
+        // Whole seconds are too coarse to correct an offset that may be right to the millisecond. They are cut off, so
+        // a gate that is not corrected is within a second of the store, on either side.
         let is_near = (-2 * NANOS..NANOS).contains(&sample);
         if matches!(clock, StoreClock::Seconds(_)) && current == 0 && is_near {
-            heard.known = true;
+            samples.known = true;
             return None;
         }
-        let is_news = !heard.known || sample.saturating_sub(current).abs() > step;
-        if is_news {
-            *heard = OffsetSamples { known: true, since: own, best: sample, before: sample };
+        let is_jump = !samples.known || sample.saturating_sub(current).abs() > step;
+        if is_jump {
+            *samples = OffsetSamples { known: true, since: own, best: sample, before: sample };
         } else {
-            heard.take(sample, own);
+            samples.take(sample, own);
         }
-        let best = heard.best.max(heard.before);
+        let best = samples.best.max(samples.before);
         self.nanos.store(best, Ordering::Relaxed);
         (best.saturating_sub(current).abs() > WORTH_TELLING).then_some(ClockCorrection { nanos: best })
     }
@@ -87,9 +87,9 @@ fn difference(store: Time, own: Time) -> i64 {
 
 const NANOS: i64 = 1_000_000_000;
 const WORTH_TELLING: i64 = 2 * NANOS;
-/// Two clocks of common machines drift apart by less than a millisecond in it.
+/// The clocks of two common machines drift apart by less than a millisecond in this time.
 const PERIOD: Span = Span::from_secs(10);
-/// Further than any clock that is not broken.
+/// More than any working clock is off.
 const FAR: i64 = i64::MAX / 2;
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn the_fastest_answer_counts_and_no_gate_is_ever_ahead_of_the_store() {
         let offset = ClockOffset::default();
-        // The store is 300 s ahead; answers take 9, 1 and 30 ms.
+        // The store is 300 s ahead; replies take 9, 1 and 30 ms.
         for (sent, took) in [(0, 9), (100, 1), (200, 30)] {
             offset.record(exact(300_000 + sent), at(sent + took));
         }
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(offset.record(StoreClock::Seconds(at(0)), at(1900)), None);
         assert_eq!(offset.apply(at(5)), at(5));
         assert!(offset.record(StoreClock::Seconds(at(300_000)), at(700)).is_some());
-        // Of the answers within a second the one nearest to the truth counts.
+        // Of the replies within a second the most exact one counts.
         for millis in (800..3000).step_by(100) {
             let whole = (300_000 + millis) / 1000 * 1000;
             assert_eq!(offset.record(StoreClock::Seconds(at(whole)), at(millis)), None);

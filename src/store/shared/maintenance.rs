@@ -1,8 +1,8 @@
 //! The maintenance thread of a store: it probes, purges and inspects.
 //!
-//! It looks whether the store is there and what time it is, has it cleaned, and says what an operator should know. The
-//! surprising thing: while the store answers nobody, this is the only one who asks, one probe at a time, so nothing storms
-//! it when it comes back.
+//! A probe tells whether the store answers and what time it is there, a purge removes expired records, an inspection
+//! warns the operator of bad settings. While the store is down, the probe is the only call, one at a time, so a store
+//! that comes back meets no burst. Requests are left to [`batch`](super::batch).
 
 use std::sync::{Arc, Weak, mpsc};
 use std::thread;
@@ -18,103 +18,103 @@ use super::{CallOutcome, SharedStore, StoreObserver, StoreOptions};
 use crate::store::{CompareAndSwap, Namespace, StoreAddress, StoreError};
 use crate::time::Clock;
 
-/// Why a store cannot be used at all.
+/// Why a store cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreStartError {
-    /// The machine gives no thread or runtime.
+    /// The system gives no thread or runtime.
     #[error("cannot start the store's thread: {0}")]
     Thread(#[from] std::io::Error),
     /// The address is the memory of the process.
     #[error("this store is not shared")]
     NotShared,
-    /// What can be known without asking it.
+    /// The backend cannot be opened.
     #[error("store: {0}")]
     Store(#[from] StoreError),
-    /// The thread ended before it began.
+    /// The thread ended before the backend was open.
     #[error("the store's thread ended")]
     Ended,
 }
 
 impl SharedStore {
-    /// Opens a store and starts its thread. Whether the store is there shows later: this waits a moment for its first answer,
-    /// so that its clock is known before anything is decided, and goes on without.
+    /// Opens a store and starts its thread. Waits a moment for the first answer, so that the store's clock is known
+    /// before the first decision, and goes on without one.
     ///
     /// # Errors
     /// See [`StoreStartError`].
     pub fn start(
         address: &StoreAddress,
-        names: &Namespace,
-        manner: StoreOptions,
+        namespace: &Namespace,
+        options: StoreOptions,
         clock: Clock,
-        witness: Arc<dyn StoreObserver>,
+        observer: Arc<dyn StoreObserver>,
     ) -> Result<Arc<Self>, StoreStartError> {
-        let (address, names) = (address.clone(), names.clone());
-        let open = move || Ok(address.open(&names).ok_or(StoreStartError::NotShared)??);
-        Self::start_on(open, manner, clock, witness)
+        let (address, namespace) = (address.clone(), namespace.clone());
+        let open = move || Ok(address.open(&namespace).ok_or(StoreStartError::NotShared)??);
+        Self::start_on(open, options, clock, observer)
     }
 
-    /// The same on whatever `open` opens, within the runtime of the store's thread.
+    /// The same on the backend that `open` opens, within the runtime of the store's thread.
     pub(super) fn start_on(
         open: impl FnOnce() -> Result<Arc<dyn CompareAndSwap>, StoreStartError> + Send + 'static,
-        manner: StoreOptions,
+        options: StoreOptions,
         clock: Clock,
-        witness: Arc<dyn StoreObserver>,
+        observer: Arc<dyn StoreObserver>,
     ) -> Result<Arc<Self>, StoreStartError> {
         let (alive, end) = oneshot::channel();
-        let (tell, opened) = mpsc::channel();
+        let (sender, opened) = mpsc::channel();
         let run = move || {
             let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime,
-                Err(error) => return drop(tell.send(Err(StoreStartError::Thread(error)))),
+                Err(error) => return drop(sender.send(Err(StoreStartError::Thread(error)))),
             };
             let backend = {
                 let _within = runtime.enter();
                 open()
             };
-            // Whoever waited for it has ended.
-            let _ = tell.send(backend.map(|backend| (backend, runtime.handle().clone())));
-            // Ends when the other half is dropped.
+            // The receiver is gone if the caller has ended.
+            let _ = sender.send(backend.map(|backend| (backend, runtime.handle().clone())));
+            // Ends when `alive` is dropped.
             let _: Result<(), _> = runtime.block_on(end);
             runtime.shutdown_background();
         };
         thread::Builder::new().name("store".to_owned()).spawn(run)?;
         let (backend, runtime) = opened.recv().map_err(|_| StoreStartError::Ended)??;
-        let (shared, first) = Self::start_within(runtime, backend, manner, clock, witness, alive);
-        // Nobody says so if it is not there: the gate starts all the same.
+        let (shared, first) = Self::start_within(runtime, backend, options, clock, observer, alive);
+        // A store that is down is no error: the gate starts all the same.
         let _ = first.recv_timeout(FIRST_PROBE_TIMEOUT);
         Ok(shared)
     }
 
-    /// The same within this runtime, and whoever is told when it was looked whether the store is there.
+    /// The same within this runtime. The receiver gets a message after each probe.
     pub(super) fn start_within(
         runtime: Handle,
         backend: Arc<dyn CompareAndSwap>,
-        manner: StoreOptions,
+        options: StoreOptions,
         clock: Clock,
-        witness: Arc<dyn StoreObserver>,
+        observer: Arc<dyn StoreObserver>,
         alive: oneshot::Sender<()>,
     ) -> (Arc<Self>, mpsc::Receiver<()>) {
         let shared = Arc::new(Self {
             backend,
-            options: manner,
+            options,
             randomness: clock.now().as_nanos().into(),
             clock,
             offset: ClockOffset::default(),
             breaker: Breaker::default(),
             queue: RequestQueue::default(),
-            observer: witness,
+            observer,
             runtime: runtime.clone(),
             went_down: Arc::default(),
             enqueued: 0.into(),
             _alive: alive,
         });
-        let (answered, first) = mpsc::channel();
-        shared.respawn_on_panic(&runtime, move |shared| probe_loop(shared, answered.clone()));
+        let (probed, first) = mpsc::channel();
+        shared.respawn_on_panic(&runtime, move |shared| probe_loop(shared, probed.clone()));
         shared.respawn_on_panic(&runtime, purge_loop);
         (shared, first)
     }
 
-    /// Begins anew what panics: a store that nobody probes for would be away for ever.
+    /// Restarts a task that panics: without probes a store would stay down for ever.
     fn respawn_on_panic<F>(
         self: &Arc<Self>,
         runtime: &Handle,
@@ -128,7 +128,7 @@ impl SharedStore {
                 if let Some(shared) = shared.upgrade() {
                     shared
                         .observer
-                        .warned("the upkeep of the store panicked and begins anew: please report this");
+                        .warned("the store's maintenance panicked and restarts: please report this");
                 }
                 tokio::time::sleep(RESPAWN_PAUSE).await;
             }
@@ -138,13 +138,13 @@ impl SharedStore {
     pub(super) async fn probe(&self) {
         let begun = self.clock.now();
         let answer = tokio::time::timeout(self.options.timeout.to_std(), self.backend.probe()).await;
-        // What went wrong counts and is told like the failure of any question.
+        // A failure counts and is reported like that of any call.
         let _ =
             self.record_outcome(begun, answer.unwrap_or(Err(super::timeout_error())), |()| CallOutcome::Ok);
     }
 }
 
-/// Looks whether the store is there: now and then while it is, often while it is not.
+/// Probes the store: now and then while it is up, often while it is down.
 async fn probe_loop(shared: Weak<SharedStore>, first: mpsc::Sender<()>) {
     let mut inspected = false;
     loop {
@@ -154,7 +154,7 @@ async fn probe_loop(shared: Weak<SharedStore>, first: mpsc::Sender<()>) {
             inspected = true;
             inspect(&*shared.backend, &*shared.observer).await;
         }
-        // Nobody may wait for it any more.
+        // The receiver may be gone.
         let _ = first.send(());
         let pause = if shared.breaker.has_no_failures() { PROBE_INTERVAL } else { PROBE_INTERVAL_WHILE_DOWN };
         let pause = pause + shared.jitter(pause);
@@ -163,27 +163,27 @@ async fn probe_loop(shared: Weak<SharedStore>, first: mpsc::Sender<()>) {
             tokio::time::sleep(pause).await;
             continue;
         }
-        // Not the store itself: it has to end when nobody else holds it.
-        let went_away = Arc::clone(&shared.went_down);
+        // Holds no reference to the store while it waits: the store must end when its last user drops it.
+        let went_down = Arc::clone(&shared.went_down);
         drop(shared);
-        let _ = tokio::time::timeout(pause, went_away.notified()).await;
+        let _ = tokio::time::timeout(pause, went_down.notified()).await;
     }
 }
 
-async fn inspect(backend: &dyn CompareAndSwap, witness: &dyn StoreObserver) {
+async fn inspect(backend: &dyn CompareAndSwap, observer: &dyn StoreObserver) {
     if let Ok(Ok(found)) = tokio::time::timeout(INSPECT_TIMEOUT, backend.inspect()).await {
-        found.value.iter().for_each(|what| witness.warned(what));
+        found.value.iter().for_each(|what| observer.warned(what));
     }
 }
 
-/// Has the store cleaned, batch after batch while there is something left.
+/// Purges expired records, batch after batch while there are more.
 async fn purge_loop(shared: Weak<SharedStore>) {
     let mut pause = PURGE_INTERVAL;
     while let Some(after) = shared.upgrade().map(|shared| pause + shared.jitter(pause)) {
         tokio::time::sleep(after).await;
         let Some(shared) = shared.upgrade().filter(|shared| !shared.breaker.is_open()) else { continue };
-        let cleaned = tokio::time::timeout(INSPECT_TIMEOUT, shared.backend.purge()).await;
-        let is_more = matches!(cleaned, Ok(Ok(answer)) if answer.value > 0);
+        let purged = tokio::time::timeout(INSPECT_TIMEOUT, shared.backend.purge()).await;
+        let is_more = matches!(purged, Ok(Ok(answer)) if answer.value > 0);
         pause = if is_more { PURGE_INTERVAL_WHILE_BUSY } else { PURGE_INTERVAL };
     }
 }

@@ -1,10 +1,10 @@
 //! The mirror: what this process last saw in the store of the buckets of one limit.
 //!
-//! It answers refusals: a bucket that had no token a moment ago, and is due none yet, has none. It tells which writing it
-//! saw, so that the next attempt can begin with writing instead of reading; and while the store is away it is the warm
-//! bucket that decides. The surprising thing: what was decided here alone makes it another bucket than the one in the
-//! store. Where a state is short, what was seen is kept beside it, and both together may be written over it at once; else
-//! nothing is written over the store's before it was looked at.
+//! It answers refusals: a bucket that had no token a moment ago, and is due none yet, has none. It knows the version
+//! that it saw, so the next attempt can start with a write instead of a read. While the store is down, its buckets
+//! decide. A decision made here alone makes the mirror's state differ from the store's. So a short state is also stored
+//! as it was seen, and both together may be written over the record at once; a long state is written only after the
+//! record was read again. Calls are left to [`batch`](super::batch).
 
 use std::sync::Arc;
 
@@ -18,48 +18,48 @@ use crate::time::{Span, Time};
 pub struct Mirror {
     limit: Arc<str>,
     pub(super) buckets: Arc<Buckets>,
-    /// For each of them: when the store forgets it, when that was seen, which writing that was, a digest of it, and the
-    /// state that was seen, if that is short.
+    /// For each of them: when the store drops its record, when the record was seen, its version, its digest, and its
+    /// state, if that is short.
     entries: BucketTable,
-    /// Words of a state that are kept.
+    /// Words of a state in `entries`; zero for long states.
     state_words: usize,
 }
 
-/// What is known of a bucket before the store is asked.
+/// What is known of a bucket before the store is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LastSeen {
-    /// Which writing was seen, if the store must still have it unless somebody wrote another one.
+    /// The version that was seen, if its record cannot have expired since.
     pub(super) version: Option<RecordVersion>,
     /// When it was seen.
     pub(super) seen_at: Time,
-    /// Whether attempts were decided here alone since: the store does not know of them. With a version, they are on top of
-    /// what that writing was.
+    /// Whether attempts were decided here alone since, unknown to the store. With a version, they are on top of its
+    /// state.
     pub(super) is_ahead: bool,
-    /// What tells whether anything was decided here since.
+    /// The digest of the state here: another one means that something was decided here since.
     pub(super) digest: u64,
 }
 
-/// What was seen in the store.
+/// What was last seen in the store.
 struct MirrorEntry {
-    /// When the store forgets it.
+    /// When the store drops the record.
     gone_at: Time,
     seen_at: Time,
-    /// Zero if nothing stood there.
+    /// Zero if there was no record.
     version: RecordVersion,
     digest: u64,
-    /// All zero where it is not kept.
+    /// All zero if it is too long.
     state: [u64; SHORT_STATE_WORDS],
 }
 
 impl Mirror {
-    /// A mirror of this limit's buckets, as many as there is room for in `buckets`.
+    /// A mirror of the buckets of this limit, with the capacity of `buckets`.
     ///
     /// # Errors
     /// [`TooLarge`] if there is not enough address space.
     pub fn new(limit: &Arc<str>, buckets: &Arc<Buckets>) -> Result<Self, TooLarge> {
-        let kept = Some(buckets.words()).filter(|words| *words <= SHORT_STATE_WORDS).unwrap_or(0);
-        let known = BucketTable::new(buckets.capacity(), ENTRY_WORDS + kept)?;
-        Ok(Self { limit: Arc::clone(limit), buckets: Arc::clone(buckets), entries: known, state_words: kept })
+        let state_words = Some(buckets.words()).filter(|words| *words <= SHORT_STATE_WORDS).unwrap_or(0);
+        let entries = BucketTable::new(buckets.capacity(), ENTRY_WORDS + state_words)?;
+        Ok(Self { limit: Arc::clone(limit), buckets: Arc::clone(buckets), entries, state_words })
     }
 
     /// The name of the limit.
@@ -67,74 +67,73 @@ impl Mirror {
         &self.limit
     }
 
-    /// When what is here was last seen in the store, as far as refusals go: attempts that were refused here alone since may
-    /// have deepened its debt.
+    /// When the bucket was last seen in the store. Refusals made here alone since may have deepened its debt.
     #[must_use]
-    pub fn seen_at(&self, place: &BucketKey) -> Time {
-        self.read(place).seen_at
+    pub fn seen_at(&self, bucket: &BucketKey) -> Time {
+        self.read(bucket).seen_at
     }
 
-    /// Whether that was less than a second ago.
+    /// Whether the bucket was seen in the store less than a second ago.
     #[must_use]
-    pub fn is_fresh(&self, place: &BucketKey, now: Time) -> bool {
-        is_recent(self.seen_at(place), now)
+    pub fn is_fresh(&self, bucket: &BucketKey, now: Time) -> bool {
+        is_recent(self.seen_at(bucket), now)
     }
 
-    /// The bucket as it stands here, and what is known of the store's.
-    pub(super) fn recall(&self, place: &BucketKey, now: Time) -> (BucketState, LastSeen) {
-        let mut content = BucketState::absent(place.spec);
-        content.header = self.buckets.recall(place, now, &mut content.state);
+    /// The bucket's state in this process, and what is known of the store's.
+    pub(super) fn recall(&self, bucket: &BucketKey, now: Time) -> (BucketState, LastSeen) {
+        let mut content = BucketState::absent(bucket.spec);
+        content.header = self.buckets.recall(bucket, now, &mut content.state);
         let is_empty = content.full_at() == Time::from_nanos(0);
         let digest = content.digest();
-        let MirrorEntry { gone_at, seen_at, version, digest: seen, state } = self.read(place);
+        let MirrorEntry { gone_at, seen_at, version, digest: seen, state } = self.read(bucket);
         let version = Some(version).filter(|version| version.0 != 0 && gone_at > now);
-        let known = LastSeen { version, seen_at, is_ahead: false, digest };
+        let last_seen = LastSeen { version, seen_at, is_ahead: false, digest };
         if seen == digest {
-            return (content, known);
+            return (content, last_seen);
         }
-        let mut stored = BucketState::absent(place.spec);
+        let mut stored = BucketState::absent(bucket.spec);
         if state[0] != 0 && stored.header == content.header {
             stored.state[..SHORT_STATE_WORDS].copy_from_slice(&state);
             let is_ahead = stored.join(&content.header, &content.state, now);
-            return (stored, LastSeen { is_ahead, ..known });
+            return (stored, LastSeen { is_ahead, ..last_seen });
         }
-        (content, LastSeen { version: None, is_ahead: !is_empty, ..known })
+        (content, LastSeen { version: None, is_ahead: !is_empty, ..last_seen })
     }
 
-    /// This stands in the store now, until then. What was decided here alone since `recalled` was the digest counts here as
-    /// well, and gets there with a later question; without a digest, whatever stands here does.
+    /// Records what the store has now, until `gone_at`. Decisions made here alone since the digest was `recalled` stay
+    /// on top of it, and reach the store with a later call; without a digest, so does the whole state here.
     pub(super) fn remember(
         &self,
-        place: &BucketKey,
+        bucket: &BucketKey,
         content: &BucketState,
         (version, gone_at): (RecordVersion, Time),
         (recalled, now): (Option<u64>, Time),
     ) {
-        self.write(place, content, recalled, now);
+        self.write(bucket, content, recalled, now);
         let gone_at = gone_at.max(now.after(FRESH));
-        let mut known = [0; ENTRY_WORDS + SHORT_STATE_WORDS];
-        known[..ENTRY_WORDS].copy_from_slice(&[
+        let mut entry = [0; ENTRY_WORDS + SHORT_STATE_WORDS];
+        entry[..ENTRY_WORDS].copy_from_slice(&[
             gone_at.as_nanos(),
             now.as_nanos(),
             version.0,
             content.digest(),
         ]);
-        if content.header == RecordHeader::of(place.spec) {
-            known[ENTRY_WORDS..].copy_from_slice(&content.state[..SHORT_STATE_WORDS]);
+        if content.header == RecordHeader::of(bucket.spec) {
+            entry[ENTRY_WORDS..].copy_from_slice(&content.state[..SHORT_STATE_WORDS]);
         }
-        self.entries.put(place.key, &known[..ENTRY_WORDS + self.state_words], now);
+        self.entries.put(bucket.key, &entry[..ENTRY_WORDS + self.state_words], now);
     }
 
-    /// Nothing stands in the store now: the bucket is full, but for what was decided here alone since.
-    pub(super) fn forget(&self, place: &BucketKey, (recalled, now): (Option<u64>, Time)) {
-        self.write(place, &BucketState::absent(place.spec), recalled, now);
-        let mut known = [0; ENTRY_WORDS + SHORT_STATE_WORDS];
-        known[..2].copy_from_slice(&[now.after(FRESH).as_nanos(), now.as_nanos()]);
-        self.entries.put(place.key, &known[..ENTRY_WORDS + self.state_words], now);
+    /// Records that the store has no record: the bucket is full, but for decisions made here alone since.
+    pub(super) fn forget(&self, bucket: &BucketKey, (recalled, now): (Option<u64>, Time)) {
+        self.write(bucket, &BucketState::absent(bucket.spec), recalled, now);
+        let mut entry = [0; ENTRY_WORDS + SHORT_STATE_WORDS];
+        entry[..2].copy_from_slice(&[now.after(FRESH).as_nanos(), now.as_nanos()]);
+        self.entries.put(bucket.key, &entry[..ENTRY_WORDS + self.state_words], now);
     }
 
-    fn write(&self, place: &BucketKey, content: &BucketState, recalled: Option<u64>, now: Time) {
-        self.buckets.remember(place, now, |header, state| {
+    fn write(&self, bucket: &BucketKey, content: &BucketState, recalled: Option<u64>, now: Time) {
+        self.buckets.remember(bucket, now, |header, state| {
             let mut next = content.clone();
             if recalled != Some(digest_of(header, state)) {
                 next.join(header, state, now);
@@ -143,10 +142,10 @@ impl Mirror {
         });
     }
 
-    fn read(&self, place: &BucketKey) -> MirrorEntry {
-        let mut known = [0; ENTRY_WORDS + SHORT_STATE_WORDS];
-        self.entries.peek(place.key, &mut known[..ENTRY_WORDS + self.state_words]);
-        let [gone_at, seen_at, version, digest, ref state @ ..] = known;
+    fn read(&self, bucket: &BucketKey) -> MirrorEntry {
+        let mut entry = [0; ENTRY_WORDS + SHORT_STATE_WORDS];
+        self.entries.peek(bucket.key, &mut entry[..ENTRY_WORDS + self.state_words]);
+        let [gone_at, seen_at, version, digest, ref state @ ..] = entry;
         let (gone_at, seen_at) = (Time::from_nanos(gone_at), Time::from_nanos(seen_at));
         MirrorEntry { gone_at, seen_at, version: RecordVersion(version), digest, state: *state }
     }
@@ -158,7 +157,7 @@ impl std::fmt::Debug for Mirror {
     }
 }
 
-/// Whether something was seen less than a second ago. What was seen in the future was seen by another clock.
+/// Whether something was seen less than a second ago. A time in the future comes from another clock and does not count.
 pub(super) fn is_recent(seen_at: Time, now: Time) -> bool {
     seen_at <= now && now < seen_at.after(FRESH)
 }
@@ -166,5 +165,5 @@ pub(super) fn is_recent(seen_at: Time, now: Time) -> bool {
 const ENTRY_WORDS: usize = 4;
 /// Words of all shapes but rolling windows and those that remember what they counted.
 const SHORT_STATE_WORDS: usize = 3;
-/// So long a refusal is repeated without asking.
+/// How long a refusal is repeated without a call to the store.
 const FRESH: Span = Span::from_secs(1);

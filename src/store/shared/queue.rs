@@ -1,8 +1,8 @@
 //! Queues store requests by bucket.
 //!
-//! Whoever comes first for a bucket sees to it; the others wait for the next round, in which all of them are decided
-//! together. So there is one swap in flight for each bucket and process, however many attempts there are. The surprising thing:
-//! an empty list means that somebody is at it, and no list that nobody is.
+//! The first request for a bucket needs a worker; later ones wait for its next batch, in which all of them are decided
+//! together. So each process has one swap in flight per bucket, however many attempts there are. Deciding is left to
+//! [`batch`](super::batch).
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::request::StoreRequest;
 use crate::bucket::Key;
 
-/// Jobs by bucket.
+/// Requests by bucket. An empty list means that a worker is running, no list that none is.
 #[derive(Debug)]
 pub(super) struct RequestQueue {
     shards: Box<[Mutex<RequestsByKey>]>,
@@ -19,7 +19,7 @@ pub(super) struct RequestQueue {
 
 type RequestsByKey = HashMap<u128, Vec<StoreRequest>, BuildHasherDefault<AlreadyHashed>>;
 
-/// Keys are hashes under a secret already.
+/// The hasher for keys, which are keyed hashes already.
 #[derive(Debug, Default)]
 pub(super) struct AlreadyHashed(u64);
 
@@ -30,33 +30,33 @@ impl Default for RequestQueue {
 }
 
 impl RequestQueue {
-    /// Adds a job. Says whether nobody sees to this bucket yet: then the caller has to have it done.
-    pub(super) fn push(&self, job: StoreRequest) -> bool {
-        let mut waiting = self.shard(job.bucket.key);
-        match waiting.get_mut(&job.bucket.key.0) {
-            Some(jobs) => {
-                jobs.push(job);
+    /// Adds a request. Returns whether the bucket has no worker yet: then the caller must start one.
+    pub(super) fn push(&self, request: StoreRequest) -> bool {
+        let mut waiting = self.shard(request.bucket.key);
+        match waiting.get_mut(&request.bucket.key.0) {
+            Some(requests) => {
+                requests.push(request);
                 false
             }
             None => {
-                waiting.insert(job.bucket.key.0, vec![job]);
+                waiting.insert(request.bucket.key.0, vec![request]);
                 true
             }
         }
     }
 
-    /// All jobs for this bucket; `None` if there are none, and then nobody sees to it any more.
+    /// Takes all requests for this bucket; `None` if there are none, and then its worker must end.
     pub(super) fn take(&self, key: Key) -> Option<Vec<StoreRequest>> {
         let mut waiting = self.shard(key);
-        let jobs = waiting.get_mut(&key.0)?;
-        if jobs.is_empty() {
+        let requests = waiting.get_mut(&key.0)?;
+        if requests.is_empty() {
             waiting.remove(&key.0);
             return None;
         }
-        Some(std::mem::take(jobs))
+        Some(std::mem::take(requests))
     }
 
-    /// Forgets whatever waits for this bucket, so that the next one who comes sees to it.
+    /// Removes the requests of a worker that was cut short, so that the next request gets a new one.
     pub(super) fn abandon(&self, key: Key) -> Option<Vec<StoreRequest>> {
         self.shard(key).remove(&key.0)
     }
@@ -67,7 +67,7 @@ impl RequestQueue {
     }
 
     fn shard(&self, Key(key): Key) -> MutexGuard<'_, RequestsByKey> {
-        // The lower half, since the upper one picks a line of the mirror.
+        // The lower half, because the upper half picks a line of the mirror.
         let shard = usize::try_from(key % SHARDS as u128).unwrap_or(0);
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,8 +1,8 @@
-//! One operation on one bucket, and who waits for it.
+//! One operation on one bucket, and how it completes.
 //!
-//! Whoever asks waits; whoever tells does not, and is not heard of again. The surprising thing: what was told is tried again
-//! when the store was away, but only if it is certain that it was not done: a token that comes back twice would be one too
-//! many.
+//! A call waits for its reply; an enqueued operation has no caller. It is retried after an outage, but only if it
+//! certainly was not done: a token that is refunded twice would be one too many. Queueing is left to
+//! [`queue`](super::queue).
 
 use std::sync::Arc;
 
@@ -16,70 +16,70 @@ use crate::store::RecordVersion;
 use crate::store::memory::BucketKey;
 use crate::time::Time;
 
-/// What is done to a bucket.
+/// An operation on a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreOp {
     /// One operation of the arithmetic.
     Step(Op),
-    /// The bucket is as if it had never been seen.
+    /// Resets the bucket as if it had never been seen.
     Reset,
-    /// It has a rate of its own, or none any more.
+    /// Gives the bucket an own rate, or takes it away.
     Rate(Option<Own>),
 }
 
-/// What a bucket said.
+/// The reply to an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreReply {
-    /// To the operation; of the others, what a look at it says afterwards.
+    /// The verdict on the operation; after a reset or a new rate, that of a peek.
     pub verdict: Verdict,
-    /// The rate that it has instead of its limit's.
+    /// The bucket's own rate, if it has one.
     pub own: Option<Own>,
 }
 
-/// The store did not answer, or not in time, or is not asked for now.
+/// The store did not answer in time, or calls to it are stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the store is away")]
+#[error("store unavailable")]
 pub struct Unavailable;
 
-/// Something to be done to one bucket.
+/// An operation on one bucket that waits for its batch.
 #[derive(Debug)]
 pub(super) struct StoreRequest {
     pub(super) mirror: Arc<Mirror>,
     pub(super) bucket: BucketKey,
     pub(super) op: StoreOp,
     pub(super) completion: Completion,
-    /// When it began to wait for its turn.
+    /// When it joined the queue.
     pub(super) since: Instant,
 }
 
-/// Who waits for it.
+/// How a request completes.
 #[derive(Debug)]
 pub(super) enum Completion {
-    /// Somebody does.
+    /// A caller waits for the reply.
     Call(oneshot::Sender<Result<StoreReply, Unavailable>>),
-    /// Nobody: it may be tried again later.
+    /// No caller waits: it may be retried later.
     Enqueued {
-        /// How often it was tried.
+        /// The number of failed tries.
         tries: u32,
-        /// What it may have written the last time.
+        /// The write of an earlier try, if its outcome is unknown.
         uncertain: Option<UncertainWrite>,
     },
 }
 
-/// A writing of which nobody knows whether it was done.
+/// A write whose outcome is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UncertainWrite {
-    /// What it was to replace. Once that does not stand there any more, it may have been.
+    /// The version that it was to replace. While the store has that version, the write was not done.
     pub(super) old: Option<RecordVersion>,
 }
 
 impl StoreRequest {
-    /// Does it, and says whether the bucket is another one now.
+    /// Runs the operation. Returns the reply and whether the state has changed.
     pub(super) fn run(&self, content: &mut BucketState, now: Time) -> (StoreReply, bool) {
         content.convert_to(&self.bucket.spec, now);
         let now = content.decision_time(now);
         let BucketState { header, state } = content;
-        let (op, is_other) = match self.op {
+        let (op, has_changed) = match self.op {
             StoreOp::Step(op) => (op, false),
             StoreOp::Reset => {
                 state.fill(0);
@@ -92,10 +92,10 @@ impl StoreRequest {
         };
         let words = header.spec.words().min(state.len());
         let step = step(&header.spec, &mut state[..words], now, op);
-        (StoreReply { verdict: step.verdict, own: own_of(content) }, step.changed || is_other)
+        (StoreReply { verdict: step.verdict, own: own_of(content) }, step.changed || has_changed)
     }
 
-    /// Whether its answer must come from the store, even if it is known here.
+    /// Whether the reply must come from the store, even if the mirror knows it.
     pub(super) fn is_inspection(&self) -> bool {
         matches!(
             self.op,
@@ -103,20 +103,20 @@ impl StoreRequest {
         )
     }
 
-    /// Whether nobody waits for it any more.
+    /// Whether the caller has given up.
     pub(super) fn is_cancelled(&self) -> bool {
         matches!(&self.completion, Completion::Call(sender) if sender.is_closed())
     }
 
-    /// Whether it is counted among those that nobody waits for.
+    /// Whether it has no caller.
     pub(super) fn is_enqueued(&self) -> bool {
         matches!(self.completion, Completion::Enqueued { .. })
     }
 
-    /// What it may have written before.
+    /// The write of an earlier try whose outcome is unknown.
     pub(super) fn uncertain(&self) -> Option<UncertainWrite> {
         match &self.completion {
-            Completion::Enqueued { uncertain: doubt, .. } => *doubt,
+            Completion::Enqueued { uncertain, .. } => *uncertain,
             Completion::Call(_) => None,
         }
     }

@@ -1,6 +1,6 @@
-//! One process, or several beside each other, on a store that does as the test says.
+//! One process, or several side by side, on a backend that misbehaves on demand.
 //!
-//! Databases are asked in `tests/conformance/`; here is what no database does on demand.
+//! Real databases are left to `tests/conformance/`.
 
 #![allow(clippy::disallowed_methods, reason = "a test asks the real clock how long something took")]
 
@@ -18,18 +18,18 @@ use crate::bucket::{Continuous, Op, Own, Spec, Verdict};
 use crate::store::memory::Buckets;
 use crate::store::{StoreClock, StoreFuture};
 
-/// A store in memory that can be told to misbehave.
+/// A backend in memory that can be told to misbehave.
 #[derive(Default)]
 struct Ledger {
     rows: Mutex<HashMap<u128, Stored>>,
     asked: AtomicUsize,
-    /// Answers nothing.
+    /// Never answers.
     silent: AtomicBool,
-    /// Says that it is away.
+    /// Answers that it is unreachable.
     away: AtomicBool,
-    /// Does what it is told, and then says that it is away.
+    /// Does what it is told, and then answers that it is unreachable.
     loses_answers: AtomicBool,
-    /// Its next answer is a panic.
+    /// Panics at the next request.
     panics: AtomicBool,
     /// By how many seconds its clock is ahead.
     ahead: AtomicU64,
@@ -79,9 +79,9 @@ impl CompareAndSwap for Ledger {
 
     fn swap(&self, Key(key): Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
         self.answer(move |rows| {
-            let stands = rows.get(&key).cloned();
-            if stands.as_ref().map(|stored| stored.version) != old {
-                return Swap::Conflict(stands);
+            let current = rows.get(&key).cloned();
+            if current.as_ref().map(|stored| stored.version) != old {
+                return Swap::Conflict(current);
             }
             let version = RecordVersion::random();
             rows.insert(key, Stored { bytes: new.bytes, version });
@@ -90,10 +90,10 @@ impl CompareAndSwap for Ledger {
     }
 
     fn probe(&self) -> StoreFuture<'_, ()> {
-        // Not a question that anybody pays for.
-        let asked = self.asked.load(Ordering::SeqCst);
+        // A probe does not count as a call.
+        let calls = self.asked.load(Ordering::SeqCst);
         let answer = self.answer(|_| ());
-        self.asked.store(asked, Ordering::SeqCst);
+        self.asked.store(calls, Ordering::SeqCst);
         answer
     }
 }
@@ -122,7 +122,7 @@ fn spec() -> Spec {
     Spec::Continuous(Continuous::new(1, MINUTE, 10).unwrap())
 }
 
-fn place() -> BucketKey {
+fn bucket() -> BucketKey {
     BucketKey { key: Key(7 << 64 | 9), class: 0, spec: spec() }
 }
 
@@ -130,9 +130,9 @@ impl Process {
     fn on(ledger: &Arc<Ledger>) -> Self {
         let clock = Clock::manual(NOW);
         let backend = Arc::clone(ledger) as Arc<dyn CompareAndSwap>;
-        let manner = StoreOptions { timeout: Span::from_millis(100), on_error: OnError::Local };
+        let options = StoreOptions { timeout: Span::from_millis(100), on_error: OnError::Local };
         let shared =
-            SharedStore::start_on(move || Ok(backend), manner, clock.clone(), Arc::new(Quiet)).unwrap();
+            SharedStore::start_on(move || Ok(backend), options, clock.clone(), Arc::new(Quiet)).unwrap();
         let buckets = Arc::new(Buckets::new(100, &[spec()]).unwrap());
         let mirror = Arc::new(Mirror::new(&"address".into(), &buckets).unwrap());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -140,7 +140,7 @@ impl Process {
         Self { shared, mirror, clock, runtime }
     }
 
-    /// Another one, whose clock shows the same.
+    /// Another process, whose clock shows the same.
     fn beside(&self, ledger: &Arc<Ledger>) -> Self {
         let other = Self::on(ledger);
         other.clock.set(self.clock.now());
@@ -153,12 +153,12 @@ impl Process {
         (ledger, process)
     }
 
-    fn ask(&self, deed: StoreOp) -> Result<StoreReply, Unavailable> {
-        self.runtime.block_on(self.shared.call(&self.mirror, place(), deed))
+    fn call(&self, op: StoreOp) -> Result<StoreReply, Unavailable> {
+        self.runtime.block_on(self.shared.call(&self.mirror, bucket(), op))
     }
 
     fn step(&self, op: Op) -> Verdict {
-        self.ask(StoreOp::Step(op)).unwrap().verdict
+        self.call(StoreOp::Step(op)).unwrap().verdict
     }
 
     fn take(&self, tokens: u32) -> bool {
@@ -169,15 +169,15 @@ impl Process {
         self.step(Op::Peek(1)).left
     }
 
-    fn goes_on(&self, span: Span) {
+    fn advance(&self, span: Span) {
         self.clock.set(self.clock.now().after(span));
     }
 
-    fn tell(&self, op: Op) {
-        self.shared.enqueue(&self.mirror, place(), StoreOp::Step(op));
+    fn enqueue(&self, op: Op) {
+        self.shared.enqueue(&self.mirror, bucket(), StoreOp::Step(op));
     }
 
-    fn settle(&self) {
+    fn flush(&self) {
         self.runtime.block_on(self.shared.flush(Duration::from_secs(5)));
     }
 }
@@ -198,11 +198,11 @@ fn a_refusal_is_repeated_for_a_second_and_then_asked_for_again() {
     ledger.take_asked();
     for _ in 0..1000 {
         assert!(!process.take(1));
-        assert!(process.mirror.is_fresh(&place(), process.shared.now()));
+        assert!(process.mirror.is_fresh(&bucket(), process.shared.now()));
     }
     assert_eq!(ledger.take_asked(), 0);
-    process.goes_on(Span::from_secs(1));
-    assert!(!process.mirror.is_fresh(&place(), process.shared.now()));
+    process.advance(Span::from_secs(1));
+    assert!(!process.mirror.is_fresh(&bucket(), process.shared.now()));
     assert!(!process.take(1) && !process.take(1));
     assert_eq!(ledger.take_asked(), 1);
 }
@@ -215,7 +215,7 @@ fn what_another_process_does_is_seen_within_a_second() {
     assert!(!other.take(1), "it never saw the bucket, and writes over nothing");
     other.step(Op::Give(3));
     assert!(!one.take(1));
-    one.goes_on(Span::from_secs(1));
+    one.advance(Span::from_secs(1));
     assert!(one.take(3) && !one.take(1));
 }
 
@@ -228,9 +228,9 @@ fn processes_that_race_get_exactly_the_tokens() {
             .iter()
             .map(|process| {
                 scope.spawn(move || {
-                    let asks = (0..50)
-                        .map(|_| process.shared.call(&process.mirror, place(), StoreOp::Step(Op::Take(1))));
-                    let all = asks.collect::<Vec<_>>();
+                    let calls = (0..50)
+                        .map(|_| process.shared.call(&process.mirror, bucket(), StoreOp::Step(Op::Take(1))));
+                    let all = calls.collect::<Vec<_>>();
                     let mut admitted = 0;
                     for answer in all {
                         admitted +=
@@ -248,14 +248,15 @@ fn processes_that_race_get_exactly_the_tokens() {
 #[test]
 fn attempts_that_come_together_are_decided_together() {
     let (ledger, process) = Process::alone();
-    let asks: Vec<_> =
-        (0..500).map(|_| process.shared.call(&process.mirror, place(), StoreOp::Step(Op::Take(1)))).collect();
+    let calls: Vec<_> = (0..500)
+        .map(|_| process.shared.call(&process.mirror, bucket(), StoreOp::Step(Op::Take(1))))
+        .collect();
     let mut admitted = 0;
-    for answer in asks {
+    for answer in calls {
         admitted += usize::from(process.runtime.block_on(answer).unwrap().verdict.is_admitted());
     }
     assert_eq!(admitted, 10);
-    assert!(ledger.take_asked() < 100, "far fewer questions than attempts");
+    assert!(ledger.take_asked() < 100, "far fewer calls than attempts");
 }
 
 #[test]
@@ -264,7 +265,7 @@ fn a_silent_store_is_waited_for_as_long_as_the_file_says_and_then_not_asked_any_
     ledger.silent.store(true, Ordering::SeqCst);
     let begun = std::time::Instant::now();
     for _ in 0..5 {
-        assert_eq!(process.ask(StoreOp::Step(Op::Take(1))), Err(Unavailable));
+        assert_eq!(process.call(StoreOp::Step(Op::Take(1))), Err(Unavailable));
     }
     let waited = begun.elapsed();
     assert!(waited >= Duration::from_millis(400), "{waited:?}");
@@ -274,29 +275,29 @@ fn a_silent_store_is_waited_for_as_long_as_the_file_says_and_then_not_asked_any_
     }
     let begun = std::time::Instant::now();
     for _ in 0..100 {
-        assert_eq!(process.ask(StoreOp::Step(Op::Take(1))), Err(Unavailable));
+        assert_eq!(process.call(StoreOp::Step(Op::Take(1))), Err(Unavailable));
     }
     assert!(begun.elapsed() < Duration::from_millis(100));
     ledger.silent.store(false, Ordering::SeqCst);
-    recovers(&process);
+    await_recovery(&process);
     assert!(process.take(1));
 }
 
-/// H15: a panic in whoever looks whether the store is back.
+/// H15: a panic in the probe.
 #[test]
 fn a_panic_while_the_store_is_away_is_not_the_end_of_asking_for_it() {
     let (ledger, process) = Process::alone();
-    goes_away(&ledger, &process);
+    take_down(&ledger, &process);
     ledger.panics.store(true, Ordering::SeqCst);
     while ledger.panics.load(Ordering::SeqCst) {
         std::thread::sleep(Duration::from_millis(5));
     }
     ledger.away.store(false, Ordering::SeqCst);
-    recovers(&process);
+    await_recovery(&process);
     assert!(process.take(1));
 }
 
-fn recovers(process: &Process) {
+fn await_recovery(process: &Process) {
     let begun = std::time::Instant::now();
     while !process.shared.is_up() {
         std::thread::sleep(Duration::from_millis(5));
@@ -304,10 +305,10 @@ fn recovers(process: &Process) {
     }
 }
 
-fn goes_away(ledger: &Ledger, process: &Process) {
+fn take_down(ledger: &Ledger, process: &Process) {
     ledger.away.store(true, Ordering::SeqCst);
     while process.shared.is_up() {
-        let _ = process.ask(StoreOp::Step(Op::Take(1)));
+        let _ = process.call(StoreOp::Step(Op::Take(1)));
     }
 }
 
@@ -315,12 +316,12 @@ fn goes_away(ledger: &Ledger, process: &Process) {
 fn what_was_decided_here_while_the_store_was_away_is_carried_there() {
     let (ledger, process) = Process::alone();
     assert!(process.take(4));
-    goes_away(&ledger, &process);
+    take_down(&ledger, &process);
     let local = &process.mirror.buckets;
-    assert!(local.apply(&place(), process.shared.now(), Op::Take(6)).unwrap().is_admitted());
+    assert!(local.apply(&bucket(), process.shared.now(), Op::Take(6)).unwrap().is_admitted());
     ledger.away.store(false, Ordering::SeqCst);
-    recovers(&process);
-    process.goes_on(Span::from_secs(1));
+    await_recovery(&process);
+    process.advance(Span::from_secs(1));
     assert!(!process.take(1), "the six are gone in the store as well");
     assert_eq!(process.beside(&ledger).left(), 0);
 }
@@ -329,12 +330,12 @@ fn what_was_decided_here_while_the_store_was_away_is_carried_there() {
 fn a_store_that_comes_back_empty_is_told_what_is_known() {
     let (ledger, process) = Process::alone();
     assert!(process.take(10));
-    goes_away(&ledger, &process);
+    take_down(&ledger, &process);
     ledger.rows.lock().unwrap().clear();
-    process.goes_on(Span::from_secs(1));
+    process.advance(Span::from_secs(1));
     ledger.away.store(false, Ordering::SeqCst);
-    recovers(&process);
-    process.goes_on(Span::from_secs(1));
+    await_recovery(&process);
+    process.advance(Span::from_secs(1));
     assert!(!process.take(1));
     assert_eq!(process.beside(&ledger).left(), 0);
 }
@@ -344,7 +345,7 @@ fn what_an_operator_deletes_is_full() {
     let (ledger, process) = Process::alone();
     assert!(process.take(10));
     ledger.rows.lock().unwrap().clear();
-    process.goes_on(Span::from_secs(1));
+    process.advance(Span::from_secs(1));
     assert!(process.take(10));
 }
 
@@ -355,7 +356,7 @@ fn bytes_that_are_nobodys_are_written_over() {
     for stored in ledger.rows.lock().unwrap().values_mut() {
         *stored = Stored { bytes: b"not ours".to_vec(), version: RecordVersion::random() };
     }
-    process.goes_on(Span::from_secs(1));
+    process.advance(Span::from_secs(1));
     assert!(process.take(1));
     assert_eq!(process.beside(&ledger).left(), 9);
 }
@@ -365,10 +366,10 @@ fn a_refund_is_done_once_the_store_is_back() {
     let (ledger, process) = Process::alone();
     let receipt = process.step(Op::Take(10)).receipt;
     ledger.away.store(true, Ordering::SeqCst);
-    process.tell(Op::Refund(receipt));
+    process.enqueue(Op::Refund(receipt));
     std::thread::sleep(Duration::from_millis(50));
     ledger.away.store(false, Ordering::SeqCst);
-    process.settle();
+    process.flush();
     assert_eq!(process.left(), 10);
 }
 
@@ -377,27 +378,27 @@ fn a_refund_of_which_nobody_knows_whether_it_was_done_is_not_done_twice() {
     let (ledger, process) = Process::alone();
     assert!(process.take(8));
     ledger.loses_answers.store(true, Ordering::SeqCst);
-    process.tell(Op::Give(4));
+    process.enqueue(Op::Give(4));
     std::thread::sleep(Duration::from_millis(50));
     ledger.loses_answers.store(false, Ordering::SeqCst);
-    process.settle();
+    process.flush();
     assert_eq!(process.left(), 6);
-    assert_eq!(process.shared.enqueued.load(Ordering::Relaxed), 0, "its place is free again");
+    assert_eq!(process.shared.enqueued.load(Ordering::Relaxed), 0, "its slot is free again");
 }
 
 #[test]
 fn a_refund_that_nobody_was_asked_for_is_in_no_doubt() {
     let (ledger, process) = Process::alone();
     assert!(process.take(8));
-    goes_away(&ledger, &process);
-    process.tell(Op::Give(4));
-    // It is tried again while nobody is asked.
+    take_down(&ledger, &process);
+    process.enqueue(Op::Give(4));
+    // It is retried while calls to the store are stopped.
     std::thread::sleep(Duration::from_millis(1200));
-    // Somebody else writes, and what stands there is the same.
+    // Another process writes the same state again.
     ledger.rows.lock().unwrap().values_mut().for_each(|stored| stored.version = RecordVersion::random());
     ledger.away.store(false, Ordering::SeqCst);
-    recovers(&process);
-    process.settle();
+    await_recovery(&process);
+    process.flush();
     assert_eq!(process.left(), 6);
 }
 
@@ -405,20 +406,24 @@ fn a_refund_that_nobody_was_asked_for_is_in_no_doubt() {
 fn what_was_decided_here_alone_while_the_store_was_asked_is_not_forgotten() {
     let (_ledger, process) = Process::alone();
     let (mirror, now) = (&process.mirror, process.shared.now());
-    let (mut content, known) = mirror.recall(&place(), now);
-    assert!(mirror.buckets.apply(&place(), now, Op::Take(6)).unwrap().is_admitted());
-    let answers = |content: &bucket_state::BucketState, recalled| {
-        mirror.remember(&place(), content, (RecordVersion(5), content.full_at()), (Some(recalled), now));
-        let (_, known) = mirror.recall(&place(), now);
-        (mirror.buckets.peek(&place(), now, 1).left, known.is_ahead)
+    let (mut content, last_seen) = mirror.recall(&bucket(), now);
+    assert!(mirror.buckets.apply(&bucket(), now, Op::Take(6)).unwrap().is_admitted());
+    let remembered = |content: &bucket_state::BucketState, recalled| {
+        mirror.remember(&bucket(), content, (RecordVersion(5), content.full_at()), (Some(recalled), now));
+        let (_, last_seen) = mirror.recall(&bucket(), now);
+        (mirror.buckets.peek(&bucket(), now, 1).left, last_seen.is_ahead)
     };
     content.state[0] = now.after(MINUTE).as_nanos();
-    assert_eq!(answers(&content, known.digest), (4, true), "the store knows of one, and will hear of six");
+    assert_eq!(
+        remembered(&content, last_seen.digest),
+        (4, true),
+        "the store knows of one, and learns of six later"
+    );
     content.state[0] = now.after(Span::from_secs(540)).as_nanos();
-    assert_eq!(answers(&content, known.digest), (1, false), "the store knows of more");
+    assert_eq!(remembered(&content, last_seen.digest), (1, false), "the store knows of more");
     content.state[0] = now.after(MINUTE).as_nanos();
-    let (_, known) = mirror.recall(&place(), now);
-    assert_eq!(answers(&content, known.digest), (9, false), "nothing was decided since");
+    let (_, last_seen) = mirror.recall(&bucket(), now);
+    assert_eq!(remembered(&content, last_seen.digest), (9, false), "nothing was decided since");
 }
 
 /// G4: what may have been written is never done again.
@@ -427,9 +432,9 @@ fn a_lost_answer_costs_a_token_and_gives_none() {
     let (ledger, process) = Process::alone();
     assert!(process.take(5));
     ledger.loses_answers.store(true, Ordering::SeqCst);
-    assert_eq!(process.ask(StoreOp::Step(Op::Take(1))), Err(Unavailable));
+    assert_eq!(process.call(StoreOp::Step(Op::Take(1))), Err(Unavailable));
     ledger.loses_answers.store(false, Ordering::SeqCst);
-    process.goes_on(Span::from_secs(1));
+    process.advance(Span::from_secs(1));
     assert_eq!(process.left(), 4);
 }
 
@@ -439,15 +444,15 @@ fn processes_whose_clocks_disagree_decide_by_the_stores() {
     let truth = Clock::manual(NOW.after(Span::from_secs(1000)));
     *ledger.clock.lock().unwrap() = Some(truth.clone());
     let (one, other) = (Process::on(&ledger), Process::on(&ledger));
-    // As if it had been started on a machine that is five minutes ahead.
+    // As if it ran on a machine that is five minutes ahead.
     other.clock.set(NOW.after(Span::from_secs(300)));
     other.runtime.block_on(other.shared.probe());
     assert!(one.take(10));
     assert_eq!(other.left(), 0);
     assert_eq!((one.shared.now(), other.shared.now()), (truth.now(), truth.now()));
     truth.set(truth.now().after(MINUTE));
-    one.goes_on(MINUTE);
-    other.goes_on(MINUTE);
+    one.advance(MINUTE);
+    other.advance(MINUTE);
     assert!(other.take(1) && !other.take(1) && !one.take(1));
 }
 
@@ -457,13 +462,13 @@ fn a_bucket_may_have_a_rate_of_its_own_and_loses_it_in_time() {
     let other = Process::on(&ledger);
     let rate = Continuous::new(1, Span::from_secs(1), 100).unwrap();
     let own = Own { rate, until: NOW.after(Span::from_secs(5)) };
-    let said = one.ask(StoreOp::Rate(Some(own))).unwrap();
-    assert_eq!((said.verdict.left, said.own), (100, Some(own)));
+    let reply = one.call(StoreOp::Rate(Some(own))).unwrap();
+    assert_eq!((reply.verdict.left, reply.own), (100, Some(own)));
     assert!(other.take(100) && !other.take(1));
-    other.goes_on(Span::from_secs(6));
-    assert_eq!(other.ask(StoreOp::Step(Op::Peek(1))).unwrap().own, None);
-    other.ask(StoreOp::Rate(Some(own))).unwrap();
-    assert_eq!(other.ask(StoreOp::Rate(None)).unwrap().own, None);
+    other.advance(Span::from_secs(6));
+    assert_eq!(other.call(StoreOp::Step(Op::Peek(1))).unwrap().own, None);
+    other.call(StoreOp::Rate(Some(own))).unwrap();
+    assert_eq!(other.call(StoreOp::Rate(None)).unwrap().own, None);
 }
 
 #[test]
@@ -471,9 +476,9 @@ fn a_reset_bucket_is_full_for_everybody() {
     let (ledger, one) = Process::alone();
     let other = Process::on(&ledger);
     assert!(one.take(10) && !other.take(1));
-    other.ask(StoreOp::Reset).unwrap();
+    other.call(StoreOp::Reset).unwrap();
     assert!(other.take(1));
-    one.goes_on(Span::from_secs(1));
+    one.advance(Span::from_secs(1));
     assert_eq!(one.left(), 9);
 }
 
@@ -485,6 +490,6 @@ fn the_thread_ends_with_the_store() {
     let begun = std::time::Instant::now();
     while Arc::strong_count(&ledger) > 1 {
         std::thread::sleep(Duration::from_millis(5));
-        assert!(begun.elapsed() < Duration::from_secs(5), "somebody still holds it");
+        assert!(begun.elapsed() < Duration::from_secs(5), "it is still in use");
     }
 }

@@ -9,16 +9,16 @@ fn spec() -> Spec {
     Spec::Continuous(Continuous::new(1, Span::from_secs(60), 10).unwrap())
 }
 
-fn place(key: u128) -> BucketKey {
+fn bucket(key: u128) -> BucketKey {
     BucketKey { key: Key(key << 64 | key), class: 0, spec: spec() }
 }
 
 fn snapshot() -> Snapshot {
     let buckets = Buckets::new(100, &[spec()]).unwrap();
     for key in 1..20 {
-        let _ = buckets.apply(&place(key << 58 | key), NOW, Op::Take(u32::try_from(key % 10).unwrap()));
+        let _ = buckets.apply(&bucket(key << 58 | key), NOW, Op::Take(u32::try_from(key % 10).unwrap()));
     }
-    let kept = LimitSnapshot {
+    let limit = LimitSnapshot {
         name: "address".to_owned(),
         kind: "rate".to_owned(),
         classes: vec![
@@ -27,7 +27,7 @@ fn snapshot() -> Snapshot {
         ],
         buckets: buckets.snapshot(NOW),
     };
-    Snapshot { secret: [1, 2], limits: vec![kept] }
+    Snapshot { secret: [1, 2], limits: vec![limit] }
 }
 
 fn folder() -> PathBuf {
@@ -67,7 +67,7 @@ fn whatever_is_not_as_it_was_written_is_told() {
     assert!(Snapshot::decode(&[&bytes[..], b"more"].concat()).is_err());
 }
 
-/// I11: another version is not read, and not lost.
+/// I11: a file of another version is neither read nor lost.
 #[test]
 fn a_file_of_another_version_is_moved_aside_whole() {
     let folder = folder();

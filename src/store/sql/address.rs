@@ -1,34 +1,34 @@
-//! The part of an address that both databases have: TLS, and options behind a question mark.
+//! The part of an address that both databases share: TLS, and options behind a question mark.
 //!
-//! The surprising thing: no mistake repeats a word of the address that is not a name of an option, because a password in
-//! the wrong place would be shown with it.
+//! Errors repeat no part of the address, because it may be a password in the wrong place. The part before the options
+//! is left to each database's module.
 
 use std::path::PathBuf;
 
 use percent_encoding::percent_decode_str;
 
-/// How a database is spoken to.
+/// How a connection is encrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) enum SqlTls {
-    /// In clear text: `sslmode=disable`, and what is meant where nothing is said.
+    /// In clear text: `sslmode=disable`, or no `sslmode`.
     Off,
-    /// Encrypted, and the server's certificate checked with its name: by the roots of this file, or the system's.
+    /// Encrypted. The server's certificate and name are checked against the roots of this file, or the system's.
     On(Option<PathBuf>),
 }
 
-/// An address without its options, and these.
+/// An address, split into its parts.
 #[derive(Debug)]
 pub(in crate::store) struct SqlUrl<'a> {
     /// Scheme, credentials, hosts and database.
     pub(in crate::store) base: &'a str,
-    /// Those that are not about TLS, as they are written.
+    /// Options that are not about TLS, as written.
     pub(in crate::store) options: Vec<(&'a str, &'a str)>,
     pub(in crate::store) tls: SqlTls,
 }
 
-/// Takes an address apart; `known` are the options that it may have beside those of TLS.
+/// Splits an address; `known` are the options that it may have beside those of TLS.
 pub(in crate::store) fn split<'a>(url: &'a str, known: &[&str]) -> Result<SqlUrl<'a>, String> {
-    // A question mark in a password is one of the password, as long as an `@` follows.
+    // A question mark before an `@` belongs to the password.
     let credentials = url.find('@').map_or(0, |at| at + 1);
     let mark = url.get(credentials..).and_then(|rest| rest.find('?')).map(|at| credentials + at);
     let base = mark.and_then(|mark| url.get(..mark)).unwrap_or(url);
@@ -52,15 +52,15 @@ pub(in crate::store) fn split<'a>(url: &'a str, known: &[&str]) -> Result<SqlUrl
     Ok(SqlUrl { base, options, tls: tls(mode, roots)? })
 }
 
-/// Without percent signs.
+/// Decodes percent signs.
 pub(in crate::store) fn decoded(text: &str) -> Result<String, String> {
     let decoded = percent_decode_str(text).decode_utf8();
-    Ok(decoded.map_err(|_| "what stands behind percent signs is not UTF-8")?.into_owned())
+    Ok(decoded.map_err(|_| "the percent-encoded text is not UTF-8")?.into_owned())
 }
 
 fn tls(mode: Option<&str>, roots: Option<PathBuf>) -> Result<SqlTls, String> {
     match (mode, roots) {
-        // Both check the certificate: encryption to whoever answers protects nothing.
+        // Both check the certificate: encryption to an unverified server protects nothing.
         (Some("require" | "verify-full"), roots) => Ok(SqlTls::On(roots)),
         (None | Some("disable"), Some(_)) => Err("`sslrootcert` needs `sslmode=verify-full`".to_owned()),
         (None | Some("disable"), None) => Ok(SqlTls::Off),
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn mistakes_repeat_nothing_secret() {
-        for (url, said) in [
+        for (url, message) in [
             ("postgres://u:p@h/db?sslmode=hunter2", "`sslmode` is `disable`, `require` or `verify-full`"),
             ("postgres://u:p@h/db?sslrootcert=/hunter2", "`sslrootcert` needs `sslmode=verify-full`"),
             ("postgres://u:p@h/db?hunter2", "an option is written `name=value`"),
@@ -96,12 +96,9 @@ mod tests {
                 "postgres://u:p@h/db?hunter2=1",
                 "unknown option; options are sslmode, sslrootcert, application_name",
             ),
-            (
-                "postgres://u:p@h/db?sslmode=require&sslrootcert=%ff",
-                "what stands behind percent signs is not UTF-8",
-            ),
+            ("postgres://u:p@h/db?sslmode=require&sslrootcert=%ff", "the percent-encoded text is not UTF-8"),
         ] {
-            assert_eq!(split_of(url), Err(said.to_owned()));
+            assert_eq!(split_of(url), Err(message.to_owned()));
         }
     }
 

@@ -1,7 +1,7 @@
 //! The connection pool of one database: filled on demand, bounded, one connect attempt at a time.
 //!
-//! Nothing is asked twice here. The surprising thing: whoever asks while nothing is connected waits only for an attempt
-//! that is on its way; after one that failed, questions fail at once until the next one may begin.
+//! No request is sent twice. While nothing is connected, a request waits only for an attempt in progress; after a
+//! failed attempt, requests fail at once until the next one may start. The SQL is left to the connections.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,12 +14,12 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use super::pooled_connection::{PooledSqlConnection, SqlConnection};
 use crate::store::compare_and_swap::{RecordVersion, StoreError};
 
-/// How a connection is made. Names are looked up each time, so a database that has moved is found.
+/// Makes connections. Names are looked up each time, so a database that has moved is found.
 pub(in crate::store) trait SqlConnector: Send + Sync + 'static {
-    /// What it gives.
+    /// The kind of connection.
     type Connection: SqlConnection;
 
-    /// One attempt.
+    /// Makes one attempt.
     fn connect(&self) -> SqlConnecting<'_, Self::Connection>;
 }
 
@@ -42,108 +42,110 @@ struct SqlPoolInner<D: SqlConnector> {
 struct SqlPoolState<L> {
     connections: Vec<Arc<PooledSqlConnection<L>>>,
     is_connecting: bool,
-    /// When the next attempt may begin.
+    /// When the next attempt may start.
     next: Option<Instant>,
-    /// What came of the last attempt, or of the last connection.
+    /// The error of the last attempt, or of the last connection.
     why: Option<StoreError>,
 }
 
 impl<D: SqlConnector> SqlPool<D> {
-    /// None yet.
+    /// An empty pool.
     ///
     /// # Errors
-    /// If there is no runtime here to ask in.
-    pub(in crate::store) fn new(dial: D) -> Result<Self, StoreError> {
+    /// If there is no runtime to run in.
+    pub(in crate::store) fn new(connector: D) -> Result<Self, StoreError> {
         let runtime = Handle::try_current().map_err(|error| StoreError::Refused(error.to_string()))?;
         let state = SqlPoolState { connections: Vec::new(), is_connecting: false, next: None, why: None };
-        let shared = SqlPoolInner { connector: dial, state: Mutex::new(state), changed: Notify::new() };
-        Ok(Self { inner: Arc::new(shared), runtime })
+        let inner = SqlPoolInner { connector, state: Mutex::new(state), changed: Notify::new() };
+        Ok(Self { inner: Arc::new(inner), runtime })
     }
 
-    /// Asks through the connection that has least to do. A question that has been sent is carried to its end, one whose
-    /// asker is gone before is not sent.
+    /// Sends a request on the connection with the fewest requests in flight. A request that was sent runs to its end;
+    /// one whose caller is gone before is not sent.
     pub(in crate::store) async fn call<T, A>(
         &self,
-        question: impl FnOnce(Arc<D::Connection>) -> A + Send + 'static,
+        request: impl FnOnce(Arc<D::Connection>) -> A + Send + 'static,
     ) -> Result<T, StoreError>
     where
         T: Send + 'static,
         A: Future<Output = Result<T, StoreError>> + Send,
     {
-        let place = self.acquire().await?;
+        let slot = self.acquire().await?;
         self.run_to_end(async move {
-            let answer = place.connection.wait(question(Arc::clone(&place.connection.connection))).await;
+            let answer = slot.connection.wait(request(Arc::clone(&slot.connection.connection))).await;
             if let Err(why @ (StoreError::Unreachable(_) | StoreError::UnexpectedResponse(_))) = &answer {
-                place.inner.discard(&place.connection, why);
+                slot.inner.discard(&slot.connection, why);
             }
             answer
         })
         .await
     }
 
-    /// Asks through a connection of its own: what takes long stands in nobody's way.
+    /// Sends a request on a connection of its own, so that a long one delays no other.
     pub(in crate::store) async fn call_alone<T, A>(
         &self,
-        question: impl FnOnce(Arc<D::Connection>) -> A + Send + 'static,
+        request: impl FnOnce(Arc<D::Connection>) -> A + Send + 'static,
     ) -> Result<T, StoreError>
     where
         T: Send + 'static,
         A: Future<Output = Result<T, StoreError>> + Send,
     {
-        let shared = Arc::clone(&self.inner);
+        let inner = Arc::clone(&self.inner);
         self.run_to_end(async move {
-            shared.wait_to_connect().await;
-            let link = Arc::new(in_time(CONNECT_TIMEOUT, shared.connector.connect()).await?);
-            in_time(ALONE_TIMEOUT, question(link)).await
+            inner.wait_to_connect().await;
+            let connection = Arc::new(in_time(CONNECT_TIMEOUT, inner.connector.connect()).await?);
+            in_time(ALONE_TIMEOUT, request(connection)).await
         })
         .await
     }
 
-    /// To its end, even if whoever asked goes away meanwhile.
+    /// Runs a request to its end, even if its caller goes away meanwhile.
     async fn run_to_end<T: Send + 'static>(
         &self,
-        asking: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+        request: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let dropped = |_| StoreError::Unreachable("the question was dropped".to_owned());
-        self.runtime.spawn(asking).await.map_err(dropped)?
+        let dropped = |_| StoreError::Unreachable("the request was dropped".to_owned());
+        self.runtime.spawn(request).await.map_err(dropped)?
     }
 
-    /// Waits until a connection has a place.
+    /// Waits for a slot on a connection.
     async fn acquire(&self) -> Result<SqlSlot<D>, StoreError> {
         let end = Instant::now() + ACQUIRE_TIMEOUT;
         loop {
-            // Listens before it looks, so nothing is missed between.
+            // Subscribes before it checks, so that no change is missed.
             let changed = self.inner.changed.notified();
-            if let Some(place) = self.try_acquire()? {
-                return Ok(place);
+            if let Some(slot) = self.try_acquire()? {
+                return Ok(slot);
             }
             if Instant::now() >= end {
                 let is_empty = self.inner.lock().connections.is_empty();
                 let why = if is_empty { "no connection in time" } else { "all connections are busy" };
                 return Err(StoreError::Unreachable(why.to_owned()));
             }
-            // Nobody says when the next attempt may begin, so that is looked for now and then.
+            // No event tells when the next attempt may start, so this checks now and then.
             let _ = timeout_at(end.min(Instant::now() + RECONNECT_PAUSE), changed).await;
         }
     }
 
-    /// A place, if there is one now; begins a connection where one more would help.
+    /// A slot, if there is one now. Starts a connection where one more would help.
     fn try_acquire(&self) -> Result<Option<SqlSlot<D>>, StoreError> {
         let mut state = self.inner.lock();
-        state.connections.retain(|line| !line.is_unusable());
-        let least = state.connections.iter().min_by_key(|line| line.in_flight()).cloned();
-        let asking = least.as_ref().map_or(usize::MAX, |line| line.in_flight());
-        if asking > 0
+        state.connections.retain(|connection| !connection.is_unusable());
+        let least = state.connections.iter().min_by_key(|connection| connection.in_flight()).cloned();
+        let in_flight = least.as_ref().map_or(usize::MAX, |connection| connection.in_flight());
+        if in_flight > 0
             && state.connections.len() < D::Connection::MAX_CONNECTIONS
             && !state.is_connecting
             && state.may_connect()
         {
             state.is_connecting = true;
-            let dialling = ConnectAttempt { inner: Arc::clone(&self.inner), outcome: None };
-            self.runtime.spawn(dialling.run());
+            let attempt = ConnectAttempt { inner: Arc::clone(&self.inner), outcome: None };
+            self.runtime.spawn(attempt.run());
         }
         match least {
-            Some(line) if asking < D::Connection::MAX_IN_FLIGHT => Ok(Some(SqlSlot::new(&self.inner, line))),
+            Some(connection) if in_flight < D::Connection::MAX_IN_FLIGHT => {
+                Ok(Some(SqlSlot::new(&self.inner, connection)))
+            }
             None if !state.is_connecting => state.why.clone().map_or(Ok(None), Err),
             _ => Ok(None),
         }
@@ -155,7 +157,7 @@ impl<D: SqlConnector> SqlPoolInner<D> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until an attempt may begin, and counts as one.
+    /// Waits until an attempt may start, and counts as one.
     async fn wait_to_connect(&self) {
         loop {
             let next = {
@@ -169,30 +171,30 @@ impl<D: SqlConnector> SqlPoolInner<D> {
         }
     }
 
-    /// Gives a connection up, and those that nobody is using: they most likely broke with it.
-    fn discard(&self, line: &Arc<PooledSqlConnection<D::Connection>>, why: &StoreError) {
-        line.close();
+    /// Gives up a connection, and the idle ones, which most likely broke with it.
+    fn discard(&self, connection: &Arc<PooledSqlConnection<D::Connection>>, why: &StoreError) {
+        connection.close();
         let mut state = self.lock();
-        state.connections.retain(|other| !Arc::ptr_eq(other, line) && other.in_flight() > 0);
+        state.connections.retain(|other| !Arc::ptr_eq(other, connection) && other.in_flight() > 0);
         state.why = Some(why.clone());
     }
 }
 
 impl<L> SqlPoolState<L> {
-    /// Whether an attempt may begin now; then the next one may not for a while.
+    /// Whether an attempt may start now; then the next one has to wait.
     fn may_connect(&mut self) -> bool {
         let now = Instant::now();
         if self.next.is_some_and(|next| now < next) {
             return false;
         }
-        // A hundred gates that lost their database together do not come back together.
+        // A hundred gates that lost their database together must not come back together.
         let jitter = Duration::from_millis(RecordVersion::random().0 % 50);
         self.next = Some(now + RECONNECT_PAUSE + jitter);
         true
     }
 }
 
-/// An attempt on its way. However it ends, somebody may begin the next one.
+/// An attempt in progress. However it ends, another may start after it.
 struct ConnectAttempt<D: SqlConnector> {
     inner: Arc<SqlPoolInner<D>>,
     outcome: Option<Result<D::Connection, StoreError>>,
@@ -209,8 +211,8 @@ impl<D: SqlConnector> Drop for ConnectAttempt<D> {
         let mut state = self.inner.lock();
         state.is_connecting = false;
         match self.outcome.take() {
-            Some(Ok(link)) => {
-                state.connections.push(Arc::new(PooledSqlConnection::new(link)));
+            Some(Ok(connection)) => {
+                state.connections.push(Arc::new(PooledSqlConnection::new(connection)));
                 state.why = None;
             }
             Some(Err(why)) => state.why = Some(why),
@@ -220,16 +222,16 @@ impl<D: SqlConnector> Drop for ConnectAttempt<D> {
     }
 }
 
-/// A question's place on a connection.
+/// The slot of a request on a connection.
 struct SqlSlot<D: SqlConnector> {
     inner: Arc<SqlPoolInner<D>>,
     connection: Arc<PooledSqlConnection<D::Connection>>,
 }
 
 impl<D: SqlConnector> SqlSlot<D> {
-    fn new(shared: &Arc<SqlPoolInner<D>>, line: Arc<PooledSqlConnection<D::Connection>>) -> Self {
-        line.begin();
-        Self { inner: Arc::clone(shared), connection: line }
+    fn new(inner: &Arc<SqlPoolInner<D>>, connection: Arc<PooledSqlConnection<D::Connection>>) -> Self {
+        connection.begin();
+        Self { inner: Arc::clone(inner), connection }
     }
 }
 
@@ -242,22 +244,22 @@ impl<D: SqlConnector> Drop for SqlSlot<D> {
 
 async fn in_time<T>(
     time: Duration,
-    asking: impl Future<Output = Result<T, StoreError>>,
+    request: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     let late = |_| StoreError::Unreachable("no answer in time".to_owned());
-    timeout(time, asking).await.map_err(late)?
+    timeout(time, request).await.map_err(late)?
 }
 
-/// Between the beginnings of two attempts to connect, and up to half as long again.
+/// Between the starts of two connect attempts, and up to half as long again.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
-/// For one attempt to connect, names and TLS and password.
+/// For one connect attempt: names, TLS and password.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// For a place on a connection; whoever asks has a shorter deadline as a rule.
+/// For a slot on a connection; the caller usually has a shorter deadline.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// For what is asked through a connection of its own.
+/// For a request on a connection of its own.
 const ALONE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! One pooled connection and its requests in flight.
 //!
-//! The surprising thing: a question is carried to its end even if nobody waits for it any more, so an answer that came too
-//! late is never taken for the answer to the next question.
+//! A request runs to its end even if its caller has given up, so a late reply is never taken for the reply to the next
+//! request. The choice of a connection is left to [`pool`](super::pool).
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,41 +13,41 @@ use crate::store::compare_and_swap::StoreError;
 
 /// A connection of one kind of database. Closed when dropped.
 pub(in crate::store) trait SqlConnection: Send + Sync + 'static {
-    /// Questions that may be on their way through one connection.
+    /// The maximum number of requests in flight on one connection.
     const MAX_IN_FLIGHT: usize;
-    /// Connections that one gate has at most.
+    /// The maximum number of connections of one gate.
     const MAX_CONNECTIONS: usize;
-    /// A connection on which nothing was answered for so long while somebody was asking is given up. Longer than the
-    /// server lets a statement wait for a row: one row that is held is no reason to connect again.
+    /// A connection is given up if no reply came for this long while requests were in flight. Longer than the server
+    /// lets a statement wait for a row, because one locked row is no reason to connect again.
     const SILENCE_TIMEOUT: Duration;
 
-    /// Whether nobody can be asked through it any more.
+    /// Whether it takes no more requests.
     fn is_broken(&self) -> bool;
 
-    /// Breaks it, for everybody who is asking through it.
+    /// Breaks it, for all requests in flight.
     fn close(&self);
 }
 
-/// A connection that is kept.
+/// A connection of the pool.
 pub(super) struct PooledSqlConnection<L> {
     pub(super) connection: Arc<L>,
     in_flight: AtomicUsize,
     is_closed: AtomicBool,
-    /// When the last answer came.
+    /// When the last reply came.
     last_reply: Mutex<Instant>,
 }
 
 impl<L: SqlConnection> PooledSqlConnection<L> {
-    pub(super) fn new(link: L) -> Self {
+    pub(super) fn new(connection: L) -> Self {
         Self {
-            connection: Arc::new(link),
+            connection: Arc::new(connection),
             in_flight: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
             last_reply: Mutex::new(Instant::now()),
         }
     }
 
-    /// Questions on their way.
+    /// The number of requests in flight.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
     }
@@ -60,8 +60,8 @@ impl<L: SqlConnection> PooledSqlConnection<L> {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether a new question may not be asked here. What nobody has used for minutes may have been forgotten by a
-    /// firewall between here and there, which would cost the next question its deadline.
+    /// Whether the connection takes no new request. A firewall on the way may have forgotten a connection that was idle
+    /// for minutes, which would cost the next request its deadline.
     pub(super) fn is_unusable(&self) -> bool {
         let is_old = self.in_flight() == 0 && self.last_reply().elapsed() > IDLE_TIMEOUT;
         self.is_closed.load(Ordering::Relaxed) || self.connection.is_broken() || is_old
@@ -72,15 +72,15 @@ impl<L: SqlConnection> PooledSqlConnection<L> {
         self.connection.close();
     }
 
-    /// Waits for an answer as long as any answer comes through this connection.
+    /// Waits for a reply as long as any reply comes on this connection.
     pub(super) async fn wait<T>(
         &self,
-        question: impl Future<Output = Result<T, StoreError>>,
+        request: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let mut question = std::pin::pin!(question);
+        let mut request = std::pin::pin!(request);
         let mut since = Instant::now();
         loop {
-            if let Ok(answer) = tokio::time::timeout_at(since + L::SILENCE_TIMEOUT, question.as_mut()).await {
+            if let Ok(answer) = tokio::time::timeout_at(since + L::SILENCE_TIMEOUT, request.as_mut()).await {
                 *self.last_reply.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
                 return answer;
             }
@@ -96,5 +96,5 @@ impl<L: SqlConnection> PooledSqlConnection<L> {
     }
 }
 
-/// A connection that was not used for so long is not trusted; below what load balancers allow as a rule.
+/// A connection that was idle for longer is not trusted; usually below what load balancers allow.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(240);

@@ -1,7 +1,7 @@
 //! dynalite, which answers as DynamoDB does, in a process of node; `scripts/fetch-dynalite` gets it.
 //!
-//! It keeps everything in memory. The surprising thing: it knows no time to live and does not say what stands there when a
-//! condition is not met, both of which DynamoDB does, so the tests of these are beside the backend.
+//! It keeps everything in memory. Unlike DynamoDB it has no time to live and does not return the stored item when a
+//! condition fails, so the tests of both stand beside the backend.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -32,7 +32,7 @@ impl Server for Dynalite {
     }
 
     fn url(&self) -> String {
-        // It looks at nobody's signature, but it wants one.
+        // It requires a signature, but does not check it.
         format!("dynamodb://KEY:SECRET@{TABLE}?region=eu-central-1&endpoint=http://{}", self.address())
     }
 

@@ -190,7 +190,7 @@ impl Tables for MariaDb {
     }
 }
 
-/// Data with a user and a database, made by whoever comes first.
+/// Data with a user and a database, made by the first test that needs it.
 fn template() -> Result<PathBuf, String> {
     made_once("mariadb-1", USERS, |making| {
         let users = making.with_extension("sql");

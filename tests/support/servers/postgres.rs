@@ -1,7 +1,7 @@
-//! PostgreSQL, and PostgreSQL whose every transaction is SERIALIZABLE: that gives the errors of a distributed one.
+//! PostgreSQL, and PostgreSQL with every transaction SERIALIZABLE, which gives the errors of a distributed one.
 //!
-//! A cluster is made once for all tests of a build and copied. The surprising thing: questions are counted in the
-//! server's own log, because its statistics come late and count rows, not statements.
+//! A cluster is made once for all tests of a build and copied. The tests count requests in the server's own log, because
+//! its statistics come late and count rows, not statements.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -211,7 +211,7 @@ impl<const SERIALIZABLE: bool> Tables for Cluster<SERIALIZABLE> {
     }
 }
 
-/// A cluster with a user and a database, made by whoever comes first.
+/// A cluster with a user and a database, made by the first test that needs it.
 fn template() -> Result<PathBuf, String> {
     made_once("postgres-1", USERS, |making| {
         let mut initdb = unprivileged(&binary("initdb")?, USERS);

@@ -1,7 +1,7 @@
 //! redis-server of Debian: alone, behind TLS, and three of them as a cluster.
 //!
-//! Nothing is kept on a disk but who is in the cluster. The surprising thing: a cluster that was started again takes two
-//! seconds until it takes writes, by its own rule.
+//! Only the members of the cluster are kept on a disk. A restarted cluster accepts writes after two seconds, by its own
+//! rule.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,7 +1,6 @@
 //! What the servers of tables share: programs that refuse to be run as root, and data that are made once and copied.
 //!
-//! The surprising thing: what is made once is made in a directory of the maker's own and renamed, so tests that run side
-//! by side need no lock.
+//! Shared data are made in a directory of their own, which is then renamed, so parallel tests need no lock.
 
 use std::fs;
 use std::io::Write as _;
@@ -25,7 +24,7 @@ pub(crate) trait Tables: Server {
     /// Locks every row for so long.
     fn hold_all(&self, time: Duration) -> Child;
 
-    /// From the next connection on nobody may write.
+    /// From the next connection on writes are rejected.
     fn read_only(&self);
 
     /// The gate's user may do nothing with the table any more.
@@ -40,7 +39,7 @@ pub(super) fn schema(url: &str) -> Vec<String> {
     address.open(&tollgate::store::Namespace::default()).unwrap().unwrap().schema()
 }
 
-/// A directory of this build's, filled by whoever comes first.
+/// A directory of this build, filled by the first test that needs it.
 pub(super) fn made_once(
     name: &str,
     users: &[&str],
@@ -60,7 +59,7 @@ pub(super) fn made_once(
     Ok(finished)
 }
 
-/// A certificate for `localhost` in a server's directory, and a copy beside it for whoever has to trust it.
+/// A certificate for `localhost` in a server's directory, and a copy beside it for clients that have to trust it.
 pub(super) fn certificate(directory: &Path, users: &[&str]) -> Result<(), String> {
     let (shown, key) = (directory.join("server.crt"), directory.join("server.key"));
     let mut openssl = Command::new("openssl");

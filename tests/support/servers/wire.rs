@@ -1,8 +1,8 @@
 //! A proxy between a gate and PostgreSQL that understands where messages begin and end, and answers wrongly by a seed.
 //!
 //! It refuses a statement before the server has seen it, in the words of a server under contention (40001, 40P01, and
-//! XX000 as YugabyteDB says it), or lets the server do it and loses the answer with the connection. The surprising thing:
-//! between the two the gate cannot tell by itself what was written, and must not guess.
+//! XX000 as YugabyteDB says it), or lets the server run it and loses the answer with the connection. The gate cannot
+//! tell the two apart, and must not guess.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
-/// The proxy; it accepts nobody any more when dropped.
+/// The proxy; it stops accepting when dropped.
 pub(crate) struct Wire {
     shared: Arc<Shared>,
     port: u16,

@@ -1,8 +1,8 @@
-//! Files as two kernels wrote them, in a folder of the test's own, and those of this machine.
+//! Control-group files of both versions, in a folder of the test's own, and those of this machine.
 
 use super::*;
 
-/// A folder of groups, gone with the test.
+/// A root of control groups; removed with the test.
 struct Mounted(PathBuf);
 
 impl Mounted {

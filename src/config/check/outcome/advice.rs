@@ -1,14 +1,14 @@
-//! Rules that a wrong password could bring about, too: legal, and often a way to guess for nothing.
+//! Warns of rules that a wrong password could match, too: legal, and often a way to guess for nothing.
 //!
-//! It knows what applications usually do, not what this one does, so it only warns; and it leaves out what stands in a
-//! preset, which was held against its application.
+//! It knows what applications usually do, not what this one does. It leaves out rules of presets, which are tested
+//! against their applications.
 
 use super::super::super::diagnostic::Findings;
 use super::super::super::raw;
 use super::SourcedRule;
 use crate::policy::outcome::Outcome;
 
-/// Says which rules of a route, or what it takes the rest for, prove too little.
+/// Warns of the success rules, and of an `otherwise`, that prove too little.
 pub(super) fn warn(
     route: &raw::RawRoute,
     failure: &[SourcedRule<'_>],
@@ -28,7 +28,7 @@ pub(super) fn warn(
     }
 }
 
-/// 500 is what many a page answers that a client can break behind a wrong password.
+/// Warns of neutral rules for status 500: clients can break many a page, also behind a wrong password.
 pub(super) fn warn_of_errors(neutral: &[SourcedRule<'_>], f: &mut Findings) {
     let is_broken = |checked: &&SourcedRule<'_>| {
         checked.rule.status.as_ref().is_some_and(|status| status.contains(500))
@@ -94,7 +94,7 @@ fn warn_of_success(checked: &SourcedRule<'_>, f: &mut Findings) {
     }
 }
 
-/// Whether something else can stand before the path that follows a right password: `/login?next=/home` fits `*/home`.
+/// Whether another path can stand before the one that follows a right password: `/login?next=/home` fits `*/home`.
 fn may_be_reflected(glob: &str) -> bool {
     let fixed = glob.split('*').next().unwrap_or_default();
     let path = match fixed.split_once("://") {
@@ -105,8 +105,8 @@ fn may_be_reflected(glob: &str) -> bool {
     !is_whole && path.is_none_or(str::is_empty)
 }
 
-/// Names that frameworks use for the session of whoever comes. A servlet container gives a new session to a right password,
-/// too, so there a status beside it may tell the two apart.
+/// Whether frameworks set a cookie of this name for every visitor. A servlet container also gives a new session to a
+/// right password, so there a status beside the name may tell the two apart.
 fn is_set_on_any_visit(name: &str, has_status: bool) -> bool {
     let fixed = name.trim_end_matches('*');
     fixed.is_empty() || ON_ANY_VISIT.contains(&fixed) || fixed == "JSESSIONID" && !has_status

@@ -4,7 +4,7 @@ use http::StatusCode;
 use proptest::prelude::*;
 
 use super::*;
-use crate::observe::samples::{AT, answered};
+use crate::observe::samples::{AT, entry};
 use crate::observe::settings::ClientsShown;
 use crate::policy::attempt::Client;
 use crate::policy::key::PrefixLengths;
@@ -12,23 +12,23 @@ use crate::policy::key::PrefixLengths;
 fn written(
     write: fn(&mut Vec<u8>, &str, &ClientFormatter, &AccessLogEntry),
     second: &str,
-    answered: &AccessLogEntry,
+    entry: &AccessLogEntry,
 ) -> String {
     let clients = ClientFormatter::new(ClientsShown::Full, PrefixLengths::default());
     let mut line = Vec::new();
-    write(&mut line, second, &clients, answered);
+    write(&mut line, second, &clients, entry);
     String::from_utf8(line).unwrap()
 }
 
-fn as_combined(answered: &AccessLogEntry) -> String {
-    written(combined, "20/Nov/2026:23:21:52 +0000", answered)
+fn as_combined(entry: &AccessLogEntry) -> String {
+    written(combined, "20/Nov/2026:23:21:52 +0000", entry)
 }
 
-fn as_json(answered: &AccessLogEntry) -> String {
-    written(json, "2026-11-20T23:21:52", answered)
+fn as_json(entry: &AccessLogEntry) -> String {
+    written(json, "2026-11-20T23:21:52", entry)
 }
 
-/// As little as a request can have.
+/// The entry of a request with no optional field.
 fn bare() -> AccessLogEntry {
     AccessLogEntry {
         client: Client::UnixSocket,
@@ -45,14 +45,14 @@ fn bare() -> AccessLogEntry {
         at: AT.after(Span::from_millis(900)),
         duration: Span::ZERO,
         added: Span::from_nanos(999),
-        ..answered()
+        ..entry()
     }
 }
 
 #[test]
 fn the_combined_format_is_the_one_that_every_tool_reads() {
     assert_eq!(
-        as_combined(&answered()),
+        as_combined(&entry()),
         "203.0.113.9 - - [20/Nov/2026:23:21:52 +0000] \"POST /login?next=%2F HTTP/1.1\" 429 512 \
          \"https://intranet.example.org/login\" \"Mozilla/5.0 (X11; Linux x86_64)\"\n"
     );
@@ -65,7 +65,7 @@ fn the_combined_format_is_the_one_that_every_tool_reads() {
 #[test]
 fn the_json_format_says_everything_in_one_line() {
     assert_eq!(
-        as_json(&answered()),
+        as_json(&entry()),
         "{\"time\":\"2026-11-20T23:21:52.043Z\",\"client\":\"203.0.113.9\",\"method\":\"POST\",\
          \"target\":\"/login?next=%2F\",\"protocol\":\"HTTP/1.1\",\"host\":\"intranet.example.org\",\
          \"status\":429,\"bytes\":512,\"duration_ms\":1.234,\"added_us\":4.250,\"route\":\"login\",\
@@ -85,8 +85,8 @@ fn the_json_format_says_everything_in_one_line() {
 #[test]
 fn other_forms_of_a_target_are_written_as_sent() {
     for target in ["*", "http://example.org/a?b", "example.org:443"] {
-        let answered = AccessLogEntry { target: target.parse().unwrap(), ..answered() };
-        assert!(as_combined(&answered).contains(&format!("\"POST {target} HTTP/1.1\"")), "{target}");
+        let entry = AccessLogEntry { target: target.parse().unwrap(), ..entry() };
+        assert!(as_combined(&entry).contains(&format!("\"POST {target} HTTP/1.1\"")), "{target}");
     }
 }
 
@@ -97,22 +97,22 @@ proptest! {
         sent in proptest::collection::vec(any::<u8>(), 0..60),
     ) {
         let target = [b"/", path.as_slice()].concat();
-        let mut answered = answered();
+        let mut entry = entry();
         if let Ok(target) = Uri::try_from(target) {
-            answered.target = target;
+            entry.target = target;
         }
         let header = HeaderValue::from_bytes(&sent).ok();
-        answered.referer = header.clone();
-        answered.host = header.clone();
-        answered.request_id = header.clone();
-        answered.user_agent = header;
-        for line in [as_combined(&answered), as_json(&answered)] {
+        entry.referer = header.clone();
+        entry.host = header.clone();
+        entry.request_id = header.clone();
+        entry.user_agent = header;
+        for line in [as_combined(&entry), as_json(&entry)] {
             prop_assert!(line.ends_with('\n'));
             prop_assert!(line.trim_end_matches('\n').bytes().all(|b| (0x20..0x7f).contains(&b)), "{:?}", line);
             prop_assert_eq!(line.bytes().filter(|&b| b == b'\n').count(), 1);
         }
-        prop_assert_eq!(as_combined(&answered).matches('"').count(), 6);
-        let parsed: serde_json::Value = serde_json::from_str(&as_json(&answered)).unwrap();
+        prop_assert_eq!(as_combined(&entry).matches('"').count(), 6);
+        let parsed: serde_json::Value = serde_json::from_str(&as_json(&entry)).unwrap();
         prop_assert_eq!(parsed.as_object().unwrap().len(), 16);
     }
 }

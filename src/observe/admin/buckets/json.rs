@@ -1,6 +1,6 @@
 //! Buckets as JSON; the fields are documented in `docs/operating.md`.
 //!
-//! The surprising thing: no answer repeats whose buckets they are, since that may be the name of an account.
+//! A response never repeats the key of its buckets, which may be the name of an account.
 
 use serde_json::{Value, json};
 
@@ -10,30 +10,30 @@ use crate::observe::timestamp::rfc3339;
 use crate::policy::Mode;
 use crate::time::Span;
 
-pub(super) fn json(shown: &BucketReport) -> Value {
+pub(super) fn json(report: &BucketReport) -> Value {
     json!({
-        "buckets": shown.buckets.iter().map(bucket).collect::<Vec<_>>(),
-        "exempt": shown.exempt.iter().map(|name| &**name).collect::<Vec<_>>(),
-        "not_shown": shown.not_shown.iter().map(|name| &**name).collect::<Vec<_>>(),
+        "buckets": report.buckets.iter().map(bucket).collect::<Vec<_>>(),
+        "exempt": report.exempt.iter().map(|name| &**name).collect::<Vec<_>>(),
+        "not_shown": report.not_shown.iter().map(|name| &**name).collect::<Vec<_>>(),
     })
 }
 
-fn bucket(seen: &BucketView) -> Value {
-    let BucketLevel { spec, verdict } = seen.rate;
+fn bucket(view: &BucketView) -> Value {
+    let BucketLevel { spec, verdict } = view.rate;
     let mut value = json!({
-        "limit": &*seen.limit,
-        "mode": mode(seen.mode),
+        "limit": &*view.limit,
+        "mode": mode(view.mode),
         "tokens": verdict.left,
         "burst": spec.burst(),
         "next": seconds(verdict.next_token),
         "full_at": rfc3339(verdict.full_at),
     });
     let optional = [
-        ("class", (!seen.class.is_empty()).then(|| json!(&*seen.class))),
-        ("network", seen.network.map(|network| json!(network.to_string()))),
-        ("own", seen.own.as_ref().map(own)),
-        ("max_failures", seen.cap.map(cap)),
-        ("escalate", seen.escalation.map(escalation)),
+        ("class", (!view.class.is_empty()).then(|| json!(&*view.class))),
+        ("network", view.network.map(|network| json!(network.to_string()))),
+        ("own", view.own.as_ref().map(own)),
+        ("max_failures", view.cap.map(cap)),
+        ("escalate", view.escalation.map(escalation)),
     ];
     for (name, part) in optional {
         if let Some(part) = part {
@@ -71,7 +71,7 @@ fn mode(mode: Mode) -> &'static str {
     }
 }
 
-/// Rounded up to a millisecond, so that whoever waits that long has waited enough.
+/// Rounded up to a millisecond, so a client that waits this long has waited enough.
 fn seconds(span: Span) -> f64 {
     let millis = span.as_nanos().div_ceil(1_000_000);
     std::time::Duration::from_millis(millis).as_secs_f64()

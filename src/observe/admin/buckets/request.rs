@@ -1,7 +1,6 @@
 //! Parses a request about a bucket: path, query and body.
 //!
-//! The surprising thing: everything has to be understood. A field that nobody asked for is a mistake, because it may be a
-//! limit with a letter missing, and then all would be reset.
+//! An unknown field is a mistake: it may be a misspelt `limit`, and without a limit all would be reset.
 
 use std::error::Error;
 use std::fmt;
@@ -16,7 +15,7 @@ use crate::bucket::Continuous;
 use crate::policy::bucket_ref::{BucketSelector, BucketSelectorError};
 use crate::time::Span;
 
-/// Reads rates and lengths of time as the configuration does.
+/// Parses rates and durations as the configuration does.
 #[derive(Clone, Copy)]
 pub struct Grammar {
     /// `"60/min"`, `"10 per 5m burst 20"`.
@@ -27,12 +26,12 @@ pub struct Grammar {
 
 /// A path below `/api/v1/buckets/`.
 pub(in super::super) struct BucketPath {
-    /// As it is once its escapes are read; `None` if they are none.
+    /// The key with its escapes decoded; `None` if an escape is invalid.
     key: Option<Vec<u8>>,
     pub(super) resource: BucketResource,
 }
 
-/// What of a bucket.
+/// What of a bucket the path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BucketResource {
     Bucket,
@@ -40,14 +39,14 @@ pub(super) enum BucketResource {
     Rate,
 }
 
-/// Why nothing is done.
+/// Why a request is refused.
 #[derive(Debug)]
 pub(super) struct AdminProblem {
     pub(super) status: StatusCode,
     pub(super) detail: String,
 }
 
-/// What is asked for besides the path.
+/// The request besides its path.
 pub(super) struct BucketRequest {
     pub(super) limit: Option<String>,
     fields: Map<String, Value>,
@@ -55,11 +54,11 @@ pub(super) struct BucketRequest {
 }
 
 impl BucketPath {
-    /// `None` if it is none of these.
+    /// `None` for any other path.
     pub(in super::super) fn parse(uri: &Uri) -> Option<Self> {
         let mut parts = uri.path().strip_prefix(PREFIX)?.split('/');
         let key = parts.next()?;
-        let what = match (parts.next(), parts.next()) {
+        let resource = match (parts.next(), parts.next()) {
             (None, _) => BucketResource::Bucket,
             (Some("credit"), None) => BucketResource::Credit,
             (Some("rate"), None) => BucketResource::Rate,
@@ -68,7 +67,7 @@ impl BucketPath {
         let is_escaped = key.split('%').skip(1).all(|rest| {
             rest.get(..2).is_some_and(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
         });
-        Some(Self { key: is_escaped.then(|| percent_decode_str(key).collect()), resource: what })
+        Some(Self { key: is_escaped.then(|| percent_decode_str(key).collect()), resource })
     }
 
     pub(super) fn selector(&self) -> Result<BucketSelector, AdminProblem> {
@@ -110,7 +109,7 @@ impl BucketRequest {
         Ok(Self { limit, fields, grammar })
     }
 
-    /// Refuses what nobody would look at.
+    /// Refuses fields that this request has no use for.
     pub(super) fn has_only(&self, known: &[&str]) -> Result<(), AdminProblem> {
         match self.fields.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) => Err(wrong(format!("`{}` means nothing here", name.escape_debug()))),
@@ -128,13 +127,13 @@ impl BucketRequest {
         tokens.ok_or_else(|| wrong("`tokens` has to be a whole number from 1 to 4,294,967,295"))
     }
 
-    /// The rate and how long it lasts.
+    /// The rate and its duration.
     pub(super) fn rate(&self) -> Result<(Continuous, Span), AdminProblem> {
         self.has_only(&["limit", "rate", "for"])?;
         let rate = (self.grammar.rate)(self.text("rate", "a rate, as in \"60/min\"")?);
-        let span = (self.grammar.span)(self.text("for", "a length of time, as in \"1d\"")?);
+        let span = (self.grammar.span)(self.text("for", "a duration, as in \"1d\"")?);
         match (rate.map_err(wrong)?, span.map_err(wrong)?) {
-            (_, Span::ZERO) => Err(wrong("`for` is no time at all: a rate is ended by DELETE")),
+            (_, Span::ZERO) => Err(wrong("`for` is zero: a rate is ended by DELETE")),
             both => Ok(both),
         }
     }
@@ -160,7 +159,7 @@ where
     if whole.is_empty() {
         return Ok(Map::new());
     }
-    // Its error may quote what was sent; where it is wrong says enough.
+    // The parser's own message may quote what was sent; the position is enough.
     serde_json::from_slice(&whole).map_err(|error| {
         wrong(format!("the body is not a JSON object: line {}, column {}", error.line(), error.column()))
     })

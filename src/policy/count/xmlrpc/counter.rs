@@ -1,40 +1,41 @@
-//! Counts calls as each reader would: elements of the name, texts that are the name, structs that have it as a key.
+//! Counts calls as each reader would: elements with the name, texts that equal the name, structs with the name as a
+//! key.
 //!
-//! The last is what IXR does, step by step: a member's name is pushed on a stack at `</name>`, wherever that stands,
-//! and popped at `</member>`; whatever value ends in a struct goes under the name on top. So one name outside of any
-//! member serves every struct that follows.
+//! The last follows IXR step by step: a member's name is pushed on a stack at `</name>`, at any position, and popped at
+//! `</member>`; a value that ends in a struct goes under the name on top. So one name outside of any member serves
+//! every struct that follows.
 
 use super::super::UnreadableBody;
 use super::local_name;
 use super::name_match::NameMatch;
 
-/// What was found so far.
+/// The counts so far, and the state of the parse.
 pub(super) struct CallCounter<'n> {
     name: &'n str,
     open: Vec<OpenElement>,
     rooted: bool,
-    /// Since the last tag, of whichever kind.
+    /// The text since the last tag of any kind.
     since_tag: NameMatch,
-    /// Since the last tag that opened something.
+    /// The text since the last opening tag.
     since_open: NameMatch,
     elements: u32,
     texts: u32,
     calls: u32,
-    /// The names on IXR's stack, and whether each is ours.
+    /// IXR's stack of names: whether each is our name.
     names: Vec<bool>,
-    /// The containers on IXR's other stack.
+    /// IXR's stack of containers.
     containers: Vec<IxrContainer>,
 }
 
-/// An element that is open.
+/// An open element.
 #[derive(Clone, Copy)]
 struct OpenElement {
-    /// It is called `name`.
+    /// Whether it is called `name`.
     is_name: bool,
     has_children: bool,
 }
 
-/// What IXR gathers values in.
+/// A container in which IXR collects values.
 #[derive(Clone, Copy, PartialEq)]
 enum IxrContainer {
     Array,
@@ -59,11 +60,11 @@ impl<'n> CallCounter<'n> {
         }
     }
 
-    /// A tag that opens an element, with this name.
+    /// Opens an element with this name.
     pub(super) fn open(&mut self, tag: &str) -> Result<(), UnreadableBody> {
         match self.open.last_mut() {
             Some(parent) => parent.has_children = true,
-            // A second root is what one reader does not look at and another does.
+            // Some readers ignore a second root, others read it.
             None if self.rooted => return Err(UnreadableBody),
             None => self.rooted = true,
         }
@@ -82,11 +83,11 @@ impl<'n> CallCounter<'n> {
         Ok(())
     }
 
-    /// The tag that closes it.
+    /// Closes the current element.
     pub(super) fn close(&mut self, tag: &str) {
         let name = self.name.as_bytes();
         let is_ours = self.since_tag.is(name);
-        // What a reader makes of a name with elements in it, nobody can say.
+        // Readers differ about a name with elements in it, so it counts.
         let is_odd = self.open.pop().is_some_and(|open| open.is_name && open.has_children);
         self.texts += u32::from(is_ours || is_odd || self.since_open.is(name));
         self.since_tag = NameMatch::default();
@@ -104,7 +105,7 @@ impl<'n> CallCounter<'n> {
         }
     }
 
-    /// A piece of text. Outside of the root there is none in a document that every reader accepts.
+    /// Adds a piece of text. Text outside of the root is refused: not every reader accepts it.
     pub(super) fn text(&mut self, mut bytes: impl Iterator<Item = u8>) -> Result<(), UnreadableBody> {
         if self.open.is_empty() {
             return if bytes.all(|byte| byte.is_ascii_whitespace()) { Ok(()) } else { Err(UnreadableBody) };
@@ -116,7 +117,7 @@ impl<'n> CallCounter<'n> {
         Ok(())
     }
 
-    /// The end of the document: as many attempts as the reader that finds most.
+    /// Ends the document: the number of attempts of the reader that finds most.
     pub(super) fn finish(self) -> Result<u32, UnreadableBody> {
         if !self.open.is_empty() {
             return Err(UnreadableBody);
@@ -125,6 +126,5 @@ impl<'n> CallCounter<'n> {
     }
 }
 
-/// libxml2 stops at 256 elements within each other, later versions at 2,048; a call with nothing but arrays in it has
-/// three for each.
+/// Nested elements at most. libxml2 stops at 256, later versions at 2,048; each nested array of a call takes three.
 const MAX_XML_DEPTH: usize = 2048;

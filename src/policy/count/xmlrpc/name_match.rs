@@ -1,18 +1,20 @@
-//! Whether a text that comes in pieces is a certain name, compared as it comes.
+//! Compares a text that comes in pieces with a name.
+//!
+//! It keeps no text; [`counter`](super::counter) decides what a match means.
 
-/// A text as far as it has come.
+/// The state of the comparison.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct NameMatch {
-    /// Visible letters so far, all of them those of the name.
+    /// The number of visible characters so far that match the name.
     matched: usize,
-    /// Something invisible came after the first visible letter.
+    /// Whether an invisible byte came after the first visible one.
     blank: bool,
-    /// It is another text.
+    /// Whether the text differs from the name.
     other: bool,
 }
 
 impl NameMatch {
-    /// Takes the next byte. Letter case does not count, nor does anything before and after that is not visible ASCII.
+    /// Takes the next byte. Case does not matter, nor do bytes before and after the name that are not visible ASCII.
     pub(super) fn push(&mut self, byte: u8, name: &[u8]) {
         if self.other {
             return;
@@ -26,7 +28,7 @@ impl NameMatch {
         self.matched += 1;
     }
 
-    /// Whether it is the name.
+    /// Whether the text is the name.
     pub(super) fn is(&self, name: &[u8]) -> bool {
         !self.other && self.matched == name.len()
     }

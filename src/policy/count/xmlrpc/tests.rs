@@ -1,4 +1,4 @@
-//! What an attacker would try: each trick makes some reader find more calls than a plain look at the body does.
+//! Tricks of an attacker: each makes some reader find more calls than a plain reading of the body.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn plain() -> String {
     )
 }
 
-/// A batch whose calls are written as this says.
+/// A batch of this number of calls, each written as `call`.
 fn batch(calls: usize, call: &str) -> String {
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<methodCall><methodName>system.multicall</methodName><params>\
@@ -132,7 +132,7 @@ fn one_member_around_all_structs_counts_for_each() {
         .replace("<params>", "<params><member><name>methodName</name>")
         .replace("</params>", "</member></params>");
     assert_eq!(count(body), Ok(20));
-    // Tags that IXR does not know take no name off its stack.
+    // Tags that IXR does not know pop no name from its stack.
     for (open, close) in [("<Member>", "</Member>"), ("<x:member>", "</x:member>")] {
         let unknown = format!("<params><name>methodName</name>{open}{close}<Name>x</Name>");
         assert_eq!(count(batch(20, &call).replace("<params>", &unknown)), Ok(20), "{open}");
@@ -327,7 +327,7 @@ const PIECES: &[&str] = &[
     "\0",
 ];
 
-/// Each of them well-formed.
+/// Well-formed pieces.
 const WHOLE: &[&str] = &[
     "<a/>",
     "<name>methodName</name>",

@@ -1,18 +1,18 @@
-//! What stands behind a name in something like JSON: with comments, commas and quotes as other readers take them.
+//! Finds values after names in text like JSON, with comments, commas and quotes as other readers accept them.
 //!
-//! Only the last name on the way to a value is looked at, at any depth.
+//! It compares only the last name on the way to a value, at any depth.
 
 use std::borrow::Cow;
 
 use super::super::json::folded;
 use super::super::{TooManyValues, Values};
 
-/// Adds what stands behind the last of each of these lists of names.
+/// Adds the values after the last name of each of these lists.
 pub(super) fn find(text: &[u8], members: &[Vec<String>], found: &mut Values) -> Result<(), TooManyValues> {
-    // A place in an array has no name: what is there stands behind the name before it.
+    // A position in an array has no name: its value follows the name before it.
     let is_name = |member: &&String| !member.bytes().all(|byte| byte.is_ascii_digit());
     let last = members.iter().filter_map(|members| members.iter().rfind(is_name));
-    let wanted: Vec<String> = last.map(|name| folded(name)).collect();
+    let expected: Vec<String> = last.map(|name| folded(name)).collect();
     let (mut text_before, mut value) = (None, None);
     for token in (LenientTokens { rest: text }) {
         match (token, value) {
@@ -22,9 +22,9 @@ pub(super) fn find(text: &[u8], members: &[Vec<String>], found: &mut Values) -> 
             }
             (LenientToken::Text(text), None) => text_before = Some(text),
             (LenientToken::Names, _) => {
-                let is_wanted =
-                    |name: Cow<'_, [u8]>| wanted.contains(&folded(&String::from_utf8_lossy(&name)));
-                value = value.or(text_before.take().is_some_and(is_wanted).then_some(0));
+                let is_expected =
+                    |name: Cow<'_, [u8]>| expected.contains(&folded(&String::from_utf8_lossy(&name)));
+                value = value.or(text_before.take().is_some_and(is_expected).then_some(0));
             }
             (LenientToken::Opens, Some(depth)) => value = Some(depth + 1),
             (LenientToken::Closes, Some(depth)) => value = if depth > 1 { Some(depth - 1) } else { None },
@@ -36,9 +36,9 @@ pub(super) fn find(text: &[u8], members: &[Vec<String>], found: &mut Values) -> 
 }
 
 enum LenientToken<'a> {
-    /// Between quotes or not.
+    /// A text, with quotes or without.
     Text(Cow<'a, [u8]>),
-    /// What stands before it is a name.
+    /// The text before it is a name.
     Names,
     Separates,
     Opens,
@@ -81,13 +81,13 @@ impl<'a> Iterator for LenientTokens<'a> {
     }
 }
 
-/// A letter of a word that needs no quotes.
+/// Whether a byte belongs to a word without quotes.
 fn is_bare(byte: u8) -> bool {
     !byte.is_ascii_whitespace() && !byte.is_ascii_control() && !b"\"':=,;{}[]/".contains(&byte)
 }
 
-fn end_of(text: &[u8], wanted: &[u8]) -> usize {
-    memchr::memmem::find(text, wanted).map_or(text.len(), |at| at + wanted.len())
+fn end_of(text: &[u8], end: &[u8]) -> usize {
+    memchr::memmem::find(text, end).map_or(text.len(), |at| at + end.len())
 }
 
 fn end_of_quoted(text: &[u8], quote: u8) -> usize {
@@ -111,16 +111,16 @@ fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr(b'\\', text).is_none() {
         return Cow::Borrowed(text);
     }
-    // Two halves of a letter above the first 65,536 are joined.
+    // serde_json joins surrogate pairs.
     let quoted = [b"\"", text, b"\""].concat();
     if let Ok(text) = serde_json::from_slice::<String>(&quoted) {
         return Cow::Owned(text.into_bytes());
     }
-    let (mut letters, mut rest) = (Vec::new(), text);
+    let (mut decoded, mut rest) = (Vec::new(), text);
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
         let (b'\\', Some((&escaped, after))) = (byte, rest.split_first()) else {
-            letters.push(byte);
+            decoded.push(byte);
             continue;
         };
         rest = after;
@@ -132,11 +132,11 @@ fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
         match hex(after, digits).filter(|_| digits > 0) {
             Some(letter) => {
                 let letter = char::from_u32(letter).unwrap_or(char::REPLACEMENT_CHARACTER);
-                letters.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                decoded.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
                 rest = &after[digits..];
             }
-            None => letters.push(escaped),
+            None => decoded.push(escaped),
         }
     }
-    Cow::Owned(letters)
+    Cow::Owned(decoded)
 }

@@ -1,4 +1,4 @@
-//! Every coding, by the encoders of other hands, cut everywhere and broken.
+//! Every coding, made by independent encoders, cut at every position and broken.
 
 use std::io::Write;
 
@@ -47,9 +47,9 @@ fn codings(value: &str) -> Result<Codings, Undecodable> {
 }
 
 fn undo(value: &str, bytes: &[u8], complete: bool) -> Result<(Vec<u8>, bool), Undecodable> {
-    let beginning = codings(value)?.decode_prefix(bytes, complete)?;
-    assert!(beginning.bytes.len() <= OutcomeRules::MAX_BODY_READ);
-    Ok((beginning.bytes.into_owned(), beginning.is_whole))
+    let prefix = codings(value)?.decode_prefix(bytes, complete)?;
+    assert!(prefix.bytes.len() <= OutcomeRules::MAX_BODY_READ);
+    Ok((prefix.bytes.into_owned(), prefix.is_whole))
 }
 
 fn page() -> Vec<u8> {
@@ -57,7 +57,7 @@ fn page() -> Vec<u8> {
     lines.collect::<String>().into_bytes()
 }
 
-/// Bytes that no coding makes shorter.
+/// Incompressible bytes.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let next = |_| {
@@ -134,16 +134,16 @@ fn what_an_application_flushed_is_seen_at_once() {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(&first).unwrap();
     gzip.flush().unwrap();
-    let border = gzip.get_ref().len();
+    let flushed = gzip.get_ref().len();
     gzip.write_all(&second).unwrap();
-    assert_eq!(undo("gzip", &gzip.finish().unwrap()[..border], false), Ok((first.clone(), false)));
+    assert_eq!(undo("gzip", &gzip.finish().unwrap()[..flushed], false), Ok((first.clone(), false)));
 
     let mut brotli = brotli::CompressorWriter::new(Vec::new(), 4096, 5, 22);
     brotli.write_all(&first).unwrap();
     brotli.flush().unwrap();
     assert_eq!(undo("br", brotli.get_ref(), false), Ok((first.clone(), false)));
 
-    // Each block of a frame holds up to 128 KiB; so this has two, and the first is there.
+    // A block holds up to 128 KiB; so this frame has two, and the first is complete.
     let long = [b"a".repeat(128 * 1024), second].concat();
     let coded = encode("zstd", &long);
     let (text, is_whole) = undo("zstd", &coded[..coded.len() - 1000], false).unwrap();
@@ -190,7 +190,7 @@ fn as_much_as_is_looked_at_is_read_in_every_coding() {
             found.len()
         );
     }
-    // A block that is not there to its end is not decoded at all, so there was more to be seen.
+    // An incomplete block is not decoded at all.
     let coded = encode("zstd", &text);
     assert_eq!(undo("zstd", &coded[..OutcomeRules::MAX_BODY_READ], false), Ok((Vec::new(), false)));
 }
@@ -221,13 +221,15 @@ fn windows_larger_than_http_allows_are_refused() {
     let frame = |exponent: u8| [0x28, 0xB5, 0x2F, 0xFD, 0, exponent << 3, 1, 0, 0];
     assert_eq!(undo("zstd", &frame(13), true), Ok((Vec::new(), true)));
     assert_eq!(undo("zstd", &frame(14), true), Err(Undecodable));
-    // What large windows begin with, beyond RFC 7932.
+    // The beginning of a stream with a large window, beyond RFC 7932.
     assert_eq!(undo("br", &[0x11, 30, 0xFF, 0xFF], false), Err(Undecodable));
 }
 
 proptest! {
     #[test]
-    fn any_text_comes_back(text in prop::collection::vec(any::<u8>(), 0..3000), name in prop::sample::select(&NAMES[..])) {
+    fn any_text_comes_back(
+        text in prop::collection::vec(any::<u8>(), 0..3000), name in prop::sample::select(&NAMES[..]),
+    ) {
         prop_assert_eq!(undo(name, &encode(name, &text), true), Ok((text, true)));
     }
 

@@ -1,7 +1,7 @@
 //! Zstandard (RFC 8878), with the window that HTTP allows (RFC 9659).
 //!
-//! It does not hold the text against its checksum. The surprising thing: the decoder keeps a window's worth of text to
-//! itself until a frame is over, so the frame is ended for it, with an empty block behind the last whole one.
+//! It does not verify the checksum. The decoder holds back a window of text until a frame ends, so this module ends the
+//! frame for it, with an empty block after the last whole one.
 
 use std::io::Read;
 
@@ -11,7 +11,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use super::super::OutcomeRules;
 use super::{Decoded, End, Undecodable, begins};
 
-/// All frames; what follows them is not looked at.
+/// Decodes all frames; ignores bytes after them.
 pub(super) fn decode(mut rest: &[u8]) -> Decoded {
     let mut text = Vec::new();
     let mut decoder = FrameDecoder::new();
@@ -75,7 +75,7 @@ fn decode_frame(
     Ok(if is_over { End::Reached } else { End::Missing })
 }
 
-/// How many bytes of whole blocks these begin with, and whether the last of them ends the frame.
+/// The length of the whole blocks at the beginning, and whether the last of them ends the frame.
 fn whole_blocks(bytes: &[u8]) -> (usize, bool) {
     let mut length: usize = 0;
     loop {
@@ -85,7 +85,7 @@ fn whole_blocks(bytes: &[u8]) -> (usize, bool) {
             return (length, false);
         };
         let header = u32::from_le_bytes([low, middle, high, 0]);
-        // A block of one byte repeated is one byte long, however many that makes.
+        // An RLE block is one byte long, whatever its decoded size.
         let size = if (header >> 1) & 3 == 1 { 1 } else { header >> 3 };
         let next =
             length.saturating_add(BLOCK_HEADER).saturating_add(usize::try_from(size).unwrap_or(usize::MAX));
@@ -105,12 +105,12 @@ fn begins_a_frame(bytes: &[u8]) -> bool {
         || skippable && bytes.get(1..).is_some_and(|rest| rest.is_empty() || begins(rest, &SKIPPABLE))
 }
 
-/// Largest window of a frame, bytes.
+/// The largest window of a frame, in bytes.
 const MAX_WINDOW: u64 = 8 * 1024 * 1024;
 
 const BLOCK_HEADER: usize = 3;
 
-/// Empty, uncompressed, the last one; and a checksum, which is read only if there has to be one.
+/// An empty raw block with the last-block flag, and a checksum, which is read only if the frame has one.
 const LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 const CHECKSUM: [u8; 4] = [0; 4];
 

@@ -1,5 +1,5 @@
-//! Answers of every kind before rules of every kind, judged a second time: by trying everything that may stand where nothing
-//! was seen.
+//! Responses and rules of every kind, checked against a second implementation, which tries every content that unread
+//! parts may have.
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, Method, StatusCode};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::super::{BodyPrefix, Outcome, OutcomeRule, OutcomeRules, ResponseView};
 use super::{body, json, location, status};
 
-/// A rule, by what it asks.
+/// A rule, by its condition.
 #[derive(Debug, Clone, Copy)]
 enum SampleRule {
     Status(u16),
@@ -18,7 +18,7 @@ enum SampleRule {
     Json,
 }
 
-/// What stands in a page, behind blanks.
+/// The text of a page, after blanks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum SampleText {
     Failed,
@@ -35,7 +35,7 @@ enum Coded {
     Utf16,
 }
 
-/// An answer, and how much of it comes.
+/// A response, and the received part of it.
 #[derive(Debug, Clone)]
 struct Given {
     is_head: bool,
@@ -58,7 +58,7 @@ impl SampleRule {
         }
     }
 
-    /// `None` where it would have to see more.
+    /// Whether the rule holds; `None` if it depends on unread parts.
     fn holds(self, given: &Given) -> Option<bool> {
         match self {
             Self::Status(code) => Some(given.status == code),
@@ -89,7 +89,7 @@ impl Given {
         !self.is_head && !matches!(self.status, 206 | 304) && self.coded != Coded::Secretly
     }
 
-    /// Whether what it says is among the first bytes that come, in letters that are known.
+    /// Whether the text is in the read part, in a known coding.
     fn is_in_sight(&self) -> bool {
         self.is_readable() && !self.is_cut && self.page().len() <= 64 * 1024
     }
@@ -116,7 +116,7 @@ impl Given {
         headers
     }
 
-    /// What comes of it, and whether that is all.
+    /// The received bytes, and whether they are complete.
     fn bytes(&self) -> (Vec<u8>, bool) {
         let mut bytes = self.page();
         if self.coded == Coded::Gzip {
@@ -131,17 +131,17 @@ impl Given {
     }
 }
 
-/// By first match, for each thing that the rules may be of which it is not known whether they hold.
+/// The outcome by first match; a failure if it differs between the possible values of undecided rules.
 fn by_hand(lists: [&[SampleRule]; 3], otherwise: Outcome, given: &Given) -> Outcome {
     let [failure, success, neutral] = lists;
     let hides = given.status >= 500 || [206, 226, 300, 304, 406, 412, 416].contains(&given.status);
     let rest = if hides { Outcome::Failure } else { otherwise };
-    let named = failure.iter().map(|asks| (asks, Outcome::Failure));
-    let named = named.chain(success.iter().map(|asks| (asks, Outcome::Success)));
-    let named: Vec<_> = named.chain(neutral.iter().map(|asks| (asks, Outcome::Neutral))).collect();
+    let named = failure.iter().map(|sample| (sample, Outcome::Failure));
+    let named = named.chain(success.iter().map(|sample| (sample, Outcome::Success)));
+    let named: Vec<_> = named.chain(neutral.iter().map(|sample| (sample, Outcome::Neutral))).collect();
     let possible = (0..1_u32 << named.len()).map(|guesses| {
-        let holds = |at: usize, asks: &SampleRule| asks.holds(given).unwrap_or(guesses >> at & 1 == 1);
-        let first = named.iter().enumerate().find(|(at, (asks, _))| holds(*at, asks));
+        let holds = |at: usize, sample: &SampleRule| sample.holds(given).unwrap_or(guesses >> at & 1 == 1);
+        let first = named.iter().enumerate().find(|(at, (sample, _))| holds(*at, sample));
         first.map_or(rest, |(_, (_, outcome))| *outcome)
     });
     possible.reduce(|one, other| if one == other { one } else { Outcome::Failure }).unwrap()
@@ -198,7 +198,7 @@ fn any_sample() -> impl Strategy<Value = Given> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
-    /// L8: what a rule would have had to see is never taken for what is not there.
+    /// L8: unread content never counts as absent.
     #[test]
     fn an_answer_is_what_it_is_whatever_stands_where_nothing_was_seen(
         failure in prop::collection::vec(about_anything(), 0..3),
@@ -207,16 +207,21 @@ proptest! {
         otherwise in prop::sample::select(vec![Outcome::Success, Outcome::Failure, Outcome::Neutral]),
         given in any_sample(),
     ) {
-        let made = |list: &[SampleRule]| list.iter().map(|asks| asks.rule()).collect();
-        let rules = OutcomeRules { failure: made(&failure), success: made(&success), neutral: made(&neutral), otherwise };
+        let made = |list: &[SampleRule]| list.iter().map(|sample| sample.rule()).collect();
+        let rules = OutcomeRules {
+            failure: made(&failure),
+            success: made(&success),
+            neutral: made(&neutral),
+            otherwise,
+        };
         let (headers, (bytes, complete)) = (given.headers(), given.bytes());
         let method = if given.is_head { Method::HEAD } else { Method::POST };
         let status = StatusCode::from_u16(given.status).unwrap();
-        let answer = ResponseView { method: &method, status, headers: &headers };
-        let wanted = by_hand([&failure, &success, &neutral], otherwise, &given);
-        prop_assert_eq!(rules.by_body(&answer, BodyPrefix { bytes: &bytes, complete }), wanted);
-        if let Some(said) = rules.by_head(&answer) {
-            prop_assert_eq!(said, wanted, "by the head alone");
+        let response = ResponseView { method: &method, status, headers: &headers };
+        let expected = by_hand([&failure, &success, &neutral], otherwise, &given);
+        prop_assert_eq!(rules.by_body(&response, BodyPrefix { bytes: &bytes, complete }), expected);
+        if let Some(by_head) = rules.by_head(&response) {
+            prop_assert_eq!(by_head, expected, "by the head alone");
         }
     }
 }

@@ -8,7 +8,7 @@ fn owner(last: u8) -> Owner {
     Some(Ipv4Addr::new(192, 0, 2, last).into())
 }
 
-fn nobody() -> Context<'static> {
+fn noop() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
@@ -21,91 +21,92 @@ fn used(memory: &BodyMemory) -> usize {
     state.used
 }
 
-/// Takes so much for a new body; `None` if it would wait or is refused.
+/// Reserves memory for a new body; `None` if it would wait or is refused.
 fn begin(memory: &Arc<BodyMemory>, last: u8, bytes: usize) -> Option<MemoryReservation> {
-    let mut hold = memory.reserve(owner(last));
-    (hold.poll_reserve(bytes, &nobody()) == Poll::Ready(Ok(()))).then_some(hold)
+    let mut reservation = memory.reserve(owner(last));
+    (reservation.poll_reserve(bytes, &noop()) == Poll::Ready(Ok(()))).then_some(reservation)
 }
 
-fn is_lost(hold: &MemoryReservation) -> bool {
-    hold.poll_evicted(&nobody()).is_ready()
+fn is_evicted(reservation: &MemoryReservation) -> bool {
+    reservation.poll_evicted(&noop()).is_ready()
 }
 
 #[test]
 fn one_client_holds_a_quarter_and_all_of_it_comes_back() {
     let memory = BodyMemory::new(400);
-    let held: Vec<_> = (0..100).filter_map(|_| begin(&memory, 1, 10)).collect();
-    assert_eq!((held.len(), used(&memory)), (10, 100));
+    let reservations: Vec<_> = (0..100).filter_map(|_| begin(&memory, 1, 10)).collect();
+    assert_eq!((reservations.len(), used(&memory)), (10, 100));
     let others: Vec<_> = [2, 3, 4]
         .into_iter()
         .flat_map(|last| (0..10).map(move |_| last))
         .filter_map(|last| begin(&memory, last, 10))
         .collect();
     assert_eq!((others.len(), used(&memory)), (30, 400));
-    drop((held, others));
+    drop((reservations, others));
     assert_eq!(used(&memory), 0);
     assert!(memory.state().shares.is_empty() && memory.state().by_size.is_empty());
 }
 
-/// L20: who wants little does not notice those who want much, wherever they come from.
+/// L20: large bodies do not delay small ones, of whatever prefix.
 #[test]
 fn a_small_body_takes_the_place_of_a_larger_one() {
     let memory = BodyMemory::new(400);
     let large: Vec<_> = (1..=4).filter_map(|last| begin(&memory, last, 100)).collect();
-    let neighbour = begin(&memory, 1, 10).unwrap();
-    assert!(is_lost(&large[0]) && !is_lost(&neighbour), "of its own prefix");
+    let same_prefix = begin(&memory, 1, 10).unwrap();
+    assert!(is_evicted(&large[0]) && !is_evicted(&same_prefix), "of its own prefix");
     let more = begin(&memory, 5, 90).unwrap();
     assert_eq!(used(&memory), 400);
-    let stranger = begin(&memory, 6, 10).unwrap();
-    assert_eq!(large.iter().filter(|hold| is_lost(hold)).count(), 2, "of a prefix that holds most");
-    assert!(![&neighbour, &more, &stranger].into_iter().any(is_lost));
+    let other_prefix = begin(&memory, 6, 10).unwrap();
+    assert_eq!(large.iter().filter(|body| is_evicted(body)).count(), 2, "of a prefix that holds most");
+    assert!(![&same_prefix, &more, &other_prefix].into_iter().any(is_evicted));
 }
 
 #[test]
 fn a_body_that_was_read_does_not_give_way() {
     let memory = BodyMemory::new(400);
-    let kept = begin(&memory, 1, 100).unwrap();
-    kept.pin();
+    let pinned = begin(&memory, 1, 100).unwrap();
+    pinned.pin();
     let mut small = memory.reserve(owner(1));
-    assert_eq!(small.poll_reserve(10, &nobody()), Poll::Pending);
-    assert!(!is_lost(&kept));
-    drop(kept);
-    assert_eq!(small.poll_reserve(10, &nobody()), Poll::Ready(Ok(())));
+    assert_eq!(small.poll_reserve(10, &noop()), Poll::Pending);
+    assert!(!is_evicted(&pinned));
+    drop(pinned);
+    assert_eq!(small.poll_reserve(10, &noop()), Poll::Ready(Ok(())));
 }
 
 #[test]
 fn where_all_that_hold_something_wait_the_last_is_refused_and_the_others_are_served() {
     let memory = BodyMemory::new(400);
-    let mut held: Vec<_> = (0..4).filter_map(|_| begin(&memory, 1, 25)).collect();
-    for hold in &mut held[..3] {
-        assert_eq!(hold.poll_reserve(25, &nobody()), Poll::Pending);
+    let mut reservations: Vec<_> = (0..4).filter_map(|_| begin(&memory, 1, 25)).collect();
+    for reservation in &mut reservations[..3] {
+        assert_eq!(reservation.poll_reserve(25, &noop()), Poll::Pending);
     }
-    assert_eq!(held[3].poll_reserve(25, &nobody()), Poll::Ready(Err(NoMemory)));
-    held.pop();
-    assert_eq!(held[0].poll_reserve(25, &nobody()), Poll::Ready(Ok(())), "in turn");
-    assert_eq!(held[1].poll_reserve(25, &nobody()), Poll::Pending);
+    assert_eq!(reservations[3].poll_reserve(25, &noop()), Poll::Ready(Err(NoMemory)));
+    reservations.pop();
+    assert_eq!(reservations[0].poll_reserve(25, &noop()), Poll::Ready(Ok(())), "in turn");
+    assert_eq!(reservations[1].poll_reserve(25, &noop()), Poll::Pending);
 }
 
 #[test]
 fn those_who_wait_for_more_than_one_leaves_do_not_wait_for_ever() {
     let memory = BodyMemory::new(400);
-    let mut held: Vec<_> = [45, 45, 10].into_iter().filter_map(|bytes| begin(&memory, 1, bytes)).collect();
-    assert_eq!(held[0].poll_reserve(45, &nobody()), Poll::Pending);
-    assert_eq!(held[1].poll_reserve(45, &nobody()), Poll::Pending);
-    drop(held.pop());
-    assert_eq!(held[0].poll_reserve(45, &nobody()), Poll::Ready(Ok(())));
-    assert_eq!(held[1].poll_reserve(45, &nobody()), Poll::Ready(Err(NoMemory)));
+    let mut reservations: Vec<_> =
+        [45, 45, 10].into_iter().filter_map(|bytes| begin(&memory, 1, bytes)).collect();
+    assert_eq!(reservations[0].poll_reserve(45, &noop()), Poll::Pending);
+    assert_eq!(reservations[1].poll_reserve(45, &noop()), Poll::Pending);
+    drop(reservations.pop());
+    assert_eq!(reservations[0].poll_reserve(45, &noop()), Poll::Ready(Ok(())));
+    assert_eq!(reservations[1].poll_reserve(45, &noop()), Poll::Ready(Err(NoMemory)));
 }
 
 #[test]
 fn what_could_never_fit_is_refused_at_once() {
     let memory = BodyMemory::new(400);
-    assert_eq!(memory.reserve(owner(1)).poll_reserve(101, &nobody()), Poll::Ready(Err(NoMemory)));
+    assert_eq!(memory.reserve(owner(1)).poll_reserve(101, &noop()), Poll::Ready(Err(NoMemory)));
     memory.resize(800);
-    assert_eq!(memory.reserve(owner(1)).poll_reserve(101, &nobody()), Poll::Ready(Ok(())));
+    assert_eq!(memory.reserve(owner(1)).poll_reserve(101, &noop()), Poll::Ready(Ok(())));
 }
 
-/// How clients use it: so many bytes more for one of the bodies that are there, or the end of one.
+/// An action of a client: a body begins, grows, is complete or ends.
 #[derive(Debug, Clone)]
 enum Step {
     Begins(u8, usize),
@@ -124,37 +125,39 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// L20: whatever clients do, no bound is passed, nobody waits where there is enough, and all of it comes back.
+    /// L20: in any order of steps, no limit is exceeded, the counts are right, and all memory is returned.
     #[test]
     fn no_order_of_things_passes_a_bound_or_leaves_anything_behind(steps in prop::collection::vec(step(), 1..200)) {
         let memory = BodyMemory::new(400);
-        let mut held: Vec<(MemoryReservation, usize)> = Vec::new();
+        let mut reservations: Vec<(MemoryReservation, usize)> = Vec::new();
         for step in steps {
             match step {
-                Step::Begins(last, bytes) => held.push((memory.reserve(owner(last)), bytes)),
-                Step::Grows(which, bytes) if !held.is_empty() => {
-                    let at = which % held.len();
-                    if !held[at].0.waits {
-                        held[at].1 = bytes;
+                Step::Begins(last, bytes) => reservations.push((memory.reserve(owner(last)), bytes)),
+                Step::Grows(which, bytes) if !reservations.is_empty() => {
+                    let at = which % reservations.len();
+                    if !reservations[at].0.waits {
+                        reservations[at].1 = bytes;
                     }
                 }
-                Step::IsRead(which) if !held.is_empty() => {
-                    let at = which % held.len();
-                    if !held[at].0.waits {
-                        held[at].0.pin();
-                        held[at].1 = 0;
+                Step::IsRead(which) if !reservations.is_empty() => {
+                    let at = which % reservations.len();
+                    if !reservations[at].0.waits {
+                        reservations[at].0.pin();
+                        reservations[at].1 = 0;
                     }
                 }
-                Step::Ends(which) if !held.is_empty() => drop(held.swap_remove(which % held.len())),
+                Step::Ends(which) if !reservations.is_empty() => {
+                    drop(reservations.swap_remove(which % reservations.len()));
+                }
                 _ => {}
             }
-            // As tasks do that were woken, and those that have something to take.
-            held.retain_mut(|(hold, wanted)| {
-                if *wanted == 0 {
+            // Polls as woken tasks do, and those with bytes to reserve.
+            reservations.retain_mut(|(reservation, needed)| {
+                if *needed == 0 {
                     return true;
                 }
-                match hold.poll_reserve(*wanted, &nobody()) {
-                    Poll::Ready(Ok(())) => { *wanted = 0; true }
+                match reservation.poll_reserve(*needed, &noop()) {
+                    Poll::Ready(Ok(())) => { *needed = 0; true }
                     Poll::Ready(Err(NoMemory)) => false,
                     Poll::Pending => true,
                 }
@@ -165,11 +168,11 @@ proptest! {
                 prop_assert!(share.used <= 100);
                 let waiting = share.bodies.values().filter(|body| body.awaited > 0 && body.reserved > 0).count();
                 prop_assert_eq!(waiting, share.counts.waiting);
-                let holders = share.bodies.values().filter(|body| body.reserved > 0).count();
-                prop_assert_eq!(holders, share.counts.count);
+                let count = share.bodies.values().filter(|body| body.reserved > 0).count();
+                prop_assert_eq!(count, share.counts.count);
             }
         }
-        held.clear();
+        reservations.clear();
         prop_assert_eq!(used(&memory), 0);
         let state = memory.state();
         prop_assert!(state.shares.is_empty() && state.by_size.is_empty());

@@ -1,4 +1,4 @@
-//! Which names pass, for whom, and whether the documents say the same.
+//! Tests of the rules of names, and of their list in the documents.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ fn pattern(text: &str) -> NamePattern {
     NamePattern::parse(text).unwrap()
 }
 
-/// An example of what stands in a list.
+/// A name that a listed pattern matches.
 fn example(listed: &str) -> String {
     listed.replace('*', "x")
 }
 
-/// L13: each name of the lists, in all spellings that CGI reads as the same.
+/// L13: checks each listed name in all spellings that CGI folds onto it.
 #[test]
 fn every_listed_name_is_dropped_in_every_spelling() {
     let (filter, passing) = (HeaderFilter::default(), HeaderFilter::default().passing_odd_names());
@@ -32,7 +32,7 @@ fn every_listed_name_is_dropped_in_every_spelling() {
     }
 }
 
-/// L3: every byte that a name may hold beside letters, digits and the hyphen.
+/// L3: checks every byte that a name may have beside letters, digits and the hyphen.
 #[test]
 fn names_that_are_no_plain_words_are_dropped_unless_they_are_to_pass() {
     let (filter, passing) = (HeaderFilter::default(), HeaderFilter::default().passing_odd_names());
@@ -41,8 +41,8 @@ fn names_that_are_no_plain_words_are_dropped_unless_they_are_to_pass() {
             assert!(drops(&filter, &name, false) && drops(&filter, &name, true), "{name}");
             assert!(!drops(&passing, &name, false), "{name}");
         }
-        for meant in ["host", "content-length", "x-request-id", "cookie"] {
-            let alias = if meant.contains('-') { meant.replace('-', &byte.to_string()) } else { continue };
+        for name in ["host", "content-length", "x-request-id", "cookie"] {
+            let alias = if name.contains('-') { name.replace('-', &byte.to_string()) } else { continue };
             assert!(drops(&passing, &alias, true), "{alias}");
         }
     }
@@ -73,10 +73,10 @@ fn names_are_added_and_taken_away() {
     assert!(!dropped("x-remote-extra-scopes") && dropped("x-remote-user"));
     assert!(!dropped("x-real-ip"));
     assert!(dropped("x-staff") && dropped("x-acme-user") && !dropped("x-staffer"));
-    assert!(!drops(&filter, "x-staff", true), "a trusted proxy may say it");
+    assert!(!drops(&filter, "x-staff", true), "a trusted proxy may send it");
     let widest = HeaderFilter::default().without(&pattern("X-*")).with(&pattern("C*")).with(&pattern("H*"));
     assert!(!drops(&widest, "x-remote-user", false));
-    assert!(drops(&widest, "x-forwarded-for", false), "what the gate writes is never what a client says");
+    assert!(drops(&widest, "x-forwarded-for", false), "a rewritten header is never a client's");
     ALWAYS_PASSED.iter().for_each(|name| assert!(!drops(&widest, name, false), "{name}"));
 }
 

@@ -1,11 +1,10 @@
-//! The reader beside another one, written from the grammar and in another way: it knows no bytes but letters, one state
-//! each.
+//! Compares the parser with a second one, a state machine over letters that was written from the grammar.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Names and values of each element, lower-case names, quotes and backslashes resolved; `None` if it is broken.
+/// Names and values of each element, with lower-case names and unquoted values; `None` if the line is malformed.
 fn oracle(line: &str) -> Option<Vec<Vec<(String, String)>>> {
     #[derive(PartialEq)]
     enum State {
@@ -20,7 +19,7 @@ fn oracle(line: &str) -> Option<Vec<Vec<(String, String)>>> {
     let is_token = |c: char| !c.is_ascii_control() && c.is_ascii() && !" \t\"(),/:;<=>?@[\\]{}".contains(c);
     let (mut state, mut elements, mut pairs) = (State::BeforePair, Vec::new(), Vec::new());
     let (mut name, mut value) = (String::new(), String::new());
-    // The end is one more comma, so that it ends whatever a comma ends.
+    // A comma at the end closes the last element.
     for letter in line.chars().chain([',']) {
         state = match (state, letter) {
             (State::BeforePair, ' ' | '\t') => State::BeforePair,
@@ -58,29 +57,29 @@ fn oracle(line: &str) -> Option<Vec<Vec<(String, String)>>> {
     let is_twice = |pairs: &Vec<(String, String)>| {
         known.iter().any(|known| pairs.iter().filter(|(name, _)| name == known).count() > 1)
     };
-    let is_whole = state == State::BeforePair && !elements.iter().any(is_twice);
+    let is_valid = state == State::BeforePair && !elements.iter().any(is_twice);
     elements.retain(|pairs| !pairs.is_empty());
-    is_whole.then_some(elements)
+    is_valid.then_some(elements)
 }
 
 fn parsed(line: &str) -> Option<Vec<(Option<String>, Option<String>)>> {
     let mut found = Vec::new();
     let text =
         |value: Option<ForwardedValue<'_>>| Some(String::from_utf8(value?.unquoted().into_owned()).unwrap());
-    let whole =
+    let parsed =
         for_each_element(line.as_bytes(), |element| found.push((text(element.node), text(element.proto))));
-    whole.is_ok().then_some(found)
+    parsed.is_ok().then_some(found)
 }
 
 fn expected(line: &str) -> Option<Vec<(Option<String>, Option<String>)>> {
-    let of = |pairs: &[(String, String)], wanted: &str| {
-        pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone())
+    let of = |pairs: &[(String, String)], parameter: &str| {
+        pairs.iter().find(|(name, _)| name == parameter).map(|(_, value)| value.clone())
     };
     let elements = oracle(line)?;
     Some(elements.iter().map(|pairs| (of(pairs, "for"), of(pairs, "proto"))).collect())
 }
 
-/// Pieces of which most headers, good or bad, can be put together.
+/// Pieces from which most headers, valid or not, can be built.
 const PIECES: [&str; 28] = [
     "for",
     "FOR",
@@ -115,9 +114,11 @@ const PIECES: [&str; 28] = [
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
-    /// L19: good and broken headers, put together out of the letters that matter.
+    /// L19: valid and malformed headers, built from the bytes with a meaning.
     #[test]
-    fn the_grammar_is_read_like_by_somebody_else(pieces in prop::collection::vec(prop::sample::select(&PIECES[..]), 0..14)) {
+    fn the_grammar_is_read_like_by_somebody_else(
+        pieces in prop::collection::vec(prop::sample::select(&PIECES[..]), 0..14),
+    ) {
         let line = pieces.concat();
         prop_assert_eq!(parsed(&line), expected(&line), "{}", line);
     }
@@ -130,12 +131,14 @@ proptest! {
         let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
         let element = |(node, proto, blank): &(Option<String>, Option<String>, String)| {
             let node = node.as_ref().map(|node| format!("For={}", quoted(node)));
-            let pairs: Vec<String> = node.into_iter().chain(proto.as_ref().map(|proto| format!("proto={proto}"))).collect();
+            let proto = proto.as_ref().map(|proto| format!("proto={proto}"));
+            let pairs: Vec<String> = node.into_iter().chain(proto).collect();
             format!("{blank}{}{blank}", pairs.join(";"))
         };
         let line = elements.iter().map(element).collect::<Vec<_>>().join(",");
-        let meant: Vec<_> = elements.into_iter().map(|(node, proto, _)| (node, proto)).filter(|said| *said != (None, None)).collect();
-        prop_assert_eq!(parsed(&line), Some(meant), "{}", line);
+        let pairs = elements.into_iter().map(|(node, proto, _)| (node, proto));
+        let expected: Vec<_> = pairs.filter(|pair| *pair != (None, None)).collect();
+        prop_assert_eq!(parsed(&line), Some(expected), "{}", line);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Validates chunk sizes, chunk extensions and trailers.
 //!
-//! Neither extensions nor trailers go any further. They are looked at because another server could find the end of a
-//! line in them, or none.
+//! Extensions and trailers are not forwarded. They are validated because another server could find a different end of
+//! the line in them.
 
 use super::FramingError;
 
@@ -21,7 +21,7 @@ pub(super) fn size(line: &[u8]) -> Result<u64, FramingError> {
     Ok(digits.iter().fold(0, |size, &digit| (size << 4) | value(digit)))
 }
 
-/// Whether this is a header, and `before` others are not too many beside it.
+/// Checks that a line is a header, short enough, and that fewer than [`MAX_TRAILERS`] came before it.
 pub(super) fn check_trailer(before: u8, line: &[u8]) -> Result<(), FramingError> {
     let colon = line.iter().position(|&byte| byte == b':').unwrap_or(0);
     let (name, value) = line.split_at(colon);
@@ -43,10 +43,10 @@ fn is_token(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
 }
 
-/// What 64 bits have room for.
+/// As many as fit in 64 bits.
 const MAX_DIGITS: usize = 16;
 
-/// Digits, an extension and a CR. The longest known extensions are signatures of less than a hundred letters.
+/// Bytes of digits, an extension and a CR. The longest known extensions are signatures of less than a hundred letters.
 pub(super) const MAX_SIZE_LINE_LEN: usize = 272;
 
 pub(super) const MAX_TRAILER_LEN: usize = 1024;

@@ -1,6 +1,6 @@
 //! Request framing by `Content-Length` and `Transfer-Encoding`.
 //!
-//! Two headers are read, and all others are passed over after a look at their first letter.
+//! It reads these two headers, and skips most others by their first letter.
 
 use memchr::memchr;
 
@@ -16,7 +16,7 @@ pub(super) enum Framing {
 }
 
 impl Framing {
-    /// Takes note of a line of the head, without its CR LF.
+    /// Records a header line, without its CR LF.
     pub(super) fn record(&mut self, line: &[u8]) -> Result<(), FramingError> {
         if let Some(value) = value_of(line, b"content-length") {
             self.record_length(value)
@@ -31,7 +31,7 @@ impl Framing {
         let length = plain_number(value).ok_or(FramingError::ContentLength)?;
         match *self {
             Self::None => *self = Self::Length(length),
-            // RFC 9110, 8.6: the same again may be taken as once, and leaves as one.
+            // RFC 9110, 8.6: a recipient may merge identical lengths. One is forwarded.
             Self::Length(known) if known == length => {}
             Self::Length(_) => return Err(FramingError::ContentLength),
             Self::Chunks => return Err(FramingError::TwoFramings),
@@ -49,7 +49,7 @@ impl Framing {
     }
 }
 
-/// What is left of a head behind whole lines that cannot frame a body. Most cannot, by their first letter.
+/// Skips complete lines that cannot frame a body by their first letter, and returns the rest of the head.
 pub(super) fn skip_other_fields(mut head: &[u8]) -> &[u8] {
     while let Some(first) = head.first()
         && !matches!(first, b'C' | b'c' | b'T' | b't' | b'\r')
@@ -61,10 +61,9 @@ pub(super) fn skip_other_fields(mut head: &[u8]) -> &[u8] {
     head
 }
 
-/// The value of a header without the blanks around it, if this is its name; nothing if the line is too long, which no
-/// framing is.
+/// The trimmed value of a header with this name; empty if the line is too long, which is never a valid framing.
 fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    // A look at one byte tells most apart.
+    // This byte excludes most other headers.
     if line.get(name.len()) != Some(&b':') {
         return None;
     }
@@ -73,7 +72,7 @@ fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     start.eq_ignore_ascii_case(name).then(value)
 }
 
-/// Without the blanks that RFC 9110, 5.6.3, allows there, which are fewer than `trim_ascii` takes.
+/// Trims spaces and tabs (RFC 9110, 5.6.3). `trim_ascii` would trim more.
 fn trimmed(mut value: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
         value = rest;
@@ -91,8 +90,8 @@ fn plain_number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// A line that frames a body is no longer than this; longer ones are blanks.
+/// The longest line that frames a body, in bytes. Longer ones consist of blanks.
 pub(super) const MAX_FRAMING_LEN: usize = 64;
 
-/// Eighteen digits are more bytes than anybody sends, and fit everybody's signed 64 bits.
+/// Eighteen digits fit in signed 64 bits.
 const MAX_DIGITS: usize = 18;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Requests that nothing is wrong with, each with a name.
+/// Valid requests, each with a name.
 const CLEAN: &[(&str, &str)] = &[
     ("a GET", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
     ("an empty line before it", "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -18,7 +18,7 @@ const CLEAN: &[(&str, &str)] = &[
     ),
 ];
 
-/// What stands behind the first line and the Host of a faulty request, and what is wrong with it.
+/// The rest of a faulty request after its first line and `Host`, and the violation.
 const FAULTY: &[(&str, FramingError)] = &[
     ("X: y\n\r\n", FramingError::BareLineFeed),
     ("X: y\r\n\n", FramingError::BareLineFeed),
@@ -75,18 +75,18 @@ fn faulty() -> Vec<(String, FramingError)> {
 fn clean_requests_are_followed_to_their_ends_however_they_arrive() {
     let all: String = CLEAN.iter().map(|(_, request)| *request).collect();
     for length in 1..all.len() {
-        let mut scanner = Validator::new();
+        let mut validator = Validator::new();
         for piece in all.as_bytes().chunks(length) {
-            scanner.read(piece).unwrap();
+            validator.read(piece).unwrap();
         }
-        assert_eq!(scanner.request(), CLEAN.len() as u64 + 1, "in pieces of {length}");
+        assert_eq!(validator.request(), CLEAN.len() as u64 + 1, "in pieces of {length}");
     }
     for (name, request) in CLEAN {
-        let mut scanner = Validator::new();
-        scanner.read(&request.as_bytes()[..request.len() - 1]).unwrap();
-        assert_eq!(scanner.request(), 1, "{name} is not over before its last byte");
-        scanner.read(&request.as_bytes()[request.len() - 1..]).unwrap();
-        assert_eq!(scanner.request(), 2, "{name}");
+        let mut validator = Validator::new();
+        validator.read(&request.as_bytes()[..request.len() - 1]).unwrap();
+        assert_eq!(validator.request(), 1, "{name} is not over before its last byte");
+        validator.read(&request.as_bytes()[request.len() - 1..]).unwrap();
+        assert_eq!(validator.request(), 2, "{name}");
     }
 }
 
@@ -103,9 +103,9 @@ fn the_first_fault_is_found_and_the_requests_before_it_are_counted() {
 fn a_fault_is_found_however_the_bytes_arrive() {
     for (request, _) in faulty() {
         for length in 1..request.len() {
-            let mut scanner = Validator::new();
+            let mut validator = Validator::new();
             let mut pieces = request.as_bytes().chunks(length);
-            let fault = pieces.find_map(|piece| scanner.read(piece).err());
+            let fault = pieces.find_map(|piece| validator.read(piece).err());
             assert_eq!(fault.map(|fault| fault.request), Some(1), "{request:?} in pieces of {length}");
         }
     }
@@ -125,12 +125,12 @@ fn what_comes_before_a_fault_in_a_body_is_clean() {
 
 #[test]
 fn little_is_kept_of_a_line_that_does_not_end() {
-    let mut scanner = Validator::new();
-    scanner.read(b"GET / HTTP/1.1\r\nCookie: ").unwrap();
+    let mut validator = Validator::new();
+    validator.read(b"GET / HTTP/1.1\r\nCookie: ").unwrap();
     for _ in 0..1000 {
-        scanner.read(&[b'x'; 1000]).unwrap();
+        validator.read(&[b'x'; 1000]).unwrap();
     }
-    assert!(scanner.partial.capacity() <= 2 * MAX_PARTIAL_LINE);
-    scanner.read(b"\r\n\r\n").unwrap();
-    assert_eq!(scanner.request(), 2);
+    assert!(validator.partial.capacity() <= 2 * MAX_PARTIAL_LINE);
+    validator.read(b"\r\n\r\n").unwrap();
+    assert_eq!(validator.request(), 2);
 }

@@ -1,7 +1,7 @@
 //! The chain of key sources, asked one after the other.
 //!
-//! The first place that is set up decides: if it cannot give keys, none behind it is asked, because an operator who wrote
-//! down a profile does not want the machine's own role. Not known: single sign-on, assumed roles and web identities.
+//! The first source that is set up decides: if it gives no keys, no later one is asked, because an operator who names a
+//! profile does not want the machine's own role. Single sign-on, assumed roles and web identities are not supported.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::metadata::{ContainerEndpoint, InstanceMetadata};
 use super::{FoundKeys, file};
 use crate::time::Clock;
 
-/// Where to look.
+/// The sources of keys, in order.
 pub(in super::super) struct KeySourceChain(Vec<KeySource>);
 
 enum KeySource {
@@ -18,7 +18,7 @@ enum KeySource {
     File {
         path: PathBuf,
         profile: String,
-        /// Somebody named the file or the profile, so it has to be there.
+        /// The environment names the file or the profile, so it must exist.
         is_named: bool,
     },
     Container(ContainerEndpoint),
@@ -27,7 +27,7 @@ enum KeySource {
 }
 
 impl KeySourceChain {
-    /// These keys and no others, or what the environment says.
+    /// These keys and no others, or the sources that the environment names.
     pub(in super::super) fn new(
         given: Option<AwsKeys>,
         environment: impl Fn(&str) -> Option<String>,
@@ -41,7 +41,7 @@ impl KeySourceChain {
         if let (Some(access), Some(secret)) = (access, secret) {
             let keys = AwsKeys::new(access, secret, environment("AWS_SESSION_TOKEN"));
             let wrong =
-                "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or AWS_SESSION_TOKEN holds what no key is made of";
+                "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or AWS_SESSION_TOKEN contains invalid characters";
             return Self(vec![keys.map_or_else(|| KeySource::Wrong(wrong.to_owned()), KeySource::Given)]);
         }
         let mut sources: Vec<_> = shared_file(&environment).into_iter().collect();
@@ -52,13 +52,13 @@ impl KeySourceChain {
         let is_off =
             environment("AWS_EC2_METADATA_DISABLED").is_some_and(|off| off.eq_ignore_ascii_case("true"));
         if !is_off {
-            let machine = InstanceMetadata::new(environment("AWS_EC2_METADATA_SERVICE_ENDPOINT").as_deref());
-            sources.push(machine.map_or_else(KeySource::Wrong, KeySource::Instance));
+            let instance = InstanceMetadata::new(environment("AWS_EC2_METADATA_SERVICE_ENDPOINT").as_deref());
+            sources.push(instance.map_or_else(KeySource::Wrong, KeySource::Instance));
         }
         Self(sources)
     }
 
-    /// Keys from the first place that is set up.
+    /// Keys from the first source that is set up.
     pub(super) async fn find(&self, clock: &Clock) -> Result<FoundKeys, String> {
         for source in &self.0 {
             if let Some(found) = source.find(clock).await? {
@@ -87,7 +87,7 @@ impl KeySource {
                 Ok(found)
             }
             Self::Container(container) => container.find(clock).await.map(Some),
-            Self::Instance(machine) => machine.find(clock).await.map(Some),
+            Self::Instance(instance) => instance.find(clock).await.map(Some),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The shared file of credentials, as Amazon's command line writes it.
 //!
-//! Only keys that stand there are read, nothing that would have to be run or asked for. The surprising thing: the file is
-//! read again every minute, so keys that somebody changed there come into force without a restart.
+//! Only keys in the file itself are read; nothing is run or requested for them. The file is read again every minute, so
+//! that keys changed in it come into force without a restart.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -50,5 +50,5 @@ fn keys(text: &str, wanted: &str) -> Result<Option<AwsKeys>, String> {
     keys.ok_or_else(wrong).map(Some)
 }
 
-/// How long what was read is believed.
+/// How long the keys are used before the file is read again.
 const AGAIN: Span = Span::from_secs(60);

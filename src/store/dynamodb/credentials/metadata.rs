@@ -1,8 +1,8 @@
-//! Keys of a role, which a container's endpoint or a machine's metadata service (IMDSv2) gives to whoever runs there.
+//! Keys of a role, from a container's endpoint or an instance's metadata service (IMDSv2).
 //!
-//! Both speak plain HTTP to an address that leads nowhere else. The surprising thing: an endpoint without TLS is only
-//! believed to be one at addresses of this machine and at those that Amazon gave to such endpoints, so that a variable that
-//! somebody else could set leads nobody away.
+//! Both speak plain HTTP at an address that leads nowhere else. An endpoint without TLS is accepted only at loopback
+//! addresses and at those that Amazon gave to such endpoints, so a variable set by an attacker cannot send requests
+//! elsewhere. HTTP is left to [`connection`](super::super::connection).
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -27,11 +27,11 @@ pub(super) struct ContainerEndpoint {
     token: ContainerToken,
 }
 
-/// What the endpoint wants to be told.
+/// The authorization that the endpoint wants.
 enum ContainerToken {
     None,
     Text(String),
-    /// Read again each time: it is changed from outside.
+    /// Read each time, because it is changed from outside.
     File(PathBuf),
 }
 
@@ -41,7 +41,7 @@ pub(super) struct InstanceMetadata {
 }
 
 impl ContainerEndpoint {
-    /// What the environment says; `None` if it says nothing.
+    /// The endpoint that the environment names; `None` if it names none.
     pub(super) fn new(environment: &impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
         let relative = environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
         let full = environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
@@ -50,7 +50,7 @@ impl ContainerEndpoint {
         };
         let wrong = |why: String| format!("AWS_CONTAINER_CREDENTIALS_FULL_URI: {why}");
         let (server, path) = HttpEndpoint::parse_with_path(&url).map_err(wrong)?;
-        if !server.is_https && !leads_nowhere_else(&server.host) {
+        if !server.is_https && !is_trusted_without_tls(&server.host) {
             return Err(wrong(
                 "http:// is for addresses of this machine and of Amazon's endpoints".to_owned(),
             ));
@@ -90,7 +90,7 @@ impl ContainerEndpoint {
 }
 
 impl InstanceMetadata {
-    /// At its usual address, or somewhere else.
+    /// The service at its usual address, or at this one.
     pub(super) fn new(endpoint: Option<&str>) -> Result<Self, String> {
         let url = endpoint.unwrap_or("http://169.254.169.254");
         let server =
@@ -98,7 +98,7 @@ impl InstanceMetadata {
         Ok(Self { peer: HttpPeer { endpoint: server, tls: None } })
     }
 
-    /// Keys of the machine's role.
+    /// Keys of the instance's role.
     pub(super) async fn find(&self, clock: &Clock) -> Result<FoundKeys, String> {
         let wrong = |why: String| {
             format!("there are no credentials elsewhere, and the machine's metadata service: {why}")
@@ -122,7 +122,7 @@ impl InstanceMetadata {
     }
 }
 
-/// One question over a connection of its own.
+/// Sends one request on a connection of its own.
 async fn fetch(
     peer: &HttpPeer,
     method: &str,
@@ -135,9 +135,9 @@ async fn fetch(
     }
     let request = request.body(Full::default()).map_err(|error| error.to_string())?;
     let mut connection = HttpConnection::open(peer).await?;
-    let mut question = Some(request);
-    let asking = tokio::time::timeout(CONNECT_TIMEOUT, connection.call(&mut question));
-    let reply = asking.await.map_err(|_| "no answer within a second".to_owned())?;
+    let mut unsent = Some(request);
+    let call = tokio::time::timeout(CONNECT_TIMEOUT, connection.call(&mut unsent));
+    let reply = call.await.map_err(|_| "no answer within a second".to_owned())?;
     let reply = reply.map_err(|error| error.to_string())?;
     if reply.status == StatusCode::OK {
         Ok(reply.body)
@@ -146,20 +146,20 @@ async fn fetch(
     }
 }
 
-/// What both say in the same way. Nothing of it is repeated in a mistake: it may hold half of a secret.
+/// Reads a response of either service. Errors repeat nothing of it, because it may hold half of a secret.
 fn found(body: &[u8], now: Time) -> Result<FoundKeys, String> {
-    let value: Value = serde_json::from_slice(body).map_err(|_| "what it says is no JSON".to_owned())?;
+    let value: Value = serde_json::from_slice(body).map_err(|_| "its response is not JSON".to_owned())?;
     let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
     let keys = text("AccessKeyId").zip(text("SecretAccessKey"));
     let keys = keys.and_then(|(access, secret)| AwsKeys::new(access, secret, text("Token")));
-    let keys = keys.ok_or_else(|| "what it says holds no keys".to_owned())?;
+    let keys = keys.ok_or_else(|| "its response holds no keys".to_owned())?;
     let Some(until) = text("Expiration") else { return Ok(FoundKeys::lasting(keys)) };
-    let until: Timestamp = until.parse().map_err(|_| "nobody knows the date when its keys end".to_owned())?;
+    let until: Timestamp = until.parse().map_err(|_| "the end of its keys is not a date".to_owned())?;
     let nanos = u64::try_from(until.as_nanosecond()).unwrap_or(0);
     Ok(FoundKeys::ending(keys, now, Time::from_nanos(nanos)))
 }
 
-fn leads_nowhere_else(host: &str) -> bool {
+fn is_trusted_without_tls(host: &str) -> bool {
     let amazons = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
     let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     is_loopback || host == "localhost" || amazons.contains(&host)

@@ -1,4 +1,4 @@
-//! Keys from every place, and their renewal; the places that speak HTTP are servers of the test.
+//! Keys from every source, and their renewal; the sources that speak HTTP are servers of the test.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::store::dynamodb::tests::{Listener, Reaction, answer};
 
 const NOW: Time = Time::from_nanos(1_800_000_000_000_000_000); // 2027-01-15T08:00:00Z
 
-fn keyring(clock: &Clock, environment: &[(&str, &str)]) -> Arc<AwsKeyCache> {
+fn key_cache(clock: &Clock, environment: &[(&str, &str)]) -> Arc<AwsKeyCache> {
     AwsKeyCache::new(chain(None, environment), clock.clone())
 }
 
@@ -20,11 +20,11 @@ fn chain(given: Option<AwsKeys>, environment: &[(&str, &str)]) -> KeySourceChain
     })
 }
 
-async fn access(ring: &Arc<AwsKeyCache>) -> Result<String, String> {
-    ring.get().await.map(|keys| keys.access.clone()).map_err(|error| error.to_string())
+async fn access(cache: &Arc<AwsKeyCache>) -> Result<String, String> {
+    cache.get().await.map(|keys| keys.access.clone()).map_err(|error| error.to_string())
 }
 
-/// A file of the test in a place of its own, gone when dropped.
+/// A temporary file of the test, removed when dropped.
 struct File(std::path::PathBuf);
 
 impl File {
@@ -71,12 +71,12 @@ async fn the_address_comes_before_the_environment_and_that_before_the_file() {
         ("AWS_SHARED_CREDENTIALS_FILE", file.path()),
     ];
     let given = AwsKeys::new("ADDRESS".to_owned(), "secret".to_owned(), None);
-    let ring = AwsKeyCache::new(chain(given, &variables), clock.clone());
-    assert_eq!(access(&ring).await.as_deref(), Ok("ADDRESS"));
-    let ring = keyring(&clock, &variables);
-    assert_eq!(access(&ring).await.as_deref(), Ok("ENVIRONMENT"));
-    assert_eq!(ring.get().await.unwrap().token.as_deref(), Some("token"));
-    assert_eq!(access(&keyring(&clock, &variables[1..])).await.as_deref(), Ok("FIRST"));
+    let cache = AwsKeyCache::new(chain(given, &variables), clock.clone());
+    assert_eq!(access(&cache).await.as_deref(), Ok("ADDRESS"));
+    let cache = key_cache(&clock, &variables);
+    assert_eq!(access(&cache).await.as_deref(), Ok("ENVIRONMENT"));
+    assert_eq!(cache.get().await.unwrap().token.as_deref(), Some("token"));
+    assert_eq!(access(&key_cache(&clock, &variables[1..])).await.as_deref(), Ok("FIRST"));
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn a_profile_of_the_shared_file_is_read_as_it_stands() {
     let file = File::new("profile", FILE);
     let clock = Clock::manual(NOW);
     let profile =
-        |name| keyring(&clock, &[("AWS_SHARED_CREDENTIALS_FILE", file.path()), ("AWS_PROFILE", name)]);
+        |name| key_cache(&clock, &[("AWS_SHARED_CREDENTIALS_FILE", file.path()), ("AWS_PROFILE", name)]);
     let keys = profile("other").get().await.unwrap();
     let expected = AwsKeys::new("SECOND".to_owned(), "secret/2+=".to_owned(), Some("token==".to_owned()));
     assert!(*keys == expected.unwrap());
@@ -102,18 +102,18 @@ async fn a_profile_of_the_shared_file_is_read_as_it_stands() {
 async fn keys_that_were_changed_in_the_file_come_into_force() {
     let file = File::new("changed", FILE);
     let clock = Clock::manual(NOW);
-    let ring = keyring(&clock, &[("AWS_SHARED_CREDENTIALS_FILE", file.path())]);
-    assert_eq!(access(&ring).await.as_deref(), Ok("FIRST"));
+    let cache = key_cache(&clock, &[("AWS_SHARED_CREDENTIALS_FILE", file.path())]);
+    assert_eq!(access(&cache).await.as_deref(), Ok("FIRST"));
     std::fs::write(file.path(), FILE.replace("FIRST", "CHANGED")).unwrap();
-    assert_eq!(access(&ring).await.as_deref(), Ok("FIRST"));
+    assert_eq!(access(&cache).await.as_deref(), Ok("FIRST"));
     clock.set(NOW.after(Span::from_secs(60)));
-    assert!(becomes(&ring, "CHANGED").await);
+    assert!(becomes(&cache, "CHANGED").await);
 }
 
-/// Whether that is the key soon; each look is a task that has to get its turn.
-async fn becomes(ring: &Arc<AwsKeyCache>, wanted: &str) -> bool {
+/// Whether that is the key soon; each refresh is a task that has to get its turn.
+async fn becomes(cache: &Arc<AwsKeyCache>, wanted: &str) -> bool {
     for _ in 0..100 {
-        if access(ring).await.as_deref() == Ok(wanted) {
+        if access(cache).await.as_deref() == Ok(wanted) {
             return true;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -134,7 +134,7 @@ async fn a_containers_endpoint_is_told_the_token_of_its_file_as_it_is_now() {
     let url = format!("http://{}/v1/credentials?x=y", server.address);
     let token = File::new("token", "first\n");
     let clock = Clock::manual(NOW);
-    let ring = keyring(
+    let cache = key_cache(
         &clock,
         &[
             ("AWS_CONTAINER_CREDENTIALS_FULL_URI", &url),
@@ -142,11 +142,11 @@ async fn a_containers_endpoint_is_told_the_token_of_its_file_as_it_is_now() {
             ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "other"),
         ],
     );
-    assert_eq!(access(&ring).await.as_deref(), Ok("CONTAINER"));
+    assert_eq!(access(&cache).await.as_deref(), Ok("CONTAINER"));
     std::fs::write(token.path(), "second").unwrap();
-    ring.invalidate();
+    cache.invalidate();
     clock.set(NOW.after(Span::from_secs(2)));
-    assert_eq!(access(&ring).await.as_deref(), Ok("CONTAINER"));
+    assert_eq!(access(&cache).await.as_deref(), Ok("CONTAINER"));
     tokio::time::sleep(Duration::from_millis(100)).await;
     let requests = server.requests();
     assert_eq!(requests.len(), 2, "{requests:?}");
@@ -191,8 +191,8 @@ async fn a_machines_role_is_asked_for_with_a_token() {
     })
     .await;
     let url = format!("http://{}", server.address);
-    let ring = keyring(&Clock::manual(NOW), &[("AWS_EC2_METADATA_SERVICE_ENDPOINT", &url)]);
-    assert_eq!(access(&ring).await.as_deref(), Ok("MACHINE"));
+    let cache = key_cache(&Clock::manual(NOW), &[("AWS_EC2_METADATA_SERVICE_ENDPOINT", &url)]);
+    assert_eq!(access(&cache).await.as_deref(), Ok("MACHINE"));
     assert_eq!(server.requests().len(), 3);
 }
 
@@ -208,31 +208,31 @@ async fn nobody_waits_for_a_renewal_and_nothing_is_signed_with_keys_that_ended()
     .await;
     let url = format!("http://{}/", server.address);
     let clock = Clock::manual(NOW);
-    let ring = keyring(&clock, &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", &url)]);
+    let cache = key_cache(&clock, &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", &url)]);
     let minutes = |minutes: u64| clock.set(NOW.after(Span::from_secs(60 * minutes)));
-    assert_eq!(access(&ring).await.as_deref(), Ok("FIRST"));
+    assert_eq!(access(&cache).await.as_deref(), Ok("FIRST"));
     minutes(54);
-    assert_eq!(access(&ring).await.as_deref(), Ok("FIRST"));
-    assert_eq!(server.requests().len(), 1, "they hold for six minutes still");
+    assert_eq!(access(&cache).await.as_deref(), Ok("FIRST"));
+    assert_eq!(server.requests().len(), 1, "they are valid for six more minutes");
     minutes(55);
-    assert_eq!(access(&ring).await.as_deref(), Ok("FIRST"), "nobody waits");
-    assert!(becomes(&ring, "SECOND").await);
+    assert_eq!(access(&cache).await.as_deref(), Ok("FIRST"), "no request waits");
+    assert!(becomes(&cache, "SECOND").await);
     assert_eq!(server.requests().len(), 2);
     is_down.store(true, Ordering::Relaxed);
     minutes(119);
-    assert_eq!(access(&ring).await.as_deref(), Ok("SECOND"));
+    assert_eq!(access(&cache).await.as_deref(), Ok("SECOND"));
     minutes(120);
-    let error = access(&ring).await.unwrap_err();
+    let error = access(&cache).await.unwrap_err();
     assert_eq!(
         error,
         "refused: the container's endpoint of credentials: GET was answered with 500 Internal Server Error"
     );
-    let asked = server.requests().len();
-    access(&ring).await.unwrap_err();
-    assert_eq!(server.requests().len(), asked, "at most one look a second");
+    let requests = server.requests().len();
+    access(&cache).await.unwrap_err();
+    assert_eq!(server.requests().len(), requests, "at most one refresh a second");
     is_down.store(false, Ordering::Relaxed);
     clock.set(NOW.after(Span::from_secs(7202)));
-    assert!(access(&ring).await.is_err(), "what it gives has ended already");
+    assert!(access(&cache).await.is_err(), "the keys that it gives have ended");
 }
 
 #[tokio::test]
@@ -241,43 +241,43 @@ async fn what_a_caller_began_goes_on_when_the_caller_gives_up() {
     let server =
         Listener::start(move |_, _| Reaction::SayLate(late, role("LATE", "2027-01-15T09:00:00Z"))).await;
     let url = format!("http://{}/", server.address);
-    let ring = keyring(&Clock::manual(NOW), &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", &url)]);
+    let cache = key_cache(&Clock::manual(NOW), &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", &url)]);
     for _ in 0..3 {
-        let given_up = tokio::time::timeout(Duration::from_millis(10), ring.get()).await;
+        let given_up = tokio::time::timeout(Duration::from_millis(10), cache.get()).await;
         assert!(given_up.is_err());
     }
-    assert_eq!(access(&ring).await.as_deref(), Ok("LATE"));
+    assert_eq!(access(&cache).await.as_deref(), Ok("LATE"));
     assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn no_mistake_repeats_what_an_endpoint_said() {
     for (body, words) in [
-        ("SECRET".to_owned(), "what it says is no JSON"),
-        (json!({ "AccessKeyId": "SECRET" }).to_string(), "what it says holds no keys"),
+        ("SECRET".to_owned(), "its response is not JSON"),
+        (json!({ "AccessKeyId": "SECRET" }).to_string(), "its response holds no keys"),
         (
             json!({ "AccessKeyId": "SECRET\n", "SecretAccessKey": "SECRET" }).to_string(),
-            "what it says holds no keys",
+            "its response holds no keys",
         ),
         (
             json!({ "AccessKeyId": "SECRET", "SecretAccessKey": "SECRET", "Expiration": "SECRET" })
                 .to_string(),
-            "nobody knows the date when its keys end",
+            "the end of its keys is not a date",
         ),
     ] {
         let server = Listener::start(move |_, _| Reaction::Say(answer("200 OK", &body))).await;
         let url = format!("http://{}/", server.address);
-        let ring = keyring(&Clock::manual(NOW), &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", &url)]);
-        let error = access(&ring).await.unwrap_err();
+        let cache = key_cache(&Clock::manual(NOW), &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", &url)]);
+        let error = access(&cache).await.unwrap_err();
         assert_eq!(error, format!("refused: the container's endpoint of credentials: {words}"));
     }
 }
 
 #[tokio::test]
 async fn where_nothing_is_set_up_that_is_said() {
-    let ring = keyring(&Clock::manual(NOW), &[("AWS_EC2_METADATA_DISABLED", "true")]);
+    let cache = key_cache(&Clock::manual(NOW), &[("AWS_EC2_METADATA_DISABLED", "true")]);
     assert_eq!(
-        access(&ring).await.unwrap_err(),
+        access(&cache).await.unwrap_err(),
         "refused: there are no credentials: neither in the address, nor AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \
          nor a shared file, nor a role"
     );

@@ -1,23 +1,26 @@
-//! Any bytes in any slices, and what a server of 1.6.18 was seen to say.
+//! Any bytes in any slices, and responses of a real server (1.6.18).
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// All that can be read, and the mistake at its end if there is one.
+/// All responses, and the error at their end if there is one.
 fn read_in(slices: &[&[u8]]) -> (Vec<MemcachedResponse>, Option<BadResponse>) {
-    let mut answers = ResponseReader::default();
+    let mut reader = ResponseReader::default();
     let mut found = Vec::new();
     for slice in slices {
-        answers.feed(slice);
+        reader.feed(slice);
         loop {
-            match answers.next_response() {
+            match reader.next_response() {
                 Ok(Some(answer)) => found.push(answer),
                 Ok(None) => break,
                 Err(error) => return (found, Some(error)),
             }
         }
-        assert!(answers.bytes.len() - answers.read <= MAX_LINE_LEN + MAX_VALUE_LEN + 4, "it keeps too much");
+        assert!(
+            reader.bytes.len() - reader.read <= MAX_LINE_LEN + MAX_VALUE_LEN + 4,
+            "the reader holds too much"
+        );
     }
     (found, None)
 }
@@ -81,7 +84,7 @@ fn any_answer() -> impl Strategy<Value = MemcachedResponse> {
     ]
 }
 
-/// The bytes in slices that end at these places.
+/// The bytes, cut at these positions.
 fn sliced<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
     ends.extend([0, bytes.len()]);
@@ -154,11 +157,11 @@ fn the_longest_line_and_the_longest_value_are_read() {
 proptest! {
     #[test]
     fn what_was_written_is_read_in_whatever_slices(
-        said in prop::collection::vec(any_answer(), 0..8),
+        sent in prop::collection::vec(any_answer(), 0..8),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
     ) {
-        let bytes: Vec<u8> = said.iter().flat_map(written).collect();
-        prop_assert_eq!(read_in(&sliced(&bytes, &cuts)), (said, None));
+        let bytes: Vec<u8> = sent.iter().flat_map(written).collect();
+        prop_assert_eq!(read_in(&sliced(&bytes, &cuts)), (sent, None));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Buckets that have a rate of their own for a while, instead of their limit's.
 //!
-//! Operators give them, so there are few: a small map beside the table, and a word of it that says whether a key can be in
-//! it. The surprising thing: as long as its own rate lasts, a bucket lives here and not in the table. So it is not pushed
-//! out by others, keeps its level when the limit is changed, and comes back converted to whatever the limit promises then.
+//! Operators give own rates, so there are few: a small map beside the table, and a filter word that says whether a key
+//! can be in it. While its own rate lasts, a bucket lives in the map and not in the table. So it is not evicted, keeps
+//! its level when the limit changes, and returns to the table converted to the limit's spec of that time. Conversions
+//! are left to [`RecordHeader`].
 //!
-//! An entry comes and goes only while the line of its key is held, and is changed only then; so whoever has read a line
-//! and then finds no entry may go by what it read.
+//! An entry is added, changed and removed only while the line of its key is locked. So a thread that reads a line and
+//! then finds no entry may rely on what it read.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,128 +16,128 @@ use super::{BucketKey, Buckets, RestoreError, Stale};
 use crate::bucket::{Key, MAX_RECORD_LEN, Op, Own, RecordHeader, Spec, Step, step};
 use crate::time::Time;
 
-/// Why a bucket has no rate of its own now.
+/// Why a bucket gets no own rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OwnRateError {
     /// Other rules are in force by now.
     #[error(transparent)]
     Stale(#[from] Stale),
-    /// As many buckets of the limit have one as may.
+    /// The limit has the maximum number of own rates.
     #[error("{MAX_OWN_RATES} buckets of this limit have rates of their own already")]
     TooMany,
     /// The bucket counts strikes: it has no rate at all.
-    #[error("waits that grow have no rate")]
+    #[error("escalating waits have no rate")]
     NoRate,
 }
 
 impl Buckets {
-    /// Gives a bucket a rate of its own until its end, instead of the one that it has now, or takes it away: the fill level
-    /// stays, in proportion. An end that has come already takes it away. It survives a change of the limit.
+    /// Gives a bucket an own rate until its end, in place of the present one, or takes it away: `None`, or an end that
+    /// has passed. The fill level stays, in proportion. An own rate survives a change of the limit.
     ///
     /// # Errors
-    /// See [`OwnRateError`]; then the bucket is as it was.
-    pub fn set_own_rate(&self, place: &BucketKey, own: Option<Own>, now: Time) -> Result<(), OwnRateError> {
-        if own.is_some() && matches!(place.spec, Spec::Escalation(_)) {
+    /// See [`OwnRateError`]; then the bucket is unchanged.
+    pub fn set_own_rate(&self, bucket: &BucketKey, own: Option<Own>, now: Time) -> Result<(), OwnRateError> {
+        if own.is_some() && matches!(bucket.spec, Spec::Escalation(_)) {
             return Err(OwnRateError::NoRate);
         }
         let own = own.filter(|own| own.until > now);
-        let _held = self.lock_open(place.key)?;
-        let (mut header, mut state) = self.own_rates.get(place.key).unwrap_or_else(|| {
+        let _held = self.lock_open(bucket.key)?;
+        let (mut header, mut state) = self.own_rates.get(bucket.key).unwrap_or_else(|| {
             let mut state = [0; Spec::MAX_WORDS];
-            self.read_locked(place, now, &mut state[..place.spec.words()]);
-            (RecordHeader::of(place.spec), state)
+            self.read_locked(bucket, now, &mut state[..bucket.spec.words()]);
+            (RecordHeader::of(bucket.spec), state)
         });
-        header.effective_spec(&place.spec, &mut state, now);
-        header.give_rate(&place.spec, own, &mut state, now);
+        header.effective_spec(&bucket.spec, &mut state, now);
+        header.give_rate(&bucket.spec, own, &mut state, now);
         if let Some(own) = own {
-            self.own_rates.insert(place.key, OwnRateEntry::new(own, header.spec, &state))?;
-            self.forget(place.key, now);
-        } else if self.own_rates.remove(place.key) {
-            self.put_back(place, &state, now);
+            self.own_rates.insert(bucket.key, OwnRateEntry::new(own, header.spec, &state))?;
+            self.forget(bucket.key, now);
+        } else if self.own_rates.remove(bucket.key) {
+            self.put_back(bucket, &state, now);
         }
         Ok(())
     }
 
-    /// The rate that a bucket has of its own now.
+    /// The own rate of a bucket, until its end.
     #[must_use]
     pub fn own_rate(&self, key: Key, now: Time) -> Option<Own> {
         self.own_rates.read().get(&key).map(|entry| entry.own).filter(|own| own.until > now)
     }
 
-    /// Makes a bucket as if it had never been seen. A rate of its own stays until its end.
+    /// Resets a bucket as if it had never been seen. An own rate stays until its end.
     ///
     /// # Errors
     /// [`Stale`] if the limit was changed.
-    pub fn reset(&self, place: &BucketKey, now: Time) -> Result<(), Stale> {
-        let _held = self.lock_open(place.key)?;
-        self.own_rates.reset(place.key, now);
-        self.forget(place.key, now);
+    pub fn reset(&self, bucket: &BucketKey, now: Time) -> Result<(), Stale> {
+        let _held = self.lock_open(bucket.key)?;
+        self.own_rates.reset(bucket.key, now);
+        self.forget(bucket.key, now);
         Ok(())
     }
 
-    /// A bucket as it stands here: its promise now, and its words.
+    /// The header of a bucket in this process, and its state.
     pub(in crate::store) fn recall(
         &self,
-        place: &BucketKey,
+        bucket: &BucketKey,
         now: Time,
         state: &mut [u64; Spec::MAX_WORDS],
     ) -> RecordHeader {
-        self.recall_by(place, now, state, |state| _ = self.read(place, now, state))
+        self.recall_by(bucket, now, state, |state| _ = self.read(bucket, now, state))
     }
 
     fn recall_by(
         &self,
-        place: &BucketKey,
+        bucket: &BucketKey,
         now: Time,
         state: &mut [u64; Spec::MAX_WORDS],
         read: impl FnOnce(&mut [u64]),
     ) -> RecordHeader {
-        if self.own_rates.has(place.key)
-            && let Some((mut header, own)) = self.own_rates.get(place.key)
+        if self.own_rates.has(bucket.key)
+            && let Some((mut header, own)) = self.own_rates.get(bucket.key)
         {
             *state = own;
-            header.effective_spec(&place.spec, state, now);
+            header.effective_spec(&bucket.spec, state, now);
             return header;
         }
-        read(&mut state[..place.spec.words()]);
-        RecordHeader::of(place.spec)
+        read(&mut state[..bucket.spec.words()]);
+        RecordHeader::of(bucket.spec)
     }
 
-    /// Makes another one of what stands here by now.
+    /// Changes the header and the state of a bucket in this process.
     pub(in crate::store) fn remember(
         &self,
-        place: &BucketKey,
+        bucket: &BucketKey,
         now: Time,
         change: impl FnOnce(&mut RecordHeader, &mut [u64; Spec::MAX_WORDS]),
     ) {
-        let _held = self.lock(self.line_of(place.key));
+        let _held = self.lock(self.line_of(bucket.key));
         let mut state = [0; Spec::MAX_WORDS];
         let mut header =
-            self.recall_by(place, now, &mut state, |state| _ = self.read_locked(place, now, state));
+            self.recall_by(bucket, now, &mut state, |state| _ = self.read_locked(bucket, now, state));
         change(&mut header, &mut state);
         if let (Some(until), Some(rate)) = (header.own_until, header.spec.rate()) {
             let entry = OwnRateEntry::new(Own { rate, until }, header.spec, &state[..]);
-            // Where there are too many it is not remembered: then each attempt has to be asked for.
-            let _ = self.own_rates.insert(place.key, entry);
-            return self.forget(place.key, now);
+            // Beyond the maximum the rate is not stored here: each attempt then calls the store.
+            let _ = self.own_rates.insert(bucket.key, entry);
+            return self.forget(bucket.key, now);
         }
-        if self.own_rates.has(place.key) {
-            self.own_rates.remove(place.key);
+        if self.own_rates.has(bucket.key) {
+            self.own_rates.remove(bucket.key);
         }
-        self.table.write(place.key, &state[..place.spec.words()], now);
+        self.table.write(bucket.key, &state[..bucket.spec.words()], now);
     }
 
-    /// Decides on a bucket with a rate of its own; `None` if it has none any more, or never had. The line must be held;
-    /// `keep` says whether what comes of it stays.
-    pub(super) fn step_own_rate(&self, place: &BucketKey, now: Time, op: Op, keep: bool) -> Option<Step> {
-        if !self.own_rates.has(place.key) {
+    /// Decides on a bucket with an own rate; `None` if it has none. The line must be locked; `commit` says whether the
+    /// new state is stored.
+    pub(super) fn step_own_rate(&self, bucket: &BucketKey, now: Time, op: Op, commit: bool) -> Option<Step> {
+        if !self.own_rates.has(bucket.key) {
             return None;
         }
-        self.wait_for_former(place.key);
-        if keep && let Some(state) = self.own_rates.take_ended(place, now) {
-            self.put_back(place, &state, now);
+        self.wait_for_former(bucket.key);
+        if commit && let Some(state) = self.own_rates.take_ended(bucket, now) {
+            self.put_back(bucket, &state, now);
         }
-        self.own_rates.step(place, now, op, keep)
+        self.own_rates.step(bucket, now, op, commit)
     }
 
     fn lock_open(&self, key: Key) -> Result<super::LineGuard<'_>, Stale> {
@@ -148,7 +149,7 @@ impl Buckets {
         Ok(held)
     }
 
-    /// Whoever was deciding by former rules when they were closed is done after this.
+    /// Waits for threads that decide by the former rules since before they were closed.
     fn wait_for_former(&self, key: Key) {
         if let Some(former) = &*self.former.load() {
             drop(former.buckets.lock(former.buckets.line_of(key)));
@@ -156,7 +157,7 @@ impl Buckets {
         }
     }
 
-    /// Leaves nothing of a bucket in the table or in what it takes over from. The line must be held.
+    /// Removes a bucket from the table and from the former buckets. The line must be locked.
     fn forget(&self, key: Key, now: Time) {
         self.table.forget(key, now);
         if let Some(former) = &*self.former.load() {
@@ -165,50 +166,51 @@ impl Buckets {
         }
     }
 
-    /// A bucket that is full needs no place and must not take anybody's, unless a new one is not full.
-    fn put_back(&self, place: &BucketKey, state: &[u64], now: Time) {
-        let words = place.spec.words();
+    /// Writes a bucket back to the table. A full bucket needs no slot and must not evict another, unless a new one is
+    /// not full.
+    fn put_back(&self, bucket: &BucketKey, state: &[u64], now: Time) {
+        let words = bucket.spec.words();
         let is_full = |state: &[u64]| state.first().is_none_or(|full_at| *full_at <= now.as_nanos());
         let mut new = [0; Spec::MAX_WORDS];
-        let _ = step(&place.spec, &mut new[..words], now, Op::Peek(1));
+        let _ = step(&bucket.spec, &mut new[..words], now, Op::Peek(1));
         if !is_full(state) || !is_full(&new) && state.first() != Some(&0) {
-            self.table.write(place.key, &state[..words], now);
+            self.table.write(bucket.key, &state[..words], now);
         }
     }
 }
 
-/// All buckets of a limit that have rates of their own, whatever rules they were given under.
+/// The buckets of a limit that have own rates, whichever rules they were given under.
 #[derive(Default)]
 pub(super) struct OwnRates {
-    /// A bit for each 64th of the keys: zero while nobody has one.
+    /// One bit for each 64th of the keys; zero while there are no own rates.
     filter: AtomicU64,
     entries: RwLock<HashMap<Key, OwnRateEntry>>,
 }
 
 struct OwnRateEntry {
     own: Own,
-    /// What the state is one of: the limit's shape at the bucket's own rate.
+    /// The spec of the state: the limit's shape at the own rate.
     spec: Spec,
     state: Box<[u64]>,
 }
 
 impl OwnRates {
-    /// Whether this bucket has one, or had one that nobody has ended yet.
+    /// Whether this bucket has an own rate, or one that has ended but is not removed yet.
     #[inline]
     pub(super) fn has(&self, key: Key) -> bool {
-        // Whoever sees a line as it was left by whoever gave the rate sees this word as he left it.
+        // Relaxed is enough: a thread that sees the line as it was after the rate was given sees this word as well.
         let filter = self.filter.load(Ordering::Relaxed);
         filter != 0 && self.has_slow(filter, key)
     }
 
-    /// Apart, so that it does not stand in the way of a decision.
+    /// Out of line, to keep the usual decision short.
     #[cold]
     #[inline(never)]
     fn has_slow(&self, filter: u64, key: Key) -> bool {
         filter & bit(key) != 0 && self.read().contains_key(&key)
     }
 
-    /// Forgets those that ended before then and were not asked for since.
+    /// Removes entries that ended before this time.
     pub(super) fn release(&self, ended_before: Time) {
         if self.filter.load(Ordering::Relaxed) != 0 {
             let mut entries = self.write();
@@ -217,7 +219,7 @@ impl OwnRates {
         }
     }
 
-    /// All of them, to be kept.
+    /// All entries as records, for a snapshot.
     pub(super) fn records(&self) -> Vec<(u128, Vec<u8>)> {
         let record = |(Key(key), entry): (&Key, &OwnRateEntry)| {
             let (header, state) = entry.decode();
@@ -228,7 +230,7 @@ impl OwnRates {
         self.read().iter().map(record).collect()
     }
 
-    /// Takes one in that was kept.
+    /// Restores an entry of a snapshot.
     pub(super) fn restore(&self, key: Key, record: &[u8]) -> Result<(), RestoreError> {
         let mut state = [0; Spec::MAX_WORDS];
         let header = RecordHeader::decode(record, &mut state).map_err(|_| RestoreError::Corrupt)?;
@@ -270,26 +272,26 @@ impl OwnRates {
         self.set_filter(&entries);
     }
 
-    /// Takes a bucket out whose own rate is over: its state under the limit's promise, when that was.
-    fn take_ended(&self, place: &BucketKey, now: Time) -> Option<[u64; Spec::MAX_WORDS]> {
+    /// Removes an entry whose rate has ended. Returns its state under the limit's spec, as of that end.
+    fn take_ended(&self, bucket: &BucketKey, now: Time) -> Option<[u64; Spec::MAX_WORDS]> {
         let mut entries = self.write();
-        if entries.get(&place.key)?.own.until > now {
+        if entries.get(&bucket.key)?.own.until > now {
             return None;
         }
-        let (mut header, mut state) = entries.remove(&place.key)?.decode();
+        let (mut header, mut state) = entries.remove(&bucket.key)?.decode();
         self.set_filter(&entries);
-        header.effective_spec(&place.spec, &mut state, now);
+        header.effective_spec(&bucket.spec, &mut state, now);
         Some(state)
     }
 
-    fn step(&self, place: &BucketKey, now: Time, op: Op, keep: bool) -> Option<Step> {
+    fn step(&self, bucket: &BucketKey, now: Time, op: Op, commit: bool) -> Option<Step> {
         let mut entries = self.write();
-        let entry = entries.get_mut(&place.key)?;
+        let entry = entries.get_mut(&bucket.key)?;
         let (mut header, mut state) = entry.decode();
-        let spec = header.effective_spec(&place.spec, &mut state, now);
+        let spec = header.effective_spec(&bucket.spec, &mut state, now);
         let state = &mut state[..spec.words()];
         let step = step(&spec, state, now, op);
-        if keep && step.changed && entry.own.until > now {
+        if commit && step.changed && entry.own.until > now {
             entry.state.copy_from_slice(state);
         }
         Some(step)
@@ -324,7 +326,7 @@ fn bit(Key(key): Key) -> u64 {
     1 << (key & 63)
 }
 
-/// More than anybody gives by hand, and a few megabytes at most.
+/// More than operators give by hand, and a few megabytes at most.
 const MAX_OWN_RATES: usize = 10_000;
 
 #[cfg(test)]

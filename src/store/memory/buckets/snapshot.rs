@@ -1,8 +1,8 @@
 //! A snapshot of the buckets of one limit, for a restart.
 //!
-//! It knows no files: that is [`snapshot`](crate::store::snapshot)'s business. The surprising thing: a table does not know the
-//! names of its buckets, only the line and the tag that came of them, so buckets come back to the place that they had, and
-//! only into a table of as many lines under the same secret.
+//! Files are left to [`snapshot`](crate::store::snapshot). A table does not know the keys of its buckets, only their
+//! lines and tags, so buckets are restored to the same lines, and only into a table of the same size with the same
+//! secret.
 
 use std::sync::Arc;
 
@@ -18,42 +18,42 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BucketsSnapshot {
     now: TableSnapshot,
-    /// As they were before the limit was changed, the last change first.
+    /// The tables from before each change of the limit, the last change first.
     former: Vec<FormerSnapshot>,
-    /// Those with rates of their own: their names, and records of them.
+    /// Buckets with own rates: their keys and records.
     own: Vec<(u128, Vec<u8>)>,
 }
 
-/// What a limit promised, as a record without a level; nothing where it promised nothing.
+/// A spec as a record without a level; `None` where the limit did not apply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EncodedSpec(Option<Vec<u8>>);
 
-/// A change of the limit that is not over yet.
+/// A former table that is still in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct FormerSnapshot {
     before: TableSnapshot,
-    /// For each class of clients since: which it was, and what was promised to it.
+    /// For each class of clients since: its former class and spec.
     classes: Vec<Option<(u16, EncodedSpec)>>,
     since: u64,
     until: u64,
 }
 
-/// Why buckets do not come back.
+/// Why a snapshot cannot be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
-    /// The capacity is another one.
-    #[error("there was room for another number of buckets")]
+    /// The table has another capacity.
+    #[error("the snapshot was taken with another store.capacity")]
     Capacity,
-    /// What stands there makes no sense.
-    #[error("what was kept of it makes no sense")]
+    /// The snapshot contradicts itself.
+    #[error("corrupt snapshot entry")]
     Corrupt,
-    /// There is no room.
+    /// The table does not fit into memory.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
 }
 
 impl EncodedSpec {
-    /// What this spec promises.
+    /// Encodes a spec.
     #[must_use]
     pub fn of(spec: Option<Spec>) -> Self {
         Self(spec.map(|spec| {
@@ -63,10 +63,10 @@ impl EncodedSpec {
         }))
     }
 
-    /// As it was.
+    /// Decodes the spec.
     ///
     /// # Errors
-    /// [`RestoreError::Nonsense`].
+    /// [`RestoreError::Corrupt`].
     pub fn spec(&self) -> Result<Option<Spec>, RestoreError> {
         let read = |bytes: &Vec<u8>| {
             let header =
@@ -78,7 +78,7 @@ impl EncodedSpec {
 }
 
 impl Buckets {
-    /// As they stand now: what is full, or was forgotten, is left out.
+    /// Takes a snapshot of all buckets that are not full.
     #[must_use]
     pub fn snapshot(&self, now: Time) -> BucketsSnapshot {
         let mut former = Vec::new();
@@ -100,30 +100,30 @@ impl Buckets {
         BucketsSnapshot { now: self.table.snapshot(now), former, own: self.own_rates.records() }
     }
 
-    /// Room for `capacity` buckets with these promises, and these in it.
+    /// Restores a snapshot into at least `capacity` buckets with these specs.
     ///
     /// # Errors
     /// [`RestoreError`].
     pub fn from_snapshot(
-        image: &BucketsSnapshot,
+        snapshot: &BucketsSnapshot,
         capacity: usize,
         specs: &[Spec],
     ) -> Result<Self, RestoreError> {
-        // Each of them is a table, and its width a factor: a small file must not ask for a large one.
+        // Each entry allocates a table, and its width is a factor: a small file must not ask for a large one.
         let is_possible = |changed: &FormerSnapshot| usize::from(changed.before.width) <= Spec::MAX_WORDS;
-        if image.former.len() > MAX_FORMER || !image.former.iter().all(is_possible) {
+        if snapshot.former.len() > MAX_FORMER || !snapshot.former.iter().all(is_possible) {
             return Err(RestoreError::Corrupt);
         }
         let new = Self::new(capacity, specs)?;
-        new.table.restore(&image.now)?;
-        for (key, record) in &image.own {
+        new.table.restore(&snapshot.now)?;
+        for (key, record) in &snapshot.own {
             new.own_rates.restore(Key(*key), record)?;
         }
         let mut former: Option<Arc<Former>> = None;
-        for changed in image.former.iter().rev() {
+        for changed in snapshot.former.iter().rev() {
             let class = |class: &Option<(u16, EncodedSpec)>| -> Result<Option<(usize, Spec)>, RestoreError> {
-                let Some((class, promise)) = class else { return Ok(None) };
-                Ok(promise.spec()?.map(|spec| (usize::from(*class), spec)))
+                let Some((class, encoded)) = class else { return Ok(None) };
+                Ok(encoded.spec()?.map(|spec| (usize::from(*class), spec)))
             };
             let classes = changed.classes.iter().map(class).collect::<Result<Vec<_>, _>>()?;
             let specs: Vec<Spec> = classes.iter().flatten().map(|(_, spec)| *spec).collect();
@@ -162,8 +162,8 @@ mod tests {
             FormerSnapshot { before, classes, since: 0, until: u64::MAX }
         };
         let restored = |former: Vec<FormerSnapshot>| {
-            let image = BucketsSnapshot { former, ..empty.clone() };
-            Buckets::from_snapshot(&image, 100, &[spec]).map(drop)
+            let snapshot = BucketsSnapshot { former, ..empty.clone() };
+            Buckets::from_snapshot(&snapshot, 100, &[spec]).map(drop)
         };
         assert_eq!(restored(vec![change(1)]), Ok(()));
         assert_eq!(restored((0..16).map(|_| change(1)).collect()), Ok(()));

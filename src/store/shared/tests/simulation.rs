@@ -1,9 +1,8 @@
-//! Several gates on one store for days, before an observer with arithmetic of its own.
+//! Several gates on one store for simulated days, checked by an observer with arithmetic of its own.
 //!
-//! Time is simulated: everything runs on one thread, in an order that the seed decides. The store is late, loses answers and
-//! records, is away, has another clock than the gates. `SEED=7 cargo test --lib simulation` runs one seed,
-//! `SEEDS=200` so many.
-//! The surprising thing: what was asked may be written after nobody waits for the answer any more, as with real stores.
+//! Time is simulated: everything runs on one thread, in an order that the seed decides. The store is late, loses
+//! replies and records, goes down, and has another clock than the gates. As with a real store, a request may be written
+//! after its caller has given up. `SEED=7 cargo test --lib simulation` runs one seed, `SEEDS=200` runs the first 200.
 
 #![allow(clippy::print_stdout, reason = "these are tests")]
 
@@ -32,11 +31,11 @@ const HOURS: u64 = 24;
 struct Dice(u64);
 
 impl Dice {
-    fn below(&mut self, most: u64) -> u64 {
+    fn below(&mut self, max: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ mixed >> 31) % most
+        (mixed ^ mixed >> 31) % max
     }
 }
 
@@ -51,7 +50,7 @@ impl StoreObserver for Quiet {
 struct Gate {
     shared: Arc<SharedStore>,
     mirror: RefCell<Arc<Mirror>>,
-    /// Whether it has read the other file already.
+    /// Whether it has read the changed file.
     changed: std::cell::Cell<bool>,
     _end: oneshot::Receiver<()>,
 }
@@ -82,7 +81,7 @@ fn continuous(seconds: u64, burst: u32) -> Continuous {
     Continuous::new(1, Span::from_secs(seconds), burst).unwrap()
 }
 
-/// What the limit promises to a key, by the file or the one after it.
+/// The spec of each key, before or after the change of the file.
 fn specs(changed: bool) -> [Spec; 6] {
     let hour = Span::from_secs(3600);
     [
@@ -95,8 +94,8 @@ fn specs(changed: bool) -> [Spec; 6] {
     ]
 }
 
-fn place(key: usize, changed: bool) -> BucketKey {
-    // Apart, or they would not all fit into a line of the mirror.
+fn bucket(key: usize, changed: bool) -> BucketKey {
+    // Spread out, or they would not all fit into a line of the mirror.
     let name = (key as u128 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
     BucketKey { key: Key(name), class: key, spec: specs(changed)[key] }
 }
@@ -109,16 +108,16 @@ impl World {
     async fn new(seed: u64, on_error: OnError, healthy: bool) -> Rc<Self> {
         let mut dice = Dice(seed.wrapping_mul(0xD134_2543_DE82_EF95));
         let store = Store::new(dice.below(u64::MAX));
-        let manner = StoreOptions { timeout: Span::from_millis(50), on_error };
+        let options = StoreOptions { timeout: Span::from_millis(50), on_error };
         let mut gates = Vec::new();
         for number in 0..3 {
-            // Healthy or not, the gates' own clocks show what they like.
+            // Healthy or not, the gates' own clocks differ by minutes.
             let clock = store.clock_of_gate((number as i64 - 1) * 300_000_000_000);
             let (alive, end) = oneshot::channel();
             let backend = Arc::clone(&store) as Arc<dyn CompareAndSwap>;
             let runtime = Handle::current();
             let (shared, _) =
-                SharedStore::start_within(runtime, backend, manner, clock, Arc::new(Quiet), alive);
+                SharedStore::start_within(runtime, backend, options, clock, Arc::new(Quiet), alive);
             let mirror = RefCell::new(mirror(Buckets::new(100, &specs(false)).unwrap()));
             gates.push(Gate { shared, mirror, changed: false.into(), _end: end });
         }
@@ -130,32 +129,32 @@ impl World {
         Rc::new(Self { gates, store, observer, dice, on_error, seen: RefCell::default() })
     }
 
-    fn below(&self, most: usize) -> usize {
-        usize::try_from(self.dice.borrow_mut().below(most as u64)).unwrap()
+    fn below(&self, max: usize) -> usize {
+        usize::try_from(self.dice.borrow_mut().below(max as u64)).unwrap()
     }
 
     async fn attempt(self: Rc<Self>, gate: usize, key: usize, tokens: u32) -> Option<Verdict> {
         self.store.set_clocks();
         let Gate { shared, mirror, changed, .. } = &self.gates[gate];
-        let (mirror, place) = (Arc::clone(&mirror.borrow()), place(key, changed.get()));
+        let (mirror, bucket) = (Arc::clone(&mirror.borrow()), bucket(key, changed.get()));
         let (now, begun) = (shared.now(), Instant::now());
-        let known = mirror.buckets.peek(&place, now, tokens);
-        if !known.is_admitted() && mirror.is_fresh(&place, now) {
+        let known = mirror.buckets.peek(&bucket, now, tokens);
+        if !known.is_admitted() && mirror.is_fresh(&bucket, now) {
             self.seen.borrow_mut().mirrored += 1;
             return Some(known);
         }
-        let said = shared.call(&mirror, place, StoreOp::Step(Op::Take(tokens))).await;
+        let reply = shared.call(&mirror, bucket, StoreOp::Step(Op::Take(tokens))).await;
         assert!(begun.elapsed() <= TIMEOUT + Duration::from_millis(2), "{:?}", begun.elapsed());
         self.store.set_clocks();
         let mut seen = self.seen.borrow_mut();
-        let (verdict, is_local) = match said {
-            Ok(said) => (said.verdict, false),
+        let (verdict, is_local) = match reply {
+            Ok(reply) => (reply.verdict, false),
             Err(Unavailable) => {
                 seen.unavailable += 1;
                 if self.on_error == OnError::Deny {
                     return None;
                 }
-                (mirror.buckets.apply(&place, shared.now(), Op::Take(tokens)).unwrap(), true)
+                (mirror.buckets.apply(&bucket, shared.now(), Op::Take(tokens)).unwrap(), true)
             }
         };
         if !verdict.is_admitted() {
@@ -167,40 +166,40 @@ impl World {
         drop(seen);
         let id = self.observer.borrow_mut().admitted(key, self.store.now(), tokens);
         if self.below(3) == 0 {
-            let held = [200, 5_000, 600_000, 9_000_000][self.below(4)];
+            let open_for = [200, 5_000, 600_000, 9_000_000][self.below(4)];
             let world = Rc::clone(&self);
             spawn_local(async move {
-                world.store.rest(Duration::from_millis(held)).await;
-                world.give_back(gate, mirror, place, verdict, is_local, id);
+                world.store.rest(Duration::from_millis(open_for)).await;
+                world.refund(gate, mirror, bucket, verdict, is_local, id);
             });
         }
         Some(verdict)
     }
 
-    fn give_back(
+    fn refund(
         &self,
         gate: usize,
         mirror: Arc<Mirror>,
-        place: BucketKey,
+        bucket: BucketKey,
         verdict: Verdict,
         is_local: bool,
         id: usize,
     ) {
         self.seen.borrow_mut().refunds += 1;
-        self.observer.borrow_mut().given_back(place.class, id, self.store.now());
+        self.observer.borrow_mut().refunded(bucket.class, id, self.store.now());
         let (shared, op) = (&self.gates[gate].shared, Op::Refund(verdict.receipt));
         if is_local {
-            let _ = mirror.buckets.apply(&place, shared.now(), op);
+            let _ = mirror.buckets.apply(&bucket, shared.now(), op);
         } else {
-            shared.enqueue(&mirror, place, StoreOp::Step(op));
+            shared.enqueue(&mirror, bucket, StoreOp::Step(op));
         }
     }
 
     async fn reset(self: Rc<Self>, gate: usize, key: usize) {
         let Gate { shared, mirror, changed, .. } = &self.gates[gate];
         let mirror = Arc::clone(&mirror.borrow());
-        let _ = shared.call(&mirror, place(key, changed.get()), StoreOp::Reset).await;
-        // Whether or not it was heard of, it may have been done, and soon at the latest.
+        let _ = shared.call(&mirror, bucket(key, changed.get()), StoreOp::Reset).await;
+        // Even if no reply came, the reset may have been done, or will be soon.
         self.store.set_clocks();
         self.seen.borrow_mut().resets += 1;
         self.observer.borrow_mut().forgiven(key, self.store.now());
@@ -216,17 +215,17 @@ impl World {
         self.seen.borrow_mut().reloads += 1;
     }
 
-    /// Whoever waits as told, alone, is admitted, at whatever gate.
+    /// A client that waits as told, alone, is admitted, at any gate.
     async fn obeys(self: &Rc<Self>, key: usize) {
         let (one, other) = (self.below(3), self.below(3));
-        // Gates that have read different files do not mean the same by a wait.
+        // Gates on different files do not mean the same by a wait.
         let is_same = self.gates[one].changed == self.gates[other].changed;
         let other = if is_same { other } else { one };
         for _ in 0..60 {
             let verdict = Rc::clone(self).attempt(one, key, 1).await.unwrap();
             let Told::Refused { wait } = verdict.admission else { continue };
             self.store.rest(Duration::from_secs(wait.as_secs_ceil().max(1))).await;
-            // What the offset to the store's clock lags behind, at most.
+            // The longest lag of the offset to the store's clock.
             self.store.rest(Duration::from_millis(20)).await;
             let after = Rc::clone(self).attempt(other, key, 1).await.unwrap();
             assert!(after.is_admitted(), "told {wait:?}, then {after:?} for {key} at {other} after {one}");
@@ -235,7 +234,7 @@ impl World {
         }
     }
 
-    async fn crowd(self: &Rc<Self>) {
+    async fn burst(self: &Rc<Self>) {
         let (key, many) = (self.below(6), 1 + self.below(40));
         for _ in 0..many {
             let (world, gate, tokens) = (Rc::clone(self), self.below(3), 1 + self.below(2));
@@ -250,7 +249,7 @@ impl World {
     async fn run(self: &Rc<Self>, healthy: bool) {
         let end = Instant::now() + Duration::from_secs(HOURS * 3600);
         while Instant::now() < end {
-            self.crowd().await;
+            self.burst().await;
             let pause = [50, 1_000, 20_000, 300_000][self.below(4)];
             self.store.rest(Duration::from_millis(1 + self.below(pause) as u64)).await;
             match self.below(100) {
@@ -261,7 +260,7 @@ impl World {
             }
         }
         *self.store.faults.lock().unwrap() = Faults::default();
-        // All that is held open for hours comes to its end, and all that was told.
+        // Attempts that are held open for hours end, and so do enqueued operations.
         self.store.rest(Duration::from_secs(4 * 3600)).await;
         for key in 0..6 {
             self.obeys(key).await;
@@ -273,7 +272,7 @@ impl World {
         }
     }
 
-    /// A clock that steps forward refills at most once, one that steps back nothing.
+    /// A clock that steps forward refills each bucket at most once; one that steps back refills nothing.
     fn step(&self, seconds: i64) {
         let from = self.store.now();
         self.store.step(seconds);
@@ -295,14 +294,14 @@ impl World {
             2 => self.store.faults.lock().unwrap().late = 3,
             3 => self.store.faults.lock().unwrap().lost = 2,
             4 if self.on_error == OnError::Deny => {
-                self.store.spoil(place(key, false).key, self.below(2) == 0);
+                self.store.spoil(bucket(key, false).key, self.below(2) == 0);
                 self.observer.borrow_mut().forgiven(key, self.store.now());
             }
             _ => self.step(self.below(7_200) as i64 - 3_600),
         }
         self.observer.borrow_mut().misfortunes += 1;
         for _ in 0..self.below(4) {
-            self.crowd().await;
+            self.burst().await;
             self.store.rest(lasts / 4).await;
         }
         *self.store.faults.lock().unwrap() = Faults { lost: 40, ..Faults::default() };
@@ -337,11 +336,11 @@ fn simulate(on_error: OnError, healthy: bool, check: impl Fn(&Observer, u64)) {
 
 #[test]
 fn gates_on_a_healthy_store_admit_what_one_would() {
-    // With neither lost nor late answers nobody is ever decided on without the store, so what would be done then is moot.
+    // Without lost or late replies no attempt is decided without the store, so `on_error` does not matter.
     simulate(OnError::Local, true, |observer, seed| observer.demand(1, seed));
 }
 
-/// E15, G9: a clock that is set, and a store that lost what it had acknowledged.
+/// E15, G9: a clock that is set, and a store that loses acknowledged writes.
 #[test]
 fn gates_that_deny_without_the_store_never_admit_more_than_one_would_whatever_the_store_does() {
     simulate(OnError::Deny, false, |observer, seed| observer.demand(1, seed));

@@ -1,4 +1,4 @@
-//! Connections that exist only here: what the pool promises is about when, and that is not the business of a database.
+//! The pool on fake connections: it is tested for its timing, which needs no database.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 
-/// Connects at once or never, and counts.
+/// Connects at once or fails at once, and counts.
 #[derive(Default)]
 struct Fake {
     attempts: Arc<AtomicUsize>,
@@ -57,18 +57,18 @@ fn connections_are_made_by_need_and_bounded() {
     within_a_runtime(async {
         let fake = Fake::default();
         let attempts = Arc::clone(&fake.attempts);
-        let lines = Arc::new(SqlPool::new(fake).unwrap());
+        let pool = Arc::new(SqlPool::new(fake).unwrap());
         for _ in 0..10 {
-            assert_eq!(lines.call(|_| after(Duration::ZERO)).await, Ok(()));
+            assert_eq!(pool.call(|_| after(Duration::ZERO)).await, Ok(()));
         }
         assert_eq!(attempts.load(Ordering::Relaxed), 1, "one after the other, one is enough");
-        let asking: Vec<_> = (0..12)
+        let calls: Vec<_> = (0..12)
             .map(|_| {
-                let lines = Arc::clone(&lines);
-                tokio::spawn(async move { lines.call(|_| after(Duration::from_millis(200))).await })
+                let pool = Arc::clone(&pool);
+                tokio::spawn(async move { pool.call(|_| after(Duration::from_millis(200))).await })
             })
             .collect();
-        for task in asking {
+        for task in calls {
             assert_eq!(task.await.unwrap(), Ok(()));
         }
         assert!((2..=3).contains(&attempts.load(Ordering::Relaxed)));
@@ -81,20 +81,20 @@ fn whoever_asks_while_nothing_is_connected_is_told_at_once_and_attempts_are_few(
         let fake = Fake::default();
         let (attempts, is_down) = (Arc::clone(&fake.attempts), Arc::clone(&fake.is_down));
         is_down.store(true, Ordering::Relaxed);
-        let lines = SqlPool::new(fake).unwrap();
+        let pool = SqlPool::new(fake).unwrap();
         let begun = Instant::now();
-        let mut asked = 0;
+        let mut requests = 0;
         while begun.elapsed() < Duration::from_millis(500) {
-            let told = timeout(Duration::from_millis(20), lines.call(|_| after(Duration::ZERO))).await;
-            assert_eq!(told, Ok(Err(StoreError::Unreachable("down".to_owned()))));
-            asked += 1;
+            let result = timeout(Duration::from_millis(20), pool.call(|_| after(Duration::ZERO))).await;
+            assert_eq!(result, Ok(Err(StoreError::Unreachable("down".to_owned()))));
+            requests += 1;
             sleep(Duration::from_millis(1)).await;
         }
         let attempts = attempts.load(Ordering::Relaxed);
-        assert!(asked > 50 && (2..=5).contains(&attempts), "{asked} questions, {attempts} attempts");
+        assert!(requests > 50 && (2..=5).contains(&attempts), "{requests} requests, {attempts} attempts");
         is_down.store(false, Ordering::Relaxed);
         sleep(RECONNECT_PAUSE * 2).await;
-        assert_eq!(lines.call(|_| after(Duration::ZERO)).await, Ok(()));
+        assert_eq!(pool.call(|_| after(Duration::ZERO)).await, Ok(()));
     });
 }
 
@@ -103,13 +103,13 @@ fn a_connection_that_says_nothing_is_given_up_and_one_that_is_slow_is_not() {
     within_a_runtime(async {
         let fake = Fake::default();
         let attempts = Arc::clone(&fake.attempts);
-        let lines = Arc::new(SqlPool::new(fake).unwrap());
+        let pool = Arc::new(SqlPool::new(fake).unwrap());
         let begun = Instant::now();
-        let told = lines.call(|_| after(Duration::from_secs(60))).await;
-        assert!(matches!(told, Err(StoreError::Unreachable(_))), "{told:?}");
+        let result = pool.call(|_| after(Duration::from_secs(60))).await;
+        assert!(matches!(result, Err(StoreError::Unreachable(_))), "{result:?}");
         assert!(begun.elapsed() < Duration::from_millis(1300), "{:?}", begun.elapsed());
         sleep(RECONNECT_PAUSE * 2).await;
-        assert_eq!(lines.call(|_| after(Duration::from_millis(900))).await, Ok(()));
+        assert_eq!(pool.call(|_| after(Duration::from_millis(900))).await, Ok(()));
         assert_eq!(attempts.load(Ordering::Relaxed), 2);
     });
 }
@@ -120,19 +120,19 @@ fn a_question_whose_asker_is_gone_before_it_was_sent_is_not_sent() {
         let fake = Fake::default();
         fake.is_down.store(true, Ordering::Relaxed);
         let is_down = Arc::clone(&fake.is_down);
-        let lines = SqlPool::new(fake).unwrap();
+        let pool = SqlPool::new(fake).unwrap();
         let sent = Arc::new(AtomicUsize::new(0));
         for _ in 0..3 {
             let sent = Arc::clone(&sent);
-            let asking = lines.call(move |_| async move {
+            let call = pool.call(move |_| async move {
                 sent.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             });
-            let _ = timeout(Duration::ZERO, asking).await;
+            let _ = timeout(Duration::ZERO, call).await;
         }
         is_down.store(false, Ordering::Relaxed);
         sleep(RECONNECT_PAUSE * 2).await;
-        assert_eq!(lines.call(|_| after(Duration::ZERO)).await, Ok(()));
+        assert_eq!(pool.call(|_| after(Duration::ZERO)).await, Ok(()));
         assert_eq!(sent.load(Ordering::Relaxed), 0);
     });
 }

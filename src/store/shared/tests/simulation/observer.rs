@@ -1,18 +1,18 @@
-//! Knows what was promised, and holds against it what was admitted: by windows and leaking levels, not by the gates' arithmetic.
+//! Checks what was admitted against the specs: by windows and leaking levels, not by the gates' arithmetic.
 
 use crate::bucket::Spec;
 use crate::time::{Span, Time};
 
-/// All that was seen, by key.
+/// All attempts, by key.
 pub(super) struct Observer {
     keys: Vec<(Promise, Vec<Seen>)>,
     pub(super) misfortunes: u32,
 }
 
 enum Promise {
-    /// So many tokens at once, and one more in so much time.
+    /// `burst` tokens at once, and one more every `per_token` seconds.
     Rate { burst: f64, per_token: f64 },
-    /// In any window of this length so many tokens at most.
+    /// At most `most` tokens in any window of this length.
     Window { length: Span, most: f64 },
 }
 
@@ -32,13 +32,13 @@ enum Seen {
         from: Time,
         to: Time,
     },
-    /// What was taken before does not count any more.
+    /// Earlier admissions do not count any more.
     Forgiven(Time),
 }
 
-/// An attempt that was decided before something was forgiven may be heard of after it, at most so much later.
+/// An attempt that was decided before earlier admissions were forgiven may be reported up to this much later.
 const LATER: Span = Span::from_millis(200);
-/// Less than a token: what comes due while an answer is on its way.
+/// Less than a token: what comes due while a reply is in flight.
 const SLACK: f64 = 0.5;
 
 impl Observer {
@@ -51,8 +51,8 @@ impl Observer {
         self.keys[key].1.len() - 1
     }
 
-    /// It is as if it had never been made. What was forgiven before and comes back now is a token beyond that.
-    pub(super) fn given_back(&mut self, key: usize, id: usize, at: Time) {
+    /// Takes an admission back. If it was forgiven before, the refund adds a token on top.
+    pub(super) fn refunded(&mut self, key: usize, id: usize, at: Time) {
         let seen = &mut self.keys[key].1;
         let is_forgiven = seen[id..].iter().any(|seen| matches!(seen, Seen::Forgiven(_)));
         if let Seen::Admitted { is_kept, tokens, .. } = &mut seen[id] {
@@ -64,7 +64,7 @@ impl Observer {
         }
     }
 
-    /// The clock shows another time from now on.
+    /// The clock was set.
     pub(super) fn stepped(&mut self, key: usize, from: Time, to: Time) {
         self.keys[key].1.push(Seen::Stepped { from, to });
     }
@@ -73,7 +73,7 @@ impl Observer {
         self.keys[key].1.push(Seen::Forgiven(at));
     }
 
-    /// That nobody got more than so many gates may give that know nothing of each other.
+    /// Asserts that no key got more than this number of independent gates may give.
     pub(super) fn demand(&self, gates: u32, seed: u64) {
         for (key, (promise, seen)) in self.keys.iter().enumerate() {
             let most = promise.most(seen);
@@ -123,7 +123,7 @@ impl Promise {
         }
     }
 
-    /// The highest level, or the most in any window.
+    /// The highest level, or the most tokens in any window.
     fn most(&self, seen: &[Seen]) -> f64 {
         let (mut most, mut level, mut last) = (0.0_f64, 0.0_f64, Time::from_nanos(0));
         let mut window: Vec<(Time, f64)> = Vec::new();

@@ -1,4 +1,4 @@
-//! A store that does as it is told, and sometimes says nothing of it; its clock and those of the gates.
+//! A store that executes requests and sometimes loses the reply; its clock and those of the gates.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,7 +15,7 @@ use crate::store::{
 };
 use crate::time::{Clock, Span, Time};
 
-/// What goes wrong now; once in so many questions, or never if zero.
+/// The present faults. `late` and `lost` hit one request in that number, or none if zero.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Faults {
     pub(super) away: bool,
@@ -58,7 +58,7 @@ impl Store {
         clock
     }
 
-    /// What time it is here.
+    /// The store's time.
     pub(super) fn now(&self) -> Time {
         self.true_time(self.ahead.load(Ordering::Relaxed))
     }
@@ -78,13 +78,13 @@ impl Store {
         self.set_clocks();
     }
 
-    /// A record is gone, or somebody else's.
+    /// Removes a record, or overwrites it with foreign bytes.
     pub(super) fn spoil(&self, Key(key): Key, is_gone: bool) {
         let mut rows = self.rows.lock().unwrap();
         if is_gone {
             rows.remove(&key);
         } else if let Some((stored, _)) = rows.get_mut(&key) {
-            *stored = Stored { bytes: b"somebody else's".to_vec(), version: self.version() };
+            *stored = Stored { bytes: b"foreign".to_vec(), version: self.version() };
         }
     }
 
@@ -109,8 +109,8 @@ impl Store {
         self.rest(Duration::from_micros(micros)).await;
     }
 
-    /// Goes its way even if whoever asked has gone.
-    fn ask<T: Send + 'static>(
+    /// Runs a request to its end even if the caller has gone.
+    fn call<T: Send + 'static>(
         &self,
         what: impl FnOnce(&Self, &mut HashMap<u128, (Stored, Time)>) -> T + Send + 'static,
     ) -> StoreFuture<'_, T> {
@@ -123,7 +123,7 @@ impl Store {
             return Box::pin(async move { away() });
         };
         let (is_late, is_lost) = (self.once_in(faults.late), self.once_in(faults.lost));
-        let (tell, hears) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         tokio::spawn(async move {
             store.way(is_late).await;
             let value = {
@@ -134,22 +134,22 @@ impl Store {
             };
             let answer = Clocked::with_clock(value, store.now());
             store.way(is_late).await;
-            drop(tell.send(if is_lost { away() } else { Ok(answer) }));
+            drop(sender.send(if is_lost { away() } else { Ok(answer) }));
         });
-        Box::pin(async move { hears.await.unwrap_or_else(|_| away()) })
+        Box::pin(async move { receiver.await.unwrap_or_else(|_| away()) })
     }
 }
 
 impl CompareAndSwap for Store {
     fn load(&self, Key(key): Key) -> StoreFuture<'_, Option<Stored>> {
-        self.ask(move |_, rows| rows.get(&key).map(|(stored, _)| stored.clone()))
+        self.call(move |_, rows| rows.get(&key).map(|(stored, _)| stored.clone()))
     }
 
     fn swap(&self, Key(key): Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
-        self.ask(move |store, rows| {
-            let stands = rows.get(&key).map(|(stored, _)| stored.clone());
-            if stands.as_ref().map(|stored| stored.version) != old {
-                return Swap::Conflict(stands);
+        self.call(move |store, rows| {
+            let current = rows.get(&key).map(|(stored, _)| stored.clone());
+            if current.as_ref().map(|stored| stored.version) != old {
+                return Swap::Conflict(current);
             }
             let version = store.version();
             rows.insert(key, (Stored { bytes: new.bytes, version }, store.now().after(new.ttl)));
@@ -158,6 +158,6 @@ impl CompareAndSwap for Store {
     }
 
     fn probe(&self) -> StoreFuture<'_, ()> {
-        self.ask(|_, _| ())
+        self.call(|_, _| ())
     }
 }
