@@ -11,8 +11,11 @@ use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 
 /// One file of `src/`.
 pub(crate) struct Source {
-    /// Its path from `src/`, without `.rs`, as in `proxy/respond`.
+    /// Its path from `src/`, without `.rs`, as in `proxy/respond`; that of another crate begins with the crate's name, as
+    /// in `bucket/rolling`.
     pub(crate) module: String,
+    /// What `crate::` means in it: nothing, or the name of another crate.
+    pub(crate) root: Option<String>,
     /// How it begins.
     pub(crate) opens_with_its_purpose: bool,
     /// Lines that are not tests.
@@ -30,16 +33,30 @@ pub(crate) struct Token {
 impl Source {
     /// Every file of the library and the binary, without those that only tests use.
     pub(crate) fn all() -> Vec<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut sources = Self::of_crate(&root.join("src"), None);
+        for folder in fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = folder.file_name().unwrap().to_str().unwrap();
+            sources.extend(Self::of_crate(&folder.join("src"), Some(name)));
+        }
+        sources
+    }
+
+    fn of_crate(folder: &Path, name: Option<&str>) -> Vec<Self> {
         let mut test_only = BTreeSet::new();
         let sources: Vec<Self> =
-            files(&root).iter().map(|path| Self::read(path, &root, &mut test_only)).collect();
+            files(folder).iter().map(|path| Self::read(path, folder, name, &mut test_only)).collect();
         sources.into_iter().filter(|source| !test_only.contains(&source.module)).collect()
     }
 
-    fn read(path: &Path, root: &Path, test_only: &mut BTreeSet<String>) -> Self {
+    fn read(path: &Path, folder: &Path, root: Option<&str>, test_only: &mut BTreeSet<String>) -> Self {
         let text = fs::read_to_string(path).unwrap();
-        let module = path.strip_prefix(root).unwrap().with_extension("").to_str().unwrap().to_owned();
+        let path = path.strip_prefix(folder).unwrap().with_extension("").to_str().unwrap().to_owned();
+        let module = match root {
+            None => path,
+            Some(root) if path == "lib" => root.to_owned(),
+            Some(root) => format!("{root}/{path}"),
+        };
         let mut tokens = Vec::new();
         flatten(text.parse().unwrap(), &mut tokens);
 
@@ -55,7 +72,8 @@ impl Source {
             tokens.drain(at..end);
         }
         let opens_with_its_purpose = text.starts_with("//! ");
-        Self { module, opens_with_its_purpose, lines: text.lines().count() - tests, tokens }
+        let lines = text.lines().count() - tests;
+        Self { module, root: root.map(str::to_owned), opens_with_its_purpose, lines, tokens }
     }
 
     /// What `crate::`, `self::` and `super::` lead to, from the root of the crate; lists in braces one by one.
@@ -65,7 +83,7 @@ impl Source {
             let is_head = matches!(&self.tokens[at].text[..], "crate" | "self" | "super")
                 && !(at > 0 && matches!(&self.tokens[at - 1].text[..], ":" | "("));
             if is_head && fits(&self.tokens[at + 1..], &[":", ":"]) {
-                expand(&self.tokens, at, &self.own_path(), &mut paths);
+                expand(&self.tokens, at, (&self.own_path(), self.root.as_deref()), &mut paths);
             }
         }
         paths
@@ -82,7 +100,7 @@ impl Source {
 
     /// For a failure: where a token stands.
     pub(crate) fn place(&self, at: usize) -> String {
-        format!("src/{}.rs:{}", self.module, self.tokens[at].line)
+        format!("{}.rs:{}", self.module, self.tokens[at].line)
     }
 }
 
@@ -103,18 +121,23 @@ pub(crate) fn closing(tokens: &[Token], open: usize) -> usize {
 }
 
 /// Adds the paths that begin there, and returns where the last of them ends.
-fn expand(tokens: &[Token], mut at: usize, so_far: &[String], paths: &mut Vec<Vec<String>>) -> usize {
+fn expand(
+    tokens: &[Token],
+    mut at: usize,
+    (so_far, root): (&[String], Option<&str>),
+    paths: &mut Vec<Vec<String>>,
+) -> usize {
     let mut path = so_far.to_vec();
     loop {
         match &tokens[at].text[..] {
-            "crate" => path.clear(),
+            "crate" => path = root.into_iter().map(str::to_owned).collect(),
             "self" => {}
             "super" => drop(path.pop()),
             "{" => {
                 let end = closing(tokens, at);
                 at += 1;
                 while at < end {
-                    at = expand(tokens, at, &path, paths);
+                    at = expand(tokens, at, (&path, root), paths);
                     at = (at..end).find(|&at| tokens[at].text == ",").unwrap_or(end) + 1;
                 }
                 return end;
