@@ -1,4 +1,4 @@
-//! Batches for one bucket at one gate, as `src/store/shared/batch.rs` runs them: all waiting requests are decided
+//! Batches for one bucket at one gate, as `crates/store/src/shared/batch.rs` runs them: all waiting requests are decided
 //! together and written by one swap; a batch that loses a race continues from the current row.
 //!
 //! Enqueued refunds are retried as there, but without the load that the library makes first when their outcome is

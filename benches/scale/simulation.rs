@@ -1,7 +1,7 @@
 //! A thousand gates on one store of many shards, event by event: the requests to the store, and excess admissions.
 //!
 //! Buckets are the library's own arithmetic; mirrors, batches, conflicts, the breaker and the fallback follow
-//! `src/store/shared/`, in simulated time. Not simulated are queues inside the store (its load is counted, and is to be
+//! `crates/store/src/shared/`, in simulated time. Not simulated are queues inside the store (its load is counted, and is to be
 //! compared with its capacity), tables that forget, and clocks that differ. Clients are sampled by whole subnets,
 //! because a bucket affects no other bucket but those of its own attempts; so the simulated part is exact, and only the
 //! sums are scaled up.

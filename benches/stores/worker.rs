@@ -11,10 +11,11 @@ use redis::aio::MultiplexedConnection;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use tollgate::bucket::{Continuous, Span, Spec};
-use tollgate::engine::{Limiter, Limits};
+use tollgate::engine::store_observer;
 use tollgate::event::{Event, EventListener, Events, StoreCallResult};
 use tollgate::store::Namespace;
 use tollgate::store::shared::{OnError, StoreOptions};
+use tollgate::store::{Limiter, Limits};
 
 /// Pins this thread, and all threads that it starts, to this core.
 pub(crate) fn pin(core: usize) {
@@ -92,7 +93,8 @@ fn gate(url: &str, count: &Arc<Count>) -> Limits {
     let events = Events::from_iter([Arc::clone(count) as Arc<dyn EventListener>]);
     // So long that a slow store shows as slow, and a decision without the store as an error.
     let options = StoreOptions { timeout: Span::from_secs(2), on_error: OnError::Deny };
-    let limits = Limits::open_as(&url.parse().unwrap(), &Namespace::default(), b"", options, events);
+    let limits =
+        Limits::open_as(&url.parse().unwrap(), &Namespace::default(), b"", options, store_observer(events));
     limits.unwrap().with_capacity(10_000)
 }
 

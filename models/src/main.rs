@@ -1,29 +1,23 @@
 //! The line of the bucket table under every interleaving of threads, by loom.
 //!
-//! `src/store/memory/table_line.rs` is built here as it is, with loom's atomics under the names that it imports. The
+//! `crates/store/src/memory/table_line.rs` is built here as it is, with loom's atomics under the names that it imports. The
 //! table's part, the further words behind a line, is one word for each slot here. Loom treats loads and stores that are
 //! `SeqCst` as `AcqRel`. The line needs no more than that; the order between a locked line and a closed limit does, and
-//! is left to `tests/concurrency.rs`.
+//! is left to `tests/table/concurrency.rs`.
 //!
 //! `cargo run --release --manifest-path models/Cargo.toml` runs the models; `scripts/test models` does so with a bound
 //! on the time.
 
 mod sync;
-#[path = "../../src/store/memory/table_line.rs"]
+#[path = "../../crates/store/src/memory/table_line.rs"]
 mod table_line;
-#[path = "../../src/bucket/units.rs"]
-mod units;
-
-mod time {
-    pub(crate) use crate::units::Time;
-}
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use sync::AtomicU64;
 use table_line::{LineVersion, SLOTS, TableLine, WORDS, Written};
-use time::Time;
+use tollgate_bucket::Time;
 
 const NOW: Time = Time::from_nanos(1);
 const TAG: u32 = 7;

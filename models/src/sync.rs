@@ -1,4 +1,4 @@
-//! Loom's part of the names in `src/store/memory/sync.rs`.
+//! Loom's part of the names in `crates/store/src/memory/sync.rs`.
 
 pub(super) use loom::hint::spin_loop;
 pub(super) use loom::sync::atomic::{AtomicU64, fence};

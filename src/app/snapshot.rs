@@ -135,7 +135,7 @@ pub(super) fn build_engine(
     }
     let observer = store_observer(events.clone());
     let shared = SharedStore::start(&store.address, &store.names, store.options, clock.clone(), observer)?;
-    let hasher = KeyHasher::of_installation(store.names.as_str(), store.secret.reveal());
+    let hasher = KeyHasher::of_secret(store.names.key_secret(store.secret.reveal()));
     let engine = engine.with_store(shared, hasher)?;
     old_process.map(receive).transpose()?;
     Ok(engine)

@@ -15,7 +15,9 @@ mod size;
 
 pub use address::{ListenUrl, UpstreamUrl};
 pub use cookie::CookieName;
+pub use count::CountValue;
 pub use duration::{Duration, in_words};
+pub use field::FieldValue;
 pub use key::LimitKey;
 pub use prefix::Prefix;
 pub use rate::RateValue;

@@ -202,10 +202,10 @@ impl Engine {
             };
             if let Some(shared) = &self.shared {
                 let mirror = &rules.mirrors[bucket.limit];
-                return Ok(action.apply_in_store(shared, mirror, bucket.bucket_key()).await?);
+                return Ok(action.apply_in_store(shared, mirror, bucket_key(bucket)).await?);
             }
             let buckets = &rules.buckets[bucket.limit];
-            match action.apply_in_memory(buckets, &bucket.bucket_key(), self.clock.now()) {
+            match action.apply_in_memory(buckets, &bucket_key(bucket), self.clock.now()) {
                 Err(OwnRateError::Stale(Stale)) => std::thread::yield_now(),
                 done => return Ok(done?),
             }
@@ -231,7 +231,7 @@ impl Engine {
         rules: &Rules,
         bucket: &BucketRef,
     ) -> Result<(BucketLevel, Option<Own>), Unavailable> {
-        let (key, now) = (bucket.bucket_key(), self.time());
+        let (key, now) = (bucket_key(bucket), self.time());
         let (verdict, own) = match &self.shared {
             Some(shared) => {
                 let peek = StoreOp::Step(Op::Peek(1));
@@ -372,10 +372,8 @@ impl Rules {
     }
 }
 
-impl BucketRef {
-    fn bucket_key(&self) -> BucketKey {
-        BucketKey { key: self.key, class: self.class, spec: self.spec }
-    }
+fn bucket_key(bucket_ref: &BucketRef) -> BucketKey {
+    BucketKey { key: bucket_ref.key, class: bucket_ref.class, spec: bucket_ref.spec }
 }
 
 fn is_rate(kind: LimitKind) -> bool {

@@ -47,7 +47,7 @@ struct ClientRateLimiter {
     limiter: KeyedRateLimiter,
 }
 
-type KeyedRateLimiter = RateLimiter<IpAddr, PrefixStateStore, Clock, NoOpMiddleware<GovernorInstant>>;
+type KeyedRateLimiter = RateLimiter<IpAddr, PrefixStateStore, GovernorClock, NoOpMiddleware<GovernorInstant>>;
 
 /// An admitted connection; dropping it frees its slot.
 #[derive(Debug)]
@@ -200,7 +200,7 @@ impl ClientRateLimiter {
         let quota = quota.allow_burst(NonZeroU32::new(wanted.burst)?);
         Some(Arc::new(Self {
             quota: wanted,
-            limiter: KeyedRateLimiter::new(quota, PrefixStateStore::default(), clock.clone()),
+            limiter: KeyedRateLimiter::new(quota, PrefixStateStore::default(), GovernorClock(clock.clone())),
         }))
     }
 }
@@ -298,12 +298,15 @@ impl StateStore for PrefixStateStore {
     }
 }
 
-/// Our clock as governor's.
-impl governor::clock::Clock for Clock {
+/// A [`Clock`] for governor.
+#[derive(Debug, Clone)]
+struct GovernorClock(Clock);
+
+impl governor::clock::Clock for GovernorClock {
     type Instant = GovernorInstant;
 
     fn now(&self) -> GovernorInstant {
-        GovernorInstant(Self::now(self))
+        GovernorInstant(self.0.now())
     }
 }
 
@@ -414,7 +417,7 @@ mod tests {
         let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
         let quota =
             Quota::with_period(Duration::from_secs(60)).unwrap().allow_burst(NonZeroU32::new(10).unwrap());
-        let rate = KeyedRateLimiter::new(quota, PrefixStateStore::default(), clock);
+        let rate = KeyedRateLimiter::new(quota, PrefixStateStore::default(), GovernorClock(clock));
         let spent = IpAddr::from([203, 0, 113, 7]);
         (0..10).for_each(|_| assert!(rate.check_key(&spent).is_ok()));
         for other in 0..100_000_u32 {

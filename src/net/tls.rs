@@ -7,17 +7,13 @@
 mod acceptor;
 pub mod certificate;
 mod handshake;
-pub mod trust;
-
-use std::sync::Arc;
-
-use rustls::crypto::CryptoProvider;
-use rustls::crypto::aws_lc_rs;
 
 pub use self::acceptor::{Acceptor, MinVersion, SessionCache};
 pub use self::certificate::Certificate;
 pub use self::handshake::{accept, connect, is_about_certificate};
-pub use self::trust::Trust;
+pub use tollgate_store::tls::{self as trust, TlsConfigError, Trust};
+
+use tollgate_store::tls::provider;
 
 /// The file's settings for clients that speak TLS, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,14 +22,4 @@ pub struct TlsSettings {
     pub certificates: Vec<Certificate>,
     /// The oldest version that is accepted.
     pub minimum: MinVersion,
-}
-
-/// The cryptography of this build provides no TLS.
-#[derive(Debug, thiserror::Error)]
-#[error("TLS is not available: {0}")]
-pub struct TlsConfigError(rustls::Error);
-
-/// Cryptography for both sides.
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(aws_lc_rs::default_provider())
 }

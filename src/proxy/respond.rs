@@ -1,9 +1,9 @@
 //! Generated responses: refusals and errors.
 //!
-//! Pure functions from what is known to a finished response; no socket, no clock, no randomness. No answer names a
-//! version, an address or a path: the link back to the form is an empty reference, which a browser resolves to the
-//! page it is on, so nothing has to be echoed. The surprising thing: all values of an answer that are not constant
-//! are written into one string and cut out of it, because a refusal is what the gate gives most often.
+//! These are pure functions without sockets, clock or randomness; `transaction` sends the responses. No response names
+//! a version, an address or a path: the link back to the form is an empty reference, which a browser resolves to the
+//! current page, so nothing is echoed. Under attack refusals are the most frequent responses, so all variable values of
+//! one share a single string.
 
 mod accept;
 mod builder;
@@ -33,16 +33,16 @@ use crate::engine::Refusal;
 use crate::policy::Policy;
 use crate::time::Span;
 
-/// What the file says about refusals: `[refuse]`.
+/// The settings of `[refuse]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RefuseSettings {
     /// The status of a refusal, 4xx or 5xx.
     pub status: StatusCode,
-    /// A page of the site's own instead of the built-in one.
+    /// The configured HTML page; `None` is the built-in one.
     pub html: Option<Template>,
-    /// Likewise for programs.
+    /// Likewise for JSON.
     pub json: Option<Template>,
-    /// Likewise for the rest.
+    /// Likewise for plain text.
     pub text: Option<Template>,
     /// When `RateLimit` and `RateLimit-Policy` are sent.
     pub headers: ShowLimits,
@@ -57,71 +57,71 @@ pub struct RefuseSettings {
 pub enum ShowLimits {
     /// With refusals.
     Refused,
-    /// With every attempt's answer.
+    /// With the response to every attempt.
     Always,
-    /// Not at all.
+    /// Never.
     Never,
 }
 
-/// What of a request shapes the gate's own answer to it.
+/// The parts of a request that shape a generated response.
 #[derive(Debug, Clone, Copy)]
 pub struct Negotiation<'a> {
     /// The first `Accept` header: decides between HTML, JSON and text.
     pub accept: Option<&'a HeaderValue>,
     /// Whether the method is `HEAD`: the same headers, no body.
     pub head: bool,
-    /// The identity of the request, named in the answer.
+    /// The request id, named in the response.
     pub request_id: &'a HeaderValue,
 }
 
-/// The answer to a refused attempt: `refuse.status` with `Retry-After`, unless waiting does not help: then nothing of it
-/// speaks of a time.
+/// The response to a refused attempt: `refuse.status` with `Retry-After`. If waiting does not help, it names no time.
 #[must_use]
 pub fn refusal(
     settings: &RefuseSettings,
     policy: &Policy,
     refusal: &Refusal,
-    asked: &Negotiation<'_>,
+    negotiation: &Negotiation<'_>,
 ) -> Response<Bytes> {
-    let form = ResponseFormat::preferred(asked.accept);
+    let format = ResponseFormat::preferred(negotiation.accept);
     let retry_after = wait::shown_wait(policy, refusal)
-        .map(|wait| wait::retry_after(wait, settings.jitter_permille, asked.request_id.as_bytes()));
-    let limits = refusal.violated().filter_map(|standing| policy.limits.get(standing.charge.limit));
+        .map(|wait| wait::retry_after(wait, settings.jitter_permille, negotiation.request_id.as_bytes()));
+    let limits = refusal.violated().filter_map(|status| policy.limits.get(status.charge.limit));
     let shown = limits.filter(|limit| !limit.is_hidden());
     let mut limits: SmallVec<[&str; 4]> = shown.map(|limit| &*limit.name).collect();
     limits.dedup();
-    let message = ProblemDetails {
+    let details = ProblemDetails {
         kind: "https://iana.org/assignments/http-problem-types#quota-exceeded",
         title: "Too many sign-in attempts",
         status: settings.status,
         detail: if retry_after.is_some() { "" } else { TIME_DOES_NOT_HELP },
         retry_after,
         limits: Some(limits),
-        request_id: asked.request_id,
+        request_id: negotiation.request_id,
     };
-    // A page of the site's own speaks of a wait; where there is none, the built-in one tells the truth.
-    let own = settings.own(form).filter(|_| retry_after.is_some());
-    let mut draft = ResponseBuilder::new(&message, form, own, asked.head);
+    // A configured page names a wait; without a wait it would be wrong, so the built-in page is used.
+    let template = settings.own(format).filter(|_| retry_after.is_some());
+    let mut builder = ResponseBuilder::new(&details, format, template, negotiation.head);
     if settings.headers != ShowLimits::Never {
-        draft.rate_limits(policy, &refusal.statuses, retry_after.is_some());
+        builder.rate_limits(policy, &refusal.statuses, retry_after.is_some());
     }
-    draft.finish()
+    builder.finish()
 }
 
-/// The answer where the gate itself has to say that something went wrong.
+/// The response to an error.
 #[must_use]
-pub fn problem(problem: ProblemKind, asked: &Negotiation<'_>) -> Response<Bytes> {
-    let message = problem.message(asked.request_id);
-    let mut draft = ResponseBuilder::new(&message, ResponseFormat::preferred(asked.accept), None, asked.head);
+pub fn problem(problem: ProblemKind, negotiation: &Negotiation<'_>) -> Response<Bytes> {
+    let details = problem.message(negotiation.request_id);
+    let format = ResponseFormat::preferred(negotiation.accept);
+    let mut builder = ResponseBuilder::new(&details, format, None, negotiation.head);
     if problem == ProblemKind::MethodNotAllowed {
-        draft.allow(problem::ALLOWED_METHODS);
+        builder.allow(problem::ALLOWED_METHODS);
     }
-    draft.finish()
+    builder.finish()
 }
 
 impl RefuseSettings {
-    fn own(&self, form: ResponseFormat) -> Option<&Template> {
-        match form {
+    fn own(&self, format: ResponseFormat) -> Option<&Template> {
+        match format {
             ResponseFormat::Html => self.html.as_ref(),
             ResponseFormat::Json => self.json.as_ref(),
             ResponseFormat::Text => self.text.as_ref(),
@@ -143,8 +143,8 @@ impl Default for RefuseSettings {
     }
 }
 
-/// The same words whatever it is that does not open with time: an account's row of failures, or an attempt that costs
-/// more than a bucket holds.
+/// The same text for every cause: a limit on consecutive failures of an account, or an attempt that costs more than a
+/// bucket holds.
 const TIME_DOES_NOT_HELP: &str = "Waiting does not help here. Please ask the operator of this site.";
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The upstreams of one worker: load balancing, connection pool, time-outs.
 //!
-//! Each worker keeps its own connections; no pool and no lock is shared. What workers share is how busy and how well each
-//! upstream is, and its `upstream_max` places: a request for which none is left waits for one, or for a connection that
-//! another request gives back, as long as for a connection. The surprising thing: a request that may have reached an upstream
-//! is never sent twice; only one that provably never left is.
+//! Each worker has its own connections; workers share no pool and no lock. They share the load and health of each
+//! upstream, and its `upstream_max` connection slots: a request without a slot waits for one, or for a connection that
+//! another request releases, within `connect_timeout`. A request is retried only if provably no byte of it was sent.
+//! Headers and outcomes are left to `transaction::forward`.
 
 mod burst_queue;
 mod connect;
@@ -51,7 +51,7 @@ pub enum UpstreamAddress {
         /// 1 to 65,535.
         port: u16,
     },
-    /// `https://host:port`: the same over TLS, and the server has to prove that it is this host.
+    /// `https://host:port`: the same over TLS; the server's certificate has to be valid for the host.
     Tls {
         /// A name or an address without brackets.
         host: String,
@@ -72,12 +72,12 @@ impl fmt::Display for UpstreamAddress {
     }
 }
 
-/// As it stands in an address.
+/// Host and port as in a URL.
 fn authority(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// One worker's connections to a group of upstreams that do the same.
+/// One worker's connections to a group of interchangeable upstreams.
 pub struct UpstreamGroup {
     backends: Vec<Rc<Backend>>,
     settings: Arc<ProxySettings>,
@@ -89,68 +89,67 @@ pub struct Backend {
     health: Arc<Health>,
     pool: Rc<ConnectionPool>,
     burst_queue: Rc<BurstQueue>,
-    /// Since the first connection.
+    /// Set at the first connection.
     idle_closer: OnceCell<IdleCloser>,
 }
 
-/// A connection to an upstream, and its place among `upstream_max`.
+/// A connection to an upstream, with its slot among `upstream_max`.
 struct UpstreamConnection {
     sender: SendRequest<RequestBody>,
-    /// For answers; kept, because moving a timer on costs less than making one.
+    /// For responses; reused, because resetting a timer costs less than making one.
     timer: Pin<Box<Sleep>>,
     head_limit: HeadLimit,
-    /// By whose word the server is the one that is meant; `None` without TLS.
+    /// The CAs that verified the server; `None` without TLS.
     trust: Option<Trust>,
     _permit: ConnectionSlot,
 }
 
-/// Counts a request as long as it is there.
+/// Counts a request at an upstream while it lives.
 struct InFlightGuard {
     backend: Rc<Backend>,
     _burst_permit: Option<BurstPermit>,
 }
 
-/// A connection in use, until the answer has come to its end.
+/// A connection in use, until the end of its response.
 pub struct ConnectionLease {
     backend: Rc<Backend>,
     connection: Option<UpstreamConnection>,
-    /// The upstream answered before it can have read the whole request: something is unusual about it.
+    /// The response began before the whole request was sent, so the connection is not used again.
     was_early: bool,
     _in_flight: InFlightGuard,
 }
 
 impl UpstreamGroup {
-    /// These upstreams, at least one, under these time-outs.
+    /// A group of at least one upstream, with the time-outs of `settings`.
     #[must_use]
-    pub fn new(servers: Vec<Rc<Backend>>, settings: &Arc<ProxySettings>) -> Self {
-        Self { backends: servers, settings: Arc::clone(settings), round_robin: Cell::new(0) }
+    pub fn new(backends: Vec<Rc<Backend>>, settings: &Arc<ProxySettings>) -> Self {
+        Self { backends, settings: Arc::clone(settings), round_robin: Cell::new(0) }
     }
 
-    /// Its upstreams, in the order of the file.
+    /// The upstreams, in the order of the file.
     #[must_use]
     pub fn backends(&self) -> &[Rc<Backend>] {
         &self.backends
     }
 
-    /// Sends a request to the least busy upstream that is up, and waits for the head of its answer. An upstream
-    /// that cannot be connected to is passed over for the next one. The request is taken out of its slot when it may
-    /// have left, and is still there, or there again, while it provably has not. `neighbours` is how many of its prefix
-    /// are at upstreams.
+    /// Sends a request to the least busy upstream that is up, and waits for the head of its response. If an upstream
+    /// cannot be connected to, the next one is tried. `request` becomes `None` when the request may have been sent, and
+    /// is `Some` while it provably was not. `in_flight` is the number of requests of the client's prefix at upstreams.
     ///
     /// # Errors
-    /// What went wrong, and whose fault it was.
+    /// The failure, and the side to blame.
     pub async fn forward(
         &self,
         request: &mut UnsentRequest,
         progress: &UploadProgress,
-        neighbours: usize,
+        in_flight: usize,
     ) -> Result<(Response<Incoming>, ConnectionLease), Error> {
         if let [only] = &self.backends[..] {
-            return only.forward(request, progress, neighbours, &self.settings).await;
+            return only.forward(request, progress, in_flight, &self.settings).await;
         }
         let mut last = Error::Upstream(Failure::Connect);
-        for server in self.by_preference() {
-            match server.forward(request, progress, neighbours, &self.settings).await {
+        for backend in self.by_preference() {
+            match backend.forward(request, progress, in_flight, &self.settings).await {
                 Err(error) if request.is_some() => last = error,
                 done => return done,
             }
@@ -158,7 +157,7 @@ impl UpstreamGroup {
         Err(last)
     }
 
-    /// Those that are up by how busy they are, equals in turn; then the others, in case they are back.
+    /// Upstreams that are up, least busy first and equals in turn; then those that are down, in case they are back.
     fn by_preference(&self) -> impl Iterator<Item = Rc<Backend>> {
         let turn = self.round_robin.get();
         self.round_robin.set(turn.wrapping_add(1));
@@ -166,17 +165,17 @@ impl UpstreamGroup {
         let mut order: smallvec::SmallVec<[Rc<Backend>; 4]> =
             (0..count).map(|at| Rc::clone(&self.backends[(turn % count + at) % count])).collect();
         if count > 1 {
-            order.sort_by_key(|server| (server.health.is_down(), server.health.busy()));
+            order.sort_by_key(|backend| (backend.health.is_down(), backend.health.busy()));
         }
         order.into_iter()
     }
 }
 
-/// A request that provably has not left.
+/// A request of which provably no byte was sent; otherwise `None`.
 pub type UnsentRequest = Option<Request<RequestBody>>;
 
 impl Backend {
-    /// No connection of this worker to this upstream yet.
+    /// A backend without connections.
     #[must_use]
     pub fn new(health: &Arc<Health>) -> Rc<Self> {
         Rc::new(Self {
@@ -187,13 +186,13 @@ impl Backend {
         })
     }
 
-    /// Whether this is the upstream.
+    /// Whether this is the upstream with this health.
     #[must_use]
     pub fn is(&self, health: &Arc<Health>) -> bool {
         Arc::ptr_eq(&self.health, health)
     }
 
-    /// Closes what was idle for too long. To be called [`SWEEPS`] times within `proxy.upstream_idle`.
+    /// Closes connections that were idle for too long. To be called [`SWEEPS`] times within `proxy.upstream_idle`.
     pub fn expire(&self) {
         self.pool.expire(SWEEPS);
     }
@@ -202,14 +201,14 @@ impl Backend {
         self: &Rc<Self>,
         request: &mut UnsentRequest,
         progress: &UploadProgress,
-        neighbours: usize,
+        in_flight: usize,
         settings: &ProxySettings,
     ) -> Result<(Response<Incoming>, ConnectionLease), Error> {
-        if fair_queue::exceeds_share(neighbours, settings.upstream_max) && self.is_congested(settings) {
-            // Boxed: a request seldom waits for this, and would carry it along.
+        if fair_queue::exceeds_share(in_flight, settings.upstream_max) && self.is_congested(settings) {
+            // Boxed: it is rarely awaited, and would enlarge every request's future.
             Box::pin(self.wait_for_share(settings)).await?;
         }
-        let (step, spared) = if burst_queue::is_burst(neighbours) {
+        let (permit, reserved) = if burst_queue::is_burst(in_flight) {
             // Boxed: as above.
             (
                 Some(Box::pin(self.burst_queue.acquire()).await),
@@ -218,29 +217,29 @@ impl Backend {
         } else {
             (None, 0)
         };
-        let busy = InFlightGuard::enter(self, step);
-        let mut kept = self.pop_idle(settings, spared).await;
+        let guard = InFlightGuard::enter(self, permit);
+        let mut idle = self.pop_idle(settings, reserved).await;
         loop {
-            let (mut connection, is_fresh) = match kept.take() {
+            let (mut connection, is_fresh) = match idle.take() {
                 Some(connection) => (connection, false),
-                // Boxed: a request seldom needs what connecting takes, and would carry it along.
-                None => Box::pin(self.acquire(settings)).await.map_err(|why| self.failed(why))?,
+                // Boxed: as above.
+                None => Box::pin(self.acquire(settings)).await.map_err(|failure| self.failed(failure))?,
             };
             match self.send(&mut connection, request, progress, settings).await {
                 Ok(response) => {
                     let was_early = progress.state() != UploadState::Complete;
-                    let server = Rc::clone(self);
+                    let backend = Rc::clone(self);
                     return Ok((
                         response,
                         ConnectionLease {
-                            backend: server,
+                            backend,
                             connection: Some(connection),
                             was_early,
-                            _in_flight: busy,
+                            _in_flight: guard,
                         },
                     ));
                 }
-                // A kept connection that had ended meanwhile, which nobody noticed before it was used.
+                // The upstream closed the idle connection before the request was sent: try another one.
                 Err(_) if !is_fresh && request.is_some() => {}
                 Err(error) => return Err(error),
             }
@@ -252,51 +251,49 @@ impl Backend {
     }
 
     async fn wait_for_share(&self, settings: &ProxySettings) -> Result<(), Error> {
-        let thins = self.health.fair_queue.wait(|| self.is_congested(settings));
-        let thinned = tokio::time::timeout(fair_queue::QUEUE_TIMEOUT, thins).await;
-        thinned.map_err(|_| self.failed(Failure::Busy))
+        let share = self.health.fair_queue.wait(|| self.is_congested(settings));
+        let waited = tokio::time::timeout(fair_queue::QUEUE_TIMEOUT, share).await;
+        waited.map_err(|_| self.failed(Failure::Busy))
     }
 
     async fn send(
         &self,
         connection: &mut UpstreamConnection,
-        slot: &mut UnsentRequest,
+        unsent: &mut UnsentRequest,
         progress: &UploadProgress,
         settings: &ProxySettings,
     ) -> Result<Response<Incoming>, Error> {
-        let Some(mut request) = slot.take() else { return Err(Error::Upstream(Failure::Broken)) };
+        let Some(mut request) = unsent.take() else { return Err(Error::Upstream(Failure::Broken)) };
         if !request.headers().contains_key(HOST) {
             request.headers_mut().insert(HOST, self.health.host.clone());
         }
-        let UpstreamConnection { sender, timer: patience, head_limit: ration, .. } = connection;
-        ration.arm();
-        let mut reply = std::pin::pin!(sender.try_send_request(request));
+        let UpstreamConnection { sender, timer, head_limit, .. } = connection;
+        head_limit.arm();
+        let mut response = std::pin::pin!(sender.try_send_request(request));
         let timeout = settings.reply_timeout.to_std();
-        patience.as_mut().reset(Instant::now() + timeout);
-        let sent = poll_fn(|cx| {
+        timer.as_mut().reset(Instant::now() + timeout);
+        let received = poll_fn(|cx| {
             loop {
-                if let Poll::Ready(sent) = reply.as_mut().poll(cx) {
-                    return Poll::Ready(Some(sent));
+                if let Poll::Ready(received) = response.as_mut().poll(cx) {
+                    return Poll::Ready(Some(received));
                 }
-                ready!(patience.as_mut().poll(cx));
-                // The time for an answer starts when the request has been sent: an upload may take as long as it
+                ready!(timer.as_mut().poll(cx));
+                // The time for a response starts when the request has been sent: an upload may take as long as it
                 // makes progress.
-                match progress.last_progress().map(|moved| moved + timeout) {
-                    Some(later)
-                        if progress.state() == UploadState::Partial && later > patience.deadline() =>
-                    {
-                        patience.as_mut().reset(later);
+                match progress.last_progress().map(|last| last + timeout) {
+                    Some(later) if progress.state() == UploadState::Partial && later > timer.deadline() => {
+                        timer.as_mut().reset(later);
                     }
                     _ => return Poll::Ready(None),
                 }
             }
         });
-        let Some(sent) = sent.await else { return Err(self.failed(Failure::Timeout)) };
-        ration.disarm();
-        sent.map_err(|mut error| {
-            *slot = error.take_message();
+        let Some(received) = received.await else { return Err(self.failed(Failure::Timeout)) };
+        head_limit.disarm();
+        received.map_err(|mut error| {
+            *unsent = error.take_message();
             match progress.state() {
-                _ if slot.is_some() => Error::Upstream(Failure::Broken),
+                _ if unsent.is_some() => Error::Upstream(Failure::Broken),
                 UploadState::Stalled => Error::ClientStalled,
                 UploadState::Aborted => Error::ClientDisconnected,
                 UploadState::Partial | UploadState::Complete => self.failed(Failure::Broken),
@@ -304,42 +301,42 @@ impl Backend {
         })
     }
 
-    /// The youngest idle connection that still stands; so many are spared.
-    async fn pop_idle(&self, settings: &ProxySettings, spared: usize) -> Option<UpstreamConnection> {
+    /// The youngest usable idle connection; `reserved` idle ones are left in the pool.
+    async fn pop_idle(&self, settings: &ProxySettings, reserved: usize) -> Option<UpstreamConnection> {
         loop {
-            let mut connection = self.pool.pop(spared)?;
+            let mut connection = self.pool.pop(reserved)?;
             if connection.is_usable(settings).await {
                 return Some(connection);
             }
         }
     }
 
-    /// A fresh connection; or one that another request gives back, while there is no place for a fresh one. Says which.
+    /// A fresh connection; or without a free slot, one that another request releases. Returns whether it is fresh.
     async fn acquire(&self, settings: &ProxySettings) -> Result<(UpstreamConnection, bool), Failure> {
         self.idle_closer.get_or_init(|| IdleCloser::begin(&self.pool, &self.health));
-        let place = match self.health.connection_limit.try_take() {
-            Some(place) => place,
+        let slot = match self.health.connection_limit.try_take() {
+            Some(slot) => slot,
             None => {
-                let turn = tokio::time::timeout(settings.connect_timeout.to_std(), self.next_free(settings));
-                match turn.await.map_err(|_| Failure::Busy)? {
+                let next = tokio::time::timeout(settings.connect_timeout.to_std(), self.next_free(settings));
+                match next.await.map_err(|_| Failure::Busy)? {
                     Acquired::Reused(connection) => return Ok((connection, false)),
-                    Acquired::New(place) => place,
+                    Acquired::New(slot) => slot,
                 }
             }
         };
-        Ok((connect::connect(&self.health, place, settings).await?, true))
+        Ok((connect::connect(&self.health, slot, settings).await?, true))
     }
 
-    /// Waits for what comes first.
+    /// Waits for a released connection or a free slot, whichever comes first.
     async fn next_free(&self, settings: &ProxySettings) -> Acquired {
-        let _wanted = DemandGuard::begin(&self.health.demand, &self.pool);
+        let _demand = DemandGuard::begin(&self.health.demand, &self.pool);
         loop {
             tokio::select! {
                 biased;
                 Ok(mut connection) = self.pool.wait() => if connection.is_usable(settings).await {
                     return Acquired::Reused(connection);
                 },
-                place = self.health.connection_limit.take() => return Acquired::New(place),
+                slot = self.health.connection_limit.take() => return Acquired::New(slot),
             }
         }
     }
@@ -350,7 +347,7 @@ impl Backend {
     }
 }
 
-/// What a request gets that has waited.
+/// The result of waiting for a connection.
 enum Acquired {
     Reused(UpstreamConnection),
     New(ConnectionSlot),
@@ -359,7 +356,7 @@ enum Acquired {
 impl UpstreamConnection {
     /// Whether another request may be sent over it.
     async fn is_usable(&mut self, settings: &ProxySettings) -> bool {
-        // Ready at once for a connection that rests; its task may still have to hear that the answer has ended.
+        // An idle connection is ready at once; a released one when its task has seen the end of the response.
         self.is_trusted(settings) && (self.sender.is_ready() || Box::pin(self.becomes_ready(settings)).await)
     }
 
@@ -369,17 +366,17 @@ impl UpstreamConnection {
         ready.is_ok_and(|ready| ready.is_ok())
     }
 
-    /// Whether it was made by the word of those who are trusted now.
+    /// Whether the CAs that verified the server are still the configured ones.
     fn is_trusted(&self, settings: &ProxySettings) -> bool {
         let Some(trust) = &self.trust else { return true };
-        settings.upstream_trust.as_ref().is_some_and(|now| now.ptr_eq(trust))
+        settings.upstream_trust.as_ref().is_some_and(|current| current.ptr_eq(trust))
     }
 }
 
 impl InFlightGuard {
-    fn enter(server: &Rc<Backend>, step: Option<BurstPermit>) -> Self {
-        server.health.request_begins();
-        Self { backend: Rc::clone(server), _burst_permit: step }
+    fn enter(backend: &Rc<Backend>, permit: Option<BurstPermit>) -> Self {
+        backend.health.request_begins();
+        Self { backend: Rc::clone(backend), _burst_permit: permit }
     }
 }
 
@@ -390,8 +387,8 @@ impl Drop for InFlightGuard {
 }
 
 impl ConnectionLease {
-    /// The answer has come to its end: the connection may be used again, unless the upstream answered before it
-    /// had read the whole request.
+    /// The response is complete: the connection returns to the pool, unless the response began before the whole request
+    /// was sent.
     pub fn give_back(mut self) {
         self.backend.health.succeeded();
         if let Some(connection) = self.connection.take()
@@ -402,7 +399,7 @@ impl ConnectionLease {
         }
     }
 
-    /// The answer broke off: nothing that still comes over this connection may reach anybody.
+    /// The response is incomplete: the connection closes, so that its rest reaches no client.
     pub fn close(self) {
         self.backend.health.failed(Failure::Broken);
     }

@@ -7,9 +7,10 @@ use tokio::runtime::Runtime;
 use tollgate::bucket::{
     Admission, Continuous, Distinct, Escalation, Floor, Interval, PeriodStart, Rolling, Span, Spec,
 };
-use tollgate::engine::{Limiter, Limits};
+use tollgate::engine::store_observer;
 use tollgate::event::Events;
 use tollgate::store::shared::{OnError, StoreOptions};
+use tollgate::store::{Limiter, Limits};
 use tollgate::store::{Namespace, StoreAddress};
 
 use crate::support::{Server, eventually};
@@ -30,7 +31,15 @@ impl<S: Server> Processes<S> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let address: StoreAddress = server.url().parse().unwrap();
         prepare(&runtime, &address);
-        let open = || Limits::open_as(&address, &Namespace::default(), b"key", manner, Events::default());
+        let open = || {
+            Limits::open_as(
+                &address,
+                &Namespace::default(),
+                b"key",
+                manner,
+                store_observer(Events::default()),
+            )
+        };
         let limits = (0..count).map(|_| open().unwrap().with_capacity(1000)).collect();
         Self { server, runtime, limits }
     }
@@ -120,7 +129,7 @@ pub(crate) fn every_shape_is_the_same_as_in_memory(server: impl Server) {
             let both = processes.runtime.block_on(async {
                 (here.take("client", tokens).await.unwrap(), there.take("client", tokens).await.unwrap())
             });
-            let told = |taken: &tollgate::engine::TakeOutcome| {
+            let told = |taken: &tollgate::store::TakeOutcome| {
                 // All waits are of hours, and the two are asked one after the other.
                 let kind = match taken.verdict.admission {
                     Admission::Refused { wait } => Err(Some(wait.as_secs_ceil().div_ceil(30))),
@@ -267,7 +276,9 @@ pub(crate) fn who_asked_for_deny_or_allow_gets_it(server: impl Server) {
     let strict = processes.limit(Spec::Continuous(continuous(1, 3600, 1))).remove(0);
     let address: StoreAddress = processes.server.url().parse().unwrap();
     let manner = patient(OnError::Allow);
-    let open = Limits::open_as(&address, &Namespace::default(), b"key", manner, Events::default()).unwrap();
+    let open =
+        Limits::open_as(&address, &Namespace::default(), b"key", manner, store_observer(Events::default()))
+            .unwrap();
     let lenient = open.limiter("address", Spec::Continuous(continuous(1, 3600, 1))).unwrap();
     assert!(processes.take(&strict, 1));
     processes.server.kill();

@@ -6,7 +6,7 @@ use super::super::diagnostic::{Findings, grouped};
 use super::super::document::{Located, TomlValue};
 use super::super::raw::{self, RawNamed};
 use super::super::section::{StringList, string};
-use super::super::values::Size;
+use super::super::values::{CountValue, FieldValue, Size};
 use super::addresses::upstream_group;
 use super::fields::{check_name, distinct, one_of, parsed, within};
 use super::{hosts, methods, outcome};
@@ -101,7 +101,7 @@ fn check_cost(node: &Located<TomlValue>, f: &mut Findings) -> Option<Cost> {
             let tokens = Located { value: *value, spot: node.spot.clone() };
             within(Some(&tokens), 1..=i64::from(u32::MAX), f).map(Cost::Fixed)
         }
-        TomlValue::String(_) => parsed(&string(node, f)?, f).map(Cost::Counted),
+        TomlValue::String(_) => parsed(&string(node, f)?, f).map(|CountValue(count)| Cost::Counted(count)),
         other => {
             f.error(
                 &node.spot,
@@ -119,7 +119,11 @@ fn check_fields(raw: &raw::RawRoute, f: &mut Findings) -> [Vec<Field>; 3] {
         if let Some(list) = list.filter(|list| list.is_empty) {
             f.error(&list.spot, format!("`{name}` is empty"), "leave it out to mean none");
         }
-        distinct(list, f).into_iter().filter_map(|field| parsed(field, f)).collect()
+        distinct(list, f)
+            .into_iter()
+            .filter_map(|text| parsed(text, f))
+            .map(|FieldValue(field)| field)
+            .collect()
     };
     [
         fields("when", raw.when.as_ref()),

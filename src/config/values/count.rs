@@ -5,7 +5,11 @@ use std::str::FromStr;
 use super::Mistake;
 use crate::policy::count::Count;
 
-impl FromStr for Count {
+/// What a body is counted by, read from text.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CountValue(pub Count);
+
+impl FromStr for CountValue {
     type Err = Mistake;
 
     fn from_str(text: &str) -> Result<Self, Mistake> {
@@ -16,10 +20,10 @@ impl FromStr for Count {
         let local = counted.rsplit(':').next().unwrap_or_default();
         let letter = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'-');
         match counted {
-            "[]" => Ok(Self::Items),
+            "[]" => Ok(Self(Count::Items)),
             "" => Err(Mistake::new("nothing to count", HINT)),
             name if name.len() <= MAX_COUNT_LEN && !local.is_empty() && name.bytes().all(letter) => {
-                Ok(Self::Element(name.to_owned()))
+                Ok(Self(Count::Element(name.to_owned())))
             }
             name => Err(Mistake::new(format!("`{name}` is not the name of an element"), LETTERS)),
         }
@@ -36,9 +40,9 @@ mod tests {
 
     #[test]
     fn elements_and_items_can_be_counted() {
-        assert_eq!("count:[]".parse(), Ok(Count::Items));
+        assert_eq!("count:[]".parse(), Ok(CountValue(Count::Items)));
         for name in ["methodName", "soap:Login", "a.b-c_1", "x"] {
-            assert_eq!(format!("count:{name}").parse(), Ok(Count::Element(name.into())));
+            assert_eq!(format!("count:{name}").parse(), Ok(CountValue(Count::Element(name.into()))));
         }
     }
 
@@ -58,7 +62,7 @@ mod tests {
             "count:\u{e4}",
             &long,
         ] {
-            assert!(text.parse::<Count>().is_err(), "{text:?}");
+            assert!(text.parse::<CountValue>().is_err(), "{text:?}");
         }
     }
 }

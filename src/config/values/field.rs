@@ -7,7 +7,11 @@ use super::super::diagnostic::suggest;
 use super::Mistake;
 use crate::policy::field::Field;
 
-impl FromStr for Field {
+/// A field of the policy, read from text.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FieldValue(pub Field);
+
+impl FromStr for FieldValue {
     type Err = Mistake;
 
     fn from_str(text: &str) -> Result<Self, Mistake> {
@@ -16,7 +20,7 @@ impl FromStr for Field {
             None => (text, None),
         };
         if let Some(kind) = KINDS.iter().find(|known| known.prefix == kind) {
-            return kind.read(text, name.unwrap_or_default());
+            return kind.read(text, name.unwrap_or_default()).map(Self);
         }
         let mistake = Mistake::new(format!("`{text}` is not a field"), suggestion(kind, name));
         Err(Mistake { part: Some(0..kind.len()), ..mistake })
@@ -110,7 +114,7 @@ mod tests {
             ("header:X-User", Field::Header(http::HeaderName::from_static("x-user"))),
             ("basic", Field::Basic),
         ] {
-            assert_eq!(text.parse(), Ok(field), "{text}");
+            assert_eq!(text.parse(), Ok(FieldValue(field)), "{text}");
         }
     }
 
@@ -139,13 +143,13 @@ mod tests {
             "username",
             &long,
         ] {
-            assert!(text.parse::<Field>().is_err(), "{text:?}");
+            assert!(text.parse::<FieldValue>().is_err(), "{text:?}");
         }
     }
 
     #[test]
     fn the_hint_says_what_was_meant() {
-        let hint = |text: &str| text.parse::<Field>().unwrap_err().hint;
+        let hint = |text: &str| text.parse::<FieldValue>().unwrap_err().hint;
         assert_eq!(hint("frm:log"), "did you mean `form`?");
         assert_eq!(hint("username"), "write \"form:username\" for a field of a form");
         assert_eq!(hint("cookie:a"), "known: `form`, `json`, `query`, `header`, `basic`");
@@ -155,7 +159,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(text in ".*") {
-            let _ = text.parse::<Field>();
+            let _ = text.parse::<FieldValue>();
         }
     }
 }

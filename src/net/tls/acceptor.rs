@@ -85,7 +85,7 @@ impl Acceptor {
         protocols: &[&str],
     ) -> Result<Self, TlsConfigError> {
         let builder = ServerConfig::builder_with_provider(provider());
-        let builder = builder.with_protocol_versions(versions(minimum)).map_err(TlsConfigError)?;
+        let builder = builder.with_protocol_versions(versions(minimum))?;
         let resolver = Arc::new(CertResolver::new(certificates));
         let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();

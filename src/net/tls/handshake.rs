@@ -29,7 +29,7 @@ pub async fn accept(stream: TcpStream, acceptor: &Acceptor) -> io::Result<NetStr
 /// The server cannot prove that ([`is_about_certificate`]), speaks no TLS, or has gone.
 pub async fn connect(stream: TcpStream, host: &str, trust: &Trust) -> io::Result<NetStream> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    let stream = TlsConnector::from(Arc::clone(&trust.config)).connect(name, stream).await?;
+    let stream = TlsConnector::from(Arc::clone(trust.config())).connect(name, stream).await?;
     Ok(NetStream::Tls(Box::new(stream.into())))
 }
 

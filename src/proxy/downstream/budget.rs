@@ -1,8 +1,9 @@
 //! The work budget of one loop iteration of a worker: bursts of HTTP/2 requests, and TLS handshakes.
 //!
-//! A worker does what is ready in turn, so its rounds are as long as all that is wanted at once, and everybody waits
-//! several of them for an answer. Here stands how much of the dearest is begun in one; the rest waits where it is, in the
-//! sockets. The surprising thing: nobody is slowed down who is alone, because an empty round takes no time.
+//! A worker runs its ready tasks in turn, so an iteration takes as long as all of them, and a request waits several
+//! iterations for its response. The budget bounds the expensive work begun per iteration; the rest waits in the
+//! sockets. A client alone is not slowed down, because an iteration without other work takes no time. `http2` and
+//! `handshake` spend the budget.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,16 +13,16 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::sync::Notify;
 
-/// One worker's.
+/// The budget of one worker.
 #[derive(Debug, Default)]
 pub(super) struct WorkBudget {
-    /// Of this round.
+    /// Units left in this iteration.
     left: Cell<usize>,
     waiters: RefCell<VecDeque<Rc<BudgetWaiter>>>,
     waiter_added: Notify,
 }
 
-/// What a connection passes with, time and again.
+/// The access of one connection to the budget.
 #[derive(Debug)]
 pub(super) struct BudgetHandle {
     budget: Rc<WorkBudget>,
@@ -32,7 +33,7 @@ pub(super) struct BudgetHandle {
 struct BudgetWaiter {
     /// Set while it waits.
     waker: RefCell<Option<Waker>>,
-    /// It has waited, and others that came later have not.
+    /// It has waited, and goes before later ones.
     is_granted: Cell<bool>,
 }
 
@@ -41,7 +42,7 @@ impl WorkBudget {
         BudgetHandle { budget: Rc::clone(self), waiter: Rc::default() }
     }
 
-    /// Begins one round after the other, for ever.
+    /// Refills the budget once per iteration, for ever.
     pub(super) async fn run(&self) {
         loop {
             self.refill();
@@ -55,59 +56,59 @@ impl WorkBudget {
     fn refill(&self) {
         self.left.set(ROUND_BUDGET);
         let calls = self.waiters.borrow().len().min(MAX_WAKES);
-        for waiting in self.waiters.borrow_mut().drain(..calls) {
-            waiting.is_granted.set(true);
-            waiting.waker.take().into_iter().for_each(Waker::wake);
+        for waiter in self.waiters.borrow_mut().drain(..calls) {
+            waiter.is_granted.set(true);
+            waiter.waker.take().into_iter().for_each(Waker::wake);
         }
     }
 }
 
 impl BudgetHandle {
-    /// Whether something may be begun in this round; if not, the task is woken in another one.
+    /// Ready if work may begin in this iteration; otherwise the task is woken in a later one.
     pub(super) fn poll_ready(&self, cx: &Context<'_>) -> Poll<()> {
-        let WorkBudget { left, waiters: waiting, waiter_added: somebody } = &*self.budget;
-        if left.get() > 0 && (waiting.borrow().is_empty() || self.waiter.is_granted.get()) {
+        let WorkBudget { left, waiters, waiter_added } = &*self.budget;
+        if left.get() > 0 && (waiters.borrow().is_empty() || self.waiter.is_granted.get()) {
             return Poll::Ready(());
         }
         if self.waiter.waker.replace(Some(cx.waker().clone())).is_none() {
-            waiting.borrow_mut().push_back(Rc::clone(&self.waiter));
-            somebody.notify_one();
+            waiters.borrow_mut().push_back(Rc::clone(&self.waiter));
+            waiter_added.notify_one();
         }
         Poll::Pending
     }
 
-    /// So much was begun: a request is one.
+    /// Spends units: a request costs one.
     pub(super) fn spend(&self, count: usize) {
         self.waiter.is_granted.set(false);
         self.budget.left.set(self.budget.left.get().saturating_sub(count));
     }
 
-    /// Waits for a round with room for a handshake.
+    /// Waits until a handshake may begin.
     pub(super) async fn ready_for_handshake(&self) {
         poll_fn(|cx| self.poll_ready(cx)).await;
         self.spend(HANDSHAKE_COST);
     }
 }
 
-/// Lets all run that are ready.
+/// Lets all ready tasks run.
 async fn yield_to_ready_tasks() {
-    let mut had_their_turn = false;
+    let mut has_yielded = false;
     poll_fn(|cx| {
-        if had_their_turn {
+        if has_yielded {
             return Poll::Ready(());
         }
-        had_their_turn = true;
+        has_yielded = true;
         cx.waker().wake_by_ref();
         Poll::Pending
     })
     .await;
 }
 
-/// Requests: half a millisecond, all that follows from them included.
+/// Units per iteration. 16 requests take about half a millisecond, with all work that follows from them.
 const ROUND_BUDGET: usize = 16;
-/// Those that wait take four or more each.
+/// Waiters woken per iteration: each takes four units or more.
 const MAX_WAKES: usize = 4;
-/// A private key is used in it.
+/// Units: a handshake uses a private key.
 const HANDSHAKE_COST: usize = 8;
 
 #[cfg(test)]
@@ -118,37 +119,36 @@ mod tests {
 
     use super::*;
 
-    /// However many come at once.
     #[tokio::test]
     async fn a_round_begins_with_so_much_and_all_have_their_turn_in_the_end() {
-        let everybody_comes_and_passes = async {
-            let (turnstile, passed) = (Rc::new(WorkBudget::default()), Rc::new(Cell::new(0)));
+        let all_pass = async {
+            let (budget, passed) = (Rc::new(WorkBudget::default()), Rc::new(Cell::new(0)));
             for _ in 0..500 {
-                let (ticket, passed) = (turnstile.handle(), Rc::clone(&passed));
+                let (handle, passed) = (budget.handle(), Rc::clone(&passed));
                 tokio::task::spawn_local(async move {
-                    poll_fn(|cx| ticket.poll_ready(cx)).await;
-                    ticket.spend(1);
+                    poll_fn(|cx| handle.poll_ready(cx)).await;
+                    handle.spend(1);
                     passed.set(passed.get() + 1);
                 });
             }
             for round in 1..=200 {
-                turnstile.refill();
+                budget.refill();
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 assert!(passed.get() <= round * ROUND_BUDGET, "{} in {round} rounds", passed.get());
             }
             assert_eq!(passed.get(), 500);
         };
-        LocalSet::new().run_until(everybody_comes_and_passes).await;
+        LocalSet::new().run_until(all_pass).await;
     }
 
     #[tokio::test]
     async fn who_asks_again_while_it_waits_stands_in_the_queue_once() {
-        let turnstile = Rc::new(WorkBudget::default());
-        let ticket = turnstile.handle();
+        let budget = Rc::new(WorkBudget::default());
+        let handle = budget.handle();
         for _ in 0..100 {
-            let asked = tokio::time::timeout(Duration::ZERO, poll_fn(|cx| ticket.poll_ready(cx)));
-            assert!(asked.await.is_err());
+            let ready = tokio::time::timeout(Duration::ZERO, poll_fn(|cx| handle.poll_ready(cx)));
+            assert!(ready.await.is_err());
         }
-        assert_eq!(turnstile.waiters.borrow().len(), 1);
+        assert_eq!(budget.waiters.borrow().len(), 1);
     }
 }

@@ -1,7 +1,7 @@
 //! The TLS handshake with a client, in the task of its connection.
 //!
-//! It has `proxy.header_timeout`, at most ten seconds; the head of the first request has its own time after it. The
-//! surprising thing: a gate that stops does not wait for it, because no request can be lost yet.
+//! It has `proxy.header_timeout`, at most ten seconds; the head of the first request has its own time after it. A drain
+//! does not wait for it, because no request can be lost yet. `net::tls` does the cryptography.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,20 +17,20 @@ use crate::proxy::downstream::budget::BudgetHandle;
 use crate::proxy::settings::ProxySettings;
 use crate::time::Span;
 
-/// The encrypted stream; `None` if the client made a mistake, took too long or has gone, or the gate stops.
+/// The encrypted stream; `None` if the handshake fails or times out, or the connection drains.
 pub(super) async fn handshake(
     stream: TcpStream,
     connection: &DownstreamConnection,
-    doorkeeper: &Acceptor,
+    acceptor: &Acceptor,
     settings: &ProxySettings,
-    ticket: BudgetHandle,
+    budget: BudgetHandle,
 ) -> Option<NetStream> {
-    let within = settings.header_timeout.min(MAX_HANDSHAKE_TIME).to_std();
-    let mut shaken = pin!(timeout(within, async {
-        ticket.ready_for_handshake().await;
-        accept(stream, doorkeeper).await
+    let time_limit = settings.header_timeout.min(MAX_HANDSHAKE_TIME).to_std();
+    let mut handshake = pin!(timeout(time_limit, async {
+        budget.ready_for_handshake().await;
+        accept(stream, acceptor).await
     }));
-    let opened = poll_fn(|cx| {
+    let stream = poll_fn(|cx| {
         connection.state.remember_waker(cx);
         if connection.should_evict(cx) {
             connection.state.evict();
@@ -38,11 +38,11 @@ pub(super) async fn handshake(
         if connection.state.is_draining() {
             return Poll::Ready(None);
         }
-        shaken.as_mut().poll(cx).map(|shaken| shaken.ok()?.ok())
+        handshake.as_mut().poll(cx).map(|accepted| accepted.ok()?.ok())
     });
-    let opened = opened.await;
+    let stream = stream.await;
     connection.state.head_begins();
-    opened
+    stream
 }
 
 const MAX_HANDSHAKE_TIME: Span = Span::from_secs(10);

@@ -1,48 +1,48 @@
 //! The heartbeat of a worker for the watchdog, and how far it has drained before an upgrade.
 //!
-//! The worker writes, the main thread reads; nobody waits. The surprising thing: the worker tells no time, so that a clock that is
-//! set makes nobody look dead.
+//! The worker writes and the main thread reads, both without waiting. The worker counts beats and reads no clock, so a
+//! changed clock makes no worker look dead. The watchdog itself is `app`'s.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
-/// One worker's.
+/// The heartbeat of one worker.
 #[derive(Debug, Default)]
 pub struct Heartbeat {
     beats: AtomicU64,
     progress: AtomicU8,
 }
 
-/// How far a worker is that makes room for another process.
+/// How far a worker has drained before another process takes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DrainProgress {
-    /// It serves.
+    /// The worker serves.
     Serving,
-    /// Nobody is there any more who was kept alive.
+    /// All connections that were kept alive are closed.
     KeepAliveClosed,
-    /// Nobody is let in any more, and it was decided on all that had begun.
+    /// No connection is accepted any more, and every request that began is decided.
     Quiet,
 }
 
 impl Heartbeat {
-    /// Moves on: at least once a second, from the worker's own runtime.
+    /// Records a beat: at least one a second, from the worker's own runtime.
     pub(crate) fn beat(&self) {
         self.beats.fetch_add(1, Relaxed);
     }
 
-    /// A number that is another one each second.
+    /// The number of beats. It changes at least once a second.
     #[must_use]
     pub fn beats(&self) -> u64 {
         self.beats.load(Relaxed)
     }
 
-    pub(super) fn set_progress(&self, rest: DrainProgress) {
-        self.progress.store(rest as u8, Relaxed);
+    pub(super) fn set_progress(&self, progress: DrainProgress) {
+        self.progress.store(progress as u8, Relaxed);
     }
 
-    /// Whether it has come that far.
+    /// Whether the worker has reached this progress.
     #[must_use]
-    pub fn has_reached(&self, rest: DrainProgress) -> bool {
-        self.progress.load(Relaxed) >= rest as u8
+    pub fn has_reached(&self, progress: DrainProgress) -> bool {
+        self.progress.load(Relaxed) >= progress as u8
     }
 }

@@ -1,8 +1,8 @@
-//! HTTP/1 of clients: what hyper is told, and what it leaves open.
+//! Drives an HTTP/1 client connection: hyper's settings, deadlines and the end.
 //!
-//! hyper reads and writes; here stand time-outs for heads and idle connections (hyper's own costs a timer for each
-//! request), a lingering close so that an early answer is not lost to a reset, and pages of ours in place of its empty
-//! error answers. One timer serves a connection for its whole life.
+//! hyper reads and writes. This module adds time-outs for heads and idle connections (hyper's own needs a timer for
+//! each request), and [`io`] a lingering close and error pages in place of hyper's empty ones. One timer serves a
+//! connection for its whole life. `transaction` serves the requests.
 
 pub(super) mod io;
 mod validating_tap;
@@ -24,7 +24,7 @@ use crate::proxy::connection::state::{Deadlines, Overdue};
 use crate::proxy::connection::{DownstreamConnection, Phase};
 use crate::proxy::settings::ProxySettings;
 
-/// Serves a connection until it ends: by itself, by a deadline, or because the gate stops.
+/// Serves a connection until it ends: by itself, by a deadline, or by a drain.
 pub(super) async fn serve<S>(
     stream: NetStream,
     connection: Arc<DownstreamConnection>,
@@ -63,7 +63,7 @@ pub(super) async fn serve<S>(
                 connection.state.evict();
                 continue;
             }
-            // A timer that has registered this task wakes it: until then there is nothing to ask it.
+            // Once polled, the timer wakes this task; until then polling it again is useless.
             if registered && !timer.is_elapsed() {
                 return Poll::Pending;
             }
@@ -85,7 +85,7 @@ pub(super) async fn serve<S>(
 
 fn builder() -> http1::Builder {
     let mut builder = http1::Builder::new();
-    // Ours: hyper's allocates a timer for each head.
+    // No header time-out: hyper would allocate a timer for each head.
     builder
         .header_read_timeout(None)
         .max_headers(MAX_HEADERS)

@@ -1,8 +1,9 @@
 //! Drives an HTTP/2 client connection: its bounds, its deadlines, and its end.
 //!
-//! hyper and h2 know the protocol; here stand the numbers, and what they leave open: a connection that is idle, one whose
-//! client opens streams only to give them up. Each stream is a task of its own (`stream`). The surprising thing: nothing
-//! of [`ConnectionState`](super::super::connection::Phases) is used but the wish to stop, because many requests are served at once.
+//! hyper and h2 implement the protocol; this module sets their bounds, and closes connections that are idle or whose
+//! client opens streams only to cancel them. Each stream is a task of its own (`stream`). Of
+//! [`ConnectionState`](crate::proxy::connection::ConnectionState) only drain, last response and eviction are used: its
+//! phases are those of one request at a time.
 
 mod flood_check;
 mod io;
@@ -31,66 +32,66 @@ use crate::proxy::settings::ProxySettings;
 use crate::proxy::transaction::service::Service;
 use crate::time::{Span, Time};
 
-/// Serves a connection until it ends: by itself, by a deadline, or because the gate stops.
+/// Serves a connection until it ends: by itself, by a deadline, or by a drain.
 pub(super) async fn serve_http2(
     stream: NetStream,
     connection: Arc<DownstreamConnection>,
     service: Service,
     settings: &ProxySettings,
-    ticket: BudgetHandle,
+    budget: BudgetHandle,
     windows: FlowWindows,
 ) {
     let streams = Streams::new(service.events(), settings.idle_timeout.to_std());
     let service = Http2Service::new(service, &streams);
-    let io = Http2Io::new(stream, FloodCheck::new(ticket));
+    let io = Http2Io::new(stream, FloodCheck::new(budget));
     let mut driver = pin!(builder(&streams, windows).serve_connection(TokioIo::new(io), service));
-    let mut patience = Http2Deadlines::new(settings);
-    let mut timer = pin!(tokio::time::sleep(patience.next_check(&streams)));
+    let mut deadlines = Http2Deadlines::new(settings);
+    let mut timer = pin!(tokio::time::sleep(deadlines.next_check(&streams)));
     let mut closing = false;
     let idle = IdleClock { epoch: Instant::now(), began: connection.state.now() };
     poll_fn(|cx| {
         connection.state.remember_waker(cx);
         streams.remember_waker(cx);
         loop {
-            // It has words of its own for that, which lose nothing.
+            // GOAWAY announces the end of the connection, and no request is lost.
             if (connection.state.is_draining() || connection.state.closes_after_next()) && !closing {
                 driver.as_mut().graceful_shutdown();
                 closing = true;
-                patience.start_closing();
+                deadlines.start_closing();
             }
             if driver.as_mut().poll(cx).is_ready() || streams.is_abused() || connection.state.was_evicted() {
                 return Poll::Ready(());
             }
             if connection.permit().poll_evicted(idle.since(&streams), cx) {
-                // It is told, and its place is free at once.
+                // The next pass sends GOAWAY and ends the connection, which frees its slot at once.
                 connection.state.evict();
                 continue;
             }
-            // A client that is told of the end need not agree to it.
-            if closing && timer.deadline() > Instant::now() + patience.next_check(&streams) {
-                reset(timer.as_mut(), patience.next_check(&streams));
+            // A client need not close after a GOAWAY, so the deadline is earlier then.
+            if closing && timer.deadline() > Instant::now() + deadlines.next_check(&streams) {
+                reset(timer.as_mut(), deadlines.next_check(&streams));
             }
             ready!(timer.as_mut().poll(cx));
-            if patience.is_overdue(&streams) {
+            if deadlines.is_overdue(&streams) {
                 if closing {
                     return Poll::Ready(());
                 }
                 connection.state.drain();
             }
-            reset(timer.as_mut(), patience.next_check(&streams));
+            reset(timer.as_mut(), deadlines.next_check(&streams));
         }
     })
     .await;
 }
 
-/// Turns the moments of streams into times of our clock.
+/// Converts the instants of streams to times of the connection's clock.
 struct IdleClock {
     epoch: Instant,
     began: Time,
 }
 
 impl IdleClock {
-    /// Since when another client may have the place of this connection.
+    /// When the connection became evictable; `None` while it has a stream.
     fn since(&self, streams: &Streams) -> Option<Time> {
         let passed = streams.idle_since()?.saturating_duration_since(self.epoch);
         let since = self.began.after(Span::from_nanos(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)));
@@ -98,14 +99,14 @@ impl IdleClock {
     }
 }
 
-/// How much a client may send before it is looked at. h2 keeps it, and nobody else counts it.
+/// Flow control windows: bytes that a client may send before they are read. h2 buffers them outside all other limits.
 pub(in crate::proxy) struct FlowWindows {
     stream: u32,
     connection: u32,
 }
 
 impl FlowWindows {
-    /// Where so many connections are here.
+    /// The windows for this number of open connections.
     pub(in crate::proxy) fn for_connections(connections: usize) -> Self {
         if connections > MAX_CONNECTIONS_WITH_LARGE_WINDOWS {
             return Self { stream: MIN_WINDOW, connection: MIN_WINDOW };
@@ -114,13 +115,13 @@ impl FlowWindows {
     }
 }
 
-/// How long a connection may be without a stream.
+/// The time limits of a connection without a stream.
 struct Http2Deadlines {
-    /// For the first one.
+    /// Until the first stream.
     first_stream: Duration,
-    /// For another one.
+    /// Between two streams.
     next_stream: Duration,
-    /// Since when its end is waited for.
+    /// Start of the graceful close.
     closing_since: Option<Instant>,
 }
 
@@ -130,7 +131,7 @@ impl Http2Deadlines {
         Self { first_stream: first, next_stream: next, closing_since: None }
     }
 
-    /// The client is told that nothing more is served, and has a moment to agree.
+    /// Starts the grace time for the client to close.
     fn start_closing(&mut self) {
         self.closing_since = Some(Instant::now());
     }
@@ -139,11 +140,11 @@ impl Http2Deadlines {
         streams.idle_since().is_some_and(|since| Instant::now() >= since + self.allowed(streams))
     }
 
-    /// When to look again.
+    /// The time until the next check, at least [`MIN_TIMER_STEP`].
     fn next_check(&self, streams: &Streams) -> Duration {
         let Some(since) = streams.idle_since() else { return self.next_stream };
         let left = (since + self.allowed(streams)).saturating_duration_since(Instant::now());
-        // A stream may come and go in a moment, and what is allowed after it may be less.
+        // A short stream may end before, and the limit after it may be shorter.
         left.min(self.next_stream).max(MIN_TIMER_STEP)
     }
 
@@ -178,16 +179,16 @@ fn builder(streams: &Rc<Streams>, windows: FlowWindows) -> http2::Builder<stream
 const MIN_TIMER_STEP: Duration = Duration::from_millis(5);
 const GRACE: Duration = Duration::from_secs(2);
 const MAX_STREAMS: u32 = 100;
-/// Streams that were given up before they were looked at.
+/// Streams that the client cancelled before they were accepted.
 const MAX_PENDING_RESETS: usize = 20;
-/// Streams that had to be ended because of what the client sent on them.
+/// Streams that were reset because of the client's errors.
 const MAX_ERROR_RESETS: usize = 100;
-/// Decoded.
+/// Bytes of a decoded head.
 const MAX_HEAD_LEN: u32 = 16 * 1024;
 const HEADER_TABLE: u32 = 4 * 1024;
-/// Connections at once with windows that a long way needs.
+/// With more connections than this, all new ones have the minimum window.
 const MAX_CONNECTIONS_WITH_LARGE_WINDOWS: usize = 256;
-/// What every connection has to have (RFC 9113, 6.9.2).
+/// The initial window in bytes (RFC 9113, 6.9.2).
 const MIN_WINDOW: u32 = 65_535;
-/// Of answers, for each stream.
+/// Bytes of responses, for each stream.
 const SEND_BUFFER: usize = 64 * 1024;

@@ -1,7 +1,7 @@
 //! Lingering close: reads and discards what the client still sends, so that no reset takes the response back (RFC
 //! 9112, 9.6).
 //!
-//! It is for a socket whose sending half has been closed already. Whether to linger is said elsewhere.
+//! It is for a socket whose sending half is closed already. `connection::state` knows whether to linger.
 
 use std::mem::MaybeUninit;
 use std::pin::Pin;
@@ -25,18 +25,18 @@ impl Linger {
         self.0.is_some()
     }
 
-    /// Ready when the client has closed too, or the time or the bytes are used up.
+    /// Ready when the client has closed, too, or the limit of time or bytes is reached.
     pub(super) fn poll(&mut self, stream: &mut (impl AsyncRead + Unpin), cx: &mut Context<'_>) -> Poll<()> {
-        let lasting = self.0.get_or_insert_with(|| LingerState {
+        let state = self.0.get_or_insert_with(|| LingerState {
             until: Box::pin(tokio::time::sleep(LINGER)),
             left: LINGER_BYTES,
         });
         let mut scratch = [MaybeUninit::uninit(); 8192];
-        while lasting.left > 0 && lasting.until.as_mut().poll(cx).is_pending() {
+        while state.left > 0 && state.until.as_mut().poll(cx).is_pending() {
             let mut buffer = ReadBuf::uninit(&mut scratch);
             match ready!(Pin::new(&mut *stream).poll_read(cx, &mut buffer)) {
                 Ok(()) if !buffer.filled().is_empty() => {
-                    lasting.left = lasting.left.saturating_sub(buffer.filled().len());
+                    state.left = state.left.saturating_sub(buffer.filled().len());
                 }
                 _ => break,
             }

@@ -1,7 +1,7 @@
 //! A worker: one thread with its own runtime, listeners and upstream connections.
 //!
-//! Workers share the engine's tables, the guard and how well the upstreams are; nothing else, and no lock on the
-//! way of a request.
+//! Workers share the engine's tables, the connection limit and the health of upstreams; nothing else, and no lock that
+//! every request takes. `http1` and `http2` drive the connections.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -31,23 +31,23 @@ use crate::proxy::transaction::service::Service;
 use crate::proxy::upstream::SWEEPS;
 use crate::time::Span;
 
-/// Serves until the gate stops. Called on the worker's own thread.
+/// Serves until shutdown. Called on the worker's own thread.
 ///
 /// # Errors
-/// If there is no runtime to be had, or a socket cannot be listened at.
+/// The error of the system if the runtime cannot be built or a socket cannot listen.
 pub fn run(
     sockets: Vec<BoundSocket>,
-    guard: Arc<ConnectionLimit>,
+    connection_limit: Arc<ConnectionLimit>,
     shutdown: Shutdown,
-    pulse: Arc<Heartbeat>,
-    gate: impl FnOnce() -> Server,
+    heartbeat: Arc<Heartbeat>,
+    make_server: impl FnOnce() -> Server,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let worker = Rc::new(Worker {
-            server: Rc::new(gate()),
-            connection_limit: guard,
-            heartbeat: pulse,
+            server: Rc::new(make_server()),
+            connection_limit,
+            heartbeat,
             open: RefCell::default(),
             accepted: Cell::new(0),
             accepting: Cell::new(0),
@@ -62,17 +62,17 @@ pub fn run(
             .map(|listener| tokio::task::spawn_local(Rc::clone(&worker).accept(listener, shutdown.clone())));
         let accepting: Vec<_> = accepting.collect();
         let sweeping = tokio::task::spawn_local(Rc::clone(&worker).sweep());
-        let turnstile = Rc::clone(&worker.budget);
-        let turning = tokio::task::spawn_local(async move { turnstile.run().await });
-        let leaving = tokio::task::spawn_local(Rc::clone(&worker).quiesce(shutdown.clone()));
+        let budget = Rc::clone(&worker.budget);
+        let refilling = tokio::task::spawn_local(async move { budget.run().await });
+        let quiescing = tokio::task::spawn_local(Rc::clone(&worker).quiesce(shutdown.clone()));
         for task in accepting {
-            // A panic there would already have been counted; the others go on.
+            // A panic of a task is counted already; the other listeners go on.
             let _ = task.await;
         }
-        leaving.abort();
+        quiescing.abort();
         worker.drain(shutdown).await;
         sweeping.abort();
-        turning.abort();
+        refilling.abort();
         Ok(())
     })
 }
@@ -81,31 +81,30 @@ struct Worker {
     server: Rc<Server>,
     connection_limit: Arc<ConnectionLimit>,
     heartbeat: Arc<Heartbeat>,
-    /// `None` is one of which it is not known yet who is there.
+    /// Open connections by number; `None` while the PROXY header is read.
     open: RefCell<HashMap<u64, Option<Arc<DownstreamConnection>>>>,
-    /// Counts the connections of all listeners: they share `open`.
+    /// Number of the next connection, over all listeners: they share `open`.
     accepted: Cell<u64>,
-    /// Listeners at which somebody may still be let in.
+    /// Listeners that still accept.
     accepting: Cell<usize>,
     budget: Rc<WorkBudget>,
-    /// The next answer on each connection is its last.
+    /// The next response on each connection is its last.
     closes_after_next: Cell<bool>,
-    /// Whether those in [`open`](Self::open) were told to end, and those that come after them have to be.
+    /// Whether the connections in [`open`](Self::open) drain, and new ones have to.
     drains_new: Cell<bool>,
 }
 
-/// A connection that has a place, and of which nothing was read.
+/// A connection with a slot, of which no byte was read.
 struct AcceptedConnection {
     stream: NetStream,
     listener_kind: ListenerKind,
-    /// The other end of the connection.
     peer: PeerAddr,
     permit: ConnectionSlot,
 }
 
 impl Worker {
-    /// Accepts until the gate drains. What waits in the kernel's queue by then is still served, unless another process listens
-    /// to the same socket.
+    /// Accepts until the drain. Connections in the listen backlog are then still accepted, unless another process
+    /// listens on the same socket.
     async fn accept(self: Rc<Self>, listener: Listener, mut shutdown: Shutdown) {
         loop {
             let stage = shutdown.stage();
@@ -122,90 +121,88 @@ impl Worker {
                 accepted = listener.accept(|error| self.server.events.emit(&Event::AcceptFailed(error))) => accepted,
                 () = shutdown.reached(Stage::AcceptPaused) => match shutdown.stage() >= Stage::Draining {
                     true => return,
-                    // It may even serve again by now.
+                    // The upgrade may be cancelled by now.
                     false => continue,
                 },
             };
-            let place = tokio::select! {
+            let slot = tokio::select! {
                 biased;
-                place = self.acquire_permit(&stream, peer) => place,
+                slot = self.acquire_permit(&stream, peer) => slot,
                 () = shutdown.reached(Stage::Draining) => return,
             };
-            match place {
-                Ok(place) => self.receive(AcceptedConnection {
+            match slot {
+                Ok(slot) => self.receive(AcceptedConnection {
                     stream,
                     listener_kind: listener.kind,
                     peer,
-                    permit: place,
+                    permit: slot,
                 }),
-                Err(why) => self.reject(peer, event_reason(why)),
+                Err(error) => self.reject(peer, event_reason(error)),
             }
         }
     }
 
-    /// A place for a connection and what of the machine it needs, perhaps those of one that is idle.
+    /// Acquires a slot and checks the machine's resources; may evict an idle connection for either.
     async fn acquire_permit(&self, stream: &NetStream, peer: PeerAddr) -> Result<ConnectionSlot, AdmitError> {
         let prefix = {
-            let site = &self.server.config.current().shared;
-            // Before a proxy has said who its client is, nobody knows what that one holds.
-            let is_known = site.settings.proxy_protocol.is_none();
-            is_known.then(|| site.client.connection_prefix(peer)).flatten()
+            let config = &self.server.config.current().shared;
+            // With the PROXY protocol the client is not known yet.
+            let is_known = config.settings.proxy_protocol.is_none();
+            is_known.then(|| config.client.connection_prefix(peer)).flatten()
         };
-        let place = self.connection_limit.acquire_slot(prefix).await?;
+        let slot = self.connection_limit.acquire_slot(prefix).await?;
         self.connection_limit.check_resources(stream, prefix).await?;
-        Ok(place)
+        Ok(slot)
     }
 
-    fn receive(self: &Rc<Self>, arrival: AcceptedConnection) {
-        let local = self.server.config.current();
-        match local.shared.settings.proxy_protocol {
-            None => self.admit(arrival, &local.shared.client),
-            Some(version) if local.shared.client.trusts(arrival.peer) => {
-                self.read_proxy_header(arrival, version)
+    fn receive(self: &Rc<Self>, accepted: AcceptedConnection) {
+        let config = self.server.config.current();
+        match config.shared.settings.proxy_protocol {
+            None => self.admit(accepted, &config.shared.client),
+            Some(version) if config.shared.client.trusts(accepted.peer) => {
+                self.read_proxy_header(accepted, version)
             }
-            Some(_) => self.reject(arrival.peer, RejectReason::UntrustedProxy),
+            Some(_) => self.reject(accepted.peer, RejectReason::UntrustedProxy),
         }
     }
 
-    /// Lets a client in, if there are not too many of its prefix.
+    /// Admits a client within the limits of its prefix, and serves it.
     fn admit(
         self: &Rc<Self>,
-        AcceptedConnection { stream, listener_kind: door, peer, permit: place }: AcceptedConnection,
+        AcceptedConnection { stream, listener_kind, peer, permit: slot }: AcceptedConnection,
         clients: &ClientSettings,
     ) {
-        match self.connection_limit.admit(place, clients.connection_prefix(peer)) {
-            Ok(pass) => {
-                self.serve(
-                    stream,
-                    DownstreamConnection::new(door, peer, pass, self.server.engine.clock().clone()),
-                );
+        match self.connection_limit.admit(slot, clients.connection_prefix(peer)) {
+            Ok(permit) => {
+                let clock = self.server.engine.clock().clone();
+                self.serve(stream, DownstreamConnection::new(listener_kind, peer, permit, clock));
             }
-            Err(why) => self.reject(peer, event_reason(why)),
+            Err(error) => self.reject(peer, event_reason(error)),
         }
     }
 
-    /// Lets a proxy in front of us say who the client is. The client is welcome, or not, as if it had come by itself; in a
-    /// task of its own, because that may take its time.
-    fn read_proxy_header(self: &Rc<Self>, arrival: AcceptedConnection, version: ProxyProtocolVersion) {
+    /// Reads the PROXY header of a trusted proxy, then admits the client that it names like any other. It runs in a
+    /// task of its own, because the header may take time.
+    fn read_proxy_header(self: &Rc<Self>, accepted: AcceptedConnection, version: ProxyProtocolVersion) {
         let (worker, number) = (Rc::clone(self), self.register(None));
         tokio::task::spawn_local(async move {
-            let _presence = ConnectionGuard::register(&worker, number);
+            let _guard = ConnectionGuard::register(&worker, number);
             let header_timeout = worker.server.config.current().shared.settings.header_timeout;
-            let header = proxy_protocol::receive(&arrival.stream, version);
+            let header = proxy_protocol::receive(&accepted.stream, version);
             match timeout(header_timeout.min(PROXY_HEADER_TIMEOUT).to_std(), header).await {
                 Ok(Ok(source)) => {
-                    let arrival =
-                        AcceptedConnection { peer: source.map_or(arrival.peer, PeerAddr::Ip), ..arrival };
-                    worker.admit(arrival, &worker.server.config.current().shared.client);
+                    let accepted =
+                        AcceptedConnection { peer: source.map_or(accepted.peer, PeerAddr::Ip), ..accepted };
+                    worker.admit(accepted, &worker.server.config.current().shared.client);
                     if worker.drains_new.get() {
-                        // First the client's task runs, and takes the request that is there already.
+                        // The client's task runs first, and reads a request that has arrived already.
                         tokio::task::yield_now().await;
                         worker.each_open(ConnectionState::drain);
                     }
                 }
                 Ok(Err(ProxyHeaderError::Closed)) => {}
                 Ok(Err(ProxyHeaderError::Malformed)) | Err(_) => {
-                    worker.reject(arrival.peer, RejectReason::ProxyHeader);
+                    worker.reject(accepted.peer, RejectReason::ProxyHeader);
                 }
             }
         });
@@ -219,7 +216,7 @@ impl Worker {
         self.server.events.emit(&Event::ConnectionRejected { peer, reason });
     }
 
-    /// The number of a connection from now on.
+    /// Registers a connection, and returns its number.
     fn register(&self, connection: Option<Arc<DownstreamConnection>>) -> u64 {
         let number = self.accepted.get();
         self.accepted.set(number + 1);
@@ -233,23 +230,23 @@ impl Worker {
         }
         let (worker, number) = (Rc::clone(self), self.register(Some(Arc::clone(&connection))));
         tokio::task::spawn_local(async move {
-            let _presence = ConnectionGuard::register(&worker, number);
-            // Not the site, which a connection would hold for as long as it lasts.
+            let _guard = ConnectionGuard::register(&worker, number);
+            // Only the settings: a connection would keep an old configuration alive.
             let settings = Arc::clone(&worker.server.config.current().shared.settings);
             let Some(stream) = worker.handshake(stream, &connection, &settings).await else { return };
             let service = Service::new(Rc::clone(&worker.server), Arc::clone(&connection));
             if stream.speaks_http2() {
-                // Boxed: the others would carry it along.
-                let ticket = worker.budget.handle();
+                // Boxed: it would enlarge the task of an HTTP/1 connection.
+                let budget = worker.budget.handle();
                 let windows = http2::FlowWindows::for_connections(worker.connection_limit.active());
-                let serving = http2::serve_http2(stream, connection, service, &settings, ticket, windows);
+                let serving = http2::serve_http2(stream, connection, service, &settings, budget, windows);
                 return Box::pin(serving).await;
             }
             http1::serve(stream, connection, service, &settings).await;
         });
     }
 
-    /// Shakes hands, where the client has to: here and not where it was accepted, so that it holds up nobody else.
+    /// Does the TLS handshake of a TLS listener, in the connection's own task, so that it delays no other client.
     async fn handshake(
         &self,
         stream: NetStream,
@@ -260,17 +257,18 @@ impl Worker {
             (ListenerKind::Tls, NetStream::Tcp(stream)) => stream,
             (_, stream) => return Some(stream),
         };
-        let doorkeeper = self.server.config.current().shared.tls_acceptor.clone()?;
-        // Boxed: a connection without TLS would carry it along.
-        let shaken = handshake::handshake(stream, connection, &doorkeeper, settings, self.budget.handle());
-        let opened = Box::pin(shaken).await;
-        if opened.is_none() {
+        let acceptor = self.server.config.current().shared.tls_acceptor.clone()?;
+        // Boxed: it would enlarge the task of a connection without TLS.
+        let handshake = handshake::handshake(stream, connection, &acceptor, settings, self.budget.handle());
+        let stream = Box::pin(handshake).await;
+        if stream.is_none() {
             self.reject(connection.peer, RejectReason::Handshake);
         }
-        opened
+        stream
     }
 
-    /// Comes to rest each time another process is about to take over, and goes on if it does not.
+    /// Lets every request be decided when another process is about to take over, and serves again if the upgrade is
+    /// cancelled.
     async fn quiesce(self: Rc<Self>, mut shutdown: Shutdown) {
         loop {
             shutdown.reached(Stage::Upgrading).await;
@@ -280,7 +278,7 @@ impl Worker {
             while shutdown.stage() == Stage::Upgrading {
                 tokio::time::sleep(QUIET_POLL).await;
             }
-            // Who has come since then has only one request, which is on its way.
+            // A connection accepted since then has one request at most, and it is in transit.
             let _ = timeout(IN_TRANSIT_GRACE, self.wait_until_quiet(&shutdown)).await;
             if shutdown.stage() >= Stage::AcceptPaused {
                 self.drain_open();
@@ -296,7 +294,7 @@ impl Worker {
         }
     }
 
-    /// Waits until nobody is let in and nothing is read any more that has still to be decided on, or the gate serves again.
+    /// Waits until no listener accepts and no undecided request is left, or the stage changes.
     async fn wait_until_quiet(&self, shutdown: &Shutdown) {
         let is_busy =
             |open: &Option<Arc<DownstreamConnection>>| open.as_ref().is_some_and(|open| open.state.is_busy());
@@ -310,33 +308,33 @@ impl Worker {
         }
     }
 
-    /// Gives those who are kept alive some time in which their next request is still answered, as their last.
+    /// Gives kept-alive connections [`KEEP_ALIVE_GRACE`] for one more request, then drains them.
     async fn finish_keep_alive(&self) {
         self.each_open(ConnectionState::close_after_next);
         let since = self.accepted.get();
-        let are_there = || self.open.borrow().keys().any(|number| *number < since);
+        let is_any_open = || self.open.borrow().keys().any(|number| *number < since);
         let all_gone = async {
-            while are_there() {
+            while is_any_open() {
                 tokio::time::sleep(DRAIN_POLL).await;
             }
         };
         let _ = timeout(KEEP_ALIVE_GRACE, all_gone).await;
         let open = self.open.borrow();
-        let before = open.iter().filter(|(number, _)| **number < since);
-        before.filter_map(|(_, open)| open.as_ref()).for_each(|connection| connection.state.drain());
+        let earlier = open.iter().filter(|(number, _)| **number < since);
+        earlier.filter_map(|(_, open)| open.as_ref()).for_each(|connection| connection.state.drain());
     }
 
-    /// Whoever is there, and whoever comes after them, ends as soon as it is idle.
+    /// Closes every open connection, and every later one, as soon as it is idle.
     fn drain_open(&self) {
         self.drains_new.set(true);
         self.each_open(ConnectionState::drain);
     }
 
-    fn each_open(&self, tell: impl Fn(&ConnectionState)) {
-        self.open.borrow().values().flatten().for_each(|connection| tell(&connection.state));
+    fn each_open(&self, action: impl Fn(&ConnectionState)) {
+        self.open.borrow().values().flatten().for_each(|connection| action(&connection.state));
     }
 
-    /// Lets requests in flight finish, for as long as `proxy.drain` says.
+    /// Lets requests in flight finish, within `proxy.drain`.
     async fn drain(&self, mut shutdown: Shutdown) {
         self.closes_after_next.set(true);
         let finished = async {
@@ -353,8 +351,8 @@ impl Worker {
         }
     }
 
-    /// Closes connections to upstreams that were idle for too long. A worker that nobody asks anything lets go of an
-    /// old site here.
+    /// Closes upstream connections that were idle for too long, and beats the heartbeat. A worker without requests
+    /// follows a new configuration here.
     async fn sweep(self: Rc<Self>) {
         let mut waited = Duration::ZERO;
         loop {
@@ -363,17 +361,17 @@ impl Worker {
             tokio::time::sleep(step).await;
             waited += step;
             self.heartbeat.beat();
-            let local = self.server.config.current();
+            let config = self.server.config.current();
             if waited >= pause {
-                local.expire();
+                config.expire();
                 waited = Duration::ZERO;
             }
         }
     }
 }
 
-fn event_reason(why: AdmitError) -> RejectReason {
-    match why {
+fn event_reason(error: AdmitError) -> RejectReason {
+    match error {
         AdmitError::Connections => RejectReason::Connections,
         AdmitError::ClientMax => RejectReason::ClientMax,
         AdmitError::ClientRate => RejectReason::ClientRate,
@@ -382,7 +380,7 @@ fn event_reason(why: AdmitError) -> RejectReason {
     }
 }
 
-/// Counts a connection as long as its task lives, and notes if that ended in a panic.
+/// Counts a connection while its task lives, and reports a panic of it.
 struct ConnectionGuard {
     worker: Rc<Worker>,
     number: u64,
@@ -408,13 +406,13 @@ impl Drop for ConnectionGuard {
     }
 }
 
-/// For the header of a proxy in front of us.
+/// For the PROXY header of a trusted proxy.
 const PROXY_HEADER_TIMEOUT: Span = Span::from_secs(3);
 const QUIET_POLL: Duration = Duration::from_millis(1);
 const DRAIN_POLL: Duration = Duration::from_millis(10);
-/// A client that goes on asking has asked again by then, however far away or busy it is.
+/// An active client sends its next request within this time, even if it is far away or busy.
 const KEEP_ALIVE_GRACE: Duration = Duration::from_secs(1);
-/// Longer than the way from a client that has connected to its request.
+/// Longer than the transit from a client's connect to its first request.
 const IN_TRANSIT_GRACE: Duration = Duration::from_millis(250);
-/// However long idle connections are kept, a worker looks this often whether there is another site.
+/// A worker checks at least this often for a new configuration.
 const CONFIG_POLL: Duration = Duration::from_secs(1);

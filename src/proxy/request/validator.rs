@@ -3,8 +3,8 @@
 //!
 //! hyper accepts lines that end in a bare line feed, `Content-Length: 005`, blanks behind the size of a chunk and more,
 //! and its parsed form does not show them. A [`Validator`] reads the bytes as they arrive. It changes none, and reads
-//! no headers but those that frame a body; `target` checks the parsed head. It stops at the first violation, because
-//! the connection ends there. So it only has to follow clean requests, and always agrees with hyper on where they end.
+//! no headers but those that frame a body; `target` checks the parsed head. It stops at the first violation, since
+//! nothing after it is served. So it only has to follow clean requests, and always agrees with hyper on where they end.
 
 mod chunk;
 mod framing;

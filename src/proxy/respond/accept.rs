@@ -1,27 +1,27 @@
 //! Content negotiation: picks HTML, JSON or text by `Accept` (RFC 9110, 12.5.1).
 //!
-//! Only what a client names counts: `*/*` says that anything will do, and then text is the smallest and the one that
-//! a terminal shows as it is. Equal weights are decided in the order HTML, JSON, text.
+//! Only named formats count. `*/*` gets text: it is the smallest, and a terminal shows it as it is. Equal weights are
+//! decided in the order HTML, JSON, text. `builder` renders the format.
 
 use http::HeaderValue;
 
-/// The forms in which the gate speaks.
+/// The format of a generated response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResponseFormat {
-    /// For people with browsers.
+    /// For browsers.
     Html,
     /// `application/problem+json` (RFC 9457), for programs.
     Json,
-    /// For the rest.
+    /// For all other clients.
     Text,
 }
 
 impl ResponseFormat {
-    /// The form that an `Accept` header asks for.
+    /// The format that an `Accept` header asks for.
     pub(super) fn preferred(accept: Option<&HeaderValue>) -> Self {
         match accept.map(HeaderValue::as_bytes) {
             None | Some(b"*/*") => Self::Text,
-            // What every browser opens with; nothing outweighs a first choice without a weight.
+            // The beginning of every browser's header; nothing outweighs a first choice without a weight.
             Some(accept) if accept.starts_with(b"text/html,") => Self::Html,
             Some(accept) => Self::by_weight(accept),
         }
@@ -31,8 +31,8 @@ impl ResponseFormat {
         let mut weights = [0_u16; 3];
         for range in accept.split(|&byte| byte == b',').take(MAX_RANGES) {
             let mut parts = range.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-            if let Some(form) = parts.next().and_then(Self::from_media_range) {
-                let slot = &mut weights[form as usize];
+            if let Some(format) = parts.next().and_then(Self::from_media_range) {
+                let slot = &mut weights[format as usize];
                 *slot = parts.find_map(weight).unwrap_or(1000).max(*slot);
             }
         }
@@ -46,7 +46,7 @@ impl ResponseFormat {
         }
     }
 
-    /// The form that a media range names outright.
+    /// The format that a media range names.
     fn from_media_range(range: &[u8]) -> Option<Self> {
         let is = |name: &str| range.eq_ignore_ascii_case(name.as_bytes());
         if is("text/html") || is("application/xhtml+xml") {
@@ -81,7 +81,7 @@ fn ends_with(range: &[u8], suffix: &[u8]) -> bool {
     range.len() >= suffix.len() && range[range.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
 }
 
-/// Beyond this many a header is read no further: nobody has so many tastes.
+/// Media ranges that are read; further ones are ignored. Real headers have fewer.
 const MAX_RANGES: usize = 32;
 
 #[cfg(test)]
@@ -117,8 +117,9 @@ mod tests {
             (";;;,,,q=1", ResponseFormat::Text),
             ("json", ResponseFormat::Text),
         ];
-        for (accept, form) in table {
-            assert_eq!(ResponseFormat::preferred(Some(&HeaderValue::from_static(accept))), form, "{accept}");
+        for (accept, format) in table {
+            let accept = HeaderValue::from_static(accept);
+            assert_eq!(ResponseFormat::preferred(Some(&accept)), format, "{accept:?}");
         }
         assert_eq!(ResponseFormat::preferred(None), ResponseFormat::Text);
     }

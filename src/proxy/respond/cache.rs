@@ -1,7 +1,7 @@
 //! Cache of rendered refusals, one per worker.
 //!
-//! Only for the plain text form, which differs from one request to the next by its id alone. Bounded, and each
-//! worker has its own. A remembered answer is given only if every number in it is the same.
+//! It caches plain text only, which differs between requests by its id alone, in a fixed number of slots. A cached
+//! response is used only if every number in it is the same. [`refusal`] renders the others.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::engine::Refusal;
 use crate::policy::{Limit, Policy};
 use crate::time::Span;
 
-/// Remembers the refusals that one worker gave lately.
+/// The latest refusals of one worker.
 #[derive(Debug)]
 pub struct RefusalCache(RefCell<Box<[Option<CachedRefusal>]>>);
 
@@ -30,7 +30,7 @@ struct CachedRefusal {
     body: Bytes,
 }
 
-/// All that a plain refusal depends on, but for the id. Of limits that do not show themselves that is the wait alone.
+/// All inputs of a plain text refusal except the id. Of hidden limits that is the wait alone.
 #[derive(Debug)]
 struct RefusalKey {
     generation: u64,
@@ -39,7 +39,7 @@ struct RefusalKey {
     limits: ShownLimits,
 }
 
-/// Of each limit: its position, its spec, what is left, the seconds to the next token, whether it refuses.
+/// For each limit: its position, its spec, tokens left, seconds to the next token, whether it refuses.
 type ShownLimits = SmallVec<[(usize, Spec, u32, u64, bool); 2]>;
 
 impl Default for RefusalCache {
@@ -49,28 +49,28 @@ impl Default for RefusalCache {
 }
 
 impl RefusalCache {
-    /// The same as [`refusal`], which it asks for what it does not remember. `generation` is that of the policy.
+    /// The same as [`refusal`], from the cache if possible. `generation` is that of the policy.
     pub fn refusal(
         &self,
         generation: u64,
         settings: &Arc<RefuseSettings>,
         policy: &Policy,
         refused: &Refusal,
-        asked: &Negotiation<'_>,
+        negotiation: &Negotiation<'_>,
     ) -> Response<Bytes> {
-        let Some(wait) = wait::shown_wait(policy, refused).filter(|_| is_cacheable(settings, asked)) else {
-            return refusal(settings, policy, refused, asked);
+        let Some(wait) = wait::shown_wait(policy, refused).filter(|_| is_cacheable(settings, negotiation))
+        else {
+            return refusal(settings, policy, refused, negotiation);
         };
-        let occasion = RefusalKey::of(generation, settings, wait, policy, refused);
-        let mut places = self.0.borrow_mut();
-        let place = &mut places[occasion.slot()];
-        match place {
-            Some(remembered) if remembered.key.matches(&occasion) => remembered.render(asked),
+        let key = RefusalKey::of(generation, settings, wait, policy, refused);
+        let mut slots = self.0.borrow_mut();
+        let slot = &mut slots[key.slot()];
+        match slot {
+            Some(cached) if cached.key.matches(&key) => cached.render(negotiation),
             _ => {
-                let response = refusal(settings, policy, refused, asked);
+                let response = refusal(settings, policy, refused, negotiation);
                 let (status, headers) = (response.status(), response.headers().clone());
-                *place =
-                    Some(CachedRefusal { key: occasion, status, headers, body: response.body().clone() });
+                *slot = Some(CachedRefusal { key, status, headers, body: response.body().clone() });
                 response
             }
         }
@@ -78,11 +78,11 @@ impl RefusalCache {
 }
 
 impl CachedRefusal {
-    fn render(&self, asked: &Negotiation<'_>) -> Response<Bytes> {
+    fn render(&self, negotiation: &Negotiation<'_>) -> Response<Bytes> {
         let mut response = Response::new(self.body.clone());
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers.clone();
-        response.headers_mut().insert(X_REQUEST_ID, asked.request_id.clone());
+        response.headers_mut().insert(X_REQUEST_ID, negotiation.request_id.clone());
         response
     }
 }
@@ -95,14 +95,14 @@ impl RefusalKey {
         policy: &Policy,
         refused: &Refusal,
     ) -> Self {
-        let mut numbers = ShownLimits::new();
+        let mut limits = ShownLimits::new();
         let is_hidden = |limit: usize| policy.limits.get(limit).is_some_and(Limit::is_hidden);
-        for standing in refused.statuses.iter().filter(|standing| !is_hidden(standing.charge.limit)) {
-            let next = standing.verdict.next_token.as_secs_ceil();
-            let (limit, spec) = (standing.charge.limit, standing.charge.spec);
-            numbers.push((limit, spec, standing.verdict.left, next, standing.refuses()));
+        for status in refused.statuses.iter().filter(|status| !is_hidden(status.charge.limit)) {
+            let next = status.verdict.next_token.as_secs_ceil();
+            let (limit, spec) = (status.charge.limit, status.charge.spec);
+            limits.push((limit, spec, status.verdict.left, next, status.refuses()));
         }
-        Self { generation, settings: Arc::clone(settings), wait: wait.as_secs_ceil(), limits: numbers }
+        Self { generation, settings: Arc::clone(settings), wait: wait.as_secs_ceil(), limits }
     }
 
     fn matches(&self, other: &Self) -> bool {
@@ -117,11 +117,11 @@ impl RefusalKey {
     }
 }
 
-/// Whether the answer differs from the next by nothing but its numbers and its id: no page with the id in it, no
-/// jitter drawn from the id.
-fn is_cacheable(settings: &RefuseSettings, asked: &Negotiation<'_>) -> bool {
-    let is_text = ResponseFormat::preferred(asked.accept) == ResponseFormat::Text;
-    is_text && !asked.head && settings.text.is_none() && settings.jitter_permille == 0
+/// Whether a refusal depends on nothing but its numbers and the id header: no configured page, no jitter drawn from the
+/// id.
+fn is_cacheable(settings: &RefuseSettings, negotiation: &Negotiation<'_>) -> bool {
+    let is_text = ResponseFormat::preferred(negotiation.accept) == ResponseFormat::Text;
+    is_text && !negotiation.head && settings.text.is_none() && settings.jitter_permille == 0
 }
 
 const CACHE_SLOTS: usize = 64;

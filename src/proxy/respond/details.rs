@@ -1,4 +1,5 @@
-//! Problem details (RFC 9457): what a generated response says, in any format.
+//! Problem details (RFC 9457): the content of a generated response, and its JSON and text. `template` renders the
+//! pages.
 
 use http::{HeaderValue, StatusCode};
 use smallvec::SmallVec;
@@ -7,22 +8,20 @@ use super::accept::ResponseFormat;
 use super::escape::{push, push_number, push_urn};
 use super::wait::push_count;
 
-/// What an answer says.
+/// The content of a generated response.
 #[derive(Debug)]
 pub(super) struct ProblemDetails<'a> {
     /// The problem type (RFC 9457), a URI.
     pub(super) kind: &'static str,
     /// A few words, always the same for this kind.
     pub(super) title: &'static str,
-    /// The status.
     pub(super) status: StatusCode,
-    /// A sentence or two; the wait is told after it.
+    /// A sentence or two; the wait is appended.
     pub(super) detail: &'static str,
-    /// When to try again: whole seconds, at least 1.
+    /// The wait in whole seconds, at least 1.
     pub(super) retry_after: Option<u64>,
-    /// The limits that refused, as far as they show themselves; `None` if it is not about limits.
+    /// The limits that refused, without hidden ones; `None` for an error.
     pub(super) limits: Option<SmallVec<[&'a str; 4]>>,
-    /// The identity of the request.
     pub(super) request_id: &'a HeaderValue,
 }
 

@@ -1,19 +1,19 @@
 //! Escapes text from requests for HTML, JSON and plain text.
 //!
-//! What cannot be shown is replaced, not dropped, so that two different identities rarely look the same.
+//! Unprintable bytes are replaced, not dropped, so that two different request ids rarely look the same.
 
 use http::HeaderValue;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 use super::accept::ResponseFormat;
 
-/// Appends `text`, escaped for the form: HTML text and attribute values, the inside of a JSON string, plain lines.
-pub(super) fn push(out: &mut String, form: ResponseFormat, text: &str) {
+/// Appends `text`, escaped for the format: HTML text and attribute values, the content of a JSON string, plain lines.
+pub(super) fn push(out: &mut String, format: ResponseFormat, text: &str) {
     if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_. ".contains(&byte)) {
         return out.push_str(text);
     }
     for letter in text.chars() {
-        match (form, letter) {
+        match (format, letter) {
             (ResponseFormat::Html, '&') => out.push_str("&amp;"),
             (ResponseFormat::Html, '<') => out.push_str("&lt;"),
             (ResponseFormat::Html, '>') => out.push_str("&gt;"),
@@ -26,22 +26,22 @@ pub(super) fn push(out: &mut String, form: ResponseFormat, text: &str) {
     }
 }
 
-/// Appends a header's value, escaped for the form; bytes beyond ASCII become `?`.
-pub(super) fn push_value(out: &mut String, form: ResponseFormat, value: &HeaderValue) {
+/// Appends a header's value, escaped for the format; bytes beyond ASCII become `?`.
+pub(super) fn push_value(out: &mut String, format: ResponseFormat, value: &HeaderValue) {
     if let Ok(text) = value.to_str() {
-        return push(out, form, text);
+        return push(out, format, text);
     }
     for &byte in value.as_bytes() {
-        push(out, form, char::from(if byte.is_ascii() { byte } else { b'?' }).encode_utf8(&mut [0; 4]));
+        push(out, format, char::from(if byte.is_ascii() { byte } else { b'?' }).encode_utf8(&mut [0; 4]));
     }
 }
 
-/// Appends a header's value as the last part of a URN (RFC 8141): what may not stand there is percent-encoded.
+/// Appends a header's value as the last part of a URN (RFC 8141), percent-encoded where necessary.
 pub(super) fn push_urn(out: &mut String, value: &HeaderValue) {
     out.extend(percent_encode(value.as_bytes(), NOT_IN_URN));
 }
 
-/// Appends a number in decimal digits, without the machinery of `format!`.
+/// Appends a number in decimal digits; cheaper than `format!`.
 pub(super) fn push_number(out: &mut String, number: u64) {
     out.push_str(itoa::Buffer::new().format(number));
 }
@@ -53,9 +53,9 @@ const NOT_IN_URN: &AsciiSet =
 mod tests {
     use super::*;
 
-    fn pushed(form: ResponseFormat, text: &str) -> String {
+    fn pushed(format: ResponseFormat, text: &str) -> String {
         let mut out = String::new();
-        push(&mut out, form, text);
+        push(&mut out, format, text);
         out
     }
 

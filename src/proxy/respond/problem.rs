@@ -1,6 +1,6 @@
 //! Error responses: status and text by kind of problem.
 //!
-//! Nothing of the request and nothing of the upstream is repeated: a stranger learns the status and what to do.
+//! The texts name the status and a remedy, and nothing of the request or the upstream. `builder` renders them.
 
 use http::{HeaderValue, StatusCode};
 
@@ -8,16 +8,16 @@ use super::details::ProblemDetails;
 use super::wait;
 use crate::time::Span;
 
-/// Why the gate itself answers.
+/// The kinds of error responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProblemKind {
-    /// 400: malformed, or to be read in two ways.
+    /// 400: the request is malformed or ambiguous.
     Malformed,
-    /// 405: `CONNECT`, which a reverse proxy has no use for.
+    /// 405: `CONNECT`, which a reverse proxy does not serve.
     MethodNotAllowed,
     /// 408: the request did not arrive in time.
     RequestTimeout,
-    /// 413: the body is longer than what is read of it.
+    /// 413: the body is longer than its route buffers.
     BodyTooLarge,
     /// 414: the target is too long.
     TargetTooLong,
@@ -25,19 +25,19 @@ pub enum ProblemKind {
     Expectation,
     /// 431: too many or too long headers.
     HeadersTooLarge,
-    /// 502: the upstream refused or broke.
+    /// 502: the upstream refused the connection or failed.
     BadGateway,
-    /// 503: too much at once.
+    /// 503: overload, or the store is unavailable.
     Unavailable {
-        /// When it is worth trying again.
+        /// The wait for `Retry-After`.
         wait: Span,
     },
-    /// 504: the upstream did not answer in time.
+    /// 504: the upstream did not respond in time.
     GatewayTimeout,
 }
 
 impl ProblemKind {
-    /// The status of the answer.
+    /// The status of the response.
     #[must_use]
     pub fn status(self) -> StatusCode {
         match self {
@@ -61,7 +61,7 @@ impl ProblemKind {
             _ => None,
         };
         ProblemDetails {
-            // RFC 9457, section 4.2.1: the status says it all, and the title is its phrase.
+            // RFC 9457, section 4.2.1: without a type of its own, the title is the phrase of the status.
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or("Error"),
             status,
@@ -92,6 +92,6 @@ impl ProblemKind {
     }
 }
 
-/// What is allowed where `CONNECT` is not (RFC 9110, section 15.5.6 asks for the list).
+/// The methods listed with 405, as RFC 9110, section 15.5.6, requires.
 pub(super) const ALLOWED_METHODS: HeaderValue =
     HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE");

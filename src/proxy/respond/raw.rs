@@ -5,18 +5,18 @@ use http::{HeaderValue, StatusCode};
 use super::{Negotiation, ProblemKind, problem};
 use crate::proxy::headers::request_id::RequestIds;
 
-/// The answer with this status, ready to be written; the connection closes after it. Nothing is known of what the
-/// client accepts, so it is text.
+/// The response with this status, ready to be written; the connection closes after it. It is text, because the client's
+/// `Accept` is not known.
 #[must_use]
 pub fn raw_problem(status: StatusCode) -> Vec<u8> {
-    let what = match status {
+    let kind = match status {
         StatusCode::REQUEST_TIMEOUT => ProblemKind::RequestTimeout,
         StatusCode::URI_TOO_LONG => ProblemKind::TargetTooLong,
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => ProblemKind::HeadersTooLarge,
         _ => ProblemKind::Malformed,
     };
     let request_id = RequestIds::default().next();
-    let mut response = problem(what, &Negotiation { accept: None, head: false, request_id: &request_id });
+    let mut response = problem(kind, &Negotiation { accept: None, head: false, request_id: &request_id });
     response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
     let status = response.status();
     let mut bytes =

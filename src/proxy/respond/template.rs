@@ -1,17 +1,18 @@
 //! Page templates with placeholders: built-in or from the configuration.
 //!
-//! A page is cut at its `{{names}}` once, when it is read, and only put together for an answer. A name that is not
-//! known stays as it is written. Everything that is filled in is escaped for the form of the page.
+//! A page is split at its `{{names}}` once, when it is loaded; a response only concatenates the parts. An unknown name
+//! stays as it is written. `escape` escapes every value for the format of the page.
 
 use super::accept::ResponseFormat;
 use super::details::ProblemDetails;
 use super::escape::{push, push_number, push_value};
 use super::wait::push_words;
 
-/// A page with places for what differs from answer to answer.
+/// A page with placeholders.
 ///
 /// `{{retry_after}}` is the wait in whole seconds, `{{wait}}` the same in words, `{{limit}}` the first limit that
-/// refused and shows itself, `{{request_id}}` the identity of the request, `{{title}}` and `{{detail}}` what the built-in answer says.
+/// refused and is not hidden, `{{request_id}}` the request id, `{{title}}` and `{{detail}}` the texts of the built-in
+/// response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<(Box<str>, Option<Placeholder>)>,
@@ -29,7 +30,7 @@ enum Placeholder {
 }
 
 impl Template {
-    /// Cuts a page at its places. Every text is a page.
+    /// Splits a page at its placeholders. Every text is a valid page.
     #[must_use]
     pub fn parse(page: &str) -> Self {
         let mut parts = Vec::new();
@@ -47,24 +48,24 @@ impl Template {
         Self { parts, length: page.len() }
     }
 
-    /// About how many bytes a filled page has.
+    /// The approximate length of a filled page in bytes.
     pub(super) fn length(&self) -> usize {
         self.length
     }
 
     /// Appends the page, filled in.
-    pub(super) fn fill(&self, out: &mut String, form: ResponseFormat, message: &ProblemDetails<'_>) {
+    pub(super) fn fill(&self, out: &mut String, format: ResponseFormat, details: &ProblemDetails<'_>) {
         for (text, slot) in &self.parts {
             out.push_str(text);
             match slot {
-                Some(Placeholder::RetryAfter) => push_number(out, message.retry_after.unwrap_or_default()),
-                Some(Placeholder::Wait) => push_words(out, message.retry_after.unwrap_or_default()),
+                Some(Placeholder::RetryAfter) => push_number(out, details.retry_after.unwrap_or_default()),
+                Some(Placeholder::Wait) => push_words(out, details.retry_after.unwrap_or_default()),
                 Some(Placeholder::Limit) => {
-                    push(out, form, message.limits.iter().flatten().next().unwrap_or(&""))
+                    push(out, format, details.limits.iter().flatten().next().unwrap_or(&""))
                 }
-                Some(Placeholder::RequestId) => push_value(out, form, message.request_id),
-                Some(Placeholder::Title) => push(out, form, message.title),
-                Some(Placeholder::Detail) => message.push_detail(out),
+                Some(Placeholder::RequestId) => push_value(out, format, details.request_id),
+                Some(Placeholder::Title) => push(out, format, details.title),
+                Some(Placeholder::Detail) => details.push_detail(out),
                 None => {}
             }
         }
@@ -92,8 +93,8 @@ mod tests {
 
     use super::*;
 
-    fn filled(page: &str, form: ResponseFormat, request_id: &'static str) -> String {
-        let message = ProblemDetails {
+    fn filled(page: &str, format: ResponseFormat, request_id: &'static str) -> String {
+        let details = ProblemDetails {
             kind: "about:blank",
             title: "T & C",
             status: StatusCode::TOO_MANY_REQUESTS,
@@ -103,7 +104,7 @@ mod tests {
             request_id: &HeaderValue::from_static(request_id),
         };
         let mut out = String::new();
-        Template::parse(page).fill(&mut out, form, &message);
+        Template::parse(page).fill(&mut out, format, &details);
         out
     }
 

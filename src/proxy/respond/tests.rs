@@ -1,4 +1,4 @@
-//! Whole answers, byte for byte.
+//! Complete responses, byte for byte.
 
 #[cfg(test)]
 mod hidden;
@@ -23,8 +23,8 @@ fn policy(names: &[&str]) -> Policy {
     Policy::new(Vec::new(), names.iter().map(|name| Limit::new(name, spec())).collect())
 }
 
-fn standing(limit: usize, answer: Admission) -> LimitStatus {
-    let (left, next_token) = match answer {
+fn status(limit: usize, admission: Admission) -> LimitStatus {
+    let (left, next_token) = match admission {
         Admission::Admitted | Admission::Held { .. } => (7, Span::from_millis(29_001)),
         Admission::Refused { wait } => (0, wait),
         Admission::NeverFits => (9, Span::ZERO),
@@ -42,7 +42,7 @@ fn standing(limit: usize, answer: Admission) -> LimitStatus {
     LimitStatus {
         charge,
         verdict: Verdict {
-            admission: answer,
+            admission,
             left,
             next_token,
             full_at: Time::default(),
@@ -53,31 +53,31 @@ fn standing(limit: usize, answer: Admission) -> LimitStatus {
 
 fn refused(nanos: u64) -> Refusal {
     let wait = Span::from_nanos(nanos);
-    Refusal { route: 0, wait: Some(wait), statuses: smallvec![standing(0, Admission::Refused { wait })] }
+    Refusal { route: 0, wait: Some(wait), statuses: smallvec![status(0, Admission::Refused { wait })] }
 }
 
 fn never_fits() -> Refusal {
-    Refusal { route: 0, wait: None, statuses: smallvec![standing(0, Admission::NeverFits)] }
+    Refusal { route: 0, wait: None, statuses: smallvec![status(0, Admission::NeverFits)] }
 }
 
-/// The answer to a client that sends this `Accept`.
-fn answer(
+/// The response to a client that sends this `Accept`.
+fn respond(
     settings: &RefuseSettings,
     names: &[&str],
     what: &Refusal,
     accept: &'static str,
 ) -> Response<Bytes> {
     let (accept, id) = (HeaderValue::from_static(accept), HeaderValue::from_static("01-ab"));
-    let asked = Negotiation { accept: Some(&accept), head: false, request_id: &id };
-    refusal(settings, &policy(names), what, &asked)
+    let negotiation = Negotiation { accept: Some(&accept), head: false, request_id: &id };
+    refusal(settings, &policy(names), what, &negotiation)
 }
 
 fn refused_as(accept: &'static str) -> Response<Bytes> {
-    answer(&RefuseSettings::default(), &["address"], &refused(20 * SECOND + 1), accept)
+    respond(&RefuseSettings::default(), &["address"], &refused(20 * SECOND + 1), accept)
 }
 
-fn body(answer: &Response<Bytes>) -> &str {
-    std::str::from_utf8(answer.body()).unwrap()
+fn body(response: &Response<Bytes>) -> &str {
+    std::str::from_utf8(response.body()).unwrap()
 }
 
 /// The headers as lines, sorted.
@@ -90,24 +90,24 @@ fn lines(headers: &HeaderMap) -> Vec<String> {
 
 #[test]
 fn a_program_gets_problem_details() {
-    let answer = refused_as("application/json");
+    let response = refused_as("application/json");
     assert_eq!(
-        body(&answer),
+        body(&response),
         concat!(
             r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","#,
             r#""title":"Too many sign-in attempts","status":429,"detail":"Wait 21 seconds, then try again.","#,
             r#""retry_after":21,"violated-policies":["address"],"instance":"urn:request:01-ab"}"#
         )
     );
-    assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
 }
 
 #[test]
 fn a_terminal_gets_text_and_exactly_these_headers() {
-    let answer = refused_as("*/*");
-    assert_eq!(body(&answer), "Too many sign-in attempts.\nWait 21 seconds, then try again.\n");
+    let response = refused_as("*/*");
+    assert_eq!(body(&response), "Too many sign-in attempts.\nWait 21 seconds, then try again.\n");
     assert_eq!(
-        lines(answer.headers()),
+        lines(response.headers()),
         [
             "cache-control: no-store",
             "content-length: 60",
@@ -124,8 +124,8 @@ fn a_terminal_gets_text_and_exactly_these_headers() {
 
 #[test]
 fn a_browser_gets_a_page_that_needs_nothing_else() {
-    let answer = refused_as("text/html,application/xhtml+xml,*/*;q=0.8");
-    let page = body(&answer);
+    let response = refused_as("text/html,application/xhtml+xml,*/*;q=0.8");
+    let page = body(&response);
     for needed in [
         "<time datetime=\"PT21S\">21 seconds</time>",
         "<a href=\"\">",
@@ -138,7 +138,7 @@ fn a_browser_gets_a_page_that_needs_nothing_else() {
     for unwanted in ["<script", "http-equiv", "http://", "https://", "url(", "@import", "{{", "src="] {
         assert!(!page.contains(unwanted), "{unwanted} is in {page}");
     }
-    let headers = answer.headers();
+    let headers = response.headers();
     assert_eq!(headers["content-type"], "text/html; charset=utf-8");
     assert_eq!(headers["referrer-policy"], "same-origin");
     let csp = headers["content-security-policy"].to_str().unwrap();
@@ -148,9 +148,9 @@ fn a_browser_gets_a_page_that_needs_nothing_else() {
 #[test]
 fn every_form_has_its_true_length_and_none_is_kept_or_guessed() {
     for accept in ["*/*", "text/html", "application/json"] {
-        let answer = refused_as(accept);
-        let headers = answer.headers();
-        assert_eq!(headers["content-length"], answer.body().len().to_string().as_str());
+        let response = refused_as(accept);
+        let headers = response.headers();
+        assert_eq!(headers["content-length"], response.body().len().to_string().as_str());
         assert_eq!(headers["cache-control"], "no-store");
         assert_eq!(headers["x-content-type-options"], "nosniff");
         assert!(!headers.contains_key("server"));
@@ -160,75 +160,76 @@ fn every_form_has_its_true_length_and_none_is_kept_or_guessed() {
 #[test]
 fn head_gets_the_headers_of_the_other_methods_and_no_body() {
     let (accept, id) = (HeaderValue::from_static("text/html"), HeaderValue::from_static("01-ab"));
-    let asked = Negotiation { accept: Some(&accept), head: true, request_id: &id };
-    let head = refusal(&RefuseSettings::default(), &policy(&["address"]), &refused(20 * SECOND + 1), &asked);
+    let negotiation = Negotiation { accept: Some(&accept), head: true, request_id: &id };
+    let head =
+        refusal(&RefuseSettings::default(), &policy(&["address"]), &refused(20 * SECOND + 1), &negotiation);
     assert_eq!(lines(head.headers()), lines(refused_as("text/html").headers()));
     assert!(head.body().is_empty());
-    assert!(problem(ProblemKind::BadGateway, &asked).body().is_empty());
+    assert!(problem(ProblemKind::BadGateway, &negotiation).body().is_empty());
 }
 
 #[test]
 fn the_wait_is_rounded_up_to_whole_seconds() {
-    for (nanos, said) in [(200_000_000, "1"), (20 * SECOND + 1, "21"), (30 * SECOND, "30")] {
-        let answer = answer(&RefuseSettings::default(), &["address"], &refused(nanos), "*/*");
-        assert_eq!(answer.headers()["retry-after"], said);
+    for (nanos, shown) in [(200_000_000, "1"), (20 * SECOND + 1, "21"), (30 * SECOND, "30")] {
+        let response = respond(&RefuseSettings::default(), &["address"], &refused(nanos), "*/*");
+        assert_eq!(response.headers()["retry-after"], shown);
     }
 }
 
 #[test]
 fn where_waiting_never_helps_no_wait_is_named() {
     for accept in ["*/*", "application/json", "text/html"] {
-        let answer = answer(&RefuseSettings::default(), &["address"], &never_fits(), accept);
-        assert!(!answer.headers().contains_key("retry-after"));
-        assert!(body(&answer).contains("Waiting does not help here."));
-        assert_eq!(answer.headers()["ratelimit"], r#""address";r=9"#);
-        assert!(!body(&answer).contains("retry_after") && !body(&answer).contains("then try again"));
+        let response = respond(&RefuseSettings::default(), &["address"], &never_fits(), accept);
+        assert!(!response.headers().contains_key("retry-after"));
+        assert!(body(&response).contains("Waiting does not help here."));
+        assert_eq!(response.headers()["ratelimit"], r#""address";r=9"#);
+        assert!(!body(&response).contains("retry_after") && !body(&response).contains("then try again"));
     }
 }
 
 #[test]
 fn every_refusing_limit_is_named_and_every_limit_shows_its_state() {
     let wait = Span::from_secs(5);
-    let standings = smallvec![
-        standing(0, Admission::Refused { wait }),
-        standing(1, Admission::Admitted),
-        standing(2, Admission::Refused { wait: Span::from_secs(9) }),
+    let statuses = smallvec![
+        status(0, Admission::Refused { wait }),
+        status(1, Admission::Admitted),
+        status(2, Admission::Refused { wait: Span::from_secs(9) }),
     ];
-    let what = Refusal { route: 0, wait: Some(Span::from_secs(9)), statuses: standings };
-    let answer = answer(&RefuseSettings::default(), &["a", "b", "c"], &what, "application/json");
-    assert!(body(&answer).contains(r#""violated-policies":["a","c"]"#));
-    assert_eq!(answer.headers()["retry-after"], "9");
-    assert_eq!(answer.headers()["ratelimit"], r#""a";r=0;t=5, "b";r=7;t=30, "c";r=0;t=9"#);
-    assert_eq!(answer.headers()["ratelimit-policy"], r#""a";q=10;w=300, "b";q=10;w=300, "c";q=10;w=300"#);
+    let what = Refusal { route: 0, wait: Some(Span::from_secs(9)), statuses };
+    let response = respond(&RefuseSettings::default(), &["a", "b", "c"], &what, "application/json");
+    assert!(body(&response).contains(r#""violated-policies":["a","c"]"#));
+    assert_eq!(response.headers()["retry-after"], "9");
+    assert_eq!(response.headers()["ratelimit"], r#""a";r=0;t=5, "b";r=7;t=30, "c";r=0;t=9"#);
+    assert_eq!(response.headers()["ratelimit-policy"], r#""a";q=10;w=300, "b";q=10;w=300, "c";q=10;w=300"#);
 }
 
 #[test]
 fn a_limit_that_charged_two_buckets_is_named_once() {
     let mut what = refused(9 * SECOND);
-    what.statuses.insert(0, standing(0, Admission::Refused { wait: Span::from_secs(2) }));
-    what.statuses.push(standing(0, Admission::Admitted));
-    let answer = answer(&RefuseSettings::default(), &["a"], &what, "application/json");
-    assert!(body(&answer).contains(r#""violated-policies":["a"]"#));
-    assert_eq!(answer.headers()["ratelimit"], r#""a";r=0;t=9"#);
+    what.statuses.insert(0, status(0, Admission::Refused { wait: Span::from_secs(2) }));
+    what.statuses.push(status(0, Admission::Admitted));
+    let response = respond(&RefuseSettings::default(), &["a"], &what, "application/json");
+    assert!(body(&response).contains(r#""violated-policies":["a"]"#));
+    assert_eq!(response.headers()["ratelimit"], r#""a";r=0;t=9"#);
 }
 
 #[test]
 fn a_limit_that_only_observes_is_not_shown() {
-    let mut observed = standing(1, Admission::Refused { wait: Span::from_secs(99) });
+    let mut observed = status(1, Admission::Refused { wait: Span::from_secs(99) });
     observed.charge.enforce = false;
     let mut what = refused(SECOND);
     what.statuses.push(observed);
-    let answer = answer(&RefuseSettings::default(), &["a", "quiet"], &what, "application/json");
-    assert!(!format!("{answer:?}").contains("quiet"));
+    let response = respond(&RefuseSettings::default(), &["a", "quiet"], &what, "application/json");
+    assert!(!format!("{response:?}").contains("quiet"));
     assert!(rate_limit_headers(&policy(&["a", "quiet"]), &[observed]).is_none());
 }
 
 #[test]
 fn hostile_names_stay_text() {
-    let answer =
-        answer(&RefuseSettings::default(), &["a\"b\\c\u{e9}\r\n"], &refused(SECOND), "application/json");
-    assert_eq!(answer.headers()["ratelimit"], r#""a\"b\\c???";r=0;t=1"#);
-    assert!(body(&answer).contains(r#"["a\"b\\cé??"]"#));
+    let response =
+        respond(&RefuseSettings::default(), &["a\"b\\c\u{e9}\r\n"], &refused(SECOND), "application/json");
+    assert_eq!(response.headers()["ratelimit"], r#""a\"b\\c???";r=0;t=1"#);
+    assert!(body(&response).contains(r#"["a\"b\\cé??"]"#));
 }
 
 #[test]
@@ -239,14 +240,14 @@ fn hostile_identities_stay_text() {
         ("application/json", "urn:request:%22%3E%3Cscript%3Ealert%281%29%3C%2Fscript%3E%22%7D%FF\"}"),
     ] {
         let accept = HeaderValue::from_static(accept);
-        let asked = Negotiation { accept: Some(&accept), head: false, request_id: &id };
+        let negotiation = Negotiation { accept: Some(&accept), head: false, request_id: &id };
         let settings = RefuseSettings::default();
-        for answer in [
-            refusal(&settings, &policy(&["a"]), &refused(1), &asked),
-            problem(ProblemKind::Malformed, &asked),
+        for response in [
+            refusal(&settings, &policy(&["a"]), &refused(1), &negotiation),
+            problem(ProblemKind::Malformed, &negotiation),
         ] {
-            assert!(body(&answer).contains(safe), "{}", body(&answer));
-            assert!(!body(&answer).contains("<script"));
+            assert!(body(&response).contains(safe), "{}", body(&response));
+            assert!(!body(&response).contains("<script"));
         }
     }
 }
@@ -261,29 +262,29 @@ fn a_site_has_pages_of_its_own_and_its_own_status() {
         headers: ShowLimits::Never,
         ..RefuseSettings::default()
     };
-    for (accept, said) in
+    for (accept, expected) in
         [("text/html", "<p>a&lt;: 3"), ("application/json", "{\"wait\":3}"), ("*/*", "01-ab")]
     {
-        let answer = answer(&settings, &["a<"], &refused(3 * SECOND), accept);
-        assert_eq!(body(&answer), said);
-        assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(answer.headers()["content-length"], said.len().to_string().as_str());
-        assert!(!answer.headers().contains_key("ratelimit"));
-        assert!(!answer.headers().contains_key("ratelimit-policy"));
+        let response = respond(&settings, &["a<"], &refused(3 * SECOND), accept);
+        assert_eq!(body(&response), expected);
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers()["content-length"], expected.len().to_string().as_str());
+        assert!(!response.headers().contains_key("ratelimit"));
+        assert!(!response.headers().contains_key("ratelimit-policy"));
     }
-    let truth = answer(&settings, &["a"], &never_fits(), "text/html");
-    assert!(body(&truth).contains("Waiting does not help here."), "a page about a wait would lie");
+    let never = respond(&settings, &["a"], &never_fits(), "text/html");
+    assert!(body(&never).contains("Waiting does not help here."), "a page about a wait would lie");
 }
 
 #[test]
 fn jitter_is_added_to_everything_that_names_the_wait() {
     let settings = RefuseSettings { jitter_permille: 500, ..RefuseSettings::default() };
-    let answer = answer(&settings, &["a"], &refused(1000 * SECOND), "application/json");
-    let said: u64 = answer.headers()["retry-after"].to_str().unwrap().parse().unwrap();
-    assert!((1001..=1500).contains(&said), "{said}");
-    assert!(body(&answer).contains(&format!("Wait {said} seconds")));
-    assert!(body(&answer).contains(&format!("\"retry_after\":{said},")));
-    assert_eq!(answer.headers()["ratelimit"], r#""a";r=0;t=1000"#, "the bucket knows no jitter");
+    let response = respond(&settings, &["a"], &refused(1000 * SECOND), "application/json");
+    let shown: u64 = response.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1001..=1500).contains(&shown), "{shown}");
+    assert!(body(&response).contains(&format!("Wait {shown} seconds")));
+    assert!(body(&response).contains(&format!("\"retry_after\":{shown},")));
+    assert_eq!(response.headers()["ratelimit"], r#""a";r=0;t=1000"#, "the bucket knows no jitter");
 }
 
 #[test]
@@ -304,21 +305,22 @@ fn every_problem_has_its_status_in_every_form() {
     for (kind, status) in table {
         for accept in ["*/*", "text/html", "application/problem+json"] {
             let accept = HeaderValue::from_static(accept);
-            let answer = problem(kind, &Negotiation { accept: Some(&accept), head: false, request_id: &id });
-            assert_eq!(answer.status().as_u16(), status);
-            assert_eq!(answer.headers().contains_key("retry-after"), kind == busy);
-            assert_eq!(answer.headers().contains_key("allow"), kind == ProblemKind::MethodNotAllowed);
-            assert_eq!(answer.headers()["x-request-id"], "7");
-            assert!(body(&answer).contains(StatusCode::canonical_reason(&answer.status()).unwrap()));
+            let response =
+                problem(kind, &Negotiation { accept: Some(&accept), head: false, request_id: &id });
+            assert_eq!(response.status().as_u16(), status);
+            assert_eq!(response.headers().contains_key("retry-after"), kind == busy);
+            assert_eq!(response.headers().contains_key("allow"), kind == ProblemKind::MethodNotAllowed);
+            assert_eq!(response.headers()["x-request-id"], "7");
+            assert!(body(&response).contains(StatusCode::canonical_reason(&response.status()).unwrap()));
         }
     }
-    let asked = Negotiation {
+    let negotiation = Negotiation {
         accept: Some(&HeaderValue::from_static("application/json")),
         head: false,
         request_id: &id,
     };
     assert_eq!(
-        body(&problem(busy, &asked)),
+        body(&problem(busy, &negotiation)),
         concat!(
             r#"{"type":"about:blank","title":"Service Unavailable","status":503,"#,
             r#""detail":"The application behind this address is busy. Wait 1 second, then try again.","#,
@@ -331,7 +333,7 @@ fn every_problem_has_its_status_in_every_form() {
 fn limits_can_be_shown_beside_those_of_the_application() {
     let mut headers = HeaderMap::new();
     headers.insert("ratelimit", HeaderValue::from_static("\"theirs\";r=1"));
-    rate_limit_headers(&policy(&["address"]), &[standing(0, Admission::Admitted)])
+    rate_limit_headers(&policy(&["address"]), &[status(0, Admission::Admitted)])
         .unwrap()
         .append_to(&mut headers);
     assert_eq!(
@@ -347,7 +349,7 @@ fn limits_can_be_shown_beside_those_of_the_application() {
 #[test]
 fn a_refusal_that_names_no_limit_has_an_empty_list_and_a_problem_has_none() {
     let what = Refusal { route: 0, wait: Some(Span::from_secs(3)), statuses: smallvec![] };
-    let refused = answer(&RefuseSettings::default(), &[], &what, "application/json");
+    let refused = respond(&RefuseSettings::default(), &[], &what, "application/json");
     assert!(
         body(&refused).contains(r#""retry_after":3,"violated-policies":[],"instance""#),
         "{}",
@@ -357,15 +359,15 @@ fn a_refusal_that_names_no_limit_has_an_empty_list_and_a_problem_has_none() {
 
 #[test]
 fn a_remembered_refusal_is_a_fresh_one_but_for_its_id() {
-    let (said, settings, policy) =
+    let (cache, settings, policy) =
         (RefusalCache::default(), Arc::new(RefuseSettings::default()), policy(&["address"]));
     let (first, second) = (HeaderValue::from_static("1-first"), HeaderValue::from_static("2-second"));
     for (nanos, accept) in [(30 * SECOND, "*/*"), (30 * SECOND, "application/json"), (94 * SECOND, "*/*")] {
         let accept = HeaderValue::from_static(accept);
         for request_id in [&first, &second, &first] {
-            let asked = Negotiation { accept: Some(&accept), head: false, request_id };
-            let given = said.refusal(1, &settings, &policy, &refused(nanos), &asked);
-            let fresh = refusal(&settings, &policy, &refused(nanos), &asked);
+            let negotiation = Negotiation { accept: Some(&accept), head: false, request_id };
+            let given = cache.refusal(1, &settings, &policy, &refused(nanos), &negotiation);
+            let fresh = refusal(&settings, &policy, &refused(nanos), &negotiation);
             assert_eq!((lines(given.headers()), given.body()), (lines(fresh.headers()), fresh.body()));
         }
     }
@@ -373,17 +375,17 @@ fn a_remembered_refusal_is_a_fresh_one_but_for_its_id() {
 
 #[test]
 fn a_refusal_is_not_remembered_across_a_change_of_the_rules() {
-    let (said, settings) = (RefusalCache::default(), Arc::new(RefuseSettings::default()));
+    let (cache, settings) = (RefusalCache::default(), Arc::new(RefuseSettings::default()));
     let id = HeaderValue::from_static("1");
-    let asked = Negotiation { accept: None, head: false, request_id: &id };
+    let negotiation = Negotiation { accept: None, head: false, request_id: &id };
     let named = |generation, name: &'static str, settings: &Arc<RefuseSettings>| {
-        let response = said.refusal(generation, settings, &policy(&[name]), &refused(SECOND), &asked);
+        let response = cache.refusal(generation, settings, &policy(&[name]), &refused(SECOND), &negotiation);
         response.headers()["ratelimit"].to_str().unwrap().to_owned()
     };
     assert!(named(1, "address", &settings).starts_with("\"address\""));
     assert!(named(2, "client", &settings).starts_with("\"client\""));
     let other =
         Arc::new(RefuseSettings { status: StatusCode::SERVICE_UNAVAILABLE, ..RefuseSettings::default() });
-    let response = said.refusal(2, &other, &policy(&["client"]), &refused(SECOND), &asked);
+    let response = cache.refusal(2, &other, &policy(&["client"]), &refused(SECOND), &negotiation);
     assert_eq!(response.status(), 503);
 }

@@ -1,8 +1,8 @@
 //! The wait shown in a refusal: whole seconds, rounded up, with optional jitter; coarse for account limits.
 //!
-//! Whoever obeys and is alone on its buckets is admitted. Jitter, where the file asks for it, only ever adds. The
-//! surprising thing: the wait for a bucket of an account is rounded up a good deal, because the exact one tells how
-//! often others tried that account.
+//! A client that waits and shares its buckets with no other client is admitted. Configured jitter only adds. The wait
+//! of an account limit is rounded up coarsely, because the exact one would show how often others tried that account.
+//! The engine computes the exact waits.
 
 use super::escape::push_number;
 use crate::bucket::Admission;
@@ -10,13 +10,13 @@ use crate::engine::Refusal;
 use crate::policy::Policy;
 use crate::time::Span;
 
-/// The wait that a refusal speaks of: the longest of all limits that refused, of which hidden ones say theirs in coarse
-/// steps; `None` if waiting does not help.
+/// The wait shown in a refusal: the longest of all limits that refused, with those of hidden limits made coarse; `None`
+/// if waiting does not help.
 pub(super) fn shown_wait(policy: &Policy, refusal: &Refusal) -> Option<Span> {
     refusal.wait?;
-    let waits = refusal.violated().map(|standing| {
-        let is_hidden = policy.limits.get(standing.charge.limit).is_some_and(|limit| limit.is_hidden());
-        match standing.verdict.admission {
+    let waits = refusal.violated().map(|status| {
+        let is_hidden = policy.limits.get(status.charge.limit).is_some_and(|limit| limit.is_hidden());
+        match status.verdict.admission {
             Admission::Refused { wait } if is_hidden => Some(coarse(wait)),
             Admission::Refused { wait } => Some(wait),
             Admission::NeverFits => None,
@@ -26,9 +26,8 @@ pub(super) fn shown_wait(policy: &Policy, refusal: &Refusal) -> Option<Span> {
     waits.reduce(|one, other| Some(one?.max(other?))).unwrap_or(refusal.wait)
 }
 
-/// Rounded up to 1, 2, 5, 10, 15 or 30 minutes, to 1, 2, 3, 6 or 12 hours, or to whole days: few enough steps that one of
-/// them says next to nothing, near enough to each other that nobody waits more than two and a half times as long, from a
-/// minute on.
+/// Rounds up to 1, 2, 5, 10, 15 or 30 minutes, to 1, 2, 3, 6 or 12 hours, or to whole days. The steps are few, so that
+/// they reveal little, and close enough that a wait of a minute or more grows by a factor of two and a half at most.
 fn coarse(wait: Span) -> Span {
     let step = STEPS.iter().map(|&secs| Span::from_secs(secs)).find(|&step| wait <= step);
     step.unwrap_or_else(|| Span::from_secs(wait.as_secs_ceil().div_ceil(DAY).saturating_mul(DAY)))
@@ -37,14 +36,14 @@ fn coarse(wait: Span) -> Span {
 /// The seconds of `Retry-After` (RFC 9110, section 10.2.3): rounded up, at least 1, plus up to `jitter` thousandths
 /// of the wait.
 ///
-/// The share is drawn from the identity of the request, which differs from one client of a herd to the next; a client
-/// that chooses its own identity gains nothing, since nothing is ever taken off.
+/// The share is drawn from the request id, which differs from client to client. A client that chooses its own id gains
+/// nothing, since jitter only adds.
 pub(super) fn retry_after(wait: Span, jitter: u32, request_id: &[u8]) -> u64 {
     let extra = match jitter {
         0 => Span::ZERO,
         permille => {
-            let most = u128::from(wait.as_nanos()) * u128::from(permille) / 1000;
-            let drawn = (most * u128::from(draw(request_id))) >> 32;
+            let max = u128::from(wait.as_nanos()) * u128::from(permille) / 1000;
+            let drawn = (max * u128::from(draw(request_id))) >> 32;
             Span::from_nanos(u64::try_from(drawn).unwrap_or(u64::MAX))
         }
     };
@@ -78,7 +77,7 @@ pub(super) fn push_count(out: &mut String, count: u64, unit: &str) {
     }
 }
 
-/// 32 bits that differ between identities: FNV-1a, folded, since its low bits know the last bytes best.
+/// 32 bits that differ between request ids: FNV-1a, folded, because its low bits depend most on the last bytes.
 fn draw(request_id: &[u8]) -> u32 {
     let hash = request_id.iter().fold(0xCBF2_9CE4_8422_2325_u64, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
@@ -114,11 +113,11 @@ mod tests {
     #[test]
     fn jitter_only_adds_and_spreads_a_herd() {
         let wait = Span::from_secs(100);
-        let said: Vec<u64> =
+        let waits: Vec<u64> =
             (0..1000_u32).map(|id| retry_after(wait, 200, id.to_string().as_bytes())).collect();
-        assert!(said.iter().all(|seconds| (100..=120).contains(seconds)), "{said:?}");
+        assert!(waits.iter().all(|seconds| (100..=120).contains(seconds)), "{waits:?}");
         for third in [100..107, 107..114, 114..121] {
-            let count = said.iter().filter(|&seconds| third.contains(seconds)).count();
+            let count = waits.iter().filter(|&seconds| third.contains(seconds)).count();
             assert!((230..450).contains(&count), "{count} of 1000 in {third:?}");
         }
     }
@@ -150,8 +149,8 @@ mod tests {
             (DAY + 1, 2 * DAY),
             (9 * DAY, 9 * DAY),
         ];
-        for (wait, said) in table {
-            assert_eq!(coarse(Span::from_secs(wait)), Span::from_secs(said), "{wait} s");
+        for (wait, shown) in table {
+            assert_eq!(coarse(Span::from_secs(wait)), Span::from_secs(shown), "{wait} s");
         }
         assert_eq!(coarse(Span::from_nanos(60_000_000_001)), Span::from_secs(120));
         assert_eq!(
@@ -160,9 +159,9 @@ mod tests {
             "the longest does not overflow"
         );
         for seconds in (0..200_000).step_by(7) {
-            let (wait, said) = (Span::from_secs(seconds), coarse(Span::from_secs(seconds)));
-            assert!(said >= wait, "{seconds} s");
-            assert_eq!(coarse(said), said, "{seconds} s");
+            let (wait, shown) = (Span::from_secs(seconds), coarse(Span::from_secs(seconds)));
+            assert!(shown >= wait, "{seconds} s");
+            assert_eq!(coarse(shown), shown, "{seconds} s");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The access record of one request, emitted when its response has been sent.
+//! The access record of one request, emitted when its response has been sent. `redact` hides secrets in it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::proxy::body::{AtEnd, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
 use crate::time::{Span, Time};
 
-/// The record while it is being written.
+/// An access record in progress.
 pub(super) struct AccessRecord(Box<AccessRecordInner>);
 
-/// Made once a request and never moved: it is the largest thing there is about one.
+/// Boxed and never moved: it is the largest value of a request.
 struct AccessRecordInner {
     answered: AccessLogEntry,
     paused_at: Option<Time>,
     paused_for: Span,
     permits: ConcurrencyPermits,
-    /// Whether it is counted among those of its prefix that are at an upstream.
+    /// Whether the request counts for its prefix as one at an upstream.
     is_counted: bool,
     server: Rc<Server>,
     connection: Arc<DownstreamConnection>,
@@ -34,7 +34,7 @@ struct AccessRecordInner {
 impl AccessRecord {
     /// Begins with the head of a request.
     pub(super) fn begin<B>(
-        gate: &Rc<Server>,
+        server: &Rc<Server>,
         connection: &Arc<DownstreamConnection>,
         request: &Request<B>,
         client: Client,
@@ -42,8 +42,8 @@ impl AccessRecord {
         at: Time,
     ) -> Self {
         let header = |name| request.headers().get(name).cloned();
-        let (target, referer) = redacted(gate, request);
-        let answered = AccessLogEntry {
+        let (target, referer) = redacted(server, request);
+        let entry = AccessLogEntry {
             client,
             method: request.method().clone(),
             target,
@@ -61,16 +61,14 @@ impl AccessRecord {
             duration: Span::ZERO,
             added: Span::ZERO,
         };
-        let (gate, connection) = (Rc::clone(gate), Arc::clone(connection));
-        let places = ConcurrencyPermits::default();
         Self(Box::new(AccessRecordInner {
-            answered,
+            answered: entry,
             paused_at: None,
             paused_for: Span::ZERO,
-            permits: places,
+            permits: ConcurrencyPermits::default(),
             is_counted: false,
-            server: gate,
-            connection,
+            server: Rc::clone(server),
+            connection: Arc::clone(connection),
         }))
     }
 
@@ -82,38 +80,37 @@ impl AccessRecord {
     /// The attempt was refused.
     pub(super) fn refused(&mut self, policy: &Policy, refusal: &Refusal) {
         self.admitted(policy, refusal.route);
-        let first = refusal.violated().next().and_then(|standing| policy.limits.get(standing.charge.limit));
+        let first = refusal.violated().next().and_then(|status| policy.limits.get(status.charge.limit));
         self.0.answered.refused_by = first.map(|limit| Arc::clone(&limit.name));
     }
 
-    /// The attempt is one of those on their way until its answer has left, or the client has.
-    pub(super) fn hold_permits(&mut self, places: ConcurrencyPermits) {
-        self.0.permits = places;
+    /// Holds the attempt's permits until the response was sent or the client has gone.
+    pub(super) fn hold_permits(&mut self, permits: ConcurrencyPermits) {
+        self.0.permits = permits;
     }
 
-    /// It goes to an upstream, and is one of its prefix' there until its answer has left, or the client has. Says how
-    /// many these are.
+    /// Counts the request for its prefix as one at an upstream, until the response was sent or the client has gone.
+    /// Returns the number of such requests.
     pub(super) fn count_at_upstream(&mut self) -> usize {
         let count = self.0.connection.permit().request_begins();
         self.0.is_counted = count.is_some();
         count.unwrap_or(0)
     }
 
-    /// Its places, for what goes on after the answer.
+    /// The attempt's permits, for a tunnel that outlives the response.
     pub(super) fn take_permits(&mut self) -> ConcurrencyPermits {
         std::mem::take(&mut self.0.permits)
     }
 
-    /// From now on the gate waits for somebody else: the upstream, a client that still sends, or the time at which an
-    /// attempt that is held is due.
+    /// Starts a wait: for the upstream, for the client's body, or for the token of a held attempt.
     pub(super) fn pause(&mut self, now: Time) {
         self.0.paused_at = Some(now);
     }
 
-    /// That wait is over.
+    /// Ends a wait, which does not count as time added by the proxy.
     pub(super) fn resume(&mut self, now: Time) {
-        let away = self.0.paused_at.take().map_or(Span::ZERO, |left| now.since(left));
-        self.0.paused_for = self.0.paused_for.plus(away);
+        let waited = self.0.paused_at.take().map_or(Span::ZERO, |since| now.since(since));
+        self.0.paused_for = self.0.paused_for.plus(waited);
     }
 
     /// The attempt is not held any more.
@@ -121,7 +118,7 @@ impl AccessRecord {
         self.0.permits.release_held();
     }
 
-    /// Ends with this answer: everybody hears of it when it has left.
+    /// Completes the record with this response; it is emitted when the response was sent.
     pub(super) fn finish(mut self, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
         let record = &mut self.0;
         record.connection.state.response_begins();
@@ -136,7 +133,7 @@ impl AccessRecord {
     }
 }
 
-/// Apart, because it stands on the way of every answer.
+/// A function of its own, because the check is on the path of every response.
 #[cold]
 fn set_connection_close(response: &mut Response<ResponseBody>) {
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
@@ -144,15 +141,15 @@ fn set_connection_close(response: &mut Response<ResponseBody>) {
     }
 }
 
-/// Target and `Referer` as they may be told. Most have no query, and nobody has to ask for the routes.
-fn redacted<B>(gate: &Server, request: &Request<B>) -> (Uri, Option<HeaderValue>) {
+/// Target and `Referer`, redacted. Most have no query, and need no look-up of the routes.
+fn redacted<B>(server: &Server, request: &Request<B>) -> (Uri, Option<HeaderValue>) {
     let (target, referer) = (request.uri(), request.headers().get(REFERER));
     let has_query = target.query().is_some() || referer.is_some_and(|value| value.as_bytes().contains(&b'?'));
     if !has_query {
         return (target.clone(), referer.cloned());
     }
-    let local = gate.config.current();
-    let policy = &local.shared.rules.policy;
+    let config = server.config.current();
+    let policy = &config.shared.rules.policy;
     (redact::redact_target(target, policy), referer.map(|value| redact::redact_referer(value, policy)))
 }
 
@@ -169,7 +166,7 @@ impl AtEnd for AccessRecordInner {
         let now = self.server.engine.clock().now();
         self.connection.state.response_ends(now);
         if !complete && self.answered.version < Version::HTTP_11 {
-            // It may have been told no length, and takes the end of the connection for the end of the answer.
+            // Without a length the client takes the close of the connection for the end of the response.
             self.connection.state.abort();
         }
         self.answered.bytes = bytes;

@@ -1,7 +1,7 @@
 //! An admitted attempt that is not settled yet.
 //!
-//! It asks the rules of the routes that the attempt is counted for. The surprising thing: if it is dropped, because the
-//! client went away, the attempt counts as a failure: nobody is to win by hanging up before the answer.
+//! The outcome comes from the rules of the routes that count the attempt; the engine settles it. A dropped attempt,
+//! whose client hung up, counts as a failure, so hanging up before the response gains nothing.
 
 use std::rc::Rc;
 
@@ -13,12 +13,12 @@ use crate::policy::Route;
 use crate::policy::outcome::{BodyPrefix, Outcome, ResponseView};
 use crate::proxy::runtime_config::WorkerConfig;
 
-/// An admitted attempt until its end is known.
+/// An admitted attempt until its outcome is known.
 pub(super) struct AdmittedAttempt {
     server: Rc<Server>,
-    /// By what it was decided on.
+    /// The configuration of the decision.
     config: Rc<WorkerConfig>,
-    /// Boxed, because it is handed on several times on its way.
+    /// Boxed, because it is moved several times.
     reservation: Option<Box<Reservation>>,
     /// Whether the client speaks TLS.
     is_secure: bool,
@@ -26,41 +26,41 @@ pub(super) struct AdmittedAttempt {
 
 impl AdmittedAttempt {
     pub(super) fn new(
-        gate: &Rc<Server>,
-        local: &Rc<WorkerConfig>,
+        server: &Rc<Server>,
+        config: &Rc<WorkerConfig>,
         reservation: Reservation,
         is_secure: bool,
     ) -> Self {
-        let (gate, local) = (Rc::clone(gate), Rc::clone(local));
-        Self { server: gate, config: local, reservation: Some(Box::new(reservation)), is_secure }
+        let (server, config) = (Rc::clone(server), Rc::clone(config));
+        Self { server, config, reservation: Some(Box::new(reservation)), is_secure }
     }
 
-    /// Whether a rule looks into the body of the answer.
+    /// Whether a rule reads the body of the response.
     pub(super) fn reads_bodies(&self) -> bool {
         self.routes().any(|route| route.rules.read_bodies())
     }
 
-    /// What the head of the answer says; `None` if more has to be known.
-    pub(super) fn by_head(&self, answer: &ResponseView<'_>) -> Option<Outcome> {
-        let each = self.routes().map(|route| route.rules.by_head(answer));
-        each.reduce(|one, other| match (one, other) {
+    /// The outcome by the head of the response; `None` if it depends on the body.
+    pub(super) fn by_head(&self, response: &ResponseView<'_>) -> Option<Outcome> {
+        let outcomes = self.routes().map(|route| route.rules.by_head(response));
+        outcomes.reduce(|one, other| match (one, other) {
             (Some(Outcome::Failure), _) | (_, Some(Outcome::Failure)) => Some(Outcome::Failure),
             (one, other) => Some(one?.and(other?)),
         })?
     }
 
-    /// What head and body say.
-    pub(super) fn by_body(&self, answer: &ResponseView<'_>, seen: BodyPrefix<'_>) -> Outcome {
-        let each = self.routes().map(|route| route.rules.by_body(answer, seen));
-        each.reduce(Outcome::and).unwrap_or(Outcome::Failure)
+    /// The outcome by head and body.
+    pub(super) fn by_body(&self, response: &ResponseView<'_>, body: BodyPrefix<'_>) -> Outcome {
+        let outcomes = self.routes().map(|route| route.rules.by_body(response, body));
+        outcomes.reduce(Outcome::and).unwrap_or(Outcome::Failure)
     }
 
-    /// Whether a success has to be known before the head of the answer leaves.
+    /// Whether the outcome has to be known before the head of the response is sent: a success may set a device cookie.
     pub(super) fn settles_before_head(&self) -> bool {
         self.reservation.as_ref().is_some_and(|reservation| reservation.claim().is_some())
     }
 
-    /// This came of it. What is returned is a `Set-Cookie` for the answer: the browser is known from now on.
+    /// Settles the attempt. Returns a `Set-Cookie` for the response if the client becomes a known device.
     pub(super) fn settle(mut self, outcome: Outcome) -> Option<HeaderValue> {
         let reservation = self.reservation.take()?;
         let (engine, rules) = (&self.server.engine, &self.config.shared.rules);
@@ -69,7 +69,7 @@ impl AdmittedAttempt {
         rules.policy.devices.as_ref()?.issue(&claim?, engine.clock().now(), self.is_secure)
     }
 
-    /// The routes that it is counted for.
+    /// The routes that count the attempt.
     fn routes(&self) -> impl Iterator<Item = &Route> {
         let routes = self.reservation.iter().flat_map(|reservation| reservation.routes());
         routes.filter_map(|&route| self.config.shared.rules.policy.routes.get(route))

@@ -1,6 +1,6 @@
 //! The context of one request: what generated responses need of it, and its access record.
 //!
-//! What is remembered of a request while its head is gone.
+//! It outlives the head of the request, which is forwarded. `respond` renders the responses.
 
 use http::header::{ACCEPT, CONNECTION};
 use http::{HeaderValue, Method, Request, Response};
@@ -14,7 +14,7 @@ use crate::proxy::headers;
 use crate::proxy::headers::request_id::RequestIds;
 use crate::proxy::respond::{self, Negotiation};
 
-/// A request as far as the gate's own answers to it go.
+/// The parts of a request that generated responses need.
 pub(super) struct RequestSummary {
     accept: Option<HeaderValue>,
     head: bool,
@@ -22,7 +22,7 @@ pub(super) struct RequestSummary {
     pub(super) id_is_ours: bool,
 }
 
-/// Who asks, and the record of it.
+/// The summary of a request, and its access record.
 pub(super) struct RequestContext {
     pub(super) summary: RequestSummary,
     pub(super) record: AccessRecord,
@@ -66,10 +66,10 @@ impl RequestContext {
 pub(super) fn error_response(
     connection: &DownstreamConnection,
     error: &Error,
-    asker: &RequestSummary,
+    summary: &RequestSummary,
 ) -> Response<ResponseBody> {
-    let mut response = respond::problem(error.problem(), &asker.negotiation()).map(ResponseBody::generated);
-    // A connection on which anything unusual happened is not used again.
+    let mut response = respond::problem(error.problem(), &summary.negotiation()).map(ResponseBody::generated);
+    // A connection is not used again after an error.
     connection.state.linger();
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response

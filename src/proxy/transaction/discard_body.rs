@@ -1,7 +1,7 @@
 //! Discards the body of a refused request, and says whether the connection may be kept.
 //!
-//! A short one is read and forgotten, so that the connection can be kept; a long one is left where it is, and the
-//! connection closes after the answer. Nothing in it ever becomes a request.
+//! A short body is read and discarded, so that the connection can be kept; a long one stays unread, and the connection
+//! closes after the response. No byte of it is ever read as a request.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use hyper::body::{Body, Incoming};
 
 use crate::proxy::connection::DownstreamConnection;
 
-/// Disposes of the body of a refused request. Says whether the connection may be kept.
+/// Discards the body of a refused request. Returns whether the connection may be kept.
 pub(super) fn discard(request: Request<Incoming>, connection: &DownstreamConnection) -> bool {
     if request.body().is_end_stream() {
         return true;
     }
-    // If the connection has to close in the end, the client must have had the chance to read why.
+    // If the connection has to close, the client must be able to read the refusal first.
     connection.state.linger();
-    // hyper forgets a body that is here already when it is dropped, and reads on.
+    // hyper discards a body that has arrived when it is dropped, and reads on.
     if has_arrived(&request, connection) {
         return true;
     }
     let is_long = request.body().size_hint().lower() > MAX_DISCARDED;
-    // Whoever waits for `100 Continue` has sent nothing yet, and hears the refusal instead. A stream of HTTP/2 would be
-    // reset, without an error, but some clients take that for one; and few of them wait.
+    // A client that waits for `100 Continue` has sent no body yet, and gets the refusal instead. In HTTP/2 the stream
+    // would be reset without an error, which some clients take for one; and few of them wait.
     let waits = request.headers().contains_key(EXPECT) && request.version() != Version::HTTP_2;
     if is_long || waits {
         return false;
@@ -35,8 +35,8 @@ pub(super) fn discard(request: Request<Incoming>, connection: &DownstreamConnect
     true
 }
 
-/// Whether the whole body came with the head, as a form's does. A guess where a head has unusual blanks: at worst
-/// the connection closes after the answer.
+/// Whether the whole body arrived with the head, as that of a form does. It is a guess if the head has unusual blanks:
+/// at worst the connection closes after the response.
 fn has_arrived(request: &Request<Incoming>, connection: &DownstreamConnection) -> bool {
     let Some(length) = request.body().size_hint().exact() else { return false };
     let lines =

@@ -1,8 +1,9 @@
 //! Forwards an admitted request to the upstream and settles it by the response.
 //!
-//! What leaves has the original bytes of path and query and the headers of [`headers`]; what comes back streams
-//! through. The attempt is settled when the head of the answer is here, or will never be, unless a rule asks for what stands
-//! in the body. What the gate answers itself after the request may have left is a failure: the application may have judged.
+//! The upstream gets the original bytes of path and query, and the headers that [`headers`] prepares; the response
+//! streams through `relay`. The attempt is settled by the head of the response, or by its body if a rule reads that.
+//! Without a response an attempt that may have reached the application is a failure: the application may have checked
+//! the password.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -34,13 +35,13 @@ use crate::proxy::upstream::plain_response;
 use crate::proxy::upstream::tunnel::{self, UpgradeRequest};
 use crate::proxy::upstream::{ConnectionLease, UnsentRequest};
 
-/// A request that is ready to leave.
+/// A request that is ready to be sent.
 pub(super) struct UpstreamRequest {
     request: UnsentRequest,
     progress: Rc<UploadProgress>,
-    /// By what it was decided on.
+    /// The configuration of the decision.
     config: Rc<WorkerConfig>,
-    /// The number of its upstreams.
+    /// The number of the upstream group.
     group: usize,
     upgrade: Option<UpgradeRequest>,
     method: Method,
@@ -48,34 +49,34 @@ pub(super) struct UpstreamRequest {
 }
 
 impl UpstreamRequest {
-    /// Turns a request into what the upstream is to see.
+    /// Prepares a request for the upstream.
     pub(super) fn prepare(
         mut request: Request<IncomingBody>,
         connection: &DownstreamConnection,
-        local: &Rc<WorkerConfig>,
+        config: &Rc<WorkerConfig>,
         group: usize,
         attempt: Option<AdmittedAttempt>,
-        asker: &RequestSummary,
+        summary: &RequestSummary,
     ) -> Self {
-        let RuntimeConfig { rules, client, settings, .. } = &*local.shared;
+        let RuntimeConfig { rules, client, settings, .. } = &*config.shared;
         let upgrade = UpgradeRequest::of(&mut request);
-        let identity = ForwardedInfo {
+        let info = ForwardedInfo {
             peer: connection.peer_value.as_ref(),
             trusted: client.trusts(connection.peer),
             secure: connection.is_secure(),
             client_header: client.header.name(),
             filter: &settings.headers,
-            request_id: asker.id_is_ours.then_some(&asker.request_id),
+            request_id: summary.id_is_ours.then_some(&summary.request_id),
             devices: rules.policy.devices.as_deref(),
         };
         set_host(&mut request);
-        let protocol = upgrade.as_ref().map(|wish| wish.protocol.clone());
-        headers::prepare_request(request.headers_mut(), &identity, protocol);
+        let protocol = upgrade.as_ref().map(|upgrade| upgrade.protocol.clone());
+        headers::prepare_request(request.headers_mut(), &info, protocol);
         if attempt.as_ref().is_some_and(AdmittedAttempt::reads_bodies) {
             plain_response::request_plain_response(request.headers_mut());
         }
         if request.body().size_hint().exact().is_none() {
-            // hyper would take a GET for one without a body.
+            // hyper would assume that a GET has no body.
             request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
         *request.version_mut() = Version::HTTP_11;
@@ -83,23 +84,23 @@ impl UpstreamRequest {
         let method = parts.method.clone();
         let (body, progress) = RequestBody::new(body, settings.body_timeout.to_std());
         let request = Some(Request::from_parts(parts, body));
-        Self { request, progress, config: Rc::clone(local), group, upgrade, method, attempt }
+        Self { request, progress, config: Rc::clone(config), group, upgrade, method, attempt }
     }
 
-    /// Sends it and waits for the head of the answer, and for as much of its body as has to be known first.
+    /// Sends the request, and waits for the head of the response and the part of its body that has to be known first.
     pub(super) async fn send(
         &mut self,
-        gate: &Server,
+        server: &Server,
         connection: &Arc<DownstreamConnection>,
-        exchange: &mut AccessRecord,
+        record: &mut AccessRecord,
     ) -> Result<Response<ResponseBody>, Error> {
-        exchange.pause(gate.engine.clock().now());
-        let neighbours = exchange.count_at_upstream();
+        record.pause(server.engine.clock().now());
+        let in_flight = record.count_at_upstream();
         let group = self.config.group(self.group);
-        let forwarded = group.forward(&mut self.request, &self.progress, neighbours).await;
-        exchange.resume(gate.engine.clock().now());
+        let forwarded = group.forward(&mut self.request, &self.progress, in_flight).await;
+        record.resume(server.engine.clock().now());
         let (mut response, mut lease) = match forwarded {
-            Ok(answered) => answered,
+            Ok(forwarded) => forwarded,
             Err(error) => {
                 self.settle_failure(&error);
                 return Err(error);
@@ -110,101 +111,101 @@ impl UpstreamRequest {
             return Err(Error::Upstream(Failure::Broken));
         }
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            let judged = self.settle_upgrade(&response);
+            let settlement = self.settle_upgrade(&response);
             let tunnel =
-                tunnel::open(response, lease, self.upgrade.take(), connection, exchange.take_permits())?;
-            drop(judged.map(Settlement::settle));
+                tunnel::open(response, lease, self.upgrade.take(), connection, record.take_permits())?;
+            drop(settlement.map(Settlement::settle));
             return Ok(tunnel);
         }
         let timeout = self.config.shared.settings.reply_timeout.to_std();
-        let (mut ahead, mut watching) = (VecDeque::new(), None);
+        let (mut read_ahead, mut inspector) = (VecDeque::new(), None);
         let cookie = match self.settle_plan(&response) {
             SettlePlan::Known(settlement) => {
-                (ahead, lease) = first_piece(response.body_mut(), lease).await?;
+                (read_ahead, lease) = first_piece(response.body_mut(), lease).await?;
                 settlement.and_then(Settlement::settle)
             }
-            SettlePlan::Streaming(watch) => {
-                watching = Some(watch);
+            SettlePlan::Streaming(streaming) => {
+                inspector = Some(streaming);
                 None
             }
-            // Boxed: a request seldom waits for this, and would carry it along.
-            SettlePlan::BeforeHead(watch) => {
-                let looked = Box::pin(watch.read_ahead(response.body_mut(), timeout)).await;
-                let (seen, cookie) = looked.map_err(body_failure)?;
-                ahead = seen;
+            // Boxed: it is rarely awaited, and would enlarge every request's future.
+            SettlePlan::BeforeHead(inspector) => {
+                let settled = Box::pin(inspector.read_ahead(response.body_mut(), timeout)).await;
+                let (pieces, cookie) = settled.map_err(body_failure)?;
+                read_ahead = pieces;
                 cookie
             }
         };
-        let mut response = response.map(|body| relay(body, timeout, lease, ahead, watching));
+        let mut response = response.map(|body| relay(body, timeout, lease, read_ahead, inspector));
         headers::prepare_response(response.headers_mut(), false);
         if let Some(cookie) = cookie {
             response.headers_mut().append(SET_COOKIE, cookie);
         }
         if self.upgrade.is_some() || self.progress.state() != UploadState::Complete {
-            // Whatever the client sent in the hope of another protocol, or still sends, is not a request.
+            // The rest of an upload, or bytes of the protocol that the client expected, must not be read as a request.
             connection.state.linger();
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response)
     }
 
-    /// There is no answer. Only where no byte of the request can have left, and that is not the client's doing, nothing was
-    /// guessed.
+    /// Settles an attempt without a response: as an error if the upstream failed and no byte of the request was sent,
+    /// so the application checked no password; otherwise as a failure.
     fn settle_failure(&mut self, error: &Error) {
         let never_left = self.request.is_some() && matches!(error, Error::Upstream(_));
         let outcome = if never_left { Outcome::Error } else { Outcome::Failure };
         drop(self.attempt.take().map(|attempt| attempt.settle(outcome)));
     }
 
-    /// Another protocol has no answer that a rule about bodies could read.
+    /// The outcome of an upgrade. Its response has no body, so rules that read bodies see none of it.
     fn settle_upgrade(&mut self, response: &Response<Incoming>) -> Option<Settlement> {
         let attempt = self.attempt.take()?;
-        let answer =
+        let view =
             ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
-        let outcome = attempt.by_body(&answer, BodyPrefix { bytes: &[], complete: false });
+        let outcome = attempt.by_body(&view, BodyPrefix { bytes: &[], complete: false });
         Some(Settlement { attempt, outcome })
     }
 
-    /// Finds out what came of the attempt, as far as the head of the answer says it.
+    /// Chooses when the attempt is settled, by the head of the response.
     fn settle_plan(&mut self, response: &Response<Incoming>) -> SettlePlan {
         let Some(attempt) = self.attempt.take() else { return SettlePlan::Known(None) };
-        let answer =
+        let view =
             ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
-        match attempt.by_head(&answer) {
+        match attempt.by_head(&view) {
             Some(outcome) => SettlePlan::Known(Some(Settlement { attempt, outcome })),
             None if attempt.settles_before_head() => {
-                SettlePlan::BeforeHead(BodyInspector::new(attempt, &answer))
+                SettlePlan::BeforeHead(BodyInspector::new(attempt, &view))
             }
-            None => SettlePlan::Streaming(BodyInspector::new(attempt, &answer)),
+            None => SettlePlan::Streaming(BodyInspector::new(attempt, &view)),
         }
     }
 }
 
-/// What is known of an attempt when the head of its answer is here.
+/// When an attempt is settled.
 enum SettlePlan {
-    /// All that has to be.
+    /// The outcome is known by the head; `None` is a request that is no attempt.
     Known(Option<Settlement>),
-    /// The rest is known when the body has gone by.
+    /// By the body, while it streams.
     Streaming(Box<BodyInspector>),
-    /// The rest has to be known before the head leaves.
+    /// By the body, before the head is sent.
     BeforeHead(Box<BodyInspector>),
 }
 
-/// What the answer says came of an attempt. Dropped, it is a failure: the client gets another answer than that one.
+/// An attempt with its outcome. Dropped, it is a failure: the client gets another response than this one.
 struct Settlement {
     attempt: AdmittedAttempt,
     outcome: Outcome,
 }
 
 impl Settlement {
-    /// What is returned is a `Set-Cookie` for the answer.
+    /// Settles the attempt. Returns a `Set-Cookie` for the response.
     fn settle(self) -> Option<HeaderValue> {
         self.attempt.settle(self.outcome)
     }
 }
 
-/// What has come of a body in chunks together with its head, without waiting for it: as long as the head has not left,
-/// what is no chunk need not look like an answer.
+/// The part of a chunked body that arrived with its head, without waiting. An invalid chunk becomes an error response
+/// as long as the head was not sent.
 async fn first_piece(
     body: &mut Incoming,
     lease: ConnectionLease,
@@ -229,7 +230,7 @@ fn body_failure(error: BodyError) -> Error {
     })
 }
 
-/// An absolute target becomes path and query as sent. An HTTP/1.0 client may have named the host there alone.
+/// Replaces an absolute target by its path and query. An HTTP/1.0 client may have named the host only there.
 fn set_host<B>(request: &mut Request<B>) {
     let Some(authority) = request.uri().authority() else { return };
     let host = HeaderValue::from_str(authority.as_str());

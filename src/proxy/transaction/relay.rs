@@ -1,6 +1,7 @@
-//! Relays an upstream's answer to the client, and settles its attempt at the end.
+//! Relays an upstream's response to the client.
 //!
-//! The connection is given back when the body has come to its end, and closed otherwise.
+//! The upstream connection returns to the pool at the end of the body, and closes if the body is incomplete. `inspect`
+//! settles the attempt.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -20,13 +21,13 @@ pub(super) struct RelayedBody {
     incoming: Incoming,
     timeout: BodyTimeout,
     lease: Option<ConnectionLease>,
-    /// What was read of it before its head was sent on.
+    /// Pieces that were read before the head was sent.
     read_ahead: VecDeque<Bytes>,
     inspector: Option<Box<BodyInspector>>,
 }
 
-/// The body of an upstream's answer, which has to make some progress within `timeout`. `read_ahead` was read of it
-/// already; the inspector sees every piece before the client does.
+/// The body of an upstream's response, with `timeout` for each next piece. `read_ahead` was read already; the inspector
+/// gets every piece before the client.
 pub(super) fn relay(
     incoming: Incoming,
     timeout: Duration,
@@ -84,22 +85,22 @@ impl Body for RelayedBody {
 }
 
 impl RelayedBody {
-    /// Before the client can have seen the end of the answer it is settled: whoever signs in and out in a row never waits
-    /// for its own tokens.
+    /// Settles the attempt before the client can see the end of the response, so a client that signs in and out in a
+    /// row never waits for its own tokens.
     fn inspect(&mut self, frame: Option<&Result<Frame<Bytes>, BodyError>>, is_last: bool) {
-        let Some(mut watch) = self.inspector.take() else { return };
+        let Some(mut inspector) = self.inspector.take() else { return };
         match frame {
-            // Dropped, and so a failure: what is missing might have said anything.
+            // Dropped, and so a failure: the missing part could decide either way.
             Some(Err(_)) => {}
             Some(Ok(frame)) => {
-                let has_enough = watch.inspect(frame.data_ref().map_or(&[], |bytes| bytes));
+                let has_enough = inspector.inspect(frame.data_ref().map_or(&[], |bytes| bytes));
                 if has_enough || is_last {
-                    let _ = watch.settle(is_last);
+                    let _ = inspector.settle(is_last);
                 } else {
-                    self.inspector = Some(watch);
+                    self.inspector = Some(inspector);
                 }
             }
-            None => drop(watch.settle(true)),
+            None => drop(inspector.settle(true)),
         }
     }
 }

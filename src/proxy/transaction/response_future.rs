@@ -1,7 +1,6 @@
 //! The response future handed to hyper: a response that is ready, or a boxed future.
 //!
-//! It decides nothing. The surprising thing: an answer that is there already is no boxed future, because that is what a
-//! flood gets.
+//! `service` makes the response. A ready response is not boxed, because refusals in a flood are ready at once.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,11 +11,11 @@ use http::Response;
 use crate::proxy::body::ResponseBody;
 use crate::time::Span;
 
-/// An answer that is there, or that will be.
+/// A response, now or later.
 pub enum ResponseFuture {
-    /// Taken when it is asked for.
+    /// A response; `None` after it was polled.
     Ready(Option<Response<ResponseBody>>),
-    /// When the upstream has spoken, or a delay is over.
+    /// A future that waits for a body, the store, the upstream or a delay.
     Boxed(Pin<Box<dyn Future<Output = Response<ResponseBody>>>>),
 }
 
@@ -41,7 +40,7 @@ impl Future for ResponseFuture {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
-            // Nobody polls an answer that was already given.
+            // A completed future is not polled again.
             Self::Ready(response) => {
                 response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
             }

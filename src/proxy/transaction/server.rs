@@ -1,4 +1,4 @@
-//! What one worker needs to serve requests; `service` serves them.
+//! The components that one worker serves requests with; `service` uses them.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use crate::proxy::headers::request_id::RequestIds;
 use crate::proxy::respond::RefusalCache;
 use crate::proxy::runtime_config::ConfigHandle;
 
-/// What one worker needs to serve requests.
+/// The components that one worker serves requests with.
 pub struct Server {
-    /// Decides.
+    /// Decides on attempts.
     pub engine: Arc<Engine>,
-    /// What of the file may change while the gate runs.
+    /// The configuration in force.
     pub config: ConfigHandle,
-    /// Hears what happened.
+    /// Receives all events.
     pub events: Events,
-    /// Names requests.
+    /// Generates request ids.
     pub ids: RequestIds,
-    /// What this worker's refusals said lately.
+    /// The latest refusals of this worker.
     pub refusal_cache: RefusalCache,
-    /// Requests whose bodies are being read: it was not decided on them yet.
+    /// Number of undecided requests whose bodies are being read.
     pub unread_bodies: Cell<u32>,
-    /// For bodies that are read for their fields, by all workers.
+    /// Memory for buffered bodies, shared by all workers.
     pub body_memory: Arc<BodyMemory>,
 }

@@ -1,8 +1,9 @@
 //! The service: checks, decides, refuses or forwards one request.
 //!
-//! It reads like the story it is: who is this client; which route; read the body if what it costs stands there; decide;
-//! refuse or forward; settle by the answer. The surprising thing: everything up to the decision happens at once, without
-//! a task or a future, unless a body has to be read, so a refusal costs little more than reading the request did.
+//! The steps: find the client and the route, read the body if its fields decide the cost, decide, refuse or forward,
+//! settle by the response. Everything up to the decision runs at once, without a task or a future, unless a body has to
+//! be read or the store has to respond, so a refusal costs little more than reading the request. The engine decides,
+//! `forward` forwards, and `respond` renders refusals.
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -42,26 +43,26 @@ pub struct Service {
     connection: Arc<DownstreamConnection>,
 }
 
-/// What was decided on a request, by which site, and where it goes if it may.
+/// A decision, the configuration it was made by, and the number of the upstream group.
 struct RoutedDecision {
     config: Rc<WorkerConfig>,
     decision: Decision,
     group: usize,
 }
 
-/// What can be said after a look at the head of a request.
+/// The result of checking the head of a request.
 enum HeadDecision {
     Decided(RoutedDecision),
-    /// It is asked for again over TLS.
+    /// The client is redirected to `https://` with this `Location`.
     Redirected(HeaderValue),
-    /// The store has to be asked.
+    /// The decision needs the store.
     AwaitsStore(Rc<WorkerConfig>, PendingDecision, usize),
-    /// What has to be known stands in its body.
+    /// The decision needs the body.
     NeedsBody(Rc<WorkerConfig>, BodyRequirement),
 }
 
-/// The same before it is known which rules were in force.
-#[expect(clippy::large_enum_variant, reason = "it is moved once and never kept")]
+/// The same, before the configuration in force is known.
+#[expect(clippy::large_enum_variant, reason = "it is moved once and not stored")]
 enum HeadCheck {
     Malformed(MalformedRequest),
     Redirected,
@@ -70,13 +71,13 @@ enum HeadCheck {
 }
 
 impl Service {
-    /// For this connection.
+    /// The service of this connection.
     #[must_use]
-    pub fn new(gate: Rc<Server>, connection: Arc<DownstreamConnection>) -> Self {
-        Self { server: gate, connection }
+    pub fn new(server: Rc<Server>, connection: Arc<DownstreamConnection>) -> Self {
+        Self { server, connection }
     }
 
-    /// Who hears what happens.
+    /// The receiver of events.
     pub(in crate::proxy) fn events(&self) -> Events {
         self.server.events.clone()
     }
@@ -93,7 +94,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
 }
 
 impl Server {
-    /// Answers one request. There is always an answer.
+    /// Handles one request. There is always a response.
     fn handle(
         self: &Rc<Self>,
         connection: &Arc<DownstreamConnection>,
@@ -101,46 +102,46 @@ impl Server {
     ) -> ResponseFuture {
         let now = self.engine.clock().now();
         connection.state.request_begins(now);
-        let asker = RequestSummary::of(&request, &self.ids);
-        let looked = self.check(connection, &request, now);
-        let client = match &looked {
+        let summary = RequestSummary::of(&request, &self.ids);
+        let checked = self.check(connection, &request, now);
+        let client = match &checked {
             Ok((client, _)) => *client,
             Err(_) => self.config.current().client_for_log(connection, &request),
         };
-        let exchange = AccessRecord::begin(self, connection, &request, client, asker.request_id.clone(), now);
-        let visit = RequestContext { summary: asker, record: exchange };
-        match looked.map(|(_, look)| look) {
-            Ok(HeadDecision::Decided(judgement)) => {
-                self.respond(connection, judgement, request.map(IncomingBody::Streaming), visit)
+        let record = AccessRecord::begin(self, connection, &request, client, summary.request_id.clone(), now);
+        let context = RequestContext { summary, record };
+        match checked.map(|(_, decision)| decision) {
+            Ok(HeadDecision::Decided(decision)) => {
+                self.respond(connection, decision, request.map(IncomingBody::Streaming), context)
             }
             Ok(HeadDecision::Redirected(location)) => {
-                visit.finish_with(redirect::redirect_response(location), connection)
+                context.finish_with(redirect::redirect_response(location), connection)
             }
-            Ok(HeadDecision::AwaitsStore(local, inquiry, group)) => {
-                let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
+            Ok(HeadDecision::AwaitsStore(config, pending, group)) => {
+                let (server, connection) = (Rc::clone(self), Arc::clone(connection));
                 ResponseFuture::Boxed(Box::pin(async move {
-                    let ruling = gate.await_store(inquiry, &local).await;
-                    let judgement = RoutedDecision { config: local, decision: ruling, group };
-                    let Ok(response) = gate
-                        .respond(&connection, judgement, request.map(IncomingBody::Streaming), visit)
+                    let decision = server.await_store(pending, &config).await;
+                    let routed = RoutedDecision { config, decision, group };
+                    let Ok(response) = server
+                        .respond(&connection, routed, request.map(IncomingBody::Streaming), context)
                         .await;
                     response
                 }))
             }
-            Ok(HeadDecision::NeedsBody(local, to_read)) => {
-                let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
-                let patience = local.shared.settings.body_timeout.to_std();
-                let owner = client.ip().map(|ip| local.shared.client.prefixes.mask(ip));
+            Ok(HeadDecision::NeedsBody(config, requirement)) => {
+                let (server, connection) = (Rc::clone(self), Arc::clone(connection));
+                let timeout = config.shared.settings.body_timeout.to_std();
+                let owner = client.ip().map(|ip| config.shared.client.prefixes.mask(ip));
                 ResponseFuture::Boxed(Box::pin(async move {
-                    let hold = gate.body_memory.reserve(owner);
-                    gate.handle_with_body(&connection, request, to_read, patience, hold, visit).await
+                    let memory = server.body_memory.reserve(owner);
+                    server.handle_with_body(&connection, request, requirement, timeout, memory, context).await
                 }))
             }
-            Err(error) => visit.finish_with_error(&error, connection),
+            Err(error) => context.finish_with_error(&error, connection),
         }
     }
 
-    /// Decides by the head of a request, as far as that goes, and says whose it is.
+    /// Decides by the head of a request if possible. Returns the client, too.
     fn check(
         &self,
         connection: &DownstreamConnection,
@@ -149,15 +150,15 @@ impl Server {
     ) -> Result<(Client, HeadDecision), Error> {
         let host = target::validate(connection, request)?;
         let has_body = !request.body().is_end_stream();
-        let (local, (client, found)) = with_newest_rules(
+        let (config, (client, checked)) = with_newest_rules(
             || self.config.current(),
-            |local| {
-                let rules = &local.shared.rules;
-                let client = match local.client_of(connection, request) {
+            |config| {
+                let rules = &config.shared.rules;
+                let client = match config.client_of(connection, request) {
                     Ok(client) => client,
-                    Err(why) => return Ok((Client::UnixSocket, HeadCheck::Malformed(why))),
+                    Err(error) => return Ok((Client::UnixSocket, HeadCheck::Malformed(error))),
                 };
-                if local.shared.redirect.is_some() && local.shared.needs_redirect(connection, request) {
+                if config.shared.redirect.is_some() && config.shared.needs_redirect(connection, request) {
                     return Ok((client, HeadCheck::Redirected));
                 }
                 let attempt = attempt(
@@ -166,98 +167,93 @@ impl Server {
                     client,
                     if has_body { AttemptBody::Unread } else { AttemptBody::Whole(&[]) },
                 );
-                let to_read = if has_body { rules.policy.body_requirement(&attempt)? } else { None };
-                let Some(to_read) = to_read else {
-                    let consulted = self.engine.decide(rules, &attempt, now)?;
-                    return Ok((client, HeadCheck::Checked(consulted, rules.policy.upstream_of(&attempt))));
+                let requirement = if has_body { rules.policy.body_requirement(&attempt)? } else { None };
+                let Some(requirement) = requirement else {
+                    let state = self.engine.decide(rules, &attempt, now)?;
+                    return Ok((client, HeadCheck::Checked(state, rules.policy.upstream_of(&attempt))));
                 };
-                // Whoever is refused whatever the body says is refused before it is read.
-                let refusal = if to_read.may_be_no_attempt {
+                // If every body would be refused, the refusal comes before the body is read.
+                let refusal = if requirement.may_be_no_attempt {
                     None
                 } else {
                     self.engine.refuse(rules, &attempt, now)?
                 };
-                let ruling = refusal.map(|refusal| {
+                let refused = refusal.map(|refusal| {
                     HeadCheck::Checked(DecisionState::Ready(Decision::Refused(refusal)), None)
                 });
-                Ok((client, ruling.unwrap_or(HeadCheck::NeedsBody(to_read))))
+                Ok((client, refused.unwrap_or(HeadCheck::NeedsBody(requirement))))
             },
         )?;
-        let look = match found {
-            HeadCheck::Malformed(why) => return Err(why.into()),
+        let decision = match checked {
+            HeadCheck::Malformed(error) => return Err(error.into()),
             HeadCheck::Redirected => {
-                HeadDecision::Redirected(local.shared.redirect_location(connection, request)?)
+                HeadDecision::Redirected(config.shared.redirect_location(connection, request)?)
             }
-            HeadCheck::Checked(DecisionState::Ready(ruling), group) => {
-                HeadDecision::Decided(RoutedDecision {
-                    config: local,
-                    decision: ruling,
-                    group: group.unwrap_or(0),
-                })
+            HeadCheck::Checked(DecisionState::Ready(decision), group) => {
+                HeadDecision::Decided(RoutedDecision { config, decision, group: group.unwrap_or(0) })
             }
-            HeadCheck::Checked(DecisionState::Pending(inquiry), group) => {
-                HeadDecision::AwaitsStore(local, inquiry, group.unwrap_or(0))
+            HeadCheck::Checked(DecisionState::Pending(pending), group) => {
+                HeadDecision::AwaitsStore(config, pending, group.unwrap_or(0))
             }
-            HeadCheck::NeedsBody(to_read) => HeadDecision::NeedsBody(local, to_read),
+            HeadCheck::NeedsBody(requirement) => HeadDecision::NeedsBody(config, requirement),
         };
-        Ok((client, look))
+        Ok((client, decision))
     }
 
-    /// Reads the body, then decides and answers.
+    /// Reads the body, then decides and responds.
     async fn handle_with_body(
         self: Rc<Self>,
         connection: &Arc<DownstreamConnection>,
         request: Request<Incoming>,
-        to_read: BodyRequirement,
-        patience: Duration,
-        hold: MemoryReservation,
-        mut visit: RequestContext,
+        requirement: BodyRequirement,
+        timeout: Duration,
+        memory: MemoryReservation,
+        mut context: RequestContext,
     ) -> Response<ResponseBody> {
         let (head, incoming) = request.into_parts();
-        visit.record.pause(self.engine.clock().now());
+        context.record.pause(self.engine.clock().now());
         let unread = UnreadGuard::begins(&self.unread_bodies);
-        let read = body::read(incoming, to_read.max_bytes, patience, hold).await;
-        if matches!(read, Err(Error::NoMemory)) {
+        let buffered = body::read(incoming, requirement.max_bytes, timeout, memory).await;
+        if matches!(buffered, Err(Error::NoMemory)) {
             self.events.emit(&Event::BodyRefused);
         }
-        visit.record.resume(self.engine.clock().now());
-        let judged = match read {
-            Ok(read) => self.decide_with_body(connection, head, read, &to_read).await,
+        context.record.resume(self.engine.clock().now());
+        let decided = match buffered {
+            Ok(buffered) => self.decide_with_body(connection, head, buffered, &requirement).await,
             Err(error) => Err(error),
         };
         drop(unread);
-        let Ok(response) = match judged {
-            Ok((judgement, request)) => self.respond(connection, judgement, request, visit),
-            Err(error) => visit.finish_with_error(&error, connection),
+        let Ok(response) = match decided {
+            Ok((decision, request)) => self.respond(connection, decision, request, context),
+            Err(error) => context.finish_with_error(&error, connection),
         }
         .await;
         response
     }
 
-    /// Decides on a request of whose body something was read.
+    /// Decides on a request with a buffered body.
     async fn decide_with_body(
         &self,
         connection: &DownstreamConnection,
         head: http::request::Parts,
-        read: BufferedBody,
-        to_read: &BodyRequirement,
+        buffered: BufferedBody,
+        requirement: &BodyRequirement,
     ) -> Result<(RoutedDecision, Request<IncomingBody>), Error> {
-        let (known, arrival) = match &read {
+        let (body, incoming) = match &buffered {
             BufferedBody::Whole(bytes) => (AttemptBody::Whole(bytes), IncomingBody::Buffered(some(bytes))),
-            BufferedBody::Longer(..) if to_read.refuse_longer => return Err(Error::BodyTooLong),
+            BufferedBody::Longer(..) if requirement.refuse_longer => return Err(Error::BodyTooLong),
             BufferedBody::Longer(..) => (AttemptBody::TooLong, IncomingBody::Buffered(None)),
         };
-        let mut request = Request::from_parts(head, arrival);
-        let judgement = self.decide(connection, &request, known).await?;
-        if let BufferedBody::Longer(beginning, rest) = read {
+        let mut request = Request::from_parts(head, incoming);
+        let decision = self.decide(connection, &request, body).await?;
+        if let BufferedBody::Longer(beginning, rest) = buffered {
             *request.body_mut() = IncomingBody::Prefixed(some(&beginning), rest);
         }
-        Ok((judgement, request))
+        Ok((decision, request))
     }
 
-    /// Waits for the store.
-    async fn await_store(&self, inquiry: PendingDecision, local: &WorkerConfig) -> Decision {
-        inquiry.await_store(&self.engine, &local.shared.rules).await
+    async fn await_store(&self, pending: PendingDecision, config: &WorkerConfig) -> Decision {
+        pending.await_store(&self.engine, &config.shared.rules).await
     }
 
     /// Decides on a request with its body.
@@ -269,116 +265,117 @@ impl Server {
     ) -> Result<RoutedDecision, Error> {
         let host = target::validate(connection, request)?;
         let now = self.engine.clock().now();
-        let (local, found) = with_newest_rules(
+        let (config, checked) = with_newest_rules(
             || self.config.current(),
-            |local| {
-                let client = match local.client_of(connection, request) {
+            |config| {
+                let client = match config.client_of(connection, request) {
                     Ok(client) => client,
-                    Err(why) => return Ok(Err(why)),
+                    Err(error) => return Ok(Err(error)),
                 };
                 let attempt = attempt(request, &host, client, body);
-                let consulted = self.engine.decide(&local.shared.rules, &attempt, now)?;
-                Ok(Ok((consulted, local.shared.rules.policy.upstream_of(&attempt))))
+                let state = self.engine.decide(&config.shared.rules, &attempt, now)?;
+                Ok(Ok((state, config.shared.rules.policy.upstream_of(&attempt))))
             },
         )?;
-        let (consulted, group) = found?;
-        let ruling = match consulted {
-            DecisionState::Ready(ruling) => ruling,
-            DecisionState::Pending(inquiry) => self.await_store(inquiry, &local).await,
+        let (state, group) = checked?;
+        let decision = match state {
+            DecisionState::Ready(decision) => decision,
+            DecisionState::Pending(pending) => self.await_store(pending, &config).await,
         };
-        Ok(RoutedDecision { config: local, decision: ruling, group: group.unwrap_or(0) })
+        Ok(RoutedDecision { config, decision, group: group.unwrap_or(0) })
     }
 
-    /// Refuses or forwards.
+    /// Refuses or forwards a request, by its decision.
     fn respond(
         self: &Rc<Self>,
         connection: &Arc<DownstreamConnection>,
-        RoutedDecision { config: local, decision: ruling, group }: RoutedDecision,
+        RoutedDecision { config, decision, group }: RoutedDecision,
         request: Request<IncomingBody>,
-        mut visit: RequestContext,
+        mut context: RequestContext,
     ) -> ResponseFuture {
-        let (site, rules) = (&local.shared, &local.shared.rules);
-        let reservation = match ruling {
+        let (shared, rules) = (&config.shared, &config.shared.rules);
+        let reservation = match decision {
             Decision::Uncounted => None,
-            Decision::Denied => return visit.finish_with_error(&Error::StoreUnavailable, connection),
+            Decision::Denied => return context.finish_with_error(&Error::StoreUnavailable, connection),
             Decision::Admitted(reservation) => {
-                visit.record.admitted(&rules.policy, reservation.route());
-                let Some(places) = rules.acquire_permits(&reservation) else {
-                    // The application never hears of it, so it was no attempt.
+                context.record.admitted(&rules.policy, reservation.route());
+                let Some(permits) = rules.acquire_permits(&reservation) else {
+                    // The application never sees the request, so it is no attempt.
                     reservation.refund(&self.engine, rules);
-                    return visit.finish_with_error(&Error::InFlightLimit, connection);
+                    return context.finish_with_error(&Error::InFlightLimit, connection);
                 };
-                visit.record.hold_permits(places);
+                context.record.hold_permits(permits);
                 Some(reservation)
             }
             Decision::Refused(refusal) => {
-                visit.record.refused(&rules.policy, &refusal);
-                let response = self.refuse(connection, site, &refusal, request, &visit.summary);
-                return ResponseFuture::delayed(site.refuse.delay, visit.record.finish(response));
+                context.record.refused(&rules.policy, &refusal);
+                let response = self.refuse(connection, shared, &refusal, request, &context.summary);
+                return ResponseFuture::delayed(shared.refuse.delay, context.record.finish(response));
             }
         };
-        let shown = reservation
+        let limit_headers = reservation
             .as_ref()
-            .filter(|_| site.refuse.headers == ShowLimits::Always)
-            .and_then(|admitted| respond::rate_limit_headers(&rules.policy, &admitted.statuses));
-        let hold = reservation.as_ref().map_or(Span::ZERO, |held| held.hold);
+            .filter(|_| shared.refuse.headers == ShowLimits::Always)
+            .and_then(|reservation| respond::rate_limit_headers(&rules.policy, &reservation.statuses));
+        let hold = reservation.as_ref().map_or(Span::ZERO, |reservation| reservation.hold);
         let attempt = reservation.map(|reservation| {
-            let trusted = site.client.trusts(connection.peer);
+            let trusted = shared.client.trusts(connection.peer);
             let is_secure = reservation.claim().is_some()
                 && is_secure(request.headers(), trusted, connection.is_secure());
-            AdmittedAttempt::new(self, &local, reservation, is_secure)
+            AdmittedAttempt::new(self, &config, reservation, is_secure)
         });
-        let departure = UpstreamRequest::prepare(request, connection, &local, group, attempt, &visit.summary);
-        let (gate, connection) = (Rc::clone(self), Arc::clone(connection));
+        let upstream_request =
+            UpstreamRequest::prepare(request, connection, &config, group, attempt, &context.summary);
+        let (server, connection) = (Rc::clone(self), Arc::clone(connection));
         ResponseFuture::Boxed(Box::pin(async move {
-            gate.forward(departure, &connection, hold, shown, visit).await
+            server.forward(upstream_request, &connection, hold, limit_headers, context).await
         }))
     }
 
     async fn forward(
         &self,
-        mut departure: UpstreamRequest,
+        mut request: UpstreamRequest,
         connection: &Arc<DownstreamConnection>,
         hold: Span,
-        shown: Option<RateLimitHeaders>,
-        RequestContext { summary: asker, record: mut exchange, .. }: RequestContext,
+        limit_headers: Option<RateLimitHeaders>,
+        RequestContext { summary, mut record }: RequestContext,
     ) -> Response<ResponseBody> {
         if hold > Span::ZERO {
-            exchange.pause(self.engine.clock().now());
+            record.pause(self.engine.clock().now());
             tokio::time::sleep(hold.to_std()).await;
-            exchange.resume(self.engine.clock().now());
-            exchange.end_hold();
+            record.resume(self.engine.clock().now());
+            record.end_hold();
         }
-        match departure.send(self, connection, &mut exchange).await {
+        match request.send(self, connection, &mut record).await {
             Ok(mut response) => {
-                if let Some(shown) = shown {
-                    shown.append_to(response.headers_mut());
+                if let Some(limit_headers) = limit_headers {
+                    limit_headers.append_to(response.headers_mut());
                 }
-                exchange.finish(response)
+                record.finish(response)
             }
-            Err(error) => exchange.finish(error_response(connection, &error, &asker)),
+            Err(error) => record.finish(error_response(connection, &error, &summary)),
         }
     }
 
     fn refuse(
         &self,
         connection: &DownstreamConnection,
-        site: &RuntimeConfig,
+        config: &RuntimeConfig,
         refusal: &Refusal,
         request: Request<IncomingBody>,
-        asker: &RequestSummary,
+        summary: &RequestSummary,
     ) -> Response<ResponseBody> {
-        let Rules { generation, policy, .. } = &*site.rules;
+        let Rules { generation, policy, .. } = &*config.rules;
         let response =
-            self.refusal_cache.refusal(*generation, &site.refuse, policy, refusal, &asker.negotiation());
+            self.refusal_cache.refusal(*generation, &config.refuse, policy, refusal, &summary.negotiation());
         let mut response = response.map(ResponseBody::generated);
-        let (head, arrival) = request.into_parts();
-        let may_be_kept = match arrival {
+        let (head, body) = request.into_parts();
+        let may_be_kept = match body {
             IncomingBody::Streaming(body) => {
                 discard_body::discard(Request::from_parts(head, body), connection)
             }
             IncomingBody::Buffered(_) => true,
-            // More than anybody reads for its fields is more than is drained.
+            // A body beyond the buffer limit is longer than `discard_body` reads.
             IncomingBody::Prefixed(..) => false,
         };
         if !may_be_kept {

@@ -1,8 +1,8 @@
 //! Burst queue: bursts from one client are queued before an upstream.
 //!
-//! An upstream with hundreds of one client before it answers everybody else later, and none of the hundreds sooner. So one
-//! of them goes on when another has come back. The surprising thing: it is no bound. An upstream that takes its time, and
-//! would do hundreds side by side, is given some more every few milliseconds.
+//! Hundreds of requests of one client at an upstream delay all other clients, and finish no sooner. So a queued request
+//! is sent when another one is done. The queue is no limit: every few milliseconds it releases more requests, for an
+//! upstream that is slow but works on hundreds at once. `upstream` gives out the connections.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -11,30 +11,30 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// One worker's, before one upstream.
+/// The queue of one worker for one upstream.
 #[derive(Debug, Default)]
 pub(super) struct BurstQueue {
     in_flight: Cell<usize>,
     waiting: RefCell<VecDeque<oneshot::Sender<BurstPermit>>>,
 }
 
-/// A request on its way; the next may go when it is dropped.
+/// A request in flight; the next one is released when it is dropped.
 #[derive(Debug)]
 pub(super) struct BurstPermit(Rc<BurstQueue>);
 
-/// Whether a client has so many requests at upstreams that one more goes at a pace.
-pub(super) fn is_burst(neighbours: usize) -> bool {
-    neighbours > MAX_IN_FLIGHT
+/// Whether a client with `in_flight` requests at upstreams has to queue the next one.
+pub(super) fn is_burst(in_flight: usize) -> bool {
+    in_flight > MAX_IN_FLIGHT
 }
 
-/// So many connections that rest are not for such requests: a server that is given hundreds of new ones takes them up one by
-/// one, and whoever else wanted one would be the last.
+/// Idle connections that queued requests leave to other clients: a server accepts hundreds of new connections one by
+/// one, and another client's would be the last.
 pub(super) fn reserved_for_others(upstream_max: usize) -> usize {
     (upstream_max / CONNECTIONS_PER_RESERVED).min(MAX_RESERVED)
 }
 
 impl BurstQueue {
-    /// Waits for its turn.
+    /// Waits until the request may be sent.
     pub(super) async fn acquire(self: &Rc<Self>) -> BurstPermit {
         if self.in_flight.get() < MAX_IN_FLIGHT {
             return self.grant();
@@ -43,9 +43,9 @@ impl BurstQueue {
         self.drop_cancelled();
         self.waiting.borrow_mut().push_back(sender);
         let waiting = u32::try_from(self.waiting.borrow().len()).unwrap_or(u32::MAX);
-        let patience = RELEASE_INTERVAL.saturating_mul(waiting).min(MAX_WAIT);
-        let turn = tokio::time::timeout(patience, receiver).await;
-        turn.ok().and_then(Result::ok).unwrap_or_else(|| self.grant())
+        let max_wait = RELEASE_INTERVAL.saturating_mul(waiting).min(MAX_WAIT);
+        let permit = tokio::time::timeout(max_wait, receiver).await;
+        permit.ok().and_then(Result::ok).unwrap_or_else(|| self.grant())
     }
 
     fn drop_cancelled(&self) {
@@ -63,7 +63,7 @@ impl BurstQueue {
     fn wake_next(self: &Rc<Self>) {
         while self.in_flight.get() < MAX_IN_FLIGHT {
             let Some(next) = self.waiting.borrow_mut().pop_front() else { return };
-            // Others have gone on meanwhile, or have gone.
+            // A closed sender belongs to a request that timed out or is gone.
             if !next.is_closed() {
                 let _ = next.send(self.grant());
             }
@@ -80,11 +80,11 @@ impl Drop for BurstPermit {
 
 /// Enough to keep an upstream busy that answers in milliseconds.
 const MAX_IN_FLIGHT: usize = 32;
-/// The time in which one of those who wait goes on though nobody has come back: 3,200 in a second.
+/// Interval at which a queued request is released even if none is done: 3,200 a second.
 const RELEASE_INTERVAL: Duration = Duration::from_micros(312);
-/// Clients that have many are not all of one kind: nobody is to stand behind a hundred thousand of somebody else's.
+/// All bursting clients share the queue, so no request waits behind a hundred thousand of another client.
 const MAX_WAIT: Duration = Duration::from_secs(1);
-/// By each worker: all of them together spare a part of the places that nobody misses.
+/// Per worker: all workers together reserve a small part of the connections.
 const CONNECTIONS_PER_RESERVED: usize = 64;
 const MAX_RESERVED: usize = 8;
 
@@ -92,20 +92,20 @@ const MAX_RESERVED: usize = 8;
 mod tests {
     use super::*;
 
-    /// So many that wait, in this order.
-    fn waiting(pace: &Rc<BurstQueue>, count: usize) -> Vec<tokio::task::JoinHandle<BurstPermit>> {
-        let one = |_| {
-            let pace = Rc::clone(pace);
-            tokio::task::spawn_local(async move { pace.acquire().await })
+    /// Tasks that wait, in this order.
+    fn waiting(queue: &Rc<BurstQueue>, count: usize) -> Vec<tokio::task::JoinHandle<BurstPermit>> {
+        let task = |_| {
+            let queue = Rc::clone(queue);
+            tokio::task::spawn_local(async move { queue.acquire().await })
         };
-        (0..count).map(one).collect()
+        (0..count).map(task).collect()
     }
 
-    fn gone_on(waiting: &[tokio::task::JoinHandle<BurstPermit>]) -> usize {
+    fn released(waiting: &[tokio::task::JoinHandle<BurstPermit>]) -> usize {
         waiting.iter().filter(|task| task.is_finished()).count()
     }
 
-    async fn all_others() {
+    async fn run_others() {
         for _ in 0..10 {
             tokio::task::yield_now().await;
         }
@@ -113,33 +113,33 @@ mod tests {
 
     #[tokio::test(flavor = "local", start_paused = true)]
     async fn one_goes_on_for_one_that_has_come_back() {
-        let pace = Rc::new(BurstQueue::default());
-        let mut tasks = waiting(&pace, MAX_IN_FLIGHT + 3);
-        all_others().await;
-        assert_eq!(gone_on(&tasks), MAX_IN_FLIGHT);
+        let queue = Rc::new(BurstQueue::default());
+        let mut tasks = waiting(&queue, MAX_IN_FLIGHT + 3);
+        run_others().await;
+        assert_eq!(released(&tasks), MAX_IN_FLIGHT);
         drop(tasks.remove(0).await);
-        all_others().await;
-        assert_eq!(gone_on(&tasks), MAX_IN_FLIGHT, "another one");
+        run_others().await;
+        assert_eq!(released(&tasks), MAX_IN_FLIGHT, "another one");
         assert!(
             tasks[MAX_IN_FLIGHT - 1].is_finished() && !tasks[MAX_IN_FLIGHT].is_finished(),
-            "who has waited longest"
+            "the one that waited longest"
         );
     }
 
     #[tokio::test(flavor = "local", start_paused = true)]
     async fn an_upstream_that_takes_its_time_is_given_more() {
-        let pace = Rc::new(BurstQueue::default());
-        let tasks = waiting(&pace, MAX_IN_FLIGHT + 300);
-        all_others().await;
-        assert_eq!(gone_on(&tasks), MAX_IN_FLIGHT);
+        let queue = Rc::new(BurstQueue::default());
+        let tasks = waiting(&queue, MAX_IN_FLIGHT + 300);
+        run_others().await;
+        assert_eq!(released(&tasks), MAX_IN_FLIGHT);
         tokio::time::sleep(RELEASE_INTERVAL * 150).await;
-        let more = gone_on(&tasks) - MAX_IN_FLIGHT;
+        let more = released(&tasks) - MAX_IN_FLIGHT;
         assert!((130..=150).contains(&more), "{more} of 150");
         tokio::time::sleep(RELEASE_INTERVAL * 150 + Duration::from_millis(2)).await;
-        assert_eq!(gone_on(&tasks), MAX_IN_FLIGHT + 300);
-        // Nobody waits any more: the next one does not wait longer than one.
+        assert_eq!(released(&tasks), MAX_IN_FLIGHT + 300);
+        // The queue is empty: the next request waits for one interval at most.
         let since = tokio::time::Instant::now();
-        let _step = pace.acquire().await;
+        let _permit = queue.acquire().await;
         assert!(since.elapsed() <= Duration::from_millis(2), "{:?}", since.elapsed());
     }
 
@@ -150,24 +150,24 @@ mod tests {
 
     #[tokio::test(flavor = "local", start_paused = true)]
     async fn nobody_waits_longer_than_a_second() {
-        let pace = Rc::new(BurstQueue::default());
-        let tasks = waiting(&pace, 10_000);
+        let queue = Rc::new(BurstQueue::default());
+        let tasks = waiting(&queue, 10_000);
         tokio::time::sleep(MAX_WAIT + Duration::from_millis(2)).await;
-        assert_eq!(gone_on(&tasks), 10_000);
+        assert_eq!(released(&tasks), 10_000);
     }
 
     #[tokio::test(flavor = "local", start_paused = true)]
     async fn who_has_gone_keeps_nobody_from_going_on() {
-        let pace = Rc::new(BurstQueue::default());
-        let mut tasks = waiting(&pace, MAX_IN_FLIGHT + 3);
-        all_others().await;
+        let queue = Rc::new(BurstQueue::default());
+        let mut tasks = waiting(&queue, MAX_IN_FLIGHT + 3);
+        run_others().await;
         tasks[MAX_IN_FLIGHT].abort();
         tasks[MAX_IN_FLIGHT + 1].abort();
         drop(tasks.remove(0).await);
-        all_others().await;
+        run_others().await;
         assert!(tasks[MAX_IN_FLIGHT + 1].is_finished());
         drop(tasks);
-        all_others().await;
-        assert_eq!(pace.in_flight.get(), 0, "and all have come back");
+        run_others().await;
+        assert_eq!(queue.in_flight.get(), 0, "all are done");
     }
 }

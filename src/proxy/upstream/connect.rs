@@ -1,6 +1,6 @@
 //! Opens a connection to an upstream.
 //!
-//! Each is driven by a task of its own, which ends with it.
+//! A task of its own drives each connection and ends with it. The slot comes from `upstream`.
 
 use std::io;
 
@@ -20,7 +20,7 @@ use crate::proxy::tap::TappedStream;
 
 pub(super) async fn connect(
     health: &Health,
-    place: ConnectionSlot,
+    slot: ConnectionSlot,
     settings: &ProxySettings,
 ) -> Result<UpstreamConnection, Failure> {
     let timeout = settings.connect_timeout.to_std();
@@ -28,19 +28,19 @@ pub(super) async fn connect(
     let stream = tokio::time::timeout(timeout, open(health, trust)).await;
     let stream = stream.map_err(|_| Failure::ConnectTimeout)??;
     let trust = trust.filter(|_| matches!(stream, NetStream::Tls(_))).cloned();
-    let ration = HeadLimit::new();
+    let head_limit = HeadLimit::new();
     let (sender, driver) = http1::Builder::new()
         .max_headers(MAX_HEADERS)
         .max_buf_size(BUFFER)
-        .handshake(TokioIo::new(TappedStream { stream, tap: ration.clone() }))
+        .handshake(TokioIo::new(TappedStream { stream, tap: head_limit.clone() }))
         .await
         .map_err(|_| Failure::Connect)?;
     tokio::task::spawn_local(async move {
-        // How a connection ends is told to the request that is on it; afterwards nobody wants to know.
+        // The request on the connection gets its error; an idle connection needs none.
         let _ = driver.with_upgrades().await;
     });
-    let patience = Box::pin(tokio::time::sleep(timeout));
-    Ok(UpstreamConnection { sender, timer: patience, head_limit: ration, trust, _permit: place })
+    let timer = Box::pin(tokio::time::sleep(timeout));
+    Ok(UpstreamConnection { sender, timer, head_limit, trust, _permit: slot })
 }
 
 async fn open(health: &Health, trust: Option<&Trust>) -> Result<NetStream, Failure> {
@@ -48,7 +48,7 @@ async fn open(health: &Health, trust: Option<&Trust>) -> Result<NetStream, Failu
         UpstreamAddress::Tcp { host, port } => tcp(health, host, *port).await.map(NetStream::Tcp),
         UpstreamAddress::Tls { host, port } => {
             let stream = tcp(health, host, *port).await.map_err(|error| connect_failure(&error))?;
-            // A file with such an upstream has somebody to trust.
+            // A configuration with such an upstream has CAs.
             let trust = trust.ok_or(Failure::Tls)?;
             return tls::connect(stream, host, trust).await.map_err(|error| tls_failure(&error));
         }
@@ -57,7 +57,7 @@ async fn open(health: &Health, trust: Option<&Trust>) -> Result<NetStream, Failu
     .map_err(|error| connect_failure(&error))
 }
 
-/// Where this machine has run out of something another upstream would not help, and the next moment may.
+/// `Exhausted` if this machine has run out of a resource: another upstream would not help then.
 fn connect_failure(error: &io::Error) -> Failure {
     if overload::is_exhausted(error) { Failure::Exhausted } else { Failure::Connect }
 }

@@ -1,8 +1,7 @@
 //! Fair queue: a client with more than half of an upstream waits while no more than a quarter is free.
 //!
-//! A client that reads its answers slowly holds a connection to the upstream for each of them, and would hold all that
-//! there are. So whoever has more than half of the places waits while no more than a quarter is left. The surprising
-//! thing: nobody is given a place here; who has waited goes on to where they are given out.
+//! A client that reads its responses slowly holds an upstream connection for each of them, and could hold all of them.
+//! The queue only delays requests; `upstream` gives out the connection slots.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// Those who wait until an upstream is less crowded.
+/// Requests that wait until an upstream is less busy.
 #[derive(Debug, Default)]
 pub(super) struct FairQueue {
     waiting: AtomicUsize,
@@ -25,18 +24,18 @@ impl FairQueue {
         }
     }
 
-    /// Waits until it is not crowded any more.
-    pub(super) async fn wait(&self, is_crowded: impl Fn() -> bool) {
+    /// Waits until the upstream is not congested.
+    pub(super) async fn wait(&self, is_congested: impl Fn() -> bool) {
         self.waiting.fetch_add(1, SeqCst);
-        let _waits = QueueGuard(self);
+        let _guard = QueueGuard(self);
         loop {
-            let mut left = std::pin::pin!(self.released.notified());
-            // Whoever leaves between the look and the wait is heard of.
-            left.as_mut().enable();
-            if !is_crowded() {
+            let mut released = std::pin::pin!(self.released.notified());
+            // Enabled before the check, so no release is missed between check and wait.
+            released.as_mut().enable();
+            if !is_congested() {
                 return;
             }
-            left.await;
+            released.await;
         }
     }
 }
@@ -49,16 +48,16 @@ impl Drop for QueueGuard<'_> {
     }
 }
 
-/// So long they wait: they keep nobody from anything, and a client that asks for a hundred things at once on each of a
-/// hundred connections would rather wait than ask again.
+/// Long, because a waiting request holds no connection, and a client with a hundred requests on each of a hundred
+/// connections is served better by waiting than by retrying.
 pub(super) const QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// So many requests of one client are more than its share of `upstream_max` places.
-pub(super) fn exceeds_share(neighbours: usize, upstream_max: usize) -> bool {
-    neighbours > upstream_max / 2
+/// Whether a client with `in_flight` requests has more than half of the `upstream_max` connections.
+pub(super) fn exceeds_share(in_flight: usize, upstream_max: usize) -> bool {
+    in_flight > upstream_max / 2
 }
 
-/// With so many requests there, what is left is for those who have less than their share.
+/// Whether no more than a quarter of the connections is free. They are for clients below their share.
 pub(super) fn is_congested(busy: usize, upstream_max: usize) -> bool {
     busy >= upstream_max - upstream_max / 4
 }
@@ -71,22 +70,22 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_goes_on_when_enough_have_left() {
-        let (crowd, busy) = (Arc::new(FairQueue::default()), Arc::new(AtomicUsize::new(8)));
+        let (queue, busy) = (Arc::new(FairQueue::default()), Arc::new(AtomicUsize::new(8)));
         let waiting = tokio::spawn({
-            let (crowd, busy) = (Arc::clone(&crowd), Arc::clone(&busy));
-            async move { crowd.wait(|| is_congested(busy.load(SeqCst), 8)).await }
+            let (queue, busy) = (Arc::clone(&queue), Arc::clone(&busy));
+            async move { queue.wait(|| is_congested(busy.load(SeqCst), 8)).await }
         });
         for left in [7, 6] {
             tokio::task::yield_now().await;
             busy.store(left, SeqCst);
-            crowd.request_done();
+            queue.request_done();
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
-        assert!(!waiting.is_finished(), "two places of eight are a quarter");
+        assert!(!waiting.is_finished(), "two of eight are a quarter");
         busy.store(5, SeqCst);
-        crowd.request_done();
+        queue.request_done();
         tokio::time::timeout(Duration::from_secs(5), waiting).await.unwrap().unwrap();
-        assert_eq!(crowd.waiting.load(SeqCst), 0);
+        assert_eq!(queue.waiting.load(SeqCst), 0);
     }
 
     #[test]

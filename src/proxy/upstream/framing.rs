@@ -1,13 +1,14 @@
 //! Response framing: whether the head of a response gives the length of its body in one way only.
 //!
-//! hyper takes the last word of `gzip, chunked` for all of it, chunks where there is a length as well, and `2, 2` for a
-//! number, and what it hands on has lost half of it by then. So what a careful upstream never says is no answer. The
-//! surprising thing: it is asked of answers without a body, too, because clients have been seen to look for one.
+//! hyper takes `gzip, chunked` for `chunked`, prefers chunks to a length beside them, and reads `2, 2` as a number. The
+//! client would get a response with another framing than the upstream's. So `transaction::forward` treats an ambiguous
+//! response as broken; a correct upstream never sends one. The check covers responses without a body, too, because some
+//! clients look for a body there.
 
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue};
 
-/// Whether these headers of an answer frame its body in at most one way.
+/// Whether these response headers frame the body in at most one way.
 #[must_use]
 pub fn is_unambiguous(headers: &HeaderMap) -> bool {
     let Some(length) = headers.get(CONTENT_LENGTH) else {

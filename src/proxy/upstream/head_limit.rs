@@ -1,7 +1,7 @@
 //! Byte limit of a response head, interim responses included.
 //!
-//! hyper bounds a head, but passes over interim answers (`103 Early Hints`) without counting them. The surprising thing:
-//! whoever sends the request sets the ration, and lifts it when the head is there; what comes after it is counted nowhere.
+//! hyper bounds a head, but does not count interim responses (`103 Early Hints`). `upstream` arms the limit when it
+//! sends a request, and disarms it when the head is complete; the body has no limit.
 
 use std::io::{ErrorKind, Result};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::proxy::tap::Tap;
 
-/// How much may still be read; shared by the socket and whoever waits for an answer.
+/// Bytes that may still be read, shared by the socket and the request that waits for the response.
 #[derive(Debug, Clone)]
 pub(super) struct HeadLimit(Arc<AtomicUsize>);
 
@@ -19,12 +19,12 @@ impl HeadLimit {
         Self(Arc::new(AtomicUsize::new(usize::MAX)))
     }
 
-    /// The head of an answer is waited for.
+    /// Starts the limit: a request is being sent.
     pub(super) fn arm(&self) {
         self.0.store(MAX_HEAD_BYTES, Relaxed);
     }
 
-    /// It is there.
+    /// Ends the limit: the head is complete.
     pub(super) fn disarm(&self) {
         self.0.store(usize::MAX, Relaxed);
     }
@@ -41,5 +41,5 @@ impl Tap for HeadLimit {
     }
 }
 
-/// A head has room in a quarter of it; the rest is for interim answers.
+/// A head fits in a quarter of it; the rest is for interim responses.
 const MAX_HEAD_BYTES: usize = 256 * 1024;

@@ -1,7 +1,7 @@
 //! Passive health, load and connection limit of an upstream, shared by all workers.
 //!
-//! An upstream that cannot be connected to is passed over for a second, then two, up to half a minute; the next
-//! request after that is the probe. The surprising thing: an upstream that has no substitute is always tried.
+//! An upstream that cannot be connected to is skipped for a second, then two, up to 30 seconds; the next request after
+//! that is the probe. `upstream` chooses: if all upstreams of a group are down, it still tries them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -17,19 +17,17 @@ use crate::net::connection_slots::ConnectionSlots;
 use crate::net::connector::Connector;
 use crate::time::{Clock, Span, Time};
 
-/// What all workers know of one upstream.
+/// The state of one upstream that all workers share.
 pub struct Health {
-    /// Where it listens.
     pub(super) address: UpstreamAddress,
-    /// Places for connections: `upstream_max`.
+    /// Slots for connections: `upstream_max`.
     pub(super) connection_limit: Arc<ConnectionSlots>,
-    /// For requests that came without a `Host`.
+    /// `Host` for requests without one.
     pub(super) host: HeaderValue,
-    /// Those who have had their share, and wait.
+    /// Requests of clients above their share.
     pub(super) fair_queue: FairQueue,
-    /// Those for whom no place is left.
+    /// Requests that wait for a slot.
     pub(super) demand: ConnectionDemand,
-    /// Makes connections to it.
     pub(super) connector: Connector,
     name: String,
     busy: AtomicUsize,
@@ -40,13 +38,13 @@ pub struct Health {
 }
 
 impl Health {
-    /// An upstream that nothing bad is known of, with room for `most` connections.
+    /// A healthy upstream with at most `most` connections.
     #[must_use]
     pub fn new(address: UpstreamAddress, most: usize, clock: Clock, events: Events) -> Arc<Self> {
         Self::with_connector(Connector::default(), address, most, clock, events)
     }
 
-    /// The same, connected to in this way.
+    /// The same with this connector.
     #[must_use]
     pub fn with_connector(
         connector: Connector,
@@ -75,37 +73,37 @@ impl Health {
         })
     }
 
-    /// Where it listens.
+    /// The address of the upstream.
     #[must_use]
     pub fn address(&self) -> &UpstreamAddress {
         &self.address
     }
 
-    /// Its address as configured.
+    /// The address as configured.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// There is room for so many connections from now on.
+    /// Changes the limit to `most` connections.
     pub fn resize(&self, most: usize) {
         self.connection_limit.resize(most);
     }
 
-    /// Requests that it works on.
+    /// Requests in flight at the upstream.
     #[must_use]
     pub fn busy(&self) -> usize {
         self.busy.load(SeqCst)
     }
 
-    /// Whether it is passed over.
+    /// Whether the upstream is skipped after a failure.
     #[must_use]
     pub fn is_down(&self) -> bool {
-        // The clock is asked only after a failure.
+        // The clock is read only after a failure.
         self.failures.load(Relaxed) > 0 && Time::from_nanos(self.down_until.load(Relaxed)) > self.clock.now()
     }
 
-    /// A request more, until it [leaves](Self::leave).
+    /// Counts a request, until [`request_ends`](Self::request_ends).
     pub(super) fn request_begins(&self) {
         self.busy.fetch_add(1, Relaxed);
     }
@@ -121,7 +119,7 @@ impl Health {
         }
     }
 
-    /// Counts a failure; one to connect also puts it aside.
+    /// Reports a failure; a failure to connect also marks the upstream as down.
     pub(super) fn failed(&self, failure: Failure) {
         self.events.emit(&Event::UpstreamFailed { upstream: &self.name, reason: failure });
         if matches!(failure, Failure::Timeout | Failure::Broken | Failure::Busy | Failure::Exhausted) {
@@ -136,7 +134,7 @@ impl Health {
     }
 }
 
-/// What `Host` says of this address when nobody else said anything.
+/// The `Host` for this address.
 fn host_of(address: &UpstreamAddress) -> HeaderValue {
     let host = match address {
         UpstreamAddress::Tcp { host, port } | UpstreamAddress::Tls { host, port } => authority(host, *port),

@@ -1,12 +1,12 @@
 //! Asks the upstream for a plain response: complete, unconditional and without encoding.
 //!
-//! For attempts whose rules look into bodies. What a client wants of the form of an answer would otherwise put the text that
-//! says "wrong password" out of sight.
+//! It is for attempts with rules that read response bodies: an encoded, partial or cached response would hide the text
+//! "wrong password". `transaction::inspect` reads the body.
 
 use http::header::{ACCEPT_CHARSET, ACCEPT_ENCODING, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Takes away what would make the answer a part, a difference, a reference to an older one, or another encoding.
+/// Removes the headers that ask for a part, a delta, a conditional response or an encoding.
 pub(in crate::proxy) fn request_plain_response(headers: &mut HeaderMap) {
     let unwanted: Vec<HeaderName> = headers.keys().filter(|name| changes_response(name)).cloned().collect();
     for name in unwanted {
@@ -17,12 +17,13 @@ pub(in crate::proxy) fn request_plain_response(headers: &mut HeaderMap) {
 
 fn changes_response(name: &HeaderName) -> bool {
     let bytes = name.as_str().as_bytes();
-    // All of `If-Match` (RFC 9110), `If` (RFC 4918), `If-Schedule-Tag-Match` (RFC 6638) and others; CGI reads `_` as `-`.
+    // All of `If-Match` (RFC 9110), `If` (RFC 4918), `If-Schedule-Tag-Match` (RFC 6638) and others; CGI reads `_` as
+    // `-`.
     let is_condition = matches!(bytes, b"if" | [b'i', b'f', b'-' | b'_', ..]);
     is_condition || *name == RANGE || *name == ACCEPT_CHARSET || OTHER_NAMES.contains(&name.as_str())
 }
 
-/// An older name of `Range`, which Apache still takes; deltas (RFC 3229); a choice of variants (RFC 2295).
+/// An older name of `Range`, which Apache still accepts; deltas (RFC 3229); a choice of variants (RFC 2295).
 const OTHER_NAMES: [&str; 3] = ["request-range", "a-im", "negotiate"];
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The pool of idle upstream connections of one worker, and the requests that wait for one.
 //!
-//! Last in, first out; whoever waits is served in turn, before whoever comes next. The surprising thing: a connection keeps
-//! its place among `upstream_max` while it rests, and goes from request to request while some wait, so one is closed now and
-//! then where a request of another worker has no place.
+//! The pool is last in, first out; waiting requests are served in turn, before later ones. An idle connection keeps its
+//! slot among `upstream_max`, and waiting requests hand connections on, so a connection is closed now and then to free
+//! its slot for a request of another worker. `health` holds the demand that all workers share.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,77 +17,77 @@ use tokio::task::AbortHandle;
 
 use super::{Health, UpstreamConnection};
 
-/// The connections that rest, and those who would like one.
+/// Idle connections, and requests that wait for one.
 #[derive(Default)]
 pub(super) struct ConnectionPool {
     idle: RefCell<Vec<PooledConnection>>,
     waiting: RefCell<VecDeque<oneshot::Sender<UpstreamConnection>>>,
-    /// How many wait, without those who have gone.
+    /// Number of waiting requests; those that have gone are not counted.
     waiter_count: Cell<usize>,
-    /// Connections that came free while places were wanted elsewhere.
+    /// Connections released while other workers needed slots.
     released_on_demand: Cell<u32>,
 }
 
 struct PooledConnection {
     connection: UpstreamConnection,
-    /// Sweeps that it has seen: telling the time at each request would cost more.
+    /// Sweeps since it became idle; cheaper than reading the clock at each request.
     sweeps: u32,
 }
 
 impl ConnectionPool {
-    /// The youngest, but not one of the last `spared`.
-    pub(super) fn pop(&self, spared: usize) -> Option<UpstreamConnection> {
-        let mut resting = self.idle.borrow_mut();
-        if resting.len() > spared { resting.pop().map(|resting| resting.connection) } else { None }
+    /// The youngest idle connection; `None` if only `reserved` ones are left.
+    pub(super) fn pop(&self, reserved: usize) -> Option<UpstreamConnection> {
+        let mut idle = self.idle.borrow_mut();
+        if idle.len() > reserved { idle.pop().map(|pooled| pooled.connection) } else { None }
     }
 
-    /// A connection is free: for whoever waits here, for a place elsewhere, or to rest.
-    pub(super) fn put(&self, mut connection: UpstreamConnection, want: &ConnectionDemand) {
-        let is_wanted_elsewhere = want.count() > self.waiter_count.get();
-        if is_wanted_elsewhere && (self.waiter_count.get() == 0 || self.yields_to_other_worker()) {
+    /// Releases a connection: to a waiting request, by closing it for another worker, or to the idle ones.
+    pub(super) fn put(&self, mut connection: UpstreamConnection, demand: &ConnectionDemand) {
+        let is_needed_elsewhere = demand.count() > self.waiter_count.get();
+        if is_needed_elsewhere && (self.waiter_count.get() == 0 || self.yields_to_other_worker()) {
             return;
         }
-        while let Some(waiting) = self.waiting.borrow_mut().pop_front() {
-            match waiting.send(connection) {
+        while let Some(waiter) = self.waiting.borrow_mut().pop_front() {
+            match waiter.send(connection) {
                 Ok(()) => return,
-                // Gone meanwhile.
-                Err(back) => connection = back,
+                // The waiting request is gone.
+                Err(returned) => connection = returned,
             }
         }
         self.idle.borrow_mut().push(PooledConnection { connection, sweeps: 0 });
     }
 
-    /// Sometimes, because a new connection costs more than one that is handed on.
+    /// Whether to close a connection for another worker: rarely, because a new connection costs more than a reused one.
     fn yields_to_other_worker(&self) -> bool {
         self.released_on_demand.set(self.released_on_demand.get().wrapping_add(1));
         self.released_on_demand.get().is_multiple_of(YIELD_EVERY)
     }
 
-    /// The next one that is free and that nobody waits for who was here before.
+    /// Waits for a released connection, behind the requests that wait already.
     pub(super) fn wait(&self) -> oneshot::Receiver<UpstreamConnection> {
         let (sender, receiver) = oneshot::channel();
         self.waiting.borrow_mut().push_back(sender);
         receiver
     }
 
-    /// Closes those that have seen so many sweeps.
+    /// Counts a sweep, and closes connections that were idle for `sweeps` of them.
     pub(super) fn expire(&self, sweeps: u32) {
-        self.idle.borrow_mut().retain_mut(|resting| {
-            resting.sweeps += 1;
-            resting.sweeps < sweeps && !resting.connection.sender.is_closed()
+        self.idle.borrow_mut().retain_mut(|pooled| {
+            pooled.sweeps += 1;
+            pooled.sweeps < sweeps && !pooled.connection.sender.is_closed()
         });
-        self.waiting.borrow_mut().retain(|waiting| !waiting.is_closed());
+        self.waiting.borrow_mut().retain(|waiter| !waiter.is_closed());
     }
 
-    /// Closes the oldest, this many.
+    /// Closes the `count` oldest idle connections.
     fn close(&self, count: usize) {
-        let mut resting = self.idle.borrow_mut();
-        let count = count.min(resting.len());
-        resting.drain(..count);
+        let mut idle = self.idle.borrow_mut();
+        let count = count.min(idle.len());
+        idle.drain(..count);
     }
 }
 
-/// How many requests have no place at an upstream, and who hears of them: all workers.
+/// The number of requests of all workers that wait for a slot at an upstream.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionDemand {
     count: AtomicUsize,
@@ -100,19 +100,19 @@ impl ConnectionDemand {
     }
 }
 
-/// Counts one of them as long as it lives.
+/// Counts a waiting request while it lives.
 pub(super) struct DemandGuard<'w> {
     demand: &'w ConnectionDemand,
     pool: &'w ConnectionPool,
 }
 
 impl<'w> DemandGuard<'w> {
-    /// A request of this worker.
-    pub(super) fn begin(want: &'w ConnectionDemand, here: &'w ConnectionPool) -> Self {
-        here.waiter_count.set(here.waiter_count.get() + 1);
-        want.count.fetch_add(1, SeqCst);
-        want.changed.notify_waiters();
-        Self { demand: want, pool: here }
+    /// Counts a request of the worker with this pool.
+    pub(super) fn begin(demand: &'w ConnectionDemand, pool: &'w ConnectionPool) -> Self {
+        pool.waiter_count.set(pool.waiter_count.get() + 1);
+        demand.count.fetch_add(1, SeqCst);
+        demand.changed.notify_waiters();
+        Self { demand, pool }
     }
 }
 
@@ -123,20 +123,20 @@ impl Drop for DemandGuard<'_> {
     }
 }
 
-/// Closes resting connections where their places are wanted, until it is dropped.
+/// Closes idle connections when other requests need their slots, until it is dropped.
 pub(super) struct IdleCloser(AbortHandle);
 
 impl IdleCloser {
-    /// In a task of this thread.
-    pub(super) fn begin(idle: &Rc<ConnectionPool>, health: &Arc<Health>) -> Self {
-        let (idle, health) = (Rc::clone(idle), Arc::clone(health));
+    /// Starts a task on this thread.
+    pub(super) fn begin(pool: &Rc<ConnectionPool>, health: &Arc<Health>) -> Self {
+        let (pool, health) = (Rc::clone(pool), Arc::clone(health));
         let task = tokio::task::spawn_local(async move {
             loop {
-                let mut more = pin!(health.demand.changed.notified());
-                // Whoever comes between the look and the wait is heard of.
-                more.as_mut().enable();
-                idle.close(health.demand.count());
-                more.await;
+                let mut changed = pin!(health.demand.changed.notified());
+                // Enabled before the check, so no change is missed between check and wait.
+                changed.as_mut().enable();
+                pool.close(health.demand.count());
+                changed.await;
             }
         });
         Self(task.abort_handle())
@@ -149,5 +149,5 @@ impl Drop for IdleCloser {
     }
 }
 
-/// One of so many connections that come free goes where another worker wants its place.
+/// While other workers need slots, one in this many released connections is closed for them.
 const YIELD_EVERY: u32 = 8;

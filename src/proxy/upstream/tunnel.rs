@@ -1,7 +1,8 @@
 //! The tunnel after `101 Switching Protocols`: copies bytes in both directions.
 //!
-//! Only where the client asked for it in a way that means nothing else (RFC 6455, 4.1: a GET of HTTP/1.1 without a body).
-//! An upstream that switches on its own accord, or to what nobody asked for, is broken.
+//! It opens only if the client's request is an unambiguous upgrade (RFC 6455, 4.1: an HTTP/1.1 GET without a body). An
+//! upstream that switches without a request, or to another protocol, is broken. `transaction::forward` settles the
+//! attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +23,15 @@ use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
 use crate::proxy::headers;
 
-/// A client's wish for another protocol.
+/// A client's request for another protocol.
 pub(in crate::proxy) struct UpgradeRequest {
-    /// What it asks for: one or a list.
+    /// The requested protocol, or a list of them.
     pub(in crate::proxy) protocol: HeaderValue,
     client: OnUpgrade,
 }
 
 impl UpgradeRequest {
-    /// What a request asks for, if it may. A wish need not be heard (RFC 9110, 7.8).
+    /// The upgrade that a request asks for, if it is eligible. Others are ignored, as RFC 9110, 7.8, allows.
     pub(in crate::proxy) fn of(request: &mut Request<IncomingBody>) -> Option<Self> {
         let protocol = headers::requested_upgrade(request.headers())?;
         let is_plain = request.method() == Method::GET
@@ -39,11 +40,11 @@ impl UpgradeRequest {
         is_plain.then(|| Self { protocol, client: hyper::upgrade::on(request) })
     }
 
-    /// Whether the upstream's answer switches to what was asked for and nothing else.
+    /// Whether the upstream's response switches only to requested protocols.
     fn is_accepted_by(&self, response: &Response<Incoming>) -> bool {
-        let mut answers = response.headers().get_all(UPGRADE).iter();
-        let (Some(answer), None) = (answers.next(), answers.next()) else { return false };
-        names(answer).all(|chosen| names(&self.protocol).any(|asked| asked.eq_ignore_ascii_case(chosen)))
+        let mut values = response.headers().get_all(UPGRADE).iter();
+        let (Some(value), None) = (values.next(), values.next()) else { return false };
+        names(value).all(|chosen| names(&self.protocol).any(|name| name.eq_ignore_ascii_case(chosen)))
     }
 }
 
@@ -51,18 +52,19 @@ fn names(protocols: &HeaderValue) -> impl Iterator<Item = &[u8]> {
     protocols.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }
 
-/// Answers with the upstream's 101 and joins the two connections.
+/// Returns the upstream's 101 and joins the two connections.
 ///
 /// # Errors
-/// [`Failure::Broken`] if the client did not ask for that.
+/// [`Failure::Broken`] if the client did not request this protocol.
 pub(in crate::proxy) fn open(
     mut response: Response<Incoming>,
     lease: ConnectionLease,
-    wish: Option<UpgradeRequest>,
+    upgrade: Option<UpgradeRequest>,
     connection: &Arc<DownstreamConnection>,
-    places: ConcurrencyPermits,
+    permits: ConcurrencyPermits,
 ) -> Result<Response<ResponseBody>, Error> {
-    let Some(UpgradeRequest { client, .. }) = wish.filter(|wish| wish.is_accepted_by(&response)) else {
+    let Some(UpgradeRequest { client, .. }) = upgrade.filter(|upgrade| upgrade.is_accepted_by(&response))
+    else {
         lease.close();
         return Err(Error::Upstream(Failure::Broken));
     };
@@ -74,17 +76,17 @@ pub(in crate::proxy) fn open(
         if let (Ok(client), Ok(upstream)) = (client.await, upstream.await) {
             copy_both(client, upstream).await;
         }
-        // The places of both connections and of the attempt are taken as long as the tunnel stands.
-        drop((lease, connection, places));
+        // The tunnel holds the slots of both connections and the attempt's permits until it ends.
+        drop((lease, connection, permits));
     });
     Ok(response.map(|_| ResponseBody::generated(Bytes::new())))
 }
 
-/// Until both directions have ended, one of them broke, or neither carried anything for an hour.
+/// Copies until both directions have ended, one of them fails, or one is idle for an hour.
 async fn copy_both(client: Upgraded, upstream: Upgraded) {
     let (from_client, to_client) = tokio::io::split(TokioIo::new(client));
     let (from_upstream, to_upstream) = tokio::io::split(TokioIo::new(upstream));
-    // How a tunnel ends concerns the two ends alone.
+    // An error ends the tunnel; both ends see it by the close.
     let _ = tokio::try_join!(copy_one(from_client, to_upstream), copy_one(from_upstream, to_client));
 }
 

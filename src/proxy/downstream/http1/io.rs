@@ -1,9 +1,9 @@
 //! The client socket for hyper: records what hyper does not tell, replaces its empty error responses, and lingers on
 //! close.
 //!
-//! It notes what hyper does not tell (bytes arrive, which request is the first that is not clean, nothing can be
-//! written), swaps hyper's empty error answers for ours, and lingers when it is closed. The surprising thing: a late head is answered from here, because by then
-//! hyper has nobody to ask.
+//! hyper does not report received bytes, the first ambiguous request and stalled writes, so they are recorded here. A
+//! head that is too late gets its error response from here, too: hyper calls no service without a complete head.
+//! `http1` checks the deadlines.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -33,11 +33,11 @@ impl Http1Io {
         Self { stream: TokioIo::new(stream), connection, linger: Linger::default() }
     }
 
-    /// Writes a page of ours for what hyper would answer with an empty one. What does not fit at once is lost: the
-    /// connection is over.
+    /// Writes an error page in place of hyper's empty response. The part that does not fit into the socket's buffer is
+    /// lost: the connection ends.
     fn write_error(&mut self, status: http::StatusCode, cx: &mut Context<'_>) {
         let page = respond::raw_problem(status);
-        // Whether the client still reads it does not matter any more.
+        // A failed write changes nothing: the connection ends anyway.
         let _ = Pin::new(self.stream.inner_mut()).poll_write(cx, &page);
         self.connection.state.linger();
     }
@@ -46,7 +46,7 @@ impl Http1Io {
 impl Drop for Http1Io {
     fn drop(&mut self) {
         if self.connection.state.is_aborted() {
-            // Whoever can tell the end of an answer by the end of the connection alone must not see a clean one.
+            // A client that finds the end of the response by the close of the connection must not see a clean close.
             self.stream.inner_mut().stream.reset_on_close();
         }
     }
@@ -57,20 +57,20 @@ impl Read for Http1Io {
         let this = self.get_mut();
         if this.connection.state.head_has_expired() {
             this.write_error(http::StatusCode::REQUEST_TIMEOUT, cx);
-            // hyper only lets go of the stream, and TLS without an end looks as if somebody had cut it off.
+            // hyper only drops the stream, and without `close_notify` a TLS client would see a truncation.
             let _ = Pin::new(&mut this.stream).poll_shutdown(cx);
             return Poll::Ready(Err(Error::from(ErrorKind::TimedOut)));
         }
-        let phases = &this.connection.state;
-        if phases.is_tunnel() {
+        let state = &this.connection.state;
+        if state.is_tunnel() {
             this.stream.inner_mut().tap.stop();
         }
         let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
         if read.is_ready() {
-            let checked = &mut this.stream.inner_mut().tap;
-            phases.received_bytes(checked.count);
-            if let Some(request) = checked.take_violation() {
-                phases.mark_ambiguous_from(request);
+            let tap = &mut this.stream.inner_mut().tap;
+            state.received_bytes(tap.count);
+            if let Some(request) = tap.take_violation() {
+                state.mark_ambiguous_from(request);
             }
         }
         read
@@ -96,7 +96,7 @@ impl Write for Http1Io {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        // An error answer of hyper is a head alone and comes as one slice.
+        // An error response of hyper is a head without a body, in one slice.
         if let [only] = slices {
             return self.poll_write(cx, only);
         }
@@ -128,7 +128,7 @@ impl Write for Http1Io {
     }
 }
 
-/// How much was written; `None` if the client takes nothing.
+/// Bytes written; `None` if the client accepts none.
 fn written(wrote: &Poll<Result<usize>>) -> Option<usize> {
     match wrote {
         Poll::Ready(Ok(count)) => Some(*count),
@@ -137,7 +137,7 @@ fn written(wrote: &Poll<Result<usize>>) -> Option<usize> {
     }
 }
 
-/// The status in `HTTP/1.1 400 Bad Request`, if it is one.
+/// The status in `HTTP/1.1 400 Bad Request`; `None` if it is not a 4xx.
 fn error_status(bytes: &[u8]) -> Option<http::StatusCode> {
     let status = bytes.strip_prefix(b"HTTP/1.")?.get(2..5)?;
     http::StatusCode::from_bytes(status).ok().filter(http::StatusCode::is_client_error)

@@ -1,8 +1,8 @@
 //! A tap on the client socket that runs the request validator over every byte.
 //!
-//! hyper gets a head whole, clean or not, so that the service can refuse the request in the form that its client accepts.
-//! The surprising thing: of a body it gets nothing that comes behind a fault, so that what may be on its way already
-//! breaks off.
+//! hyper gets a complete head even with a violation, so the service can refuse the request in the client's format. Of a
+//! body it gets no byte after a violation, so a request that is being forwarded breaks off. The rules are
+//! `request::validator`'s.
 
 use std::io::{ErrorKind, Result};
 use std::task::{Context, Poll};
@@ -11,13 +11,13 @@ use crate::proxy::request::validator::Validator;
 use crate::proxy::tap::Tap;
 
 pub(super) struct ValidatingTap {
-    /// Reads along until there is a fault, or the connection is no HTTP any more.
+    /// `None` after a violation, and in a tunnel.
     validator: Option<Validator>,
-    /// The number of the request with the fault, until somebody takes it.
+    /// The number of the request with the violation, until it is taken.
     violation: Option<u64>,
-    /// hyper gets nothing more.
+    /// hyper gets no more bytes.
     is_cut_off: bool,
-    /// How many bytes the last read brought: hyper's buffer does not tell.
+    /// Bytes of the last read: hyper's buffer does not show them.
     pub(super) count: usize,
 }
 
@@ -26,25 +26,25 @@ impl ValidatingTap {
         Self { validator: Some(Validator::new()), violation: None, is_cut_off: false, count: 0 }
     }
 
-    /// The number of the request in which the last read found a fault.
+    /// The number of the request with a violation in the last read.
     pub(super) fn take_violation(&mut self) -> Option<u64> {
         self.violation.take()
     }
 
-    /// The connection is a tunnel, and what it carries nobody's business.
+    /// Stops validating: the connection is a tunnel.
     pub(super) fn stop(&mut self) {
         self.validator = None;
     }
 
-    /// How many of these bytes hyper may have.
+    /// Validates bytes, and returns how many of them hyper gets.
     fn validate(&mut self, bytes: &[u8]) -> usize {
-        let Some(Err(fault)) = self.validator.as_mut().map(|scanner| scanner.read(bytes)) else {
+        let Some(Err(violation)) = self.validator.as_mut().map(|validator| validator.read(bytes)) else {
             return bytes.len();
         };
         self.validator = None;
-        self.violation = Some(fault.request);
-        self.is_cut_off = fault.allowed.is_some();
-        fault.allowed.unwrap_or(bytes.len())
+        self.violation = Some(violation.request);
+        self.is_cut_off = violation.allowed.is_some();
+        violation.allowed.unwrap_or(bytes.len())
     }
 }
 
@@ -55,12 +55,12 @@ impl Tap for ValidatingTap {
     }
 
     fn read(&mut self, bytes: &[u8]) -> Result<usize> {
-        let clean = self.validate(bytes);
-        if self.is_cut_off && clean == 0 {
-            // Nothing at all would look like the end.
+        let allowed = self.validate(bytes);
+        if self.is_cut_off && allowed == 0 {
+            // A read of no bytes would look like the end of the stream.
             return Err(ErrorKind::InvalidData.into());
         }
-        self.count = clean;
-        Ok(clean)
+        self.count = allowed;
+        Ok(allowed)
     }
 }

@@ -1,10 +1,10 @@
 //! HTTP/2 flood check: charges frames that carry nothing (PING, SETTINGS, empty DATA, tiny window updates) against
 //! useful bytes.
 //!
-//! h2 answers or forgets each of them in no memory, but for ever. It reads heads of frames along the way and changes
-//! nothing. The surprising thing: no kind of frame is forbidden. Each costs a little, and what a connection is for
-//! (requests, bodies, answers) pays for it, so whoever downloads may open windows as often as it likes. Requests that
-//! come in a heap are handed on a few at a time, as many as the worker's [`WorkBudget`](crate::proxy::downstream::budget) lets through.
+//! h2 handles such frames in no memory, but without a limit. The check reads frame heads and changes no byte. No type
+//! of frame is forbidden: each costs a little, and requests, bodies and responses earn credit, so a client that
+//! downloads may update windows as often as it likes. A burst of requests is passed on a few at a time, as the worker's
+//! [`budget`](crate::proxy::downstream::budget) allows.
 
 use std::io::{ErrorKind, Result};
 use std::task::{Context, Poll, ready};
@@ -15,25 +15,25 @@ use tokio::time::Instant;
 use crate::proxy::downstream::budget::BudgetHandle;
 use crate::proxy::tap::Tap;
 
-/// Counts the frames of a client.
+/// Charges the frames of a client.
 pub(super) struct FloodCheck {
     next: FrameState,
     flood_cost: FloodCost,
     budget: BudgetHandle,
-    /// Requests come in a heap, so little is read at once.
+    /// Requests arrive in a burst, so reads are small.
     in_burst: bool,
 }
 
-/// What the next byte is part of.
+/// The part of a frame that comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FrameState {
-    /// The head of a frame, of which so much is here.
+    /// The head of a frame, and how many of its bytes were read.
     Head([u8; HEAD], usize),
-    /// So many bytes that nobody looks at.
+    /// A number of bytes to skip.
     Bytes(usize),
 }
 
-/// What the frames so far have cost, less what was paid: a byte of use is worth one.
+/// The cost of the frames so far, less the credit: a useful byte is worth one.
 #[derive(Debug)]
 struct FloodCost {
     cost: u64,
@@ -41,17 +41,12 @@ struct FloodCost {
 }
 
 impl FloodCheck {
-    /// At the beginning of a connection.
-    pub(super) fn new(ticket: BudgetHandle) -> Self {
-        Self {
-            next: FrameState::Bytes(PREFACE),
-            flood_cost: FloodCost::zero(),
-            budget: ticket,
-            in_burst: true,
-        }
+    /// The check of a new connection.
+    pub(super) fn new(budget: BudgetHandle) -> Self {
+        Self { next: FrameState::Bytes(PREFACE), flood_cost: FloodCost::zero(), budget, in_burst: true }
     }
 
-    /// How many requests there are in what came.
+    /// Charges the frames in these bytes, and returns the number of requests among them.
     fn count(&mut self, mut bytes: &[u8]) -> usize {
         let mut requests = 0;
         while let Some(&byte) = bytes.first() {
@@ -62,8 +57,8 @@ impl FloodCheck {
                     bytes = bytes.get(here..).unwrap_or_default();
                 }
                 FrameState::Head(head, filled) => {
-                    if let Some(place) = head.get_mut(*filled) {
-                        *place = byte;
+                    if let Some(slot) = head.get_mut(*filled) {
+                        *slot = byte;
                     }
                     *filled += 1;
                     bytes = bytes.get(1..).unwrap_or_default();
@@ -92,7 +87,7 @@ impl FloodCost {
 
     fn charge(&mut self, kind: u8, flags: u8, length: usize) {
         match kind {
-            // How many there may be is bounded by the streams, and how long they are by the list of headers.
+            // Bounded elsewhere: their number by the streams, their length by the header list size.
             HEADERS => self.credit(2 * FRAME_COST),
             CONTINUATION => {}
             DATA if length > 0 && flags & PADDED == 0 => self.credit(length as u64),
@@ -103,18 +98,17 @@ impl FloodCost {
         }
     }
 
-    fn credit(&mut self, worth: u64) {
-        self.cost = self.cost.saturating_sub(worth);
+    fn credit(&mut self, amount: u64) {
+        self.cost = self.cost.saturating_sub(amount);
     }
 
-    /// A frame a second costs nothing: some clients ask all day whether a connection still stands. The time is asked
-    /// for only where it would end.
+    /// Credits a frame a second: some clients send PING all day. The clock is read only if the connection would end.
     fn decay(&mut self) {
         let now = Instant::now();
         let passed = now.saturating_duration_since(self.since);
         self.since = now;
         self.credit(passed.as_secs().saturating_mul(FRAME_COST));
-        // What is less than a second is not lost.
+        // The fraction of a second counts next time.
         self.since -= Duration::from_nanos(u64::from(passed.subsec_nanos()));
     }
 }
@@ -137,34 +131,34 @@ impl Tap for FloodCheck {
     }
 }
 
-/// `PRI * HTTP/2.0` and what belongs to it (RFC 9113, 3.4).
+/// Length of the connection preface, `PRI * HTTP/2.0...` (RFC 9113, 3.4).
 const PREFACE: usize = 24;
-/// RFC 9113, 4.1.
+/// Length of a frame head (RFC 9113, 4.1).
 const HEAD: usize = 9;
 const DATA: u8 = 0;
 const PADDED: u8 = 8;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 
-/// Requests in what was read at once.
+/// Requests in one read that make it a burst.
 const BURST: usize = 4;
-/// Bytes; the shortest requests have less than twenty.
+/// Bytes per read during a burst; the shortest requests have less than twenty.
 const BURST_READ: usize = 256;
 
-/// What a frame costs, in bytes of use: more than the answer to a PING is long.
+/// The cost of a frame in useful bytes: more than the length of the response to a PING.
 const FRAME_COST: u64 = 64;
-/// Two thousand frames ahead: more than a client sends at once that has a hundred streams.
+/// Two thousand frames: more than a client with a hundred streams sends at once.
 const MAX_COST: u64 = 2_000 * FRAME_COST;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// As [`FloodCheck::count`] sees it, without a socket.
+    /// The cost of these frames, as [`FloodCheck::count`] charges them.
     fn cost_of(frames: &[(u8, u8, usize)]) -> u64 {
-        let mut owed = FloodCost::zero();
-        frames.iter().for_each(|&(kind, flags, length)| owed.charge(kind, flags, length));
-        owed.cost
+        let mut cost = FloodCost::zero();
+        frames.iter().for_each(|&(kind, flags, length)| cost.charge(kind, flags, length));
+        cost.cost
     }
 
     #[test]
@@ -177,13 +171,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_frame_a_second_costs_nothing_for_however_long() {
-        let mut owed = FloodCost::zero();
+        let mut cost = FloodCost::zero();
         for _ in 0..100_000 {
             tokio::time::advance(Duration::from_secs(1)).await;
-            owed.charge(6, 0, 8);
-            assert!(owed.cost <= MAX_COST, "{owed:?}");
+            cost.charge(6, 0, 8);
+            assert!(cost.cost <= MAX_COST, "{cost:?}");
         }
-        (0..4_100).for_each(|_| owed.charge(6, 0, 8));
-        assert!(owed.cost > MAX_COST);
+        (0..4_100).for_each(|_| cost.charge(6, 0, 8));
+        assert!(cost.cost > MAX_COST);
     }
 }

@@ -1,6 +1,6 @@
 //! The client socket for h2, with flood check and lingering close.
 //!
-//! h2 closes its half as soon as its GOAWAY is written. What the client sent meanwhile must not turn that into a reset.
+//! h2 closes its half as soon as its GOAWAY is written. Bytes that the client sent meanwhile must not cause a reset.
 
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
@@ -19,8 +19,8 @@ pub(super) struct Http2Io {
 }
 
 impl Http2Io {
-    pub(super) fn new(stream: NetStream, watch: FloodCheck) -> Self {
-        Self { stream: TappedStream { stream, tap: watch }, linger: Linger::default() }
+    pub(super) fn new(stream: NetStream, tap: FloodCheck) -> Self {
+        Self { stream: TappedStream { stream, tap }, linger: Linger::default() }
     }
 }
 

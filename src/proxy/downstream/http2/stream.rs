@@ -1,8 +1,8 @@
 //! The streams of one HTTP/2 connection: their number, activity and cancellations.
 //!
-//! A stream is a task from its request to the last byte of its answer. One whose client takes nothing of its answer for
-//! `proxy.idle_timeout` is ended. The surprising thing: whoever gives up more requests than it lets be answered is not
-//! served any longer, because each of them has cost the application a connection.
+//! A stream is a task from its request to the last byte of its response. A stream whose client accepts no byte of the
+//! response for `proxy.idle_timeout` ends. A client that cancels many more requests than it lets finish loses its
+//! connection: each cancelled request has cost the application a connection. `http2` closes the connection.
 
 use std::cell::{Cell, OnceCell};
 use std::convert::Infallible;
@@ -23,43 +23,43 @@ use crate::proxy::body::{BodyError, ResponseBody};
 use crate::proxy::transaction::response_future::ResponseFuture;
 use crate::proxy::transaction::service::Service;
 
-/// What a connection knows of its streams.
+/// The streams of one connection.
 pub(super) struct Streams {
     open_streams: Cell<usize>,
-    /// When the last one ended, or the connection began.
+    /// When the last stream ended, or the connection began.
     idle_since: Cell<Instant>,
     had_any: Cell<bool>,
-    /// Given up by the client, less those that were answered.
+    /// Streams cancelled by the client, less completed ones.
     cancelled: Cell<u32>,
-    /// Of the request that was handed on and has no task yet.
+    /// The activity of the latest request, until its task starts.
     latest: Cell<Option<Rc<StreamActivity>>>,
     stall_timeout: Duration,
     waker: OnceCell<Waker>,
     events: Events,
 }
 
-/// Whether a stream moves.
+/// The progress of a stream.
 struct StreamActivity {
-    /// When its head or a piece of it was last handed over; `None` while the application is waited for.
+    /// When the head or a piece of the body was last handed over; `None` while the stream waits for the application.
     last_activity: Cell<Option<Instant>>,
 }
 
 impl Streams {
-    /// `patience` is for a client that takes nothing of an answer.
-    pub(super) fn new(events: Events, patience: Duration) -> Rc<Self> {
+    /// `stall_timeout` is for a client that accepts no byte of a response.
+    pub(super) fn new(events: Events, stall_timeout: Duration) -> Rc<Self> {
         Rc::new(Self {
             open_streams: Cell::new(0),
             idle_since: Cell::new(Instant::now()),
             had_any: Cell::new(false),
             cancelled: Cell::new(0),
             latest: Cell::new(None),
-            stall_timeout: patience,
+            stall_timeout,
             waker: OnceCell::new(),
             events,
         })
     }
 
-    /// Since when there is no stream; `None` if there is one.
+    /// When the last stream ended; `None` while one is open.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         (self.open_streams.get() == 0).then(|| self.idle_since.get())
     }
@@ -78,13 +78,13 @@ impl Streams {
     }
 
     fn register(&self) -> Rc<StreamActivity> {
-        let pulse = Rc::new(StreamActivity { last_activity: Cell::new(None) });
-        self.latest.set(Some(Rc::clone(&pulse)));
-        pulse
+        let activity = Rc::new(StreamActivity { last_activity: Cell::new(None) });
+        self.latest.set(Some(Rc::clone(&activity)));
+        activity
     }
 }
 
-/// The service, for requests that come side by side.
+/// The service for the streams of one connection.
 pub(super) struct Http2Service {
     service: Service,
     streams: Rc<Streams>,
@@ -102,13 +102,13 @@ impl hyper::service::Service<Request<Incoming>> for Http2Service {
     type Future = StreamResponse;
 
     fn call(&self, mut request: Request<Incoming>) -> StreamResponse {
-        let pulse = self.streams.register();
+        let activity = self.streams.register();
         to_http1(&mut request);
-        StreamResponse { response: hyper::service::Service::call(&self.service, request), activity: pulse }
+        StreamResponse { response: hyper::service::Service::call(&self.service, request), activity }
     }
 }
 
-/// An answer that is waited for.
+/// The response future of one stream.
 pub(super) struct StreamResponse {
     response: ResponseFuture,
     activity: Rc<StreamActivity>,
@@ -120,12 +120,12 @@ impl Future for StreamResponse {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Ok(response) = ready!(Pin::new(&mut self.response).poll(cx));
         self.activity.last_activity.set(Some(Instant::now()));
-        let pulse = Rc::clone(&self.activity);
-        Poll::Ready(Ok(response.map(|body| TrackedBody { body, activity: pulse })))
+        let activity = Rc::clone(&self.activity);
+        Poll::Ready(Ok(response.map(|body| TrackedBody { body, activity })))
     }
 }
 
-/// An answer's body that tells when it is asked for more: it is not while the client takes nothing.
+/// A response body that records when it is polled. hyper does not poll it while the client accepts nothing.
 pub(super) struct TrackedBody {
     body: ResponseBody,
     activity: Rc<StreamActivity>,
@@ -140,7 +140,7 @@ impl Body for TrackedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
-        // Where nothing is there yet it is the upstream that is waited for, which has its own time.
+        // A pending body waits for the upstream, which has its own time-out.
         self.activity.last_activity.set(if frame.is_ready() { Some(Instant::now()) } else { None });
         frame
     }
@@ -154,52 +154,51 @@ impl Body for TrackedBody {
     }
 }
 
-/// Runs streams on this thread.
+/// Spawns the tasks of streams on this thread.
 #[derive(Clone)]
 pub(super) struct StreamExecutor(pub(super) Rc<Streams>);
 
 impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for StreamExecutor {
     fn execute(&self, stream: F) {
-        let pulse = self.0.latest.take();
-        let presence = StreamGuard::enter(&self.0, pulse.clone());
+        let activity = self.0.latest.take();
+        let guard = StreamGuard::enter(&self.0, activity.clone());
         tokio::task::spawn_local(async move {
-            let patience = presence.streams.stall_timeout;
-            match pulse {
-                Some(pulse) => until_stalled(stream, &pulse, patience).await,
+            let timeout = guard.streams.stall_timeout;
+            match activity {
+                Some(activity) => until_stalled(stream, &activity, timeout).await,
                 None => stream.await,
             }
-            drop(presence);
+            drop(guard);
         });
     }
 }
 
-/// The stream until it ends, or until its client has taken nothing for so long.
-async fn until_stalled(stream: impl Future<Output = ()>, pulse: &StreamActivity, patience: Duration) {
+/// Runs a stream until it ends, or its client has accepted nothing for `timeout`.
+async fn until_stalled(stream: impl Future<Output = ()>, activity: &StreamActivity, timeout: Duration) {
     let mut stream = pin!(stream);
     loop {
-        let look =
-            pulse.last_activity.get().map_or_else(|| Instant::now() + patience, |moved| moved + patience);
-        if tokio::time::timeout_at(look, stream.as_mut()).await.is_ok() {
+        let next_check = activity.last_activity.get().unwrap_or_else(Instant::now) + timeout;
+        if tokio::time::timeout_at(next_check, stream.as_mut()).await.is_ok() {
             return;
         }
-        let is_stuck = pulse.last_activity.get().is_some_and(|moved| Instant::now() >= moved + patience);
-        if is_stuck {
+        let is_stalled = activity.last_activity.get().is_some_and(|last| Instant::now() >= last + timeout);
+        if is_stalled {
             return;
         }
     }
 }
 
-/// Counts a stream as long as its task lives, and notes how that ended.
+/// Counts a stream while its task lives, and records how it ended.
 struct StreamGuard {
     streams: Rc<Streams>,
     activity: Option<Rc<StreamActivity>>,
 }
 
 impl StreamGuard {
-    fn enter(streams: &Rc<Streams>, pulse: Option<Rc<StreamActivity>>) -> Self {
+    fn enter(streams: &Rc<Streams>, activity: Option<Rc<StreamActivity>>) -> Self {
         streams.open_streams.set(streams.open_streams.get() + 1);
         streams.had_any.set(true);
-        Self { streams: Rc::clone(streams), activity: pulse }
+        Self { streams: Rc::clone(streams), activity }
     }
 }
 
@@ -211,15 +210,16 @@ impl Drop for StreamGuard {
         }
         streams.open_streams.set(streams.open_streams.get() - 1);
         streams.idle_since.set(Instant::now());
-        // The application was still asked for it: the client did not wait.
-        let is_given_up = self.activity.as_ref().is_some_and(|pulse| pulse.last_activity.get().is_none());
+        // The stream still waited for the application: the client cancelled it.
+        let is_cancelled =
+            self.activity.as_ref().is_some_and(|activity| activity.last_activity.get().is_none());
         let count = streams.cancelled.get();
-        streams.cancelled.set(if is_given_up { count + 1 } else { count.saturating_sub(1) });
+        streams.cancelled.set(if is_cancelled { count + 1 } else { count.saturating_sub(1) });
         if let Some(waker) = streams.waker.get() {
             waker.wake_by_ref();
         }
     }
 }
 
-/// More than a person gives up who leaves a page in the middle of it.
+/// More than a browser cancels when its user leaves a page that is still loading.
 const MAX_CANCELLED: u32 = 100;

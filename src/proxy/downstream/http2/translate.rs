@@ -1,13 +1,13 @@
 //! Translates an HTTP/2 request to its HTTP/1.1 form before it is validated.
 //!
-//! Only what has no other form there is put into another one: `:authority` becomes `Host`, crumbs of a cookie one cookie
-//! (RFC 9113, 8.2.3), a length its usual spelling. What two servers could read differently is left as it is, for
-//! `proxy/target.rs` to refuse. The surprising thing: a `Host` beside `:authority` stays, so that the two can be compared.
+//! It changes only what HTTP/1.1 cannot express: `:authority` becomes `Host`, and several `Cookie` headers become one
+//! (RFC 9113, 8.2.3). A `Content-Length` gets its usual spelling. Ambiguous headers stay as they are, and
+//! `request::target` refuses them. A `Host` beside `:authority` stays, so that the two can be compared.
 
 use http::header::{CONTENT_LENGTH, COOKIE, HOST};
 use http::{HeaderValue, Request};
 
-/// As HTTP/1.1 says it.
+/// Gives a request its HTTP/1.1 form.
 pub(super) fn to_http1<B>(request: &mut Request<B>) {
     let authority = request.uri().authority().map(|authority| HeaderValue::from_str(authority.as_str()));
     let headers = request.headers_mut();
@@ -15,8 +15,8 @@ pub(super) fn to_http1<B>(request: &mut Request<B>) {
         headers.insert(HOST, authority);
     }
     if headers.get_all(COOKIE).iter().nth(1).is_some() {
-        let crumbs: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
-        if let Ok(cookie) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..])) {
+        let cookies: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+        if let Ok(cookie) = HeaderValue::from_bytes(&cookies.join(&b"; "[..])) {
             headers.insert(COOKIE, cookie);
         }
     }

@@ -43,7 +43,7 @@ fn is_token(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
 }
 
-/// As many as fit in 64 bits.
+/// The hexadecimal digits of 64 bits.
 const MAX_DIGITS: usize = 16;
 
 /// Bytes of digits, an extension and a CR. The longest known extensions are signatures of less than a hundred letters.

@@ -1,32 +1,33 @@
-//! Limits of accounts: nothing of an answer tells of them but a coarse wait.
+//! Account limits: a response reveals nothing of them but a coarse wait.
 
 use super::*;
 use crate::policy::key::KeyPart;
 
-/// A limit for which an account is part of the key.
+/// A limit with the account in its key.
 fn hidden(name: &str) -> Limit {
     Limit { key: vec![KeyPart::User], ..Limit::new(name, spec()) }
 }
 
-/// An open limit, then one that hides.
+/// A shown limit, then a hidden one.
 fn open_and_hidden() -> Policy {
     Policy::new(Vec::new(), vec![Limit::new("address", spec()), hidden("account")])
 }
 
-fn refused_by(answers: [Admission; 2]) -> Refusal {
-    let waits = answers.iter().filter_map(|answer| match answer {
+fn refused_by(admissions: [Admission; 2]) -> Refusal {
+    let waits = admissions.iter().filter_map(|admission| match admission {
         Admission::Refused { wait } => Some(*wait),
         _ => None,
     });
-    let wait = waits.max().filter(|_| !answers.contains(&Admission::NeverFits));
-    let standings = answers.into_iter().enumerate().map(|(limit, answer)| standing(limit, answer)).collect();
-    Refusal { route: 0, wait, statuses: standings }
+    let wait = waits.max().filter(|_| !admissions.contains(&Admission::NeverFits));
+    let statuses =
+        admissions.into_iter().enumerate().map(|(limit, admission)| status(limit, admission)).collect();
+    Refusal { route: 0, wait, statuses }
 }
 
-fn hidden_answer(settings: &RefuseSettings, what: &Refusal, accept: &'static str) -> Response<Bytes> {
+fn hidden_response(settings: &RefuseSettings, what: &Refusal, accept: &'static str) -> Response<Bytes> {
     let (accept, id) = (HeaderValue::from_static(accept), HeaderValue::from_static("01-ab"));
-    let asked = Negotiation { accept: Some(&accept), head: false, request_id: &id };
-    refusal(settings, &open_and_hidden(), what, &asked)
+    let negotiation = Negotiation { accept: Some(&accept), head: false, request_id: &id };
+    refusal(settings, &open_and_hidden(), what, &negotiation)
 }
 
 fn seconds(seconds: u64) -> Admission {
@@ -37,21 +38,21 @@ fn seconds(seconds: u64) -> Admission {
 fn a_limit_of_accounts_does_not_show_itself() {
     let what = refused_by([Admission::Admitted, seconds(77)]);
     for accept in ["*/*", "text/html", "application/json"] {
-        let answer = hidden_answer(&RefuseSettings::default(), &what, accept);
-        assert!(!format!("{answer:?}").contains("account"), "{accept}");
-        assert_eq!(answer.headers()["retry-after"], "120", "a coarse wait");
-        assert_eq!(answer.headers()["ratelimit"], r#""address";r=7;t=30"#);
-        assert_eq!(answer.headers()["ratelimit-policy"], r#""address";q=10;w=300"#);
+        let response = hidden_response(&RefuseSettings::default(), &what, accept);
+        assert!(!format!("{response:?}").contains("account"), "{accept}");
+        assert_eq!(response.headers()["retry-after"], "120", "a coarse wait");
+        assert_eq!(response.headers()["ratelimit"], r#""address";r=7;t=30"#);
+        assert_eq!(response.headers()["ratelimit-policy"], r#""address";q=10;w=300"#);
     }
-    let json = hidden_answer(&RefuseSettings::default(), &what, "application/json");
+    let json = hidden_response(&RefuseSettings::default(), &what, "application/json");
     assert!(body(&json).contains(r#""retry_after":120,"violated-policies":[],"#), "{}", body(&json));
 
-    let alone = standing(1, Admission::Admitted);
+    let alone = status(1, Admission::Admitted);
     assert!(rate_limit_headers(&open_and_hidden(), &[alone]).is_none());
     let settings = RefuseSettings { html: Some(Template::parse("<{{limit}}>")), ..RefuseSettings::default() };
-    assert_eq!(body(&hidden_answer(&settings, &what, "text/html")), "<>");
+    assert_eq!(body(&hidden_response(&settings, &what, "text/html")), "<>");
     let both = refused_by([seconds(5), seconds(77)]);
-    assert_eq!(body(&hidden_answer(&settings, &both, "text/html")), "<address>");
+    assert_eq!(body(&hidden_response(&settings, &both, "text/html")), "<address>");
 }
 
 #[test]
@@ -63,18 +64,18 @@ fn only_the_wait_of_an_account_is_coarse() {
         ([seconds(200), seconds(201)], "300"),
         ([Admission::Admitted, seconds(90_000)], "172800"),
     ];
-    for (answers, said) in table {
-        let answer = hidden_answer(&RefuseSettings::default(), &refused_by(answers), "*/*");
-        assert_eq!(answer.headers()["retry-after"], said, "{answers:?}");
+    for (admissions, shown) in table {
+        let response = hidden_response(&RefuseSettings::default(), &refused_by(admissions), "*/*");
+        assert_eq!(response.headers()["retry-after"], shown, "{admissions:?}");
     }
 }
 
 #[test]
 fn what_does_not_open_with_time_is_said_in_the_same_words_whatever_it_is() {
     for accept in ["*/*", "text/html", "application/json"] {
-        let of = |what: Refusal| hidden_answer(&RefuseSettings::default(), &what, accept);
+        let of = |what: Refusal| hidden_response(&RefuseSettings::default(), &what, accept);
         let small = of(refused_by([Admission::Admitted, Admission::NeverFits]));
-        // As the engine puts it where a row of failures is full.
+        // As the engine refuses when a limit on consecutive failures is full.
         let row = of(Refusal { wait: None, ..refused_by([Admission::Admitted, seconds(80_000)]) });
         assert_eq!((lines(small.headers()), body(&small)), (lines(row.headers()), body(&row)));
         assert_eq!(row.headers()["ratelimit"], r#""address";r=7"#);
@@ -86,11 +87,11 @@ fn what_does_not_open_with_time_is_said_in_the_same_words_whatever_it_is() {
 
 #[test]
 fn a_remembered_refusal_by_an_account_is_a_fresh_one_but_for_its_id() {
-    let (said, settings, policy) =
+    let (cache, settings, policy) =
         (RefusalCache::default(), Arc::new(RefuseSettings::default()), open_and_hidden());
     let id = HeaderValue::from_static("1");
-    let asked = Negotiation { accept: None, head: false, request_id: &id };
-    let occasions = [
+    let negotiation = Negotiation { accept: None, head: false, request_id: &id };
+    let cases = [
         [Admission::Admitted, seconds(61)],
         [Admission::Admitted, seconds(119)],
         [Admission::Admitted, seconds(121)],
@@ -99,14 +100,14 @@ fn a_remembered_refusal_by_an_account_is_a_fresh_one_but_for_its_id() {
         [seconds(120), Admission::Admitted],
         [Admission::Admitted, Admission::NeverFits],
     ];
-    for answers in occasions.iter().chain(&occasions) {
-        let what = refused_by(*answers);
-        let given = said.refusal(1, &settings, &policy, &what, &asked);
-        let fresh = refusal(&settings, &policy, &what, &asked);
+    for admissions in cases.iter().chain(&cases) {
+        let what = refused_by(*admissions);
+        let given = cache.refusal(1, &settings, &policy, &what, &negotiation);
+        let fresh = refusal(&settings, &policy, &what, &negotiation);
         assert_eq!(
             (lines(given.headers()), given.body()),
             (lines(fresh.headers()), fresh.body()),
-            "{answers:?}"
+            "{admissions:?}"
         );
     }
 }

@@ -1,0 +1,307 @@
+//! The charges of an attempt: the buckets and the tokens.
+//!
+//! It names buckets and takes nothing. An attempt from a known device is charged to a bucket of the device instead of
+//! the account's, so that an attacker cannot empty the bucket of an account's owner.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::attempt::{Attempt, AttemptBody};
+use super::count::UnreadableBody;
+use super::credential_locations::{CredentialLocations, SplitCost};
+use super::device::Claim;
+use super::field::RequestFields;
+use super::identity::Identity;
+use super::inspection::Inspection;
+use super::key::NamedAccount;
+use super::key::{KeyHasher, KeyPart, TooManyValues};
+use super::{Limit, LimitKind, Mode, Policy, Route, Unit};
+use tollgate_bucket::Time;
+use tollgate_bucket::{Key, Spec};
+
+/// One bucket that an attempt is charged to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Charge {
+    /// Index into [`Policy::limits`](super::Policy::limits).
+    pub limit: usize,
+    /// The bucket.
+    pub key: Key,
+    /// The class of the limit's rate: [`ClassRate::number`](super::ClassRate::number).
+    pub class: usize,
+    /// The bucket's specification.
+    pub spec: Spec,
+    /// Tokens to take, at least 1.
+    pub cost: u32,
+    /// The part of `cost` for the credentials in `Authorization: Basic`.
+    pub basic_cost: u32,
+    /// The hash of what the limit counts once, if it does.
+    pub tag: Option<u64>,
+    /// Whether a refusal by the bucket refuses the attempt.
+    pub enforce: bool,
+}
+
+/// Why an attempt cannot be charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unchargeable {
+    /// The request names too many buckets at once.
+    #[error(transparent)]
+    TooManyValues(#[from] TooManyValues),
+    /// The body does not reveal how many attempts it makes.
+    #[error(transparent)]
+    Unreadable(#[from] UnreadableBody),
+}
+
+/// The policy's result for a request.
+#[derive(Debug, Clone, Default)]
+pub struct Charges {
+    /// The routes that matched, indices into [`Policy::routes`](super::Policy::routes); empty if the request is no
+    /// attempt.
+    pub routes: SmallVec<[usize; 2]>,
+    /// The buckets to charge, in the order of the limits.
+    pub charges: SmallVec<[Charge; 2]>,
+    /// The limits that exempt this client.
+    pub exempt: SmallVec<[usize; 2]>,
+    /// Buckets that become full if the attempt succeeds, although they are not charged.
+    pub refilled_on_success: Vec<Charge>,
+    /// The number of accounts it names; `None` if no limit needs it, or if it depends on a body that was not read.
+    pub accounts: Option<u32>,
+    /// Whether all routes read the same single account: only then does a success prove its password.
+    pub is_single_account: bool,
+    /// The claim to a device token, granted if that account signs in.
+    pub claim: Option<Box<Claim>>,
+}
+
+/// The identity of an attempt, as far as it is known.
+enum IdentityState {
+    /// No limit needs it.
+    NotNeeded,
+    /// It depends on a body that was not read yet.
+    Unknown,
+    Known(Box<Identity>),
+}
+
+impl IdentityState {
+    /// Whether the request carries credentials elsewhere than in `Authorization: Basic`; `None` if the route's fields
+    /// were not read.
+    fn is_beside_basic(&self) -> Option<bool> {
+        match self {
+            Self::Known(identity) => Some(identity.is_beside_basic),
+            Self::Unknown => Some(false),
+            Self::NotNeeded => None,
+        }
+    }
+
+    /// The account that a success proves, and the claim to a device token.
+    fn proven_by_success(&self) -> (Option<u64>, Option<Box<Claim>>) {
+        match self {
+            Self::Known(identity) => (identity.account(), identity.claim.clone()),
+            Self::NotNeeded | Self::Unknown => (None, None),
+        }
+    }
+}
+
+/// The common part of all charges of one route.
+struct ChargePlan<'b> {
+    route: &'b Route,
+    attempt: &'b Attempt<'b>,
+    hasher: &'b KeyHasher,
+    cost: u32,
+    locations: CredentialLocations,
+    identity: IdentityState,
+}
+
+impl Policy {
+    /// The buckets that an attempt is charged to. If its body was not read yet: only those that do not depend on it.
+    ///
+    /// # Errors
+    /// See [`Unchargeable`].
+    pub fn charges(
+        &self,
+        attempt: &Attempt<'_>,
+        hasher: &KeyHasher,
+        now: Time,
+    ) -> Result<Charges, Unchargeable> {
+        let inspection = Inspection::of(attempt, self.names.field_names());
+        let mut found = Charges { routes: self.routes_by(&inspection), ..Charges::default() };
+        let mut proven: Option<(Option<u64>, Option<Box<Claim>>)> = None;
+        for index in found.routes.clone() {
+            let route = &self.routes[index];
+            let identity = self.identity_state(index, &inspection.fields, hasher, now)?;
+            let cost = self.cost_of(route, attempt)?;
+            if let IdentityState::Known(identity) = &identity {
+                found.accounts = Some(found.accounts.unwrap_or(0).max(identity.accounts));
+            }
+            let here = identity.proven_by_success();
+            proven = Some(match proven {
+                None => here,
+                Some(so_far) if so_far == here => here,
+                Some((account, _)) => (account.filter(|_| account == here.0), None),
+            });
+            let known = route.with_known_host(attempt);
+            let locations = CredentialLocations::of(
+                (route, &self.slots[index]),
+                &inspection.fields,
+                identity.is_beside_basic(),
+            );
+            let plan = ChargePlan { route, attempt: &known, hasher, cost, locations, identity };
+            for &limit in &route.limits {
+                self.charge(limit, &plan, &mut found)?;
+            }
+        }
+        let (account, claim) = proven.unwrap_or_default();
+        (found.is_single_account, found.claim) = (account.is_some(), claim);
+        if found.charges.len() > 1 {
+            found.charges.sort_by_key(|charge| charge.limit);
+        }
+        Ok(found)
+    }
+
+    /// Whether a limit of this route could refuse the attempt: a limit that exempts the client or only observes cannot.
+    pub(super) fn could_refuse(&self, route: &Route, attempt: &Attempt<'_>) -> bool {
+        let could = |limit: &Limit| limit.mode == Mode::Enforce && limit.rate_of(attempt).is_some();
+        route.limits.iter().any(|&limit| could(&self.limits[limit]))
+    }
+
+    /// Whether this route needs the accounts of an attempt.
+    pub(super) fn needs_accounts(&self, route: &Route) -> bool {
+        let needs = |limit: &Limit| limit.mode != Mode::Off && limit.needs_accounts();
+        (self.devices.is_some() && !route.user.is_empty())
+            || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
+    }
+
+    fn cost_of(&self, route: &Route, attempt: &Attempt<'_>) -> Result<u32, UnreadableBody> {
+        match route.cost.of(attempt) {
+            Err(UnreadableBody) if !self.could_refuse(route, attempt) => Ok(1),
+            cost => cost,
+        }
+    }
+
+    fn identity_state(
+        &self,
+        index: usize,
+        request: &RequestFields<'_>,
+        hasher: &KeyHasher,
+        now: Time,
+    ) -> Result<IdentityState, TooManyValues> {
+        let route = (&self.routes[index], &self.slots[index]);
+        if !self.needs_accounts(route.0) {
+            return Ok(IdentityState::NotNeeded);
+        }
+        if request.attempt.body == AttemptBody::Unread && route.0.reads_accounts() {
+            return Ok(IdentityState::Unknown);
+        }
+        Identity::of(route, request, hasher, self.devices.as_deref(), now)
+            .map(|identity| IdentityState::Known(Box::new(identity)))
+    }
+
+    fn charge(&self, index: usize, plan: &ChargePlan<'_>, found: &mut Charges) -> Result<(), TooManyValues> {
+        let limit = &self.limits[index];
+        if limit.mode == Mode::Off {
+            return Ok(());
+        }
+        let Some((class, name, spec)) = limit.rate_of(plan.attempt) else {
+            if !found.exempt.contains(&index) && limit.kind == LimitKind::Rate {
+                found.exempt.push(index);
+            }
+            return Ok(());
+        };
+        let Some((tag, split)) = plan.split_cost(limit, &spec) else { return Ok(()) };
+        let enforce = limit.mode == Mode::Enforce;
+        let SplitCost { total: cost, basic: basic_cost } = split;
+        let charge = |key| Charge { limit: index, key, class, spec, cost, basic_cost, tag, enforce };
+        for target in self.charge_targets(limit, plan) {
+            let keys = plan.hasher.keys(limit, name, plan.attempt, target.named_account())?;
+            for key in keys {
+                match (target, found.charges.iter_mut().find(|c| c.limit == index && c.key == key)) {
+                    (ChargeTarget::RefilledOnly(_), _) => found.refilled_on_success.push(charge(key)),
+                    (_, Some(known)) => known.add(split, tag),
+                    (_, None) => found.charges.push(charge(key)),
+                }
+            }
+        }
+        let of_this = found.charges.iter().filter(|charge| charge.limit == index).count();
+        if of_this > TooManyValues::MAX_VALUES { Err(TooManyValues) } else { Ok(()) }
+    }
+
+    /// The identities that an attempt is charged as under a limit; empty if the limit does not apply to it.
+    fn charge_targets(&self, limit: &Limit, plan: &ChargePlan<'_>) -> SmallVec<[ChargeTarget; 1]> {
+        let IdentityState::Known(identity) = &plan.identity else {
+            return smallvec![ChargeTarget::AnyIdentity];
+        };
+        if !limit.is_hidden() {
+            return smallvec![ChargeTarget::AnyIdentity];
+        }
+        let named = identity.named.iter();
+        let targets = named.filter_map(|named| match named.device {
+            Some(_) if limit.key.contains(&KeyPart::Device) => Some(ChargeTarget::Account(*named)),
+            None if limit.key.contains(&KeyPart::Device) => None,
+            Some(_) if !limit.is_account() => Some(ChargeTarget::Account(named.without_device())),
+            Some(_) if limit.kind == LimitKind::Cap => {
+                Some(ChargeTarget::RefilledOnly(named.without_device()))
+            }
+            Some(_) if self.has_device_limit(plan.route) => None,
+            _ => Some(ChargeTarget::Account(*named)),
+        });
+        targets.collect()
+    }
+
+    /// Whether this route has a limit of its own for known devices.
+    fn has_device_limit(&self, route: &Route) -> bool {
+        let is = |limit: &Limit| limit.mode == Mode::Enforce && limit.key.contains(&KeyPart::Device);
+        route.limits.iter().any(|&limit| is(&self.limits[limit]))
+    }
+}
+
+/// The identity that an attempt is charged as.
+#[derive(Clone, Copy)]
+enum ChargeTarget {
+    /// The limit does not depend on accounts.
+    AnyIdentity,
+    /// An account, or a known device of it.
+    Account(NamedAccount),
+    /// Not charged, but a success fills the bucket of this account.
+    RefilledOnly(NamedAccount),
+}
+
+impl ChargeTarget {
+    fn named_account(&self) -> Option<&NamedAccount> {
+        match self {
+            Self::AnyIdentity => None,
+            Self::Account(named) | Self::RefilledOnly(named) => Some(named),
+        }
+    }
+}
+
+impl Charge {
+    /// Adds the charge of another route to the same bucket: what is counted once is charged once, and so are
+    /// credentials that both routes read in the same place.
+    fn add(&mut self, other: SplitCost, tag: Option<u64>) {
+        let known = SplitCost { total: self.cost, basic: self.basic_cost };
+        let is_same = tag.is_some() && self.tag == tag;
+        let sum = if is_same { known.or(other) } else { known.and(other).within(self.spec.burst()) };
+        (self.cost, self.basic_cost) = (sum.total, sum.basic);
+        self.tag = self.tag.filter(|_| is_same);
+    }
+}
+
+impl ChargePlan<'_> {
+    /// The tag of what is counted once, and the tokens that the attempt costs; `None` if that is not known yet.
+    fn split_cost(&self, limit: &Limit, spec: &Spec) -> Option<(Option<u64>, SplitCost)> {
+        let (tag, times) = match &self.identity {
+            IdentityState::Unknown if limit.needs_accounts() => return None,
+            IdentityState::Known(identity) => match limit.unit {
+                Unit::Attempts => (None, None),
+                Unit::Users => (identity.account(), Some(identity.accounts)),
+                Unit::Passwords => (identity.password, Some(identity.guesses)),
+            },
+            IdentityState::Unknown | IdentityState::NotNeeded => (None, None),
+        };
+        // An attempt with many guesses is refused when `max_failures` is reached, not because it can never fit.
+        let max = if limit.kind == LimitKind::Cap { spec.burst() } else { u32::MAX };
+        let tokens = self.cost.saturating_mul(times.unwrap_or(1).max(1)).min(max);
+        let split = match times {
+            Some(_) => self.locations.once(tokens),
+            None => self.locations.each(tokens).within(spec.burst()),
+        };
+        Some((tag, split))
+    }
+}

@@ -1,0 +1,245 @@
+//! The identity of an attempt: the accounts that it names, each as a keyed hash, and the devices known for them.
+//!
+//! Names and passwords are read, hashed and forgotten here. If a body names no account, or none that can be read, the
+//! attempt is charged to its client: see [`AccountName::None`].
+
+use std::hash::Hasher;
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+use smallvec::SmallVec;
+
+use super::Route;
+use super::account::Account;
+use super::device::{Claim, Devices};
+use super::field::{Half, RequestFields, values_of};
+use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
+use super::route::RouteFieldSlots;
+use tollgate_bucket::Time;
+
+/// The identity of an attempt, as one route reads it; its `Debug` form hides it.
+#[derive(Clone, Default)]
+pub(super) struct Identity {
+    /// The accounts that it names, and an [`AccountName::None`] if it names none or may name one that cannot be read.
+    pub(super) named: SmallVec<[NamedAccount; 1]>,
+    /// The hash of the password and its account, if there is one of each.
+    pub(super) password: Option<u64>,
+    /// The number of guesses: pairs of an account and a password.
+    pub(super) guesses: u32,
+    /// The number of accounts.
+    pub(super) accounts: u32,
+    /// Whether a guess stands elsewhere than in `Authorization: Basic`.
+    pub(super) is_beside_basic: bool,
+    /// The claim to a device token, if there is a single account.
+    pub(super) claim: Option<Box<Claim>>,
+}
+
+impl Identity {
+    /// Reads the identity by the fields of a route.
+    ///
+    /// # Errors
+    /// [`TooManyValues`] beyond eight accounts or passwords.
+    pub(super) fn of(
+        (route, slots): (&Route, &RouteFieldSlots),
+        request: &RequestFields<'_>,
+        hasher: &KeyHasher,
+        devices: Option<&Devices>,
+        now: Time,
+    ) -> Result<Self, TooManyValues> {
+        let users = values_of(&route.user, &slots.user, Half::User, request)?;
+        let mut accounts: SmallVec<[Account; 1]> = SmallVec::new();
+        for user in users.iter() {
+            let account = Account::fold(user);
+            // An empty name is no account: an empty form, or Basic with a token as password.
+            if !account.as_bytes().is_empty() && !accounts.contains(&account) {
+                accounts.push(account);
+            }
+        }
+        let bearer = devices.map(|devices| (devices, devices.verified_tokens(request.attempt.headers, now)));
+        let known = |account: &Account| {
+            let (devices, tokens) = bearer.as_ref()?;
+            devices.known(tokens, &route.application, account)
+        };
+        let named = accounts
+            .iter()
+            .map(|account| NamedAccount { name: hasher.name_of(account), device: known(account) });
+        let mut identity = Self { named: named.collect(), guesses: 1, ..Self::default() };
+        if accounts.is_empty() || users.is_unreadable() {
+            identity.named.push(NamedAccount { name: AccountName::None, device: None });
+        }
+        identity.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
+        identity.is_beside_basic = users.is_beside_basic();
+        identity.read_passwords((route, slots), request, hasher)?;
+        if let ([only], false, Some((devices, tokens))) = (&*accounts, users.is_unreadable(), &bearer) {
+            identity.claim = Some(Box::new(devices.claim(tokens, &route.application, only)));
+        }
+        Ok(identity)
+    }
+
+    fn read_passwords(
+        &mut self,
+        (route, slots): (&Route, &RouteFieldSlots),
+        request: &RequestFields<'_>,
+        hasher: &KeyHasher,
+    ) -> Result<(), TooManyValues> {
+        let passwords = values_of(&route.password, &slots.password, Half::Password, request)?;
+        self.is_beside_basic |= passwords.is_beside_basic();
+        let mut all = passwords.iter();
+        let first = all.next();
+        let count = u32::from(first.is_some()) + u32::try_from(all.count()).unwrap_or(u32::MAX - 1);
+        self.guesses = if self.accounts == 0 { 1 } else { self.accounts.saturating_mul(count.max(1)) };
+        let is_one = count == 1 && !passwords.is_unreadable();
+        if let (Some(password), [NamedAccount { name: AccountName::Known(only), .. }]) =
+            (first.filter(|_| is_one), &*self.named)
+        {
+            self.password = Some(hasher.of_password(*only, password));
+        }
+        Ok(())
+    }
+
+    /// The hash of the account, if it names a single one.
+    pub(super) fn account(&self) -> Option<u64> {
+        match &*self.named {
+            #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
+            [NamedAccount { name: AccountName::Known(account), .. }] => Some(*account as u64),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Identity({} accounts hidden)", self.accounts)
+    }
+}
+
+impl KeyHasher {
+    /// The hash of a folded account name.
+    pub(super) fn of_account(&self, folded: &[u8]) -> u128 {
+        self.of(|hasher| write_bytes(hasher, b'a', folded))
+    }
+
+    fn name_of(&self, account: &Account) -> AccountName {
+        AccountName::Known(self.of_account(account.as_bytes()))
+    }
+
+    /// The id of an account in the log: 48 bits of a keyed hash that names no bucket. It is the same for all spellings
+    /// of the name, as long as the secret is the same.
+    #[must_use]
+    pub fn log_id(&self, account: &Account) -> u64 {
+        let hash = self.of(|hasher| write_bytes(hasher, b'b', account.as_bytes()));
+        #[expect(clippy::cast_possible_truncation, reason = "a part of a hash is a hash")]
+        let half = hash as u64;
+        half >> 16
+    }
+
+    fn of_password(&self, account: u128, password: &[u8]) -> u64 {
+        let hash = self.of(|hasher| {
+            write_bytes(hasher, b'p', password);
+            hasher.write_u128(account);
+        });
+        #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
+        let half = hash as u64;
+        half
+    }
+
+    fn of(&self, write: impl FnOnce(&mut SipHasher13)) -> u128 {
+        let mut hasher = self.start();
+        write(&mut hasher);
+        hasher.finish128().as_u128()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method};
+    use proptest::prelude::*;
+
+    use super::super::attempt::{Attempt, AttemptBody, Client};
+    use super::super::field::Field;
+    use super::super::key::KeyPart;
+    use super::super::{Limit, LimitKind, Policy};
+    use super::*;
+    use tollgate_bucket::Span;
+    use tollgate_bucket::{Continuous, Key, Spec};
+
+    /// Limits of all kinds by account, on a route that reads names from every kind of field.
+    fn policy() -> Policy {
+        let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(60), 10).unwrap());
+        let limit = |kind| Limit { key: vec![KeyPart::User], kind, ..Limit::new("account", spec) };
+        let user = vec![
+            Field::form("log").unwrap(),
+            Field::json("/user/name").unwrap(),
+            Field::query("user").unwrap(),
+            Field::Basic,
+        ];
+        let route = Route {
+            user,
+            limits: vec![0, 1, 2],
+            ..Route::new("login", vec!["POST /login".parse().unwrap()])
+        };
+        Policy::new(vec![route], [LimitKind::Rate, LimitKind::Cap, LimitKind::Escalation].map(limit).to_vec())
+    }
+
+    /// The number of accounts, and the buckets that are charged; `None` if there are too many.
+    fn charged(client: &str, headers: &HeaderMap, query: &str, body: &[u8]) -> Option<(u32, Vec<Key>)> {
+        let attempt = Attempt {
+            method: &Method::POST,
+            path: "/login",
+            query: Some(query),
+            host: "",
+            client: client.parse().map_or(Client::UnixSocket, Client::from_ip),
+            headers,
+            body: AttemptBody::Whole(body),
+        };
+        let found = policy().charges(&attempt, &KeyHasher::seeded(1), Time::default()).ok()?;
+        Some((found.accounts?, found.charges.iter().map(|charge| charge.key).collect()))
+    }
+
+    fn body() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![
+            "(log|pwd|LOG|log\\[\\]|x)=[ -~]{0,8}(&(log|pwd)=[a-c%+ ]{0,3}){0,3}"
+                .prop_map(String::into_bytes),
+            "\\{\"user\": ?(null|1|\\{\"name\": ?(\"[a-c ]{0,2}\"|7|null)\\})[},]"
+                .prop_map(String::into_bytes),
+            prop::collection::vec(any::<u8>(), 0..40),
+        ]
+    }
+
+    proptest! {
+        /// L10: whatever is sent, two clients without an account never share a bucket.
+        #[test]
+        fn an_attempt_without_an_account_pays_for_its_client_and_no_other(
+            body in body(),
+            query in "(user=[a-b]{0,2}|pw=x|)",
+            header in prop::option::of(("authorization", "Basic [A-Za-z0-9=]{0,12}")),
+            kind in prop::sample::select(
+                &["", "application/json", "text/html; charset=utf-16", "multipart/form-data"][..],
+            ),
+        ) {
+            let mut headers = HeaderMap::new();
+            headers.insert("content-type", kind.parse().unwrap());
+            if let Some((name, value)) = &header {
+                headers.insert(http::HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
+            }
+            let of = |client| charged(client, &headers, &query, &body);
+            // Undecodable UTF-16 may name any number of accounts.
+            let Some((accounts, one)) = of("203.0.113.1") else { return Ok(()) };
+            for other in ["203.0.113.2", "2001:db8::1", "a Unix socket"] {
+                let (_, keys) = of(other).unwrap();
+                // The buckets of the accounts, under each of three limits.
+                let shared = keys.iter().filter(|key| one.contains(key)).count();
+                prop_assert_eq!(shared, 3 * accounts as usize);
+            }
+            prop_assert_eq!(of("::ffff:203.0.113.1").unwrap().1, one);
+        }
+    }
+
+    #[test]
+    fn an_empty_name_is_none() {
+        let headers = HeaderMap::new();
+        for body in ["log=", "log=+", "log=%20%09", "log[]=&pwd=x", "", "{\"user\":{\"name\":\"\"}}"] {
+            assert_eq!(charged("203.0.113.1", &headers, "", body.as_bytes()).unwrap().0, 0, "{body}");
+        }
+        assert_eq!(charged("203.0.113.1", &headers, "", b"log=&log=alice").unwrap().0, 1);
+    }
+}

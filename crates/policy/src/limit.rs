@@ -1,0 +1,171 @@
+//! A limit: a rate, and the clients it applies to.
+//!
+//! It counts nothing: its buckets live in a store. One limit of the file may be several [`Limit`]s, which follow each
+//! other and share a name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::attempt::{Attempt, Client};
+use super::key::{KeyPart, PrefixLengths};
+use super::network::{NetworkMap, NetworkSet};
+use tollgate_bucket::Spec;
+
+/// A limit: `[limit.NAME]`, or one of its sub-limits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limit {
+    /// The name in metrics, headers, admin paths and bucket keys.
+    pub name: Arc<str>,
+    /// The parts of the bucket's key, joined by `+` in the file.
+    pub key: Vec<KeyPart>,
+    /// The prefix lengths of addresses that share a bucket.
+    pub prefixes: PrefixLengths,
+    /// The bucket of clients without a rate of their own.
+    pub spec: Spec,
+    /// Other rates for some clients; the longest prefix wins.
+    pub rates: NetworkMap<ClassRate>,
+    /// Clients that this limit exempts.
+    pub exempt: NetworkSet,
+    /// Whether the limit refuses, observes or is off.
+    pub mode: Mode,
+    /// Whether all attempts are charged, or failures only.
+    pub charge_on: ChargeOn,
+    /// The unit that is counted once.
+    pub unit: Unit,
+    /// The kind among the limits of the same name.
+    pub kind: LimitKind,
+}
+
+/// The attempts that are charged: `count`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChargeOn {
+    /// Every attempt.
+    Attempts,
+    /// Failed attempts: other attempts get a refund.
+    Failures,
+}
+
+/// The unit that is counted once: `unit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Every attempt counts.
+    Attempts,
+    /// An account: recent ones are not charged again.
+    Users,
+    /// A pair of account and password: recent ones are not charged again.
+    Passwords,
+}
+
+/// The kind of a sub-limit. A limit of the file may have several buckets for each key: each is a [`Limit`] with the
+/// same name and follows the one of kind `Rate`.
+///
+/// Their order is part of the names of buckets in shared stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitKind {
+    /// `rate`.
+    Rate,
+    /// `max_failures`: tokens that only a success returns.
+    Cap,
+    /// `escalate`: growing waits.
+    Escalation,
+}
+
+/// The rate of a class of clients.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassRate {
+    /// The name or prefix in the file: part of the bucket's identity, so that a narrower client in a wider
+    /// bucket's prefix keeps a bucket of its own.
+    pub class: Arc<str>,
+    /// The number of the class, from 1; clients without a rate of their own are class 0.
+    pub number: usize,
+    /// `None` means no limit.
+    pub spec: Option<Spec>,
+}
+
+/// What a limit does with its decisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Refuses attempts.
+    Enforce,
+    /// Decides, logs and counts, but never refuses.
+    Observe,
+    /// Is ignored.
+    Off,
+}
+
+impl Limit {
+    /// A limit with one bucket of `spec` for each client address, and otherwise the defaults of the file.
+    #[must_use]
+    pub fn new(name: &str, spec: Spec) -> Self {
+        Self {
+            name: name.into(),
+            key: vec![KeyPart::Ip],
+            prefixes: PrefixLengths::default(),
+            spec,
+            rates: NetworkMap::default(),
+            exempt: NetworkSet::default(),
+            mode: Mode::Enforce,
+            charge_on: ChargeOn::Attempts,
+            unit: Unit::Attempts,
+            kind: LimitKind::Rate,
+        }
+    }
+
+    /// The number and name of the client's class, and the bucket of that class; `None` if the limit exempts the client.
+    #[must_use]
+    pub fn rate_of(&self, attempt: &Attempt<'_>) -> Option<(usize, &str, Spec)> {
+        self.rate_of_client(attempt.client)
+    }
+
+    /// As [`rate_of`](Self::rate_of), for a client alone.
+    pub(super) fn rate_of_client(&self, client: Client) -> Option<(usize, &str, Spec)> {
+        let Some(ip) = client.known_ip() else { return Some((0, "", self.spec)) };
+        if self.exempt.find_translated(ip).is_some() {
+            return None;
+        }
+        match self.rates.find_translated(ip) {
+            Some(rate) => rate.spec.map(|spec| (rate.number, &*rate.class, spec)),
+            None => Some((0, "", self.spec)),
+        }
+    }
+
+    /// Names and buckets of all classes of clients, by number.
+    #[must_use]
+    pub fn classes(&self) -> Vec<(Arc<str>, Option<Spec>)> {
+        let others: BTreeMap<usize, &ClassRate> =
+            self.rates.iter().map(|(_, rate)| (rate.number, rate)).collect();
+        let mut classes = vec![("".into(), Some(self.spec))];
+        for (number, rate) in others {
+            // A class that resolves to no network has no clients.
+            classes.resize(number, ("".into(), None));
+            classes.push((Arc::clone(&rate.class), rate.spec));
+        }
+        classes
+    }
+
+    /// Whether the key contains an account or a device. Such a limit is never shown to clients, so that an attacker
+    /// does not learn which accounts exist or are under attack.
+    #[must_use]
+    pub fn is_hidden(&self) -> bool {
+        self.key.iter().any(|part| matches!(part, KeyPart::User | KeyPart::Device))
+    }
+
+    /// Whether clients see its numbers.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        self.kind == LimitKind::Rate && !self.is_hidden()
+    }
+
+    /// Whether all clients share the bucket of an account, so that one client can empty it for the others.
+    #[must_use]
+    pub fn is_account(&self) -> bool {
+        self.key.contains(&KeyPart::User)
+            && !self.key.iter().any(|part| matches!(part, KeyPart::Ip | KeyPart::Device))
+    }
+
+    /// Whether the limit depends on the accounts of an attempt.
+    #[must_use]
+    pub fn needs_accounts(&self) -> bool {
+        self.is_hidden() || self.unit != Unit::Attempts
+    }
+}

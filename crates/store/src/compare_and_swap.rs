@@ -1,0 +1,260 @@
+//! The contract of a database backend: one compare-and-swap, and little else.
+//!
+//! Retries, deadlines, outages and the format of the bytes are left to [`shared`](super::shared). Every reply carries
+//! the database's clock, because gates whose own clocks disagree must decide by one.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use tollgate_bucket::{Key, LAYOUT};
+use tollgate_bucket::{Span, Time};
+
+/// A database that stores buckets.
+///
+/// Every method is one request. It sends only what its documentation says, never repeats what may have been a write,
+/// and never waits on purpose. The caller drops the future at its deadline; the next request must work then.
+pub trait CompareAndSwap: Send + Sync {
+    /// The record under this key. An expired record counts as absent, whether the database has removed it or not.
+    fn load(&self, key: Key) -> StoreFuture<'_, Option<Stored>>;
+
+    /// Writes `new` if the record still has the version `old` (`None`: if there is no record). Otherwise writes nothing
+    /// and returns the current record.
+    fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap>;
+
+    /// Reads the clock but no bucket: checks that the database is reachable, and that its table exists if it needs one.
+    fn probe(&self) -> StoreFuture<'_, ()>;
+
+    /// Warnings for the operator about the database's settings, one sentence each; for example that it evicts live
+    /// records when its memory is full.
+    fn inspect(&self) -> StoreFuture<'_, Vec<String>> {
+        Box::pin(async { Ok(Clocked { value: Vec::new(), clock: None }) })
+    }
+
+    /// Removes a small batch of expired records and returns their number. Does nothing where the database expires
+    /// records by itself, or while another gate purges.
+    fn purge(&self) -> StoreFuture<'_, u64> {
+        Box::pin(async { Ok(Clocked { value: 0, clock: None }) })
+    }
+
+    /// What [`migrate`](Self::migrate) does, as statements that an operator can run by hand; empty if there is nothing
+    /// to prepare.
+    fn schema(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Prepares the database: creates what is missing and changes nothing that exists.
+    fn migrate(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async { Ok(Clocked { value: (), clock: None }) })
+    }
+}
+
+/// A request in flight.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<Clocked<T>, StoreError>> + Send + 'a>>;
+
+/// A database's reply, with the time there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clocked<T> {
+    /// The reply itself.
+    pub value: T,
+    /// The database's clock when it replied, if it sent it.
+    pub clock: Option<StoreClock>,
+}
+
+/// The time at the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreClock {
+    /// Exact to the microsecond or better.
+    Exact(Time),
+    /// In whole seconds: the true time is up to one second later.
+    Seconds(Time),
+}
+
+/// The record under a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// The bytes as written; another program may have written them.
+    pub bytes: Vec<u8>,
+    /// The version of this write.
+    pub version: RecordVersion,
+}
+
+/// The version of a record. No two writes of a key have the same version, even if the record was gone between them:
+/// backends whose database has no version number draw a [random](Self::random) one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordVersion(pub u64);
+
+/// A record to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreRecord {
+    /// A bucket's bytes, at most [`MAX_RECORD_LEN`](tollgate_bucket::MAX_RECORD_LEN).
+    pub bytes: Vec<u8>,
+    /// The minimum time to live, from the database's write on; more than zero. A backend rounds it up to the database's
+    /// unit, never down.
+    pub ttl: Span,
+    /// For people who look into the database: the limit of the bucket.
+    pub limit: Arc<str>,
+    /// For people who look into the database: when the bucket is full again.
+    pub full_at: Time,
+}
+
+/// The result of a swap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Swap {
+    /// The record was written and has this version now.
+    Done(RecordVersion),
+    /// Another record was found, or none.
+    Conflict(Option<Stored>),
+}
+
+/// Why a request to a database failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// There is no connection, it broke, or no reply came in time.
+    #[error("cannot be reached: {0}")]
+    Unreachable(String),
+    /// The database refused: credentials, permissions, full memory, a missing table.
+    #[error("refused: {0}")]
+    Refused(String),
+    /// The response breaks the protocol or makes no sense.
+    #[error("unexpected response: {0}")]
+    UnexpectedResponse(String),
+    /// A concurrent write came first, and the current record is unknown: try again (SQLSTATE 40001, 40P01).
+    #[error("write conflict")]
+    WriteConflict,
+}
+
+/// The prefix of an installation's buckets: `store.prefix`. It is part of every key or table name, so its letters are
+/// valid in every database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespace(Arc<str>);
+
+/// The error for an invalid [`Namespace`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("1 to 32 letters a to z, digits, `-` or `_`, a letter first")]
+pub struct BadNamespace;
+
+impl Namespace {
+    /// The hasher of an installation, by which all its gates compute the same keys: of its prefix in the store and of
+    /// its secret. With an empty secret every reader of the store can compute keys as the gates do. Gates of two
+    /// versions with different record layouts compute different keys and never read each other's buckets.
+    #[must_use]
+    pub fn key_secret(&self, secret: &[u8]) -> [u64; 2] {
+        self.key_secret_of(LAYOUT, secret)
+    }
+
+    fn key_secret_of(&self, layout: u8, secret: &[u8]) -> [u64; 2] {
+        let mut hash = Sha256::new();
+        for part in [b"tollgate bucket names", &[layout][..], self.as_str().as_bytes(), secret] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        let bytes = hash.finalize();
+        let half = |at: usize| bytes[at..].first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
+        [half(0), half(8)]
+    }
+
+    /// The prefix as written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name of the table, with `_` for `-`, which SQL names cannot contain.
+    #[must_use]
+    pub fn table(&self) -> String {
+        format!("{}_buckets", self.0.replace('-', "_"))
+    }
+
+    /// A key for a database that holds other data too, in ASCII without blanks: the prefix, the layout's version and 32
+    /// hexadecimal digits. The version keeps gates of two layouts from reading each other's bytes.
+    #[must_use]
+    pub fn key(&self, Key(key): Key) -> String {
+        format!("{}:{LAYOUT}:{key:032x}", self.0)
+    }
+}
+
+impl Default for Namespace {
+    fn default() -> Self {
+        Self("tollgate".into())
+    }
+}
+
+impl FromStr for Namespace {
+    type Err = BadNamespace;
+
+    fn from_str(text: &str) -> Result<Self, BadNamespace> {
+        let is_usual = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+        let begins_well = text.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
+        if begins_well && text.len() <= 32 && text.bytes().all(is_usual) {
+            Ok(Self(text.into()))
+        } else {
+            Err(BadNamespace)
+        }
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<T> Clocked<T> {
+    /// A reply with the database's exact clock.
+    #[must_use]
+    pub fn with_clock(value: T, clock: Time) -> Self {
+        Self { value, clock: Some(StoreClock::Exact(clock)) }
+    }
+
+    /// A reply without a clock.
+    #[must_use]
+    pub fn without_clock(value: T) -> Self {
+        Self { value, clock: None }
+    }
+}
+
+impl RecordVersion {
+    /// A random version of 63 bits, never zero, so that every database's integers hold it. Two of them are equal with a
+    /// chance of one in 10^19.
+    #[must_use]
+    pub fn random() -> Self {
+        use std::hash::{BuildHasher, RandomState};
+        // The standard library seeds a thread's first `RandomState` from the operating system, and counts on from
+        // there.
+        Self(RandomState::new().hash_one(0_u8) >> 1 | 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// G16: prefixes and keys have no letter with a meaning in any database's language or protocol.
+    #[test]
+    fn a_key_is_made_of_letters_that_mean_nothing_else() {
+        for name in ["a b", "a\r\nset x", "a:b", "A", "", "9", "-a", "a'b", "a\0", "ä", &"a".repeat(33)] {
+            assert_eq!(name.parse::<Namespace>(), Err(BadNamespace), "{name:?}");
+        }
+        let key = "shop-2_b".parse::<Namespace>().unwrap().key(Key(u128::MAX));
+        assert_eq!(key, "shop-2_b:1:ffffffffffffffffffffffffffffffff");
+    }
+
+    /// G18: while gates of two versions share a store, each has buckets of its own.
+    #[test]
+    fn gates_that_write_buckets_in_different_ways_name_nothing_alike() {
+        let secret = |layout, prefix: &str, secret: &[u8]| {
+            let name: Namespace = prefix.parse().unwrap();
+            name.key_secret_of(layout, secret)
+        };
+        assert_eq!(secret(1, "tollgate", b"secret"), secret(1, "tollgate", b"secret"));
+        for (layout, prefix, other) in
+            [(2, "tollgate", b"secret"), (1, "shop", b"secret"), (1, "tollgate", b"Secret")]
+        {
+            assert_ne!(secret(layout, prefix, other), secret(1, "tollgate", b"secret"));
+        }
+    }
+}

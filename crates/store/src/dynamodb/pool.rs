@@ -1,0 +1,198 @@
+//! The connection pool of one server: bounded, filled on demand; a connection stays while it answers.
+//!
+//! Connections are made one after the other in a task of their own, so a caller that gives up does not cancel the
+//! attempt. After an error there is at most one attempt in 100 ms, and a request between two of them fails at once with
+//! that error. HTTP is left to [`connection`](super::connection).
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+use super::connection::{HttpConnection, HttpPeer, HttpReply, Unsent};
+use crate::StoreError;
+use crate::time::Clock;
+use tollgate_bucket::{Span, Time};
+
+/// Connections to one server.
+pub(super) struct HttpPool {
+    peer: HttpPeer,
+    clock: Clock,
+    permits: Arc<Semaphore>,
+    state: Mutex<HttpPoolState>,
+    /// A connection is free, or none can be made.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct HttpPoolState {
+    /// The connection that answered last is at the back.
+    idle: VecDeque<PooledHttpConnection>,
+    is_connecting: bool,
+    /// The error since the last complete response.
+    last_error: Option<String>,
+    /// When the next connection may be made, after an error.
+    next: Time,
+}
+
+struct PooledHttpConnection {
+    connection: HttpConnection,
+    /// When it was made, or gave its last complete response.
+    last_good: Time,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// A connection in use. Dropped with an unread response, it closes the connection.
+struct HttpLease<'a> {
+    pool: &'a HttpPool,
+    pooled: Option<PooledHttpConnection>,
+    is_in_use: bool,
+}
+
+impl HttpPool {
+    /// An empty pool.
+    pub(super) fn new(peer: HttpPeer, clock: Clock) -> Arc<Self> {
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        Arc::new(Self { peer, clock, permits, state: Mutex::default(), changed: Notify::new() })
+    }
+
+    /// Sends a request on the first free connection, and waits for the response at most this long. It tries another
+    /// connection only if the request certainly has not been sent.
+    pub(super) async fn call(
+        self: &Arc<Self>,
+        mut request: Unsent,
+        timeout: Duration,
+    ) -> Result<HttpReply, StoreError> {
+        let mut last = StoreError::Unreachable("every connection had ended".to_owned());
+        for _ in 0..=MAX_CONNECTIONS {
+            let mut lease = self.take().await?;
+            match lease.call(&mut request, timeout).await {
+                Ok(reply) => {
+                    lease.give_back();
+                    return Ok(reply);
+                }
+                Err(error) if request.is_none() => return Err(error),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn take(self: &Arc<Self>) -> Result<HttpLease<'_>, StoreError> {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            match self.try_take()? {
+                Some(lease) => return Ok(lease),
+                None => changed.await,
+            }
+        }
+    }
+
+    /// `None` while it is worth waiting for a connection.
+    fn try_take(self: &Arc<Self>) -> Result<Option<HttpLease<'_>>, StoreError> {
+        let now = self.clock.now();
+        let mut state = self.state();
+        state
+            .idle
+            .retain(|pooled| !pooled.connection.is_closed() && now.since(pooled.last_good) < IDLE_TIMEOUT);
+        if let Some(pooled) = state.idle.pop_back() {
+            return Ok(Some(HttpLease { pool: self, pooled: Some(pooled), is_in_use: false }));
+        }
+        if state.is_connecting {
+            return Ok(None);
+        }
+        if let Some(error) = &state.last_error
+            && now < state.next
+        {
+            let others_answer = self.permits.available_permits() < MAX_CONNECTIONS;
+            return if others_answer { Ok(None) } else { Err(StoreError::Unreachable(error.clone())) };
+        }
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            state.is_connecting = true;
+            state.next = now.after(RECONNECT_PAUSE).after(jitter());
+            tokio::spawn(connect(Arc::clone(self), permit));
+        }
+        Ok(None)
+    }
+
+    fn state(&self) -> MutexGuard<'_, HttpPoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn connect(pool: Arc<HttpPool>, permit: OwnedSemaphorePermit) {
+    let made = HttpConnection::open(&pool.peer).await;
+    let good = pool.clock.now();
+    {
+        let mut state = pool.state();
+        state.is_connecting = false;
+        match made {
+            Ok(connection) => {
+                state.idle.push_back(PooledHttpConnection { connection, last_good: good, _permit: permit })
+            }
+            Err(why) => {
+                state.last_error = Some(why);
+                drop(permit);
+            }
+        }
+    }
+    pool.changed.notify_waiters();
+}
+
+impl HttpLease<'_> {
+    async fn call(&mut self, request: &mut Unsent, timeout: Duration) -> Result<HttpReply, StoreError> {
+        let Some(pooled) = &mut self.pooled else { return Err(StoreError::WriteConflict) };
+        if !pooled.connection.is_ready().await {
+            return Err(StoreError::Unreachable("the connection had ended".to_owned()));
+        }
+        self.is_in_use = true;
+        let answer = tokio::time::timeout(timeout, pooled.connection.call(request)).await;
+        let answer = answer.unwrap_or_else(|_| Err(StoreError::Unreachable("no answer in time".to_owned())));
+        // A pooled connection that ended before the request was sent is no error.
+        self.is_in_use = request.is_none();
+        answer
+    }
+
+    fn give_back(mut self) {
+        self.is_in_use = false;
+        if let Some(pooled) = self.pooled.take() {
+            let good = self.pool.clock.now();
+            let mut state = self.pool.state();
+            state.last_error = None;
+            state.idle.push_back(PooledHttpConnection { last_good: good, ..pooled });
+        }
+    }
+}
+
+impl Drop for HttpLease<'_> {
+    fn drop(&mut self) {
+        let is_lost = self.pooled.take().is_some();
+        if self.is_in_use {
+            let now = self.pool.clock.now();
+            let mut state = self.pool.state();
+            state.last_error.get_or_insert_with(|| "it does not answer in time".to_owned());
+            // Connections without a recent response may be dead as well, and are easily replaced.
+            state.idle.retain(|pooled| now.since(pooled.last_good) < Span::from_secs(1));
+        }
+        if is_lost {
+            self.pool.changed.notify_waiters();
+        } else {
+            self.pool.changed.notify_one();
+        }
+    }
+}
+
+fn jitter() -> Span {
+    Span::from_nanos(RandomState::new().hash_one(0_u8) % RECONNECT_PAUSE.as_nanos())
+}
+
+/// The maximum number of requests in flight.
+const MAX_CONNECTIONS: usize = 16;
+/// Between two attempts to connect, after an error.
+const RECONNECT_PAUSE: Span = Span::from_millis(100);
+/// Shorter than firewalls on the way usually remember an idle connection.
+const IDLE_TIMEOUT: Span = Span::from_secs(60);

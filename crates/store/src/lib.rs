@@ -1,0 +1,52 @@
+//! Bucket stores: the memory of this process, or a database that several gates share.
+//!
+//! A store does one atomic read-modify-write of one bucket; the arithmetic is [`bucket::step`](tollgate_bucket::step) in
+//! every store. [`memory`] belongs to this process. A database implements only [`CompareAndSwap`], and [`shared`] makes
+//! a store of it. A [`StoreAddress`] is checked without a connection, and a store opens while its database is down: the
+//! first call shows whether it is up.
+
+mod address;
+mod compare_and_swap;
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
+mod limits;
+#[cfg(feature = "memcached")]
+pub mod memcached;
+pub mod memory;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
+pub mod shared;
+pub mod snapshot;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod sql;
+pub mod time;
+#[cfg(feature = "tls")]
+pub mod tls;
+
+pub use self::address::{BadStoreAddress, StoreAddress};
+pub use self::compare_and_swap::{
+    BadNamespace, Clocked, CompareAndSwap, Namespace, RecordVersion, StoreClock, StoreError, StoreFuture,
+    StoreRecord, Stored, Swap,
+};
+pub use self::limits::{Limiter, Limits, TakeOutcome};
+
+/// The parser for addresses with this scheme; `None` if this build has no backend for it.
+fn parser_of(scheme: &str) -> Option<address::ParseAddress> {
+    match scheme {
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" | "redis-cluster" => Some(redis::parse),
+        #[cfg(feature = "memcached")]
+        "memcached" => Some(memcached::parse),
+        #[cfg(feature = "postgres")]
+        "postgres" => Some(postgres::parse),
+        #[cfg(feature = "mysql")]
+        "mysql" => Some(mysql::parse),
+        #[cfg(feature = "dynamodb")]
+        "dynamodb" => Some(dynamodb::parse),
+        _ => None,
+    }
+}

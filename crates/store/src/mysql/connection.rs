@@ -1,0 +1,218 @@
+//! One connection to MySQL or MariaDB, and the store operations as its statements.
+//!
+//! One request at a time. If a request were dropped, the driver would leave its result unread for the next one to find;
+//! so requests run to their end ([`sql`](crate::sql)), and a connection on which one did not is never used
+//! again. The SQL is left to [`statements`](super::statements).
+
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable as _;
+use mysql_async::{Conn, Error, Opts, OptsBuilder, Row, SslOpts, Value};
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+
+use super::address::MysqlAddress;
+use super::error;
+use super::statements::{PurgeStatements, SESSION};
+use crate::compare_and_swap::{Clocked, RecordVersion, StoreError, StoreRecord, Stored, Swap};
+use crate::sql::address::SqlTls;
+use crate::sql::{
+    BATCH, PurgeCursor, SqlConnecting, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of, conflict,
+    readable,
+};
+use crate::{sql, tls};
+use tollgate_bucket::Key;
+use tollgate_bucket::{Span, Time};
+
+/// Makes connections.
+pub(super) struct MysqlConnector(Opts);
+
+/// A connection. Closed when dropped.
+pub(super) struct MysqlConnection(Mutex<Option<Conn>>);
+
+impl MysqlConnector {
+    pub(super) fn new(address: &MysqlAddress) -> Result<Self, StoreError> {
+        let tls = match &address.tls {
+            SqlTls::Off => None,
+            SqlTls::On(roots) => {
+                let roots = tls::roots(roots.as_deref())?.into_iter().map(|root| root.to_vec().into());
+                Some(SslOpts::default().with_disable_built_in_roots(true).with_root_certs(roots.collect()))
+            }
+        };
+        let options = OptsBuilder::default()
+            .ip_or_hostname(address.host.clone())
+            .tcp_port(address.port)
+            .socket(address.socket.clone())
+            // Otherwise the driver leaves the given address for a socket that the server names.
+            .prefer_socket(false)
+            .user(Some(address.user.clone()))
+            .pass(address.password.clone())
+            .db_name(Some(address.database.clone()))
+            .ssl_opts(tls)
+            .tcp_keepalive(Some(Duration::from_secs(60)))
+            // Otherwise the driver asks the server for both.
+            .max_allowed_packet(Some(MAX_PACKET_LEN))
+            .wait_timeout(Some(0))
+            // Counts the rows that were changed, not those that were found.
+            .client_found_rows(false)
+            .setup(SESSION.to_vec());
+        Ok(Self(options.into()))
+    }
+}
+
+impl SqlConnector for MysqlConnector {
+    type Connection = MysqlConnection;
+
+    fn connect(&self) -> SqlConnecting<'_, MysqlConnection> {
+        Box::pin(async {
+            let connection =
+                Conn::new(self.0.clone()).await.map_err(|error| error::store_error(&error, ""))?;
+            Ok(MysqlConnection(Mutex::new(Some(connection))))
+        })
+    }
+}
+
+impl sql::SqlConnection for MysqlConnection {
+    const MAX_IN_FLIGHT: usize = 1;
+    const MAX_CONNECTIONS: usize = 8;
+    const SILENCE_TIMEOUT: Duration = Duration::from_millis(1500);
+
+    fn is_broken(&self) -> bool {
+        false
+    }
+
+    // No other request uses it.
+    fn close(&self) {}
+}
+
+impl SqlQueries for MysqlConnection {
+    type Purge = PurgeStatements;
+
+    async fn load(&self, statements: &Statements<PurgeStatements>, key: Key) -> SqlReply<Option<Stored>> {
+        let row = self.row(&statements.table, &statements.load, vec![bytes_of(key).into()]).await?;
+        let clock = clock(row.as_ref())?;
+        let column = |at| row.as_ref().and_then(|row| row.as_ref(at));
+        let stored = match (column(1), column(2)) {
+            (Some(Value::NULL), _) => None,
+            (Some(Value::Int(version)), Some(Value::Bytes(bytes))) => {
+                Some(Stored { version: RecordVersion(version.cast_unsigned()), bytes: bytes.clone() })
+            }
+            _ => return Err(StoreError::UnexpectedResponse("columns of other types".to_owned())),
+        };
+        Ok(Clocked::with_clock(stored, clock))
+    }
+
+    async fn swap(
+        &self,
+        statements: &Statements<PurgeStatements>,
+        key: Key,
+        old: Option<RecordVersion>,
+        new: &StoreRecord,
+    ) -> SqlReply<Swap> {
+        let version = RecordVersion::random();
+        // A statement's clock stands still while it waits for a row, for a second at most.
+        let ttl = new.ttl.plus(Span::from_secs(1)).as_nanos().div_ceil(1000);
+        let mut values: Vec<Value> = vec![
+            version.0.cast_signed().into(),
+            new.bytes.clone().into(),
+            readable(&new.limit).into(),
+            (new.full_at.as_nanos() / 1000).into(),
+            ttl.into(),
+            bytes_of(key).into(),
+        ];
+        let text = if let Some(RecordVersion(old)) = old {
+            values.push(old.cast_signed().into());
+            &statements.replace
+        } else {
+            &statements.insert
+        };
+        let (written, clock) = self.write(&statements.table, text, values).await?;
+        if written > 0 {
+            let clock =
+                clock.ok_or_else(|| StoreError::UnexpectedResponse("a write without a time".to_owned()))?;
+            return Ok(Clocked::with_clock(Swap::Done(version), time(clock)));
+        }
+        let found = self.load(statements, key).await?;
+        Ok(Clocked { value: conflict(old, found.value)?, clock: found.clock })
+    }
+
+    async fn probe(&self, statements: &Statements<PurgeStatements>) -> SqlReply<()> {
+        let row = self.row(&statements.table, &statements.probe, Vec::new()).await?;
+        Ok(Clocked::with_clock((), clock(row.as_ref())?))
+    }
+
+    async fn purge(&self, statements: &Statements<PurgeStatements>, cursor: &PurgeCursor) -> SqlReply<u64> {
+        let locked = self.row(&statements.table, &statements.purge.lock, Vec::new()).await?;
+        if locked.as_ref().and_then(|row| row.as_ref(0)) != Some(&Value::Int(1)) {
+            return Ok(Clocked::without_clock(0));
+        }
+        let first = cursor.position();
+        let last = self.row(&statements.table, &statements.purge.find, vec![first.clone().into()]).await?;
+        let last = last.and_then(|mut row| row.take::<Vec<u8>, _>(0));
+        let end = last.clone().unwrap_or_else(|| vec![u8::MAX; 16]);
+        let (removed, _) =
+            self.write(&statements.table, &statements.purge.remove, vec![first.into(), end.into()]).await?;
+        cursor.advance(last, removed.min(BATCH));
+        self.write(&statements.table, &statements.purge.unlock, Vec::new()).await?;
+        Ok(Clocked::without_clock(removed))
+    }
+
+    async fn execute(&self, table: &str, text: &str) -> Result<(), StoreError> {
+        self.write(table, text, Vec::new()).await.map(|_| ())
+    }
+}
+
+impl MysqlConnection {
+    /// Runs a query that returns at most one row.
+    async fn row(&self, table: &str, text: &str, values: Vec<Value>) -> Result<Option<Row>, StoreError> {
+        let mut connection = self.0.lock().await;
+        let connection = connection.as_mut().ok_or_else(closed)?;
+        let row = connection.exec_first(text, values).await;
+        row.map_err(|error: Error| error::store_error(&error, table))
+    }
+
+    /// Runs a statement. Returns the number of rows that it wrote, and its `LAST_INSERT_ID`.
+    async fn write(
+        &self,
+        table: &str,
+        text: &str,
+        values: Vec<Value>,
+    ) -> Result<(u64, Option<u64>), StoreError> {
+        let mut connection = self.0.lock().await;
+        let connection = connection.as_mut().ok_or_else(closed)?;
+        let done = connection.exec_drop(text, values).await;
+        done.map_err(|error| error::store_error(&error, table))?;
+        Ok((connection.affected_rows(), connection.last_insert_id()))
+    }
+}
+
+impl Drop for MysqlConnection {
+    fn drop(&mut self) {
+        let connection = self.0.get_mut().take();
+        // Without this the driver would try to disconnect for as long as the server does not listen.
+        if let (Some(connection), Ok(runtime)) = (connection, Handle::try_current()) {
+            runtime.spawn(tokio::time::timeout(DISCONNECT_TIMEOUT, connection.disconnect()));
+        }
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::Unreachable("the connection was closed".to_owned())
+}
+
+/// The database's clock, from the first column.
+fn clock(row: Option<&Row>) -> Result<Time, StoreError> {
+    match row.and_then(|row| row.as_ref(0)) {
+        Some(Value::Int(micros)) => Ok(time(micros.unsigned_abs())),
+        _ => Err(StoreError::UnexpectedResponse("no time".to_owned())),
+    }
+}
+
+fn time(micros: u64) -> Time {
+    Time::from_nanos(micros.saturating_mul(1000))
+}
+
+/// More than the longest record.
+const MAX_PACKET_LEN: usize = 1 << 20;
+
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);

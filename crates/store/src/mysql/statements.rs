@@ -1,0 +1,99 @@
+//! The statements for MySQL and MariaDB. Everything but the table's name is a parameter, and the name is made of
+//! letters, digits and `_`.
+//!
+//! `LAST_INSERT_ID(x)` makes a write return a number of our own: the database's clock. Assignments take effect from
+//! left to right, and later ones see earlier ones, so `expires_at` is written last.
+
+use crate::sql::{BATCH, Statements, WINDOW};
+
+/// One gate purges at a time. The lock's name is hashed, because MySQL limits its length.
+pub(super) struct PurgeStatements {
+    pub(super) lock: String,
+    pub(super) unlock: String,
+    /// The last key of a window.
+    pub(super) find: String,
+    pub(super) remove: String,
+}
+
+/// The statements about this table.
+pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
+    // Independent of the session's time zone, and the same throughout a statement.
+    let full_at = format!("TIMESTAMPADD(MICROSECOND, ?, {EPOCH})");
+    let expires_at = "TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6))";
+    let updated_at = format!("TIMESTAMPADD(MICROSECOND, LAST_INSERT_ID({CLOCK}), {EPOCH})");
+    let taken =
+        |column: &str| format!("{column} = IF(expires_at <= UTC_TIMESTAMP(6), VALUES({column}), {column})");
+    let all_taken =
+        ["version", "state", "limit_name", "full_at", "updated_at", "expires_at"].map(taken).join(", ");
+    let columns = format!(
+        "SELECT `key`, version, state, limit_name, full_at, expires_at, updated_at FROM {table} WHERE FALSE"
+    );
+    Statements {
+        table: table.to_owned(),
+        load: format!(
+            "SELECT {CLOCK}, held.version, held.state FROM (SELECT 1) AS one \
+             LEFT JOIN {table} AS held ON held.`key` = ? AND held.expires_at > UTC_TIMESTAMP(6)"
+        ),
+        replace: format!(
+            "UPDATE {table} SET version = ?, state = ?, limit_name = ?, full_at = {full_at}, \
+             updated_at = {updated_at}, expires_at = {expires_at} \
+             WHERE `key` = ? AND version = ? AND expires_at > UTC_TIMESTAMP(6)"
+        ),
+        insert: format!(
+            "INSERT INTO {table} (version, state, limit_name, full_at, updated_at, expires_at, `key`) \
+             VALUES (?, ?, ?, {full_at}, {updated_at}, {expires_at}, ?) ON DUPLICATE KEY UPDATE {all_taken}"
+        ),
+        probe: format!("SELECT {CLOCK}, EXISTS ({columns})"),
+        permission_checks: [
+            columns,
+            format!("INSERT INTO {table} SELECT * FROM {table} WHERE FALSE"),
+            format!("UPDATE {table} SET version = version WHERE FALSE"),
+            format!("DELETE FROM {table} WHERE FALSE"),
+        ],
+        purge: PurgeStatements::new(table),
+        schema: schema(table),
+    }
+}
+
+impl PurgeStatements {
+    fn new(table: &str) -> Self {
+        let name = format!("SHA1(CONCAT(DATABASE(), '.', '{table}'))");
+        Self {
+            lock: format!("SELECT GET_LOCK({name}, 0)"),
+            unlock: format!("DO RELEASE_LOCK({name})"),
+            find: format!(
+                "SELECT `key` FROM {table} WHERE `key` > ? ORDER BY `key` LIMIT 1 OFFSET {last}",
+                last = WINDOW - 1
+            ),
+            remove: format!(
+                "DELETE FROM {table} WHERE `key` > ? AND `key` <= ? \
+                 AND expires_at < UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE ORDER BY `key` LIMIT {BATCH}"
+            ),
+        }
+    }
+}
+
+/// Microseconds since 1970.
+const CLOCK: &str = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))";
+const EPOCH: &str = "TIMESTAMP'1970-01-01 00:00:00'";
+
+/// The settings of each connection. Without gap locks, writers of neighbouring keys do not lock each other out; the
+/// server, too, gives up a statement that waits longer than this for a row; no value is truncated silently.
+pub(super) const SESSION: [&str; 2] = [
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET SESSION innodb_lock_wait_timeout = 1, autocommit = 1, sql_mode = 'STRICT_ALL_TABLES'",
+];
+
+fn schema(table: &str) -> Vec<String> {
+    vec![format!(
+        "CREATE TABLE IF NOT EXISTS {table} (\
+         `key` BINARY(16) NOT NULL PRIMARY KEY, \
+         version BIGINT NOT NULL, \
+         state BLOB NOT NULL, \
+         limit_name VARCHAR(100) CHARACTER SET utf8mb4 NOT NULL, \
+         full_at DATETIME(6) NOT NULL, \
+         expires_at DATETIME(6) NOT NULL, \
+         updated_at DATETIME(6) NOT NULL\
+         ) ENGINE=InnoDB"
+    )]
+}

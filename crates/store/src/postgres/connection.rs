@@ -1,0 +1,184 @@
+//! One connection to PostgreSQL, and the store operations as its statements.
+//!
+//! Requests are pipelined. The driver reads replies in a task of its own, so a reply whose caller has given up is read
+//! and dropped there. The pool is left to [`sql`](crate::sql), the SQL to [`statements`](super::statements).
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::task::JoinHandle;
+use tokio_postgres::types::{FromSql, ToSql, Type};
+use tokio_postgres::{Client, Config, Error, NoTls, Row};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::address::PostgresAddress;
+use super::error;
+use crate::compare_and_swap::{Clocked, RecordVersion, StoreError, StoreRecord, Stored, Swap};
+use crate::sql::address::SqlTls;
+use crate::sql::{
+    PurgeCursor, SqlConnecting, SqlConnection as _, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of,
+    conflict, readable,
+};
+use crate::{sql, tls};
+use tollgate_bucket::Key;
+use tollgate_bucket::Time;
+
+/// Makes connections.
+pub(super) struct PostgresConnector {
+    config: Config,
+    tls: Option<MakeRustlsConnect>,
+}
+
+/// A connection. Closed when dropped.
+pub(super) struct PostgresConnection {
+    client: Client,
+    reader: JoinHandle<()>,
+}
+
+impl PostgresConnector {
+    pub(super) fn new(address: &PostgresAddress) -> Result<Self, StoreError> {
+        let tls = match &address.tls {
+            SqlTls::Off => None,
+            SqlTls::On(roots) => Some(MakeRustlsConnect::new(tls::client(roots.as_deref())?)),
+        };
+        Ok(Self { config: address.config.clone(), tls })
+    }
+
+    async fn try_connect(&self) -> Result<PostgresConnection, Error> {
+        Ok(match &self.tls {
+            None => {
+                let (client, connection) = self.config.connect(NoTls).await?;
+                PostgresConnection { client, reader: tokio::spawn(async { drop(connection.await) }) }
+            }
+            Some(tls) => {
+                let (client, connection) = self.config.connect(tls.clone()).await?;
+                PostgresConnection { client, reader: tokio::spawn(async { drop(connection.await) }) }
+            }
+        })
+    }
+}
+
+impl SqlConnector for PostgresConnector {
+    type Connection = PostgresConnection;
+
+    fn connect(&self) -> SqlConnecting<'_, PostgresConnection> {
+        Box::pin(async { self.try_connect().await.map_err(|error| error::store_error(&error, "")) })
+    }
+}
+
+impl sql::SqlConnection for PostgresConnection {
+    const MAX_IN_FLIGHT: usize = 64;
+    const MAX_CONNECTIONS: usize = 4;
+    const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
+
+    fn is_broken(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    fn close(&self) {
+        self.reader.abort();
+    }
+}
+
+impl SqlQueries for PostgresConnection {
+    type Purge = String;
+
+    async fn load(&self, statements: &Statements<String>, key: Key) -> SqlReply<Option<Stored>> {
+        let row = self
+            .query_one(&statements.table, &statements.load, &[(&&bytes_of(key)[..], Type::BYTEA)])
+            .await?;
+        Ok(Clocked::with_clock(stored(&row, 1)?, clock(&row)?))
+    }
+
+    async fn swap(
+        &self,
+        statements: &Statements<String>,
+        key: Key,
+        old: Option<RecordVersion>,
+        new: &StoreRecord,
+    ) -> SqlReply<Swap> {
+        let written = RecordVersion::random();
+        let (key, bytes, version) = (bytes_of(key), &new.bytes, written.0.cast_signed());
+        let (name, full_at) = (readable(&new.limit), wall(new.full_at));
+        let ttl = i64::try_from(new.ttl.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX);
+        let expected = old.map(|RecordVersion(old)| old.cast_signed());
+        let key = &key[..];
+        let mut values: Vec<Parameter<'_>> = vec![
+            (&key, Type::BYTEA),
+            (&version, Type::INT8),
+            (bytes, Type::BYTEA),
+            (&name, Type::TEXT),
+            (&full_at, Type::TIMESTAMPTZ),
+            (&ttl, Type::INT8),
+        ];
+        let text = if let Some(expected) = &expected {
+            values.push((expected, Type::INT8));
+            &statements.replace
+        } else {
+            &statements.insert
+        };
+        let row = self.query_one(&statements.table, text, &values).await?;
+        let swap = if column(&row, 1)? { Swap::Done(written) } else { conflict(old, stored(&row, 2)?)? };
+        Ok(Clocked::with_clock(swap, clock(&row)?))
+    }
+
+    async fn probe(&self, statements: &Statements<String>) -> SqlReply<()> {
+        let row = self.query_one(&statements.table, &statements.probe, &[]).await?;
+        Ok(Clocked::with_clock((), clock(&row)?))
+    }
+
+    async fn purge(&self, statements: &Statements<String>, cursor: &PurgeCursor) -> SqlReply<u64> {
+        let values: [Parameter<'_>; 2] =
+            [(&lock(&statements.table), Type::INT8), (&cursor.position(), Type::BYTEA)];
+        let row = self.query_one(&statements.table, &statements.purge, &values).await?;
+        let removed = column::<i64>(&row, 0)?.unsigned_abs();
+        cursor.advance(column(&row, 1)?, removed);
+        Ok(Clocked::without_clock(removed))
+    }
+
+    async fn execute(&self, table: &str, text: &str) -> Result<(), StoreError> {
+        self.client.batch_execute(text).await.map_err(|error| error::store_error(&error, table))
+    }
+}
+
+impl PostgresConnection {
+    /// Runs a query that returns one row.
+    async fn query_one(&self, table: &str, text: &str, values: &[Parameter<'_>]) -> Result<Row, StoreError> {
+        let row = self.client.query_typed_one(text, values).await;
+        row.map_err(|error| error::store_error(&error, table))
+    }
+}
+
+impl Drop for PostgresConnection {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A parameter and its type.
+type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+fn column<'r, T: FromSql<'r>>(row: &'r Row, at: usize) -> Result<T, StoreError> {
+    row.try_get(at).map_err(|error| StoreError::UnexpectedResponse(error.to_string()))
+}
+
+/// The version and the bytes in two columns, both null if there is no row.
+fn stored(row: &Row, at: usize) -> Result<Option<Stored>, StoreError> {
+    let Some(version) = column::<Option<i64>>(row, at)? else { return Ok(None) };
+    Ok(Some(Stored { version: RecordVersion(version.cast_unsigned()), bytes: column(row, at + 1)? }))
+}
+
+/// The database's clock, from the first column.
+fn clock(row: &Row) -> Result<Time, StoreError> {
+    let since = column::<SystemTime>(row, 0)?.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(Time::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)))
+}
+
+fn wall(time: Time) -> SystemTime {
+    UNIX_EPOCH + Duration::from_nanos(time.as_nanos())
+}
+
+/// The number of the lock for purging this table (FNV-1a).
+fn lock(table: &str) -> i64 {
+    let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    table.bytes().fold(0xcbf2_9ce4_8422_2325, step).cast_signed()
+}

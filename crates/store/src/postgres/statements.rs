@@ -1,0 +1,81 @@
+//! The statements for PostgreSQL. Everything but the table's name is a parameter, and the name is made of letters,
+//! digits and `_`.
+//!
+//! A statement sees the rows as of its start, but waits for a locked row and then checks the new one; so the row that
+//! it reports after a conflict may be older than the conflict. That is left to
+//! [`conflict`](crate::sql::conflict). Every statement uses `clock_timestamp()`, because `now()` stands still
+//! while a statement waits.
+
+use crate::sql::{BATCH, Statements, WINDOW};
+
+/// The statements about this table.
+pub(super) fn statements(table: &str) -> Statements<String> {
+    let is_live = "held.key = $1 AND held.expires_at > clock_timestamp()";
+    let expires = "clock_timestamp() + $6 * interval '1 microsecond'";
+    // Stops waiting for a row that another transaction holds, for this statement only: a connection that is given up
+    // would go on waiting for it, and the next one too. As a setting of the connection it would leak through a pooler.
+    let lock_timeout = "set_config('lock_timeout', '500ms', true) IS NOT NULL";
+    let found = format!(
+        "SELECT clock_timestamp(), EXISTS (SELECT FROM won), held.version, held.state FROM (SELECT 1) AS one \
+         LEFT JOIN {table} AS held ON {is_live} AND NOT EXISTS (SELECT FROM won)"
+    );
+    let columns =
+        format!("SELECT key, version, state, limit_name, full_at, expires_at FROM {table} WHERE false");
+    Statements {
+        table: table.to_owned(),
+        load: format!(
+            "SELECT clock_timestamp(), held.version, held.state FROM (SELECT 1) AS one \
+             LEFT JOIN {table} AS held ON {is_live}"
+        ),
+        replace: format!(
+            "WITH won AS (UPDATE {table} AS held SET version = $2, state = $3, limit_name = $4, full_at = $5, \
+             expires_at = {expires} WHERE {is_live} AND held.version = $7 AND {lock_timeout} RETURNING 1) {found}"
+        ),
+        insert: format!(
+            "WITH won AS (INSERT INTO {table} AS held (key, version, state, limit_name, full_at, expires_at) \
+             SELECT $1, $2, $3, $4, $5, {expires} WHERE {lock_timeout} ON CONFLICT (key) DO UPDATE SET \
+             version = excluded.version, state = excluded.state, limit_name = excluded.limit_name, \
+             full_at = excluded.full_at, expires_at = {expires} WHERE held.expires_at <= clock_timestamp() \
+             RETURNING 1) {found}"
+        ),
+        probe: format!("SELECT clock_timestamp(), EXISTS ({columns})"),
+        permission_checks: [
+            columns,
+            format!("INSERT INTO {table} SELECT * FROM {table} WHERE false"),
+            format!("UPDATE {table} SET version = version WHERE false"),
+            format!("DELETE FROM {table} WHERE false"),
+        ],
+        purge: purge(table),
+        schema: schema(table),
+    }
+}
+
+/// One gate purges at a time: the lock belongs to the transaction, so it ends with it in any case, and a pooler may
+/// stand between.
+fn purge(table: &str) -> String {
+    let late = "expires_at < clock_timestamp() - interval '1 minute'";
+    format!(
+        "WITH gate AS (SELECT pg_try_advisory_xact_lock($1) AS is_mine), \
+         seen AS (SELECT key, expires_at FROM {table} WHERE key > $2 AND (SELECT is_mine FROM gate) \
+         ORDER BY key LIMIT {WINDOW}), \
+         gone AS (DELETE FROM {table} WHERE key IN (SELECT key FROM seen WHERE {late} LIMIT {BATCH}) AND {late} \
+         RETURNING 1) \
+         SELECT (SELECT count(*) FROM gone), (SELECT key FROM seen ORDER BY key OFFSET {last} LIMIT 1)",
+        last = WINDOW - 1
+    )
+}
+
+/// Each page keeps free room (`fillfactor`), and no column that a swap changes has an index. So a swap writes one row
+/// in its own page (a HOT update), and the dead row is reused without a vacuum.
+fn schema(table: &str) -> Vec<String> {
+    vec![format!(
+        "CREATE TABLE IF NOT EXISTS {table} (\
+         key bytea PRIMARY KEY, \
+         version bigint NOT NULL, \
+         state bytea NOT NULL, \
+         limit_name text NOT NULL, \
+         full_at timestamptz NOT NULL, \
+         expires_at timestamptz NOT NULL\
+         ) WITH (fillfactor = 70)"
+    )]
+}

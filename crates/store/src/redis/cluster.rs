@@ -1,0 +1,212 @@
+//! A cluster: the owner of each slot, and a connection to each server.
+//!
+//! The slots are read again when one has moved or a server cannot be reached. A redirected request is sent again
+//! elsewhere, because the server that redirects it has written nothing. Connections are left to [`node`](super::node),
+//! the reading of slots to [`slots`](super::slots).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+use super::address::{Host, Login};
+use super::connection::RedisConnection;
+use super::node::{self, Node};
+use super::reply::{store_error, unreachable};
+use super::slots::{Slots, redirected, slot};
+use crate::compare_and_swap::StoreError;
+
+/// A cluster.
+pub(super) struct Cluster {
+    inner: Arc<ClusterInner>,
+    /// The result of reading the slots; once they are known, they stay known.
+    slots_known: watch::Receiver<Option<Result<(), StoreError>>>,
+    task: AbortHandle,
+}
+
+struct ClusterInner {
+    seeds: Vec<Host>,
+    login: Arc<Login>,
+    map: Mutex<ClusterMap>,
+    stale: Notify,
+}
+
+#[derive(Default)]
+struct ClusterMap {
+    slots: Slots,
+    nodes: HashMap<Host, Arc<Node>>,
+}
+
+impl Cluster {
+    /// Starts to read the slots from these servers.
+    pub(super) fn open(seeds: &[Host], login: &Arc<Login>) -> Self {
+        let inner = ClusterInner {
+            seeds: seeds.to_vec(),
+            login: Arc::clone(login),
+            map: Mutex::default(),
+            stale: Notify::new(),
+        };
+        let inner = Arc::new(inner);
+        let (sender, slots_known) = watch::channel(None);
+        let task = tokio::spawn(refresh_loop(Arc::clone(&inner), sender)).abort_handle();
+        Self { inner, slots_known, task }
+    }
+
+    /// Runs the script on the server that has this key.
+    pub(super) async fn run(&self, key: &str, arguments: &[&[u8]]) -> Result<Value, StoreError> {
+        self.await_slots().await?;
+        let slot = slot(key);
+        let mut asking = false;
+        let mut node = self.inner.owner(slot)?;
+        for _ in 0..MAX_REDIRECTIONS {
+            let connection = node.connection().await.inspect_err(|_| self.inner.stale.notify_one())?;
+            let error = match connection.run(key, arguments, asking).await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            (node, asking) =
+                self.inner.redirected(slot, &connection, &error).ok_or_else(|| store_error(&error))?;
+        }
+        Err(StoreError::Refused("its servers redirect a request in a circle".to_owned()))
+    }
+
+    /// A connection to each server that has slots.
+    pub(super) async fn connections(&self) -> Result<Vec<RedisConnection>, StoreError> {
+        self.await_slots().await?;
+        let mut connections = Vec::new();
+        for node in self.inner.owners() {
+            connections.push(node.connection().await.inspect_err(|_| self.inner.stale.notify_one())?);
+        }
+        Ok(connections)
+    }
+
+    async fn await_slots(&self) -> Result<(), StoreError> {
+        let mut known = self.slots_known.clone();
+        let known = known.wait_for(Option::is_some).await.map_err(|_| unreachable("it was closed"))?;
+        known.clone().unwrap_or(Ok(()))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl ClusterInner {
+    fn map(&self) -> MutexGuard<'_, ClusterMap> {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn owner(&self, slot: u16) -> Result<Arc<Node>, StoreError> {
+        let mut map = self.map();
+        let Some(owner) = map.slots.owner(slot).cloned() else {
+            self.stale.notify_one();
+            return Err(StoreError::Refused(format!("no server of the cluster has slot {slot}")));
+        };
+        Ok(map.node(owner, &self.login))
+    }
+
+    fn owners(&self) -> Vec<Arc<Node>> {
+        let mut map = self.map();
+        let owners: HashSet<Host> = map.slots.owners().cloned().collect();
+        owners.into_iter().map(|owner| map.node(owner, &self.login)).collect()
+    }
+
+    /// The server to ask instead, and whether the key is still being moved there; `None` if the error is no
+    /// redirection.
+    fn redirected(
+        &self,
+        slot: u16,
+        connection: &RedisConnection,
+        error: &RedisError,
+    ) -> Option<(Arc<Node>, bool)> {
+        let ErrorKind::Server(kind) = error.kind() else {
+            self.stale.notify_one();
+            return None;
+        };
+        let host = error.redirect_node().and_then(|(text, _)| redirected(text, connection.host()));
+        if kind != ServerErrorKind::Ask {
+            self.stale.notify_one();
+        }
+        let mut map = self.map();
+        let node = map.node(host.clone()?, &self.login);
+        if kind == ServerErrorKind::Moved {
+            map.slots.set_moved(slot, host?);
+        }
+        Some((node, kind == ServerErrorKind::Ask))
+    }
+
+    /// Reads the slots from the first server that answers.
+    async fn refresh(&self) -> Result<(), StoreError> {
+        let mut last = unreachable("no server of the cluster is known");
+        let owners: Vec<Host> = self.map().nodes.keys().cloned().collect();
+        let all: Vec<Host> = owners.into_iter().chain(self.seeds.iter().cloned()).collect();
+        for host in all {
+            let node = self.map().node(host, &self.login);
+            match timeout(SLOTS_TIMEOUT, slots_of(&node)).await {
+                Ok(Ok(slots)) => {
+                    self.replace(slots);
+                    return Ok(());
+                }
+                Ok(Err(error)) => last = error,
+                Err(_) => last = unreachable("no reply to CLUSTER SLOTS in time"),
+            }
+        }
+        Err(last)
+    }
+
+    fn replace(&self, slots: Slots) {
+        let mut map = self.map();
+        let needed: HashSet<Host> = slots.owners().chain(&self.seeds).cloned().collect();
+        map.nodes.retain(|host, _| needed.contains(host));
+        for host in needed {
+            map.node(host, &self.login);
+        }
+        map.slots = slots;
+    }
+}
+
+impl ClusterMap {
+    fn node(&mut self, host: Host, login: &Arc<Login>) -> Arc<Node> {
+        let node = self.nodes.entry(host.clone());
+        Arc::clone(node.or_insert_with(|| Arc::new(Node::open(host, Arc::clone(login)))))
+    }
+}
+
+async fn refresh_loop(inner: Arc<ClusterInner>, known: watch::Sender<Option<Result<(), StoreError>>>) {
+    let mut failures = 0;
+    loop {
+        let answer = inner.refresh().await;
+        failures = if answer.is_ok() { 0 } else { failures + 1 };
+        known.send_if_modified(|known| {
+            let was_known = matches!(known, Some(Ok(())));
+            if !was_known {
+                *known = Some(answer.clone());
+            }
+            !was_known
+        });
+        if answer.is_ok() {
+            inner.stale.notified().await;
+        }
+        sleep(node::reconnect_pause(failures)).await;
+    }
+}
+
+async fn slots_of(node: &Node) -> Result<Slots, StoreError> {
+    let connection = node.connection().await?;
+    let mut command = redis::cmd("CLUSTER");
+    command.arg("SLOTS");
+    let answer = connection.call(&command).await.map_err(|error| store_error(&error))?;
+    Slots::read(answer, connection.host())
+}
+
+/// A slot that is being moved takes two redirections at worst, one that has moved meanwhile another.
+const MAX_REDIRECTIONS: usize = 5;
+
+/// How long one server may take before another is asked for the slots.
+const SLOTS_TIMEOUT: Duration = Duration::from_millis(300);

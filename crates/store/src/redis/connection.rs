@@ -1,0 +1,162 @@
+//! An open connection: pipelined requests of many callers.
+//!
+//! A connection counts as open once the server has loaded the script, so a server that is still loading its data or
+//! wants another password is never taken for a working one. A connection to a server that has become read-only is
+//! closed, because after a failover its name may lead to another. Reconnecting is left to [`node`](super::node).
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError, ServerErrorKind,
+    Value,
+};
+use tokio::sync::mpsc;
+
+use super::address::{Credentials, Host, Login};
+use super::liveness::Liveness;
+use super::reply;
+use super::stream::RedisStream;
+use crate::compare_and_swap::StoreError;
+
+/// An open connection; cheap to clone.
+#[derive(Clone)]
+pub(super) struct RedisConnection {
+    connection: MultiplexedConnection,
+    host: Host,
+    /// The script's digest, as the server returned it.
+    script: Arc<str>,
+    liveness: Arc<Liveness>,
+    end: mpsc::Sender<StoreError>,
+}
+
+/// Keeps a connection open while it is polled, and returns why it ended.
+pub(super) struct RedisDriver {
+    inner: DriverFuture,
+    liveness: Arc<Liveness>,
+    end: mpsc::Receiver<StoreError>,
+}
+
+type DriverFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl RedisConnection {
+    /// Connects and logs in.
+    pub(super) async fn open(host: &Host, login: &Login) -> Result<(Self, RedisDriver), StoreError> {
+        let liveness = Arc::new(Liveness::new());
+        let stream = RedisStream::connect(host, login, CONNECT_TIMEOUT, Arc::clone(&liveness)).await?;
+        let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+        let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let (mut connection, driver) = MultiplexedConnection::new_with_config(&settings, stream, config)
+            .await
+            .map_err(|error| reply::store_error(&error))?;
+        let mut driver: DriverFuture = Box::pin(driver);
+        let script = tokio::select! {
+            script = log_in(&mut connection, login) => script.map_err(|error| reply::store_error(&error))?,
+            () = &mut driver => return Err(reply::unreachable("the connection was closed at once")),
+        };
+        let (sender, end) = mpsc::channel(1);
+        let opened = Self {
+            connection,
+            host: host.clone(),
+            script: script.into(),
+            liveness: Arc::clone(&liveness),
+            end: sender,
+        };
+        Ok((opened, RedisDriver { inner: driver, liveness, end }))
+    }
+
+    /// The server's address.
+    pub(super) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Sends one command.
+    pub(super) async fn call<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RedisError> {
+        self.liveness.mark_sent();
+        self.check_rejection(command.query_async(&mut self.connection.clone()).await)
+    }
+
+    /// Runs the script; `asking` after an `ASK` redirection. A server that does not know the script has run nothing, so
+    /// the script is loaded and run again.
+    pub(super) async fn run(
+        &self,
+        key: &str,
+        arguments: &[&[u8]],
+        asking: bool,
+    ) -> Result<Value, RedisError> {
+        match self.run_known(key, arguments, asking).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                let _: Value = self.call(&load()).await?;
+                self.run_known(key, arguments, asking).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn run_known(&self, key: &str, arguments: &[&[u8]], asking: bool) -> Result<Value, RedisError> {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&*self.script).arg(1).arg(key).arg(arguments);
+        if !asking {
+            return self.call(&command).await;
+        }
+        // Both in one write: `ASKING` applies to the next command of the connection, which many callers share.
+        let mut both = redis::pipe();
+        both.cmd("ASKING").ignore().add_command(command);
+        self.liveness.mark_sent();
+        let (value,) = self.check_rejection(both.query_async(&mut self.connection.clone()).await)?;
+        Ok(value)
+    }
+
+    /// Ends the connection if the server will not serve it, now or later.
+    fn check_rejection<T>(&self, answer: Result<T, RedisError>) -> Result<T, RedisError> {
+        if let Err(error) = &answer
+            && matches!(error.code(), Some("READONLY" | "NOAUTH"))
+        {
+            // The channel is full if this was reported before.
+            let _ = self.end.try_send(reply::store_error(error));
+        }
+        answer
+    }
+}
+
+impl RedisDriver {
+    /// Keeps the connection open until it breaks, and returns why.
+    pub(super) async fn run(mut self) -> StoreError {
+        tokio::select! {
+            () = self.inner => reply::unreachable("the connection was closed"),
+            () = self.liveness.wait_for_silence(SILENCE_TIMEOUT) => reply::unreachable("it stopped answering"),
+            Some(why) = self.end.recv() => why,
+        }
+    }
+}
+
+/// Logs in and loads the script; returns its digest. It sends `AUTH` itself, because the crate would not report the
+/// server's error.
+async fn log_in(connection: &mut MultiplexedConnection, login: &Login) -> Result<String, RedisError> {
+    if let Some(Credentials { name, password }) = &login.credentials {
+        let mut auth = redis::cmd("AUTH");
+        auth.arg(name).arg(password);
+        let _: Value = auth.query_async(connection).await?;
+    }
+    if login.database != 0 {
+        let _: Value = redis::cmd("SELECT").arg(login.database).query_async(connection).await?;
+    }
+    load().query_async(connection).await
+}
+
+fn load() -> Cmd {
+    let mut load = redis::cmd("SCRIPT");
+    load.arg("LOAD").arg(SCRIPT);
+    load
+}
+
+/// One compare-and-swap, and the clock.
+const SCRIPT: &str = include_str!("swap.lua");
+
+/// How long an attempt to connect and to log in may take.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a server may be silent while a request waits.
+pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,0 +1,82 @@
+//! One server, and the connection to it: made in the background, and made again when it breaks.
+//!
+//! While there is no connection, a request fails at once with the reason. Only before the first attempt has ended does
+//! a request wait; otherwise the first one of every process would fail. The protocol is left to
+//! [`connection`](super::connection).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+use super::address::{Host, Login};
+use super::connection::{CONNECT_TIMEOUT, RedisConnection};
+use super::reply::unreachable;
+use crate::compare_and_swap::{RecordVersion, StoreError};
+
+/// One server.
+pub(super) struct Node {
+    state: watch::Receiver<NodeState>,
+    task: AbortHandle,
+}
+
+#[derive(Clone)]
+enum NodeState {
+    /// The first attempt has not ended.
+    New,
+    Up(RedisConnection),
+    Down(StoreError),
+}
+
+impl Node {
+    /// Starts to connect.
+    pub(super) fn open(host: Host, login: Arc<Login>) -> Self {
+        let (sender, state) = watch::channel(NodeState::New);
+        let task = tokio::spawn(reconnect_loop(host, login, sender)).abort_handle();
+        Self { state, task }
+    }
+
+    /// The connection, or why there is none.
+    pub(super) async fn connection(&self) -> Result<RedisConnection, StoreError> {
+        let mut state = self.state.clone();
+        let state = state.wait_for(|state| !matches!(state, NodeState::New)).await;
+        match state.map(|state| state.clone()) {
+            Ok(NodeState::Up(connection)) => Ok(connection),
+            Ok(NodeState::Down(why)) => Err(why),
+            Ok(NodeState::New) | Err(_) => Err(unreachable("it was closed")),
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn reconnect_loop(host: Host, login: Arc<Login>, state: watch::Sender<NodeState>) {
+    let mut failures = 0;
+    loop {
+        failures += 1;
+        let why = match timeout(CONNECT_TIMEOUT, RedisConnection::open(&host, &login)).await {
+            Ok(Ok((connection, driver))) => {
+                failures = 0;
+                state.send_replace(NodeState::Up(connection));
+                driver.run().await
+            }
+            Ok(Err(why)) => why,
+            Err(_) => unreachable("connecting took too long"),
+        };
+        state.send_replace(NodeState::Down(why));
+        sleep(reconnect_pause(failures)).await;
+    }
+}
+
+/// The pause after this number of failed attempts in a row: 100 to 150 ms, later up to 600 ms. It is random, so that
+/// gates that lost a server together do not come back together.
+pub(super) fn reconnect_pause(failures: u32) -> Duration {
+    let min = 100 << failures.min(2);
+    Duration::from_millis(min + RecordVersion::random().0 % (min / 2))
+}

@@ -1,0 +1,76 @@
+//! Reads the replies and errors of a server.
+//!
+//! A server's error text is passed on without control characters and cut to 200 characters, because it may be anything.
+//! Sending is left to [`connection`](super::connection).
+
+use std::fmt::Display;
+
+use redis::{ErrorKind, RedisError, Value};
+
+use crate::compare_and_swap::{Clocked, RecordVersion, StoreError, Stored};
+use tollgate_bucket::{Span, Time};
+
+/// The reply of the script.
+pub(super) struct ScriptReply {
+    /// Whether it wrote.
+    pub(super) written: bool,
+    /// The record that it found, if it did not write.
+    pub(super) stored: Option<Stored>,
+}
+
+/// Reads the reply of the script.
+pub(super) fn script_reply(value: Value) -> Result<Clocked<ScriptReply>, StoreError> {
+    let Value::Array(parts) = value else { return Err(unexpected()) };
+    let parts: [Value; 4] = parts.try_into().map_err(|_| unexpected())?;
+    let [Value::Int(written), Value::BulkString(version), record, time] = parts else {
+        return Err(unexpected());
+    };
+    let clock = clock(time)?;
+    let stored = match record {
+        Value::BulkString(bytes) => Some(Stored { bytes, version: self::version(&version)? }),
+        Value::Nil => None,
+        _ => return Err(unexpected()),
+    };
+    Ok(Clocked::with_clock(ScriptReply { written: written == 1, stored }, clock))
+}
+
+/// Reads the reply to `TIME`: seconds and microseconds, as decimal text.
+pub(super) fn clock(value: Value) -> Result<Time, StoreError> {
+    let Value::Array(parts) = value else { return Err(unexpected()) };
+    let [Value::BulkString(seconds), Value::BulkString(micros)] = &parts[..] else {
+        return Err(unexpected());
+    };
+    let number = |bytes: &[u8]| str::from_utf8(bytes).ok()?.parse::<u64>().ok();
+    let (Some(seconds), Some(micros)) = (number(seconds), number(micros)) else { return Err(unexpected()) };
+    let since = Span::from_secs(seconds).plus(Span::from_nanos(micros.saturating_mul(1000)));
+    Ok(Time::from_nanos(since.as_nanos()))
+}
+
+/// Maps an error to [`StoreError`].
+pub(super) fn store_error(error: &RedisError) -> StoreError {
+    let text: String = error.to_string().chars().filter(|letter| !letter.is_control()).take(200).collect();
+    match (error.kind(), error.code()) {
+        (ErrorKind::Io, _) => StoreError::Unreachable(text),
+        (ErrorKind::Parse | ErrorKind::UnexpectedReturnType, _) => StoreError::UnexpectedResponse(text),
+        (_, Some(code)) => {
+            let detail = error.detail().unwrap_or_default();
+            let line = format!("{code} {detail}");
+            StoreError::Refused(line.chars().filter(|letter| !letter.is_control()).take(200).collect())
+        }
+        _ => StoreError::Refused(text),
+    }
+}
+
+/// The error of a missing connection.
+pub(super) fn unreachable(why: impl Display) -> StoreError {
+    StoreError::Unreachable(why.to_string())
+}
+
+/// The error of a reply of another type than expected.
+pub(super) fn unexpected() -> StoreError {
+    StoreError::UnexpectedResponse("a reply of another type".to_owned())
+}
+
+fn version(bytes: &[u8]) -> Result<RecordVersion, StoreError> {
+    bytes.try_into().map(|bytes| RecordVersion(u64::from_be_bytes(bytes))).map_err(|_| unexpected())
+}

@@ -1,0 +1,354 @@
+//! Buckets that several gates share: everything around a [`CompareAndSwap`], once for all databases.
+//!
+//! A mirror answers refusals and starts admissions, requests for one bucket are batched, every call has a deadline, and
+//! a breaker stops the calls while the store does not answer. The arithmetic is left to [`step`](tollgate_bucket::step),
+//! as everywhere. All calls to the database are made by one thread of the store's own, whichever threads wait for them.
+
+mod batch;
+mod breaker;
+mod bucket_state;
+mod clock_offset;
+mod maintenance;
+mod mirror;
+mod queue;
+mod request;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+pub use self::maintenance::StoreStartError;
+pub use self::mirror::Mirror;
+pub use self::request::{StoreOp, StoreReply, Unavailable};
+
+use self::batch::StoreBatch;
+use self::breaker::Breaker;
+use self::clock_offset::ClockOffset;
+use self::queue::RequestQueue;
+use self::request::{Completion, StoreRequest, UncertainWrite};
+use super::memory::BucketKey;
+use super::{Clocked, CompareAndSwap, RecordVersion, StoreError, StoreRecord, Stored, Swap};
+use crate::time::Clock;
+use tollgate_bucket::Key;
+use tollgate_bucket::{Span, Time};
+
+/// The options of a store: `[store]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreOptions {
+    /// The longest time that an attempt waits for the store.
+    pub timeout: Span,
+    /// What happens to an attempt when the store does not answer.
+    pub on_error: OnError,
+}
+
+/// What happens to an attempt when the store does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OnError {
+    /// The mirror decides, as if this gate were alone.
+    Local,
+    /// It is admitted.
+    Allow,
+    /// It is answered with 503.
+    Deny,
+}
+
+impl Default for StoreOptions {
+    /// The defaults of the file.
+    fn default() -> Self {
+        Self { timeout: Span::from_millis(50), on_error: OnError::Local }
+    }
+}
+
+/// Receives the events of a store.
+pub trait StoreObserver: Send + Sync {
+    /// A call has finished.
+    fn call_finished(&self, result: CallOutcome, took: Span);
+    /// Calls to the store start again (`up`) or stop, for this reason.
+    fn availability_changed(&self, up: bool, why: &str);
+    /// A warning for the operator.
+    fn warned(&self, what: &str);
+}
+
+/// The result of a call to the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CallOutcome {
+    /// The store answered, and has written what was to be written.
+    Ok,
+    /// A concurrent write came first.
+    Conflict,
+    /// No answer came in time.
+    Timeout,
+    /// The answer was an error.
+    Error,
+}
+
+/// A store that several gates share.
+pub struct SharedStore {
+    backend: Arc<dyn CompareAndSwap>,
+    options: StoreOptions,
+    clock: Clock,
+    offset: ClockOffset,
+    breaker: Breaker,
+    queue: RequestQueue,
+    observer: Arc<dyn StoreObserver>,
+    runtime: Handle,
+    /// Wakes the probe loop.
+    went_down: Arc<Notify>,
+    /// Enqueued requests that are not done yet.
+    enqueued: AtomicUsize,
+    randomness: AtomicU64,
+    /// Dropping it ends the store's thread.
+    _alive: oneshot::Sender<()>,
+}
+
+impl SharedStore {
+    /// The store's time when this process's clock shows `own`.
+    #[must_use]
+    pub fn time(&self, own: Time) -> Time {
+        self.offset.apply(own)
+    }
+
+    /// The store's present time.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.time(self.clock.now())
+    }
+
+    /// What happens to an attempt when the store does not answer.
+    #[must_use]
+    pub fn on_error(&self) -> OnError {
+        self.options.on_error
+    }
+
+    /// Whether the store answers, as far as is known.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        !self.breaker.is_open()
+    }
+
+    /// Runs one operation on a bucket. Needs a tokio runtime with time; waits no longer than the deadline.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if the store does not answer in time. The operation may have been done all the same.
+    pub fn call(
+        self: &Arc<Self>,
+        mirror: &Arc<Mirror>,
+        bucket: BucketKey,
+        op: StoreOp,
+    ) -> impl Future<Output = Result<StoreReply, Unavailable>> + Send + use<> {
+        let (sender, receiver) = oneshot::channel();
+        let is_up = !self.breaker.is_open();
+        if is_up {
+            let (mirror, completion) = (Arc::clone(mirror), Completion::Call(sender));
+            self.push_request(StoreRequest { mirror, bucket, op, completion, since: Instant::now() });
+        }
+        // From now and not from the first poll: several calls are made first and awaited together.
+        let deadline = Instant::now() + self.options.timeout.to_std();
+        async move {
+            if !is_up {
+                return Err(Unavailable);
+            }
+            let answer = tokio::time::timeout_at(deadline, receiver).await;
+            answer.map_err(|_| Unavailable)?.map_err(|_| Unavailable)?
+        }
+    }
+
+    /// Runs one operation on a bucket in the background. While the store is down it is retried for about half a minute,
+    /// for a bounded number of operations at once. What is lost by that is usually in the client's favour, so it errs
+    /// on the strict side.
+    pub fn enqueue(self: &Arc<Self>, mirror: &Arc<Mirror>, bucket: BucketKey, op: StoreOp) {
+        if self.enqueued.fetch_add(1, Ordering::Relaxed) >= MAX_ENQUEUED {
+            self.enqueued.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let (mirror, completion) = (Arc::clone(mirror), Completion::Enqueued { tries: 0, uncertain: None });
+        let request = StoreRequest { mirror, bucket, op, completion, since: Instant::now() };
+        if self.breaker.is_open() { self.fail(request, None) } else { self.push_request(request) }
+    }
+
+    /// Waits until all enqueued operations are done, at most this long.
+    pub async fn flush(&self, timeout: Duration) {
+        let done = async {
+            while self.enqueued.load(Ordering::Relaxed) > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        // Operations that are not done by then are lost, which errs on the strict side.
+        let _ = tokio::time::timeout(timeout, done).await;
+    }
+
+    fn push_request(self: &Arc<Self>, request: StoreRequest) {
+        let key = request.bucket.key;
+        if self.queue.push(request) {
+            let worker = KeyWorker { shared: Arc::clone(self), key, is_finished: false };
+            self.runtime.spawn(async move {
+                while let Some(requests) = worker.shared.queue.take(key) {
+                    StoreBatch::new(&worker.shared, key, requests).run().await;
+                }
+                worker.finish();
+            });
+        }
+    }
+
+    fn complete(&self, request: StoreRequest, reply: StoreReply) {
+        match request.completion {
+            // A caller that gave up was decided otherwise, and the token is spent.
+            Completion::Call(sender) => drop(sender.send(Ok(reply))),
+            Completion::Enqueued { .. } => drop(self.enqueued.fetch_sub(1, Ordering::Relaxed)),
+        }
+    }
+
+    /// Counts off enqueued requests that are done, or whose outcome can no longer be known.
+    fn release_enqueued(&self, count: usize) {
+        self.enqueued.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    fn fail(self: &Arc<Self>, request: StoreRequest, uncertain: Option<UncertainWrite>) {
+        match request.completion {
+            Completion::Call(sender) => drop(sender.send(Err(Unavailable))),
+            Completion::Enqueued { tries, .. } if tries >= MAX_TRIES => {
+                self.enqueued.fetch_sub(1, Ordering::Relaxed);
+            }
+            Completion::Enqueued { tries, uncertain: before } => {
+                let completion = Completion::Enqueued { tries: tries + 1, uncertain: uncertain.or(before) };
+                let (shared, pause) = (Arc::clone(self), FIRST_PAUSE * (1 << tries));
+                let pause = pause + self.jitter(pause);
+                self.runtime.spawn(async move {
+                    tokio::time::sleep(pause).await;
+                    shared.push_request(StoreRequest { completion, since: Instant::now(), ..request });
+                });
+            }
+        }
+    }
+
+    async fn load(&self, key: Key) -> Result<Option<Stored>, StoreError> {
+        self.call_backend(self.backend.load(key), |_| CallOutcome::Ok).await
+    }
+
+    async fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> Result<Swap, StoreError> {
+        let result = |swap: &Swap| match swap {
+            Swap::Done(_) => CallOutcome::Ok,
+            Swap::Conflict(_) => CallOutcome::Conflict,
+        };
+        self.call_backend(self.backend.swap(key, old, new), result).await
+    }
+
+    /// Calls the database within the deadline, and records the outcome and the database's clock.
+    async fn call_backend<T>(
+        &self,
+        call: impl Future<Output = Result<Clocked<T>, StoreError>>,
+        result: impl FnOnce(&T) -> CallOutcome,
+    ) -> Result<T, StoreError> {
+        let begun = self.clock.now();
+        if self.breaker.is_open() {
+            return Err(StoreError::Unreachable("it did not answer lately".to_owned()));
+        }
+        let answer = tokio::time::timeout(self.options.timeout.to_std(), call).await;
+        self.record_outcome(begun, answer.unwrap_or(Err(timeout_error())), result)
+    }
+
+    fn record_outcome<T>(
+        &self,
+        begun: Time,
+        answer: Result<Clocked<T>, StoreError>,
+        result: impl FnOnce(&T) -> CallOutcome,
+    ) -> Result<T, StoreError> {
+        let now = self.clock.now();
+        let outcome = match &answer {
+            Ok(answer) => result(&answer.value),
+            Err(StoreError::WriteConflict) => CallOutcome::Conflict,
+            Err(error) if *error == timeout_error() => CallOutcome::Timeout,
+            Err(_) => CallOutcome::Error,
+        };
+        self.observer.call_finished(outcome, now.since(begun));
+        match &answer {
+            Err(error) if *error != StoreError::WriteConflict => {
+                if self.breaker.failed(Instant::now(), self.options.timeout.to_std()) {
+                    self.went_down.notify_one();
+                    self.observer.availability_changed(false, &error.to_string());
+                }
+            }
+            _ => self.mark_up(),
+        }
+        let answer = answer?;
+        if let Some(correction) = answer.clock.and_then(|clock| self.offset.record(clock, now)) {
+            self.observer.warned(&correction.to_string());
+        }
+        Ok(answer.value)
+    }
+
+    fn mark_up(&self) {
+        if self.breaker.succeeded(self.now()) {
+            self.observer.availability_changed(true, "it answers again");
+        }
+    }
+
+    /// Whether the store has ever answered; before that its clock is unknown.
+    fn has_ever_answered(&self) -> bool {
+        self.breaker.has_ever_succeeded()
+    }
+
+    fn back_since(&self) -> Time {
+        self.breaker.back_since()
+    }
+
+    fn timeout(&self) -> Span {
+        self.options.timeout
+    }
+
+    /// A random part of this time, so that tasks that wait for the same event do not come back together.
+    fn jitter(&self, max: Duration) -> Duration {
+        // A Weyl sequence through a mixer (splitmix64): no secret depends on it.
+        let mut mixed = self.randomness.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let nanos = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX).max(1);
+        Duration::from_nanos((mixed ^ mixed >> 31) % nanos)
+    }
+}
+
+impl std::fmt::Debug for SharedStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedStore").field("options", &self.options).field("up", &self.is_up()).finish()
+    }
+}
+
+/// Runs batches for one bucket until no request waits.
+struct KeyWorker {
+    shared: Arc<SharedStore>,
+    key: Key,
+    is_finished: bool,
+}
+
+impl KeyWorker {
+    fn finish(mut self) {
+        self.is_finished = true;
+    }
+}
+
+impl Drop for KeyWorker {
+    fn drop(&mut self) {
+        // The worker was cut short: callers see that their senders are gone, and the next request starts a new worker.
+        if !self.is_finished {
+            let left = self.shared.queue.abandon(self.key).unwrap_or_default();
+            self.shared.release_enqueued(left.iter().filter(|request| request.is_enqueued()).count());
+        }
+    }
+}
+
+fn timeout_error() -> StoreError {
+    StoreError::Unreachable("no answer in time".to_owned())
+}
+
+/// A request takes two hundred bytes.
+const MAX_ENQUEUED: usize = 20_000;
+const MAX_TRIES: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests;

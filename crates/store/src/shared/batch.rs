@@ -1,0 +1,279 @@
+//! One batch for one bucket: all requests that wait for it are decided together and written by one swap.
+//!
+//! A batch starts from the mirror's state. If the store still has that version, the swap succeeds and the batch took
+//! one call; otherwise the reply brings the current record, and the batch is decided again on that. A batch that writes
+//! nothing, because all requests are refused, calls the store only if the mirror's state is older than a second.
+//! Waiting for a turn is left to [`queue`](super::queue).
+//!
+//! Losing a race is no failure, so it never leads to a decision without the store: a request that cannot win in time is
+//! refused. Where a bucket refuses all requests for a while, a batch that loses does not try again: the winners write
+//! debt and strikes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::SharedStore;
+use super::bucket_state::BucketState;
+use super::mirror::is_recent;
+use super::request::{Completion, StoreOp, StoreReply, StoreRequest, UncertainWrite};
+use crate::{RecordVersion, StoreError, StoreRecord, Stored, Swap};
+use tollgate_bucket::{Admission, Key, Op, Receipt};
+use tollgate_bucket::{Span, Time};
+
+/// The requests for one bucket that are decided together.
+pub(super) struct StoreBatch<'s> {
+    shared: &'s Arc<SharedStore>,
+    key: Key,
+    requests: Vec<StoreRequest>,
+}
+
+/// What a batch knows of its bucket.
+struct BatchState {
+    state: BucketState,
+    /// The version in the store, if it has a record.
+    version: Option<RecordVersion>,
+    /// When that was seen.
+    seen_at: Time,
+    /// Whether this batch has read it from the store.
+    is_loaded: bool,
+    /// Whether it was seen shortly before this batch, too.
+    is_hot: bool,
+    /// Whether the record must be read before the next decision, because a conflict left it unknown.
+    is_outdated: bool,
+    /// A state known here that the store may lack: decisions that were made while it was down.
+    local_state: Option<BucketState>,
+    /// The digest of the mirror's state: another one means that the mirror alone has decided since.
+    mirror_digest: u64,
+    /// Whether the state differs from the store's even if no request changes it.
+    is_dirty: bool,
+}
+
+/// Whether a batch continues.
+#[derive(PartialEq, Eq)]
+enum BatchStep {
+    Done,
+    Retry,
+}
+
+impl<'s> StoreBatch<'s> {
+    /// A batch of requests for one bucket.
+    pub(super) fn new(shared: &'s Arc<SharedStore>, key: Key, requests: Vec<StoreRequest>) -> Self {
+        Self { shared, key, requests }
+    }
+
+    /// Runs the batch until every caller has a reply.
+    pub(super) async fn run(mut self) {
+        self.requests.retain(|request| !request.is_cancelled());
+        let Some(first) = self.requests.first() else { return };
+        let mut draft = BatchState::recall(first, self.shared);
+        // A write that may have been done must be looked up before it is repeated, and the store's clock must be known.
+        let is_in_doubt = self.requests.iter().any(|request| request.uncertain().is_some())
+            || !self.shared.has_ever_answered();
+        if is_in_doubt && self.load(&mut draft).await == BatchStep::Done {
+            return;
+        }
+        let timeout = self.shared.timeout().to_std().mul_f32(RETRY_SHARE);
+        let mut tries = 0;
+        while !self.requests.is_empty() && self.decide_and_write(&mut draft).await == BatchStep::Retry {
+            tries += 1;
+            self.pause(tries).await;
+            self.requests.retain(|request| !request.is_cancelled());
+            // Counted from the request's own start: one that has waited for this batch has less time left.
+            self.refuse(&draft, |request| tries >= MAX_TRIES || request.since.elapsed() > timeout);
+        }
+    }
+
+    /// Decides and writes once.
+    async fn decide_and_write(&mut self, draft: &mut BatchState) -> BatchStep {
+        if draft.is_outdated {
+            return self.load(draft).await;
+        }
+        let now = self.shared.now();
+        let (replies, changed) = self.decide(&mut draft.state, now);
+        if !changed && !draft.is_dirty {
+            let is_good_enough = draft.is_loaded || !self.requests.iter().any(StoreRequest::is_inspection);
+            if is_recent(draft.seen_at, now) && is_good_enough {
+                self.reply(replies);
+                return BatchStep::Done;
+            }
+            return self.load(draft).await;
+        }
+        if draft.is_loaded && draft.is_hot && self.requests.iter().zip(&replies).all(is_deferrable) {
+            // The mirror keeps the change for the next batch to write.
+            self.reply(replies);
+            return BatchStep::Done;
+        }
+        if !self.shared.is_up() {
+            // No call is made, so no write is uncertain.
+            return self.fail(None);
+        }
+        let until = draft.state.gone_at().max(now.after(SHORTEST_TTL));
+        let record = self.record(&draft.state, until.since(now));
+        match self.shared.swap(self.key, draft.version, record).await {
+            Ok(Swap::Done(version)) => {
+                if let Some(request) = self.requests.first() {
+                    let seen = (Some(draft.mirror_digest), self.shared.now());
+                    request.mirror.remember(&request.bucket, &draft.state, (version, until), seen);
+                }
+                self.reply(replies);
+                BatchStep::Done
+            }
+            Ok(Swap::Conflict(stored)) => self.apply_stored(draft, stored),
+            Err(StoreError::WriteConflict) => self.load(draft).await,
+            Err(_) => self.fail(Some(UncertainWrite { old: draft.version })),
+        }
+    }
+
+    /// Reads the current record.
+    async fn load(&mut self, draft: &mut BatchState) -> BatchStep {
+        draft.is_outdated = true;
+        match self.shared.load(self.key).await {
+            Ok(stored) => self.apply_stored(draft, stored),
+            Err(StoreError::WriteConflict) => BatchStep::Retry,
+            Err(_) => self.fail(None),
+        }
+    }
+
+    /// Continues from the current record.
+    fn apply_stored(&mut self, draft: &mut BatchState, stored: Option<Stored>) -> BatchStep {
+        let version = stored.as_ref().map(|stored| stored.version);
+        let is_undone = |request: &StoreRequest| request.uncertain().is_none_or(|write| write.old == version);
+        // Drops requests that are done, and those whose outcome can no longer be known, which errs on the strict side.
+        let waiting = self.requests.len();
+        self.requests.retain(is_undone);
+        self.shared.release_enqueued(waiting - self.requests.len());
+        let Some(request) = self.requests.first() else { return BatchStep::Done };
+        draft.apply_stored(request, stored, self.shared.now());
+        BatchStep::Retry
+    }
+
+    fn decide(&self, state: &mut BucketState, now: Time) -> (Vec<StoreReply>, bool) {
+        let mut changed = false;
+        let replies = self.requests.iter().map(|request| {
+            let (reply, has_changed) = request.run(state, now);
+            changed |= has_changed;
+            reply
+        });
+        (replies.collect(), changed)
+    }
+
+    fn record(&self, state: &BucketState, ttl: Span) -> StoreRecord {
+        let limit =
+            self.requests.first().map_or_else(|| "".into(), |request| Arc::clone(request.mirror.limit()));
+        StoreRecord { bytes: state.encode(), ttl, limit, full_at: state.full_at() }
+    }
+
+    fn reply(&mut self, replies: Vec<StoreReply>) {
+        for (request, reply) in self.requests.drain(..).zip(replies) {
+            self.shared.complete(request, reply);
+        }
+    }
+
+    /// Refuses the requests that can wait no longer, because concurrent writers keep winning.
+    fn refuse(&mut self, draft: &BatchState, is_late: impl Fn(&StoreRequest) -> bool) {
+        if !self.requests.iter().any(&is_late) {
+            return;
+        }
+        let (mut replies, _) = self.decide(&mut draft.state.clone(), self.shared.now());
+        for StoreReply { verdict, .. } in replies.iter_mut().filter(|reply| reply.verdict.is_admitted()) {
+            verdict.admission = Admission::Refused { wait: CONFLICT_WAIT };
+            verdict.receipt = Receipt::default();
+        }
+        for (request, reply) in std::mem::take(&mut self.requests).into_iter().zip(replies) {
+            match request.completion {
+                _ if !is_late(&request) => self.requests.push(request),
+                Completion::Call(_) => self.shared.complete(request, reply),
+                Completion::Enqueued { .. } => self.shared.fail(request, None),
+            }
+        }
+    }
+
+    fn fail(&mut self, uncertain: Option<UncertainWrite>) -> BatchStep {
+        for request in self.requests.drain(..) {
+            self.shared.fail(request, uncertain);
+        }
+        BatchStep::Done
+    }
+
+    /// The first conflict is usual; after more of them the writers spread out.
+    async fn pause(&self, tries: u32) {
+        if tries > 1 {
+            let max = Duration::from_micros(100 << tries.min(6));
+            tokio::time::sleep(self.shared.jitter(max)).await;
+        }
+    }
+}
+
+/// Whether the request was refused, and its effect may be written later.
+fn is_deferrable((request, reply): (&StoreRequest, &StoreReply)) -> bool {
+    let is_attempt = matches!(
+        request.op,
+        StoreOp::Step(Op::Take(_) | Op::TakeOnce { .. } | Op::Peek(_) | Op::PeekOnce { .. })
+    );
+    is_attempt && !reply.verdict.is_admitted()
+}
+
+impl BatchState {
+    fn recall(request: &StoreRequest, shared: &SharedStore) -> Self {
+        let now = shared.now();
+        let (content, known) = request.mirror.recall(&request.bucket, now);
+        // A record that was seen before an outage may be lost in the store, and is written again.
+        let is_old = known.seen_at < shared.back_since();
+        let may_be_lost = known.version.is_some() && is_old;
+        Self {
+            local_state: (known.is_ahead || may_be_lost).then(|| content.clone()),
+            state: content,
+            version: known.version,
+            seen_at: known.seen_at,
+            is_loaded: false,
+            is_hot: !is_old && known.seen_at <= now && now < known.seen_at.after(HOT_SPAN),
+            is_outdated: false,
+            mirror_digest: known.digest,
+            is_dirty: known.is_ahead && known.version.is_some(),
+        }
+    }
+
+    fn apply_stored(
+        &mut self,
+        StoreRequest { mirror, bucket, .. }: &StoreRequest,
+        stored: Option<Stored>,
+        now: Time,
+    ) {
+        self.version = stored.as_ref().map(|stored| stored.version);
+        (self.seen_at, self.is_loaded, self.is_outdated) = (now, true, false);
+        let found = stored.and_then(|stored| BucketState::decode(&stored.bytes));
+        // Foreign bytes are overwritten.
+        let is_foreign = found.is_none() && self.version.is_some();
+        self.state = found.unwrap_or_else(|| BucketState::absent(bucket.spec));
+        self.state.convert_to(&bucket.spec, now);
+        let seen = (self.local_state.is_none().then_some(self.mirror_digest), now);
+        match self.version {
+            _ if is_foreign => {}
+            Some(version) => {
+                mirror.remember(bucket, &self.state, (version, self.state.gone_at()), seen);
+            }
+            None => mirror.forget(bucket, seen),
+        }
+        let is_more =
+            self.local_state.as_ref().is_some_and(|local| self.state.join(&local.header, &local.state, now));
+        self.is_dirty = is_more || is_foreign;
+        if !self.is_dirty {
+            self.local_state = None;
+        }
+        if !is_foreign {
+            self.mirror_digest = self.state.digest();
+        }
+    }
+}
+
+/// A bucket that was seen this recently is in constant use. Longer than a refusal is repeated, because several limits
+/// that refuse the same attempts take turns.
+const HOT_SPAN: Span = Span::from_secs(4);
+/// More conflicts than a handful of gates can cause.
+const MAX_TRIES: u32 = 32;
+/// The share of an attempt's longest wait that conflicts may take.
+const RETRY_SHARE: f32 = 0.8;
+/// The wait of a request that cannot win.
+const CONFLICT_WAIT: Span = Span::from_secs(1);
+/// The shortest time to live: no process works on a bucket for longer than that.
+const SHORTEST_TTL: Span = Span::from_secs(1);

@@ -1,0 +1,205 @@
+//! The maintenance thread of a store: it probes, purges and inspects.
+//!
+//! A probe tells whether the store answers and what time it is there, a purge removes expired records, an inspection
+//! warns the operator of bad settings. While the store is down, the probe is the only call, one at a time, so a store
+//! that comes back meets no burst. Requests are left to [`batch`](super::batch).
+
+use std::sync::{Arc, Weak, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::breaker::Breaker;
+use super::clock_offset::{ClockCorrection, ClockOffset};
+use super::queue::RequestQueue;
+use super::{CallOutcome, SharedStore, StoreObserver, StoreOptions};
+use crate::time::Clock;
+use crate::{CompareAndSwap, Namespace, StoreAddress, StoreError};
+
+/// Why a store cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreStartError {
+    /// The system gives no thread or runtime.
+    #[error("cannot start the store's thread: {0}")]
+    Thread(#[from] std::io::Error),
+    /// The address is the memory of the process.
+    #[error("this store is not shared")]
+    NotShared,
+    /// The backend cannot be opened.
+    #[error("store: {0}")]
+    Store(#[from] StoreError),
+    /// The thread ended before the backend was open.
+    #[error("the store's thread ended")]
+    Ended,
+}
+
+impl SharedStore {
+    /// Opens a store and starts its thread. Waits a moment for the first answer, so that the store's clock is known
+    /// before the first decision, and goes on without one.
+    ///
+    /// # Errors
+    /// See [`StoreStartError`].
+    pub fn start(
+        address: &StoreAddress,
+        namespace: &Namespace,
+        options: StoreOptions,
+        clock: Clock,
+        observer: Arc<dyn StoreObserver>,
+    ) -> Result<Arc<Self>, StoreStartError> {
+        let (address, namespace) = (address.clone(), namespace.clone());
+        let open = move || Ok(address.open(&namespace).ok_or(StoreStartError::NotShared)??);
+        Self::start_on(open, options, clock, observer)
+    }
+
+    /// The same on the backend that `open` opens, within the runtime of the store's thread.
+    pub(super) fn start_on(
+        open: impl FnOnce() -> Result<Arc<dyn CompareAndSwap>, StoreStartError> + Send + 'static,
+        options: StoreOptions,
+        clock: Clock,
+        observer: Arc<dyn StoreObserver>,
+    ) -> Result<Arc<Self>, StoreStartError> {
+        let (alive, end) = oneshot::channel();
+        let (sender, opened) = mpsc::channel();
+        let run = move || {
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(sender.send(Err(StoreStartError::Thread(error)))),
+            };
+            let backend = {
+                let _within = runtime.enter();
+                open()
+            };
+            // The receiver is gone if the caller has ended.
+            let _ = sender.send(backend.map(|backend| (backend, runtime.handle().clone())));
+            // Ends when `alive` is dropped.
+            let _: Result<(), _> = runtime.block_on(end);
+            runtime.shutdown_background();
+        };
+        thread::Builder::new().name("store".to_owned()).spawn(run)?;
+        let (backend, runtime) = opened.recv().map_err(|_| StoreStartError::Ended)??;
+        let (shared, first) = Self::start_within(runtime, backend, options, clock, observer, alive);
+        // A store that is down is no error: the gate starts all the same.
+        let _ = first.recv_timeout(FIRST_PROBE_TIMEOUT);
+        Ok(shared)
+    }
+
+    /// The same within this runtime. The receiver gets a message after each probe.
+    pub(super) fn start_within(
+        runtime: Handle,
+        backend: Arc<dyn CompareAndSwap>,
+        options: StoreOptions,
+        clock: Clock,
+        observer: Arc<dyn StoreObserver>,
+        alive: oneshot::Sender<()>,
+    ) -> (Arc<Self>, mpsc::Receiver<()>) {
+        let shared = Arc::new(Self {
+            backend,
+            options,
+            randomness: clock.now().as_nanos().into(),
+            clock,
+            offset: ClockOffset::default(),
+            breaker: Breaker::default(),
+            queue: RequestQueue::default(),
+            observer,
+            runtime: runtime.clone(),
+            went_down: Arc::default(),
+            enqueued: 0.into(),
+            _alive: alive,
+        });
+        let (probed, first) = mpsc::channel();
+        shared.respawn_on_panic(&runtime, move |shared| probe_loop(shared, probed.clone()));
+        shared.respawn_on_panic(&runtime, purge_loop);
+        (shared, first)
+    }
+
+    /// Restarts a task that panics: without probes a store would stay down for ever.
+    fn respawn_on_panic<F>(
+        self: &Arc<Self>,
+        runtime: &Handle,
+        task: impl Fn(Weak<Self>) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let shared = Arc::downgrade(self);
+        runtime.spawn(async move {
+            while tokio::spawn(task(Weak::clone(&shared))).await.is_err_and(|ended| ended.is_panic()) {
+                if let Some(shared) = shared.upgrade() {
+                    shared
+                        .observer
+                        .warned("the store's maintenance panicked and restarts: please report this");
+                }
+                tokio::time::sleep(RESPAWN_PAUSE).await;
+            }
+        });
+    }
+
+    pub(super) async fn probe(&self) {
+        let begun = self.clock.now();
+        let answer = tokio::time::timeout(self.options.timeout.to_std(), self.backend.probe()).await;
+        // A failure counts and is reported like that of any call.
+        let _ =
+            self.record_outcome(begun, answer.unwrap_or(Err(super::timeout_error())), |()| CallOutcome::Ok);
+    }
+}
+
+/// Probes the store: now and then while it is up, often while it is down.
+async fn probe_loop(shared: Weak<SharedStore>, first: mpsc::Sender<()>) {
+    let mut inspected = false;
+    loop {
+        let Some(shared) = shared.upgrade() else { return };
+        shared.probe().await;
+        if shared.breaker.has_no_failures() && !inspected {
+            inspected = true;
+            inspect(&*shared.backend, &*shared.observer).await;
+        }
+        // The receiver may be gone.
+        let _ = first.send(());
+        let pause = if shared.breaker.has_no_failures() { PROBE_INTERVAL } else { PROBE_INTERVAL_WHILE_DOWN };
+        let pause = pause + shared.jitter(pause);
+        if !shared.breaker.has_no_failures() {
+            drop(shared);
+            tokio::time::sleep(pause).await;
+            continue;
+        }
+        // Holds no reference to the store while it waits: the store must end when its last user drops it.
+        let went_down = Arc::clone(&shared.went_down);
+        drop(shared);
+        let _ = tokio::time::timeout(pause, went_down.notified()).await;
+    }
+}
+
+async fn inspect(backend: &dyn CompareAndSwap, observer: &dyn StoreObserver) {
+    if let Ok(Ok(found)) = tokio::time::timeout(INSPECT_TIMEOUT, backend.inspect()).await {
+        found.value.iter().for_each(|what| observer.warned(what));
+    }
+}
+
+/// Purges expired records, batch after batch while there are more.
+async fn purge_loop(shared: Weak<SharedStore>) {
+    let mut pause = PURGE_INTERVAL;
+    while let Some(after) = shared.upgrade().map(|shared| pause + shared.jitter(pause)) {
+        tokio::time::sleep(after).await;
+        let Some(shared) = shared.upgrade().filter(|shared| !shared.breaker.is_open()) else { continue };
+        let purged = tokio::time::timeout(INSPECT_TIMEOUT, shared.backend.purge()).await;
+        let is_more = matches!(purged, Ok(Ok(answer)) if answer.value > 0);
+        pause = if is_more { PURGE_INTERVAL_WHILE_BUSY } else { PURGE_INTERVAL };
+    }
+}
+
+impl std::fmt::Display for ClockCorrection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (seconds, side) =
+            (self.nanos.unsigned_abs() / 1_000_000_000, if self.nanos < 0 { "behind" } else { "ahead of" });
+        write!(f, "the store's clock is {seconds} s {side} this machine's; the store's decides")
+    }
+}
+
+const FIRST_PROBE_TIMEOUT: Duration = Duration::from_millis(500);
+const INSPECT_TIMEOUT: Duration = Duration::from_secs(5);
+const RESPAWN_PAUSE: Duration = Duration::from_secs(1);
+const PROBE_INTERVAL: Duration = Duration::from_secs(2);
+const PROBE_INTERVAL_WHILE_DOWN: Duration = Duration::from_millis(250);
+const PURGE_INTERVAL: Duration = Duration::from_secs(2);
+const PURGE_INTERVAL_WHILE_BUSY: Duration = Duration::from_millis(200);

@@ -1,0 +1,128 @@
+//! One operation on one bucket, and how it completes.
+//!
+//! A call waits for its reply; an enqueued operation has no caller. It is retried after an outage, but only if it
+//! certainly was not done: a token that is refunded twice would be one too many. Queueing is left to
+//! [`queue`](super::queue).
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::bucket_state::BucketState;
+use super::mirror::Mirror;
+use crate::RecordVersion;
+use crate::memory::BucketKey;
+use tollgate_bucket::Time;
+use tollgate_bucket::{Op, Own, Verdict, step};
+
+/// An operation on a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreOp {
+    /// One operation of the arithmetic.
+    Step(Op),
+    /// Resets the bucket as if it had never been seen.
+    Reset,
+    /// Gives the bucket an own rate, or takes it away.
+    Rate(Option<Own>),
+}
+
+/// The reply to an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreReply {
+    /// The verdict on the operation; after a reset or a new rate, that of a peek.
+    pub verdict: Verdict,
+    /// The bucket's own rate, if it has one.
+    pub own: Option<Own>,
+}
+
+/// The store did not answer in time, or calls to it are stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("store unavailable")]
+pub struct Unavailable;
+
+/// An operation on one bucket that waits for its batch.
+#[derive(Debug)]
+pub(super) struct StoreRequest {
+    pub(super) mirror: Arc<Mirror>,
+    pub(super) bucket: BucketKey,
+    pub(super) op: StoreOp,
+    pub(super) completion: Completion,
+    /// When it joined the queue.
+    pub(super) since: Instant,
+}
+
+/// How a request completes.
+#[derive(Debug)]
+pub(super) enum Completion {
+    /// A caller waits for the reply.
+    Call(oneshot::Sender<Result<StoreReply, Unavailable>>),
+    /// No caller waits: it may be retried later.
+    Enqueued {
+        /// The number of failed tries.
+        tries: u32,
+        /// The write of an earlier try, if its outcome is unknown.
+        uncertain: Option<UncertainWrite>,
+    },
+}
+
+/// A write whose outcome is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct UncertainWrite {
+    /// The version that it was to replace. While the store has that version, the write was not done.
+    pub(super) old: Option<RecordVersion>,
+}
+
+impl StoreRequest {
+    /// Runs the operation. Returns the reply and whether the state has changed.
+    pub(super) fn run(&self, content: &mut BucketState, now: Time) -> (StoreReply, bool) {
+        content.convert_to(&self.bucket.spec, now);
+        let now = content.decision_time(now);
+        let BucketState { header, state } = content;
+        let (op, has_changed) = match self.op {
+            StoreOp::Step(op) => (op, false),
+            StoreOp::Reset => {
+                state.fill(0);
+                (Op::Peek(1), true)
+            }
+            StoreOp::Rate(own) => {
+                header.give_rate(&self.bucket.spec, own, state, now);
+                (Op::Peek(1), true)
+            }
+        };
+        let words = header.spec.words().min(state.len());
+        let step = step(&header.spec, &mut state[..words], now, op);
+        (StoreReply { verdict: step.verdict, own: own_of(content) }, step.changed || has_changed)
+    }
+
+    /// Whether the reply must come from the store, even if the mirror knows it.
+    pub(super) fn is_inspection(&self) -> bool {
+        matches!(
+            self.op,
+            StoreOp::Step(Op::Peek(_) | Op::PeekOnce { .. }) | StoreOp::Reset | StoreOp::Rate(_)
+        )
+    }
+
+    /// Whether the caller has given up.
+    pub(super) fn is_cancelled(&self) -> bool {
+        matches!(&self.completion, Completion::Call(sender) if sender.is_closed())
+    }
+
+    /// Whether it has no caller.
+    pub(super) fn is_enqueued(&self) -> bool {
+        matches!(self.completion, Completion::Enqueued { .. })
+    }
+
+    /// The write of an earlier try whose outcome is unknown.
+    pub(super) fn uncertain(&self) -> Option<UncertainWrite> {
+        match &self.completion {
+            Completion::Enqueued { uncertain, .. } => *uncertain,
+            Completion::Call(_) => None,
+        }
+    }
+}
+
+fn own_of(content: &BucketState) -> Option<Own> {
+    let until = content.header.own_until?;
+    Some(Own { rate: content.header.spec.rate()?, until })
+}

@@ -1,0 +1,110 @@
+//! The part of an address that both databases share: TLS, and options behind a question mark.
+//!
+//! Errors repeat no part of the address, because it may be a password in the wrong place. The part before the options
+//! is left to each database's module.
+
+use std::path::PathBuf;
+
+use percent_encoding::percent_decode_str;
+
+/// How a connection is encrypted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SqlTls {
+    /// In clear text: `sslmode=disable`, or no `sslmode`.
+    Off,
+    /// Encrypted. The server's certificate and name are checked against the roots of this file, or the system's.
+    On(Option<PathBuf>),
+}
+
+/// An address, split into its parts.
+#[derive(Debug)]
+pub(crate) struct SqlUrl<'a> {
+    /// Scheme, credentials, hosts and database.
+    pub(crate) base: &'a str,
+    /// Options that are not about TLS, as written.
+    pub(crate) options: Vec<(&'a str, &'a str)>,
+    pub(crate) tls: SqlTls,
+}
+
+/// Splits an address; `known` are the options that it may have beside those of TLS.
+pub(crate) fn split<'a>(url: &'a str, known: &[&str]) -> Result<SqlUrl<'a>, String> {
+    // A question mark before an `@` belongs to the password.
+    let credentials = url.find('@').map_or(0, |at| at + 1);
+    let mark = url.get(credentials..).and_then(|rest| rest.find('?')).map(|at| credentials + at);
+    let base = mark.and_then(|mark| url.get(..mark)).unwrap_or(url);
+    let written = mark.and_then(|mark| url.get(mark + 1..)).unwrap_or_default();
+    let mut options = Vec::new();
+    let (mut mode, mut roots) = (None, None);
+    for option in written.split('&').filter(|option| !option.is_empty()) {
+        let (name, value) = option.split_once('=').ok_or("an option is written `name=value`")?;
+        match name {
+            "sslmode" => mode = Some(value),
+            "sslrootcert" => roots = Some(PathBuf::from(decoded(value)?)),
+            name if known.contains(&name) => options.push((name, value)),
+            _ => {
+                return Err(format!(
+                    "unknown option; options are sslmode, sslrootcert, {}",
+                    known.join(", ")
+                ));
+            }
+        }
+    }
+    Ok(SqlUrl { base, options, tls: tls(mode, roots)? })
+}
+
+/// Decodes percent signs.
+pub(crate) fn decoded(text: &str) -> Result<String, String> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    Ok(decoded.map_err(|_| "the percent-encoded text is not UTF-8")?.into_owned())
+}
+
+fn tls(mode: Option<&str>, roots: Option<PathBuf>) -> Result<SqlTls, String> {
+    match (mode, roots) {
+        // Both check the certificate: encryption to an unverified server protects nothing.
+        (Some("require" | "verify-full"), roots) => Ok(SqlTls::On(roots)),
+        (None | Some("disable"), Some(_)) => Err("`sslrootcert` needs `sslmode=verify-full`".to_owned()),
+        (None | Some("disable"), None) => Ok(SqlTls::Off),
+        _ => Err("`sslmode` is `disable`, `require` or `verify-full`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split_of(url: &str) -> Result<(String, SqlTls), String> {
+        split(url, &["application_name"]).map(|split| (split.base.to_owned(), split.tls))
+    }
+
+    #[test]
+    fn tls_is_said_or_it_is_not_spoken() {
+        let base = "postgres://u:p@h/db".to_owned();
+        assert_eq!(split_of("postgres://u:p@h/db"), Ok((base.clone(), SqlTls::Off)));
+        assert_eq!(split_of("postgres://u:p@h/db?sslmode=disable"), Ok((base.clone(), SqlTls::Off)));
+        assert_eq!(split_of("postgres://u:p@h/db?sslmode=verify-full"), Ok((base.clone(), SqlTls::On(None))));
+        let url = "postgres://u:p@h/db?sslrootcert=/etc/a%20b.pem&sslmode=require";
+        assert_eq!(split_of(url), Ok((base, SqlTls::On(Some("/etc/a b.pem".into())))));
+    }
+
+    #[test]
+    fn mistakes_repeat_nothing_secret() {
+        for (url, message) in [
+            ("postgres://u:p@h/db?sslmode=hunter2", "`sslmode` is `disable`, `require` or `verify-full`"),
+            ("postgres://u:p@h/db?sslrootcert=/hunter2", "`sslrootcert` needs `sslmode=verify-full`"),
+            ("postgres://u:p@h/db?hunter2", "an option is written `name=value`"),
+            (
+                "postgres://u:p@h/db?hunter2=1",
+                "unknown option; options are sslmode, sslrootcert, application_name",
+            ),
+            ("postgres://u:p@h/db?sslmode=require&sslrootcert=%ff", "the percent-encoded text is not UTF-8"),
+        ] {
+            assert_eq!(split_of(url), Err(message.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_question_mark_in_a_password_begins_no_options() {
+        let url = "postgres://u:what?sslmode=no@h/db?sslmode=require";
+        assert_eq!(split_of(url), Ok(("postgres://u:what?sslmode=no@h/db".to_owned(), SqlTls::On(None))));
+    }
+}

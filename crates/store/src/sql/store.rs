@@ -1,0 +1,167 @@
+//! Buckets as rows of a table: the part that PostgreSQL and MySQL share.
+//!
+//! The statements, and how their results are read, are left to each database ([`SqlQueries`]). A probe names the table
+//! too: without the table every request fails, and a database whose probes succeed would be called and given up again
+//! several times a second.
+
+use std::sync::Arc;
+
+use super::{PurgeCursor, SqlConnection, SqlConnector, SqlPool};
+use crate::compare_and_swap::{
+    Clocked, CompareAndSwap, RecordVersion, StoreError, StoreFuture, StoreRecord, Stored, Swap,
+};
+use tollgate_bucket::Key;
+
+/// A database's reply, or its error.
+pub(crate) type SqlReply<T> = Result<Clocked<T>, StoreError>;
+
+/// A connection that runs the store operations as statements of its database.
+pub(crate) trait SqlQueries: SqlConnection {
+    /// The statements of a purge.
+    type Purge: Send + Sync + 'static;
+
+    fn load(
+        &self,
+        statements: &Statements<Self::Purge>,
+        key: Key,
+    ) -> impl Future<Output = SqlReply<Option<Stored>>> + Send;
+
+    fn swap(
+        &self,
+        statements: &Statements<Self::Purge>,
+        key: Key,
+        old: Option<RecordVersion>,
+        new: &StoreRecord,
+    ) -> impl Future<Output = SqlReply<Swap>> + Send;
+
+    fn probe(&self, statements: &Statements<Self::Purge>) -> impl Future<Output = SqlReply<()>> + Send;
+
+    /// Purges the next window, unless another gate purges.
+    fn purge(
+        &self,
+        statements: &Statements<Self::Purge>,
+        cursor: &PurgeCursor,
+    ) -> impl Future<Output = SqlReply<u64>> + Send;
+
+    /// Runs a statement about this table that returns no rows.
+    fn execute(&self, table: &str, text: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// The statements about one table.
+pub(crate) struct Statements<T> {
+    pub(crate) table: String,
+    pub(crate) load: String,
+    /// Replaces a row of the expected version.
+    pub(crate) replace: String,
+    /// Inserts a row where there is none.
+    pub(crate) insert: String,
+    pub(crate) probe: String,
+    /// Change nothing, but need the same permissions as the others.
+    pub(crate) permission_checks: [String; 4],
+    pub(crate) purge: T,
+    pub(crate) schema: Vec<String>,
+}
+
+/// Buckets in one table.
+pub(crate) struct SqlStore<D: SqlConnector<Connection: SqlQueries>> {
+    pool: SqlPool<D>,
+    statements: Arc<Statements<Purge<D>>>,
+    purge_cursor: Arc<PurgeCursor>,
+    is_exposed: bool,
+}
+
+/// The purge statements of a connector's database.
+type Purge<D> = <<D as SqlConnector>::Connection as SqlQueries>::Purge;
+
+impl<D: SqlConnector<Connection: SqlQueries>> SqlStore<D> {
+    /// A store without connections yet; `is_exposed` says whether its traffic can be read on the way.
+    ///
+    /// # Errors
+    /// If there is no runtime to run in.
+    pub(crate) fn new(
+        connector: D,
+        statements: Statements<Purge<D>>,
+        is_exposed: bool,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            pool: SqlPool::new(connector)?,
+            statements: Arc::new(statements),
+            purge_cursor: Arc::default(),
+            is_exposed,
+        })
+    }
+}
+
+impl<D: SqlConnector<Connection: SqlQueries>> CompareAndSwap for SqlStore<D> {
+    fn load(&self, key: Key) -> StoreFuture<'_, Option<Stored>> {
+        let statements = Arc::clone(&self.statements);
+        Box::pin(self.pool.call(move |connection| async move { connection.load(&statements, key).await }))
+    }
+
+    fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
+        let statements = Arc::clone(&self.statements);
+        Box::pin(
+            self.pool
+                .call(move |connection| async move { connection.swap(&statements, key, old, &new).await }),
+        )
+    }
+
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        let statements = Arc::clone(&self.statements);
+        Box::pin(self.pool.call(|connection| async move { connection.probe(&statements).await }))
+    }
+
+    fn inspect(&self) -> StoreFuture<'_, Vec<String>> {
+        let statements = Arc::clone(&self.statements);
+        let mut found = exposed(self.is_exposed);
+        Box::pin(self.pool.call_alone(|connection| async move {
+            let mut results = Vec::new();
+            for check in &statements.permission_checks {
+                results.push(connection.execute(&statements.table, check).await);
+            }
+            found.extend(refusals(results)?);
+            Ok(Clocked::without_clock(found))
+        }))
+    }
+
+    fn purge(&self) -> StoreFuture<'_, u64> {
+        let (statements, cursor) = (Arc::clone(&self.statements), Arc::clone(&self.purge_cursor));
+        Box::pin(
+            self.pool.call_alone(|connection| async move { connection.purge(&statements, &cursor).await }),
+        )
+    }
+
+    fn schema(&self) -> Vec<String> {
+        self.statements.schema.clone()
+    }
+
+    fn migrate(&self) -> StoreFuture<'_, ()> {
+        let statements = Arc::clone(&self.statements);
+        Box::pin(self.pool.call_alone(|connection| async move {
+            for statement in &statements.schema {
+                connection.execute(&statements.table, statement).await?;
+            }
+            Ok(Clocked::without_clock(()))
+        }))
+    }
+}
+
+/// The warning about a connection in clear text.
+fn exposed(is_exposed: bool) -> Vec<String> {
+    let warning = is_exposed
+        .then(|| "the connection is not encrypted: add `sslmode=verify-full` to the address".to_owned());
+    warning.into_iter().collect()
+}
+
+/// The distinct refusals among these results.
+fn refusals(results: impl IntoIterator<Item = Result<(), StoreError>>) -> Result<Vec<String>, StoreError> {
+    let mut refusals = Vec::new();
+    for result in results {
+        match result {
+            Err(StoreError::Refused(why)) if refusals.contains(&why) => {}
+            Err(StoreError::Refused(why)) => refusals.push(why),
+            other => other?,
+        }
+    }
+    Ok(refusals)
+}

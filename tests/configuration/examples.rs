@@ -1,0 +1,260 @@
+//! What the examples and the README say is what the program accepts.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "these are tests, by the real clock")]
+
+use crate::support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use support::servers::{dynamodb, memcached, mysql, postgres, redis};
+use support::{Gate, Launch, Server, Upstream, get_with, post, started};
+use tollgate::config::{Sources, load};
+use tollgate::store::{Namespace, StoreAddress};
+
+#[test]
+fn every_example_loads_without_a_word() {
+    let folders =
+        ["", "/origins", "/stores", "/two-gates-one-redis"].map(|folder| format!("examples{folder}"));
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 18, "{files:?}");
+    files.push("config.toml".into());
+    for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "toml")) {
+        let keys = ("DEVICE_KEYS".into(), "0123456789abcdef0123456789abcdef".into());
+        let loaded = load(&Sources::from_file(file).unwrap().with_environment(std::iter::once(keys)));
+        let said: String = loaded.diagnostics.iter().map(|found| found.render(false)).collect();
+        assert!(loaded.config.is_some() && said.is_empty(), "{}:\n{said}", file.display());
+    }
+}
+
+#[test]
+fn the_file_in_the_readme_is_the_smallest_example_byte_for_byte() {
+    let readme = readme();
+    let (_, rest) = readme.split_once("\n```toml\n").unwrap();
+    let (block, _) = rest.split_once("```\n").unwrap();
+    assert_eq!(block, fs::read_to_string("examples/minimal.toml").unwrap());
+}
+
+#[test]
+fn the_wordpress_file_in_the_documents_is_the_example_but_for_its_comments() {
+    let document = fs::read_to_string("docs/getting-started.md").unwrap();
+    let (_, rest) = document.split_once("\n```toml\n[route.blog]\n").unwrap();
+    let block = format!("[route.blog]\n{}", rest.split_once("```\n").unwrap().0);
+    let settings = |text: &str| {
+        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+        let lines = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        lines.filter(|line| !line.is_empty()).collect::<Vec<_>>()
+    };
+    let example = settings(&fs::read_to_string("examples/wordpress.toml").unwrap());
+    assert_eq!(settings(&block), example[2..], "all but `listen` and `upstream`");
+}
+
+#[test]
+fn every_command_in_the_readme_exists() {
+    let named = commands(&readme());
+    for expected in ["check", "demo", "explain", "run"] {
+        assert!(named.contains(expected), "{expected} is not among {named:?}");
+    }
+    for command in &named {
+        let help = Command::new(env!("CARGO_BIN_EXE_tollgate")).args([command, "--help"]).output().unwrap();
+        assert!(help.status.success(), "tollgate {command}");
+    }
+}
+
+#[test]
+fn what_the_documents_show_of_the_smallest_example_is_what_the_program_says() {
+    let shown = [
+        ("docs/getting-started.md", &["check"][..]),
+        ("docs/getting-started.md", &["explain", "POST", "//LOGIN"]),
+        ("docs/getting-started.md", &["explain", "GET", "/login"]),
+        ("docs/matching.md", &["explain", "POST", "/x/../LOGIN;a"]),
+    ];
+    for (document, words) in shown {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command.arg(words[0]).args(["-c", "examples/minimal.toml"]).args(&words[1..]);
+        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        assert!(fs::read_to_string(document).unwrap().contains(&said), "{document} does not show\n{said}");
+    }
+}
+
+#[test]
+fn every_file_that_the_documents_link_to_exists() {
+    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"] {
+        let text = fs::read_to_string(document).unwrap();
+        let targets =
+            text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+        for target in targets.filter(|target| !target.contains("://")) {
+            assert!(Path::new(target).exists(), "{document} links to {target}");
+        }
+    }
+}
+
+#[test]
+fn every_test_that_the_origins_name_exists() {
+    let document = fs::read_to_string("docs/origins.md").unwrap();
+    let quoted = document.split('`').skip(1).step_by(2);
+    let named: BTreeSet<&str> = quoted.filter(|word| is_a_test(word)).collect();
+    assert!(named.len() > 10, "{named:?}");
+    let folders = fs::read_dir("tests").unwrap().map(|entry| entry.unwrap().path());
+    let files = folders.filter_map(|folder| fs::read_dir(folder).ok()).flatten();
+    let files = files.map(|entry| entry.unwrap().path());
+    let tests: String = files.filter_map(|file| fs::read_to_string(file).ok()).collect();
+    for name in named {
+        assert!(tests.contains(&format!("fn {name}()")), "{name}");
+    }
+}
+
+#[test]
+fn two_gates_on_one_redis_share_ten_attempts() {
+    ten_attempts_are_ten_at_two_gates::<redis::Redis>("two-gates-one-redis/gate");
+}
+
+#[test]
+fn the_example_of_redis_shares_ten_attempts() {
+    ten_attempts_are_ten_at_two_gates::<redis::Redis>("stores/redis");
+}
+
+#[test]
+fn the_example_of_a_redis_cluster_shares_ten_attempts() {
+    ten_attempts_are_ten_at_two_gates::<redis::RedisCluster>("stores/redis-cluster");
+}
+
+#[test]
+fn the_example_of_memcached_shares_ten_attempts() {
+    ten_attempts_are_ten_at_two_gates::<memcached::Servers<2>>("stores/memcached");
+}
+
+#[test]
+fn the_example_of_postgres_shares_ten_attempts() {
+    ten_attempts_are_ten_at_two_gates::<postgres::Postgres>("stores/postgres");
+}
+
+#[test]
+fn the_example_of_mysql_shares_ten_attempts() {
+    ten_attempts_are_ten_at_two_gates::<mysql::MariaDb>("stores/mysql");
+}
+
+#[test]
+fn the_example_of_dynamodb_shares_ten_attempts() {
+    ten_attempts_are_ten_at_two_gates::<dynamodb::Dynalite>("stores/dynamodb");
+}
+
+fn ten_attempts_are_ten_at_two_gates<S: Server + 'static>(example: &str) {
+    let Some(pair) = Pair::of::<S>(example) else { return };
+    let answers = (0..12).map(|attempt| pair.gates[attempt % 2].ask(post("/login", "")).status);
+    let expected: Vec<u16> = (0..12).map(|attempt| if attempt < 10 { 200 } else { 429 }).collect();
+    assert_eq!(answers.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn the_origin_in_php_shares_its_limit_and_its_debt_over_memcached() {
+    let Some(pair) = Pair::of::<memcached::Servers<1>>("origins/php-memcached") else { return };
+    let form = post("/login", "").replace("app.test", "crm.example.org");
+    pair.admits(40, &form, 10, |seconds| 10.0 + seconds / 30.0);
+    let wait = pair.gates[0].ask(&form).retry_after();
+    assert!((300..=330).contains(&wait), "ten tokens of debt and the one wanted: {wait} s");
+}
+
+#[test]
+fn the_origin_in_postgresql_shares_its_tokens_and_tells_how_many_are_left() {
+    let Some(pair) = Pair::of::<postgres::Postgres>("origins/postgresql-function") else { return };
+    let call = get_with("/api/x", "X-Api-Key: a\r\n");
+    let left = pair.gates[0].ask(&call).header("ratelimit").unwrap().to_owned();
+    assert!(left.starts_with("\"caller\";r=9;"), "{left}");
+    pair.admits(30, &call, 9, |seconds| 9.0 + seconds);
+}
+
+#[test]
+fn the_origin_in_mysql_shares_each_of_its_periods() {
+    let Some(pair) = Pair::of::<mysql::MariaDb>("origins/mysql-procedure") else { return };
+    // A period begins with the first call after the last one ended: as many as began, and no more.
+    pair.admits(30, &get_with("/x", ""), 2, |seconds| 2.0 * (seconds.floor() + 1.0));
+}
+
+#[test]
+fn the_origin_in_dynamodb_shares_its_start_balance_and_its_floor() {
+    let Some(pair) = Pair::of::<dynamodb::Dynalite>("origins/dynamodb-floor") else { return };
+    pair.admits(90, &get_with("/api/x", ""), 60, |seconds| 60.0 + 11.0 * seconds);
+}
+
+#[test]
+fn the_origin_of_the_registry_shares_its_windows_over_redis() {
+    let Some(pair) = Pair::of::<redis::Redis>("origins/rolling-window") else { return };
+    pair.admits(70, &get_with("/whois/example.org", ""), 60, |seconds| {
+        60.0 * ((seconds / 60.0).floor() + 1.0)
+    });
+}
+
+/// An example, started twice as it stands, but for where it listens and where the others are.
+struct Pair {
+    gates: [Gate; 2],
+    _others: (Upstream, Box<dyn std::any::Any>),
+}
+
+impl Pair {
+    /// `None` if there is no such store on this machine.
+    fn of<S: Server + 'static>(example: &str) -> Option<Self> {
+        let server = started::<S>()?;
+        let url = server.url();
+        let file = fs::read_to_string(format!("examples/{example}.toml")).unwrap();
+        assert_eq!(schemes(&file), schemes(&format!("url = \"{url}\"")), "the example names another store");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let address: StoreAddress = url.parse().unwrap();
+        runtime.block_on(async {
+            address.open(&Namespace::default()).unwrap().unwrap().migrate().await.unwrap();
+        });
+        let upstream = Upstream::start();
+        let gates = [(); 2].map(|()| gate_like(&file, &url, &upstream));
+        Some(Self { gates, _others: (upstream, Box::new(server)) })
+    }
+
+    /// Both gates in turn admit at least `burst` of so many attempts, and never more than `most` allows for the seconds
+    /// that they took.
+    fn admits(&self, attempts: usize, request: &str, burst: usize, most: impl Fn(f64) -> f64) {
+        let began = Instant::now();
+        let admitted =
+            (0..attempts).filter(|attempt| self.gates[attempt % 2].ask(request).status == 200).count();
+        let most = most(began.elapsed().as_secs_f64());
+        #[expect(clippy::cast_precision_loss, reason = "a few dozen")]
+        let bounded = admitted as f64 <= most;
+        assert!(admitted >= burst && bounded, "{admitted} of {attempts}: not between {burst} and {most}");
+    }
+}
+
+fn gate_like(file: &str, url: &str, upstream: &Upstream) -> Gate {
+    let without_address: String =
+        file.lines().filter(|line| !line.starts_with("listen")).map(|line| format!("{line}\n")).collect();
+    let launch = Launch::new(&without_address).environment("TOLLGATE_STORE__URL", url);
+    // A busy machine is not what is tested here.
+    let launch = launch.environment("TOLLGATE_STORE__TIMEOUT", "5s");
+    launch.environment("TOLLGATE_UPSTREAM", &format!("http://{}", upstream.address)).start()
+}
+
+/// Which stores a file names.
+fn schemes(file: &str) -> Vec<&str> {
+    let urls = file.lines().filter_map(|line| line.strip_prefix("url = \""));
+    urls.filter_map(|url| Some(url.trim_start().split_once("://")?.0)).collect()
+}
+
+/// A sentence in snake case.
+fn is_a_test(word: &str) -> bool {
+    let is_snake =
+        word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    is_snake && word.matches('_').count() > 3
+}
+
+fn readme() -> String {
+    fs::read_to_string("README.md").unwrap()
+}
+
+/// The words that follow the program's name in code: after a prompt, a backtick, or cargo's `--`.
+fn commands(text: &str) -> BTreeSet<String> {
+    let after = ["$ tollgate ", "`tollgate ", "cargo run --release -- "];
+    let words = after.iter().flat_map(|front| text.split(front).skip(1));
+    let words = words.map(|rest| rest.chars().take_while(|letter| letter.is_ascii_lowercase()).collect());
+    words.filter(|word: &String| !word.is_empty()).collect()
+}

@@ -1,0 +1,11 @@
+//! The configuration file: mistakes, samples, examples in documents, presets.
+
+mod combined;
+mod examples;
+mod file;
+#[path = "../support/policy.rs"]
+mod policy;
+mod preset_paths;
+mod presets;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,42 @@
+//! Two attackers, run against the gate as programs of their own: one flushes a drained bucket out of the table by
+//! a flood of other clients, one hammers a single bucket from many connections and checks every window.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
+
+use crate::support;
+
+use std::process::Command;
+
+use support::{Gate, Upstream};
+
+/// E4: a flood of other clients, each with most of its tokens left, does not make the gate forget a drained one.
+#[test]
+fn a_drained_bucket_survives_a_flood_of_other_clients() {
+    let upstream = Upstream::start();
+    let tables = "[client]\ntrust = \"127.0.0.1\"\n[route.login]\nmatch = \"POST /login\"\n\
+                  [limit.address]\nrate = \"10 per 1h\"\n[store]\ncapacity = 1000\n";
+    let gate = Gate::start(&upstream.file(tables));
+    attack("evict_flush.py", &["--target", &gate.address.to_string(), "--others", "20000"]);
+}
+
+/// E1: no window of a run admits more than the bucket promises.
+#[test]
+fn no_window_admits_more_than_burst_and_refill() {
+    let upstream = Upstream::start();
+    let tables = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"5 per 1s burst 10\"\n";
+    let gate = Gate::start(&upstream.file(tables));
+    let address = gate.address.to_string();
+    let seconds = ["--clients", "24", "--seconds", "4"];
+    attack(
+        "overadmit.py",
+        &[&["--targets", &address, "--capacity", "10", "--rate", "5"][..], &seconds].concat(),
+    );
+}
+
+fn attack(tool: &str, arguments: &[&str]) {
+    let script = format!("{}/tests/tools/{tool}", env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new("python3").arg(script).args(arguments).output().expect("python3 is installed");
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+}

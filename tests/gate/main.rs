@@ -1,0 +1,26 @@
+//! One gate as a process of its own: commands, reloads, operators, snapshots, sandbox, bodies and targets.
+
+#[path = "../signin/application.rs"]
+#[allow(dead_code, reason = "signin uses the rest")]
+mod application;
+mod batches;
+mod buckets;
+mod commands;
+mod control;
+mod device;
+#[path = "../simulation/dice.rs"]
+#[allow(dead_code, reason = "simulation uses the rest")]
+mod dice;
+mod evict_flush;
+mod gunicorn_corpus;
+mod holding;
+mod origins;
+mod proxy;
+mod questions;
+mod reload;
+mod sandbox;
+mod snapshot;
+mod strict_reader;
+#[path = "../support/mod.rs"]
+mod support;
+mod traces_gate;

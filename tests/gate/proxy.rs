@@ -1,0 +1,332 @@
+//! What an honest client and an honest application see of the gate: nothing, but for the bodies that pass, the
+//! upstreams that share the work, and the settings that a file makes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
+
+use crate::support;
+
+use std::io::{Read, Write};
+use std::net::Ipv4Addr;
+use std::os::unix::net::UnixListener;
+use std::time::{Duration, Instant};
+
+use support::{
+    Gate, Launch, ONE_AN_HOUR, Reply, Upstream, eventually, free_port, get_with, new_directory, post,
+    post_with,
+};
+
+fn with_length(body: &[u8]) -> Vec<u8> {
+    [format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes(), body].concat()
+}
+
+/// Bytes in which a shift or a swap would show.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| u8::try_from(at * 7 % 251).unwrap()).collect()
+}
+
+#[test]
+fn large_bodies_pass_both_ways_byte_for_byte() {
+    let down = pattern(3_000_000);
+    let answer = with_length(&down);
+    let upstream = Upstream::answering(move |_, _| Reply::Bytes(answer.clone()));
+    let gate = Gate::start(&upstream.file(""));
+    let up = pattern(1_000_000);
+    let head = format!("POST /upload HTTP/1.1\r\nHost: app.test\r\nContent-Length: {}\r\n\r\n", up.len());
+    let got = gate.ask([head.as_bytes(), &up].concat());
+    assert_eq!((got.status, got.body.len()), (200, down.len()));
+    assert!(got.body == down, "the answer came through unchanged");
+    assert!(upstream.last().body == up, "the upload came through unchanged");
+}
+
+#[test]
+fn a_slow_upload_may_take_longer_than_the_reply_time_out() {
+    let upstream = Upstream::start();
+    let gate = Gate::start(&upstream.file("[proxy]\nreply_timeout = \"300ms\"\n"));
+    let mut client = gate.connect();
+    client.send("POST /upload HTTP/1.1\r\nHost: app.test\r\nContent-Length: 10\r\n\r\n");
+    for byte in 0..10 {
+        // As slow as the test is about.
+        std::thread::sleep(Duration::from_millis(80));
+        client.send([b'0' + byte]);
+    }
+    assert_eq!(client.answer().status, 200);
+    assert_eq!(upstream.last().body, b"0123456789");
+}
+
+#[test]
+fn an_upload_that_stops_is_a_408_within_the_body_time_out() {
+    let upstream = Upstream::start();
+    let gate = Gate::start(&upstream.file("[proxy]\nbody_timeout = \"300ms\"\n"));
+    let mut client = gate.connect();
+    client.send("POST /upload HTTP/1.1\r\nHost: app.test\r\nContent-Length: 10\r\n\r\n012");
+    let answer = client.answer();
+    assert_eq!((answer.status, answer.closes()), (408, true));
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_not_ended_as_if_it_were_whole() {
+    let upstream = Upstream::answering(|_, _| {
+        Reply::text_and_close("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+    });
+    let gate = Gate::start(&upstream.file(""));
+    let mut client = gate.connect();
+    client.send(get_with("/", ""));
+    assert!(client.try_answer().is_none(), "the client is not told that this was all");
+}
+
+#[test]
+fn a_head_request_gets_the_headers_alone() {
+    let upstream = Upstream::answering(|_, _| Reply::text("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"));
+    let gate = Gate::start(&upstream.file(""));
+    let mut client = gate.connect();
+    for _ in 0..2 {
+        client.send("HEAD / HTTP/1.1\r\nHost: app.test\r\n\r\n");
+        let answer = client.answer_to_head();
+        assert_eq!((answer.status, answer.header("content-length")), (200, Some("5")));
+    }
+}
+
+#[test]
+fn a_connection_to_the_upstream_is_used_again() {
+    let upstream = Upstream::start();
+    let gate = Gate::start(&upstream.file("[proxy]\nthreads = 1\n"));
+    let mut client = gate.connect();
+    for _ in 0..20 {
+        client.send(post("/x", "a=b"));
+        assert_eq!(client.answer().status, 200);
+    }
+    assert_eq!((upstream.connections().len(), upstream.requests().len()), (1, 20));
+}
+
+#[test]
+fn requests_in_one_packet_are_answered_in_order() {
+    let upstream = Upstream::answering(|request, _| {
+        let line = request.split(|&byte| byte == b'\r').next().unwrap();
+        Reply::Bytes(with_length(line))
+    });
+    let gate = Gate::start(&upstream.file(ONE_AN_HOUR));
+    let mut client = gate.connect();
+    let packet: String = (0..5).map(|number| get_with(&format!("/{number}"), "")).collect();
+    client.send(packet);
+    for number in 0..5 {
+        assert_eq!(client.answer().text(), format!("GET /{number} HTTP/1.1"));
+    }
+}
+
+#[test]
+fn the_least_busy_upstream_gets_the_request() {
+    let slow = Upstream::answering(|_, _| Reply::ok().after(Duration::from_secs(2)));
+    let fast = Upstream::start();
+    let gate = Gate::start(&format!(
+        "upstream = [\"http://{}\", \"http://{}\"]\n[proxy]\nthreads = 1\n",
+        slow.address, fast.address
+    ));
+    let mut first = gate.connect();
+    let mut second = gate.connect();
+    // One of the two now waits for the slow one.
+    first.send(get_with("/", ""));
+    second.send(get_with("/", ""));
+    slow.wait_for(1);
+    let started = Instant::now();
+    for _ in 0..10 {
+        assert_eq!(gate.ask(get_with("/", "")).status, 200);
+    }
+    assert!(started.elapsed() < Duration::from_secs(2), "nobody was sent to the busy one");
+}
+
+#[test]
+fn an_upstream_that_is_away_is_passed_over_and_found_again() {
+    let port = free_port();
+    let here = Upstream::start();
+    let gate = Gate::start(&format!(
+        "upstream = [\"http://127.0.0.1:{port}\", \"http://{}\"]\n[proxy]\nthreads = 1\n",
+        here.address
+    ));
+    for _ in 0..10 {
+        assert_eq!(gate.ask(post("/x", "a=b")).status, 200, "no client notices");
+    }
+    assert!(gate.metric("tollgate_upstream_up", &format!(":{port}")) < 0.5);
+    let back = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = back.accept().unwrap();
+        let mut request = [0; 2048];
+        let length = stream.read(&mut request).unwrap();
+        stream.write_all(&with_length(b"back")).unwrap();
+        length > 0
+    });
+    let is_back = eventually(Duration::from_secs(10), || gate.ask(get_with("/", "")).text() == "back");
+    assert!(is_back && serving.join().unwrap());
+}
+
+#[test]
+fn a_route_may_have_an_upstream_of_its_own() {
+    let (site, forms) = (Upstream::start(), Upstream::start());
+    let own = format!(
+        "[route.forms]\nmatch = \"ANY /forms/**\"\nupstream = \"http://{}\"\nlimits = []\n",
+        forms.address
+    );
+    let gate = Gate::start(&format!("{}{own}", site.file(ONE_AN_HOUR)));
+    for target in ["/forms/a", "/forms/%61/../b", "//forms/c"] {
+        assert_eq!(gate.ask(get_with(target, "")).status, 200);
+        assert!(forms.saw(&format!("GET {target} HTTP/1.1")), "{target}");
+    }
+    // Only a lenient server would take these for it: they stay where everything else goes.
+    for target in ["/Forms/a", "/forms;x/a", "/x/..;/forms/a", "/forms%2fa"] {
+        assert_eq!(gate.ask(get_with(target, "")).status, 200);
+        assert!(site.saw(&format!("GET {target} HTTP/1.1")), "{target}");
+    }
+}
+
+#[test]
+fn an_upstream_on_a_unix_socket_is_reached() {
+    let path = new_directory().join("app.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut request = [0; 2048];
+            while stream.read(&mut request).is_ok_and(|length| length > 0) {
+                stream.write_all(&with_length(b"by socket")).unwrap();
+            }
+        }
+    });
+    let gate = Gate::start(&format!("upstream = \"unix:{}\"\n", path.display()));
+    assert_eq!(gate.ask(get_with("/", "")).text(), "by socket");
+}
+
+#[test]
+fn a_client_without_a_host_in_http_1_0_is_served() {
+    let upstream = Upstream::start();
+    let gate = Gate::start(&upstream.file(""));
+    assert_eq!(gate.ask("GET /health HTTP/1.0\r\n\r\n").status, 200);
+    assert_eq!(upstream.last().only("host"), upstream.address.to_string());
+}
+
+#[test]
+fn a_site_may_refuse_with_a_page_and_a_status_of_its_own() {
+    let folder = new_directory();
+    std::fs::write(folder.join("busy.txt"), "{{limit}}: {{retry_after}} s").unwrap();
+    let page = folder.join("busy.txt");
+    let upstream = Upstream::start();
+    let refuse = format!("[refuse]\nstatus = 503\ntext = \"{}\"\nheaders = \"never\"\n", page.display());
+    let gate = Gate::start(&upstream.file(&format!("{ONE_AN_HOUR}{refuse}")));
+    assert_eq!(gate.ask(post("/login", "a=b")).status, 200);
+    let answer = gate.ask(post("/login", "a=b"));
+    assert_eq!((answer.status, answer.text().starts_with("address: 3")), (503, true), "{}", answer.text());
+    assert_eq!((answer.header("ratelimit"), answer.header("ratelimit-policy")), (None, None));
+}
+
+#[test]
+fn a_refusal_can_be_held_and_others_do_not_wait_for_it() {
+    let upstream = Upstream::start();
+    let gate = Gate::start(
+        &upstream.file(&format!("{ONE_AN_HOUR}[refuse]\ndelay = \"2s\"\n[proxy]\nthreads = 1\n")),
+    );
+    assert_eq!(gate.ask(post("/login", "a=b")).status, 200);
+    let started = Instant::now();
+    let mut held = gate.connect();
+    held.send(post("/login", "a=b"));
+    assert_eq!(gate.ask(get_with("/", "")).status, 200);
+    assert!(started.elapsed() < Duration::from_secs(2));
+    assert_eq!(held.answer().status, 429);
+    assert!(started.elapsed() >= Duration::from_secs(2));
+}
+
+#[test]
+fn admitted_attempts_show_what_is_left_if_the_file_says_always() {
+    let upstream = Upstream::start();
+    let limit = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"3 per 1h\"\n";
+    let gate = Gate::start(&upstream.file(&format!("{limit}[refuse]\nheaders = \"always\"\n")));
+    for left in [2, 1, 0] {
+        let answer = gate.ask(post("/login", "a=b"));
+        assert_eq!(answer.header("ratelimit-policy"), Some("\"address\";q=3;w=3600"));
+        assert!(answer.header("ratelimit").unwrap().starts_with(&format!("\"address\";r={left};t=")));
+    }
+}
+
+#[test]
+fn an_attempt_pays_the_cost_of_its_route() {
+    let upstream = Upstream::start();
+    let file = "[route.login]\nmatch = \"POST /login\"\ncost = 4\n[limit.address]\nrate = \"10 per 1h\"\n";
+    let gate = Gate::start(&upstream.file(file));
+    let statuses: Vec<_> = (0..3).map(|_| gate.ask(post("/login", "a=b")).status).collect();
+    assert_eq!(statuses, [200, 200, 429]);
+}
+
+#[test]
+fn networks_have_their_own_rates_and_exemptions() {
+    let upstream = Upstream::start();
+    let file = "[networks]\noffice = [\"127.0.1.0/24\"]\n[route.login]\nmatch = \"POST /login\"\n\
+                [limit.address]\nrate = \"1 per 1h\"\nexempt = [\"office\"]\n\
+                [limit.address.rates]\n\"127.0.2.0/24\" = \"3 per 1h\"\n\"127.0.2.9\" = \"off\"\n";
+    let gate = Gate::start(&upstream.file(file));
+    let admitted = |source: [u8; 4]| {
+        let mut client = gate.connect_from(Ipv4Addr::from(source));
+        let ask = |_: &i32| {
+            client.send(post("/login", "a=b"));
+            client.answer().status == 200
+        };
+        (0..5).filter(ask).count()
+    };
+    assert_eq!(
+        [
+            admitted([127, 0, 0, 5]),
+            admitted([127, 0, 1, 5]),
+            admitted([127, 0, 2, 5]),
+            admitted([127, 0, 2, 9])
+        ],
+        [1, 5, 3, 5]
+    );
+    assert!(gate.metrics().contains("decision=\"exempt\""));
+}
+
+#[test]
+fn a_list_of_networks_is_read_again_when_it_changes_and_buckets_stay() {
+    let list = new_directory().join("office.txt");
+    std::fs::write(&list, "192.0.2.0/24\n").unwrap();
+    let upstream = Upstream::start();
+    let file = format!(
+        "[networks]\noffice = [\"@{}\"]\n[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"1 per 1h\"\nexempt = [\"office\"]\n",
+        list.display()
+    );
+    let gate = Gate::start(&upstream.file(&file));
+    let status = |source: [u8; 4]| {
+        let mut client = gate.connect_from(Ipv4Addr::from(source));
+        client.send(post("/login", "a=b"));
+        client.answer().status
+    };
+    assert_eq!(
+        [status([127, 0, 0, 5]), status([127, 0, 0, 5]), status([127, 0, 0, 6]), status([127, 0, 0, 6])],
+        [200, 429, 200, 429]
+    );
+    std::fs::write(&list, "192.0.2.0/24\n127.0.0.6 # moved in\n").unwrap();
+    assert!(
+        eventually(Duration::from_secs(10), || status([127, 0, 0, 6]) == 200),
+        "the new list is in force"
+    );
+    assert_eq!(status([127, 0, 0, 5]), 429, "and a drained bucket is as drained as before");
+    std::fs::write(&list, "nonsense\n").unwrap();
+    assert!(eventually(Duration::from_secs(10), || gate
+        .metrics()
+        .contains("tollgate_config_reloads_total{result=\"refused\"} 1")));
+    assert_eq!(status([127, 0, 0, 6]), 200, "a bad list changes nothing");
+}
+
+#[test]
+fn environment_and_command_line_win_over_the_file() {
+    let upstream = Upstream::start();
+    let limit = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"1 per 1h\"\n";
+    let gate =
+        Launch::new(&upstream.file(limit)).environment("TOLLGATE_LIMIT__ADDRESS__RATE", "3 per 1h").start();
+    let statuses: Vec<_> = (0..4).map(|_| gate.ask(post_with("/login", "")).status).collect();
+    assert_eq!(statuses, [200, 200, 200, 429]);
+}
+
+#[test]
+fn explain_names_each_reading_once() {
+    let explain = ["explain", "-c", "examples/minimal.toml", "POST", "/x%2f..%2flogin"];
+    let output = std::process::Command::new(support::BINARY).args(explain).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let readings: Vec<&str> =
+        text.lines().filter_map(|line| line.split_once(" /")).map(|(_, path)| path).collect();
+    assert_eq!(readings, ["x%2f..%2flogin", "login", "x/../login"], "{text}");
+}

@@ -1,0 +1,8 @@
+//! The readers of requests beside the real ones: PHP, WordPress and hyper; their work is bounded.
+
+mod bounded_work;
+mod ixr;
+#[path = "../support/parsers.rs"]
+mod parsers;
+mod php;
+mod strict_agrees;

@@ -1,0 +1,20 @@
+//! The threats of the table, each at a gate on real sockets.
+
+mod accounts;
+mod answers;
+mod attempts;
+#[path = "../support/bucket.rs"]
+mod bucket;
+mod client;
+mod framing;
+mod identity;
+mod leaks;
+mod lifecycle;
+mod panic;
+mod paths;
+mod resources;
+mod routes;
+mod smuggling;
+mod state;
+#[path = "../support/mod.rs"]
+mod support;
