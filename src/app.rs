@@ -241,10 +241,9 @@ impl Parts {
         let clients = ClientFormatter::new(config.log.clients, config.client.prefixes);
         let metrics = Arc::new(Metrics::new());
         let access = open_access_log(&config.log, &clients, &metrics, &clock)?;
-        let mut listeners: Vec<Arc<dyn EventListener>> =
-            vec![Arc::clone(&metrics) as _, Arc::new(Messages::new(clients.clone(), clock.clone()))];
-        listeners.extend(access.clone().map(|access| access as _));
-        let events: Events = listeners.into_iter().collect();
+        let messages = Arc::new(Messages::new(clients.clone(), clock.clone()));
+        let listeners: [Arc<dyn EventListener>; 2] = [Arc::clone(&metrics) as _, messages];
+        let events: Events = listeners.into_iter().chain(access.clone().map(|access| access as _)).collect();
         let sessions = SessionCache::new();
         let tls_acceptor = certificates::acceptor(&config.tls, &sessions)?;
         // The last step that can fail: an old process is frozen from then on.

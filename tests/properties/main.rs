@@ -22,3 +22,5 @@ mod escalation;
 mod governor;
 mod joining;
 mod refunds;
+#[path = "../traces/traces.rs"]
+mod traces;

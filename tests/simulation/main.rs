@@ -3,6 +3,7 @@
 //! An observer who sees what was admitted, when, and under which rules, holds the gate to its promises. The same seed
 //! is the same run. `SEED=7 cargo test --test simulation` runs one seed, `SEEDS=500` so many of them.
 
+#![allow(clippy::duplicate_mod, reason = "what is shared with a bench brings its dice along")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "these are tests")]
 
 mod clients;

@@ -63,7 +63,7 @@ fn a_missing_table_is_told_and_made(server: &impl Tables, store: &str) {
          `tollgate migrate`\n"
     );
     assert_eq!((code, err), (1, expected));
-    assert!(out.contains("config.toml: good") && !out.contains("store"), "{out}");
+    assert!(out.contains("config.toml: valid") && !out.contains("store"), "{out}");
     let (code, out, _) = file.run(&["check", "--probe", "--format", "json"]);
     let said: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &said["ok"], &said["store"]["ok"]), (1, &false.into(), &false.into()));
@@ -222,7 +222,7 @@ fn a_store_that_is_not_there_is_told_and_the_file_is_good_all_the_same() {
         assert_eq!(code, 1, "{store}: {err}");
         assert!(err.starts_with(&format!("error: the store ({store}) cannot be reached: ")), "{err}");
         assert!(err.contains("refused") && !err.contains("hunter2"), "{err}");
-        assert!(out.contains("config.toml: good"), "{out}");
+        assert!(out.contains("config.toml: valid"), "{out}");
     }
 }
 

@@ -117,7 +117,7 @@ fn no_modules_of_one_parent_use_each_other_in_a_circle() {
         for path in source.paths() {
             let shared = own.iter().zip(&path).take_while(|(a, b)| a == b).count();
             let target: Vec<&str> = path.iter().take(shared + 1).map(|name| &name[..]).collect();
-            if shared < own.len() && modules.contains(&target) {
+            if shared < own.len().min(path.len()) && modules.contains(&target) {
                 let parent = path[..shared].to_vec();
                 siblings
                     .entry(parent)

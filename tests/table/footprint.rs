@@ -46,7 +46,9 @@ fn bytes_a_client(spec: Spec) -> usize {
     (resident_bytes() - before) / live
 }
 
+/// Without pages of files: code that runs for the first time is none of the table's.
 fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * rustix::param::page_size()
+    let pages: Vec<usize> = statm.split(' ').map_while(|count| count.parse().ok()).collect();
+    (pages[1] - pages[2]) * rustix::param::page_size()
 }

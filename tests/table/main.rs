@@ -1,6 +1,5 @@
-//! Buckets in memory: what decisions allocate, threads that race, floods of keys, limits that change meanwhile.
+//! Buckets in memory: threads that race, floods of keys, limits that change meanwhile.
 
-mod allocation;
 mod changing_rules;
 mod concurrency;
 mod flood;

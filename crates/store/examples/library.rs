@@ -10,13 +10,16 @@
 use tollgate_bucket::{Continuous, Span, Spec};
 use tollgate_store::Limits;
 
-/// Runs the example.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    run(&std::env::args().nth(1).unwrap_or_else(|| "memory:".to_owned())).await
+}
+
+/// The calls, over this store.
 ///
 /// # Errors
 /// If the store cannot be opened.
-#[tokio::main(flavor = "current_thread")]
-pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let store = std::env::args().nth(1).unwrap_or_else(|| "memory:".to_owned());
+pub async fn run(store: &str) -> Result<(), Box<dyn std::error::Error>> {
     let limits = Limits::open(&store.parse()?)?;
     let incoming =
         limits.limiter("incoming", Spec::Continuous(Continuous::new(2, Span::from_secs(10), 2)?))?;

@@ -1,9 +1,10 @@
 //! The example of this crate runs.
 
 #[path = "../examples/library.rs"]
+#[allow(dead_code, reason = "`main` reads arguments")]
 mod library;
 
-#[test]
-fn the_example_runs() {
-    assert!(library::main().is_ok());
+#[tokio::test]
+async fn the_example_runs() {
+    assert!(library::run("memory:").await.is_ok());
 }

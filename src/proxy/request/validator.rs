@@ -134,7 +134,7 @@ impl Validator {
     fn skip<'a>(&mut self, left: u64, then: ExpectedLine, bytes: &'a [u8]) -> &'a [u8] {
         let here = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
         match left.saturating_sub(here as u64) {
-            0 => self.expect(then),
+            0 => self.expect_line(then),
             left => self.next = ValidatorState::Bytes(left, then),
         }
         bytes.get(here..).unwrap_or_default()
@@ -180,7 +180,7 @@ impl Validator {
                 self.next = ValidatorState::Line(ExpectedLine::ChunkSize)
             }
             ExpectedLine::ChunkEnd => return Err(FramingError::ChunkEnd),
-            ExpectedLine::Trailer(_) if text.is_empty() => self.expect(ExpectedLine::Request(0)),
+            ExpectedLine::Trailer(_) if text.is_empty() => self.expect_line(ExpectedLine::Request(0)),
             ExpectedLine::Trailer(before) => {
                 chunk::check_trailer(before, text)?;
                 self.next = ValidatorState::Line(ExpectedLine::Trailer(before + 1));
@@ -191,13 +191,13 @@ impl Validator {
 
     fn head_ends(&mut self) {
         match self.framing {
-            Framing::None | Framing::Length(0) => self.expect(ExpectedLine::Request(0)),
+            Framing::None | Framing::Length(0) => self.expect_line(ExpectedLine::Request(0)),
             Framing::Length(length) => self.next = ValidatorState::Bytes(length, ExpectedLine::Request(0)),
             Framing::Chunks => self.next = ValidatorState::Line(ExpectedLine::ChunkSize),
         }
     }
 
-    fn expect(&mut self, line: ExpectedLine) {
+    fn expect_line(&mut self, line: ExpectedLine) {
         self.request += u64::from(matches!(line, ExpectedLine::Request(_)));
         self.next = ValidatorState::Line(line);
     }

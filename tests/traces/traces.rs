@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
-#[path = "../support/bucket.rs"]
-mod bucket;
+use crate::bucket;
 mod sessions;
 mod words;
 

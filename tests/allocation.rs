@@ -5,7 +5,8 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
-use crate::policy;
+#[path = "support/policy.rs"]
+mod policy;
 
 use std::net::IpAddr;
 
