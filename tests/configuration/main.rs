@@ -1,5 +1,7 @@
 //! The configuration file: mistakes, samples, examples in documents, presets.
 
+#![allow(clippy::unwrap_used, clippy::unreachable, reason = "these are tests")]
+
 mod combined;
 mod examples;
 mod file;

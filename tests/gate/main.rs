@@ -1,7 +1,9 @@
 //! One gate as a process of its own: commands, reloads, operators, snapshots, sandbox, bodies and targets.
 
+#![allow(clippy::unwrap_used, clippy::unreachable, reason = "these are tests")]
+
 #[path = "../signin/application.rs"]
-#[allow(dead_code, clippy::unwrap_used, reason = "these are tests, and signin uses the rest")]
+#[allow(dead_code, reason = "signin uses the rest")]
 mod application;
 mod batches;
 mod buckets;
@@ -9,7 +11,7 @@ mod commands;
 mod control;
 mod device;
 #[path = "../simulation/dice.rs"]
-#[allow(dead_code, clippy::unwrap_used, reason = "these are tests, and simulation uses the rest")]
+#[allow(dead_code, reason = "simulation uses the rest")]
 mod dice;
 mod evict_flush;
 mod gunicorn_corpus;

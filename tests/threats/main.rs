@@ -1,5 +1,7 @@
 //! The threats of the table, each at a gate on real sockets.
 
+#![allow(clippy::unwrap_used, clippy::unreachable, reason = "these are tests")]
+
 mod accounts;
 mod answers;
 mod attempts;
