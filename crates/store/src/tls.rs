@@ -12,6 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql", feature = "dynamodb"))]
 use super::compare_and_swap::StoreError;
 
 /// Trusted roots, and a client configuration that trusts them.
@@ -144,11 +145,13 @@ pub struct TlsConfigError(#[from] rustls::Error);
 ///
 /// # Errors
 /// [`StoreError::Refused`] if there are none, or the file cannot be read.
+#[cfg(any(feature = "redis", feature = "postgres", feature = "dynamodb"))]
 pub(crate) fn client(file: Option<&Path>) -> Result<ClientConfig, StoreError> {
     client_config(roots(file)?).map_err(|error| StoreError::Refused(error.to_string()))
 }
 
 /// The certificates of this PEM file, or the system's, for a driver that builds the rest itself; never empty.
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql", feature = "dynamodb"))]
 pub(crate) fn roots(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, StoreError> {
     let found = file.map_or_else(system, of_file);
     found.map_err(|error| StoreError::Refused(error.to_string()))
