@@ -16,13 +16,20 @@ pub(super) fn find(text: &[u8], names: &[Name], found: &mut Values) -> Result<()
     if names.is_empty() {
         return Ok(());
     }
-    for field in split(text, b'&') {
+    for field in split(without_mark(text), b'&') {
         find_in(field, names, found)?;
         if memchr(b';', field).is_some() {
             split(field, b';').try_for_each(|part| find_in(part, names, found))?;
         }
     }
     Ok(())
+}
+
+/// A form without what some readers skip at its beginning: a byte order mark (iconv-lite in body-parser, `TextDecoder`) and
+/// a `?` (`URLSearchParams`, <https://url.spec.whatwg.org/#interface-urlsearchparams>).
+fn without_mark(text: &[u8]) -> &[u8] {
+    let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
+    text.strip_prefix(b"?").unwrap_or(text)
 }
 
 pub(super) fn name_and_value(field: &[u8]) -> (&[u8], &[u8]) {

@@ -98,6 +98,13 @@ fn d17_letters_that_are_something_else_are_unreadable() {
 }
 
 #[test]
+fn d17_what_readers_skip_at_the_beginning_hides_no_field() {
+    for mark in ["\u{feff}", "?", "\u{feff}?", "&", " ", "\u{feff}&"] {
+        assert_eq!(read(&[form("log")], FORM, format!("{mark}log=admin")), some(&["admin"]), "{mark:?}");
+    }
+}
+
+#[test]
 fn d21_a_compressed_body_is_unreadable() {
     for coding in ["gzip", "deflate", "br", "zstd", "x"] {
         let lines = [(CONTENT_ENCODING, coding)];
