@@ -1,7 +1,7 @@
 //! Four gates admit together what one bucket has, and never one more.
 //!
 //! Over every store, counted at the application: the burst and the rate times the time from the first attempt that was sent to
-//! the last answer at most, and at least 99 % of what was there until the last attempt was sent. The gates wait for the store for
+//! the last answer at most, and at least 99 % of what was there until the last attempt was sent: one that was refused. The gates wait for the store for
 //! two seconds instead of 50 ms: whoever is decided without it is not decided exactly, so that nobody was is asserted first. The
 //! short runs are of three seconds, the ignored ones of ten.
 
@@ -43,7 +43,7 @@ impl Promise {
 }
 
 fn admits_the_burst_and_the_rate_and_not_one_more<S: Server>(server: S) {
-    let promise = Promise { burst: 20, rate: 50 };
+    let promise = ROOMY;
     let figures = run(&Plan::patient(server.url(), &promise.line()), promise, Duration::from_secs(3));
     figures.print::<S>("");
     figures.assert_within(0.0, LATE);
@@ -122,7 +122,7 @@ pub(crate) fn run_at(fleet: &Fleet, promise: Promise, time: Duration) -> Figures
     let crowd = Crowd { connections: 64, keys: 1, pause: Duration::from_millis(50) };
     let load = Load::start(fleet.addresses(), crowd);
     std::thread::sleep(time);
-    let attempts = load.stop();
+    let attempts = load.stop_and_drain(fleet.addresses()[0]);
     fleet.assert_all_by_store();
     let questions = |result| fleet.total("tollgate_store_requests_total", result);
     let (lost_races, questions) = (questions("lost"), questions(""));
@@ -177,6 +177,9 @@ impl Figures {
         assert!(worst <= more, "{worst} too many in some stretch of time");
     }
 }
+
+/// What a bucket keeps until it is taken: gates that a busy machine holds up for seconds lose none of it.
+pub(crate) const ROOMY: Promise = Promise { burst: 200, rate: 50 };
 
 /// So long a busy machine may keep back an attempt: of three seconds more than 1 %.
 pub(crate) const LATE: Duration = Duration::from_millis(100);

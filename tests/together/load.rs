@@ -65,6 +65,17 @@ impl Load {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
     }
+
+    /// The same; then the first client takes at this gate what is left, so that nothing depends on how busy the machine is.
+    pub(crate) fn stop_and_drain(self, address: SocketAddr) -> Vec<Attempt> {
+        let begun = self.begun;
+        let mut attempts = self.stop();
+        let is_over = Arc::default();
+        let client = Client { gate: 0, address, key: 0, pause: Duration::ZERO, begun, is_over };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        attempts.extend(runtime.block_on(client.drain()));
+        attempts
+    }
 }
 
 async fn all(gates: Vec<SocketAddr>, crowd: Crowd, begun: Instant, is_over: Arc<AtomicBool>) -> Vec<Attempt> {
@@ -97,20 +108,37 @@ impl Client {
     async fn run(self) -> Vec<Attempt> {
         let (mut attempts, mut connection) = (Vec::new(), None);
         while !self.is_over.load(Ordering::Relaxed) {
-            let sent = self.begun.elapsed();
-            let answer = self.attempt(&mut connection).await;
-            let (status, has_retry_after) = answer.unwrap_or_else(|_| {
-                connection = None;
-                (0, false)
-            });
-            let (gate, key, answered) = (self.gate, self.key, self.begun.elapsed());
-            attempts.push(Attempt { gate, key, sent, answered, status, has_retry_after });
+            attempts.push(self.attempt(&mut connection).await);
             tokio::time::sleep(self.pause).await;
         }
         attempts
     }
 
-    async fn attempt(&self, connection: &mut Option<TcpStream>) -> std::io::Result<(u16, bool)> {
+    /// Until it is refused.
+    async fn drain(self) -> Vec<Attempt> {
+        let (mut attempts, mut connection) = (Vec::new(), None);
+        for _ in 0..MOST_LEFT {
+            let attempt = self.attempt(&mut connection).await;
+            attempts.push(attempt);
+            if attempt.status != 200 {
+                break;
+            }
+        }
+        attempts
+    }
+
+    async fn attempt(&self, connection: &mut Option<TcpStream>) -> Attempt {
+        let sent = self.begun.elapsed();
+        let answer = self.answer(connection).await;
+        let (status, has_retry_after) = answer.unwrap_or_else(|_| {
+            *connection = None;
+            (0, false)
+        });
+        let (gate, key, answered) = (self.gate, self.key, self.begun.elapsed());
+        Attempt { gate, key, sent, answered, status, has_retry_after }
+    }
+
+    async fn answer(&self, connection: &mut Option<TcpStream>) -> std::io::Result<(u16, bool)> {
         if connection.is_none() {
             let socket = TcpSocket::new_v4()?;
             socket.bind((address_of(self.key), 0).into())?;
@@ -126,6 +154,8 @@ impl Client {
         Ok((status, has_retry_after))
     }
 }
+
+const MOST_LEFT: usize = 10_000;
 
 /// Where the clients with this number come from.
 pub(crate) fn address_of(key: usize) -> Ipv4Addr {
