@@ -66,14 +66,19 @@ impl Load {
         self.thread.join().unwrap()
     }
 
-    /// The same; then the first client takes at this gate what is left, so that nothing depends on how busy the machine is.
-    pub(crate) fn stop_and_drain(self, address: SocketAddr) -> Vec<Attempt> {
+    /// The same; then the first client takes at this gate what is left, until it is refused and all is there that is due. A
+    /// machine that is too busy to tell the store's time in time only delays it.
+    pub(crate) fn stop_and_drain(
+        self,
+        address: SocketAddr,
+        is_all: impl Fn(&[Attempt]) -> bool,
+    ) -> Vec<Attempt> {
         let begun = self.begun;
         let mut attempts = self.stop();
         let is_over = Arc::default();
         let client = Client { gate: 0, address, key: 0, pause: Duration::ZERO, begun, is_over };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        attempts.extend(runtime.block_on(client.drain()));
+        runtime.block_on(client.drain(&mut attempts, is_all));
         attempts
     }
 }
@@ -114,17 +119,18 @@ impl Client {
         attempts
     }
 
-    /// Until it is refused.
-    async fn drain(self) -> Vec<Attempt> {
-        let (mut attempts, mut connection) = (Vec::new(), None);
-        for _ in 0..MOST_LEFT {
+    async fn drain(self, attempts: &mut Vec<Attempt>, is_all: impl Fn(&[Attempt]) -> bool) {
+        let (deadline, mut connection) = (Instant::now() + DRAIN, None);
+        while Instant::now() < deadline {
             let attempt = self.attempt(&mut connection).await;
             attempts.push(attempt);
             if attempt.status != 200 {
-                break;
+                if is_all(attempts) {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
-        attempts
     }
 
     async fn attempt(&self, connection: &mut Option<TcpStream>) -> Attempt {
@@ -155,7 +161,7 @@ impl Client {
     }
 }
 
-const MOST_LEFT: usize = 10_000;
+const DRAIN: Duration = Duration::from_secs(15);
 
 /// Where the clients with this number come from.
 pub(crate) fn address_of(key: usize) -> Ipv4Addr {
