@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::exact::{LATE, Promise, run_at};
+use crate::exact::{LATE, ROOMY, run_at};
 use crate::fleet::Plan;
 use crate::support::servers::dynamodb::Dynalite;
 use crate::support::servers::memcached::Memcacheds;
@@ -70,7 +70,7 @@ fn apart<S: Server>(server: &S, shifts: [&str; 4], time: Duration, seconds: f64)
         eprintln!("SKIPPED, because {LIBRARY} is missing");
         return;
     }
-    let promise = Promise { burst: 20, rate: 50 };
+    let promise = ROOMY;
     let line = promise.line();
     let environments = shifts.iter().map(|shift| shifted(shift)).collect();
     let fleet = Plan { environments, ..Plan::patient(server.url(), &line) }.start();
@@ -80,10 +80,10 @@ fn apart<S: Server>(server: &S, shifts: [&str; 4], time: Duration, seconds: f64)
         let may_say_so = shift.contains('.');
         assert!(may_say_so || says_so == shift.ends_with('m'), "{shift}: {}", gate.messages());
     }
-    let figures = run_at(&fleet, promise, time);
-    figures.print::<S>(&shifts.join(" "));
     // Once a clock that was ahead is corrected, everybody waits until it has come to where it was.
     let late = LATE + Duration::from_secs_f64(seconds);
+    let figures = run_at(&fleet, promise, time, late);
+    figures.print::<S>(&shifts.join(" "));
     figures.assert_within(seconds, late);
 }
 

@@ -65,6 +65,22 @@ impl Load {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
     }
+
+    /// The same; then the first client takes at this gate what is left, until it is refused and all is there that is due. A
+    /// machine that is too busy to tell the store's time in time only delays it.
+    pub(crate) fn stop_and_drain(
+        self,
+        address: SocketAddr,
+        is_all: impl Fn(&[Attempt]) -> bool,
+    ) -> Vec<Attempt> {
+        let begun = self.begun;
+        let mut attempts = self.stop();
+        let is_over = Arc::default();
+        let client = Client { gate: 0, address, key: 0, pause: Duration::ZERO, begun, is_over };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(client.drain(&mut attempts, is_all));
+        attempts
+    }
 }
 
 async fn all(gates: Vec<SocketAddr>, crowd: Crowd, begun: Instant, is_over: Arc<AtomicBool>) -> Vec<Attempt> {
@@ -97,20 +113,38 @@ impl Client {
     async fn run(self) -> Vec<Attempt> {
         let (mut attempts, mut connection) = (Vec::new(), None);
         while !self.is_over.load(Ordering::Relaxed) {
-            let sent = self.begun.elapsed();
-            let answer = self.attempt(&mut connection).await;
-            let (status, has_retry_after) = answer.unwrap_or_else(|_| {
-                connection = None;
-                (0, false)
-            });
-            let (gate, key, answered) = (self.gate, self.key, self.begun.elapsed());
-            attempts.push(Attempt { gate, key, sent, answered, status, has_retry_after });
+            attempts.push(self.attempt(&mut connection).await);
             tokio::time::sleep(self.pause).await;
         }
         attempts
     }
 
-    async fn attempt(&self, connection: &mut Option<TcpStream>) -> std::io::Result<(u16, bool)> {
+    async fn drain(self, attempts: &mut Vec<Attempt>, is_all: impl Fn(&[Attempt]) -> bool) {
+        let (deadline, mut connection) = (Instant::now() + DRAIN, None);
+        while Instant::now() < deadline {
+            let attempt = self.attempt(&mut connection).await;
+            attempts.push(attempt);
+            if attempt.status != 200 {
+                if is_all(attempts) {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    async fn attempt(&self, connection: &mut Option<TcpStream>) -> Attempt {
+        let sent = self.begun.elapsed();
+        let answer = self.answer(connection).await;
+        let (status, has_retry_after) = answer.unwrap_or_else(|_| {
+            *connection = None;
+            (0, false)
+        });
+        let (gate, key, answered) = (self.gate, self.key, self.begun.elapsed());
+        Attempt { gate, key, sent, answered, status, has_retry_after }
+    }
+
+    async fn answer(&self, connection: &mut Option<TcpStream>) -> std::io::Result<(u16, bool)> {
         if connection.is_none() {
             let socket = TcpSocket::new_v4()?;
             socket.bind((address_of(self.key), 0).into())?;
@@ -126,6 +160,8 @@ impl Client {
         Ok((status, has_retry_after))
     }
 }
+
+const DRAIN: Duration = Duration::from_secs(15);
 
 /// Where the clients with this number come from.
 pub(crate) fn address_of(key: usize) -> Ipv4Addr {
