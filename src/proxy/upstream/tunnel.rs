@@ -4,6 +4,8 @@
 //! upstream that switches without a request, or to another protocol, is broken. `transaction::forward` settles the
 //! attempt.
 
+use std::cell::Cell;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +13,11 @@ use bytes::Bytes;
 use http::header::UPGRADE;
 use http::{HeaderValue, Method, Request, Response, Version};
 use hyper::body::Incoming;
-use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, timeout_at};
 
 use super::ConnectionLease;
 use crate::engine::ConcurrencyPermits;
@@ -74,7 +78,7 @@ pub(in crate::proxy) fn open(
     let connection = Arc::clone(connection);
     tokio::task::spawn_local(async move {
         if let (Ok(client), Ok(upstream)) = (client.await, upstream.await) {
-            copy_both(client, upstream).await;
+            copy_both(TokioIo::new(client), TokioIo::new(upstream)).await;
         }
         // The tunnel holds the slots of both connections and the attempt's permits until it ends.
         drop((lease, connection, permits));
@@ -82,24 +86,78 @@ pub(in crate::proxy) fn open(
     Ok(response.map(|_| ResponseBody::generated(Bytes::new())))
 }
 
-/// Copies until both directions have ended, one of them fails, or one is idle for an hour.
-async fn copy_both(client: Upgraded, upstream: Upgraded) {
-    let (from_client, to_client) = tokio::io::split(TokioIo::new(client));
-    let (from_upstream, to_upstream) = tokio::io::split(TokioIo::new(upstream));
+/// Copies until both directions have ended, one of them fails, or both are idle for an hour.
+async fn copy_both(
+    client: impl AsyncRead + AsyncWrite + Unpin,
+    upstream: impl AsyncRead + AsyncWrite + Unpin,
+) {
+    let (from_client, to_client) = tokio::io::split(client);
+    let (from_upstream, to_upstream) = tokio::io::split(upstream);
+    let last_active = Cell::new(Instant::now());
     // An error ends the tunnel; both ends see it by the close.
-    let _ = tokio::try_join!(copy_one(from_client, to_upstream), copy_one(from_upstream, to_client));
+    let _ = tokio::try_join!(
+        copy_one(from_client, to_upstream, &last_active),
+        copy_one(from_upstream, to_client, &last_active)
+    );
 }
 
-async fn copy_one(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> std::io::Result<()> {
+async fn copy_one(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    last_active: &Cell<Instant>,
+) -> std::io::Result<()> {
     let mut buffer = vec![0; BUFFER];
     loop {
-        let length = tokio::time::timeout(TUNNEL_IDLE_TIMEOUT, from.read(&mut buffer)).await??;
+        let length = until_idle(from.read(&mut buffer), last_active).await??;
         if length == 0 {
             return to.shutdown().await;
         }
-        tokio::time::timeout(TUNNEL_IDLE_TIMEOUT, to.write_all(&buffer[..length])).await??;
+        until_idle(to.write_all(&buffer[..length]), last_active).await??;
+    }
+}
+
+/// Waits for one step of a direction, for as long as either direction is active.
+async fn until_idle<T>(step: impl Future<Output = T>, last_active: &Cell<Instant>) -> Result<T, Elapsed> {
+    let mut step = pin!(step);
+    loop {
+        match timeout_at(last_active.get() + TUNNEL_IDLE_TIMEOUT, step.as_mut()).await {
+            Ok(done) => {
+                last_active.set(Instant::now());
+                return Ok(done);
+            }
+            Err(idle) if last_active.get() + TUNNEL_IDLE_TIMEOUT <= Instant::now() => return Err(idle),
+            Err(_) => {}
+        }
     }
 }
 
 const BUFFER: usize = 16 * 1024;
 const TUNNEL_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::duplex;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tunnel_that_one_side_uses_stays_and_an_idle_one_ends_after_an_hour() {
+        let (client, mut browser) = duplex(64);
+        let (upstream, mut application) = duplex(64);
+        let tunnel = async {
+            copy_both(client, upstream).await;
+            Instant::now()
+        };
+        let pushes = async {
+            for byte in 0..6 {
+                sleep(Duration::from_secs(1800)).await;
+                application.write_u8(byte).await.unwrap();
+                assert_eq!(browser.read_u8().await.unwrap(), byte);
+            }
+            Instant::now()
+        };
+        let (ended, last) = tokio::join!(tunnel, pushes);
+        assert_eq!(ended.duration_since(last).as_secs(), 3600);
+    }
+}
