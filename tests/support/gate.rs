@@ -350,7 +350,9 @@ pub(crate) fn new_directory() -> PathBuf {
     static COUNT: AtomicU16 = AtomicU16::new(0);
     let name = format!("tollgate-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let directory = std::env::temp_dir().join(name);
-    fs::create_dir_all(&directory).unwrap();
+    // Numbers of processes come again: an earlier one may have left its directory, and to a server's own user.
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir(&directory).unwrap();
     directory
 }
 
