@@ -240,12 +240,13 @@ pub(crate) fn while_the_store_is_away_each_process_decides_by_what_it_saw(server
     assert!(!processes.take(&limiters[1], 1), "as far as this one saw it");
     assert!(processes.take(&limiters[0], 4), "this one saw six taken");
     assert!(!processes.take(&limiters[0], 1));
-    assert!(eventually(Duration::from_secs(5), || {
+    // The breaker opens when calls have failed for as long as one may take.
+    assert!(eventually(Duration::from_secs(30), || {
         let _ = (processes.take(&limiters[0], 1), processes.take(&limiters[1], 1));
         !processes.is_up()
     }));
     processes.server.start_again();
-    assert!(eventually(Duration::from_secs(10), || processes.is_up()), "it is asked again");
+    assert!(eventually(Duration::from_secs(30), || processes.is_up()), "it is asked again");
     processes.rest(Duration::from_millis(1100));
     assert!(
         !processes.take(&limiters[1], 1) && !processes.take(&limiters[0], 1),
@@ -264,11 +265,11 @@ pub(crate) fn a_stopped_store_costs_the_timeout_and_then_nothing(server: impl Se
             && begun.elapsed() < StoreOptions::default().timeout.to_std()
     };
     // Who waits for how long is for a machine that does nothing else; that it ends is for any.
-    assert!(eventually(Duration::from_secs(10), || in_one_timeout() && !processes.is_up()));
+    assert!(eventually(Duration::from_secs(30), || in_one_timeout() && !processes.is_up()));
     processes.server.resume();
-    assert!(eventually(Duration::from_secs(10), || processes.is_up()));
+    assert!(eventually(Duration::from_secs(30), || processes.is_up()));
     // What it was asked when it stood still may stand in the way of the next question for a moment.
-    assert!(eventually(Duration::from_secs(10), || processes.take(&limiter, 1)));
+    assert!(eventually(Duration::from_secs(30), || processes.take(&limiter, 1)));
 }
 
 pub(crate) fn who_asked_for_deny_or_allow_gets_it(server: impl Server) {
