@@ -137,7 +137,7 @@ fn all_shapes_come_back_as_they_were() {
 }
 
 fn is_told(gate: &Gate, words: &str) {
-    assert!(eventually(Duration::from_secs(5), || gate.messages().contains(words)), "{words}");
+    assert!(eventually(Duration::from_secs(20), || gate.messages().contains(words)), "{words}");
 }
 
 /// I11: a file that cannot be used is no reason not to serve, and is not lost.
