@@ -84,15 +84,15 @@ fn two_busy_workers_share_what_there_is() {
 /// H9: what is there to keep an upstream from being crowded by one client keeps no upstream from working.
 #[test]
 fn a_slow_upstream_works_on_all_that_one_client_wants_at_once() {
-    let upstream = Upstream::answering(|_, _| Reply::ok().after(Duration::from_secs(1)));
+    let upstream = Upstream::answering(|_, _| Reply::ok().after(Duration::from_secs(2)));
     let gate = Gate::start(&upstream.file("[proxy]\nthreads = 1\n"));
     let mut clients: Vec<_> = (0..200).map(|_| gate.connect_from(Ipv4Addr::new(127, 0, 6, 1))).collect();
-    let started = Instant::now();
     clients.iter_mut().for_each(|client| client.send(get_with("/", "")));
     for client in &mut clients {
         assert_eq!(client.answer().status, 200);
     }
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?} instead of six seconds", started.elapsed());
+    let connections = upstream.connections().len();
+    assert!(connections > 100, "{connections}: the upstream worked on one after the other");
 }
 
 /// H9: a server accepts hundreds of new connections one by one, and another client's request would be the last.

@@ -186,8 +186,9 @@ impl Figures {
     }
 }
 
-/// What a bucket keeps until it is taken: gates that a busy machine holds up for seconds lose none of it.
-pub(crate) const ROOMY: Promise = Promise { burst: 200, rate: 50 };
+/// What a bucket keeps until it is taken: gates that a busy machine holds up for seconds lose none of it, and one client
+/// takes it faster than it comes.
+pub(crate) const ROOMY: Promise = Promise { burst: 200, rate: 20 };
 
 /// So long a busy machine may keep back an attempt: of three seconds more than 1 %.
 pub(crate) const LATE: Duration = Duration::from_millis(100);
