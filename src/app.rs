@@ -356,9 +356,7 @@ impl Parts {
             }
         };
         trigger.reach(Stage::Stopped);
-        if let Some(store) = self.engine.store() {
-            store.flush(REFUND_TIMEOUT).await;
-        }
+        self.engine.store().flush(REFUND_TIMEOUT).await;
         if let Some(access) = &self.access {
             access.close();
         }

@@ -14,7 +14,6 @@ mod snapshot;
 mod store_observer;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use arc_swap::{ArcSwap, Guard};
 
@@ -27,30 +26,23 @@ pub use self::rules::Rules;
 pub use self::store_observer::store_observer;
 
 use self::limit_status::longest_wait;
-use self::pending_decision::DecidedBy;
 use self::rules::specs;
 use crate::bucket::Op;
 use crate::event::{Event, Events, LimitDecision};
 use crate::policy::attempt::Attempt;
 use crate::policy::key::KeyHasher;
-use crate::policy::{Charge, Charges, Limit, Policy, Unchargeable};
-use crate::store::memory as store;
-use crate::store::memory::{Buckets, Stale, TooLarge, Withdrawal, refuse_all, take_all};
-use crate::store::shared::{Mirror, SharedStore, StoreOp};
+use crate::policy::{Charge, Charges, Policy, Unchargeable};
+use crate::store::memory::{CombinedVerdict, Stale, TooLarge, Withdrawal};
+use crate::store::{DecidedBy, Store, StoreVerdict, TakeState};
 use crate::time::{Clock, Span, Time};
 
 /// Decides on attempts.
 #[derive(Debug)]
 pub struct Engine {
-    clock: Clock,
+    store: Store,
     hasher: KeyHasher,
-    capacity: usize,
     events: Events,
     rules: ArcSwap<Rules>,
-    /// The shared store with the buckets; `None` if they are in memory.
-    shared: Option<Arc<SharedStore>>,
-    /// During an upgrade: a new process decides.
-    frozen: AtomicBool,
 }
 
 /// The decision on a request.
@@ -98,47 +90,25 @@ impl Engine {
     /// # Errors
     /// [`TooLarge`] if there is not enough address space.
     pub fn new(policy: Policy, capacity: usize, clock: Clock, events: Events) -> Result<Self, TooLarge> {
-        let buckets = policy.limits.iter().map(|limit| Buckets::new(capacity, &specs(limit)).map(Arc::new));
-        let buckets = buckets.collect::<Result<_, _>>()?;
-        let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
-        let rules = Rules { generation: 0, policy, buckets, mirrors: Vec::new(), concurrency_limits };
-        events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
-        Ok(Self {
-            clock,
-            hasher: KeyHasher::default(),
-            capacity,
-            events,
-            rules: ArcSwap::from_pointee(rules),
-            shared: None,
-            frozen: AtomicBool::default(),
-        })
+        Self::with_store(policy, Store::in_memory(capacity, clock), events)
     }
 
-    /// The same engine with the buckets in a store that several gates share; only before the first attempt. All gates
-    /// need the same secret in `hasher`, so that they name buckets alike.
+    /// An engine with its buckets in this store. Gates that share one need the same [hasher](Self::with_hasher), so
+    /// that they name buckets alike.
     ///
     /// # Errors
-    /// [`TooLarge`] if there is not enough address space for the mirrors.
-    pub fn with_store(self, shared: Arc<SharedStore>, hasher: KeyHasher) -> Result<Self, TooLarge> {
-        let Rules { policy, buckets, .. } = &**self.rules.load();
-        let mirrors =
-            policy.limits.iter().zip(buckets).map(|(limit, buckets)| Mirror::new(&limit.name, buckets));
-        let mirrors = mirrors.map(|mirror| mirror.map(Arc::new)).collect::<Result<_, _>>()?;
-        let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
-        let rules = Rules {
-            generation: 0,
-            policy: policy.clone(),
-            buckets: buckets.clone(),
-            mirrors,
-            concurrency_limits,
-        };
-        Ok(Self { hasher, shared: Some(shared), rules: ArcSwap::from_pointee(rules), ..self })
+    /// [`TooLarge`] if there is not enough address space.
+    pub fn with_store(policy: Policy, store: Store, events: Events) -> Result<Self, TooLarge> {
+        let buckets = policy.limits.iter().map(|limit| store.limit(&limit.name, &specs(limit)));
+        let rules = Rules::first(policy.clone(), buckets.collect::<Result<_, _>>()?);
+        events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
+        Ok(Self { store, hasher: KeyHasher::default(), events, rules: ArcSwap::from_pointee(rules) })
     }
 
-    /// The store that several gates share, if the buckets are in one.
+    /// The store with the buckets.
     #[must_use]
-    pub fn store(&self) -> Option<&Arc<SharedStore>> {
-        self.shared.as_ref()
+    pub fn store(&self) -> &Store {
+        &self.store
     }
 
     /// The same engine with another secret for the names of buckets; only before the first attempt.
@@ -165,21 +135,14 @@ impl Engine {
     pub fn replace_and(&self, policy: Policy, publish: impl FnOnce(&Arc<Rules>)) -> Result<(), TooLarge> {
         let old = self.rules.load_full();
         let now = self.time();
-        let buckets = policy.limits.iter().map(|limit| old.buckets_for(limit, self.capacity, now));
+        let buckets = policy.limits.iter().map(|limit| old.buckets_for(limit, &self.store, now));
         let buckets = buckets.collect::<Result<Vec<_>, _>>()?;
-        let mirrors = self.mirrors_for(&old, &policy, &buckets)?;
         let limits = policy.routes.iter().map(|route| old.concurrency_limit_for(&route.name)).collect();
-        let rules = Arc::new(Rules {
-            generation: old.generation + 1,
-            policy,
-            buckets,
-            mirrors,
-            concurrency_limits: limits,
-        });
+        let rules =
+            Arc::new(Rules { generation: old.generation + 1, policy, buckets, concurrency_limits: limits });
         self.events.emit(&Event::Rules { generation: rules.generation, policy: &rules.policy });
-        // With a shared store the former buckets are mirrors and stay open: the store keeps what they decide.
-        for former in old.buckets.iter().filter(|_| self.shared.is_none()) {
-            if !rules.buckets.iter().any(|current| Arc::ptr_eq(current, former)) {
+        for former in &old.buckets {
+            if !rules.buckets.iter().any(|current| current.is_same(former)) {
                 former.close();
             }
         }
@@ -188,29 +151,10 @@ impl Engine {
         Ok(())
     }
 
-    fn mirrors_for(
-        &self,
-        old: &Rules,
-        policy: &Policy,
-        buckets: &[Arc<Buckets>],
-    ) -> Result<Vec<Arc<Mirror>>, TooLarge> {
-        if self.shared.is_none() {
-            return Ok(Vec::new());
-        }
-        let mirror = |(limit, buckets): (&Limit, &Arc<Buckets>)| {
-            let same = old.buckets.iter().position(|known| Arc::ptr_eq(known, buckets));
-            match same {
-                Some(at) => Ok(Arc::clone(&old.mirrors[at])),
-                None => Mirror::new(&limit.name, buckets).map(Arc::new),
-            }
-        };
-        policy.limits.iter().zip(buckets).map(mirror).collect()
-    }
-
     /// Frees former buckets that were kept for a change of the rules and are not needed any more.
     pub fn release(&self) {
         let now = self.time();
-        self.rules().buckets.iter().for_each(|buckets| buckets.release(now));
+        self.rules().buckets.iter().for_each(|buckets| buckets.in_memory().release(now));
     }
 
     /// The rules in force.
@@ -221,17 +165,16 @@ impl Engine {
     /// The clock of this process.
     #[must_use]
     pub fn clock(&self) -> &Clock {
-        &self.clock
+        self.store.clock()
     }
 
-    /// The time by which attempts are decided: the store's if several gates share one, else the clock's.
+    /// The time by which attempts are decided: that of the store.
     #[must_use]
     pub fn time(&self) -> Time {
-        self.shared.as_ref().map_or_else(|| self.clock.now(), |shared| shared.now())
+        self.store.now()
     }
 
-    /// Takes the tokens that an attempt costs, all or none: at once if the buckets are in memory, or if the mirror of
-    /// the shared store refuses.
+    /// Takes the tokens that an attempt costs, all or none. `now` is the time of the process's clock.
     ///
     /// # Errors
     /// See [`Undecided`]; nothing was taken.
@@ -241,21 +184,19 @@ impl Engine {
         attempt: &Attempt<'_>,
         now: Time,
     ) -> Result<DecisionState, Undecided> {
-        let Some(shared) = &self.shared else {
-            return self.decide_in_memory(rules, attempt, now).map(DecisionState::Ready);
-        };
         let found = rules.policy.charges(attempt, &self.hasher, now)?;
         if found.routes.is_empty() {
             return Ok(DecisionState::Ready(Decision::Uncounted));
         }
-        let now = shared.time(now);
-        Ok(match self.refuse_by_mirror(rules, &found, now) {
-            Some(refusal) => DecisionState::Ready(Decision::Refused(refusal)),
-            None => DecisionState::Pending(self.begin_decision(shared, rules, found, now)),
+        let now = self.store.time(now);
+        let state = self.store.take(&rules.withdrawals(&found), now);
+        Ok(match state.map_err(|stale| self.undecided(stale))? {
+            TakeState::Done(verdict) => DecisionState::Ready(self.decision_of(rules, found, &verdict, now)),
+            TakeState::Pending(take) => DecisionState::Pending(PendingDecision { found, take }),
         })
     }
 
-    /// As [`decide`](Self::decide), by the buckets in memory alone.
+    /// As [`decide`](Self::decide), for a store in memory, which never waits; what waits for another is denied.
     ///
     /// # Errors
     /// See [`Undecided`]; nothing was taken.
@@ -265,37 +206,26 @@ impl Engine {
         attempt: &Attempt<'_>,
         now: Time,
     ) -> Result<Decision, Undecided> {
-        let found = rules.policy.charges(attempt, &self.hasher, now)?;
-        if found.routes.is_empty() {
-            return Ok(Decision::Uncounted);
-        }
-        let outcome = take_all(&rules.withdrawals(&found), now).map_err(|stale| self.undecided(stale))?;
-        Ok(self.decision_of(rules, found, &outcome, now))
+        Ok(match self.decide(rules, attempt, now)? {
+            DecisionState::Ready(decision) => decision,
+            DecisionState::Pending(_) => Decision::Denied,
+        })
     }
 
     fn decision_of(
         &self,
         rules: &Rules,
         found: Charges,
-        outcome: &store::CombinedVerdict,
+        StoreVerdict { combined, decided_by }: &StoreVerdict,
         now: Time,
     ) -> Decision {
-        let mut statuses = self.limit_statuses(rules, &found, outcome);
-        rules.count_consecutive(&mut statuses, outcome.admitted, now);
-        if outcome.admitted {
-            return Decision::Admitted(Reservation::new(
-                rules.generation,
-                found,
-                statuses,
-                DecidedBy::Memory,
-            ));
-        }
-        let route = found.routes.first().copied().unwrap_or_default();
-        Decision::Refused(Refusal { route, wait: longest_wait(&rules.policy, &statuses), statuses })
+        let mut statuses = self.limit_statuses(rules, &found, combined);
+        rules.count_consecutive(&mut statuses, combined.admitted, now);
+        Decision::of(rules, found, statuses, (combined.admitted, *decided_by))
     }
 
-    /// Refuses an attempt as [`decide_in_memory`](Self::decide_in_memory) would, and takes nothing if that would admit
-    /// it: for an attempt of which only the minimal cost is known so far.
+    /// Refuses an attempt as [`decide`](Self::decide) would at once, and takes nothing if that would admit it: for an
+    /// attempt of which only the minimal cost is known so far.
     ///
     /// # Errors
     /// See [`Undecided`]; nothing was taken.
@@ -307,12 +237,12 @@ impl Engine {
     ) -> Result<Option<Refusal>, Undecided> {
         let found = rules.policy.charges(attempt, &self.hasher, now)?;
         let Some(&route) = found.routes.first() else { return Ok(None) };
-        if let Some(shared) = &self.shared {
-            return Ok(self.refuse_by_mirror(rules, &found, shared.time(now)));
-        }
-        let outcome = refuse_all(&rules.withdrawals(&found), now).map_err(|stale| self.undecided(stale))?;
-        let Some(outcome) = outcome else { return Ok(None) };
-        let mut statuses = self.limit_statuses(rules, &found, &outcome);
+        let now = self.store.time(now);
+        let refused = self.store.refuse(&rules.withdrawals(&found), now);
+        let Some(StoreVerdict { combined, .. }) = refused.map_err(|stale| self.undecided(stale))? else {
+            return Ok(None);
+        };
+        let mut statuses = self.limit_statuses(rules, &found, &combined);
         rules.count_consecutive(&mut statuses, false, now);
         Ok(Some(Refusal { route, wait: longest_wait(&rules.policy, &statuses), statuses }))
     }
@@ -326,35 +256,24 @@ impl Engine {
         rules: &Rules,
         attempt: &Attempt<'_>,
     ) -> Result<(Charges, LimitStatuses), Unchargeable> {
-        let now = self.clock.now();
+        let now = self.clock().now();
         let found = rules.policy.charges(attempt, &self.hasher, now)?;
         let status = |charge: &Charge| {
             let Withdrawal { buckets, bucket, cost, .. } = rules.withdrawal(charge);
-            LimitStatus { charge: *charge, verdict: buckets.peek(&bucket, now, cost) }
+            LimitStatus { charge: *charge, verdict: buckets.in_memory().peek(&bucket, now, cost) }
         };
         let statuses = found.charges.iter().map(status).collect();
         Ok((found, statuses))
     }
 
-    /// Runs one operation on the bucket of a decided charge, in memory or in the store, as `decided_by` says.
+    /// Runs one operation on the bucket of a decided charge.
     fn apply(&self, rules: &Rules, decided_by: DecidedBy, charge: &Charge, op: Op) {
-        match (&self.shared, decided_by) {
-            (Some(shared), DecidedBy::Store) => {
-                let bucket = rules.withdrawal(charge).bucket;
-                shared.enqueue(&rules.mirrors[charge.limit], bucket, StoreOp::Step(op));
-            }
-            (Some(shared), DecidedBy::Memory) => drop(rules.apply(charge, shared.now(), op)),
-            (None, _) => drop(rules.apply(charge, self.clock.now(), op)),
-        }
+        let Withdrawal { buckets, bucket, .. } = rules.withdrawal(charge);
+        self.store.apply(buckets, decided_by, bucket, op);
     }
 
     /// The status of each limit; also emits each limit's decision.
-    fn limit_statuses(
-        &self,
-        rules: &Rules,
-        found: &Charges,
-        outcome: &store::CombinedVerdict,
-    ) -> LimitStatuses {
+    fn limit_statuses(&self, rules: &Rules, found: &Charges, outcome: &CombinedVerdict) -> LimitStatuses {
         let (generation, route) = (rules.generation, found.routes.first().copied().unwrap_or_default());
         let both = found.charges.iter().zip(&outcome.verdicts);
         let statuses: LimitStatuses =
@@ -366,6 +285,21 @@ impl Engine {
             self.events.emit(&Event::Decided { generation, route, limit, decision: LimitDecision::Exempt });
         }
         statuses
+    }
+}
+
+impl Decision {
+    fn of(
+        rules: &Rules,
+        found: Charges,
+        statuses: LimitStatuses,
+        (admitted, decided_by): (bool, DecidedBy),
+    ) -> Self {
+        if admitted {
+            return Self::Admitted(Reservation::new(rules.generation, found, statuses, decided_by));
+        }
+        let route = found.routes.first().copied().unwrap_or_default();
+        Self::Refused(Refusal { route, wait: longest_wait(&rules.policy, &statuses), statuses })
     }
 }
 

@@ -18,7 +18,7 @@ use crate::engine::{Engine, store_observer};
 use crate::event::Events;
 use crate::policy::Policy;
 use crate::policy::key::KeyHasher;
-use crate::store::shared::SharedStore;
+use crate::store::Store;
 use crate::store::snapshot::{Snapshot, SnapshotError, set_aside};
 use crate::time::Clock;
 
@@ -122,23 +122,22 @@ pub(super) fn build_engine(
     events: &Events,
     old_process: Option<&mut OldProcess>,
 ) -> Result<Engine, AppStartError> {
-    let engine = Engine::new(policy, store.capacity, clock.clone(), events.clone())?;
-    let receive =
-        |old_process: &mut OldProcess| old_process.receive_snapshot().map_err(AppStartError::OldProcess);
-    if !store.address.is_shared() {
-        let received = old_process.map(receive).transpose()?;
-        return Ok(match (received.flatten(), &store.snapshot) {
-            (Some(snapshot), _) => restore_from(engine, &snapshot),
-            (None, Some(path)) => restore(engine, path),
-            (None, None) => engine,
-        });
-    }
+    let memory = (store.capacity, clock.clone());
     let observer = store_observer(events.clone());
-    let shared = SharedStore::start(&store.address, &store.names, store.options, clock.clone(), observer)?;
-    let hasher = KeyHasher::of_secret(store.names.key_secret(store.secret.reveal()));
-    let engine = engine.with_store(shared, hasher)?;
-    old_process.map(receive).transpose()?;
-    Ok(engine)
+    let opened = Store::open(&store.address, &store.names, store.options, memory, observer)?;
+    let is_lost_at_end = opened.ends_with_process();
+    let engine = Engine::with_store(policy, opened, events.clone())?;
+    let received =
+        old_process.map(|old| old.receive_snapshot().map_err(AppStartError::OldProcess)).transpose()?;
+    if !is_lost_at_end {
+        let secret = store.names.key_secret(store.secret.reveal());
+        return Ok(engine.with_hasher(KeyHasher::of_secret(secret)));
+    }
+    Ok(match (received.flatten(), &store.snapshot) {
+        (Some(snapshot), _) => restore_from(engine, &snapshot),
+        (None, Some(path)) => restore(engine, path),
+        (None, None) => engine,
+    })
 }
 
 /// A crash loses the decisions of at most this time and the time of one write.

@@ -119,7 +119,7 @@ impl Status {
             "sandbox": self.sandbox,
             "store": {
                 "url": self.store,
-                "up": self.engine.store().is_none_or(|store| store.is_up()),
+                "up": self.engine.store().is_up(),
             },
             "upstreams": upstreams.collect::<Vec<_>>(),
             "config": self.file.to_json(),

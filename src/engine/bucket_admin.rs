@@ -1,7 +1,6 @@
 //! What operators see and change of single buckets.
 //!
-//! The functions are futures, because a store outside this process takes time; the memory store replies at once. One
-//! limit of the file may be several buckets here. They are shown together, and a reset resets all of them; tokens and
+//! The functions are futures, because a store outside this process takes time. One limit of the file may be several buckets here. They are shown together, and a reset resets all of them; tokens and
 //! own rates go to the bucket with the rate.
 
 use std::sync::Arc;
@@ -9,13 +8,14 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use super::{Engine, MAX_TRIES, Rules};
-use crate::bucket::{Continuous, Op, Own, Spec, Verdict};
+use crate::bucket::{Continuous, Own, Spec, Verdict};
 use crate::event::{BucketOwner, BucketsChanged, Change, Event, Operator};
 use crate::policy::bucket_ref::{BucketRef, BucketSelector, SelectedBuckets};
 use crate::policy::{LimitKind, Mode};
-use crate::store::memory::{BucketKey, Buckets, OwnRateError, Stale};
-use crate::store::shared::{Mirror, SharedStore, StoreOp, Unavailable};
-use crate::time::{Span, Time};
+use crate::store::memory::{BucketKey, OwnRateError, Stale};
+use crate::store::shared::Unavailable;
+use crate::store::{BucketChange, BucketChangeError};
+use crate::time::Span;
 
 /// The buckets of a client or an account, for an operator.
 #[derive(Debug, Clone, Default)]
@@ -72,14 +72,6 @@ pub enum BucketAdminError {
     Unavailable(#[from] Unavailable),
 }
 
-/// A change to one bucket.
-#[derive(Clone, Copy)]
-enum BucketAction {
-    Credit(u32),
-    Reset,
-    Rate(Option<(Continuous, Time)>),
-}
-
 impl Engine {
     /// The buckets of a client or an account; takes nothing.
     ///
@@ -102,8 +94,7 @@ impl Engine {
         tokens: u32,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
-        self.change(selector, limit, is_rate, (Change::Credited(tokens), BucketAction::Credit(tokens)), by)
-            .await
+        self.change(selector, limit, is_rate, Change::Credited(tokens), by).await
     }
 
     /// Resets the buckets of a client or an account, or those of one limit: full, without failures and without waits.
@@ -117,7 +108,7 @@ impl Engine {
         limit: Option<&str>,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
-        self.change(selector, limit, |_| true, (Change::Reset, BucketAction::Reset), by).await
+        self.change(selector, limit, |_| true, Change::Reset, by).await
     }
 
     /// Gives a client or an account a rate of its own under one limit, for the time `lasts`. The limit's `debt` and
@@ -133,8 +124,7 @@ impl Engine {
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
         let until = self.time().after(lasts);
-        let change = (Change::RateGiven { rate, until }, BucketAction::Rate(Some((rate, until))));
-        self.change(selector, Some(limit), is_rate, change, by).await
+        self.change(selector, Some(limit), is_rate, Change::RateGiven { rate, until }, by).await
     }
 
     /// Ends the own rates of a client or an account, or the one under one limit.
@@ -147,7 +137,7 @@ impl Engine {
         limit: Option<&str>,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
-        self.change(selector, limit, is_rate, (Change::RateEnded, BucketAction::Rate(None)), by).await
+        self.change(selector, limit, is_rate, Change::RateEnded, by).await
     }
 
     /// Changes each selected bucket, and emits one event for all of them.
@@ -156,14 +146,14 @@ impl Engine {
         selector: &BucketSelector,
         limit: Option<&str>,
         kinds: fn(LimitKind) -> bool,
-        (change, action): (Change, BucketAction),
+        change: Change,
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
         let rules = self.rules.load_full();
         let targets = rules.targets(&rules.policy.buckets_of(selector, &self.hasher), limit, kinds)?;
         let (mut limits, mut done): (Vec<Arc<str>>, _) = (Vec::new(), Ok(()));
         for target in targets {
-            done = self.apply_action(selector, &target, action).await;
+            done = self.change_one(selector, &target, change).await;
             if done.is_err() {
                 break;
             }
@@ -187,12 +177,12 @@ impl Engine {
         self.show_of(&rules, selector, &selected).await
     }
 
-    /// Applies by the newest rules; does nothing if they have no such bucket any more.
-    async fn apply_action(
+    /// Changes by the newest rules; does nothing if they have no such bucket any more.
+    async fn change_one(
         &self,
         selector: &BucketSelector,
         target: &BucketTarget,
-        action: BucketAction,
+        change: Change,
     ) -> Result<(), BucketAdminError> {
         for _ in 0..MAX_TRIES {
             let rules = self.rules.load_full();
@@ -200,14 +190,12 @@ impl Engine {
             let Some(bucket) = found.iter().find(|bucket| *target == rules.target(bucket)) else {
                 return Ok(());
             };
-            if let Some(shared) = &self.shared {
-                let mirror = &rules.mirrors[bucket.limit];
-                return Ok(action.apply_in_store(shared, mirror, bucket_key(bucket)).await?);
-            }
-            let buckets = &rules.buckets[bucket.limit];
-            match action.apply_in_memory(buckets, &bucket_key(bucket), self.clock.now()) {
-                Err(OwnRateError::Stale(Stale)) => std::thread::yield_now(),
-                done => return Ok(done?),
+            let change = change_of(change, &bucket.spec);
+            match self.store.change(&rules.buckets[bucket.limit], bucket_key(bucket), change).await {
+                Err(BucketChangeError::OwnRate(OwnRateError::Stale(Stale))) => std::thread::yield_now(),
+                Err(BucketChangeError::OwnRate(error)) => return Err(error.into()),
+                Err(BucketChangeError::Unavailable(error)) => return Err(error.into()),
+                Ok(()) => return Ok(()),
             }
         }
         Err(OwnRateError::Stale(Stale).into())
@@ -231,54 +219,10 @@ impl Engine {
         rules: &Rules,
         bucket: &BucketRef,
     ) -> Result<(BucketLevel, Option<Own>), Unavailable> {
-        let (key, now) = (bucket_key(bucket), self.time());
-        let (verdict, own) = match &self.shared {
-            Some(shared) => {
-                let peek = StoreOp::Step(Op::Peek(1));
-                let reply = shared.call(&rules.mirrors[bucket.limit], key, peek).await?;
-                (reply.verdict, reply.own)
-            }
-            None => {
-                let buckets = &rules.buckets[bucket.limit];
-                (buckets.peek(&key, now, 1), buckets.own_rate(bucket.key, now))
-            }
-        };
+        let key = bucket_key(bucket);
+        let (verdict, own) = self.store.inspect(&rules.buckets[bucket.limit], key, 1).await?;
         let spec = own.map_or(key.spec, |own| key.spec.at_rate(own.rate));
         Ok((BucketLevel { spec, verdict }, own))
-    }
-}
-
-impl BucketAction {
-    fn apply_in_memory(self, buckets: &Buckets, bucket: &BucketKey, now: Time) -> Result<(), OwnRateError> {
-        match self {
-            Self::Credit(tokens) => {
-                if buckets.peek(bucket, now, 1).full_at > now {
-                    // A bucket may begin with fewer tokens than it holds: it has to exist before tokens can be added.
-                    buckets.apply(bucket, now, Op::Take(0))?;
-                    buckets.apply(bucket, now, Op::Give(tokens))?;
-                }
-                Ok(())
-            }
-            Self::Reset => Ok(buckets.reset(bucket, now)?),
-            Self::Rate(rate) => buckets.set_own_rate(bucket, own_rate(bucket, rate), now),
-        }
-    }
-
-    async fn apply_in_store(
-        self,
-        shared: &Arc<SharedStore>,
-        mirror: &Arc<Mirror>,
-        bucket: BucketKey,
-    ) -> Result<(), Unavailable> {
-        let op = match self {
-            Self::Credit(tokens) => {
-                shared.call(mirror, bucket, StoreOp::Step(Op::Take(0))).await?;
-                StoreOp::Step(Op::Give(tokens))
-            }
-            Self::Reset => StoreOp::Reset,
-            Self::Rate(rate) => StoreOp::Rate(own_rate(&bucket, rate)),
-        };
-        shared.call(mirror, bucket, op).await.map(drop)
     }
 }
 
@@ -380,8 +324,16 @@ fn is_rate(kind: LimitKind) -> bool {
     kind == LimitKind::Rate
 }
 
-fn own_rate(bucket: &BucketKey, rate: Option<(Continuous, Time)>) -> Option<Own> {
-    rate.map(|(rate, until)| Own { rate: with_debt_and_wait_of(&bucket.spec, rate), until })
+/// The change for a bucket with this spec.
+fn change_of(change: Change, spec: &Spec) -> BucketChange {
+    match change {
+        Change::Credited(tokens) => BucketChange::Credit(tokens),
+        Change::Reset => BucketChange::Reset,
+        Change::RateGiven { rate, until } => {
+            BucketChange::OwnRate(Some(Own { rate: with_debt_and_wait_of(spec, rate), until }))
+        }
+        Change::RateEnded => BucketChange::OwnRate(None),
+    }
 }
 
 /// The rate with the debt and the wait of the limit's own bucket.

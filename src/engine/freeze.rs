@@ -3,33 +3,25 @@
 //! No tokens are taken from a frozen engine, so a snapshot taken after the freeze is complete. Freezing costs decisions
 //! nothing: only a decision that finds closed buckets checks why they are closed.
 
-use std::sync::atomic::Ordering;
-
 use super::{Engine, Undecided};
 use crate::store::memory::Stale;
 
 impl Engine {
-    /// Stops taking, refunding and adding tokens. Refusals that write nothing go on. Does nothing if the buckets are in
-    /// a shared store.
+    /// Stops taking, refunding and adding tokens. Refusals that write nothing go on. Does nothing if the store does not
+    /// end with the process.
     pub fn freeze(&self) {
-        if self.shared.is_none() {
-            self.frozen.store(true, Ordering::SeqCst);
-            self.rules().buckets.iter().for_each(|buckets| buckets.close());
-        }
+        self.store.freeze(&self.rules().buckets);
     }
 
     /// Goes on deciding: the new process did not take over.
     pub fn thaw(&self) {
-        if self.is_frozen() {
-            self.rules().buckets.iter().for_each(|buckets| buckets.open());
-            self.frozen.store(false, Ordering::SeqCst);
-        }
+        self.store.thaw(&self.rules().buckets);
     }
 
     /// Whether the engine is frozen; the rules must not be replaced then.
     #[must_use]
     pub fn is_frozen(&self) -> bool {
-        self.frozen.load(Ordering::SeqCst)
+        self.store.is_frozen()
     }
 
     /// Why buckets are closed: other rules are in force, or the engine is frozen.

@@ -5,12 +5,12 @@
 
 use smallvec::SmallVec;
 
-use super::pending_decision::DecidedBy;
 use super::{Engine, LimitStatus, LimitStatuses, Rules, limit_status};
 use crate::bucket::Op;
 use crate::event::{Event, Outcome};
 use crate::policy::device::Claim;
 use crate::policy::{Charge, ChargeOn, Charges, Limit, LimitKind};
+use crate::store::DecidedBy;
 use crate::time::Span;
 
 /// The tokens taken for an attempt.

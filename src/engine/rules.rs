@@ -1,17 +1,17 @@
-//! The policy in force, and the buckets of its limits in this process.
+//! The policy in force, and the buckets of its limits.
 //!
-//! It decides nothing. Over a shared store these buckets mirror the store and decide only while it is unavailable.
+//! It decides nothing, and does not know where the buckets are.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::concurrency_limit::ConcurrencyLimit;
-use super::limit_status::{self, LimitStatuses};
-use crate::bucket::{Op, Spec, Verdict};
+use super::limit_status::{self, LimitStatus, LimitStatuses};
+use crate::bucket::{Op, Spec};
 use crate::policy::{Charge, ChargeOn, Charges, Limit, LimitKind, Mode, Policy};
 use crate::store::memory::{BucketKey, Buckets, TooLarge, Withdrawal};
-use crate::store::shared::Mirror;
+use crate::store::{LimitBuckets, LimitWithdrawal, Store};
 use crate::time::Time;
 
 /// The policy in force and the buckets of its limits.
@@ -22,18 +22,22 @@ pub struct Rules {
     /// Routes and limits.
     pub policy: Policy,
     /// The buckets of each limit.
-    pub(super) buckets: Vec<Arc<Buckets>>,
-    /// The mirror of each limit, if the buckets are in a shared store; else empty.
-    pub(super) mirrors: Vec<Arc<Mirror>>,
+    pub(super) buckets: Vec<LimitBuckets>,
     /// The counters of each route.
     pub(super) concurrency_limits: Vec<Arc<ConcurrencyLimit>>,
 }
 
 impl Rules {
-    /// The buckets of a limit's rate.
+    /// The first rules, with these buckets for the limits.
+    pub(super) fn first(policy: Policy, buckets: Vec<LimitBuckets>) -> Self {
+        let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
+        Self { generation: 0, policy, buckets, concurrency_limits }
+    }
+
+    /// The buckets of a limit's rate, as far as they are in memory.
     #[must_use]
     pub fn buckets(&self, limit: &str) -> Option<&Arc<Buckets>> {
-        self.buckets.get(self.index_of(limit, LimitKind::Rate)?)
+        Some(self.buckets.get(self.index_of(limit, LimitKind::Rate)?)?.in_memory())
     }
 
     /// For each limit its name, the number of buckets that are not full, and the number of live buckets that were
@@ -42,40 +46,44 @@ impl Rules {
         let limits = self.policy.limits.iter().zip(&self.buckets);
         limits
             .filter(|(limit, _)| limit.mode != Mode::Off)
-            .map(move |(limit, buckets)| (&*limit.name, buckets.live(now), buckets.forgotten()))
-    }
-
-    /// Runs one operation on a bucket. `None` if the limit was changed meanwhile: nothing is done, which errs on the
-    /// strict side.
-    pub(super) fn apply(&self, charge: &Charge, now: Time, op: Op) -> Option<Verdict> {
-        let Withdrawal { buckets, bucket, .. } = self.withdrawal(charge);
-        buckets.apply(&bucket, now, op).ok()
+            .map(|(limit, buckets)| (&*limit.name, buckets.in_memory()))
+            .map(move |(limit, buckets)| (limit, buckets.live(now), buckets.forgotten()))
     }
 
     /// Counts refusals in a row for growing waits; an admitted attempt breaks the row. A wait that begins with this
     /// refusal becomes part of its verdict, so that the refusal tells the client the full wait.
     pub(super) fn count_consecutive(&self, statuses: &mut LimitStatuses, admitted: bool, now: Time) {
-        for at in 0..statuses.len() {
-            let charge = statuses[at].charge;
-            let limit = &self.policy.limits[charge.limit];
-            if limit.kind != LimitKind::Escalation || limit.charge_on != ChargeOn::Attempts {
-                continue;
-            }
-            if admitted {
-                self.apply(&charge, now, Op::Give(1));
-            } else if limit_status::is_refused_by_owner(&self.policy, statuses, charge.limit)
-                && let Some(verdict) = self.apply(&charge, now, Op::Strike)
-            {
-                statuses[at].verdict = verdict;
+        for (at, op) in self.consecutive(statuses, admitted) {
+            let Withdrawal { buckets, bucket, .. } = self.withdrawal(&statuses[at].charge);
+            // A limit that was changed meanwhile counts nothing, which errs on the strict side.
+            match buckets.in_memory().apply(&bucket, now, op) {
+                Ok(verdict) if op == Op::Strike => statuses[at].verdict = verdict,
+                _ => {}
             }
         }
+    }
+
+    /// The operations that count refusals in a row, each with the position of its status.
+    pub(super) fn consecutive(&self, statuses: &LimitStatuses, admitted: bool) -> SmallVec<[(usize, Op); 2]> {
+        let count = |(at, LimitStatus { charge, verdict }): (usize, &LimitStatus)| {
+            let limit = &self.policy.limits[charge.limit];
+            let counts = limit.kind == LimitKind::Escalation && limit.charge_on == ChargeOn::Attempts;
+            let is_refused = || limit_status::is_refused_by_owner(&self.policy, statuses, charge.limit);
+            match admitted {
+                _ if !counts => None,
+                // Most keys have no strikes.
+                true => (verdict.left < limit.spec.burst()).then_some((at, Op::Give(1))),
+                false => is_refused().then_some((at, Op::Strike)),
+            }
+        };
+        statuses.iter().enumerate().filter_map(count).collect()
     }
 
     pub(super) fn index_of(&self, limit: &str, kind: LimitKind) -> Option<usize> {
         self.policy.limits.iter().position(|known| &*known.name == limit && known.kind == kind)
     }
 
-    pub(super) fn withdrawal(&self, charge: &Charge) -> Withdrawal<'_> {
+    pub(super) fn withdrawal(&self, charge: &Charge) -> LimitWithdrawal<'_> {
         let Charge { limit, key, class, spec, cost, tag, enforce, .. } = *charge;
         Withdrawal {
             buckets: &self.buckets[limit],
@@ -86,7 +94,7 @@ impl Rules {
         }
     }
 
-    pub(super) fn withdrawals(&self, found: &Charges) -> SmallVec<[Withdrawal<'_>; 2]> {
+    pub(super) fn withdrawals(&self, found: &Charges) -> SmallVec<[LimitWithdrawal<'_>; 2]> {
         let mut withdrawals = SmallVec::new();
         for charge in &found.charges {
             withdrawals.push(self.withdrawal(charge));
@@ -98,18 +106,18 @@ impl Rules {
     pub(super) fn buckets_for(
         &self,
         limit: &Limit,
-        capacity: usize,
+        store: &Store,
         now: Time,
-    ) -> Result<Arc<Buckets>, TooLarge> {
+    ) -> Result<LimitBuckets, TooLarge> {
         let Some(index) = self.index_of(&limit.name, limit.kind) else {
-            return Buckets::new(capacity, &specs(limit)).map(Arc::new);
+            return store.limit(&limit.name, &specs(limit));
         };
         let (before, after) = (self.policy.limits[index].classes(), limit.classes());
         if before == after {
-            return Ok(Arc::clone(&self.buckets[index]));
+            return Ok(self.buckets[index].clone());
         }
         let classes = classes_of(&before, &after);
-        self.buckets[index].changed(capacity, &specs(limit), classes, now).map(Arc::new)
+        store.changed(&self.buckets[index], (&limit.name, &specs(limit)), classes, now)
     }
 }
 

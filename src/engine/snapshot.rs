@@ -12,8 +12,9 @@ use super::{Engine, Rules};
 use crate::bucket::Spec;
 use crate::policy::key::KeyHasher;
 use crate::policy::{Limit, LimitKind};
-use crate::store::memory::{Buckets, EncodedSpec, RestoreError};
+use crate::store::memory::{EncodedSpec, RestoreError};
 use crate::store::snapshot::{LimitSnapshot, Snapshot};
+use crate::store::{LimitBuckets, Store};
 use crate::time::Time;
 
 impl Engine {
@@ -21,7 +22,7 @@ impl Engine {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let (rules, now) = (self.rules.load_full(), self.time());
-        let encode = |(limit, buckets): (&Limit, &Arc<Buckets>)| LimitSnapshot {
+        let encode = |(limit, buckets): (&Limit, &LimitBuckets)| LimitSnapshot {
             name: limit.name.to_string(),
             kind: kind_name(limit.kind).to_owned(),
             classes: limit
@@ -29,7 +30,7 @@ impl Engine {
                 .into_iter()
                 .map(|(name, spec)| (name.to_string(), EncodedSpec::of(spec)))
                 .collect(),
-            buckets: buckets.snapshot(now),
+            buckets: buckets.in_memory().snapshot(now),
         };
         let limits = rules.policy.limits.iter().zip(&rules.buckets).map(encode).collect();
         Snapshot { secret: self.hasher.secret(), limits }
@@ -44,20 +45,18 @@ impl Engine {
         let mut anew = Vec::new();
         let restored = policy.limits.iter().zip(buckets).map(|(limit, empty)| {
             let found = snapshot.limits.iter().find(|saved| matches(saved, limit));
-            let restored = found.map(|saved| restore(saved, limit, self.capacity, now));
+            let restored = found.map(|saved| restore(saved, limit, &self.store, now));
             match restored {
                 Some(Ok(buckets)) => buckets,
                 Some(Err(why)) => {
                     anew.push((Arc::clone(&limit.name), why));
-                    Arc::clone(empty)
+                    empty.clone()
                 }
-                None => Arc::clone(empty),
+                None => empty.clone(),
             }
         });
         let buckets = restored.collect();
-        let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
-        let rules =
-            Rules { generation: 0, policy: policy.clone(), buckets, mirrors: Vec::new(), concurrency_limits };
+        let rules = Rules::first(policy.clone(), buckets);
         let hasher = KeyHasher::of_secret(snapshot.secret);
         (Self { hasher, rules: ArcSwap::from_pointee(rules), ..self }, anew)
     }
@@ -66,20 +65,20 @@ impl Engine {
 fn restore(
     saved: &LimitSnapshot,
     limit: &Limit,
-    capacity: usize,
+    store: &Store,
     now: Time,
-) -> Result<Arc<Buckets>, RestoreError> {
+) -> Result<LimitBuckets, RestoreError> {
     let before = saved.classes.iter().map(|(name, encoded)| Ok((name.as_str().into(), encoded.spec()?)));
     let before: Vec<(Arc<str>, Option<Spec>)> = before.collect::<Result<_, RestoreError>>()?;
     let specs_before: Vec<Spec> = before.iter().filter_map(|(_, spec)| *spec).collect();
-    let old = Arc::new(Buckets::from_snapshot(&saved.buckets, capacity, &specs_before)?);
+    let old = store.restored(&limit.name, &saved.buckets, &specs_before)?;
     let after = limit.classes();
     if before == after {
         return Ok(old);
     }
-    let new = old.changed(capacity, &specs(limit), classes_of(&before, &after), now)?;
+    let new = store.changed(&old, (&limit.name, &specs(limit)), classes_of(&before, &after), now)?;
     old.close();
-    Ok(Arc::new(new))
+    Ok(new)
 }
 
 fn matches(saved: &LimitSnapshot, limit: &Limit) -> bool {

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::event::{Event, Events, StoreCallResult};
-use crate::store::shared::{CallOutcome, StoreObserver};
+use crate::event::{Event, Events, Fallback, StoreCallResult};
+use crate::store::shared::{CallOutcome, OnError, StoreObserver};
 use crate::time::Span;
 
 /// An observer that emits each notification as an event.
@@ -33,5 +33,17 @@ impl StoreObserver for StoreEvents {
 
     fn warned(&self, what: &str) {
         self.0.emit(&Event::StoreWarning(what));
+    }
+
+    fn refused_by_mirror(&self, limit: &Arc<str>) {
+        self.0.emit(&Event::Mirrored { limit });
+    }
+
+    fn fell_back(&self, on_error: OnError) {
+        self.0.emit(&Event::FellBack(match on_error {
+            OnError::Local => Fallback::Local,
+            OnError::Allow => Fallback::Allow,
+            OnError::Deny => Fallback::Deny,
+        }));
     }
 }

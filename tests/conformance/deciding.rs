@@ -70,7 +70,7 @@ impl<S: Server> Processes<S> {
     }
 
     fn is_up(&self) -> bool {
-        self.limits.iter().all(|limits| limits.store().is_none_or(|store| store.is_up()))
+        self.limits.iter().all(|limits| limits.store().is_up())
     }
 }
 

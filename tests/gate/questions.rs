@@ -193,7 +193,7 @@ impl Gates {
 
     fn settle(&self) {
         for limits in &self.limits {
-            self.runtime.block_on(limits.store().unwrap().flush(Duration::from_secs(10)));
+            self.runtime.block_on(limits.store().flush(Duration::from_secs(10)));
         }
     }
 

@@ -23,6 +23,7 @@ pub mod shared;
 pub mod snapshot;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod sql;
+mod store;
 pub mod time;
 #[cfg(feature = "tls")]
 pub mod tls;
@@ -33,6 +34,10 @@ pub use self::compare_and_swap::{
     StoreRecord, Stored, Swap,
 };
 pub use self::limits::{Limiter, Limits, TakeOutcome};
+pub use self::store::{
+    BucketChange, BucketChangeError, DecidedBy, LimitBuckets, LimitWithdrawal, PendingTake, Store,
+    StoreVerdict, TakeState,
+};
 
 /// The parser for addresses with this scheme; `None` if this build has no backend for it.
 fn parser_of(scheme: &str) -> Option<address::ParseAddress> {

@@ -9,13 +9,10 @@ use std::sync::Arc;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use crate::memory::{BucketKey, Buckets, TooLarge};
-use crate::shared::{
-    CallOutcome, Mirror, OnError, SharedStore, StoreObserver, StoreOp, StoreOptions, StoreStartError,
-    Unavailable,
-};
+use crate::memory::{BucketKey, Stale, TooLarge, Withdrawal};
+use crate::shared::{CallOutcome, StoreObserver, StoreOptions, StoreStartError, Unavailable};
 use crate::time::Clock;
-use crate::{Namespace, StoreAddress};
+use crate::{DecidedBy, LimitBuckets, Namespace, Store, StoreAddress, StoreVerdict, TakeState};
 use tollgate_bucket::{Admission, Key, Op, Receipt, Span, Spec, Time, Verdict};
 
 /// Limits that keep their buckets in one store: the engine without the proxy.
@@ -64,19 +61,16 @@ use tollgate_bucket::{Admission, Key, Op, Receipt, Span, Spec, Time, Verdict};
 /// again. PostgreSQL, MySQL and DynamoDB need a table first: `tollgate migrate` makes it.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    shared: Option<Arc<SharedStore>>,
-    clock: Clock,
+    store: Store,
     hasher: SipHasher13,
-    capacity: usize,
 }
 
 /// One limit.
 #[derive(Debug, Clone)]
 pub struct Limiter {
     spec: Spec,
-    buckets: Arc<Buckets>,
-    mirror: Option<(Arc<SharedStore>, Arc<Mirror>)>,
-    clock: Clock,
+    store: Store,
+    buckets: LimitBuckets,
     key_hasher: SipHasher13,
 }
 
@@ -87,7 +81,7 @@ pub struct TakeOutcome {
     /// The verdict of the bucket.
     pub verdict: Verdict,
     bucket: BucketKey,
-    is_local: bool,
+    decided_by: DecidedBy,
 }
 
 impl Limits {
@@ -112,18 +106,16 @@ impl Limits {
         options: StoreOptions,
         observer: Arc<dyn StoreObserver>,
     ) -> Result<Self, StoreStartError> {
-        let clock = Clock::system();
-        let open = || SharedStore::start(address, namespace, options, clock.clone(), observer);
-        let shared = address.is_shared().then(open).transpose()?;
+        let memory = (DEFAULT_CAPACITY, Clock::system());
+        let store = Store::open(address, namespace, options, memory, observer)?;
         let [one, two] = namespace.key_secret(secret);
-        let hasher = SipHasher13::new_with_keys(one, two);
-        Ok(Self { shared, clock, hasher, capacity: DEFAULT_CAPACITY })
+        Ok(Self { store, hasher: SipHasher13::new_with_keys(one, two) })
     }
 
     /// The same limits with at most `capacity` buckets in memory for each limit; at least 1.
     #[must_use]
     pub fn with_capacity(self, capacity: usize) -> Self {
-        Self { capacity: capacity.max(1), ..self }
+        Self { store: self.store.with_capacity(capacity), ..self }
     }
 
     /// A limit with this name. Processes that share a store share the buckets of limits with the same name.
@@ -131,22 +123,18 @@ impl Limits {
     /// # Errors
     /// [`TooLarge`] if there is not enough address space.
     pub fn limiter(&self, name: &str, spec: Spec) -> Result<Limiter, TooLarge> {
-        let buckets = Arc::new(Buckets::new(self.capacity, &[spec])?);
-        let mirror = match &self.shared {
-            Some(shared) => Some((Arc::clone(shared), Arc::new(Mirror::new(&name.into(), &buckets)?))),
-            None => None,
-        };
+        let buckets = self.store.limit(&name.into(), &[spec])?;
         let mut key_hasher = self.hasher;
         key_hasher.write_u8(b'L');
         key_hasher.write_usize(name.len());
         key_hasher.write(name.as_bytes());
-        Ok(Limiter { spec, buckets, mirror, clock: self.clock.clone(), key_hasher })
+        Ok(Limiter { spec, store: self.store.clone(), buckets, key_hasher })
     }
 
-    /// The store, if it is shared.
+    /// The store with the buckets.
     #[must_use]
-    pub fn store(&self) -> Option<&Arc<SharedStore>> {
-        self.shared.as_ref()
+    pub fn store(&self) -> &Store {
+        &self.store
     }
 }
 
@@ -155,34 +143,19 @@ impl Limiter {
     /// time.
     ///
     /// # Errors
-    /// [`Unavailable`] if the store is unavailable and its option is [`OnError::Deny`].
+    /// [`Unavailable`] if the store is unavailable and its option is [`Deny`](crate::shared::OnError::Deny).
     pub async fn take(&self, key: impl AsRef<[u8]>, tokens: u32) -> Result<TakeOutcome, Unavailable> {
         let bucket = self.bucket_key(key.as_ref());
-        let op = Op::Take(tokens);
-        let Some((shared, mirror)) = &self.mirror else {
-            return Ok(TakeOutcome {
-                verdict: self.apply_in_memory(bucket, self.clock.now(), op),
-                bucket,
-                is_local: true,
-            });
+        let wanted = [Withdrawal { buckets: &self.buckets, bucket, cost: tokens, tag: None, enforce: true }];
+        let now = self.store.now();
+        let StoreVerdict { combined, decided_by } = match self.store.take(&wanted, now) {
+            Ok(TakeState::Done(verdict)) => verdict,
+            Ok(TakeState::Pending(pending)) => pending.wait(&wanted).await?,
+            // Only an engine closes buckets, and never those of a limiter.
+            Err(Stale) => return Err(Unavailable),
         };
-        let now = shared.now();
-        let known = self.buckets.peek(&bucket, now, tokens);
-        if !known.is_admitted() && !self.spec.has_debt() && mirror.is_fresh(&bucket, now) {
-            return Ok(TakeOutcome { verdict: known, bucket, is_local: true });
-        }
-        match (shared.call(mirror, bucket, StoreOp::Step(op)).await, shared.on_error()) {
-            (Ok(reply), _) => Ok(TakeOutcome { verdict: reply.verdict, bucket, is_local: false }),
-            (Err(Unavailable), OnError::Local) => Ok(TakeOutcome {
-                verdict: self.apply_in_memory(bucket, shared.now(), op),
-                bucket,
-                is_local: true,
-            }),
-            (Err(Unavailable), OnError::Allow) => {
-                Ok(TakeOutcome { verdict: unlimited_verdict(now), bucket, is_local: true })
-            }
-            (Err(Unavailable), OnError::Deny) => Err(Unavailable),
-        }
+        let verdict = combined.verdicts.first().copied().unwrap_or_else(|| uncounted(now));
+        Ok(TakeOutcome { verdict, bucket, decided_by })
     }
 
     /// The verdict that [`take`](Self::take) would give, from the store itself; takes nothing.
@@ -190,30 +163,14 @@ impl Limiter {
     /// # Errors
     /// [`Unavailable`] if the store is unavailable.
     pub async fn peek(&self, key: impl AsRef<[u8]>, tokens: u32) -> Result<Verdict, Unavailable> {
-        let bucket = self.bucket_key(key.as_ref());
-        match &self.mirror {
-            None => Ok(self.apply_in_memory(bucket, self.clock.now(), Op::Peek(tokens))),
-            Some((shared, mirror)) => {
-                shared.call(mirror, bucket, StoreOp::Step(Op::Peek(tokens))).await.map(|reply| reply.verdict)
-            }
-        }
+        let (verdict, _) = self.store.inspect(&self.buckets, self.bucket_key(key.as_ref()), tokens).await?;
+        Ok(verdict)
     }
 
     /// Refunds what a call took, as if it had never been made: at once in memory, soon in a shared store.
     pub fn refund(&self, taken: TakeOutcome) {
-        let op = Op::Refund(taken.verdict.receipt);
-        match &self.mirror {
-            Some((shared, mirror)) if !taken.is_local => {
-                shared.enqueue(mirror, taken.bucket, StoreOp::Step(op))
-            }
-            Some((shared, _)) => drop(self.apply_in_memory(taken.bucket, shared.now(), op)),
-            None => drop(self.apply_in_memory(taken.bucket, self.clock.now(), op)),
-        }
-    }
-
-    fn apply_in_memory(&self, bucket: BucketKey, now: Time, op: Op) -> Verdict {
-        // Only the engine closes buckets, and never those of a limiter.
-        self.buckets.apply(&bucket, now, op).unwrap_or_else(|_| unlimited_verdict(now))
+        let TakeOutcome { verdict, bucket, decided_by } = taken;
+        self.store.apply(&self.buckets, decided_by, bucket, Op::Refund(verdict.receipt));
     }
 
     fn bucket_key(&self, key: &[u8]) -> BucketKey {
@@ -243,7 +200,7 @@ impl TakeOutcome {
 }
 
 /// The verdict on a call that is not counted.
-fn unlimited_verdict(now: Time) -> Verdict {
+fn uncounted(now: Time) -> Verdict {
     let (admission, receipt) = (Admission::Admitted, Receipt::default());
     Verdict { admission, left: 0, next_token: Span::ZERO, full_at: now, receipt }
 }

@@ -20,10 +20,10 @@ use tollgate_bucket::Time;
 use tollgate_bucket::{Op, Step, Verdict};
 
 /// Tokens wanted from one bucket, as part of an attempt.
-#[derive(Debug, Clone, Copy)]
-pub struct Withdrawal<'b> {
-    /// The buckets of the limit.
-    pub buckets: &'b Buckets,
+#[derive(Debug)]
+pub struct Withdrawal<'b, L = Buckets> {
+    /// The buckets of the limit, or what has them.
+    pub buckets: &'b L,
     /// The bucket of the attempt.
     pub bucket: BucketKey,
     /// Tokens wanted.
@@ -50,9 +50,12 @@ pub struct CombinedVerdict {
 ///
 /// # Errors
 /// [`Stale`] if one of the limits was changed meanwhile; nothing was taken.
-pub fn take_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<CombinedVerdict, Stale> {
+pub fn take_all<L: AsRef<Buckets>>(
+    withdrawals: &[Withdrawal<'_, L>],
+    now: Time,
+) -> Result<CombinedVerdict, Stale> {
     if let [only] = withdrawals {
-        let verdict = only.buckets.apply(&only.bucket, now, only.take())?;
+        let verdict = only.buckets.as_ref().apply(&only.bucket, now, only.take())?;
         let admitted = verdict.is_admitted() || !only.enforce;
         return Ok(CombinedVerdict { admitted, verdicts: [verdict].into_iter().collect() });
     }
@@ -68,7 +71,10 @@ pub fn take_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<CombinedVer
 ///
 /// # Errors
 /// [`Stale`] if one of the limits was changed meanwhile.
-pub fn refuse_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Option<CombinedVerdict>, Stale> {
+pub fn refuse_all<L: AsRef<Buckets>>(
+    withdrawals: &[Withdrawal<'_, L>],
+    now: Time,
+) -> Result<Option<CombinedVerdict>, Stale> {
     let seen = dry_run_all(withdrawals, now);
     if !is_refused(withdrawals, &seen) {
         return Ok(None);
@@ -77,14 +83,14 @@ pub fn refuse_all(withdrawals: &[Withdrawal<'_>], now: Time) -> Result<Option<Co
         return Ok(Some(refused(withdrawals, &seen, now)));
     }
     let _held = lock_all(withdrawals)?;
-    let dry_run = |withdrawal: &Withdrawal<'_>| {
-        withdrawal.buckets.dry_run_locked(&withdrawal.bucket, now, withdrawal.take())
+    let dry_run = |withdrawal: &Withdrawal<'_, L>| {
+        withdrawal.buckets.as_ref().dry_run_locked(&withdrawal.bucket, now, withdrawal.take())
     };
     let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(dry_run).collect();
     Ok(is_refused(withdrawals, &seen).then(|| take_locked(withdrawals, now)))
 }
 
-fn dry_run_all(withdrawals: &[Withdrawal<'_>], now: Time) -> SmallVec<[Step; 2]> {
+fn dry_run_all<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], now: Time) -> SmallVec<[Step; 2]> {
     let mut seen = SmallVec::new();
     for withdrawal in withdrawals {
         seen.push(withdrawal.dry_run(now));
@@ -93,23 +99,28 @@ fn dry_run_all(withdrawals: &[Withdrawal<'_>], now: Time) -> SmallVec<[Step; 2]>
 }
 
 /// Whether the attempt is refused and nothing has to be written for it.
-fn writes_nothing(withdrawals: &[Withdrawal<'_>], seen: &[Step]) -> bool {
+fn writes_nothing<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], seen: &[Step]) -> bool {
     is_refused(withdrawals, seen) && seen.iter().all(|step| step.verdict.is_admitted() || !step.changed)
 }
 
-fn refused(withdrawals: &[Withdrawal<'_>], seen: &[Step], now: Time) -> CombinedVerdict {
+fn refused<L: AsRef<Buckets>>(
+    withdrawals: &[Withdrawal<'_, L>],
+    seen: &[Step],
+    now: Time,
+) -> CombinedVerdict {
     let verdicts = withdrawals.iter().zip(seen).map(|(withdrawal, step)| match step.verdict.is_admitted() {
-        true => withdrawal.buckets.dry_run(&withdrawal.bucket, now, withdrawal.peek()).verdict,
+        true => withdrawal.buckets.as_ref().dry_run(&withdrawal.bucket, now, withdrawal.peek()).verdict,
         false => step.verdict,
     });
     CombinedVerdict { admitted: false, verdicts: verdicts.collect() }
 }
 
-fn take_locked(withdrawals: &[Withdrawal<'_>], now: Time) -> CombinedVerdict {
-    let apply =
-        |withdrawal: &Withdrawal<'_>, op| withdrawal.buckets.apply_locked(&withdrawal.bucket, now, op);
-    let dry_run = |withdrawal: &Withdrawal<'_>| {
-        withdrawal.buckets.dry_run_locked(&withdrawal.bucket, now, withdrawal.take())
+fn take_locked<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], now: Time) -> CombinedVerdict {
+    let apply = |withdrawal: &Withdrawal<'_, L>, op| {
+        withdrawal.buckets.as_ref().apply_locked(&withdrawal.bucket, now, op)
+    };
+    let dry_run = |withdrawal: &Withdrawal<'_, L>| {
+        withdrawal.buckets.as_ref().dry_run_locked(&withdrawal.bucket, now, withdrawal.take())
     };
     let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(dry_run).collect();
     let refused = is_refused(withdrawals, &seen);
@@ -121,10 +132,10 @@ fn take_locked(withdrawals: &[Withdrawal<'_>], now: Time) -> CombinedVerdict {
     CombinedVerdict { admitted: !refused, verdicts: verdicts.collect() }
 }
 
-impl Withdrawal<'_> {
+impl<L: AsRef<Buckets>> Withdrawal<'_, L> {
     /// What taking would do now; takes nothing.
     pub fn dry_run(&self, now: Time) -> Step {
-        self.buckets.dry_run(&self.bucket, now, self.take())
+        self.buckets.as_ref().dry_run(&self.bucket, now, self.take())
     }
 
     /// The operation that takes.
@@ -142,17 +153,21 @@ impl Withdrawal<'_> {
     }
 }
 
-fn is_refused(withdrawals: &[Withdrawal<'_>], steps: &[Step]) -> bool {
+fn is_refused<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], steps: &[Step]) -> bool {
     withdrawals.iter().zip(steps).any(|(withdrawal, step)| withdrawal.enforce && !step.verdict.is_admitted())
 }
 
 /// Locks the lines of all buckets, always in the same order, so that two attempts never wait for each other. An attempt
 /// under the new rules may wait for a line of closed buckets while it holds others; so an attempt must not wait for a
 /// further line while it holds a line of closed buckets.
-fn lock_all<'b>(withdrawals: &[Withdrawal<'b>]) -> Result<SmallVec<[table_line::LineGuard<'b>; 2]>, Stale> {
+fn lock_all<'b, L: AsRef<Buckets>>(
+    withdrawals: &[Withdrawal<'b, L>],
+) -> Result<SmallVec<[table_line::LineGuard<'b>; 2]>, Stale> {
     let mut lines: SmallVec<[(usize, usize, &'b Buckets); 2]> = SmallVec::new();
     for Withdrawal { buckets, bucket, .. } in withdrawals {
-        lines.push((std::ptr::from_ref(*buckets).addr(), buckets.line_of(bucket.key), buckets));
+        let buckets: &'b L = buckets;
+        let buckets = buckets.as_ref();
+        lines.push((std::ptr::from_ref(buckets).addr(), buckets.line_of(bucket.key), buckets));
     }
     lines.sort_unstable_by_key(|&(buckets, line, _)| (buckets, line));
     lines.dedup_by_key(|&mut (buckets, line, _)| (buckets, line));

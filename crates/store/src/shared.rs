@@ -72,6 +72,10 @@ pub trait StoreObserver: Send + Sync {
     fn availability_changed(&self, up: bool, why: &str);
     /// A warning for the operator.
     fn warned(&self, what: &str);
+    /// The mirror of this limit refused an attempt, without a call.
+    fn refused_by_mirror(&self, _limit: &Arc<str>) {}
+    /// An attempt is decided without the store, as this option says.
+    fn fell_back(&self, _on_error: OnError) {}
 }
 
 /// The result of a call to the store.
@@ -123,6 +127,11 @@ impl SharedStore {
     #[must_use]
     pub fn on_error(&self) -> OnError {
         self.options.on_error
+    }
+
+    /// Who receives the events of this store.
+    pub(super) fn observer(&self) -> &dyn StoreObserver {
+        &*self.observer
     }
 
     /// Whether the store answers, as far as is known.

@@ -67,7 +67,8 @@ impl BinaryUpgrade<'_> {
         let engine = Arc::clone(&self.parts.engine);
         engine.freeze();
         let sent = run_blocking(move || {
-            let snapshot = engine.store().is_none().then(|| engine.snapshot().encode()).transpose()?;
+            let snapshot =
+                engine.store().ends_with_process().then(|| engine.snapshot().encode()).transpose()?;
             new_process.send_snapshot(snapshot.as_deref())?;
             Ok(new_process)
         });

@@ -33,9 +33,9 @@ impl BucketsApi {
         Self { engine, grammar }
     }
 
-    /// Whether there is a shared store and it is down.
+    /// Whether the store does not answer.
     pub(super) fn is_store_down(&self) -> bool {
-        self.engine.store().is_some_and(|store| !store.is_up())
+        !self.engine.store().is_up()
     }
 
     /// Does what the request asks for, and returns the state of the buckets.

@@ -63,6 +63,12 @@ pub struct BucketKey {
 #[error("the limit was changed meanwhile")]
 pub struct Stale;
 
+impl AsRef<Self> for Buckets {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl Buckets {
     /// Creates at least `capacity` buckets with these specs, one for each class of clients.
     ///

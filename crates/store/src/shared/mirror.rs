@@ -63,7 +63,7 @@ impl Mirror {
     }
 
     /// The name of the limit.
-    pub(super) fn limit(&self) -> &Arc<str> {
+    pub(crate) fn limit(&self) -> &Arc<str> {
         &self.limit
     }
 

@@ -1,0 +1,214 @@
+//! The store of a process: its own memory, or a database that several gates share.
+//!
+//! Only this module knows which of the two it is. In memory a verdict comes at once. Over a database the buckets in
+//! memory are its mirror: they refuse at once what they know to be empty, and decide alone while the database does not
+//! answer; all other verdicts are [pending](PendingTake). The table is left to [`memory`](crate::memory), the calls to
+//! [`shared`](crate::shared).
+
+mod change;
+mod take;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+pub use self::change::{BucketChange, BucketChangeError};
+pub use self::take::{DecidedBy, LimitWithdrawal, PendingTake, StoreVerdict, TakeState};
+
+use crate::memory::{BucketKey, Buckets, BucketsSnapshot, RestoreError, TooLarge};
+use crate::shared::{Mirror, SharedStore, StoreObserver, StoreOp, StoreOptions, StoreStartError};
+use crate::time::Clock;
+use crate::{Namespace, StoreAddress};
+use tollgate_bucket::{Op, Spec, Time};
+
+/// Where the buckets of all limits are.
+#[derive(Debug, Clone)]
+pub struct Store {
+    clock: Clock,
+    capacity: usize,
+    database: Option<Arc<SharedStore>>,
+    /// Whether another process decides by a snapshot of these buckets.
+    frozen: Arc<AtomicBool>,
+}
+
+/// The buckets of one limit.
+#[derive(Debug, Clone)]
+pub struct LimitBuckets {
+    buckets: Arc<Buckets>,
+    /// Over a database: what this process last saw there. Then `buckets` belong to the mirror.
+    mirror: Option<Arc<Mirror>>,
+}
+
+impl Store {
+    /// A store in the memory of this process, with at most `capacity` buckets for each limit.
+    #[must_use]
+    pub fn in_memory(capacity: usize, clock: Clock) -> Self {
+        Self { clock, capacity, database: None, frozen: Arc::default() }
+    }
+
+    /// The store at this address, with at most `capacity` buckets in memory for each limit.
+    ///
+    /// # Errors
+    /// [`StoreStartError`] if the store cannot be used. A database that does not answer is no error here: the first
+    /// calls show it.
+    pub fn open(
+        address: &StoreAddress,
+        namespace: &Namespace,
+        options: StoreOptions,
+        (capacity, clock): (usize, Clock),
+        observer: Arc<dyn StoreObserver>,
+    ) -> Result<Self, StoreStartError> {
+        let start = || SharedStore::start(address, namespace, options, clock.clone(), observer);
+        let database = address.is_shared().then(start).transpose()?;
+        Ok(Self { database, ..Self::in_memory(capacity, clock) })
+    }
+
+    /// The same store with at most `capacity` buckets in memory for each limit that is made from now on; at least 1.
+    #[must_use]
+    pub fn with_capacity(self, capacity: usize) -> Self {
+        Self { capacity: capacity.max(1), ..self }
+    }
+
+    /// The clock of this process.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The time by which the store decides, when the clock of this process shows `own`.
+    #[must_use]
+    pub fn time(&self, own: Time) -> Time {
+        self.database.as_ref().map_or(own, |database| database.time(own))
+    }
+
+    /// The present time by which the store decides.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.time(self.clock.now())
+    }
+
+    /// Whether the store answers, as far as is known.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.database.as_ref().is_none_or(|database| database.is_up())
+    }
+
+    /// Whether the buckets are lost with this process unless they are handed over.
+    #[must_use]
+    pub fn ends_with_process(&self) -> bool {
+        self.database.is_none()
+    }
+
+    /// Waits until all refunds have reached the database, at most this long.
+    pub async fn flush(&self, timeout: Duration) {
+        if let Some(database) = &self.database {
+            database.flush(timeout).await;
+        }
+    }
+
+    /// New buckets for a limit with these specs, one for each class of clients.
+    ///
+    /// # Errors
+    /// [`TooLarge`] if there is not enough address space.
+    pub fn limit(&self, name: &Arc<str>, specs: &[Spec]) -> Result<LimitBuckets, TooLarge> {
+        self.with_mirror(name, Buckets::new(self.capacity, specs)?)
+    }
+
+    /// The buckets of a changed limit, as [`Buckets::changed`] converts them.
+    ///
+    /// # Errors
+    /// [`TooLarge`] if there is not enough address space.
+    pub fn changed(
+        &self,
+        old: &LimitBuckets,
+        (name, specs): (&Arc<str>, &[Spec]),
+        classes: Vec<Option<(usize, Spec)>>,
+        now: Time,
+    ) -> Result<LimitBuckets, TooLarge> {
+        self.with_mirror(name, old.buckets.changed(self.capacity, specs, classes, now)?)
+    }
+
+    /// The buckets of a snapshot of a limit with these specs.
+    ///
+    /// # Errors
+    /// [`RestoreError`].
+    pub fn restored(
+        &self,
+        name: &Arc<str>,
+        snapshot: &BucketsSnapshot,
+        specs: &[Spec],
+    ) -> Result<LimitBuckets, RestoreError> {
+        Ok(self.with_mirror(name, Buckets::from_snapshot(snapshot, self.capacity, specs)?)?)
+    }
+
+    fn with_mirror(&self, name: &Arc<str>, buckets: Buckets) -> Result<LimitBuckets, TooLarge> {
+        let buckets = Arc::new(buckets);
+        let mirror = self.database.as_ref().map(|_| Mirror::new(name, &buckets).map(Arc::new)).transpose()?;
+        Ok(LimitBuckets { buckets, mirror })
+    }
+
+    /// Runs one operation on a bucket for which `by` has decided: at once in memory, soon in a database. Nothing is done
+    /// if the limit was changed meanwhile, which errs on the strict side.
+    pub fn apply(&self, limit: &LimitBuckets, by: DecidedBy, bucket: BucketKey, op: Op) {
+        match (self.database_of(limit), by) {
+            (Some((database, mirror)), DecidedBy::Database) => {
+                database.enqueue(mirror, bucket, StoreOp::Step(op));
+            }
+            _ => drop(limit.buckets.apply(&bucket, self.now(), op)),
+        }
+    }
+
+    /// Stops taking, refunding and adding tokens, since a new process decides by a snapshot of these limits. Refusals
+    /// that write nothing go on. Does nothing over a database, where both processes may decide.
+    pub fn freeze(&self, limits: &[LimitBuckets]) {
+        if self.ends_with_process() {
+            self.frozen.store(true, Ordering::SeqCst);
+            limits.iter().for_each(LimitBuckets::close);
+        }
+    }
+
+    /// Goes on deciding: the new process did not take over.
+    pub fn thaw(&self, limits: &[LimitBuckets]) {
+        if self.is_frozen() {
+            limits.iter().for_each(|limit| limit.buckets.open());
+            self.frozen.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether another process decides.
+    #[must_use]
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::SeqCst)
+    }
+
+    fn database_of<'a>(&'a self, limit: &'a LimitBuckets) -> Option<(&'a Arc<SharedStore>, &'a Arc<Mirror>)> {
+        self.database.as_ref().zip(limit.mirror.as_ref())
+    }
+}
+
+impl LimitBuckets {
+    /// The buckets in memory; over a database, those of the mirror.
+    #[must_use]
+    pub fn in_memory(&self) -> &Arc<Buckets> {
+        &self.buckets
+    }
+
+    /// Whether both are the same buckets, and not only buckets of the same limit.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.buckets, &other.buckets)
+    }
+
+    /// Closes the buckets: other buckets take over. A mirror stays open, since the database keeps what it decides.
+    pub fn close(&self) {
+        if self.mirror.is_none() {
+            self.buckets.close();
+        }
+    }
+}
+
+impl AsRef<Buckets> for LimitBuckets {
+    fn as_ref(&self) -> &Buckets {
+        &self.buckets
+    }
+}

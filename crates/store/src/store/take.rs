@@ -1,0 +1,264 @@
+//! Takes the tokens of an attempt from all of its buckets, or from none.
+//!
+//! Over a database: if the mirror refuses, so does the store, at once. If the mirror's entry is older than a second, one
+//! of the refusing buckets is first checked again in the database. All other attempts go there: all buckets are called
+//! at the same time, so that an attempt waits for the slowest call, not for the sum; if one refuses, the others get
+//! their tokens back. Meanwhile another attempt may see one token too few, never one too many.
+//!
+//! For refusals by the mirror, debt is counted here first and reaches the database with the next call: a client that is
+//! refused a thousand times a second does not cause a thousand calls.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{LimitBuckets, Store};
+use crate::memory::{CombinedVerdict, Stale, Withdrawal, refuse_all, take_all};
+use crate::shared::{Mirror, OnError, SharedStore, StoreOp, StoreReply, Unavailable};
+use tollgate_bucket::{Op, Time, Verdict};
+
+/// Tokens wanted from one bucket of a limit, as part of an attempt.
+pub type LimitWithdrawal<'b> = Withdrawal<'b, LimitBuckets>;
+
+/// What decided on an attempt, and gets its refund.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecidedBy {
+    /// The memory of this process; it may be the mirror of a database.
+    Memory,
+    /// A database that several gates share.
+    Database,
+}
+
+/// The verdict of a store on an attempt.
+#[derive(Debug, Clone)]
+pub struct StoreVerdict {
+    /// The verdicts of the buckets; none if the attempt was not counted ([`OnError::Allow`]).
+    pub combined: CombinedVerdict,
+    /// What decided.
+    pub decided_by: DecidedBy,
+}
+
+/// The first step of taking tokens.
+#[must_use]
+pub enum TakeState {
+    /// The verdict is known.
+    Done(StoreVerdict),
+    /// The verdict waits for the database.
+    Pending(PendingTake),
+}
+
+/// An attempt that waits for the database.
+#[must_use]
+pub struct PendingTake {
+    database: Arc<SharedStore>,
+    calls: StoreCalls,
+}
+
+/// The calls to the database.
+enum StoreCalls {
+    /// Checks again whether a bucket refuses, as its mirror does.
+    Recheck(ReplyFuture),
+    /// Takes the tokens from all buckets.
+    Take(ReplyFutures),
+}
+
+type ReplyFuture = Pin<Box<dyn Future<Output = Result<StoreReply, Unavailable>> + Send>>;
+type ReplyFutures = SmallVec<[ReplyFuture; 2]>;
+
+impl Store {
+    /// Takes from all buckets or from none. `now` is the [time](Store::time) of the store.
+    ///
+    /// # Errors
+    /// [`Stale`] if one of the limits was changed meanwhile; nothing was taken.
+    pub fn take(&self, withdrawals: &[LimitWithdrawal<'_>], now: Time) -> Result<TakeState, Stale> {
+        let Some(database) = &self.database else {
+            return take_all(withdrawals, now)
+                .map(|verdict| TakeState::Done(StoreVerdict::of_memory(verdict)));
+        };
+        Ok(match refuse_by_mirror(withdrawals, now) {
+            Some((mirror, verdict)) => {
+                database.observer().refused_by_mirror(mirror.limit());
+                TakeState::Done(StoreVerdict::of_memory(verdict))
+            }
+            None => TakeState::Pending(PendingTake::new(database, withdrawals, now)),
+        })
+    }
+
+    /// Refuses as [`take`](Self::take) would without waiting; `None` if it would admit or wait. Then nothing was taken.
+    ///
+    /// # Errors
+    /// [`Stale`] if one of the limits was changed meanwhile.
+    pub fn refuse(
+        &self,
+        withdrawals: &[LimitWithdrawal<'_>],
+        now: Time,
+    ) -> Result<Option<StoreVerdict>, Stale> {
+        let Some(database) = &self.database else {
+            return Ok(refuse_all(withdrawals, now)?.map(StoreVerdict::of_memory));
+        };
+        Ok(refuse_by_mirror(withdrawals, now).map(|(mirror, verdict)| {
+            database.observer().refused_by_mirror(mirror.limit());
+            StoreVerdict::of_memory(verdict)
+        }))
+    }
+
+    /// Runs one operation on a bucket for which `by` has decided, and returns its verdict; `None` if the limit was
+    /// changed meanwhile or the database does not answer.
+    pub async fn apply_and_wait(
+        &self,
+        withdrawal: &LimitWithdrawal<'_>,
+        by: DecidedBy,
+        op: Op,
+    ) -> Option<Verdict> {
+        let Withdrawal { buckets: limit, bucket, .. } = withdrawal;
+        match (self.database_of(limit), by) {
+            (Some((database, mirror)), DecidedBy::Database) => {
+                Some(database.call(mirror, *bucket, StoreOp::Step(op)).await.ok()?.verdict)
+            }
+            _ => limit.buckets.apply(bucket, self.now(), op).ok(),
+        }
+    }
+}
+
+impl StoreVerdict {
+    fn of_memory(combined: CombinedVerdict) -> Self {
+        Self { combined, decided_by: DecidedBy::Memory }
+    }
+}
+
+impl PendingTake {
+    fn new(database: &Arc<SharedStore>, withdrawals: &[LimitWithdrawal<'_>], now: Time) -> Self {
+        // The oldest entry first, so that each bucket has its turn.
+        let oldest =
+            refusing(withdrawals, now).min_by_key(|(withdrawal, mirror)| mirror.seen_at(&withdrawal.bucket));
+        let calls = match oldest {
+            Some((withdrawal, mirror)) => {
+                let peek = StoreOp::Step(withdrawal.peek());
+                StoreCalls::Recheck(Box::pin(database.call(mirror, withdrawal.bucket, peek)))
+            }
+            None => StoreCalls::Take(call_all(database, withdrawals)),
+        };
+        Self { database: Arc::clone(database), calls }
+    }
+
+    /// Waits for the database, and decides without it if it does not answer. The withdrawals are those of the start.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if the database does not answer and its option is [`OnError::Deny`].
+    pub async fn wait(self, withdrawals: &[LimitWithdrawal<'_>]) -> Result<StoreVerdict, Unavailable> {
+        let Self { database, calls } = self;
+        let calls = match calls {
+            StoreCalls::Take(calls) => calls,
+            StoreCalls::Recheck(call) => {
+                if call.await.is_err() {
+                    return decide_without(&database, withdrawals);
+                }
+                if let Some((_, verdict)) = refuse_by_mirror(withdrawals, database.now()) {
+                    return Ok(StoreVerdict::of_memory(verdict));
+                }
+                call_all(&database, withdrawals)
+            }
+        };
+        let mut replies: SmallVec<[Result<StoreReply, Unavailable>; 2]> = SmallVec::new();
+        for call in calls {
+            // All calls run already: waiting for one after the other takes as long as the slowest.
+            replies.push(call.await);
+        }
+        let verdicts: Result<SmallVec<[Verdict; 2]>, _> =
+            replies.iter().map(|reply| reply.map(|reply| reply.verdict)).collect();
+        match verdicts {
+            Ok(verdicts) => Ok(all_or_none(&database, withdrawals, verdicts)),
+            Err(Unavailable) => {
+                for (withdrawal, reply) in withdrawals.iter().zip(&replies) {
+                    if let Ok(StoreReply { verdict, .. }) = reply {
+                        refund(&database, withdrawal, verdict);
+                    }
+                }
+                decide_without(&database, withdrawals)
+            }
+        }
+    }
+}
+
+/// The verdict on the attempt; if it is refused, the buckets that admitted it get their tokens back.
+fn all_or_none(
+    database: &Arc<SharedStore>,
+    withdrawals: &[LimitWithdrawal<'_>],
+    mut verdicts: SmallVec<[Verdict; 2]>,
+) -> StoreVerdict {
+    let mut both = withdrawals.iter().zip(&verdicts);
+    let admitted = !both.any(|(withdrawal, verdict)| withdrawal.enforce && !verdict.is_admitted());
+    if !admitted {
+        for (withdrawal, verdict) in withdrawals.iter().zip(&mut verdicts) {
+            if verdict.is_admitted() {
+                refund(database, withdrawal, verdict);
+                verdict.left = verdict.left.saturating_add(verdict.receipt.tokens);
+            }
+        }
+    }
+    StoreVerdict { combined: CombinedVerdict { admitted, verdicts }, decided_by: DecidedBy::Database }
+}
+
+/// The database does not answer: decides as `on_error` says.
+fn decide_without(
+    database: &SharedStore,
+    withdrawals: &[LimitWithdrawal<'_>],
+) -> Result<StoreVerdict, Unavailable> {
+    let on_error = database.on_error();
+    database.observer().fell_back(on_error);
+    let verdict = match on_error {
+        OnError::Deny => return Err(Unavailable),
+        OnError::Allow => CombinedVerdict { admitted: true, verdicts: SmallVec::new() },
+        // The buckets of a mirror are never closed.
+        OnError::Local => take_all(withdrawals, database.now()).map_err(|Stale| Unavailable)?,
+    };
+    Ok(StoreVerdict::of_memory(verdict))
+}
+
+/// Refuses by the mirrors; `None` if no fresh entry refuses. Also returns the mirror that refused.
+fn refuse_by_mirror<'b>(
+    withdrawals: &[LimitWithdrawal<'b>],
+    now: Time,
+) -> Option<(&'b Arc<Mirror>, CombinedVerdict)> {
+    let (_, mirror) =
+        refusing(withdrawals, now).find(|(withdrawal, mirror)| mirror.is_fresh(&withdrawal.bucket, now))?;
+    // The buckets of a mirror are never closed.
+    Some((mirror, refuse_all(withdrawals, now).ok()??))
+}
+
+/// The withdrawals that the mirrors refuse.
+fn refusing<'w, 'b>(
+    withdrawals: &'w [LimitWithdrawal<'b>],
+    now: Time,
+) -> impl Iterator<Item = (&'w LimitWithdrawal<'b>, &'b Arc<Mirror>)> {
+    let refuses = move |withdrawal: &&LimitWithdrawal<'b>| {
+        withdrawal.enforce && !withdrawal.dry_run(now).verdict.is_admitted()
+    };
+    let with_mirror =
+        |withdrawal: &'w LimitWithdrawal<'b>| Some((withdrawal, withdrawal.buckets.mirror.as_ref()?));
+    withdrawals.iter().filter(refuses).filter_map(with_mirror)
+}
+
+fn call_all(database: &Arc<SharedStore>, withdrawals: &[LimitWithdrawal<'_>]) -> ReplyFutures {
+    let call = |withdrawal: &LimitWithdrawal<'_>| {
+        let mirror = withdrawal.buckets.mirror.as_ref()?;
+        let op = StoreOp::Step(withdrawal.take());
+        Some(Box::pin(database.call(mirror, withdrawal.bucket, op)) as ReplyFuture)
+    };
+    withdrawals.iter().filter_map(call).collect()
+}
+
+fn refund(database: &Arc<SharedStore>, withdrawal: &LimitWithdrawal<'_>, verdict: &Verdict) {
+    if let Some(mirror) = &withdrawal.buckets.mirror
+        && verdict.is_admitted()
+    {
+        database.enqueue(mirror, withdrawal.bucket, StoreOp::Step(Op::Refund(verdict.receipt)));
+    }
+}
+
+impl std::fmt::Debug for PendingTake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PendingTake")
+    }
+}
