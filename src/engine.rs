@@ -33,7 +33,7 @@ use crate::policy::attempt::Attempt;
 use crate::policy::key::KeyHasher;
 use crate::policy::{Charge, Charges, Policy, Unchargeable};
 use crate::store::memory::{CombinedVerdict, Stale, TooLarge, Withdrawal};
-use crate::store::{DecidedBy, Store, StoreVerdict, TakeState};
+use crate::store::{DecidedBy, Store, TakeState};
 use crate::time::{Clock, Span, Time};
 
 /// Decides on attempts.
@@ -212,16 +212,10 @@ impl Engine {
         })
     }
 
-    fn decision_of(
-        &self,
-        rules: &Rules,
-        found: Charges,
-        StoreVerdict { combined, decided_by }: &StoreVerdict,
-        now: Time,
-    ) -> Decision {
-        let mut statuses = self.limit_statuses(rules, &found, combined);
-        rules.count_consecutive(&mut statuses, combined.admitted, now);
-        Decision::of(rules, found, statuses, (combined.admitted, *decided_by))
+    fn decision_of(&self, rules: &Rules, found: Charges, verdict: &CombinedVerdict, now: Time) -> Decision {
+        let mut statuses = self.limit_statuses(rules, &found, verdict);
+        rules.count_consecutive(&mut statuses, verdict.admitted, now);
+        Decision::of(rules, found, statuses, (verdict.admitted, DecidedBy::Memory))
     }
 
     /// Refuses an attempt as [`decide`](Self::decide) would at once, and takes nothing if that would admit it: for an
@@ -239,10 +233,8 @@ impl Engine {
         let Some(&route) = found.routes.first() else { return Ok(None) };
         let now = self.store.time(now);
         let refused = self.store.refuse(&rules.withdrawals(&found), now);
-        let Some(StoreVerdict { combined, .. }) = refused.map_err(|stale| self.undecided(stale))? else {
-            return Ok(None);
-        };
-        let mut statuses = self.limit_statuses(rules, &found, &combined);
+        let Some(verdict) = refused.map_err(|stale| self.undecided(stale))? else { return Ok(None) };
+        let mut statuses = self.limit_statuses(rules, &found, &verdict);
         rules.count_consecutive(&mut statuses, false, now);
         Ok(Some(Refusal { route, wait: longest_wait(&rules.policy, &statuses), statuses }))
     }

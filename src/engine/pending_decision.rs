@@ -5,7 +5,7 @@
 use super::{Decision, Engine, Rules};
 use crate::bucket::Op;
 use crate::policy::Charges;
-use crate::store::{PendingTake, StoreVerdict};
+use crate::store::PendingTake;
 
 /// The first step of a decision.
 #[must_use]
@@ -29,7 +29,7 @@ impl PendingDecision {
     pub async fn await_store(self, engine: &Engine, rules: &Rules) -> Decision {
         let Self { found, take } = self;
         let withdrawals = rules.withdrawals(&found);
-        let Ok(StoreVerdict { combined, decided_by }) = take.wait(&withdrawals).await else {
+        let Ok((combined, decided_by)) = take.wait(&withdrawals).await else {
             return Decision::Denied;
         };
         let mut statuses = engine.limit_statuses(rules, &found, &combined);

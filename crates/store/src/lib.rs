@@ -35,8 +35,7 @@ pub use self::compare_and_swap::{
 };
 pub use self::limits::{Limiter, Limits, TakeOutcome};
 pub use self::store::{
-    BucketChange, BucketChangeError, DecidedBy, LimitBuckets, LimitWithdrawal, PendingTake, Store,
-    StoreVerdict, TakeState,
+    BucketChange, BucketChangeError, DecidedBy, LimitBuckets, LimitWithdrawal, PendingTake, Store, TakeState,
 };
 
 /// The parser for addresses with this scheme; `None` if this build has no backend for it.

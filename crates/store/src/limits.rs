@@ -12,7 +12,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use crate::memory::{BucketKey, Stale, TooLarge, Withdrawal};
 use crate::shared::{CallOutcome, StoreObserver, StoreOptions, StoreStartError, Unavailable};
 use crate::time::Clock;
-use crate::{DecidedBy, LimitBuckets, Namespace, Store, StoreAddress, StoreVerdict, TakeState};
+use crate::{DecidedBy, LimitBuckets, Namespace, Store, StoreAddress, TakeState};
 use tollgate_bucket::{Admission, Key, Op, Receipt, Span, Spec, Time, Verdict};
 
 /// Limits that keep their buckets in one store: the engine without the proxy.
@@ -148,8 +148,8 @@ impl Limiter {
         let bucket = self.bucket_key(key.as_ref());
         let wanted = [Withdrawal { buckets: &self.buckets, bucket, cost: tokens, tag: None, enforce: true }];
         let now = self.store.now();
-        let StoreVerdict { combined, decided_by } = match self.store.take(&wanted, now) {
-            Ok(TakeState::Done(verdict)) => verdict,
+        let (combined, decided_by) = match self.store.take(&wanted, now) {
+            Ok(TakeState::Done(verdict)) => (verdict, DecidedBy::Memory),
             Ok(TakeState::Pending(pending)) => pending.wait(&wanted).await?,
             // Only an engine closes buckets, and never those of a limiter.
             Err(Stale) => return Err(Unavailable),

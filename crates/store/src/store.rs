@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use self::change::{BucketChange, BucketChangeError};
-pub use self::take::{DecidedBy, LimitWithdrawal, PendingTake, StoreVerdict, TakeState};
+pub use self::take::{DecidedBy, LimitWithdrawal, PendingTake, TakeState};
 
 use crate::memory::{BucketKey, Buckets, BucketsSnapshot, RestoreError, TooLarge};
 use crate::shared::{Mirror, SharedStore, StoreObserver, StoreOp, StoreOptions, StoreStartError};

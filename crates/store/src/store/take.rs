@@ -30,20 +30,11 @@ pub enum DecidedBy {
     Database,
 }
 
-/// The verdict of a store on an attempt.
-#[derive(Debug, Clone)]
-pub struct StoreVerdict {
-    /// The verdicts of the buckets; none if the attempt was not counted ([`OnError::Allow`]).
-    pub combined: CombinedVerdict,
-    /// What decided.
-    pub decided_by: DecidedBy,
-}
-
 /// The first step of taking tokens.
 #[must_use]
 pub enum TakeState {
-    /// The verdict is known.
-    Done(StoreVerdict),
+    /// The memory of this process gave the verdict.
+    Done(CombinedVerdict),
     /// The verdict waits for the database.
     Pending(PendingTake),
 }
@@ -73,14 +64,10 @@ impl Store {
     /// [`Stale`] if one of the limits was changed meanwhile; nothing was taken.
     pub fn take(&self, withdrawals: &[LimitWithdrawal<'_>], now: Time) -> Result<TakeState, Stale> {
         let Some(database) = &self.database else {
-            return take_all(withdrawals, now)
-                .map(|verdict| TakeState::Done(StoreVerdict::of_memory(verdict)));
+            return take_all(withdrawals, now).map(TakeState::Done);
         };
-        Ok(match refuse_by_mirror(withdrawals, now) {
-            Some((mirror, verdict)) => {
-                database.observer().refused_by_mirror(mirror.limit());
-                TakeState::Done(StoreVerdict::of_memory(verdict))
-            }
+        Ok(match refuse_at_once(database, withdrawals, now) {
+            Some(verdict) => TakeState::Done(verdict),
             None => TakeState::Pending(PendingTake::new(database, withdrawals, now)),
         })
     }
@@ -93,14 +80,11 @@ impl Store {
         &self,
         withdrawals: &[LimitWithdrawal<'_>],
         now: Time,
-    ) -> Result<Option<StoreVerdict>, Stale> {
-        let Some(database) = &self.database else {
-            return Ok(refuse_all(withdrawals, now)?.map(StoreVerdict::of_memory));
-        };
-        Ok(refuse_by_mirror(withdrawals, now).map(|(mirror, verdict)| {
-            database.observer().refused_by_mirror(mirror.limit());
-            StoreVerdict::of_memory(verdict)
-        }))
+    ) -> Result<Option<CombinedVerdict>, Stale> {
+        match &self.database {
+            None => refuse_all(withdrawals, now),
+            Some(database) => Ok(refuse_at_once(database, withdrawals, now)),
+        }
     }
 
     /// Runs one operation on a bucket for which `by` has decided, and returns its verdict; `None` if the limit was
@@ -121,12 +105,6 @@ impl Store {
     }
 }
 
-impl StoreVerdict {
-    fn of_memory(combined: CombinedVerdict) -> Self {
-        Self { combined, decided_by: DecidedBy::Memory }
-    }
-}
-
 impl PendingTake {
     fn new(database: &Arc<SharedStore>, withdrawals: &[LimitWithdrawal<'_>], now: Time) -> Self {
         // The oldest entry first, so that each bucket has its turn.
@@ -142,20 +120,24 @@ impl PendingTake {
         Self { database: Arc::clone(database), calls }
     }
 
-    /// Waits for the database, and decides without it if it does not answer. The withdrawals are those of the start.
+    /// Waits for the database, and decides without it if it does not answer. The withdrawals are those of the start; an
+    /// attempt that is not counted ([`OnError::Allow`]) has no verdict of any bucket.
     ///
     /// # Errors
     /// [`Unavailable`] if the database does not answer and its option is [`OnError::Deny`].
-    pub async fn wait(self, withdrawals: &[LimitWithdrawal<'_>]) -> Result<StoreVerdict, Unavailable> {
+    pub async fn wait(
+        self,
+        withdrawals: &[LimitWithdrawal<'_>],
+    ) -> Result<(CombinedVerdict, DecidedBy), Unavailable> {
         let Self { database, calls } = self;
         let calls = match calls {
             StoreCalls::Take(calls) => calls,
             StoreCalls::Recheck(call) => {
                 if call.await.is_err() {
-                    return decide_without(&database, withdrawals);
+                    return Ok((decide_without(&database, withdrawals)?, DecidedBy::Memory));
                 }
                 if let Some((_, verdict)) = refuse_by_mirror(withdrawals, database.now()) {
-                    return Ok(StoreVerdict::of_memory(verdict));
+                    return Ok((verdict, DecidedBy::Memory));
                 }
                 call_all(&database, withdrawals)
             }
@@ -168,14 +150,14 @@ impl PendingTake {
         let verdicts: Result<SmallVec<[Verdict; 2]>, _> =
             replies.iter().map(|reply| reply.map(|reply| reply.verdict)).collect();
         match verdicts {
-            Ok(verdicts) => Ok(all_or_none(&database, withdrawals, verdicts)),
+            Ok(verdicts) => Ok((all_or_none(&database, withdrawals, verdicts), DecidedBy::Database)),
             Err(Unavailable) => {
                 for (withdrawal, reply) in withdrawals.iter().zip(&replies) {
                     if let Ok(StoreReply { verdict, .. }) = reply {
                         refund(&database, withdrawal, verdict);
                     }
                 }
-                decide_without(&database, withdrawals)
+                Ok((decide_without(&database, withdrawals)?, DecidedBy::Memory))
             }
         }
     }
@@ -186,7 +168,7 @@ fn all_or_none(
     database: &Arc<SharedStore>,
     withdrawals: &[LimitWithdrawal<'_>],
     mut verdicts: SmallVec<[Verdict; 2]>,
-) -> StoreVerdict {
+) -> CombinedVerdict {
     let mut both = withdrawals.iter().zip(&verdicts);
     let admitted = !both.any(|(withdrawal, verdict)| withdrawal.enforce && !verdict.is_admitted());
     if !admitted {
@@ -197,23 +179,33 @@ fn all_or_none(
             }
         }
     }
-    StoreVerdict { combined: CombinedVerdict { admitted, verdicts }, decided_by: DecidedBy::Database }
+    CombinedVerdict { admitted, verdicts }
 }
 
 /// The database does not answer: decides as `on_error` says.
 fn decide_without(
     database: &SharedStore,
     withdrawals: &[LimitWithdrawal<'_>],
-) -> Result<StoreVerdict, Unavailable> {
+) -> Result<CombinedVerdict, Unavailable> {
     let on_error = database.on_error();
     database.observer().fell_back(on_error);
-    let verdict = match on_error {
-        OnError::Deny => return Err(Unavailable),
-        OnError::Allow => CombinedVerdict { admitted: true, verdicts: SmallVec::new() },
+    match on_error {
+        OnError::Deny => Err(Unavailable),
+        OnError::Allow => Ok(CombinedVerdict { admitted: true, verdicts: SmallVec::new() }),
         // The buckets of a mirror are never closed.
-        OnError::Local => take_all(withdrawals, database.now()).map_err(|Stale| Unavailable)?,
-    };
-    Ok(StoreVerdict::of_memory(verdict))
+        OnError::Local => take_all(withdrawals, database.now()).map_err(|Stale| Unavailable),
+    }
+}
+
+/// Refuses by the mirrors, and tells the observer.
+fn refuse_at_once(
+    database: &SharedStore,
+    withdrawals: &[LimitWithdrawal<'_>],
+    now: Time,
+) -> Option<CombinedVerdict> {
+    let (mirror, verdict) = refuse_by_mirror(withdrawals, now)?;
+    database.observer().refused_by_mirror(mirror.limit());
+    Some(verdict)
 }
 
 /// Refuses by the mirrors; `None` if no fresh entry refuses. Also returns the mirror that refused.
