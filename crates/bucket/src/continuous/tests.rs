@@ -23,6 +23,13 @@ fn a_token_takes_a_whole_number_of_nanoseconds_rounded_up() {
 }
 
 #[test]
+fn an_attempt_that_costs_more_than_the_bucket_holds_never_fits() {
+    let mut full = test_bucket(bucket(5));
+    assert_eq!(full.take(NOW, 6).admission, Admission::NeverFits);
+    assert!(full.take(NOW, 5).is_admitted(), "and nothing was taken");
+}
+
+#[test]
 fn an_attempt_whose_token_is_due_soon_is_held_and_the_next_is_refused() {
     let mut held = test_bucket(bucket(1).with_hold(Span::from_secs(2)).unwrap());
     let admissions: Vec<_> = (0..4).map(|_| held.take(NOW, 1).admission).collect();
