@@ -64,10 +64,11 @@ impl Permit {
         self.entry.poll_evicted(idle_since, cx)
     }
 
-    /// Counts a request of this client's prefix at an upstream. Returns their number; `None` if they are not counted.
-    pub fn request_begins(&self) -> Option<usize> {
+    /// Counts a request of this client's prefix at an upstream; `None` if they are not counted.
+    pub fn request_begins(&self) -> Option<ClientLoad> {
         let entry = self.prefix_entry.as_ref()?;
-        Some(entry.counters.requests.fetch_add(1, Ordering::Relaxed) + 1)
+        let requests = entry.counters.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        Some(ClientLoad { prefix: entry.prefix, requests })
     }
 
     /// Counts the end of such a request.
@@ -76,6 +77,15 @@ impl Permit {
             entry.counters.requests.fetch_sub(1, Ordering::Relaxed);
         }
     }
+}
+
+/// The requests that a client has at upstreams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientLoad {
+    /// The client's prefix.
+    pub prefix: IpAddr,
+    /// Their number, at least 1.
+    pub requests: usize,
 }
 
 /// The rate of new connections from one prefix: one each `replenish`, `burst` at once.
