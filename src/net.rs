@@ -6,10 +6,8 @@
 pub mod connection_limit;
 pub mod connection_slots;
 pub mod connector;
-mod eviction;
 pub mod inherited;
 pub mod listener;
-pub mod overload;
 pub mod proxy_protocol;
 pub mod shutdown;
 pub mod stream;

@@ -1,126 +1,151 @@
-//! Limits connections: how many there may be in all and per prefix, and how fast new ones may come.
+//! Limits connections: how many there may be in all and per client prefix, how fast new ones may come, and how many the
+//! machine can bear.
 //!
-//! It decides before a byte is read. `governor` decides on the rate, with our clock and a bounded table of our own,
-//! because its stock keyed store grows with the number of attackers. These limits are apart from the policy's buckets.
-//! The machine's resources are left to [`overload`](super::overload).
+//! It decides before a byte is read. Descriptors are not counted: the kernel gives out the lowest free number, so a
+//! high one means that all below it are taken. Memory is watched elsewhere, which sets a ceiling here. If slots or
+//! resources run short, an idle connection is evicted.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+mod client_rate;
+mod open_connections;
+
 use std::net::IpAddr;
-use std::num::NonZeroU32;
-use std::ops::Add;
+use std::os::fd::{AsRawFd, RawFd};
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Context;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use governor::clock::Reference;
-use governor::middleware::NoOpMiddleware;
-use governor::nanos::Nanos;
-use governor::state::StateStore;
-use governor::{Quota, RateLimiter};
+use rustix::process::{Resource, getrlimit};
 use tokio::time::sleep;
 
+use self::client_rate::ClientRateLimiter;
+pub use self::client_rate::ConnectionQuota;
+use self::open_connections::{EvictOutcome, OpenConnection, OpenConnections};
 use super::connection_slots::{ConnectionSlot, ConnectionSlots};
-use super::eviction::{EvictOutcome, EvictionEntry, EvictionRequest, Evictions};
-pub use super::overload::AdmitError;
-use super::overload::OverloadManager;
-use super::stream::NetStream;
-use crate::time::{Clock, Span, Time};
+use crate::time::{Clock, Time};
 
 /// The limits on connections.
 pub struct ConnectionLimit {
-    connections: Arc<ConnectionSlots>,
+    slots: Arc<ConnectionSlots>,
     per_client: AtomicUsize,
-    prefixes: Arc<PrefixTable>,
-    evictions: Arc<Evictions>,
     rate: ArcSwapOption<ClientRateLimiter>,
-    overload: OverloadManager,
+    /// The first descriptor that is reserved for connections to upstreams and stores, for operators and for files.
+    reserved_descriptors: RawFd,
+    /// The maximum number of connections while memory is short.
+    ceiling: AtomicUsize,
+    open: Arc<Mutex<OpenConnections>>,
     clock: Clock,
 }
-
-/// The limit on the rate of new connections.
-struct ClientRateLimiter {
-    quota: ConnectionQuota,
-    limiter: KeyedRateLimiter,
-}
-
-type KeyedRateLimiter = RateLimiter<IpAddr, PrefixStateStore, GovernorClock, NoOpMiddleware<GovernorInstant>>;
 
 /// An admitted connection; dropping it frees its slot.
 #[derive(Debug)]
 pub struct Permit {
+    // Freed before `connection`, by which an evicting client sees that this one has gone.
     _slot: ConnectionSlot,
-    entry: EvictionEntry,
-    prefix_entry: Option<PrefixEntry>,
+    connection: Arc<OpenConnection>,
+    number: u64,
+    open: Arc<Mutex<OpenConnections>>,
 }
 
-impl Permit {
-    /// Reports since when the connection is idle; `None` while it serves. Returns whether it is to close, as long as it
-    /// stays idle. To be called by the connection's own task, which is woken when the result changes.
-    pub fn poll_evicted(&self, idle_since: Option<Time>, cx: &Context<'_>) -> bool {
-        self.entry.poll_evicted(idle_since, cx)
-    }
-
-    /// Counts a request of this client's prefix at an upstream. Returns their number; `None` if they are not counted.
-    pub fn request_begins(&self) -> Option<usize> {
-        let entry = self.prefix_entry.as_ref()?;
-        Some(entry.counters.requests.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-
-    /// Counts the end of such a request.
-    pub fn request_ends(&self) {
-        if let Some(entry) = &self.prefix_entry {
-            entry.counters.requests.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-/// The rate of new connections from one prefix: one each `replenish`, `burst` at once.
+/// The requests that a client has at upstreams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConnectionQuota {
-    /// At least one nanosecond.
-    pub replenish: Span,
-    /// At least 1.
-    pub burst: u32,
+pub struct ClientLoad {
+    /// The client's prefix.
+    pub prefix: IpAddr,
+    /// Their number, at least 1.
+    pub requests: usize,
+}
+
+/// Why a client is rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdmitError {
+    /// All slots are taken, and the idle connections belong to prefixes that hold fewer.
+    Connections,
+    /// Too many connections from its prefix.
+    ClientMax,
+    /// Too many new connections from its prefix.
+    ClientRate,
+    /// Memory is short.
+    Memory,
+    /// Descriptors are short.
+    Descriptors,
 }
 
 impl ConnectionLimit {
-    /// Limits of `connections` in all, `per_client` from one prefix, and new ones at this rate.
+    /// Limits of `connections` in all, `per_client` from one prefix, and new ones at this rate; and the descriptors
+    /// that this process may have now.
     #[must_use]
     pub fn new(connections: usize, per_client: usize, rate: Option<ConnectionQuota>, clock: &Clock) -> Self {
+        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let reserve = (descriptors / RESERVED_SHARE).min(MAX_RESERVE);
         Self {
-            connections: ConnectionSlots::new(connections),
+            slots: ConnectionSlots::new(connections),
             per_client: AtomicUsize::new(per_client),
-            prefixes: Arc::default(),
-            evictions: Evictions::new(clock),
-            rate: ArcSwapOption::new(rate.and_then(|rate| ClientRateLimiter::new(rate, clock))),
-            overload: OverloadManager::from_rlimit(),
+            rate: ArcSwapOption::new(limiter(rate, clock)),
+            reserved_descriptors: RawFd::try_from(descriptors - reserve).unwrap_or(RawFd::MAX),
+            ceiling: AtomicUsize::new(usize::MAX),
+            open: Arc::default(),
             clock: clock.clone(),
         }
     }
 
     /// Changes the limits. Open connections stay. If the rate changes, each prefix has its whole burst again.
     pub fn reconfigure(&self, connections: usize, per_client: usize, rate: Option<ConnectionQuota>) {
-        self.connections.resize(connections);
-        self.per_client.store(per_client, Ordering::Relaxed);
+        self.slots.resize(connections);
+        self.per_client.store(per_client, Relaxed);
         if self.rate.load().as_ref().map(|limiter| limiter.quota) != rate {
-            self.rate.store(rate.and_then(|rate| ClientRateLimiter::new(rate, &self.clock)));
+            self.rate.store(limiter(rate, &self.clock));
         }
     }
 
-    /// Takes a slot for a client of this prefix. If none is free, an idle connection is evicted; if none is idle, this
-    /// waits. Meanwhile each listener holds back at most one client, and the listen backlog the others.
+    /// Limits the connections while memory is short; `None` leaves only `proxy.connections`. Open connections stay.
+    pub fn set_ceiling(&self, ceiling: Option<usize>) {
+        self.ceiling.store(ceiling.unwrap_or(usize::MAX), Relaxed);
+    }
+
+    /// Open connections, and those that are being admitted.
+    #[must_use]
+    pub fn active(&self) -> usize {
+        self.slots.taken()
+    }
+
+    /// Admits an accepted connection or rejects it. If no slot is free, an idle connection is evicted; if none is idle,
+    /// this waits. Meanwhile each listener holds back at most one client, and the listen backlog the others.
+    ///
+    /// The limits of clients apply per `prefix`; `None` is a client without limits: one on a Unix socket, a proxy in
+    /// front of us that speaks for many, or one that is [identified](Self::identify) later.
     ///
     /// # Errors
-    /// [`AdmitError::Connections`] if all idle connections belong to prefixes that hold fewer than this one.
-    pub async fn acquire_slot(&self, prefix: Option<IpAddr>) -> Result<ConnectionSlot, AdmitError> {
-        if let Some(slot) = self.connections.try_take() {
+    /// Why it is rejected.
+    pub async fn admit(&self, socket: &impl AsRawFd, prefix: Option<IpAddr>) -> Result<Permit, AdmitError> {
+        let slot = self.take_slot(prefix).await?;
+        self.check_resources(socket, prefix).await?;
+        let (number, connection) = self.open().register();
+        let permit = Permit { _slot: slot, connection, number, open: Arc::clone(&self.open) };
+        self.identify(permit, prefix)
+    }
+
+    /// Applies the limits of a client to a connection whose client is known now.
+    ///
+    /// # Errors
+    /// [`AdmitError::ClientRate`] and [`AdmitError::ClientMax`].
+    pub fn identify(&self, mut permit: Permit, prefix: Option<IpAddr>) -> Result<Permit, AdmitError> {
+        let Some(prefix) = prefix else { return Ok(permit) };
+        if self.rate.load().as_ref().is_some_and(|rate| !rate.allows(prefix)) {
+            return Err(AdmitError::ClientRate);
+        }
+        let identified = self.open().identify(permit.number, prefix, self.per_client.load(Relaxed));
+        permit.connection = identified.ok_or(AdmitError::ClientMax)?;
+        Ok(permit)
+    }
+
+    async fn take_slot(&self, prefix: Option<IpAddr>) -> Result<ConnectionSlot, AdmitError> {
+        if let Some(slot) = self.slots.try_take() {
             return Ok(slot);
         }
-        let mut slot = pin!(self.connections.take());
+        let mut slot = pin!(self.slots.take());
         loop {
             if let EvictOutcome::Denied = self.evict_for(prefix) {
                 return Err(AdmitError::Connections);
@@ -133,225 +158,115 @@ impl ConnectionLimit {
         }
     }
 
-    /// Checks that the machine has the resources for this connection, which has its slot already; an idle connection
-    /// may be evicted for it.
-    ///
-    /// # Errors
-    /// The resource that is short.
-    pub async fn check_resources(
-        &self,
-        stream: &NetStream,
-        prefix: Option<IpAddr>,
-    ) -> Result<(), AdmitError> {
-        let Err(short) = self.overload.admit(stream, &self.connections) else { return Ok(()) };
+    /// Checks that the machine can bear this connection, which has its slot already.
+    async fn check_resources(&self, socket: &impl AsRawFd, prefix: Option<IpAddr>) -> Result<(), AdmitError> {
+        let Some(shortage) = self.shortage(socket) else { return Ok(()) };
         match self.evict_for(prefix) {
-            EvictOutcome::Requested(leaving) if has_gone(&leaving).await => match short {
+            EvictOutcome::Requested(leaving) if has_gone(&leaving).await => match shortage {
                 // This connection keeps its high descriptor, and the next one gets the freed one.
                 AdmitError::Descriptors => Ok(()),
-                _ => self.overload.admit(stream, &self.connections),
+                _ => self.shortage(socket).map_or(Ok(()), Err),
             },
-            _ => Err(short),
+            _ => Err(shortage),
         }
+    }
+
+    fn shortage(&self, socket: &impl AsRawFd) -> Option<AdmitError> {
+        if socket.as_raw_fd() >= self.reserved_descriptors {
+            return Some(AdmitError::Descriptors);
+        }
+        let ceiling = self.ceiling.load(Relaxed);
+        (ceiling < usize::MAX && self.slots.taken() > ceiling).then_some(AdmitError::Memory)
     }
 
     fn evict_for(&self, prefix: Option<IpAddr>) -> EvictOutcome {
-        self.evictions.evict(prefix.map_or(0, |prefix| self.prefixes.connections_of(prefix)))
+        self.open().evict(prefix, self.clock.now())
     }
 
-    /// Open connections, and those that are being admitted.
-    #[must_use]
-    pub fn active(&self) -> usize {
-        self.connections.taken()
+    fn open(&self) -> MutexGuard<'_, OpenConnections> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Permit {
+    /// Reports since when the connection is idle; `None` while it serves. Returns whether it is to close, as long as it
+    /// stays idle. To be called by the connection's own task, which is woken when the result changes.
+    pub fn poll_evicted(&self, idle_since: Option<Time>, cx: &Context<'_>) -> bool {
+        self.connection.poll_evicted(idle_since, cx)
     }
 
-    /// Limits the connections while memory is short; `None` leaves only `proxy.connections`. Open connections stay.
-    pub fn set_ceiling(&self, ceiling: Option<usize>) {
-        self.overload.set_ceiling(ceiling);
+    /// Counts a request of this client's prefix at an upstream; `None` if they are not counted.
+    pub fn request_begins(&self) -> Option<ClientLoad> {
+        let prefix = self.connection.prefix?;
+        let requests = self.connection.client.requests.fetch_add(1, Relaxed) + 1;
+        Some(ClientLoad { prefix, requests })
     }
 
-    /// Admits a client or rejects it. The limits apply per `prefix`; `None` is a client without limits: one on a Unix
-    /// socket, or a proxy in front of us that speaks for many.
-    ///
-    /// # Errors
-    /// Why it is rejected.
-    pub fn admit(&self, slot: ConnectionSlot, prefix: Option<IpAddr>) -> Result<Permit, AdmitError> {
-        let Some(prefix) = prefix else {
-            return Ok(Permit { _slot: slot, entry: self.evictions.register(None), prefix_entry: None });
-        };
-        if self.rate.load().as_ref().is_some_and(|rate| rate.limiter.check_key(&prefix).is_err()) {
-            return Err(AdmitError::ClientRate);
+    /// Counts the end of such a request.
+    pub fn request_ends(&self) {
+        if self.connection.prefix.is_some() {
+            self.connection.client.requests.fetch_sub(1, Relaxed);
         }
-        let max = self.per_client.load(Ordering::Relaxed);
-        let prefix_entry = PrefixTable::enter(&self.prefixes, prefix, max).ok_or(AdmitError::ClientMax)?;
-        let entry = self.evictions.register(Some(Arc::clone(&prefix_entry.counters.connections)));
-        Ok(Permit { _slot: slot, entry, prefix_entry: Some(prefix_entry) })
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(self.number);
     }
 }
 
 impl std::fmt::Debug for ConnectionLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ConnectionLimit").field("free", &self.connections.free()).finish_non_exhaustive()
+        f.debug_struct("ConnectionLimit").field("free", &self.slots.free()).finish_non_exhaustive()
     }
 }
 
-impl ClientRateLimiter {
-    fn new(wanted: ConnectionQuota, clock: &Clock) -> Option<Arc<Self>> {
-        let quota = Quota::with_period(wanted.replenish.to_std())?;
-        let quota = quota.allow_burst(NonZeroU32::new(wanted.burst)?);
-        Some(Arc::new(Self {
-            quota: wanted,
-            limiter: KeyedRateLimiter::new(quota, PrefixStateStore::default(), GovernorClock(clock.clone())),
-        }))
-    }
-}
-
-/// The counters of each prefix with open connections; bounded by the connections in all.
-#[derive(Debug, Default)]
-struct PrefixTable(Mutex<HashMap<IpAddr, Arc<PrefixCounters>>>);
-
-/// The counters of one prefix.
-#[derive(Debug, Default)]
-struct PrefixCounters {
-    /// Changed only while the table is locked.
-    connections: Arc<AtomicUsize>,
-    /// Requests at upstreams.
-    requests: AtomicUsize,
-}
-
-#[derive(Debug)]
-struct PrefixEntry {
-    prefixes: Arc<PrefixTable>,
-    prefix: IpAddr,
-    counters: Arc<PrefixCounters>,
-}
-
-impl PrefixTable {
-    /// The number of connections of this prefix.
-    fn connections_of(&self, prefix: IpAddr) -> usize {
-        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        table.get(&prefix).map_or(0, |counters| counters.connections.load(Ordering::Relaxed))
-    }
-
-    fn enter(prefixes: &Arc<Self>, prefix: IpAddr, max: usize) -> Option<PrefixEntry> {
-        let mut table = prefixes.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let counters = table.entry(prefix).or_default();
-        if counters.connections.load(Ordering::Relaxed) >= max {
-            return None;
-        }
-        counters.connections.fetch_add(1, Ordering::Relaxed);
-        let counters = Arc::clone(counters);
-        drop(table);
-        Some(PrefixEntry { prefixes: Arc::clone(prefixes), prefix, counters })
-    }
-}
-
-impl Drop for PrefixEntry {
-    fn drop(&mut self) {
-        let mut table = self.prefixes.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.counters.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
-            table.remove(&self.prefix);
-        }
-    }
+fn limiter(rate: Option<ConnectionQuota>, clock: &Clock) -> Option<Arc<ClientRateLimiter>> {
+    ClientRateLimiter::new(rate?, clock).map(Arc::new)
 }
 
 /// Whether an evicted connection has closed, within the moment that it takes.
-async fn has_gone(leaving: &EvictionRequest) -> bool {
+async fn has_gone(leaving: &Weak<OpenConnection>) -> bool {
     for _ in 0..EVICT_POLLS {
-        if leaving.has_gone() {
+        if leaving.strong_count() == 0 {
             return true;
         }
         sleep(EVICT_POLL).await;
     }
-    leaving.has_gone()
+    leaving.strong_count() == 0
 }
 
-/// governor's states of the prefixes that connected lately, in bounded space: the state nearest to a full bucket is
-/// evicted, as in the memory store.
-struct PrefixStateStore {
-    sets: Box<[Mutex<StateSet>]>,
-    hasher: RandomState,
-}
-
-type StateSet = [(Option<IpAddr>, u64); WAYS];
-
-impl Default for PrefixStateStore {
-    fn default() -> Self {
-        Self { sets: (0..SETS).map(|_| Mutex::new([(None, 0); WAYS])).collect(), hasher: RandomState::new() }
-    }
-}
-
-impl StateStore for PrefixStateStore {
-    type Key = IpAddr;
-
-    fn measure_and_replace<T, F, E>(&self, prefix: &IpAddr, decide: F) -> Result<T, E>
-    where
-        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
-    {
-        let set = usize::try_from(self.hasher.hash_one(prefix) % SETS as u64).unwrap_or(0);
-        let mut slots = self.sets[set].lock().unwrap_or_else(PoisonError::into_inner);
-        let own = slots.iter().position(|(key, _)| *key == Some(*prefix));
-        let (outcome, next) = decide(own.map(|slot| slots[slot].1.into()))?;
-        let nearest_to_full = || (0..WAYS).min_by_key(|&slot| slots[slot].1).unwrap_or(0);
-        let slot = own.unwrap_or_else(nearest_to_full);
-        slots[slot] = (Some(*prefix), next.into());
-        Ok(outcome)
-    }
-}
-
-/// A [`Clock`] for governor.
-#[derive(Debug, Clone)]
-struct GovernorClock(Clock);
-
-impl governor::clock::Clock for GovernorClock {
-    type Instant = GovernorInstant;
-
-    fn now(&self) -> GovernorInstant {
-        GovernorInstant(self.0.now())
-    }
-}
-
-/// A [`Time`] as governor's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GovernorInstant(Time);
-
-impl Reference for GovernorInstant {
-    fn duration_since(&self, earlier: Self) -> Nanos {
-        self.0.since(earlier.0).as_nanos().into()
-    }
-
-    fn saturating_sub(&self, duration: Nanos) -> Self {
-        Self(self.0.before(Span::from_nanos(duration.into())))
-    }
-}
-
-impl Add<Nanos> for GovernorInstant {
-    type Output = Self;
-
-    fn add(self, duration: Nanos) -> Self {
-        Self(
-            self.0
-                .after(Span::from_nanos(Duration::from(duration).as_nanos().try_into().unwrap_or(u64::MAX))),
-        )
-    }
-}
-
+/// A quarter of all descriptors: a connection to an upstream serves clients one after the other, so these need fewer.
+const RESERVED_SHARE: u64 = 4;
+/// Twice `proxy.upstream_max`, unless the file says otherwise.
+const MAX_RESERVE: u64 = 1024;
 /// Within this time an evicted connection has closed, or has a request to serve.
 const EVICT_RETRY: Duration = Duration::from_millis(20);
 const EVICT_POLL: Duration = Duration::from_millis(1);
 const EVICT_POLLS: usize = 20;
-const SETS: usize = 2048;
-const WAYS: usize = 8;
 
 #[cfg(test)]
 mod tests {
+    use std::task::Waker;
+
     use super::*;
+    use crate::time::Span;
+
+    struct Numbered(RawFd);
+
+    impl AsRawFd for Numbered {
+        fn as_raw_fd(&self) -> RawFd {
+            self.0
+        }
+    }
 
     fn prefix(last: u8) -> Option<IpAddr> {
         Some(IpAddr::from([127, 0, 0, last]))
     }
 
     async fn enter(limit: &ConnectionLimit, prefix: Option<IpAddr>) -> Result<Permit, AdmitError> {
-        limit.admit(limit.acquire_slot(prefix).await?, prefix)
+        limit.admit(&Numbered(5), prefix).await
     }
 
     #[tokio::test]
@@ -393,9 +308,9 @@ mod tests {
     async fn nobody_is_accepted_beyond_all_places() {
         let limit = ConnectionLimit::new(1, 9, None, &Clock::system());
         let permit = enter(&limit, prefix(1)).await.unwrap();
-        assert!(tokio::time::timeout(Duration::from_millis(20), limit.acquire_slot(None)).await.is_err());
+        assert!(tokio::time::timeout(Duration::from_millis(20), enter(&limit, None)).await.is_err());
         drop(permit);
-        limit.acquire_slot(None).await.unwrap();
+        enter(&limit, None).await.unwrap();
     }
 
     #[tokio::test]
@@ -412,17 +327,49 @@ mod tests {
         assert!(enter(&limit, prefix(1)).await.is_ok());
     }
 
-    #[test]
-    fn a_flood_of_prefixes_does_not_give_a_spent_one_a_fresh_burst() {
-        let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
-        let quota =
-            Quota::with_period(Duration::from_secs(60)).unwrap().allow_burst(NonZeroU32::new(10).unwrap());
-        let rate = KeyedRateLimiter::new(quota, PrefixStateStore::default(), GovernorClock(clock));
-        let spent = IpAddr::from([203, 0, 113, 7]);
-        (0..10).for_each(|_| assert!(rate.check_key(&spent).is_ok()));
-        for other in 0..100_000_u32 {
-            assert!(rate.check_key(&IpAddr::from((0x0A00_0000 + other).to_be_bytes())).is_ok());
-        }
-        assert!(rate.check_key(&spent).is_err());
+    #[tokio::test]
+    async fn a_client_that_is_identified_later_has_the_same_limits() {
+        let limit = ConnectionLimit::new(10, 1, None, &Clock::system());
+        let first = limit.identify(enter(&limit, None).await.unwrap(), prefix(1)).unwrap();
+        let second = enter(&limit, None).await.unwrap();
+        assert_eq!(limit.identify(second, prefix(1)).unwrap_err(), AdmitError::ClientMax);
+        assert_eq!(limit.active(), 1, "the rejected one has left its slot");
+        assert_eq!(first.request_begins(), Some(ClientLoad { prefix: prefix(1).unwrap(), requests: 1 }));
+    }
+
+    #[tokio::test]
+    async fn no_connection_is_admitted_beyond_the_ceiling_until_it_is_lifted() {
+        let limit = ConnectionLimit::new(9, 9, None, &Clock::system());
+        let _first = enter(&limit, None).await.unwrap();
+        limit.set_ceiling(Some(2));
+        let second = enter(&limit, None).await.unwrap();
+        assert_eq!(enter(&limit, None).await.unwrap_err(), AdmitError::Memory);
+        drop(second);
+        let _second = enter(&limit, None).await.expect("a closed connection frees its slot");
+        limit.set_ceiling(None);
+        assert!(enter(&limit, None).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn while_memory_is_short_an_idle_connection_gives_way() {
+        let limit = ConnectionLimit::new(9, 9, None, &Clock::system());
+        let idle = enter(&limit, prefix(1)).await.unwrap();
+        assert!(!idle.poll_evicted(Some(Time::from_nanos(1)), &Context::from_waker(Waker::noop())));
+        limit.set_ceiling(Some(1));
+        let (newcomer, ()) = tokio::join!(enter(&limit, prefix(2)), async {
+            assert!(idle.poll_evicted(Some(Time::from_nanos(1)), &Context::from_waker(Waker::noop())));
+            drop(idle);
+        });
+        newcomer.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_last_descriptors_are_not_for_clients() {
+        let limit = ConnectionLimit {
+            reserved_descriptors: 48,
+            ..ConnectionLimit::new(9, 9, None, &Clock::system())
+        };
+        assert!(limit.admit(&Numbered(47), None).await.is_ok());
+        assert_eq!(limit.admit(&Numbered(48), None).await.unwrap_err(), AdmitError::Descriptors);
     }
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::io::Errno;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 
@@ -104,6 +105,14 @@ impl ConnectRequest {
         // As above.
         let _ = self.response.send(result);
     }
+}
+
+/// Whether this machine has no descriptor, port or memory for another connection.
+#[must_use]
+pub fn is_exhausted(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    let of_this_machine = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::ADDRNOTAVAIL];
+    errno.is_some_and(|errno| of_this_machine.contains(&errno))
 }
 
 /// Further requests wait for their turn.

@@ -5,7 +5,6 @@
 //! another request releases, within `connect_timeout`. A request is retried only if provably no byte of it was sent.
 //! Headers and outcomes are left to `transaction::forward`.
 
-mod burst_queue;
 mod connect;
 mod fair_queue;
 pub mod framing;
@@ -30,7 +29,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use tokio::time::{Instant, Sleep};
 
-use self::burst_queue::{BurstPermit, BurstQueue};
+use self::fair_queue::{FairQueue, InFlightGuard};
 use self::head_limit::HeadLimit;
 pub use self::health::Health;
 use self::pool::{ConnectionPool, DemandGuard, IdleCloser};
@@ -38,6 +37,7 @@ use super::body::{RequestBody, UploadProgress, UploadState};
 use super::error::Error;
 use super::settings::ProxySettings;
 use crate::event::Failure;
+use crate::net::connection_limit::ClientLoad;
 use crate::net::connection_slots::ConnectionSlot;
 use crate::net::tls::Trust;
 
@@ -88,7 +88,7 @@ pub struct UpstreamGroup {
 pub struct Backend {
     health: Arc<Health>,
     pool: Rc<ConnectionPool>,
-    burst_queue: Rc<BurstQueue>,
+    fair_queue: Rc<FairQueue>,
     /// Set at the first connection.
     idle_closer: OnceCell<IdleCloser>,
 }
@@ -102,12 +102,6 @@ struct UpstreamConnection {
     /// The CAs that verified the server; `None` without TLS.
     trust: Option<Trust>,
     _permit: ConnectionSlot,
-}
-
-/// Counts a request at an upstream while it lives.
-struct InFlightGuard {
-    backend: Rc<Backend>,
-    _burst_permit: Option<BurstPermit>,
 }
 
 /// A connection in use, until the end of its response.
@@ -134,7 +128,7 @@ impl UpstreamGroup {
 
     /// Sends a request to the least busy upstream that is up, and waits for the head of its response. If an upstream
     /// cannot be connected to, the next one is tried. `request` becomes `None` when the request may have been sent, and
-    /// is `Some` while it provably was not. `in_flight` is the number of requests of the client's prefix at upstreams.
+    /// is `Some` while it provably was not. `client` is `None` where the client's requests are not counted.
     ///
     /// # Errors
     /// The failure, and the side to blame.
@@ -142,14 +136,14 @@ impl UpstreamGroup {
         &self,
         request: &mut UnsentRequest,
         progress: &UploadProgress,
-        in_flight: usize,
+        client: Option<ClientLoad>,
     ) -> Result<(Response<Incoming>, ConnectionLease), Error> {
         if let [only] = &self.backends[..] {
-            return only.forward(request, progress, in_flight, &self.settings).await;
+            return only.forward(request, progress, client, &self.settings).await;
         }
         let mut last = Error::Upstream(Failure::Connect);
         for backend in self.by_preference() {
-            match backend.forward(request, progress, in_flight, &self.settings).await {
+            match backend.forward(request, progress, client, &self.settings).await {
                 Err(error) if request.is_some() => last = error,
                 done => return done,
             }
@@ -181,7 +175,7 @@ impl Backend {
         Rc::new(Self {
             health: Arc::clone(health),
             pool: Rc::default(),
-            burst_queue: Rc::default(),
+            fair_queue: FairQueue::new(health),
             idle_closer: OnceCell::new(),
         })
     }
@@ -201,24 +195,17 @@ impl Backend {
         self: &Rc<Self>,
         request: &mut UnsentRequest,
         progress: &UploadProgress,
-        in_flight: usize,
+        client: Option<ClientLoad>,
         settings: &ProxySettings,
     ) -> Result<(Response<Incoming>, ConnectionLease), Error> {
-        if fair_queue::exceeds_share(in_flight, settings.upstream_max) && self.is_congested(settings) {
+        let in_flight = match client.filter(|client| self.fair_queue.has_to_wait(client)) {
+            None => self.fair_queue.pass(),
             // Boxed: it is rarely awaited, and would enlarge every request's future.
-            Box::pin(self.wait_for_share(settings)).await?;
-        }
-        let (permit, reserved) = if burst_queue::is_burst(in_flight) {
-            // Boxed: as above.
-            (
-                Some(Box::pin(self.burst_queue.acquire()).await),
-                burst_queue::reserved_for_others(settings.upstream_max),
-            )
-        } else {
-            (None, 0)
+            Some(client) => {
+                Box::pin(self.fair_queue.wait(client)).await.ok_or_else(|| self.failed(Failure::Busy))?
+            }
         };
-        let guard = InFlightGuard::enter(self, permit);
-        let mut idle = self.pop_idle(settings, reserved).await;
+        let mut idle = self.pop_idle(settings, in_flight.reserved_for_others()).await;
         loop {
             let (mut connection, is_fresh) = match idle.take() {
                 Some(connection) => (connection, false),
@@ -235,7 +222,7 @@ impl Backend {
                             backend,
                             connection: Some(connection),
                             was_early,
-                            _in_flight: guard,
+                            _in_flight: in_flight,
                         },
                     ));
                 }
@@ -244,16 +231,6 @@ impl Backend {
                 Err(error) => return Err(error),
             }
         }
-    }
-
-    fn is_congested(&self, settings: &ProxySettings) -> bool {
-        fair_queue::is_congested(self.health.busy(), settings.upstream_max)
-    }
-
-    async fn wait_for_share(&self, settings: &ProxySettings) -> Result<(), Error> {
-        let share = self.health.fair_queue.wait(|| self.is_congested(settings));
-        let waited = tokio::time::timeout(fair_queue::QUEUE_TIMEOUT, share).await;
-        waited.map_err(|_| self.failed(Failure::Busy))
     }
 
     async fn send(
@@ -370,19 +347,6 @@ impl UpstreamConnection {
     fn is_trusted(&self, settings: &ProxySettings) -> bool {
         let Some(trust) = &self.trust else { return true };
         settings.upstream_trust.as_ref().is_some_and(|current| current.ptr_eq(trust))
-    }
-}
-
-impl InFlightGuard {
-    fn enter(backend: &Rc<Backend>, permit: Option<BurstPermit>) -> Self {
-        backend.health.request_begins();
-        Self { backend: Rc::clone(backend), _burst_permit: permit }
-    }
-}
-
-impl Drop for InFlightGuard {
-    fn drop(&mut self) {
-        self.backend.health.request_ends();
     }
 }
 

@@ -17,14 +17,12 @@ use super::budget::WorkBudget;
 use super::heartbeat::{DrainProgress, Heartbeat};
 use super::{handshake, http1, http2};
 use crate::event::{Event, RejectReason};
-use crate::net::connection_limit::{AdmitError, ConnectionLimit};
-use crate::net::connection_slots::ConnectionSlot;
+use crate::net::connection_limit::{AdmitError, ConnectionLimit, Permit};
 use crate::net::listener::{BoundSocket, Listener, ListenerKind};
 use crate::net::proxy_protocol::{self, ProxyHeaderError, ProxyProtocolVersion};
 use crate::net::shutdown::{Shutdown, Stage};
 use crate::net::stream::{NetStream, PeerAddr};
 use crate::proxy::connection::{ConnectionState, DownstreamConnection};
-use crate::proxy::request::client_addr::ClientSettings;
 use crate::proxy::settings::ProxySettings;
 use crate::proxy::transaction::server::Server;
 use crate::proxy::transaction::service::Service;
@@ -94,12 +92,12 @@ struct Worker {
     drains_new: Cell<bool>,
 }
 
-/// A connection with a slot, of which no byte was read.
+/// An admitted connection, of which no byte was read.
 struct AcceptedConnection {
     stream: NetStream,
     listener_kind: ListenerKind,
     peer: PeerAddr,
-    permit: ConnectionSlot,
+    permit: Permit,
 }
 
 impl Worker {
@@ -125,60 +123,41 @@ impl Worker {
                     false => continue,
                 },
             };
-            let slot = tokio::select! {
+            let admitted = tokio::select! {
                 biased;
-                slot = self.acquire_permit(&stream, peer) => slot,
+                admitted = self.admit(&stream, peer) => admitted,
                 () = shutdown.reached(Stage::Draining) => return,
             };
-            match slot {
-                Ok(slot) => self.receive(AcceptedConnection {
-                    stream,
-                    listener_kind: listener.kind,
-                    peer,
-                    permit: slot,
-                }),
-                Err(error) => self.reject(peer, event_reason(error)),
+            match admitted {
+                Ok((permit, version)) => {
+                    let accepted = AcceptedConnection { stream, listener_kind: listener.kind, peer, permit };
+                    match version {
+                        None => self.serve(accepted),
+                        Some(version) => self.read_proxy_header(accepted, version),
+                    }
+                }
+                Err(reason) => self.reject(peer, reason),
             }
         }
     }
 
-    /// Acquires a slot and checks the machine's resources; may evict an idle connection for either.
-    async fn acquire_permit(&self, stream: &NetStream, peer: PeerAddr) -> Result<ConnectionSlot, AdmitError> {
-        let prefix = {
+    /// Asks for a permit: for a client; or for a proxy that names it in the PROXY header, whose version is returned.
+    async fn admit(
+        &self,
+        stream: &NetStream,
+        peer: PeerAddr,
+    ) -> Result<(Permit, Option<ProxyProtocolVersion>), RejectReason> {
+        let (prefix, version) = {
             let config = &self.server.config.current().shared;
-            // With the PROXY protocol the client is not known yet.
-            let is_known = config.settings.proxy_protocol.is_none();
-            is_known.then(|| config.client.connection_prefix(peer)).flatten()
+            match config.settings.proxy_protocol {
+                None => (config.client.connection_prefix(peer), None),
+                // The client is not known yet.
+                version if config.client.trusts(peer) => (None, version),
+                Some(_) => return Err(RejectReason::UntrustedProxy),
+            }
         };
-        let slot = self.connection_limit.acquire_slot(prefix).await?;
-        self.connection_limit.check_resources(stream, prefix).await?;
-        Ok(slot)
-    }
-
-    fn receive(self: &Rc<Self>, accepted: AcceptedConnection) {
-        let config = self.server.config.current();
-        match config.shared.settings.proxy_protocol {
-            None => self.admit(accepted, &config.shared.client),
-            Some(version) if config.shared.client.trusts(accepted.peer) => {
-                self.read_proxy_header(accepted, version)
-            }
-            Some(_) => self.reject(accepted.peer, RejectReason::UntrustedProxy),
-        }
-    }
-
-    /// Admits a client within the limits of its prefix, and serves it.
-    fn admit(
-        self: &Rc<Self>,
-        AcceptedConnection { stream, listener_kind, peer, permit: slot }: AcceptedConnection,
-        clients: &ClientSettings,
-    ) {
-        match self.connection_limit.admit(slot, clients.connection_prefix(peer)) {
-            Ok(permit) => {
-                let clock = self.server.engine.clock().clone();
-                self.serve(stream, DownstreamConnection::new(listener_kind, peer, permit, clock));
-            }
-            Err(error) => self.reject(peer, event_reason(error)),
-        }
+        let permit = self.connection_limit.admit(stream, prefix).await.map_err(event_reason)?;
+        Ok((permit, version))
     }
 
     /// Reads the PROXY header of a trusted proxy, then admits the client that it names like any other. It runs in a
@@ -191,9 +170,7 @@ impl Worker {
             let header = proxy_protocol::receive(&accepted.stream, version);
             match timeout(header_timeout.min(PROXY_HEADER_TIMEOUT).to_std(), header).await {
                 Ok(Ok(source)) => {
-                    let accepted =
-                        AcceptedConnection { peer: source.map_or(accepted.peer, PeerAddr::Ip), ..accepted };
-                    worker.admit(accepted, &worker.server.config.current().shared.client);
+                    worker.identify(accepted, source.map(PeerAddr::Ip));
                     if worker.drains_new.get() {
                         // The client's task runs first, and reads a request that has arrived already.
                         tokio::task::yield_now().await;
@@ -206,6 +183,16 @@ impl Worker {
                 }
             }
         });
+    }
+
+    /// Serves the client that a proxy has named, within the limits of its prefix.
+    fn identify(self: &Rc<Self>, accepted: AcceptedConnection, client: Option<PeerAddr>) {
+        let peer = client.unwrap_or(accepted.peer);
+        let prefix = self.server.config.current().shared.client.connection_prefix(peer);
+        match self.connection_limit.identify(accepted.permit, prefix) {
+            Ok(permit) => self.serve(AcceptedConnection { peer, permit, ..accepted }),
+            Err(error) => self.reject(peer, event_reason(error)),
+        }
     }
 
     fn reject(&self, peer: PeerAddr, reason: RejectReason) {
@@ -224,7 +211,12 @@ impl Worker {
         number
     }
 
-    fn serve(self: &Rc<Self>, stream: NetStream, connection: Arc<DownstreamConnection>) {
+    fn serve(
+        self: &Rc<Self>,
+        AcceptedConnection { stream, listener_kind, peer, permit }: AcceptedConnection,
+    ) {
+        let clock = self.server.engine.clock().clone();
+        let connection = DownstreamConnection::new(listener_kind, peer, permit, clock);
         if self.closes_after_next.get() {
             connection.state.close_after_next();
         }

@@ -10,6 +10,7 @@ use super::redact;
 use super::server::Server;
 use crate::engine::{ConcurrencyPermits, Refusal};
 use crate::event::{AccessLogEntry, Event};
+use crate::net::connection_limit::ClientLoad;
 use crate::policy::Policy;
 use crate::policy::attempt::Client;
 use crate::proxy::body::{AtEnd, ResponseBody};
@@ -90,11 +91,11 @@ impl AccessRecord {
     }
 
     /// Counts the request for its prefix as one at an upstream, until the response was sent or the client has gone.
-    /// Returns the number of such requests.
-    pub(super) fn count_at_upstream(&mut self) -> usize {
-        let count = self.0.connection.permit().request_begins();
-        self.0.is_counted = count.is_some();
-        count.unwrap_or(0)
+    /// Returns the requests of the prefix there; `None` if they are not counted.
+    pub(super) fn count_at_upstream(&mut self) -> Option<ClientLoad> {
+        let client = self.0.connection.permit().request_begins();
+        self.0.is_counted = client.is_some();
+        client
     }
 
     /// The attempt's permits, for a tunnel that outlives the response.

@@ -95,9 +95,9 @@ impl UpstreamRequest {
         record: &mut AccessRecord,
     ) -> Result<Response<ResponseBody>, Error> {
         record.pause(server.engine.clock().now());
-        let in_flight = record.count_at_upstream();
+        let client = record.count_at_upstream();
         let group = self.config.group(self.group);
-        let forwarded = group.forward(&mut self.request, &self.progress, in_flight).await;
+        let forwarded = group.forward(&mut self.request, &self.progress, client).await;
         record.resume(server.engine.clock().now());
         let (mut response, mut lease) = match forwarded {
             Ok(forwarded) => forwarded,

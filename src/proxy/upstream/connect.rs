@@ -12,7 +12,7 @@ use super::head_limit::HeadLimit;
 use super::{Health, UpstreamAddress, UpstreamConnection};
 use crate::event::Failure;
 use crate::net::connection_slots::ConnectionSlot;
-use crate::net::overload;
+use crate::net::connector;
 use crate::net::stream::NetStream;
 use crate::net::tls::{self, Trust};
 use crate::proxy::settings::ProxySettings;
@@ -59,7 +59,7 @@ async fn open(health: &Health, trust: Option<&Trust>) -> Result<NetStream, Failu
 
 /// `Exhausted` if this machine has run out of a resource: another upstream would not help then.
 fn connect_failure(error: &io::Error) -> Failure {
-    if overload::is_exhausted(error) { Failure::Exhausted } else { Failure::Connect }
+    if connector::is_exhausted(error) { Failure::Exhausted } else { Failure::Connect }
 }
 
 async fn tcp(health: &Health, host: &str, port: u16) -> io::Result<TcpStream> {

@@ -4,12 +4,11 @@
 //! that is the probe. `upstream` chooses: if all upstreams of a group are down, it still tries them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use http::HeaderValue;
 
-use super::fair_queue::FairQueue;
 use super::pool::ConnectionDemand;
 use super::{UpstreamAddress, authority};
 use crate::event::{Event, Events, Failure};
@@ -24,12 +23,11 @@ pub struct Health {
     pub(super) connection_limit: Arc<ConnectionSlots>,
     /// `Host` for requests without one.
     pub(super) host: HeaderValue,
-    /// Requests of clients above their share.
-    pub(super) fair_queue: FairQueue,
     /// Requests that wait for a slot.
     pub(super) demand: ConnectionDemand,
     pub(super) connector: Connector,
     name: String,
+    upstream_max: AtomicUsize,
     busy: AtomicUsize,
     failures: AtomicU32,
     down_until: AtomicU64,
@@ -61,10 +59,10 @@ impl Health {
             connection_limit: ConnectionSlots::new(most),
             host: host_of(&address),
             address,
-            fair_queue: FairQueue::default(),
             demand: ConnectionDemand::default(),
             connector,
             name,
+            upstream_max: AtomicUsize::new(most),
             busy: AtomicUsize::new(0),
             failures: AtomicU32::new(0),
             down_until: AtomicU64::new(0),
@@ -87,13 +85,19 @@ impl Health {
 
     /// Changes the limit to `most` connections.
     pub fn resize(&self, most: usize) {
+        self.upstream_max.store(most, Relaxed);
         self.connection_limit.resize(most);
     }
 
     /// Requests in flight at the upstream.
     #[must_use]
     pub fn busy(&self) -> usize {
-        self.busy.load(SeqCst)
+        self.busy.load(Relaxed)
+    }
+
+    /// The most connections that there may be.
+    pub(super) fn upstream_max(&self) -> usize {
+        self.upstream_max.load(Relaxed)
     }
 
     /// Whether the upstream is skipped after a failure.
@@ -109,8 +113,7 @@ impl Health {
     }
 
     pub(super) fn request_ends(&self) {
-        self.busy.fetch_sub(1, SeqCst);
-        self.fair_queue.request_done();
+        self.busy.fetch_sub(1, Relaxed);
     }
 
     pub(super) fn succeeded(&self) {
