@@ -38,6 +38,7 @@ use crate::proxy::respond::RefuseSettings;
 use crate::proxy::settings::ProxySettings;
 use crate::proxy::upstream::UpstreamAddress;
 use diagnostic::{Findings, SourceKind, SourceText};
+use section::RawTable;
 
 /// A checked configuration.
 #[derive(Debug, Clone)]
@@ -202,8 +203,8 @@ fn load_with(sources: &Sources, running: Option<&RestartOnly>) -> Loaded {
         overrides::merge_environment(&mut root, sources, &mut findings);
         overrides::merge_set(&mut root, &sources.set, &mut findings);
         let applications = preset::expand(&mut root, &mut findings);
-        let raw = raw::RawFile::read(&root, &applications, &mut findings);
-        let config = check::check(&raw, sources, &file, &mut findings);
+        let raw = raw::RawFile::read(&root, &mut findings);
+        let config = check::check(&raw, &applications, sources, &file, &mut findings);
         if let Some(running) = running {
             running.report_changes(&RestartOnly::of(&config), &root, &file, &mut findings);
         }

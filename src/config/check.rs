@@ -34,6 +34,7 @@ use std::sync::Arc;
 use self::files::Files;
 use self::networks::Networks;
 use super::diagnostic::{Findings, SourceText, Spot};
+use super::preset::Applications;
 use super::raw;
 use super::{Config, Sources};
 use crate::policy::Policy;
@@ -42,6 +43,7 @@ use crate::proxy::settings::ProxySettings;
 /// The configuration, which is only valid if no mistake was reported.
 pub(super) fn check(
     raw: &raw::RawFile,
+    applications: &Applications,
     sources: &Sources,
     file: &Arc<SourceText>,
     f: &mut Findings,
@@ -50,12 +52,12 @@ pub(super) fn check(
     let mut files = Files::new(&sources.base);
     let networks = Networks::check(&raw.networks, &mut files, f);
     let listen = addresses::listen(raw.listen.as_ref(), &whole, f);
-    let admin = addresses::admin(raw.admin.as_ref(), &listen, f);
+    let admin = addresses::admin(raw.admin.listen.as_ref(), &listen, f);
     let mut upstreams = addresses::upstreams(raw.upstream.as_ref(), &whole, f);
     let client = settings::client(&raw.client, &networks, f);
     let mut limits = limits::check(&raw.limits, &networks, client.prefixes, f);
     units::check(&raw.limits, &mut limits, f);
-    let mut routes = routes::check(&raw.routes, &mut upstreams, f);
+    let mut routes = routes::check(&raw.routes, applications, &mut upstreams, f);
     let tls_settings = tls::check(raw, &listen, &mut files, f);
     let redirect = tls::redirect(&raw.tls, &listen, &client, f);
     settings::proxy_protocol(&raw.proxy, &listen, &client, f);
@@ -64,7 +66,7 @@ pub(super) fn check(
     bindings::check(raw, &mut routes, &limits, &whole, f);
     hosts::warn(&raw.routes, &routes, &upstreams, f);
     headers::warn_of_dropped(raw, f);
-    accounts::check(raw, &mut routes, &limits, raw.device.has_secret, f);
+    accounts::check(raw, &mut routes, &limits, raw.device.secret.key.is_some(), f);
     let sub_limits = limit_kinds::check(&raw.limits, &limits, f);
     let mut routes: Vec<_> = routes.into_iter().flatten().collect();
     let limits = limit_kinds::insert(limits.into_iter().flatten().collect(), sub_limits, &mut routes);

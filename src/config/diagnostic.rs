@@ -1,10 +1,10 @@
 //! Diagnostics: what is wrong with the file, where, and what would be right, for people and for programs.
 //!
 //! A diagnostic carries its source text, so it can be shown long after the file has changed. Printing is left to the
-//! caller: a diagnostic renders to a string in which secrets are redacted. The source may also be an environment
+//! caller: a diagnostic renders to a string without lines that may hold a secret. The source may also be an environment
 //! variable, a `--set`, a list of networks or a preset; the caret then points into that text.
 
-mod redact;
+mod secrets;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use serde_json::json;
 
-/// A text that holds settings. It may hold secrets, so only [`Diagnostic::render`] shows it, redacted.
+/// A text that holds settings. It may hold secrets, so only [`Diagnostic::render`] shows lines of it.
 #[derive(PartialEq, Eq)]
 pub(super) struct SourceText {
     /// The kind, by which diagnostics are sorted: the file, then its overrides, then the files and presets that it
@@ -32,6 +32,15 @@ pub(super) enum SourceKind {
     Set,
     Included,
     Preset,
+}
+
+impl SourceText {
+    /// The line and the column of a byte, both from 1; columns are characters.
+    fn position(&self, at: usize) -> (usize, usize) {
+        let before = self.text.get(..at).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
 }
 
 impl std::fmt::Debug for SourceText {
@@ -119,7 +128,8 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// The text for people: file, line, column, the line itself, a caret and the hint beside it. Ends with a newline.
+    /// The text for people: file, line, column, the line itself, a caret and the hint beside it. A line that may hold a
+    /// secret is not shown. Ends with a newline.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let level = match self.severity {
@@ -127,16 +137,18 @@ impl Diagnostic {
             Severity::Warning => Level::WARNING,
         };
         let title = level.primary_title(self.message.as_str());
-        let (name, shown) = (self.spot.source.name.as_str(), redact::redact(&self.spot.source));
+        let SourceText { name, text, .. } = &*self.spot.source;
+        let help = self.hint.as_deref().map(|hint| Level::HELP.message(hint));
         let group = match &self.spot.range {
+            Some(range) if secrets::may_stand_in(&self.spot.source, range) => {
+                let (line, column) = self.spot.source.position(range.start);
+                title.element(Origin::path(name).line(line).char_column(column)).elements(help)
+            }
             Some(range) => {
                 let caret = AnnotationKind::Primary.span(range.clone()).label(self.hint.as_deref());
-                title.element(Snippet::source(&*shown).path(name).annotation(caret))
+                title.element(Snippet::source(text).path(name).annotation(caret))
             }
-            None => {
-                let help = self.hint.as_deref().map(|hint| Level::HELP.message(hint));
-                title.element(Origin::path(name)).elements(help)
-            }
+            None => title.element(Origin::path(name)).elements(help),
         };
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
         let mut text = renderer.render(&[group]);
@@ -148,13 +160,8 @@ impl Diagnostic {
     /// Lines and columns count from 1, columns in characters; they are null for the file as a whole.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
-        let position = |at: usize| {
-            let before = self.spot.source.text.get(..at).unwrap_or_default();
-            let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-            (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
-        };
-        let start = self.spot.range.as_ref().map(|range| position(range.start));
-        let end = self.spot.range.as_ref().map(|range| position(range.end));
+        let start = self.spot.range.as_ref().map(|range| self.spot.source.position(range.start));
+        let end = self.spot.range.as_ref().map(|range| self.spot.source.position(range.end));
         json!({
             "severity": match self.severity { Severity::Error => "error", Severity::Warning => "warning" },
             "message": self.message,

@@ -16,6 +16,13 @@ pub(super) struct Located<T> {
     pub(super) spot: Spot,
 }
 
+impl<T> Located<T> {
+    /// Another value at the same spot.
+    pub(super) fn with<U>(&self, value: U) -> Located<U> {
+        Located { value, spot: self.spot.clone() }
+    }
+}
+
 /// A table's entries, in the order of the file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TomlTable(pub(super) Vec<TomlEntry>);

@@ -1,24 +1,79 @@
-//! Typed reads of one table: reports unknown keys, keys that are not built yet, and wrong types.
+//! Reads the tables of the file: which keys a table has, and of which type the value of each is.
 //!
-//! The check of the values is left to [`check`](super::check). A failed read has been reported and looks like an absent
-//! key.
+//! [`raw_tables`] declares a table with one line for each key; the type of the field reads the value. The check of the
+//! values is left to [`check`](super::check). A failed read has been reported and looks like an absent key.
 
 use super::diagnostic::{Findings, Spot, suggest};
 use super::document::{Located, TomlEntry, TomlTable, TomlValue};
 use super::values::Mistake;
 
-/// The keys of a table.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct KnownKeys {
-    /// Keys with a meaning.
-    pub(super) known: &'static [&'static str],
-    /// Keys of the manual that this version refuses.
-    pub(super) not_built: &'static [&'static str],
+/// Declares tables of the file. Each line is a key: the field, its name in the file if that is another one, and its type.
+macro_rules! raw_tables {
+    (@key $field:ident) => { stringify!($field) };
+    (@key $field:ident $key:literal) => { $key };
+    ($($(#[$about:meta])* $table:ident {
+        $($(#[$note:meta])* $field:ident $(($key:literal))?: $kind:ty,)*
+    })*) => {$(
+        $(#[$about])*
+        pub(in crate::config) struct $table {
+            $($(#[$note])* pub(in crate::config) $field: $kind,)*
+        }
+
+        impl RawTable for $table {
+            const KEYS: &'static [&'static str] = &[$(raw_tables!(@key $field $($key)?)),*];
+
+            fn values(table: &TomlTable, f: &mut Findings) -> Self {
+                Self { $($field: FromKey::from_key(table.get(raw_tables!(@key $field $($key)?)), f),)* }
+            }
+        }
+    )*};
+}
+pub(super) use raw_tables;
+
+/// A table whose keys are known.
+pub(super) trait RawTable: Sized {
+    /// Its keys, in the order in which hints list them.
+    const KEYS: &'static [&'static str];
+
+    /// Reads the value of each key.
+    fn values(table: &TomlTable, f: &mut Findings) -> Self;
+
+    /// Reads the table, and reports keys that it does not have.
+    fn read(table: &TomlTable, f: &mut Findings) -> Self {
+        report_unknown(table, Self::KEYS, f);
+        Self::values(table, f)
+    }
 }
 
-/// One table, for reading.
-pub(super) struct Section<'t> {
-    table: Option<&'t TomlTable>,
+/// What a key becomes, whether it is there or not.
+pub(super) trait FromKey {
+    fn from_key(entry: Option<&TomlEntry>, f: &mut Findings) -> Self;
+}
+
+/// What a key that is there becomes; `None` after a mistake was reported.
+pub(super) trait FromEntry: Sized {
+    fn from_entry(entry: &TomlEntry, f: &mut Findings) -> Option<Self>;
+}
+
+/// A value of which it matters whether its key is there: one of a wrong type is not missing.
+pub(super) struct RawKey<T> {
+    pub(super) value: Option<T>,
+    /// The spot of the key, if it is there.
+    pub(super) key: Option<Spot>,
+}
+
+/// An entry whose key is a name of the user's choice.
+pub(super) struct RawNamed<T> {
+    pub(super) name: Located<String>,
+    pub(super) value: T,
+}
+
+/// A table of a list.
+pub(super) struct RawItem<T> {
+    pub(super) value: T,
+    pub(super) spot: Spot,
+    /// Whether it has no keys at all: one with an invalid value is not empty.
+    pub(super) is_empty: bool,
 }
 
 /// A string or a list of strings, with the spot of the whole.
@@ -30,127 +85,155 @@ pub(super) struct StringList {
     pub(super) is_empty: bool,
 }
 
-impl<'t> Section<'t> {
-    /// The top of the document.
-    pub(super) fn top(table: &'t TomlTable, keys: KnownKeys, findings: &mut Findings) -> Self {
-        Self { table: Some(table) }.check_keys(keys, findings)
-    }
+/// A string that may be `${...}`. In an override it is the text as written: a secret of digits is no number.
+pub(super) struct SecretText(pub(super) String);
 
-    /// The table under a key; an absent one has no entries.
-    pub(super) fn table(&self, key: &str, keys: KnownKeys, findings: &mut Findings) -> Self {
-        match self.entry(key) {
-            Some(entry) => Self::of(entry, keys, findings),
-            None => Self { table: None },
-        }
+impl<T: RawTable> FromKey for T {
+    fn from_key(entry: Option<&TomlEntry>, f: &mut Findings) -> Self {
+        let table = entry.and_then(|entry| table_of(entry, f));
+        Self::read(table.unwrap_or(&TomlTable::default()), f)
     }
+}
 
-    /// The table that an entry holds.
-    pub(super) fn of(entry: &'t TomlEntry, keys: KnownKeys, findings: &mut Findings) -> Self {
-        Self { table: table_of(entry, findings) }.check_keys(keys, findings)
+impl<T: FromEntry> FromKey for Option<T> {
+    fn from_key(entry: Option<&TomlEntry>, f: &mut Findings) -> Self {
+        T::from_entry(entry?, f)
     }
+}
 
-    /// The entries of a table whose keys are names of the user's choice.
-    pub(super) fn named(&self, key: &str, findings: &mut Findings) -> &'t [TomlEntry] {
-        let table = self.entry(key).and_then(|entry| table_of(entry, findings));
-        table.map_or(&[], |table| &table.0)
+impl<T: FromEntry> FromKey for RawKey<T> {
+    fn from_key(entry: Option<&TomlEntry>, f: &mut Findings) -> Self {
+        let key = entry.map(|entry| entry.key.spot.clone());
+        Self { value: Option::from_key(entry, f), key }
     }
+}
 
-    /// The tables under a key: one, or a list of them, each with its spot.
-    pub(super) fn tables(&self, key: &str, keys: KnownKeys, findings: &mut Findings) -> Vec<(Self, Spot)> {
-        let Some(entry) = self.entry(key) else { return Vec::new() };
-        let nodes = match &entry.node.value {
+/// The entries of a table; none if it is absent.
+impl<T: FromEntry> FromKey for Vec<RawNamed<T>> {
+    fn from_key(entry: Option<&TomlEntry>, f: &mut Findings) -> Self {
+        let table = entry.and_then(|entry| table_of(entry, f));
+        table
+            .into_iter()
+            .flat_map(|table| &table.0)
+            .filter_map(|entry| RawNamed::from_entry(entry, f))
+            .collect()
+    }
+}
+
+/// One table or a list of them; none if the key is absent.
+impl<T: RawTable> FromKey for Vec<RawItem<T>> {
+    fn from_key(entry: Option<&TomlEntry>, f: &mut Findings) -> Self {
+        Option::from_key(entry, f).unwrap_or_default()
+    }
+}
+
+impl<T: RawTable> FromEntry for Vec<RawItem<T>> {
+    fn from_entry(TomlEntry { key, node }: &TomlEntry, f: &mut Findings) -> Option<Self> {
+        let nodes = match &node.value {
             TomlValue::List(nodes) => nodes.as_slice(),
-            _ => std::slice::from_ref(&entry.node),
+            _ => std::slice::from_ref(node),
         };
         if nodes.is_empty() {
-            findings.error(&entry.node.spot, format!("`{key}` is empty"), "leave it out");
+            f.error(&node.spot, format!("`{}` is empty", key.value), "leave it out");
         }
-        let tables = nodes.iter().filter_map(|node| match &node.value {
+        let items = nodes.iter().filter_map(|node| match &node.value {
             TomlValue::Table(table) => {
-                Some((Self { table: Some(table) }.check_keys(keys, findings), node.spot.clone()))
+                let is_empty = table.0.is_empty();
+                Some(RawItem { value: T::read(table, f), spot: node.spot.clone(), is_empty })
             }
             other => {
                 let message = format!("{} where a table belongs", other.kind());
-                findings.error(&node.spot, message, "as in { name = value }, or a list of such");
+                f.error(&node.spot, message, "as in { name = value }, or a list of such");
                 None
             }
         });
-        tables.collect()
+        Some(items.collect())
     }
+}
 
-    /// Whether the table has no entries.
-    pub(super) fn is_empty(&self) -> bool {
-        self.table.is_none_or(|table| table.0.is_empty())
+impl<T: RawTable> FromEntry for T {
+    fn from_entry(entry: &TomlEntry, f: &mut Findings) -> Option<Self> {
+        Some(Self::from_key(Some(entry), f))
     }
+}
 
-    /// A key's value as written.
-    pub(super) fn entry(&self, key: &str) -> Option<&'t TomlEntry> {
-        self.table.and_then(|table| table.get(key))
+impl<T: FromEntry> FromEntry for RawNamed<T> {
+    fn from_entry(entry: &TomlEntry, f: &mut Findings) -> Option<Self> {
+        Some(Self { name: entry.key.clone(), value: T::from_entry(entry, f)? })
     }
+}
 
-    pub(super) fn string(&self, key: &str, findings: &mut Findings) -> Option<Located<String>> {
-        string(&self.entry(key)?.node, findings)
+impl FromEntry for StringList {
+    fn from_entry(entry: &TomlEntry, f: &mut Findings) -> Option<Self> {
+        Some(strings(&entry.node, f))
     }
+}
 
-    /// A string that may be `${...}`. In an override it is the text as written: a secret of digits is no number.
-    pub(super) fn secret(&self, key: &str, findings: &mut Findings) -> Option<Located<String>> {
-        let node = &self.entry(key)?.node;
-        let value = match &node.value {
-            TomlValue::String(text) => text.clone(),
-            _ if !node.spot.is_in_file() => node.spot.text().to_owned(),
-            _ => return wrong_type(node, "a string", findings),
-        };
-        Some(Located { value, spot: node.spot.clone() })
+impl FromEntry for Located<String> {
+    fn from_entry(entry: &TomlEntry, f: &mut Findings) -> Option<Self> {
+        string(&entry.node, f)
     }
+}
 
-    pub(super) fn strings(&self, key: &str, findings: &mut Findings) -> Option<StringList> {
-        Some(strings(&self.entry(key)?.node, findings))
-    }
-
-    pub(super) fn integer(&self, key: &str, findings: &mut Findings) -> Option<Located<i64>> {
-        let node = &self.entry(key)?.node;
-        match node.value {
-            TomlValue::Integer(value) => Some(Located { value, spot: node.spot.clone() }),
-            _ => wrong_type(node, "an integer", findings),
+impl FromEntry for Located<SecretText> {
+    fn from_entry(TomlEntry { node, .. }: &TomlEntry, f: &mut Findings) -> Option<Self> {
+        match &node.value {
+            TomlValue::String(text) => Some(node.with(SecretText(text.clone()))),
+            _ if !node.spot.is_in_file() => Some(node.with(SecretText(node.spot.text().to_owned()))),
+            _ => wrong_type(node, "a string", f),
         }
     }
+}
 
-    pub(super) fn boolean(&self, key: &str, findings: &mut Findings) -> Option<Located<bool>> {
-        let node = &self.entry(key)?.node;
+impl FromEntry for Located<i64> {
+    fn from_entry(TomlEntry { node, .. }: &TomlEntry, f: &mut Findings) -> Option<Self> {
         match node.value {
-            TomlValue::Boolean(value) => Some(Located { value, spot: node.spot.clone() }),
-            _ => wrong_type(node, "true or false", findings),
+            TomlValue::Integer(value) => Some(node.with(value)),
+            _ => wrong_type(node, "an integer", f),
         }
     }
+}
 
-    pub(super) fn number(&self, key: &str, findings: &mut Findings) -> Option<Located<f64>> {
-        let node = &self.entry(key)?.node;
+impl FromEntry for Located<bool> {
+    fn from_entry(TomlEntry { node, .. }: &TomlEntry, f: &mut Findings) -> Option<Self> {
         match node.value {
-            TomlValue::Float(value) => Some(Located { value, spot: node.spot.clone() }),
+            TomlValue::Boolean(value) => Some(node.with(value)),
+            _ => wrong_type(node, "true or false", f),
+        }
+    }
+}
+
+impl FromEntry for Located<f64> {
+    fn from_entry(TomlEntry { node, .. }: &TomlEntry, f: &mut Findings) -> Option<Self> {
+        match node.value {
+            TomlValue::Float(value) => Some(node.with(value)),
+            // A value beyond 32 bits exceeds the bounds of every key.
             TomlValue::Integer(value) => {
-                // A value beyond 32 bits exceeds the bounds of every key.
-                let value = i32::try_from(value).map_or(f64::INFINITY, f64::from);
-                Some(Located { value, spot: node.spot.clone() })
+                Some(node.with(i32::try_from(value).map_or(f64::INFINITY, f64::from)))
             }
-            _ => wrong_type(node, "a number", findings),
+            _ => wrong_type(node, "a number", f),
         }
     }
+}
 
-    fn check_keys(self, keys: KnownKeys, findings: &mut Findings) -> Self {
-        for TomlEntry { key, .. } in self.table.map_or(&[][..], |table| &table.0) {
-            let name = key.value.as_str();
-            if keys.not_built.contains(&name) {
-                refuse(&key.spot, &key.value, Mistake::not_built(name, ""), findings);
-            } else if !keys.known.contains(&name) {
-                let hint = match name {
-                    // TOML has no way back to the top level once a table has begun, which surprises most people once.
-                    "listen" | "upstream" => MOVE_UP.to_owned(),
-                    _ => suggest(name, keys.known.iter().copied()),
-                };
-                findings.error(&key.spot, format!("unknown key `{name}`"), hint);
-            }
+/// A value of any type, as written.
+impl FromEntry for Located<TomlValue> {
+    fn from_entry(entry: &TomlEntry, _: &mut Findings) -> Option<Self> {
+        Some(entry.node.clone())
+    }
+}
+
+fn report_unknown(table: &TomlTable, known: &[&'static str], f: &mut Findings) {
+    for TomlEntry { key, .. } in &table.0 {
+        let name = key.value.as_str();
+        if !known.contains(&name) {
+            let hint = match name {
+                // TOML has no way back to the top level once a table has begun, which surprises most people once.
+                "listen" | "upstream" => MOVE_UP.to_owned(),
+                _ => suggest(name, known.iter().copied()),
+            };
+            f.error(&key.spot, format!("unknown key `{name}`"), hint);
         }
-        self
     }
 }
 
@@ -166,11 +249,11 @@ pub(super) fn string(node: &Located<TomlValue>, findings: &mut Findings) -> Opti
         findings.error(&node.spot, "only a secret may be `${...}`", NO_SECRET);
         return None;
     }
-    Some(Located { value: text.clone(), spot: node.spot.clone() })
+    Some(node.with(text.clone()))
 }
 
 /// A single value may stand where a list is allowed.
-pub(super) fn strings(node: &Located<TomlValue>, findings: &mut Findings) -> StringList {
+fn strings(node: &Located<TomlValue>, findings: &mut Findings) -> StringList {
     let items = match &node.value {
         TomlValue::List(items) => items.as_slice(),
         TomlValue::String(_) => std::slice::from_ref(node),
@@ -184,6 +267,7 @@ pub(super) fn strings(node: &Located<TomlValue>, findings: &mut Findings) -> Str
     StringList { value, spot: node.spot.clone(), is_empty }
 }
 
+/// The table that an entry holds.
 fn table_of<'t>(entry: &'t TomlEntry, findings: &mut Findings) -> Option<&'t TomlTable> {
     match &entry.node.value {
         TomlValue::Table(table) => Some(table),

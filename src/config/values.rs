@@ -41,11 +41,6 @@ impl Mistake {
     pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { message: message.into(), hint: hint.into(), part: None }
     }
-
-    /// A feature that this version refuses rather than ignores.
-    pub(super) fn not_built(what: &str, hint: impl Into<String>) -> Self {
-        Self::new(format!("`{what}` is not built yet in this version"), hint)
-    }
 }
 
 /// Leading ASCII digits as a number, and what follows; `None` without digits or beyond 64 bits.

@@ -20,7 +20,7 @@ pub(super) fn of_limit(
 ) -> Option<Spec> {
     let (spec, size, spot) = match (shape, rate) {
         (BucketShape::Rolling(window), _) => {
-            let text = raw.rolling.as_ref()?;
+            let text = raw.rolling.value.as_ref()?;
             (built(window.spec(extras), &text.spot, f), window.burst(), &text.spot)
         }
         (_, Some(given)) => (of_rate(shape, given, extras, f), given.rate.burst, &given.text.spot),

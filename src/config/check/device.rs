@@ -25,7 +25,7 @@ pub(super) fn check(
     let ttl = duration_within(raw.ttl.as_ref(), TTL, f).unwrap_or(DEFAULT_TTL);
     let name = raw.cookie.as_ref().and_then(|name| parsed(name, f));
     let CookieName(cookie) = name.unwrap_or_else(|| CookieName(DEFAULT_COOKIE.to_owned()));
-    if !raw.has_secret {
+    if raw.secret.key.is_none() {
         for (key, setting) in [("ttl", &raw.ttl), ("cookie", &raw.cookie)] {
             if let Some(setting) = setting {
                 let hint = "write secret = \"${file:device.keys}\" to turn device cookies on";
@@ -33,7 +33,7 @@ pub(super) fn check(
             }
         }
     }
-    let secret = raw.secret.as_ref().filter(|secret| !secret.value.is_empty())?;
+    let secret = raw.secret.value.as_ref().filter(|secret| !secret.value.0.is_empty())?;
     let (text, origin) = resolve(secret, environment, files, f)?;
     let keys = parse_keys(&text, &origin, &secret.spot, f)?;
     Some(Arc::new(Devices::new(keys, ttl, &cookie)))

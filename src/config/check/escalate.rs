@@ -4,7 +4,7 @@
 //! count resets.
 
 use super::super::diagnostic::Findings;
-use super::super::raw;
+use super::super::raw::{self, RawNamed};
 use super::super::values::in_words;
 use super::fields::{duration_within, within};
 use super::rate_parts::built;
@@ -12,7 +12,10 @@ use crate::bucket::{Escalation, Spec};
 use crate::time::Span;
 
 /// The escalation; `None` only after a mistake was reported.
-pub(super) fn check(raw: &raw::RawEscalate, f: &mut Findings) -> Option<Spec> {
+pub(super) fn check(
+    RawNamed { name, value: raw }: &RawNamed<raw::RawEscalate>,
+    f: &mut Findings,
+) -> Option<Spec> {
     let after = raw.after.is_none().then_some(AFTER);
     let after = after.or_else(|| within(raw.after.as_ref(), 1..=Escalation::MAX_STRIKES.into(), f));
     let factor = raw.factor.is_none().then_some(FACTOR);
@@ -31,10 +34,10 @@ pub(super) fn check(raw: &raw::RawEscalate, f: &mut Findings) -> Option<Spec> {
     if wait > max {
         let text = raw.wait.as_ref().or(raw.max.as_ref());
         let message = format!("the first wait, {}, is longer than `max`, {}", in_words(wait), in_words(max));
-        f.error(text.map_or(&raw.spot, |text| &text.spot), message, "a longer `max`, or a shorter `wait`");
+        f.error(text.map_or(&name.spot, |text| &text.spot), message, "a longer `max`, or a shorter `wait`");
         return None;
     }
-    built(Escalation::new(after, wait, factor, max), &raw.spot, f).map(Spec::Escalation)
+    built(Escalation::new(after, wait, factor, max), &name.spot, f).map(Spec::Escalation)
 }
 
 const AFTER: u32 = 5;

@@ -22,11 +22,10 @@ pub(super) fn parsed<T: FromStr<Err = Mistake>>(text: &Located<String>, f: &mut 
     }
 }
 
-/// One of several words. `not_built` are words of the manual that this version refuses.
+/// One of several words.
 pub(super) fn one_of<T: Copy>(
     text: Option<&Located<String>>,
     choices: &[(&str, T)],
-    not_built: &[&str],
     f: &mut Findings,
 ) -> Option<T> {
     let text = text?;
@@ -35,13 +34,7 @@ pub(super) fn one_of<T: Copy>(
         return Some(*choice);
     }
     let words = choices.iter().map(|(word, _)| *word);
-    let mistake = if not_built.contains(&given) {
-        let built: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
-        Mistake::not_built(given, format!("built: {}", built.join(", ")))
-    } else {
-        Mistake::new(format!("unknown value `{given}`"), suggest(given, words))
-    };
-    refuse(&text.spot, given, mistake, f);
+    f.error(&text.spot, format!("unknown value `{given}`"), suggest(given, words));
     None
 }
 

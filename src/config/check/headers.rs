@@ -20,7 +20,7 @@ pub(super) fn check(raw: &raw::RawProxy, f: &mut Findings) -> HeaderFilter {
             warn_of_kept(given, built_in.kind_of(pattern), f);
         }
     }
-    let pass = one_of(raw.underscores.as_ref(), &[("drop", false), ("pass", true)], &[], f);
+    let pass = one_of(raw.underscores.as_ref(), &[("drop", false), ("pass", true)], f);
     let filter = if pass == Some(true) { built_in.passing_odd_names() } else { built_in };
     let filter = keep.iter().fold(filter, |filter, (_, pattern)| filter.without(pattern));
     strip.iter().fold(filter, |filter, (_, pattern)| filter.with(pattern))

@@ -34,19 +34,19 @@ fn check_limit(
 ) -> Option<Limit> {
     check_name(name, f);
     let counts = [("attempts", ChargeOn::Attempts), ("failures", ChargeOn::Failures)];
-    let charge_on = one_of(raw.count.as_ref(), &counts, &[], f).unwrap_or(ChargeOn::Attempts);
+    let charge_on = one_of(raw.count.as_ref(), &counts, f).unwrap_or(ChargeOn::Attempts);
     let modes = [("enforce", Mode::Enforce), ("observe", Mode::Observe), ("off", Mode::Off)];
-    if !raw.has_rate && !raw.has_rolling {
+    if raw.rate.key.is_none() && raw.rolling.key.is_none() {
         let hint = "rate = \"10 per 5m\"";
         f.error(&name.spot, format!("limit `{}` has no `rate`", name.value), hint);
     }
     let key = raw.key.as_ref().map_or(Some(LimitKey(vec![KeyPart::Ip])), |key| parsed(key, f));
-    let mode = one_of(raw.mode.as_ref(), &modes, &[], f).unwrap_or(Mode::Enforce);
+    let mode = one_of(raw.mode.as_ref(), &modes, f).unwrap_or(Mode::Enforce);
     let prefixes = prefixes(raw.ipv4.as_ref(), raw.ipv6.as_ref(), client, f);
     let exempt = distinct(raw.exempt.as_ref(), f).into_iter().flat_map(|entry| networks.resolve(entry, f));
     let exempt: NetworkSet = exempt.collect();
     let extras = Extras::check(raw, f);
-    let rate = raw.rate.as_ref().and_then(|text| Some(GivenRate { rate: parsed(text, f)?, text }));
+    let rate = raw.rate.value.as_ref().and_then(|text| Some(GivenRate { rate: parsed(text, f)?, text }));
     let shape = shapes::check(raw, rate, f);
     let rates = rates::check(&raw.rates, networks, shape.as_ref(), &extras, f);
     let spec = shape.and_then(|shape| buckets::of_limit(&shape, rate, &extras, raw, f));

@@ -7,9 +7,9 @@ mod advice;
 
 use http::HeaderName;
 
-use super::super::diagnostic::Findings;
+use super::super::diagnostic::{Findings, Spot};
 use super::super::document::{Located, TomlValue};
-use super::super::raw;
+use super::super::raw::{self, RawItem};
 use super::fields::one_of;
 use crate::policy::outcome::{Glob, JsonPointer, Outcome, OutcomeRule, OutcomeRules, Statuses};
 
@@ -19,13 +19,13 @@ pub(super) fn check(route: &raw::RawRoute, f: &mut Findings) -> OutcomeRules {
         [("failure", Outcome::Failure), ("success", Outcome::Success), ("neutral", Outcome::Neutral)];
     let failure = rules(&route.failure, f);
     for rule in &route.success {
-        if let Some(text) = &rule.body {
+        if let Some(text) = &rule.value.body {
             f.error(&text.spot, "`body` cannot tell a success: a page can echo what a user typed", OTHER);
         }
     }
     let success = rules(&route.success, f);
     for rule in &route.neutral {
-        for text in [&rule.body, &rule.json].into_iter().flatten() {
+        for text in [&rule.value.body, &rule.value.json].into_iter().flatten() {
             f.error(&text.spot, "`neutral` is about the head of an answer", OF_HEADS);
         }
     }
@@ -35,7 +35,7 @@ pub(super) fn check(route: &raw::RawRoute, f: &mut Findings) -> OutcomeRules {
     warn_of_covered(&neutral, [("failure", &failure[..]), ("success", &success[..])], f);
     let has_none = failure.is_empty() && success.is_empty() && neutral.is_empty();
     let implied = if has_none { OutcomeRules::default().otherwise } else { Outcome::Failure };
-    let otherwise = one_of(route.otherwise.as_ref(), &outcomes, &[], f).unwrap_or(implied);
+    let otherwise = one_of(route.otherwise.as_ref(), &outcomes, f).unwrap_or(implied);
     advice::warn(route, &failure, &success, otherwise, f);
     advice::warn_of_errors(&neutral, f);
     let without_spots = |rules: Vec<SourcedRule<'_>>| rules.into_iter().map(|checked| checked.rule).collect();
@@ -50,16 +50,20 @@ pub(super) fn check(route: &raw::RawRoute, f: &mut Findings) -> OutcomeRules {
 struct SourcedRule<'r> {
     rule: OutcomeRule,
     raw: &'r raw::RawRule,
+    spot: &'r Spot,
 }
 
-fn rules<'r>(list: &'r [raw::RawRule], f: &mut Findings) -> Vec<SourcedRule<'r>> {
-    list.iter().map(|raw| SourcedRule { rule: check_rule(raw, f), raw }).collect()
+fn rules<'r>(list: &'r [RawItem<raw::RawRule>], f: &mut Findings) -> Vec<SourcedRule<'r>> {
+    let check = |RawItem { value: raw, spot, is_empty }: &'r RawItem<raw::RawRule>| {
+        if *is_empty {
+            f.error(spot, "this rule says nothing", "as in { status = 401 }");
+        }
+        SourcedRule { rule: check_rule(raw, f), raw, spot }
+    };
+    list.iter().map(check).collect()
 }
 
 fn check_rule(raw: &raw::RawRule, f: &mut Findings) -> OutcomeRule {
-    if raw.is_empty {
-        f.error(&raw.spot, "this rule says nothing", "as in { status = 401 }");
-    }
     let equals = raw.equals.as_ref();
     match (equals, &raw.header, &raw.json) {
         (Some(text), None, None) => {
@@ -173,7 +177,7 @@ fn warn_of_covered<'c, const LISTS: usize>(
         let by_other =
             by_other.map(|(list, _)| format!("a rule of `{list}` covers it, and those come first"));
         if let Some(hint) = by_other.or_else(by_same) {
-            f.warning(&later.raw.spot, "this rule changes nothing", hint);
+            f.warning(later.spot, "this rule changes nothing", hint);
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use super::super::diagnostic::{Findings, grouped};
 use super::super::document::{Located, TomlValue};
+use super::super::preset::Applications;
 use super::super::raw::{self, RawNamed};
 use super::super::section::{StringList, string};
 use super::super::values::{CountValue, FieldValue, Size};
@@ -19,10 +20,11 @@ use crate::proxy::upstream::UpstreamAddress;
 /// The routes without their limits, in the order of the file; `None` for one that cannot be built.
 pub(super) fn check(
     raw: &[RawNamed<raw::RawRoute>],
+    applications: &Applications,
     upstreams: &mut Vec<Vec<UpstreamAddress>>,
     f: &mut Findings,
 ) -> Vec<Option<Route>> {
-    let mut routes: Vec<_> = raw.iter().map(|named| check_route(named, upstreams, f)).collect();
+    let mut routes: Vec<_> = raw.iter().map(|named| check_route(named, applications, upstreams, f)).collect();
     hosts::take_others(raw, &mut routes);
     warn_of_shadows(raw, &routes, f);
     routes
@@ -30,6 +32,7 @@ pub(super) fn check(
 
 fn check_route(
     RawNamed { name, value: raw }: &RawNamed<raw::RawRoute>,
+    applications: &Applications,
     upstreams: &mut Vec<Vec<UpstreamAddress>>,
     f: &mut Findings,
 ) -> Option<Route> {
@@ -41,9 +44,9 @@ fn check_route(
         || [&when, &user, &password].into_iter().flatten().any(Field::is_in_body);
     let cases = [("insensitive", Case::Insensitive), ("sensitive", Case::Sensitive)];
     Some(Route {
-        application: raw.application.as_str().into(),
+        application: applications.get(&name.value).unwrap_or(&name.value).as_str().into(),
         hosts: hosts::check(raw, f),
-        case: one_of(raw.case.as_ref(), &cases, &[], f).unwrap_or_default(),
+        case: one_of(raw.case.as_ref(), &cases, f).unwrap_or_default(),
         body: check_body(raw, reads_body, f),
         when,
         user,
@@ -59,7 +62,7 @@ fn check_route(
 fn patterns(name: &Located<String>, raw: &raw::RawRoute, f: &mut Findings) -> Vec<Pattern> {
     let hint = "match = \"POST /login\"";
     match &raw.patterns {
-        None if raw.has_preset => {}
+        None if raw.preset.is_some() => {}
         None => f.error(&name.spot, format!("route `{}` has no `match`", name.value), hint),
         Some(list) if list.is_empty => f.error(&list.spot, "`match` is empty", hint),
         Some(_) => {}

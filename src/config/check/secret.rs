@@ -7,16 +7,17 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
+use super::super::section::SecretText;
 use super::files::Files;
 
 /// The text of a secret, and its name in messages.
 pub(super) fn resolve(
-    secret: &Located<String>,
+    secret: &Located<SecretText>,
     environment: &[(String, String)],
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<(String, String)> {
-    let Located { value, spot } = secret;
+    let Located { value: SecretText(value), spot } = secret;
     let Some(reference) = value.strip_prefix("${") else {
         if !spot.is_in_environment() {
             let hint = "\"${file:PATH}\" or \"${NAME}\" keeps it out of what people copy and lists show";
@@ -71,17 +72,17 @@ fn is_variable(name: &str) -> bool {
 
 /// An address with its references resolved.
 pub(super) fn resolve_within(
-    address: &Located<String>,
+    address: &Located<SecretText>,
     environment: &[(String, String)],
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<String> {
-    let Located { value, spot } = address;
+    let Located { value: SecretText(value), spot } = address;
     let mut resolved = Some(String::new());
     let mut rest = value.as_str();
     while let Some((before, reference)) = rest.split_once("${") {
         let Some((inner, after)) = reference.split_once('}') else { return refuse(spot, f) };
-        let part = Located { value: format!("${{{inner}}}"), spot: spot.clone() };
+        let part = address.with(SecretText(format!("${{{inner}}}")));
         // Resolves every reference, so that all missing ones are reported.
         let text = resolve(&part, environment, files, f);
         resolved = resolved.zip(text).map(|(so_far, (text, _))| {

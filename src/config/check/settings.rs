@@ -100,7 +100,7 @@ pub(super) fn refuse(raw: &raw::RawRefuse, files: &mut Files<'_>, f: &mut Findin
         html: page(raw.html.as_ref(), files, f),
         json: page(raw.json.as_ref(), files, f),
         text: page(raw.text.as_ref(), files, f),
-        headers: one_of(raw.headers.as_ref(), &headers, &[], f).unwrap_or(default.headers),
+        headers: one_of(raw.headers.as_ref(), &headers, f).unwrap_or(default.headers),
         delay: duration_within(raw.delay.as_ref(), Span::ZERO..=Span::from_secs(60), f)
             .unwrap_or(default.delay),
         jitter_permille: raw.jitter.as_ref().and_then(|jitter| permille(jitter, f)).unwrap_or_default(),
@@ -139,7 +139,7 @@ fn permille(jitter: &Located<f64>, f: &mut Findings) -> Option<u32> {
 /// `[proxy]`.
 pub(super) fn proxy(raw: &raw::RawProxy, f: &mut Findings) -> ProxySettings {
     let default = ProxySettings::default();
-    let proxy_protocol = one_of(raw.proxy_protocol.as_ref(), &VERSIONS, &[], f).flatten();
+    let proxy_protocol = one_of(raw.proxy_protocol.as_ref(), &VERSIONS, f).flatten();
     let mut limit =
         |text: &Option<_>, default: Span| duration_within(text.as_ref(), TIMEOUT, f).unwrap_or(default);
     let timeouts = ProxySettings {
@@ -235,7 +235,7 @@ fn client_rate(text: &Located<String>, f: &mut Findings) -> Option<ClientRate> {
 
 /// `sandbox`.
 pub(super) fn sandbox(raw: Option<&Located<String>>, f: &mut Findings) -> bool {
-    one_of(raw, &[("on", true), ("off", false)], &[], f).unwrap_or(true)
+    one_of(raw, &[("on", true), ("off", false)], f).unwrap_or(true)
 }
 
 /// `[log]`.
@@ -257,11 +257,11 @@ pub(super) fn log(raw: &raw::RawLog, base: &Path, f: &mut Findings) -> LogSettin
         path => Some(AccessTarget::File(base.join(path))),
     });
     LogSettings {
-        level: one_of(raw.level.as_ref(), &levels, &[], f).unwrap_or_default(),
-        format: one_of(raw.format.as_ref(), &formats, &[], f).unwrap_or_default(),
+        level: one_of(raw.level.as_ref(), &levels, f).unwrap_or_default(),
+        format: one_of(raw.format.as_ref(), &formats, f).unwrap_or_default(),
         access,
-        style: one_of(raw.style.as_ref(), &styles, &[], f).unwrap_or_default(),
-        clients: one_of(raw.clients.as_ref(), &clients, &[], f).unwrap_or_default(),
+        style: one_of(raw.style.as_ref(), &styles, f).unwrap_or_default(),
+        clients: one_of(raw.clients.as_ref(), &clients, f).unwrap_or_default(),
     }
 }
 

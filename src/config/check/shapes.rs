@@ -33,19 +33,19 @@ pub(super) fn check(
     rate: Option<GivenRate<'_>>,
     f: &mut Findings,
 ) -> Option<BucketShape> {
-    let refill = one_of(raw.refill.as_ref(), &REFILLS, &[], f);
-    let anchor = one_of(raw.anchor.as_ref(), &ANCHORS, &[], f);
+    let refill = one_of(raw.refill.as_ref(), &REFILLS, f);
+    let anchor = one_of(raw.anchor.as_ref(), &ANCHORS, f);
     let wait = duration_within(raw.wait.as_ref(), Span::ZERO..=MAX_WAIT, f).unwrap_or_default();
     if refill.is_none() && raw.refill.is_some() {
         // With an unknown `refill` the shape is open: report what is invalid in any shape, and no conflicts.
         let _: (Option<RateValue>, _) = (
-            raw.rolling.as_ref().and_then(|text| parsed(text, f)),
+            raw.rolling.value.as_ref().and_then(|text| parsed(text, f)),
             raw.floor.as_ref().and_then(|text| floor(text, f)),
         );
         return None;
     }
     let kind = match refill {
-        _ if raw.has_rolling => ShapeKind::Rolling,
+        _ if raw.rolling.key.is_some() => ShapeKind::Rolling,
         Some(Refill::Interval) => ShapeKind::Interval,
         _ if raw.floor.is_some() => ShapeKind::Floor,
         _ => ShapeKind::Continuous,

@@ -69,7 +69,7 @@ pub(super) fn check(
         secret: Secret(secret(raw, environment, files, f).unwrap_or_default()),
         options: StoreOptions {
             timeout: duration_within(raw.timeout.as_ref(), TIMEOUT, f).unwrap_or(default.timeout),
-            on_error: one_of(raw.on_error.as_ref(), &ways, &[], f).unwrap_or(default.on_error),
+            on_error: one_of(raw.on_error.as_ref(), &ways, f).unwrap_or(default.on_error),
         },
         capacity: within(raw.capacity.as_ref(), 1..=1_000_000_000, f).unwrap_or(1_000_000),
         snapshot: snapshot(raw, files, f),
@@ -87,19 +87,15 @@ pub(super) fn warn(raw: &raw::RawStore, store: &StoreSettings, limits: &[Limit],
     }
     if !store.address.is_shared() {
         // An invalid address leaves open which settings have an effect.
-        let is_memory = raw.url.as_ref().is_none_or(|url| url.value == "memory:");
-        for (key, setting) in [
-            ("timeout", &raw.timeout),
-            ("on_error", &raw.on_error),
-            ("prefix", &raw.prefix),
-            ("secret", &raw.secret),
+        let is_memory = raw.url.as_ref().is_none_or(|url| url.value.0 == "memory:");
+        for (key, spot) in [
+            ("timeout", raw.timeout.as_ref().map(|text| &text.spot)),
+            ("on_error", raw.on_error.as_ref().map(|text| &text.spot)),
+            ("prefix", raw.prefix.as_ref().map(|text| &text.spot)),
+            ("secret", raw.secret.as_ref().map(|text| &text.spot)),
         ] {
-            if let Some(setting) = setting.as_ref().filter(|_| is_memory) {
-                f.warning(
-                    &setting.spot,
-                    format!("`{key}` means nothing in memory"),
-                    "leave it out, or set `url`",
-                );
+            if let Some(spot) = spot.filter(|_| is_memory) {
+                f.warning(spot, format!("`{key}` means nothing in memory"), "leave it out, or set `url`");
             }
         }
         return;

@@ -6,7 +6,7 @@
 
 use super::super::diagnostic::{Findings, Spot};
 use super::super::document::Located;
-use super::super::raw;
+use super::super::raw::{self, RawItem};
 use super::fields::one_of;
 use super::files::Files;
 use crate::net::listener::ListenAddress;
@@ -24,21 +24,21 @@ pub(super) fn check(
     f: &mut Findings,
 ) -> TlsSettings {
     let now = Clock::system().now();
-    let pairs = raw.tls.certificates.iter();
+    let pairs = raw.tls.certificates.value.iter().flatten();
     let certificates: Vec<Certificate> = pairs.filter_map(|pair| certificate(pair, now, files, f)).collect();
-    if let Some(spot) = &raw.tls.spot
+    if let Some(spot) = &raw.tls.certificates.key
         && !listen.iter().any(ListenAddress::is_tls)
     {
         f.warning(spot, "no listener uses these certificates", "listen = \"https://[::]:443\" uses them");
     }
-    if raw.tls.spot.is_none() {
+    if raw.tls.certificates.key.is_none() {
         let items = raw.listen.iter().flat_map(|list| &list.value);
         for item in items.filter(|item| is_https(&item.value)) {
             f.error(&item.spot, format!("`{}` has no certificate", item.value), EXAMPLE);
         }
     }
     let minimums = [("1.2", MinVersion::Tls12), ("1.3", MinVersion::Tls13)];
-    let minimum = one_of(raw.tls.minimum.as_ref(), &minimums, &[], f).unwrap_or_default();
+    let minimum = one_of(raw.tls.minimum.as_ref(), &minimums, f).unwrap_or_default();
     TlsSettings { certificates, minimum }
 }
 
@@ -110,13 +110,18 @@ pub(super) fn upstream_trust(
 }
 
 fn certificate(
-    pair: &raw::RawCertificate,
+    RawItem { value: pair, spot, .. }: &RawItem<raw::RawCertificate>,
     now: Time,
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> Option<Certificate> {
-    // A path that is missing or of a wrong type is reported already; the other file is read all the same.
-    let (cert, key) = (pair.cert.as_ref(), pair.key.as_ref());
+    for (key, path) in [("cert", &pair.cert), ("key", &pair.key)] {
+        if path.key.is_none() {
+            f.error(spot, format!("`{key}` is missing"), PAIR);
+        }
+    }
+    // Without one path the other file is read all the same.
+    let (cert, key) = (pair.cert.value.as_ref(), pair.key.value.as_ref());
     let [chain, private] =
         [cert, key].map(|path| path.and_then(|path| files.bytes(&path.value, &path.spot, f)));
     let (cert, key) = (cert?, key?);
@@ -152,4 +157,5 @@ fn warn_of_its_time(certificate: &Certificate, cert: &Located<String>, now: Time
 }
 
 const HTTP1: &str = "http/1.1";
+const PAIR: &str = "as in { cert = \"fullchain.pem\", key = \"privkey.pem\" }";
 const EXAMPLE: &str = "[tls] certificates = [{ cert = \"fullchain.pem\", key = \"privkey.pem\" }] has one";

@@ -17,7 +17,7 @@ use crate::time::Span;
 /// Gives each limit its unit.
 pub(super) fn check(raw: &[RawNamed<raw::RawLimit>], limits: &mut [Option<Limit>], f: &mut Findings) {
     for (RawNamed { value: raw, .. }, limit) in raw.iter().zip(limits) {
-        let unit = one_of(raw.unit.as_ref(), &UNITS, &[], f).unwrap_or(Unit::Attempts);
+        let unit = one_of(raw.unit.as_ref(), &UNITS, f).unwrap_or(Unit::Attempts);
         let Some(text) = raw.unit.as_ref().filter(|_| unit != Unit::Attempts) else { continue };
         match (conflicting_key(raw), limit) {
             (Some((key, spot)), _) => {
@@ -50,7 +50,7 @@ fn conflicting_key(raw: &raw::RawLimit) -> Option<(&'static str, &Spot)> {
     let lasts = |wait: &&Located<String>| wait.value.parse().is_ok_and(|Duration(wait)| wait > Span::ZERO);
     let wait = raw.wait.as_ref().filter(lasts);
     let keys = [
-        ("rolling", raw.rolling.as_ref().map(|text| &text.spot)),
+        ("rolling", raw.rolling.value.as_ref().map(|text| &text.spot)),
         ("refill", refill.map(|text| &text.spot)),
         ("floor", raw.floor.as_ref().map(|text| &text.spot)),
         ("debt", debt.map(|number| &number.spot)),

@@ -71,14 +71,14 @@ pub(super) fn check(
     anchor: PeriodStart,
     f: &mut Findings,
 ) -> Option<RollingWindow> {
-    let quota = raw.rolling.as_ref().and_then(|text| Some(GivenRate { rate: parsed(text, f)?, text }));
+    let quota = raw.rolling.value.as_ref().and_then(|text| Some(GivenRate { rate: parsed(text, f)?, text }));
     let every = duration_within(raw.every.as_ref(), MIN_WINDOW..=MAX_WINDOW, f);
     for given in quota.iter().chain(&rate) {
         report_burst(*given, NO_BURST, f);
     }
     let rate = rate.filter(|rate| is_of_a_period(rate, every, f));
     let quota = quota?;
-    if raw.every.is_none() && !raw.has_rate {
+    if raw.every.is_none() && raw.rate.key.is_none() {
         let hint = format!("as in every = \"{}\"", proposal(quota.rate.period));
         f.error(&quota.text.spot, "a rolling window needs `every`: how often it is calculated anew", hint);
     }
@@ -89,7 +89,7 @@ pub(super) fn check(
         rate: rate.map(|rate| rate.rate.count),
         anchor,
     };
-    let spot = raw.every.as_ref().or(raw.rate.as_ref()).map_or(&quota.text.spot, |text| &text.spot);
+    let spot = raw.every.as_ref().or(raw.rate.value.as_ref()).map_or(&quota.text.spot, |text| &text.spot);
     let rolling = cut(&window, &quota.text.spot, spot, f)?;
     warn(&window, &rolling, quota, rate, spot, f);
     Some(window)

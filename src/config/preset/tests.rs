@@ -1,6 +1,8 @@
 //! Documents with presets, expanded.
 
-use super::super::raw;
+use super::super::raw::RawFile;
+use super::super::section::RawTable;
+use super::super::{Sources, load};
 use super::*;
 
 /// The document with its presets expanded, and the diagnostics.
@@ -102,12 +104,10 @@ fn a_preset_becomes_its_doors_in_the_place_of_its_route() {
 
 #[test]
 fn all_doors_are_one_application() {
-    let (root, applications, _) = expanded(
-        "[route.blog]\npreset = \"wordpress\"\n[route.login]\nmatch = \"POST /login\"\n[limit.a]\nrate = \"1/s\"\n",
-    );
-    let raw = raw::RawFile::read(&root, &applications, &mut Findings::default());
-    let found: Vec<_> =
-        raw.routes.iter().map(|route| (&*route.name.value, &*route.value.application)).collect();
+    let text = "listen = \"http://[::1]:1\"\nupstream = \"http://[::1]:2\"\n[route.blog]\npreset = \"wordpress\"\n\
+                [route.login]\nmatch = \"POST /login\"\n[limit.a]\nrate = \"1/s\"\n";
+    let routes = load(&Sources::from_text("f", text)).config.unwrap().policy.routes;
+    let found: Vec<_> = routes.iter().map(|route| (&*route.name, &*route.application)).collect();
     let expected = [("blog", "blog"), ("blog.xmlrpc", "blog"), ("blog.api", "blog"), ("login", "login")];
     assert_eq!(found, expected);
 }
@@ -164,9 +164,9 @@ fn a_limit_that_names_an_application_means_all_its_doors() {
 
 #[test]
 fn what_is_wrong_in_a_preset_is_shown_there() {
-    let (root, applications, _) = expanded("[route.blog]\npreset = \"wordpress\"\n");
+    let (root, ..) = expanded("[route.blog]\npreset = \"wordpress\"\n");
     let mut f = Findings::default();
-    raw::RawFile::read(&root, &applications, &mut f);
+    RawFile::read(&root, &mut f);
     let route = &entries(&root, "route")[0];
     f.error(&table(route).unwrap().get("match").unwrap().node.spot, "no pattern", "");
     let rendered: Vec<_> = f.sorted().iter().map(|found| found.render(false)).collect();

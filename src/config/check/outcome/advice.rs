@@ -35,7 +35,7 @@ pub(super) fn warn_of_errors(neutral: &[SourcedRule<'_>], f: &mut Findings) {
             && !checked.says_more_than_status()
     };
     for checked in neutral.iter().filter(|checked| checked.is_written_here()).filter(is_broken) {
-        let spot = checked.raw.status.as_ref().map_or(&checked.raw.spot, |status| &status.spot);
+        let spot = checked.raw.status.as_ref().map_or(checked.spot, |status| &status.spot);
         let message = "a client that can break the page behind a wrong password guesses for nothing";
         f.warning(spot, message, "name 503 alone, of a proxy behind the gate");
     }
@@ -114,7 +114,7 @@ fn is_set_on_any_visit(name: &str, has_status: bool) -> bool {
 
 impl SourcedRule<'_> {
     fn is_written_here(&self) -> bool {
-        self.raw.spot.is_in_config()
+        self.spot.is_in_config()
     }
 
     fn reads_bodies(&self) -> bool {

@@ -1,0 +1,148 @@
+//! Which lines of a source may hold a secret: no diagnostic shows one of them.
+//!
+//! It looks at lines, not at the tree, because the line with the secret may be invalid TOML or have a misspelt key. It
+//! rather hides too much: all of `[store]`, `[device]` and `[admin]`, everything from a `secret` or `url` elsewhere to
+//! the next table, and every address with a password.
+
+use std::ops::Range;
+
+use super::{SourceKind, SourceText};
+
+/// Whether a line that this range touches may hold a secret.
+pub(super) fn may_stand_in(source: &SourceText, range: &Range<usize>) -> bool {
+    match source.kind {
+        SourceKind::File => may_stand_in_lines(&source.text, range),
+        SourceKind::Environment | SourceKind::Set => {
+            let key = source.name.trim_start_matches("environment TOLLGATE_").trim_start_matches("--set ");
+            begins_with_section(key) || is_of_secret(key) || has_password(&source.text)
+        }
+        // No diagnostic points into a file of keys.
+        SourceKind::Included | SourceKind::Preset => false,
+    }
+}
+
+fn may_stand_in_lines(text: &str, range: &Range<usize>) -> bool {
+    let start = range.start.min(text.len().saturating_sub(1));
+    let (mut is_top, mut is_hidden, mut end) = (true, false, 0);
+    for line in text.split_inclusive('\n') {
+        let begin = end;
+        end += line.len();
+        if begin > range.end {
+            break;
+        }
+        let bare = line.trim_start_matches(is_blank);
+        match bare.strip_prefix('[') {
+            Some(header) if begins_with_section(header) => is_hidden = true,
+            // Not an item of a list that stands on a line of its own.
+            Some(header) if header.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+                (is_top, is_hidden) = (false, false);
+            }
+            Some(_) => {}
+            None => {
+                let key = bare.trim_start_matches(['#', ' ']).split(['=', ':', ' ', '\t']).next();
+                is_hidden |= key.is_some_and(is_of_secret) || is_top && begins_with_section(bare);
+            }
+        }
+        if end > start && (is_hidden || has_password(line)) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether a header or a key is that of a section with secrets.
+fn begins_with_section(key: &str) -> bool {
+    let key =
+        key.trim_start_matches(|c: char| is_blank(c) || matches!(c, '[' | '#' | '"' | '\'')).to_lowercase();
+    SECTIONS.iter().any(|section| key.starts_with(section))
+}
+
+/// Whether a key may belong to one of these sections and stand in the wrong place.
+fn is_of_secret(key: &str) -> bool {
+    let key = key.trim_matches(['"', '\'']).to_lowercase();
+    key.contains("secret") || key.ends_with("url")
+}
+
+fn has_password(line: &str) -> bool {
+    line.split("://").skip(1).any(|address| address.contains('@'))
+}
+
+fn is_blank(letter: char) -> bool {
+    matches!(letter, ' ' | '\t' | '\u{feff}')
+}
+
+const SECTIONS: [&str; 3] = ["store", "device", "admin"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a diagnostic about this word of a file shows its line.
+    fn is_shown(text: &str, word: &str) -> bool {
+        let source = SourceText { kind: SourceKind::File, name: "config.toml".into(), text: text.into() };
+        text.match_indices(word).any(|(at, _)| !may_stand_in(&source, &(at..at + word.len())))
+    }
+
+    #[test]
+    fn a_secret_is_hidden_however_it_is_written() {
+        for text in [
+            "[device]\nsecret = \"hunter2\"\nttl = \"1d\"\n",
+            "[device]\nsecret = hunter2\n",
+            "[device]\nsecret: hunter2\n",
+            "[device]\nsecret hunter2",
+            "[device]\nkey = \"hunter2\"\n",
+            "[ \"device\" ]\nkey = \"hunter2\"\n",
+            "[limit.a]\n[[Store]]\nkey = \"hunter2\"\n",
+            "[device]\n\"secret\" = \"ab\"hunter2\"\n",
+            "[device]\n#secret = \"hunter2\"\n",
+            "[devcie]\n# secret = \"hunter2\"\n",
+            "[device]\nsecret = [\"a]\",\n[\"b\"],\n  \"hunter2\"]\n",
+            "[device]\nsecret = \"\"\"\n# old\nhunter2\n\"\"\" hunter2\nttl = 1\n",
+            "[device]\nsecret = '''hunter2\nhunter2",
+            "device.secret = \"hunter2\"\n",
+            "device = { ttl = \"1d\", secret = \"hunter2\" }\n",
+            "device \"hunter2\"\n",
+            "secret = \"hunter2\"\n",
+            "\u{feff}secret = \"hunter2\"\r\n",
+            "[store]\nurl = \"redis://gate:hunter2\"\n",
+            "[admin]\ntoken = \"hunter2\"\n",
+            "[log]\nurl = \"redis://:hunter2/3\"\n",
+            "[log]\nhome = \"redis://:hunter2@127.0.0.1/3\"\n",
+        ] {
+            assert!(!is_shown(text, "hunter2"), "{text}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_shown() {
+        for (text, word) in [
+            ("listen = \"http://[::]:80\"\n[device]\nsecret = \"hunter2\"\n", ":80"),
+            ("[device]\nsecret = \"hunter2\"\n[limit.device]\nkey = \"user+device\"\n", "user+device"),
+            ("[route.a]\nmatch = \"GET /?secret=1\"\n", "match"),
+            ("[networks]\nstore-rooms = [\"ofice\"]\n", "ofice"),
+            ("upstream = [\"http://app:81\", \"https://[::1]\"]\n", "app"),
+        ] {
+            assert!(is_shown(text, word), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_stands_above_the_file_is_hidden_as_well() {
+        let is_shown = |kind, name: &str, text: &str| {
+            let source = SourceText { kind, name: name.into(), text: text.into() };
+            !may_stand_in(&source, &(0..text.len()))
+        };
+        for name in ["DEVICE__SECRET", "DEVICE_SECRET", "STORE__URL", "STORE_URL", "ADMIN__TOKEN", "SECRET"] {
+            assert!(
+                !is_shown(SourceKind::Environment, &format!("environment TOLLGATE_{name}"), "x"),
+                "{name}"
+            );
+        }
+        for key in ["device.secret", "device.\"secret\"", "\"store\".url", "secret", "url", "log.url"] {
+            assert!(!is_shown(SourceKind::Set, &format!("--set {key}"), "x"), "{key}");
+        }
+        assert!(!is_shown(SourceKind::Set, "--set upstream", "http://me:hunter2@h"));
+        assert!(is_shown(SourceKind::Set, "--set upstream", "http://h"));
+        assert!(is_shown(SourceKind::Environment, "environment TOLLGATE_LIMIT__DEVICE__RATE", "x"));
+    }
+}
