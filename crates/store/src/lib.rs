@@ -6,6 +6,7 @@
 //! first call shows whether it is up.
 
 mod address;
+mod clock_offset;
 mod compare_and_swap;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;

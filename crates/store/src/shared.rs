@@ -7,7 +7,6 @@
 mod batch;
 mod breaker;
 mod bucket_state;
-mod clock_offset;
 mod maintenance;
 mod mirror;
 mod queue;
@@ -28,9 +27,9 @@ pub use self::request::{StoreOp, StoreReply, Unavailable};
 
 use self::batch::StoreBatch;
 use self::breaker::Breaker;
-use self::clock_offset::ClockOffset;
 use self::queue::RequestQueue;
 use self::request::{Completion, StoreRequest, UncertainWrite};
+use super::clock_offset::ClockOffset;
 use super::memory::BucketKey;
 use super::{Clocked, CompareAndSwap, RecordVersion, StoreError, StoreRecord, Stored, Swap};
 use crate::time::Clock;
@@ -285,7 +284,7 @@ impl SharedStore {
             _ => self.mark_up(),
         }
         let answer = answer?;
-        if let Some(correction) = answer.clock.and_then(|clock| self.offset.record(clock, now)) {
+        if let Some(correction) = answer.clock.and_then(|clock| self.offset.record(clock, begun, now)) {
             self.observer.warned(&correction.to_string());
         }
         Ok(answer.value)
