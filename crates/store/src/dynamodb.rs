@@ -1,7 +1,7 @@
 //! Buckets in Amazon DynamoDB: an item for each, written by one conditional `PutItem`, read by one consistent
 //! `GetItem`.
 //!
-//! The client is our own, because Amazon's needs a newer compiler than ours: signed JSON over a few pooled connections.
+//! The client is our own, because it must never send a write twice: signed JSON over a few pooled connections.
 //! Expiry is decided here and not by DynamoDB, which deletes days later; by the server's clock, so that gates with
 //! wrong clocks agree ([`clock_offset`](super::clock_offset)).
 

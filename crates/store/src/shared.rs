@@ -254,7 +254,7 @@ impl SharedStore {
     ) -> Result<T, StoreError> {
         let begun = self.clock.now();
         if self.breaker.is_open() {
-            return Err(StoreError::Unreachable("it did not answer lately".to_owned()));
+            return Err(StoreError::unreachable("it did not answer lately"));
         }
         let answer = tokio::time::timeout(self.options.timeout.to_std(), call).await;
         self.record_outcome(begun, answer.unwrap_or(Err(timeout_error())), result)
@@ -350,7 +350,7 @@ impl Drop for KeyWorker {
 }
 
 fn timeout_error() -> StoreError {
-    StoreError::Unreachable("no answer in time".to_owned())
+    StoreError::unreachable("no answer in time")
 }
 
 /// A request takes two hundred bytes.

@@ -61,7 +61,7 @@ impl DynamoDbClient {
             true => Some(Arc::new(tls::client(address.ca.as_deref())?)),
             false => None,
         };
-        let pool = HttpPool::new(HttpPeer { endpoint: address.endpoint.clone(), tls }, clock.clone());
+        let pool = HttpPool::new(HttpPeer { endpoint: address.endpoint.clone(), tls });
         let key_cache =
             AwsKeyCache::new(KeySourceChain::new(address.keys.clone(), environment), clock.clone());
         Ok(Self { address, clock, offset: ClockOffset::default(), key_cache, pool })
