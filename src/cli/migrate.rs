@@ -11,7 +11,6 @@ use clap::Args;
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
 use super::store::open;
-use crate::store::StoreAddress;
 
 #[derive(Debug, Args)]
 pub(super) struct MigrateArgs {
@@ -38,18 +37,13 @@ pub(super) fn migrate(arguments: &MigrateArgs) -> anyhow::Result<Exit> {
             store.address
         );
     } else if arguments.print {
-        statements.iter().for_each(|statement| println!("{statement}{}", end_of(&store.address)));
+        statements.iter().for_each(|statement| println!("{statement}"));
     } else {
         let prepared = opened.call(MIGRATE_TIMEOUT, |store| store.migrate());
         prepared.with_context(|| format!("the store ({})", store.address))?;
         eprintln!("tollgate: the store ({}) is prepared; what was there is as it was", store.address);
     }
     Ok(Exit::Ok)
-}
-
-/// SQL statements need a terminator; shell commands do not.
-fn end_of(address: &StoreAddress) -> &'static str {
-    if address.to_string() == "dynamodb" { "" } else { ";" }
 }
 
 /// DynamoDB takes a while to create a table; SQL waits for locks on one.

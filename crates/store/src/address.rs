@@ -33,7 +33,7 @@ pub(super) type ParseAddress = fn(&str) -> Result<Arc<dyn Remote>, String>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadStoreAddress {
     /// The scheme is unknown.
-    #[error("not a store; stores are {}", SCHEMES.join(", "))]
+    #[error("not a store; stores are memory:, {}", super::SCHEMES.join(", "))]
     Unknown,
     /// This build leaves the backend out.
     #[error("this build has no support for `{0}`")]
@@ -79,10 +79,9 @@ impl FromStr for StoreAddress {
         if text == "memory:" {
             return Ok(Self::memory());
         }
-        let (scheme, _) = text.split_once("://").ok_or(BadStoreAddress::Unknown)?;
-        let known = |name: &&&str| name.strip_suffix("://") == Some(scheme);
-        let name = SCHEMES.iter().find(known).ok_or(BadStoreAddress::Unknown)?;
-        let parse = super::parser_of(scheme).ok_or(BadStoreAddress::NotInThisBuild(name))?;
+        let scheme = super::SCHEMES.into_iter().find(|scheme| text.starts_with(scheme));
+        let scheme = scheme.ok_or(BadStoreAddress::Unknown)?;
+        let parse = super::parser_of(scheme).ok_or(BadStoreAddress::NotInThisBuild(scheme))?;
         let remote = parse(text).map_err(BadStoreAddress::Wrong)?;
         Ok(Self { url: text.into(), remote: Some(remote) })
     }
@@ -106,13 +105,8 @@ impl fmt::Debug for StoreAddress {
     }
 }
 
-const SCHEMES: [&str; 8] = [
-    "memory:",
-    "redis://",
-    "rediss://",
-    "redis-cluster://",
-    "memcached://",
-    "postgres://",
-    "mysql://",
-    "dynamodb://",
-];
+/// Whether traffic to this name or address, without brackets, stays on this machine.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "dynamodb"))]
+pub(super) fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}

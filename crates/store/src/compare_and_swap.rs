@@ -40,7 +40,7 @@ pub trait CompareAndSwap: Send + Sync {
         Box::pin(async { Ok(Clocked { value: 0, clock: None }) })
     }
 
-    /// What [`migrate`](Self::migrate) does, as statements that an operator can run by hand; empty if there is nothing
+    /// What [`migrate`](Self::migrate) does, as statements or commands that an operator can run by hand; empty if there is nothing
     /// to prepare.
     fn schema(&self) -> Vec<String> {
         Vec::new()
@@ -125,6 +125,12 @@ pub enum StoreError {
     /// A concurrent write came first, and the current record is unknown: try again (SQLSTATE 40001, 40P01).
     #[error("write conflict")]
     WriteConflict,
+}
+
+impl StoreError {
+    pub(crate) fn unreachable(why: impl fmt::Display) -> Self {
+        Self::Unreachable(why.to_string())
+    }
 }
 
 /// The prefix of an installation's buckets: `store.prefix`. It is part of every key or table name, so its letters are

@@ -1,13 +1,12 @@
 //! Buckets in Amazon DynamoDB: an item for each, written by one conditional `PutItem`, read by one consistent
 //! `GetItem`.
 //!
-//! The client is our own, because Amazon's needs a newer compiler than ours: signed JSON over a few pooled connections.
+//! The client is our own, because it must never send a write twice: signed JSON over a few pooled connections.
 //! Expiry is decided here and not by DynamoDB, which deletes days later; by the server's clock, so that gates with
-//! wrong clocks agree ([`clock_offset`]).
+//! wrong clocks agree ([`clock_offset`](super::clock_offset)).
 
 mod address;
 mod client;
-mod clock_offset;
 mod connection;
 mod credentials;
 mod item;
@@ -80,8 +79,7 @@ impl CompareAndSwap for DynamoDb {
 impl DynamoDb {
     async fn get(&self, key: &str) -> Result<Clocked<Option<Stored>>, StoreError> {
         let Clocked { value, clock } = self.read(key, true).await?;
-        let stored =
-            value.get("Item").and_then(|item| item::stored(item, self.client.clock_estimate.server_now()));
+        let stored = value.get("Item").and_then(|item| item::stored(item, self.client.server_now()));
         Ok(Clocked { value: stored, clock })
     }
 
@@ -99,7 +97,7 @@ impl DynamoDb {
     ) -> Result<Clocked<Swap>, StoreError> {
         let table = &self.client.address.table;
         let version = RecordVersion::random();
-        let now = self.client.clock_estimate.server_now();
+        let now = self.client.server_now();
         let request = item::put(table, key, old, new, version, now);
         let reply = self.client.call("PutItem", &request, ITEM_TIMEOUT).await?;
         let value = match reply.value {

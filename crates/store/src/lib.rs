@@ -6,6 +6,15 @@
 //! first call shows whether it is up.
 
 mod address;
+#[cfg(any(
+    feature = "redis",
+    feature = "memcached",
+    feature = "postgres",
+    feature = "mysql",
+    feature = "dynamodb"
+))]
+mod backoff;
+mod clock_offset;
 mod compare_and_swap;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
@@ -24,6 +33,8 @@ pub mod snapshot;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod sql;
 mod store;
+#[cfg(any(feature = "redis", feature = "dynamodb"))]
+mod stream;
 pub mod time;
 #[cfg(feature = "tls")]
 pub mod tls;
@@ -38,19 +49,23 @@ pub use self::store::{
     BucketChange, BucketChangeError, DecidedBy, LimitBuckets, LimitWithdrawal, PendingTake, Store, TakeState,
 };
 
-/// The parser for addresses with this scheme; `None` if this build has no backend for it.
+/// How the addresses of all backends begin, in this build or not.
+const SCHEMES: [&str; 7] =
+    ["redis://", "rediss://", "redis-cluster://", "memcached://", "postgres://", "mysql://", "dynamodb://"];
+
+/// The parser of addresses that begin so; `None` if this build has no backend for it.
 fn parser_of(scheme: &str) -> Option<address::ParseAddress> {
     match scheme {
         #[cfg(feature = "redis")]
-        "redis" | "rediss" | "redis-cluster" => Some(redis::parse),
+        "redis://" | "rediss://" | "redis-cluster://" => Some(redis::parse),
         #[cfg(feature = "memcached")]
-        "memcached" => Some(memcached::parse),
+        "memcached://" => Some(memcached::parse),
         #[cfg(feature = "postgres")]
-        "postgres" => Some(postgres::parse),
+        "postgres://" => Some(postgres::parse),
         #[cfg(feature = "mysql")]
-        "mysql" => Some(mysql::parse),
+        "mysql://" => Some(mysql::parse),
         #[cfg(feature = "dynamodb")]
-        "dynamodb" => Some(dynamodb::parse),
+        "dynamodb://" => Some(dynamodb::parse),
         _ => None,
     }
 }

@@ -44,7 +44,7 @@ struct Memcached {
 impl Remote for MemcachedAddress {
     fn open(&self, namespace: &Namespace) -> Result<Arc<dyn CompareAndSwap>, StoreError> {
         let runtime = tokio::runtime::Handle::try_current();
-        let runtime = runtime.map_err(|error| StoreError::Unreachable(error.to_string()))?;
+        let runtime = runtime.map_err(StoreError::unreachable)?;
         let senders = self.0.iter().map(|server| {
             let (sender, requests) = mpsc::channel(MAX_WAITING);
             runtime.spawn(reconnect::reconnect_loop(server.clone(), namespace.clone(), requests));
@@ -134,7 +134,7 @@ impl Memcached {
     fn send(&self, server: usize, request: MemcachedRequest) -> Result<ReplyReceiver, StoreError> {
         let (reply, receiver) = oneshot::channel();
         let sent = self.senders[server].try_send(PendingRequest { request, reply });
-        let unreachable = |why| StoreError::Unreachable(format!("{}: {why}", self.names[server]));
+        let unreachable = |why| StoreError::unreachable(format_args!("{}: {why}", self.names[server]));
         sent.map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => unreachable("too many requests are queued"),
             mpsc::error::TrySendError::Closed(_) => unreachable(ENDED),
@@ -146,7 +146,7 @@ impl Memcached {
 type ReplyReceiver = oneshot::Receiver<Result<MemcachedReply, StoreError>>;
 
 async fn await_reply(sent: Result<ReplyReceiver, StoreError>) -> Result<MemcachedReply, StoreError> {
-    sent?.await.unwrap_or_else(|_| Err(StoreError::Unreachable(ENDED.to_owned())))
+    sent?.await.unwrap_or_else(|_| Err(StoreError::unreachable(ENDED)))
 }
 
 /// The error of a reply that does not belong to its request; the connection should have noticed.

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use self::address::{Login, RedisAddress};
 use self::cluster::Cluster;
 use self::node::Node;
-use self::reply::{ScriptReply, unreachable};
+use self::reply::ScriptReply;
 use super::address::Remote;
 use super::compare_and_swap::{
     Clocked, CompareAndSwap, Namespace, RecordVersion, StoreError, StoreFuture, StoreRecord, Stored, Swap,
@@ -88,7 +88,7 @@ impl RedisTopology {
         }
         let mut answers = Vec::new();
         while let Some(answer) = calls.join_next().await {
-            answers.push(answer.map_err(unreachable)?);
+            answers.push(answer.map_err(StoreError::unreachable)?);
         }
         Ok(answers)
     }
@@ -122,7 +122,7 @@ impl CompareAndSwap for Redis {
             for time in self.topology.call_each("TIME").await? {
                 clock = clock.or(Some(reply::clock(time.map_err(|error| reply::store_error(&error))?)?));
             }
-            let clock = clock.ok_or_else(|| unreachable("no server of the cluster is known"))?;
+            let clock = clock.ok_or_else(|| StoreError::unreachable("no server of the cluster is known"))?;
             Ok(Clocked::with_clock((), clock))
         })
     }

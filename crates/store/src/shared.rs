@@ -7,7 +7,6 @@
 mod batch;
 mod breaker;
 mod bucket_state;
-mod clock_offset;
 mod maintenance;
 mod mirror;
 mod queue;
@@ -28,9 +27,9 @@ pub use self::request::{StoreOp, StoreReply, Unavailable};
 
 use self::batch::StoreBatch;
 use self::breaker::Breaker;
-use self::clock_offset::ClockOffset;
 use self::queue::RequestQueue;
 use self::request::{Completion, StoreRequest, UncertainWrite};
+use super::clock_offset::ClockOffset;
 use super::memory::BucketKey;
 use super::{Clocked, CompareAndSwap, RecordVersion, StoreError, StoreRecord, Stored, Swap};
 use crate::time::Clock;
@@ -255,7 +254,7 @@ impl SharedStore {
     ) -> Result<T, StoreError> {
         let begun = self.clock.now();
         if self.breaker.is_open() {
-            return Err(StoreError::Unreachable("it did not answer lately".to_owned()));
+            return Err(StoreError::unreachable("it did not answer lately"));
         }
         let answer = tokio::time::timeout(self.options.timeout.to_std(), call).await;
         self.record_outcome(begun, answer.unwrap_or(Err(timeout_error())), result)
@@ -285,7 +284,7 @@ impl SharedStore {
             _ => self.mark_up(),
         }
         let answer = answer?;
-        if let Some(correction) = answer.clock.and_then(|clock| self.offset.record(clock, now)) {
+        if let Some(correction) = answer.clock.and_then(|clock| self.offset.record(clock, begun, now)) {
             self.observer.warned(&correction.to_string());
         }
         Ok(answer.value)
@@ -351,7 +350,7 @@ impl Drop for KeyWorker {
 }
 
 fn timeout_error() -> StoreError {
-    StoreError::Unreachable("no answer in time".to_owned())
+    StoreError::unreachable("no answer in time")
 }
 
 /// A request takes two hundred bytes.

@@ -140,7 +140,7 @@ impl<const SERIALIZABLE: bool> Server for Cluster<SERIALIZABLE> {
     }
 
     fn start_again(&mut self) {
-        let schema = schema(&self.url()).join("; ");
+        let schema = schema(&self.url()).join(" ");
         // The dead server's helpers may still be on their way out.
         assert!(eventually(Duration::from_secs(5), || remove(&self.data())), "the old data stay");
         self.launch().unwrap();

@@ -14,19 +14,21 @@ use http_body_util::Full;
 use serde_json::Value;
 
 use super::address::DynamoDbAddress;
-use super::clock_offset::ClockEstimate;
 use super::connection::{HttpPeer, HttpReply};
 use super::credentials::{AwsKeyCache, KeySourceChain};
 use super::pool::HttpPool;
 use super::sign::{AwsKeys, Signed, SigningScope, authorization, stamp};
+use crate::clock_offset::{ClockOffset, TimeBounds};
 use crate::time::Clock;
 use crate::tls;
 use crate::{Clocked, StoreClock, StoreError};
+use tollgate_bucket::Span;
 
 /// Sends requests about one table.
 pub(super) struct DynamoDbClient {
     pub(super) address: DynamoDbAddress,
-    pub(super) clock_estimate: ClockEstimate,
+    clock: Clock,
+    offset: ClockOffset,
     key_cache: Arc<AwsKeyCache>,
     pool: Arc<HttpPool>,
 }
@@ -59,10 +61,10 @@ impl DynamoDbClient {
             true => Some(Arc::new(tls::client(address.ca.as_deref())?)),
             false => None,
         };
-        let pool = HttpPool::new(HttpPeer { endpoint: address.endpoint.clone(), tls }, clock.clone());
+        let pool = HttpPool::new(HttpPeer { endpoint: address.endpoint.clone(), tls });
         let key_cache =
             AwsKeyCache::new(KeySourceChain::new(address.keys.clone(), environment), clock.clone());
-        Ok(Self { address, clock_estimate: ClockEstimate::new(clock), key_cache, pool })
+        Ok(Self { address, clock, offset: ClockOffset::default(), key_cache, pool })
     }
 
     /// Sends one request; waits for the response at most this long.
@@ -74,12 +76,13 @@ impl DynamoDbClient {
     ) -> Result<DynamoDbReply, StoreError> {
         let keys = self.key_cache.get().await?;
         let request = self.request(operation, Bytes::from(body.to_string()), &keys)?;
-        let sent = self.clock_estimate.local_now();
+        let sent = self.clock.now();
         let reply = self.pool.call(Some(request), timeout).await?;
-        if let Some(date) = reply.date {
-            self.clock_estimate.observe(date, sent);
-        }
         let clock = reply.date.map(StoreClock::Seconds);
+        if let Some(clock) = clock {
+            // Large corrections are told by the caller, who records the clock as well.
+            let _ = self.offset.record(clock, sent, self.clock.now());
+        }
         let value = read(&reply)?;
         if let Err(error) = &value
             && error.is_about_keys()
@@ -89,13 +92,21 @@ impl DynamoDbClient {
         Ok(DynamoDbReply { value, clock })
     }
 
+    /// The bounds of the server's time now. A writer counts from the latest and a reader from the earliest, so no item
+    /// expires early, however wrong the gates' own clocks are.
+    pub(super) fn server_now(&self) -> TimeBounds {
+        let now = self.clock.now();
+        let signable = TimeBounds { earliest: now.before(TOLERATED), latest: now.after(TOLERATED) };
+        self.offset.bounds(now).unwrap_or(signable)
+    }
+
     fn request(
         &self,
         operation: &str,
         body: Bytes,
         keys: &AwsKeys,
     ) -> Result<Request<Full<Bytes>>, StoreError> {
-        let stamp = stamp(self.clock_estimate.server_now().likely());
+        let stamp = stamp(self.server_now().likely());
         let target = format!("DynamoDB_20120810.{operation}");
         let mut headers =
             vec![("content-type", TYPE), ("host", &self.address.endpoint.authority), ("x-amz-date", &stamp)];
@@ -176,6 +187,8 @@ fn printable(text: &str) -> String {
 /// The table does not exist.
 pub(super) const NO_TABLE: &str = "ResourceNotFoundException";
 
+/// Before the first response: Amazon accepts no signature of a gate whose clock is further off.
+const TOLERATED: Span = Span::from_secs(15 * 60);
 const TYPE: &str = "application/x-amz-json-1.0";
 const MAX_MESSAGE_LEN: usize = 300;
 const ABOUT_KEYS: [&str; 6] = [

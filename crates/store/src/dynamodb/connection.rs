@@ -15,14 +15,11 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
-use tokio_rustls::TlsConnector;
 
 use super::address::HttpEndpoint;
 use crate::StoreError;
+use crate::stream;
 use tollgate_bucket::{Span, Time};
 
 /// The server to connect to, and how.
@@ -52,10 +49,6 @@ pub(super) struct HttpReply {
     pub(super) body: Bytes,
 }
 
-trait HttpStream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> HttpStream for S {}
-
 impl HttpConnection {
     /// A new connection, within a second. The name is looked up each time.
     pub(super) async fn open(peer: &HttpPeer) -> Result<Self, String> {
@@ -66,16 +59,8 @@ impl HttpConnection {
     async fn try_open(peer: &HttpPeer) -> Result<Self, String> {
         let HttpEndpoint { host, port, authority, .. } = &peer.endpoint;
         let failed = |error: &dyn std::fmt::Display| format!("{authority}: {error}");
-        let stream = TcpStream::connect((&host[..], *port)).await.map_err(|error| failed(&error))?;
-        stream.set_nodelay(true).map_err(|error| failed(&error))?;
-        let stream: Box<dyn HttpStream> = match &peer.tls {
-            None => Box::new(stream),
-            Some(config) => {
-                let name = ServerName::try_from(host.clone()).map_err(|error| failed(&error))?;
-                let connector = TlsConnector::from(Arc::clone(config));
-                Box::new(connector.connect(name, stream).await.map_err(|error| failed(&error))?)
-            }
-        };
+        let stream = stream::open(host, *port, peer.tls.as_ref(), CONNECT_TIMEOUT).await;
+        let stream = stream.map_err(|error| failed(&error))?;
         let builder = http1::Builder::new().max_headers(MAX_HEADERS).max_buf_size(MAX_BYTES).clone();
         let (sender, driver) =
             builder.handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
@@ -95,7 +80,7 @@ impl HttpConnection {
 
     /// Sends a request and reads the whole response. The request is put back if it certainly has not been sent.
     pub(super) async fn call(&mut self, unsent: &mut Unsent) -> Result<HttpReply, StoreError> {
-        let Some(request) = unsent.take() else { return Err(broken(&"there is no request")) };
+        let Some(request) = unsent.take() else { return Err(StoreError::unreachable("there is no request")) };
         let response = match self.sender.try_send_request(request).await {
             Ok(response) => response,
             Err(mut error) => {
@@ -122,20 +107,18 @@ async fn read(body: Incoming) -> Result<Bytes, StoreError> {
         Err(error) if error.is::<LengthLimitError>() => {
             Err(StoreError::UnexpectedResponse("a body of more than 64 KiB".to_owned()))
         }
-        Err(error) => Err(error.downcast::<hyper::Error>().map_or_else(broken_by, |error| blame(&error))),
+        Err(error) => {
+            Err(error.downcast::<hyper::Error>().map_or_else(StoreError::unreachable, |error| blame(&error)))
+        }
     }
 }
 
-fn broken_by(error: Box<dyn std::error::Error + Send + Sync>) -> StoreError {
-    broken(&error)
-}
-
 fn blame(error: &hyper::Error) -> StoreError {
-    if error.is_parse() { StoreError::UnexpectedResponse("not HTTP".to_owned()) } else { broken(error) }
-}
-
-fn broken(error: &dyn std::fmt::Display) -> StoreError {
-    StoreError::Unreachable(error.to_string())
+    if error.is_parse() {
+        StoreError::UnexpectedResponse("not HTTP".to_owned())
+    } else {
+        StoreError::unreachable(error)
+    }
 }
 
 /// Parses `Sat, 21 Nov 2026 09:11:26 GMT` (RFC 9110, section 5.6.7); `None` for an impossible date.

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::clock_offset::TimeBounds;
+use crate::clock_offset::TimeBounds;
 use crate::{RecordVersion, StoreRecord, Stored};
 use tollgate_bucket::{Span, Time};
 

@@ -5,22 +5,20 @@
 //! that error. HTTP is left to [`connection`](super::connection).
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 use super::connection::{HttpConnection, HttpPeer, HttpReply, Unsent};
 use crate::StoreError;
-use crate::time::Clock;
-use tollgate_bucket::{Span, Time};
+use crate::backoff::reconnect_pause;
 
 /// Connections to one server.
 pub(super) struct HttpPool {
     peer: HttpPeer,
-    clock: Clock,
     permits: Arc<Semaphore>,
     state: Mutex<HttpPoolState>,
     /// A connection is free, or none can be made.
@@ -35,13 +33,13 @@ struct HttpPoolState {
     /// The error since the last complete response.
     last_error: Option<String>,
     /// When the next connection may be made, after an error.
-    next: Time,
+    next: Option<Instant>,
 }
 
 struct PooledHttpConnection {
     connection: HttpConnection,
     /// When it was made, or gave its last complete response.
-    last_good: Time,
+    last_good: Instant,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -54,9 +52,9 @@ struct HttpLease<'a> {
 
 impl HttpPool {
     /// An empty pool.
-    pub(super) fn new(peer: HttpPeer, clock: Clock) -> Arc<Self> {
+    pub(super) fn new(peer: HttpPeer) -> Arc<Self> {
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        Arc::new(Self { peer, clock, permits, state: Mutex::default(), changed: Notify::new() })
+        Arc::new(Self { peer, permits, state: Mutex::default(), changed: Notify::new() })
     }
 
     /// Sends a request on the first free connection, and waits for the response at most this long. It tries another
@@ -66,7 +64,7 @@ impl HttpPool {
         mut request: Unsent,
         timeout: Duration,
     ) -> Result<HttpReply, StoreError> {
-        let mut last = StoreError::Unreachable("every connection had ended".to_owned());
+        let mut last = StoreError::unreachable("every connection had ended");
         for _ in 0..=MAX_CONNECTIONS {
             let mut lease = self.take().await?;
             match lease.call(&mut request, timeout).await {
@@ -94,11 +92,9 @@ impl HttpPool {
 
     /// `None` while it is worth waiting for a connection.
     fn try_take(self: &Arc<Self>) -> Result<Option<HttpLease<'_>>, StoreError> {
-        let now = self.clock.now();
+        let now = Instant::now();
         let mut state = self.state();
-        state
-            .idle
-            .retain(|pooled| !pooled.connection.is_closed() && now.since(pooled.last_good) < IDLE_TIMEOUT);
+        state.idle.retain(|pooled| !pooled.connection.is_closed() && now - pooled.last_good < IDLE_TIMEOUT);
         if let Some(pooled) = state.idle.pop_back() {
             return Ok(Some(HttpLease { pool: self, pooled: Some(pooled), is_in_use: false }));
         }
@@ -106,14 +102,14 @@ impl HttpPool {
             return Ok(None);
         }
         if let Some(error) = &state.last_error
-            && now < state.next
+            && state.next.is_some_and(|next| now < next)
         {
             let others_answer = self.permits.available_permits() < MAX_CONNECTIONS;
             return if others_answer { Ok(None) } else { Err(StoreError::Unreachable(error.clone())) };
         }
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             state.is_connecting = true;
-            state.next = now.after(RECONNECT_PAUSE).after(jitter());
+            state.next = Some(now + reconnect_pause());
             tokio::spawn(connect(Arc::clone(self), permit));
         }
         Ok(None)
@@ -126,14 +122,15 @@ impl HttpPool {
 
 async fn connect(pool: Arc<HttpPool>, permit: OwnedSemaphorePermit) {
     let made = HttpConnection::open(&pool.peer).await;
-    let good = pool.clock.now();
     {
         let mut state = pool.state();
         state.is_connecting = false;
         match made {
-            Ok(connection) => {
-                state.idle.push_back(PooledHttpConnection { connection, last_good: good, _permit: permit })
-            }
+            Ok(connection) => state.idle.push_back(PooledHttpConnection {
+                connection,
+                last_good: Instant::now(),
+                _permit: permit,
+            }),
             Err(why) => {
                 state.last_error = Some(why);
                 drop(permit);
@@ -147,11 +144,11 @@ impl HttpLease<'_> {
     async fn call(&mut self, request: &mut Unsent, timeout: Duration) -> Result<HttpReply, StoreError> {
         let Some(pooled) = &mut self.pooled else { return Err(StoreError::WriteConflict) };
         if !pooled.connection.is_ready().await {
-            return Err(StoreError::Unreachable("the connection had ended".to_owned()));
+            return Err(StoreError::unreachable("the connection had ended"));
         }
         self.is_in_use = true;
         let answer = tokio::time::timeout(timeout, pooled.connection.call(request)).await;
-        let answer = answer.unwrap_or_else(|_| Err(StoreError::Unreachable("no answer in time".to_owned())));
+        let answer = answer.unwrap_or_else(|_| Err(StoreError::unreachable("no answer in time")));
         // A pooled connection that ended before the request was sent is no error.
         self.is_in_use = request.is_none();
         answer
@@ -160,10 +157,9 @@ impl HttpLease<'_> {
     fn give_back(mut self) {
         self.is_in_use = false;
         if let Some(pooled) = self.pooled.take() {
-            let good = self.pool.clock.now();
             let mut state = self.pool.state();
             state.last_error = None;
-            state.idle.push_back(PooledHttpConnection { last_good: good, ..pooled });
+            state.idle.push_back(PooledHttpConnection { last_good: Instant::now(), ..pooled });
         }
     }
 }
@@ -172,11 +168,10 @@ impl Drop for HttpLease<'_> {
     fn drop(&mut self) {
         let is_lost = self.pooled.take().is_some();
         if self.is_in_use {
-            let now = self.pool.clock.now();
             let mut state = self.pool.state();
             state.last_error.get_or_insert_with(|| "it does not answer in time".to_owned());
             // Connections without a recent response may be dead as well, and are easily replaced.
-            state.idle.retain(|pooled| now.since(pooled.last_good) < Span::from_secs(1));
+            state.idle.retain(|pooled| pooled.last_good.elapsed() < Duration::from_secs(1));
         }
         if is_lost {
             self.pool.changed.notify_waiters();
@@ -186,13 +181,7 @@ impl Drop for HttpLease<'_> {
     }
 }
 
-fn jitter() -> Span {
-    Span::from_nanos(RandomState::new().hash_one(0_u8) % RECONNECT_PAUSE.as_nanos())
-}
-
 /// The maximum number of requests in flight.
 const MAX_CONNECTIONS: usize = 16;
-/// Between two attempts to connect, after an error.
-const RECONNECT_PAUSE: Span = Span::from_millis(100);
 /// Shorter than firewalls on the way usually remember an idle connection.
-const IDLE_TIMEOUT: Span = Span::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);

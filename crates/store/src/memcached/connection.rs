@@ -72,17 +72,17 @@ impl MemcachedConnection {
             let free = MAX_WAITING - protocol.waiting.len();
             tokio::select! {
                 read = reader.read(&mut buffer) => match read {
-                    Ok(0) => return Some(unreachable(&"it closed the connection")),
+                    Ok(0) => return Some(StoreError::unreachable("it closed the connection")),
                     Ok(length) => {
                         if let Err(error) = protocol.feed(&buffer[..length]) {
                             return Some(error);
                         }
                     }
-                    Err(error) => return Some(unreachable(&error)),
+                    Err(error) => return Some(StoreError::unreachable(error)),
                 },
                 written = writer.write(&protocol.to_write), if !protocol.to_write.is_empty() => match written {
                     Ok(length) => drop(protocol.to_write.drain(..length)),
-                    Err(error) => return Some(unreachable(&error)),
+                    Err(error) => return Some(StoreError::unreachable(error)),
                 },
                 count = requests.recv_many(&mut received, free), if free > 0 => {
                     if count == 0 {
@@ -91,7 +91,7 @@ impl MemcachedConnection {
                     received.drain(..).for_each(|request| protocol.send(request));
                 }
                 () = sleep_until(protocol.reply_due), if !protocol.waiting.is_empty() => {
-                    return Some(unreachable(&"it has not answered for a second"));
+                    return Some(StoreError::unreachable("it has not answered for a second"));
                 }
             }
         }
@@ -176,10 +176,6 @@ impl MemcachedProtocol {
     }
 }
 
-pub(super) fn unreachable(why: &dyn std::fmt::Display) -> StoreError {
-    StoreError::Unreachable(why.to_string())
-}
-
 pub(super) fn unexpected(why: &dyn std::fmt::Display) -> StoreError {
     StoreError::UnexpectedResponse(why.to_string())
 }
@@ -192,7 +188,7 @@ pub(super) fn misunderstood(why: &str) -> StoreError {
 
 /// Writes all of it.
 pub(super) async fn write_all(stream: &mut TcpStream, bytes: &[u8]) -> Result<(), StoreError> {
-    stream.write_all(bytes).await.map_err(|error| unreachable(&error))
+    stream.write_all(bytes).await.map_err(StoreError::unreachable)
 }
 
 /// Waits for the next response during a handshake.
@@ -206,9 +202,9 @@ pub(super) async fn read_response(
             return Ok(answer);
         }
         match stream.read(&mut buffer).await {
-            Ok(0) => return Err(unreachable(&"it closed the connection")),
+            Ok(0) => return Err(StoreError::unreachable("it closed the connection")),
             Ok(length) => reader.feed(&buffer[..length]),
-            Err(error) => return Err(unreachable(&error)),
+            Err(error) => return Err(StoreError::unreachable(error)),
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::connection::{
     MemcachedConnection, MemcachedProtocol, REPLY_TIMEOUT, misunderstood, read_response, unexpected,
-    unreachable, write_all,
+    write_all,
 };
 use super::request::{Epoch, no_numbers};
 use super::response::{MemcachedResponse, MetaCode, ResponseReader};
@@ -24,7 +24,7 @@ pub(super) async fn handshake(
 ) -> Result<MemcachedConnection, StoreError> {
     match timeout(REPLY_TIMEOUT, try_handshake(server, namespace)).await {
         Ok(result) => result,
-        Err(_) => Err(unreachable(&"it has not answered for a second")),
+        Err(_) => Err(StoreError::unreachable("it has not answered for a second")),
     }
 }
 
@@ -33,9 +33,9 @@ async fn try_handshake(
     namespace: &Namespace,
 ) -> Result<MemcachedConnection, StoreError> {
     let to = (&server.host[..], server.port);
-    let mut stream = TcpStream::connect(to).await.map_err(|error| unreachable(&error))?;
+    let mut stream = TcpStream::connect(to).await.map_err(StoreError::unreachable)?;
     // Requests are small, and their callers wait.
-    stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
+    stream.set_nodelay(true).map_err(StoreError::unreachable)?;
     let mut reader = ResponseReader::default();
     let RecordVersion(drawn) = RecordVersion::random();
     write_all(&mut stream, requests(namespace, drawn).as_bytes()).await?;

@@ -1,5 +1,6 @@
 //! The address of a MySQL database: `mysql://user:password@host:port/database?options`.
 
+use crate::address::is_loopback;
 use crate::sql::address::{SqlTls, decoded, split};
 
 /// A parsed address.
@@ -40,9 +41,7 @@ pub(super) fn parse(url: &str) -> Result<MysqlAddress, String> {
 impl MysqlAddress {
     /// Whether traffic goes in clear text over a network.
     pub(super) fn is_exposed(&self) -> bool {
-        let is_here = |address: std::net::IpAddr| address.is_loopback();
-        let is_near = self.host == "localhost" || self.host.parse().is_ok_and(is_here);
-        self.tls == SqlTls::Off && self.socket.is_none() && !is_near
+        self.tls == SqlTls::Off && self.socket.is_none() && !is_loopback(&self.host)
     }
 }
 

@@ -197,7 +197,7 @@ impl Drop for MysqlConnection {
 }
 
 fn closed() -> StoreError {
-    StoreError::Unreachable("the connection was closed".to_owned())
+    StoreError::unreachable("the connection was closed")
 }
 
 /// The database's clock, from the first column.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
+use crate::address::is_loopback;
 use crate::sql::address::{SqlTls, split};
 
 /// A parsed address.
@@ -44,10 +45,7 @@ impl PostgresAddress {
     pub(super) fn is_exposed(&self) -> bool {
         let is_far = |host: &Host| match host {
             Host::Unix(_) => false,
-            Host::Tcp(name) => {
-                name != "localhost"
-                    && !name.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
-            }
+            Host::Tcp(name) => !is_loopback(name),
         };
         self.tls == SqlTls::Off && self.config.get_hosts().iter().any(is_far)
     }

@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use super::address::{Host, Login};
 use super::connection::RedisConnection;
 use super::node::{self, Node};
-use super::reply::{store_error, unreachable};
+use super::reply::store_error;
 use super::slots::{Slots, redirected, slot};
 use crate::compare_and_swap::StoreError;
 
@@ -86,7 +86,8 @@ impl Cluster {
 
     async fn await_slots(&self) -> Result<(), StoreError> {
         let mut known = self.slots_known.clone();
-        let known = known.wait_for(Option::is_some).await.map_err(|_| unreachable("it was closed"))?;
+        let known =
+            known.wait_for(Option::is_some).await.map_err(|_| StoreError::unreachable("it was closed"))?;
         known.clone().unwrap_or(Ok(()))
     }
 }
@@ -143,7 +144,7 @@ impl ClusterInner {
 
     /// Reads the slots from the first server that answers.
     async fn refresh(&self) -> Result<(), StoreError> {
-        let mut last = unreachable("no server of the cluster is known");
+        let mut last = StoreError::unreachable("no server of the cluster is known");
         let owners: Vec<Host> = self.map().nodes.keys().cloned().collect();
         let all: Vec<Host> = owners.into_iter().chain(self.seeds.iter().cloned()).collect();
         for host in all {
@@ -154,7 +155,7 @@ impl ClusterInner {
                     return Ok(());
                 }
                 Ok(Err(error)) => last = error,
-                Err(_) => last = unreachable("no reply to CLUSTER SLOTS in time"),
+                Err(_) => last = StoreError::unreachable("no reply to CLUSTER SLOTS in time"),
             }
         }
         Err(last)
@@ -193,7 +194,7 @@ async fn refresh_loop(inner: Arc<ClusterInner>, known: watch::Sender<Option<Resu
         if answer.is_ok() {
             inner.stale.notified().await;
         }
-        sleep(node::reconnect_pause(failures)).await;
+        sleep(node::pause_after(failures)).await;
     }
 }
 

@@ -54,7 +54,7 @@ impl RedisConnection {
         let mut driver: DriverFuture = Box::pin(driver);
         let script = tokio::select! {
             script = log_in(&mut connection, login) => script.map_err(|error| reply::store_error(&error))?,
-            () = &mut driver => return Err(reply::unreachable("the connection was closed at once")),
+            () = &mut driver => return Err(StoreError::unreachable("the connection was closed at once")),
         };
         let (sender, end) = mpsc::channel(1);
         let opened = Self {
@@ -125,8 +125,8 @@ impl RedisDriver {
     /// Keeps the connection open until it breaks, and returns why.
     pub(super) async fn run(mut self) -> StoreError {
         tokio::select! {
-            () = self.inner => reply::unreachable("the connection was closed"),
-            () = self.liveness.wait_for_silence(SILENCE_TIMEOUT) => reply::unreachable("it stopped answering"),
+            () = self.inner => StoreError::unreachable("the connection was closed"),
+            () = self.liveness.wait_for_silence(SILENCE_TIMEOUT) => StoreError::unreachable("it stopped answering"),
             Some(why) = self.end.recv() => why,
         }
     }

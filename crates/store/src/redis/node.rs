@@ -13,8 +13,8 @@ use tokio::time::{sleep, timeout};
 
 use super::address::{Host, Login};
 use super::connection::{CONNECT_TIMEOUT, RedisConnection};
-use super::reply::unreachable;
-use crate::compare_and_swap::{RecordVersion, StoreError};
+use crate::backoff::reconnect_pause;
+use crate::compare_and_swap::StoreError;
 
 /// One server.
 pub(super) struct Node {
@@ -45,7 +45,7 @@ impl Node {
         match state.map(|state| state.clone()) {
             Ok(NodeState::Up(connection)) => Ok(connection),
             Ok(NodeState::Down(why)) => Err(why),
-            Ok(NodeState::New) | Err(_) => Err(unreachable("it was closed")),
+            Ok(NodeState::New) | Err(_) => Err(StoreError::unreachable("it was closed")),
         }
     }
 }
@@ -67,16 +67,14 @@ async fn reconnect_loop(host: Host, login: Arc<Login>, state: watch::Sender<Node
                 driver.run().await
             }
             Ok(Err(why)) => why,
-            Err(_) => unreachable("connecting took too long"),
+            Err(_) => StoreError::unreachable("connecting took too long"),
         };
         state.send_replace(NodeState::Down(why));
-        sleep(reconnect_pause(failures)).await;
+        sleep(pause_after(failures)).await;
     }
 }
 
-/// The pause after this number of failed attempts in a row: 100 to 150 ms, later up to 600 ms. It is random, so that
-/// gates that lost a server together do not come back together.
-pub(super) fn reconnect_pause(failures: u32) -> Duration {
-    let min = 100 << failures.min(2);
-    Duration::from_millis(min + RecordVersion::random().0 % (min / 2))
+/// The pause after this number of failed attempts in a row: 100 to 150 ms, later up to 600 ms.
+pub(super) fn pause_after(failures: u32) -> Duration {
+    reconnect_pause() * (1 << failures.min(2))
 }

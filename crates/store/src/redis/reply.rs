@@ -3,8 +3,6 @@
 //! A server's error text is passed on without control characters and cut to 200 characters, because it may be anything.
 //! Sending is left to [`connection`](super::connection).
 
-use std::fmt::Display;
-
 use redis::{ErrorKind, RedisError, Value};
 
 use crate::compare_and_swap::{Clocked, RecordVersion, StoreError, Stored};
@@ -59,11 +57,6 @@ pub(super) fn store_error(error: &RedisError) -> StoreError {
         }
         _ => StoreError::Refused(text),
     }
-}
-
-/// The error of a missing connection.
-pub(super) fn unreachable(why: impl Display) -> StoreError {
-    StoreError::Unreachable(why.to_string())
 }
 
 /// The error of a reply of another type than expected.

@@ -1,7 +1,4 @@
-//! The stream to one server: TCP, and TLS over it if the address asks for it.
-//!
-//! The name is looked up for every connection, so a server that has moved is found. Each of several addresses gets its
-//! share of the time; otherwise the first one that does not answer would use it up. The protocol is left to
+//! The stream to one server, which tells the liveness check of every read. The protocol is left to
 //! [`connection`](super::connection).
 
 use std::pin::Pin;
@@ -9,27 +6,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use rustls::pki_types::ServerName;
 use tokio::io::{self, AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, lookup_host};
-use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 
 use super::address::{Host, Login};
 use super::liveness::Liveness;
-use super::reply::unreachable;
 use crate::compare_and_swap::StoreError;
+use crate::stream::{self, Duplex};
 
 /// A stream that reports every read to the liveness check.
 pub(super) struct RedisStream {
     inner: Box<dyn Duplex>,
     liveness: Arc<Liveness>,
 }
-
-/// A stream of bytes in both directions.
-trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 
 impl RedisStream {
     /// Connects within about this time.
@@ -39,33 +27,9 @@ impl RedisStream {
         within: Duration,
         liveness: Arc<Liveness>,
     ) -> Result<Self, StoreError> {
-        let stream = tcp(host, within).await.map_err(unreachable)?;
-        // Requests are small, and their callers wait.
-        stream.set_nodelay(true).map_err(unreachable)?;
-        let inner: Box<dyn Duplex> = match &login.tls {
-            None => Box::new(stream),
-            Some(config) => {
-                let name = ServerName::try_from(host.name.to_string()).map_err(unreachable)?;
-                let connector = TlsConnector::from(Arc::clone(config));
-                Box::new(connector.connect(name, stream).await.map_err(unreachable)?)
-            }
-        };
-        Ok(Self { inner, liveness })
+        let inner = stream::open(&host.name, host.port, login.tls.as_ref(), within).await;
+        Ok(Self { inner: inner.map_err(StoreError::unreachable)?, liveness })
     }
-}
-
-async fn tcp(host: &Host, within: Duration) -> io::Result<TcpStream> {
-    let addresses: Vec<_> = lookup_host((&*host.name, host.port)).await?.collect();
-    let share = within / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
-    let mut last = io::Error::other("its name has no address");
-    for address in addresses {
-        match timeout(share, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => last = error,
-            Err(elapsed) => last = elapsed.into(),
-        }
-    }
-    Err(last)
 }
 
 impl AsyncRead for RedisStream {

@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::address::{Host, host};
 use super::inspect::sentences;
-use super::node::reconnect_pause;
+use super::node::pause_after;
 use super::slots::{Slots, redirected, slot};
 
 fn at(name: &str, port: u16) -> Host {
@@ -76,7 +76,7 @@ fn brackets_are_no_part_of_an_address() {
 #[test]
 fn attempts_are_never_nearer_than_a_tenth_of_a_second() {
     for failures in 0..100 {
-        let pause = reconnect_pause(failures).as_millis();
+        let pause = pause_after(failures).as_millis();
         assert!((100..600).contains(&pause), "{pause} ms after {failures}");
     }
 }

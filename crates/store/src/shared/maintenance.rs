@@ -12,9 +12,9 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::breaker::Breaker;
-use super::clock_offset::{ClockCorrection, ClockOffset};
 use super::queue::RequestQueue;
 use super::{CallOutcome, SharedStore, StoreObserver, StoreOptions};
+use crate::clock_offset::ClockOffset;
 use crate::time::Clock;
 use crate::{CompareAndSwap, Namespace, StoreAddress, StoreError};
 
@@ -185,14 +185,6 @@ async fn purge_loop(shared: Weak<SharedStore>) {
         let purged = tokio::time::timeout(INSPECT_TIMEOUT, shared.backend.purge()).await;
         let is_more = matches!(purged, Ok(Ok(answer)) if answer.value > 0);
         pause = if is_more { PURGE_INTERVAL_WHILE_BUSY } else { PURGE_INTERVAL };
-    }
-}
-
-impl std::fmt::Display for ClockCorrection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (seconds, side) =
-            (self.nanos.unsigned_abs() / 1_000_000_000, if self.nanos < 0 { "behind" } else { "ahead of" });
-        write!(f, "the store's clock is {seconds} s {side} this machine's; the store's decides")
     }
 }
 

@@ -12,7 +12,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::pooled_connection::{PooledSqlConnection, SqlConnection};
-use crate::compare_and_swap::{RecordVersion, StoreError};
+use crate::backoff::{RECONNECT_PAUSE, reconnect_pause};
+use crate::compare_and_swap::StoreError;
 
 /// Makes connections. Names are looked up each time, so a database that has moved is found.
 pub(crate) trait SqlConnector: Send + Sync + 'static {
@@ -103,7 +104,7 @@ impl<D: SqlConnector> SqlPool<D> {
         &self,
         request: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let dropped = |_| StoreError::Unreachable("the request was dropped".to_owned());
+        let dropped = |_| StoreError::unreachable("the request was dropped");
         self.runtime.spawn(request).await.map_err(dropped)?
     }
 
@@ -119,7 +120,7 @@ impl<D: SqlConnector> SqlPool<D> {
             if Instant::now() >= end {
                 let is_empty = self.inner.lock().connections.is_empty();
                 let why = if is_empty { "no connection in time" } else { "all connections are busy" };
-                return Err(StoreError::Unreachable(why.to_owned()));
+                return Err(StoreError::unreachable(why));
             }
             // No event tells when the next attempt may start, so this checks now and then.
             let _ = timeout_at(end.min(Instant::now() + RECONNECT_PAUSE), changed).await;
@@ -186,9 +187,7 @@ impl<L> SqlPoolState<L> {
         if self.next.is_some_and(|next| now < next) {
             return false;
         }
-        // A hundred gates that lost their database together must not come back together.
-        let jitter = Duration::from_millis(RecordVersion::random().0 % 50);
-        self.next = Some(now + RECONNECT_PAUSE + jitter);
+        self.next = Some(now + reconnect_pause());
         true
     }
 }
@@ -245,12 +244,9 @@ async fn in_time<T>(
     time: Duration,
     request: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    let late = |_| StoreError::Unreachable("no answer in time".to_owned());
+    let late = |_| StoreError::unreachable("no answer in time");
     timeout(time, request).await.map_err(late)?
 }
-
-/// Between the starts of two connect attempts, and up to half as long again.
-const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 /// For one connect attempt: names, TLS and password.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

@@ -85,7 +85,7 @@ impl<L: SqlConnection> PooledSqlConnection<L> {
                 return answer;
             }
             if self.last_reply() <= since {
-                return Err(StoreError::Unreachable("no answer for too long".to_owned()));
+                return Err(StoreError::unreachable("no answer for too long"));
             }
             since = self.last_reply();
         }

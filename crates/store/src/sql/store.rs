@@ -132,7 +132,7 @@ impl<D: SqlConnector<Connection: SqlQueries>> CompareAndSwap for SqlStore<D> {
     }
 
     fn schema(&self) -> Vec<String> {
-        self.statements.schema.clone()
+        self.statements.schema.iter().map(|statement| format!("{statement};")).collect()
     }
 
     fn migrate(&self) -> StoreFuture<'_, ()> {

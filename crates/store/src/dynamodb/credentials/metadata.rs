@@ -4,7 +4,6 @@
 //! addresses and at those that Amazon gave to such endpoints, so a variable set by an attacker cannot send requests
 //! elsewhere. HTTP is left to [`connection`](super::super::connection).
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -17,6 +16,7 @@ use super::super::address::HttpEndpoint;
 use super::super::connection::{CONNECT_TIMEOUT, HttpConnection, HttpPeer};
 use super::super::sign::AwsKeys;
 use super::FoundKeys;
+use crate::address::is_loopback;
 use crate::time::Clock;
 use crate::tls;
 use tollgate_bucket::Time;
@@ -162,8 +162,7 @@ fn found(body: &[u8], now: Time) -> Result<FoundKeys, String> {
 
 fn is_trusted_without_tls(host: &str) -> bool {
     let amazons = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
-    let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    is_loopback || host == "localhost" || amazons.contains(&host)
+    is_loopback(host) || amazons.contains(&host)
 }
 
 const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
