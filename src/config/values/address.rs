@@ -23,6 +23,7 @@ impl FromStr for ListenUrl {
     type Err = Mistake;
 
     fn from_str(text: &str) -> Result<Self, Mistake> {
+        refuse_credentials(text, LISTEN)?;
         match scheme(text) {
             ("unix", _) => socket_path(text).map(|path| Self(ListenAddress::Unix(path))),
             ("http", Some(authority)) => {
@@ -49,6 +50,7 @@ impl FromStr for UpstreamUrl {
     type Err = Mistake;
 
     fn from_str(text: &str) -> Result<Self, Mistake> {
+        refuse_credentials(text, UPSTREAM)?;
         match scheme(text) {
             ("unix", _) => socket_path(text).map(|path| Self(UpstreamAddress::Unix(path))),
             ("http", Some(authority)) => {
@@ -110,6 +112,14 @@ fn socket_path(text: &str) -> Result<PathBuf, Mistake> {
     Ok(path.into())
 }
 
+/// Refuses a name or a password in an address, before another mistake could repeat it.
+fn refuse_credentials(text: &str, hint: &str) -> Result<(), Mistake> {
+    if text.contains('@') && scheme(text).0 != "unix" {
+        return Err(Mistake::new("the address has a name or a password", hint));
+    }
+    Ok(())
+}
+
 /// The host without brackets, and the port, or `default_port` where none is given.
 fn host_and_port<'t>(
     text: &str,
@@ -120,9 +130,6 @@ fn host_and_port<'t>(
     let authority = authority.strip_suffix('/').unwrap_or(authority);
     if authority.contains(['/', '?', '#']) {
         return Err(Mistake::new(format!("`{text}` has more than a host and a port"), hint));
-    }
-    if authority.contains('@') {
-        return Err(Mistake::new(format!("`{text}` has a name or a password"), hint));
     }
     let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, rest)) if host.contains(':') => {
