@@ -89,6 +89,15 @@ impl Source {
         paths
     }
 
+    /// Its path, from `src/` or for another crate from the root of the repository.
+    pub(crate) fn path(&self) -> String {
+        match &self.root {
+            None => format!("{}.rs", self.module),
+            Some(root) if self.module == *root => format!("crates/{root}/src/lib.rs"),
+            Some(root) => format!("crates/{root}/src/{}.rs", &self.module[root.len() + 1..]),
+        }
+    }
+
     fn own_path(&self) -> Vec<String> {
         self.module.split('/').map(str::to_owned).collect()
     }
