@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::unreachable, reason = "these are tests")]
 
 mod architecture;
+mod bounds;
 mod documents;
 mod shape;
 mod source;

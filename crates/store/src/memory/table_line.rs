@@ -156,10 +156,12 @@ struct SpinBackoff(u32);
 impl SpinBackoff {
     fn wait(&mut self) {
         self.0 = self.0.saturating_add(1);
-        if self.0 < 64 { spin_loop() } else { yield_now() }
+        if self.0 < MAX_SPINS { spin_loop() } else { yield_now() }
     }
 }
 
+/// Turns before other threads run.
+const MAX_SPINS: u32 = 64;
 const LOCK: usize = 0;
 const TIMES: usize = WORDS - SLOTS;
 const HALF: u64 = 0xFFFF_FFFF;
