@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_holds_more_than_those_who_are_idle_takes_no_place_of_theirs() {
+    fn a_client_with_more_connections_takes_no_slot_of_idle_clients() {
         let setting = Setting::new();
         let few = setting.idle(2);
         assert!(matches!(setting.evict(3), EvictOutcome::Denied));

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_new_comes_in_beyond_the_ceiling_until_it_is_lifted() {
+    async fn no_connection_is_accepted_beyond_the_ceiling_until_it_is_lifted() {
         let (overload, slots) = (OverloadManager::from_rlimit(), ConnectionSlots::new(9));
         let taken = [slots.take().await, slots.take().await];
         overload.set_ceiling(Some(2));

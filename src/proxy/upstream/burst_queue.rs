@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "local", start_paused = true)]
-    async fn nobody_waits_longer_than_a_second() {
+    async fn no_request_waits_longer_than_a_second() {
         let queue = Rc::new(BurstQueue::default());
         let tasks = waiting(&queue, 10_000);
         tokio::time::sleep(MAX_WAIT + Duration::from_millis(2)).await;
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "local", start_paused = true)]
-    async fn who_has_gone_keeps_nobody_from_going_on() {
+    async fn a_request_that_has_gone_holds_up_no_other() {
         let queue = Rc::new(BurstQueue::default());
         let mut tasks = waiting(&queue, MAX_IN_FLIGHT + 3);
         run_others().await;

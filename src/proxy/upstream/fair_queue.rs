@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upstream_for_one_request_is_crowded_by_one_and_one_for_none_by_nobody() {
+    fn one_request_fills_an_upstream_for_one_and_none_fills_an_upstream_for_none() {
         assert!(exceeds_share(1, 1) && !is_congested(0, 1) && is_congested(1, 1));
         assert!(!exceeds_share(256, 512) && exceeds_share(257, 512));
         assert!(!is_congested(383, 512) && is_congested(384, 512));

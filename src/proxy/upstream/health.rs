@@ -38,10 +38,10 @@ pub struct Health {
 }
 
 impl Health {
-    /// A healthy upstream with at most `most` connections.
+    /// A healthy upstream with at max_connections `max_connections` connections.
     #[must_use]
-    pub fn new(address: UpstreamAddress, most: usize, clock: Clock, events: Events) -> Arc<Self> {
-        Self::with_connector(Connector::default(), address, most, clock, events)
+    pub fn new(address: UpstreamAddress, max_connections: usize, clock: Clock, events: Events) -> Arc<Self> {
+        Self::with_connector(Connector::default(), address, max_connections, clock, events)
     }
 
     /// The same with this connector.
@@ -49,7 +49,7 @@ impl Health {
     pub fn with_connector(
         connector: Connector,
         address: UpstreamAddress,
-        most: usize,
+        max_connections: usize,
         clock: Clock,
         events: Events,
     ) -> Arc<Self> {
@@ -58,7 +58,7 @@ impl Health {
         }
         let name = address.to_string();
         Arc::new(Self {
-            connection_limit: ConnectionSlots::new(most),
+            connection_limit: ConnectionSlots::new(max_connections),
             host: host_of(&address),
             address,
             fair_queue: FairQueue::default(),
@@ -85,9 +85,9 @@ impl Health {
         &self.name
     }
 
-    /// Changes the limit to `most` connections.
-    pub fn resize(&self, most: usize) {
-        self.connection_limit.resize(most);
+    /// Changes the limit to `max_connections` connections.
+    pub fn resize(&self, max_connections: usize) {
+        self.connection_limit.resize(max_connections);
     }
 
     /// Requests in flight at the upstream.

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_read_before_another_wrote_does_not_get_the_line() {
+    fn a_reader_does_not_get_the_line_after_another_write() {
         let words = words();
         let line = TableLine(&words);
         let ((), before) = line.consistent(|| ());
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_wraps_into_nobodys_tag() {
+    fn the_lock_wraps_into_no_tag() {
         let words = words();
         let line = TableLine(&words);
         write(line, 7, 20, 1);
