@@ -127,7 +127,7 @@ fn decimal(tenths: u128) -> String {
     let groups: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap()).collect();
     let whole = groups.join(",");
-    if tenths % 10 == 0 { whole } else { format!("{whole}.{}", tenths % 10) }
+    if tenths.is_multiple_of(10) { whole } else { format!("{whole}.{}", tenths % 10) }
 }
 
 /// The constants as one file names them.
