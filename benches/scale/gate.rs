@@ -1,6 +1,6 @@
 //! A gate: what it last saw of each bucket, and whether it calls the store at all.
 //!
-//! It follows `crates/store/src/shared/mirror.rs` and `breaker.rs`, without bytes. The requests that are not simulated count
+//! It follows `crates/store/src/shared/mirror.rs` and `circuit_breaker.rs`, without bytes. The requests that are not simulated count
 //! for the breaker too, because one success among them closes it.
 
 use std::collections::HashMap;

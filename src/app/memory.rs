@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn where_those_who_are_in_take_ever_more_ever_fewer_are_let_in_but_never_nobody() {
+    fn while_open_connections_take_ever_more_memory_ever_fewer_are_accepted_but_never_none() {
         let mut memory = MemoryCeiling::default();
         assert_eq!(ceiling_at(&mut memory, 95, 800), Some(700));
         assert_eq!(ceiling_at(&mut memory, 96, 800), Some(612));

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_is_accepted_beyond_all_places() {
+    async fn no_connection_is_accepted_beyond_all_slots() {
         let limit = ConnectionLimit::new(1, 9, None, &Clock::system());
         let permit = enter(&limit, prefix(1)).await.unwrap();
         assert!(tokio::time::timeout(Duration::from_millis(20), enter(&limit, None)).await.is_err());

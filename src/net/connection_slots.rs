@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_gets_a_place_that_is_added() {
+    async fn a_waiting_connection_gets_a_slot_that_is_added() {
         let slots = ConnectionSlots::new(0);
         let waiting = tokio::spawn({
             let slots = Arc::clone(&slots);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_whoever_is_about_to_leave_can_stay() {
+    async fn only_an_upgrade_can_be_cancelled() {
         let (trigger, mut shutdown) = channel();
         trigger.reach(Stage::Upgrading);
         shutdown.reached(Stage::Upgrading).await;

@@ -61,7 +61,7 @@ type LevelHandle = reload::Handle<LevelFilter, Registry>;
 
 impl Drop for FlushOnDrop {
     fn drop(&mut self) {
-        self.0.flush_within(Span::from_secs(1));
+        self.0.flush_within(FLUSH_TIMEOUT);
     }
 }
 
@@ -91,7 +91,7 @@ impl Messages {
     /// `clients` writes addresses as the access log does.
     #[must_use]
     pub fn new(clients: ClientFormatter, clock: Clock) -> Self {
-        let throttle = || LogThrottle::every(Span::from_secs(1));
+        let throttle = || LogThrottle::every(MESSAGE_INTERVAL);
         Self {
             clock,
             clients,
@@ -240,6 +240,11 @@ fn filter(level: LogLevel) -> LevelFilter {
         LogLevel::Trace => LevelFilter::TRACE,
     }
 }
+
+/// The wait for unwritten messages at the end.
+const FLUSH_TIMEOUT: Span = Span::from_secs(1);
+/// At most one message of a kind in this time.
+const MESSAGE_INTERVAL: Span = Span::from_secs(1);
 
 #[cfg(test)]
 mod tests;

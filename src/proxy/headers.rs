@@ -72,13 +72,14 @@ pub fn requested_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     (!names_h2c).then(|| protocol.clone())
 }
 
-/// A client's own request id, if it is safe in logs and headers: one header of 1 to 128 visible ASCII characters.
+/// A client's own request id, if it is safe in logs and headers: one header of visible ASCII characters, at
+/// most [`MAX_REQUEST_ID_LEN`] of them.
 #[must_use]
 pub fn usable_request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
     let mut ids = headers.get_all(REQUEST_ID).iter();
-    let id = ids
-        .next()
-        .filter(|id| (1..=128).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic));
+    let id = ids.next().filter(|id| {
+        (1..=MAX_REQUEST_ID_LEN).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic)
+    });
     if ids.next().is_some() { None } else { id }
 }
 
@@ -168,6 +169,8 @@ pub fn address_value(ip: IpAddr) -> HeaderValue {
 /// The header that carries a request's id.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// Bytes of a client's own request id.
+const MAX_REQUEST_ID_LEN: usize = 128;
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");

@@ -13,8 +13,8 @@ mod escape;
 mod problem;
 mod rate_limit;
 mod raw;
+mod retry_after;
 mod template;
-mod wait;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
@@ -83,8 +83,8 @@ pub fn refusal(
     negotiation: &Negotiation<'_>,
 ) -> Response<Bytes> {
     let format = ResponseFormat::preferred(negotiation.accept);
-    let retry_after = wait::shown_wait(policy, refusal)
-        .map(|wait| wait::retry_after(wait, settings.jitter_permille, negotiation.request_id.as_bytes()));
+    let retry_after = retry_after::shown_wait(policy, refusal)
+        .map(|wait| retry_after::seconds(wait, settings.jitter_permille, negotiation.request_id.as_bytes()));
     let limits = refusal.violated().filter_map(|status| policy.limits.get(status.charge.limit));
     let shown = limits.filter(|limit| !limit.is_hidden());
     let mut limits: SmallVec<[&str; 4]> = shown.map(|limit| &*limit.name).collect();

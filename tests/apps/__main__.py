@@ -104,7 +104,7 @@ def sign_ins(exchanges):
 
 
 def last_words(directory):
-    """The ends of all logs, for a failure that nobody foresaw."""
+    """The ends of all logs, for an unforeseen failure."""
     return "\n".join(f"  {log.name}\n{tail(log, 5)}" for log in sorted(directory.rglob("*.log")))
 
 

@@ -42,7 +42,7 @@ class DjangoAdmin:
         """Sign-ins with the form's token and with others."""
 
         def token(visitor):
-            if "csrftoken" not in visitor.cookies:  # whoever is signed in does not see the form again
+            if "csrftoken" not in visitor.cookies:  # a signed-in client does not see the form again
                 visitor.get(FORM)
             return visitor.keep(visitor.cookies["csrftoken"])
 

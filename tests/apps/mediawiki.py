@@ -1,7 +1,7 @@
 """MediaWiki from Debian on PHP's own server, with SQLite.
 
 A wrong password is answered 200, by the form and by the API, and so is a right one by the API. A right one is expected
-to cost a token as well, because of `while-remembered-elsewhere`: somebody with an account makes an answer like it.
+to cost a token as well, because of `while-remembered-elsewhere`: a client with an account makes an answer like it.
 """
 
 from contextlib import contextmanager

@@ -65,7 +65,7 @@ def stop(process, patience=10):
 
 
 def stop_all():
-    """Ends everything under way, so that whoever waits for it goes on and cleans up."""
+    """Ends everything under way, so that its caller goes on and cleans up."""
     global ending
     ending = True
     for process in tuple(started):
@@ -96,14 +96,14 @@ def tail(log, lines=30):
 
 
 def accepts(address):
-    """Whether somebody listens there."""
+    """Whether a server listens there."""
     with suppress(OSError), socket.create_connection(address, timeout=1):
         return True
     return False
 
 
 def free_address():
-    """A loopback address and port that nobody uses.
+    """A loopback address and port that are free.
 
     The host is random as well: outgoing connections all start on 127.0.0.1, so none can take the port before we do.
     """

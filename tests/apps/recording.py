@@ -52,7 +52,7 @@ class Visitor:
         self.address, self.notes, self.cookies, self.secrets = address, notes, {}, {}
 
     def another(self):
-        """Somebody else, at the same application."""
+        """Another visitor of the same application."""
         return Visitor(self.address, self.notes)
 
     def keep(self, secret, shown=TOKEN):
@@ -99,7 +99,7 @@ class Visitor:
 
 @dataclass
 class Note:
-    """What a recording is about: its name, what the preset has to make of it, at which door, and for whom.
+    """What a recording is about: its name, what the preset has to make of it, at which endpoint, and for which account.
 
     `shows` is a part of the body that has to be there; the line with it is kept. `hides` is a pattern of
     the address that it leads to or of the body, whose group is secret. `spelling_of` is the account that the

@@ -1,4 +1,4 @@
-"""Judges an attack: exactly what the bucket promises got through, and everybody who counts agrees on it."""
+"""Judges an attack: exactly what the bucket promises got through, and all who count agree on it."""
 
 import attacker
 import person

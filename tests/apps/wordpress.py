@@ -80,7 +80,7 @@ def database(directory):
     options = ["--no-defaults", f"--datadir={directory}/data", f"--tmpdir={scratch(directory)}"]
     if os.getuid() == 0:
         options.append("--user=root")  # MariaDB wants to be told that root means it
-    # --force: it need not find the name of this machine, which nobody will use.
+    # --force: it need not find the name of this machine, which is not used.
     call(["mariadb-install-db", *options, "--skip-test-db", "--force"], directory / "mariadb-install.log")
     accounts.write_text(
         "CREATE DATABASE wordpress;\n"

@@ -124,7 +124,7 @@ class TomcatTarget(Target):
 
     @staticmethod
     def right(_token):
-        """The next of the accounts: a line of the log that comes late must not be taken for somebody else's."""
+        """The next of the accounts: a line of the log that comes late must not be taken for another account's."""
         name = f"good{next(NEXT_ACCOUNT) % ACCOUNTS:05}"
         return Guess(name, "good", name, True)
 

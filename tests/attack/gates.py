@@ -119,7 +119,7 @@ def front(binary, directory, upstream, routes, by_account):
 
 
 def certify(directory):
-    """A certificate for nobody in particular."""
+    """A certificate for an unused name."""
     command = (
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 -subj /CN=app.example".split()
     )

@@ -244,7 +244,7 @@ class Connection:
 
 
 def trusting(protocol):
-    """TLS with whoever answers: what is tried is not whether the certificate is a good one."""
+    """TLS with any server: the certificate is not what is tested."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols([protocol])

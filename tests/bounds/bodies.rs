@@ -112,7 +112,7 @@ fn under_attack(
 
 /// L20: four connections of HTTP/2 of one client, with 100 unfinished bodies of 8 MB each.
 #[test]
-fn bodies_that_one_client_does_not_finish_take_a_bounded_memory_and_nobody_else_notices() {
+fn bodies_that_one_client_does_not_finish_take_a_bounded_memory_and_delay_no_other_client() {
     let enough = 200 * 1024;
     let (before, most, answers, gate, _upstream) = under_attack(&file("8MiB", ""), 4, 8_000_000, enough);
     std::thread::sleep(Duration::from_millis(500));

@@ -1,4 +1,4 @@
-//! Bodies and answers of ten gigabytes, or as much of them as tells whether somebody keeps it.
+//! Bodies and answers of ten gigabytes, or as much of them as shows whether the gate buffers them.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};

@@ -13,7 +13,7 @@ const FILE: &str = "[route.login]\nmatch = \"POST /login\"\nuser = \"form:name\"
 
 /// H13: clients that make the gate keep ever more.
 #[test]
-fn nobody_new_is_let_in_before_the_memory_is_used_up() {
+fn new_connections_are_rejected_before_the_memory_is_used_up() {
     let slow = |request: &[u8], _| {
         let pause = if request.starts_with(b"GET /slow") { 8 } else { 0 };
         Reply::ok().after(Duration::from_secs(pause))

@@ -30,7 +30,7 @@ fn requests_that_wait_for_one_connection_have_it_one_after_the_other() {
 
 /// H9: those who ask again and again are no quicker than those who wait.
 #[test]
-fn nobody_overtakes_those_who_wait() {
+fn no_connection_overtakes_those_that_wait() {
     let upstream = Upstream::answering(|_, _| Reply::ok().after(Duration::from_millis(20)));
     let gate = Gate::start(&upstream.file("[proxy]\nupstream_max = 2\nthreads = 1\n"));
     let mut clients = clients(&gate, 8);
@@ -81,7 +81,7 @@ fn two_busy_workers_share_what_there_is() {
     assert!(connections < 450, "{connections} connections for 900 answers");
 }
 
-/// H9: what is there to keep an upstream from being crowded by one client keeps no upstream from working.
+/// H9: the bound on one client's share of an upstream leaves every upstream usable.
 #[test]
 fn a_slow_upstream_works_on_all_that_one_client_wants_at_once() {
     let upstream = Upstream::answering(|_, _| Reply::ok().after(Duration::from_secs(2)));
@@ -104,22 +104,22 @@ fn a_client_that_wants_much_leaves_a_connection_that_rests_to_others() {
     let upstream = Upstream::answering(slow);
     let gate = Gate::start(&upstream.file("[proxy]\nthreads = 1\n"));
     let mut other = gate.connect_from(Ipv4Addr::new(127, 0, 7, 2));
-    let mut crowd: Vec<_> = (0..60).map(|_| gate.connect_from(Ipv4Addr::new(127, 0, 7, 1))).collect();
+    let mut many: Vec<_> = (0..60).map(|_| gate.connect_from(Ipv4Addr::new(127, 0, 7, 1))).collect();
     let mut ask = |name: &str| {
         other.send(get_with(&format!("/{name}"), ""));
         assert_eq!(other.answer().status, 200);
     };
     let arrived =
         |count| assert!(eventually(Duration::from_secs(5), || upstream.connections().len() >= count));
-    crowd[..40].iter_mut().for_each(|client| client.send(get_with("/slow", "")));
+    many[..40].iter_mut().for_each(|client| client.send(get_with("/slow", "")));
     arrived(40);
     ask("one");
-    crowd[40..].iter_mut().for_each(|client| client.send(get_with("/slow", "")));
+    many[40..].iter_mut().for_each(|client| client.send(get_with("/slow", "")));
     arrived(61);
     ask("two");
     let connections = upstream.connections();
-    // The upstream may not have read yet what one of the crowd wants.
+    // The upstream may not have read yet what one of these clients sent.
     let others = connections.iter().filter(|bytes| !bytes.is_empty() && !bytes.starts_with(b"GET /slow"));
     let asked: Vec<_> = others.map(|bytes| String::from_utf8_lossy(bytes).matches("GET /").count()).collect();
-    assert_eq!(asked, [2], "both over one connection that nobody else has used");
+    assert_eq!(asked, [2], "both over one connection that no other client has used");
 }

@@ -47,7 +47,7 @@ fn a_client_that_drips_its_body_is_cut_off_whether_it_is_read_or_streamed() {
         drop(client);
         dripping.join().unwrap();
     }
-    assert!(upstream.connections().concat().len() < 1000, "nobody got a whole request");
+    assert!(upstream.connections().concat().len() < 1000, "no connection carried a whole request");
 }
 
 /// H2: and a slow one that is none of an attacker's.
@@ -136,7 +136,7 @@ fn a_client_that_reads_nothing_leaves_places_at_the_upstream_to_others() {
 
 /// H3: a slow reader that is none of an attacker's.
 #[test]
-fn an_answer_may_take_longer_than_the_time_out_if_somebody_reads_on() {
+fn an_answer_may_take_longer_than_the_time_out_if_the_client_reads_on() {
     let body = vec![b'x'; 6 << 20];
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
     let all = [head.into_bytes(), body].concat();

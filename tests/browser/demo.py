@@ -150,7 +150,7 @@ def true_countdown(browser, demo, wait, before, after):
 
 
 def after_the_wait(browser, wait, after, directory):
-    """The link leads to the form by GET, and the right password opens the door."""
+    """The link leads to the form by GET, and the right password signs in."""
     browser.wait_until("getComputedStyle(document.querySelector('.now')).visibility == 'visible'")
     early = wait - (time.monotonic() - after)
     check("the page says that the wait is over, and not too early", early < 0.5, early)

@@ -6,7 +6,7 @@ use crate::support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
@@ -78,33 +78,6 @@ fn what_the_documents_show_of_the_smallest_example_is_what_the_program_says() {
         command.arg(words[0]).args(["-c", "examples/minimal.toml"]).args(&words[1..]);
         let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
         assert!(fs::read_to_string(document).unwrap().contains(&said), "{document} does not show\n{said}");
-    }
-}
-
-#[test]
-fn every_file_that_the_documents_link_to_exists() {
-    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"] {
-        let text = fs::read_to_string(document).unwrap();
-        let targets =
-            text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
-        for target in targets.filter(|target| !target.contains("://")) {
-            assert!(Path::new(target).exists(), "{document} links to {target}");
-        }
-    }
-}
-
-#[test]
-fn every_test_that_the_origins_name_exists() {
-    let document = fs::read_to_string("docs/origins.md").unwrap();
-    let quoted = document.split('`').skip(1).step_by(2);
-    let named: BTreeSet<&str> = quoted.filter(|word| is_a_test(word)).collect();
-    assert!(named.len() > 10, "{named:?}");
-    let folders = fs::read_dir("tests").unwrap().map(|entry| entry.unwrap().path());
-    let files = folders.filter_map(|folder| fs::read_dir(folder).ok()).flatten();
-    let files = files.map(|entry| entry.unwrap().path());
-    let tests: String = files.filter_map(|file| fs::read_to_string(file).ok()).collect();
-    for name in named {
-        assert!(tests.contains(&format!("fn {name}()")), "{name}");
     }
 }
 
@@ -241,12 +214,6 @@ fn schemes(file: &str) -> Vec<&str> {
 }
 
 /// A sentence in snake case.
-fn is_a_test(word: &str) -> bool {
-    let is_snake =
-        word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-    is_snake && word.matches('_').count() > 3
-}
-
 fn readme() -> String {
     fs::read_to_string("README.md").unwrap()
 }

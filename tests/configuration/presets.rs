@@ -1,4 +1,4 @@
-//! What applications answered, held against the presets: the right door, the right account, the right outcome.
+//! What applications answered, held against the presets: the right endpoint, the right account, the right outcome.
 //!
 //! The answers are in `tests/recorded/APPLICATION/`, written by `tests/apps/recorded.py` from running applications. The
 //! first lines of a file say what has to come of it: `# expect: success|failure|neutral|none` (`none` is no attempt),
@@ -68,7 +68,7 @@ impl Recorded {
     }
 
     /// The route of the file that [`policy`] makes.
-    fn door(&self) -> Option<String> {
+    fn endpoint(&self) -> Option<String> {
         let ending = self.told("door")?.strip_prefix(&*self.application).unwrap().trim_start_matches('-');
         Some(if ending.is_empty() { "site".to_owned() } else { format!("site.{ending}") })
     }
@@ -156,13 +156,13 @@ fn every_preset_is_a_good_file_without_warnings() {
     }
 }
 
-/// D18: every door of an application is known, at every address that the application takes for it.
+/// D18: every sign-in endpoint of an application is known, at every address that the application takes for it.
 #[test]
-fn an_attempt_is_counted_at_its_door_and_nothing_else_is() {
+fn an_attempt_is_counted_at_its_endpoint_and_nothing_else_is() {
     demand_none(|one, policy| {
         let routes = policy.routes_of(&one.attempt());
         let names: Vec<&str> = routes.iter().map(|&route| &*policy.routes[route].name).collect();
-        let expected: Vec<String> = one.door().into_iter().collect();
+        let expected: Vec<String> = one.endpoint().into_iter().collect();
         (names != expected).then(|| format!("counted at {names:?}, not at {expected:?}"))
     });
 }
@@ -186,7 +186,7 @@ fn the_account_is_found() {
         let found: Vec<_> =
             found.iter().map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect();
         let expected: Vec<_> = one.told("user").into_iter().map(str::to_owned).collect();
-        // A form at an application that takes none names somebody all the same: other applications take both.
+        // A form at an application that takes none names an account all the same: other applications take both.
         (found != expected && !expected.is_empty()).then(|| format!("about {found:?}, not {expected:?}"))
     });
 }

@@ -68,7 +68,7 @@ pub(crate) fn what_was_written_is_read_with_the_version_that_the_writer_was_told
     assert_eq!(opened.load(KEY), Some(Stored { bytes: b"two".to_vec(), version: second }));
 }
 
-pub(crate) fn whoever_expects_another_version_is_told_what_stands_there(server: impl Server) {
+pub(crate) fn a_swap_that_expects_another_version_returns_the_record(server: impl Server) {
     let opened = Opened::new(server);
     let first = opened.write(KEY, None, record(*b"one", 60));
     let second = opened.write(KEY, Some(first), record(*b"two", 60));
@@ -77,14 +77,14 @@ pub(crate) fn whoever_expects_another_version_is_told_what_stands_there(server: 
     assert_eq!(opened.load(KEY).unwrap().bytes, b"two");
 }
 
-pub(crate) fn whoever_expects_nothing_is_told_what_stands_there(server: impl Server) {
+pub(crate) fn a_swap_that_expects_no_record_returns_the_one_there_is(server: impl Server) {
     let opened = Opened::new(server);
     let version = opened.write(KEY, None, record(*b"one", 60));
     let lost = Swap::Conflict(Some(Stored { bytes: b"one".to_vec(), version }));
     assert_eq!(opened.swap(KEY, None, record(*b"two", 60)), lost);
 }
 
-pub(crate) fn whoever_expects_something_is_told_that_there_is_nothing(server: impl Server) {
+pub(crate) fn a_swap_that_expects_a_record_is_told_that_there_is_none(server: impl Server) {
     let opened = Opened::new(server);
     assert_eq!(opened.swap(KEY, Some(RecordVersion(7)), record(*b"one", 60)), Swap::Conflict(None));
     assert_eq!(opened.load(KEY), None);
@@ -248,7 +248,7 @@ pub(crate) fn a_killed_server_is_an_error_and_its_return_is_noticed(server: impl
     }
 }
 
-pub(crate) fn a_stopped_server_does_not_stop_whoever_gives_up(server: impl Server) {
+pub(crate) fn a_stopped_server_does_not_hold_a_caller_that_gives_up(server: impl Server) {
     let mut opened = Opened::new(server);
     let version = opened.write(KEY, None, record(*b"one", 60));
     opened.server.pause();

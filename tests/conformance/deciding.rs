@@ -292,7 +292,7 @@ pub(crate) fn who_asked_for_deny_or_allow_gets_it(server: impl Server) {
     });
 }
 
-pub(crate) fn foreign_bytes_give_nobody_a_token_that_saw_the_bucket(server: impl Server) {
+pub(crate) fn foreign_bytes_give_no_token_to_a_gate_that_saw_the_bucket(server: impl Server) {
     let mut processes = Processes::new(server, 1);
     let limiter = processes.limit(Spec::Continuous(continuous(1, 3600, 10))).remove(0);
     for bytes in [&b"not ours"[..], b"", &[0xff; 3000], &[1, 1, 0, 0, 0, 0]] {

@@ -35,9 +35,9 @@ macro_rules! store {
             mount!(keeping, $server, contract:
                 what_was_never_written_is_not_there
                 what_was_written_is_read_with_the_version_that_the_writer_was_told
-                whoever_expects_another_version_is_told_what_stands_there
-                whoever_expects_nothing_is_told_what_stands_there
-                whoever_expects_something_is_told_that_there_is_nothing
+                a_swap_that_expects_another_version_returns_the_record
+                a_swap_that_expects_no_record_returns_the_one_there_is
+                a_swap_that_expects_a_record_is_told_that_there_is_none
                 of_many_at_once_one_wins_each_round
                 the_longest_record_comes_back_byte_for_byte
                 keys_that_differ_in_one_bit_do_not_meet
@@ -48,7 +48,7 @@ macro_rules! store {
                 answers_bring_a_clock_that_runs
                 bytes_of_others_are_read_as_they_stand
                 a_killed_server_is_an_error_and_its_return_is_noticed
-                a_stopped_server_does_not_stop_whoever_gives_up
+                a_stopped_server_does_not_hold_a_caller_that_gives_up
             );
             mount!(basic, $server, deciding:
                 a_bucket_admits_its_burst_and_no_more
@@ -68,7 +68,7 @@ macro_rules! store {
                 while_the_store_is_away_each_process_decides_by_what_it_saw
                 a_stopped_store_costs_the_timeout_and_then_nothing
                 who_asked_for_deny_or_allow_gets_it
-                foreign_bytes_give_nobody_a_token_that_saw_the_bucket
+                foreign_bytes_give_no_token_to_a_gate_that_saw_the_bucket
             );
         }
     };
@@ -97,11 +97,11 @@ macro_rules! tables {
                 a_limits_name_is_no_statement
                 a_person_can_read_whose_bucket_it_is_and_when_it_is_full
                 the_usual_questions_are_one_statement_each
-                an_answer_that_came_too_late_is_nobody_elses
-                a_swap_that_nobody_waits_for_is_written_once_or_not_at_all
+                a_late_answer_goes_to_no_other_caller
+                a_swap_without_a_caller_is_written_once_or_not_at_all
                 expired_rows_are_tidied_in_batches
                 one_gate_tidies_at_a_time
-                a_row_that_somebody_holds_is_contended_and_blocks_nobody_else
+                a_locked_row_is_contended_and_blocks_no_other
                 a_missing_table_says_what_to_run
                 a_probe_fails_while_the_table_is_away_or_not_as_it_should_be
                 a_wrong_password_is_refused_without_repeating_it

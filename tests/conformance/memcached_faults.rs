@@ -63,7 +63,7 @@ fn greet(mut stream: TcpStream) -> TcpStream {
     stream
 }
 
-/// What somebody who asks for a key is told where this is the answer.
+/// The reply to a request for a key where this is the answer.
 fn told(script: fn(u32, TcpStream)) -> Result<Option<Vec<u8>>, StoreError> {
     let (address, _) = listening(script);
     load(&at(address), 1)
@@ -109,7 +109,7 @@ fn one_of_three_servers_away_leaves_the_keys_of_the_others() {
     servers.nodes()[1].run().unwrap();
     gate.rest(Duration::from_millis(500));
     assert_eq!(lost(), [0; 0]);
-    assert_eq!(load(&gate, before[0]), Ok(None), "nobody else took its keys");
+    assert_eq!(load(&gate, before[0]), Ok(None), "no other server took its keys");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_usual_server_gives_nothing_to_say() {
 }
 
 #[test]
-fn whoever_finds_a_spoiled_epoch_agrees_with_itself_and_loses_against_others() {
+fn a_gate_with_a_spoiled_epoch_agrees_with_itself_and_loses_against_others() {
     let Some(mut server) = started::<Memcached>() else { return };
     let early = Gate::new(&server.url());
     let first = done(swap(&early, 1, None, b"one").unwrap());
@@ -163,7 +163,7 @@ fn whoever_finds_a_spoiled_epoch_agrees_with_itself_and_loses_against_others() {
 }
 
 #[test]
-fn the_answer_to_whoever_gave_up_belongs_to_nobody() {
+fn the_answer_to_a_caller_that_gave_up_is_dropped() {
     let Some(mut server) = started::<Memcached>() else { return };
     let gate = Gate::new(&server.url());
     done(swap(&gate, 1, None, b"one").unwrap());
@@ -205,7 +205,7 @@ fn attempts_to_connect_are_bounded_while_a_server_is_down() {
 }
 
 #[test]
-fn whoever_answers_garbage_is_not_believed() {
+fn a_server_that_answers_garbage_is_not_believed() {
     let script = |_, mut stream: TcpStream| {
         let _ = stream.write_all(b"\x00\xff garbage\r\n");
         let _ = stream.read(&mut [0; 4096]);

@@ -9,7 +9,7 @@ use crate::support::servers::mysql::MariaDb;
 use crate::tables::record;
 
 #[test]
-fn tls_is_spoken_to_whom_it_is_trusted_and_to_nobody_else() {
+fn tls_is_spoken_to_trusted_servers_only() {
     let Ok(server) = MariaDb::with(true) else {
         assert!(std::env::var_os("REQUIRE_STORES").is_none(), "mariadb-server or openssl is missing");
         return;

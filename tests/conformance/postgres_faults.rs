@@ -124,7 +124,10 @@ fn never_do_two_win_a_round_though_answers_are_lost() {
         if let [Came::Won(version)] = won[..] {
             assert_eq!(stored.as_ref().map(|stored| stored.version), Some(*version), "round {at}");
         } else {
-            assert!(came.contains(&Came::Unknown), "nobody won round {at}, and everybody knows: {came:?}");
+            assert!(
+                came.contains(&Came::Unknown),
+                "no swap won round {at}, and every caller knows: {came:?}"
+            );
         }
         old = stored.map(|stored| stored.version);
         // Connections come back one by one, a tenth of a second apart.
@@ -154,7 +157,7 @@ fn swaps_touch_no_index() {
 }
 
 #[test]
-fn tls_is_spoken_to_whom_it_is_trusted_and_to_nobody_else() {
+fn tls_is_spoken_to_trusted_servers_only() {
     let Ok(server) = Postgres::with(&["ssl=on"]) else {
         assert!(std::env::var_os("REQUIRE_STORES").is_none(), "postgresql or openssl is missing");
         return;

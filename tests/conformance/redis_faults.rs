@@ -148,7 +148,7 @@ fn a_replica_refuses_and_is_left_until_it_is_none() {
 }
 
 #[test]
-fn whoever_has_no_right_password_is_refused_and_it_is_never_repeated() {
+fn a_wrong_password_is_refused_and_never_repeated() {
     let Some(server) = with(&["--requirepass", "op@n/sesame"]) else { return };
     let at = |login: &str| Gate::new(&format!("redis://{login}127.0.0.1:{}", server.port()));
     let why = |login: &str| at(login).refusal(None);
@@ -250,7 +250,7 @@ fn what_is_no_string_is_written_over() {
 }
 
 #[test]
-fn bytes_of_others_have_a_version_as_long_as_nobody_touches_them() {
+fn foreign_bytes_have_a_version_until_they_are_changed() {
     let Some(server) = started::<Redis>() else { return };
     let gate = Gate::new(&server.url());
     for foreign in ["", "a", "ab", "1234567", "12345678", "much longer than a version"] {
@@ -299,7 +299,7 @@ fn a_server_that_is_no_cluster_says_so() {
 }
 
 #[test]
-fn a_certificate_that_nobody_trusts_is_an_error() {
+fn an_untrusted_certificate_is_an_error() {
     let Some(server) = started::<RedisTls>() else { return };
     let url = server.url();
     let (trusting_the_system, _) = url.split_once('?').unwrap();

@@ -79,7 +79,7 @@ pub(crate) fn the_usual_questions_are_one_statement_each(mut server: impl Tables
     assert!(counted, "{} questions", server.questions() - before);
 }
 
-pub(crate) fn an_answer_that_came_too_late_is_nobody_elses(mut server: impl Tables) {
+pub(crate) fn a_late_answer_goes_to_no_other_caller(mut server: impl Tables) {
     let gate = Gate::ready(&server.url());
     for key in 0..20 {
         gate.write(Key(key), None, record(&[u8::try_from(key).unwrap()]));
@@ -101,7 +101,7 @@ pub(crate) fn an_answer_that_came_too_late_is_nobody_elses(mut server: impl Tabl
     assert_eq!(gate.load(Key(2)).unwrap().bytes, [2]);
 }
 
-pub(crate) fn a_swap_that_nobody_waits_for_is_written_once_or_not_at_all(server: impl Tables) {
+pub(crate) fn a_swap_without_a_caller_is_written_once_or_not_at_all(server: impl Tables) {
     let gate = Gate::ready(&server.url());
     let mut version = gate.write(Key(7), None, record(b"0"));
     let (mut written, mut late) = (0, 0);
@@ -109,7 +109,7 @@ pub(crate) fn a_swap_that_nobody_waits_for_is_written_once_or_not_at_all(server:
         let new = record(round.to_string().as_bytes());
         let dropped = give_up(&gate, round % 30, |store| store.swap(Key(7), Some(version), new));
         late += u32::from(dropped.is_none());
-        // What was sent is carried to its end, at the latest while somebody else asks.
+        // What was sent is carried to its end, at the latest while another caller asks.
         match gate.ask(|store| store.swap(Key(7), Some(version), record(b"next"))) {
             Ok(Swap::Done(next)) => {
                 assert!(!matches!(dropped, Some(Ok(Swap::Done(_)))), "both have won in round {round}");
@@ -162,7 +162,7 @@ pub(crate) fn one_gate_tidies_at_a_time(server: impl Tables) {
     assert_eq!(other.ask(|store| store.purge()), Ok(500));
 }
 
-pub(crate) fn a_row_that_somebody_holds_is_contended_and_blocks_nobody_else(server: impl Tables) {
+pub(crate) fn a_locked_row_is_contended_and_blocks_no_other(server: impl Tables) {
     let gate = Gate::ready(&server.url());
     let version = gate.write(Key(7), None, record(b"one"));
     let mut holder = server.hold_all(Duration::from_millis(3000));

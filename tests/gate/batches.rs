@@ -239,7 +239,7 @@ fn a_body_that_cannot_be_read_is_a_400_and_costs_nothing() {
 }
 
 #[test]
-fn whoever_is_refused_already_is_not_asked_for_the_body() {
+fn the_body_of_a_refused_attempt_is_not_asked_for() {
     let upstream = Upstream::start();
     let gate = Gate::start(&upstream.file(TEN));
     let head = "POST /api HTTP/1.1\r\nHost: app.test\r\nContent-Length: 4\r\n";
@@ -316,7 +316,7 @@ fn another_client_has_a_bucket_of_its_own_for_batches_too() {
 }
 
 #[test]
-fn a_body_is_not_read_for_whoever_no_limit_could_refuse() {
+fn a_body_is_not_read_for_a_client_that_no_limit_could_refuse() {
     let upstream = Upstream::start();
     let body = "[1,".repeat(1000);
     for line in ["exempt = \"127.0.0.0/8\"", "mode = \"observe\"", "mode = \"off\""] {

@@ -209,7 +209,7 @@ fn an_operator_lifts_the_cap_of_an_account_whichever_way_its_name_is_spelt() {
     let (status, shown) = ask(&gate, "DELETE", "user:%20ALICE", "");
     assert_eq!((status, &limit(&shown, "account")["max_failures"]["left"]), (200, &json!(3)));
     assert_eq!(sign_in(&gate, "alice", &right("alice")), 302);
-    assert_eq!(sign_in(&gate, "bob", &right("bob")), 429, "that was somebody else's");
+    assert_eq!(sign_in(&gate, "bob", &right("bob")), 429, "that was the bucket of another account");
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_rate_of_its_own_can_be_ended_before_its_end() {
 }
 
 #[test]
-fn what_nobody_can_mean_is_a_problem_and_changes_nothing() {
+fn an_impossible_request_is_a_problem_and_changes_nothing() {
     let application = application();
     let gate = Gate::start(&application.file(LIMITS));
     assert_eq!(drained(&gate), 4);
@@ -472,12 +472,12 @@ fn the_command_says_what_is_wrong() {
     }
     let (code, out, err) = said(&tollgate(&gate, &["reset", ME, "--limit", "adress"]));
     assert_eq!((code, &*out, &*err), (Some(1), "", "tollgate: there is no limit `adress`\n"));
-    let nowhere = gate.directory.join("nobody.sock");
+    let nowhere = gate.directory.join("missing.sock");
     let output =
         Command::new(BINARY).args(["buckets", "show", ME, "--socket"]).arg(&nowhere).output().unwrap();
     let (code, _, err) = said(&output);
-    assert!(code == Some(1) && err.contains("nobody.sock") && err.contains("is the gate running"), "{err}");
-    // Somebody who is no gate.
+    assert!(code == Some(1) && err.contains("missing.sock") && err.contains("is the gate running"), "{err}");
+    // A server that is no gate.
     let listener = std::os::unix::net::UnixListener::bind(&nowhere).unwrap();
     let answering = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();

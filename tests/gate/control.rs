@@ -78,7 +78,7 @@ fn the_name_of_a_configuration_changes_with_what_it_says() {
 
 /// I2: a caller that reloads a bad file gets the mistakes, and the exit code.
 #[test]
-fn a_bad_file_is_shown_to_whoever_asked_and_the_old_one_stays() {
+fn a_bad_file_is_shown_to_its_operator_and_the_old_one_stays() {
     let upstream = Upstream::start();
     let gate = Gate::start(&upstream.file(LOGIN));
     gate.drain("/login", "");

@@ -87,7 +87,7 @@ fn a_held_attempt_is_in_the_duration_and_not_in_the_time_of_the_gate() {
 }
 
 #[test]
-fn whoever_hangs_up_while_held_has_paid_and_is_not_forwarded() {
+fn a_client_that_hangs_up_while_held_has_paid_and_is_not_forwarded() {
     let (upstream, times) = noting();
     let gate = holding(&upstream.file(&format!("{LOGIN}rate = \"2/s burst 1\"\n")), 4 * HALF);
     assert_eq!(send(&gate).answer().status, 200);

@@ -131,7 +131,7 @@ fn the_least_busy_upstream_gets_the_request() {
     for _ in 0..10 {
         assert_eq!(gate.ask(get_with("/", "")).status, 200);
     }
-    assert!(started.elapsed() < Duration::from_secs(2), "nobody was sent to the busy one");
+    assert!(started.elapsed() < Duration::from_secs(2), "no request went to the busy one");
 }
 
 #[test]

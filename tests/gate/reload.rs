@@ -169,7 +169,7 @@ fn a_reload_never_refills_a_bucket() {
     // In proportion, less than a token lost at each change: six of twelve, and one of them in a smaller bucket.
     let left = admitted_from(&gate, half, 12);
     assert!((5..=6).contains(&left), "half of it is left: {left}");
-    assert_eq!(admitted_from(&gate, fresh, 13), 12, "a bucket that nobody has touched is full");
+    assert_eq!(admitted_from(&gate, fresh, 13), 12, "an untouched bucket is full");
     reload("");
     assert_eq!(admitted_from(&gate, drained, 20), 20, "a limit that is gone");
     reload(&limit("address", 12));

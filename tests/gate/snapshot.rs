@@ -70,7 +70,7 @@ fn stop(mut gate: Gate) {
 
 /// E20: no burst for anybody.
 #[test]
-fn whoever_had_nothing_left_has_nothing_after_a_restart() {
+fn a_drained_client_has_nothing_after_a_restart() {
     let kept = Kept::new();
     let gate = kept.start(&limit(3));
     assert_eq!(here(&gate, 5), 3);
@@ -108,7 +108,7 @@ fn a_limit_that_was_changed_meanwhile_keeps_the_level_in_proportion() {
 }
 
 #[test]
-fn what_nobody_asked_for_since_the_file_was_read_again_is_kept_too() {
+fn buckets_without_an_attempt_since_a_reload_are_kept_too() {
     let kept = Kept::new();
     let gate = kept.start(&limit(4));
     assert_eq!(here(&gate, 4), 4);

@@ -112,7 +112,7 @@ fn trace_8_debt_makes_the_wait_longer_up_to_its_bound() {
 }
 
 #[test]
-fn trace_8_whoever_obeys_the_wait_is_admitted() {
+fn trace_8_a_client_that_obeys_the_wait_is_admitted() {
     let trace = Trace::of("rate = \"10 per 300s\"\ndebt = 10");
     assert_eq!(trace.admitted(0, 30), 10);
     assert_eq!(trace.at(330_000), Left(0));

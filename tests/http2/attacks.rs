@@ -224,7 +224,7 @@ fn a_download_that_is_acknowledged_piece_by_piece_comes_to_its_end() {
 
 /// B5: a client that does not agree to the end of its connection.
 #[test]
-fn a_stop_waits_for_nobody_who_has_no_request() {
+fn a_stop_waits_for_no_connection_without_a_request() {
     let (upstream, authority) = (Upstream::start(), Authority::new());
     let mut gate = gate(&authority, &upstream);
     let mut client = Raw::connect(&authority, gate.tls);

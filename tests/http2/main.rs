@@ -1,4 +1,4 @@
-//! HTTP/2 at the front door: the same policy, and what attackers do with streams.
+//! HTTP/2 from clients: the same policy, and what attackers do with streams.
 //!
 //! Clients are the `h2` crate where they behave, and bytes by hand where they do not.
 

@@ -185,7 +185,7 @@ proptest! {
         let (mut at_once, mut at_leisure) = ((header, state), (header, state));
         prop_assert_eq!(at_once.0.effective_spec(&limit, &mut at_once.1, until), limit);
         prop_assert_eq!(at_leisure.0.effective_spec(&limit, &mut at_leisure.1, later), limit);
-        prop_assert_eq!(at_once.1, at_leisure.1, "nobody asked in between");
+        prop_assert_eq!(at_once.1, at_leisure.1, "no attempt came in between");
         header.give_rate(&limit, None, &mut state, now);
         prop_assert_eq!(header, RecordHeader::of(limit));
     }

@@ -82,7 +82,7 @@ proptest! {
 
     /// Nothing is refilled meanwhile: different things are as many as tokens, and repeats as many as are free.
     #[test]
-    fn whoever_tries_everything_gets_through_as_often_as_tokens_and_free_repeats_say(
+    fn a_client_that_tries_everything_gets_through_as_often_as_tokens_and_free_repeats_say(
         burst in 1_u32..40, repeats in 0_u32..40, seeds in prop::collection::vec(any::<u64>(), 1..200),
     ) {
         let bucket = tollgate::bucket::Continuous::new(1, Span::from_secs(3600), burst).unwrap();

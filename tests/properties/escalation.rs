@@ -94,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn a_clock_that_steps_keeps_nobody_waiting_for_longer_than_the_longest_wait(
+    fn after_a_step_of_the_clock_no_wait_is_longer_than_the_longest(
         spec in of(Dice::escalation), seeds in attempts(),
     ) {
         let (mut bucket, mut now) = (Bucket::new(Spec::Escalation(spec)), START);

@@ -92,7 +92,7 @@ fn give_back(bucket: &mut Bucket, now: Time, receipt: Receipt) {
     let _ = bucket.run(now, Op::Refund(receipt));
 }
 
-/// Somebody signs in rightly as often as it goes, has some of it given back early and some late, waits for what time
+/// A client signs in rightly as often as it can, has some of it given back early and some late, waits for what time
 /// brings, and guesses in between for whatever is there: the guesses alone keep the promise, as if nothing had ever been
 /// given back.
 fn right_attempts_buy_nothing(spec: Spec, seeds: &[u64]) -> Result<(), TestCaseError> {

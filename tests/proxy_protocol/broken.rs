@@ -23,7 +23,7 @@ fn is_served(gate: &Gate) -> bool {
     client.answer().status == 200
 }
 
-/// C12: a header from somebody who is not in `client.trust`.
+/// C12: a header from a peer that is not in `client.trust`.
 #[test]
 fn a_stranger_is_not_let_in_whatever_he_sends() {
     let upstream = Upstream::start();
@@ -144,7 +144,7 @@ fn a_broken_header_ends_the_connection_and_nothing_else() {
     assert_eq!(gate.metric("tollgate_panics_total", ""), 0.0);
 }
 
-/// C12: those who look whether somebody listens and say nothing.
+/// C12: probes that connect and send nothing.
 #[test]
 fn a_proxy_that_only_knocks_is_not_a_mistake() {
     let upstream = Upstream::start();

@@ -38,7 +38,7 @@ fn each_client_behind_the_proxy_has_a_bucket_and_an_address() {
 
 /// C13: a proxy that sends a health check, or names no client, is a client of its own address.
 #[test]
-fn a_header_that_names_nobody_leaves_the_proxy_as_the_client() {
+fn a_header_that_names_no_client_leaves_the_proxy_as_the_client() {
     let headers = [
         block(0x20, 0, b""),
         block(0x20, 0x11, &[198, 51, 100, 7, 127, 0, 0, 1, 0, 1, 0, 80]),
@@ -52,11 +52,11 @@ fn a_header_that_names_nobody_leaves_the_proxy_as_the_client() {
         let gate = gate(&upstream, "any", "");
         assert_eq!(attempt(&gate, &upstream, &header), (200, "127.0.0.1".to_owned()), "{header:?}");
         assert_eq!(attempt(&gate, &upstream, &header).0, 429);
-        assert_eq!(attempt(&gate, &upstream, &v1("198.51.100.7")).0, 200, "and nobody else is");
+        assert_eq!(attempt(&gate, &upstream, &v1("198.51.100.7")).0, 200, "and no other client is");
     }
 }
 
-/// C12: a client behind the proxy that says it is somebody else.
+/// C12: a client behind the proxy that claims another address.
 #[test]
 fn forwarded_headers_are_believed_only_of_a_client_that_is_a_proxy_of_ours_itself() {
     let upstream = Upstream::start();
@@ -92,7 +92,7 @@ fn the_access_log_names_the_client_and_not_the_proxy() {
     assert!(eventually(Duration::from_secs(5), is_named));
 }
 
-/// H4: the bounds at the door are the client's, because the proxy has none.
+/// H4: the bounds on connections are the client's; the proxy has none.
 #[test]
 fn a_client_behind_the_proxy_has_no_more_connections_than_others() {
     let upstream = Upstream::start();

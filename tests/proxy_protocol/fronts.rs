@@ -93,7 +93,7 @@ fn haproxy_in_front_names_its_clients_in_every_form_it_knows() {
 
 /// C12: the same HAProxy without the header.
 #[test]
-fn haproxy_without_the_header_finds_nobody() {
+fn haproxy_without_the_header_reaches_no_upstream() {
     let upstream = Upstream::start();
     let gate = gate(&upstream, "any", "");
     let Some(front) = Haproxy::start(&gate, "") else { return };

@@ -45,7 +45,7 @@ fn a_path_that_is_accepted_has_few_segments_in_all_its_readings() {
 
 /// L12: what is not read in all ways is not let pass: a program that forgets to check a path counts it everywhere.
 #[test]
-fn a_path_that_nobody_has_checked_counts_for_every_route_that_its_method_fits() {
+fn an_unchecked_path_counts_for_every_route_that_its_method_fits() {
     let route = |name: &str, pattern: &str| Route::new(name, vec![pattern.parse().unwrap()]);
     let policy = Policy::new(
         vec![route("a", "POST /login"), route("b", "GET /x"), route("c", "ANY /a/*")],

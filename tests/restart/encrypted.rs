@@ -13,7 +13,7 @@ use crate::support::{Upstream, get_with};
 /// How many were answered, and the first request that was not.
 type Tally = (usize, Option<String>);
 
-fn crowd(stop: &Arc<AtomicBool>, ask: impl Fn(&AtomicBool) -> Tally + Send + 'static) -> JoinHandle<Tally> {
+fn load(stop: &Arc<AtomicBool>, ask: impl Fn(&AtomicBool) -> Tally + Send + 'static) -> JoinHandle<Tally> {
     let stop = Arc::clone(stop);
     std::thread::spawn(move || ask(&stop))
 }
@@ -25,7 +25,7 @@ fn clients_that_speak_tls_lose_no_request_when_another_process_takes_over() {
     let gate = Generations::start_with(&upstream.file(""), &authority.issue(&["app.test"]));
     let (stop, tls) = (Arc::new(AtomicBool::new(false)), gate.tls);
     let config = Arc::new(authority.client_config(BOTH));
-    let http1 = crowd(&stop, move |stop| {
+    let http1 = load(&stop, move |stop| {
         let (mut answered, mut kept) = (0, None);
         while !stop.load(Ordering::Relaxed) {
             let mut client = kept.take().unwrap_or_else(|| connect_by(&config, tls, "app.test"));
@@ -39,7 +39,7 @@ fn clients_that_speak_tls_lose_no_request_when_another_process_takes_over() {
         }
         (answered, None)
     });
-    let http2 = crowd(&stop, move |stop| {
+    let http2 = load(&stop, move |stop| {
         let mut answered = 0;
         while !stop.load(Ordering::Relaxed) {
             let mut connection = Raw::connect(&authority, tls);

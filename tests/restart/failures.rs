@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use crate::crowd::Crowd;
 use crate::generations::{Generations, is_alive, signal};
+use crate::load::Load;
 use crate::support::{Client, Upstream, eventually, get_with, post_with};
 
 const LIMIT: &str = "[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"3 per 1000h\"\n";
@@ -68,13 +68,13 @@ fn a_new_process_that_hangs_is_given_up_and_no_request_fails_meanwhile() {
     let upstream = Upstream::start();
     let gate = Generations::start(&upstream.file(LIMIT));
     put(&gate, "#!/bin/sh\necho $$ > hangs\nexec sleep 100\n");
-    let crowd = Crowd::start(4, gate.address, true, |_| get_with("/", ""));
+    let load = Load::start(4, gate.address, true, |_| get_with("/", ""));
     // Those that come meanwhile are about the same thing.
     gate.signal("USR2");
     std::thread::sleep(Duration::from_millis(500));
     gate.signal("USR2");
     assert!(!gate.hand_over());
-    let tally = crowd.stop();
+    let tally = load.stop();
     assert!(tally.failures.is_empty() && tally.admitted > 100, "{tally:?}");
     let hanging = fs::read_to_string(gate.directory.join("hangs")).unwrap().trim().parse().unwrap();
     assert!(!is_alive(hanging), "it is not left behind");
@@ -84,7 +84,7 @@ fn a_new_process_that_hangs_is_given_up_and_no_request_fails_meanwhile() {
 
 /// I8: told to stop while another process is about to take over.
 #[test]
-fn a_gate_that_is_told_to_stop_meanwhile_stops_and_leaves_nobody_behind() {
+fn a_gate_that_is_told_to_stop_meanwhile_stops_and_leaves_no_process_behind() {
     let upstream = Upstream::start();
     let mut gate = Generations::start(&upstream.file(LIMIT));
     put(&gate, "#!/bin/sh\necho $$ > hangs\nexec sleep 100\n");
@@ -104,7 +104,7 @@ fn a_gate_that_is_told_to_stop_meanwhile_stops_and_leaves_nobody_behind() {
 fn a_storm_of_signals_leaves_one_gate_that_serves() {
     let upstream = Upstream::start();
     let gate = Generations::start(&upstream.file(LIMIT));
-    let crowd = Crowd::start(2, gate.address, true, |_| get_with("/", ""));
+    let load = Load::start(2, gate.address, true, |_| get_with("/", ""));
     for _ in 0..10 {
         for _ in 0..20 {
             gate.signal("HUP");
@@ -112,7 +112,7 @@ fn a_storm_of_signals_leaves_one_gate_that_serves() {
         }
         assert!(gate.hand_over());
     }
-    let tally = crowd.stop();
+    let tally = load.stop();
     assert!(tally.failures.is_empty(), "{:?}", &tally.failures[..tally.failures.len().min(5)]);
     assert!(serves(&gate));
     let alive = |process: &u32| is_alive(*process);

@@ -96,7 +96,7 @@ fn a_request_in_flight_is_answered_by_the_old_process_and_new_ones_by_the_new_on
 
 /// I6: a request on a keep-alive connection is answered.
 #[test]
-fn whoever_is_kept_alive_gets_one_more_answer_and_is_told_that_it_is_the_last() {
+fn a_kept_connection_gets_one_more_answer_and_is_told_that_it_is_the_last() {
     let upstream = Upstream::start();
     let gate = Generations::start(&upstream.file(LIMIT));
     let mut kept = Client::connect(gate.address);

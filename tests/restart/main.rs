@@ -14,11 +14,11 @@ mod frames;
 #[path = "../support/mod.rs"]
 mod support;
 
-mod crowd;
 mod encrypted;
 mod failures;
 mod generations;
 mod handover;
+mod load;
 mod notify;
 mod sockets;
 mod under_load;

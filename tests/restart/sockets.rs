@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::crowd::Crowd;
+use crate::load::Load;
 use crate::support::{BINARY, Client, Upstream, eventually, free_port, get_with, new_directory, post_with};
 
 /// A gate on a socket of this process, as systemd would start it.
@@ -58,10 +58,10 @@ fn restarts_on_a_socket_that_stays_lose_no_request_and_no_bucket() {
     fs::write(&file, format!("{}{rules}", upstream.line())).unwrap();
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
-    let crowds = [
-        Crowd::start(3, address, true, |_| get_with("/", "")),
-        Crowd::start(3, address, false, |_| get_with("/", "")),
-        Crowd::start(2, address, true, |_| post_with("/login", "")),
+    let loads = [
+        Load::start(3, address, true, |_| get_with("/", "")),
+        Load::start(3, address, false, |_| get_with("/", "")),
+        Load::start(2, address, true, |_| post_with("/login", "")),
     ];
     for _ in 0..6 {
         let mut gate = start_on(&socket, "web", &file);
@@ -72,7 +72,7 @@ fn restarts_on_a_socket_that_stays_lose_no_request_and_no_bucket() {
         assert_eq!(ends(&mut gate), Some(0));
     }
     let mut gate = start_on(&socket, "web", &file);
-    let tallies = crowds.map(Crowd::stop);
+    let tallies = loads.map(Load::stop);
     let _ = gate.kill();
     let _ = gate.wait();
     for tally in &tallies {

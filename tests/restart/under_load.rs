@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::crowd::Crowd;
 use crate::generations::Generations;
+use crate::load::Load;
 use crate::support::{Reply, Upstream, eventually, get_with, post_with};
 
 /// With a limit whose tokens come back meanwhile.
@@ -27,11 +27,11 @@ fn run(restarts: usize, reloads: usize) {
     let gate = Generations::start(&file(0));
     let begun = Instant::now();
     let sign_in = |_| post_with("/login", "");
-    let crowds = [
-        Crowd::start(3, gate.address, true, sign_in),
-        Crowd::start(3, gate.address, false, sign_in),
-        Crowd::start(3, gate.address, true, |_| get_with("/", "")),
-        Crowd::start(3, gate.address, false, |_| get_with("/", "")),
+    let loads = [
+        Load::start(3, gate.address, true, sign_in),
+        Load::start(3, gate.address, false, sign_in),
+        Load::start(3, gate.address, true, |_| get_with("/", "")),
+        Load::start(3, gate.address, false, |_| get_with("/", "")),
     ];
     for reload in 1..=reloads {
         let before = gate.reloads();
@@ -42,7 +42,7 @@ fn run(restarts: usize, reloads: usize) {
             assert!(gate.hand_over());
         }
     }
-    let tallies = crowds.map(Crowd::stop);
+    let tallies = loads.map(Load::stop);
     let seconds = begun.elapsed().as_secs_f64();
     for (tally, name) in tallies.iter().zip(["kept", "new", "kept, not counted", "new, not counted"]) {
         println!(
@@ -62,7 +62,7 @@ fn run(restarts: usize, reloads: usize) {
         assert!(tally.failures.is_empty(), "{} failed: {first:?}", tally.failures.len());
     }
     assert!(reached as f64 <= most, "{reached} of {most}");
-    assert!(reached as f64 > most / 2.0, "{reached} of {most}: the crowd wants more than it gets");
+    assert!(reached as f64 > most / 2.0, "{reached} of {most}: the clients want more than they get");
     assert!(tallies[0].refused > 0 && tallies[1].refused > 0);
     assert!(eventually(Duration::from_secs(5), || gate.readiness().is_some_and(|(status, _)| status == 200)));
 }
@@ -72,6 +72,6 @@ const BURST: u32 = 100;
 
 /// E20, I7: restarts in the middle of everything.
 #[test]
-fn twenty_restarts_and_fifty_reloads_under_load_fail_nobody_and_give_nothing_back() {
+fn twenty_restarts_and_fifty_reloads_under_load_fail_no_request_and_give_nothing_back() {
     run(20, 50);
 }

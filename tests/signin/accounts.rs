@@ -52,7 +52,7 @@ fn every_value_of_a_field_that_comes_twice_is_charged() {
     assert_eq!(gate.ask(sign_in("alice", "wrong")).status, 429);
     assert_eq!(guesses(&gate, "decoy0"), 4);
     let many: Vec<String> = (0..9).map(|number| format!("log=name{number}")).collect();
-    assert_eq!(gate.ask(sign_in_with("", &many.join("&"))).status, 400, "nobody means nine accounts");
+    assert_eq!(gate.ask(sign_in_with("", &many.join("&"))).status, 400, "no client means nine accounts");
     let same = vec!["log=alice"; 5000].join("&");
     assert_eq!(gate.ask(sign_in_with("", &same)).status, 429, "the same name 5,000 times is one name");
     let long = "x".repeat(60_000);
@@ -93,7 +93,7 @@ fn a_password_in_basic_authorization_is_an_attempt_on_its_account() {
     assert_eq!(get("authorization: basic YWxpY2U6Mg\r\n"), 200);
     assert_eq!(get("Authorization: Basic YWxpY2U6Mw==\r\n"), 429);
     assert_eq!(get("Authorization: Basic Ym9iOjE=\r\n"), 200);
-    assert!((0..10).all(|_| get("") == 200), "whoever brings no password tries none");
+    assert!((0..10).all(|_| get("") == 200), "a request without a password tries none");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::support::{Gate, Launch, Reply, Upstream};
 /// WordPress 6.1 on PHP 8, `tests/recorded/wordpress/wrong-password-breaks-the-page.http`: 500 to a wrong password with
 /// an array beside it, and 302 to a right one.
 #[test]
-fn whoever_breaks_the_page_behind_a_wrong_password_pays_for_the_guess() {
+fn a_client_that_breaks_the_page_behind_a_wrong_password_pays_for_the_guess() {
     let application = always("500 Oops");
     let gate = Gate::start(&application.file(
         "[route.blog]\npreset = \"wordpress\"\n\
@@ -18,7 +18,7 @@ fn whoever_breaks_the_page_behind_a_wrong_password_pays_for_the_guess() {
     assert_eq!(reached, 5);
 }
 
-/// An application that takes the name from the query at one of its doors, and from the body at another.
+/// An application that takes the name from the query at one of its endpoints, and from the body at another.
 const TWO_DOORS: &str = r#"
 [route.page]
 match = "GET /**"
@@ -50,7 +50,7 @@ fn always(status: &str) -> Upstream {
 }
 
 #[test]
-fn a_success_at_one_door_is_no_proof_for_the_account_that_another_door_reads() {
+fn a_success_at_one_endpoint_is_no_proof_for_the_account_that_another_reads() {
     let application = always("302 Found");
     let gate = two_doors(&application);
     // It reads as a page for alice, and as a form of mallory's that the method is hidden of.
@@ -58,11 +58,11 @@ fn a_success_at_one_door_is_no_proof_for_the_account_that_another_door_reads() {
     let answer = gate.ask(both);
     assert_eq!((answer.status, cookie(&answer, "tollgate_device")), (302, None));
     let own = gate.ask(post("/login", "", &form("mallory", "x")));
-    assert!(cookie(&own, "tollgate_device").is_some(), "one door, one account");
+    assert!(cookie(&own, "tollgate_device").is_some(), "one endpoint, one account");
 }
 
 #[test]
-fn a_success_at_one_door_does_not_end_the_row_of_failures_of_the_account_at_another() {
+fn a_success_at_one_endpoint_does_not_end_the_row_of_failures_of_the_account_at_another() {
     let application = Upstream::answering(|request, _| {
         let is_own = request.windows(11).any(|window| window == b"log=mallory");
         let status = if is_own { "302 Found" } else { "200 OK" };

@@ -1,4 +1,4 @@
-//! Known devices: the owner of an account gets in while strangers are at its door.
+//! Known devices: the owner of an account gets in while strangers guess at it.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -57,7 +57,7 @@ fn a_known_device_has_a_budget_of_its_own_and_no_more() {
     let gate = gate(&application, "");
     let device = known_device(&gate, "alice");
     let reached = (0..20).filter(|n| status(&gate, &device, "alice", &format!("wrong{n}")) == 200).count();
-    assert_eq!(reached, 5, "whoever steals the cookie has as many guesses as the limit says");
+    assert_eq!(reached, 5, "a thief of the cookie has as many guesses as the limit says");
     assert_eq!(guesses(&gate, "alice"), 5, "and strangers still have theirs");
 }
 

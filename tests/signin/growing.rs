@@ -39,7 +39,7 @@ fn a_phone_that_repeats_one_wrong_password_does_not_lock_its_owner_out() {
 }
 
 #[test]
-fn repeats_are_capped_so_that_nobody_can_ask_what_was_tried() {
+fn repeats_are_capped_so_that_no_client_can_ask_what_was_tried() {
     let application = application();
     let tables = "[limit.account]\nkey = \"user\"\nrate = \"3 per 1h\"\nunit = \"passwords\"\n";
     let gate = Gate::start(&application.file(&format!("{ROUTE}{tables}")));
@@ -55,7 +55,7 @@ const ESCALATE: &str = "[limit.address]\nrate = \"1 per 1s burst 2\"\n\
     [limit.address.escalate]\nafter = 3\nwait = \"30s\"\nfactor = 2\nmax = \"1h\"\n";
 
 #[test]
-fn whoever_comes_back_too_soon_waits_longer_each_time() {
+fn a_client_that_comes_back_too_soon_waits_longer_each_time() {
     let application = application();
     let clocks = Clocks::frozen(&application.file(&format!("{ROUTE}{ESCALATE}")));
     let gate = &clocks.gate;

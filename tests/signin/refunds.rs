@@ -73,7 +73,7 @@ fn a_text_that_is_pushed_out_of_sight_does_not_make_a_guess_free() {
     }
 }
 
-/// L8: nor does a part of the page, the page as somebody has it already, or the page in another encoding or charset.
+/// L8: nor does a part of the page, the page as a client has it already, or the page in another encoding or charset.
 #[test]
 fn what_a_client_wants_of_the_answer_does_not_hide_what_stands_in_it() {
     let application = Upstream::answering(|request, _| {

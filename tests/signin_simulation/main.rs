@@ -16,7 +16,7 @@ mod world;
 
 use world::{Seen, World};
 
-/// Room for everybody, so that nothing is ever forgotten.
+/// Capacity for all clients, so that no bucket is forgotten.
 const AMPLE: usize = 200_000;
 /// Far fewer than there are buckets that are not full.
 const SCARCE: usize = 20;

@@ -39,7 +39,7 @@ pub(crate) enum Habit {
     Insider,
 }
 
-/// What somebody sends, and what will come of it: `None` is a client that hangs up.
+/// What a client sends, and what will come of it: `None` is a client that hangs up.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) address: Ipv4Addr,
@@ -53,7 +53,7 @@ pub(crate) struct Request {
 impl Person {
     pub(crate) fn all() -> Vec<Self> {
         use Habit::*;
-        let crowd = [
+        let groups = [
             (Right, 40),
             (Parallel, 15),
             (Besieged, 15),
@@ -63,7 +63,7 @@ impl Person {
             (Mob, 3),
             (Insider, 4),
         ];
-        let habits = crowd.into_iter().flat_map(|(habit, count)| std::iter::repeat_n(habit, count));
+        let habits = groups.into_iter().flat_map(|(habit, count)| std::iter::repeat_n(habit, count));
         (0..).zip(habits).map(|(number, habit)| Self { habit, number, device: None, left: 0 }).collect()
     }
 

@@ -61,7 +61,7 @@ impl Rules {
         Self(all)
     }
 
-    /// After somebody has edited the file: about half of the limits are others.
+    /// After an edit of the file: about half of the limits are others.
     pub(crate) fn edited(&self, dice: &mut Dice) -> Self {
         let other = Self::drawn(dice);
         let mut all = Vec::new();

@@ -217,7 +217,7 @@ impl World {
             let limit = &self.engine.rules().policy.limits[standing.charge.limit];
             let is_meant = (&*limit.name, limit.kind) == (drawn.name, drawn.facet);
             if !is_meant || !self.ledger.is_his(owner, key) {
-                self.broken(&format!("{owner:?} is charged to somebody else's bucket: {standing:?}"));
+                self.broken(&format!("{owner:?} is charged to another owner's bucket: {standing:?}"));
             }
         }
         expected

@@ -41,7 +41,7 @@ pub(crate) enum Habit {
 impl Client {
     pub(crate) fn all() -> Vec<Self> {
         use Habit::*;
-        let crowd = [
+        let groups = [
             (Steady, 40),
             (Bursty, 30),
             (Hammering, 30),
@@ -51,7 +51,7 @@ impl Client {
             (Office, 10),
             (Monitoring, 10),
         ];
-        let habits = crowd.into_iter().flat_map(|(habit, count)| std::iter::repeat_n(habit, count));
+        let habits = groups.into_iter().flat_map(|(habit, count)| std::iter::repeat_n(habit, count));
         (0..).zip(habits).map(|(number, habit)| Self { habit, number, left: 0 }).collect()
     }
 

@@ -18,7 +18,7 @@ mod world;
 
 use world::{Seen, World};
 
-/// Room for everybody, so that nothing is ever forgotten.
+/// Capacity for all clients, so that no bucket is forgotten.
 const AMPLE: usize = 50_000;
 /// Far fewer than there are addresses, and about as many as there are networks.
 const SCARCE: usize = 60;

@@ -1,4 +1,4 @@
-//! Somebody who sees what was admitted, when, and which rules were in force, and knows what that allows.
+//! An observer: it sees what was admitted, when, and which rules were in force, and knows what they allow.
 //!
 //! Across a change of the rules a bucket keeps its share, as of the change, and refills by the new promise from there;
 //! of a limit that is gone nothing is remembered. A bucket that was forgotten may begin full again: as often as its
@@ -61,7 +61,7 @@ impl Observer {
             if owner.of_office { drawn.office } else { Some(drawn.spec) }
         };
         self.excused.retain(|limit, _| after.find(limit).is_some());
-        // A limit that is gone, or switched off for somebody, takes its buckets along.
+        // A limit that is gone, or switched off for a client, takes its buckets along.
         self.buckets.retain(|owner, (spec, promise)| {
             let (Some(_), Some(next)) = (spec_of(before, owner), spec_of(after, owner)) else { return false };
             if *spec != next {

@@ -66,7 +66,7 @@ impl Rules {
         Self { limits: LADDER[..5].iter().map(|rung| Drawn::by_lot(*rung, dice)).collect() }
     }
 
-    /// After somebody has edited the file: numbers, shapes, rates of the office, modes, limits added and removed, or
+    /// After an edit of the file: numbers, shapes, rates of the office, modes, limits added and removed, or
     /// nothing at all.
     pub(crate) fn edited(&self, dice: &mut Dice) -> Self {
         let mut next = self.clone();

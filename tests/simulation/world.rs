@@ -236,7 +236,7 @@ impl World {
         self.engine.replace(rules.policy()).unwrap();
         self.observer.rules_replaced(&self.rules, &rules, self.now);
         self.rules = rules;
-        // Now and then somebody edits the file again at once.
+        // Now and then the file is edited again at once.
         let longest = if self.dice.once_in(4) { Span::from_secs(120) } else { HOUR.times(24) };
         Span::from_nanos(self.dice.within(1..longest.as_nanos()))
     }

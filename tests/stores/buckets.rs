@@ -133,7 +133,7 @@ fn failures_are_forgiven_at_both_gates(server: impl Server) {
     assert_eq!(
         one.ask(sign_in("alice", &right("alice"))).status,
         429,
-        "nobody can say any more that it is right"
+        "its correctness can no longer be shown"
     );
     said(&other, &["reset", "user:alice"]);
     let took = until_admitted(&one, "alice");

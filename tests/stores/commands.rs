@@ -295,7 +295,7 @@ fn the_rights_that_the_documents_name_are_enough_in_redis() {
 }
 
 #[test]
-fn a_bad_file_is_78_and_nobody_is_asked() {
+fn a_bad_file_is_78_and_no_server_is_asked() {
     let file = File::new("redis://localhost/hunter2");
     for words in [&["check", "--probe"][..], &["migrate"], &["migrate", "--print"]] {
         let (code, out, err) = file.run(words);

@@ -79,7 +79,7 @@ fn a_device_that_one_gate_knows_is_known_at_the_other_with_one_budget() {
     }
     let reached =
         (0..20).filter(|number| known(&gates[number % 2], &format!("wrong{number}")) == 200).count();
-    assert_eq!(reached, 5, "whoever steals the cookie has as many guesses as the limit says, at both gates");
+    assert_eq!(reached, 5, "a thief of the cookie has as many guesses as the limit says, at both gates");
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! The tree holds its own rules: layers, names, sizes, and a test for every threat.
+//! The tree holds its own rules: layers, names, sizes, documents, and a test for every threat.
 
 #![allow(clippy::unwrap_used, clippy::unreachable, reason = "these are tests")]
 
 mod architecture;
+mod bounds;
+mod documents;
 mod shape;
-#[path = "../support/source.rs"]
 mod source;
 mod threats;

@@ -89,7 +89,7 @@ impl Client {
         Self::over(socket.into())
     }
 
-    /// Over a connection that somebody made.
+    /// Over a connection that exists already.
     pub(crate) fn over_tcp(stream: TcpStream) -> Self {
         Self::over(stream)
     }

@@ -266,7 +266,7 @@ impl Launch {
         self
     }
 
-    /// Starts the gate; another port is tried if somebody was quicker on the one chosen.
+    /// Starts the gate; another port is tried if the chosen one is taken meanwhile.
     pub(crate) fn start(self) -> Gate {
         let mut said = String::new();
         for _ in 0..5 {
@@ -393,7 +393,7 @@ fn wait_until_ready(mut gate: Gate) -> Result<Gate, String> {
     Err(gate.messages())
 }
 
-/// Asks the admin listener only, so that a gate begins its test without a connection at its door.
+/// Asks the admin listener only, so that a gate begins its test without an open connection.
 fn is_ready(admin: SocketAddr) -> bool {
     TcpStream::connect(admin).is_ok() && {
         let mut client = Client::connect(admin);

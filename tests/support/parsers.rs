@@ -451,7 +451,7 @@ fn read_target(target: &[u8]) {
     veil(uri.query().unwrap_or_default());
 }
 
-/// The same for somebody who looks at a page: whether that is an attempt is said by all that it carries.
+/// The same for a client that looks at a page: all that it carries decides whether that is an attempt.
 fn read_target_of_a_page(target: &[u8]) {
     let Ok(uri) = Uri::try_from(target) else { return };
     if uri.query().is_some_and(query::is_too_long) || canonical::check(uri.path()).is_err() {
@@ -491,7 +491,7 @@ fn decide(kind: &'static str, body: &[u8]) {
     decide_on(&Method::POST, "/index.php", None, &headers, body);
 }
 
-/// Everything that is done with cookies before a request is forwarded, if somebody looks at a form and if it is sent.
+/// Everything that is done with cookies before a request is forwarded, if a client looks at a form and if it sends one.
 fn decide_by_cookies(line: &[u8]) {
     with(&COOKIE, line, |headers| {
         for (method, path) in

@@ -9,7 +9,7 @@ use tollgate::bucket::Spec;
 use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::{Cost, Limit, Route};
 
-/// A limit for each address, on everybody, that refuses.
+/// A limit for each address, on all clients, that refuses.
 pub fn limit(name: &str, spec: Spec) -> Limit {
     Limit::new(name, spec)
 }

@@ -157,8 +157,8 @@ impl Drop for Process {
     }
 }
 
-/// Waits until somebody listens there.
+/// Waits until a server listens there.
 pub(crate) fn wait_for(address: SocketAddr) {
     let listens = || TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok();
-    assert!(eventually(Duration::from_secs(30), listens), "nobody listens at {address}");
+    assert!(eventually(Duration::from_secs(30), listens), "no server listens at {address}");
 }

@@ -45,7 +45,7 @@ fn with_attempt<T>(number: u8, path: &str, run: impl FnOnce(&Attempt<'_>) -> T) 
 }
 
 #[test]
-fn whoever_meets_a_change_is_decided_on_by_the_rules_that_are_in_force_then() {
+fn an_attempt_that_meets_a_change_is_decided_by_the_new_rules() {
     let engine = engine(2, "");
     let mut tries = 0;
     let decided = with_newest_rules(

@@ -195,7 +195,7 @@ fn thirty_two_threads_never_admit_more_than_the_bucket_while_its_shape_changes_u
 }
 
 #[test]
-fn whoever_decides_by_rules_that_were_replaced_is_told_so_and_takes_nothing() {
+fn a_decision_by_replaced_rules_is_stale_and_takes_nothing() {
     for (before, after) in shapes(100).into_iter().zip(shapes(200)) {
         let (engine, headers) = (engine([before, before]), HeaderMap::new());
         let attempt = attempt("/login", IpAddr::from([192, 0, 2, 1]), &headers);

@@ -48,7 +48,7 @@ fn attempt(engine: &Engine, rules: &Rules, path: &str) -> Result<bool, Undecided
 }
 
 #[test]
-fn whoever_still_decides_by_a_limit_that_has_changed_is_told_so_and_takes_nothing() {
+fn a_decision_by_a_changed_limit_is_stale_and_takes_nothing() {
     let engine = engine(&config(2, 2));
     let old = Arc::clone(&engine.rules());
     assert_eq!(attempt(&engine, &old, "/moving"), Ok(true));

@@ -1,7 +1,7 @@
 //! Whatever an application could read as the account is charged, however it was sent, and each guess that a request carries
 //! is paid for.
 //!
-//! Each guess comes from an address of its own, as from somebody who has many: only the account's bucket can hold it.
+//! Each guess comes from an address of its own, as from an attacker who has many: only the account's bucket can hold it.
 
 #![allow(
     clippy::unwrap_used,

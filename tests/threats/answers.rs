@@ -1,5 +1,5 @@
 //! What an upstream may answer wrongly, and what its client gets then: a well-framed answer, a 502, or an answer that
-//! visibly breaks off. Never a byte that belongs to somebody else.
+//! visibly breaks off. Never a byte that belongs to another client.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "these are tests")]
 
@@ -64,7 +64,7 @@ fn an_answer_whose_chunks_are_wrong_breaks_off() {
 
 /// A30: bytes behind an answer, or where there is no body.
 #[test]
-fn bytes_behind_an_answer_reach_nobody() {
+fn bytes_behind_an_answer_reach_no_client() {
     let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL";
     for (head, body) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", "ok"),
@@ -88,7 +88,7 @@ fn bytes_behind_an_answer_reach_nobody() {
 
 /// A30: the same, a moment later.
 #[test]
-fn bytes_that_come_behind_an_answer_reach_nobody() {
+fn bytes_that_come_behind_an_answer_reach_no_client() {
     let upstream = Upstream::answering(|bytes, _| {
         if !bytes.starts_with(b"GET /bad") {
             return Reply::ok();
@@ -146,7 +146,7 @@ fn a_truncated_answer_never_looks_whole() {
 }
 
 /// What a client gets for this answer, whose connection is not used again, and whether it ended in peace; after it
-/// somebody else gets an answer of their own.
+/// another client gets its own answer.
 fn answered(answer: &str, all_at_once: bool) -> (Vec<u8>, bool) {
     let bytes = answer.as_bytes().to_vec();
     let upstream = Upstream::answering(move |request, _| {
@@ -174,6 +174,6 @@ fn ask(upstream: &Upstream, version: &str) -> (Vec<u8>, bool) {
     client.send(format!("GET /bad HTTP/{version}\r\nHost: app.test\r\n\r\n"));
     let (seen, end) = client.all_until_the_end(LONG);
     let other = gate.ask(get_with("/next", ""));
-    assert_eq!((other.status, other.text()), (200, "ok".to_owned()), "somebody else");
+    assert_eq!((other.status, other.text()), (200, "ok".to_owned()), "another client");
     (seen, end.expect("the connection ends"))
 }

@@ -259,7 +259,7 @@ fn hosts_that_no_route_names_share_a_bucket() {
 
 /// L14: a pattern with a mistyped method protects nothing, and `check` says so.
 #[test]
-fn a_method_that_nobody_sends_is_warned_about() {
+fn an_unknown_method_is_warned_about() {
     let upstream = Upstream::start();
     let tables = "[route.form]\nmatch = \"PSOT /login\"\n[limit.address]\nrate = \"1 per 1h\"\n";
     let said = check_file(&upstream.file(&format!("listen = \"http://127.0.0.1:1\"\n{tables}")));

@@ -340,14 +340,14 @@ fn an_office_behind_one_address_can_have_its_own_rate() {
 
 /// C15: a limit that only observes counts what it would have refused.
 #[test]
-fn an_observing_limit_refuses_nobody_and_counts_whom_it_would_have() {
+fn an_observing_limit_refuses_no_attempt_and_counts_which_it_would_have() {
     let upstream = Upstream::start();
     let gate = Gate::start(&upstream.file(&format!("{ONE_AN_HOUR}mode = \"observe\"\n")));
     assert!((0..4).all(|_| attempt(&gate, "") == 200));
     assert!((gate.metric("tollgate_decisions_total", "decision=\"observe\"") - 3.0).abs() < 0.1);
 }
 
-/// C16: the Host is not part of who somebody is.
+/// C16: the Host is not part of who the client is.
 #[test]
 fn another_host_is_not_another_bucket() {
     let upstream = Upstream::start();

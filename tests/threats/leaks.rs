@@ -136,7 +136,7 @@ fn the_page_of_a_refusal_runs_no_script_of_anybody() {
     }
 }
 
-/// J4: no answer of the gate itself may be kept and given to somebody else.
+/// J4: no answer of the gate itself may be kept and given to another client.
 #[test]
 fn no_answer_of_the_gates_own_is_cached() {
     let upstream = Upstream::start();

@@ -206,8 +206,8 @@ fn a_stopping_gate_waits_no_longer_than_it_was_told() {
 #[test]
 fn a_gate_without_its_store_is_ready_and_says_that_it_is_not_well() {
     let upstream = Upstream::start();
-    let nobody = free_port();
-    let store = format!("[store]\nurl = \"memcached://127.0.0.1:{nobody}\"\n[log]\nlevel = \"error\"\n");
+    let unused = free_port();
+    let store = format!("[store]\nurl = \"memcached://127.0.0.1:{unused}\"\n[log]\nlevel = \"error\"\n");
     let gate = Gate::start(&upstream.file(&format!("{ONE_AN_HOUR}{store}")));
     let ready = || {
         let mut client = Client::connect(gate.admin);
@@ -238,7 +238,7 @@ fn a_gate_that_drains_is_not_ready_but_alive() {
     assert_eq!(status("/livez"), 200);
 }
 
-/// I9: somebody else has the port, be it another gate.
+/// I9: another process has the port, be it another gate.
 #[test]
 fn a_port_that_is_taken_is_a_clear_error() {
     let stranger = TcpListener::bind("127.0.0.1:0").unwrap();

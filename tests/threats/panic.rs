@@ -66,10 +66,10 @@ fn a_panic_ends_one_connection_and_is_counted() {
         let counted = || explosive.panics.load(Ordering::Relaxed) == number;
         assert!(support::eventually(std::time::Duration::from_secs(5), counted), "it is counted");
         bystander.send(get_with("/", ""));
-        assert_eq!(bystander.answer().status, 200, "whoever was there goes on");
+        assert_eq!(bystander.answer().status, 200, "an open connection goes on");
         let mut newcomer = Client::connect(address);
         newcomer.send(get_with("/", "Connection: close\r\n"));
-        assert_eq!(newcomer.answer().status, 200, "whoever comes is served");
+        assert_eq!(newcomer.answer().status, 200, "a new connection is served");
     }
     let alone = || explosive.present.load(Ordering::Relaxed) == 1;
     assert!(

@@ -367,7 +367,7 @@ fn connections_to_a_slow_upstream_are_bounded() {
 
 /// H9: an upstream that answers before it has read a request, and then reads no further.
 #[test]
-fn a_connection_that_the_upstream_does_not_read_holds_up_nobody() {
+fn a_connection_that_the_upstream_does_not_read_holds_up_no_other() {
     let address = upstream_that_reads_little();
     let gate = Gate::start(&format!(
         "upstream = \"http://{address}\"\n[proxy]\nthreads = 1\nreply_timeout = \"1s\"\n"
@@ -410,7 +410,7 @@ fn upstream_that_reads_little() -> std::net::SocketAddr {
 
 /// H11: the reader of the log is stuck.
 #[test]
-fn a_log_that_nobody_reads_holds_up_no_request() {
+fn an_unread_log_holds_up_no_request() {
     let upstream = Upstream::start();
     let file = upstream.file(&format!("{ONE_AN_HOUR}[log]\naccess = \"-\"\n"));
     let gate = Launch::new(&file).stdout(Stdout::NeverRead).start();

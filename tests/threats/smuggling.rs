@@ -230,7 +230,7 @@ fn a_websocket_is_asked_for_by_a_get_that_names_it_in_connection() {
 
 /// A24: an upstream that switches to something else than it was asked for.
 #[test]
-fn an_upstream_cannot_switch_to_what_nobody_asked_for() {
+fn an_upstream_cannot_switch_to_a_protocol_that_was_not_asked_for() {
     for lines in [
         "Upgrade: other\r\n",
         "",
@@ -293,7 +293,7 @@ fn requests_before_a_bad_one_are_answered_and_those_behind_it_are_not() {
 
 /// A29: bytes that are no text, where names are looked for.
 #[test]
-fn a_connection_header_that_is_no_text_harms_nobody() {
+fn a_connection_header_that_is_no_text_does_no_harm() {
     let upstream = Upstream::start();
     let gate = Gate::start(&upstream.file(""));
     for value in [&b"\xff"[..], b"\xff\xfe, X-Hop", b"X-Hop, \xc3\x28, close", b", ,\t,", b"\x80,upgrade"] {

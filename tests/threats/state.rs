@@ -245,7 +245,7 @@ fn debt_has_a_floor_and_tokens_have_a_cap() {
     assert_eq!(admitted, 3, "a day later the bucket is full, not fuller");
 }
 
-/// E11: somebody sets the wall clock.
+/// E11: the wall clock is set.
 #[test]
 fn setting_the_wall_clock_changes_nothing() {
     let upstream = Upstream::start();
@@ -327,7 +327,7 @@ fn waiting_exactly_as_long_as_told_is_enough_and_a_second_less_is_not() {
     }
 }
 
-/// E17: everybody who was refused comes back at once.
+/// E17: all refused clients come back at once.
 #[test]
 fn jitter_lengthens_the_wait_and_never_shortens_it() {
     let upstream = Upstream::start();

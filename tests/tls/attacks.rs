@@ -1,4 +1,4 @@
-//! What somebody without a certificate can do to a handshake: stall it, break it, weaken it, send it twice.
+//! What a client without a certificate can do to a handshake: stall it, break it, weaken it, send it twice.
 
 use std::io::ErrorKind::WouldBlock;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ const LONG: Duration = Duration::from_secs(30);
 
 /// B9: clients that stop in the middle of a handshake.
 #[test]
-fn a_handshake_that_stalls_ends_in_time_and_holds_up_nobody() {
+fn a_handshake_that_stalls_ends_in_time_and_holds_up_no_other() {
     let (upstream, authority) = (Upstream::start(), Authority::new());
     let gate = authority
         .gate(&["app.test"], &upstream.file(&format!("{ONE_AN_HOUR}[proxy]\nheader_timeout = \"2s\"\n")));
@@ -61,7 +61,7 @@ fn a_handshake_has_ten_seconds_at_most() {
 
 /// B9: a first message in pieces, as records and as packets.
 #[test]
-fn a_first_message_in_a_thousand_pieces_harms_nobody() {
+fn a_first_message_in_a_thousand_pieces_does_no_harm() {
     let (upstream, authority) = (Upstream::start(), Authority::new());
     let gate = authority.gate(&["app.test"], &upstream.file(ONE_AN_HOUR));
     let hello = client_hello(&authority);
@@ -128,7 +128,7 @@ fn garbage_is_dropped_at_once() {
 
 /// B10: a sign-in that an eavesdropper could replay.
 #[test]
-fn nobody_is_offered_to_send_a_request_before_the_handshake_is_over() {
+fn no_request_is_sent_before_the_handshake_is_over() {
     let (upstream, authority) = (Upstream::start(), Authority::new());
     let gate = authority.gate(&["app.test"], &upstream.file(ONE_AN_HOUR));
     let mut config = authority.client_config(&[&version::TLS13]);

@@ -88,7 +88,7 @@ fn read(gate: &Gate, name: &str) -> String {
     fs::read_to_string(gate.directory.join(name)).unwrap()
 }
 
-/// A file that somebody is still writing.
+/// A file that is still being written.
 fn truncated(pem: &str) -> String {
     pem[..pem.len() / 2].to_owned()
 }

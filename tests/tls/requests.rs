@@ -64,7 +64,7 @@ fn the_cookie_of_a_known_device_is_secure_and_bound_to_the_host() {
 
 /// B14: what a stranger says about himself over TLS, in a header or by a certificate, counts as little as without it.
 #[test]
-fn tls_makes_nobody_more_believable() {
+fn tls_makes_no_client_more_believable() {
     let (upstream, authority) = (Upstream::start(), Authority::new());
     let gate = authority.gate(&["app.test"], &upstream.file(ONE_AN_HOUR));
     let lines = |number: u8| {

@@ -40,7 +40,7 @@ fn the_certificate_is_chosen_by_name_then_by_wildcard_and_is_the_first_otherwise
         ("EXACT.wild.test", &exact),
         ("wild.test", &first),
         ("a.b.wild.test", &first),
-        ("nobody.test", &first),
+        ("unknown.test", &first),
         // An address is no name, so the client sends no SNI.
         ("127.0.0.1", &first),
     ] {

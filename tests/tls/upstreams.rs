@@ -91,7 +91,7 @@ fn a_request_goes_over_tls_to_whom_the_authority_vouches_for() {
 }
 
 #[test]
-fn whoever_cannot_prove_the_name_gets_no_request() {
+fn an_upstream_that_cannot_prove_its_name_gets_no_request() {
     let (authority, strangers) = (Authority::new(), Authority::new());
     let impostors = [
         (authority.issue(&["other.test"]), "another name"),
@@ -113,7 +113,7 @@ fn whoever_cannot_prove_the_name_gets_no_request() {
 }
 
 #[test]
-fn the_system_vouches_for_nobody_of_ours() {
+fn the_system_vouches_for_no_certificate_of_ours() {
     let authority = Authority::new();
     let server = Secure::start(&authority.issue(&["localhost"]));
     let config = format!("upstream = \"https://localhost:{}\"\n{ONE_AN_HOUR}", server.address.port());

@@ -80,7 +80,7 @@ fn apart<S: Server>(server: &S, shifts: [&str; 4], time: Duration, seconds: f64)
         let may_say_so = shift.contains('.');
         assert!(may_say_so || says_so == shift.ends_with('m'), "{shift}: {}", gate.messages());
     }
-    // Once a clock that was ahead is corrected, everybody waits until it has come to where it was.
+    // Once a clock that was ahead is corrected, every client waits until it has come to where it was.
     let late = LATE + Duration::from_secs_f64(seconds);
     let figures = run_at(&fleet, promise, time, late);
     figures.print::<S>(&shifts.join(" "));

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use crate::fleet::{Fleet, GATES, Plan};
-use crate::load::{Attempt, Crowd, Load, admitted, worst_excess};
+use crate::load::{Attempt, Load, LoadPlan, admitted, worst_excess};
 use crate::support::servers::dynamodb::Dynalite;
 use crate::support::servers::memcached::Memcacheds;
 use crate::support::servers::mysql::MariaDb;
@@ -127,8 +127,8 @@ pub(crate) fn run(plan: &Plan<'_>, promise: Promise, time: Duration) -> Figures 
 
 /// The same at gates that run, of which some may be so late.
 pub(crate) fn run_at(fleet: &Fleet, promise: Promise, time: Duration, late: Duration) -> Figures {
-    let crowd = Crowd { connections: 64, keys: 1, pause: Duration::from_millis(50) };
-    let load = Load::start(fleet.addresses(), crowd);
+    let plan = LoadPlan { connections: 64, keys: 1, pause: Duration::from_millis(50) };
+    let load = Load::start(fleet.addresses(), plan);
     std::thread::sleep(time);
     let attempts = load.stop_and_drain(fleet.addresses()[0], |attempts| promise.is_kept_by(attempts, late));
     fleet.assert_all_by_store();

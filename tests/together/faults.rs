@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use crate::fleet::{Fleet, GATES, Plan};
-use crate::load::{Attempt, Crowd, Load, percentile, worst_excess};
+use crate::load::{Attempt, Load, LoadPlan, percentile, worst_excess};
 use crate::relay::{Mode, Relay};
 use crate::support::servers::dynamodb::Dynalite;
 use crate::support::servers::memcached::Memcached;
@@ -49,7 +49,7 @@ struct Course {
 
 /// G1, G2, G3: stopped, killed, emptied, silent, late, and full of foreign bytes.
 #[test]
-fn with_local_nobody_notices() {
+fn with_local_no_client_notices() {
     over_redis(ALL, Course::short("local"));
 }
 
@@ -129,7 +129,7 @@ fn endure<S: Server>(mut server: S, faults: &[Fault], course: Course) {
     let (fleet, alone) = (plan.start(), Plan::alone(&limit).start());
     let addresses = fleet.addresses().into_iter().chain(alone.addresses()).collect();
     let load =
-        Load::start(addresses, Crowd { connections: KEYS, keys: KEYS, pause: Duration::from_millis(20) });
+        Load::start(addresses, LoadPlan { connections: KEYS, keys: KEYS, pause: Duration::from_millis(20) });
     std::thread::sleep(Duration::from_secs(1));
     let mut rounds = Vec::new();
     for &fault in faults {
@@ -262,8 +262,8 @@ impl Figures {
     fn assert(&self, course: &Course) {
         let (fault, added) = (self.fault, self.with.saturating_sub(self.without));
         let longest = Duration::from_millis(course.timeout + 5);
-        assert_eq!(self.other, 0, "{fault:?}: everybody is answered, and nobody with another fault");
-        assert!(course.on_error == "deny" || self.denied == 0, "{fault:?}: nobody is told of it");
+        assert_eq!(self.other, 0, "{fault:?}: every request is answered, and none with another fault");
+        assert!(course.on_error == "deny" || self.denied == 0, "{fault:?}: no client is told of it");
         assert!(!fault.is_outage() || self.unnoticed == 0, "{fault:?} is one");
         assert!(added < longest + course.grace, "{fault:?}: {added:?} at the 99th percentile");
         // How soon is for a machine that does nothing else (scripts/soak, without grace); that they come back is for any.

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::fleet::{Fleet, GATES, Plan};
-use crate::load::{Crowd, Load};
+use crate::load::{Load, LoadPlan};
 use crate::support::servers::memcached::Memcached;
 use crate::support::servers::mysql::MariaDb;
 use crate::support::servers::postgres::Postgres;
@@ -42,8 +42,8 @@ fn a_refused_key_costs_next_to_nothing<S: Server>(mut server: S, limit: &str) {
     let fleet = Plan::patient(server.url(), limit).start();
     drain(&fleet);
     let (before, begun) = (server.questions(), Instant::now());
-    let crowd = Crowd { connections: 8, keys: 1, pause: Duration::from_millis(1) };
-    let load = Load::start(fleet.addresses(), crowd);
+    let plan = LoadPlan { connections: 8, keys: 1, pause: Duration::from_millis(1) };
+    let load = Load::start(fleet.addresses(), plan);
     std::thread::sleep(Duration::from_secs(4));
     let attempts = load.stop();
     let (asked, time) = (server.questions() - before, begun.elapsed());
@@ -96,8 +96,8 @@ fn wrk(script: &Path, address: &str) -> Child {
 
 /// Until every gate has been told by the store that there is nothing, and whatever begins with that has begun.
 fn drain(fleet: &Fleet) {
-    let crowd = Crowd { connections: 1, keys: 1, pause: Duration::from_millis(20) };
-    let load = Load::start(fleet.addresses(), crowd);
+    let plan = LoadPlan { connections: 1, keys: 1, pause: Duration::from_millis(20) };
+    let load = Load::start(fleet.addresses(), plan);
     std::thread::sleep(Duration::from_secs(2));
     load.stop();
 }

@@ -22,7 +22,7 @@ pub(crate) struct Load {
 
 /// Who attempts, and how often.
 #[derive(Clone, Copy)]
-pub(crate) struct Crowd {
+pub(crate) struct LoadPlan {
     /// Connections to each gate.
     pub(crate) connections: usize,
     /// Addresses that they come from; connections take turns.
@@ -45,12 +45,12 @@ pub(crate) struct Attempt {
 
 impl Load {
     /// Begins at once.
-    pub(crate) fn start(gates: Vec<SocketAddr>, crowd: Crowd) -> Self {
+    pub(crate) fn start(gates: Vec<SocketAddr>, plan: LoadPlan) -> Self {
         let (begun, is_over) = (Instant::now(), Arc::new(AtomicBool::new(false)));
         let end = Arc::clone(&is_over);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(all(gates, crowd, begun, end))
+            runtime.block_on(all(gates, plan, begun, end))
         });
         Self { begun, is_over, thread }
     }
@@ -83,13 +83,18 @@ impl Load {
     }
 }
 
-async fn all(gates: Vec<SocketAddr>, crowd: Crowd, begun: Instant, is_over: Arc<AtomicBool>) -> Vec<Attempt> {
+async fn all(
+    gates: Vec<SocketAddr>,
+    plan: LoadPlan,
+    begun: Instant,
+    is_over: Arc<AtomicBool>,
+) -> Vec<Attempt> {
     let mut clients = Vec::new();
     for (gate, address) in gates.into_iter().enumerate() {
-        for connection in 0..crowd.connections {
-            let key = connection % crowd.keys;
+        for connection in 0..plan.connections {
+            let key = connection % plan.keys;
             let client =
-                Client { gate, address, key, pause: crowd.pause, begun, is_over: Arc::clone(&is_over) };
+                Client { gate, address, key, pause: plan.pause, begun, is_over: Arc::clone(&is_over) };
             clients.push(tokio::spawn(client.run()));
         }
     }

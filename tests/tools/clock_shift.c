@@ -35,9 +35,9 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     int result = real(clock, now);
     if (result == 0 && clock == CLOCK_MONOTONIC && getenv("CLOCK_FROZEN")) {
         static struct timespec start;
-        static int state; /* 0: nobody asked, 1: somebody is writing it down, 2: written */
-        int nobody = 0;
-        if (__atomic_compare_exchange_n(&state, &nobody, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        static int state; /* 0: not asked for, 1: being written, 2: written */
+        int untouched = 0;
+        if (__atomic_compare_exchange_n(&state, &untouched, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             start = *now;
             __atomic_store_n(&state, 2, __ATOMIC_RELEASE);
         }

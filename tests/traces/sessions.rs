@@ -12,7 +12,7 @@ use super::START;
 const SESSIONS: usize = 8;
 const MILLISECOND: Span = Span::from_millis(1);
 
-/// One bucket that everybody asks.
+/// One bucket for all callers.
 struct Shared {
     buckets: Buckets,
     place: BucketKey,

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_a_limit_does_not_see_is_exempt_and_classes_are_told_apart() {
+    fn a_client_that_a_limit_does_not_see_is_exempt_and_classes_are_told_apart() {
         let rate = |class: &str, number, spec| ClassRate { class: class.into(), number, spec };
         let mut rates = NetworkMap::default();
         rates.insert("10.0.0.0/8".parse().unwrap(), rate("10.0.0.0/8", 1, Some(spec(9))));

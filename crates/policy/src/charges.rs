@@ -12,8 +12,7 @@ use super::device::Claim;
 use super::field::RequestFields;
 use super::identity::Identity;
 use super::inspection::Inspection;
-use super::key::NamedAccount;
-use super::key::{KeyHasher, KeyPart, TooManyValues};
+use super::key::{KeyHasher, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
 use super::{Limit, LimitKind, Mode, Policy, Route, Unit};
 use tollgate_bucket::Time;
 use tollgate_bucket::{Key, Spec};
@@ -219,7 +218,7 @@ impl Policy {
             }
         }
         let of_this = found.charges.iter().filter(|charge| charge.limit == index).count();
-        if of_this > TooManyValues::MAX_VALUES { Err(TooManyValues) } else { Ok(()) }
+        if of_this > MAX_VALUES { Err(TooManyValues) } else { Ok(()) }
     }
 
     /// The identities that an attempt is charged as under a limit; empty if the limit does not apply to it.

@@ -21,7 +21,7 @@ pub(super) use self::filter::NameKinds;
 pub(super) use self::lookup::{FieldNames, FieldSlots, MAX_NAME_READS, RequestFields};
 use self::name::FieldName;
 use super::attempt::{Attempt, AttemptBody};
-use super::key::TooManyValues;
+use super::key::{MAX_VALUES, TooManyValues};
 
 /// The location of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -249,7 +249,7 @@ impl Values {
         if self.iter().any(|known| known == value) {
             return Ok(());
         }
-        if self.found.len() >= TooManyValues::MAX_VALUES {
+        if self.found.len() >= MAX_VALUES {
             return Err(TooManyValues);
         }
         self.found.push(value.to_vec());

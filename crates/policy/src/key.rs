@@ -128,11 +128,6 @@ impl std::fmt::Debug for KeyHasher {
 #[error("more than {MAX_VALUES} values for one header or cookie")]
 pub struct TooManyValues;
 
-impl TooManyValues {
-    /// The number of values that are accepted.
-    pub(super) const MAX_VALUES: usize = MAX_VALUES;
-}
-
 impl KeyHasher {
     /// The keys of an attempt under a limit: one, or several if a header or cookie was sent several times, so that a
     /// second value cannot hide the first. `class` is the name of the client's class under the limit, `account` the
@@ -311,7 +306,8 @@ pub(super) fn write_bytes(hasher: &mut SipHasher13, kind: u8, bytes: &[u8]) {
     hasher.write(bytes);
 }
 
-const MAX_VALUES: usize = 8;
+/// Values of one header, cookie or field that are accepted.
+pub(super) const MAX_VALUES: usize = 8;
 
 /// One account that an attempt names.
 #[derive(Clone, Copy, PartialEq, Eq)]

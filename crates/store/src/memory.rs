@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn refusing_alone_takes_nothing_from_whoever_could_be_admitted() {
+    fn refusing_alone_takes_nothing_where_an_attempt_could_be_admitted() {
         let (table, other) = (new_buckets(100), new_buckets(100));
         let both = [withdrawal(&table, 1, spec(2, 3)), withdrawal(&other, 1, spec(9, 0))];
         assert!(refuse_all(&both, NOW).unwrap().is_none());
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_holds_a_line_of_closed_buckets_waits_for_no_other() {
+    fn a_holder_of_a_line_of_closed_buckets_waits_for_no_other() {
         let tables = [new_buckets(1), new_buckets(1)];
         // Lines are locked in the order of their tables' addresses.
         let [first, second] = &tables;

@@ -5,8 +5,8 @@
 //! as everywhere. All calls to the database are made by one thread of the store's own, whichever threads wait for them.
 
 mod batch;
-mod breaker;
 mod bucket_state;
+mod circuit_breaker;
 mod maintenance;
 mod mirror;
 mod queue;
@@ -26,7 +26,7 @@ pub use self::mirror::Mirror;
 pub use self::request::{StoreOp, StoreReply, Unavailable};
 
 use self::batch::StoreBatch;
-use self::breaker::Breaker;
+use self::circuit_breaker::CircuitBreaker;
 use self::queue::RequestQueue;
 use self::request::{Completion, StoreRequest, UncertainWrite};
 use super::clock_offset::ClockOffset;
@@ -96,7 +96,7 @@ pub struct SharedStore {
     options: StoreOptions,
     clock: Clock,
     offset: ClockOffset,
-    breaker: Breaker,
+    breaker: CircuitBreaker,
     queue: RequestQueue,
     observer: Arc<dyn StoreObserver>,
     runtime: Handle,

@@ -42,7 +42,7 @@ fn strings(entry: &TomlEntry) -> Vec<&str> {
 }
 
 #[test]
-fn every_preset_on_disk_is_built_in_and_named_like_its_main_door() {
+fn every_preset_on_disk_is_built_in_and_named_like_its_main_endpoint() {
     let mut files: Vec<_> = std::fs::read_dir("presets")
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -75,7 +75,7 @@ fn every_preset_says_what_it_is_and_where_it_comes_from() {
 }
 
 #[test]
-fn presets_use_no_keys_but_those_of_a_door() {
+fn presets_use_no_keys_but_those_of_an_endpoint() {
     for preset in presets() {
         for route in preset.routes(&mut Findings::default()).unwrap() {
             for entry in &table(&route).unwrap().0 {
@@ -87,7 +87,7 @@ fn presets_use_no_keys_but_those_of_a_door() {
 }
 
 #[test]
-fn a_preset_becomes_its_doors_in_the_place_of_its_route() {
+fn a_preset_becomes_its_endpoints_in_the_place_of_its_route() {
     let (root, applications, diagnostics) = expanded(
         "[route.first]\nmatch = \"POST /a\"\n[route.blog]\npreset = \"wordpress\"\n[route.last]\nmatch = \"POST /b\"\n",
     );
@@ -103,7 +103,7 @@ fn a_preset_becomes_its_doors_in_the_place_of_its_route() {
 }
 
 #[test]
-fn all_doors_are_one_application() {
+fn all_endpoints_are_one_application() {
     let text = "listen = \"http://[::1]:1\"\nupstream = \"http://[::1]:2\"\n[route.blog]\npreset = \"wordpress\"\n\
                 [route.login]\nmatch = \"POST /login\"\n[limit.a]\nrate = \"1/s\"\n";
     let routes = load(&Sources::from_text("f", text)).config.unwrap().policy.routes;
@@ -113,7 +113,7 @@ fn all_doors_are_one_application() {
 }
 
 #[test]
-fn what_is_true_of_all_doors_is_said_once() {
+fn what_is_true_of_all_endpoints_is_said_once() {
     let beside =
         "host = \"blog.example.org\"\nupstream = \"http://[::1]:1\"\nlimits = \"a\"\ncase = \"sensitive\"\n";
     let (root, _, diagnostics) = expanded(&format!("[route.blog]\npreset = \"wordpress\"\n{beside}"));
@@ -127,7 +127,7 @@ fn what_is_true_of_all_doors_is_said_once() {
 }
 
 #[test]
-fn a_bound_on_bodies_goes_to_the_doors_that_read_them() {
+fn a_bound_on_bodies_goes_to_the_endpoints_that_read_them() {
     let (root, _, _) = expanded("[route.blog]\npreset = \"wordpress\"\nbody = \"1MiB\"\n");
     let bounds = ["blog", "blog.xmlrpc", "blog.api"].map(|route| text(&root, route, "body"));
     assert_eq!(bounds, [Some("1MiB"), Some("1MiB"), None]);
@@ -136,7 +136,7 @@ fn a_bound_on_bodies_goes_to_the_doors_that_read_them() {
 }
 
 #[test]
-fn what_is_true_of_one_door_replaces_what_a_preset_of_one_door_says() {
+fn what_is_true_of_one_endpoint_replaces_what_a_preset_of_one_endpoint_says() {
     let (root, _, diagnostics) =
         expanded("[route.db]\npreset = \"phpmyadmin\"\nmatch = \"POST /pma/**\"\notherwise = \"neutral\"\n");
     assert_eq!(diagnostics, [""; 0]);
@@ -147,7 +147,7 @@ fn what_is_true_of_one_door_replaces_what_a_preset_of_one_door_says() {
 }
 
 #[test]
-fn a_limit_that_names_an_application_means_all_its_doors() {
+fn a_limit_that_names_an_application_means_all_its_endpoints() {
     let (root, _, diagnostics) = expanded(
         "[route.blog]\npreset = \"wordpress\"\n[route.login]\nmatch = \"POST /login\"\n\
          [limit.a]\nroutes = \"blog\"\n[limit.b]\nroutes = [\"login\", \"blog\"]\n\
@@ -184,7 +184,7 @@ fn two_applications_of_one_kind_stand_beside_each_other() {
 }
 
 #[test]
-fn what_is_no_table_is_left_to_whoever_reads_it() {
+fn what_is_no_table_is_left_to_its_reader() {
     for text in
         ["route = 1\n", "[route]\nx = 1\n", "limit = 1\n[route.a]\npreset = \"basic\"\n", "[limit]\na = 1\n"]
     {

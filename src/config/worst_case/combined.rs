@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_refuse_nobody_bound_nobody() {
+    fn limits_that_refuse_no_client_bound_none() {
         let observed = "[limit.address]\nrate = \"10 per 5m\"\nmode = \"observe\"\n";
         assert_eq!(words(observed), "login: nothing bounds a client");
         let evadable = "[limit.agent]\nrate = \"10 per 5m\"\nkey = \"ip+header:User-Agent\"\n";

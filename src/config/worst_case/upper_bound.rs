@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whoever_takes_every_token_gets_the_most_and_nobody_more(
+        fn a_client_that_takes_every_token_gets_the_most_and_none_gets_more(
             spec in any_spec(PeriodStart::Clock),
             // Not so close below a whole count that rounding could reach it.
             span in prop_oneof![Just(1), (1..20 * PERIOD / 1000).prop_map(|micros| micros * 1000)],

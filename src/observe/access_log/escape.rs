@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_the_same_to_whoever_parses_it() {
+    fn json_says_the_same_to_every_parser() {
         let text = "a\r\n\0\u{1b}\"\\\u{202e}ü😀 z";
         let written = escaped(json, text.as_bytes());
         assert!(written.is_ascii());

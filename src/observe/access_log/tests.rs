@@ -180,7 +180,7 @@ fn a_half_written_line_is_ended_before_the_next_one() {
 }
 
 #[test]
-fn a_writer_that_is_stuck_holds_nobody_up_and_lost_lines_are_counted() {
+fn a_stuck_writer_blocks_no_request_and_lost_lines_are_counted() {
     let (release, blocked) = channel::<()>();
     let (log, dropped, written) = probed(move |text| {
         let _ = blocked.recv();

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_stops_reading_blocks_nobody() {
+    fn a_reader_that_stops_reading_blocks_no_writer() {
         let (release, blocked) = channel::<()>();
         let (sender, written) = channel();
         let mut queue = MessageQueue::start(Probe { blocked, written: sender }, || ());

@@ -124,7 +124,7 @@ fn connections_upstreams_reloads_and_panics_are_counted() {
 }
 
 #[test]
-fn buckets_are_read_from_the_engine_when_somebody_asks() {
+fn buckets_are_read_from_the_engine_when_metrics_are_read() {
     let metrics = Arc::new(Metrics::new());
     let events = Events::from_iter([Arc::clone(&metrics) as Arc<dyn EventListener>]);
     let clock = Clock::manual(AT);

@@ -65,7 +65,7 @@ pub(in crate::proxy) async fn read(
     // Reads to the end of the trailers: the next request follows them.
     while let Some(piece) = poll_fn(|cx| {
         let polled = client.poll_data(&mut incoming, cx);
-        if polled.is_pending() && buffer.hold.poll_evicted(cx).is_ready() {
+        if polled.is_pending() && buffer.reservation.poll_evicted(cx).is_ready() {
             return Poll::Ready(Err(Error::NoMemory));
         }
         polled.map(Ok)
@@ -94,9 +94,9 @@ pub(in crate::proxy) async fn read(
 /// The received part of a body, in reserved memory.
 struct BodyBuffer {
     bytes: Vec<u8>,
-    hold: MemoryReservation,
+    reservation: MemoryReservation,
     /// Upper bound of the length.
-    most: usize,
+    max_bytes: usize,
     /// The length by the head of the request.
     announced: Option<usize>,
 }
@@ -104,7 +104,7 @@ struct BodyBuffer {
 impl BodyBuffer {
     fn new(reservation: MemoryReservation, max_bytes: usize, announced: &SizeHint) -> Self {
         let announced = announced.exact().and_then(|length| usize::try_from(length).ok());
-        Self { bytes: Vec::new(), hold: reservation, most: max_bytes, announced }
+        Self { bytes: Vec::new(), reservation, max_bytes, announced }
     }
 
     /// Makes space for `count` more bytes. The capacity doubles with the data received, up to the announced length.
@@ -113,9 +113,9 @@ impl BodyBuffer {
         if needed <= capacity {
             return Ok(());
         }
-        let limit = self.announced.unwrap_or(self.most).min(self.most);
+        let limit = self.announced.unwrap_or(self.max_bytes).min(self.max_bytes);
         let new_capacity = (2 * capacity).max(INITIAL_CAPACITY).min(limit).max(needed);
-        let reserved = poll_fn(|cx| self.hold.poll_reserve(new_capacity - capacity, cx));
+        let reserved = poll_fn(|cx| self.reservation.poll_reserve(new_capacity - capacity, cx));
         let Ok(Ok(())) = timeout(wait, reserved).await else { return Err(Error::NoMemory) };
         self.bytes.reserve_exact(new_capacity - self.bytes.len());
         Ok(())
@@ -126,14 +126,14 @@ impl BodyBuffer {
         if self.bytes.is_empty() {
             return Bytes::new();
         }
-        self.hold.pin();
-        Bytes::from_owner(BufferedBytes { bytes: self.bytes, _hold: self.hold })
+        self.reservation.pin();
+        Bytes::from_owner(BufferedBytes { bytes: self.bytes, _reservation: self.reservation })
     }
 }
 
 struct BufferedBytes {
     bytes: Vec<u8>,
-    _hold: MemoryReservation,
+    _reservation: MemoryReservation,
 }
 
 impl AsRef<[u8]> for BufferedBytes {

@@ -19,7 +19,7 @@ type Owner = Option<IpAddr>;
 
 #[derive(Debug, Default)]
 struct BodyMemoryState {
-    most: usize,
+    max_bytes: usize,
     used: usize,
     next: u64,
     shares: HashMap<Owner, PrefixShare>,
@@ -76,22 +76,22 @@ impl BodyMemory {
     /// Client prefixes that can hold their full share at once.
     pub const SHARES: usize = 4;
 
-    /// A limit of `most` bytes.
+    /// A limit of `max_bytes` bytes.
     #[must_use]
-    pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(BodyMemoryState { most, ..BodyMemoryState::default() })))
+    pub fn new(max_bytes: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(BodyMemoryState { max_bytes, ..BodyMemoryState::default() })))
     }
 
-    /// The share in bytes of one client prefix, of `most` bytes in all.
+    /// The share in bytes of one client prefix, of `max_bytes` bytes in all.
     #[must_use]
-    pub const fn of_one_client(most: usize) -> usize {
-        most / Self::SHARES
+    pub const fn of_one_client(max_bytes: usize) -> usize {
+        max_bytes / Self::SHARES
     }
 
-    /// Changes the limit to `most` bytes; memory in use stays reserved.
-    pub fn resize(&self, most: usize) {
+    /// Changes the limit to `max_bytes` bytes; memory in use stays reserved.
+    pub fn resize(&self, max_bytes: usize) {
         let mut state = self.state();
-        state.most = most;
+        state.max_bytes = max_bytes;
         state.serve_queue();
     }
 
@@ -176,9 +176,9 @@ impl BodyMemoryState {
     /// The limit that `bytes` more of this prefix would exceed.
     fn missing(&self, owner: Owner, bytes: usize) -> Option<OverLimit> {
         let used = self.shares.get(&owner).map_or(0, |share| share.used);
-        match used + bytes > BodyMemory::of_one_client(self.most) {
+        match used + bytes > BodyMemory::of_one_client(self.max_bytes) {
             true => Some(OverLimit::OfPrefix),
-            false => (self.used + bytes > self.most).then_some(OverLimit::OfProcess),
+            false => (self.used + bytes > self.max_bytes).then_some(OverLimit::OfProcess),
         }
     }
 

@@ -336,8 +336,9 @@ const MIN_TIMER: Span = Span::from_millis(5);
 /// Time for a handshake or a head before the connection can be evicted: more than honest clients need.
 pub(in crate::proxy) const NEW_REQUEST_GRACE: Span = Span::from_secs(1);
 
-/// The minimum transfer rate of a response: 500 bytes a second, as for a request body.
-const NANOS_PER_BYTE: u64 = 2_000_000;
+/// The minimum transfer rate of a response in bytes a second, as for a request body.
+const MIN_RATE: u64 = 500;
+const NANOS_PER_BYTE: u64 = 1_000_000_000 / MIN_RATE;
 
 #[cfg(test)]
 mod tests {

@@ -111,7 +111,7 @@ impl FlowWindows {
         if connections > MAX_CONNECTIONS_WITH_LARGE_WINDOWS {
             return Self { stream: MIN_WINDOW, connection: MIN_WINDOW };
         }
-        Self { stream: 128 * 1024, connection: 256 * 1024 }
+        Self { stream: STREAM_WINDOW, connection: CONNECTION_WINDOW }
     }
 }
 
@@ -186,6 +186,9 @@ const MAX_ERROR_RESETS: usize = 100;
 /// Bytes of a decoded head.
 const MAX_HEAD_LEN: u32 = 16 * 1024;
 const HEADER_TABLE: u32 = 4 * 1024;
+/// Bytes of a body that wait to be read, on a stream and on a connection.
+const STREAM_WINDOW: u32 = 128 * 1024;
+const CONNECTION_WINDOW: u32 = 256 * 1024;
 /// With more connections than this, all new ones have the minimum window.
 const MAX_CONNECTIONS_WITH_LARGE_WINDOWS: usize = 256;
 /// The initial window in bytes (RFC 9113, 6.9.2).

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_behind_a_translator_are_told_apart_at_the_door() {
+    fn clients_behind_a_translator_are_told_apart_by_the_connection_limit() {
         let settings = settings(IdentityHeader::XForwardedFor);
         let prefix = |ip: &str| settings.connection_prefix(peer(ip)).map(|ip| ip.to_string());
         assert_eq!(prefix("64:ff9b::203.0.113.7"), Some("203.0.113.7".into()));

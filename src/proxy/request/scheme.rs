@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_speaks_of_it_the_peer_is_the_client() {
+    fn where_no_header_names_it_the_peer_is_the_client() {
         let mut headers = HeaderMap::new();
         assert!(is_secure(&headers, false, true) && is_secure(&headers, true, true));
         headers.insert("x-forwarded-proto", HeaderValue::from_static("http"));

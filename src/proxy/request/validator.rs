@@ -49,7 +49,7 @@ pub enum FramingError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Violation {
     /// The violated rule.
-    pub why: FramingError,
+    pub error: FramingError,
     /// The number of the request, from 1.
     pub request: u64,
     /// How many of the bytes last read hyper may get; `None` is all of them. In a body it gets the bytes before the
@@ -112,11 +112,11 @@ impl Validator {
             }
             rest = match self.next {
                 ValidatorState::Bytes(left, then) => self.skip(left, then, rest),
-                ValidatorState::Line(line) => self.read_line(line, rest).map_err(|why| {
+                ValidatorState::Line(line) => self.read_line(line, rest).map_err(|error| {
                     let before = bytes.len() - rest.len();
                     let allowed = match line {
                         // This line makes hyper respond with 400.
-                        ExpectedLine::Request(_) if why == FramingError::Preface => {
+                        ExpectedLine::Request(_) if error == FramingError::Preface => {
                             Some(before + memchr(b'\n', rest).map_or(0, |end| end + 1))
                         }
                         ExpectedLine::Request(_) | ExpectedLine::Field => None,
@@ -124,7 +124,7 @@ impl Validator {
                             Some(before)
                         }
                     };
-                    Violation { why, request: self.request, allowed }
+                    Violation { error, request: self.request, allowed }
                 })?,
             };
         }

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::accept::ResponseFormat;
 use super::builder::X_REQUEST_ID;
-use super::{Negotiation, RefuseSettings, refusal, wait};
+use super::{Negotiation, RefuseSettings, refusal, retry_after};
 use crate::bucket::Spec;
 use crate::engine::Refusal;
 use crate::policy::{Limit, Policy};
@@ -58,7 +58,8 @@ impl RefusalCache {
         refused: &Refusal,
         negotiation: &Negotiation<'_>,
     ) -> Response<Bytes> {
-        let Some(wait) = wait::shown_wait(policy, refused).filter(|_| is_cacheable(settings, negotiation))
+        let Some(wait) =
+            retry_after::shown_wait(policy, refused).filter(|_| is_cacheable(settings, negotiation))
         else {
             return refusal(settings, policy, refused, negotiation);
         };

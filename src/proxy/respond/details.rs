@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::accept::ResponseFormat;
 use super::escape::{push, push_number, push_urn};
-use super::wait::push_count;
+use super::retry_after::push_count;
 
 /// The content of a generated response.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 use http::{HeaderValue, StatusCode};
 
 use super::details::ProblemDetails;
-use super::wait;
+use super::retry_after;
 use crate::time::Span;
 
 /// The kinds of error responses.
@@ -57,7 +57,7 @@ impl ProblemKind {
     pub(super) fn message(self, request_id: &HeaderValue) -> ProblemDetails<'_> {
         let status = self.status();
         let retry_after = match self {
-            Self::Unavailable { wait } => Some(wait::retry_after(wait, 0, &[])),
+            Self::Unavailable { wait } => Some(retry_after::seconds(wait, 0, &[])),
             _ => None,
         };
         ProblemDetails {

@@ -6,7 +6,7 @@
 use super::accept::ResponseFormat;
 use super::details::ProblemDetails;
 use super::escape::{push, push_number, push_value};
-use super::wait::push_words;
+use super::retry_after::push_words;
 
 /// A page with placeholders.
 ///

@@ -22,7 +22,7 @@ pub(super) struct AccessRecord(Box<AccessRecordInner>);
 
 /// Boxed and never moved: it is the largest value of a request.
 struct AccessRecordInner {
-    answered: AccessLogEntry,
+    entry: AccessLogEntry,
     paused_at: Option<Time>,
     paused_for: Span,
     permits: ConcurrencyPermits,
@@ -63,7 +63,7 @@ impl AccessRecord {
             added: Span::ZERO,
         };
         Self(Box::new(AccessRecordInner {
-            answered: entry,
+            entry,
             paused_at: None,
             paused_for: Span::ZERO,
             permits: ConcurrencyPermits::default(),
@@ -75,14 +75,14 @@ impl AccessRecord {
 
     /// The attempt of this route was admitted.
     pub(super) fn admitted(&mut self, policy: &Policy, route: usize) {
-        self.0.answered.route = policy.routes.get(route).map(|route| Arc::clone(&route.name));
+        self.0.entry.route = policy.routes.get(route).map(|route| Arc::clone(&route.name));
     }
 
     /// The attempt was refused.
     pub(super) fn refused(&mut self, policy: &Policy, refusal: &Refusal) {
         self.admitted(policy, refusal.route);
         let first = refusal.violated().next().and_then(|status| policy.limits.get(status.charge.limit));
-        self.0.answered.refused_by = first.map(|limit| Arc::clone(&limit.name));
+        self.0.entry.refused_by = first.map(|limit| Arc::clone(&limit.name));
     }
 
     /// Holds the attempt's permits until the response was sent or the client has gone.
@@ -123,9 +123,9 @@ impl AccessRecord {
     pub(super) fn finish(mut self, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
         let record = &mut self.0;
         record.connection.state.response_begins();
-        record.answered.status = response.status();
-        record.answered.added =
-            record.server.engine.clock().now().since(record.answered.at).minus(record.paused_for);
+        record.entry.status = response.status();
+        record.entry.added =
+            record.server.engine.clock().now().since(record.entry.at).minus(record.paused_for);
         if record.connection.state.closes_after_next() {
             set_connection_close(&mut response);
         }
@@ -166,13 +166,13 @@ impl AtEnd for AccessRecordInner {
     fn ended(&mut self, bytes: u64, complete: bool) {
         let now = self.server.engine.clock().now();
         self.connection.state.response_ends(now);
-        if !complete && self.answered.version < Version::HTTP_11 {
+        if !complete && self.entry.version < Version::HTTP_11 {
             // Without a length the client takes the close of the connection for the end of the response.
             self.connection.state.abort();
         }
-        self.answered.bytes = bytes;
-        self.answered.complete = complete;
-        self.answered.duration = now.since(self.answered.at);
-        self.server.events.emit(&Event::RequestCompleted(&self.answered));
+        self.entry.bytes = bytes;
+        self.entry.complete = complete;
+        self.entry.duration = now.since(self.entry.at);
+        self.server.events.emit(&Event::RequestCompleted(&self.entry));
     }
 }

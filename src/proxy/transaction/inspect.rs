@@ -18,7 +18,7 @@ use crate::proxy::transaction::admitted::AdmittedAttempt;
 
 /// Collects a response's body, and settles its attempt.
 pub(super) struct BodyInspector {
-    pending: AdmittedAttempt,
+    attempt: AdmittedAttempt,
     method: Method,
     status: StatusCode,
     headers: HeaderMap,
@@ -28,10 +28,10 @@ pub(super) struct BodyInspector {
 
 impl BodyInspector {
     /// An inspector for the body of this response.
-    pub(super) fn new(pending: AdmittedAttempt, response: &ResponseView<'_>) -> Box<Self> {
+    pub(super) fn new(attempt: AdmittedAttempt, response: &ResponseView<'_>) -> Box<Self> {
         let (method, headers) = (response.method.clone(), response.headers.clone());
         Box::new(Self {
-            pending,
+            attempt,
             method,
             status: response.status,
             headers,
@@ -53,8 +53,8 @@ impl BodyInspector {
     pub(super) fn settle(self, complete: bool) -> Option<HeaderValue> {
         let view = ResponseView { method: &self.method, status: self.status, headers: &self.headers };
         let body = BodyPrefix { bytes: &self.seen, complete: complete && !self.is_truncated };
-        let outcome = self.pending.by_body(&view, body);
-        self.pending.settle(outcome)
+        let outcome = self.attempt.by_body(&view, body);
+        self.attempt.settle(outcome)
     }
 
     /// Reads until the outcome is known, and settles. Returns the pieces read, to be sent before the rest, and the

@@ -36,10 +36,10 @@ pub struct Health {
 }
 
 impl Health {
-    /// A healthy upstream with at most `most` connections.
+    /// A healthy upstream with at max_connections `max_connections` connections.
     #[must_use]
-    pub fn new(address: UpstreamAddress, most: usize, clock: Clock, events: Events) -> Arc<Self> {
-        Self::with_connector(Connector::default(), address, most, clock, events)
+    pub fn new(address: UpstreamAddress, max_connections: usize, clock: Clock, events: Events) -> Arc<Self> {
+        Self::with_connector(Connector::default(), address, max_connections, clock, events)
     }
 
     /// The same with this connector.
@@ -47,7 +47,7 @@ impl Health {
     pub fn with_connector(
         connector: Connector,
         address: UpstreamAddress,
-        most: usize,
+        max_connections: usize,
         clock: Clock,
         events: Events,
     ) -> Arc<Self> {
@@ -56,13 +56,13 @@ impl Health {
         }
         let name = address.to_string();
         Arc::new(Self {
-            connection_limit: ConnectionSlots::new(most),
+            connection_limit: ConnectionSlots::new(max_connections),
             host: host_of(&address),
             address,
             demand: ConnectionDemand::default(),
             connector,
             name,
-            upstream_max: AtomicUsize::new(most),
+            upstream_max: AtomicUsize::new(max_connections),
             busy: AtomicUsize::new(0),
             failures: AtomicU32::new(0),
             down_until: AtomicU64::new(0),
@@ -83,10 +83,10 @@ impl Health {
         &self.name
     }
 
-    /// Changes the limit to `most` connections.
-    pub fn resize(&self, most: usize) {
-        self.upstream_max.store(most, Relaxed);
-        self.connection_limit.resize(most);
+    /// Changes the limit to `max_connections` connections.
+    pub fn resize(&self, max_connections: usize) {
+        self.upstream_max.store(max_connections, Relaxed);
+        self.connection_limit.resize(max_connections);
     }
 
     /// Requests in flight at the upstream.

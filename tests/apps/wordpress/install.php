@@ -1,6 +1,6 @@
 <?php
 // What wp-admin/install.php does in its second step, without a browser: tables, options and one administrator;
-// and somebody else.
+// and another one.
 // Usage: php install.php ROOT USER PASSWORD OTHER OTHERS-PASSWORD
 [, $root, $user, $password, $other, $others_password] = $argv;
 define('WP_INSTALLING', true);

@@ -15,7 +15,7 @@ use super::Server;
 pub(crate) trait Tables: Server {
     fn port(&self) -> u16;
 
-    /// Runs statements as somebody who may do everything, and says what they answered.
+    /// Runs statements as a user with all rights, and returns what they answered.
     fn sql(&self, statements: &str) -> String;
 
     /// Adds so many rows that have outlived their time by so many seconds.
@@ -51,7 +51,7 @@ pub(super) fn made_once(
         fs::create_dir_all(&making).unwrap();
         owned(&making, users);
         fill(&making)?;
-        // Somebody else may have been faster.
+        // Another test may have been faster.
         if fs::rename(&making, &finished).is_err() {
             remove(&making);
         }

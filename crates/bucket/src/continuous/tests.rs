@@ -41,7 +41,7 @@ fn an_attempt_whose_token_is_due_soon_is_held_and_the_next_is_refused() {
 }
 
 #[test]
-fn whoever_holds_ten_attempts_open_until_the_bucket_is_full_again_finds_ten_tokens() {
+fn a_client_that_holds_ten_attempts_open_until_the_bucket_is_full_again_finds_ten_tokens() {
     let mut open = test_bucket(bucket(10));
     let receipts: Vec<_> = (0..10).map(|_| open.take(NOW, 1).receipt).collect();
     let later = NOW + 10 * S;

@@ -94,7 +94,7 @@ fn a_look_says_what_an_attempt_would_be_told_and_changes_nothing() {
 }
 
 #[test]
-fn repeats_that_nobody_counts_are_not_written() {
+fn uncounted_repeats_are_not_written() {
     let mut bucket = test_bucket(3, None);
     for (tag, changed) in [(7, true), (7, false), (8, true), (7, true), (7, false)] {
         assert_eq!(bucket.run(NOW, Op::TakeOnce { tokens: 1, tag }).changed, changed, "{tag}");

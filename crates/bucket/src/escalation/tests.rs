@@ -128,7 +128,7 @@ fn a_refund_is_nothing() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_keeps_nobody_waiting_for_longer_than_the_longest_wait() {
+fn after_a_clock_was_set_back_no_wait_is_longer_than_the_longest() {
     let mut bucket = test_bucket();
     strike(&mut bucket, 0, 3);
     let back = NOW - 3600 * S;

@@ -87,7 +87,7 @@ fn a_clock_that_was_set_back_locks_for_a_period_at_most() {
 }
 
 #[test]
-fn a_state_that_nobody_wrote_here_locks_for_no_longer_than_the_deepest() {
+fn a_foreign_state_locks_for_no_longer_than_the_deepest() {
     let mut bucket = test_bucket(hourly(3, PeriodStart::First).with_debt(3).unwrap());
     bucket.state[..2].copy_from_slice(&[NOW + 200 * HOUR, 600]);
     let Admission::Refused { wait } = bucket.take(NOW, 1).admission else { panic!("in debt") };

@@ -184,7 +184,7 @@ fn nothing_of_it_is_ever_shown() {
 }
 
 #[test]
-fn without_a_key_nobody_is_known_and_nothing_is_issued() {
+fn without_a_key_no_device_is_known_and_nothing_is_issued() {
     let devices = Devices::new(Vec::new(), TTL, "dev");
     let cookie = sign_in(&under(&["k1"]), &[], "alice", NOW);
     assert!(device(&devices, &[&cookie], "alice", NOW).is_none());
@@ -194,7 +194,7 @@ fn without_a_key_nobody_is_known_and_nothing_is_issued() {
 
 proptest! {
     #[test]
-    fn any_lines_are_read_and_know_nobody(
+    fn any_lines_are_read_and_name_no_known_device(
         lines in prop::collection::vec("(dev=|__Host-dev=|[-_A-Za-z0-9]{94}|[.;= ])*", 0..4),
     ) {
         let devices = under(&["k1", "k2"]);

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_out_the_padding_or_the_colon_has_a_name() {
+    fn credentials_without_padding_or_colon_name_an_account() {
         assert_eq!(read(Half::User, &["Basic YTpiOmM"]), ["a"]);
         assert_eq!(read(Half::User, &["Basic YWI"]), ["ab"]);
         assert_eq!(read(Half::Password, &["Basic YWI"]), [""; 0]);

@@ -230,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_name_that_somebody_reads_is_missed(
+        fn no_name_that_a_reader_knows_is_missed(
             name in prop::sample::select(NAMES.to_vec()),
             before in "([+ .\\[_]|%20|%5b){0,2}",
             behind in "(\\[|\\]|%5b|%00|\0|[.]|a|%u0061){0,3}",

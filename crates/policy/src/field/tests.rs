@@ -145,7 +145,7 @@ fn a_route_with_both_kinds_reads_both() {
 }
 
 #[test]
-fn an_empty_body_and_one_that_nobody_read_have_no_values() {
+fn an_empty_body_and_an_unread_one_have_no_values() {
     for fields in [[form("log")], [json("/log")]] {
         assert_eq!(read(&fields, "multipart/form-data", ""), some(&[]));
         assert_eq!(read_with(&fields, &[], "", AttemptBody::Unread), some(&[]));

@@ -271,7 +271,7 @@ async fn numbers_of_others_are_no_reason_to_panic() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_waited_for_is_not_taken_for_another() {
+async fn an_answer_without_a_caller_is_not_taken_for_another() {
     let item =
         json!({ "version": { "N": "9" }, "state": { "B": "b2xk" }, "expires": { "N": "9999999999999" } });
     let late = answer("200 OK", json!({ "Item": item }));
@@ -318,7 +318,7 @@ async fn in_trouble_there_is_at_most_one_connection_in_100_ms() {
 }
 
 #[tokio::test]
-async fn there_are_at_most_sixteen_connections_and_nobody_is_forgotten() {
+async fn there_are_at_most_sixteen_connections_and_no_caller_is_forgotten() {
     let server = Listener::start(|_, _| SayLate(Duration::from_millis(20), nothing_there())).await;
     let store = server.store();
     let tasks: Vec<_> = (0..100)
@@ -335,7 +335,7 @@ async fn there_are_at_most_sixteen_connections_and_nobody_is_forgotten() {
 }
 
 #[tokio::test]
-async fn a_connection_that_ended_while_nobody_asked_is_no_error() {
+async fn a_connection_that_ended_while_idle_is_no_error() {
     let server = Listener::start(|before, _| match before {
         0 => SayAndClose(nothing_there()),
         _ => Say(nothing_there()),

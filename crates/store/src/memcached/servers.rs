@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keeper_of_a_key_stays_what_it_was_in_earlier_versions() {
+    fn the_server_of_a_key_is_that_of_earlier_versions() {
         let names = shown("memcached://a,b,c");
         let owners: Vec<usize> = (0..12).map(|key| server_of(&names, Key(key))).collect();
         assert_eq!(owners, [0, 1, 0, 1, 0, 2, 1, 2, 1, 2, 2, 2]);

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asks_for_is_forgotten_after_sixteen_changes_and_counted() {
+    fn unused_buckets_are_forgotten_after_sixteen_changes_and_counted() {
         let mut buckets = Arc::new(Buckets::new(100, &[spec(4)]).unwrap());
         buckets.apply(&bucket(1, spec(4)), NOW, Op::Take(4)).unwrap();
         let sizes = [4, 8];

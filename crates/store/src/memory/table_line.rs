@@ -156,10 +156,12 @@ struct SpinBackoff(u32);
 impl SpinBackoff {
     fn wait(&mut self) {
         self.0 = self.0.saturating_add(1);
-        if self.0 < 64 { spin_loop() } else { yield_now() }
+        if self.0 < MAX_SPINS { spin_loop() } else { yield_now() }
     }
 }
 
+/// Turns before other threads run.
+const MAX_SPINS: u32 = 64;
 const LOCK: usize = 0;
 const TIMES: usize = WORDS - SLOTS;
 const HALF: u64 = 0xFFFF_FFFF;
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_read_before_another_wrote_does_not_get_the_line() {
+    fn a_reader_does_not_get_the_line_after_another_write() {
         let words = words();
         let line = TableLine(&words);
         let ((), before) = line.consistent(|| ());
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_wraps_into_nobodys_tag() {
+    fn the_lock_wraps_into_no_tag() {
         let words = words();
         let line = TableLine(&words);
         write(line, 7, 20, 1);

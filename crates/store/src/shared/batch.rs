@@ -72,7 +72,7 @@ impl<'s> StoreBatch<'s> {
         if is_in_doubt && self.load(&mut draft).await == BatchStep::Done {
             return;
         }
-        let timeout = self.shared.timeout().to_std().mul_f32(RETRY_SHARE);
+        let timeout = self.shared.timeout().to_std() * RETRY_PERCENT / 100;
         let mut tries = 0;
         while !self.requests.is_empty() && self.decide_and_write(&mut draft).await == BatchStep::Retry {
             tries += 1;
@@ -271,8 +271,8 @@ impl BatchState {
 const HOT_SPAN: Span = Span::from_secs(4);
 /// More conflicts than a handful of gates can cause.
 const MAX_TRIES: u32 = 32;
-/// The share of an attempt's longest wait that conflicts may take.
-const RETRY_SHARE: f32 = 0.8;
+/// How much of an attempt's longest wait conflicts may take.
+const RETRY_PERCENT: u32 = 80;
 /// The wait of a request that cannot win.
 const CONFLICT_WAIT: Span = Span::from_secs(1);
 /// The shortest time to live: no process works on a bucket for longer than that.

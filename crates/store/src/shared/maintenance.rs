@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::breaker::Breaker;
+use super::circuit_breaker::CircuitBreaker;
 use super::queue::RequestQueue;
 use super::{CallOutcome, SharedStore, StoreObserver, StoreOptions};
 use crate::clock_offset::ClockOffset;
@@ -100,7 +100,7 @@ impl SharedStore {
             randomness: clock.now().as_nanos().into(),
             clock,
             offset: ClockOffset::default(),
-            breaker: Breaker::default(),
+            breaker: CircuitBreaker::default(),
             queue: RequestQueue::default(),
             observer,
             runtime: runtime.clone(),

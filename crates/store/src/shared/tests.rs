@@ -350,7 +350,7 @@ fn what_an_operator_deletes_is_full() {
 }
 
 #[test]
-fn bytes_that_are_nobodys_are_written_over() {
+fn foreign_bytes_are_written_over() {
     let (ledger, process) = Process::alone();
     assert!(process.take(10));
     for stored in ledger.rows.lock().unwrap().values_mut() {
@@ -374,7 +374,7 @@ fn a_refund_is_done_once_the_store_is_back() {
 }
 
 #[test]
-fn a_refund_of_which_nobody_knows_whether_it_was_done_is_not_done_twice() {
+fn a_refund_with_an_unknown_outcome_is_not_done_twice() {
     let (ledger, process) = Process::alone();
     assert!(process.take(8));
     ledger.loses_answers.store(true, Ordering::SeqCst);
@@ -387,7 +387,7 @@ fn a_refund_of_which_nobody_knows_whether_it_was_done_is_not_done_twice() {
 }
 
 #[test]
-fn a_refund_that_nobody_was_asked_for_is_in_no_doubt() {
+fn a_refund_that_was_never_sent_has_a_known_outcome() {
     let (ledger, process) = Process::alone();
     assert!(process.take(8));
     take_down(&ledger, &process);

@@ -40,7 +40,7 @@ fn folder() -> PathBuf {
 }
 
 #[test]
-fn what_was_written_is_read_and_nobody_else_may_read_it() {
+fn a_snapshot_is_read_and_only_its_user_may_read_it() {
     use std::os::unix::fs::PermissionsExt as _;
     let (folder, snapshot) = (folder(), snapshot());
     let path = folder.join("buckets");

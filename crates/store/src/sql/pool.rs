@@ -45,7 +45,7 @@ struct SqlPoolState<L> {
     /// When the next attempt may start.
     next: Option<Instant>,
     /// The error of the last attempt, or of the last connection.
-    why: Option<StoreError>,
+    last_error: Option<StoreError>,
 }
 
 impl<D: SqlConnector> SqlPool<D> {
@@ -55,7 +55,8 @@ impl<D: SqlConnector> SqlPool<D> {
     /// If there is no runtime to run in.
     pub(crate) fn new(connector: D) -> Result<Self, StoreError> {
         let runtime = Handle::try_current().map_err(|error| StoreError::Refused(error.to_string()))?;
-        let state = SqlPoolState { connections: Vec::new(), is_connecting: false, next: None, why: None };
+        let state =
+            SqlPoolState { connections: Vec::new(), is_connecting: false, next: None, last_error: None };
         let inner = SqlPoolInner { connector, state: Mutex::new(state), changed: Notify::new() };
         Ok(Self { inner: Arc::new(inner), runtime })
     }
@@ -146,7 +147,7 @@ impl<D: SqlConnector> SqlPool<D> {
             Some(connection) if in_flight < D::Connection::MAX_IN_FLIGHT => {
                 Ok(Some(SqlSlot::new(&self.inner, connection)))
             }
-            None if !state.is_connecting => state.why.clone().map_or(Ok(None), Err),
+            None if !state.is_connecting => state.last_error.clone().map_or(Ok(None), Err),
             _ => Ok(None),
         }
     }
@@ -176,7 +177,7 @@ impl<D: SqlConnector> SqlPoolInner<D> {
         connection.close();
         let mut state = self.lock();
         state.connections.retain(|other| !Arc::ptr_eq(other, connection) && other.in_flight() > 0);
-        state.why = Some(why.clone());
+        state.last_error = Some(why.clone());
     }
 }
 
@@ -211,9 +212,9 @@ impl<D: SqlConnector> Drop for ConnectAttempt<D> {
         match self.outcome.take() {
             Some(Ok(connection)) => {
                 state.connections.push(Arc::new(PooledSqlConnection::new(connection)));
-                state.why = None;
+                state.last_error = None;
             }
-            Some(Err(why)) => state.why = Some(why),
+            Some(Err(why)) => state.last_error = Some(why),
             None => {}
         }
         self.inner.changed.notify_waiters();

@@ -147,8 +147,9 @@ const BURST_READ: usize = 256;
 
 /// The cost of a frame in useful bytes: more than the length of the response to a PING.
 const FRAME_COST: u64 = 64;
-/// Two thousand frames: more than a client with a hundred streams sends at once.
-const MAX_COST: u64 = 2_000 * FRAME_COST;
+/// More than a client with a hundred streams sends at once.
+const MAX_FRAMES: u64 = 2_000;
+const MAX_COST: u64 = MAX_FRAMES * FRAME_COST;
 
 #[cfg(test)]
 mod tests {

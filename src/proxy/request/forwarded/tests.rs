@@ -116,7 +116,7 @@ proptest! {
 
     /// L19: valid and malformed headers, built from the bytes with a meaning.
     #[test]
-    fn the_grammar_is_read_like_by_somebody_else(
+    fn the_grammar_is_read_as_by_a_second_reader(
         pieces in prop::collection::vec(prop::sample::select(&PIECES[..]), 0..14),
     ) {
         let line = pieces.concat();

@@ -95,7 +95,7 @@ fn the_first_fault_is_found_and_the_requests_before_it_are_counted() {
     let (_, before) = CLEAN[5];
     for (request, why) in faulty() {
         let fault = Validator::new().read(format!("{before}{request}").as_bytes()).unwrap_err();
-        assert_eq!((fault.why, fault.request), (why, 2), "{request:?}");
+        assert_eq!((fault.error, fault.request), (why, 2), "{request:?}");
     }
 }
 

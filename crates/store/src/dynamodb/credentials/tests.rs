@@ -197,7 +197,7 @@ async fn a_machines_role_is_asked_for_with_a_token() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_a_renewal_and_nothing_is_signed_with_keys_that_ended() {
+async fn no_request_waits_for_a_renewal_and_nothing_is_signed_with_keys_that_ended() {
     let is_down = Arc::new(AtomicBool::new(false));
     let down = Arc::clone(&is_down);
     let server = Listener::start(move |before, _| match (down.load(Ordering::Relaxed), before) {

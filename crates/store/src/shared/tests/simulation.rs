@@ -69,7 +69,7 @@ struct Seen {
     admitted: u32,
     refused: u32,
     mirrored: u32,
-    crowded: u32,
+    contended: u32,
     unavailable: u32,
     refunds: u32,
     reloads: u32,
@@ -159,7 +159,7 @@ impl World {
         };
         if !verdict.is_admitted() {
             seen.refused += 1;
-            seen.crowded += u32::from(verdict.admission == Told::Refused { wait: Span::from_secs(1) });
+            seen.contended += u32::from(verdict.admission == Told::Refused { wait: Span::from_secs(1) });
             return Some(verdict);
         }
         seen.admitted += 1;

@@ -76,7 +76,7 @@ fn connections_are_made_by_need_and_bounded() {
 }
 
 #[test]
-fn whoever_asks_while_nothing_is_connected_is_told_at_once_and_attempts_are_few() {
+fn a_request_without_a_connection_fails_at_once_and_attempts_to_connect_are_few() {
     within_a_runtime(async {
         let fake = Fake::default();
         let (attempts, is_down) = (Arc::clone(&fake.attempts), Arc::clone(&fake.is_down));

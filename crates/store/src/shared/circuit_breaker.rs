@@ -15,7 +15,7 @@ use tollgate_bucket::Time;
 
 /// Counts failures in a row.
 #[derive(Debug, Default)]
-pub(super) struct Breaker {
+pub(super) struct CircuitBreaker {
     failures: AtomicU32,
     /// The first failure of the row.
     first: Mutex<Option<Instant>>,
@@ -25,7 +25,7 @@ pub(super) struct Breaker {
     back_since: AtomicU64,
 }
 
-impl Breaker {
+impl CircuitBreaker {
     /// Whether calls are stopped.
     pub(super) fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn five_failures_in_a_row_open_it_and_one_answer_closes_it() {
-        let (breaker, now) = (Breaker::default(), Instant::now());
+        let (breaker, now) = (CircuitBreaker::default(), Instant::now());
         for _ in 0..10 {
             assert!((0..4).all(|_| !breaker.failed(now, Duration::ZERO)) && !breaker.is_open());
             assert!(!breaker.succeeded(Time::from_nanos(1)), "it was not open");
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn failures_between_answers_do_not_open_it_however_many_come_at_once() {
-        let (breaker, begun, least) = (Breaker::default(), Instant::now(), Duration::from_millis(50));
+        let (breaker, begun, least) = (CircuitBreaker::default(), Instant::now(), Duration::from_millis(50));
         // One server of three is down, and its calls come in bursts.
         for millis in 0..1000 {
             let now = begun + Duration::from_millis(millis);

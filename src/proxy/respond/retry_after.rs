@@ -1,4 +1,5 @@
-//! The wait shown in a refusal: whole seconds, rounded up, with optional jitter; coarse for account limits.
+//! The wait shown in a refusal, in `Retry-After` and in words: whole seconds, rounded up, with optional jitter; coarse for
+//! account limits.
 //!
 //! A client that waits and shares its buckets with no other client is admitted. Configured jitter only adds. The wait
 //! of an account limit is rounded up coarsely, because the exact one would show how often others tried that account.
@@ -38,7 +39,7 @@ fn coarse(wait: Span) -> Span {
 ///
 /// The share is drawn from the request id, which differs from client to client. A client that chooses its own id gains
 /// nothing, since jitter only adds.
-pub(super) fn retry_after(wait: Span, jitter: u32, request_id: &[u8]) -> u64 {
+pub(super) fn seconds(wait: Span, jitter: u32, request_id: &[u8]) -> u64 {
     let extra = match jitter {
         0 => Span::ZERO,
         permille => {
@@ -105,16 +106,15 @@ mod tests {
             (20_000_000_001, 21),
             (30_000_000_000, 30),
         ];
-        for (nanos, seconds) in table {
-            assert_eq!(retry_after(Span::from_nanos(nanos), 0, b"id"), seconds, "{nanos} ns");
+        for (nanos, expected) in table {
+            assert_eq!(seconds(Span::from_nanos(nanos), 0, b"id"), expected, "{nanos} ns");
         }
     }
 
     #[test]
     fn jitter_only_adds_and_spreads_a_herd() {
         let wait = Span::from_secs(100);
-        let waits: Vec<u64> =
-            (0..1000_u32).map(|id| retry_after(wait, 200, id.to_string().as_bytes())).collect();
+        let waits: Vec<u64> = (0..1000_u32).map(|id| seconds(wait, 200, id.to_string().as_bytes())).collect();
         assert!(waits.iter().all(|seconds| (100..=120).contains(seconds)), "{waits:?}");
         for third in [100..107, 107..114, 114..121] {
             let count = waits.iter().filter(|&seconds| third.contains(seconds)).count();
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn the_longest_wait_with_the_largest_jitter_does_not_overflow() {
         let longest = Span::from_nanos(u64::MAX);
-        assert_eq!(retry_after(longest, u32::MAX, b"x"), longest.as_secs_ceil());
+        assert_eq!(seconds(longest, u32::MAX, b"x"), longest.as_secs_ceil());
     }
 
     #[test]

@@ -14,8 +14,8 @@ use socket2::{Domain, Socket, Type};
 
 use crate::support::read_some;
 
-/// A crowd at work.
-pub(crate) struct Crowd {
+/// Clients at work.
+pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     clients: Vec<JoinHandle<Tally>>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Tally {
     pub(crate) failures: Vec<String>,
 }
 
-impl Crowd {
+impl Load {
     /// So many clients, each with a request of its own.
     pub(crate) fn start(count: u8, address: SocketAddr, keep: bool, request: impl Fn(u8) -> String) -> Self {
         let stop = Arc::new(AtomicBool::new(false));

@@ -20,7 +20,8 @@ pub(crate) struct Source {
     pub(crate) opens_with_its_purpose: bool,
     /// Lines that are not tests.
     pub(crate) lines: usize,
-    /// Tokens that are not tests; brackets of all kinds are tokens of their own, literals are `""`.
+    /// Tokens that are not tests; brackets of all kinds are tokens of their own, literals are `""` unless they are
+    /// numbers.
     pub(crate) tokens: Vec<Token>,
 }
 
@@ -87,6 +88,15 @@ impl Source {
             }
         }
         paths
+    }
+
+    /// Its path, from `src/` or for another crate from the root of the repository.
+    pub(crate) fn path(&self) -> String {
+        match &self.root {
+            None => format!("{}.rs", self.module),
+            Some(root) if self.module == *root => format!("crates/{root}/src/lib.rs"),
+            Some(root) => format!("crates/{root}/src/{}.rs", &self.module[root.len() + 1..]),
+        }
     }
 
     fn own_path(&self) -> Vec<String> {
@@ -180,7 +190,11 @@ fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
             }
             TokenTree::Ident(ident) => tokens.push(token(&ident.to_string(), ident.span())),
             TokenTree::Punct(mark) => tokens.push(token(&mark.to_string(), mark.span())),
-            TokenTree::Literal(literal) => tokens.push(token("\"\"", literal.span())),
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                let is_number = text.starts_with(|c: char| c.is_ascii_digit());
+                tokens.push(token(if is_number { &text } else { "\"\"" }, literal.span()));
+            }
         }
     }
 }
