@@ -65,9 +65,7 @@ impl ClockOffset {
     pub(crate) fn record(&self, clock: StoreClock, sent: Time, own: Time) -> Option<ClockCorrection> {
         let told = TimeBounds::told(clock, own.since(sent));
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let both = known.and_then(|known| known.at(own).and(told));
-        // If both cannot be true, a clock was set: the last reply counts.
-        let store = both.unwrap_or(told);
+        let store = known.map_or(told, |known| known.at(own).narrowed(told));
         *known = Some(ClockSample { own, store });
         let current = self.nanos.load(Ordering::Relaxed);
         // Whole seconds are too coarse to correct an offset that may be right to the millisecond.
@@ -102,11 +100,14 @@ impl TimeBounds {
         Self { earliest, latest: latest.after(took) }
     }
 
-    /// The part that both share, if there is one.
-    fn and(self, other: Self) -> Option<Self> {
-        let earliest = self.earliest.max(other.earliest);
-        let latest = self.latest.min(other.latest);
-        (earliest <= latest).then_some(Self { earliest, latest })
+    /// The part that both share. If both cannot be true, the part of `told` that is nearest; but if they are far apart,
+    /// a clock was set, and all of `told` counts.
+    fn narrowed(self, told: Self) -> Self {
+        if told.earliest > self.latest.after(JITTER) || self.earliest > told.latest.after(JITTER) {
+            return told;
+        }
+        let near = |time: Time| time.clamp(told.earliest, told.latest);
+        Self { earliest: near(self.earliest), latest: near(self.latest) }
     }
 
     /// Whether it is this time, or at most so much earlier or later.
@@ -135,6 +136,8 @@ fn difference(store: Time, own: Time) -> i64 {
 }
 
 const SECOND: Span = Span::from_secs(1);
+/// A server's clock may tick a little late, and several servers behind one name have a clock each.
+const JITTER: Span = Span::from_millis(100);
 const WORTH_TELLING: i64 = 2_000_000_000;
 /// More than any working clock is off.
 const FAR: i64 = i64::MAX / 2;
@@ -228,6 +231,19 @@ mod tests {
         }
         let TimeBounds { earliest, latest } = known(&offset, at(37 * 499 + ahead + 4));
         assert!(latest.since(earliest) < Span::from_millis(60), "{:?}", latest.since(earliest));
+    }
+
+    #[test]
+    fn a_clock_that_ticks_late_once_sets_no_gate_back_by_a_second() {
+        let offset = ClockOffset::default();
+        for millis in (0..5000).step_by(10) {
+            offset.record(seconds(300_000 + millis), at(millis), at(millis));
+        }
+        let before = offset.apply(at(5000));
+        // It should tell the next second, and does not yet.
+        offset.record(seconds(304_000), at(5005), at(5005));
+        let after = offset.apply(at(5005));
+        assert!(before.before(Span::from_millis(1)) <= after, "{before:?} {after:?}");
     }
 
     #[test]
