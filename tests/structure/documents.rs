@@ -421,7 +421,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("crates", "ArcSwap"),
     ("AWS", "AWS_ACCESS_KEY_ID AWS_DEFAULT_REGION AWS_REGION"),
     ("DynamoDB", "CreateTable DescribeTable DescribeTimeToLive PutItem UpdateTimeToLive"),
-    ("Redis", "EXPIRE INCRBY TIME used_memory"),
+    ("Redis", "ASKING EXPIRE INCRBY TIME used_memory"),
     ("other proxies", "FallbackResource http_req_rate ignore_invalid_headers underscores_in_headers"),
     ("testssl.sh", "HSTS cipher_order"),
     ("applications", "back() redirect_back user_pw"),
