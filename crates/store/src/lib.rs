@@ -6,13 +6,7 @@
 //! first call shows whether it is up.
 
 mod address;
-#[cfg(any(
-    feature = "redis",
-    feature = "memcached",
-    feature = "postgres",
-    feature = "mysql",
-    feature = "dynamodb"
-))]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql", feature = "dynamodb"))]
 mod backoff;
 mod clock_offset;
 mod compare_and_swap;

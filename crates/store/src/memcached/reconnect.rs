@@ -4,14 +4,21 @@
 //! requests wait for it; later they fail at once while there is no connection. The handshake is left to
 //! [`handshake`](super::handshake).
 
+use std::time::Duration;
+
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
 use super::connection::PendingRequest;
 use super::handshake::handshake;
 use super::servers::MemcachedServer;
-use crate::backoff::reconnect_pause;
-use crate::compare_and_swap::{Namespace, StoreError};
+use crate::compare_and_swap::{Namespace, RecordVersion, StoreError};
+
+/// The shortest time between two attempts to connect.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Up to this many milliseconds are added, so that gates that lost a server together do not come back together.
+const JITTER: u64 = 50;
 
 /// Serves requests until no caller is left.
 pub(super) async fn reconnect_loop(
@@ -19,6 +26,7 @@ pub(super) async fn reconnect_loop(
     namespace: Namespace,
     mut requests: mpsc::Receiver<PendingRequest>,
 ) {
+    let mut attempt = Instant::now();
     // The first requests come right after the store was opened.
     let mut opened = handshake(&server, &namespace).await;
     loop {
@@ -28,8 +36,9 @@ pub(super) async fn reconnect_loop(
         };
         let Some(error) = broke else { return };
         let error = named(&server, error);
+        let next = Instant::now().max(attempt + RECONNECT_PAUSE) + jitter();
         let again = async {
-            sleep(reconnect_pause()).await;
+            sleep_until(next).await;
             handshake(&server, &namespace).await
         };
         tokio::pin!(again);
@@ -43,6 +52,7 @@ pub(super) async fn reconnect_loop(
                 },
             }
         };
+        attempt = next;
     }
 }
 
@@ -54,4 +64,8 @@ fn named(server: &MemcachedServer, error: StoreError) -> StoreError {
         StoreError::UnexpectedResponse(why) => StoreError::UnexpectedResponse(format!("{server}: {why}")),
         StoreError::WriteConflict => StoreError::WriteConflict,
     }
+}
+
+fn jitter() -> Duration {
+    Duration::from_millis(RecordVersion::random().0 % JITTER)
 }
