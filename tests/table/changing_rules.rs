@@ -9,7 +9,7 @@ use http::{HeaderMap, Method};
 use tollgate::bucket::{Continuous, Spec};
 use tollgate::config::{Sources, load};
 use tollgate::engine::{Decision, Engine, Undecided, with_newest_rules};
-use tollgate::event::Events;
+use tollgate::event::{Events, Outcome};
 use tollgate::policy::attempt::{Attempt, AttemptBody, Client};
 use tollgate::policy::{Limit, LimitKind, Policy, Route};
 use tollgate::store::memory::Stale;
@@ -122,6 +122,25 @@ fn tokens_that_were_given_back_can_be_taken_again() {
             reservation.refund(&engine, &rules);
         }
     });
+}
+
+#[test]
+fn other_rules_than_those_that_decided_give_nothing_back() {
+    let outcomes = "success = [{ status = 204 }]\nlimits = [\"failures\"]\n[limit.failures]\nrate = \"1 per 1h burst 2\"\ncount = \"failures\"\n";
+    let engine = engine(2, outcomes);
+    let old = engine.rules().clone();
+    let decide = || {
+        let decided = with_attempt(1, "/login", |attempt| engine.decide_in_memory(&old, attempt, NOW));
+        let Ok(Decision::Admitted(reservation)) = decided else { panic!("refused") };
+        reservation
+    };
+    let (settled, refunded) = (decide(), decide());
+    engine.replace(policy(2, outcomes)).unwrap();
+    settled.settle(&engine, &engine.rules(), Outcome::Success);
+    refunded.refund(&engine, &engine.rules());
+    let left =
+        with_attempt(1, "/login", |attempt| engine.peek(&engine.rules(), attempt).unwrap().1[0].verdict.left);
+    assert_eq!(left, 0);
 }
 
 #[test]
