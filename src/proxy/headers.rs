@@ -73,7 +73,7 @@ pub fn requested_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
 }
 
 /// A client's own request id, if it is safe in logs and headers: one header of visible ASCII characters, at
-/// most [`MAX_REQUEST_ID_LEN`] of them.
+/// most `MAX_REQUEST_ID_LEN` of them.
 #[must_use]
 pub fn usable_request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
     let mut ids = headers.get_all(REQUEST_ID).iter();
