@@ -47,20 +47,24 @@ impl RestartOnly {
         file: &Arc<SourceText>,
         f: &mut Findings,
     ) {
+        // All fields are named, so that none is forgotten.
+        let StoreSettings { address, names, secret, options, capacity, snapshot } = &self.store;
+        let LogSettings { format, access, style, level: _, clients: _ } = &self.log;
         for (key, stays) in [
             ("listen", same(&self.listen, &new.listen)),
             ("sandbox", self.sandbox == new.sandbox),
             ("proxy.threads", self.threads == new.threads),
             ("admin.listen", same(&self.admin, &new.admin)),
-            ("store.url", self.store.address == new.store.address),
-            ("store.prefix", self.store.names == new.store.names),
-            ("store.secret", self.store.secret == new.store.secret),
-            ("store.timeout", self.store.options.timeout == new.store.options.timeout),
-            ("store.on_error", self.store.options.on_error == new.store.options.on_error),
-            ("store.capacity", self.store.capacity == new.store.capacity),
-            ("log.format", self.log.format == new.log.format),
-            ("log.access", self.log.access == new.log.access),
-            ("log.style", self.log.style == new.log.style),
+            ("store.url", *address == new.store.address),
+            ("store.prefix", *names == new.store.names),
+            ("store.secret", *secret == new.store.secret),
+            ("store.timeout", options.timeout == new.store.options.timeout),
+            ("store.on_error", options.on_error == new.store.options.on_error),
+            ("store.capacity", *capacity == new.store.capacity),
+            ("store.snapshot", *snapshot == new.store.snapshot),
+            ("log.format", *format == new.log.format),
+            ("log.access", *access == new.log.access),
+            ("log.style", *style == new.log.style),
         ] {
             if !stays {
                 let spot = spot_of(key, root).unwrap_or_else(|| Spot::whole(file));
@@ -153,6 +157,24 @@ mod tests {
         ];
         for (key, found) in others.iter().zip(&found[1..]) {
             assert!(found.contains(&format!("`{key}`")) && found.contains("restart the gate"), "{found}");
+        }
+    }
+
+    #[test]
+    fn every_key_of_the_store_needs_a_restart() {
+        let secret = "0123456789abcdef0123456789abcdef";
+        for (key, set) in [
+            ("store.url", vec![("store.url", "redis://127.0.0.1:1"), ("store.secret", secret)]),
+            ("store.prefix", vec![("store.prefix", "other")]),
+            ("store.secret", vec![("store.secret", secret)]),
+            ("store.timeout", vec![("store.timeout", "70ms")]),
+            ("store.on_error", vec![("store.on_error", "deny")]),
+            ("store.capacity", vec![("store.capacity", "5")]),
+            ("store.snapshot", vec![("store.snapshot", "buckets")]),
+        ] {
+            let found = diagnostics(FILE, &set);
+            let words = format!("`{key}` cannot change while the gate runs");
+            assert!(found.iter().any(|diagnostic| diagnostic.contains(&words)), "{key}: {found:?}");
         }
     }
 
