@@ -29,7 +29,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use tokio::time::{Instant, Sleep};
 
-use self::fair_queue::{FairQueue, InFlightGuard};
+use self::fair_queue::{FairQueue, FairQueuePermit};
 use self::head_limit::HeadLimit;
 pub use self::health::Health;
 use self::pool::{ConnectionPool, DemandGuard, IdleCloser};
@@ -110,7 +110,7 @@ pub struct ConnectionLease {
     connection: Option<UpstreamConnection>,
     /// The response began before the whole request was sent, so the connection is not used again.
     was_early: bool,
-    _in_flight: InFlightGuard,
+    _in_flight: FairQueuePermit,
 }
 
 impl UpstreamGroup {

@@ -28,7 +28,7 @@ pub(super) struct FairQueue {
 }
 
 /// A request at the upstream, until it is dropped; then the next one is released.
-pub(super) struct InFlightGuard {
+pub(super) struct FairQueuePermit {
     queue: Rc<FairQueue>,
     was_queued: bool,
 }
@@ -45,12 +45,12 @@ impl FairQueue {
     }
 
     /// A request of a client that does not have to wait.
-    pub(super) fn pass(self: &Rc<Self>) -> InFlightGuard {
+    pub(super) fn pass(self: &Rc<Self>) -> FairQueuePermit {
         self.enter(false)
     }
 
     /// Waits for the turn of a request; `None` if it does not come within [`QUEUE_TIMEOUT`].
-    pub(super) async fn wait(self: &Rc<Self>, client: ClientLoad) -> Option<InFlightGuard> {
+    pub(super) async fn wait(self: &Rc<Self>, client: ClientLoad) -> Option<FairQueuePermit> {
         let (sender, receiver) = oneshot::channel();
         let exceeds_share = client.requests > share(self.health.upstream_max());
         self.waiting.borrow_mut().push(client.prefix, WaitingRequest { exceeds_share, sender });
@@ -59,10 +59,10 @@ impl FairQueue {
         tokio::time::timeout(QUEUE_TIMEOUT, receiver).await.ok()?.ok()
     }
 
-    fn enter(self: &Rc<Self>, was_queued: bool) -> InFlightGuard {
+    fn enter(self: &Rc<Self>, was_queued: bool) -> FairQueuePermit {
         self.health.request_begins();
         self.in_flight.update(|count| count + usize::from(was_queued));
-        InFlightGuard { queue: Rc::clone(self), was_queued }
+        FairQueuePermit { queue: Rc::clone(self), was_queued }
     }
 
     /// Releases as many requests as may be at the upstream.
@@ -99,7 +99,7 @@ impl FairQueue {
     }
 }
 
-impl InFlightGuard {
+impl FairQueuePermit {
     /// Idle connections that a queued request leaves to other clients: a server accepts hundreds of new connections
     /// one by one, and another client's would be the last.
     pub(super) fn reserved_for_others(&self) -> usize {
@@ -107,7 +107,7 @@ impl InFlightGuard {
     }
 }
 
-impl Drop for InFlightGuard {
+impl Drop for FairQueuePermit {
     fn drop(&mut self) {
         self.queue.health.request_ends();
         self.queue.in_flight.update(|count| count - usize::from(self.was_queued));
@@ -126,7 +126,7 @@ struct WaitingRequests {
 struct WaitingRequest {
     /// Whether its client has more than half of the upstream.
     exceeds_share: bool,
-    sender: oneshot::Sender<InFlightGuard>,
+    sender: oneshot::Sender<FairQueuePermit>,
 }
 
 impl WaitingRequests {
@@ -143,7 +143,7 @@ impl WaitingRequests {
     }
 
     /// The next request that may go.
-    fn pop(&mut self, is_congested: impl Fn() -> bool) -> Option<oneshot::Sender<InFlightGuard>> {
+    fn pop(&mut self, is_congested: impl Fn() -> bool) -> Option<oneshot::Sender<FairQueuePermit>> {
         for _ in 0..self.turns.len() {
             let client = self.turns.pop_front()?;
             let requests = self.by_client.get_mut(&client)?;
@@ -208,7 +208,7 @@ mod tests {
     }
 
     /// Tasks of one client that wait, in this order.
-    fn waiting(queue: &Rc<FairQueue>, client: u8, count: usize) -> Vec<JoinHandle<Option<InFlightGuard>>> {
+    fn waiting(queue: &Rc<FairQueue>, client: u8, count: usize) -> Vec<JoinHandle<Option<FairQueuePermit>>> {
         let task = |number| {
             let (queue, prefix) = (Rc::clone(queue), IpAddr::from([127, 0, 0, client]));
             tokio::task::spawn_local(
@@ -218,7 +218,7 @@ mod tests {
         (0..count).map(task).collect()
     }
 
-    fn released(waiting: &[JoinHandle<Option<InFlightGuard>>]) -> usize {
+    fn released(waiting: &[JoinHandle<Option<FairQueuePermit>>]) -> usize {
         waiting.iter().filter(|task| task.is_finished()).count()
     }
 
