@@ -3,12 +3,20 @@
 //! It binds everything before anything starts, so a gate either runs whole or not at all. The workers leave signals,
 //! files and the admin pages to one background runtime.
 
+mod attack_mode;
 mod background;
 mod certificates;
 mod config_diff;
+mod dry_run;
+pub mod explain;
 mod file_watcher;
 mod grammar;
+mod limits_page;
+mod logs;
 mod memory;
+mod observers;
+mod otel;
+mod overrides;
 mod reload;
 mod sandbox;
 mod service_manager;
@@ -36,6 +44,9 @@ use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use self::logs::GateLogs;
+use self::observers::Observers;
+use self::otel::OtelExport;
 use self::reload::Reload;
 use self::sandbox::{Confinement, Sandbox};
 use self::snapshot::Snapshotter;
@@ -43,25 +54,27 @@ use self::status::ConfigStatus;
 use self::upgrade::OldProcess;
 use crate::config::{Config, Sources};
 use crate::engine::Engine;
-use crate::event::{EventListener, Events};
+use crate::event::Events;
 use crate::net::connection_limit::{ConnectionLimit, ConnectionQuota};
 use crate::net::listener::{BindError, BoundSocket, ListenAddress};
 use crate::net::shutdown::{self, Shutdown, Stage, Trigger};
 use crate::net::tls::{SessionCache, TlsConfigError};
 use crate::net::worker_sockets::WorkerSockets;
-use crate::observe::access_log::AccessLog;
+use crate::observe::admin::AdminSettings;
 use crate::observe::client_format::ClientFormatter;
-use crate::observe::messages::Messages;
+use crate::observe::event_feed::EventFeed;
+use crate::observe::heavy_hitters::HeavyHitters;
+use crate::observe::history::AttemptHistory;
 use crate::observe::metrics::Metrics;
 use crate::observe::readiness::Readiness;
-use crate::observe::settings::LogSettings;
+use crate::observe::wiring::Wiring;
 use crate::proxy::body::BodyMemory;
 use crate::proxy::downstream::heartbeat::Heartbeat;
 use crate::proxy::downstream::worker;
 use crate::proxy::headers::request_id::RequestIds;
 use crate::proxy::respond::RefusalCache;
 use crate::proxy::runtime_config::{ConfigHandle, RuntimeConfig};
-use crate::proxy::settings::ClientRate;
+use crate::proxy::settings::{ClientRate, ProxySettings};
 use crate::proxy::transaction::server::Server;
 use crate::proxy::upstream::Health;
 use crate::store::memory::TooLarge;
@@ -88,15 +101,23 @@ struct Parts {
     clients: ClientFormatter,
     events: Events,
     metrics: Arc<Metrics>,
-    access: Option<Arc<AccessLog>>,
+    logs: GateLogs,
+    otel: OtelExport,
+    /// Only where operators can see them.
+    history: Option<Arc<AttemptHistory>>,
+    hitters: Option<Arc<HeavyHitters>>,
     snapshotter: Option<Arc<Snapshotter>>,
     draining: Arc<AtomicBool>,
     readiness: Arc<Readiness>,
     /// One for each worker.
     heartbeats: Vec<Arc<Heartbeat>>,
+    wiring: Arc<Wiring>,
     /// TLS sessions; kept for the life of the gate, also when certificates change.
     sessions: SessionCache,
     sandbox: Sandbox,
+    admin_settings: Arc<ArcSwap<AdminSettings>>,
+    /// For viewers of the admin API.
+    feed: Arc<EventFeed>,
 }
 
 /// Why a gate cannot start.
@@ -114,6 +135,9 @@ pub enum AppStartError {
     /// The access log cannot be opened.
     #[error("log.access: {0}")]
     AccessLog(io::Error),
+    /// The decision log cannot be opened.
+    #[error("log.decisions: {0}")]
+    DecisionLog(io::Error),
     /// The certificates, keys or roots cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsConfigError),
@@ -240,12 +264,10 @@ impl Parts {
     ) -> Result<Self, AppStartError> {
         let clients = ClientFormatter::new(config.log.clients, config.client.prefixes);
         let metrics = Arc::new(Metrics::new());
-        let access = open_access_log(&config.log, &clients, &metrics, &clock)?;
-        let messages = Arc::new(Messages::new(clients.clone(), clock.clone()));
-        let listeners: [Arc<dyn EventListener>; 2] = [Arc::clone(&metrics) as _, messages];
-        let events: Events = listeners.into_iter().chain(access.clone().map(|access| access as _)).collect();
+        let Observers { logs, otel, feed, wiring, history, hitters, events } =
+            Observers::start(&config, &metrics, &clients, &clock)?;
         let sessions = SessionCache::new();
-        let tls_acceptor = certificates::acceptor(&config.tls, &sessions)?;
+        let (tls_acceptor, admin_settings) = certificates::acceptors(&config, &sessions)?;
         // The last step that can fail: an old process is frozen from then on.
         let engine =
             Arc::new(snapshot::build_engine(config.policy, &config.store, &clock, &events, old_process)?);
@@ -253,12 +275,9 @@ impl Parts {
         let path = config.store.snapshot.clone().filter(|_| !config.store.address.is_shared());
         let snapshotter = path.map(|path| Snapshotter::new(path, &engine, sandbox.broker().clone()));
         let settings = config.proxy;
-        let rate = settings.client_rate.map(new_connections);
-        let connection_limit =
-            Arc::new(ConnectionLimit::new(settings.connections, settings.client_max, rate, &clock));
+        let connection_limit = Arc::new(connection_limit(&settings, &clock));
         let body_memory = BodyMemory::new(settings.body_memory);
-        let upstream_max = settings.upstream_max;
-        let connector = sandbox.connector();
+        let (upstream_max, connector) = (settings.upstream_max, sandbox.connector());
         let fresh = |address| {
             Health::with_connector(connector.clone(), address, upstream_max, clock.clone(), events.clone())
         };
@@ -274,7 +293,6 @@ impl Parts {
             redirect: config.redirect,
             upstreams,
         }));
-        let (draining, readiness, heartbeats) = Default::default();
         Ok(Self {
             engine,
             config: runtime_config,
@@ -283,13 +301,19 @@ impl Parts {
             clients,
             events,
             metrics,
-            access,
+            logs,
+            otel,
+            history,
+            hitters,
             snapshotter,
-            draining,
-            readiness,
-            heartbeats,
+            draining: Arc::default(),
+            readiness: Arc::default(),
+            heartbeats: Vec::new(),
+            wiring,
             sessions,
             sandbox,
+            admin_settings: Arc::new(ArcSwap::from_pointee(admin_settings)),
+            feed,
         })
     }
 
@@ -318,23 +342,16 @@ impl Parts {
     fn server_factory(&self) -> impl FnOnce() -> Server + Send + use<> {
         let (engine, config, events) =
             (Arc::clone(&self.engine), Arc::clone(&self.config), self.events.clone());
-        let body_memory = Arc::clone(&self.body_memory);
+        let (body_memory, tracer) = (Arc::clone(&self.body_memory), self.otel.tracer);
         move || Server {
             engine,
             config: ConfigHandle::new(config),
             events,
             ids: RequestIds::default(),
+            tracer,
             refusal_cache: RefusalCache::default(),
             unread_bodies: Cell::default(),
             body_memory,
-        }
-    }
-
-    async fn reopen_logs(&self) {
-        let Some(access) = self.access.clone() else { return };
-        let reopened = self.sandbox.broker().run(move || access.reopen()).await;
-        if let Err(error) = reopened.and_then(|reopened| reopened) {
-            tracing::error!("log.access cannot be opened again, the old file stays: {error}");
         }
     }
 
@@ -357,9 +374,8 @@ impl Parts {
         };
         trigger.reach(Stage::Stopped);
         self.engine.store().flush(REFUND_TIMEOUT).await;
-        if let Some(access) = &self.access {
-            access.close();
-        }
+        self.logs.close();
+        self.otel.close();
         for worker in ended.map_err(|error| AppStartError::Worker(io::Error::other(error)))? {
             worker
                 .map_err(|_| AppStartError::Worker(io::Error::other("a worker panicked")))?
@@ -369,16 +385,9 @@ impl Parts {
     }
 }
 
-fn open_access_log(
-    log: &LogSettings,
-    clients: &ClientFormatter,
-    metrics: &Metrics,
-    clock: &Clock,
-) -> Result<Option<Arc<AccessLog>>, AppStartError> {
-    let Some(target) = &log.access else { return Ok(None) };
-    let (dropped, clients) = (metrics.lines_dropped(), clients.clone());
-    let access = AccessLog::open(target.clone(), log.style, clients, dropped, clock.clone());
-    access.map(|access| Some(Arc::new(access))).map_err(AppStartError::AccessLog)
+fn connection_limit(settings: &ProxySettings, clock: &Clock) -> ConnectionLimit {
+    let rate = settings.client_rate.map(new_connections);
+    ConnectionLimit::new(settings.connections, settings.client_max, rate, clock)
 }
 
 fn new_connections(rate: ClientRate) -> ConnectionQuota {

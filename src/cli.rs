@@ -11,10 +11,14 @@ pub mod demo;
 mod explain;
 mod init;
 mod migrate;
+mod mode;
 mod presets;
+mod replay;
 mod run;
 mod sources;
 mod store;
+#[cfg(feature = "top")]
+mod top;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -22,7 +26,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use self::sources::ConfigArgs;
+use self::run::RunArgs;
 
 /// The exit status of the program, for scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,26 +61,33 @@ struct Cli {
     #[command(subcommand)]
     command: Option<CliCommand>,
     #[command(flatten)]
-    config: ConfigArgs,
+    run: RunArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum CliCommand {
     /// Run in the foreground
-    Run(ConfigArgs),
+    Run(RunArgs),
     /// Show all mistakes, all warnings and each limit's worst case, and with --probe whether the store is good; change
     /// nothing
     Check(check::CheckArgs),
     /// Show what would happen to a request, step by step
     Explain(explain::ExplainArgs),
+    /// Show what the limits would have refused, by access logs
+    Replay(replay::ReplayArgs),
     /// Write a first configuration with a ladder of limits; never overwrites one
     Init(init::InitArgs),
     /// Serve a sign-in form, a gate before it and, if wanted, an attacker, in one process
     Demo(demo::DemoArgs),
-    /// Show, fill, reset or change the buckets of one address or one account, in a running gate
+    /// List the clients of a running gate, and show, fill, reset or change single buckets
     Buckets(buckets::BucketsArgs),
+    /// Have limits of a running gate observe or enforce for a while
+    Mode(mode::ModeArgs),
     /// Show how a running gate is: listeners, connections, store, upstreams, configuration
     Status(control::ControlArgs),
+    /// Watch a running gate: who is there, who is refused, and what its limits decide
+    #[cfg(feature = "top")]
+    Top(top::TopArgs),
     /// Have a running gate read its configuration again; a bad one is shown and refused
     Reload(control::ControlArgs),
     /// Have a running gate finish what is in flight and end
@@ -96,14 +107,18 @@ enum CliCommand {
 pub fn main() -> ExitCode {
     let arguments = Cli::parse();
     let done = match arguments.command {
-        None => run::run(&arguments.config),
-        Some(CliCommand::Run(config)) => run::run(&config),
+        None => run::run(&arguments.run),
+        Some(CliCommand::Run(arguments)) => run::run(&arguments),
         Some(CliCommand::Check(arguments)) => check::check(&arguments),
         Some(CliCommand::Explain(arguments)) => explain::explain(&arguments),
+        Some(CliCommand::Replay(arguments)) => replay::run(&arguments),
         Some(CliCommand::Init(arguments)) => init::init(&arguments),
         Some(CliCommand::Demo(arguments)) => demo::demo(&arguments),
         Some(CliCommand::Buckets(arguments)) => buckets::buckets(&arguments),
+        Some(CliCommand::Mode(arguments)) => mode::mode(&arguments),
         Some(CliCommand::Status(arguments)) => control::status(&arguments),
+        #[cfg(feature = "top")]
+        Some(CliCommand::Top(arguments)) => top::top(&arguments),
         Some(CliCommand::Reload(arguments)) => control::reload(&arguments),
         Some(CliCommand::Drain(arguments)) => control::drain(&arguments),
         Some(CliCommand::Migrate(arguments)) => migrate::migrate(&arguments),
@@ -121,15 +136,22 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Exits with 2, and says whether the command is unknown or not built yet.
+/// Exits with 2, and says whether the command is unknown, not built yet or not part of this build.
 fn unknown(words: &[OsString]) -> ! {
     let word = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
-    let message = match NOT_BUILT.contains(&&*word) {
-        true => format!("`tollgate {word}` is not built yet in this version"),
-        false => format!("`{word}` is not a command"),
+    let message = match &*word {
+        // Where the feature is on, clap knows the command.
+        "top" => "this build has no live view: build tollgate with the feature `top`".to_owned(),
+        later if NOT_BUILT.contains(&later) => format!("`tollgate {later}` is not built yet in this version"),
+        other => format!("`{other}` is not a command"),
     };
-    Cli::command().error(ErrorKind::InvalidSubcommand, message).exit()
+    usage_error(ErrorKind::InvalidSubcommand, message)
+}
+
+/// Exits with 2, and says what is wrong with the arguments.
+fn usage_error(kind: ErrorKind, message: impl std::fmt::Display) -> ! {
+    Cli::command().error(kind, message).exit()
 }
 
 /// Commands of later versions.
-const NOT_BUILT: [&str; 3] = ["replay", "top", "man"];
+const NOT_BUILT: [&str; 1] = ["man"];

@@ -4,19 +4,21 @@
 //! mistake there is no configuration at all, never half of one. `load` reads no environment and no arguments itself; of
 //! the file system it reads the files that the text names, and the system's roots if an upstream speaks TLS.
 
+mod candidate;
 mod check;
 mod diagnostic;
 mod document;
 mod overrides;
 pub mod preset;
 mod raw;
+mod report;
 mod restart_only;
 mod section;
 pub mod values;
 mod worst_case;
 
 pub use check::store::{Secret, StoreSettings};
-pub use diagnostic::{Diagnostic, Severity};
+pub use diagnostic::{Diagnostic, Severity, grouped};
 pub use restart_only::RestartOnly;
 pub use worst_case::{CombinedBound, CombinedLimits, combined, worst_case, worst_cases};
 
@@ -30,7 +32,8 @@ use sha2::{Digest, Sha256};
 
 use crate::net::listener::ListenAddress;
 use crate::net::tls;
-use crate::observe::settings::LogSettings;
+use crate::observe::admin::AdminToken;
+use crate::observe::settings::{LogSettings, OtelSettings};
 use crate::policy::Policy;
 use crate::proxy::request::client_addr::ClientSettings;
 use crate::proxy::request::redirect::Redirect;
@@ -50,6 +53,8 @@ pub struct Config {
     pub upstreams: Vec<Vec<UpstreamAddress>>,
     /// Whether the process gives up rights that it does not need once its sockets are bound.
     pub sandbox: bool,
+    /// Whether every limit only observes: `mode = "observe"`. The limits of `policy` are so already.
+    pub observes: bool,
     /// `[client]`.
     pub client: ClientSettings,
     /// `[route]`, `[limit]` and `[networks]`.
@@ -66,8 +71,12 @@ pub struct Config {
     pub redirect: Option<Redirect>,
     /// `[log]`.
     pub log: LogSettings,
+    /// `[otel]`; `None` exports nothing.
+    pub otel: Option<OtelSettings>,
     /// `admin.listen`.
     pub admin: Vec<ListenAddress>,
+    /// `admin.token`, hashed; `None` leaves callers over TCP health and metrics.
+    pub admin_token: Option<AdminToken>,
     /// Files that the configuration names (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`,
     /// certificates of `[tls]`): a change of one causes a reload.
     pub files: Vec<PathBuf>,
@@ -88,6 +97,9 @@ pub struct Sources {
     pub environment: Vec<(String, String)>,
     /// `--set KEY=VALUE`, split at the first `=`.
     pub set: Vec<(String, String)>,
+    /// Whether only the text is read: files and variables that it names are not, and each gets a warning instead. For
+    /// texts of callers who may not read what the gate may.
+    pub is_sealed: bool,
 }
 
 impl Sources {
@@ -105,6 +117,12 @@ impl Sources {
         let base = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let sources = Self::from_text(&path.display().to_string(), &text_of(path)?);
         Ok(Self { base, path: Some(path.to_path_buf()), ..sources })
+    }
+
+    /// The same text alone: nothing that it names is read.
+    #[must_use]
+    pub fn sealed(self) -> Self {
+        Self { is_sealed: true, ..self }
     }
 
     /// The same sources with the present text of the file; without a file they stay as they are.
@@ -203,6 +221,7 @@ fn load_with(sources: &Sources, running: Option<&RestartOnly>) -> Loaded {
         overrides::merge_environment(&mut root, sources, &mut findings);
         overrides::merge_set(&mut root, &sources.set, &mut findings);
         let applications = preset::expand(&mut root, &mut findings);
+        candidate::expand(&mut root, &mut findings);
         let raw = raw::RawFile::read(&root, &mut findings);
         let config = check::check(&raw, &applications, sources, &file, &mut findings);
         if let Some(running) = running {

@@ -3,10 +3,14 @@
 //! The engine knows no sockets and formats no responses. A taken token is a value, a [`Reservation`]: dropping it keeps
 //! the charge, so that a client wins nothing by hanging up.
 
+mod attack_mode;
+mod attempt_facts;
 mod bucket_admin;
 mod concurrency_limit;
 mod freeze;
 mod limit_status;
+mod overrides;
+mod own_rates;
 mod pending_decision;
 mod reservation;
 mod rules;
@@ -17,22 +21,30 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 
+pub use self::attempt_facts::AttemptFacts;
 pub use self::bucket_admin::{BucketAdminError, BucketLevel, BucketReport, BucketView};
 pub use self::concurrency_limit::ConcurrencyPermits;
 pub use self::limit_status::{LimitStatus, LimitStatuses};
+pub use self::overrides::{
+    Exemption, MAX_EXEMPTIONS, ModeOverride, OverrideChange, OverrideError, Overrides,
+};
+pub use self::own_rates::OwnRateView;
 pub use self::pending_decision::{DecisionState, PendingDecision};
 pub use self::reservation::Reservation;
 pub use self::rules::Rules;
 pub use self::store_observer::store_observer;
 
+use self::attack_mode::AttackModes;
 use self::limit_status::longest_wait;
+use self::own_rates::RateOwners;
 use self::rules::specs;
 use crate::bucket::Op;
 use crate::event::{Event, Events, LimitDecision};
 use crate::policy::attempt::Attempt;
 use crate::policy::key::KeyHasher;
-use crate::policy::{Charge, Charges, Policy, Unchargeable};
+use crate::policy::{Charge, Charges, MatchedRoutes, Policy, Unchargeable};
 use crate::store::memory::{CombinedVerdict, Stale, TooLarge, Withdrawal};
+use crate::store::shared::Unavailable;
 use crate::store::{DecidedBy, Store, TakeState};
 use crate::time::{Clock, Span, Time};
 
@@ -43,6 +55,7 @@ pub struct Engine {
     hasher: KeyHasher,
     events: Events,
     rules: ArcSwap<Rules>,
+    rate_owners: RateOwners,
 }
 
 /// The decision on a request.
@@ -82,6 +95,8 @@ pub struct Refusal {
     pub wait: Option<Span>,
     /// The status of each limit.
     pub statuses: LimitStatuses,
+    /// What logs say of the attempt besides.
+    pub facts: AttemptFacts,
 }
 
 impl Engine {
@@ -100,9 +115,12 @@ impl Engine {
     /// [`TooLarge`] if there is not enough address space.
     pub fn with_store(policy: Policy, store: Store, events: Events) -> Result<Self, TooLarge> {
         let buckets = policy.limits.iter().map(|limit| store.limit(&limit.name, &specs(limit)));
-        let rules = Rules::first(policy.clone(), buckets.collect::<Result<_, _>>()?);
+        let buckets = buckets.collect::<Result<_, _>>()?;
+        let rules = Rules::first(Arc::new(policy), buckets);
         events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
-        Ok(Self { store, hasher: KeyHasher::default(), events, rules: ArcSwap::from_pointee(rules) })
+        let (hasher, rules, rate_owners) =
+            (KeyHasher::default(), ArcSwap::from_pointee(rules), RateOwners::default());
+        Ok(Self { store, hasher, events, rules, rate_owners })
     }
 
     /// The store with the buckets.
@@ -118,7 +136,7 @@ impl Engine {
     }
 
     /// Puts new rules in force at once. A limit that keeps its name keeps its buckets; if its rate changes, they keep
-    /// their fill level in proportion.
+    /// their fill level in proportion. Of the [`Overrides`], those with an end of their own stay.
     ///
     /// # Errors
     /// [`TooLarge`] if there is not enough address space; the old rules stay.
@@ -133,13 +151,35 @@ impl Engine {
     /// # Errors
     /// [`TooLarge`] as above; nothing is published.
     pub fn replace_and(&self, policy: Policy, publish: impl FnOnce(&Arc<Rules>)) -> Result<(), TooLarge> {
+        let policy = Arc::new(policy);
+        let overrides = self.rules().overrides.after_reload(&policy);
+        self.put_in_force(policy, overrides, publish)
+    }
+
+    fn put_in_force(
+        &self,
+        configured: Arc<Policy>,
+        overrides: Overrides,
+        publish: impl FnOnce(&Arc<Rules>),
+    ) -> Result<(), TooLarge> {
         let old = self.rules.load_full();
-        let now = self.time();
+        let (policy, now) = (overrides.apply(&configured), self.time());
         let buckets = policy.limits.iter().map(|limit| old.buckets_for(limit, &self.store, now));
         let buckets = buckets.collect::<Result<Vec<_>, _>>()?;
         let limits = policy.routes.iter().map(|route| old.concurrency_limit_for(&route.name)).collect();
-        let rules =
-            Arc::new(Rules { generation: old.generation + 1, policy, buckets, concurrency_limits: limits });
+        let generation = old.generation + 1;
+        let attack_modes = AttackModes::of(&policy);
+        let rules = Rules {
+            generation,
+            policy,
+            configured,
+            overrides,
+            buckets,
+            concurrency_limits: limits,
+            attack_modes,
+        };
+        rules.keep_attack_modes(&old);
+        let rules = Arc::new(rules);
         self.events.emit(&Event::Rules { generation: rules.generation, policy: &rules.policy });
         for former in &old.buckets {
             if !rules.buckets.iter().any(|current| current.is_same(former)) {
@@ -184,10 +224,25 @@ impl Engine {
         attempt: &Attempt<'_>,
         now: Time,
     ) -> Result<DecisionState, Undecided> {
-        let found = rules.policy.charges(attempt, &self.hasher, now)?;
-        if found.routes.is_empty() {
+        self.decide_on(rules, attempt, rules.policy.routes_of(attempt), now)
+    }
+
+    /// As [`decide`](Self::decide), by the attempt's [routes](Policy::routes_of).
+    ///
+    /// # Errors
+    /// See [`Undecided`]; nothing was taken.
+    pub fn decide_on(
+        &self,
+        rules: &Rules,
+        attempt: &Attempt<'_>,
+        routes: MatchedRoutes,
+        now: Time,
+    ) -> Result<DecisionState, Undecided> {
+        if routes.is_empty() {
             return Ok(DecisionState::Ready(Decision::Uncounted));
         }
+        let mut found = rules.policy.charges_of(attempt, routes, &self.hasher, now)?;
+        rules.raise_cost_under_attack(&mut found, false);
         let now = self.store.time(now);
         let state = self.store.take(&rules.withdrawals(&found), now);
         Ok(match state.map_err(|stale| self.undecided(stale))? {
@@ -215,11 +270,11 @@ impl Engine {
     fn decision_of(&self, rules: &Rules, found: Charges, verdict: &CombinedVerdict, now: Time) -> Decision {
         let mut statuses = self.limit_statuses(rules, &found, verdict);
         rules.count_consecutive(&mut statuses, verdict.admitted, now);
-        Decision::of(rules, found, statuses, (verdict.admitted, DecidedBy::Memory))
+        Decision::of(rules, found, statuses, (verdict.admitted, DecidedBy::Memory), now)
     }
 
-    /// Refuses an attempt as [`decide`](Self::decide) would at once, and takes nothing if that would admit it: for an
-    /// attempt of which only the minimal cost is known so far.
+    /// Refuses an attempt as [`decide_on`](Self::decide_on) would at once, and takes nothing if that would admit it: for
+    /// an attempt of which only the minimal cost is known so far.
     ///
     /// # Errors
     /// See [`Undecided`]; nothing was taken.
@@ -227,16 +282,19 @@ impl Engine {
         &self,
         rules: &Rules,
         attempt: &Attempt<'_>,
+        routes: MatchedRoutes,
         now: Time,
     ) -> Result<Option<Refusal>, Undecided> {
-        let found = rules.policy.charges(attempt, &self.hasher, now)?;
-        let Some(&route) = found.routes.first() else { return Ok(None) };
+        let Some(&route) = routes.first() else { return Ok(None) };
+        let mut found = rules.policy.charges_of(attempt, routes, &self.hasher, now)?;
+        rules.raise_cost_under_attack(&mut found, rules.policy.devices.is_some());
         let now = self.store.time(now);
         let refused = self.store.refuse(&rules.withdrawals(&found), now);
         let Some(verdict) = refused.map_err(|stale| self.undecided(stale))? else { return Ok(None) };
         let mut statuses = self.limit_statuses(rules, &found, &verdict);
         rules.count_consecutive(&mut statuses, false, now);
-        Ok(Some(Refusal { route, wait: longest_wait(&rules.policy, &statuses), statuses }))
+        let (wait, facts) = (longest_wait(&rules.policy, &statuses), AttemptFacts::take(&mut found, now));
+        Ok(Some(Refusal { route, wait, statuses, facts }))
     }
 
     /// The statuses of an attempt's limits; takes nothing.
@@ -249,13 +307,28 @@ impl Engine {
         attempt: &Attempt<'_>,
     ) -> Result<(Charges, LimitStatuses), Unchargeable> {
         let now = self.clock().now();
-        let found = rules.policy.charges(attempt, &self.hasher, now)?;
+        let mut found = rules.policy.charges(attempt, &self.hasher, now)?;
+        rules.raise_cost_under_attack(&mut found, false);
         let status = |charge: &Charge| {
             let Withdrawal { buckets, bucket, cost, .. } = rules.withdrawal(charge);
             LimitStatus { charge: *charge, verdict: buckets.in_memory().peek(&bucket, now, cost) }
         };
         let statuses = found.charges.iter().map(status).collect();
         Ok((found, statuses))
+    }
+
+    /// The statuses of charges, also of buckets in a shared store; takes nothing.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if the store does not answer.
+    pub async fn inspect(&self, rules: &Rules, found: &Charges) -> Result<LimitStatuses, Unavailable> {
+        let mut statuses = LimitStatuses::new();
+        for charge in &found.charges {
+            let Withdrawal { buckets, bucket, cost, .. } = rules.withdrawal(charge);
+            let (verdict, _) = self.store.inspect(buckets, bucket, cost).await?;
+            statuses.push(LimitStatus { charge: *charge, verdict });
+        }
+        Ok(statuses)
     }
 
     /// Runs one operation on the bucket of a decided charge.
@@ -283,15 +356,17 @@ impl Engine {
 impl Decision {
     fn of(
         rules: &Rules,
-        found: Charges,
+        mut found: Charges,
         statuses: LimitStatuses,
         (admitted, decided_by): (bool, DecidedBy),
+        now: Time,
     ) -> Self {
         if admitted {
-            return Self::Admitted(Reservation::new(rules.generation, found, statuses, decided_by));
+            return Self::Admitted(Reservation::new(rules.generation, found, statuses, (decided_by, now)));
         }
         let route = found.routes.first().copied().unwrap_or_default();
-        Self::Refused(Refusal { route, wait: longest_wait(&rules.policy, &statuses), statuses })
+        let (wait, facts) = (longest_wait(&rules.policy, &statuses), AttemptFacts::take(&mut found, now));
+        Self::Refused(Refusal { route, wait, statuses, facts })
     }
 }
 

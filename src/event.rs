@@ -7,12 +7,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{HeaderValue, Method, StatusCode, Uri, Version};
+use ipnet::IpNet;
+use smallvec::SmallVec;
 
 pub use crate::policy::outcome::Outcome;
 
 use crate::bucket::Continuous;
-use crate::policy::Policy;
 use crate::policy::attempt::Client;
+use crate::policy::{AttackRule, Mode, Policy};
 use crate::time::{Span, Time};
 
 /// Any event.
@@ -88,7 +90,7 @@ pub enum Event<'a> {
     /// An operator gave a command to the gate as a whole.
     CommandReceived {
         /// The command.
-        command: OperatorCommand,
+        command: OperatorCommand<'a>,
         /// The operator.
         by: Operator,
     },
@@ -117,8 +119,37 @@ pub enum Event<'a> {
     StoreWarning(&'a str),
     /// An operator changed single buckets.
     BucketsChanged(BucketsChanged<'a>),
+    /// A caller of the admin API sent a wrong token.
+    AdminTokenRejected {
+        /// The caller's address.
+        peer: IpAddr,
+    },
+    /// Attack mode began or ended on a route.
+    AttackMode(AttackChange<'a>),
+    /// The gate seems to be wired wrongly; said once an hour while it lasts.
+    Miswired {
+        /// What is wrong, in words for operators.
+        warning: &'a str,
+    },
     /// A task panicked: its connection is closed, the others go on.
     Panicked,
+}
+
+/// Begin or end of attack mode on a route.
+#[derive(Debug, Clone, Copy)]
+pub struct AttackChange<'a> {
+    /// The name of the route.
+    pub route: &'a str,
+    /// The route's rule.
+    pub rule: &'a AttackRule,
+    /// Whether the mode begins; otherwise it ends.
+    pub begins: bool,
+    /// Failed attempts within the last minute.
+    pub failures: u64,
+    /// Their share of all attempts of that minute, from 0 to 1.
+    pub share: f64,
+    /// When it was measured.
+    pub at: Time,
 }
 
 /// The decision of one limit on an attempt.
@@ -213,22 +244,47 @@ pub struct BucketsChanged<'a> {
     pub change: Change,
 }
 
-/// The peer of a Unix socket, as the kernel reports it.
+/// An operator: the peer of a Unix socket as the kernel reports it, or a caller over TCP who has the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Operator {
     /// The user id, if the kernel reports it.
     pub uid: Option<u32>,
     /// The process id, if the kernel reports it.
     pub pid: Option<i32>,
+    /// The address of a caller over TCP.
+    pub address: Option<IpAddr>,
 }
 
 /// An operator's command to the gate as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OperatorCommand {
+pub enum OperatorCommand<'a> {
     /// Read the configuration again.
     Reload,
     /// Finish the requests in flight and exit.
     Drain,
+    /// Exempt these clients from all limits for a while.
+    Exempt {
+        /// The clients.
+        prefix: IpNet,
+        /// The end.
+        until: Time,
+        /// The operator's reason.
+        why: &'a str,
+    },
+    /// End such an exemption.
+    EndExemption {
+        /// The clients.
+        prefix: IpNet,
+    },
+    /// Give limits another mode for a while.
+    SetMode {
+        /// The limit; `None` stands for all.
+        limit: Option<&'a str>,
+        /// The mode.
+        mode: Mode,
+        /// The end; `None` is the next reload.
+        until: Option<Time>,
+    },
 }
 
 /// The owner of buckets.
@@ -238,6 +294,8 @@ pub enum BucketOwner {
     Client(Client),
     /// An account: a keyed hash of 48 bits, never its name.
     Account(u64),
+    /// Any other key: a keyed hash of 48 bits.
+    Key(u64),
 }
 
 /// A change to buckets.
@@ -277,10 +335,12 @@ pub struct AccessLogEntry {
     pub user_agent: Option<HeaderValue>,
     /// The request id.
     pub request_id: Option<HeaderValue>,
-    /// Name of the route, if it was an attempt.
-    pub route: Option<Arc<str>>,
-    /// Name of the first limit that refused, if one did.
-    pub refused_by: Option<Arc<str>>,
+    /// What it shows about the wiring of the gate.
+    pub signs: WiringSigns,
+    /// What the limits said, if it was an attempt.
+    pub attempt: Option<Box<AttemptRecord>>,
+    /// Its span, if it is part of a distributed trace.
+    pub span: Option<Box<RequestSpan>>,
     /// The status of the response.
     pub status: StatusCode,
     /// Bytes of the response body that were passed to the connection.
@@ -293,6 +353,115 @@ pub struct AccessLogEntry {
     pub duration: Span,
     /// The part of the duration that the gate itself took.
     pub added: Span,
+}
+
+/// The span of a request in a distributed trace (W3C Trace Context).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestSpan {
+    /// The trace; not zero.
+    pub trace_id: u128,
+    /// The gate's own span of this request; not zero.
+    pub span_id: u64,
+    /// The caller's span; `None` if the trace begins here.
+    pub parent_id: Option<u64>,
+    /// Whether the span is to be exported.
+    pub is_sampled: bool,
+    /// Whether the client speaks TLS with the gate.
+    pub is_secure: bool,
+}
+
+/// What a request shows about the wiring of the gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WiringSigns {
+    /// The peer's address, unless the peer is a trusted proxy or a Unix socket.
+    pub untrusted_peer: Option<IpAddr>,
+    /// Whether such a peer names another client, in `X-Forwarded-For` or `Forwarded`.
+    pub names_client: bool,
+    /// Whether the request came with a request id that this gate generated.
+    pub has_own_id: bool,
+    /// Whether it is a form with a password that no route covers.
+    pub has_uncovered_password: bool,
+}
+
+/// What the limits said of one attempt, and what came of it.
+#[derive(Debug, Clone)]
+pub struct AttemptRecord {
+    /// The rules that decided: positions refer to them.
+    pub policy: Arc<Policy>,
+    /// Position of the route.
+    pub route: usize,
+    /// Each limit's decision, in the order of the file; sub-limits count as part of their limit.
+    pub limits: SmallVec<[LimitRecord; 2]>,
+    /// The account, if the attempt names a single one: a keyed hash of 48 bits, never its name.
+    pub account: Option<u64>,
+    /// Whether the attempt comes from a known device of that account.
+    pub is_known_device: bool,
+    /// When the limits decided, by the clock of the store: later than the arrival if a body had to be read.
+    pub decided: Time,
+    /// Whether the route was in attack mode.
+    pub is_under_attack: bool,
+    /// The outcome of an admitted attempt, once it is settled.
+    pub outcome: Option<Outcome>,
+    /// When it was settled.
+    pub settled: Option<Time>,
+}
+
+/// The decision of one limit on an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitRecord {
+    /// Position of the limit.
+    pub limit: usize,
+    /// The decision.
+    pub decision: LimitDecision,
+    /// Whole tokens left in its bucket; zero if it exempts the client.
+    pub left: u32,
+    /// The time until it would admit the attempt; zero if it did, `None` if time does not help.
+    pub wait: Option<Span>,
+}
+
+impl AttemptRecord {
+    /// The name of the route.
+    #[must_use]
+    pub fn route_name(&self) -> &str {
+        self.policy.routes.get(self.route).map_or("", |route| &route.name)
+    }
+
+    /// The name of a limit.
+    #[must_use]
+    pub fn limit_name(&self, record: &LimitRecord) -> &str {
+        self.policy.limits.get(record.limit).map_or("", |limit| &limit.name)
+    }
+
+    /// The first limit with this decision.
+    #[must_use]
+    pub fn first(&self, decision: LimitDecision) -> Option<&LimitRecord> {
+        self.limits.iter().find(|record| record.decision == decision)
+    }
+
+    /// The name of the first limit that refused, if one did.
+    #[must_use]
+    pub fn refused_by(&self) -> Option<&str> {
+        self.first(LimitDecision::Refuse).map(|record| self.limit_name(record))
+    }
+
+    /// The name of the first observing limit that would have refused, if one would. Candidates do not count.
+    #[must_use]
+    pub fn would_refuse(&self) -> Option<&str> {
+        let would = |record: &&LimitRecord| record.decision == LimitDecision::Observe;
+        self.without_candidates().find(would).map(|record| self.limit_name(record))
+    }
+
+    /// Whole tokens left in the scarcest bucket; `None` if no limit applies to the client.
+    #[must_use]
+    pub fn left(&self) -> Option<u32> {
+        let applies = |record: &&LimitRecord| record.decision != LimitDecision::Exempt;
+        self.without_candidates().filter(applies).map(|record| record.left).min()
+    }
+
+    fn without_candidates(&self) -> impl Iterator<Item = &LimitRecord> {
+        let is_candidate = |at: usize| self.policy.limits.get(at).is_some_and(|l| l.candidate_of.is_some());
+        self.limits.iter().filter(move |record| !is_candidate(record.limit))
+    }
 }
 
 /// A listener to events.

@@ -13,6 +13,7 @@ pub mod event;
 pub mod net;
 pub mod observe;
 pub mod proxy;
+pub mod replay;
 
 pub use tollgate_bucket as bucket;
 pub use tollgate_policy as policy;

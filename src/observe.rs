@@ -6,12 +6,25 @@
 pub mod access_log;
 pub mod admin;
 pub mod client_format;
+mod decision_line;
+pub mod decision_log;
+mod escape;
+pub mod event_feed;
+pub mod heavy_hitters;
+pub mod history;
+mod json_fields;
+pub mod line_log;
 mod log_throttle;
 pub mod messages;
 pub mod metrics;
+#[cfg(feature = "otel")]
+pub mod otel;
 pub mod readiness;
+pub mod refusal_summary;
 #[cfg(test)]
 mod samples;
 pub mod settings;
 mod shards;
 pub mod timestamp;
+pub mod webhook;
+pub mod wiring;

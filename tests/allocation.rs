@@ -17,8 +17,12 @@ use tollgate::bucket::{
     Continuous, Distinct, Escalation, Floor, Interval, Key, Op, PeriodStart, Rolling, Spec,
 };
 use tollgate::engine::{Decision, Engine};
-use tollgate::event::Events;
+use tollgate::event::{
+    AccessLogEntry, AttemptRecord, Event, EventListener, Events, LimitDecision, LimitRecord,
+};
+use tollgate::observe::heavy_hitters::HeavyHitters;
 use tollgate::policy::Policy;
+use tollgate::policy::attempt::Client;
 use tollgate::store::memory::{BucketKey, Buckets};
 use tollgate::time::{Clock, Span, Time};
 
@@ -147,6 +151,62 @@ fn a_rolling_window_of_24_periods_reserves_at_most_160_bytes_a_client() {
 }
 
 /// The first look of a thread at what may be exchanged sets up what the thread needs for all later ones.
+/// A refused attempt from 192.0.2.1 under the only limit of a policy.
+fn refused_attempt() -> (Policy, AccessLogEntry) {
+    let policy = Policy::new(vec![route("login", 1, vec![0])], vec![limit("address", shapes()[0].1)]);
+    let record = LimitRecord { limit: 0, decision: LimitDecision::Refuse, left: 0, wait: None };
+    let attempt = AttemptRecord {
+        policy: policy.clone().into(),
+        route: 0,
+        limits: std::iter::once(record).collect(),
+        account: None,
+        is_known_device: false,
+        decided: Time::default(),
+        is_under_attack: false,
+        outcome: None,
+        settled: None,
+    };
+    let entry = AccessLogEntry {
+        signs: Default::default(),
+        client: Client::from_ip([192, 0, 2, 1].into()),
+        method: http::Method::POST,
+        target: "/login".parse().unwrap(),
+        version: http::Version::HTTP_11,
+        host: None,
+        referer: None,
+        user_agent: None,
+        request_id: None,
+        attempt: Some(Box::new(attempt)),
+        span: None,
+        status: http::StatusCode::TOO_MANY_REQUESTS,
+        bytes: 0,
+        complete: true,
+        at: START,
+        duration: Span::ZERO,
+        added: Span::ZERO,
+    };
+    (policy, entry)
+}
+
+/// The first refusal of a thread takes the memory, and the first of a minute that of the history.
+#[test]
+fn a_flood_is_counted_without_allocating() {
+    let (hitters, (policy, mut entry)) = (HeavyHitters::default(), refused_attempt());
+    hitters.on_event(&Event::Rules { generation: 0, policy: &policy });
+    let mut refuse = |client: u32, at: Time| {
+        (entry.client, entry.at) = (Client::from_ip(std::net::Ipv4Addr::from_bits(client).into()), at);
+        hitters.on_event(&Event::RequestCompleted(&entry));
+    };
+    refuse(0, START);
+    let allocated = measure(|| (1..1_000_000).for_each(|client| refuse(client, START)));
+    assert_eq!(allocated.count_total, 0);
+    let hours =
+        |from: u64, to: u64| (from * 60..to * 60).map(|minute| START.after(Span::from_secs(60 * minute)));
+    hours(1, 3).for_each(|at| refuse(1, at));
+    let allocated = measure(|| hours(3, 24).for_each(|at| refuse(2, at)));
+    assert_eq!(allocated.count_total, 0);
+}
+
 fn warm_up() {
     let [(_, spec), ..] = shapes();
     let buckets = Buckets::new(1, &[spec]).unwrap();

@@ -1,27 +1,28 @@
-"""The load: oha and wrk with the same attempt to sign in, and what one run of them showed."""
+"""The load: oha, wrk and h2load with the request of a job, and what one run of them showed."""
 
 import json
+import re
 import subprocess
 from dataclasses import dataclass, field
 
+from jobs import FORM, FORM_TYPE
 from process import wait_for
-from servers import fill, spell
+from servers import fill
 
-FORM = "username=alice&password=wrong"
-FORM_TYPE = "application/x-www-form-urlencoded"
+HANDSHAKES = 1_000   # a second: less than any of the servers can do on one core
 
 
 @dataclass
 class Sample:
-    """One run against one server. Times in seconds; the latencies are the generator's."""
+    """One run against one server. Times in seconds; the latencies are the generator's, none if it tells none."""
 
     requests: int
     seconds: float
-    p50: float
-    p99: float
-    p999: float
     admitted: int
     refused: int
+    p50: float | None = None
+    p99: float | None = None
+    p999: float | None = None
     forwarded: int = 0
     logged: int = 0
     user: float = 0.0
@@ -45,11 +46,12 @@ class Sample:
 
 
 class Generators:
-    """oha and wrk on the core that is not the server's."""
+    """The tools, on the core that is not the server's. Each method is one run against a server."""
 
     def __init__(self, directory, core):
-        self.pin = ["taskset", "-c", str(core)]
-        self.script = fill("login.lua", {"FORM": FORM}, directory / "login.lua")
+        self.directory, self.pin = directory, ["taskset", "-c", str(core)]
+        self.form = directory / "form"
+        self.form.write_text(FORM)
 
     def oha(self, server, seconds, connections, rate=None):
         """Waits for the last answers, so each request has one. With `rate`, latency counts from when it was due."""
@@ -57,14 +59,29 @@ class Generators:
         # One thread: it has one core.
         text = self._run(["oha", "-z", f"{seconds}s", "-w", "-c", str(connections), *fixed, "--worker-threads", "1",
                           "--no-tui", "--output-format", "json", "-t", "10s", "-m", "POST", "-d", FORM,
-                          "-T", FORM_TYPE, f"http://{spell(server.address)}/login"], seconds)
+                          "-T", FORM_TYPE, server.url("/login")], seconds)
         return oha_sample(json.loads(text))
 
     def wrk(self, server, seconds, connections):
         """Ends with up to `connections` requests unanswered and uncounted; does not tell 429 from 500."""
-        text = self._run(["wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", "-s", str(self.script),
-                          "--timeout", "10s", f"http://{spell(server.address)}/login"], seconds)
+        request = self.directory / "request"
+        request.write_bytes(server.job.request)
+        script = fill("attempts.lua", {"REQUEST": request}, self.directory / "attempts.lua")
+        text = self._run(["wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds}s", "-s", str(script),
+                          "--timeout", "10s", server.url()], seconds)
         return wrk_sample(json.loads(text.strip().splitlines()[-1]))
+
+    def h2load(self, server, seconds, connections):
+        """HTTP/2, one stream at a time on each connection; does not tell 429 from 404, and no percentiles."""
+        return h2load_sample(self._run([*self._h2load(server), "-c", str(connections), "-D", str(seconds)], seconds))
+
+    def handshakes(self, server, seconds, _connections):
+        """Full TLS handshakes, one request each: h2load, unlike wrk, resumes no session. A fixed number of them."""
+        count = str(HANDSHAKES * seconds)
+        return h2load_sample(self._run([*self._h2load(server), "--h1", "-n", count, "-c", count, "-r", str(HANDSHAKES)], seconds))
+
+    def _h2load(self, server):
+        return ["h2load", "-t", "1", "-d", str(self.form), "-H", f"content-type: {FORM_TYPE}", server.url("/login")]
 
     def _run(self, command, seconds):
         return subprocess.run(self.pin + command, check=True, text=True, stdin=subprocess.DEVNULL,
@@ -83,7 +100,7 @@ def oha_sample(report):
 
 
 def wrk_sample(report):
-    """From the line of login.lua."""
+    """From the line of attempts.lua."""
     broken, refused = report["broken"], report["not_2xx"]
     return Sample(
         requests=report["requests"] + broken, seconds=report["micros"] / 1e6,
@@ -91,11 +108,21 @@ def wrk_sample(report):
         admitted=report["requests"] - refused, refused=refused, notes={"broken": broken} if broken else {})
 
 
+def h2load_sample(text):
+    """From h2load's text."""
+    seconds, unit = re.search(r"finished in ([\d.]+)(ms|s)", text).groups()
+    done = {name: int(count) for count, name in re.findall(r"(\d+) (done|errored|timeout|2xx|3xx|4xx|5xx)", text)}
+    broken, others = done["errored"], {name: done[name] for name in ("3xx", "5xx", "timeout") if done[name]}
+    return Sample(requests=done["done"], seconds=float(seconds) / (1000 if unit == "ms" else 1), admitted=done["2xx"],
+                  refused=done["4xx"], notes=others | ({"broken": broken} if broken else {}))
+
+
 def measure(run, server, upstream):
     """Runs a generator and adds what it cost the server, what reached the upstream and what the log got of it."""
     server.forget_log()
     forwarded, before = upstream.count(), server.process.processor_time()
     sample = run()
+    server.flush_log()
     # A server that writes its log later is charged for that too. This one also outlasts the requests wrk gave up.
     wait_for(lambda: server.logged() >= sample.requests, 1)
     after = server.process.processor_time()

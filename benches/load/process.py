@@ -1,4 +1,4 @@
-"""Processes of a measurement: started on one core, their processor time and memory read, ended by their ids.
+"""Processes of a measurement: started on cores of their own, their processor time and memory read, ended by their ids.
 
 Does not know what the processes are. Linux only: everything is read from /proc.
 """
@@ -16,13 +16,13 @@ TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class Process:
-    """A program with its children, pinned to a core, that listens on `address` and writes to `output`."""
+    """A program with its children, pinned to cores ("0" or "0,1"), that listens on `address` and writes to `output`."""
 
-    def __init__(self, command, core, address, output):
+    def __init__(self, command, cores, address, output):
         self.address, self.output = address, Path(output)
         # Appending, so that an output file that is also a log can be cut short while it is written.
         with open(output, "ab") as out:
-            self.child = subprocess.Popen(["taskset", "-c", str(core), *command],
+            self.child = subprocess.Popen(["taskset", "-c", str(cores), *command],
                                           stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
 
     def __enter__(self):
@@ -50,12 +50,10 @@ class Process:
         return found
 
     def processor_time(self):
-        """Seconds of (user, system) time of all threads so far.
-
-        The kernel knows the sum of both to the nanosecond but only samples how it is shared between them.
-        """
-        stats = [stat(pid) for pid in self.pids()]
-        return sum(s[11] for s in stats) * TICK, sum(s[12] for s in stats) * TICK
+        """Seconds of (user, system) time of all threads so far: their sum is exact, the share of each is sampled."""
+        pids = self.pids()
+        user, both = sum(stat(pid)[11] for pid in pids) * TICK, sum(map(processor_clock, pids))
+        return user, both - user
 
     def resident(self):
         """Bytes resident, pages shared between the processes counted for each."""
@@ -89,6 +87,14 @@ def children(pid):
         with suppress(OSError):
             pids += map(int, file.read_text().split())
     return pids
+
+
+def processor_clock(pid):
+    """Seconds of processor time of a process, to the nanosecond; see clock_getcpuclockid(3), which Python lacks."""
+    try:
+        return time.clock_gettime(~pid << 3 | 2)
+    except OSError:
+        return 0.0
 
 
 def stat(pid):

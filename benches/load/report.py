@@ -7,6 +7,7 @@ met the same neighbours on the machine, and then summed up in the same way.
 import os
 import platform
 import re
+import subprocess
 from datetime import date
 from pathlib import Path
 from statistics import median
@@ -26,12 +27,11 @@ def table(head, rows):
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
 
 
-def ratios(samples, value):
-    """The first server's value to each other's."""
-    ours, *others = samples
-    for other in others:
-        pairs = zip(samples[ours], samples[other], strict=True)
-        yield f"{ours} / {other}", spread((value(a) / max(value(b), 1e-12) for a, b in pairs), 2)
+def ratios(samples, pairs, value):
+    """The first one's value to the other's, for each pair."""
+    for ours, other in pairs:
+        both = zip(samples[ours], samples[other], strict=True)
+        yield f"{ours} / {other}", [value(a) / max(value(b), 1e-12) for a, b in both]
 
 
 def run_row(name, samples):
@@ -52,26 +52,48 @@ def logged(samples):
 
 def latency_cells(samples):
     """p50, p99 and p99.9 in microseconds."""
-    return [spread((getattr(s, name) * 1e6 for s in samples), 0) for name in ("p50", "p99", "p999")]
+    values = [[getattr(s, name) for s in samples] for name in ("p50", "p99", "p999")]
+    return ["" if None in each else spread((v * 1e6 for v in each), 0) for each in values]
 
 
-def runs(title, samples):
+def runs(title, samples, pairs):
     """One generator on one path: the table and the ratios."""
     head = ["server", "processor µs/request", "user", "system", "requests/s", "p50 µs", "p99 µs", "p99.9 µs", "errors",
             "logged"]
     text = f"### {title}\n\n" + table(head, [run_row(name, of) for name, of in samples.items()])
-    values = {"processor time": lambda s: s.processor, "requests/s": lambda s: s.rate, "p50": lambda s: s.p50}
-    rows = [[f"{what}, {pair}", ratio] for what, value in values.items() for pair, ratio in ratios(samples, value)]
+    values = {"processor time": lambda s: s.processor, "requests/s": lambda s: s.rate}
+    if all(s.p50 for of in samples.values() for s in of):
+        values["p50"] = lambda s: s.p50
+    rows = [[f"{what}, {pair}", spread(seen, 2)] for what, value in values.items()
+            for pair, seen in ratios(samples, pairs, value)]
     return text + ("\n" + table(["ratio", "of the same round"], rows) if rows else "")
 
 
-def fixed_rate(title, samples):
+def fixed_rate(title, samples, pairs):
     """Latency at a rate that all of them can serve."""
     head = ["server", "requests/s", "p50 µs", "p99 µs", "p99.9 µs", "errors"]
     rows = [[name, spread((s.rate for s in of), 0), *latency_cells(of), sum(s.errors for s in of)]
             for name, of in samples.items()]
-    extra = [[f"p50, {pair}", ratio, "", "", "", ""] for pair, ratio in ratios(samples, lambda s: s.p50)]
+    extra = [[f"p50, {pair}", spread(seen, 2), "", "", "", ""] for pair, seen in ratios(samples, pairs, lambda s: s.p50)]
     return f"### {title}\n\n" + table(head, rows + extra)
+
+
+def goal(path, tool, pair, most, seen):
+    """A row of the table of goals: how far the median of the ratios is from the most that it may be."""
+    over = median(seen) / most - 1
+    return [path, tool, "p50" if tool == "fixed" else "processor time", pair, f"{most:.2f}", spread(seen, 2),
+            "met" if over <= 0 else f"missed by {over:.0%}"]
+
+
+def goals(rows):
+    """What is wanted beside what was seen."""
+    head = ["path", "tool", "figure", "ratio", "at most", "seen", "goal"]
+    return "### Goals\n\n" + table(head, rows) if rows else ""
+
+
+def instructions(text):
+    """The lines of scripts/instructions."""
+    return f"### Instructions of a request of tollgate in user space (callgrind)\n\n```text\n{text}```\n"
 
 
 def memory(residents):
@@ -90,9 +112,15 @@ def setting(command, versions):
     """Where and how it was measured."""
     cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     system = re.search(r'PRETTY_NAME="?([^"\n]*)', Path("/etc/os-release").read_text())
-    facts = [f"{date.today()}, {system[1]}, Linux {platform.release()}, {os.cpu_count()} x {cpu[1] if cpu else 'CPU'}",
+    facts = [f"{date.today()}, commit {commit()}, {system[1]}, Linux {platform.release()}, {os.cpu_count()} x {cpu[1] if cpu else 'CPU'}",
              f"`{command}`", *versions]
     return "".join(f"- {fact}\n" for fact in facts)
+
+
+def commit():
+    """What is checked out; who measures another build has to say so."""
+    done = subprocess.run(["git", "-C", Path(__file__).parent, "describe", "--always", "--dirty", "--exclude=*"], capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
 
 
 def update(file, text):

@@ -4,27 +4,18 @@ A new one is a class with `config`, `version` and `command`, and a template besi
 """
 
 import http.client
+import os
 import re
-import subprocess
-from dataclasses import dataclass
+import signal
 from pathlib import Path
 
+from jobs import LARGE
+from log_sink import LogSink
 from process import Process, free_address
 
 HERE = Path(__file__).parent
 BODY = "x" * 200
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A bucket of `count` tokens that fills in `seconds`."""
-
-    count: int
-    seconds: int
-
-    def promise(self, elapsed):
-        """The most that may be admitted within `elapsed` seconds of a full bucket."""
-        return int(self.count + self.count * elapsed / self.seconds)
+CERTIFICATE = "server.pem"   # in the directory above the server's
 
 
 def fill(name, values, target):
@@ -42,16 +33,27 @@ def spell(address):
 
 
 class Server:
-    """One of the servers, running in front of the upstream with one limit; a context manager."""
+    """One of the servers, running in front of the upstream with one job; a context manager."""
 
-    def __init__(self, directory, core, upstream, limit):
+    def __init__(self, directory, cores, upstream, job, workers=1):
         directory.mkdir()
-        self.limit, self.address = limit, free_address()
-        self.log = directory / "access.log"
+        self.job, self.address = job, free_address()
+        self.log, self.certificate = directory / "access.log", directory.parent / CERTIFICATE
+        limit = job.limit
         values = {"DIR": directory, "LOG": self.log, "LISTEN": spell(self.address), "UPSTREAM": spell(upstream.address),
-                  "COUNT": limit.count, "PERIOD": f"{limit.seconds}s", **self.values(limit)}
+                  "COUNT": limit.count, "PERIOD": f"{limit.seconds}s", "SCHEME": self.scheme, "WORKERS": workers,
+                  **self.values(job, workers)}
         config = fill(self.config, values, directory / self.config)
-        self.process = Process(self.command(config), core, self.address, self.output(directory))
+        self.process = Process(self.command(config), cores, self.address, directory / "output")
+
+    @property
+    def scheme(self):
+        """Of its URL."""
+        return "https" if self.job.tls else "http"
+
+    def url(self, path=""):
+        """Where it listens."""
+        return f"{self.scheme}://{spell(self.address)}{path}"
 
     def __enter__(self):
         self.process.__enter__()
@@ -60,13 +62,12 @@ class Server:
     def __exit__(self, *exception):
         self.process.__exit__(*exception)
 
-    def values(self, limit):
+    def values(self, job, workers):
         """What else the template wants."""
         return {}
 
-    def output(self, directory):
-        """Where standard output goes."""
-        return directory / "output"
+    def flush_log(self):
+        """Asks for the lines that it still holds back."""
 
     def logged(self):
         """Lines in the access log."""
@@ -88,6 +89,16 @@ class Tollgate(Server):
     def command(self, config):
         return [self.program, "run", "--config", config]
 
+    def values(self, job, workers):
+        tls = f'[tls]\ncertificates = [{{ cert = "{self.certificate}", key = "{self.certificate}" }}]'
+        values = {"TLS": tls if job.tls else "", "ROUTE": 'match = "POST /login"', "LIMITS": ""}
+        if job.large:
+            values["ROUTE"] = 'match = "GET /large"'
+        if job.wordpress:
+            account = f'[limit.account]\nkey = "user"\nrate = "{job.limit.count} per {job.limit.seconds}s"\ncount = "failures"\n'
+            values |= {"ROUTE": 'preset = "wordpress"', "LIMITS": f'count = "failures"\n\n{account}'}
+        return values
+
 
 class Nginx(Server):
     """nginx with limit_req."""
@@ -97,10 +108,20 @@ class Nginx(Server):
     def command(self, config):
         return [self.program, "-e", "stderr", "-p", config.parent, "-c", config]
 
-    def values(self, limit):
+    def values(self, job, workers):
+        limit = job.limit
         minutes = limit.count * 60 // limit.seconds
         assert minutes * limit.seconds == limit.count * 60, "nginx cannot say this rate"
-        return {"RATE": f"{minutes}r/m", "BURST": limit.count - 1}
+        # As Debian's nginx.conf: 1.22 does not offer TLS 1.3 by itself.
+        tls = f"ssl_certificate {self.certificate}; ssl_certificate_key {self.certificate}; ssl_protocols TLSv1.2 TLSv1.3;"
+        wide = "proxy_buffer_size 64k; proxy_buffers 8 64k;"
+        # Without reuseport, one of two workers takes most connections of a burst.
+        options = ["ssl http2"] * job.tls + ["reuseport"] * (workers > 1)
+        return {"RATE": f"{minutes}r/m", "BURST": limit.count - 1, "LISTEN_OPTIONS": " ".join(options),
+                "TLS": tls if job.tls else "", "BUFFERS": wide if job.large else ""}
+
+    def flush_log(self):
+        os.kill(self.process.child.pid, signal.SIGUSR1)
 
 
 class Haproxy(Server):
@@ -111,11 +132,14 @@ class Haproxy(Server):
     def command(self, config):
         return [self.program, "-db", "-f", config]
 
-    def values(self, limit):
-        return {"EXPIRE": f"{2 * limit.seconds}s"}
+    def values(self, job, workers):
+        self.sink = LogSink(self.log)
+        tls = f"ssl crt {self.certificate} alpn h2,http/1.1"
+        return {"EXPIRE": f"{2 * job.limit.seconds}s", "SINK": spell(self.sink.address), "BIND_OPTIONS": tls if job.tls else ""}
 
-    def output(self, directory):
-        return self.log
+    def __exit__(self, *exception):
+        super().__exit__(*exception)
+        self.sink.close()
 
 
 SERVERS = {"tollgate": Tollgate, "nginx": Nginx, "haproxy": Haproxy}
@@ -128,6 +152,7 @@ class Upstream(Process):
         address = free_address()
         values = {"DIR": directory, "UPSTREAM": spell(address), "BODY": BODY}
         config = fill("upstream.conf", values, directory / "upstream.conf")
+        (directory / "large").write_bytes(b"x" * LARGE)
         command = ["nginx", "-e", "stderr", "-p", directory, "-c", config]
         super().__init__(command, core, address, directory / "upstream.out")
         self.asked = 0
@@ -140,10 +165,3 @@ class Upstream(Process):
         connection.close()
         self.asked += 1
         return int(re.search(r"\n \d+ \d+ (\d+)", text)[1]) - self.asked
-
-
-def version(program, option):
-    """The line in which a program names its version."""
-    done = subprocess.run([program, option], capture_output=True, text=True, timeout=10)
-    text = done.stdout + done.stderr
-    return next((line for line in text.splitlines() if re.search(r"\d\.\d", line)), "unknown version").strip()

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
@@ -12,11 +13,13 @@ use super::reload::Reload;
 use super::signals::{self, Signals};
 use super::supervisor::supervise;
 use super::upgrade::BinaryUpgrade;
-use super::{AppStartError, Parts, grammar, memory, service_manager, watchdog};
-use crate::net::listener::{BoundSocket, ListenSocket};
+use super::{AppStartError, Parts, attack_mode, grammar, memory, service_manager, watchdog};
+use crate::event::Event;
+use crate::net::listener::{BoundSocket, ListenSocket, Listener, ListenerKind};
 use crate::net::shutdown::{Shutdown, Stage, Trigger};
 use crate::net::worker_sockets::ListenFds;
-use crate::observe::admin::{Admin, AdminSocket, ControlApi};
+use crate::observe::admin::{Admin, AdminSocket, AdminSources, ControlApi};
+use crate::observe::history::AttemptHistory;
 
 impl Parts {
     pub(super) fn serve_admin(
@@ -26,8 +29,19 @@ impl Parts {
         control: ControlApi,
     ) -> Result<Vec<JoinHandle<()>>, AppStartError> {
         let admin = Admin::new(Arc::clone(&self.metrics), Arc::clone(&self.draining));
-        let admin = admin.with_readiness(Arc::clone(&self.readiness)).with_control(control);
-        let admin = Arc::new(admin.with_buckets(Arc::clone(&self.engine), grammar::of_config()));
+        let admin = admin.with_readiness(Arc::clone(&self.readiness));
+        let sources = AdminSources {
+            settings: Arc::clone(&self.admin_settings),
+            engine: Arc::clone(&self.engine),
+            grammar: grammar::of_config(),
+            control,
+            dry_run: self.dry_run(),
+            feed: Arc::clone(&self.feed),
+            history: self.history.clone().unwrap_or_default(),
+            hitters: self.hitters.clone().unwrap_or_default(),
+            clients: self.clients.clone(),
+        };
+        let admin = Arc::new(admin.with_operators(sources));
         let page = |socket: BoundSocket| {
             let socket = admin_socket(socket).map_err(AppStartError::Worker)?;
             let mut stop = shutdown.clone();
@@ -54,10 +68,24 @@ impl Parts {
             () = until => None,
             process = binary_upgrade.serve(&mut upgrade) => Some(process),
             () = self.supervised("reload", async || reload.serve(self, &mut hang_up).await) => None,
-            () = reopen.for_each(async || self.reopen_logs().await) => None,
+            () = reopen.for_each(async || self.logs.reopen(self.sandbox.broker()).await) => None,
             () = self.supervised("memory", async || memory::watch(&self.connection_limit).await) => None,
             () = watchdog::watch(heartbeats, &self.readiness, service_manager::watchdog_interval()) => None,
+            () = self.supervised("attack mode", async || attack_mode::watch(self).await) => None,
+            () = self.supervised("wiring", async || self.watch_wiring().await) => None,
             () = self.write_snapshots() => None,
+            () = self.keep_history() => None,
+            () = self.supervised("logs", async || self.logs.sweep(self.engine.clock()).await) => None,
+        }
+    }
+
+    /// Never ends.
+    async fn watch_wiring(&self) {
+        let mut ticks = tokio::time::interval(WIRING_PERIOD);
+        loop {
+            ticks.tick().await;
+            let warnings = self.wiring.check(|warning| self.events.emit(&Event::Miswired { warning }));
+            self.readiness.set_warnings(warnings);
         }
     }
 
@@ -69,14 +97,29 @@ impl Parts {
         }
     }
 
+    /// Never ends.
+    async fn keep_history(&self) {
+        let Some(history) = &self.history else { return std::future::pending().await };
+        let mut steps = tokio::time::interval(AttemptHistory::STEP.to_std());
+        loop {
+            steps.tick().await;
+            history.end_step(self.engine.clock().now());
+        }
+    }
+
     async fn supervised(&self, name: &str, task: impl AsyncFnMut()) {
         supervise(name, &self.events, &self.readiness, task).await;
     }
 }
 
 fn admin_socket(socket: BoundSocket) -> io::Result<AdminSocket> {
-    Ok(match socket.listen()?.socket {
+    let Listener { kind, socket, .. } = socket.listen()?;
+    Ok(match socket {
+        ListenSocket::Tcp(listener) if kind == ListenerKind::Tls => AdminSocket::Tls(listener),
         ListenSocket::Tcp(listener) => AdminSocket::Tcp(listener),
         ListenSocket::Unix(listener) => AdminSocket::Unix(listener),
     })
 }
+
+/// How often signs of wrong wiring are summed up.
+const WIRING_PERIOD: Duration = Duration::from_secs(1);

@@ -1,12 +1,12 @@
-//! Parses rates and durations for the admin API as the file does.
+//! Parses values for the admin API as the file does.
 //!
 //! The file's own parsers decide.
 
 use crate::bucket::Continuous;
-use crate::config::values::{Duration, Mistake, RateValue};
+use crate::config::values::{Duration, Mistake, Prefix, RateValue};
 use crate::observe::admin::Grammar;
 
-/// A rate or duration of an operator means what it means in the file.
+/// A value of an operator means what it means in the file.
 pub(super) fn of_config() -> Grammar {
     Grammar {
         rate: |text| {
@@ -14,6 +14,7 @@ pub(super) fn of_config() -> Grammar {
             Continuous::new(rate.count, rate.period, rate.burst).map_err(|error| error.to_string())
         },
         span: |text| text.parse().map(|Duration(span)| span).map_err(words),
+        prefix: |text| text.parse().map(|prefix: Prefix| prefix.net.trunc()).map_err(words),
     }
 }
 

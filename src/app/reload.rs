@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use super::certificates::{acceptor, newly_expired};
+use super::certificates::{acceptors, newly_expired};
 use super::config_diff::{ConfigView, diff};
 use super::file_watcher::FileWatcher;
 use super::signals::SignalStream;
@@ -20,7 +20,7 @@ use crate::config::{Config, Diagnostic, RestartOnly, Sources, load_again};
 use crate::engine::Rules;
 use crate::event::Event;
 use crate::net::tls;
-use crate::observe::admin::Reloaded;
+use crate::observe::admin::{GateCommand, Reloaded};
 use crate::observe::messages;
 use crate::observe::settings::LogSettings;
 use crate::proxy::runtime_config::RuntimeConfig;
@@ -31,8 +31,8 @@ pub(super) struct Reload {
     sources: Sources,
     restart_only: RestartOnly,
     config_status: ConfigStatus,
-    requests: ReloadSender,
-    incoming: mpsc::Receiver<ReloadRequest>,
+    commands: mpsc::Sender<GateCommand>,
+    incoming: mpsc::Receiver<GateCommand>,
     log: LogSettings,
     tls: tls::TlsSettings,
     watcher: FileWatcher,
@@ -51,10 +51,10 @@ enum ReloadScope {
 impl Reload {
     /// For a gate that runs with this configuration from these sources.
     pub(super) fn new(sources: Sources, config: &Config, config_status: ConfigStatus) -> Self {
-        let (requests, incoming) = mpsc::channel(MAX_REQUESTS);
+        let (commands, incoming) = mpsc::channel(MAX_REQUESTS);
         Self {
             sources,
-            requests,
+            commands,
             incoming,
             restart_only: RestartOnly::of(config),
             config_status,
@@ -65,22 +65,39 @@ impl Reload {
         }
     }
 
-    /// Takes requests for a reload.
-    pub(super) fn sender(&self) -> ReloadSender {
-        self.requests.clone()
+    /// Takes commands for this gate.
+    pub(super) fn sender(&self) -> mpsc::Sender<GateCommand> {
+        self.commands.clone()
     }
 
-    /// Reloads at each signal, request and change of a file; never ends. A [request](Self::sender) gets the outcome.
+    /// Reloads at each signal, command and change of a file, and changes the rules for a while; never ends. A
+    /// [command](Self::sender) gets its outcome.
     pub(super) async fn serve(&mut self, parts: &Parts, hang_up: &mut SignalStream) {
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 () = hang_up.next() => drop(self.reload(ReloadScope::File, parts).await),
-                Some(reply) = self.incoming.recv() => drop(reply.send(self.reload(ReloadScope::File, parts).await)),
+                Some(command) = self.incoming.recv() => self.obey(command, parts).await,
+                () = sleep(parts.until_next_override_ends()) => self.retire(parts.end_overrides()),
                 _ = ticks.tick() => self.tick(parts).await,
             }
         }
+    }
+
+    async fn obey(&mut self, command: GateCommand, parts: &Parts) {
+        // A caller that has gone does not hear the outcome.
+        match command {
+            GateCommand::Reload(reply) => drop(reply.send(self.reload(ReloadScope::File, parts).await)),
+            GateCommand::Override { change, reply } => {
+                let changed = parts.override_rules(&change);
+                drop(reply.send(changed.map(|former| self.retire(Some(former)))));
+            }
+        }
+    }
+
+    fn retire(&mut self, former: Option<Arc<RuntimeConfig>>) {
+        self.retired.extend(former);
     }
 
     async fn tick(&mut self, parts: &Parts) {
@@ -122,7 +139,7 @@ impl Reload {
         );
         self.watcher.set_paths(files);
         self.config_status.replace(&sources, parts.engine.clock().now());
-        self.retired.push(former);
+        self.retire(Some(former));
         (self.sources, self.log, self.tls) = (sources, log, tls);
         Ok(changes)
     }
@@ -135,7 +152,7 @@ impl Parts {
             return Err(AppStartError::Upgrading);
         }
         let old = self.config.load_full();
-        let tls_acceptor = acceptor(&config.tls, &self.sessions)?;
+        let (tls_acceptor, admin) = acceptors(&config, &self.sessions)?;
         if config.proxy.upstream_trust == old.settings.upstream_trust {
             // The same allocation, by which idle connections to upstreams are recognised and kept.
             config.proxy.upstream_trust.clone_from(&old.settings.upstream_trust);
@@ -173,6 +190,7 @@ impl Parts {
         self.connection_limit.reconfigure(settings.connections, settings.client_max, rate);
         self.clients.change(shown, prefixes);
         self.metrics.show_certificates(&config.tls.certificates);
+        self.admin_settings.store(Arc::new(admin));
         Ok(())
     }
 }
@@ -227,10 +245,6 @@ fn log_diagnostic(diagnostic: &Diagnostic) -> Value {
     value["text"] = text.trim_end().into();
     value
 }
-
-/// Where the outcome of a requested reload goes.
-type ReloadRequest = oneshot::Sender<Reloaded>;
-type ReloadSender = mpsc::Sender<ReloadRequest>;
 
 /// Further requests wait to be queued.
 const MAX_REQUESTS: usize = 16;

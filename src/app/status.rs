@@ -10,14 +10,16 @@ use arc_swap::ArcSwap;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::App;
+use super::{App, limits_page};
 
 use crate::config::Sources;
 use crate::engine::Engine;
 use crate::net::connection_limit::ConnectionLimit;
 use crate::net::listener::ListenAddress;
 use crate::observe::admin::ControlApi;
+use crate::observe::readiness::Readiness;
 use crate::observe::timestamp::rfc3339;
+use crate::policy::Mode;
 use crate::proxy::runtime_config::RuntimeConfig;
 use crate::time::Time;
 
@@ -32,6 +34,7 @@ struct Status {
     config: Arc<ArcSwap<RuntimeConfig>>,
     connection_limit: Arc<ConnectionLimit>,
     draining: Arc<AtomicBool>,
+    readiness: Arc<Readiness>,
     since: Time,
     file: ConfigStatus,
 }
@@ -83,19 +86,29 @@ impl App {
             config: Arc::clone(&parts.config),
             connection_limit: Arc::clone(&parts.connection_limit),
             draining: Arc::clone(&parts.draining),
+            readiness: Arc::clone(&parts.readiness),
             since: parts.engine.clock().now(),
             file: self.config_status.clone(),
         };
         ControlApi {
-            reloads: self.reload.sender(),
+            commands: self.reload.sender(),
             drain: Arc::clone(drain),
             status: Box::new(move || status.to_json()),
+            limits: Box::new(limits_page::of(&parts.engine, &parts.metrics)),
             events: parts.events.clone(),
         }
     }
 }
 
 impl Status {
+    /// "observe" if no limit in force refuses anything.
+    fn mode(&self) -> &'static str {
+        let rules = self.engine.rules();
+        let mut live = rules.policy.limits.iter().filter(|limit| limit.mode != Mode::Off);
+        let refuses = live.clone().any(|limit| limit.mode == Mode::Enforce);
+        if live.next().is_some() && !refuses { "observe" } else { "enforce" }
+    }
+
     fn to_json(&self) -> Value {
         let names =
             |addresses: &[ListenAddress]| addresses.iter().map(ListenAddress::to_string).collect::<Vec<_>>();
@@ -109,6 +122,7 @@ impl Status {
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
+            "mode": self.mode(),
             "state": if self.draining.load(Ordering::Relaxed) { "draining" } else { "running" },
             "since": rfc3339(self.since),
             "uptime": now.since(self.since).to_std().as_secs(),
@@ -122,6 +136,8 @@ impl Status {
                 "up": self.engine.store().is_up(),
             },
             "upstreams": upstreams.collect::<Vec<_>>(),
+            "warnings": self.readiness.warnings().into_iter().map(|warning| warning.text).collect::<Vec<_>>(),
+            "attacks": self.engine.rules().under_attack().collect::<Vec<_>>(),
             "config": self.file.to_json(),
         })
     }

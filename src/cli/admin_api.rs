@@ -13,6 +13,7 @@ use serde_json::Value;
 pub(super) use self::request::{ApiRequest, ApiResponse};
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
+use crate::config::Sources;
 use crate::net::listener::ListenAddress;
 
 /// Selects the gate, and how its response is printed.
@@ -44,6 +45,14 @@ impl AdminArgs {
         request.call(&socket).map(Some)
     }
 
+    /// The configuration's sources.
+    ///
+    /// # Errors
+    /// If there is no file, or it cannot be read.
+    pub(super) fn sources(&self) -> anyhow::Result<Sources> {
+        self.config.sources()
+    }
+
     /// Prints a response, as JSON or as `text` renders it.
     pub(super) fn print(&self, value: &Value, text: impl FnOnce(&Value) -> String) -> anyhow::Result<Exit> {
         match self.format {
@@ -53,7 +62,11 @@ impl AdminArgs {
         Ok(Exit::Ok)
     }
 
-    fn socket(&self) -> anyhow::Result<Option<PathBuf>> {
+    /// The gate's admin socket; `None` if the configuration is needed and bad, which is then reported.
+    ///
+    /// # Errors
+    /// If there is no configuration, or it names no admin socket.
+    pub(super) fn socket(&self) -> anyhow::Result<Option<PathBuf>> {
         if let Some(socket) = &self.socket {
             return Ok(Some(socket.clone()));
         }

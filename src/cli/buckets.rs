@@ -1,16 +1,20 @@
-//! `tollgate buckets`: shows and changes the buckets of one address or one account in a running gate.
+//! `tollgate buckets`: lists the clients of a running gate, and shows and changes single buckets.
 //!
 //! The gate does the work, behind its admin socket. Keys, rates and times are parsed here first, so that a typing error
 //! is shown in the words of the command line.
 
+mod exempt;
+mod list;
 mod table;
 
+use clap::error::ErrorKind;
 use clap::{Args, Subcommand};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::Exit;
+use self::exempt::{ExemptArgs, exempt};
 use super::admin_api::{AdminArgs, ApiRequest};
+use super::{Exit, usage_error};
 use crate::config::values;
 use crate::policy::bucket_ref::BucketSelector;
 
@@ -22,12 +26,14 @@ pub(super) struct BucketsArgs {
 
 #[derive(Debug, Subcommand)]
 enum BucketsAction {
+    /// List the busiest clients, the most refused ones, or the buckets with a rate of their own
+    List(list::ListArgs),
     /// Show each limit's tokens, and when there will be more; takes nothing
-    Show(SelectedBucket),
+    Show(BucketKeyArgs),
     /// Give tokens, never more than fit
     Credit {
         #[command(flatten)]
-        at: SelectedBucket,
+        at: BucketKeyArgs,
         /// How many
         #[arg(value_parser = clap::value_parser!(u32).range(1..))]
         tokens: u32,
@@ -38,40 +44,69 @@ enum BucketsAction {
     /// Make them as new: no debt, no failures, no waits
     Reset {
         #[command(flatten)]
-        at: SelectedBucket,
+        at: BucketKeyArgs,
         /// Under this limit only
         #[arg(long, value_name = "NAME")]
         limit: Option<String>,
     },
-    /// Give one bucket a rate of its own for a while, or end that
-    Rate {
-        #[command(flatten)]
-        at: SelectedBucket,
-        /// The limit
-        limit: String,
-        /// The rate, as in the file: "60/min"
-        #[arg(value_parser = rate, required_unless_present = "end", requires = "lasts")]
-        rate: Option<String>,
-        /// For how long: 1h, 1d
-        #[arg(long = "for", value_name = "TIME", value_parser = time)]
-        lasts: Option<String>,
-        /// End it now
-        #[arg(long, conflicts_with_all = ["rate", "lasts"])]
-        end: bool,
+    /// Give buckets a rate of their own for a while, or end that
+    Rate(RateArgs),
+    /// Exempt clients from all limits for a while, end that, or list who is exempt
+    Exempt(ExemptArgs),
+    /// Refuse everything of one bucket for a while (not built yet)
+    #[command(hide = true)]
+    Ban {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _words: Vec<String>,
     },
 }
 
 #[derive(Debug, Args)]
-struct SelectedBucket {
-    /// The bucket's key: ip:ADDRESS or user:NAME
-    #[arg(value_parser = key)]
-    key: String,
+struct BucketKeyArgs {
+    /// The keys: ADDRESS, ip:ADDRESS, user:NAME, user+ip:NAME,ADDRESS, device:TOKEN, host:NAME, header:NAME=VALUE,
+    /// cookie:NAME=VALUE, all:LIMIT
+    #[arg(required = true, value_name = "KEY", value_parser = key)]
+    keys: Vec<String>,
     #[command(flatten)]
     admin: AdminArgs,
 }
 
+#[derive(Debug, Args)]
+#[command(override_usage = "tollgate buckets rate [OPTIONS] <KEY>... <LIMIT> <RATE> --for <TIME>\n       \
+                      tollgate buckets rate [OPTIONS] <KEY>... <LIMIT> --end")]
+struct RateArgs {
+    /// The keys as for `show`, the limit, and the rate as in the file: "60/min"
+    #[arg(required = true, num_args = 2.., value_name = "KEY... LIMIT RATE")]
+    words: Vec<String>,
+    /// For how long: 1h, 1d
+    #[arg(long = "for", value_name = "TIME", value_parser = time, required_unless_present = "end")]
+    lasts: Option<String>,
+    /// End it now
+    #[arg(long, conflicts_with = "lasts")]
+    end: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// The same request about each of these keys.
+struct BucketCommand<'a> {
+    keys: &'a [String],
+    admin: &'a AdminArgs,
+    method: &'static str,
+    /// Behind the key in the path.
+    below: &'static str,
+    body: Option<Value>,
+}
+
 pub(super) fn buckets(BucketsArgs { action }: &BucketsArgs) -> anyhow::Result<Exit> {
     let (at, method, below, body) = match action {
+        BucketsAction::Exempt(arguments) => return exempt(arguments),
+        BucketsAction::Ban { .. } => anyhow::bail!(
+            "`buckets ban` is not built yet in this version: \
+             `tollgate buckets rate KEY LIMIT \"1 per 1d\" --for 1h` is close to it"
+        ),
+        BucketsAction::List(list) => return list.run(),
+        BucketsAction::Rate(rate) => return rate.run(),
         BucketsAction::Show(at) => (at, "GET", "", None),
         BucketsAction::Credit { at, tokens, limit } => {
             (at, "POST", "/credit", Some(with_limit(json!({"tokens": tokens}), limit.as_deref())))
@@ -79,17 +114,64 @@ pub(super) fn buckets(BucketsArgs { action }: &BucketsArgs) -> anyhow::Result<Ex
         BucketsAction::Reset { at, limit } => {
             (at, "DELETE", "", Some(with_limit(json!({}), limit.as_deref())))
         }
-        BucketsAction::Rate { at, limit, rate, lasts, end } => {
-            let body = if *end { json!({}) } else { json!({"rate": rate, "for": lasts}) };
-            let method = if *end { "DELETE" } else { "PUT" };
-            (at, method, "/rate", Some(with_limit(body, Some(limit))))
+    };
+    BucketCommand { keys: &at.keys, admin: &at.admin, method, below, body }.run()
+}
+
+impl RateArgs {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let words = &self.words[..];
+        let (keys, limit, body, method) = match (words, self.end) {
+            ([keys @ .., limit], true) => (keys, limit, json!({}), "DELETE"),
+            ([keys @ .., limit, rate], false) if !keys.is_empty() => {
+                if let Err(mistake) = rate.parse::<values::RateValue>() {
+                    refuse(&words_of(mistake));
+                }
+                (keys, limit, json!({"rate": rate, "for": self.lasts}), "PUT")
+            }
+            _ => refuse(
+                "a key, a limit and a rate are needed, as in: rate 192.0.2.7 address \"60/min\" --for 1d",
+            ),
+        };
+        for text in keys {
+            if let Err(error) = key(text) {
+                refuse(&format!("`{text}`: {error}"));
+            }
         }
-    };
-    let path = format!("/api/v1/buckets/{}{below}", utf8_percent_encode(&at.key, NON_ALPHANUMERIC));
-    let Some(response) = at.admin.call(ApiRequest { method, path, body })? else {
-        return Ok(Exit::BadConfiguration);
-    };
-    at.admin.print(&response.success()?, |value| table::text(value, &at.key))
+        let body = Some(with_limit(body, Some(limit)));
+        BucketCommand { keys, admin: &self.admin, method, below: "/rate", body }.run()
+    }
+}
+
+impl BucketCommand<'_> {
+    /// Ends with the first key for which the gate refuses; what was done before it stays done.
+    fn run(&self) -> anyhow::Result<Exit> {
+        let mut reports = Vec::new();
+        for key in self.keys {
+            let path =
+                format!("/api/v1/buckets/{}{}", utf8_percent_encode(key, NON_ALPHANUMERIC), self.below);
+            let request = ApiRequest { method: self.method, path, body: self.body.clone() };
+            let Some(response) = self.admin.call(request)? else { return Ok(Exit::BadConfiguration) };
+            let report = response.success();
+            reports.push(if self.keys.len() > 1 {
+                report.map_err(|error| error.context(key.clone()))?
+            } else {
+                report?
+            });
+        }
+        match &reports[..] {
+            [report] => self.admin.print(report, |report| table::text(report, &self.keys[0])),
+            _ => self.admin.print(&json!(reports), |_| {
+                let texts = self.keys.iter().zip(&reports);
+                let texts = texts.map(|(key, report)| format!("{key}\n{}", table::text(report, key)));
+                texts.collect::<Vec<_>>().join("\n")
+            }),
+        }
+    }
+}
+
+fn refuse(message: &str) -> ! {
+    usage_error(ErrorKind::ValueValidation, message)
 }
 
 fn with_limit(mut body: Value, limit: Option<&str>) -> Value {
@@ -103,14 +185,10 @@ fn key(text: &str) -> Result<String, String> {
     BucketSelector::parse(text.as_bytes()).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-fn rate(text: &str) -> Result<String, String> {
-    text.parse::<values::RateValue>().map(|_| text.to_owned()).map_err(words)
+pub(super) fn time(text: &str) -> Result<String, String> {
+    text.parse::<values::Duration>().map(|_| text.to_owned()).map_err(words_of)
 }
 
-fn time(text: &str) -> Result<String, String> {
-    text.parse::<values::Duration>().map(|_| text.to_owned()).map_err(words)
-}
-
-fn words(mistake: values::Mistake) -> String {
+fn words_of(mistake: values::Mistake) -> String {
     mistake.to_string()
 }

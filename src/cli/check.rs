@@ -11,7 +11,7 @@ use self::probe::{ProbeReport, probe};
 
 use super::Exit;
 use super::sources::{ConfigArgs, report};
-use crate::config::{CombinedBound, CombinedLimits, Diagnostic, Loaded, combined, load, worst_cases};
+use crate::config::{Loaded, combined, load, worst_cases};
 
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
@@ -56,6 +56,9 @@ fn print_text(loaded: &Loaded, name: &str) {
         Some(config) => {
             worst_cases(&config.policy).iter().for_each(|(_, words)| println!("{words}"));
             combined(&config.policy).iter().for_each(|route| println!("{route}"));
+            if config.observes {
+                println!("mode = \"observe\": every limit only observes, nothing is refused");
+            }
             println!("{name}: valid, {}", counted(loaded.diagnostics.len(), "warning"));
         }
         None => {
@@ -75,36 +78,13 @@ fn print_probed(probed: &ProbeReport) {
 }
 
 fn print_json(loaded: &Loaded, probed: Option<&ProbeReport>) -> anyhow::Result<()> {
-    let diagnostics: Vec<_> = loaded.diagnostics.iter().map(Diagnostic::to_json).collect();
-    let policies = || loaded.config.iter().map(|config| &config.policy);
-    let limits = policies().flat_map(worst_cases);
-    let limits: Vec<_> =
-        limits.map(|(limit, words)| serde_json::json!({"limit": limit, "worst_case": words})).collect();
-    let routes: Vec<_> = policies().flat_map(combined).map(|route| route_json(&route)).collect();
-    let mut result = serde_json::json!({
-        "ok": loaded.config.is_some() && probed.is_none_or(ProbeReport::is_good),
-        "diagnostics": diagnostics,
-        "limits": limits,
-        "routes": routes,
-    });
+    let mut result = loaded.to_json();
     if let Some(probed) = probed {
+        result["ok"] = (loaded.config.is_some() && probed.is_good()).into();
         result["store"] = probed.to_json();
     }
     println!("{}", serde_json::to_string_pretty(&result)?);
     Ok(())
-}
-
-fn route_json(route: &CombinedLimits) -> serde_json::Value {
-    let bound = |bound: &CombinedBound| {
-        let CombinedBound { who, at_once, in_a_day } = bound;
-        serde_json::json!({"who": who, "at_once": at_once, "in_a_day": in_a_day})
-    };
-    serde_json::json!({
-        "route": &*route.route,
-        "worst_case": route.to_string(),
-        "bounds": route.bounds.iter().map(bound).collect::<Vec<_>>(),
-        "bounded": route.bounded,
-    })
 }
 
 fn counted(count: usize, what: &str) -> String {

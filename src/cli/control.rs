@@ -76,6 +76,12 @@ fn text(status: &Value) -> String {
             format!("{}, {}, {} requests", plain(&upstream["upstream"]), up(upstream), upstream["requests"]);
         line("upstream", words);
     }
+    for warning in status["warnings"].as_array().into_iter().flatten() {
+        line("warning", plain(warning));
+    }
+    if status["attacks"].as_array().is_some_and(|routes| !routes.is_empty()) {
+        line("attack mode", list("attacks"));
+    }
     line(
         "config",
         format!("{} ({}), read {}", plain(&config["name"]), plain(&config["hash"]), plain(&config["read"])),

@@ -1,5 +1,5 @@
 //! `tollgate demo`: an application without rate limits, a gate in front of it, and an attacker that knows the form, in
-//! one process.
+//! one process. With an attack, its dashboard opens in the browser of the desktop.
 //!
 //! All of it stays on the loopback interface. The attacker is bounded and refuses other targets: this is a
 //! demonstration, not a tool.
@@ -7,8 +7,10 @@
 pub mod application;
 pub mod attack;
 
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IsTerminal, Write};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use clap::Args;
@@ -17,9 +19,9 @@ use tokio::net::TcpListener;
 use self::application::{Application, serve_application};
 use self::attack::{AttackBounds, Tally, attack};
 use super::Exit;
-use super::sources::load_and_report;
+use super::sources::report;
 use crate::app::{App, Inherited, Signals};
-use crate::config::Sources;
+use crate::config::{Sources, load};
 use crate::net::listener::ListenAddress;
 use crate::observe::messages;
 use crate::observe::settings::{LogFormat, LogLevel};
@@ -51,9 +53,15 @@ async fn serve(arguments: &DemoArgs) -> anyhow::Result<Exit> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let upstream = listener.local_addr()?;
     tokio::spawn(serve_application(listener, Arc::clone(&application)));
-    let Some(app) = build_app(arguments.port, upstream)? else { return Ok(Exit::BadConfiguration) };
+    let token = random_token();
+    let Some(app) = build_app(arguments.port, upstream, &token)? else { return Ok(Exit::BadConfiguration) };
     let Some(ListenAddress::Tcp(gate)) = app.addresses().into_iter().next() else { return Ok(Exit::Failed) };
-    print_what_to_try(gate, upstream, arguments.attack);
+    let Some(ListenAddress::Tcp(admin)) = app.admin_addresses().into_iter().next() else {
+        return Ok(Exit::Failed);
+    };
+    let dashboard = format!("http://operator:{token}@{admin}/");
+    print_what_to_try(gate, upstream, &dashboard, arguments.attack);
+    let is_watched = arguments.attack && open_browser(&dashboard);
     let until = async {
         if !arguments.attack {
             return std::future::pending().await;
@@ -65,17 +73,29 @@ async fn serve(arguments: &DemoArgs) -> anyhow::Result<Exit> {
             ),
             Err(error) => eprintln!("tollgate: the attacker: {error}"),
         }
+        if is_watched {
+            println!("The dashboard stays until Ctrl-C.");
+            std::future::pending::<()>().await;
+        }
     };
     app.run(signals, until).await?;
     Ok(Exit::Ok)
 }
 
-/// Builds the gate at the wanted port, or at any free one.
-fn build_app(port: u16, upstream: SocketAddr) -> anyhow::Result<Option<App>> {
-    let at =
-        |port: u16| Sources::from_text("demo.toml", &config((Ipv4Addr::LOCALHOST, port).into(), upstream));
-    for sources in [at(port), at(0)] {
-        let Some(mut config) = load_and_report(&sources) else { return Ok(None) };
+/// Builds the gate and its dashboard at the wanted ports, or at any free ones. Warnings are left out: they would be about
+/// a file that is not the user's.
+fn build_app(port: u16, upstream: SocketAddr, token: &str) -> anyhow::Result<Option<App>> {
+    let at = |port: u16, admin: u16| {
+        let gate = config((Ipv4Addr::LOCALHOST, port).into(), upstream);
+        let admin = format!("\n[admin]\nlisten = \"http://127.0.0.1:{admin}\"\ntoken  = \"{token}\"\n");
+        Sources::from_text("demo.toml", &(gate + &admin))
+    };
+    for sources in [at(port, ADMIN_PORT), at(port, 0), at(0, 0)] {
+        let loaded = load(&sources);
+        let Some(mut config) = loaded.config else {
+            loaded.diagnostics.iter().for_each(report);
+            return Ok(None);
+        };
         // The application and its attacker live in this process, too.
         config.sandbox = false;
         match App::build(config, sources, Inherited::default()) {
@@ -86,10 +106,33 @@ fn build_app(port: u16, upstream: SocketAddr) -> anyhow::Result<Option<App>> {
     anyhow::bail!("no free port on 127.0.0.1")
 }
 
-fn print_what_to_try(gate: SocketAddr, application: SocketAddr, attacked: bool) {
+/// 32 hexadecimal digits.
+fn random_token() -> String {
+    // The standard library seeds each `RandomState` from the operating system's randomness.
+    let random = || RandomState::new().hash_one(0_u8);
+    format!("{:016x}{:016x}", random(), random())
+}
+
+/// Opens the dashboard in the browser of the desktop, if a person at one started this.
+fn open_browser(dashboard: &str) -> bool {
+    let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+    let quiet = || Stdio::null();
+    has_desktop
+        && io::stdout().is_terminal()
+        && Command::new("xdg-open")
+            .arg(dashboard)
+            .stdin(quiet())
+            .stdout(quiet())
+            .stderr(quiet())
+            .spawn()
+            .is_ok()
+}
+
+fn print_what_to_try(gate: SocketAddr, application: SocketAddr, dashboard: &str, attacked: bool) {
     println!(
         "An old application with a sign-in form   http://{application}/\n\
-         The same behind the gate                 http://{gate}/\n\n\
+         The same behind the gate                 http://{gate}/\n\
+         The gate's dashboard                     {dashboard}\n\n\
          The gate's file:\n"
     );
     config(gate, application).lines().for_each(|line| println!("    {line}"));
@@ -125,6 +168,9 @@ pub fn config(listen: SocketAddr, application: SocketAddr) -> String {
          rate = \"5 per 1m burst 5\"\n"
     )
 }
+
+/// The port of the dashboard, if it is free.
+const ADMIN_PORT: u16 = 9180;
 
 /// Shows the progress of the attack on standard error: on a terminal one line that is overwritten, elsewhere every
 /// fiftieth.

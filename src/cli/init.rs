@@ -13,6 +13,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::Exit;
 use super::sources::report;
+use crate::config::preset::named;
 use crate::config::values::{ListenUrl, UpstreamUrl};
 use crate::config::{Config, Sources, combined, load, worst_cases};
 use crate::policy::matcher::Pattern;
@@ -31,6 +32,9 @@ pub(super) struct InitArgs {
     /// What is protected, as in 'POST /login'; may be repeated
     #[arg(long = "match", value_name = "PATTERN", default_value = "POST /login", value_parser = pattern)]
     patterns: Vec<String>,
+    /// The application, if there is a preset for it, instead of --match: `tollgate presets` lists them
+    #[arg(long, value_name = "NAME", conflicts_with = "patterns", value_parser = preset)]
+    preset: Option<String>,
     /// The set of limits
     #[arg(
         long,
@@ -77,13 +81,20 @@ impl StarterSet {
 }
 
 impl InitArgs {
+    fn protected(&self) -> String {
+        match &self.preset {
+            Some(preset) => format!("preset = {}", quoted(preset)),
+            None => format!("match = {}", toml_of(&self.patterns)),
+        }
+    }
+
     /// The file with one of the sets.
     fn text(&self, set: &str) -> String {
         let limits = SETS.iter().find(|known| known.name == set).map_or("", |set| set.parts().1);
         let values = [
             ("{listen}", toml_of(&self.listen)),
             ("{upstream}", toml_of(&self.upstream)),
-            ("{match}", toml_of(&self.patterns)),
+            ("{protected}", self.protected()),
             ("{set}", set.to_owned()),
             ("{limits}", limits.to_owned()),
         ];
@@ -168,6 +179,10 @@ fn upstream(text: &str) -> Result<String, String> {
 
 fn pattern(text: &str) -> Result<String, String> {
     text.parse::<Pattern>().map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn preset(text: &str) -> Result<String, String> {
+    named(text).map(|preset| preset.name.to_owned()).map_err(|hint| format!("unknown preset: {hint}"))
 }
 
 const STARTER: &str = include_str!("../../presets/starter.toml");

@@ -1,23 +1,38 @@
 //! `tollgate run`: serve in the foreground until told to stop.
 
+use clap::Args;
+
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
 use crate::app::{App, Inherited, Signals, confine_writer};
 use crate::config::{Config, Sources};
 use crate::observe::messages;
 
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Refuse nothing: every limit only observes, whatever the file says; as --set mode=observe
+    #[arg(long)]
+    observe: bool,
+}
+
 /// Runs the gate.
 ///
 /// # Errors
 /// If the configuration cannot be read or the gate cannot start.
-pub(super) fn run(arguments: &ConfigArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(arguments: &RunArgs) -> anyhow::Result<Exit> {
     let inherited = Inherited::from_env()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let signals = {
         let _within = runtime.enter();
         Signals::listen()
     };
-    let sources = arguments.sources()?;
+    let mut sources = arguments.config.sources()?;
+    if arguments.observe {
+        // Also for reloads, which read the same sources again.
+        sources = sources.with_set([("mode".to_owned(), "observe".to_owned())]);
+    }
     let Some(config) = load_and_report(&sources) else { return Ok(Exit::BadConfiguration) };
     let confine = config.sandbox.then_some(confine_writer);
     let first = move || confine.into_iter().for_each(|confine| confine());
@@ -34,6 +49,9 @@ async fn serve(
     inherited: Inherited,
     signals: Signals,
 ) -> anyhow::Result<()> {
+    if config.observes {
+        tracing::warn!("mode = \"observe\": no limit refuses anything");
+    }
     let app = App::build(config, sources, inherited)?;
     for address in app.addresses() {
         tracing::info!("listening at {address}");

@@ -5,6 +5,8 @@
 
 mod accounts;
 mod addresses;
+mod admin;
+mod attack;
 mod bindings;
 mod buckets;
 mod device;
@@ -15,8 +17,10 @@ mod headers;
 mod hosts;
 mod limit_kinds;
 mod limits;
+mod log;
 mod methods;
 mod networks;
+mod otel;
 mod outcome;
 mod rate_parts;
 mod rates;
@@ -49,27 +53,32 @@ pub(super) fn check(
     f: &mut Findings,
 ) -> Config {
     let whole = Spot::whole(file);
-    let mut files = Files::new(&sources.base);
+    let mut files = Files::of(sources);
     let networks = Networks::check(&raw.networks, &mut files, f);
     let listen = addresses::listen(raw.listen.as_ref(), &whole, f);
-    let admin = addresses::admin(raw.admin.listen.as_ref(), &listen, f);
+    let admin = admin::listen(&raw.admin, &listen, f);
     let mut upstreams = addresses::upstreams(raw.upstream.as_ref(), &whole, f);
     let client = settings::client(&raw.client, &networks, f);
+    let observes = settings::observes(raw.mode.as_ref(), f);
     let mut limits = limits::check(&raw.limits, &networks, client.prefixes, f);
+    if observes {
+        limits::observe(&mut limits);
+    }
     units::check(&raw.limits, &mut limits, f);
     let mut routes = routes::check(&raw.routes, applications, &mut upstreams, f);
-    let tls_settings = tls::check(raw, &listen, &mut files, f);
+    let tls_settings = tls::check(raw, &listen, &admin, &mut files, f);
     let redirect = tls::redirect(&raw.tls, &listen, &client, f);
     settings::proxy_protocol(&raw.proxy, &listen, &client, f);
-    let upstream_trust = tls::upstream_trust(raw, &upstreams, &mut files, &whole, f);
     let devices = device::check(&raw.device, &sources.environment, &mut files, f);
     bindings::check(raw, &mut routes, &limits, &whole, f);
     hosts::warn(&raw.routes, &routes, &upstreams, f);
     headers::warn_of_dropped(raw, f);
     accounts::check(raw, &mut routes, &limits, raw.device.secret.key.is_some(), f);
+    attack::check(raw, &mut routes, &limits, f);
     let sub_limits = limit_kinds::check(&raw.limits, &limits, f);
     let mut routes: Vec<_> = routes.into_iter().flatten().collect();
     let limits = limit_kinds::insert(limits.into_iter().flatten().collect(), sub_limits, &mut routes);
+    let upstream_trust = tls::upstream_trust(raw, (&upstreams, &routes), &mut files, &whole, f);
     let proxy = ProxySettings { upstream_trust, ..settings::proxy(&raw.proxy, f) };
     settings::bodies(raw, proxy.body_memory, &routes, &whole, f);
     let store = store::check(&raw.store, &sources.environment, &mut files, f);
@@ -78,6 +87,7 @@ pub(super) fn check(
         listen,
         upstreams,
         sandbox: settings::sandbox(raw.sandbox.as_ref(), f),
+        observes,
         client,
         policy: Policy::new(routes, limits).with_devices(devices),
         store,
@@ -85,8 +95,10 @@ pub(super) fn check(
         proxy,
         tls: tls_settings,
         redirect,
-        log: settings::log(&raw.log, &sources.base, f),
+        otel: otel::check(&raw.otel, f),
+        log: log::log(&raw.log, &sources.base, f),
         admin,
+        admin_token: admin::token(&raw.admin, &sources.environment, &mut files, f),
         files: files.read,
     }
 }

@@ -245,7 +245,8 @@ pub(super) fn nearest<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> 
 }
 
 /// `1234567` as `1,234,567`.
-pub(super) fn grouped(number: u64) -> String {
+#[must_use]
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let start = digits.len() % 3;
     let mut groups: Vec<&str> = Vec::new();

@@ -17,6 +17,7 @@ raw_tables! {
         listen: Option<StringList>,
         upstream: Option<StringList>,
         sandbox: Option<Text>,
+        mode: Option<Text>,
         client: RawClient,
         networks: Vec<RawNamed<StringList>>,
         routes("route"): Vec<RawNamed<RawRoute>>,
@@ -26,6 +27,7 @@ raw_tables! {
         refuse: RawRefuse,
         proxy: RawProxy,
         log: RawLog,
+        otel: RawOtel,
         admin: RawAdmin,
         tls: RawTls,
     }
@@ -58,6 +60,16 @@ raw_tables! {
         when: Option<StringList>,
         user: Option<StringList>,
         password: Option<StringList>,
+        attack: Option<RawNamed<RawAttack>>,
+    }
+
+    /// `[route.NAME.attack]`.
+    RawAttack {
+        failures: Option<Text>,
+        share: Option<Located<f64>>,
+        scale: Option<Located<f64>>,
+        calm: Option<Text>,
+        webhook: Option<Text>,
     }
 
     /// A rule about an answer: `success`, `failure` and `neutral` of a route.
@@ -93,6 +105,8 @@ raw_tables! {
         unit: Option<Text>,
         max_failures: Option<Located<i64>>,
         escalate: Option<RawNamed<RawEscalate>>,
+        /// One that is no table: others are limits of their own by now.
+        candidate: Option<Located<TomlValue>>,
     }
 
     /// `[limit.NAME.escalate]`.
@@ -160,11 +174,19 @@ raw_tables! {
         access: Option<Text>,
         style: Option<Text>,
         clients: Option<Text>,
+        decisions: Option<Text>,
+    }
+
+    /// `[otel]`.
+    RawOtel {
+        endpoint: Option<Text>,
+        sample: Option<Located<f64>>,
     }
 
     /// `[admin]`.
     RawAdmin {
         listen: Option<StringList>,
+        token: Option<Located<SecretText>>,
     }
 
     /// `[tls]`.
@@ -208,6 +230,7 @@ mod tests {
         for (table, keys) in [
             ("client", RawClient::KEYS),
             ("route", RawRoute::KEYS),
+            ("route", RawAttack::KEYS),
             ("limit", RawLimit::KEYS),
             ("limit", RawEscalate::KEYS),
             ("device", RawDevice::KEYS),
@@ -215,6 +238,7 @@ mod tests {
             ("refuse", RawRefuse::KEYS),
             ("proxy", RawProxy::KEYS),
             ("log", RawLog::KEYS),
+            ("otel", RawOtel::KEYS),
             ("admin", RawAdmin::KEYS),
             ("tls", RawTls::KEYS),
             ("tls", RawCertificate::KEYS),

@@ -11,7 +11,7 @@ use super::diagnostic::{Findings, SourceText, Spot};
 use super::document::{TomlTable, TomlValue};
 use super::{Config, StoreSettings};
 use crate::net::listener::ListenAddress;
-use crate::observe::settings::LogSettings;
+use crate::observe::settings::{LogSettings, OtelSettings};
 
 /// The settings of a running gate that stay until it ends.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +23,7 @@ pub struct RestartOnly {
     store: StoreSettings,
     /// All but `level` and `clients`.
     log: LogSettings,
+    otel: Option<OtelSettings>,
 }
 
 impl RestartOnly {
@@ -36,6 +37,7 @@ impl RestartOnly {
             threads: config.proxy.threads,
             store: config.store.clone(),
             log: config.log.clone(),
+            otel: config.otel.clone(),
         }
     }
 
@@ -49,7 +51,10 @@ impl RestartOnly {
     ) {
         // All fields are named, so that none is forgotten.
         let StoreSettings { address, names, secret, options, capacity, snapshot } = &self.store;
-        let LogSettings { format, access, style, level: _, clients: _ } = &self.log;
+        let collector =
+            |otel: &Option<OtelSettings>| otel.as_ref().map(|otel| (otel.host.clone(), otel.port));
+        let sample = |otel: &Option<OtelSettings>| otel.as_ref().map(|otel| otel.sample_ppm);
+        let LogSettings { format, access, decisions, style, level: _, clients: _ } = &self.log;
         for (key, stays) in [
             ("listen", same(&self.listen, &new.listen)),
             ("sandbox", self.sandbox == new.sandbox),
@@ -64,7 +69,13 @@ impl RestartOnly {
             ("store.snapshot", *snapshot == new.store.snapshot),
             ("log.format", *format == new.log.format),
             ("log.access", *access == new.log.access),
+            ("log.decisions", *decisions == new.log.decisions),
             ("log.style", *style == new.log.style),
+            ("otel.endpoint", collector(&self.otel) == collector(&new.otel)),
+            (
+                "otel.sample",
+                self.otel.is_none() || new.otel.is_none() || sample(&self.otel) == sample(&new.otel),
+            ),
         ] {
             if !stays {
                 let spot = spot_of(key, root).unwrap_or_else(|| Spot::whole(file));
@@ -136,10 +147,12 @@ mod tests {
                 ("log.format", "json"),
                 ("log.access", "access.log"),
                 ("log.style", "json"),
+                ("log.decisions", "-"),
+                ("otel.endpoint", "http://127.0.0.1:4318"),
                 ("sandbox", "off"),
             ],
         );
-        assert_eq!(found.len(), 8, "{found:?}");
+        assert_eq!(found.len(), 10, "{found:?}");
         assert_eq!(
             found[0],
             "error: `listen` cannot change while the gate runs\n --> gate.toml:1:10\n  |\n\
@@ -149,8 +162,10 @@ mod tests {
         let others = [
             "admin.listen",
             "log.access",
+            "log.decisions",
             "log.format",
             "log.style",
+            "otel.endpoint",
             "proxy.threads",
             "sandbox",
             "store.capacity",

@@ -300,5 +300,6 @@ fn hint_for(node: &Located<TomlValue>, wanted: &str) -> &'static str {
     }
 }
 
-const NO_SECRET: &str = "write the value itself: secrets are `device.secret`, `store.secret` and `store.url`";
+const NO_SECRET: &str =
+    "write the value itself: secrets are `admin.token`, `device.secret`, `store.secret` and `store.url`";
 const MOVE_UP: &str = "it belongs at the top of the file, before the first table";

@@ -12,8 +12,9 @@ mod key;
 mod prefix;
 mod rate;
 mod size;
+mod syslog;
 
-pub use address::{ListenUrl, UpstreamUrl};
+pub use address::{CollectorUrl, ListenUrl, UpstreamUrl};
 pub use cookie::CookieName;
 pub use count::CountValue;
 pub use duration::{Duration, in_words};
@@ -22,6 +23,7 @@ pub use key::LimitKey;
 pub use prefix::Prefix;
 pub use rate::RateValue;
 pub use size::Size;
+pub use syslog::SyslogTarget;
 
 use std::ops::Range;
 

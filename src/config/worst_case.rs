@@ -70,11 +70,12 @@ pub fn worst_case(limit: &Limit) -> String {
     if limit.charge_on == ChargeOn::Failures {
         text.push_str("; only failures count");
     }
-    text.push_str(match limit.mode {
-        Mode::Enforce => "",
-        Mode::Observe => "; only observed, nothing is refused",
-        Mode::Off => "; off, nothing is counted",
-    });
+    match (limit.mode, &limit.candidate_of) {
+        (Mode::Off, _) => text.push_str("; off, nothing is counted"),
+        (_, Some(live)) => text.push_str(&format!("; a candidate for `{live}`, nothing is refused")),
+        (Mode::Observe, None) => text.push_str("; only observed, nothing is refused"),
+        (Mode::Enforce, None) => {}
+    }
     text
 }
 

@@ -1,7 +1,8 @@
 //! What operators see and change of single buckets.
 //!
-//! The functions are futures, because a store outside this process takes time. One limit of the file may be several buckets here. They are shown together, and a reset resets all of them; tokens and
-//! own rates go to the bucket with the rate.
+//! The functions are futures, because a store outside this process takes time. One limit of the file may be several
+//! buckets here. They are shown together, and a reset resets all of them; tokens and own rates go to the bucket with the
+//! rate.
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use ipnet::IpNet;
 use super::{Engine, MAX_TRIES, Rules};
 use crate::bucket::{Continuous, Own, Spec, Verdict};
 use crate::event::{BucketOwner, BucketsChanged, Change, Event, Operator};
+use crate::policy::attempt::Client;
 use crate::policy::bucket_ref::{BucketRef, BucketSelector, SelectedBuckets};
 use crate::policy::{LimitKind, Mode};
 use crate::store::memory::{BucketKey, OwnRateError, Stale};
@@ -24,7 +26,7 @@ pub struct BucketReport {
     pub buckets: Vec<BucketView>,
     /// Limits that exempt this client.
     pub exempt: Vec<Arc<str>>,
-    /// Limits whose keys have more parts than an address or an account, so that the selector names no single bucket.
+    /// Limits whose keys have parts that the selector does not name.
     pub not_shown: Vec<Arc<str>>,
 }
 
@@ -80,7 +82,25 @@ impl Engine {
     pub async fn show(&self, selector: &BucketSelector) -> Result<BucketReport, BucketAdminError> {
         let rules = self.rules.load_full();
         let selected = rules.policy.buckets_of(selector, &self.hasher);
+        if let (BucketSelector::All(limit), []) = (selector, &selected.buckets[..]) {
+            return Err(rules.no_bucket(selector, limit, &selected));
+        }
         self.show_of(&rules, selector, &selected).await
+    }
+
+    /// The buckets under one limit; takes nothing. None if the selector names none there.
+    ///
+    /// # Errors
+    /// [`BucketAdminError::Unavailable`].
+    pub async fn show_under(
+        &self,
+        selector: &BucketSelector,
+        limit: &str,
+    ) -> Result<Vec<BucketView>, BucketAdminError> {
+        let rules = self.rules.load_full();
+        let mut selected = rules.policy.buckets_of(selector, &self.hasher);
+        selected.buckets.retain(|bucket| *rules.policy.limits[bucket.limit].name == *limit);
+        Ok(self.show_of(&rules, selector, &selected).await?.buckets)
     }
 
     /// Adds tokens to the buckets of a client or an account, or to that of one limit; none above the bucket's size.
@@ -150,7 +170,8 @@ impl Engine {
         by: Operator,
     ) -> Result<BucketReport, BucketAdminError> {
         let rules = self.rules.load_full();
-        let targets = rules.targets(&rules.policy.buckets_of(selector, &self.hasher), limit, kinds)?;
+        let selected = rules.policy.buckets_of(selector, &self.hasher);
+        let targets = rules.targets(selector, &selected, limit, kinds)?;
         let (mut limits, mut done): (Vec<Arc<str>>, _) = (Vec::new(), Ok(()));
         for target in targets {
             done = self.change_one(selector, &target, change).await;
@@ -162,10 +183,13 @@ impl Engine {
             }
         }
         if !limits.is_empty() {
-            let owner = match selector {
-                BucketSelector::Client(client) => BucketOwner::Client(*client),
-                BucketSelector::Account(account) => BucketOwner::Account(self.hasher.log_id(account)),
-            };
+            let owner = self.owner_of(selector, &selected);
+            if let Change::RateGiven { .. } = change {
+                let is_changed =
+                    |bucket: &&BucketRef| limits.contains(&rules.policy.limits[bucket.limit].name);
+                let changed = selected.buckets.iter().filter(is_changed);
+                self.remember_owner(changed.map(|bucket| bucket.key), owner);
+            }
             self.events.emit(&Event::BucketsChanged(BucketsChanged { by, owner, limits: &limits, change }));
         }
         done?;
@@ -175,6 +199,16 @@ impl Engine {
             .buckets
             .retain(|bucket| limit.is_none_or(|limit| *rules.policy.limits[bucket.limit].name == *limit));
         self.show_of(&rules, selector, &selected).await
+    }
+
+    fn owner_of(&self, selector: &BucketSelector, selected: &SelectedBuckets) -> BucketOwner {
+        match (selector.client(), selector.account(), selected.buckets.first()) {
+            (Some(client), ..) => BucketOwner::Client(client),
+            (_, Some(account), _) => BucketOwner::Account(self.hasher.log_id(account)),
+            (.., bucket) => {
+                BucketOwner::Key(bucket.map_or(0, |bucket| self.hasher.log_id_of_key(bucket.key)))
+            }
+        }
     }
 
     /// Changes by the newest rules; does nothing if they have no such bucket any more.
@@ -269,10 +303,8 @@ impl Rules {
             };
             selected.buckets.iter().zip(levels).find(is_it).map(|(_, (level, _))| *level)
         };
-        let network = match selector {
-            BucketSelector::Client(client) => client.ip().and_then(|ip| limit.prefixes.network_of(ip)),
-            BucketSelector::Account(_) => None,
-        };
+        let ip = selector.client().and_then(Client::ip);
+        let network = ip.and_then(|ip| limit.prefixes.network_of(ip));
         BucketView {
             limit: Arc::clone(&limit.name),
             mode: limit.mode,
@@ -294,6 +326,7 @@ impl Rules {
     /// The selected buckets of these kinds and this limit, or why there is none.
     fn targets(
         &self,
+        selector: &BucketSelector,
         selected: &SelectedBuckets,
         limit: Option<&str>,
         kinds: fn(LimitKind) -> bool,
@@ -302,17 +335,35 @@ impl Rules {
         let is_meant =
             |target: &BucketTarget| kinds(target.kind) && limit.is_none_or(|limit| *target.limit == *limit);
         let targets: Vec<BucketTarget> = all.filter(is_meant).collect();
-        let Some(limit) = limit.filter(|_| targets.is_empty()) else { return Ok(targets) };
+        let meant = match selector {
+            BucketSelector::All(name) => limit.or(Some(name)),
+            BucketSelector::Values(_) => limit,
+        };
+        match meant.filter(|_| targets.is_empty()) {
+            Some(limit) => Err(self.no_bucket(selector, limit, selected)),
+            None => Ok(targets),
+        }
+    }
+
+    /// Why the selector names no bucket under this limit.
+    fn no_bucket(
+        &self,
+        selector: &BucketSelector,
+        limit: &str,
+        selected: &SelectedBuckets,
+    ) -> BucketAdminError {
         let named = |limits: &[usize]| limits.iter().any(|&at| *self.policy.limits[at].name == *limit);
-        Err(BucketAdminError::NoBucket(if named(&selected.exempt) {
+        BucketAdminError::NoBucket(if named(&selected.exempt) {
             format!("the limit `{limit}` exempts this client: there is no bucket")
         } else if named(&selected.not_addressable) {
-            format!("the key of `{limit}` has more parts than an address or an account")
-        } else if self.index_of(limit, LimitKind::Rate).is_some() {
-            format!("the limit `{limit}` has another kind of key")
-        } else {
+            format!("the key of `{limit}` has other parts than these")
+        } else if self.index_of(limit, LimitKind::Rate).is_none() {
             format!("there is no limit `{limit}`")
-        }))
+        } else if let BucketSelector::All(_) = selector {
+            format!("the limit `{limit}` has a bucket for each client: all: is for limits with key = \"all\"")
+        } else {
+            format!("the limit `{limit}` has another kind of key")
+        })
     }
 }
 

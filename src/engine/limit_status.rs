@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 
 use super::Refusal;
-use crate::bucket::{Admission, Verdict};
+use crate::bucket::{Admission, Effect, Verdict};
 use crate::event::LimitDecision;
 use crate::policy::{Charge, LimitKind, Policy};
 use crate::time::Span;
@@ -33,11 +33,17 @@ impl LimitStatus {
     /// Whether this limit refused the attempt.
     #[must_use]
     pub fn refuses(&self) -> bool {
-        self.charge.enforce && !self.verdict.is_admitted()
+        self.charge.effect.is_enforced() && !self.verdict.is_admitted()
+    }
+
+    /// Whether this limit would have refused the attempt, but only observes.
+    #[must_use]
+    pub fn would_refuse(&self) -> bool {
+        self.charge.effect == Effect::Observe && !self.verdict.is_admitted()
     }
 
     pub(super) fn decision(&self) -> LimitDecision {
-        match (self.verdict.is_admitted(), self.charge.enforce) {
+        match (self.verdict.is_admitted(), self.charge.effect.is_enforced()) {
             (true, _) => LimitDecision::Admit,
             (false, true) => LimitDecision::Refuse,
             (false, false) => LimitDecision::Observe,
@@ -71,7 +77,7 @@ pub(super) fn is_refused_by_owner(policy: &Policy, statuses: &[LimitStatus], sub
 
 pub(super) fn longest_hold(statuses: &[LimitStatus]) -> Span {
     let hold = |status: &LimitStatus| match status.verdict.admission {
-        Admission::Held { hold } if status.charge.enforce => hold,
+        Admission::Held { hold } if status.charge.effect.is_enforced() => hold,
         _ => Span::ZERO,
     };
     statuses.iter().map(hold).max().unwrap_or_default()

@@ -41,6 +41,6 @@ impl PendingDecision {
                 statuses[at].verdict = verdict;
             }
         }
-        Decision::of(rules, found, statuses, (combined.admitted, decided_by))
+        Decision::of(rules, found, statuses, (combined.admitted, decided_by), engine.time())
     }
 }

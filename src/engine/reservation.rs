@@ -5,13 +5,13 @@
 
 use smallvec::SmallVec;
 
-use super::{Engine, LimitStatus, LimitStatuses, Rules, limit_status};
-use crate::bucket::Op;
+use super::{AttemptFacts, Engine, LimitStatus, LimitStatuses, Rules, limit_status};
+use crate::bucket::{Effect, Op};
 use crate::event::{Event, Outcome};
 use crate::policy::device::Claim;
 use crate::policy::{Charge, ChargeOn, Charges, Limit, LimitKind};
 use crate::store::DecidedBy;
-use crate::time::Span;
+use crate::time::{Span, Time};
 
 /// The tokens taken for an attempt.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub struct Reservation {
     pub hold: Span,
     /// The status of each limit.
     pub statuses: LimitStatuses,
+    /// What logs say of the attempt besides.
+    pub facts: AttemptFacts,
     /// Buckets that become full after a success, although nothing was taken from them.
     refilled_on_success: Vec<Charge>,
     is_of_one_account: bool,
@@ -34,17 +36,19 @@ pub struct Reservation {
 impl Reservation {
     pub(super) fn new(
         generation: u64,
-        found: Charges,
+        mut found: Charges,
         statuses: LimitStatuses,
-        decided_by: DecidedBy,
+        (decided_by, now): (DecidedBy, Time),
     ) -> Self {
         let hold = limit_status::longest_hold(&statuses);
+        let facts = AttemptFacts::take(&mut found, now);
         let Charges { routes, refilled_on_success, is_single_account, claim, .. } = found;
         Self {
             generation,
             routes,
             hold,
             statuses,
+            facts,
             refilled_on_success,
             is_of_one_account: is_single_account,
             claim,
@@ -77,8 +81,12 @@ impl Reservation {
         if rules.generation != generation {
             return;
         }
+        // Limits that enforced would have refused it: it would have no outcome.
+        let is_observed_refusal = self.statuses.iter().any(LimitStatus::would_refuse);
         for status in &self.statuses {
-            self.settle_one(status, engine, rules, outcome);
+            if !(is_observed_refusal && status.charge.effect == Effect::Observe) {
+                self.settle_one(status, engine, rules, outcome);
+            }
         }
         if outcome == Outcome::Success && self.is_of_one_account {
             for charge in &self.refilled_on_success {

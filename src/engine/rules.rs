@@ -6,32 +6,43 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::Engine;
+use super::attack_mode::AttackModes;
 use super::concurrency_limit::ConcurrencyLimit;
 use super::limit_status::{self, LimitStatus, LimitStatuses};
+use super::overrides::Overrides;
 use crate::bucket::{Op, Spec};
-use crate::policy::{Charge, ChargeOn, Charges, Limit, LimitKind, Mode, Policy};
+use crate::policy::attempt::Attempt;
+use crate::policy::{Charge, ChargeOn, Charges, Limit, LimitKind, Mode, Policy, Unchargeable};
 use crate::store::memory::{BucketKey, Buckets, TooLarge, Withdrawal};
 use crate::store::{LimitBuckets, LimitWithdrawal, Store};
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// The policy in force and the buckets of its limits.
 #[derive(Debug)]
 pub struct Rules {
     /// Increases with each change.
     pub generation: u64,
-    /// Routes and limits.
-    pub policy: Policy,
+    /// Routes and limits, with the changes of operators.
+    pub policy: Arc<Policy>,
+    /// The same as the file has them.
+    pub configured: Arc<Policy>,
+    /// The changes of operators.
+    pub overrides: Overrides,
     /// The buckets of each limit.
     pub(super) buckets: Vec<LimitBuckets>,
     /// The counters of each route.
     pub(super) concurrency_limits: Vec<Arc<ConcurrencyLimit>>,
+    pub(super) attack_modes: AttackModes,
 }
 
 impl Rules {
     /// The first rules, with these buckets for the limits.
-    pub(super) fn first(policy: Policy, buckets: Vec<LimitBuckets>) -> Self {
+    pub(super) fn first(policy: Arc<Policy>, buckets: Vec<LimitBuckets>) -> Self {
         let concurrency_limits = policy.routes.iter().map(|_| Arc::default()).collect();
-        Self { generation: 0, policy, buckets, concurrency_limits }
+        let attack_modes = AttackModes::of(&policy);
+        let (configured, overrides) = (Arc::clone(&policy), Overrides::default());
+        Self { generation: 0, policy, configured, overrides, buckets, concurrency_limits, attack_modes }
     }
 
     /// The buckets of a limit's rate, as far as they are in memory.
@@ -48,6 +59,26 @@ impl Rules {
             .filter(|(limit, _)| limit.mode != Mode::Off)
             .map(|(limit, buckets)| (&*limit.name, buckets.in_memory()))
             .map(move |(limit, buckets)| (limit, buckets.live(now), buckets.forgotten()))
+    }
+
+    /// The charges of an attempt, as the engine names its buckets.
+    ///
+    /// # Errors
+    /// See [`Unchargeable`].
+    pub fn charges(&self, engine: &Engine, attempt: &Attempt<'_>) -> Result<Charges, Unchargeable> {
+        self.policy.charges(attempt, &engine.hasher, engine.clock().now())
+    }
+
+    /// The longest wait of the limits that refuse; `None` if one of them does not open with time.
+    #[must_use]
+    pub fn longest_wait(&self, statuses: &[LimitStatus]) -> Option<Span> {
+        limit_status::longest_wait(&self.policy, statuses)
+    }
+
+    /// The time until the tokens of all limits that hold an attempt are due.
+    #[must_use]
+    pub fn longest_hold(statuses: &[LimitStatus]) -> Span {
+        limit_status::longest_hold(statuses)
     }
 
     /// Counts refusals in a row for growing waits; an admitted attempt breaks the row. A wait that begins with this
@@ -84,13 +115,13 @@ impl Rules {
     }
 
     pub(super) fn withdrawal(&self, charge: &Charge) -> LimitWithdrawal<'_> {
-        let Charge { limit, key, class, spec, cost, tag, enforce, .. } = *charge;
+        let Charge { limit, key, class, spec, cost, tag, effect, .. } = *charge;
         Withdrawal {
             buckets: &self.buckets[limit],
             bucket: BucketKey { key, class, spec },
             cost,
             tag,
-            enforce,
+            effect,
         }
     }
 

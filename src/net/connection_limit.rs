@@ -20,8 +20,7 @@ use arc_swap::ArcSwapOption;
 use rustix::process::{Resource, getrlimit};
 use tokio::time::sleep;
 
-use self::client_rate::ClientRateLimiter;
-pub use self::client_rate::ConnectionQuota;
+pub use self::client_rate::{ClientRateLimiter, ConnectionQuota};
 use self::open_connections::{EvictOutcome, OpenConnection, OpenConnections};
 use super::connection_slots::{ConnectionSlot, ConnectionSlots};
 use crate::time::{Clock, Time};

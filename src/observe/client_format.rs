@@ -67,6 +67,18 @@ impl ClientFormatter {
         String::from_utf8(text).unwrap_or_default()
     }
 
+    /// The whole address, if logs may hold whole addresses.
+    #[cfg(feature = "otel")]
+    pub(super) fn whole_address(&self, client: Client) -> Option<IpAddr> {
+        client.ip().filter(|_| self.format().shown == ClientsShown::Full)
+    }
+
+    /// Whether addresses are written as hashes only.
+    #[must_use]
+    pub fn is_hashed(&self) -> bool {
+        self.format().shown == ClientsShown::Hash
+    }
+
     fn format(&self) -> PackedFormat {
         PackedFormat::from_bits(self.format.load(Relaxed))
     }

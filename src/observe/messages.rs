@@ -8,6 +8,7 @@ mod operators;
 mod queue;
 
 use std::io::IsTerminal;
+use std::net::IpAddr;
 use std::sync::OnceLock;
 
 use tracing::level_filters::LevelFilter;
@@ -21,7 +22,7 @@ use self::queue::MessageQueue;
 use super::client_format::ClientFormatter;
 use super::log_throttle::LogThrottle;
 use super::settings::{LogFormat, LogLevel};
-use crate::event::{Event, EventListener, Failure, RejectReason};
+use crate::event::{AttackChange, Event, EventListener, Failure, RejectReason};
 use crate::policy::attempt::Client;
 use crate::time::{Clock, Span};
 
@@ -85,6 +86,7 @@ pub struct Messages {
     evicted: LogThrottle,
     body_refused: LogThrottle,
     panicked: LogThrottle,
+    token_rejected: LogThrottle,
 }
 
 impl Messages {
@@ -103,12 +105,22 @@ impl Messages {
             evicted: throttle(),
             body_refused: throttle(),
             panicked: throttle(),
+            token_rejected: throttle(),
         }
     }
 
     /// If a message of this kind may be written now, how many were left out; the inner `None` means none.
     fn allow(&self, throttle: &LogThrottle) -> Option<Option<u64>> {
         throttle.allow(self.clock.now()).map(|left_out| (left_out > 0).then_some(left_out))
+    }
+
+    fn upstream_up(&self, upstream: &str, up: bool) {
+        let Some(left_out) = self.allow(&self.upstream_up) else { return };
+        if up {
+            info!(upstream, left_out, "an upstream is used again");
+        } else {
+            warn!(upstream, left_out, "an upstream is skipped until it answers again");
+        }
     }
 
     fn upstream_failed(&self, upstream: &str, failure: Failure) {
@@ -124,6 +136,13 @@ impl Messages {
         };
         if let Some(left_out) = self.allow(&self.upstream_failed[index]) {
             warn!(upstream, reason, left_out, "an upstream failed a request");
+        }
+    }
+
+    fn token_rejected(&self, peer: IpAddr) {
+        if let Some(left_out) = self.allow(&self.token_rejected) {
+            let from = self.clients.show(Client::from_ip(peer));
+            warn!(from, left_out, "a caller of the admin API sent a wrong token");
         }
     }
 
@@ -150,6 +169,13 @@ impl Messages {
     }
 }
 
+fn attack_mode(&AttackChange { route, begins, failures, share, .. }: &AttackChange<'_>) {
+    match begins {
+        true => warn!(route, failures, share, "attack mode begins: strangers' attempts cost more"),
+        false => info!(route, failures, share, "attack mode ends: all attempts cost the same again"),
+    }
+}
+
 impl EventListener for Messages {
     fn on_event(&self, event: &Event<'_>) {
         match *event {
@@ -157,14 +183,7 @@ impl EventListener for Messages {
             Event::Reloaded { taken: false, .. } => {
                 error!("the new configuration is refused, the old one stays");
             }
-            Event::UpstreamUp { upstream, up } => {
-                let Some(left_out) = self.allow(&self.upstream_up) else { return };
-                if up {
-                    info!(upstream, left_out, "an upstream is used again");
-                } else {
-                    warn!(upstream, left_out, "an upstream is skipped until it answers again");
-                }
-            }
+            Event::UpstreamUp { upstream, up } => self.upstream_up(upstream, up),
             Event::UpstreamFailed { upstream, reason } => self.upstream_failed(upstream, reason),
             Event::ConnectionRejected { peer, reason } => {
                 self.rejected(peer.map_or(Client::UnixSocket, Client::from_ip), reason);
@@ -184,8 +203,9 @@ impl EventListener for Messages {
                     warn!(left_out, "a body was not read to its end: proxy.body_memory is used up");
                 }
             }
-            Event::CommandReceived { command, by } => operators::command(command, by),
+            Event::CommandReceived { command, by } => operators::command(command, by, &self.clients),
             Event::BucketsChanged(done) => operators::write(&done, &self.clients),
+            Event::AdminTokenRejected { peer } => self.token_rejected(peer),
             Event::Panicked => {
                 if let Some(left_out) = self.allow(&self.panicked) {
                     error!(left_out, "a task panicked, its connection is gone: please report this");
@@ -198,6 +218,8 @@ impl EventListener for Messages {
                     "store unavailable: attempts are decided as store.on_error says until it answers"
                 );
             }
+            Event::AttackMode(change) => attack_mode(&change),
+            Event::Miswired { warning } => warn!("{warning}"),
             Event::StoreWarning(what) => warn!("store: {what}"),
             Event::Rules { .. }
             | Event::Mirrored { .. }
@@ -247,4 +269,4 @@ const FLUSH_TIMEOUT: Span = Span::from_secs(1);
 const MESSAGE_INTERVAL: Span = Span::from_secs(1);
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -20,8 +20,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use self::buckets::BucketMetrics;
-pub(super) use self::exposition::CONTENT_TYPE;
+pub(super) use self::exposition::{CONTENT_TYPE, OPEN_CONTENT_TYPE, accepts_open_metrics};
 use self::responses::ResponseMetrics;
+pub use self::rules::OutcomeCounts;
 use self::rules::RuleCounters;
 use self::store::StoreCounters;
 use crate::engine::Engine;
@@ -46,6 +47,8 @@ pub struct Metrics {
     bodies_refused: Counter,
     panics: Counter,
     lines_dropped: Counter,
+    decisions_dropped: Counter,
+    spans_dropped: Counter,
 }
 
 type Label = [(&'static str, &'static str); 1];
@@ -86,6 +89,8 @@ impl Metrics {
             bodies_refused: Counter::default(),
             panics: Counter::default(),
             lines_dropped: Counter::default(),
+            decisions_dropped: Counter::default(),
+            spans_dropped: Counter::default(),
         };
         metrics.register();
         for reason in REASONS {
@@ -102,6 +107,12 @@ impl Metrics {
     pub fn watch(&self, engine: &Arc<Engine>) {
         // A second engine is not expected; the first one stays.
         let _ = self.engine.set(Arc::downgrade(engine));
+    }
+
+    /// The decisions of a limit so far, each by its word.
+    #[must_use]
+    pub fn decisions_of(&self, limit: &str) -> [(&'static str, u64); 4] {
+        self.rules.totals(limit)
     }
 
     /// Shows an upstream as up before its first event; `name` is its address as configured.
@@ -133,10 +144,40 @@ impl Metrics {
         self.lines_dropped.clone()
     }
 
+    /// The counter of spans that were not exported, for the exporter to increment.
+    #[must_use]
+    pub fn spans_dropped(&self) -> Counter {
+        self.spans_dropped.clone()
+    }
+
+    /// The routes in force, each with its outcomes since the start: successes, failures, neutral ones, errors.
+    #[must_use]
+    pub fn outcomes_of_routes(&self) -> Vec<(Arc<str>, [u64; 4])> {
+        self.rules.outcomes_of_routes()
+    }
+
+    /// The counter of dropped decision-log lines, for the log to increment.
+    #[must_use]
+    pub fn decisions_dropped(&self) -> Counter {
+        self.decisions_dropped.clone()
+    }
+
+    /// The outcomes of a route's attempts.
+    #[must_use]
+    pub fn outcomes(&self, route: &Arc<str>) -> OutcomeCounts {
+        self.rules.outcomes(route)
+    }
+
     /// All metrics, in Prometheus' text format 0.0.4.
     #[must_use]
     pub fn render(&self) -> String {
         exposition::render(&self.registry)
+    }
+
+    /// All metrics, in the text format of OpenMetrics 1.0.
+    #[must_use]
+    pub fn render_open(&self) -> String {
+        exposition::render_open(&self.registry)
     }
 
     fn register(&mut self) {
@@ -166,6 +207,12 @@ impl Metrics {
             ("tollgate_bodies_refused", "Bodies refused for lack of body_memory", &self.bodies_refused),
             ("tollgate_panics", "Tasks that panicked", &self.panics),
             ("tollgate_access_log_dropped", "Lines of the access log that were lost", &self.lines_dropped),
+            (
+                "tollgate_decision_log_dropped",
+                "Lines of the decision log that were lost",
+                &self.decisions_dropped,
+            ),
+            ("tollgate_spans_dropped", "Spans that were not exported", &self.spans_dropped),
         ] {
             registry.register(name, help, metric.clone());
         }
@@ -213,6 +260,7 @@ impl EventListener for Metrics {
                 self.reloads.get_or_create_owned(&[("result", result_name(taken))]).inc();
             }
             Event::ConnectionEvicted => drop(self.evicted.inc()),
+            Event::AttackMode(change) => self.rules.set_attack_mode(change.route, change.begins),
             Event::BodyRefused => drop(self.bodies_refused.inc()),
             Event::Panicked => drop(self.panics.inc()),
             Event::Mirrored { .. }
@@ -221,8 +269,10 @@ impl EventListener for Metrics {
             | Event::StoreUp { .. } => self.store.on_event(event),
             Event::AcceptFailed(_)
             | Event::StoreWarning(_)
+            | Event::Miswired { .. }
             | Event::CommandReceived { .. }
-            | Event::BucketsChanged(_) => {}
+            | Event::BucketsChanged(_)
+            | Event::AdminTokenRejected { .. } => {}
         }
     }
 }

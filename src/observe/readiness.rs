@@ -1,4 +1,4 @@
-//! Readiness: the reasons for which `/readyz` answers 503.
+//! Readiness: the reasons for which `/readyz` answers 503, and warnings with which it answers 200.
 //!
 //! It only keeps what others report. An unavailable store is no reason: the gate serves without it, and if every gate
 //! reported unready for one store, none would serve.
@@ -6,23 +6,46 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// The present reasons for not being ready.
+/// The present reasons for not being ready, and what is wrong although the gate is ready.
 #[derive(Debug, Default)]
-pub struct Readiness(Mutex<BTreeSet<String>>);
+pub struct Readiness {
+    reasons: Mutex<BTreeSet<String>>,
+    warnings: Mutex<Vec<ReadinessWarning>>,
+}
+
+/// What is wrong although the gate is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadinessWarning {
+    /// For `/readyz`, which anybody may ask: without addresses and paths.
+    pub summary: &'static str,
+    /// For operators.
+    pub text: String,
+}
 
 impl Readiness {
     /// Adds a reason, or removes it. Returns whether that changed anything.
     pub fn set_reason(&self, what: &str, wrong: bool) -> bool {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
         if wrong { all.insert(what.to_owned()) } else { all.remove(what) }
     }
 
     /// The reasons, in words; `None` if the gate is ready.
     #[must_use]
     pub fn reasons(&self) -> Option<String> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
         let reasons: Vec<&str> = all.iter().map(String::as_str).collect();
         (!reasons.is_empty()).then(|| reasons.join(", "))
+    }
+
+    /// Replaces the warnings.
+    pub fn set_warnings(&self, warnings: Vec<ReadinessWarning>) {
+        *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
+    }
+
+    /// The present warnings.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<ReadinessWarning> {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use http::{HeaderValue, Method, StatusCode, Version};
+use smallvec::smallvec;
 
 use crate::bucket::{Continuous, Spec};
-use crate::event::AccessLogEntry;
+use crate::event::{AccessLogEntry, AttemptRecord, LimitDecision, LimitRecord, WiringSigns};
 use crate::policy::attempt::Client;
 use crate::policy::{Limit, Policy, Route};
 use crate::time::{Span, Time};
@@ -24,14 +25,39 @@ pub(super) fn entry() -> AccessLogEntry {
         referer: Some(HeaderValue::from_static("https://intranet.example.org/login")),
         user_agent: Some(HeaderValue::from_static("Mozilla/5.0 (X11; Linux x86_64)")),
         request_id: Some(HeaderValue::from_static("0192f0c1")),
-        route: Some(Arc::from("login")),
-        refused_by: Some(Arc::from("address")),
+        signs: WiringSigns::default(),
+        attempt: Some(Box::new(attempt())),
+        span: None,
         status: StatusCode::TOO_MANY_REQUESTS,
         bytes: 512,
         complete: true,
         at: AT,
         duration: Span::from_nanos(1_234_567),
         added: Span::from_nanos(4_250),
+    }
+}
+
+/// A failed attempt of an account, refused by the limit `address` of the route `login`.
+pub(super) fn attempt() -> AttemptRecord {
+    let refused = LimitRecord {
+        limit: 0,
+        decision: LimitDecision::Refuse,
+        left: 0,
+        wait: Some(Span::from_millis(21_500)),
+    };
+    AttemptRecord {
+        policy: Arc::new(policy(&["login"], &["address", "account"])),
+        route: 0,
+        limits: smallvec![
+            refused,
+            LimitRecord { limit: 1, decision: LimitDecision::Admit, left: 4, wait: Some(Span::ZERO) }
+        ],
+        account: Some(0x1234_5678_9abc),
+        is_known_device: false,
+        decided: AT,
+        is_under_attack: false,
+        outcome: None,
+        settled: None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The checked settings of logs: `[log]`.
+//! The checked settings of logs and exports: `[log]`, `[otel]`.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,24 @@ pub struct LogSettings {
     /// The format of messages.
     pub format: LogFormat,
     /// The target of the access log; `None` writes none.
-    pub access: Option<AccessTarget>,
+    pub access: Option<LogTarget>,
+    /// Where decisions are written.
+    pub decisions: DecisionLog,
     /// The style of lines in the access log.
     pub style: AccessLogStyle,
     /// How addresses are written.
     pub clients: ClientsShown,
+}
+
+/// `[otel]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtelSettings {
+    /// The collector's name, or its address without brackets.
+    pub host: String,
+    /// The collector's port.
+    pub port: u16,
+    /// Of a million requests without a `traceparent`, the number whose spans are exported; at most a million.
+    pub sample_ppm: u32,
 }
 
 /// Severity of the program's own messages.
@@ -41,13 +54,41 @@ pub enum LogFormat {
     Json,
 }
 
-/// The target of the access log.
+/// The target of a log of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AccessTarget {
+pub enum LogTarget {
     /// `"-"`.
     StandardOutput,
     /// A file, appended to, reopened on SIGUSR1.
     File(PathBuf),
+    /// `"syslog:"`: a datagram for each line. Its format writes the header.
+    Syslog(SyslogAddress),
+}
+
+/// Where a syslog server receives datagrams.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SyslogAddress {
+    /// A Unix datagram socket.
+    Unix(PathBuf),
+    /// UDP (RFC 5426). The name is resolved whenever the log connects.
+    Udp {
+        /// A name or an address.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+}
+
+/// Where decisions are written: `log.decisions`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum DecisionLog {
+    /// The first and the last refusal of a client by a limit, among the messages.
+    #[default]
+    Summary,
+    /// Every decision, as a line of JSON.
+    Every(LogTarget),
+    /// Nowhere.
+    Off,
 }
 
 /// The style of lines in the access log.

@@ -5,10 +5,11 @@
 
 pub mod filter;
 pub mod request_id;
+pub mod trace_context;
 
 use std::net::IpAddr;
 
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
@@ -81,6 +82,12 @@ pub fn usable_request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
         (1..=MAX_REQUEST_ID_LEN).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic)
     });
     if ids.next().is_some() { None } else { id }
+}
+
+/// Whether a request names another client than its peer, as a proxy does.
+#[must_use]
+pub fn names_client(headers: &HeaderMap) -> bool {
+    headers.contains_key(&FORWARDED_FOR) || headers.contains_key(FORWARDED)
 }
 
 /// Removes the headers that `Connection` names, hop-by-hop headers (RFC 9110, 7.6.1) and those that `drops` selects.

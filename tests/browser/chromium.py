@@ -30,6 +30,9 @@ FLAGS = [
 ]
 
 
+EVENTS = 100_000
+
+
 def find():
     """The path of a Chromium, or None."""
     names = ("chromium", "chromium-browser", "google-chrome")
@@ -56,6 +59,7 @@ class Browser:
         os.close(from_us)
         os.close(to_us)
         self.buffer, self.last_id, self.session = b"", 0, None
+        self.events = []  # what the browser told between answers, the oldest first
         targets = self.call("Target.getTargets")["targetInfos"]
         page = next(target["targetId"] for target in targets if target["type"] == "page")
         self.session = self.call("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
@@ -86,6 +90,8 @@ class Browser:
                 if "error" in answer:
                     raise RuntimeError(f"{method}: {answer['error']}")
                 return answer["result"]
+            if "method" in answer and len(self.events) < EVENTS:
+                self.events.append(answer)
 
     def _read(self, deadline, what):
         while b"\0" not in self.buffer:

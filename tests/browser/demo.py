@@ -111,6 +111,7 @@ def portraits(browser, name, directory):
 
 def six_wrong_passwords(browser, demo, directory):
     """Until the refusal. Returns the wait that the page names, and the moments between which it began."""
+    check("the demonstration warns of nothing", not any("warning" in line for line in demo.lines), demo.lines)
     browser.open(f"http://{demo.gate}/")
     portraits(browser, "form", directory)
     for number in range(1, BURST + 1):

@@ -58,7 +58,7 @@ fn drained(gate: &Gate) -> usize {
 }
 
 /// Status, head and body of the answer on the admin socket.
-fn raw(gate: &Gate, request: &[u8]) -> (u16, String, String) {
+pub(crate) fn raw(gate: &Gate, request: &[u8]) -> (u16, String, String) {
     let mut stream = UnixStream::connect(gate.admin_socket()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
     // An answer may come before all of it is sent.
@@ -70,7 +70,7 @@ fn raw(gate: &Gate, request: &[u8]) -> (u16, String, String) {
     (head[9..12].parse().unwrap(), head.to_ascii_lowercase(), body.to_owned())
 }
 
-fn ask(gate: &Gate, method: &str, path: &str, body: &str) -> (u16, Value) {
+pub(crate) fn ask(gate: &Gate, method: &str, path: &str, body: &str) -> (u16, Value) {
     let path = format!("/api/v1/buckets/{path}");
     let request =
         format!("{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len());
@@ -80,19 +80,19 @@ fn ask(gate: &Gate, method: &str, path: &str, body: &str) -> (u16, Value) {
     (status, serde_json::from_str(&body).unwrap())
 }
 
-fn limit<'a>(shown: &'a Value, name: &str) -> &'a Value {
+pub(crate) fn limit<'a>(shown: &'a Value, name: &str) -> &'a Value {
     let buckets = shown["buckets"].as_array().unwrap();
     buckets.iter().find(|bucket| bucket["limit"] == name).unwrap_or_else(|| panic!("{name} in {shown}"))
 }
 
 /// `tollgate buckets` with these words, over the gate's socket.
-fn tollgate(gate: &Gate, words: &[&str]) -> Output {
+pub(crate) fn tollgate(gate: &Gate, words: &[&str]) -> Output {
     let mut command = Command::new(BINARY);
     command.arg("buckets").args(words).arg("--socket").arg(gate.admin_socket());
     command.env_remove("TOLLGATE_CONFIG").output().unwrap()
 }
 
-fn said(output: &Output) -> (Option<i32>, String, String) {
+pub(crate) fn said(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
@@ -350,7 +350,7 @@ fn over_tcp_buckets_are_neither_shown_nor_changed() {
         ));
         let answer = client.answer();
         assert_eq!((answer.status, answer.header("content-type")), (403, Some("application/problem+json")));
-        assert!(answer.text().contains("over a Unix socket only"), "{}", answer.text());
+        assert!(answer.text().contains("needs admin.token, or a Unix socket"), "{}", answer.text());
     }
     assert_eq!(limit(&ask(&gate, "GET", ME, "").1, "address")["tokens"], 3);
     let mode = std::fs::metadata(gate.admin_socket()).unwrap().permissions().mode();

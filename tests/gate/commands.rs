@@ -76,6 +76,18 @@ fn init_writes_a_file_that_check_has_nothing_to_say_against() {
 }
 
 #[test]
+fn init_takes_a_preset_in_place_of_patterns() {
+    let folder = Folder::new();
+    let said = folder.run(&["init", "--preset", "wordpress"]);
+    assert_eq!((said.code, &*said.out), (Some(0), ""), "{}", said.err);
+    assert_eq!(folder.run(&["check"]).code, Some(0));
+    let said = folder.run(&["explain", "POST", "http://localhost/blog/wp-login.php"]);
+    assert!(said.out.contains("wordpress") || said.out.contains("login"), "{}", said.out);
+    let said = folder.run(&["init", "--preset", "wordpres", "-"]);
+    assert!(said.code == Some(2) && said.err.contains("did you mean `wordpress`"), "{}", said.err);
+}
+
+#[test]
 fn every_set_on_disk_can_be_chosen_and_is_listed_with_its_worst_cases() {
     let folder = Folder::new();
     let said = folder.run(&["init", "--list"]);

@@ -5,8 +5,11 @@
 #[path = "../signin/application.rs"]
 #[allow(dead_code, reason = "signin uses the rest")]
 mod application;
+mod attack_mode;
 mod batches;
 mod buckets;
+mod candidates;
+mod clients;
 mod commands;
 mod control;
 mod device;
@@ -26,3 +29,4 @@ mod strict_reader;
 #[path = "../support/mod.rs"]
 mod support;
 mod traces_gate;
+mod wiring;

@@ -92,9 +92,10 @@ fn attempts() -> Vec<Vec<u8>> {
 /// F5, F9: everything that leaves the gate for its operators.
 #[test]
 fn no_planted_value_is_in_any_log_metric_page_or_file() {
-    for style in ["combined", "json"] {
+    for (style, decisions) in [("combined", "summary"), ("json", "{dir}/decisions.log")] {
         let application = application();
-        let file = application.file(&format!("{FILE}style = \"{style}\"\n"));
+        let lines = format!("style = \"{style}\"\ndecisions = \"{decisions}\"\n");
+        let file = application.file(&format!("{FILE}{lines}"));
         let launch = Launch::new(&file).beside("device.keys", "planted-key-planted-key-planted-key");
         let gate = launch.stdout(Stdout::Discarded).start();
         for request in attempts() {
@@ -120,6 +121,10 @@ fn no_planted_value_is_in_any_log_metric_page_or_file() {
         let mut gate = gate;
         assert!(gate.exit_status(std::time::Duration::from_secs(10)).is_some());
         hides(&gate.messages(), "the messages");
+        let is_summary = decisions == "summary";
+        assert_eq!(gate.messages().contains("refuses an account"), is_summary, "{}", gate.messages());
+        let decided = fs::read_to_string(gate.directory.join("decisions.log")).unwrap_or_default();
+        assert_eq!(decided.is_empty(), is_summary, "{decided}");
         let log = fs::read_to_string(gate.directory.join("access.log")).unwrap();
         assert!(log.lines().count() >= attempts().len() - 1, "{log}");
         hides(&log, "the access log");

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use http::HeaderMap;
-use tollgate::bucket::{Spec, Verdict};
+use tollgate::bucket::{Effect, Spec, Verdict};
 use tollgate::engine::{Decision, Engine, LimitStatus, LimitStatuses, Reservation};
 use tollgate::event::Events;
 use tollgate::policy::Mode;
@@ -167,7 +167,7 @@ impl World {
             let forgotten =
                 self.engine.rules().buckets(bucket.0.limit).map_or(0, |buckets| buckets.forgotten());
             match standing.verdict.is_admitted() {
-                true if !refused => {
+                true if !refused && gave(standings, standing) => {
                     let kept =
                         self.observer.admitted(*bucket, (cost, standing.verdict.left), forgotten, self.now);
                     kept.unwrap_or_else(|broken| self.broken(&broken));
@@ -190,7 +190,7 @@ impl World {
         let digest = |seen: u64, word: u64| (seen ^ word).wrapping_mul(0x100_0000_01B3).rotate_left(29);
         for standing in standings {
             let verdict = &standing.verdict;
-            self.seen.observed += u64::from(!verdict.is_admitted() && !standing.charge.enforce);
+            self.seen.observed += u64::from(!verdict.is_admitted() && !standing.charge.effect.is_enforced());
             self.seen.digest = digest(self.seen.digest, verdict.full_at.as_nanos() ^ u64::from(verdict.left));
         }
         match ruling {
@@ -222,7 +222,9 @@ impl World {
 
     fn give_back(&mut self, reservation: Reservation, buckets: &[(Owner, Spec)], cost: u32) {
         self.seen.given_back += 1;
-        let took: Vec<bool> = reservation.statuses.iter().map(|one| one.verdict.is_admitted()).collect();
+        let statuses = &reservation.statuses;
+        let took: Vec<bool> =
+            statuses.iter().map(|one| one.verdict.is_admitted() && gave(statuses, one)).collect();
         reservation.refund(&self.engine, &self.engine.rules());
         for ((owner, _), _) in buckets.iter().zip(took).filter(|(_, took)| *took) {
             self.observer.given_back(*owner, cost);
@@ -280,6 +282,12 @@ impl World {
         let (seed, step) = (self.seed, self.seen.attempts);
         panic!("attempt {step} broke a promise (SEED={seed} cargo test --test simulation): {what}")
     }
+}
+
+/// Whether this bucket gave its tokens, if it had them, to an admitted attempt: observing limits give all or none.
+fn gave(statuses: &[LimitStatus], status: &LimitStatus) -> bool {
+    let lacks = |one: &LimitStatus| one.charge.effect == Effect::Observe && !one.verdict.is_admitted();
+    status.charge.effect != Effect::Observe || !statuses.iter().any(lacks)
 }
 
 fn has_start_balance(spec: &Spec) -> bool {

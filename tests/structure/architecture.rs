@@ -26,9 +26,11 @@ const ARROWS: &[(&str, &str)] = &[
     // Siblings: neither may use the other.
     ("proxy", "bucket time policy store net event engine"),
     ("observe", "bucket time policy store net event engine"),
+    // It names decisions and times as the logs do.
+    ("replay", "bucket time policy store event engine observe"),
     ("config", "bucket time policy store net event engine proxy observe"),
     ("app", "bucket time policy store net event engine proxy observe config"),
-    ("cli", "bucket time policy store net event engine proxy observe config app"),
+    ("cli", "bucket time policy store net event engine proxy observe replay config app"),
     // It only calls `cli::main`.
     ("main", "cli"),
     // It only names the layers.
@@ -56,6 +58,8 @@ const CRATES: &[(&str, &str)] = &[
     ("rustix", "policy app observe net"),
     ("governor", "net"),
     ("prometheus_client", "observe"),
+    ("opentelemetry_proto", "observe"),
+    ("prost", "observe"),
     ("tracing", "observe app cli"),
     ("tracing_subscriber", "observe"),
     ("toml", "config cli"),
@@ -66,6 +70,10 @@ const CRATES: &[(&str, &str)] = &[
     ("clap", "cli"),
     ("clap_complete", "cli"),
     ("anyhow", "cli"),
+    ("indicatif", "cli"),
+    ("cardinality_estimator", "replay"),
+    ("ratatui", "cli"),
+    ("signal_hook", "cli"),
 ];
 
 #[test]

@@ -46,6 +46,7 @@ pub(crate) struct Launch {
     environment: Vec<(String, String)>,
     unix: bool,
     tls: bool,
+    admin: Vec<String>,
     directory: PathBuf,
 }
 
@@ -222,6 +223,7 @@ impl Launch {
             environment: Vec::new(),
             unix: false,
             tls: false,
+            admin: Vec::new(),
             directory,
         }
     }
@@ -253,6 +255,12 @@ impl Launch {
     /// Speaks TLS as well, on a port of its own.
     pub(crate) fn on_tls_too(self) -> Self {
         Self { tls: true, ..self }
+    }
+
+    /// Listens for operators at this address, too.
+    pub(crate) fn operators_at(mut self, address: &str) -> Self {
+        self.admin.push(address.to_owned());
+        self
     }
 
     pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
@@ -289,8 +297,9 @@ impl Launch {
         let frame = [
             format!("listen = [\"http://127.0.0.1:{port}\"{unix}{tls}]\n"),
             format!(
-                "\n[admin]\nlisten = [\"http://127.0.0.1:{admin_port}\", \"unix:{}\"]\n",
-                self.directory.join("admin.sock").display()
+                "\n[admin]\nlisten = [\"http://127.0.0.1:{admin_port}\", \"unix:{}\"{}]\n",
+                self.directory.join("admin.sock").display(),
+                self.admin.iter().map(|address| format!(", \"{address}\"")).collect::<String>()
             ),
         ];
         // A gate that did not start has taken it along.

@@ -55,12 +55,17 @@ pub(crate) use sql::Tables;
 
 /// The server, or `None` after saying loudly why this test cannot be run.
 pub(crate) fn started<S: Server>() -> Option<S> {
-    match S::start() {
-        Ok(server) => Some(server),
+    or_skipped(S::NAME, S::start())
+}
+
+/// What a test needs besides this machine's own, or `None` after saying loudly what is missing.
+pub(crate) fn or_skipped<T>(name: &str, found: Result<T, String>) -> Option<T> {
+    match found {
+        Ok(found) => Some(found),
         Err(missing) => {
             let required = std::env::var_os("REQUIRE_STORES").is_some();
-            assert!(!required, "{} is required here: {missing}", S::NAME);
-            eprintln!("SKIPPED, because {} is missing: {missing}", S::NAME);
+            assert!(!required, "{name} is required here: {missing}");
+            eprintln!("SKIPPED, because {name} is missing: {missing}");
             None
         }
     }

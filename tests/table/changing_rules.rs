@@ -102,12 +102,14 @@ fn refusing_alone_takes_nothing_and_leaves_the_debt_of_one_attempt() {
     let engine = engine(1, "");
     let rules = engine.rules();
     with_attempt(1, "/login", |attempt| {
-        assert!(engine.refuse(&rules, attempt, NOW).unwrap().is_none());
+        assert!(engine.refuse(&rules, attempt, rules.policy.routes_of(attempt), NOW).unwrap().is_none());
         assert!(matches!(engine.decide_in_memory(&rules, attempt, NOW), Ok(Decision::Admitted(_))));
-        let refusal = engine.refuse(&rules, attempt, NOW).unwrap().unwrap();
+        let refusal = engine.refuse(&rules, attempt, rules.policy.routes_of(attempt), NOW).unwrap().unwrap();
         assert_eq!((refusal.route, refusal.violated().count()), (0, 1));
     });
-    with_attempt(1, "/other", |attempt| assert!(engine.refuse(&rules, attempt, NOW).unwrap().is_none()));
+    with_attempt(1, "/other", |attempt| {
+        assert!(engine.refuse(&rules, attempt, rules.policy.routes_of(attempt), NOW).unwrap().is_none())
+    });
 }
 
 #[test]
@@ -149,7 +151,11 @@ fn a_path_with_two_readings_is_bounded_on_both_routes_and_read_as_far_as_the_lon
         cost = \"count:[]\"\nbody = \"2KiB\"\n[route.plain]\nmatch = \"POST /a/plain\"\n";
     let engine = engine(9, tables);
     let rules = engine.rules();
-    let body_of = |path| with_attempt(1, path, |attempt| rules.policy.body_requirement(attempt).unwrap());
+    let body_of = |path| {
+        with_attempt(1, path, |attempt| {
+            rules.policy.body_requirement(attempt, &rules.policy.routes_of(attempt)).unwrap()
+        })
+    };
     let body_of = |path| body_of(path).map(|to_read| to_read.max_bytes);
     // An encoded slash is a letter to some servers: then this is a path of one segment.
     let both = "/x%2f..%2flogin";

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use http::HeaderMap;
 use policy::{attempt, limit, route};
 use tollgate::bucket::{
-    Continuous, Distinct, Escalation, Floor, Interval, Key, Op, PeriodStart, Rolling, Spec,
+    Continuous, Distinct, Effect, Escalation, Floor, Interval, Key, Op, PeriodStart, Rolling, Spec,
 };
 use tollgate::engine::{Decision, Engine, Undecided};
 use tollgate::event::Events;
@@ -72,8 +72,13 @@ fn thirty_two_threads_on_two_limits_admit_exactly_the_smaller_one() {
     let shapes = shapes(500);
     for (small, large) in shapes.iter().zip(self::shapes(700).into_iter().cycle().skip(1)) {
         let rooms = [*small, large].map(|spec| (Buckets::new(100, &[spec]).unwrap(), spec));
-        let take =
-            |(buckets, spec)| Withdrawal { buckets, bucket: place(spec), cost: 1, tag: None, enforce: true };
+        let take = |(buckets, spec)| Withdrawal {
+            buckets,
+            bucket: place(spec),
+            cost: 1,
+            tag: None,
+            effect: Effect::Enforce { owner: 0 },
+        };
         let both = rooms.each_ref().map(|(buckets, spec)| take((buckets, *spec)));
         assert_eq!(admitted_of(100, || take_all(&both, NOW).unwrap().admitted), 500, "{small:?}");
         let left = rooms.each_ref().map(|(buckets, spec)| buckets.peek(&place(*spec), NOW, 1).left);

@@ -105,7 +105,7 @@ fn an_unsafe_file_is_warned_about_or_refused() {
     let unsafe_ones = [
         "[client]\ntrust = [\"0.0.0.0/0\"]",
         "[client]\ntrust = [\"::/0\"]",
-        "[admin]\nlisten = \"http://0.0.0.0:9180\"",
+        "[admin]\nlisten = \"http://0.0.0.0:9180\"\ntoken = \"0123456789abcdef0123\"",
         "[store]\ncapacity = 0",
         "[store]\non_error = \"allow\"",
         "[client]\nipv6 = 128",

@@ -100,6 +100,7 @@ fn serve(config: &Config, listener: Arc<Explosive>) -> SocketAddr {
     std::mem::forget(trigger);
     std::thread::spawn(move || {
         worker::run(sockets, Arc::new(guard), shutdown, Arc::default(), || Server {
+            tracer: None,
             engine: Arc::new(engine),
             config: ConfigHandle::new(Arc::new(ArcSwap::from_pointee(site))),
             events,

@@ -9,7 +9,7 @@ mod words;
 use std::collections::BTreeMap;
 
 use tollgate::bucket::{
-    Admission, Continuous, Floor, Interval, Key, Op, PeriodStart, Rolling, Spec, Time, Verdict,
+    Admission, Continuous, Effect, Floor, Interval, Key, Op, PeriodStart, Rolling, Spec, Time, Verdict,
 };
 use tollgate::store::memory::{BucketKey, Buckets, Withdrawal, take_all};
 use tollgate::time::Span;
@@ -175,7 +175,7 @@ fn admitted_each_hour(long: Rolling) -> Vec<u32> {
             bucket: place(*spec),
             cost: 1,
             tag: None,
-            enforce: true,
+            effect: Effect::Enforce { owner: 0 },
         });
         if take_all(&both, START.after(Span::from_millis(millis))).unwrap().admitted {
             admitted[usize::try_from(millis / HOUR).unwrap()] += 1;

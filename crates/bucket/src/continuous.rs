@@ -7,6 +7,7 @@
 //! Rounding: `t` is the period divided by the count, rounded **up** to a whole nanosecond, so that a bucket never
 //! refills faster than specified (slower by less than one nanosecond a token).
 
+use super::error::fitting_initial;
 use super::units::{Span, Time};
 use super::{Admission, MAX_CLOCK_LAG, MAX_SPAN, PlainOp, Receipt, SpecError, Step, Verdict, stored_time};
 
@@ -43,10 +44,7 @@ impl Continuous {
     /// # Errors
     /// [`SpecError::InitialAboveBurst`].
     pub fn with_initial(self, initial: u32) -> Result<Self, SpecError> {
-        if initial > self.burst {
-            return Err(SpecError::InitialAboveBurst);
-        }
-        Ok(Self { initial, ..self })
+        Ok(Self { initial: fitting_initial(initial, self.burst)?, ..self })
     }
 
     /// The same bucket where refused attempts are charged, too, down to `debt` tokens below zero.

@@ -43,6 +43,11 @@ impl fmt::Display for SpecError {
 
 impl core::error::Error for SpecError {}
 
+/// The start balance of a bucket of `burst` tokens, unless it is larger.
+pub(super) fn fitting_initial(initial: u32, burst: u32) -> Result<u32, SpecError> {
+    if initial <= burst { Ok(initial) } else { Err(SpecError::InitialAboveBurst) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{Continuous, Escalation, Interval, PeriodStart, Rolling, Span};

@@ -7,6 +7,7 @@
 //! Debt outlives its period: each boundary pays for one bucket of it, and until it is paid the periods follow each
 //! other without a gap.
 
+use super::error::fitting_initial;
 use super::units::{Span, Time};
 use super::{
     Admission, MAX_CLOCK_LAG, MAX_SPAN, PeriodStart, PlainOp, Receipt, SpecError, Step, Verdict, stored_time,
@@ -48,10 +49,7 @@ impl Interval {
     /// # Errors
     /// [`SpecError::InitialAboveBurst`].
     pub fn with_initial(self, initial: u32) -> Result<Self, SpecError> {
-        if initial > self.quota {
-            return Err(SpecError::InitialAboveBurst);
-        }
-        Ok(Self { initial, ..self })
+        Ok(Self { initial: fitting_initial(initial, self.quota)?, ..self })
     }
 
     /// The same bucket where refused attempts are charged, too, down to `debt` tokens below zero.

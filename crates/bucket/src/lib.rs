@@ -11,6 +11,7 @@
 mod continuous;
 mod convert;
 mod distinct;
+mod effect;
 mod error;
 mod escalation;
 mod floor;
@@ -27,6 +28,7 @@ mod units;
 pub use continuous::Continuous;
 pub use convert::convert;
 pub use distinct::Distinct;
+pub use effect::Effect;
 pub use error::SpecError;
 pub use escalation::Escalation;
 pub use floor::Floor;

@@ -4,6 +4,7 @@
 //! zero; with a rate, at most the rate. The window is made of whole periods: the finer they are, the closer it comes to
 //! a sliding window. The exact wait considers all coming boundaries, because the next one may again allow nothing.
 
+use super::error::fitting_initial;
 use super::period_counts::{PeriodCounts, Width};
 use super::units::{Span, Time};
 use super::{Admission, MAX_CLOCK_LAG, MAX_SPAN, PeriodStart, PlainOp, Receipt, SpecError, Step, Verdict};
@@ -64,10 +65,7 @@ impl Rolling {
     /// # Errors
     /// [`SpecError::InitialAboveBurst`].
     pub fn with_initial(self, initial: u32) -> Result<Self, SpecError> {
-        if initial > self.rate {
-            return Err(SpecError::InitialAboveBurst);
-        }
-        Ok(Self { initial, ..self })
+        Ok(Self { initial: fitting_initial(initial, self.rate)?, ..self })
     }
 
     /// The same window where refused attempts are charged, too, down to `debt` tokens below zero.

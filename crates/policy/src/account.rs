@@ -22,7 +22,7 @@ impl Account {
     pub fn fold(name: &[u8]) -> Self {
         let name = trim(name);
         let name = name.get(..MAX_READ_LEN).unwrap_or(name);
-        let mut fold = AccountFold::default();
+        let mut fold = AccountFold(String::with_capacity(name.len()), false);
         if name.is_ascii() {
             name.iter().for_each(|byte| fold.push(char::from(byte.to_ascii_lowercase())));
         } else {
@@ -54,7 +54,6 @@ fn trim(name: &[u8]) -> &[u8] {
 }
 
 /// A folded name while it grows: no blanks in front, one between words.
-#[derive(Default)]
 struct AccountFold(String, bool);
 
 impl AccountFold {

@@ -1,42 +1,24 @@
-//! Buckets that an operator can name: those of one address alone, or of one account alone. An address also names the
-//! buckets that its attempts without an account are charged to.
+//! Buckets that an operator can name by the values of their keys. An address alone also names the buckets that its
+//! attempts without an account, a header or a cookie are charged to.
 //!
-//! It finds buckets and changes none. An account has a bucket for each class of clients with a rate of its own, so one
-//! name may select several buckets of one limit. Known devices have buckets of their own, which cannot be named.
+//! It finds buckets and changes none. A key without an address has a bucket for each class of clients with a rate of its
+//! own, so one name may select several buckets of one limit. An account and a device together name what the device
+//! pays from under a limit by account.
+
+mod selector;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use http::Method;
 use ipnet::IpNet;
 
-use super::account::Account;
-use super::attempt::Client;
-use super::key::{KeyHasher, KeyPart, PrefixLengths};
+pub use self::selector::{BucketSelector, BucketSelectorError, KeyValues};
+
+use super::attempt::{Attempt, AttemptBody};
+use super::key::{AccountName, KeyHasher, KeyPart, NamedAccount, PrefixLengths};
 use super::{Limit, LimitKind, Policy};
 use tollgate_bucket::{Key, Spec};
-
-/// Selects the buckets of a client or an account.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BucketSelector {
-    /// A client, by its address.
-    Client(Client),
-    /// An account, by its name; its `Debug` form hides it.
-    Account(Account),
-}
-
-/// Why a text is no selector.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BucketSelectorError {
-    /// Neither `ip:` nor `user:`.
-    #[error("buckets are named ip:ADDRESS or user:NAME")]
-    Kind,
-    /// `ip:` without an address.
-    #[error("what follows ip: is not an address")]
-    Address,
-    /// `user:` without a name.
-    #[error("what follows user: is empty")]
-    Name,
-}
 
 /// One selected bucket.
 #[derive(Debug, Clone)]
@@ -60,52 +42,27 @@ pub struct SelectedBuckets {
     pub buckets: Vec<BucketRef>,
     /// Limits that exempt the client.
     pub exempt: Vec<usize>,
-    /// Limits whose keys have more parts than an address or an account, so that a selector names no single bucket.
+    /// Limits whose keys have parts that the selector does not name.
     pub not_addressable: Vec<usize>,
 }
 
-impl BucketSelector {
-    /// Parses `ip:ADDRESS` or `user:NAME`. A name may be any bytes, as in a form.
-    ///
-    /// # Errors
-    /// See [`BucketSelectorError`].
-    pub fn parse(text: &[u8]) -> Result<Self, BucketSelectorError> {
-        if let Some(name) = text.strip_prefix(b"user:") {
-            return if name.is_empty() {
-                Err(BucketSelectorError::Name)
-            } else {
-                Ok(Self::Account(Account::fold(name)))
-            };
-        }
-        let address = text.strip_prefix(b"ip:").ok_or(BucketSelectorError::Kind)?;
-        let address = std::str::from_utf8(address).ok().and_then(|text| text.parse().ok());
-        address.map(|ip| Self::Client(Client::from_ip(ip))).ok_or(BucketSelectorError::Address)
-    }
-}
-
 impl Policy {
-    /// The buckets whose key is this client or account alone.
+    /// The buckets whose keys are these values.
     #[must_use]
     pub fn buckets_of(&self, selector: &BucketSelector, hasher: &KeyHasher) -> SelectedBuckets {
         let mut found = SelectedBuckets::default();
         for (at, limit) in self.limits.iter().enumerate() {
-            let refs = match (KeyScope::of(limit), selector) {
-                (KeyScope::Client, BucketSelector::Client(client)) => {
-                    limit.refs_by_client(*client, hasher, KeyHasher::key_of_client)
-                }
-                (KeyScope::Account, BucketSelector::Account(account)) => {
-                    limit.refs_by_account(account, hasher)
-                }
-                (KeyScope::Account, BucketSelector::Client(client)) => {
-                    limit.refs_by_client(*client, hasher, KeyHasher::key_of_anonymous)
-                }
-                (KeyScope::More, _) if limit.kind == LimitKind::Rate => {
+            let is_rate = limit.kind == LimitKind::Rate;
+            let Some(values) = limit.values_of(selector) else {
+                // A limit by another address or account alone has nothing to do with this one.
+                let is_more = !matches!(limit.parts()[..], [KeyPart::Ip | KeyPart::User]);
+                if is_rate && is_more && matches!(selector, BucketSelector::Values(_)) {
                     found.not_addressable.push(at);
-                    continue;
                 }
-                _ => continue,
+                continue;
             };
-            if refs.is_empty() && limit.kind == LimitKind::Rate {
+            let refs = limit.refs(&values, hasher);
+            if refs.is_empty() && is_rate {
                 found.exempt.push(at);
             }
             found.buckets.extend(refs.into_iter().map(|bucket_ref| BucketRef { limit: at, ..bucket_ref }));
@@ -114,46 +71,68 @@ impl Policy {
     }
 }
 
-/// The scope of a limit's keys.
-enum KeyScope {
-    Client,
-    Account,
-    More,
-}
-
-impl KeyScope {
-    fn of(limit: &Limit) -> Self {
-        let mut parts = limit.key.iter().filter(|part| **part != KeyPart::All);
-        match (parts.next(), parts.next()) {
-            (Some(KeyPart::Ip), None) => Self::Client,
-            (Some(KeyPart::User), None) => Self::Account,
-            _ => Self::More,
-        }
-    }
-}
-
 impl Limit {
-    fn refs_by_client(
-        &self,
-        client: Client,
-        hasher: &KeyHasher,
-        key_of: fn(&KeyHasher, &Self, &str, Client) -> Key,
-    ) -> Vec<BucketRef> {
-        let bucket_ref = self.rate_of_client(client).map(|(class, name, spec)| {
-            let key = key_of(hasher, self, name, client);
-            BucketRef { limit: 0, class, class_name: name.into(), key, spec }
-        });
-        bucket_ref.into_iter().collect()
+    /// The parts of the key that have a value.
+    fn parts(&self) -> Vec<&KeyPart> {
+        self.key.iter().filter(|part| **part != KeyPart::All).collect()
     }
 
-    fn refs_by_account(&self, account: &Account, hasher: &KeyHasher) -> Vec<BucketRef> {
-        let account = hasher.of_account(account.as_bytes());
-        let classes = self.classes().into_iter().enumerate();
-        let refs = classes.filter_map(|(class, (class_name, spec))| {
-            let key = hasher.key_of_account(self, &class_name, account);
-            Some(BucketRef { limit: 0, class, class_name, key, spec: spec? })
-        });
-        refs.collect()
+    /// The values of the key, if the selector names all of them and no others.
+    fn values_of(&self, selector: &BucketSelector) -> Option<KeyValues> {
+        let parts = self.parts();
+        let values = match selector {
+            BucketSelector::All(name) => {
+                return (parts.is_empty() && *self.name == **name).then(KeyValues::default);
+            }
+            BucketSelector::Values(values) => values,
+        };
+        let are_named = parts.iter().all(|part| values.parts.contains(part));
+        let beside: Vec<&KeyPart> = values.parts.iter().filter(|part| !parts.contains(part)).collect();
+        let is_fit = match (are_named, &beside[..]) {
+            (true, []) => !parts.is_empty(),
+            // What a known device pays from, instead of the account.
+            (true, [KeyPart::Device]) => self.is_account(),
+            // What the client pays from, where the attempt has no such value.
+            (false, [KeyPart::Ip]) => {
+                values.parts.len() == 1
+                    && matches!(parts[..], [KeyPart::User | KeyPart::Header(_) | KeyPart::Cookie(_)])
+            }
+            _ => false,
+        };
+        is_fit.then(|| (**values).clone())
+    }
+
+    /// The bucket of the client's class; of each class for a key without a client. None if the limit exempts the client.
+    fn refs(&self, values: &KeyValues, hasher: &KeyHasher) -> Vec<BucketRef> {
+        let of_class = |(class, name, spec): (usize, &str, Spec)| {
+            let key = hasher.key_of_values(self, name, values)?;
+            Some(BucketRef { limit: 0, class, class_name: name.into(), key, spec })
+        };
+        if values.parts.contains(&KeyPart::Ip) {
+            return self.rate_of_client(values.client).and_then(of_class).into_iter().collect();
+        }
+        let classes = self.classes();
+        let all = classes.iter().enumerate();
+        all.filter_map(|(class, (name, spec))| of_class((class, name, (*spec)?))).collect()
+    }
+}
+
+impl KeyHasher {
+    /// The key that an attempt with these values has.
+    fn key_of_values(&self, limit: &Limit, class: &str, values: &KeyValues) -> Option<Key> {
+        let attempt = Attempt {
+            method: &Method::POST,
+            path: "/",
+            query: None,
+            host: &values.host,
+            client: values.client,
+            headers: &values.headers,
+            body: AttemptBody::Unread,
+        };
+        let account = values.account.as_ref().map(|account| self.of_account(account.as_bytes()));
+        let name = account.map_or(AccountName::None, AccountName::Known);
+        let named = limit.is_hidden().then_some(NamedAccount { name, device: values.device });
+        self.keys(limit, class, &attempt, named.as_ref()).ok()?.first().copied()
     }
 }
 
@@ -169,8 +148,12 @@ impl PrefixLengths {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::Account;
+    use crate::attempt::Client;
+    use crate::device::{DeviceTokens, Devices};
+    use crate::field::Field;
     use crate::network::NetworkMap;
-    use crate::{ClassRate, Mode};
+    use crate::{ClassRate, Mode, Route};
     use tollgate_bucket::Continuous;
     use tollgate_bucket::Span;
 
@@ -191,29 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_is_an_address_or_a_name() {
-        assert_eq!(BucketSelector::parse(b"ip:::ffff:192.0.2.1"), BucketSelector::parse(b"ip:192.0.2.1"));
-        assert_eq!(BucketSelector::parse(b"user: ALICE"), BucketSelector::parse(b"user:alice"));
-        assert!(BucketSelector::parse(b"user:\xff").is_ok(), "any bytes, as in a form");
-        for (text, error) in [
-            ("alice", BucketSelectorError::Kind),
-            ("", BucketSelectorError::Kind),
-            ("IP:192.0.2.1", BucketSelectorError::Kind),
-            ("ip:", BucketSelectorError::Address),
-            ("ip:192.0.2.0/24", BucketSelectorError::Address),
-            ("ip:192.0.2.1 ", BucketSelectorError::Address),
-            ("user:", BucketSelectorError::Name),
-        ] {
-            assert_eq!(BucketSelector::parse(text.as_bytes()), Err(error), "{text}");
-        }
-        assert_eq!(
-            format!("{:?}", BucketSelector::parse(b"user:alice").unwrap()),
-            "Account(Account(hidden))"
-        );
-    }
-
-    #[test]
-    fn only_what_is_kept_for_the_holder_alone_is_found() {
+    fn only_what_is_kept_for_the_selector_alone_is_found() {
         let escalation = Limit { kind: LimitKind::Escalation, ..of(&[KeyPart::Ip], "address") };
         let policy = Policy::new(
             vec![],
@@ -252,6 +213,83 @@ mod tests {
         let alice = selected(&policy, "user:alice").buckets;
         assert_eq!(alice.iter().map(|bucket_ref| bucket_ref.class).collect::<Vec<_>>(), [0, 1]);
         assert_ne!(alice[0].key, alice[1].key);
+    }
+
+    /// A policy with a limit for each kind of key, and the selectors of what one attempt from a known device pays from.
+    fn every_kind_of_key(token: &str) -> (Vec<Limit>, Vec<String>) {
+        let header = || KeyPart::Header(http::HeaderName::from_static("x-key"));
+        let cookie = || KeyPart::Cookie("sid".into());
+        let rows: [(&[KeyPart], String); 10] = [
+            (&[KeyPart::Ip], "192.0.2.7".into()),
+            (&[KeyPart::User], format!("user+device:alice,{token}")),
+            (&[KeyPart::Device], format!("device:{token}")),
+            (&[KeyPart::User, KeyPart::Ip], "ip+user:192.0.2.7,Alice".into()),
+            (&[KeyPart::User, KeyPart::Device], format!("device+user:{token},alice")),
+            (&[KeyPart::Host], "host:A.example".into()),
+            (&[header()], "header:X-Key=a,b".into()),
+            (&[cookie(), KeyPart::Host], "cookie+host:sid=a=b,a.example".into()),
+            (&[header(), cookie(), KeyPart::Ip], "ip+cookie+header:192.0.2.7,sid=a=b,x-key=a,b".into()),
+            (&[KeyPart::All], "all:limit9".into()),
+        ];
+        let named = |(at, (key, _)): (usize, &(&[KeyPart], String))| of(key, &format!("limit{at}"));
+        (rows.iter().enumerate().map(named).collect(), rows.iter().map(|(_, text)| text.clone()).collect())
+    }
+
+    #[test]
+    fn a_bucket_of_any_key_is_named_as_the_one_that_attempts_pay_from() {
+        let devices = Devices::new(vec![b"k".to_vec()], Span::from_secs(86_400), "dev");
+        let (now, hasher) = (tollgate_bucket::Time::from_nanos(1 << 60), KeyHasher::seeded(3));
+        let claim = devices.claim(&DeviceTokens::default(), "login", &Account::fold(b"alice"));
+        let set = devices.issue(&claim, now, false).unwrap();
+        let token = set.to_str().unwrap().split(['=', ';']).nth(1).unwrap().to_owned();
+        let (limits, selectors) = every_kind_of_key(&token);
+        let route = Route {
+            limits: (0..limits.len()).collect(),
+            user: vec![Field::Basic],
+            ..Route::new("login", vec!["POST /login".parse().unwrap()])
+        };
+        let policy = Policy { devices: Some(devices.into()), ..Policy::new(vec![route], limits) };
+        let mut headers = http::HeaderMap::new();
+        for (name, value) in [
+            ("authorization", "Basic YWxpY2U6eA==".to_owned()),
+            ("x-key", "a,b".into()),
+            ("cookie", format!("sid=a=b; dev={token}")),
+        ] {
+            headers.append(name, value.parse().unwrap());
+        }
+        let client = Client::from_ip([192, 0, 2, 7].into());
+        let (method, path) = (&Method::POST, "/login");
+        let body = AttemptBody::Whole(b"");
+        let attempt =
+            Attempt { method, path, query: None, host: "a.example", client, headers: &headers, body };
+        let charges = policy.charges(&attempt, &hasher, now).unwrap().charges;
+        assert_eq!(
+            charges.iter().filter(|charge| charge.limit == 1).count(),
+            0,
+            "limit2 is for known devices"
+        );
+        for (at, text) in selectors.iter().enumerate() {
+            let found = policy.buckets_of(&BucketSelector::parse(text.as_bytes()).unwrap(), &hasher).buckets;
+            let found = found.iter().find(|found| found.limit == at).unwrap_or_else(|| panic!("{text}"));
+            let charged = charges.iter().find(|charge| charge.limit == at);
+            assert!(at == 1 || charged.unwrap().key == found.key, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_names_what_it_pays_from_without_the_value() {
+        let header = KeyPart::Header(http::HeaderName::from_static("x-key"));
+        let limits = vec![of(std::slice::from_ref(&header), "key"), of(&[header, KeyPart::Host], "pair")];
+        let policy = Policy::new(vec![], limits);
+        let found = selected(&policy, "192.0.2.1");
+        assert_eq!((limits_of(&found), found.not_addressable), (vec![0], vec![1]));
+        assert_eq!(limits_of(&selected(&policy, "header:X-Key=1")), [0]);
+        assert_eq!(limits_of(&selected(&policy, "header+host:X-Key=1,a.example")), [1]);
+        assert_eq!(limits_of(&selected(&policy, "header:Y=1")), [0; 0]);
+    }
+
+    fn limits_of(found: &SelectedBuckets) -> Vec<usize> {
+        limits(&found.buckets)
     }
 
     #[test]

@@ -9,13 +9,12 @@ use super::attempt::{Attempt, AttemptBody};
 use super::count::UnreadableBody;
 use super::credential_locations::{CredentialLocations, SplitCost};
 use super::device::Claim;
-use super::field::RequestFields;
+use super::field::{RequestFields, has_basic};
 use super::identity::Identity;
-use super::inspection::Inspection;
 use super::key::{KeyHasher, KeyPart, MAX_VALUES, NamedAccount, TooManyValues};
-use super::{Limit, LimitKind, Mode, Policy, Route, Unit};
+use super::{Limit, LimitKind, MatchedRoutes, Mode, Policy, Route, Unit};
 use tollgate_bucket::Time;
-use tollgate_bucket::{Key, Spec};
+use tollgate_bucket::{Effect, Key, Spec};
 
 /// One bucket that an attempt is charged to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +33,8 @@ pub struct Charge {
     pub basic_cost: u32,
     /// The hash of what the limit counts once, if it does.
     pub tag: Option<u64>,
-    /// Whether a refusal by the bucket refuses the attempt.
-    pub enforce: bool,
+    /// What a refusal by the bucket does.
+    pub effect: Effect,
 }
 
 /// Why an attempt cannot be charged.
@@ -54,7 +53,7 @@ pub enum Unchargeable {
 pub struct Charges {
     /// The routes that matched, indices into [`Policy::routes`](super::Policy::routes); empty if the request is no
     /// attempt.
-    pub routes: SmallVec<[usize; 2]>,
+    pub routes: MatchedRoutes,
     /// The buckets to charge, in the order of the limits.
     pub charges: SmallVec<[Charge; 2]>,
     /// The limits that exempt this client.
@@ -67,6 +66,12 @@ pub struct Charges {
     pub is_single_account: bool,
     /// The claim to a device token, granted if that account signs in.
     pub claim: Option<Box<Claim>>,
+    /// The account for logs, by its [`log_id`](KeyHasher::log_id), if the attempt names a single one.
+    pub account: Option<u64>,
+    /// Whether the attempt comes from a known device of that account.
+    pub is_known_device: bool,
+    /// Whether a route that counts it is under attack, as far as its caller knows.
+    pub is_under_attack: bool,
 }
 
 /// The identity of an attempt, as far as it is known.
@@ -119,15 +124,30 @@ impl Policy {
         hasher: &KeyHasher,
         now: Time,
     ) -> Result<Charges, Unchargeable> {
-        let inspection = Inspection::of(attempt, self.names.field_names());
-        let mut found = Charges { routes: self.routes_by(&inspection), ..Charges::default() };
+        self.charges_of(attempt, self.routes_of(attempt), hasher, now)
+    }
+
+    /// As [`charges`](Self::charges), by the attempt's [routes](Self::routes_of).
+    ///
+    /// # Errors
+    /// See [`Unchargeable`].
+    pub fn charges_of(
+        &self,
+        attempt: &Attempt<'_>,
+        routes: MatchedRoutes,
+        hasher: &KeyHasher,
+        now: Time,
+    ) -> Result<Charges, Unchargeable> {
+        let request = RequestFields::with(attempt, self.names.field_names());
+        let mut found = Charges { routes, ..Charges::default() };
         let mut proven: Option<(Option<u64>, Option<Box<Claim>>)> = None;
         for index in found.routes.clone() {
             let route = &self.routes[index];
-            let identity = self.identity_state(index, &inspection.fields, hasher, now)?;
+            let identity = self.identity_state(index, &request, hasher, now)?;
             let cost = self.cost_of(route, attempt)?;
             if let IdentityState::Known(identity) = &identity {
                 found.accounts = Some(found.accounts.unwrap_or(0).max(identity.accounts));
+                (found.account, found.is_known_device) = identity.for_logs(hasher);
             }
             let here = identity.proven_by_success();
             proven = Some(match proven {
@@ -136,14 +156,17 @@ impl Policy {
                 Some((account, _)) => (account.filter(|_| account == here.0), None),
             });
             let known = route.with_known_host(attempt);
-            let locations = CredentialLocations::of(
-                (route, &self.slots[index]),
-                &inspection.fields,
-                identity.is_beside_basic(),
-            );
+            let locations =
+                CredentialLocations::of((route, &self.slots[index]), &request, identity.is_beside_basic());
             let plan = ChargePlan { route, attempt: &known, hasher, cost, locations, identity };
             for &limit in &route.limits {
-                self.charge(limit, &plan, &mut found)?;
+                match self.charge(limit, &plan, &mut found) {
+                    // A candidate refuses nothing, not even what it cannot charge.
+                    Err(TooManyValues) if self.limits[limit].candidate_of.is_some() => {
+                        found.charges.retain(|charge| charge.limit != limit);
+                    }
+                    charged => charged?,
+                }
             }
         }
         let (account, claim) = proven.unwrap_or_default();
@@ -152,6 +175,18 @@ impl Policy {
             found.charges.sort_by_key(|charge| charge.limit);
         }
         Ok(found)
+    }
+
+    fn effect_of(&self, index: usize) -> Effect {
+        let limit = &self.limits[index];
+        let owner = |at| self.rate_limit_of(at);
+        match &limit.candidate_of {
+            Some(name) => Effect::Candidate {
+                owner: self.limits.iter().position(|l| l.name == *name).map_or(index, owner),
+            },
+            None if limit.mode == Mode::Enforce => Effect::Enforce { owner: owner(index) },
+            None => Effect::Observe,
+        }
     }
 
     /// Whether a limit of this route could refuse the attempt: a limit that exempts the client or only observes cannot.
@@ -165,6 +200,19 @@ impl Policy {
         let needs = |limit: &Limit| limit.mode != Mode::Off && limit.needs_accounts();
         (self.devices.is_some() && !route.user.is_empty())
             || route.limits.iter().any(|&limit| needs(&self.limits[limit]))
+    }
+
+    /// Whether a limit of this route counts passwords.
+    fn needs_passwords(&self, route: &Route) -> bool {
+        let needs = |limit: &Limit| limit.mode != Mode::Off && limit.unit == Unit::Passwords;
+        route.limits.iter().any(|&limit| needs(&self.limits[limit]))
+    }
+
+    /// Whether accounts matter to candidates alone.
+    pub(super) fn only_candidates_need_accounts(&self, route: &Route) -> bool {
+        let needs =
+            |limit: &Limit| limit.mode != Mode::Off && limit.candidate_of.is_none() && limit.needs_accounts();
+        self.devices.is_none() && !route.limits.iter().any(|&limit| needs(&self.limits[limit]))
     }
 
     fn cost_of(&self, route: &Route, attempt: &Attempt<'_>) -> Result<u32, UnreadableBody> {
@@ -188,8 +236,12 @@ impl Policy {
         if request.attempt.body == AttemptBody::Unread && route.0.reads_accounts() {
             return Ok(IdentityState::Unknown);
         }
-        Identity::of(route, request, hasher, self.devices.as_deref(), now)
-            .map(|identity| IdentityState::Known(Box::new(identity)))
+        let readers = (self.devices.as_deref(), self.needs_passwords(route.0) || has_basic(request.attempt));
+        match Identity::of(route, request, hasher, readers, now) {
+            Ok(identity) => Ok(IdentityState::Known(Box::new(identity))),
+            Err(TooManyValues) if self.only_candidates_need_accounts(route.0) => Ok(IdentityState::Unknown),
+            Err(error) => Err(error),
+        }
     }
 
     fn charge(&self, index: usize, plan: &ChargePlan<'_>, found: &mut Charges) -> Result<(), TooManyValues> {
@@ -204,9 +256,9 @@ impl Policy {
             return Ok(());
         };
         let Some((tag, split)) = plan.split_cost(limit, &spec) else { return Ok(()) };
-        let enforce = limit.mode == Mode::Enforce;
+        let effect = self.effect_of(index);
         let SplitCost { total: cost, basic: basic_cost } = split;
-        let charge = |key| Charge { limit: index, key, class, spec, cost, basic_cost, tag, enforce };
+        let charge = |key| Charge { limit: index, key, class, spec, cost, basic_cost, tag, effect };
         for target in self.charge_targets(limit, plan) {
             let keys = plan.hasher.keys(limit, name, plan.attempt, target.named_account())?;
             for key in keys {

@@ -42,6 +42,14 @@ struct VerifiedToken {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct DeviceId(pub u128);
 
+impl DeviceId {
+    /// The device of a token, as a browser's cookie holds it; not verified, because the id alone proves nothing.
+    #[must_use]
+    pub fn of_token(text: &[u8]) -> Option<Self> {
+        DeviceToken::parse(text).map(|token| Self(u128::from_be_bytes(token.nonce())))
+    }
+}
+
 /// The claim to a token for the account of an attempt, granted after a success.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Claim {

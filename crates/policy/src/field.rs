@@ -182,7 +182,7 @@ pub(super) fn values_but_cookies(
         _ if !fields.iter().any(Field::is_in_body) => {}
         AttemptBody::Unread => {}
         AttemptBody::TooLong => found.is_unreadable = true,
-        AttemptBody::Whole(body) => body::find(fields, attempt.headers, body, &mut found)?,
+        AttemptBody::Whole(body) => body::find(fields, &slots.in_body, (attempt.headers, body), &mut found)?,
     }
     found.is_beside_basic = found.is_unreadable || !found.is_empty();
     if fields.contains(&Field::Basic) {
@@ -207,11 +207,6 @@ pub(super) fn are_in_own_headers(fields: &[Field], attempt: &Attempt<'_>) -> boo
         Field::Header(name) => attempt.headers.keys().any(|sent| is_read_as(sent, name)),
         Field::Form(_) | Field::Json(_) | Field::Query(_) | Field::Basic => false,
     })
-}
-
-/// The names of those of these fields that have one.
-fn names<'f>(fields: &'f [Field], name: impl Fn(&'f Field) -> Option<FieldName>) -> SmallVec<[FieldName; 2]> {
-    fields.iter().filter_map(name).collect()
 }
 
 /// Whether CGI and its successors read one header as the other: they pass headers as environment variables, with

@@ -14,7 +14,7 @@ use super::device::{Claim, Devices};
 use super::field::{Half, RequestFields, values_of};
 use super::key::{AccountName, KeyHasher, NamedAccount, TooManyValues, write_bytes};
 use super::route::RouteFieldSlots;
-use tollgate_bucket::Time;
+use tollgate_bucket::{Key, Time};
 
 /// The identity of an attempt, as one route reads it; its `Debug` form hides it.
 #[derive(Clone, Default)]
@@ -34,7 +34,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Reads the identity by the fields of a route.
+    /// Reads the identity by the fields of a route; the passwords only if `reads_passwords`.
     ///
     /// # Errors
     /// [`TooManyValues`] beyond eight accounts or passwords.
@@ -42,7 +42,7 @@ impl Identity {
         (route, slots): (&Route, &RouteFieldSlots),
         request: &RequestFields<'_>,
         hasher: &KeyHasher,
-        devices: Option<&Devices>,
+        (devices, reads_passwords): (Option<&Devices>, bool),
         now: Time,
     ) -> Result<Self, TooManyValues> {
         let users = values_of(&route.user, &slots.user, Half::User, request)?;
@@ -68,7 +68,9 @@ impl Identity {
         }
         identity.accounts = u32::try_from(accounts.len()).unwrap_or(u32::MAX);
         identity.is_beside_basic = users.is_beside_basic();
-        identity.read_passwords((route, slots), request, hasher)?;
+        if reads_passwords {
+            identity.read_passwords((route, slots), request, hasher)?;
+        }
         if let ([only], false, Some((devices, tokens))) = (&*accounts, users.is_unreadable(), &bearer) {
             identity.claim = Some(Box::new(devices.claim(tokens, &route.application, only)));
         }
@@ -94,6 +96,17 @@ impl Identity {
             self.password = Some(hasher.of_password(*only, password));
         }
         Ok(())
+    }
+
+    /// The [`log_id`](KeyHasher::log_id) of the account, if it names a single one, and whether a known device of it is
+    /// there.
+    pub(super) fn for_logs(&self, hasher: &KeyHasher) -> (Option<u64>, bool) {
+        match &*self.named {
+            [NamedAccount { name: AccountName::Known(account), device }] => {
+                (Some(hasher.log_id_of(*account)), device.is_some())
+            }
+            _ => (None, false),
+        }
     }
 
     /// The hash of the account, if it names a single one.
@@ -126,7 +139,17 @@ impl KeyHasher {
     /// of the name, as long as the secret is the same.
     #[must_use]
     pub fn log_id(&self, account: &Account) -> u64 {
-        let hash = self.of(|hasher| write_bytes(hasher, b'b', account.as_bytes()));
+        self.log_id_of(self.of_account(account.as_bytes()))
+    }
+
+    /// The id of a bucket in the log, likewise.
+    #[must_use]
+    pub fn log_id_of_key(&self, Key(key): Key) -> u64 {
+        self.log_id_of(key)
+    }
+
+    fn log_id_of(&self, account: u128) -> u64 {
+        let hash = self.of(|hasher| write_bytes(hasher, b'b', &account.to_be_bytes()));
         #[expect(clippy::cast_possible_truncation, reason = "a part of a hash is a hash")]
         let half = hash as u64;
         half >> 16
@@ -160,7 +183,7 @@ mod tests {
     use super::super::{Limit, LimitKind, Policy};
     use super::*;
     use tollgate_bucket::Span;
-    use tollgate_bucket::{Continuous, Key, Spec};
+    use tollgate_bucket::{Continuous, Spec};
 
     /// Limits of all kinds by account, on a route that reads names from every kind of field.
     fn policy() -> Policy {

@@ -5,7 +5,7 @@
 //! of a GET, and PHP without a php.ini merges query, form and cookies. So every request that could be an attempt is
 //! one, except for what a browser sends by itself while a user views the form: a user name remembered in a cookie.
 
-use http::header::{ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, ORIGIN};
+use http::header::{ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, COOKIE, ORIGIN};
 use http::{HeaderName, Method};
 use smallvec::SmallVec;
 
@@ -114,11 +114,17 @@ fn is_preflight(attempt: &Attempt<'_>) -> bool {
 /// real header.
 fn overrides_the_method(request: &RequestFields<'_>) -> bool {
     let headers = request.attempt.headers;
+    if headers.keys().any(is_override) {
+        return true;
+    }
+    if request.attempt.query.is_none() && !headers.contains_key(COOKIE) {
+        return false;
+    }
     let in_query = request.fields(NameKinds::METHOD).flat_map(query::names).map(str::as_bytes);
     let names = in_query.chain(cookies::pairs(headers).map(|(name, _)| name));
     let names = names.filter(|name| request.could_be(NameKinds::METHOD, name));
     let names: SmallVec<[_; 4]> = names.take(MAX_NAME_READS + 1).collect();
-    headers.keys().any(is_override) || names.len() > MAX_NAME_READS || names.into_iter().any(is_parameter)
+    names.len() > MAX_NAME_READS || names.into_iter().any(is_parameter)
 }
 
 /// Whether it is the name of a method parameter. As in PHP, a name with brackets is an array of the name before them.

@@ -157,27 +157,6 @@ impl KeyHasher {
         Ok(keys)
     }
 
-    /// The key of the bucket of an address alone.
-    pub(super) fn key_of_client(&self, limit: &Limit, class: &str, client: Client) -> Key {
-        let mut hasher = self.of_class(limit, class);
-        write_client(&mut hasher, limit.prefixes, client);
-        Key(hasher.finish128().as_u128())
-    }
-
-    /// The key of the bucket of an account alone, which unknown devices share.
-    pub(super) fn key_of_account(&self, limit: &Limit, class: &str, account: u128) -> Key {
-        let mut hasher = self.of_class(limit, class);
-        write_name(&mut hasher, limit, AccountName::Known(account), Client::UnixSocket);
-        Key(hasher.finish128().as_u128())
-    }
-
-    /// The key of the bucket for a client's attempts without an account.
-    pub(super) fn key_of_anonymous(&self, limit: &Limit, class: &str, client: Client) -> Key {
-        let mut hasher = self.of_class(limit, class);
-        write_name(&mut hasher, limit, AccountName::None, client);
-        Key(hasher.finish128().as_u128())
-    }
-
     fn of_class(&self, limit: &Limit, class: &str) -> SipHasher13 {
         let mut hasher = self.0;
         write_bytes(&mut hasher, b'l', limit.name.as_bytes());
@@ -431,26 +410,6 @@ mod tests {
         assert!(both.contains(&one[0]));
         let many: Vec<String> = (0..9).map(|number| format!("sid={number}")).collect();
         assert_eq!(keys(&parts, "192.0.2.1", &[("cookie", &many.join(";"))]), Err(TooManyValues));
-    }
-
-    #[test]
-    fn a_bucket_that_is_named_is_the_one_that_attempts_pay_from() {
-        let (hasher, headers) = (KeyHasher::seeded(7), HeaderMap::new());
-        let spec = Spec::Continuous(Continuous::new(1, Span::from_secs(1), 1).unwrap());
-        let limit = |key| Limit { key: vec![key, KeyPart::All], ..Limit::new("name", spec) };
-        for client in ["192.0.2.1", "2001:db8::1"] {
-            let attempt = attempt(client, &headers);
-            let (by_address, by_account) = (limit(KeyPart::Ip), limit(KeyPart::User));
-            let expected = hasher.key_of_client(&by_address, "office", attempt.client);
-            assert_eq!(*hasher.keys(&by_address, "office", &attempt, None).unwrap(), [expected]);
-            let account = |name| NamedAccount { name, device: None };
-            let expected = hasher.key_of_account(&by_account, "office", 5);
-            let known = account(AccountName::Known(5));
-            assert_eq!(*hasher.keys(&by_account, "office", &attempt, Some(&known)).unwrap(), [expected]);
-            let expected = hasher.key_of_anonymous(&by_account, "office", attempt.client);
-            let none = account(AccountName::None);
-            assert_eq!(*hasher.keys(&by_account, "office", &attempt, Some(&none)).unwrap(), [expected]);
-        }
     }
 
     #[test]

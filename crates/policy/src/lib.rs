@@ -5,6 +5,7 @@
 //! route cannot hide an expensive one.
 
 pub mod account;
+mod attack;
 pub mod attempt;
 pub mod bucket_ref;
 pub mod canonical;
@@ -29,6 +30,7 @@ pub mod query;
 mod route;
 mod urlencoded;
 
+pub use self::attack::AttackRule;
 pub use self::charges::{Charge, Charges, Unchargeable};
 pub use self::limit::{ChargeOn, ClassRate, Limit, LimitKind, Mode, Unit};
 pub use self::query::PrivateNames;
@@ -38,7 +40,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use self::attempt::Attempt;
+use self::attempt::{Attempt, AttemptBody};
 use self::device::Devices;
 use self::field::{FieldNames, NameKinds, RequestFields};
 use self::inspection::Inspection;
@@ -62,7 +64,12 @@ pub struct Policy {
     slots: Vec<RouteFieldSlots>,
     /// The parameters of all patterns, in alphabetical order.
     parameters: Vec<ParameterPattern>,
+    /// Whether the routes of a request may depend on its body.
+    body_chooses_routes: bool,
 }
+
+/// The routes that a request is counted for, indices into [`Policy::routes`].
+pub type MatchedRoutes = SmallVec<[usize; 2]>;
 
 /// What has to be read of a body before the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +109,8 @@ impl Policy {
             .and(NameKinds::METHOD, inspection::PARAMETERS.into_iter());
         let names = PrivateNames::of(field_names);
         let slots = routes.iter().map(|route| RouteFieldSlots::of(route, names.field_names())).collect();
-        Self { routes, limits, devices: None, names, slots, parameters }
+        let body_chooses_routes = routes.iter().any(Route::may_be_chosen_by_body);
+        Self { routes, limits, devices: None, names, slots, parameters, body_chooses_routes }
     }
 
     /// The same policy with known devices.
@@ -116,13 +124,20 @@ impl Policy {
     /// request. If the request has `Authorization: Basic` and none of these routes reads it, the first later route that
     /// reads it, too. Until the body is read, a route that requires a field of the body counts as matching.
     #[must_use]
-    pub fn routes_of(&self, attempt: &Attempt<'_>) -> SmallVec<[usize; 2]> {
+    pub fn routes_of(&self, attempt: &Attempt<'_>) -> MatchedRoutes {
         self.routes_by(&Inspection::of(attempt, self.names.field_names()))
     }
 
-    fn routes_by(&self, inspection: &Inspection<'_>) -> SmallVec<[usize; 2]> {
+    /// As [`routes_of`](Self::routes_of) with the body of the attempt, from the routes before it was read.
+    #[must_use]
+    pub fn routes_with_body(&self, before: MatchedRoutes, attempt: &Attempt<'_>) -> MatchedRoutes {
+        let is_empty = attempt.body == AttemptBody::Whole(&[]);
+        if self.body_chooses_routes || is_empty { self.routes_of(attempt) } else { before }
+    }
+
+    fn routes_by(&self, inspection: &Inspection<'_>) -> MatchedRoutes {
         let attempt = inspection.fields.attempt;
-        let mut found = SmallVec::new();
+        let mut found = MatchedRoutes::new();
         // Checks that do not depend on the path run once. The method of most requests fits no route: then the path is
         // not read.
         let candidates = self.candidates(inspection);
@@ -174,13 +189,17 @@ impl Policy {
     }
 
     /// The routes whose hosts, methods and parameters fit, for each reading of the method.
-    fn candidates<'p>(&'p self, inspection: &Inspection<'_>) -> [SmallVec<[Candidate<'p>; 4]>; 3] {
+    fn candidates<'p>(&'p self, inspection: &Inspection<'_>) -> [SmallVec<[Candidate<'p>; 2]>; 3] {
         let attempt = inspection.fields.attempt;
         let parameters = QueryParameters::of(&inspection.fields, &self.parameters);
         let routes = self.routes.iter().zip(&self.slots);
-        let readings: SmallVec<[MethodReadings; 32]> =
+        let readings: SmallVec<[MethodReadings; 16]> =
             routes.map(|(route, slots)| inspection.method_readings(route, slots)).collect();
         MethodReading::ALL.map(|reading| {
+            // Most requests have one reading.
+            if !readings.iter().any(|readings| readings.has(reading)) {
+                return SmallVec::new();
+            }
             let routes = self.routes.iter().enumerate().filter(|(index, _)| readings[*index].has(reading));
             let routes =
                 routes.map(|(index, route)| (index, route, route.candidates(attempt, &parameters, reading)));
@@ -199,20 +218,20 @@ impl Policy {
             .any(|(route, slots)| inspection.method_readings(route, slots).as_write)
     }
 
-    /// What has to be read of the body to find out whether the request is an attempt, what it costs and which accounts
-    /// it names; `None` if no matching route needs the body for that. Of several routes the largest body size counts: a
-    /// body that is short enough for the intended route must not be refused because another reading of its path matches
-    /// another route.
+    /// What has to be read of the body to find out whether the request is an attempt on these routes, what it costs and
+    /// which accounts it names; `None` if none of them needs the body for that. Of several routes the largest body size
+    /// counts: a body that is short enough for the intended route must not be refused because another reading of its
+    /// path matches another route.
     ///
     /// # Errors
     /// [`Unchargeable::Unreadable`] if the headers show that the body cannot be read.
-    pub fn body_requirement(&self, attempt: &Attempt<'_>) -> Result<Option<BodyRequirement>, Unchargeable> {
-        if !self.routes.iter().any(Route::reads_bodies) {
-            return Ok(None);
-        }
+    pub fn body_requirement(
+        &self,
+        attempt: &Attempt<'_>,
+        routes: &[usize],
+    ) -> Result<Option<BodyRequirement>, Unchargeable> {
         let mut found: Option<BodyRequirement> = None;
-        for route in self.routes_of(attempt) {
-            let route = &self.routes[route];
+        for route in routes.iter().map(|&route| &self.routes[route]).filter(|route| route.reads_bodies()) {
             let (could_refuse, may_be_no_attempt) =
                 (self.could_refuse(route, attempt), route.is_chosen_by_body());
             let needs_accounts = route.reads_accounts() && self.needs_accounts(route);
@@ -230,7 +249,9 @@ impl Policy {
             });
             found = Some(BodyRequirement {
                 max_bytes: so_far.max_bytes.max(route.body),
-                refuse_longer: so_far.refuse_longer || could_refuse,
+                refuse_longer: so_far.refuse_longer
+                    || (could_refuse
+                        && (needs_cost || may_be_no_attempt || !self.only_candidates_need_accounts(route))),
                 may_be_no_attempt: so_far.may_be_no_attempt || may_be_no_attempt,
             });
         }

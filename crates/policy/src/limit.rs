@@ -28,6 +28,8 @@ pub struct Limit {
     pub exempt: NetworkSet,
     /// Whether the limit refuses, observes or is off.
     pub mode: Mode,
+    /// The name of the limit that this one may replace, and is judged beside; it never refuses.
+    pub candidate_of: Option<Arc<str>>,
     /// Whether all attempts are charged, or failures only.
     pub charge_on: ChargeOn,
     /// The unit that is counted once.
@@ -93,6 +95,18 @@ pub enum Mode {
     Off,
 }
 
+impl Mode {
+    /// Its word in the file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Observe => "observe",
+            Self::Off => "off",
+        }
+    }
+}
+
 impl Limit {
     /// A limit with one bucket of `spec` for each client address, and otherwise the defaults of the file.
     #[must_use]
@@ -105,6 +119,7 @@ impl Limit {
             rates: NetworkMap::default(),
             exempt: NetworkSet::default(),
             mode: Mode::Enforce,
+            candidate_of: None,
             charge_on: ChargeOn::Attempts,
             unit: Unit::Attempts,
             kind: LimitKind::Rate,

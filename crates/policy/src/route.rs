@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::attack::AttackRule;
 use super::attempt::{Attempt, AttemptBody};
 use super::canonical::Case;
 use super::count::{self, Count, UnreadableBody};
@@ -46,6 +47,8 @@ pub struct Route {
     pub body: usize,
     /// Requests in flight at most, at the upstream or held; `None` means any number.
     pub in_flight: Option<u32>,
+    /// When it is under attack, and what follows; `None` if it never is.
+    pub attack: Option<Box<AttackRule>>,
     /// Indices into [`Policy::limits`](super::Policy::limits), ascending.
     pub limits: Vec<usize>,
     /// The upstream, as an index of the proxy layer; `None` is the default upstream.
@@ -119,6 +122,7 @@ impl Route {
             cost: Cost::Fixed(1),
             body: DEFAULT_BODY_BYTES,
             in_flight: None,
+            attack: None,
             limits: Vec::new(),
             upstream: None,
         }
@@ -148,6 +152,12 @@ impl Route {
 
     pub(super) fn is_chosen_by_body(&self) -> bool {
         self.when.iter().any(Field::is_in_body)
+    }
+
+    /// Whether a body may decide whether the route matches: by a field of `when`, or by the password beside one that a
+    /// cookie carries.
+    pub(super) fn may_be_chosen_by_body(&self) -> bool {
+        self.when.iter().any(|field| field.is_in_body() || matches!(field, Field::Query(_)))
     }
 
     /// Whether the method alone could fit.

@@ -13,7 +13,7 @@ use crate::memory::{BucketKey, Stale, TooLarge, Withdrawal};
 use crate::shared::{CallOutcome, StoreObserver, StoreOptions, StoreStartError, Unavailable};
 use crate::time::Clock;
 use crate::{DecidedBy, LimitBuckets, Namespace, Store, StoreAddress, TakeState};
-use tollgate_bucket::{Admission, Key, Op, Receipt, Span, Spec, Time, Verdict};
+use tollgate_bucket::{Admission, Effect, Key, Op, Receipt, Span, Spec, Time, Verdict};
 
 /// Limits that keep their buckets in one store: the engine without the proxy.
 ///
@@ -146,7 +146,13 @@ impl Limiter {
     /// [`Unavailable`] if the store is unavailable and its option is [`Deny`](crate::shared::OnError::Deny).
     pub async fn take(&self, key: impl AsRef<[u8]>, tokens: u32) -> Result<TakeOutcome, Unavailable> {
         let bucket = self.bucket_key(key.as_ref());
-        let wanted = [Withdrawal { buckets: &self.buckets, bucket, cost: tokens, tag: None, enforce: true }];
+        let wanted = [Withdrawal {
+            buckets: &self.buckets,
+            bucket,
+            cost: tokens,
+            tag: None,
+            effect: Effect::Enforce { owner: 0 },
+        }];
         let now = self.store.now();
         let (combined, decided_by) = match self.store.take(&wanted, now) {
             Ok(TakeState::Done(verdict)) => (verdict, DecidedBy::Memory),

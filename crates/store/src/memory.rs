@@ -17,7 +17,7 @@ pub use self::buckets::{
 pub(super) use self::table::BucketTable;
 pub use self::table::TooLarge;
 use tollgate_bucket::Time;
-use tollgate_bucket::{Op, Step, Verdict};
+use tollgate_bucket::{Effect, Op, Receipt, Step, Verdict};
 
 /// Tokens wanted from one bucket, as part of an attempt.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ pub struct Withdrawal<'b, L = Buckets> {
     pub cost: u32,
     /// What the tokens are taken for, for limits that count each value once.
     pub tag: Option<u64>,
-    /// Whether a refusal refuses the whole attempt.
-    pub enforce: bool,
+    /// What a refusal by this bucket does.
+    pub effect: Effect,
 }
 
 /// The verdict on an attempt.
@@ -56,7 +56,7 @@ pub fn take_all<L: AsRef<Buckets>>(
 ) -> Result<CombinedVerdict, Stale> {
     if let [only] = withdrawals {
         let verdict = only.buckets.as_ref().apply(&only.bucket, now, only.take())?;
-        let admitted = verdict.is_admitted() || !only.enforce;
+        let admitted = verdict.is_admitted() || !only.effect.is_enforced();
         return Ok(CombinedVerdict { admitted, verdicts: [verdict].into_iter().collect() });
     }
     let seen = dry_run_all(withdrawals, now);
@@ -100,7 +100,33 @@ fn dry_run_all<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], now: Time) 
 
 /// Whether the attempt is refused and nothing has to be written for it.
 fn writes_nothing<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], seen: &[Step]) -> bool {
-    is_refused(withdrawals, seen) && seen.iter().all(|step| step.verdict.is_admitted() || !step.changed)
+    let idle = |(withdrawal, step): (&Withdrawal<'_, L>, &Step)| match step.verdict.is_admitted() {
+        true => !matches!(withdrawal.effect, Effect::Candidate { .. }),
+        false => !step.changed,
+    };
+    is_refused(withdrawals, seen) && withdrawals.iter().zip(seen).all(idle)
+}
+
+/// For each withdrawal whether its bucket gives the tokens, if it has them.
+pub(super) fn gives<L>(
+    withdrawals: &[Withdrawal<'_, L>],
+    has_tokens: impl Fn(usize) -> bool,
+) -> SmallVec<[bool; 4]> {
+    let refuses = |applies: &dyn Fn(Effect) -> bool| {
+        withdrawals.iter().enumerate().any(|(at, other)| applies(other.effect) && !has_tokens(at))
+    };
+    let enforced = !refuses(&Effect::is_enforced);
+    let observed = enforced && !refuses(&|effect| effect == Effect::Observe);
+    let gives = |withdrawal: &Withdrawal<'_, L>| match withdrawal.effect {
+        Effect::Enforce { .. } => enforced,
+        Effect::Observe => observed,
+        Effect::Candidate { owner } => !refuses(&|effect| match effect {
+            Effect::Enforce { owner: other } => other != owner,
+            Effect::Observe => false,
+            Effect::Candidate { owner: other } => other == owner,
+        }),
+    };
+    withdrawals.iter().map(gives).collect()
 }
 
 fn refused<L: AsRef<Buckets>>(
@@ -123,13 +149,16 @@ fn take_locked<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], now: Time) 
         withdrawal.buckets.as_ref().dry_run_locked(&withdrawal.bucket, now, withdrawal.take())
     };
     let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(dry_run).collect();
-    let refused = is_refused(withdrawals, &seen);
+    let has_tokens = |at: usize| seen.get(at).is_some_and(|step| step.verdict.is_admitted());
+    let gives = gives(withdrawals, has_tokens);
     let verdicts =
-        withdrawals.iter().zip(&seen).map(|(withdrawal, step)| match step.verdict.is_admitted() && refused {
-            true => apply(withdrawal, withdrawal.peek()),
+        withdrawals.iter().enumerate().map(|(at, withdrawal)| match has_tokens(at) && !gives[at] {
+            // Nothing is taken, so nothing may come back.
+            true => Verdict { receipt: Receipt::default(), ..apply(withdrawal, withdrawal.peek()) },
+            // A refusal may add debt.
             false => apply(withdrawal, withdrawal.take()),
         });
-    CombinedVerdict { admitted: !refused, verdicts: verdicts.collect() }
+    CombinedVerdict { admitted: !is_refused(withdrawals, &seen), verdicts: verdicts.collect() }
 }
 
 impl<L: AsRef<Buckets>> Withdrawal<'_, L> {
@@ -154,7 +183,10 @@ impl<L: AsRef<Buckets>> Withdrawal<'_, L> {
 }
 
 fn is_refused<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], steps: &[Step]) -> bool {
-    withdrawals.iter().zip(steps).any(|(withdrawal, step)| withdrawal.enforce && !step.verdict.is_admitted())
+    withdrawals
+        .iter()
+        .zip(steps)
+        .any(|(withdrawal, step)| withdrawal.effect.is_enforced() && !step.verdict.is_admitted())
 }
 
 /// Locks the lines of all buckets, always in the same order, so that two attempts never wait for each other. An attempt
@@ -201,7 +233,13 @@ mod tests {
     }
 
     fn withdrawal(buckets: &Buckets, key: u128, spec: Spec) -> Withdrawal<'_> {
-        Withdrawal { buckets, bucket: bucket(key, spec), cost: 1, tag: None, enforce: true }
+        Withdrawal {
+            buckets,
+            bucket: bucket(key, spec),
+            cost: 1,
+            tag: None,
+            effect: Effect::Enforce { owner: 0 },
+        }
     }
 
     fn take(withdrawals: &[Withdrawal<'_>]) -> CombinedVerdict {
@@ -274,10 +312,60 @@ mod tests {
     #[test]
     fn an_observing_bucket_never_refuses() {
         let (table, other) = (new_buckets(100), new_buckets(100));
-        let observing = Withdrawal { enforce: false, ..withdrawal(&table, 1, spec(1, 0)) };
+        let observing = Withdrawal { effect: Effect::Observe, ..withdrawal(&table, 1, spec(1, 0)) };
         let both = [observing, withdrawal(&other, 1, spec(9, 0))];
         assert!((0..5).all(|_| take(&both).admitted));
         assert_eq!(left(&other, 1, spec(9, 0)), 4);
+    }
+
+    #[test]
+    fn observing_buckets_take_what_they_would_take_if_they_enforced() {
+        let tables: Vec<Buckets> = (0..4).map(|_| new_buckets(100)).collect();
+        let specs = [spec(3, 0), spec(5, 2)];
+        for attempt in 0..40 {
+            // The first key comes again and again, the second has one of three values.
+            let keys = [1, 10 + attempt % 3];
+            let pair = |tables: &'_ [Buckets], effect| {
+                let both =
+                    [0, 1].map(|at| Withdrawal { effect, ..withdrawal(&tables[at], keys[at], specs[at]) });
+                let verdict = take(&both);
+                (verdict.admitted, verdict.verdicts.iter().map(Verdict::is_admitted).collect::<Vec<_>>())
+            };
+            let (enforced, by_enforcing) = pair(&tables[..2], Effect::Enforce { owner: 0 });
+            let (observed, by_observing) = pair(&tables[2..], Effect::Observe);
+            assert!(observed && by_enforcing == by_observing, "attempt {attempt}");
+            assert_eq!(enforced, by_observing.iter().all(|admits| *admits));
+            for at in 0..2 {
+                assert_eq!(
+                    left(&tables[at], keys[at], specs[at]),
+                    left(&tables[at + 2], keys[at], specs[at])
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_candidate_is_judged_as_if_it_stood_in_for_its_limit() {
+        let (live, candidate, other) = (new_buckets(100), new_buckets(100), new_buckets(100));
+        let all = [
+            withdrawal(&live, 1, spec(2, 0)),
+            Withdrawal { effect: Effect::Candidate { owner: 0 }, ..withdrawal(&candidate, 1, spec(4, 0)) },
+            Withdrawal { effect: Effect::Enforce { owner: 2 }, ..withdrawal(&other, 1, spec(3, 0)) },
+        ];
+        assert!(take(&all).admitted && take(&all).admitted);
+        // The live limit refuses from now on; the candidate would have admitted one more.
+        for expected in [1, 0, 0] {
+            assert!(!take(&all).admitted);
+            assert_eq!(left(&candidate, 1, spec(4, 0)), expected);
+        }
+        // What another limit refuses costs the candidate nothing.
+        let strict = [
+            withdrawal(&live, 2, spec(2, 0)),
+            Withdrawal { effect: Effect::Candidate { owner: 0 }, ..withdrawal(&candidate, 2, spec(4, 0)) },
+            Withdrawal { effect: Effect::Enforce { owner: 2 }, ..withdrawal(&other, 2, spec(1, 0)) },
+        ];
+        assert!(take(&strict).admitted && !take(&strict).admitted);
+        assert_eq!(left(&candidate, 2, spec(4, 0)), 3);
     }
 
     #[test]

@@ -63,6 +63,12 @@ impl Store {
         Ok(Self { database, ..Self::in_memory(capacity, clock) })
     }
 
+    /// A store over a database that has been started.
+    #[cfg(test)]
+    pub(crate) fn over(database: Arc<SharedStore>, capacity: usize, clock: Clock) -> Self {
+        Self { database: Some(database), ..Self::in_memory(capacity, clock) }
+    }
+
     /// The same store with at most `capacity` buckets in memory for each limit that is made from now on; at least 1.
     #[must_use]
     pub fn with_capacity(self, capacity: usize) -> Self {

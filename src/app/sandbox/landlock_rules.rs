@@ -13,7 +13,7 @@ use landlock::{
 
 use crate::config::Config;
 use crate::net::listener::ListenAddress;
-use crate::observe::settings::AccessTarget;
+use crate::observe::settings::{DecisionLog, LogTarget};
 
 /// Paths that the background may use beside those of [`READ_BY_ALL`].
 #[derive(Debug, Default)]
@@ -37,11 +37,16 @@ impl AllowedPaths {
             read.extend(env::var_os("SSL_CERT_DIR").map(PathBuf::from));
             read.extend(env::home_dir().map(|home| home.join(".aws")));
         }
-        let log = match &config.log.access {
-            Some(AccessTarget::File(path)) => Some(path),
-            Some(AccessTarget::StandardOutput) | None => None,
+        let decisions = match &config.log.decisions {
+            DecisionLog::Every(target) => Some(target),
+            DecisionLog::Summary | DecisionLog::Off => None,
         };
-        let write = config.store.snapshot.iter().chain(log).flat_map(|path| writable(path)).collect();
+        let logs = config.log.access.iter().chain(decisions).filter_map(|target| match target {
+            LogTarget::File(path) => Some(path),
+            // Landlock does not concern itself with datagrams.
+            LogTarget::StandardOutput | LogTarget::Syslog(_) => None,
+        });
+        let write = config.store.snapshot.iter().chain(logs).flat_map(|path| writable(path)).collect();
         let sockets = config.listen.iter().chain(&config.admin).filter_map(|address| match address {
             ListenAddress::Unix(path) => Some(directory_of(path)),
             _ => None,

@@ -50,7 +50,7 @@ impl ApiRequest {
     ///
     /// # Errors
     /// If no gate listens, or its response cannot be read.
-    pub(super) fn call(self, socket: &Path) -> anyhow::Result<ApiResponse> {
+    pub(in super::super) fn call(self, socket: &Path) -> anyhow::Result<ApiResponse> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let response = tokio::time::timeout(RESPONSE_TIMEOUT, self.send(socket));

@@ -1,4 +1,4 @@
-//! Buckets as a table for people.
+//! Buckets as a table for people, and the columns of such tables.
 //!
 //! It reads the gate's response alone. Text of the gate is printed without control characters, because names of limits
 //! end up on a terminal.
@@ -67,9 +67,10 @@ fn notes(bucket: &Value) -> String {
     notes.join("; ")
 }
 
-fn aligned(rows: &[[String; 5]]) -> String {
+/// Columns of equal width.
+pub(super) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 5] = std::array::from_fn(width);
+    let widths: [usize; N] = std::array::from_fn(width);
     let mut text = String::new();
     for row in rows {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
@@ -79,12 +80,13 @@ fn aligned(rows: &[[String; 5]]) -> String {
     text
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
+/// The items of an array.
+pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
 /// The gate has rounded it up to a millisecond.
-fn seconds(seconds: f64) -> String {
+pub(super) fn seconds(seconds: f64) -> String {
     let span = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
     in_words(Span::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
 }

@@ -1,4 +1,4 @@
-//! `listen`, `upstream` and `admin.listen`: addresses to listen at and to forward to.
+//! `listen` and `upstream`: addresses to listen at and to forward to.
 
 use super::super::diagnostic::{Findings, Spot};
 use super::super::section::StringList;
@@ -28,34 +28,6 @@ pub(super) fn upstreams(
 pub(super) fn upstream_group(list: Option<&StringList>, f: &mut Findings) -> Vec<UpstreamAddress> {
     let items = distinct(list, f);
     items.into_iter().filter_map(|item| parsed::<UpstreamUrl>(item, f)).map(|url| url.0).collect()
-}
-
-/// `admin.listen`. Every caller there has the rights of an operator, so only this machine may reach it.
-pub(super) fn admin(
-    list: Option<&StringList>,
-    listen: &[ListenAddress],
-    f: &mut Findings,
-) -> Vec<ListenAddress> {
-    let mut addresses = Vec::new();
-    for item in distinct(list, f) {
-        let Some(ListenUrl(address)) = parsed(item, f) else { continue };
-        if matches!(&address, ListenAddress::Tcp(tcp) if !tcp.ip().to_canonical().is_loopback()) {
-            f.error(
-                &item.spot,
-                format!("`{}` can be reached from elsewhere, and `admin.token` is not built yet", item.value),
-                "listen at http://127.0.0.1:9180 or unix:/run/tollgate/admin.sock",
-            );
-        }
-        if address.is_tls() {
-            let hint = "listen at http://127.0.0.1:9180 or unix:/run/tollgate/admin.sock";
-            f.error(&item.spot, "operators' pages are not served over TLS", hint);
-        }
-        if listen.contains(&address) {
-            f.error(&item.spot, format!("`{}` is an address of `listen` as well", item.value), "");
-        }
-        addresses.push(address);
-    }
-    addresses
 }
 
 fn required(list: Option<&StringList>, key: &str, example: &str, whole: &Spot, f: &mut Findings) {

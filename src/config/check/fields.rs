@@ -56,6 +56,17 @@ pub(super) fn within<T: TryFrom<i64>>(
     value
 }
 
+/// A share, 0.0 to 1.0, of this number, which is small enough to be exact as a float.
+pub(super) fn share_of(whole: u32, share: Option<&Located<f64>>, f: &mut Findings) -> Option<u32> {
+    let share = share?;
+    if !(0.0..=1.0).contains(&share.value) {
+        f.error(&share.spot, format!("{} is out of range", share.spot.text()), "0.0 to 1.0");
+        return None;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to `whole`")]
+    Some((share.value * f64::from(whole)).round() as u32)
+}
+
 /// A duration within bounds.
 pub(super) fn duration_within(
     text: Option<&Located<String>>,

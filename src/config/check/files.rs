@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::super::Sources;
 use super::super::diagnostic::{Findings, SourceKind, SourceText, Spot};
 
 /// Reads files relative to the configuration, and remembers which.
@@ -12,11 +13,13 @@ pub(super) struct Files<'b> {
     base: &'b Path,
     /// All files that were read, each once.
     pub(super) read: Vec<PathBuf>,
+    /// Whether nothing is read that the text names: see [`Sources::is_sealed`].
+    pub(super) is_sealed: bool,
 }
 
 impl<'b> Files<'b> {
-    pub(super) fn new(base: &'b Path) -> Self {
-        Self { base, read: Vec::new() }
+    pub(super) fn of(sources: &'b Sources) -> Self {
+        Self { base: &sources.base, read: Vec::new(), is_sealed: sources.is_sealed }
     }
 
     /// The path of a file that the configuration names.
@@ -39,6 +42,11 @@ impl<'b> Files<'b> {
 
     /// The bytes of a file that need not be UTF-8.
     pub(super) fn bytes(&mut self, path: &str, spot: &Spot, f: &mut Findings) -> Option<Vec<u8>> {
+        if self.is_sealed {
+            let message = format!("`{path}` was not read: the text is checked alone");
+            f.warning(spot, message, "`tollgate check` on the gate's machine reads it");
+            return None;
+        }
         let path = self.resolve(path);
         match read(&path) {
             Ok(bytes) => {

@@ -1,5 +1,8 @@
-//! `[limit.NAME]`: key, prefixes, rates and mode of a limit.
+//! `[limit.NAME]` and its candidate: key, prefixes, rates and mode of a limit.
 
+use std::sync::Arc;
+
+use super::super::candidate;
 use super::super::diagnostic::Findings;
 use super::super::raw::{self, RawNamed};
 use super::super::values::LimitKey;
@@ -26,13 +29,26 @@ pub(super) fn check(
     raw.iter().map(|named| check_limit(named, networks, client, f)).collect()
 }
 
+/// Has every limit only observe; what is off stays off.
+pub(super) fn observe(limits: &mut [Option<Limit>]) {
+    let enforcing = limits.iter_mut().flatten().filter(|limit| limit.mode == Mode::Enforce);
+    enforcing.for_each(|limit| limit.mode = Mode::Observe);
+}
+
 fn check_limit(
     RawNamed { name, value: raw }: &RawNamed<raw::RawLimit>,
     networks: &Networks<'_>,
     client: PrefixLengths,
     f: &mut Findings,
 ) -> Option<Limit> {
-    check_name(name, f);
+    let live = candidate::live_name(&name.value);
+    if live.is_none() {
+        check_name(name, f);
+    }
+    if let Some(value) = &raw.candidate {
+        let message = format!("`candidate` is {} where a table belongs", value.value.kind());
+        f.error(&value.spot, message, format!("as in [limit.{}.candidate]", name.value));
+    }
     let counts = [("attempts", ChargeOn::Attempts), ("failures", ChargeOn::Failures)];
     let charge_on = one_of(raw.count.as_ref(), &counts, f).unwrap_or(ChargeOn::Attempts);
     let modes = [("enforce", Mode::Enforce), ("observe", Mode::Observe), ("off", Mode::Off)];
@@ -41,7 +57,10 @@ fn check_limit(
         f.error(&name.spot, format!("limit `{}` has no `rate`", name.value), hint);
     }
     let key = raw.key.as_ref().map_or(Some(LimitKey(vec![KeyPart::Ip])), |key| parsed(key, f));
-    let mode = one_of(raw.mode.as_ref(), &modes, f).unwrap_or(Mode::Enforce);
+    let mode = match (one_of(raw.mode.as_ref(), &modes, f).unwrap_or(Mode::Enforce), live) {
+        (Mode::Enforce, Some(_)) => Mode::Observe,
+        (mode, _) => mode,
+    };
     let prefixes = prefixes(raw.ipv4.as_ref(), raw.ipv6.as_ref(), client, f);
     let exempt = distinct(raw.exempt.as_ref(), f).into_iter().flat_map(|entry| networks.resolve(entry, f));
     let exempt: NetworkSet = exempt.collect();
@@ -61,6 +80,7 @@ fn check_limit(
         rates,
         exempt,
         mode,
+        candidate_of: live.map(Arc::from),
         charge_on,
         ..Limit::new(&name.value, spec.or_else(any)?)
     })

@@ -30,6 +30,11 @@ pub(super) fn resolve(
             Some(path) if !path.is_empty() => {
                 Some((files.text(path, spot, f)?.text.clone(), format!("`{path}`")))
             }
+            None if is_variable(inner) && files.is_sealed => {
+                let message = format!("the variable `{inner}` was not read: the text is checked alone");
+                f.warning(spot, message, "`tollgate check` on the gate's machine reads it");
+                None
+            }
             None if is_variable(inner) => variable(inner, spot, environment, f),
             _ => refuse(spot, f),
         },

@@ -1,7 +1,6 @@
-//! The tables that hold plain settings: `[client]`, `[refuse]`, `[proxy]`, `[log]`.
+//! The tables that hold plain settings: `[client]`, `[refuse]`, `[proxy]`.
 
 use std::ops::RangeInclusive;
-use std::path::Path;
 
 use http::{HeaderName, StatusCode};
 
@@ -9,15 +8,12 @@ use super::super::diagnostic::{Findings, Spot, suggest};
 use super::super::document::Located;
 use super::super::raw;
 use super::super::values::{Prefix, RateValue, Size};
-use super::fields::{distinct, duration_within, one_of, parsed, within};
+use super::fields::{distinct, duration_within, one_of, parsed, share_of, within};
 use super::files::Files;
 use super::headers;
 use super::networks::Networks;
 use crate::net::listener::ListenAddress;
 use crate::net::proxy_protocol::ProxyProtocolVersion;
-use crate::observe::settings::{
-    AccessLogStyle, AccessTarget, ClientsShown, LogFormat, LogLevel, LogSettings,
-};
 use crate::policy::Route;
 use crate::policy::key::PrefixLengths;
 use crate::proxy::body::BodyMemory;
@@ -103,7 +99,7 @@ pub(super) fn refuse(raw: &raw::RawRefuse, files: &mut Files<'_>, f: &mut Findin
         headers: one_of(raw.headers.as_ref(), &headers, f).unwrap_or(default.headers),
         delay: duration_within(raw.delay.as_ref(), Span::ZERO..=Span::from_secs(60), f)
             .unwrap_or(default.delay),
-        jitter_permille: raw.jitter.as_ref().and_then(|jitter| permille(jitter, f)).unwrap_or_default(),
+        jitter_permille: share_of(1_000, raw.jitter.as_ref(), f).unwrap_or_default(),
     }
 }
 
@@ -124,16 +120,6 @@ fn page(path: Option<&Located<String>>, files: &mut Files<'_>, f: &mut Findings)
 /// Whether the text between braces is a placeholder's name; other braces belong to a script of the page.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
-fn permille(jitter: &Located<f64>, f: &mut Findings) -> Option<u32> {
-    if !(0.0..=1.0).contains(&jitter.value) {
-        f.error(&jitter.spot, format!("{} is out of range", jitter.spot.text()), "0.0 to 1.0");
-        return None;
-    }
-    // Between 0 and 1000, as checked above.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
-    Some((jitter.value * 1000.0).round() as u32)
 }
 
 /// `[proxy]`.
@@ -238,31 +224,9 @@ pub(super) fn sandbox(raw: Option<&Located<String>>, f: &mut Findings) -> bool {
     one_of(raw, &[("on", true), ("off", false)], f).unwrap_or(true)
 }
 
-/// `[log]`.
-pub(super) fn log(raw: &raw::RawLog, base: &Path, f: &mut Findings) -> LogSettings {
-    let levels = [
-        ("error", LogLevel::Error),
-        ("warn", LogLevel::Warn),
-        ("info", LogLevel::Info),
-        ("debug", LogLevel::Debug),
-        ("trace", LogLevel::Trace),
-    ];
-    let formats = [("auto", LogFormat::Auto), ("text", LogFormat::Text), ("json", LogFormat::Json)];
-    let styles = [("combined", AccessLogStyle::Combined), ("json", AccessLogStyle::Json)];
-    let clients =
-        [("full", ClientsShown::Full), ("prefix", ClientsShown::Prefix), ("hash", ClientsShown::Hash)];
-    let access = raw.access.as_ref().and_then(|path| match path.value.as_str() {
-        "" => None,
-        "-" => Some(AccessTarget::StandardOutput),
-        path => Some(AccessTarget::File(base.join(path))),
-    });
-    LogSettings {
-        level: one_of(raw.level.as_ref(), &levels, f).unwrap_or_default(),
-        format: one_of(raw.format.as_ref(), &formats, f).unwrap_or_default(),
-        access,
-        style: one_of(raw.style.as_ref(), &styles, f).unwrap_or_default(),
-        clients: one_of(raw.clients.as_ref(), &clients, f).unwrap_or_default(),
-    }
+/// `mode`: whether every limit only observes.
+pub(super) fn observes(raw: Option<&Located<String>>, f: &mut Findings) -> bool {
+    one_of(raw, &[("enforce", false), ("observe", true)], f).unwrap_or(false)
 }
 
 /// Words of `proxy.proxy_protocol`.

@@ -11,15 +11,17 @@ use super::fields::one_of;
 use super::files::Files;
 use crate::net::listener::ListenAddress;
 use crate::net::tls::{Certificate, MinVersion, TlsSettings, Trust, trust};
+use crate::policy::Route;
 use crate::proxy::request::client_addr::ClientSettings;
 use crate::proxy::request::redirect::Redirect;
 use crate::proxy::upstream::UpstreamAddress;
 use crate::time::{Clock, Time};
 
-/// Certificates for clients, and the oldest version of TLS.
+/// Certificates for clients and operators, and the oldest version of TLS.
 pub(super) fn check(
     raw: &raw::RawFile,
     listen: &[ListenAddress],
+    admin: &[ListenAddress],
     files: &mut Files<'_>,
     f: &mut Findings,
 ) -> TlsSettings {
@@ -27,12 +29,12 @@ pub(super) fn check(
     let pairs = raw.tls.certificates.value.iter().flatten();
     let certificates: Vec<Certificate> = pairs.filter_map(|pair| certificate(pair, now, files, f)).collect();
     if let Some(spot) = &raw.tls.certificates.key
-        && !listen.iter().any(ListenAddress::is_tls)
+        && !listen.iter().chain(admin).any(ListenAddress::is_tls)
     {
         f.warning(spot, "no listener uses these certificates", "listen = \"https://[::]:443\" uses them");
     }
     if raw.tls.certificates.key.is_none() {
-        let items = raw.listen.iter().flat_map(|list| &list.value);
+        let items = [&raw.listen, &raw.admin.listen].into_iter().flatten().flat_map(|list| &list.value);
         for item in items.filter(|item| is_https(&item.value)) {
             f.error(&item.spot, format!("`{}` has no certificate", item.value), EXAMPLE);
         }
@@ -77,13 +79,15 @@ pub(super) fn redirect(
 /// The roots that upstreams of `https://` are checked against; `None` without such upstreams.
 pub(super) fn upstream_trust(
     raw: &raw::RawFile,
-    upstreams: &[Vec<UpstreamAddress>],
+    (upstreams, routes): (&[Vec<UpstreamAddress>], &[Route]),
     files: &mut Files<'_>,
     whole: &Spot,
     f: &mut Findings,
 ) -> Option<Trust> {
     let is_secure = |address: &UpstreamAddress| matches!(address, UpstreamAddress::Tls { .. });
-    let is_needed = upstreams.iter().flatten().any(is_secure);
+    let webhooks = routes.iter().filter_map(|route| route.attack.as_deref()?.webhook.as_ref());
+    let is_needed = upstreams.iter().flatten().any(is_secure)
+        || webhooks.into_iter().any(|url| url.scheme_str() == Some("https"));
     let (spot, roots) = match &raw.tls.upstream_ca {
         Some(ca) => {
             if !is_needed {
@@ -95,7 +99,9 @@ pub(super) fn upstream_trust(
             }
             (&ca.spot, trust::of_pem(&files.bytes(&ca.value, &ca.spot, f)?))
         }
-        None if is_needed => (raw.upstream.as_ref().map_or(whole, |list| &list.spot), trust::system()),
+        None if is_needed && !files.is_sealed => {
+            (raw.upstream.as_ref().map_or(whole, |list| &list.spot), trust::system())
+        }
         None => return None,
     };
     let trust = roots.map_err(|error| error.to_string());

@@ -19,6 +19,15 @@ pub struct ListenUrl(pub ListenAddress);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamUrl(pub UpstreamAddress);
 
+/// `otel.endpoint`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CollectorUrl {
+    /// In lower case, without brackets.
+    pub host: String,
+    /// Not 0.
+    pub port: u16,
+}
+
 impl FromStr for ListenUrl {
     type Err = Mistake;
 
@@ -54,11 +63,11 @@ impl FromStr for UpstreamUrl {
         match scheme(text) {
             ("unix", _) => socket_path(text).map(|path| Self(UpstreamAddress::Unix(path))),
             ("http", Some(authority)) => {
-                let (host, port) = upstream_host_and_port(text, authority, HTTP)?;
+                let (host, port) = peer_host_and_port(text, authority, HTTP, UPSTREAM)?;
                 Ok(Self(UpstreamAddress::Tcp { host, port }))
             }
             ("https", Some(authority)) => {
-                let (host, port) = upstream_host_and_port(text, authority, HTTPS)?;
+                let (host, port) = peer_host_and_port(text, authority, HTTPS, UPSTREAM)?;
                 if !is_server_name(&host) {
                     return Err(Mistake::new(
                         format!("no certificate can be for `{host}`"),
@@ -72,11 +81,35 @@ impl FromStr for UpstreamUrl {
     }
 }
 
-/// Host, in lower case, and port of an upstream.
-fn upstream_host_and_port(text: &str, authority: &str, default_port: &str) -> Result<(String, u16), Mistake> {
-    let (host, port) = host_and_port(text, authority, default_port, UPSTREAM)?;
+impl FromStr for CollectorUrl {
+    type Err = Mistake;
+
+    fn from_str(text: &str) -> Result<Self, Mistake> {
+        refuse_credentials(text, COLLECTOR)?;
+        match scheme(text) {
+            ("http", Some(authority)) => {
+                let (host, port) = peer_host_and_port(text, authority, HTTP, COLLECTOR)?;
+                Ok(Self { host, port })
+            }
+            ("https", Some(_)) => Err(Mistake::new(
+                "exports are sent without TLS",
+                "run a collector on this machine, as in \"http://127.0.0.1:4318\"",
+            )),
+            _ => Err(Mistake::new(format!("`{text}` is not a collector"), COLLECTOR)),
+        }
+    }
+}
+
+/// Host, in lower case, and port of a server to connect to.
+fn peer_host_and_port(
+    text: &str,
+    authority: &str,
+    default_port: &str,
+    hint: &str,
+) -> Result<(String, u16), Mistake> {
+    let (host, port) = host_and_port(text, authority, default_port, hint)?;
     if !is_host(host) {
-        return Err(Mistake::new(format!("`{host}` is not a host"), UPSTREAM));
+        return Err(Mistake::new(format!("`{host}` is not a host"), hint));
     }
     if port == 0 {
         return Err(Mistake::new("port 0 cannot be connected to", "1 to 65535"));
@@ -100,7 +133,7 @@ fn socket_name(text: &str, scheme: &str) -> Result<String, Mistake> {
 }
 
 /// A socket's path. It is absolute, because a service's working directory is hard to know.
-fn socket_path(text: &str) -> Result<PathBuf, Mistake> {
+pub(super) fn socket_path(text: &str) -> Result<PathBuf, Mistake> {
     let path = text.strip_prefix("unix:").unwrap_or_default();
     if !path.starts_with('/') || path.ends_with('/') || path.contains('\0') {
         return Err(Mistake::new(format!("`{text}` has no absolute path"), "as in \"unix:/run/app.sock\""));
@@ -121,7 +154,7 @@ fn refuse_credentials(text: &str, hint: &str) -> Result<(), Mistake> {
 }
 
 /// The host without brackets, and the port, or `default_port` where none is given.
-fn host_and_port<'t>(
+pub(super) fn host_and_port<'t>(
     text: &str,
     authority: &'t str,
     default_port: &'t str,
@@ -150,7 +183,7 @@ fn host_and_port<'t>(
     }
 }
 
-fn is_host(host: &str) -> bool {
+pub(super) fn is_host(host: &str) -> bool {
     let name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
     match host.parse::<IpAddr>() {
         Ok(_) => true,
@@ -176,6 +209,7 @@ const MAX_SOCKET_PATH_LEN: usize = 107;
 const HTTP: &str = "80";
 const HTTPS: &str = "443";
 const LISTEN: &str = "write it as \"http://[::]:8080\", \"unix:/run/tollgate.sock\" or \"systemd:NAME\"";
+const COLLECTOR: &str = "write it as \"http://127.0.0.1:4318\"";
 const UPSTREAM: &str = "write it as \"http://127.0.0.1:8081\" or \"unix:/run/app.sock\"";
 
 #[cfg(test)]

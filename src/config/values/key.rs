@@ -1,5 +1,6 @@
 //! `"ip"`, `"ip+host"`, `"header:X-Api-Key"`: the parts of a request that select a bucket.
 
+use std::fmt;
 use std::str::FromStr;
 
 use http::HeaderName;
@@ -32,6 +33,24 @@ impl FromStr for LimitKey {
             return Err(Mistake::new("`all` is one bucket for all clients and stands alone", ""));
         }
         Ok(Self(parts))
+    }
+}
+
+impl fmt::Display for LimitKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, part) in self.0.iter().enumerate() {
+            f.write_str(if at > 0 { "+" } else { "" })?;
+            match part {
+                KeyPart::Ip => f.write_str("ip"),
+                KeyPart::Host => f.write_str("host"),
+                KeyPart::All => f.write_str("all"),
+                KeyPart::User => f.write_str("user"),
+                KeyPart::Device => f.write_str("device"),
+                KeyPart::Header(name) => write!(f, "header:{name}"),
+                KeyPart::Cookie(name) => write!(f, "cookie:{name}"),
+            }?;
+        }
+        Ok(())
     }
 }
 

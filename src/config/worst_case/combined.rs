@@ -27,6 +27,8 @@ pub struct CombinedLimits {
     pub evadable: Vec<Arc<str>>,
     /// Limits on the number of accounts tried, not on the attempts at each.
     pub of_accounts: Vec<Arc<str>>,
+    /// How many times its cost an attempt of a stranger takes in attack mode, if the route has it.
+    pub attack_factor: Option<u32>,
     /// Whether a limit exempts some clients or has other rates for them.
     pub exceptions: bool,
     /// The widest network of the ladder.
@@ -70,6 +72,9 @@ impl fmt::Display for CombinedLimits {
         for limit in &self.of_accounts {
             parts.push(format!("`{limit}` bounds how many accounts are tried, not how often each"));
         }
+        if let Some(factor) = self.attack_factor {
+            parts.push(format!("in attack mode an attempt of a stranger costs {factor} times as much"));
+        }
         if self.exceptions {
             parts.push("exempt clients and those with rates of their own aside".to_owned());
         }
@@ -103,6 +108,7 @@ fn of_route(route: &Route, policy: &Policy) -> CombinedLimits {
         bounded: all.is_some() || ladder.last().is_some_and(|widest| (widest.ipv4, widest.ipv6) == (0, 0)),
         evadable: evadable.iter().map(|limit| Arc::clone(&limit.name)).collect(),
         of_accounts: of_accounts.iter().map(|limit| Arc::clone(&limit.name)).collect(),
+        attack_factor: route.attack.as_ref().map(|rule| rule.cost_factor),
         exceptions: limits.iter().any(|limit| !limit.exempt.is_empty() || !limit.rates.is_empty()),
         widest: ladder.last().copied(),
     }

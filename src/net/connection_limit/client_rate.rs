@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::ops::Add;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use governor::clock::Reference;
@@ -27,25 +27,43 @@ pub struct ConnectionQuota {
     pub burst: u32,
 }
 
-/// The limit on the rate of new connections.
-pub(super) struct ClientRateLimiter {
+/// A limit on the rate of something that each client prefix does.
+pub struct ClientRateLimiter {
     pub(super) quota: ConnectionQuota,
     limiter: KeyedRateLimiter,
+    /// Reads the same states, and writes none.
+    reader: KeyedRateLimiter,
+    clock: GovernorClock,
 }
 
-type KeyedRateLimiter = RateLimiter<IpAddr, PrefixStateStore, GovernorClock, NoOpMiddleware<GovernorInstant>>;
+type KeyedRateLimiter = RateLimiter<IpAddr, SharedStates, GovernorClock, NoOpMiddleware<GovernorInstant>>;
 
 impl ClientRateLimiter {
     /// `None` if the quota is not valid.
-    pub(super) fn new(quota: ConnectionQuota, clock: &Clock) -> Option<Self> {
+    #[must_use]
+    pub fn new(quota: ConnectionQuota, clock: &Clock) -> Option<Self> {
         let limit = Quota::with_period(quota.replenish.to_std())?.allow_burst(NonZeroU32::new(quota.burst)?);
-        let store = PrefixStateStore::default();
-        Some(Self { quota, limiter: KeyedRateLimiter::new(limit, store, GovernorClock(clock.clone())) })
+        let (states, clock) = (Arc::<PrefixStateStore>::default(), GovernorClock(clock.clone()));
+        let limiter = |is_read_only| {
+            let states = SharedStates { states: Arc::clone(&states), is_read_only };
+            KeyedRateLimiter::new(limit, states, clock.clone())
+        };
+        Some(Self { quota, limiter: limiter(false), reader: limiter(true), clock: clock.clone() })
     }
 
-    /// Counts a connection of this prefix. Returns whether it is within the rate.
-    pub(super) fn allows(&self, prefix: IpAddr) -> bool {
+    /// Counts one of this prefix. Returns whether it is within the rate.
+    pub fn allows(&self, prefix: IpAddr) -> bool {
         self.limiter.check_key(&prefix).is_ok()
+    }
+
+    /// The time until one more of this prefix is within the rate, zero if it is now; counts nothing.
+    #[must_use]
+    pub fn wait(&self, prefix: IpAddr) -> Span {
+        let now = governor::clock::Clock::now(&self.clock);
+        let until = self.reader.check_key(&prefix).err();
+        until.map_or(Span::ZERO, |until| {
+            Span::from_nanos(until.wait_time_from(now).as_nanos().try_into().unwrap_or(u64::MAX))
+        })
     }
 }
 
@@ -64,17 +82,27 @@ impl Default for PrefixStateStore {
     }
 }
 
-impl StateStore for PrefixStateStore {
+/// The states, for a limiter that counts or for one that only reads.
+struct SharedStates {
+    states: Arc<PrefixStateStore>,
+    is_read_only: bool,
+}
+
+impl StateStore for SharedStates {
     type Key = IpAddr;
 
     fn measure_and_replace<T, F, E>(&self, prefix: &IpAddr, decide: F) -> Result<T, E>
     where
         F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
     {
-        let set = usize::try_from(self.hasher.hash_one(prefix) % SETS as u64).unwrap_or(0);
-        let mut slots = self.sets[set].lock().unwrap_or_else(PoisonError::into_inner);
+        let states = &self.states;
+        let set = usize::try_from(states.hasher.hash_one(prefix) % SETS as u64).unwrap_or(0);
+        let mut slots = states.sets[set].lock().unwrap_or_else(PoisonError::into_inner);
         let own = slots.iter().position(|(key, _)| *key == Some(*prefix));
         let (outcome, next) = decide(own.map(|slot| slots[slot].1.into()))?;
+        if self.is_read_only {
+            return Ok(outcome);
+        }
         let nearest_to_full = || (0..WAYS).min_by_key(|&slot| slots[slot].1).unwrap_or(0);
         let slot = own.unwrap_or_else(nearest_to_full);
         slots[slot] = (Some(*prefix), next.into());
@@ -125,6 +153,18 @@ const WAYS: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_wait_is_told_without_counting() {
+        let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
+        let quota = ConnectionQuota { replenish: Span::from_secs(60), burst: 2 };
+        let rate = ClientRateLimiter::new(quota, &clock).unwrap();
+        let guesser = IpAddr::from([203, 0, 113, 7]);
+        assert!((0..9).all(|_| rate.wait(guesser) == Span::ZERO));
+        assert!(rate.allows(guesser) && rate.wait(guesser) == Span::ZERO && rate.allows(guesser));
+        assert_eq!(rate.wait(guesser), Span::from_secs(60));
+        assert_eq!(rate.wait(IpAddr::from([203, 0, 113, 8])), Span::ZERO);
+    }
 
     #[test]
     fn a_flood_of_prefixes_does_not_give_a_spent_one_a_fresh_burst() {

@@ -5,12 +5,15 @@
 
 use http::{HeaderValue, Uri, Version};
 
-use super::escape;
-use crate::event::AccessLogEntry;
+use crate::event::{AccessLogEntry, AttemptRecord, LimitDecision};
 use crate::observe::client_format::ClientFormatter;
-use crate::time::Span;
+use crate::observe::decision_line::{outcome_name, wait};
+use crate::observe::escape;
+use crate::observe::json_fields::{decimal, key, number, put, text, thousandths};
+use crate::time::Time;
 
-/// `client - - [time] "request" status bytes "referer" "user agent"`.
+/// `client - - [time] "request" status bytes "referer" "user agent"`, and `refused_by="limit"` or `would_refuse="limit"`
+/// only where that is so: programs that read the format take other lines as ever, and most ignore what follows.
 pub(super) fn combined(line: &mut Vec<u8>, second: &str, clients: &ClientFormatter, entry: &AccessLogEntry) {
     clients.write(entry.client, line);
     put(line, &[" - - [", second, "] \""]);
@@ -26,13 +29,23 @@ pub(super) fn combined(line: &mut Vec<u8>, second: &str, clients: &ClientFormatt
         escape::combined(field.as_ref().map_or(b"-", HeaderValue::as_bytes), line);
         line.push(b'"');
     }
+    if let Some(attempt) = entry.attempt.as_deref() {
+        // The names of limits need no escape.
+        for (key, limit) in [("refused_by", attempt.refused_by()), ("would_refuse", attempt.would_refuse())] {
+            limit.into_iter().for_each(|name| put(line, &[" ", key, "=\"", name, "\""]));
+        }
+    }
     line.push(b'\n');
 }
 
 /// A JSON object in one line; an absent value is `null`.
 pub(super) fn json(line: &mut Vec<u8>, second: &str, clients: &ClientFormatter, entry: &AccessLogEntry) {
     put(line, &["{\"time\":\"", second, "."]);
-    thousandths(line, entry.at.as_nanos() / 1_000_000 % 1_000);
+    let nanos = entry.at.as_nanos() % 1_000_000_000;
+    // Buckets count nanoseconds: with fewer digits `tollgate replay` could not repeat a decision.
+    [nanos / 1_000_000, nanos / 1_000 % 1_000, nanos % 1_000]
+        .into_iter()
+        .for_each(|part| thousandths(line, part));
     line.extend_from_slice(b"Z\",\"client\":\"");
     clients.write(entry.client, line);
     line.push(b'"');
@@ -48,50 +61,44 @@ pub(super) fn json(line: &mut Vec<u8>, second: &str, clients: &ClientFormatter, 
     decimal(line, entry.duration, 1_000);
     key(line, "added_us");
     decimal(line, entry.added, 1);
-    text(line, "route", entry.route.as_ref().map(|name| name.as_bytes()));
-    text(line, "refused_by", entry.refused_by.as_ref().map(|name| name.as_bytes()));
+    let attempt = entry.attempt.as_deref();
+    decided(line, attempt);
     text(line, "request_id", bytes(&entry.request_id));
     text(line, "referer", bytes(&entry.referer));
     text(line, "user_agent", bytes(&entry.user_agent));
+    moment(line, "decided_us", entry, attempt.map(|attempt| attempt.decided));
+    moment(line, "settled_us", entry, attempt.and_then(|attempt| attempt.settled));
     put(line, &[",\"complete\":", if entry.complete { "true" } else { "false" }, "}\n"]);
 }
 
-fn put(line: &mut Vec<u8>, parts: &[&str]) {
-    parts.iter().for_each(|part| line.extend_from_slice(part.as_bytes()));
+/// The fields of an attempt; all are `null` for another request.
+fn decided(line: &mut Vec<u8>, attempt: Option<&AttemptRecord>) {
+    let refused_by = attempt.and_then(AttemptRecord::refused_by).map(str::as_bytes);
+    text(line, "route", attempt.map(|attempt| attempt.route_name().as_bytes()));
+    text(line, "refused_by", refused_by);
+    text(line, "limit", refused_by);
+    key(line, "wait");
+    wait(line, attempt.and_then(|attempt| attempt.first(LimitDecision::Refuse)?.wait));
+    key(line, "left");
+    match attempt.and_then(AttemptRecord::left) {
+        Some(left) => number(line, left),
+        None => put(line, &["null"]),
+    }
+    text(line, "outcome", attempt.and_then(|attempt| attempt.outcome).map(|it| outcome_name(it).as_bytes()));
+    text(line, "would_refuse", attempt.and_then(AttemptRecord::would_refuse).map(str::as_bytes));
 }
 
-fn key(line: &mut Vec<u8>, name: &str) {
-    put(line, &[",\"", name, "\":"]);
-}
-
-fn text(line: &mut Vec<u8>, name: &str, value: Option<&[u8]>) {
+/// Microseconds from the arrival to this time; `null` without one.
+fn moment(line: &mut Vec<u8>, name: &str, entry: &AccessLogEntry, at: Option<Time>) {
     key(line, name);
-    let Some(value) = value else { return put(line, &["null"]) };
-    line.push(b'"');
-    escape::json(value, line);
-    line.push(b'"');
+    match at {
+        Some(at) => decimal(line, at.since(entry.at), 1),
+        None => put(line, &["null"]),
+    }
 }
 
 fn bytes(value: &Option<HeaderValue>) -> Option<&[u8]> {
     value.as_ref().map(HeaderValue::as_bytes)
-}
-
-fn number(line: &mut Vec<u8>, number: impl itoa::Integer) {
-    line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-}
-
-/// A span in units of `nanos` thousand nanoseconds, to the thousandth.
-fn decimal(line: &mut Vec<u8>, span: Span, nanos: u64) {
-    let thousandths_of_it = span.as_nanos() / nanos;
-    number(line, thousandths_of_it / 1_000);
-    line.push(b'.');
-    thousandths(line, thousandths_of_it % 1_000);
-}
-
-/// Three digits.
-fn thousandths(line: &mut Vec<u8>, number: u64) {
-    let digit = |divisor: u64| b'0' + u8::try_from(number / divisor % 10).unwrap_or(0);
-    line.extend_from_slice(&[digit(100), digit(10), digit(1)]);
 }
 
 /// Usually a path; the absolute and the authority form cost an allocation.

@@ -1,4 +1,4 @@
-//! `/api/v1/buckets/{ip:ADDRESS|user:NAME}`: single buckets, as JSON.
+//! `/api/v1/buckets/{ip:ADDRESS|user:NAME|...}`: single buckets, as JSON.
 //!
 //! It parses requests and writes responses; the engine changes the buckets. The grammar of rates and durations belongs
 //! to the configuration, which lies above this layer, so the caller passes in a [`Grammar`].
@@ -12,11 +12,13 @@ use std::sync::Arc;
 use http::{Method, Request, StatusCode};
 use hyper::body::Body;
 
+pub(super) use self::json::seconds;
 pub(super) use self::request::BucketPath;
 pub use self::request::Grammar;
 
-use self::request::{AdminProblem, BucketRequest, BucketResource};
-use super::response::{AdminResponse, not_allowed, problem, respond};
+use self::request::{BucketRequest, BucketResource};
+use super::request::AdminProblem;
+use super::response::{AdminResponse, json_response, not_allowed};
 use crate::engine::{BucketAdminError, BucketReport, Engine};
 use crate::event::Operator;
 use crate::policy::bucket_ref::BucketSelector;
@@ -54,8 +56,8 @@ impl BucketsApi {
             self.act(&selector, path.resource, &head.method, request, by).await
         };
         match done.await {
-            Ok(report) => respond(StatusCode::OK, "application/json", json::json(&report).to_string()),
-            Err(AdminProblem { status, detail }) => problem(status, &detail),
+            Ok(report) => json_response(StatusCode::OK, &json::json(&report)),
+            Err(why) => why.into(),
         }
     }
 

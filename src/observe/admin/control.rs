@@ -1,4 +1,4 @@
-//! `/api/v1/status`, `/api/v1/reload` and `/api/v1/drain`: the gate as a whole, as JSON.
+//! `/api/v1/status`, `/api/v1/limits`, `/api/v1/reload` and `/api/v1/drain`: the gate as a whole, as JSON.
 //!
 //! It passes commands on and returns their outcome; the layer above carries them out. The response to a drain comes
 //! when it begins: a caller that waited for its end would be one of the connections that it waits for.
@@ -10,19 +10,36 @@ use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::response::{AdminResponse, not_allowed, problem, problem_with, respond};
+use super::response::{AdminResponse, json_response, not_allowed, problem, problem_with};
+use crate::engine::{OverrideChange, OverrideError};
 use crate::event::{Event, Events, Operator, OperatorCommand};
 
 /// The handles of the commands.
 pub struct ControlApi {
-    /// Takes requests for a reload, each with the sender of its reply.
-    pub reloads: mpsc::Sender<oneshot::Sender<Reloaded>>,
+    /// Takes what is done one after the other, each with the sender of its reply.
+    pub commands: mpsc::Sender<GateCommand>,
     /// Notified when the gate has to drain.
     pub drain: Arc<Notify>,
     /// The content of `/api/v1/status`.
     pub status: Box<dyn Fn() -> Value + Send + Sync>,
+    /// The content of `/api/v1/limits`.
+    pub limits: Box<dyn Fn() -> Value + Send + Sync>,
     /// Receives an event for each command.
     pub events: Events,
+}
+
+/// What changes the rules: one command at a time.
+#[derive(Debug)]
+pub enum GateCommand {
+    /// Read the configuration again.
+    Reload(oneshot::Sender<Reloaded>),
+    /// Change the rules for a while.
+    Override {
+        /// The change.
+        change: OverrideChange,
+        /// Whether it is in force.
+        reply: oneshot::Sender<Result<(), OverrideError>>,
+    },
 }
 
 /// The outcome of a reload.
@@ -38,6 +55,7 @@ pub struct Reloaded {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ControlPath {
     Status,
+    Limits,
     Reload,
     Drain,
 }
@@ -46,6 +64,7 @@ impl ControlPath {
     pub(super) fn parse(path: &str) -> Option<Self> {
         match path {
             "/api/v1/status" => Some(Self::Status),
+            "/api/v1/limits" => Some(Self::Limits),
             "/api/v1/reload" => Some(Self::Reload),
             "/api/v1/drain" => Some(Self::Drain),
             _ => None,
@@ -53,7 +72,10 @@ impl ControlPath {
     }
 
     fn methods(self) -> &'static str {
-        if self == Self::Status { "GET, HEAD" } else { "POST" }
+        match self {
+            Self::Status | Self::Limits => "GET, HEAD",
+            Self::Reload | Self::Drain => "POST",
+        }
     }
 }
 
@@ -72,12 +94,13 @@ impl ControlApi {
             return problem(StatusCode::BAD_REQUEST, "this page takes no query");
         }
         match page {
-            ControlPath::Status => json(StatusCode::OK, &(self.status)()),
+            ControlPath::Status => json_response(StatusCode::OK, &(self.status)()),
+            ControlPath::Limits => json_response(StatusCode::OK, &(self.limits)()),
             ControlPath::Reload => self.reload(by).await,
             ControlPath::Drain => {
                 self.events.emit(&Event::CommandReceived { command: OperatorCommand::Drain, by });
                 self.drain.notify_one();
-                json(StatusCode::ACCEPTED, &json!({"draining": true}))
+                json_response(StatusCode::ACCEPTED, &json!({"draining": true}))
             }
         }
     }
@@ -86,10 +109,10 @@ impl ControlApi {
         self.events.emit(&Event::CommandReceived { command: OperatorCommand::Reload, by });
         let (reply, outcome) = oneshot::channel();
         // Fails once the gate drains: nothing reloads any more.
-        let _ = self.reloads.send(reply).await;
+        let _ = self.commands.send(GateCommand::Reload(reply)).await;
         match outcome.await {
             Ok(Reloaded { changes: Ok(changes), diagnostics }) => {
-                json(StatusCode::OK, &json!({"changes": changes, "diagnostics": diagnostics}))
+                json_response(StatusCode::OK, &json!({"changes": changes, "diagnostics": diagnostics}))
             }
             Ok(Reloaded { changes: Err(why), diagnostics }) => {
                 let more = json!({"diagnostics": diagnostics});
@@ -98,10 +121,6 @@ impl ControlApi {
             Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "the gate drains and reads no configuration"),
         }
     }
-}
-
-fn json(status: StatusCode, value: &Value) -> AdminResponse {
-    respond(status, "application/json", value.to_string())
 }
 
 impl fmt::Debug for ControlApi {

@@ -1,12 +1,38 @@
 //! Responses of the admin API: text, and problems by RFC 9457.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
-use http_body_util::Full;
-use hyper::body::Bytes;
+use http_body_util::{Either, Full};
+use hyper::body::{Body, Bytes, Frame};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
-pub(super) type AdminResponse = Response<Full<Bytes>>;
+/// The messages for one viewer, as they come.
+#[derive(Debug)]
+pub(super) struct EventBody(pub(super) mpsc::Receiver<Bytes>);
+
+impl Body for EventBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.get_mut().0.poll_recv(cx).map(|message| message.map(|message| Ok(Frame::data(message))))
+    }
+}
+
+/// Whole, or the messages of a viewer.
+pub(super) type AdminResponse = Response<Either<Full<Bytes>, EventBody>>;
+
+pub(super) fn json_response(status: StatusCode, value: &Value) -> AdminResponse {
+    respond(status, "application/json", value.to_string())
+}
 
 pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> AdminResponse {
     respond(status, "text/plain; charset=utf-8", text)
@@ -37,7 +63,7 @@ pub(super) fn respond(
     content_type: &'static str,
     body: impl Into<Bytes>,
 ) -> AdminResponse {
-    let mut response = Response::new(Full::new(body.into()));
+    let mut response = Response::new(Either::Left(Full::new(body.into())));
     *response.status_mut() = status;
     for (name, value) in [
         (header::CONTENT_TYPE, content_type),

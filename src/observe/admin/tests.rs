@@ -85,6 +85,19 @@ fn metrics_are_served_as_the_text_that_prometheus_reads() {
 }
 
 #[test]
+fn metrics_are_served_as_open_metrics_to_a_scraper_that_asks_for_it() {
+    let (_running, address) = over_tcp();
+    let accept = "Accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2";
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n{accept}\r\n\r\n");
+    let response = exchange(Client::connect(address).unwrap(), &request);
+    let content_type = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
+    assert!(response.contains(content_type), "{response}");
+    assert!(response.contains("\n# TYPE tollgate_panics counter\ntollgate_panics_total 0\n"), "{response}");
+    assert!(response.contains("\ntollgate_connections 1\n"), "{response}");
+    assert!(response.ends_with("\n# EOF\n"), "{response}");
+}
+
+#[test]
 fn other_pages_and_methods_are_problems() {
     let (_running, address) = over_tcp();
     let missing = call(address, "GET", "/metrics/");
@@ -114,7 +127,8 @@ fn a_foreign_host_is_refused_over_tcp_and_does_not_matter_on_a_unix_socket() {
 #[test]
 fn idle_callers_do_not_keep_others_out_for_good_or_the_gate_from_stopping() {
     let (running, address) = over_tcp();
-    let idle: Vec<_> = (0..MAX_CALLERS + 1).map(|_| Client::connect(address).unwrap()).collect();
+    let idle: Vec<_> =
+        (0..caller_permits::MAX_CALLERS + 1).map(|_| Client::connect(address).unwrap()).collect();
     drop(running);
     drop(idle);
 }

@@ -10,13 +10,16 @@ use tracing::info;
 use super::super::client_format::ClientFormatter;
 use crate::event::{BucketOwner, BucketsChanged, Change, Operator, OperatorCommand};
 use crate::observe::timestamp::rfc3339;
+use crate::policy::attempt::Client;
 
 /// Writes a change of buckets, and the operator who made it.
 pub(super) fn write(done: &BucketsChanged<'_>, clients: &ClientFormatter) {
-    let Operator { uid, pid } = done.by;
+    let Operator { uid, pid, .. } = done.by;
+    let from = address(done.by, clients);
     let bucket = match done.owner {
         BucketOwner::Client(client) => format!("ip:{}", clients.show(client)),
         BucketOwner::Account(hash) => format!("user:#{hash:012x}"),
+        BucketOwner::Key(hash) => format!("#{hash:012x}"),
     };
     let mut limits = String::new();
     for (at, limit) in done.limits.iter().enumerate() {
@@ -24,20 +27,47 @@ pub(super) fn write(done: &BucketsChanged<'_>, clients: &ClientFormatter) {
         let _ = write!(limits, "{}{limit}", if at > 0 { ", " } else { "" });
     }
     match done.change {
-        Change::Credited(tokens) => info!(uid, pid, bucket, limits, tokens, "an operator gave tokens"),
-        Change::Reset => info!(uid, pid, bucket, limits, "an operator reset buckets"),
+        Change::Credited(tokens) => info!(uid, pid, from, bucket, limits, tokens, "an operator gave tokens"),
+        Change::Reset => info!(uid, pid, from, bucket, limits, "an operator reset buckets"),
         Change::RateGiven { rate, until } => {
             let (burst, per_token, until) = (rate.burst(), rate.per_token(), rfc3339(until));
-            info!(uid, pid, bucket, limits, burst, ?per_token, until, "an operator gave a rate of its own");
+            info!(
+                uid,
+                pid,
+                from,
+                bucket,
+                limits,
+                burst,
+                ?per_token,
+                until,
+                "an operator gave a rate of its own"
+            );
         }
-        Change::RateEnded => info!(uid, pid, bucket, limits, "an operator ended a rate of its own"),
+        Change::RateEnded => info!(uid, pid, from, bucket, limits, "an operator ended a rate of its own"),
     }
 }
 
-/// Writes a command, and the operator who gave it; the outcome has lines of its own.
-pub(super) fn command(command: OperatorCommand, Operator { uid, pid }: Operator) {
+/// Writes a command, and the operator who gave it; the outcome of a reload or a drain has lines of its own.
+pub(super) fn command(command: OperatorCommand<'_>, by: Operator, clients: &ClientFormatter) {
+    let (Operator { uid, pid, .. }, from) = (by, address(by, clients));
     match command {
-        OperatorCommand::Reload => info!(uid, pid, "an operator has the configuration read again"),
-        OperatorCommand::Drain => info!(uid, pid, "an operator has the gate drain"),
+        OperatorCommand::Reload => info!(uid, pid, from, "an operator has the configuration read again"),
+        OperatorCommand::Drain => info!(uid, pid, from, "an operator has the gate drain"),
+        OperatorCommand::Exempt { prefix, until, why } => {
+            let until = rfc3339(until);
+            info!(uid, pid, from, %prefix, until, why, "an operator exempted clients from all limits");
+        }
+        OperatorCommand::EndExemption { prefix } => {
+            info!(uid, pid, from, %prefix, "an operator ended an exemption");
+        }
+        OperatorCommand::SetMode { limit, mode, until } => {
+            let (mode, until) = (mode.name(), until.map(rfc3339));
+            info!(uid, pid, from, limit, mode, until, "an operator changed the mode of limits");
+        }
     }
+}
+
+/// The address of a caller over TCP, as `log.clients` says.
+fn address(by: Operator, clients: &ClientFormatter) -> Option<String> {
+    by.address.map(|ip| clients.show(Client::from_ip(ip)))
 }

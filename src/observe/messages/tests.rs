@@ -16,7 +16,7 @@ fn messages(clock: &Clock) -> Messages {
 }
 
 /// The lines that are written while `act` runs.
-fn written(level: LogLevel, json: bool, act: impl FnOnce()) -> Vec<String> {
+pub(in crate::observe) fn written(level: LogLevel, json: bool, act: impl FnOnce()) -> Vec<String> {
     let text = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&text);
     let writer = move || Sink(Arc::clone(&sink));

@@ -10,9 +10,11 @@ use arc_swap::ArcSwap;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::event::{LimitDecision, Outcome};
+use crate::observe::decision_line::{outcome_name, verdict_name};
 use crate::policy::{LimitKind, Mode, Policy};
 
 /// Counts decisions and outcomes of attempts.
@@ -20,6 +22,7 @@ use crate::policy::{LimitKind, Mode, Policy};
 pub(super) struct RuleCounters {
     decisions: Family<DecisionLabels, Counter>,
     attempts: Family<AttemptLabels, Counter>,
+    attack_modes: Family<RouteLabels, Gauge>,
     /// The newest first.
     generations: ArcSwap<Vec<Arc<RuleGeneration>>>,
 }
@@ -48,17 +51,51 @@ struct AttemptLabels {
     outcome: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabels {
+    route: String,
+}
+
+/// Outcomes of a route's attempts since the gate started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OutcomeCounts {
+    /// Failures.
+    pub failures: u64,
+    /// All settled attempts.
+    pub attempts: u64,
+}
+
 impl RuleCounters {
+    /// The outcomes of a route, by its name.
+    pub(super) fn outcomes(&self, route: &Arc<str>) -> OutcomeCounts {
+        let count = |outcome| {
+            let labels = AttemptLabels { route: Arc::clone(route), outcome: outcome_name(outcome) };
+            self.attempts.get(&labels).map_or(0, |counter| counter.get())
+        };
+        OutcomeCounts { failures: count(Outcome::Failure), attempts: OUTCOMES.map(count).iter().sum() }
+    }
+
+    /// Attack mode began or ended on a route.
+    pub(super) fn set_attack_mode(&self, route: &str, on: bool) {
+        self.attack_modes.get_or_create_owned(&RouteLabels { route: route.to_owned() }).set(on.into());
+    }
+
     pub(super) fn register(&self, registry: &mut Registry) {
         let decisions = self.decisions.clone();
         registry.register("tollgate_decisions", "Decisions of limits on attempts", decisions);
         let attempts = self.attempts.clone();
         registry.register("tollgate_attempts", "Outcomes of admitted attempts", attempts);
+        let attack_modes = self.attack_modes.clone();
+        registry.register("tollgate_attack_mode", "Whether a route is in attack mode", attack_modes);
     }
 
     /// Adds the names of new rules. Series that earlier rules share go on counting.
     pub(super) fn add_generation(&self, generation: u64, policy: &Policy) {
         let newest = Arc::new(self.resolve(generation, policy));
+        for route in policy.routes.iter().filter(|route| route.attack.is_some()) {
+            // Exists from now on, at 0.
+            drop(self.attack_modes.get_or_create_owned(&RouteLabels { route: route.name.to_string() }));
+        }
         self.generations.rcu(|generations| {
             let earlier = generations.iter().filter(|rules| rules.generation != generation);
             std::iter::once(&newest).chain(earlier).take(GENERATIONS).cloned().collect::<Vec<_>>()
@@ -81,10 +118,34 @@ impl RuleCounters {
         }
     }
 
+    /// The routes of the newest rules, each with its outcomes in the order of `OUTCOMES`.
+    pub(super) fn outcomes_of_routes(&self) -> Vec<(Arc<str>, [u64; OUTCOMES.len()])> {
+        let generations = self.generations.load();
+        let newest = generations.first().into_iter();
+        let routes = newest.flat_map(|rules| rules.routes.iter().zip(&rules.attempts));
+        routes.map(|(route, counters)| (Arc::clone(route), counters.each_ref().map(Counter::get))).collect()
+    }
+
+    /// The decisions of a limit on all routes so far, each by its word. Counts nothing.
+    pub(super) fn totals(&self, limit: &str) -> [(&'static str, u64); DECISIONS.len()] {
+        let generations = self.generations.load();
+        let newest = generations.first();
+        let limit = newest.and_then(|rules| rules.limits.iter().find(|(name, _)| **name == *limit));
+        DECISIONS.map(verdict_name).map(|decision| {
+            let of_route = |route: &Arc<str>| {
+                let labels =
+                    DecisionLabels { route: Arc::clone(route), limit: Arc::clone(&limit?.0), decision };
+                self.decisions.get(&labels).map(|counter| counter.get())
+            };
+            let routes = newest.into_iter().flat_map(|rules| &rules.routes);
+            (decision, routes.filter_map(of_route).sum())
+        })
+    }
+
     /// Counts by name: a path with several readings may be charged for limits of another route than the event's.
     fn count_by_name(&self, rules: &RuleGeneration, route: usize, limit: usize, decision: LimitDecision) {
         if let (Some(route), Some((limit, kind))) = (rules.routes.get(route), rules.limits.get(limit)) {
-            self.decision(route, limit, *kind, DECISIONS[decision_index(decision)]).inc();
+            self.decision(route, limit, *kind, verdict_name(decision)).inc();
         }
     }
 
@@ -92,14 +153,20 @@ impl RuleCounters {
         let routes: Vec<_> = policy.routes.iter().map(|route| Arc::clone(&route.name)).collect();
         let limits: Vec<_> =
             policy.limits.iter().map(|limit| (Arc::clone(&limit.name), limit.kind)).collect();
-        let attempts =
-            routes.iter().map(|route| OUTCOMES.map(|outcome| self.attempt(route, outcome))).collect();
+        let attempts = routes
+            .iter()
+            .map(|route| OUTCOMES.map(|outcome| self.attempt(route, outcome_name(outcome))))
+            .collect();
         let pairs = policy.routes.iter().flat_map(|route| {
             policy.limits.iter().enumerate().map(move |(index, limit)| (route, index, limit))
         });
         let decisions = pairs.map(|(route, index, limit)| {
             let applies = limit.mode != Mode::Off && route.limits.contains(&index);
-            applies.then(|| DECISIONS.map(|word| self.decision(&route.name, &limit.name, limit.kind, word)))
+            applies.then(|| {
+                DECISIONS.map(|decision| {
+                    self.decision(&route.name, &limit.name, limit.kind, verdict_name(decision))
+                })
+            })
         });
         RuleGeneration { generation, decisions: decisions.collect(), attempts, routes, limits }
     }
@@ -146,9 +213,10 @@ fn outcome_index(outcome: Outcome) -> usize {
     }
 }
 
-const DECISIONS: [&str; 4] = ["admit", "refuse", "observe", "exempt"];
+const DECISIONS: [LimitDecision; 4] =
+    [LimitDecision::Admit, LimitDecision::Refuse, LimitDecision::Observe, LimitDecision::Exempt];
 const REFUSALS: [&str; 2] = ["refuse", "observe"];
-const OUTCOMES: [&str; 4] = ["success", "failure", "neutral", "error"];
+const OUTCOMES: [Outcome; 4] = [Outcome::Success, Outcome::Failure, Outcome::Neutral, Outcome::Error];
 
 /// Generations for which late attempts are still counted; reloads are rarer than responses are slow.
 const GENERATIONS: usize = 8;

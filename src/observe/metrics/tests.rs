@@ -227,3 +227,18 @@ fn every_family_is_described_once_under_the_name_of_its_samples() {
         assert_eq!(name.ends_with("_total"), described.contains(&&*format!("{name} counter")), "{sample}");
     }
 }
+
+#[test]
+fn both_formats_have_the_same_samples() {
+    let metrics = Metrics::new();
+    metrics.on_event(&Event::Rules { generation: 0, policy: &policy(&["login"], &["address"]) });
+    metrics.on_event(&Event::RequestCompleted(&entry()));
+    // The process's own time and memory change between two scrapes.
+    let samples = |text: String| -> Vec<String> {
+        let samples = text.lines().filter(|line| !line.starts_with(['#', 'p']));
+        samples.map(str::to_owned).collect()
+    };
+    let open = metrics.render_open();
+    assert!(open.ends_with("\n# EOF\n") && open.contains("\n# TYPE tollgate_decisions counter\n"), "{open}");
+    assert_eq!(samples(open), samples(metrics.render()));
+}

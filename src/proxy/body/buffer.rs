@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use tokio::time::timeout;
 
 use super::BodyError;
-use super::memory::MemoryReservation;
+use super::memory::{MemoryReservation, NoMemory};
 use super::timeout::BodyTimeout;
 use crate::proxy::error::Error;
 
@@ -115,8 +115,16 @@ impl BodyBuffer {
         }
         let limit = self.announced.unwrap_or(self.max_bytes).min(self.max_bytes);
         let new_capacity = (2 * capacity).max(INITIAL_CAPACITY).min(limit).max(needed);
-        let reserved = poll_fn(|cx| self.reservation.poll_reserve(new_capacity - capacity, cx));
-        let Ok(Ok(())) = timeout(wait, reserved).await else { return Err(Error::NoMemory) };
+        let more = new_capacity - capacity;
+        // Nearly all have their memory at once, and need no timer.
+        let reserved = match poll_fn(|cx| Poll::Ready(self.reservation.poll_reserve(more, cx))).await {
+            Poll::Ready(reserved) => reserved,
+            Poll::Pending => {
+                let reserved = poll_fn(|cx| self.reservation.poll_reserve(more, cx));
+                timeout(wait, reserved).await.unwrap_or(Err(NoMemory))
+            }
+        };
+        reserved.map_err(|NoMemory| Error::NoMemory)?;
         self.bytes.reserve_exact(new_capacity - self.bytes.len());
         Ok(())
     }

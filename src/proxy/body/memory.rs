@@ -5,7 +5,7 @@
 //! that holds most. So large bodies do not delay small ones. Waiting bodies are served in turn, one prefix after the
 //! other. If all other bodies wait already, the last one is refused: no body could finish. `buffer` reads the bodies.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -22,7 +22,7 @@ struct BodyMemoryState {
     max_bytes: usize,
     used: usize,
     next: u64,
-    shares: HashMap<Owner, PrefixShare>,
+    shares: BTreeMap<Owner, PrefixShare>,
     by_size: BTreeSet<(usize, Owner)>,
     /// Prefixes with a waiting body, each once.
     queue: VecDeque<Owner>,
@@ -33,7 +33,7 @@ struct BodyMemoryState {
 #[derive(Debug, Default)]
 struct PrefixShare {
     used: usize,
-    bodies: HashMap<u64, BodyEntry>,
+    bodies: BTreeMap<u64, BodyEntry>,
     /// Bodies that can be evicted, by size; of equal ones the youngest goes first.
     by_size: BTreeSet<(usize, u64)>,
     /// Bodies that wait, in order; may name bodies that are gone.

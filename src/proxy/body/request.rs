@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::BodyError;
 use super::response::add_to_hint;
 use super::timeout::BodyTimeout;
+use crate::policy::query;
 
 /// A client's body before it is forwarded.
 #[derive(Debug)]
@@ -57,6 +58,8 @@ impl IncomingBody {
 #[derive(Debug)]
 pub struct RequestBody {
     source: IncomingBody,
+    /// The bytes of a form that is looked at, if it comes in one piece.
+    watched_len: Option<usize>,
     timeout: BodyTimeout,
     progress: Rc<UploadProgress>,
 }
@@ -66,6 +69,7 @@ pub struct RequestBody {
 pub struct UploadProgress {
     state: Cell<UploadState>,
     last_progress: Cell<Option<Instant>>,
+    has_password: Cell<bool>,
 }
 
 /// The state of a client's body.
@@ -94,16 +98,44 @@ impl RequestBody {
                 UploadState::Complete
             }
         };
-        let progress = Rc::new(UploadProgress { state: Cell::new(state), last_progress: Cell::new(None) });
-        (Self { source, timeout: BodyTimeout::for_client(timeout), progress: Rc::clone(&progress) }, progress)
+        let progress = Rc::new(UploadProgress {
+            state: Cell::new(state),
+            last_progress: Cell::new(None),
+            has_password: Cell::new(false),
+        });
+        let timeout = BodyTimeout::for_client(timeout);
+        (Self { source, watched_len: None, timeout, progress: Rc::clone(&progress) }, progress)
+    }
+
+    /// The same body, of which the names of the fields are looked at: it is a urlencoded form. Only a small form that
+    /// comes in one piece is.
+    #[must_use]
+    pub fn watched(self) -> Self {
+        let length = self.source.size_hint().exact().and_then(|length| usize::try_from(length).ok());
+        Self { watched_len: length.filter(|length| *length <= MAX_WATCHED), ..self }
     }
 }
 
 impl UploadProgress {
+    /// Looks at a piece, if it is the whole of a watched form.
+    fn watch(&self, bytes: &[u8], watched_len: Option<usize>) {
+        if watched_len == Some(bytes.len())
+            && let Ok(form) = std::str::from_utf8(bytes)
+        {
+            self.has_password.set(query::has_a_password(form));
+        }
+    }
+
     /// The state after the last read.
     #[must_use]
     pub fn state(&self) -> UploadState {
         self.state.get()
+    }
+
+    /// Whether a [watched](RequestBody::watched) form has a field that is called a password, as far as it was read.
+    #[must_use]
+    pub fn has_password(&self) -> bool {
+        self.has_password.get()
     }
 
     /// When a piece other than the last one was last read.
@@ -124,7 +156,9 @@ impl Body for RequestBody {
         let this = self.get_mut();
         let incoming = match &mut this.source {
             IncomingBody::Buffered(bytes) => {
-                return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))));
+                let bytes = bytes.take();
+                bytes.iter().for_each(|bytes| this.progress.watch(bytes, this.watched_len));
+                return Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))));
             }
             IncomingBody::Prefixed(first, incoming) => match first.take() {
                 Some(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
@@ -133,6 +167,12 @@ impl Body for RequestBody {
             IncomingBody::Streaming(incoming) => incoming,
         };
         let polled = this.timeout.poll_data(incoming, cx);
+        if this.watched_len.is_some()
+            && let Poll::Ready(Some(Ok(frame))) = &polled
+            && let Some(bytes) = frame.data_ref()
+        {
+            this.progress.watch(bytes, this.watched_len);
+        }
         let state = match &polled {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(Some(Ok(_))) if incoming.is_end_stream() => UploadState::Complete,
@@ -156,3 +196,6 @@ impl Body for RequestBody {
         self.source.size_hint()
     }
 }
+
+/// Bytes of a form that is looked at.
+const MAX_WATCHED: usize = 4 * 1024;

@@ -58,6 +58,8 @@ impl ResponseBody {
 
     fn finish(&mut self, complete: bool) {
         if let Some(mut end) = self.end.take() {
+            // An attempt that depends on the rest of the body is settled first, and the action sees its outcome.
+            self.content = BodySource::Generated(VecDeque::new());
             end.ended(self.bytes, complete);
         }
     }

@@ -21,8 +21,35 @@ pub struct HeaderFilter {
     names: HashMap<Box<str>, Option<SenderRule>>,
     /// The rules of prefixes, the longest first.
     prefixes: Vec<(Box<str>, Option<SenderRule>)>,
-    /// First letters of all names and prefixes, a bit each: a quick check that excludes most names.
-    letters: u128,
+    /// A quick check that excludes most names.
+    lengths: LengthsByBeginning,
+}
+
+/// For each beginning of two bytes, as a hash of eight bits, the lengths of listed names, a bit each: the last bit is
+/// for all longer ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct LengthsByBeginning(Box<[u64; 256]>);
+
+impl LengthsByBeginning {
+    fn may_have(&self, text: &str) -> bool {
+        self.0[Self::slot(text.as_bytes())] >> text.len().min(63) & 1 == 1
+    }
+
+    fn add(&mut self, pattern: &NamePattern) {
+        let text = pattern.text.as_bytes();
+        let shortest = 1 << text.len().min(63);
+        let lengths = if pattern.is_prefix { !(shortest - 1) } else { shortest };
+        if text.len() < 2 {
+            self.0.iter_mut().for_each(|known| *known |= lengths);
+        } else {
+            self.0[Self::slot(text)] |= lengths;
+        }
+    }
+
+    fn slot(text: &[u8]) -> usize {
+        let byte = |at| text.get(at).copied().unwrap_or_default();
+        usize::from(byte(0).wrapping_mul(37) ^ byte(1))
+    }
 }
 
 /// Which peers may send a listed header.
@@ -46,7 +73,9 @@ pub struct NamePattern {
 impl Default for HeaderFilter {
     /// The built-in lists alone.
     fn default() -> Self {
-        let mut filter = Self { drop_odd: true, names: HashMap::new(), prefixes: Vec::new(), letters: 0 };
+        let (names, prefixes) = Default::default();
+        let lengths = LengthsByBeginning(Box::new([0; 256]));
+        let mut filter = Self { drop_odd: true, names, prefixes, lengths };
         for name in ALWAYS_PASSED {
             filter.set(&NamePattern::of(name), None);
         }
@@ -132,7 +161,7 @@ impl HeaderFilter {
     }
 
     fn kind(&self, text: &str) -> Option<SenderRule> {
-        if text.bytes().next().is_none_or(|letter| self.letters & bit(letter) == 0) {
+        if !self.lengths.may_have(text) {
             return None;
         }
         if let Some(kind) = self.names.get(text) {
@@ -142,7 +171,7 @@ impl HeaderFilter {
     }
 
     fn set(&mut self, pattern: &NamePattern, kind: Option<SenderRule>) {
-        self.letters |= pattern.text.bytes().next().map_or(0, bit);
+        self.lengths.add(pattern);
         if pattern.is_prefix {
             let at = self.prefixes.partition_point(|(known, _)| known.len() > pattern.text.len());
             self.prefixes.insert(at, (pattern.text.clone(), kind));
@@ -173,13 +202,9 @@ impl NamePattern {
     }
 }
 
+/// Without an early end, so that the compiler checks many bytes at once.
 fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-}
-
-/// Names are ASCII (RFC 9110, 5.1).
-fn bit(letter: u8) -> u128 {
-    1 << (letter & 127)
+    text.bytes().fold(true, |plain, byte| plain & (byte.is_ascii_alphanumeric() | (byte == b'-')))
 }
 
 #[cfg(test)]

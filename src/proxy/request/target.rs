@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
-use http::uri::{PathAndQuery, Scheme};
+use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
 
 use crate::policy::{canonical, query};
@@ -25,9 +25,7 @@ pub(in crate::proxy) fn validate<'a, B>(
     connection: &DownstreamConnection,
     request: &'a Request<B>,
 ) -> Result<Host<'a>, Error> {
-    if connection.state.is_ambiguous() {
-        return Err(MalformedRequest::Ambiguous.into());
-    }
+    refuse_ambiguous(connection)?;
     if request.method() == Method::CONNECT {
         return Err(Error::Connect);
     }
@@ -38,6 +36,36 @@ pub(in crate::proxy) fn validate<'a, B>(
         return Err(Error::TargetTooLong);
     }
     Ok(check(request)?)
+}
+
+/// Refuses a request as soon as its connection is ambiguous, also by bytes of its body. Returns the host of a request
+/// that was [validated](validate).
+///
+/// # Errors
+/// [`Error::Malformed`].
+pub(in crate::proxy) fn validate_again<'a, B>(
+    connection: &DownstreamConnection,
+    request: &'a Request<B>,
+) -> Result<Host<'a>, Error> {
+    refuse_ambiguous(connection)?;
+    let host = host(request.headers(), request.version())?;
+    Ok(host_name(host, request.uri().authority().map(Authority::as_str))?)
+}
+
+fn refuse_ambiguous(connection: &DownstreamConnection) -> Result<(), MalformedRequest> {
+    if connection.state.is_ambiguous() { Err(MalformedRequest::Ambiguous) } else { Ok(()) }
+}
+
+/// The name of the host, by `Host` or else by the target.
+fn host_name<'a>(
+    host: Option<(&'a str, &'a str)>,
+    authority: Option<&'a str>,
+) -> Result<Host<'a>, MalformedRequest> {
+    match (host, authority) {
+        (Some((_, name)), _) => Ok(normalize(name)),
+        (None, Some(authority)) => name_of(authority).map(normalize),
+        (None, None) => Ok(Cow::Borrowed("")),
+    }
 }
 
 /// Checks the target, `Host` and framing of a request. Returns the host: in lower case, without port and trailing dot;
@@ -60,11 +88,7 @@ pub fn check<B>(request: &Request<B>) -> Result<Host<'_>, MalformedRequest> {
     }
     check_ascii(request.uri())?;
     check_path(request.method(), request.uri().path())?;
-    match (host, authority) {
-        (Some((_, name)), _) => Ok(normalize(name)),
-        (None, Some(authority)) => name_of(authority).map(normalize),
-        (None, None) => Ok(Cow::Borrowed("")),
-    }
+    host_name(host, authority)
 }
 
 /// Refuses headers that h2 accepts and that upstreams would read differently in HTTP/1.1.

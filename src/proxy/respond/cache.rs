@@ -1,38 +1,49 @@
 //! Cache of rendered refusals, one per worker.
 //!
-//! It caches plain text only, which differs between requests by its id alone, in a fixed number of slots. A cached
-//! response is used only if every number in it is the same. [`refusal`] renders the others.
+//! Refusals with the same numbers differ between requests by the request id alone: a cached response is rendered once
+//! with a mark in place of the id, and cut there. There is a fixed number of slots; a cached response is used only if
+//! every number in it is the same. [`refusal`] renders the others.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use memchr::memmem;
 use smallvec::SmallVec;
 
 use super::accept::ResponseFormat;
 use super::builder::X_REQUEST_ID;
+use super::escape::{push_urn, push_value};
 use super::{Negotiation, RefuseSettings, refusal, retry_after};
 use crate::bucket::Spec;
 use crate::engine::Refusal;
 use crate::policy::{Limit, Policy};
+use crate::proxy::headers::request_id::RequestIds;
 use crate::time::Span;
 
 /// The latest refusals of one worker.
 #[derive(Debug)]
-pub struct RefusalCache(RefCell<Box<[Option<CachedRefusal>]>>);
+pub struct RefusalCache {
+    slots: RefCell<Box<[Option<CachedRefusal>]>>,
+    /// An id of no request, in letters and digits that no format escapes.
+    mark: HeaderValue,
+}
 
 #[derive(Debug)]
 struct CachedRefusal {
     key: RefusalKey,
     status: StatusCode,
     headers: HeaderMap,
-    body: Bytes,
+    /// The body, cut where the request id stands.
+    pieces: Box<[Bytes]>,
 }
 
-/// All inputs of a plain text refusal except the id. Of hidden limits that is the wait alone.
+/// All inputs of a refusal except the id. Of hidden limits that is the wait alone.
 #[derive(Debug)]
 struct RefusalKey {
+    format: ResponseFormat,
     generation: u64,
     settings: Arc<RefuseSettings>,
     wait: u64,
@@ -44,7 +55,8 @@ type ShownLimits = SmallVec<[(usize, Spec, u32, u64, bool); 2]>;
 
 impl Default for RefusalCache {
     fn default() -> Self {
-        Self(RefCell::new((0..CACHE_SLOTS).map(|_| None).collect()))
+        let slots = (0..CACHE_SLOTS).map(|_| None).collect();
+        Self { slots: RefCell::new(slots), mark: RequestIds::default().next() }
     }
 }
 
@@ -63,34 +75,70 @@ impl RefusalCache {
         else {
             return refusal(settings, policy, refused, negotiation);
         };
-        let key = RefusalKey::of(generation, settings, wait, policy, refused);
-        let mut slots = self.0.borrow_mut();
+        let format = ResponseFormat::preferred(negotiation.accept);
+        let key = RefusalKey::of((format, generation), settings, wait, policy, refused);
+        let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[key.slot()];
+        if slot.as_ref().is_none_or(|cached| !cached.key.matches(&key)) {
+            let marked = Negotiation { request_id: &self.mark, ..*negotiation };
+            let response = refusal(settings, policy, refused, &marked);
+            *slot = Some(CachedRefusal::new(key, response, self.mark.as_bytes()));
+        }
         match slot {
-            Some(cached) if cached.key.matches(&key) => cached.render(negotiation),
-            _ => {
-                let response = refusal(settings, policy, refused, negotiation);
-                let (status, headers) = (response.status(), response.headers().clone());
-                *slot = Some(CachedRefusal { key, status, headers, body: response.body().clone() });
-                response
-            }
+            Some(cached) => cached.render(negotiation),
+            None => refusal(settings, policy, refused, negotiation),
         }
     }
 }
 
 impl CachedRefusal {
+    fn new(key: RefusalKey, response: Response<Bytes>, mark: &[u8]) -> Self {
+        let (head, body) = response.into_parts();
+        let (mut pieces, mut start) = (Vec::new(), 0);
+        for at in memmem::find_iter(&body, mark) {
+            pieces.push(body.slice(start..at));
+            start = at + mark.len();
+        }
+        pieces.push(body.slice(start..));
+        Self { key, status: head.status, headers: head.headers, pieces: pieces.into() }
+    }
+
     fn render(&self, negotiation: &Negotiation<'_>) -> Response<Bytes> {
-        let mut response = Response::new(self.body.clone());
+        let mut response = Response::new(self.body(negotiation.request_id));
+        let length = response.body().len();
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers.clone();
         response.headers_mut().insert(X_REQUEST_ID, negotiation.request_id.clone());
+        if self.pieces.len() > 1 {
+            response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+        }
         response
+    }
+
+    fn body(&self, request_id: &HeaderValue) -> Bytes {
+        let [first, others @ ..] = &*self.pieces else { return Bytes::new() };
+        if others.is_empty() {
+            return first.clone();
+        }
+        let mut id = String::new();
+        match self.key.format {
+            ResponseFormat::Json if self.key.settings.json.is_none() => push_urn(&mut id, request_id),
+            format => push_value(&mut id, format, request_id),
+        }
+        let length = self.pieces.iter().map(Bytes::len).sum::<usize>() + others.len() * id.len();
+        let mut body = Vec::with_capacity(length);
+        body.extend_from_slice(first);
+        for piece in others {
+            body.extend_from_slice(id.as_bytes());
+            body.extend_from_slice(piece);
+        }
+        body.into()
     }
 }
 
 impl RefusalKey {
     fn of(
-        generation: u64,
+        (format, generation): (ResponseFormat, u64),
         settings: &Arc<RefuseSettings>,
         wait: Span,
         policy: &Policy,
@@ -103,26 +151,26 @@ impl RefusalKey {
             let (limit, spec) = (status.charge.limit, status.charge.spec);
             limits.push((limit, spec, status.verdict.left, next, status.refuses()));
         }
-        Self { generation, settings: Arc::clone(settings), wait: wait.as_secs_ceil(), limits }
+        Self { format, generation, settings: Arc::clone(settings), wait: wait.as_secs_ceil(), limits }
     }
 
     fn matches(&self, other: &Self) -> bool {
-        self.generation == other.generation
+        self.format == other.format
+            && self.generation == other.generation
             && self.wait == other.wait
             && Arc::ptr_eq(&self.settings, &other.settings)
             && self.limits == other.limits
     }
 
     fn slot(&self) -> usize {
-        usize::try_from(self.wait).unwrap_or(0) % CACHE_SLOTS
+        let formats = usize::try_from(self.wait).unwrap_or(0).wrapping_mul(3);
+        formats.wrapping_add(self.format as usize) % CACHE_SLOTS
     }
 }
 
-/// Whether a refusal depends on nothing but its numbers and the id header: no configured page, no jitter drawn from the
-/// id.
+/// Whether a refusal depends on nothing but its numbers and the id: no jitter drawn from the id.
 fn is_cacheable(settings: &RefuseSettings, negotiation: &Negotiation<'_>) -> bool {
-    let is_text = ResponseFormat::preferred(negotiation.accept) == ResponseFormat::Text;
-    is_text && !negotiation.head && settings.text.is_none() && settings.jitter_permille == 0
+    !negotiation.head && settings.jitter_permille == 0
 }
 
 const CACHE_SLOTS: usize = 64;

@@ -73,7 +73,7 @@ fn push_items(
     // A limit charges several buckets if a header of its key was sent twice: the one with the fewest tokens is shown.
     for same_limit in statuses.chunk_by(|one, next| one.charge.limit == next.charge.limit) {
         let scarcest = same_limit.iter().min_by_key(|s| (s.verdict.left, Reverse(s.verdict.next_token)));
-        let Some(status) = scarcest.filter(|status| status.charge.enforce) else { continue };
+        let Some(status) = scarcest.filter(|status| status.charge.effect.is_enforced()) else { continue };
         let limit = policy.limits.get(status.charge.limit).filter(|limit| limit.is_shown());
         let Some(limit) = limit else { continue };
         out.push_str(if out.len() == start { "\"" } else { ", \"" });

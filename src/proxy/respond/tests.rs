@@ -9,8 +9,8 @@ use http::HeaderMap;
 use smallvec::smallvec;
 
 use super::*;
-use crate::bucket::{Admission, Continuous, Key, Receipt, Spec, Time, Verdict};
-use crate::engine::LimitStatus;
+use crate::bucket::{Admission, Continuous, Effect, Key, Receipt, Spec, Time, Verdict};
+use crate::engine::{AttemptFacts, LimitStatus};
 use crate::policy::{Charge, Limit};
 
 const SECOND: u64 = 1_000_000_000;
@@ -37,7 +37,7 @@ fn status(limit: usize, admission: Admission) -> LimitStatus {
         cost: 1,
         basic_cost: 0,
         tag: None,
-        enforce: true,
+        effect: Effect::Enforce { owner: 0 },
     };
     LimitStatus {
         charge,
@@ -53,11 +53,21 @@ fn status(limit: usize, admission: Admission) -> LimitStatus {
 
 fn refused(nanos: u64) -> Refusal {
     let wait = Span::from_nanos(nanos);
-    Refusal { route: 0, wait: Some(wait), statuses: smallvec![status(0, Admission::Refused { wait })] }
+    Refusal {
+        route: 0,
+        wait: Some(wait),
+        statuses: smallvec![status(0, Admission::Refused { wait })],
+        facts: AttemptFacts::default(),
+    }
 }
 
 fn never_fits() -> Refusal {
-    Refusal { route: 0, wait: None, statuses: smallvec![status(0, Admission::NeverFits)] }
+    Refusal {
+        route: 0,
+        wait: None,
+        statuses: smallvec![status(0, Admission::NeverFits)],
+        facts: AttemptFacts::default(),
+    }
 }
 
 /// The response to a client that sends this `Accept`.
@@ -195,7 +205,7 @@ fn every_refusing_limit_is_named_and_every_limit_shows_its_state() {
         status(1, Admission::Admitted),
         status(2, Admission::Refused { wait: Span::from_secs(9) }),
     ];
-    let what = Refusal { route: 0, wait: Some(Span::from_secs(9)), statuses };
+    let what = Refusal { route: 0, wait: Some(Span::from_secs(9)), statuses, facts: AttemptFacts::default() };
     let response = respond(&RefuseSettings::default(), &["a", "b", "c"], &what, "application/json");
     assert!(body(&response).contains(r#""violated-policies":["a","c"]"#));
     assert_eq!(response.headers()["retry-after"], "9");
@@ -216,7 +226,7 @@ fn a_limit_that_charged_two_buckets_is_named_once() {
 #[test]
 fn a_limit_that_only_observes_is_not_shown() {
     let mut observed = status(1, Admission::Refused { wait: Span::from_secs(99) });
-    observed.charge.enforce = false;
+    observed.charge.effect = Effect::Observe;
     let mut what = refused(SECOND);
     what.statuses.push(observed);
     let response = respond(&RefuseSettings::default(), &["a", "quiet"], &what, "application/json");
@@ -348,7 +358,12 @@ fn limits_can_be_shown_beside_those_of_the_application() {
 
 #[test]
 fn a_refusal_that_names_no_limit_has_an_empty_list_and_a_problem_has_none() {
-    let what = Refusal { route: 0, wait: Some(Span::from_secs(3)), statuses: smallvec![] };
+    let what = Refusal {
+        route: 0,
+        wait: Some(Span::from_secs(3)),
+        statuses: smallvec![],
+        facts: AttemptFacts::default(),
+    };
     let refused = respond(&RefuseSettings::default(), &[], &what, "application/json");
     assert!(
         body(&refused).contains(r#""retry_after":3,"violated-policies":[],"instance""#),
@@ -359,16 +374,28 @@ fn a_refusal_that_names_no_limit_has_an_empty_list_and_a_problem_has_none() {
 
 #[test]
 fn a_remembered_refusal_is_a_fresh_one_but_for_its_id() {
-    let (cache, settings, policy) =
-        (RefusalCache::default(), Arc::new(RefuseSettings::default()), policy(&["address"]));
-    let (first, second) = (HeaderValue::from_static("1-first"), HeaderValue::from_static("2-second"));
-    for (nanos, accept) in [(30 * SECOND, "*/*"), (30 * SECOND, "application/json"), (94 * SECOND, "*/*")] {
-        let accept = HeaderValue::from_static(accept);
-        for request_id in [&first, &second, &first] {
-            let negotiation = Negotiation { accept: Some(&accept), head: false, request_id };
-            let given = cache.refusal(1, &settings, &policy, &refused(nanos), &negotiation);
-            let fresh = refusal(&settings, &policy, &refused(nanos), &negotiation);
-            assert_eq!((lines(given.headers()), given.body()), (lines(fresh.headers()), fresh.body()));
+    let page = |text| Some(Template::parse(text));
+    let configured = RefuseSettings {
+        html: page("<p>{{request_id}}{{request_id}} {{wait}}"),
+        json: page("{\"id\":\"{{request_id}}\"}"),
+        text: page("{{request_id}}"),
+        ..RefuseSettings::default()
+    };
+    let policy = policy(&["address"]);
+    for settings in [RefuseSettings::default(), configured].map(Arc::new) {
+        let cache = RefusalCache::default();
+        let accepts = ["*/*", "text/html", "application/json", "application/problem+json;q=0.5"];
+        for (nanos, accept) in
+            accepts.iter().flat_map(|accept| [(30 * SECOND, accept), (94 * SECOND, accept)])
+        {
+            let accept = HeaderValue::from_static(accept);
+            for id in ["1-first", "2-the-second", "<\"3\">&%{{wait}}", "1-first"] {
+                let request_id = &HeaderValue::from_bytes(id.as_bytes()).unwrap();
+                let negotiation = Negotiation { accept: Some(&accept), head: false, request_id };
+                let given = cache.refusal(1, &settings, &policy, &refused(nanos), &negotiation);
+                let fresh = refusal(&settings, &policy, &refused(nanos), &negotiation);
+                assert_eq!((lines(given.headers()), given.body()), (lines(fresh.headers()), fresh.body()));
+            }
         }
     }
 }

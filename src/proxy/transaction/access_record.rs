@@ -1,21 +1,26 @@
 //! The access record of one request, emitted when its response has been sent. `redact` hides secrets in it.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use http::header::{CONNECTION, HOST, REFERER, USER_AGENT};
-use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
 
 use super::redact;
 use super::server::Server;
-use crate::engine::{ConcurrencyPermits, Refusal};
-use crate::event::{AccessLogEntry, Event};
+use crate::engine::{ConcurrencyPermits, Refusal, Reservation, Rules};
+use crate::event::{AccessLogEntry, Event, Outcome, WiringSigns};
 use crate::net::connection_limit::ClientLoad;
-use crate::policy::Policy;
+use crate::net::stream::PeerAddr;
 use crate::policy::attempt::Client;
 use crate::proxy::body::{AtEnd, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
+use crate::proxy::headers;
 use crate::time::{Span, Time};
+
+/// Where an attempt that is settled leaves its outcome and the time.
+pub(super) type OutcomeCell = Rc<Cell<Option<(Outcome, Time)>>>;
 
 /// An access record in progress.
 pub(super) struct AccessRecord(Box<AccessRecordInner>);
@@ -28,22 +33,27 @@ struct AccessRecordInner {
     permits: ConcurrencyPermits,
     /// Whether the request counts for its prefix as one at an upstream.
     is_counted: bool,
+    /// The outcome and its time, written when the attempt is settled.
+    outcome: Option<OutcomeCell>,
     server: Rc<Server>,
     connection: Arc<DownstreamConnection>,
 }
 
 impl AccessRecord {
-    /// Begins with the head of a request.
+    /// Begins with the head of a request. `has_own_id`: whether the client sent an id that this gate generated.
     pub(super) fn begin<B>(
         server: &Rc<Server>,
         connection: &Arc<DownstreamConnection>,
         request: &Request<B>,
         client: Client,
-        request_id: HeaderValue,
+        (request_id, has_own_id): (HeaderValue, bool),
         at: Time,
     ) -> Self {
         let header = |name| request.headers().get(name).cloned();
         let (target, referer) = redacted(server, request);
+        let tracer = server.tracer.as_ref();
+        let span =
+            tracer.and_then(|tracer| tracer.begin(request.headers(), &server.ids, connection.is_secure()));
         let entry = AccessLogEntry {
             client,
             method: request.method().clone(),
@@ -53,8 +63,9 @@ impl AccessRecord {
             referer,
             user_agent: header(USER_AGENT),
             request_id: Some(request_id),
-            route: None,
-            refused_by: None,
+            signs: signs_of(request, client, connection.peer, has_own_id),
+            attempt: None,
+            span,
             status: StatusCode::OK,
             bytes: 0,
             complete: false,
@@ -68,21 +79,34 @@ impl AccessRecord {
             paused_for: Span::ZERO,
             permits: ConcurrencyPermits::default(),
             is_counted: false,
+            outcome: None,
             server: Rc::clone(server),
             connection: Arc::clone(connection),
         }))
     }
 
-    /// The attempt of this route was admitted.
-    pub(super) fn admitted(&mut self, policy: &Policy, route: usize) {
-        self.0.entry.route = policy.routes.get(route).map(|route| Arc::clone(&route.name));
+    /// Tells the upstream of the request's span, if traces are continued.
+    pub(super) fn continue_trace(&self, headers: &mut HeaderMap) {
+        if let Some(tracer) = &self.0.server.tracer {
+            tracer.propagate(headers, self.0.entry.span.as_deref());
+        }
+    }
+
+    /// Whether the request is a form with a password that no route covers.
+    pub(super) fn set_uncovered_password(&mut self, is_such: bool) {
+        self.0.entry.signs.has_uncovered_password = is_such;
+    }
+
+    /// The attempt was admitted. Returns where its outcome is written.
+    pub(super) fn admitted(&mut self, rules: &Rules, reservation: &Reservation) -> OutcomeCell {
+        let Reservation { facts, statuses, .. } = reservation;
+        self.0.entry.attempt = Some(facts.record(rules, reservation.route(), statuses));
+        Rc::clone(self.0.outcome.insert(Rc::default()))
     }
 
     /// The attempt was refused.
-    pub(super) fn refused(&mut self, policy: &Policy, refusal: &Refusal) {
-        self.admitted(policy, refusal.route);
-        let first = refusal.violated().next().and_then(|status| policy.limits.get(status.charge.limit));
-        self.0.entry.refused_by = first.map(|limit| Arc::clone(&limit.name));
+    pub(super) fn refused(&mut self, rules: &Rules, refusal: &Refusal) {
+        self.0.entry.attempt = Some(refusal.facts.record(rules, refusal.route, &refusal.statuses));
     }
 
     /// Holds the attempt's permits until the response was sent or the client has gone.
@@ -134,6 +158,22 @@ impl AccessRecord {
     }
 }
 
+/// What the head of a request shows about the wiring of the gate.
+fn signs_of<B>(request: &Request<B>, client: Client, peer: PeerAddr, has_own_id: bool) -> WiringSigns {
+    // A trusted peer is never the client itself.
+    let untrusted_peer = match peer {
+        PeerAddr::Ip(address) if client == Client::from_ip(address.ip()) => client.ip(),
+        PeerAddr::Ip(_) | PeerAddr::Unix => None,
+    };
+    let names_client = || headers::names_client(request.headers());
+    WiringSigns {
+        untrusted_peer,
+        names_client: untrusted_peer.is_some() && names_client(),
+        has_own_id,
+        has_uncovered_password: false,
+    }
+}
+
 /// A function of its own, because the check is on the path of every response.
 #[cold]
 fn set_connection_close(response: &mut Response<ResponseBody>) {
@@ -173,6 +213,9 @@ impl AtEnd for AccessRecordInner {
         self.entry.bytes = bytes;
         self.entry.complete = complete;
         self.entry.duration = now.since(self.entry.at);
+        if let (Some(attempt), Some(outcome)) = (&mut self.entry.attempt, &self.outcome) {
+            (attempt.outcome, attempt.settled) = outcome.get().unzip();
+        }
         self.server.events.emit(&Event::RequestCompleted(&self.entry));
     }
 }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use http::HeaderValue;
 
+use super::access_record::OutcomeCell;
 use super::server::Server;
 use crate::engine::Reservation;
 use crate::policy::Route;
@@ -20,6 +21,8 @@ pub(super) struct AdmittedAttempt {
     config: Rc<WorkerConfig>,
     /// Boxed, because it is moved several times.
     reservation: Option<Box<Reservation>>,
+    /// Where the access record reads the outcome.
+    outcome: OutcomeCell,
     /// Whether the client speaks TLS.
     is_secure: bool,
 }
@@ -29,10 +32,11 @@ impl AdmittedAttempt {
         server: &Rc<Server>,
         config: &Rc<WorkerConfig>,
         reservation: Reservation,
+        outcome: OutcomeCell,
         is_secure: bool,
     ) -> Self {
         let (server, config) = (Rc::clone(server), Rc::clone(config));
-        Self { server, config, reservation: Some(Box::new(reservation)), is_secure }
+        Self { server, config, reservation: Some(Box::new(reservation)), outcome, is_secure }
     }
 
     /// Whether a rule reads the body of the response.
@@ -64,6 +68,7 @@ impl AdmittedAttempt {
     pub(super) fn settle(mut self, outcome: Outcome) -> Option<HeaderValue> {
         let reservation = self.reservation.take()?;
         let (engine, rules) = (&self.server.engine, &self.config.shared.rules);
+        self.outcome.set(Some((outcome, engine.time())));
         let claim = reservation.claim().filter(|_| outcome == Outcome::Success).cloned();
         reservation.settle(engine, rules, outcome);
         rules.policy.devices.as_ref()?.issue(&claim?, engine.clock().now(), self.is_secure)
@@ -79,7 +84,9 @@ impl AdmittedAttempt {
 impl Drop for AdmittedAttempt {
     fn drop(&mut self) {
         if let Some(reservation) = self.reservation.take() {
-            reservation.settle(&self.server.engine, &self.config.shared.rules, Outcome::Failure);
+            let engine = &self.server.engine;
+            self.outcome.set(Some((Outcome::Failure, engine.time())));
+            reservation.settle(engine, &self.config.shared.rules, Outcome::Failure);
         }
     }
 }

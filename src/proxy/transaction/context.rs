@@ -20,6 +20,8 @@ pub(super) struct RequestSummary {
     head: bool,
     pub(super) request_id: HeaderValue,
     pub(super) id_is_ours: bool,
+    /// Whether the client sent an id that this gate generated.
+    pub(super) id_came_back: bool,
 }
 
 /// The summary of a request, and its access record.
@@ -36,6 +38,7 @@ impl RequestSummary {
             head: request.method() == Method::HEAD,
             request_id: own.cloned().unwrap_or_else(|| ids.next()),
             id_is_ours: own.is_none(),
+            id_came_back: own.is_some_and(RequestIds::is_generated),
         }
     }
 

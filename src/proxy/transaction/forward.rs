@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, HOST, SET_COOKIE, TRANSFER_ENCODING};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use http::header::{CONNECTION, CONTENT_TYPE, HOST, SET_COOKIE, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::{Body as _, Incoming};
 
 use super::access_record::AccessRecord;
 use super::admitted::AdmittedAttempt;
-use super::context::RequestSummary;
+use super::context::RequestContext;
 use super::inspect::BodyInspector;
 use super::relay::relay;
 use super::server::Server;
@@ -56,7 +56,7 @@ impl UpstreamRequest {
         config: &Rc<WorkerConfig>,
         group: usize,
         attempt: Option<AdmittedAttempt>,
-        summary: &RequestSummary,
+        RequestContext { summary, record }: &RequestContext,
     ) -> Self {
         let RuntimeConfig { rules, client, settings, .. } = &*config.shared;
         let upgrade = UpgradeRequest::of(&mut request);
@@ -72,6 +72,7 @@ impl UpstreamRequest {
         set_host(&mut request);
         let protocol = upgrade.as_ref().map(|upgrade| upgrade.protocol.clone());
         headers::prepare_request(request.headers_mut(), &info, protocol);
+        record.continue_trace(request.headers_mut());
         if attempt.as_ref().is_some_and(AdmittedAttempt::reads_bodies) {
             plain_response::request_plain_response(request.headers_mut());
         }
@@ -82,9 +83,17 @@ impl UpstreamRequest {
         *request.version_mut() = Version::HTTP_11;
         let (parts, body) = request.into_parts();
         let method = parts.method.clone();
-        let (body, progress) = RequestBody::new(body, settings.body_timeout.to_std());
+        let (mut body, progress) = RequestBody::new(body, settings.body_timeout.to_std());
+        if attempt.is_none() && method == Method::POST && is_form(&parts.headers) {
+            body = body.watched();
+        }
         let request = Some(Request::from_parts(parts, body));
         Self { request, progress, config: Rc::clone(config), group, upgrade, method, attempt }
+    }
+
+    /// Whether the request is a form with a password that no route covers, as far as it was sent.
+    pub(super) fn has_uncovered_password(&self) -> bool {
+        self.progress.has_password()
     }
 
     /// Sends the request, and waits for the head of the response and the part of its body that has to be known first.
@@ -231,6 +240,13 @@ fn body_failure(error: BodyError) -> Error {
 }
 
 /// Replaces an absolute target by its path and query. An HTTP/1.0 client may have named the host only there.
+fn is_form(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    kind.get(..FORM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(FORM))
+}
+
+const FORM: &[u8] = b"application/x-www-form-urlencoded";
+
 fn set_host<B>(request: &mut Request<B>) {
     let Some(authority) = request.uri().authority() else { return };
     let host = HeaderValue::from_str(authority.as_str());

@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::event::Events;
 use crate::proxy::body::BodyMemory;
 use crate::proxy::headers::request_id::RequestIds;
+use crate::proxy::headers::trace_context::Tracer;
 use crate::proxy::respond::RefusalCache;
 use crate::proxy::runtime_config::ConfigHandle;
 
@@ -20,6 +21,8 @@ pub struct Server {
     pub events: Events,
     /// Generates request ids.
     pub ids: RequestIds,
+    /// Continues distributed traces; `None` passes their headers on as any others.
+    pub tracer: Option<Tracer>,
     /// The latest refusals of this worker.
     pub refusal_cache: RefusalCache,
     /// Number of undecided requests whose bodies are being read.

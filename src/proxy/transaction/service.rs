@@ -24,8 +24,8 @@ use super::response_future::ResponseFuture;
 use super::server::Server;
 use crate::engine::{Decision, DecisionState, PendingDecision, Refusal, Rules, with_newest_rules};
 use crate::event::{Event, Events};
-use crate::policy::BodyRequirement;
 use crate::policy::attempt::{Attempt, AttemptBody, Client};
+use crate::policy::{BodyRequirement, MatchedRoutes};
 use crate::proxy::body::{self, BufferedBody, IncomingBody, MemoryReservation, ResponseBody, UnreadGuard};
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
@@ -58,7 +58,15 @@ enum HeadDecision {
     /// The decision needs the store.
     AwaitsStore(Rc<WorkerConfig>, PendingDecision, usize),
     /// The decision needs the body.
-    NeedsBody(Rc<WorkerConfig>, BodyRequirement),
+    NeedsBody(Rc<WorkerConfig>, UnreadAttempt),
+}
+
+/// An attempt whose body has to be read before the decision.
+struct UnreadAttempt {
+    requirement: BodyRequirement,
+    /// The routes as far as they are known, and the generation of their rules.
+    routes: MatchedRoutes,
+    generation: u64,
 }
 
 /// The same, before the configuration in force is known.
@@ -67,7 +75,7 @@ enum HeadCheck {
     Malformed(MalformedRequest),
     Redirected,
     Checked(DecisionState, Option<usize>),
-    NeedsBody(BodyRequirement),
+    NeedsBody(UnreadAttempt),
 }
 
 impl Service {
@@ -108,7 +116,14 @@ impl Server {
             Ok((client, _)) => *client,
             Err(_) => self.config.current().client_for_log(connection, &request),
         };
-        let record = AccessRecord::begin(self, connection, &request, client, summary.request_id.clone(), now);
+        let record = AccessRecord::begin(
+            self,
+            connection,
+            &request,
+            client,
+            (summary.request_id.clone(), summary.id_came_back),
+            now,
+        );
         let context = RequestContext { summary, record };
         match checked.map(|(_, decision)| decision) {
             Ok(HeadDecision::Decided(decision)) => {
@@ -128,13 +143,13 @@ impl Server {
                     response
                 }))
             }
-            Ok(HeadDecision::NeedsBody(config, requirement)) => {
+            Ok(HeadDecision::NeedsBody(config, unread)) => {
                 let (server, connection) = (Rc::clone(self), Arc::clone(connection));
                 let timeout = config.shared.settings.body_timeout.to_std();
                 let owner = client.ip().map(|ip| config.shared.client.prefixes.mask(ip));
                 ResponseFuture::Boxed(Box::pin(async move {
                     let memory = server.body_memory.reserve(owner);
-                    server.handle_with_body(&connection, request, requirement, timeout, memory, context).await
+                    server.handle_with_body(&connection, request, unread, timeout, memory, context).await
                 }))
             }
             Err(error) => context.finish_with_error(&error, connection),
@@ -167,21 +182,24 @@ impl Server {
                     client,
                     if has_body { AttemptBody::Unread } else { AttemptBody::Whole(&[]) },
                 );
-                let requirement = if has_body { rules.policy.body_requirement(&attempt)? } else { None };
+                let routes = rules.policy.routes_of(&attempt);
+                let requirement =
+                    if has_body { rules.policy.body_requirement(&attempt, &routes)? } else { None };
                 let Some(requirement) = requirement else {
-                    let state = self.engine.decide(rules, &attempt, now)?;
+                    let state = self.engine.decide_on(rules, &attempt, routes, now)?;
                     return Ok((client, HeadCheck::Checked(state, rules.policy.upstream_of(&attempt))));
                 };
                 // If every body would be refused, the refusal comes before the body is read.
                 let refusal = if requirement.may_be_no_attempt {
                     None
                 } else {
-                    self.engine.refuse(rules, &attempt, now)?
+                    self.engine.refuse(rules, &attempt, routes.clone(), now)?
                 };
                 let refused = refusal.map(|refusal| {
                     HeadCheck::Checked(DecisionState::Ready(Decision::Refused(refusal)), None)
                 });
-                Ok((client, refused.unwrap_or(HeadCheck::NeedsBody(requirement))))
+                let unread = || UnreadAttempt { requirement, routes, generation: rules.generation };
+                Ok((client, refused.unwrap_or_else(|| HeadCheck::NeedsBody(unread()))))
             },
         )?;
         let decision = match checked {
@@ -195,7 +213,7 @@ impl Server {
             HeadCheck::Checked(DecisionState::Pending(pending), group) => {
                 HeadDecision::AwaitsStore(config, pending, group.unwrap_or(0))
             }
-            HeadCheck::NeedsBody(requirement) => HeadDecision::NeedsBody(config, requirement),
+            HeadCheck::NeedsBody(unread) => HeadDecision::NeedsBody(config, unread),
         };
         Ok((client, decision))
     }
@@ -205,24 +223,24 @@ impl Server {
         self: Rc<Self>,
         connection: &Arc<DownstreamConnection>,
         request: Request<Incoming>,
-        requirement: BodyRequirement,
+        unread: UnreadAttempt,
         timeout: Duration,
         memory: MemoryReservation,
         mut context: RequestContext,
     ) -> Response<ResponseBody> {
         let (head, incoming) = request.into_parts();
         context.record.pause(self.engine.clock().now());
-        let unread = UnreadGuard::begins(&self.unread_bodies);
-        let buffered = body::read(incoming, requirement.max_bytes, timeout, memory).await;
+        let guard = UnreadGuard::begins(&self.unread_bodies);
+        let buffered = body::read(incoming, unread.requirement.max_bytes, timeout, memory).await;
         if matches!(buffered, Err(Error::NoMemory)) {
             self.events.emit(&Event::BodyRefused);
         }
         context.record.resume(self.engine.clock().now());
         let decided = match buffered {
-            Ok(buffered) => self.decide_with_body(connection, head, buffered, &requirement).await,
+            Ok(buffered) => self.decide_with_body(connection, head, buffered, unread).await,
             Err(error) => Err(error),
         };
-        drop(unread);
+        drop(guard);
         let Ok(response) = match decided {
             Ok((decision, request)) => self.respond(connection, decision, request, context),
             Err(error) => context.finish_with_error(&error, connection),
@@ -237,15 +255,15 @@ impl Server {
         connection: &DownstreamConnection,
         head: http::request::Parts,
         buffered: BufferedBody,
-        requirement: &BodyRequirement,
+        unread: UnreadAttempt,
     ) -> Result<(RoutedDecision, Request<IncomingBody>), Error> {
         let (body, incoming) = match &buffered {
             BufferedBody::Whole(bytes) => (AttemptBody::Whole(bytes), IncomingBody::Buffered(some(bytes))),
-            BufferedBody::Longer(..) if requirement.refuse_longer => return Err(Error::BodyTooLong),
+            BufferedBody::Longer(..) if unread.requirement.refuse_longer => return Err(Error::BodyTooLong),
             BufferedBody::Longer(..) => (AttemptBody::TooLong, IncomingBody::Buffered(None)),
         };
         let mut request = Request::from_parts(head, incoming);
-        let decision = self.decide(connection, &request, body).await?;
+        let decision = self.decide(connection, &request, body, unread).await?;
         if let BufferedBody::Longer(beginning, rest) = buffered {
             *request.body_mut() = IncomingBody::Prefixed(some(&beginning), rest);
         }
@@ -262,8 +280,9 @@ impl Server {
         connection: &DownstreamConnection,
         request: &Request<B>,
         body: AttemptBody<'_>,
+        unread: UnreadAttempt,
     ) -> Result<RoutedDecision, Error> {
-        let host = target::validate(connection, request)?;
+        let host = target::validate_again(connection, request)?;
         let now = self.engine.clock().now();
         let (config, checked) = with_newest_rules(
             || self.config.current(),
@@ -272,9 +291,14 @@ impl Server {
                     Ok(client) => client,
                     Err(error) => return Ok(Err(error)),
                 };
-                let attempt = attempt(request, &host, client, body);
-                let state = self.engine.decide(&config.shared.rules, &attempt, now)?;
-                Ok(Ok((state, config.shared.rules.policy.upstream_of(&attempt))))
+                let (rules, attempt) = (&config.shared.rules, attempt(request, &host, client, body));
+                let routes = if rules.generation == unread.generation {
+                    rules.policy.routes_with_body(unread.routes.clone(), &attempt)
+                } else {
+                    rules.policy.routes_of(&attempt)
+                };
+                let state = self.engine.decide_on(rules, &attempt, routes, now)?;
+                Ok(Ok((state, rules.policy.upstream_of(&attempt))))
             },
         )?;
         let (state, group) = checked?;
@@ -298,17 +322,17 @@ impl Server {
             Decision::Uncounted => None,
             Decision::Denied => return context.finish_with_error(&Error::StoreUnavailable, connection),
             Decision::Admitted(reservation) => {
-                context.record.admitted(&rules.policy, reservation.route());
+                let outcome = context.record.admitted(rules, &reservation);
                 let Some(permits) = rules.acquire_permits(&reservation) else {
                     // The application never sees the request, so it is no attempt.
                     reservation.refund(&self.engine, rules);
                     return context.finish_with_error(&Error::InFlightLimit, connection);
                 };
                 context.record.hold_permits(permits);
-                Some(reservation)
+                Some((reservation, outcome))
             }
             Decision::Refused(refusal) => {
-                context.record.refused(&rules.policy, &refusal);
+                context.record.refused(rules, &refusal);
                 let response = self.refuse(connection, shared, &refusal, request, &context.summary);
                 return ResponseFuture::delayed(shared.refuse.delay, context.record.finish(response));
             }
@@ -316,16 +340,16 @@ impl Server {
         let limit_headers = reservation
             .as_ref()
             .filter(|_| shared.refuse.headers == ShowLimits::Always)
-            .and_then(|reservation| respond::rate_limit_headers(&rules.policy, &reservation.statuses));
-        let hold = reservation.as_ref().map_or(Span::ZERO, |reservation| reservation.hold);
-        let attempt = reservation.map(|reservation| {
+            .and_then(|(reservation, _)| respond::rate_limit_headers(&rules.policy, &reservation.statuses));
+        let hold = reservation.as_ref().map_or(Span::ZERO, |(reservation, _)| reservation.hold);
+        let attempt = reservation.map(|(reservation, outcome)| {
             let trusted = shared.client.trusts(connection.peer);
             let is_secure = reservation.claim().is_some()
                 && is_secure(request.headers(), trusted, connection.is_secure());
-            AdmittedAttempt::new(self, &config, reservation, is_secure)
+            AdmittedAttempt::new(self, &config, reservation, outcome, is_secure)
         });
         let upstream_request =
-            UpstreamRequest::prepare(request, connection, &config, group, attempt, &context.summary);
+            UpstreamRequest::prepare(request, connection, &config, group, attempt, &context);
         let (server, connection) = (Rc::clone(self), Arc::clone(connection));
         ResponseFuture::Boxed(Box::pin(async move {
             server.forward(upstream_request, &connection, hold, limit_headers, context).await
@@ -346,7 +370,9 @@ impl Server {
             record.resume(self.engine.clock().now());
             record.end_hold();
         }
-        match request.send(self, connection, &mut record).await {
+        let sent = request.send(self, connection, &mut record).await;
+        record.set_uncovered_password(request.has_uncovered_password());
+        match sent {
             Ok(mut response) => {
                 if let Some(limit_headers) = limit_headers {
                     limit_headers.append_to(response.headers_mut());

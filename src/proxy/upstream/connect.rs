@@ -30,7 +30,6 @@ pub(super) async fn connect(
     let trust = trust.filter(|_| matches!(stream, NetStream::Tls(_))).cloned();
     let head_limit = HeadLimit::new();
     let (sender, driver) = http1::Builder::new()
-        .max_headers(MAX_HEADERS)
         .max_buf_size(BUFFER)
         .handshake(TokioIo::new(TappedStream { stream, tap: head_limit.clone() }))
         .await
@@ -72,5 +71,4 @@ fn tls_failure(error: &io::Error) -> Failure {
     if tls::is_about_certificate(error) { Failure::Certificate } else { Failure::Tls }
 }
 
-const MAX_HEADERS: usize = 200;
 const BUFFER: usize = 64 * 1024;

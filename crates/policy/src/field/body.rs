@@ -9,26 +9,25 @@ use http::header::CONTENT_TYPE;
 
 use super::super::count;
 use super::name::FieldName;
-use super::{Field, FieldReadError, TooManyValues, Values, form, json, lenient, multipart, names};
+use super::{Field, FieldReadError, TooManyValues, Values, form, json, lenient, multipart};
 
-/// Adds the values of the fields in the body. A form field is looked up in a document as well, and vice versa:
-/// frameworks that accept both merge them.
+/// Adds the values of the fields in the body; `names` are their names in a form. A form field is looked up in a
+/// document as well, and vice versa: frameworks that accept both merge them.
 pub(super) fn find(
     fields: &[Field],
-    headers: &HeaderMap,
-    body: &[u8],
+    names: &[FieldName],
+    (headers, body): (&HeaderMap, &[u8]),
     found: &mut Values,
 ) -> Result<(), TooManyValues> {
     if body.is_empty() {
         return Ok(());
     }
-    let names = names(fields, Field::in_body);
-    match find_strictly(fields, &names, headers, body, found) {
+    match find_strictly(fields, names, headers, body, found) {
         Ok(()) => Ok(()),
         Err(FieldReadError::TooMany(error)) => Err(error),
         Err(FieldReadError::Unreadable) => {
             found.is_unreadable = true;
-            lenient::find(fields, &names, headers, body, found)
+            lenient::find(fields, names, headers, body, found)
         }
     }
 }
@@ -42,7 +41,10 @@ fn find_strictly(
 ) -> Result<(), FieldReadError> {
     count::check_headers(headers).map_err(|_| FieldReadError::Unreadable)?;
     let kind = content_type(headers)?;
-    let is = |word: &str| kind.to_ascii_lowercase().windows(word.len()).any(|part| part == word.as_bytes());
+    let is_plain_form = kind.eq_ignore_ascii_case(FORM);
+    let is = |word: &str| {
+        !is_plain_form && kind.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+    };
     if !is("multipart") {
         form::find(body, names, found)?;
     } else if !names.is_empty() {
@@ -74,3 +76,5 @@ fn content_type(headers: &HeaderMap) -> Result<&[u8], FieldReadError> {
     let first = lines.next().map_or(&b""[..], |value| value.as_bytes());
     if lines.next().is_some() { Err(FieldReadError::Unreadable) } else { Ok(first) }
 }
+
+const FORM: &[u8] = b"application/x-www-form-urlencoded";

@@ -16,9 +16,11 @@ pub(super) fn find(text: &[u8], names: &[FieldName], found: &mut Values) -> Resu
     if names.is_empty() {
         return Ok(());
     }
-    for field in split(without_mark(text), b'&') {
+    let text = without_mark(text);
+    let has_pieces = memchr(b';', text).is_some();
+    for field in split(text, b'&') {
         find_in(field, names, found)?;
-        if memchr(b';', field).is_some() {
+        if has_pieces && memchr(b';', field).is_some() {
             split(field, b';').try_for_each(|part| find_in(part, names, found))?;
         }
     }
@@ -43,23 +45,16 @@ pub(super) fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
 }
 
 fn find_in(field: &[u8], names: &[FieldName], found: &mut Values) -> Result<(), TooManyValues> {
-    if field.is_empty() {
+    // The first byte rules out most names without looking for their ends.
+    let is_ruled_out = |first| names.iter().all(|name| name.cannot_begin(first));
+    if field.is_empty() || first_byte(field).is_some_and(is_ruled_out) {
         return Ok(());
     }
     let (sent, value) = name_and_value(field);
-    if is_one_of(sent, names) {
+    if readings(sent).any(|sent| names.iter().any(|name| name.is(&sent))) {
         readings(value).try_for_each(|value| found.add(&value))?;
     }
     Ok(())
-}
-
-/// Whether an application could read `sent` as one of these names.
-fn is_one_of(sent: &[u8], names: &[FieldName]) -> bool {
-    // The first byte rules out most names without decoding.
-    if first_byte(sent).is_some_and(|first| names.iter().all(|name| name.cannot_begin(first))) {
-        return false;
-    }
-    readings(sent).any(|sent| names.iter().any(|name| name.is(&sent)))
 }
 
 /// The decodings of a cookie's value: PHP keeps a plus, ASP makes it a blank.

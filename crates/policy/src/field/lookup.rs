@@ -27,11 +27,13 @@ pub(crate) struct FieldNames {
     filter: NameFilter,
 }
 
-/// The slots of some fields among [`FieldNames`].
+/// The slots of some fields among [`FieldNames`], and what else is looked up for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FieldSlots {
     in_query: Vec<usize>,
     in_cookies: Vec<usize>,
+    /// Their names in a form.
+    pub(super) in_body: Vec<FieldName>,
 }
 
 impl FieldNames {
@@ -83,6 +85,7 @@ impl FieldNames {
         FieldSlots {
             in_query: fields.iter().filter_map(Field::in_query).filter_map(slot).collect(),
             in_cookies: fields.iter().filter_map(Field::in_cookies).filter_map(slot).collect(),
+            in_body: fields.iter().filter_map(Field::in_body).collect(),
         }
     }
 

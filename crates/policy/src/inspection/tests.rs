@@ -180,3 +180,65 @@ proptest! {
 
 const NAMES: [&str; 9] =
     ["geheim", "GEHEIM[]", "%67eheim", "login", "Login[0]", "pwd", "lang", "compass", "session.id"];
+
+/// Routes chosen by everything that a request can carry.
+fn chosen_by(fields: &[&str]) -> Policy {
+    let field = |name: &&str| match *name {
+        "json" => Field::json("/log").unwrap(),
+        "query" => Field::query("log").unwrap(),
+        "header" => Field::Header(HeaderName::from_static("x-log")),
+        "basic" => Field::Basic,
+        _ => Field::form("log").unwrap(),
+    };
+    let when = Route {
+        when: fields.iter().map(field).collect(),
+        user: vec![Field::form("log").unwrap()],
+        password: vec![Field::form("pwd").unwrap()],
+        ..Route::new("when", vec!["POST /login".parse().unwrap()])
+    };
+    let behind = Route::new("behind", vec!["ANY /**".parse().unwrap()]);
+    Policy::new(vec![when, behind], Vec::new())
+}
+
+proptest! {
+    /// A body that is read later must not make other routes of those that were found before.
+    #[test]
+    fn the_routes_before_and_after_the_body_are_those_of_the_whole_request(
+        fields in prop::sample::subsequence(vec!["form", "json", "query", "header", "basic"], 0..=5),
+        method in prop::sample::select(vec!["GET", "POST", "PUT", "OPTIONS", "HEAD"]),
+        query in prop::sample::select(vec![None, Some("log=a"), Some("x=1"), Some("pwd=b"), Some("_method=GET")]),
+        lines in prop::sample::subsequence(
+            vec![
+                ("cookie", "log=a"),
+                ("cookie", "pwd=b; x=1"),
+                ("x-log", "a"),
+                ("authorization", "Basic YTpi"),
+                ("content-type", "application/json"),
+                ("x-http-method-override", "POST"),
+            ],
+            0..=6,
+        ),
+        body in prop::sample::select(vec!["", "log=a", "pwd=b", "log=a&pwd=b", "x=1", "{\"log\":\"a\"}", "{"]),
+    ) {
+        let policy = chosen_by(&fields);
+        let method = method.parse().unwrap();
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(name.parse::<HeaderName>().unwrap(), HeaderValue::from_static(value));
+        }
+        let attempt = |body| Attempt {
+            method: &method,
+            path: "/login",
+            query,
+            host: "",
+            client: Client::UnixSocket,
+            headers: &headers,
+            body,
+        };
+        for body in [AttemptBody::Whole(body.as_bytes()), AttemptBody::TooLong] {
+            let before = policy.routes_of(&attempt(AttemptBody::Unread));
+            let after = policy.routes_with_body(before, &attempt(body));
+            prop_assert_eq!(after, policy.routes_of(&attempt(body)));
+        }
+    }
+}

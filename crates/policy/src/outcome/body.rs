@@ -8,11 +8,11 @@ use std::cell::OnceCell;
 
 use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, StatusCode};
+use memchr::memmem::find;
 use serde_json::Value;
 
 use super::charset::Charset;
 use super::coding::{Codings, Undecodable};
-use super::glob::find;
 use super::{BodyPrefix, ResponseView};
 
 /// The view of a body.

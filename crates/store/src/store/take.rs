@@ -14,7 +14,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{LimitBuckets, Store};
-use crate::memory::{CombinedVerdict, Stale, Withdrawal, refuse_all, take_all};
+use crate::memory::{CombinedVerdict, Stale, Withdrawal, gives, refuse_all, take_all};
 use crate::shared::{Mirror, OnError, SharedStore, StoreOp, StoreReply, Unavailable};
 use tollgate_bucket::{Op, Time, Verdict};
 
@@ -170,13 +170,14 @@ fn all_or_none(
     mut verdicts: SmallVec<[Verdict; 2]>,
 ) -> CombinedVerdict {
     let mut both = withdrawals.iter().zip(&verdicts);
-    let admitted = !both.any(|(withdrawal, verdict)| withdrawal.enforce && !verdict.is_admitted());
-    if !admitted {
-        for (withdrawal, verdict) in withdrawals.iter().zip(&mut verdicts) {
-            if verdict.is_admitted() {
-                refund(database, withdrawal, verdict);
-                verdict.left = verdict.left.saturating_add(verdict.receipt.tokens);
-            }
+    let admitted =
+        !both.any(|(withdrawal, verdict)| withdrawal.effect.is_enforced() && !verdict.is_admitted());
+    let gives = gives(withdrawals, |at| verdicts.get(at).is_some_and(Verdict::is_admitted));
+    for ((withdrawal, verdict), gives) in withdrawals.iter().zip(&mut verdicts).zip(gives) {
+        if verdict.is_admitted() && !gives {
+            refund(database, withdrawal, verdict);
+            verdict.left = verdict.left.saturating_add(verdict.receipt.tokens);
+            verdict.receipt.tokens = 0;
         }
     }
     CombinedVerdict { admitted, verdicts }
@@ -187,7 +188,12 @@ fn decide_without(
     database: &SharedStore,
     withdrawals: &[LimitWithdrawal<'_>],
 ) -> Result<CombinedVerdict, Unavailable> {
-    let on_error = database.on_error();
+    let is_enforced = withdrawals.iter().any(|withdrawal| withdrawal.effect.is_enforced());
+    let on_error = match database.on_error() {
+        // What only observes refuses nothing.
+        OnError::Deny if !is_enforced => OnError::Local,
+        on_error => on_error,
+    };
     database.observer().fell_back(on_error);
     match on_error {
         OnError::Deny => Err(Unavailable),
@@ -225,7 +231,7 @@ fn refusing<'w, 'b>(
     now: Time,
 ) -> impl Iterator<Item = (&'w LimitWithdrawal<'b>, &'b Arc<Mirror>)> {
     let refuses = move |withdrawal: &&LimitWithdrawal<'b>| {
-        withdrawal.enforce && !withdrawal.dry_run(now).verdict.is_admitted()
+        withdrawal.effect.is_enforced() && !withdrawal.dry_run(now).verdict.is_admitted()
     };
     let with_mirror =
         |withdrawal: &'w LimitWithdrawal<'b>| Some((withdrawal, withdrawal.buckets.mirror.as_ref()?));

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use crate::bucket::{Admission, Own};
 use crate::engine::{BucketLevel, BucketReport, BucketView};
 use crate::observe::timestamp::rfc3339;
-use crate::policy::Mode;
 use crate::time::Span;
 
 pub(super) fn json(report: &BucketReport) -> Value {
@@ -22,7 +21,7 @@ fn bucket(view: &BucketView) -> Value {
     let BucketLevel { spec, verdict } = view.rate;
     let mut value = json!({
         "limit": &*view.limit,
-        "mode": mode(view.mode),
+        "mode": view.mode.name(),
         "tokens": verdict.left,
         "burst": spec.burst(),
         "next": seconds(verdict.next_token),
@@ -63,16 +62,8 @@ fn escalation(BucketLevel { spec, verdict }: BucketLevel) -> Value {
     json!({"left": verdict.left, "after": spec.burst(), "wait": wait, "forgotten_at": rfc3339(verdict.full_at)})
 }
 
-fn mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Enforce => "enforce",
-        Mode::Observe => "observe",
-        Mode::Off => "off",
-    }
-}
-
 /// Rounded up to a millisecond, so a client that waits this long has waited enough.
-fn seconds(span: Span) -> f64 {
+pub(in super::super) fn seconds(span: Span) -> f64 {
     let millis = span.as_nanos().div_ceil(1_000_000);
     std::time::Duration::from_millis(millis).as_secs_f64()
 }

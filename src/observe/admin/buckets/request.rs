@@ -6,22 +6,25 @@ use std::error::Error;
 use std::fmt;
 
 use http::{StatusCode, Uri};
-use http_body_util::{BodyExt, Limited};
 use hyper::body::Body;
+use ipnet::IpNet;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
+use super::super::request::{AdminProblem, fields_of, pairs, wrong};
 use crate::bucket::Continuous;
 use crate::policy::bucket_ref::{BucketSelector, BucketSelectorError};
 use crate::time::Span;
 
-/// Parses rates and durations as the configuration does.
+/// Parses values as the configuration does.
 #[derive(Clone, Copy)]
 pub struct Grammar {
     /// `"60/min"`, `"10 per 5m burst 20"`.
     pub rate: fn(&str) -> Result<Continuous, String>,
     /// `"1d"`, `"1h30m"`.
     pub span: fn(&str) -> Result<Span, String>,
+    /// `"203.0.113.0/24"`, `"2001:db8::1"`; bits beyond the length are cleared.
+    pub prefix: fn(&str) -> Result<IpNet, String>,
 }
 
 /// A path below `/api/v1/buckets/`.
@@ -37,13 +40,6 @@ pub(super) enum BucketResource {
     Bucket,
     Credit,
     Rate,
-}
-
-/// Why a request is refused.
-#[derive(Debug)]
-pub(super) struct AdminProblem {
-    pub(super) status: StatusCode,
-    pub(super) detail: String,
 }
 
 /// The request besides its path.
@@ -75,7 +71,7 @@ impl BucketPath {
             self.key.as_deref().ok_or_else(|| wrong("the path holds a percent sign that escapes nothing"))?;
         BucketSelector::parse(key).map_err(|error| match error {
             BucketSelectorError::Kind => AdminProblem::new(StatusCode::NOT_FOUND, error.to_string()),
-            BucketSelectorError::Address | BucketSelectorError::Name => wrong(error.to_string()),
+            _ => wrong(error.to_string()),
         })
     }
 }
@@ -144,51 +140,6 @@ impl BucketRequest {
     }
 }
 
-async fn fields_of<B>(body: B) -> Result<Map<String, Value>, AdminProblem>
-where
-    B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
-{
-    let whole = Limited::new(body, MAX_BODY_LEN).collect();
-    let Ok(whole) = whole.await else {
-        return Err(AdminProblem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "a body has to arrive whole and may have 64 KiB",
-        ));
-    };
-    let whole = whole.to_bytes();
-    if whole.is_empty() {
-        return Ok(Map::new());
-    }
-    // The parser's own message may quote what was sent; the position is enough.
-    serde_json::from_slice(&whole).map_err(|error| {
-        wrong(format!("the body is not a JSON object: line {}, column {}", error.line(), error.column()))
-    })
-}
-
-fn pairs(query: &str) -> Result<Vec<(String, String)>, AdminProblem> {
-    let decoded = |text: &str| {
-        let bytes: Vec<u8> = percent_decode_str(&text.replace('+', " ")).collect();
-        String::from_utf8(bytes).map_err(|_| wrong("the query is not UTF-8"))
-    };
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Ok((decoded(name)?, decoded(value)?))
-        })
-        .collect()
-}
-
-fn wrong(detail: impl Into<String>) -> AdminProblem {
-    AdminProblem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
-}
-
-impl AdminProblem {
-    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into() }
-    }
-}
-
 impl fmt::Debug for Grammar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Grammar")
@@ -196,4 +147,3 @@ impl fmt::Debug for Grammar {
 }
 
 const PREFIX: &str = "/api/v1/buckets/";
-const MAX_BODY_LEN: usize = 64 * 1024;

@@ -64,6 +64,14 @@ impl Buckets {
         self.own_rates.read().get(&key).map(|entry| entry.own).filter(|own| own.until > now)
     }
 
+    /// All own rates that have not ended.
+    #[must_use]
+    pub fn list_own_rates(&self, now: Time) -> Vec<(Key, Own)> {
+        let entries = self.own_rates.read();
+        let all = entries.iter().map(|(key, entry)| (*key, entry.own));
+        all.filter(|(_, own)| own.until > now).collect()
+    }
+
     /// Resets a bucket as if it had never been seen. An own rate stays until its end.
     ///
     /// # Errors

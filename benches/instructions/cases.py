@@ -1,0 +1,94 @@
+"""What is counted: one request each, with the gate's file and what the application answers."""
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+PLAIN = """
+[route.login]
+match = "{method} /login"
+[limit.address]
+rate = "{rate}"
+"""
+WORDPRESS = """
+[route.login]
+preset = "wordpress"
+[limit.address]
+rate = "{rate}"
+count = "failures"
+[limit.account]
+key = "user"
+rate = "{rate}"
+count = "failures"
+"""
+EMPTY, WIDE = "5 per 1000h", "1000000 per 1s"
+
+# As Firefox sends it with a form.
+BROWSER = b"""Host: blog.example.org
+User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0
+Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8
+Accept-Language: en-US,en;q=0.5
+Accept-Encoding: gzip, deflate, br, zstd
+Content-Type: application/x-www-form-urlencoded
+Content-Length: %d
+Origin: https://blog.example.org
+Connection: keep-alive
+Referer: https://blog.example.org/wp-login.php
+Cookie: wordpress_test_cookie=WP%%20Cookie%%20check
+Upgrade-Insecure-Requests: 1
+Sec-Fetch-Dest: document
+Sec-Fetch-Mode: navigate
+Sec-Fetch-Site: same-origin
+Sec-Fetch-User: ?1
+Priority: u=0, i"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One request, sent again and again, and the status that it gets."""
+
+    file: str
+    request: bytes
+    status: int
+    http2: bool = False
+    # How much more than the tolerance its count may differ from run to run.
+    spread: float = 0.0
+
+
+def simple(method, path, body=b""):
+    """A request as load generators send it."""
+    form = b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n" % len(body) if body else b""
+    return b"%s %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: oha/1.4\r\nAccept: */*\r\n%s\r\n%s" % (method, path, form, body)
+
+
+def sign_in(length):
+    """A browser's form for wp-login.php, of so many bytes."""
+    fields = {"log": "alice@example.org", "pwd": "correct horse battery staple", "rememberme": "forever", "wp-submit": "Log In",
+              "redirect_to": "https://blog.example.org/wp-admin/", "testcookie": "1", "csrf_token": ""}
+    body = urlencode(fields).encode()
+    body += b"f" * (length - len(body))
+    return b"POST /wp-login.php HTTP/1.1\r\n" + (BROWSER % len(body)).replace(b"\n", b"\r\n") + b"\r\n\r\n" + body
+
+
+def plain(method, rate):
+    return PLAIN.format(method=method, rate=rate)
+
+
+FORM = b"username=alice&password=wrong-password&remember=1"
+CASES = {
+    "refused-get": Case(plain("GET", EMPTY), simple(b"GET", b"/login"), 429),
+    "forwarded-get": Case(plain("GET", WIDE), simple(b"GET", b"/login"), 200),
+    "forwarded-post": Case(plain("POST", WIDE), simple(b"POST", b"/login", FORM), 200),
+    "wordpress-refused": Case(WORDPRESS.format(rate=EMPTY), sign_in(1024), 429),
+    "wordpress-forwarded": Case(WORDPRESS.format(rate=WIDE), sign_in(1024), 200),
+    "wordpress-64k": Case(WORDPRESS.format(rate=WIDE), sign_in(65536), 200,
+                          spread=0.05),  # the kernel hands out the body in more or fewer pieces
+    "http2-refused": Case(plain("GET", EMPTY), simple(b"GET", b"/login"), 429, http2=True),
+    "http2-forwarded": Case(plain("GET", WIDE), simple(b"GET", b"/login"), 200, http2=True),
+}
+
+
+def answer(body):
+    return b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Type: text/html; charset=UTF-8\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+ANSWERS = {"/": answer(b"x" * 200)}

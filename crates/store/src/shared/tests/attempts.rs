@@ -1,0 +1,75 @@
+//! Attempts on the buckets of several limits, through [`Store::take`].
+
+use super::*;
+use crate::memory::{CombinedVerdict, Withdrawal};
+use crate::store::{LimitBuckets, Store, TakeState};
+use tollgate_bucket::Effect;
+
+/// A process with two limits.
+struct TwoLimits {
+    store: Store,
+    limits: [LimitBuckets; 2],
+    runtime: Runtime,
+}
+
+impl TwoLimits {
+    fn on(ledger: &Arc<Ledger>, on_error: OnError) -> Self {
+        let (clock, backend) = (Clock::manual(NOW), Arc::clone(ledger) as Arc<dyn CompareAndSwap>);
+        let options = StoreOptions { timeout: Span::from_secs(5), on_error };
+        let database =
+            SharedStore::start_on(move || Ok(backend), options, clock.clone(), Arc::new(Quiet)).unwrap();
+        let store = Store::over(database, 100, clock);
+        let limits = ["address", "subnet"].map(|name| store.limit(&name.into(), &[spec()]).unwrap());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { store, limits, runtime }
+    }
+
+    /// Takes tokens from the limits at these positions, or from none.
+    fn take(&self, costs: &[(usize, u32)]) -> Result<CombinedVerdict, Unavailable> {
+        let withdrawal = |&(limit, cost): &(usize, u32)| Withdrawal {
+            buckets: &self.limits[limit],
+            bucket: BucketKey { key: Key(7 << 64 | limit as u128), ..bucket() },
+            cost,
+            tag: None,
+            effect: Effect::Enforce { owner: 0 },
+        };
+        let withdrawals: Vec<_> = costs.iter().map(withdrawal).collect();
+        match self.store.take(&withdrawals, self.store.now()).unwrap() {
+            TakeState::Done(verdict) => Ok(verdict),
+            TakeState::Pending(pending) => {
+                self.runtime.block_on(pending.wait(&withdrawals)).map(|(verdict, _)| verdict)
+            }
+        }
+    }
+
+    fn is_admitted(&self, costs: &[(usize, u32)]) -> bool {
+        self.take(costs).is_ok_and(|verdict| verdict.admitted)
+    }
+}
+
+#[test]
+fn an_attempt_that_one_bucket_refuses_takes_nothing_from_the_others() {
+    let ledger = Arc::new(Ledger::default());
+    let process = || TwoLimits::on(&ledger, OnError::Deny);
+    assert!(process().is_admitted(&[(1, 10)]));
+    // This process has not seen the empty bucket, so it takes from both and has to give back.
+    let one = process();
+    let refused = one.take(&[(0, 4), (1, 1)]).unwrap();
+    assert!(!refused.admitted);
+    assert_eq!(refused.verdicts[0].left, 10);
+    one.runtime.block_on(one.store.flush(Duration::from_secs(5)));
+    let other = process();
+    assert!(other.is_admitted(&[(0, 10)]), "all ten are there");
+    assert!(!other.is_admitted(&[(0, 1)]));
+}
+
+#[test]
+fn without_the_database_on_error_decides() {
+    for (on_error, expected) in [(OnError::Deny, 0), (OnError::Allow, 20), (OnError::Local, 10)] {
+        let ledger = Arc::new(Ledger::default());
+        ledger.away.store(true, Ordering::SeqCst);
+        let process = TwoLimits::on(&ledger, on_error);
+        let admitted = (0..20).filter(|_| process.is_admitted(&[(0, 1), (1, 1)])).count();
+        assert_eq!(admitted, expected, "{on_error:?}");
+    }
+}

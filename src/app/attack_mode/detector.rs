@@ -1,0 +1,148 @@
+//! When attack mode begins and ends on one route: a function of counters and time.
+//!
+//! It begins when failures and their share reach both thresholds within a minute. While it is on, fewer failures get
+//! through, so the share alone keeps it on as long as these few would be enough without the mode. It ends when both have
+//! been below for the rule's `calm`.
+
+use std::collections::VecDeque;
+
+use crate::observe::metrics::OutcomeCounts;
+use crate::policy::AttackRule;
+use crate::time::{Span, Time};
+
+/// The state of one route.
+#[derive(Debug, Default)]
+pub(super) struct AttackDetector {
+    /// Samples of the last minute, the oldest first.
+    samples: VecDeque<(Time, OutcomeCounts)>,
+    /// While the mode is on: when the thresholds were last reached.
+    last_reached: Option<Time>,
+}
+
+/// The last minute of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Measured {
+    pub(super) failures: u64,
+    /// The share of failures among the attempts, from 0 to 1.
+    pub(super) share: f64,
+}
+
+impl AttackDetector {
+    pub(super) fn is_on(&self) -> bool {
+        self.last_reached.is_some()
+    }
+
+    /// Adds a sample of the counters, and measures the minute before it.
+    pub(super) fn measure(&mut self, counts: OutcomeCounts, now: Time) -> Measured {
+        while self.samples.len() >= MAX_SAMPLES
+            || self.samples.get(1).is_some_and(|(at, _)| now.since(*at) >= WINDOW)
+        {
+            self.samples.pop_front();
+        }
+        self.samples.push_back((now, counts));
+        let first = self.samples.front().map_or(counts, |(_, first)| *first);
+        let failures = counts.failures.saturating_sub(first.failures);
+        let attempts = counts.attempts.saturating_sub(first.attempts);
+        #[expect(clippy::cast_precision_loss, reason = "a share needs no 52 bits")]
+        let share = if attempts == 0 { 0.0 } else { failures as f64 / attempts as f64 };
+        Measured { failures, share }
+    }
+
+    /// Whether the mode is on from now on.
+    pub(super) fn judge(&mut self, measured: Measured, rule: &AttackRule, now: Time) -> bool {
+        let Measured { failures, share } = measured;
+        let (many, mostly) = (failures >= rule.failures, share >= rule.share);
+        let is_reached = match self.last_reached {
+            None => many && mostly,
+            Some(_) => many || (mostly && failures.saturating_mul(rule.cost_factor.into()) >= rule.failures),
+        };
+        if is_reached {
+            self.last_reached = Some(now);
+        } else if self.last_reached.is_some_and(|reached| now.since(reached) >= rule.calm) {
+            self.last_reached = None;
+        }
+        self.is_on()
+    }
+}
+
+const WINDOW: Span = Span::from_secs(60);
+/// One a second, and both ends of the minute.
+const MAX_SAMPLES: usize = 61;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: AttackRule =
+        AttackRule { failures: 60, share: 0.8, cost_factor: 4, calm: Span::from_secs(120), webhook: None };
+
+    /// Feeds each second's failures and successes, and says in which seconds the mode was on.
+    fn on_in(seconds: impl IntoIterator<Item = (u64, u64)>) -> Vec<usize> {
+        let (mut detector, mut counts) = (AttackDetector::default(), OutcomeCounts::default());
+        let start = Time::from_nanos(1_000_000_000_000);
+        detector.measure(counts, start);
+        let mut on = Vec::new();
+        for (second, (failures, successes)) in seconds.into_iter().enumerate() {
+            counts.failures += failures;
+            counts.attempts += failures + successes;
+            let now = start.after(Span::from_secs(second as u64 + 1));
+            let measured = detector.measure(counts, now);
+            if detector.judge(measured, &RULE, now) {
+                on.push(second);
+            }
+        }
+        on
+    }
+
+    fn steady(failures: u64, successes: u64, seconds: usize) -> Vec<(u64, u64)> {
+        vec![(failures, successes); seconds]
+    }
+
+    #[test]
+    fn it_begins_when_a_minute_has_both_the_failures_and_their_share() {
+        assert_eq!(on_in(steady(2, 0, 60)).first(), Some(&29), "the sixtieth failure");
+        assert!(on_in(steady(2, 1, 300)).is_empty(), "two thirds fail");
+        assert!(on_in((0..300).map(|second| (u64::from(second % 2 == 0), 0))).is_empty(), "thirty a minute");
+    }
+
+    #[test]
+    fn it_ends_when_it_has_been_calm_long_enough() {
+        let seconds = [steady(60, 0, 1), steady(0, 1, 300)].concat();
+        let on = on_in(seconds);
+        assert_eq!(on.first(), Some(&0));
+        // Above the share for a minute at most, and two minutes of calm behind it.
+        let last = *on.last().unwrap();
+        assert!((120..=181).contains(&last), "{last}");
+    }
+
+    #[test]
+    fn an_attack_that_is_held_down_keeps_it_on() {
+        // A quarter of the failures that began it get through.
+        let held_down = (0..1200).map(|second| (u64::from(second % 4 == 0), 0));
+        let on = on_in(steady(2, 0, 60).into_iter().chain(held_down));
+        assert_eq!(on.last(), Some(&1259));
+    }
+
+    #[test]
+    fn a_few_failures_at_night_do_not_keep_it_on() {
+        let night = (0..1200).map(|second| (u64::from(second % 30 == 0), 0));
+        let on = on_in(steady(2, 0, 60).into_iter().chain(night));
+        assert!(on.last().is_some_and(|last| *last < 300), "{:?}", on.last());
+    }
+
+    #[test]
+    fn it_flickers_not_within_a_pause_that_is_shorter_than_the_calm() {
+        let waves = [steady(60, 0, 1), steady(0, 0, 150), steady(60, 0, 1), steady(0, 0, 150)].concat();
+        let on = on_in(waves);
+        assert_eq!(on.len(), on.last().unwrap() + 1, "on without a gap: {on:?}");
+    }
+
+    #[test]
+    fn the_samples_are_bounded() {
+        let mut detector = AttackDetector::default();
+        for step in 0..10_000 {
+            detector.measure(OutcomeCounts::default(), Time::from_nanos(step * 1_000_000));
+        }
+        assert!(detector.samples.len() <= MAX_SAMPLES);
+    }
+}

@@ -1,0 +1,87 @@
+//! The logs of a gate: the access log, the decision log and the summary of refusals, as far as the configuration wants
+//! them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::AppStartError;
+use super::sandbox::Broker;
+use crate::event::EventListener;
+use crate::observe::access_log::AccessLines;
+use crate::observe::client_format::ClientFormatter;
+use crate::observe::decision_log::DecisionLines;
+use crate::observe::line_log::LineLog;
+use crate::observe::metrics::Metrics;
+use crate::observe::refusal_summary::RefusalSummary;
+use crate::observe::settings::{DecisionLog, LogSettings};
+use crate::time::Clock;
+
+/// The logs that are in use.
+#[derive(Debug)]
+pub(super) struct GateLogs {
+    line_logs: Vec<Arc<LineLog>>,
+    refusal_summary: Option<Arc<RefusalSummary>>,
+}
+
+impl GateLogs {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// If a file cannot be opened, or a thread cannot start.
+    pub(super) fn open(
+        log: &LogSettings,
+        clients: &ClientFormatter,
+        metrics: &Metrics,
+        clock: &Clock,
+    ) -> Result<Self, AppStartError> {
+        let mut line_logs = Vec::new();
+        if let Some(target) = &log.access {
+            let (lines, dropped) = (AccessLines::new(log.style, clients.clone()), metrics.lines_dropped());
+            let opened = LineLog::open("access log", target.clone(), lines, dropped, clock.clone());
+            line_logs.push(Arc::new(opened.map_err(AppStartError::AccessLog)?));
+        }
+        if let DecisionLog::Every(target) = &log.decisions {
+            let (lines, dropped) = (DecisionLines::new(target, clients.clone()), metrics.decisions_dropped());
+            let opened = LineLog::open("decision log", target.clone(), lines, dropped, clock.clone());
+            line_logs.push(Arc::new(opened.map_err(AppStartError::DecisionLog)?));
+        }
+        let wants_summary = log.decisions == DecisionLog::Summary;
+        let refusal_summary = wants_summary.then(|| Arc::new(RefusalSummary::new(clients.clone())));
+        Ok(Self { line_logs, refusal_summary })
+    }
+
+    /// What events go to.
+    pub(super) fn listeners(&self) -> impl Iterator<Item = Arc<dyn EventListener>> {
+        let line_logs = self.line_logs.iter().cloned().map(|log| log as _);
+        line_logs.chain(self.refusal_summary.iter().cloned().map(|summary| summary as _))
+    }
+
+    /// Opens files again under their names.
+    pub(super) async fn reopen(&self, broker: &Broker) {
+        for log in &self.line_logs {
+            let (name, log) = (log.name(), Arc::clone(log));
+            let reopened = broker.run(move || log.reopen()).await;
+            if let Err(error) = reopened.and_then(|reopened| reopened) {
+                tracing::error!("the {name} cannot be opened again, the old file stays: {error}");
+            }
+        }
+    }
+
+    /// Tells of refusals that have ended; never ends.
+    pub(super) async fn sweep(&self, clock: &Clock) {
+        let Some(summary) = &self.refusal_summary else { return std::future::pending().await };
+        loop {
+            tokio::time::sleep(BETWEEN_SWEEPS).await;
+            summary.sweep(clock.now());
+        }
+    }
+
+    /// Writes the rest, after which lines are lost.
+    pub(super) fn close(&self) {
+        self.line_logs.iter().for_each(|log| log.close());
+        self.refusal_summary.iter().for_each(|summary| summary.finish());
+    }
+}
+
+/// A line about the end of refusals comes at most this late.
+const BETWEEN_SWEEPS: Duration = Duration::from_secs(5);

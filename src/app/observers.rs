@@ -1,0 +1,59 @@
+//! Everything that listens to the events of a gate.
+//!
+//! What only operators see is left out where they cannot ask: requests pay nothing for it.
+
+use std::sync::Arc;
+
+use super::AppStartError;
+use super::logs::GateLogs;
+use super::otel::OtelExport;
+use crate::config::Config;
+use crate::event::{EventListener, Events};
+use crate::observe::client_format::ClientFormatter;
+use crate::observe::event_feed::EventFeed;
+use crate::observe::heavy_hitters::HeavyHitters;
+use crate::observe::history::AttemptHistory;
+use crate::observe::messages::Messages;
+use crate::observe::metrics::Metrics;
+use crate::observe::wiring::Wiring;
+use crate::time::Clock;
+
+/// The listeners, and the events that they hear.
+pub(super) struct Observers {
+    pub(super) logs: GateLogs,
+    pub(super) otel: OtelExport,
+    pub(super) feed: Arc<EventFeed>,
+    pub(super) wiring: Arc<Wiring>,
+    pub(super) history: Option<Arc<AttemptHistory>>,
+    pub(super) hitters: Option<Arc<HeavyHitters>>,
+    pub(super) events: Events,
+}
+
+impl Observers {
+    /// Opens the logs, starts the export and begins to listen.
+    pub(super) fn start(
+        config: &Config,
+        metrics: &Arc<Metrics>,
+        clients: &ClientFormatter,
+        clock: &Clock,
+    ) -> Result<Self, AppStartError> {
+        let logs = GateLogs::open(&config.log, clients, metrics, clock)?;
+        let otel = OtelExport::start(config, clients, metrics, clock)?;
+        let feed = Arc::new(EventFeed::new(clients.clone(), clock.clone()));
+        let wiring = Arc::new(Wiring::new(clients.clone(), clock.clone()));
+        let messages = Arc::new(Messages::new(clients.clone(), clock.clone()));
+        let has_operators = !config.admin.is_empty();
+        let history = has_operators.then(Arc::<AttemptHistory>::default);
+        let hitters = has_operators.then(Arc::<HeavyHitters>::default);
+        let always: [Arc<dyn EventListener>; 4] =
+            [Arc::clone(metrics) as _, messages, Arc::clone(&wiring) as _, Arc::clone(&feed) as _];
+        let events = always
+            .into_iter()
+            .chain(history.clone().map(|history| history as _))
+            .chain(hitters.clone().map(|hitters| hitters as _))
+            .chain(otel.listener())
+            .chain(logs.listeners())
+            .collect();
+        Ok(Self { logs, otel, feed, wiring, history, hitters, events })
+    }
+}

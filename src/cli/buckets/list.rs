@@ -1,0 +1,175 @@
+//! `tollgate buckets list`: who is there, who is refused, and which buckets have a rate of their own.
+//!
+//! The gate counts; a table is drawn here, once or again and again.
+
+use std::io::{ErrorKind, IsTerminal, Write, stdout};
+use std::thread::sleep;
+use std::time::Duration;
+
+use clap::Args;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+
+use super::table::{aligned, list, seconds};
+use crate::cli::Exit;
+use crate::cli::admin_api::{AdminArgs, ApiRequest, OutputFormat, plain};
+
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    /// Only clients that were refused, the most refused first [default: the busiest first]
+    #[arg(long)]
+    refused: bool,
+    /// Under this limit only
+    #[arg(long, value_name = "NAME")]
+    limit: Option<String>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    top: u16,
+    /// Over the last 1, 10 or 60 minutes
+    #[arg(long, default_value = "10", value_parser = ["1", "10", "60"])]
+    minutes: String,
+    /// The buckets with a rate of their own
+    #[arg(long, conflicts_with_all = ["refused", "limit", "top", "minutes"])]
+    own: bool,
+    /// Again every 2 seconds, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+impl ListArgs {
+    pub(super) fn run(&self) -> anyhow::Result<Exit> {
+        // Read once: a list that is drawn again does not repeat the warnings of the configuration.
+        let Some(socket) = self.admin.socket()? else { return Ok(Exit::BadConfiguration) };
+        loop {
+            let request = ApiRequest { method: "GET", path: self.path(), body: None };
+            let text = self.text(&request.call(&socket)?.success()?)?;
+            match self.print(&text) {
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Ok),
+                done => done?,
+            }
+            if !self.watch {
+                return Ok(Exit::Ok);
+            }
+            sleep(WATCH_INTERVAL);
+        }
+    }
+
+    fn path(&self) -> String {
+        if self.own {
+            return "/api/v1/rates".to_owned();
+        }
+        let by = if self.refused { "refused" } else { "attempts" };
+        let limit = self.limit.as_ref().map(|limit| utf8_percent_encode(limit, NON_ALPHANUMERIC));
+        let limit = limit.map(|limit| format!("&limit={limit}")).unwrap_or_default();
+        format!("/api/v1/clients?by={by}&n={}&minutes={}{limit}", self.top, self.minutes)
+    }
+
+    fn text(&self, response: &Value) -> anyhow::Result<String> {
+        Ok(match self.admin.format {
+            OutputFormat::Json => format!("{}\n", serde_json::to_string_pretty(response)?),
+            OutputFormat::Text if self.own => rates(response),
+            OutputFormat::Text => clients(response),
+        })
+    }
+
+    fn print(&self, text: &str) -> std::io::Result<()> {
+        let mut stdout = stdout();
+        if self.watch && self.admin.format == OutputFormat::Text && stdout.is_terminal() {
+            stdout.write_all(CLEAR)?;
+        }
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()
+    }
+}
+
+fn clients(response: &Value) -> String {
+    let head = ["LIMIT", "CLIENT", "ATTEMPTS", "REFUSED", "TOKENS", "NEXT", "LAST"].map(str::to_owned);
+    let rows: Vec<_> = list(&response["clients"]).map(client).collect();
+    if rows.is_empty() {
+        return format!("no client since {}\n", plain(&response["since"]));
+    }
+    aligned(&[vec![head], rows].concat())
+}
+
+fn client(row: &Value) -> [String; 7] {
+    let at_least = if row["error"].as_u64() > Some(0) { "+" } else { "" };
+    let tokens = row.get("tokens").map(|tokens| format!("{} of {}", plain(tokens), plain(&row["burst"])));
+    let next = row["next"].as_f64().filter(|next| *next > 0.0).map(|next| format!("in {}", seconds(next)));
+    let [attempts, refused] =
+        [&row["attempts"], &row["refused"]].map(|count| format!("{}{at_least}", plain(count)));
+    let dash = || "-".to_owned();
+    let (tokens, next) = (tokens.unwrap_or_else(dash), next.unwrap_or_else(dash));
+    [plain(&row["limit"]), owner(row), attempts, refused, tokens, next, plain(&row["last"])]
+}
+
+fn rates(response: &Value) -> String {
+    let rows: Vec<_> = list(&response["rates"]).map(rate).collect();
+    if rows.is_empty() {
+        return "no bucket has a rate of its own\n".to_owned();
+    }
+    let more = response["total"].as_u64().unwrap_or(0).saturating_sub(rows.len() as u64);
+    let head = ["LIMIT", "CLIENT", "BURST", "ONE EVERY", "UNTIL"].map(str::to_owned);
+    let table = aligned(&[vec![head], rows].concat());
+    if more > 0 { format!("{table}and {more} more\n") } else { table }
+}
+
+fn rate(row: &Value) -> [String; 5] {
+    let every = seconds(row["seconds_per_token"].as_f64().unwrap_or_default());
+    [plain(&row["limit"]), owner(row), plain(&row["burst"]), every, plain(&row["until"])]
+}
+
+/// The client, or the hash of the account as in the log.
+fn owner(row: &Value) -> String {
+    match (row["client"].as_str(), row["account"].as_str()) {
+        (Some(_), _) => plain(&row["client"]),
+        (_, Some(_)) => format!("user:#{}", plain(&row["account"])),
+        _ => "-".to_owned(),
+    }
+}
+
+const WATCH_INTERVAL: Duration = Duration::from_secs(2);
+/// Cursor home, erase the screen (ECMA-48).
+const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn lines(text: &str) -> Vec<String> {
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn a_list_shows_clients_accounts_and_what_is_left() {
+        let response = json!({"clients": [
+            {"limit": "address", "client": "192.0.2.7", "account": null, "attempts": 120, "refused": 110, "error": 0,
+             "last": "then", "tokens": 0, "burst": 10, "next": 21.5, "full_at": "later"},
+            {"limit": "acc\u{1b}ount", "client": null, "account": "123456789abc", "attempts": 9, "refused": 9,
+             "error": 3, "last": "then"},
+        ]});
+        assert_eq!(
+            lines(&clients(&response)),
+            [
+                "LIMIT CLIENT ATTEMPTS REFUSED TOKENS NEXT LAST",
+                "address 192.0.2.7 120 110 0 of 10 in 21s500ms then",
+                "account user:#123456789abc 9+ 9+ - - then",
+            ]
+        );
+        assert_eq!(clients(&json!({"clients": [], "since": "then"})), "no client since then\n");
+    }
+
+    #[test]
+    fn rates_of_their_own_are_listed_with_their_end() {
+        let response = json!({"total": 3, "rates": [
+            {"limit": "address", "client": null, "account": null, "burst": 9, "seconds_per_token": 60.0, "until": "then"},
+        ]});
+        assert_eq!(
+            lines(&rates(&response)),
+            ["LIMIT CLIENT BURST ONE EVERY UNTIL", "address - 9 1m then", "and 2 more"]
+        );
+    }
+}

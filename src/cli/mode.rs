@@ -1,0 +1,59 @@
+//! `tollgate mode`: limits of a running gate observe or enforce for a while, over its admin socket.
+
+use clap::{Args, ValueEnum};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+
+use super::Exit;
+use super::admin_api::{AdminArgs, ApiRequest, plain};
+use super::buckets::time;
+
+#[derive(Debug, Args)]
+pub(super) struct ModeArgs {
+    /// What the limits do with what they decide
+    mode: ModeWord,
+    /// This limit only [default: all that are not off]
+    #[arg(long, value_name = "NAME")]
+    limit: Option<String>,
+    /// For how long: 1h, 1d [default: until the gate reads its configuration again]
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    lasts: Option<String>,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ModeWord {
+    Observe,
+    Enforce,
+}
+
+pub(super) fn mode(ModeArgs { mode, limit, lasts, admin }: &ModeArgs) -> anyhow::Result<Exit> {
+    let word = match mode {
+        ModeWord::Observe => "observe",
+        ModeWord::Enforce => "enforce",
+    };
+    let mut body = json!({"mode": word});
+    if let Some(lasts) = lasts {
+        body["for"] = lasts.as_str().into();
+    }
+    let path = match limit {
+        Some(limit) => format!("/api/v1/limits/{}/mode", utf8_percent_encode(limit, NON_ALPHANUMERIC)),
+        None => "/api/v1/mode".to_owned(),
+    };
+    let request = ApiRequest { method: "PUT", path, body: Some(body) };
+    let Some(response) = admin.call(request)? else { return Ok(Exit::BadConfiguration) };
+    admin.print(&response.success()?, text)
+}
+
+fn text(value: &Value) -> String {
+    let limits = match &value["limit"] {
+        Value::Null => "all limits".to_owned(),
+        name => format!("limit `{}`", plain(name)),
+    };
+    let until = match &value["until"] {
+        Value::Null => "the next reload".to_owned(),
+        until => plain(until),
+    };
+    format!("{limits}: {} until {until}\n", plain(&value["mode"]))
+}

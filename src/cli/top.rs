@@ -1,0 +1,100 @@
+//! `tollgate top`: a running gate in a terminal: who is there, who is refused, and what its limits decide.
+//!
+//! `overview` reads the pages of the admin API, `poller` asks for them in a thread of its own, `state` holds what the
+//! operator has chosen and answers to keys, `screen` draws, and `terminal` runs the loop. Where standard output is no
+//! terminal, one overview is printed as text.
+
+mod overview;
+mod poller;
+mod screen;
+mod state;
+mod terminal;
+
+use std::io::IsTerminal;
+
+use clap::Args;
+
+use self::overview::{ClientOrder, Minutes, Overview, OverviewQuery};
+use self::screen::Palette;
+use self::state::TopState;
+use super::Exit;
+use super::admin_api::{AdminArgs, OutputFormat};
+use crate::config::values;
+use crate::time::Span;
+
+/// Arguments of `tollgate top`.
+#[derive(Debug, Args)]
+pub(super) struct TopArgs {
+    #[command(flatten)]
+    at: AdminArgs,
+    /// How often the gate is asked: 1s to 60s
+    #[arg(long, value_name = "TIME", value_parser = interval, default_value = "2s")]
+    every: Span,
+    /// Print one overview and end, as where the output is no terminal or --format is json
+    #[arg(long)]
+    once: bool,
+    /// The order of the clients
+    #[arg(long, value_enum, default_value_t = ClientOrder::Refused)]
+    sort: ClientOrder,
+    /// Only the clients of this limit
+    #[arg(long, value_name = "NAME")]
+    limit: Option<String>,
+    /// What is counted: the last minute, the last ten or the last sixty
+    #[arg(long, value_enum, default_value_t = Minutes::Ten)]
+    minutes: Minutes,
+}
+
+/// Shows the gate until the operator quits, or prints one overview.
+///
+/// # Errors
+/// If no gate listens, or the terminal cannot be used.
+pub(super) fn top(arguments: &TopArgs) -> anyhow::Result<Exit> {
+    let Some(socket) = arguments.at.socket()? else { return Ok(Exit::BadConfiguration) };
+    let query = OverviewQuery {
+        order: arguments.sort,
+        minutes: arguments.minutes,
+        limit: arguments.limit.clone(),
+        every: arguments.every,
+    };
+    // Before the screen is taken: an error about a gate that is not there belongs on standard error.
+    let pages = overview::fetch(&socket, &query)?;
+    if arguments.at.format == OutputFormat::Json {
+        return arguments.at.print(&pages, |_| String::new());
+    }
+    let state = TopState::new(Overview::parse(&pages)?, query);
+    if arguments.once || !std::io::stdout().is_terminal() {
+        print!("{}", screen::print(&state)?);
+        return Ok(Exit::Ok);
+    }
+    let palette = Palette::new(std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()));
+    terminal::run(&socket, state, palette)?;
+    Ok(Exit::Ok)
+}
+
+fn interval(text: &str) -> Result<Span, String> {
+    let values::Duration(every) = text.parse().map_err(|mistake: values::Mistake| mistake.to_string())?;
+    match (MIN_INTERVAL..=MAX_INTERVAL).contains(&every) {
+        true => Ok(every),
+        false => Err("has to be from 1s to 60s".to_owned()),
+    }
+}
+
+/// More often would cost the gate more than a reader sees.
+const MIN_INTERVAL: Span = Span::from_secs(1);
+/// Less often is no live view.
+const MAX_INTERVAL: Span = Span::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gate_is_asked_once_a_second_at_most_and_once_a_minute_at_least() {
+        assert_eq!(interval("1s"), Ok(Span::from_secs(1)));
+        assert_eq!(interval("1m"), Ok(Span::from_secs(60)));
+        for wrong in ["999ms", "61s", "0s"] {
+            assert_eq!(interval(wrong), Err("has to be from 1s to 60s".to_owned()), "{wrong}");
+        }
+        assert!(interval("soon").is_err_and(|error| error.contains("not a duration")));
+    }
+}

@@ -1,0 +1,65 @@
+//! `[admin]`: where operators connect, and the token that callers over TCP need.
+//!
+//! With a token a listener lets its callers do everything, so the token must not travel unencrypted to another machine.
+//! Without one only health and metrics are shown, and any address may be named.
+
+use super::super::diagnostic::Findings;
+use super::super::raw;
+use super::super::values::ListenUrl;
+use super::fields::{distinct, parsed};
+use super::files::Files;
+use super::secret::resolve;
+use crate::net::listener::ListenAddress;
+use crate::observe::admin::AdminToken;
+
+/// `admin.listen`.
+pub(super) fn listen(raw: &raw::RawAdmin, listen: &[ListenAddress], f: &mut Findings) -> Vec<ListenAddress> {
+    let has_token = raw.token.as_ref().is_some_and(|token| !token.value.0.is_empty());
+    let mut addresses = Vec::new();
+    for item in distinct(raw.listen.as_ref(), f) {
+        let Some(ListenUrl(address)) = parsed(item, f) else { continue };
+        let is_far = matches!(&address, ListenAddress::Tcp(tcp) if !tcp.ip().to_canonical().is_loopback());
+        if is_far && has_token {
+            f.error(
+                &item.spot,
+                format!("`{}` would carry `admin.token` unencrypted to other machines", item.value),
+                "https://, an address of this machine such as http://127.0.0.1:9180, or no token",
+            );
+        }
+        if listen.contains(&address) {
+            f.error(&item.spot, format!("`{}` is an address of `listen` as well", item.value), "");
+        }
+        addresses.push(address);
+    }
+    let is_tcp = |address: &ListenAddress| !matches!(address, ListenAddress::Unix(_));
+    if let Some(token) = raw.token.as_ref().filter(|_| has_token && !addresses.iter().any(is_tcp)) {
+        let hint = "callers on Unix sockets need none";
+        f.warning(&token.spot, "no listener asks for this token", hint);
+    }
+    addresses
+}
+
+/// `admin.token`; `None` if there is none.
+pub(super) fn token(
+    raw: &raw::RawAdmin,
+    environment: &[(String, String)],
+    files: &mut Files<'_>,
+    f: &mut Findings,
+) -> Option<AdminToken> {
+    let secret = raw.token.as_ref().filter(|token| !token.value.0.is_empty())?;
+    let (text, origin) = resolve(secret, environment, files, f)?;
+    let text = text.trim_end();
+    if text.len() < MIN_TOKEN_LEN {
+        f.error(&secret.spot, format!("{origin} is too short for a token"), MAKE_ONE);
+        return None;
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let hint = "letters, digits and signs of ASCII, in one line";
+        f.error(&secret.spot, format!("{origin} cannot be sent in a header"), hint);
+        return None;
+    }
+    Some(AdminToken::new(text))
+}
+
+const MIN_TOKEN_LEN: usize = 16;
+const MAKE_ONE: &str = "at least 16 characters; `openssl rand -base64 32` makes a good one";

@@ -1,0 +1,119 @@
+//! `[route.NAME.attack]`: when a route is under attack, and where that is reported.
+//!
+//! The table turns attack mode on; each of its keys has a default. Where it could do nothing, it warns.
+
+use http::Uri;
+use http::uri::Scheme;
+
+use super::super::diagnostic::{Findings, Spot};
+use super::super::document::Located;
+use super::super::raw::{self, RawNamed};
+use super::super::values::RateValue;
+use super::fields::{duration_within, parsed};
+use crate::policy::{AttackRule, Limit, Mode, Route};
+use crate::time::Span;
+
+/// Gives each route its rule. Limits have to be bound to routes by now.
+pub(super) fn check(
+    raw: &raw::RawFile,
+    routes: &mut [Option<Route>],
+    limits: &[Option<Limit>],
+    f: &mut Findings,
+) {
+    for (RawNamed { name, value: raw }, route) in raw.routes.iter().zip(routes) {
+        let (Some(attack), Some(route)) = (&raw.attack, route) else { continue };
+        route.attack = rule(attack, f).map(Box::new);
+        warn_of_silent_route(&name.value, raw, &attack.name.spot, f);
+        let applies = |limit: &Limit| limit.mode == Mode::Enforce && AttackRule::applies_to(limit);
+        let of_route = route.limits.iter().filter_map(|&at| limits.get(at)?.as_ref());
+        if !of_route.into_iter().any(applies) {
+            let message =
+                format!("attack mode changes nothing: no limit of route `{}` refuses strangers", name.value);
+            f.warning(
+                &attack.name.spot,
+                message,
+                "a limit whose `key` has no \"device\", with mode = \"enforce\"",
+            );
+        }
+    }
+}
+
+fn rule(RawNamed { value: raw, .. }: &RawNamed<raw::RawAttack>, f: &mut Findings) -> Option<AttackRule> {
+    let failures = raw.failures.as_ref().map_or(Some(FAILURES), |text| per_minute(text, f));
+    let share = raw.share.as_ref().map_or(Some(SHARE), |share| fraction(share, 0.01, f));
+    let scale = raw.scale.as_ref().map_or(Some(SCALE), |scale| fraction(scale, 0.001, f));
+    let calm = raw.calm.as_ref().map_or(Some(CALM), |_| duration_within(raw.calm.as_ref(), CALM_RANGE, f));
+    let webhook = raw.webhook.as_ref().filter(|text| !text.value.is_empty()).map(|text| webhook(text, f));
+    let cost_factor = AttackRule::cost_factor_of(scale?);
+    if cost_factor == 1
+        && let Some(scale) = &raw.scale
+    {
+        f.warning(
+            &scale.spot,
+            "attack mode changes nothing: strangers keep their rates",
+            "as in scale = 0.3",
+        );
+    }
+    Some(AttackRule {
+        failures: failures?,
+        share: share?,
+        cost_factor,
+        calm: calm?,
+        webhook: webhook.flatten(),
+    })
+}
+
+/// A rate by the minute without a burst.
+fn per_minute(text: &Located<String>, f: &mut Findings) -> Option<u64> {
+    let rate: RateValue = parsed(text, f)?;
+    if rate.period == MINUTE && rate.burst == rate.count {
+        return Some(rate.count.into());
+    }
+    f.error(&text.spot, "failures are counted by the minute", "as in failures = \"60/min\"");
+    None
+}
+
+fn fraction(number: &Located<f64>, least: f64, f: &mut Findings) -> Option<f64> {
+    if (least..=1.0).contains(&number.value) {
+        return Some(number.value);
+    }
+    f.error(&number.spot, format!("{} is out of range", number.spot.text()), format!("{least} to 1.0"));
+    None
+}
+
+fn webhook(text: &Located<String>, f: &mut Findings) -> Option<Uri> {
+    let url: Option<Uri> = text.value.parse().ok();
+    let url = url.filter(|url| {
+        let is_http = [Some(&Scheme::HTTP), Some(&Scheme::HTTPS)].contains(&url.scheme());
+        let has_host =
+            url.authority().is_some_and(|host| !host.host().is_empty() && !host.as_str().contains('@'));
+        is_http && has_host
+    });
+    if url.is_none() {
+        f.error(
+            &text.spot,
+            "this is no address of a web server",
+            "as in https://alerts.example.org/tollgate",
+        );
+    }
+    url
+}
+
+fn warn_of_silent_route(name: &str, raw: &raw::RawRoute, spot: &Spot, f: &mut Findings) {
+    let has_rules = !(raw.success.is_empty() && raw.failure.is_empty()) || raw.otherwise.is_some();
+    if !has_rules && raw.preset.is_none() {
+        let message = format!("attack mode never begins: route `{name}` does not say what a failure is");
+        f.warning(
+            spot,
+            message,
+            "add failure = [{ status = 401 }], or success = [{ location = \"/home*\" }]",
+        );
+    }
+}
+
+const FAILURES: u64 = 60;
+const SHARE: f64 = 0.8;
+const SCALE: f64 = 0.3;
+const CALM: Span = Span::from_secs(600);
+const CALM_RANGE: std::ops::RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(86_400);
+const MINUTE: Span = Span::from_secs(60);

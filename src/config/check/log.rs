@@ -1,0 +1,84 @@
+//! `[log]`: levels, formats, and where lines go.
+
+use std::path::Path;
+
+use super::super::diagnostic::{Findings, nearest};
+use super::super::document::Located;
+use super::super::raw;
+use super::super::values::SyslogTarget;
+use super::fields::{one_of, parsed};
+use crate::observe::settings::{
+    AccessLogStyle, ClientsShown, DecisionLog, LogFormat, LogLevel, LogSettings, LogTarget,
+};
+
+/// `[log]`.
+pub(super) fn log(raw: &raw::RawLog, base: &Path, f: &mut Findings) -> LogSettings {
+    let levels = [
+        ("error", LogLevel::Error),
+        ("warn", LogLevel::Warn),
+        ("info", LogLevel::Info),
+        ("debug", LogLevel::Debug),
+        ("trace", LogLevel::Trace),
+    ];
+    let formats = [("auto", LogFormat::Auto), ("text", LogFormat::Text), ("json", LogFormat::Json)];
+    let styles = [("combined", AccessLogStyle::Combined), ("json", AccessLogStyle::Json)];
+    let clients =
+        [("full", ClientsShown::Full), ("prefix", ClientsShown::Prefix), ("hash", ClientsShown::Hash)];
+    let access = raw.access.as_ref().and_then(|path| stream_or_file(&path.value, base));
+    let decisions = raw.decisions.as_ref().map_or(DecisionLog::Summary, |text| decisions(text, base, f));
+    refuse_one_target(raw.decisions.as_ref(), access.as_ref(), &decisions, f);
+    LogSettings {
+        level: one_of(raw.level.as_ref(), &levels, f).unwrap_or_default(),
+        format: one_of(raw.format.as_ref(), &formats, f).unwrap_or_default(),
+        access,
+        decisions,
+        style: one_of(raw.style.as_ref(), &styles, f).unwrap_or_default(),
+        clients: one_of(raw.clients.as_ref(), &clients, f).unwrap_or_default(),
+    }
+}
+
+/// `decisions`: a word, a syslog server, a stream or a file.
+fn decisions(text: &Located<String>, base: &Path, f: &mut Findings) -> DecisionLog {
+    let given = text.value.as_str();
+    if given == "summary" {
+        return DecisionLog::Summary;
+    }
+    if given.starts_with("syslog:") {
+        let target = parsed(text, f).map(|SyslogTarget(address)| LogTarget::Syslog(address));
+        return target.map_or(DecisionLog::Off, DecisionLog::Every);
+    }
+    let meant = nearest(given, ["summary", "syslog", "none", "off"].into_iter());
+    if let Some(word) = meant.filter(|_| given.len() > 1 && !given.contains('/')) {
+        let hint = match word {
+            "summary" => "write it as \"summary\", or ./ before the name of a file",
+            "syslog" => "\"syslog:\" is the local syslog server",
+            _ => "\"\" writes none",
+        };
+        f.error(&text.spot, format!("`{given}` is no place for decisions"), hint);
+    }
+    stream_or_file(given, base).map_or(DecisionLog::Off, DecisionLog::Every)
+}
+
+/// `-` for standard output, a file beside the configuration, or nothing for none.
+fn stream_or_file(text: &str, base: &Path) -> Option<LogTarget> {
+    match text {
+        "" => None,
+        "-" => Some(LogTarget::StandardOutput),
+        path => Some(LogTarget::File(base.join(path))),
+    }
+}
+
+/// Two logs at one place: each has a thread of its own, and would tear the other's lines.
+fn refuse_one_target(
+    text: Option<&Located<String>>,
+    access: Option<&LogTarget>,
+    decisions: &DecisionLog,
+    f: &mut Findings,
+) {
+    if let (Some(text), Some(access), DecisionLog::Every(target)) = (text, access, decisions)
+        && access == target
+    {
+        let message = format!("`{}` is where the access log goes", text.value);
+        f.error(&text.spot, message, "a file of its own, as in decisions = \"decisions.log\"");
+    }
+}

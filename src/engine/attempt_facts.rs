@@ -1,0 +1,89 @@
+//! What logs say of an attempt: each limit's decision, the account as a hash, the device.
+//!
+//! It is put together only where an event wants it; `event` defines the record.
+
+use smallvec::SmallVec;
+
+use super::limit_status::{self, LimitStatus};
+use crate::bucket::{Admission, Effect};
+use crate::event::{AttemptRecord, LimitDecision, LimitRecord};
+use crate::policy::{Charges, LimitKind, Policy};
+use crate::time::{Span, Time};
+
+use super::Rules;
+
+/// What the policy found out about an attempt besides its charges.
+#[derive(Debug, Clone, Default)]
+pub struct AttemptFacts {
+    decided: Time,
+    exempt: SmallVec<[usize; 2]>,
+    account: Option<u64>,
+    is_known_device: bool,
+    is_under_attack: bool,
+}
+
+impl AttemptFacts {
+    /// `decided` is the time of the decision, by the clock of the store.
+    pub(super) fn take(found: &mut Charges, decided: Time) -> Self {
+        let exempt = std::mem::take(&mut found.exempt);
+        let Charges { account, is_known_device, is_under_attack, .. } = *found;
+        Self { decided, exempt, account, is_known_device, is_under_attack }
+    }
+
+    /// The record of an attempt on this route, for which the limits have these statuses.
+    #[must_use]
+    pub fn record(&self, rules: &Rules, route: usize, statuses: &[LimitStatus]) -> Box<AttemptRecord> {
+        let exempt = self.exempt.iter().map(|&limit| LimitRecord {
+            limit,
+            decision: LimitDecision::Exempt,
+            left: 0,
+            wait: Some(Span::ZERO),
+        });
+        let mut limits: SmallVec<[LimitRecord; 2]> = limit_records(&rules.policy, statuses);
+        limits.extend(exempt);
+        Box::new(AttemptRecord {
+            policy: rules.policy.clone(),
+            route,
+            limits,
+            account: self.account,
+            is_known_device: self.is_known_device,
+            decided: self.decided,
+            is_under_attack: self.is_under_attack,
+            outcome: None,
+            settled: None,
+        })
+    }
+}
+
+/// A limit with several buckets for a key, or several keys, is one record: its fewest tokens and its longest wait.
+fn limit_records(policy: &Policy, statuses: &[LimitStatus]) -> SmallVec<[LimitRecord; 2]> {
+    let mut found: SmallVec<[LimitRecord; 2]> = SmallVec::new();
+    for status in statuses {
+        let limit = policy.rate_limit_of(status.charge.limit);
+        let is_rate = policy.limits[status.charge.limit].kind == LimitKind::Rate;
+        let (decision, wait) = (status.decision(), wait_of(policy, status));
+        match found.iter_mut().find(|record| record.limit == limit) {
+            Some(record) => {
+                if decision != LimitDecision::Admit {
+                    record.decision = decision;
+                }
+                record.wait = record.wait.and_then(|known| Some(known.max(wait?)));
+                if is_rate {
+                    record.left = record.left.min(status.verdict.left);
+                }
+            }
+            None => found.push(LimitRecord { limit, decision, left: status.verdict.left, wait }),
+        }
+    }
+    found
+}
+
+/// As [`longest_wait`](limit_status::longest_wait), for one bucket, whether it enforces or not.
+fn wait_of(policy: &Policy, status: &LimitStatus) -> Option<Span> {
+    let mut enforcing = *status;
+    enforcing.charge.effect = Effect::Enforce { owner: 0 };
+    match status.verdict.admission {
+        Admission::Held { .. } | Admission::Admitted => Some(Span::ZERO),
+        Admission::Refused { .. } | Admission::NeverFits => limit_status::longest_wait(policy, &[enforcing]),
+    }
+}

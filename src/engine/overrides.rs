@@ -1,0 +1,266 @@
+//! Temporary changes of the rules by operators: exempt prefixes, and limits that observe or enforce for a while.
+//!
+//! They change the policy itself, once, so that no request pays for them. They live in memory only: a new process
+//! begins without them. Who asked, and when they end, is left to the layers above.
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use super::{Engine, Rules};
+use crate::policy::{Mode, Policy};
+use crate::store::memory::TooLarge;
+use crate::time::Time;
+
+/// The changes in force.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Overrides {
+    exemptions: Vec<Exemption>,
+    /// In the order in which they were set: a later one wins.
+    modes: Vec<ModeOverride>,
+}
+
+/// Clients that no limit sees for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exemption {
+    /// The clients.
+    pub prefix: IpNet,
+    /// The end, by the clock of this process.
+    pub until: Time,
+    /// The operator's reason; may be empty.
+    pub why: String,
+}
+
+/// A mode that a limit has for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModeOverride {
+    /// The limit; `None` stands for all that are not off.
+    pub limit: Option<Arc<str>>,
+    /// Its mode.
+    pub mode: Mode,
+    /// The end, by the clock of this process; `None` is the next reload.
+    pub until: Option<Time>,
+}
+
+/// One change by an operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OverrideChange {
+    /// Adds an exemption, or replaces the one of the same prefix.
+    Exempt(Exemption),
+    /// Ends an exemption.
+    EndExemption(IpNet),
+    /// Sets a mode, in place of an earlier one of the same limit.
+    SetMode(ModeOverride),
+}
+
+/// Why a change is not made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OverrideError {
+    /// There are [`MAX_EXEMPTIONS`] already.
+    #[error("there are {MAX_EXEMPTIONS} exemptions already: end one first, or write networks into the file")]
+    TooMany,
+    /// The prefix is not exempt.
+    #[error("{0} has no temporary exemption")]
+    NoExemption(IpNet),
+    /// The file has no such limit.
+    #[error("there is no limit `{0}`")]
+    NoLimit(Arc<str>),
+    /// Another process is taking over.
+    #[error("a new process takes over: ask that one")]
+    Frozen,
+    /// The buckets of the changed rules do not fit.
+    #[error(transparent)]
+    Capacity(#[from] TooLarge),
+}
+
+impl Overrides {
+    /// The exemptions, in the order in which they were made.
+    #[must_use]
+    pub fn exemptions(&self) -> &[Exemption] {
+        &self.exemptions
+    }
+
+    /// The mode that this limit has for a while, if it has one; for one that is off in the file only if it is named.
+    #[must_use]
+    pub fn mode_of(&self, limit: &str, configured: Mode) -> Option<&ModeOverride> {
+        let applies = |mode: &&ModeOverride| match &mode.limit {
+            Some(name) => **name == *limit,
+            None => configured != Mode::Off,
+        };
+        self.modes.iter().rev().find(applies)
+    }
+
+    /// The end that comes first.
+    #[must_use]
+    pub fn next_end(&self) -> Option<Time> {
+        let exemptions = self.exemptions.iter().map(|exemption| exemption.until);
+        exemptions.chain(self.modes.iter().filter_map(|mode| mode.until)).min()
+    }
+
+    /// The policy with these changes.
+    pub(super) fn apply(&self, configured: &Arc<Policy>) -> Arc<Policy> {
+        if *self == Self::default() {
+            return Arc::clone(configured);
+        }
+        let mut policy = Policy::clone(configured);
+        for limit in &mut policy.limits {
+            self.exemptions.iter().for_each(|exemption| limit.exempt.insert(exemption.prefix, ()));
+            if let Some(changed) = self.mode_of(&limit.name, limit.mode) {
+                limit.mode = changed.mode;
+            }
+        }
+        Arc::new(policy)
+    }
+
+    fn changed(&self, change: &OverrideChange, configured: &Policy) -> Result<Self, OverrideError> {
+        let mut changed = self.clone();
+        match change {
+            OverrideChange::Exempt(exemption) => {
+                changed.exemptions.retain(|known| known.prefix != exemption.prefix);
+                if changed.exemptions.len() >= MAX_EXEMPTIONS {
+                    return Err(OverrideError::TooMany);
+                }
+                changed.exemptions.push(exemption.clone());
+            }
+            OverrideChange::EndExemption(prefix) => {
+                changed.exemptions.retain(|known| known.prefix != *prefix);
+                if changed.exemptions.len() == self.exemptions.len() {
+                    return Err(OverrideError::NoExemption(*prefix));
+                }
+            }
+            OverrideChange::SetMode(mode) => {
+                if let Some(name) = mode.limit.as_ref().filter(|name| !has_limit(configured, name)) {
+                    return Err(OverrideError::NoLimit(Arc::clone(name)));
+                }
+                changed.modes.retain(|known| mode.limit.is_some() && known.limit != mode.limit);
+                changed.modes.push(mode.clone());
+            }
+        }
+        Ok(changed)
+    }
+
+    /// What outlives a reload: all that has an end of its own, and a limit.
+    pub(super) fn after_reload(&self, configured: &Policy) -> Self {
+        let stays = |mode: &&ModeOverride| {
+            mode.until.is_some() && mode.limit.as_ref().is_none_or(|name| has_limit(configured, name))
+        };
+        let modes = self.modes.iter().filter(stays).cloned().collect();
+        Self { exemptions: self.exemptions.clone(), modes }
+    }
+
+    fn without_ended(&self, now: Time) -> Self {
+        let exemptions = self.exemptions.iter().filter(|exemption| exemption.until > now);
+        let modes = self.modes.iter().filter(|mode| mode.until.is_none_or(|until| until > now));
+        Self { exemptions: exemptions.cloned().collect(), modes: modes.cloned().collect() }
+    }
+}
+
+impl Engine {
+    /// Makes a change, and puts the changed rules in force as [`replace_and`](Self::replace_and) does.
+    ///
+    /// # Errors
+    /// See [`OverrideError`]; nothing has changed.
+    pub fn override_and(
+        &self,
+        change: &OverrideChange,
+        publish: impl FnOnce(&Arc<Rules>),
+    ) -> Result<(), OverrideError> {
+        if self.is_frozen() {
+            return Err(OverrideError::Frozen);
+        }
+        let rules = self.rules.load_full();
+        let overrides = rules.overrides.changed(change, &rules.configured)?;
+        Ok(self.put_in_force(Arc::clone(&rules.configured), overrides, publish)?)
+    }
+
+    /// Ends the changes that are over by now. Returns whether there were any.
+    ///
+    /// # Errors
+    /// [`OverrideError::Capacity`]; nothing has changed.
+    pub fn end_overrides_and(&self, publish: impl FnOnce(&Arc<Rules>)) -> Result<bool, OverrideError> {
+        let (rules, now) = (self.rules.load_full(), self.clock().now());
+        let is_over = !self.is_frozen() && rules.overrides.next_end().is_some_and(|end| end <= now);
+        if is_over {
+            let overrides = rules.overrides.without_ended(now);
+            self.put_in_force(Arc::clone(&rules.configured), overrides, publish)?;
+        }
+        Ok(is_over)
+    }
+}
+
+fn has_limit(policy: &Policy, name: &str) -> bool {
+    policy.limits.iter().any(|limit| *limit.name == *name)
+}
+
+/// Temporary exemptions at most: each is looked up with every attempt's client, in a tree.
+pub const MAX_EXEMPTIONS: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::{Continuous, Spec};
+    use crate::event::Events;
+    use crate::policy::Limit;
+    use crate::time::{Clock, Span};
+
+    const AT: Time = Time::from_nanos(1_000_000_000_000);
+
+    fn engine(modes: &[(&str, Mode)]) -> (Engine, Clock) {
+        let spec = Spec::Continuous(Continuous::new(10, Span::from_secs(300), 10).unwrap());
+        let limit = |(name, mode): &(&str, Mode)| Limit { mode: *mode, ..Limit::new(name, spec) };
+        let policy = Policy::new(Vec::new(), modes.iter().map(limit).collect());
+        let clock = Clock::manual(AT);
+        (Engine::new(policy, 16, clock.clone(), Events::default()).unwrap(), clock)
+    }
+
+    fn modes(engine: &Engine) -> Vec<Mode> {
+        engine.rules().policy.limits.iter().map(|limit| limit.mode).collect()
+    }
+
+    fn set(
+        engine: &Engine,
+        limit: Option<&str>,
+        mode: Mode,
+        until: Option<Time>,
+    ) -> Result<(), OverrideError> {
+        let limit = limit.map(Arc::from);
+        engine.override_and(&OverrideChange::SetMode(ModeOverride { limit, mode, until }), |_| {})
+    }
+
+    #[test]
+    fn all_limits_are_those_that_are_not_off_and_a_later_mode_wins() {
+        let (engine, _) = engine(&[("a", Mode::Enforce), ("b", Mode::Off), ("c", Mode::Observe)]);
+        set(&engine, Some("c"), Mode::Enforce, None).unwrap();
+        set(&engine, None, Mode::Observe, None).unwrap();
+        assert_eq!(modes(&engine), [Mode::Observe, Mode::Off, Mode::Observe]);
+        set(&engine, Some("b"), Mode::Enforce, None).unwrap();
+        assert_eq!(modes(&engine), [Mode::Observe, Mode::Enforce, Mode::Observe]);
+        assert_eq!(set(&engine, Some("d"), Mode::Enforce, None), Err(OverrideError::NoLimit("d".into())));
+    }
+
+    #[test]
+    fn a_reload_ends_what_has_no_end_of_its_own() {
+        let (engine, clock) = engine(&[("a", Mode::Enforce), ("b", Mode::Enforce)]);
+        let until = AT.after(Span::from_secs(60));
+        set(&engine, Some("a"), Mode::Observe, None).unwrap();
+        set(&engine, Some("b"), Mode::Observe, Some(until)).unwrap();
+        engine.replace(Policy::clone(&engine.rules().configured)).unwrap();
+        assert_eq!(modes(&engine), [Mode::Enforce, Mode::Observe]);
+        assert_eq!(engine.end_overrides_and(|_| {}), Ok(false));
+        clock.set(until);
+        assert_eq!(engine.end_overrides_and(|_| {}), Ok(true));
+        assert_eq!(modes(&engine), [Mode::Enforce; 2]);
+        assert!(Arc::ptr_eq(&engine.rules().policy, &engine.rules().configured), "nothing is left of it");
+    }
+
+    #[test]
+    fn a_refused_change_publishes_nothing() {
+        let (engine, _) = engine(&[("a", Mode::Enforce)]);
+        let generation = engine.rules().generation;
+        let prefix: IpNet = "203.0.113.0/24".parse().unwrap();
+        let mut published = false;
+        let ended = engine.override_and(&OverrideChange::EndExemption(prefix), |_| published = true);
+        assert_eq!(ended, Err(OverrideError::NoExemption(prefix)));
+        assert!(!published && engine.rules().generation == generation);
+    }
+}

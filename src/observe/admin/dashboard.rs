@@ -1,0 +1,156 @@
+//! The dashboard at `/`: one page without outside resources, and what it draws over time.
+//!
+//! The page is put together once. Its Content-Security-Policy allows the hashes of its own style and scripts and
+//! nothing else, so that no name that a client chose can ever run in an operator's browser.
+
+use std::sync::{Arc, LazyLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{self, HeaderValue};
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::response::{AdminResponse, json_response, not_allowed, respond};
+use crate::observe::history::{AttemptHistory, HistoryStep, HourOfAttempts};
+use crate::observe::metrics::Metrics;
+
+/// The handler of the page and its figures.
+#[derive(Debug)]
+pub(super) struct DashboardApi {
+    pub(super) history: Arc<AttemptHistory>,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+/// The pages by path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DashboardPath {
+    Page,
+    History,
+    Routes,
+}
+
+impl DashboardPath {
+    pub(super) fn parse(path: &str) -> Option<Self> {
+        match path {
+            "/" => Some(Self::Page),
+            "/api/v1/history" => Some(Self::History),
+            "/api/v1/routes" => Some(Self::Routes),
+            _ => None,
+        }
+    }
+}
+
+impl DashboardApi {
+    pub(super) fn handle(&self, page: DashboardPath, method: &Method) -> AdminResponse {
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return not_allowed("GET, HEAD");
+        }
+        match page {
+            DashboardPath::Page => whole_page(),
+            DashboardPath::History => json_response(StatusCode::OK, &history(&self.history.hour())),
+            DashboardPath::Routes => json_response(StatusCode::OK, &routes(&self.metrics)),
+        }
+    }
+}
+
+fn whole_page() -> AdminResponse {
+    let mut response = respond(StatusCode::OK, "text/html; charset=utf-8", PAGE.html.as_str());
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, PAGE.policy.as_str()),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+    ] {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
+        }
+    }
+    response
+}
+
+/// The last hour as JSON: the length of a step in seconds, the end of the last one in seconds since 1970, and the
+/// counts of each step, the oldest first. Steps before the gate's start are `null`.
+fn history(hour: &HourOfAttempts) -> Value {
+    let missing = AttemptHistory::STEPS.saturating_sub(hour.steps.len());
+    let list = |count: fn(&HistoryStep) -> u64| -> Vec<Option<u64>> {
+        let known = hour.steps.iter().map(|step| Some(count(step)));
+        std::iter::repeat_n(None, missing).chain(known).collect()
+    };
+    json!({
+        "seconds": AttemptHistory::STEP.to_std().as_secs(),
+        "end": hour.end.as_nanos() / 1_000_000_000,
+        "admitted": list(|step| step.admitted),
+        "refused": list(|step| step.refused),
+        "observed": list(|step| step.observed),
+    })
+}
+
+/// The routes in force, each with its outcomes since the start.
+fn routes(metrics: &Metrics) -> Value {
+    let routes = metrics.outcomes_of_routes();
+    let route = |(route, [success, failure, neutral, error]): &(Arc<str>, [u64; 4])| {
+        let outcomes = json!({"success": success, "failure": failure, "neutral": neutral, "error": error});
+        json!({"name": &**route, "outcomes": outcomes})
+    };
+    json!({"routes": routes.iter().map(route).collect::<Vec<_>>()})
+}
+
+struct DashboardPage {
+    html: String,
+    policy: String,
+}
+
+static PAGE: LazyLock<DashboardPage> = LazyLock::new(|| {
+    let style = concat!(
+        include_str!("../../../assets/dashboard/uplot.css"),
+        include_str!("../../../assets/dashboard/style.css")
+    );
+    let uplot = include_str!("../../../assets/dashboard/uplot.js");
+    let script = include_str!("../../../assets/dashboard/script.js");
+    let html = include_str!("../../../assets/dashboard/page.html")
+        .replacen("{{style}}", style, 1)
+        .replacen("{{uplot}}", uplot, 1)
+        .replacen("{{script}}", script, 1);
+    let policy = format!(
+        "default-src 'none'; script-src {} {}; style-src {}; connect-src 'self'; img-src data:; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'",
+        source(uplot),
+        source(script),
+        source(style)
+    );
+    DashboardPage { html, policy }
+});
+
+/// The hash of an inline script or style, as CSP Level 3 (2.3.1) writes it.
+fn source(text: &str) -> String {
+    format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Time;
+
+    #[test]
+    fn the_page_names_no_outside_resource_and_allows_its_own_scripts_only() {
+        assert!(!PAGE.html.contains("{{"), "every part is filled in");
+        for outside in ["src=\"http", "href=\"http", "@import", "url(http"] {
+            assert!(!PAGE.html.contains(outside), "{outside}");
+        }
+        let response = whole_page();
+        let policy = response.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+        assert_eq!(policy.matches("'sha256-").count(), 3);
+    }
+
+    #[test]
+    fn steps_before_the_start_are_null() {
+        let step = HistoryStep { admitted: 3, refused: 2, observed: 1 };
+        let shown = history(&HourOfAttempts { end: Time::from_nanos(7_000_000_000), steps: vec![step] });
+        assert_eq!((&shown["end"], &shown["seconds"]), (&json!(7), &json!(5)));
+        let refused = shown["refused"].as_array().unwrap();
+        assert_eq!((refused.len(), &refused[0], &refused[719]), (720, &Value::Null, &json!(2)));
+    }
+}

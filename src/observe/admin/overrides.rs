@@ -1,0 +1,220 @@
+//! `/api/v1/exemptions`, `/api/v1/limits/{name}/mode` and `/api/v1/mode`: temporary changes of the rules.
+//!
+//! It parses requests and passes changes on; the layer above puts them in force, in the order of the reloads. Each change
+//! that was made becomes an event with its operator.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use http::{Method, Request, StatusCode};
+use hyper::body::Body;
+use ipnet::IpNet;
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+use super::buckets::Grammar;
+use super::control::GateCommand;
+use super::request::{AdminProblem, fields_of, has_only, optional_text, text, unescaped, wrong};
+use super::response::{AdminResponse, json_response, not_allowed};
+use crate::engine::{Engine, Exemption, ModeOverride, OverrideChange, OverrideError};
+use crate::event::{Event, Events, Operator, OperatorCommand};
+use crate::observe::timestamp::rfc3339;
+use crate::policy::Mode;
+use crate::time::Time;
+
+/// The handler of temporary changes.
+pub(super) struct OverridesApi {
+    pub(super) engine: Arc<Engine>,
+    pub(super) grammar: Grammar,
+    pub(super) commands: mpsc::Sender<GateCommand>,
+    pub(super) events: Events,
+}
+
+/// The pages by path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum OverridesPath {
+    Exemptions,
+    /// A prefix, escaped.
+    Exemption(String),
+    /// The name of a limit, escaped; `None` for all limits.
+    Mode(Option<String>),
+}
+
+impl OverridesPath {
+    pub(super) fn parse(path: &str) -> Option<Self> {
+        match path.strip_prefix("/api/v1/")? {
+            "exemptions" => Some(Self::Exemptions),
+            "mode" => Some(Self::Mode(None)),
+            rest => match rest.strip_prefix("exemptions/") {
+                // The slash of a prefix need not be escaped.
+                Some(prefix) => Some(Self::Exemption(prefix.to_owned())),
+                None => {
+                    let name = rest.strip_prefix("limits/")?.strip_suffix("/mode")?;
+                    (!name.contains('/')).then(|| Self::Mode(Some(name.to_owned())))
+                }
+            },
+        }
+    }
+
+    fn methods(&self) -> &'static str {
+        match self {
+            Self::Exemptions => "GET, HEAD",
+            Self::Exemption(_) => "PUT, DELETE",
+            Self::Mode(_) => "PUT",
+        }
+    }
+}
+
+impl OverridesApi {
+    /// Does what the request asks for.
+    pub(super) async fn handle<B>(
+        &self,
+        by: Operator,
+        page: OverridesPath,
+        request: Request<B>,
+    ) -> AdminResponse
+    where
+        B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
+    {
+        let (head, body) = request.into_parts();
+        let allowed = page.methods();
+        if !allowed.split(", ").any(|method| method == head.method.as_str()) {
+            return not_allowed(allowed);
+        }
+        let done = async {
+            if head.uri.query().is_some() {
+                return Err(wrong("this page takes no query"));
+            }
+            let fields = fields_of(body).await?;
+            if page == OverridesPath::Exemptions {
+                return Ok(self.list());
+            }
+            let change = self.change_of(&page, &head.method, &fields)?;
+            self.make(change, by).await
+        };
+        match done.await {
+            Ok(value) => json_response(StatusCode::OK, &value),
+            Err(why) => why.into(),
+        }
+    }
+
+    fn list(&self) -> Value {
+        let rules = self.engine.rules();
+        json!({"exemptions": rules.overrides.exemptions().iter().map(exemption_json).collect::<Vec<_>>()})
+    }
+
+    fn change_of(
+        &self,
+        page: &OverridesPath,
+        method: &Method,
+        fields: &Map<String, Value>,
+    ) -> Result<OverrideChange, AdminProblem> {
+        let change = match page {
+            OverridesPath::Exemption(prefix) if *method == Method::DELETE => {
+                has_only(fields, &[])?;
+                OverrideChange::EndExemption(self.prefix(prefix)?)
+            }
+            OverridesPath::Exemption(prefix) => {
+                has_only(fields, &["for", "why"])?;
+                let until = self.until(fields)?;
+                let until = until.ok_or_else(|| wrong("`for` is missing: a duration, as in \"1h\""))?;
+                OverrideChange::Exempt(Exemption { prefix: self.prefix(prefix)?, until, why: why(fields)? })
+            }
+            OverridesPath::Mode(limit) => {
+                has_only(fields, &["mode", "for"])?;
+                let mode = match text(fields, "mode", MODES)? {
+                    "observe" => Mode::Observe,
+                    "enforce" => Mode::Enforce,
+                    _ => return Err(wrong(format!("`mode` has to be {MODES}"))),
+                };
+                let limit = limit.as_deref().map(unescaped).transpose()?.map(Arc::from);
+                OverrideChange::SetMode(ModeOverride { limit, mode, until: self.until(fields)? })
+            }
+            OverridesPath::Exemptions => return Err(wrong("a list is not changed as a whole")),
+        };
+        Ok(change)
+    }
+
+    fn prefix(&self, escaped: &str) -> Result<IpNet, AdminProblem> {
+        let prefix = (self.grammar.prefix)(&unescaped(escaped)?).map_err(wrong)?;
+        match prefix.prefix_len() {
+            0 => Err(wrong(format!("{prefix} is everyone: set the limits to observe instead"))),
+            _ => Ok(prefix),
+        }
+    }
+
+    /// The end that `for` names.
+    fn until(&self, fields: &Map<String, Value>) -> Result<Option<Time>, AdminProblem> {
+        let Some(lasts) = optional_text(fields, "for", "a duration, as in \"1h\"")? else { return Ok(None) };
+        let lasts = (self.grammar.span)(lasts).map_err(wrong)?;
+        match lasts.as_nanos() {
+            0 => Err(wrong("`for` is zero")),
+            _ => Ok(Some(self.engine.clock().now().after(lasts))),
+        }
+    }
+
+    async fn make(&self, change: OverrideChange, by: Operator) -> Result<Value, AdminProblem> {
+        let (reply, outcome) = oneshot::channel();
+        // Fails once the gate drains: no rules change any more.
+        let _ = self.commands.send(GateCommand::Override { change: change.clone(), reply }).await;
+        match outcome.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(AdminProblem::new(status_of(&error), error.to_string())),
+            Err(_) => {
+                let detail = "the gate drains and changes no rules";
+                return Err(AdminProblem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
+            }
+        }
+        self.events.emit(&Event::CommandReceived { command: command_of(&change), by });
+        Ok(match &change {
+            OverrideChange::Exempt(exemption) => exemption_json(exemption),
+            OverrideChange::EndExemption(prefix) => json!({"prefix": prefix.to_string(), "ended": true}),
+            OverrideChange::SetMode(ModeOverride { limit, mode, until }) => {
+                json!({"limit": limit.as_deref(), "mode": mode.name(), "until": until.map(rfc3339)})
+            }
+        })
+    }
+}
+
+impl std::fmt::Debug for OverridesApi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OverridesApi")
+    }
+}
+
+fn exemption_json(Exemption { prefix, until, why }: &Exemption) -> Value {
+    json!({"prefix": prefix.to_string(), "until": rfc3339(*until), "why": why})
+}
+
+fn command_of(change: &OverrideChange) -> OperatorCommand<'_> {
+    match change {
+        OverrideChange::Exempt(Exemption { prefix, until, why }) => {
+            OperatorCommand::Exempt { prefix: *prefix, until: *until, why }
+        }
+        OverrideChange::EndExemption(prefix) => OperatorCommand::EndExemption { prefix: *prefix },
+        OverrideChange::SetMode(ModeOverride { limit, mode, until }) => {
+            OperatorCommand::SetMode { limit: limit.as_deref(), mode: *mode, until: *until }
+        }
+    }
+}
+
+fn status_of(error: &OverrideError) -> StatusCode {
+    match error {
+        OverrideError::TooMany => StatusCode::CONFLICT,
+        OverrideError::NoExemption(_) | OverrideError::NoLimit(_) => StatusCode::NOT_FOUND,
+        OverrideError::Frozen | OverrideError::Capacity(_) => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+/// The operator's reason, which goes to the log.
+fn why(fields: &Map<String, Value>) -> Result<String, AdminProblem> {
+    let why = optional_text(fields, "why", "a text")?.unwrap_or_default();
+    match why.chars().count() <= MAX_REASON_LEN && !why.chars().any(char::is_control) {
+        true => Ok(why.to_owned()),
+        false => Err(wrong(format!("`why` may have {MAX_REASON_LEN} characters, and none that control"))),
+    }
+}
+
+const MODES: &str = "\"observe\" or \"enforce\"";
+/// Characters of a reason.
+const MAX_REASON_LEN: usize = 200;

@@ -1,0 +1,114 @@
+//! One decision of one limit as a JSON object: for the decision log and for viewers of a running gate.
+//!
+//! It holds no name, password, cookie, path or header of a client: addresses are written as `log.clients` says, accounts
+//! as keyed hashes. Where the objects go is left to others.
+
+use std::io::Write;
+
+use super::client_format::ClientFormatter;
+use super::json_fields::{decimal, key, number, put, text, thousandths};
+use crate::event::{AccessLogEntry, AttemptRecord, LimitDecision, LimitRecord, Outcome};
+use crate::time::Span;
+
+/// Appends the decision as an object, without a line feed. `second` is the request's second, by RFC 3339 without its
+/// zone. `wait` is in seconds, `null` if time does not help; `outcome` is `null` before the attempt is settled.
+pub(super) fn write(
+    line: &mut Vec<u8>,
+    second: &str,
+    clients: &ClientFormatter,
+    (entry, attempt): (&AccessLogEntry, &AttemptRecord),
+    record: &LimitRecord,
+) {
+    put(line, &["{\"time\":\"", second, "."]);
+    thousandths(line, entry.at.as_nanos() / 1_000_000 % 1_000);
+    line.extend_from_slice(b"Z\"");
+    text(line, "request_id", entry.request_id.as_ref().map(|id| id.as_bytes()));
+    text(line, "route", Some(attempt.route_name().as_bytes()));
+    text(line, "limit", Some(attempt.limit_name(record).as_bytes()));
+    text(line, "verdict", Some(verdict_name(record.decision).as_bytes()));
+    line.extend_from_slice(b",\"client\":\"");
+    clients.write(entry.client, line);
+    line.push(b'"');
+    key(line, "account");
+    account(line, attempt.account);
+    key(line, "left");
+    number(line, record.left);
+    key(line, "wait");
+    wait(line, record.wait);
+    text(line, "outcome", attempt.outcome.map(|outcome| outcome_name(outcome).as_bytes()));
+    let word = |is: bool| if is { "true" } else { "false" };
+    let (device, attack) = (word(attempt.is_known_device), word(attempt.is_under_attack));
+    put(line, &[",\"device\":", device, ",\"attack\":", attack, "}"]);
+}
+
+/// The hash of an account as twelve digits; `null` without one.
+pub(super) fn account(line: &mut Vec<u8>, account: Option<u64>) {
+    match account {
+        // Writing to memory cannot fail.
+        Some(account) => drop(write!(line, "\"{account:012x}\"")),
+        None => put(line, &["null"]),
+    }
+}
+
+/// A wait in seconds; `null` without one.
+pub(super) fn wait(line: &mut Vec<u8>, wait: Option<Span>) {
+    match wait {
+        Some(wait) => decimal(line, wait, 1_000_000),
+        None => put(line, &["null"]),
+    }
+}
+
+/// The word for a decision, in logs and metrics.
+pub(super) fn verdict_name(decision: LimitDecision) -> &'static str {
+    match decision {
+        LimitDecision::Admit => "admit",
+        LimitDecision::Refuse => "refuse",
+        LimitDecision::Observe => "observe",
+        LimitDecision::Exempt => "exempt",
+    }
+}
+
+/// The word for an outcome, in logs and metrics.
+pub(super) fn outcome_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Success => "success",
+        Outcome::Failure => "failure",
+        Outcome::Neutral => "neutral",
+        Outcome::Error => "error",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::samples::{attempt, entry};
+    use crate::observe::settings::ClientsShown;
+    use crate::policy::key::PrefixLengths;
+
+    fn line(attempt: &AttemptRecord, limit: usize) -> String {
+        let (mut line, entry) = (Vec::new(), entry());
+        let clients = ClientFormatter::new(ClientsShown::Full, PrefixLengths::default());
+        write(&mut line, "2026-11-20T23:21:52", &clients, (&entry, attempt), &attempt.limits[limit]);
+        String::from_utf8(line).unwrap()
+    }
+
+    #[test]
+    fn a_decision_names_its_limit_its_client_and_its_wait() {
+        assert_eq!(
+            line(&attempt(), 0),
+            "{\"time\":\"2026-11-20T23:21:52.043Z\",\"request_id\":\"0192f0c1\",\"route\":\"login\",\
+             \"limit\":\"address\",\"verdict\":\"refuse\",\"client\":\"203.0.113.9\",\
+             \"account\":\"123456789abc\",\"left\":0,\"wait\":21.500,\"outcome\":null,\"device\":false,\"attack\":false}"
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_null() {
+        let mut unknown = attempt();
+        (unknown.account, unknown.outcome) = (None, Some(Outcome::Failure));
+        unknown.limits[1].wait = None;
+        let parsed: serde_json::Value = serde_json::from_str(&line(&unknown, 1)).unwrap();
+        assert!(parsed["account"].is_null() && parsed["wait"].is_null(), "{parsed}");
+        assert_eq!((&parsed["verdict"], &parsed["outcome"]), (&"admit".into(), &"failure".into()));
+    }
+}

@@ -1,0 +1,44 @@
+//! The fields of a JSON object in one line, appended to a buffer without a tree in between.
+//!
+//! Text of a client goes through `escape`. The first field of an object is its writer's own.
+
+use super::escape;
+use crate::time::Span;
+
+/// Appends text that needs no escape.
+pub(super) fn put(line: &mut Vec<u8>, parts: &[&str]) {
+    parts.iter().for_each(|part| line.extend_from_slice(part.as_bytes()));
+}
+
+/// Appends a comma and the name of the next field.
+pub(super) fn key(line: &mut Vec<u8>, name: &str) {
+    put(line, &[",\"", name, "\":"]);
+}
+
+/// A field with text; `null` without one.
+pub(super) fn text(line: &mut Vec<u8>, name: &str, value: Option<&[u8]>) {
+    key(line, name);
+    let Some(value) = value else { return put(line, &["null"]) };
+    line.push(b'"');
+    escape::json(value, line);
+    line.push(b'"');
+}
+
+/// Appends a whole number.
+pub(super) fn number(line: &mut Vec<u8>, number: impl itoa::Integer) {
+    line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// A span in units of `nanos` thousand nanoseconds, to the thousandth.
+pub(super) fn decimal(line: &mut Vec<u8>, span: Span, nanos: u64) {
+    let thousandths_of_it = span.as_nanos() / nanos;
+    number(line, thousandths_of_it / 1_000);
+    line.push(b'.');
+    thousandths(line, thousandths_of_it % 1_000);
+}
+
+/// Three digits.
+pub(super) fn thousandths(line: &mut Vec<u8>, number: u64) {
+    let digit = |divisor: u64| b'0' + u8::try_from(number / divisor % 10).unwrap_or(0);
+    line.extend_from_slice(&[digit(100), digit(10), digit(1)]);
+}

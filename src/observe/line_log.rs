@@ -1,0 +1,197 @@
+//! A log of lines about responses, written by a thread of its own: the access log, and the log of every decision.
+//!
+//! A request formats its lines into memory and goes on: logging never blocks a request. The writer sweeps the buffers
+//! of all threads several times a second, so an idle worker's lines are written, too. Lines that it cannot keep up with
+//! are dropped and counted. What a line says is left to a [`LineFormat`].
+
+mod buffer;
+mod syslog;
+mod writer;
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use prometheus_client::metrics::counter::Counter;
+
+use self::buffer::{LineBatch, LineBuffer};
+use self::syslog::SyslogSocket;
+use self::writer::LogWriter;
+use super::settings::LogTarget;
+use super::shards::Shards;
+use crate::event::{AccessLogEntry, Event, EventListener};
+use crate::time::{Clock, Span};
+
+/// What the lines of a log say.
+pub trait LineFormat: std::fmt::Debug + Send + Sync {
+    /// How the second of a request's arrival is written, as `strftime` says it.
+    fn second(&self) -> &'static str;
+
+    /// Appends the lines about a response, each with its line feed, and returns their number. `second` is the second of
+    /// the request's arrival.
+    fn write(&self, text: &mut Vec<u8>, second: &str, entry: &AccessLogEntry) -> u64;
+}
+
+/// Writes lines for each response.
+#[derive(Debug)]
+pub struct LineLog {
+    /// As in "the access log".
+    name: &'static str,
+    target: LogTarget,
+    format: Box<dyn LineFormat>,
+    shared: Arc<LogState>,
+    batches: SyncSender<LineBatch>,
+    /// Disconnected when the writer has ended.
+    ended: Mutex<Receiver<()>>,
+}
+
+/// State that requests and the writer share.
+#[derive(Debug)]
+struct LogState {
+    buffers: Shards<Mutex<LineBuffer>>,
+    dropped: Counter,
+    /// Opened by [`LineLog::reopen`], picked up by the writer before the next line.
+    replacement: Mutex<Option<File>>,
+    stopping: AtomicBool,
+}
+
+impl LineLog {
+    /// Opens the target and starts the writer. `name` stands in messages, as in "access log"; `dropped` counts the lines
+    /// that are lost.
+    ///
+    /// # Errors
+    /// The file cannot be opened for appending, or no thread can be started.
+    pub fn open(
+        name: &'static str,
+        target: LogTarget,
+        format: impl LineFormat + 'static,
+        dropped: Counter,
+        clock: Clock,
+    ) -> io::Result<Self> {
+        match &target {
+            // Not `io::stdout()`, which keeps a failed write and repeats it in the middle of another line.
+            LogTarget::StandardOutput => {
+                let sink = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+                Self::over(sink, name, target, format, dropped, clock)
+            }
+            LogTarget::File(path) => {
+                let sink = open_file(path)?;
+                Self::over(sink, name, target, format, dropped, clock)
+            }
+            LogTarget::Syslog(address) => {
+                let sink = SyslogSocket::new(address.clone());
+                Self::over(sink, name, target, format, dropped, clock)
+            }
+        }
+    }
+
+    /// Its name in messages.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Reopens the file under its name, as after `logrotate` has renamed it; later lines go there. Other targets stay.
+    ///
+    /// # Errors
+    /// If the file cannot be opened; then the old one stays in use.
+    pub fn reopen(&self) -> io::Result<()> {
+        if let LogTarget::File(path) = &self.target {
+            *lock(&self.shared.replacement) = Some(open_file(path)?);
+            self.wake();
+        }
+        Ok(())
+    }
+
+    /// Writes the rest and ends the writer; waits at most two seconds. Later lines are lost.
+    pub fn close(&self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        self.wake();
+        // The end of the wait is an error: the writer drops its end of the channel.
+        let _ = lock(&self.ended).recv_timeout(CLOSE_TIMEOUT.to_std());
+    }
+
+    fn over(
+        sink: impl LineSink + Send + 'static,
+        name: &'static str,
+        target: LogTarget,
+        format: impl LineFormat + 'static,
+        dropped: Counter,
+        clock: Clock,
+    ) -> io::Result<Self> {
+        let (batches, waiting) = sync_channel(MAX_WAITING);
+        let (alive, ended) = sync_channel(0);
+        let shared = Arc::new(LogState {
+            buffers: Shards::default(),
+            dropped,
+            replacement: Mutex::default(),
+            stopping: AtomicBool::new(false),
+        });
+        let writer = LogWriter::new(sink, name, Arc::clone(&shared), waiting, clock);
+        std::thread::Builder::new().name(name.replace(' ', "-")).spawn(move || {
+            writer.run();
+            drop(alive);
+        })?;
+        Ok(Self { name, target, format: Box::new(format), shared, batches, ended: Mutex::new(ended) })
+    }
+
+    /// Wakes the writer; a full channel needs no waking.
+    fn wake(&self) {
+        let _ = self.batches.try_send(LineBatch::default());
+    }
+}
+
+impl EventListener for LineLog {
+    fn on_event(&self, event: &Event<'_>) {
+        let Event::RequestCompleted(entry) = event else { return };
+        let full = lock(self.shared.buffers.current()).write(&*self.format, entry);
+        if let Some(batch) = full
+            && let Err(refused) = self.batches.try_send(batch)
+        {
+            let (std::sync::mpsc::TrySendError::Full(batch)
+            | std::sync::mpsc::TrySendError::Disconnected(batch)) = refused;
+            self.shared.dropped.inc_by(batch.lines);
+        }
+    }
+}
+
+impl Drop for LineLog {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Where a writer puts lines.
+trait LineSink: io::Write {
+    /// Writes to this file from now on, if the sink is a file.
+    fn replace(&mut self, file: File);
+}
+
+impl LineSink for File {
+    fn replace(&mut self, file: File) {
+        *self = file;
+    }
+}
+
+/// Readable by the group but not by others: it holds addresses.
+fn open_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+}
+
+/// Ignores poisoning: a panic elsewhere does not make a line unusable.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// With buffers of 32 KiB this bounds the memory of waiting lines: 2 MiB, for lines of usual length.
+const MAX_WAITING: usize = 64;
+
+const CLOSE_TIMEOUT: Span = Span::from_secs(2);
+
+#[cfg(test)]
+mod tests;

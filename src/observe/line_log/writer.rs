@@ -1,0 +1,143 @@
+//! The thread that writes a log.
+//!
+//! It alone touches the file, so a full disk or a stuck pipe stops no other thread. A line that was half written when
+//! the disk filled up is ended before the next one begins, so one event stays one line.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+
+use super::buffer::LineBatch;
+use super::{LineSink, LogState, MAX_WAITING, lock};
+use crate::observe::log_throttle::LogThrottle;
+use crate::time::{Clock, Span, Time};
+
+/// Writes batches of lines.
+#[derive(Debug)]
+pub(super) struct LogWriter<W> {
+    sink: W,
+    name: &'static str,
+    shared: Arc<LogState>,
+    waiting: Receiver<LineBatch>,
+    clock: Clock,
+    swept: Time,
+    /// Whether the last line was written in part.
+    torn: bool,
+    last_error: Option<io::Error>,
+    reports: LogThrottle,
+    /// Lost lines that have been reported.
+    reported: u64,
+}
+
+impl<W: LineSink> LogWriter<W> {
+    pub(super) fn new(
+        sink: W,
+        name: &'static str,
+        shared: Arc<LogState>,
+        waiting: Receiver<LineBatch>,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            sink,
+            name,
+            waiting,
+            swept: clock.now(),
+            clock,
+            torn: false,
+            last_error: None,
+            reports: LogThrottle::every(BETWEEN_REPORTS),
+            reported: shared.dropped.get(),
+            shared,
+        }
+    }
+
+    /// Writes until the log is closed.
+    pub(super) fn run(mut self) {
+        loop {
+            let received = self.waiting.recv_timeout(BETWEEN_SWEEPS.to_std());
+            let ending = self.shared.stopping.load(Ordering::Acquire)
+                || matches!(received, Err(RecvTimeoutError::Disconnected));
+            let now = self.clock.now();
+            let idle = received.is_err();
+            if let Ok(batch) = received {
+                self.write(&batch);
+            }
+            if idle || ending || now.since(self.swept) >= BETWEEN_SWEEPS {
+                self.sweep(now);
+            }
+            if ending {
+                return;
+            }
+        }
+    }
+
+    /// Writes the queue, then the buffers of the threads, so that a thread's lines stay in order.
+    fn sweep(&mut self, now: Time) {
+        self.swept = now;
+        for _ in 0..MAX_WAITING {
+            let Ok(batch) = self.waiting.try_recv() else { break };
+            self.write(&batch);
+        }
+        let shared = Arc::clone(&self.shared);
+        for buffer in shared.buffers.iter() {
+            let batch = lock(buffer).take();
+            self.write(&batch);
+        }
+        self.report(now);
+    }
+
+    fn write(&mut self, batch: &LineBatch) {
+        if let Some(file) = lock(&self.shared.replacement).take() {
+            self.sink.replace(file);
+            self.torn = false;
+        }
+        if batch.text.is_empty() {
+            return;
+        }
+        if self.torn && self.put(b"\n").is_err() {
+            self.shared.dropped.inc_by(batch.lines);
+            return;
+        }
+        if let Err(rest) = self.put(&batch.text) {
+            let lost = rest.iter().filter(|&&byte| byte == b'\n').count();
+            self.shared.dropped.inc_by(u64::try_from(lost).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Returns the part that could not be written.
+    fn put<'t>(&mut self, mut text: &'t [u8]) -> Result<(), &'t [u8]> {
+        while !text.is_empty() {
+            match self.sink.write(text) {
+                Ok(written) if written > 0 => {
+                    let (done, rest) = text.split_at(written);
+                    self.torn = done.last() != Some(&b'\n');
+                    text = rest;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                failed => {
+                    self.last_error = Some(failed.err().unwrap_or_else(|| ErrorKind::WriteZero.into()));
+                    return Err(text);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, now: Time) {
+        let lost = self.shared.dropped.get();
+        if lost == self.reported || self.reports.allow(now).is_none() {
+            return;
+        }
+        let (name, lines) = (self.name, lost - self.reported);
+        self.reported = lost;
+        match self.last_error.take() {
+            Some(error) => tracing::error!(lines, %error, "the {name} cannot be written"),
+            None => tracing::warn!(lines, "the {name} cannot keep up, lines were dropped"),
+        }
+    }
+}
+
+/// The longest time that an idle worker's line stays in memory.
+const BETWEEN_SWEEPS: Span = Span::from_millis(150);
+const BETWEEN_REPORTS: Span = Span::from_secs(10);

@@ -1,0 +1,246 @@
+//! Reports begin and end of attack mode to a web server of the operator's: POSTed JSON.
+//!
+//! Each report is a task of its own, never in a request's way, and is tried again for a while. Reports are not kept
+//! beyond a restart. Their order is not promised: each says when it happened. Messages name the route and never the
+//! address, which may hold a secret.
+
+use std::convert::Infallible;
+use std::io;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HOST};
+use http::uri::Scheme;
+use http::{Request, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use super::timestamp::rfc3339;
+use crate::event::AttackChange;
+use crate::net::stream::NetStream;
+use crate::net::tls::{self, Trust};
+use crate::time::Span;
+
+/// The reports that are under way.
+#[derive(Debug, Default)]
+pub struct Webhooks(JoinSet<()>);
+
+/// Why a report did not arrive.
+#[derive(Debug, thiserror::Error)]
+enum ReportError {
+    #[error("no answer within {} s", TIMEOUT.to_std().as_secs())]
+    Timeout,
+    #[error("cannot connect: {0}")]
+    Connect(#[from] io::Error),
+    #[error("it does not speak HTTP: {0}")]
+    Http(#[from] hyper::Error),
+    #[error("it answers {0}")]
+    Status(http::StatusCode),
+    #[error("there are no roots to check its certificate")]
+    NoRoots,
+}
+
+impl Webhooks {
+    /// Reports a change to its route's webhook, if it has one. Needs a tokio runtime with time and I/O. `trust` is for
+    /// a webhook by `https`.
+    pub fn send(&mut self, change: &AttackChange<'_>, trust: Option<&Trust>) {
+        let Some(url) = &change.rule.webhook else { return };
+        self.forget_finished();
+        if self.0.len() >= MAX_REPORTS {
+            tracing::error!(
+                route = change.route,
+                "a webhook was not called: too many others wait for an answer"
+            );
+            return;
+        }
+        let report = Report {
+            route: change.route.to_owned(),
+            url: url.clone(),
+            body: body_of(change).into(),
+            trust: trust.cloned(),
+        };
+        self.0.spawn(report.deliver());
+    }
+
+    /// Frees the reports that have ended.
+    pub fn forget_finished(&mut self) {
+        while self.0.try_join_next().is_some() {}
+    }
+}
+
+/// As in `{"event":"attack_begin","route":"login",...}`.
+fn body_of(change: &AttackChange<'_>) -> String {
+    let value = json!({
+        "event": if change.begins { "attack_begin" } else { "attack_end" },
+        "route": change.route,
+        "time": rfc3339(change.at),
+        "failures_per_minute": change.failures,
+        "share": (change.share * 1000.0).round() / 1000.0,
+        "gate": rustix::system::uname().nodename().to_string_lossy(),
+    });
+    value.to_string()
+}
+
+struct Report {
+    route: String,
+    url: Uri,
+    body: Bytes,
+    trust: Option<Trust>,
+}
+
+impl Report {
+    async fn deliver(self) {
+        let mut pause = FIRST_PAUSE;
+        for attempt in 1..=MAX_TRIES {
+            let sent = tokio::time::timeout(TIMEOUT.to_std(), self.post()).await;
+            match sent.unwrap_or(Err(ReportError::Timeout)) {
+                Ok(()) => return,
+                Err(error) => {
+                    tracing::warn!(route = self.route, attempt, %error, "a webhook was not reached")
+                }
+            }
+            if attempt < MAX_TRIES {
+                tokio::time::sleep(pause.to_std()).await;
+                pause = pause.times(2).min(MAX_PAUSE);
+            }
+        }
+        tracing::error!(route = self.route, "a webhook was not reached: its report is lost");
+    }
+
+    async fn post(&self) -> Result<(), ReportError> {
+        let stream = self.connect().await?;
+        let (mut sender, connection) = http1::Builder::new().handshake(TokioIo::new(stream)).await?;
+        let exchange = async {
+            let response = sender.send_request(self.request()?).await?;
+            let status = response.status();
+            // The body says nothing, and closing over unread bytes would reset the connection.
+            let _ = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+            if status.is_success() { Ok(()) } else { Err(ReportError::Status(status)) }
+        };
+        // The exchange hears of a broken connection, and outlives one that ends with the answer.
+        let driver = async {
+            drop(connection.await);
+            std::future::pending::<Infallible>().await
+        };
+        tokio::select! {
+            done = exchange => done,
+            never = driver => match never {},
+        }
+    }
+
+    async fn connect(&self) -> Result<NetStream, ReportError> {
+        let is_secure = self.url.scheme() == Some(&Scheme::HTTPS);
+        let host = self.url.host().unwrap_or_default();
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let port = self.url.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
+        let stream = TcpStream::connect((host, port)).await?;
+        if !is_secure {
+            return Ok(NetStream::Tcp(stream));
+        }
+        let trust = self.trust.as_ref().ok_or(ReportError::NoRoots)?;
+        Ok(tls::connect(stream, host, trust).await?)
+    }
+
+    fn request(&self) -> Result<Request<Full<Bytes>>, ReportError> {
+        let target = self.url.path_and_query().map_or("/", |target| target.as_str());
+        let host = self.url.authority().map_or("", |authority| authority.as_str());
+        let request = Request::post(target).header(HOST, host).header(CONTENT_TYPE, "application/json");
+        let request = request.body(Full::new(self.body.clone()));
+        request.map_err(|error| ReportError::Connect(io::Error::other(error)))
+    }
+}
+
+/// Reports under way at once; further ones are dropped.
+const MAX_REPORTS: usize = 100;
+const MAX_TRIES: u32 = 10;
+const TIMEOUT: Span = Span::from_secs(10);
+const FIRST_PAUSE: Span = Span::from_secs(1);
+const MAX_PAUSE: Span = Span::from_secs(300);
+const MAX_ANSWER: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::net::tls::{Acceptor, Certificate, MinVersion, SessionCache};
+    use crate::policy::AttackRule;
+    use crate::time::Time;
+
+    const AT: Time = Time::from_nanos(1_795_216_912_043_000_000);
+
+    fn rule(webhook: &str) -> AttackRule {
+        let webhook = Some(webhook.parse().unwrap());
+        AttackRule { failures: 60, share: 0.8, cost_factor: 4, calm: Span::from_secs(600), webhook }
+    }
+
+    fn change(rule: &AttackRule) -> AttackChange<'_> {
+        AttackChange { route: "login", rule, begins: true, failures: 90, share: 0.95, at: AT }
+    }
+
+    #[test]
+    fn a_report_says_what_where_and_when() {
+        let said: serde_json::Value = serde_json::from_str(&body_of(&change(&rule("http://a/")))).unwrap();
+        assert_eq!(said["time"], "2026-11-20T23:21:52.043Z");
+        assert_eq!((&said["failures_per_minute"], &said["share"]), (&90.into(), &0.95.into()));
+    }
+
+    #[tokio::test]
+    async fn a_webhook_by_https_is_told_if_its_certificate_is_trusted() {
+        let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let certificate = Certificate::from_pem(
+            pair.cert.pem().as_bytes(),
+            pair.signing_key.serialize_pem().as_bytes(),
+            "c",
+        );
+        let acceptor = Acceptor::new(
+            &[certificate.unwrap()],
+            MinVersion::default(),
+            &SessionCache::new(),
+            &["http/1.1"],
+        )
+        .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://localhost:{}/hook", listener.local_addr().unwrap().port());
+        let server = tokio::spawn(async move {
+            let mut requests = Vec::new();
+            for _ in 0..2 {
+                let (stream, _) = listener.accept().await.unwrap();
+                let Ok(mut stream) = tls::accept(stream, &acceptor).await else { continue };
+                let mut head = vec![0; 4096];
+                let length = stream.read(&mut head).await.unwrap();
+                requests.push(String::from_utf8_lossy(&head[..length]).into_owned());
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+            }
+            requests
+        });
+        let trust = |roots| Trust::new(roots, "http/1.1").unwrap();
+        let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let report = |trust| Report {
+            route: "login".to_owned(),
+            url: url.parse().unwrap(),
+            body: body_of(&change(&rule(&url))).into(),
+            trust,
+        };
+        let refused = report(Some(trust(vec![other.cert.der().clone()]))).post().await;
+        assert!(matches!(refused, Err(ReportError::Connect(_))), "{refused:?}");
+        report(Some(trust(vec![pair.cert.der().clone()]))).post().await.unwrap();
+        let requests = server.await.unwrap();
+        assert!(requests.len() == 1 && requests[0].starts_with("POST /hook HTTP/1.1\r\n"), "{requests:?}");
+        assert!(matches!(report(None).post().await, Err(ReportError::Connect(_) | ReportError::NoRoots)));
+    }
+
+    #[tokio::test]
+    async fn reports_beyond_the_bound_are_dropped() {
+        // It accepts and never answers.
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let rule = rule(&format!("http://{}/", listener.local_addr().unwrap()));
+        let mut webhooks = Webhooks::default();
+        (0..MAX_REPORTS + 50).for_each(|_| webhooks.send(&change(&rule), None));
+        assert_eq!(webhooks.0.len(), MAX_REPORTS);
+    }
+}

@@ -1,0 +1,132 @@
+//! What of a policy an access log can judge, and the policy without the rest.
+//!
+//! A log has no bodies, so accounts, passwords and most headers are unknown; a limit that needs them takes no part. A
+//! rule about a response that the log shows in part holds if the part does.
+
+use crate::event::Outcome;
+use crate::policy::field::Field;
+use crate::policy::key::KeyPart;
+use crate::policy::outcome::{OutcomeRule, OutcomeRules, ResponseView};
+use crate::policy::{Limit, Mode, Policy, Route, Unit};
+
+/// What the lines of a log show besides client, method, target and status.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LogColumns {
+    pub(super) host: bool,
+    pub(super) user: bool,
+    pub(super) location: bool,
+}
+
+/// Why a limit is not judged, for each limit of the policy; `None` for those that are. These others are off in the
+/// policy afterwards, and routes match any host if the log has none.
+pub(super) fn restrict(policy: &mut Policy, columns: LogColumns) -> Vec<Option<&'static str>> {
+    let reasons: Vec<_> = (0..policy.limits.len()).map(|at| why_not(policy, at, columns)).collect();
+    for (limit, reason) in policy.limits.iter_mut().zip(&reasons) {
+        if reason.is_some() {
+            limit.mode = Mode::Off;
+        }
+    }
+    if !columns.host {
+        for route in &mut policy.routes {
+            (route.hosts, route.other_than) = (Vec::new(), None);
+        }
+    }
+    policy.devices = None;
+    reasons
+}
+
+fn why_not(policy: &Policy, at: usize, columns: LogColumns) -> Option<&'static str> {
+    let limit: &Limit = &policy.limits[at];
+    let keys = |is: fn(&KeyPart) -> bool| limit.key.iter().any(is);
+    let mut routes = policy.routes.iter().filter(|route| route.limits.contains(&at));
+    let mut has_accounts = || columns.user && routes.all(|route| route.user == [Field::Basic]);
+    match limit {
+        _ if limit.mode == Mode::Off => Some("it is off"),
+        _ if keys(|key| matches!(key, KeyPart::Device)) => Some("the log has no devices"),
+        _ if limit.unit == Unit::Passwords => Some("the log has no passwords"),
+        _ if limit.needs_accounts() && !has_accounts() => Some("the log has no accounts"),
+        _ if keys(|key| matches!(key, KeyPart::Header(_))) => Some("the log does not have the header"),
+        _ if keys(|key| matches!(key, KeyPart::Cookie(_))) => Some("the log has no cookies"),
+        _ if keys(|key| matches!(key, KeyPart::Host)) && !columns.host => Some("the log has no hosts"),
+        _ => None,
+    }
+}
+
+/// The rules for the outcome of one route, as far as a log shows responses.
+#[derive(Debug)]
+pub(super) struct VisibleRules {
+    failure: ListedRules,
+    success: ListedRules,
+    neutral: ListedRules,
+    otherwise: OutcomeRules,
+    /// Whether a rule reads only what the log does not show.
+    pub(super) is_partial: bool,
+}
+
+/// One list of rules. Each is kept as the rules of a success, so that only a rule that holds gives one.
+#[derive(Debug)]
+struct ListedRules {
+    whole: OutcomeRules,
+    /// Rules without the conditions that the log does not show.
+    weakened: OutcomeRules,
+    has_invisible: bool,
+}
+
+impl VisibleRules {
+    pub(super) fn of(route: &Route, columns: LogColumns) -> Self {
+        let OutcomeRules { failure, success, neutral, otherwise } = &route.rules;
+        let lists = [failure, success, neutral].map(|rules| ListedRules::of(rules, columns));
+        let is_partial = lists.iter().any(|list| list.has_invisible);
+        let [failure, success, neutral] = lists;
+        let otherwise = OutcomeRules { otherwise: *otherwise, ..OutcomeRules::default() };
+        Self { failure, success, neutral, otherwise, is_partial }
+    }
+
+    /// The outcome of a response. If both a failure and a success are only possible it is a failure, as it is for the
+    /// gate when a rule stays undecided.
+    pub(super) fn outcome(&self, response: &ResponseView<'_>) -> Outcome {
+        let may = |list: &ListedRules| holds(&list.weakened, response);
+        if holds(&self.failure.whole, response) {
+            Outcome::Failure
+        } else if holds(&self.success.whole, response) {
+            Outcome::Success
+        } else if may(&self.failure) {
+            Outcome::Failure
+        } else if may(&self.success) {
+            Outcome::Success
+        } else if holds(&self.neutral.whole, response) || may(&self.neutral) {
+            Outcome::Neutral
+        } else {
+            self.otherwise.by_head(response).unwrap_or(Outcome::Failure)
+        }
+    }
+}
+
+impl ListedRules {
+    fn of(rules: &[OutcomeRule], columns: LogColumns) -> Self {
+        let (mut whole, mut weakened, mut has_invisible) = (Vec::new(), Vec::new(), false);
+        for rule in rules {
+            let visible = OutcomeRule {
+                status: rule.status.clone(),
+                location: rule.location.clone().filter(|_| columns.location),
+                ..OutcomeRule::default()
+            };
+            if visible == *rule {
+                whole.push(visible);
+            } else if visible == OutcomeRule::default() {
+                has_invisible = true;
+            } else {
+                weakened.push(visible);
+            }
+        }
+        let list = |success| OutcomeRules { success, ..OutcomeRules::default() };
+        Self { whole: list(whole), weakened: list(weakened), has_invisible }
+    }
+}
+
+fn holds(list: &OutcomeRules, response: &ResponseView<'_>) -> bool {
+    !list.success.is_empty() && list.by_head(response) == Some(Outcome::Success)
+}
+
+#[cfg(test)]
+mod tests;

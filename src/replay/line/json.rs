@@ -1,0 +1,175 @@
+//! Logs of JSON objects: tollgate's own, Caddy's, Traefik's, and nginx' with variables by their own names.
+//!
+//! Fields are known by name, wherever they stand; all others are skipped. nginx and Caddy write the time of the end of
+//! the response, so the duration is subtracted where the line has it.
+
+mod value;
+
+use std::borrow::Cow;
+
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use self::value::JsonValue;
+use super::{GateFields, LineError, LoggedRequest, client, request_line, timestamp};
+use crate::event::Outcome;
+use crate::time::{Span, Time};
+
+/// The values of a line, by their meaning.
+#[derive(Default)]
+pub(super) struct JsonFields<'a> {
+    time: JsonValue<'a>,
+    /// A time with more digits than `time`.
+    exact_time: JsonValue<'a>,
+    client: JsonValue<'a>,
+    peer: JsonValue<'a>,
+    /// Method, target and version in one text.
+    request: JsonValue<'a>,
+    method: JsonValue<'a>,
+    target: JsonValue<'a>,
+    /// A target that a rewrite may have changed.
+    rewritten: JsonValue<'a>,
+    host: JsonValue<'a>,
+    user: JsonValue<'a>,
+    status: JsonValue<'a>,
+    location: JsonValue<'a>,
+    /// In seconds, in a line whose time is that of the end.
+    took: JsonValue<'a>,
+    route: JsonValue<'a>,
+    refused_by: JsonValue<'a>,
+    decided_us: JsonValue<'a>,
+    outcome: JsonValue<'a>,
+    settled_us: JsonValue<'a>,
+    is_of_gate: bool,
+}
+
+pub(super) fn parse(line: &[u8]) -> Result<LoggedRequest<'_>, LineError> {
+    let mut fields = JsonFields::default();
+    let mut reader = serde_json::Deserializer::from_slice(line);
+    let read = reader.deserialize_map(FieldReader(&mut fields)).and_then(|()| reader.end());
+    read.map_err(|_| LineError::BadJson)?;
+    fields.into_request()
+}
+
+/// Fills fields from an object; Caddy has some in an object of their own.
+pub(super) struct FieldReader<'f, 'a>(&'f mut JsonFields<'a>);
+
+impl<'de> Visitor<'de> for FieldReader<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key::<JsonValue<'de>>()? {
+            let name = name.text().unwrap_or_default();
+            match (name, self.0.slot(name)) {
+                ("request", _) => map.next_value_seed(value::RequestSeed(self.0))?,
+                ("resp_headers", _) => map.next_value_seed(value::LocationSeed(&mut self.0.location))?,
+                (_, Some(slot)) => *slot = map.next_value()?,
+                (_, None) => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a> JsonFields<'a> {
+    /// Where the value of this name belongs.
+    fn slot(&mut self, name: &str) -> Option<&mut JsonValue<'a>> {
+        Some(match name {
+            "time" | "time_local" | "time_iso8601" | "timestamp" | "@timestamp" | "StartLocal" => {
+                &mut self.time
+            }
+            "msec" | "ts" | "StartUTC" => &mut self.exact_time,
+            "client" | "client_ip" | "ClientHost" | "remote_addr" => &mut self.client,
+            "remote_ip" | "ClientAddr" => &mut self.peer,
+            "method" | "request_method" | "RequestMethod" => &mut self.method,
+            "target" | "request_uri" | "RequestPath" => &mut self.target,
+            "uri" => &mut self.rewritten,
+            "host" | "http_host" | "RequestHost" => &mut self.host,
+            "remote_user" | "user_id" | "ClientUsername" => &mut self.user,
+            "status" | "DownstreamStatus" => &mut self.status,
+            "sent_http_location" | "downstream_Location" => &mut self.location,
+            "request_time" | "duration" => &mut self.took,
+            "route" => &mut self.route,
+            "refused_by" => &mut self.refused_by,
+            "decided_us" => &mut self.decided_us,
+            "outcome" => &mut self.outcome,
+            "settled_us" => &mut self.settled_us,
+            "added_us" => {
+                self.is_of_gate = true;
+                return None;
+            }
+            _ => return None,
+        })
+    }
+
+    fn into_request(self) -> Result<LoggedRequest<'a>, LineError> {
+        let logged = self.exact_time.time().or_else(|| self.time.time()).ok_or(LineError::NoTime)?;
+        let took = self.took.number().filter(|seconds| *seconds > 0.0).map_or(Span::ZERO, span_of_seconds);
+        let address = self.client.text().or_else(|| self.peer.text()).ok_or(LineError::NoClient)?;
+        let client = client(address)?;
+        let status = self.status.number().and_then(status).ok_or(LineError::NoStatus)?;
+        let gate = self.is_of_gate.then(|| self.gate_fields());
+        let target = self.target.into_text().or_else(|| self.rewritten.into_text());
+        let (method, target) = match (self.method.into_text(), target) {
+            (Some(method), Some(target)) => (method, target),
+            _ => request_line(self.request.into_text().ok_or(LineError::NoRequest)?),
+        };
+        Ok(LoggedRequest {
+            arrived: logged.before(took),
+            client,
+            method,
+            target,
+            host: self.host.into_text(),
+            user: self.user.into_text().filter(|user| !matches!(&**user, "" | "-")),
+            status,
+            location: self.location.into_text().filter(|location| !matches!(&**location, "" | "-")),
+            gate,
+        })
+    }
+
+    fn gate_fields(&self) -> GateFields<'a> {
+        let owned = |value: &JsonValue<'_>| value.text().map(|text| Cow::Owned(text.to_owned()));
+        let span = |value: &JsonValue<'_>| value.number().map(span_of_micros);
+        let outcome = self.outcome.text().and_then(|name| match name {
+            "success" => Some(Outcome::Success),
+            "failure" => Some(Outcome::Failure),
+            "neutral" => Some(Outcome::Neutral),
+            "error" => Some(Outcome::Error),
+            _ => None,
+        });
+        GateFields {
+            is_attempt: self.route.text().is_some(),
+            refused_by: owned(&self.refused_by),
+            decided: span(&self.decided_us).unwrap_or_default(),
+            settled: outcome.zip(span(&self.settled_us)),
+        }
+    }
+}
+
+impl JsonValue<'_> {
+    fn time(&self) -> Option<Time> {
+        match self {
+            Self::Number(number) => timestamp::epoch(*number),
+            value => timestamp::any(value.text()?),
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+fn span_of_seconds(seconds: f64) -> Span {
+    Span::from_nanos((seconds * 1e6).round() as u64).times(1_000)
+}
+
+/// To the nanosecond, which a double holds for spans of up to 104 days.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+fn span_of_micros(micros: f64) -> Span {
+    Span::from_nanos((micros * 1e3).round() as u64)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked before")]
+fn status(number: f64) -> Option<u16> {
+    (100.0..1000.0).contains(&number).then_some(number as u16)
+}

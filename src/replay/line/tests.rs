@@ -1,0 +1,137 @@
+//! Lines of each format, and bytes of any kind.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn read(line: &str) -> (LoggedRequest<'_>, AccessLogFormat) {
+    parse(line.as_bytes(), None).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+/// What every format shows, as one text.
+fn seen(line: &str) -> String {
+    let (request, _) = read(line);
+    let LoggedRequest { arrived, client, method, target, host, user, status, location, .. } = request;
+    let client = client.ip().map_or("-".to_owned(), |ip| ip.to_string());
+    format!("{} {client} {method} {target} {status} {host:?} {user:?} {location:?}", arrived.as_nanos())
+}
+
+const REST: &str = "\"-\" \"curl/8\"";
+
+#[test]
+fn the_combined_and_the_common_format_are_told_apart() {
+    let line = "203.0.113.9 - - [20/Nov/2026:23:21:52 +0000] \"POST /login?a=b HTTP/1.1\" 429 512";
+    let expected = "1795216912000000000 203.0.113.9 POST /login?a=b 429 None None None";
+    assert_eq!((seen(line), read(line).1), (expected.to_owned(), AccessLogFormat::Common));
+    let line = format!("{line} {REST}");
+    assert_eq!((seen(&line), read(&line).1), (expected.to_owned(), AccessLogFormat::Combined));
+    assert_eq!(seen(&format!("{line} refused_by=address")), expected);
+}
+
+#[test]
+fn a_user_a_zone_and_escapes_are_read() {
+    let line = r#"2001:db8::1 - anna smith [21/Nov/2026:00:21:52 +0100] "GET /a\"b\x20\\c HTTP/1.0" 200 -"#;
+    assert_eq!(seen(line), r#"1795216912000000000 2001:db8::1 GET /a"b \c 200 None Some("anna smith") None"#);
+}
+
+#[test]
+fn a_client_that_spoke_no_http_is_no_attempt_and_no_mistake() {
+    let line = r#"203.0.113.9 - - [20/Nov/2026:23:21:52 +0000] "\x16\x03\x01" 400 0 "-" "-""#;
+    assert_eq!(seen(line), "1795216912000000000 203.0.113.9   400 None None None");
+    let line = r#"203.0.113.9 - - [20/Nov/2026:23:21:52 +0000] "-" 408 0 "-" "-""#;
+    assert_eq!(seen(line), "1795216912000000000 203.0.113.9   408 None None None");
+}
+
+#[test]
+fn haproxy_is_read_with_and_without_a_header_of_syslog() {
+    let bare = "10.0.1.2:33317 [20/Nov/2026:23:21:52.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- \
+                1/1/1/1/0 0/0 {1wt.eu} {} \"POST /login HTTP/1.1\"";
+    let expected = "1795216912655000000 10.0.1.2 POST /login 200 None None None";
+    for header in ["", "Nov 20 23:21:52 localhost haproxy[14389]: "] {
+        let line = format!("{header}{bare}");
+        assert_eq!((seen(&line), read(&line).1), (expected.to_owned(), AccessLogFormat::Haproxy));
+    }
+    let line = bare.replace("10.0.1.2:", "2001:db8::2:").replace(" 200 ", " -1 ");
+    assert_eq!(seen(&line), "1795216912655000000 2001:db8::2 POST /login 503 None None None");
+}
+
+#[test]
+fn caddy_logs_the_end_and_the_location() {
+    let line = r#"{"level":"info","ts":1795216912.75,"logger":"http.log.access","msg":"handled request",
+        "request":{"remote_ip":"10.0.0.1","remote_port":"1","client_ip":"203.0.113.9","proto":"HTTP/2.0",
+        "method":"POST","host":"app.test","uri":"/login","headers":{"User-Agent":["curl"]}},
+        "user_id":"","duration":0.25,"size":1,"status":302,"resp_headers":{"Location":["/home"]}}"#;
+    let expected = "1795216912500000000 203.0.113.9 POST /login 302 Some(\"app.test\") None Some(\"/home\")";
+    assert_eq!(seen(line), expected);
+}
+
+#[test]
+fn traefik_logs_the_start_with_nanoseconds() {
+    let line = r#"{"ClientAddr":"203.0.113.9:4711","ClientHost":"203.0.113.9","ClientUsername":"-",
+        "DownstreamStatus":401,"Duration":7,"RequestHost":"app.test","RequestMethod":"POST",
+        "RequestPath":"/login","StartUTC":"2026-11-20T23:21:52.123456789Z","time":"2026-11-20T23:21:53Z"}"#;
+    assert_eq!(seen(line), "1795216912123456789 203.0.113.9 POST /login 401 Some(\"app.test\") None None");
+}
+
+#[test]
+fn nginx_is_read_by_the_names_of_its_variables() {
+    let line = r#"{"time_local":"20/Nov/2026:23:21:52 +0000","msec":"1795216912.655","remote_addr":"203.0.113.9",
+        "remote_user":"anna","request":"POST /login HTTP/1.1","status":"302","request_time":"0.155",
+        "http_host":"app.test:8080","uri":"/index.php","sent_http_location":"/home"}"#;
+    assert_eq!(
+        seen(line),
+        "1795216912500000000 203.0.113.9 POST /index.php 302 Some(\"app.test:8080\") Some(\"anna\") Some(\"/home\")"
+            .replace("/index.php", "/login")
+    );
+}
+
+#[test]
+fn the_gates_own_format_tells_its_decision() {
+    let line = r#"{"time":"2026-11-20T23:21:52.043000001Z","client":"203.0.113.9","method":"POST","target":"/login",
+        "protocol":"HTTP/1.1","host":"app.test","status":200,"bytes":1,"duration_ms":1.234,"added_us":4.250,
+        "route":"login","refused_by":null,"decided_us":2.125,"outcome":"success","settled_us":1000.001}"#;
+    assert_eq!(seen(line), "1795216912043000001 203.0.113.9 POST /login 200 Some(\"app.test\") None None");
+    let gate = read(line).0.gate.unwrap();
+    assert_eq!(gate.settled, Some((Outcome::Success, Span::from_nanos(1_000_001))));
+    assert_eq!((gate.is_attempt, gate.decided, gate.refused_by), (true, Span::from_nanos(2_125), None));
+}
+
+#[test]
+fn what_cannot_be_read_says_why() {
+    let cases = [
+        ("", LineError::UnknownFormat),
+        ("Nov 20 23:21:52 localhost sshd: hello", LineError::UnknownFormat),
+        ("{\"time\":", LineError::BadJson),
+        ("{}", LineError::NoTime),
+        ("{\"time\":1795216912}", LineError::NoClient),
+        ("{\"time\":1795216912,\"client\":\"0123456789abcdef\"}", LineError::HashedClient),
+        ("{\"time\":1795216912,\"client\":\"192.0.2.1\"}", LineError::NoStatus),
+        ("{\"time\":1795216912,\"client\":\"192.0.2.1\",\"status\":200}", LineError::NoRequest),
+        ("192.0.2.1 - - [20/Nov/2026:23:21:52 +0000] \"GET / HTTP/1.1\" 2 0", LineError::NoStatus),
+        ("192.0.2.1 - - [20/Xxx/2026:23:21:52 +0000] \"GET / HTTP/1.1\" 200 0", LineError::NoTime),
+        ("192.0.2.1 - - [20/Nov/2026:23:21:52 +1080010800] \"GET / HTTP/1.1\" 200 0", LineError::NoTime),
+        ("host.test - - [20/Nov/2026:23:21:52 +0000] \"GET / HTTP/1.1\" 200 0", LineError::NoClient),
+    ];
+    for (line, error) in cases {
+        assert_eq!(parse(line.as_bytes(), None).err(), Some(error), "{line}");
+    }
+    assert_eq!(parse(&[b'a'; MAX_LINE + 1], None).err(), Some(LineError::TooLong));
+}
+
+#[test]
+fn nesting_does_not_end_the_process() {
+    let deep = "{\"request\":".repeat(20_000);
+    assert_eq!(parse(&deep.as_bytes()[..MAX_LINE], None).err(), Some(LineError::BadJson));
+}
+
+proptest! {
+    #[test]
+    fn no_line_causes_a_panic(
+        line in proptest::collection::vec(any::<u8>(), 0..200),
+        format in prop::option::of(prop::sample::select(&[AccessLogFormat::Combined, AccessLogFormat::Json, AccessLogFormat::Haproxy][..])),
+    ) {
+        let _ = parse(&line, format);
+        let framed = [b"192.0.2.1 - - [", &line[..], b"] \"GET / HTTP/1.1\" 200 0"].concat();
+        let _ = parse(&framed, format);
+    }
+}

@@ -1,0 +1,165 @@
+//! Reads and parses in threads, and hands the lines on in their order.
+//!
+//! One thread reads and decompresses, several parse. Blocks go round the parsers in turn and are collected in the same
+//! turn, so the order is that of the log. All queues are short: memory does not grow with the log.
+
+use std::num::NonZeroUsize;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::available_parallelism;
+
+use super::ReplayError;
+use super::attempt::LoggedAttempt;
+use super::input::{BlockReader, LineBlock};
+use super::judged::LogColumns;
+use super::line::{self, AccessLogFormat, LineError, LoggedRequest};
+use super::report::UnreadableLine;
+use crate::policy::Policy;
+use crate::time::Time;
+
+/// What a block of lines shows.
+#[derive(Debug, Default)]
+pub(super) struct ParsedBlock {
+    pub(super) lines: u64,
+    pub(super) unreadable: u64,
+    pub(super) first_unreadable: Option<UnreadableLine>,
+    pub(super) formats: Vec<&'static str>,
+    pub(super) first: Option<Time>,
+    pub(super) last: Option<Time>,
+    pub(super) attempts: Vec<LoggedAttempt>,
+}
+
+/// How lines are read, and which of them matter.
+pub(super) struct LineFilter {
+    pub(super) format: Option<AccessLogFormat>,
+    pub(super) policies: Vec<Policy>,
+}
+
+/// Passes all blocks to `each`, in their order, from the first one on.
+///
+/// # Errors
+/// [`ReplayError::Read`].
+pub(super) fn for_each_block(
+    first: LineBlock,
+    mut reader: BlockReader,
+    filter: &LineFilter,
+    mut each: impl FnMut(ParsedBlock),
+) -> Result<(), ReplayError> {
+    let parsers = available_parallelism().map_or(2, NonZeroUsize::get).clamp(1, MAX_PARSERS);
+    std::thread::scope(|scope| {
+        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+        for _ in 0..parsers {
+            let (input, blocks) = sync_channel(QUEUE);
+            let (parsed, output) = sync_channel(QUEUE);
+            scope.spawn(move || parse_all(&blocks, &parsed, filter));
+            inputs.push(input);
+            outputs.push(output);
+        }
+        scope.spawn(move || {
+            let mut next = Ok(Some(first));
+            for input in inputs.iter().cycle() {
+                let Some(block) = next.transpose() else { return };
+                let is_last = block.is_err();
+                if input.send(block).is_err() || is_last {
+                    return;
+                }
+                next = reader.next();
+            }
+        });
+        for output in outputs.iter().cycle() {
+            match output.recv() {
+                Ok(parsed) => each(parsed?),
+                // The parser whose turn it is has got no block any more.
+                Err(_) => return Ok(()),
+            }
+        }
+        Ok(())
+    })
+}
+
+fn parse_all(
+    blocks: &Receiver<Result<LineBlock, ReplayError>>,
+    parsed: &SyncSender<Result<ParsedBlock, ReplayError>>,
+    filter: &LineFilter,
+) {
+    for block in blocks {
+        if parsed.send(block.map(|block| ParsedBlock::of(&block, filter))).is_err() {
+            return;
+        }
+    }
+}
+
+impl ParsedBlock {
+    pub(super) fn of(block: &LineBlock, filter: &LineFilter) -> Self {
+        let mut parsed = Self::default();
+        for (number, line) in (block.first_line..).zip(lines(block)) {
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            parsed.lines += 1;
+            match line::parse(line, filter.format) {
+                Ok((request, format)) => parsed.add(&request, format, filter),
+                Err(error) => {
+                    parsed.unreadable += 1;
+                    parsed.first_unreadable.get_or_insert_with(|| unreadable(block, number, line, error));
+                }
+            }
+        }
+        parsed
+    }
+
+    fn add(&mut self, request: &LoggedRequest<'_>, format: AccessLogFormat, filter: &LineFilter) {
+        let name = format_name(request, format);
+        if !self.formats.contains(&name) {
+            self.formats.push(name);
+        }
+        let arrived = request.arrived;
+        self.first = Some(self.first.map_or(arrived, |first| first.min(arrived)));
+        self.last = self.last.max(Some(arrived));
+        self.attempts.extend(LoggedAttempt::of(request, &filter.policies));
+    }
+}
+
+/// What the first lines of a log show.
+pub(super) fn columns(block: &LineBlock, format: Option<AccessLogFormat>) -> LogColumns {
+    let mut columns = LogColumns::default();
+    let requests = lines(block).filter_map(|line| line::parse(line, format).ok());
+    for (request, _) in requests.take(SAMPLE_LINES) {
+        columns.host |= request.host.is_some();
+        columns.user |= request.user.is_some();
+        columns.location |= request.location.is_some();
+    }
+    columns
+}
+
+fn lines(block: &LineBlock) -> impl Iterator<Item = &[u8]> {
+    let bytes = block.bytes.strip_suffix(b"\n").unwrap_or(&block.bytes);
+    bytes.split(|&byte| byte == b'\n')
+}
+
+fn unreadable(block: &LineBlock, line: u64, bytes: &[u8], error: LineError) -> UnreadableLine {
+    // Escaped, because a terminal would obey what a client has put there.
+    let text = bytes[..bytes.len().min(SHOWN_BYTES)].escape_ascii().to_string();
+    UnreadableLine { log: block.log.to_string(), line, reason: error.to_string(), text }
+}
+
+fn format_name(request: &LoggedRequest<'_>, format: AccessLogFormat) -> &'static str {
+    match format {
+        AccessLogFormat::Combined => "combined",
+        AccessLogFormat::Common => "common",
+        AccessLogFormat::Json if request.gate.is_some() => "JSON of tollgate",
+        AccessLogFormat::Json => "JSON",
+        AccessLogFormat::Haproxy => "HAProxy",
+    }
+}
+
+/// Threads that parse at most.
+const MAX_PARSERS: usize = 8;
+
+/// Blocks that wait for each parser, and behind it.
+const QUEUE: usize = 2;
+
+/// Lines that show which columns a log has.
+const SAMPLE_LINES: usize = 1_000;
+
+/// Bytes of an unreadable line in the report.
+const SHOWN_BYTES: usize = 160;

@@ -1,0 +1,21 @@
+//! The admin API of whole gates: who may ask, what it answers, and what it changes; over TCP, TLS and Unix sockets.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "these are tests, and ask the real clock"
+)]
+
+mod access;
+#[path = "../tls/authority.rs"]
+#[allow(dead_code, reason = "tls uses the rest")]
+mod authority;
+mod caller;
+mod dry_run;
+mod events;
+mod rules;
+mod secrets;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,17 @@
+//! Files and protocols for monitoring: a real gate under a real Prometheus, and the official schemas of the others.
+//!
+//! A test without its program is skipped with a message; with `REQUIRE_STORES` it fails, as those of the stores.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+
+#[path = "../tls/authority.rs"]
+#[allow(dead_code, reason = "tls uses the rest")]
+mod authority;
+mod grafana;
+mod monitored;
+#[cfg(feature = "otel")]
+mod otel;
+mod prometheus;
+mod python;
+#[path = "../support/mod.rs"]
+mod support;
