@@ -23,7 +23,20 @@ pub enum BodyError {
     /// The body made no progress in time.
     #[error("the body made no progress in time")]
     Stalled,
-    /// hyper failed to read the body.
-    #[error(transparent)]
-    Broken(#[from] hyper::Error),
+    /// The sender closed the connection within the body, or the body is malformed.
+    #[error("the body is incomplete or malformed: {0}")]
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl BodyError {
+    /// The body is broken for this reason.
+    pub fn broken(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Broken(Box::new(error))
+    }
+}
+
+impl From<hyper::Error> for BodyError {
+    fn from(error: hyper::Error) -> Self {
+        Self::broken(error)
+    }
 }

@@ -8,8 +8,8 @@
 mod connect;
 mod fair_queue;
 pub mod framing;
-mod head_limit;
 mod health;
+mod http1;
 pub(super) mod plain_response;
 mod pool;
 pub(super) mod tunnel;
@@ -23,15 +23,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 
+use bytes::Bytes;
 use http::header::HOST;
 use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::client::conn::http1::SendRequest;
 use tokio::time::{Instant, Sleep};
 
 use self::fair_queue::{FairQueue, FairQueuePermit};
-use self::head_limit::HeadLimit;
 pub use self::health::Health;
+pub use self::http1::UpstreamBody;
+use self::http1::{BufferedSocket, Exchange, ResponseHead, Upload};
 use self::pool::{ConnectionPool, DemandGuard, IdleCloser};
 use super::body::{RequestBody, UploadProgress, UploadState};
 use super::error::Error;
@@ -39,6 +39,7 @@ use super::settings::ProxySettings;
 use crate::event::Failure;
 use crate::net::connection_limit::ClientLoad;
 use crate::net::connection_slots::ConnectionSlot;
+use crate::net::stream::NetStream;
 use crate::net::tls::Trust;
 
 /// Where an upstream listens.
@@ -95,10 +96,9 @@ pub struct Backend {
 
 /// A connection to an upstream, with its slot among `upstream_max`.
 struct UpstreamConnection {
-    sender: SendRequest<RequestBody>,
+    socket: BufferedSocket,
     /// For responses; reused, because resetting a timer costs less than making one.
     timer: Pin<Box<Sleep>>,
-    head_limit: HeadLimit,
     /// The CAs that verified the server; `None` without TLS.
     trust: Option<Trust>,
     _permit: ConnectionSlot,
@@ -137,7 +137,7 @@ impl UpstreamGroup {
         request: &mut UnsentRequest,
         progress: &UploadProgress,
         client: Option<ClientLoad>,
-    ) -> Result<(Response<Incoming>, ConnectionLease), Error> {
+    ) -> Result<Response<UpstreamBody>, Error> {
         if let [only] = &self.backends[..] {
             return only.forward(request, progress, client, &self.settings).await;
         }
@@ -197,7 +197,7 @@ impl Backend {
         progress: &UploadProgress,
         client: Option<ClientLoad>,
         settings: &ProxySettings,
-    ) -> Result<(Response<Incoming>, ConnectionLease), Error> {
+    ) -> Result<Response<UpstreamBody>, Error> {
         let in_flight = match client.filter(|client| self.fair_queue.has_to_wait(client)) {
             None => self.fair_queue.pass(),
             // Boxed: it is rarely awaited, and would enlarge every request's future.
@@ -205,7 +205,7 @@ impl Backend {
                 Box::pin(self.fair_queue.wait(client)).await.ok_or_else(|| self.failed(Failure::Busy))?
             }
         };
-        let mut idle = self.pop_idle(settings, in_flight.reserved_for_others()).await;
+        let mut idle = self.pop_idle(settings, in_flight.reserved_for_others());
         loop {
             let (mut connection, is_fresh) = match idle.take() {
                 Some(connection) => (connection, false),
@@ -213,18 +213,15 @@ impl Backend {
                 None => Box::pin(self.acquire(settings)).await.map_err(|failure| self.failed(failure))?,
             };
             match self.send(&mut connection, request, progress, settings).await {
-                Ok(response) => {
-                    let was_early = progress.state() != UploadState::Complete;
-                    let backend = Rc::clone(self);
-                    return Ok((
-                        response,
-                        ConnectionLease {
-                            backend,
-                            connection: Some(connection),
-                            was_early,
-                            _in_flight: in_flight,
-                        },
-                    ));
+                Ok((head, upload)) => {
+                    let lease = ConnectionLease {
+                        backend: Rc::clone(self),
+                        connection: Some(connection),
+                        was_early: progress.state() != UploadState::Complete,
+                        _in_flight: in_flight,
+                    };
+                    let body = UpstreamBody::new(&head, upload, lease);
+                    return Ok(head.response.map(|()| body));
                 }
                 // The upstream closed the idle connection before the request was sent: try another one.
                 Err(_) if !is_fresh && request.is_some() => {}
@@ -239,19 +236,19 @@ impl Backend {
         unsent: &mut UnsentRequest,
         progress: &UploadProgress,
         settings: &ProxySettings,
-    ) -> Result<Response<Incoming>, Error> {
+    ) -> Result<(ResponseHead, Upload), Error> {
         let Some(mut request) = unsent.take() else { return Err(Error::Upstream(Failure::Broken)) };
         if !request.headers().contains_key(HOST) {
             request.headers_mut().insert(HOST, self.health.host.clone());
         }
-        let UpstreamConnection { sender, timer, head_limit, .. } = connection;
-        head_limit.arm();
-        let mut response = std::pin::pin!(sender.try_send_request(request));
+        let (head, body) = request.into_parts();
+        let mut exchange = Exchange::new(head, body);
+        let UpstreamConnection { socket, timer, .. } = connection;
         let timeout = settings.reply_timeout.to_std();
         timer.as_mut().reset(Instant::now() + timeout);
         let received = poll_fn(|cx| {
             loop {
-                if let Poll::Ready(received) = response.as_mut().poll(cx) {
+                if let Poll::Ready(received) = exchange.poll_head(socket, cx) {
                     return Poll::Ready(Some(received));
                 }
                 ready!(timer.as_mut().poll(cx));
@@ -265,24 +262,22 @@ impl Backend {
                 }
             }
         });
-        let Some(received) = received.await else { return Err(self.failed(Failure::Timeout)) };
-        head_limit.disarm();
-        received.map_err(|mut error| {
-            *unsent = error.take_message();
-            match progress.state() {
-                _ if unsent.is_some() => Error::Upstream(Failure::Broken),
+        match received.await {
+            None => Err(self.failed(Failure::Timeout)),
+            Some(Ok(head)) => Ok((head, exchange.into_upload())),
+            Some(Err(_)) => Err(match progress.state() {
                 UploadState::Stalled => Error::ClientStalled,
                 UploadState::Aborted => Error::ClientDisconnected,
                 UploadState::Partial | UploadState::Complete => self.failed(Failure::Broken),
-            }
-        })
+            }),
+        }
     }
 
     /// The youngest usable idle connection; `reserved` idle ones are left in the pool.
-    async fn pop_idle(&self, settings: &ProxySettings, reserved: usize) -> Option<UpstreamConnection> {
+    fn pop_idle(&self, settings: &ProxySettings, reserved: usize) -> Option<UpstreamConnection> {
         loop {
             let mut connection = self.pool.pop(reserved)?;
-            if connection.is_usable(settings).await {
+            if connection.is_usable(settings) {
                 return Some(connection);
             }
         }
@@ -310,7 +305,7 @@ impl Backend {
         loop {
             tokio::select! {
                 biased;
-                Ok(mut connection) = self.pool.wait() => if connection.is_usable(settings).await {
+                Ok(mut connection) = self.pool.wait() => if connection.is_usable(settings) {
                     return Acquired::Reused(connection);
                 },
                 slot = self.health.connection_limit.take() => return Acquired::New(slot),
@@ -332,15 +327,8 @@ enum Acquired {
 
 impl UpstreamConnection {
     /// Whether another request may be sent over it.
-    async fn is_usable(&mut self, settings: &ProxySettings) -> bool {
-        // An idle connection is ready at once; a released one when its task has seen the end of the response.
-        self.is_trusted(settings) && (self.sender.is_ready() || Box::pin(self.becomes_ready(settings)).await)
-    }
-
-    async fn becomes_ready(&mut self, settings: &ProxySettings) -> bool {
-        let ready = poll_fn(|cx| self.sender.poll_ready(cx));
-        let ready = tokio::time::timeout(settings.connect_timeout.to_std(), ready).await;
-        ready.is_ok_and(|ready| ready.is_ok())
+    fn is_usable(&mut self, settings: &ProxySettings) -> bool {
+        self.is_trusted(settings) && self.socket.is_idle()
     }
 
     /// Whether the CAs that verified the server are still the configured ones.
@@ -351,20 +339,29 @@ impl UpstreamConnection {
 }
 
 impl ConnectionLease {
-    /// The response is complete: the connection returns to the pool, unless the response began before the whole request
-    /// was sent.
-    pub fn give_back(mut self) {
+    /// The stream, and what was read of another protocol behind the head of a response.
+    pub fn switch_protocols(&mut self) -> Option<(&mut NetStream, Bytes)> {
+        self.socket().map(BufferedSocket::split)
+    }
+
+    fn socket(&mut self) -> Option<&mut BufferedSocket> {
+        self.connection.as_mut().map(|connection| &mut connection.socket)
+    }
+
+    /// The response is complete. The connection returns to the pool if it `is_reusable` and the response did not begin
+    /// before the whole request was sent.
+    fn give_back(mut self, is_reusable: bool) {
         self.backend.health.succeeded();
         if let Some(connection) = self.connection.take()
+            && is_reusable
             && !self.was_early
-            && !connection.sender.is_closed()
         {
             self.backend.pool.put(connection, &self.backend.health.demand);
         }
     }
 
-    /// The response is incomplete: the connection closes, so that its rest reaches no client.
-    pub fn close(self) {
+    /// The response is of no use: the connection closes, so that its rest reaches no client.
+    fn close(self) {
         self.backend.health.failed(Failure::Broken);
     }
 }

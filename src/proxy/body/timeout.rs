@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame};
-use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
 use super::BodyError;
@@ -39,11 +38,14 @@ impl BodyTimeout {
         Self { credit: Some(timeout), ..Self::for_upstream(timeout) }
     }
 
-    pub(in crate::proxy) fn poll_data(
+    pub(in crate::proxy) fn poll_data<B>(
         &mut self,
-        incoming: &mut Incoming,
+        incoming: &mut B,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>>
+    where
+        B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
+    {
         loop {
             match Pin::new(&mut *incoming).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) if !frame.is_data() => {}
@@ -51,7 +53,7 @@ impl BodyTimeout {
                     if let Some(Ok(frame)) = &frame {
                         self.credit_received(frame.data_ref().map_or(0, Bytes::len));
                     }
-                    return Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Broken)));
+                    return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
                 }
                 Poll::Pending => return self.poll_timer(cx).map(|()| Some(Err(BodyError::Stalled))),
             }

@@ -15,7 +15,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HOST, SET_COOKIE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
-use hyper::body::{Body as _, Incoming};
+use http_body::Body as _;
 
 use super::access_record::AccessRecord;
 use super::admitted::AdmittedAttempt;
@@ -30,10 +30,9 @@ use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
 use crate::proxy::headers::{self, ForwardedInfo};
 use crate::proxy::runtime_config::{RuntimeConfig, WorkerConfig};
-use crate::proxy::upstream::framing;
 use crate::proxy::upstream::plain_response;
 use crate::proxy::upstream::tunnel::{self, UpgradeRequest};
-use crate::proxy::upstream::{ConnectionLease, UnsentRequest};
+use crate::proxy::upstream::{UnsentRequest, UpstreamBody};
 
 /// A request that is ready to be sent.
 pub(super) struct UpstreamRequest {
@@ -108,21 +107,16 @@ impl UpstreamRequest {
         let group = self.config.group(self.group);
         let forwarded = group.forward(&mut self.request, &self.progress, client).await;
         record.resume(server.engine.clock().now());
-        let (mut response, mut lease) = match forwarded {
+        let mut response = match forwarded {
             Ok(forwarded) => forwarded,
             Err(error) => {
                 self.settle_failure(&error);
                 return Err(error);
             }
         };
-        if !framing::is_unambiguous(response.headers()) {
-            lease.close();
-            return Err(Error::Upstream(Failure::Broken));
-        }
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let settlement = self.settle_upgrade(&response);
-            let tunnel =
-                tunnel::open(response, lease, self.upgrade.take(), connection, record.take_permits())?;
+            let tunnel = tunnel::open(response, self.upgrade.take(), connection, record.take_permits())?;
             drop(settlement.map(Settlement::settle));
             return Ok(tunnel);
         }
@@ -130,7 +124,7 @@ impl UpstreamRequest {
         let (mut read_ahead, mut inspector) = (VecDeque::new(), None);
         let cookie = match self.settle_plan(&response) {
             SettlePlan::Known(settlement) => {
-                (read_ahead, lease) = first_piece(response.body_mut(), lease).await?;
+                read_ahead = first_piece(response.body_mut()).await?;
                 settlement.and_then(Settlement::settle)
             }
             SettlePlan::Streaming(streaming) => {
@@ -145,7 +139,7 @@ impl UpstreamRequest {
                 cookie
             }
         };
-        let mut response = response.map(|body| relay(body, timeout, lease, read_ahead, inspector));
+        let mut response = response.map(|body| relay(body, timeout, read_ahead, inspector));
         headers::prepare_response(response.headers_mut(), false);
         if let Some(cookie) = cookie {
             response.headers_mut().append(SET_COOKIE, cookie);
@@ -167,7 +161,7 @@ impl UpstreamRequest {
     }
 
     /// The outcome of an upgrade. Its response has no body, so rules that read bodies see none of it.
-    fn settle_upgrade(&mut self, response: &Response<Incoming>) -> Option<Settlement> {
+    fn settle_upgrade(&mut self, response: &Response<UpstreamBody>) -> Option<Settlement> {
         let attempt = self.attempt.take()?;
         let view =
             ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
@@ -176,7 +170,7 @@ impl UpstreamRequest {
     }
 
     /// Chooses when the attempt is settled, by the head of the response.
-    fn settle_plan(&mut self, response: &Response<Incoming>) -> SettlePlan {
+    fn settle_plan(&mut self, response: &Response<UpstreamBody>) -> SettlePlan {
         let Some(attempt) = self.attempt.take() else { return SettlePlan::Known(None) };
         let view =
             ResponseView { method: &self.method, status: response.status(), headers: response.headers() };
@@ -215,20 +209,17 @@ impl Settlement {
 
 /// The part of a chunked body that arrived with its head, without waiting. An invalid chunk becomes an error response
 /// as long as the head was not sent.
-async fn first_piece(
-    body: &mut Incoming,
-    lease: ConnectionLease,
-) -> Result<(VecDeque<Bytes>, ConnectionLease), Error> {
+async fn first_piece(body: &mut UpstreamBody) -> Result<VecDeque<Bytes>, Error> {
     if body.size_hint().exact().is_some() {
-        return Ok((VecDeque::new(), lease));
+        return Ok(VecDeque::new());
     }
     match poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll_frame(cx))).await {
         Poll::Ready(Some(Err(error))) => {
-            lease.close();
-            Err(body_failure(error.into()))
+            body.close();
+            Err(body_failure(error))
         }
-        Poll::Ready(Some(Ok(frame))) => Ok((frame.into_data().into_iter().collect(), lease)),
-        Poll::Ready(None) | Poll::Pending => Ok((VecDeque::new(), lease)),
+        Poll::Ready(Some(Ok(frame))) => Ok(frame.into_data().into_iter().collect()),
+        Poll::Ready(None) | Poll::Pending => Ok(VecDeque::new()),
     }
 }
 

@@ -10,11 +10,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body::Body;
-use hyper::body::Incoming;
 
 use crate::policy::outcome::{BodyPrefix, OutcomeRules, ResponseView};
 use crate::proxy::body::{BodyError, BodyTimeout};
 use crate::proxy::transaction::admitted::AdmittedAttempt;
+use crate::proxy::upstream::UpstreamBody;
 
 /// Collects a response's body, and settles its attempt.
 pub(super) struct BodyInspector {
@@ -64,7 +64,7 @@ impl BodyInspector {
     /// [`BodyError`] if the body is incomplete before that.
     pub(super) async fn read_ahead(
         mut self: Box<Self>,
-        incoming: &mut Incoming,
+        incoming: &mut UpstreamBody,
         timeout: Duration,
     ) -> Result<(VecDeque<Bytes>, Option<HeaderValue>), BodyError> {
         let (mut timeout, mut pieces) = (BodyTimeout::for_upstream(timeout), VecDeque::new());

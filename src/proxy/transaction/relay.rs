@@ -1,7 +1,6 @@
 //! Relays an upstream's response to the client.
 //!
-//! The upstream connection returns to the pool at the end of the body, and closes if the body is incomplete. `inspect`
-//! settles the attempt.
+//! `upstream` returns the connection to the pool at the end of the body. `inspect` settles the attempt.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -10,44 +9,37 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 
 use super::inspect::BodyInspector;
 use crate::proxy::body::{BodyError, BodyTimeout, ResponseBody, add_to_hint, length};
-use crate::proxy::upstream::ConnectionLease;
+use crate::proxy::upstream::UpstreamBody;
 
 /// A body on its way from an upstream to a client.
 pub(super) struct RelayedBody {
-    incoming: Incoming,
+    incoming: UpstreamBody,
     timeout: BodyTimeout,
-    lease: Option<ConnectionLease>,
     /// Pieces that were read before the head was sent.
     read_ahead: VecDeque<Bytes>,
     inspector: Option<Box<BodyInspector>>,
+    /// Why the body ended early, until the client's side is told.
+    failure: Option<BodyError>,
 }
 
 /// The body of an upstream's response, with `timeout` for each next piece. `read_ahead` was read already; the inspector
 /// gets every piece before the client.
 pub(super) fn relay(
-    incoming: Incoming,
+    mut incoming: UpstreamBody,
     timeout: Duration,
-    lease: ConnectionLease,
     read_ahead: VecDeque<Bytes>,
     inspector: Option<Box<BodyInspector>>,
 ) -> ResponseBody {
     if incoming.is_end_stream() {
-        lease.give_back();
+        incoming.end_if_empty();
         drop(inspector.map(|inspector| inspector.settle(true)));
         return ResponseBody::of_pieces(read_ahead);
     }
     let timeout = BodyTimeout::for_upstream(timeout);
-    ResponseBody::relayed(Box::new(RelayedBody {
-        incoming,
-        timeout,
-        lease: Some(lease),
-        read_ahead,
-        inspector,
-    }))
+    ResponseBody::relayed(Box::new(RelayedBody { incoming, timeout, read_ahead, inspector, failure: None }))
 }
 
 impl Body for RelayedBody {
@@ -62,21 +54,28 @@ impl Body for RelayedBody {
         if let Some(bytes) = this.read_ahead.pop_front() {
             return Poll::Ready(Some(Ok(Frame::data(bytes))));
         }
+        if let Some(failure) = this.failure.take() {
+            return Poll::Ready(Some(Err(failure)));
+        }
         let frame = ready!(this.timeout.poll_data(&mut this.incoming, cx));
         let is_last = frame.is_none() || this.incoming.is_end_stream();
-        match &frame {
-            Some(Err(_)) => drop(this.lease.take().map(ConnectionLease::close)),
-            _ if is_last => drop(this.lease.take().map(ConnectionLease::give_back)),
-            _ => {}
-        }
         if this.inspector.is_some() {
             this.inspect(frame.as_ref(), is_last);
         }
-        Poll::Ready(frame)
+        match frame {
+            Some(Err(failure)) => {
+                this.incoming.close();
+                this.failure = Some(failure);
+                // A body that fails makes hyper drop what it has not written yet: it gets a turn to write that.
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            frame => Poll::Ready(frame),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.read_ahead.is_empty() && self.lease.is_none()
+        self.read_ahead.is_empty() && self.failure.is_none() && self.incoming.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

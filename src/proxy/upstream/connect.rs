@@ -1,14 +1,12 @@
 //! Opens a connection to an upstream.
 //!
-//! A task of its own drives each connection and ends with it. The slot comes from `upstream`.
+//! The slot comes from `upstream`; `http1` speaks over the connection.
 
 use std::io;
 
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use tokio::net::{TcpStream, UnixStream};
 
-use super::head_limit::HeadLimit;
+use super::http1::BufferedSocket;
 use super::{Health, UpstreamAddress, UpstreamConnection};
 use crate::event::Failure;
 use crate::net::connection_slots::ConnectionSlot;
@@ -16,7 +14,6 @@ use crate::net::connector;
 use crate::net::stream::NetStream;
 use crate::net::tls::{self, Trust};
 use crate::proxy::settings::ProxySettings;
-use crate::proxy::tap::TappedStream;
 
 pub(super) async fn connect(
     health: &Health,
@@ -28,18 +25,8 @@ pub(super) async fn connect(
     let stream = tokio::time::timeout(timeout, open(health, trust)).await;
     let stream = stream.map_err(|_| Failure::ConnectTimeout)??;
     let trust = trust.filter(|_| matches!(stream, NetStream::Tls(_))).cloned();
-    let head_limit = HeadLimit::new();
-    let (sender, driver) = http1::Builder::new()
-        .max_buf_size(BUFFER)
-        .handshake(TokioIo::new(TappedStream { stream, tap: head_limit.clone() }))
-        .await
-        .map_err(|_| Failure::Connect)?;
-    tokio::task::spawn_local(async move {
-        // The request on the connection gets its error; an idle connection needs none.
-        let _ = driver.with_upgrades().await;
-    });
     let timer = Box::pin(tokio::time::sleep(timeout));
-    Ok(UpstreamConnection { sender, timer, head_limit, trust, _permit: slot })
+    Ok(UpstreamConnection { socket: BufferedSocket::new(stream), timer, trust, _permit: slot })
 }
 
 async fn open(health: &Health, trust: Option<&Trust>) -> Result<NetStream, Failure> {
@@ -70,5 +57,3 @@ async fn tcp(health: &Health, host: &str, port: u16) -> io::Result<TcpStream> {
 fn tls_failure(error: &io::Error) -> Failure {
     if tls::is_about_certificate(error) { Failure::Certificate } else { Failure::Tls }
 }
-
-const BUFFER: usize = 64 * 1024;

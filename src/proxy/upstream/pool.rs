@@ -70,11 +70,11 @@ impl ConnectionPool {
         receiver
     }
 
-    /// Counts a sweep, and closes connections that were idle for `sweeps` of them.
+    /// Counts a sweep, and closes connections that were idle for `sweeps` of them or that the upstream has closed.
     pub(super) fn expire(&self, sweeps: u32) {
         self.idle.borrow_mut().retain_mut(|pooled| {
             pooled.sweeps += 1;
-            pooled.sweeps < sweeps && !pooled.connection.sender.is_closed()
+            pooled.sweeps < sweeps && pooled.connection.socket.is_idle()
         });
         self.waiting.borrow_mut().retain(|waiter| !waiter.is_closed());
     }

@@ -12,14 +12,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::UPGRADE;
 use http::{HeaderValue, Method, Request, Response, Version};
-use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
-use super::ConnectionLease;
+use super::{ConnectionLease, UpstreamBody};
 use crate::engine::ConcurrencyPermits;
 use crate::event::Failure;
 use crate::proxy::body::{IncomingBody, ResponseBody};
@@ -45,7 +44,7 @@ impl UpgradeRequest {
     }
 
     /// Whether the upstream's response switches only to requested protocols.
-    fn is_accepted_by(&self, response: &Response<Incoming>) -> bool {
+    fn is_accepted_by(&self, response: &Response<UpstreamBody>) -> bool {
         let mut values = response.headers().get_all(UPGRADE).iter();
         let (Some(value), None) = (values.next(), values.next()) else { return false };
         names(value).all(|chosen| names(&self.protocol).any(|name| name.eq_ignore_ascii_case(chosen)))
@@ -61,29 +60,34 @@ fn names(protocols: &HeaderValue) -> impl Iterator<Item = &[u8]> {
 /// # Errors
 /// [`Failure::Broken`] if the client did not request this protocol.
 pub(in crate::proxy) fn open(
-    mut response: Response<Incoming>,
-    lease: ConnectionLease,
+    response: Response<UpstreamBody>,
     upgrade: Option<UpgradeRequest>,
     connection: &Arc<DownstreamConnection>,
     permits: ConcurrencyPermits,
 ) -> Result<Response<ResponseBody>, Error> {
-    let Some(UpgradeRequest { client, .. }) = upgrade.filter(|upgrade| upgrade.is_accepted_by(&response))
-    else {
-        lease.close();
+    let upgrade = upgrade.filter(|upgrade| upgrade.is_accepted_by(&response));
+    let (mut head, mut body) = response.into_parts();
+    let Some(UpgradeRequest { client, .. }) = upgrade else {
+        body.close();
         return Err(Error::Upstream(Failure::Broken));
     };
+    let lease = body.into_lease();
     connection.state.tunnel_opens();
-    let upstream = hyper::upgrade::on(&mut response);
-    headers::prepare_response(response.headers_mut(), true);
+    headers::prepare_response(&mut head.headers, true);
     let connection = Arc::clone(connection);
     tokio::task::spawn_local(async move {
-        if let (Ok(client), Ok(upstream)) = (client.await, upstream.await) {
-            copy_both(TokioIo::new(client), TokioIo::new(upstream)).await;
+        let mut lease = lease;
+        let upstream = lease.as_mut().and_then(ConnectionLease::switch_protocols);
+        if let (Ok(client), Some((upstream, begun))) = (client.await, upstream) {
+            let mut client = TokioIo::new(client);
+            if client.write_all(&begun).await.is_ok() {
+                copy_both(client, upstream).await;
+            }
         }
         // The tunnel holds the slots of both connections and the attempt's permits until it ends.
         drop((lease, connection, permits));
     });
-    Ok(response.map(|_| ResponseBody::generated(Bytes::new())))
+    Ok(Response::from_parts(head, ResponseBody::generated(Bytes::new())))
 }
 
 /// Copies until both directions have ended, one of them fails, or both are idle for an hour.

@@ -1,0 +1,71 @@
+//! A request on its way, until the head of its response is there.
+
+use std::task::{Context, Poll, ready};
+
+use http::request::Parts;
+use http::{Method, StatusCode};
+
+use super::response_head::{self, ResponseHead};
+use super::{BufferedSocket, ResponseError, Upload};
+use crate::proxy::body::RequestBody;
+
+/// A request that is being sent, and the head of its response.
+pub(in crate::proxy::upstream) struct Exchange {
+    upload: Upload,
+    method: Method,
+    /// Bytes of the buffer that hold no end of a head.
+    searched: usize,
+    /// Bytes of interim responses so far.
+    interim: usize,
+}
+
+impl Exchange {
+    pub(in crate::proxy::upstream) fn new(head: Parts, body: RequestBody) -> Self {
+        Self { upload: Upload::new(&head, body), method: head.method, searched: 0, interim: 0 }
+    }
+
+    /// Sends the request, and reads until the head of the final response is complete. Interim responses are dropped, but
+    /// for `101 Switching Protocols`.
+    ///
+    /// # Errors
+    /// Why there is no response.
+    pub(in crate::proxy::upstream) fn poll_head(
+        &mut self,
+        socket: &mut BufferedSocket,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<ResponseHead, ResponseError>> {
+        if let Poll::Ready(Err(_)) = self.upload.poll_send(&mut socket.stream, cx) {
+            return Poll::Ready(Err(ResponseError::Upload));
+        }
+        loop {
+            let before = socket.buffer.len();
+            let head = match before {
+                0 => None,
+                _ => response_head::take(&mut socket.buffer, &mut self.searched, &self.method)?,
+            };
+            match head {
+                Some(head) if is_final(head.response.status()) => return Poll::Ready(Ok(head)),
+                Some(_) => self.interim += before - socket.buffer.len(),
+                None if ready!(socket.poll_fill(cx))? == 0 => {
+                    return Poll::Ready(Err(ResponseError::Incomplete));
+                }
+                None => {}
+            }
+            if self.interim > MAX_INTERIM {
+                return Poll::Ready(Err(ResponseError::Malformed("it has too many interim responses")));
+            }
+        }
+    }
+
+    /// What is left to send.
+    pub(in crate::proxy::upstream) fn into_upload(self) -> Upload {
+        self.upload
+    }
+}
+
+fn is_final(status: StatusCode) -> bool {
+    !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS
+}
+
+/// Bytes of interim responses (`103 Early Hints`) before the final one.
+const MAX_INTERIM: usize = 192 * 1024;

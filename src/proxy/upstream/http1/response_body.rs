@@ -1,0 +1,161 @@
+//! Reads the body of a response, and sends the rest of its request meanwhile.
+//!
+//! The lease of the connection ends with the body: after a complete body the connection is used again, after any other
+//! it closes, so that the rest of the body reaches no other client.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+
+use super::chunked::{ChunkDecoder, Decoded};
+use super::response_head::BodyFraming;
+use super::{BufferedSocket, ResponseError, ResponseHead, Upload};
+use crate::proxy::body::BodyError;
+use crate::proxy::upstream::ConnectionLease;
+
+/// The body of an upstream's response.
+pub struct UpstreamBody {
+    /// `None` after the end.
+    lease: Option<ConnectionLease>,
+    upload: Upload,
+    unread: Unread,
+    keeps_alive: bool,
+}
+
+/// What is still to be read of a body.
+pub(super) enum Unread {
+    Length(u64),
+    Chunks(Box<ChunkDecoder>),
+    UntilClose,
+}
+
+impl UpstreamBody {
+    /// The body behind this head, over the connection of the lease.
+    pub(in crate::proxy::upstream) fn new(
+        head: &ResponseHead,
+        upload: Upload,
+        lease: ConnectionLease,
+    ) -> Self {
+        let unread = Unread::new(head.framing);
+        Self { lease: Some(lease), upload, unread, keeps_alive: head.keeps_alive }
+    }
+
+    /// Ends the lease of an empty body now.
+    pub fn end_if_empty(&mut self) {
+        if matches!(self.unread, Unread::Length(0)) {
+            self.end();
+        }
+    }
+
+    /// Closes the connection, because the response is of no use; the upstream is to blame.
+    pub fn close(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            lease.close();
+        }
+    }
+
+    /// The lease of a connection that speaks another protocol now, behind a `101 Switching Protocols`.
+    pub fn into_lease(self) -> Option<ConnectionLease> {
+        self.lease
+    }
+
+    fn end(&mut self) {
+        let Some(lease) = self.lease.take() else { return };
+        lease.give_back(self.keeps_alive && self.upload.is_complete());
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        let Some(socket) = self.lease.as_mut().and_then(ConnectionLease::socket) else {
+            return Poll::Ready(Ok(None));
+        };
+        if let Poll::Ready(Err(error)) = self.upload.poll_send(&mut socket.stream, cx) {
+            // The client is to blame: the health of the upstream stays as it is.
+            self.lease = None;
+            return Poll::Ready(Err(error));
+        }
+        self.unread.poll_piece(socket, cx).map_err(BodyError::broken)
+    }
+}
+
+impl Unread {
+    pub(super) fn new(framing: BodyFraming) -> Self {
+        match framing {
+            BodyFraming::Length(length) => Self::Length(length),
+            BodyFraming::Chunked => Self::Chunks(Box::new(ChunkDecoder::new())),
+            BodyFraming::UntilClose => Self::UntilClose,
+        }
+    }
+
+    /// Reads the next piece; `None` at the end of the body.
+    pub(super) fn poll_piece(
+        &mut self,
+        socket: &mut BufferedSocket,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ResponseError>> {
+        loop {
+            match self.take(&mut socket.buffer)? {
+                Decoded::Piece(piece) => return Poll::Ready(Ok(Some(piece))),
+                Decoded::End => return Poll::Ready(Ok(None)),
+                Decoded::NeedsMore => {}
+            }
+            if ready!(socket.poll_fill(cx))? == 0 {
+                let is_whole = matches!(self, Self::UntilClose);
+                return Poll::Ready(is_whole.then_some(None).ok_or(ResponseError::Incomplete));
+            }
+        }
+    }
+
+    /// Takes the next piece out of the buffer.
+    fn take(&mut self, buffer: &mut BytesMut) -> Result<Decoded, ResponseError> {
+        let length = match self {
+            Self::Chunks(decoder) => return decoder.decode(buffer),
+            Self::Length(0) => return Ok(Decoded::End),
+            Self::Length(left) => usize::try_from(*left).map_or(buffer.len(), |left| left.min(buffer.len())),
+            Self::UntilClose => buffer.len(),
+        };
+        if length == 0 {
+            return Ok(Decoded::NeedsMore);
+        }
+        if let Self::Length(left) = self {
+            *left -= length as u64;
+        }
+        Ok(Decoded::Piece(buffer.split_to(length).freeze()))
+    }
+}
+
+impl Body for UpstreamBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        match ready!(this.poll_piece(cx)) {
+            Ok(Some(piece)) => {
+                this.end_if_empty();
+                Poll::Ready(Some(Ok(Frame::data(piece))))
+            }
+            Ok(None) => {
+                this.end();
+                Poll::Ready(None)
+            }
+            Err(error) => Poll::Ready(Some(Err(error))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.lease.is_none() || matches!(self.unread, Unread::Length(0))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.unread {
+            Unread::Length(left) => SizeHint::with_exact(left),
+            Unread::Chunks(_) | Unread::UntilClose if self.lease.is_none() => SizeHint::with_exact(0),
+            Unread::Chunks(_) | Unread::UntilClose => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Parses the head of a response, and says where its body ends (RFC 9112, 6.3).
+//!
+//! A line may end with LF alone, as httparse allows; a header may not be folded.
+
+use std::mem::MaybeUninit;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
+use httparse::{ParserConfig, Status};
+use hyper::ext::ReasonPhrase;
+use memchr::memchr_iter;
+
+use super::ResponseError;
+use crate::proxy::upstream::framing;
+
+/// The head of a response.
+pub(in crate::proxy::upstream) struct ResponseHead {
+    pub(in crate::proxy::upstream) response: Response<()>,
+    pub(super) framing: BodyFraming,
+    /// Whether the upstream keeps the connection open.
+    pub(super) keeps_alive: bool,
+}
+
+/// Where the body of a response ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BodyFraming {
+    /// After this many bytes.
+    Length(u64),
+    Chunked,
+    /// Where the connection does.
+    UntilClose,
+}
+
+/// Takes a head out of the buffer; `None` if it is incomplete. `searched` is how much of the buffer was looked at before.
+///
+/// # Errors
+/// The head is malformed, ambiguous or longer than 64 KiB.
+pub(super) fn take(
+    buffer: &mut BytesMut,
+    searched: &mut usize,
+    method: &Method,
+) -> Result<Option<ResponseHead>, ResponseError> {
+    let Some(end) = end_of_head(buffer, *searched) else {
+        // What is no HTTP is an error at once: the upstream may wait for us now.
+        if *searched == 0 {
+            check_beginning(buffer)?;
+        }
+        *searched = buffer.len();
+        return if buffer.len() < MAX_HEAD {
+            Ok(None)
+        } else {
+            Err(ResponseError::Malformed("its head is too long"))
+        };
+    };
+    *searched = 0;
+    parse(&buffer.split_to(end).freeze(), method).map(Some)
+}
+
+/// The end of the empty line after the headers. Empty lines before the first line are skipped, as httparse does.
+fn end_of_head(buffer: &[u8], searched: usize) -> Option<usize> {
+    let start = buffer.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
+    // The last three bytes may be the beginning of the end.
+    let from = searched.saturating_sub(3).max(start);
+    memchr_iter(b'\n', buffer.get(from..)?).find_map(|at| match buffer.get(from + at + 1..)? {
+        [b'\n', ..] => Some(from + at + 2),
+        [b'\r', b'\n', ..] => Some(from + at + 3),
+        _ => None,
+    })
+}
+
+fn check_beginning(buffer: &[u8]) -> Result<(), ResponseError> {
+    let mut lines = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let mut parsed = httparse::Response::new(&mut []);
+    ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, buffer, &mut lines)?;
+    Ok(())
+}
+
+fn parse(head: &Bytes, method: &Method) -> Result<ResponseHead, ResponseError> {
+    let mut lines = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let mut parsed = httparse::Response::new(&mut []);
+    let status = ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, head, &mut lines)?;
+    if status != Status::Complete(head.len()) {
+        return Err(ResponseError::Malformed("its head ends in two places"));
+    }
+    let mut response = Response::new(());
+    *response.version_mut() = if parsed.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
+    *response.status_mut() = StatusCode::from_u16(parsed.code.unwrap_or_default())
+        .map_err(|_| ResponseError::Malformed("its status is no status"))?;
+    let reason = parsed.reason.unwrap_or_default();
+    if response.status().canonical_reason() != Some(reason)
+        && let Ok(reason) = ReasonPhrase::try_from(head.slice_ref(reason.as_bytes()))
+    {
+        response.extensions_mut().insert(reason);
+    }
+    let headers = response.headers_mut();
+    headers.reserve(parsed.headers.len());
+    for line in &*parsed.headers {
+        let malformed = || ResponseError::Malformed("a header is malformed");
+        let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| malformed())?;
+        let value = HeaderValue::from_maybe_shared(head.slice_ref(line.value)).map_err(|_| malformed())?;
+        headers.append(name, value);
+    }
+    let framing = body_framing(&response, method)?;
+    let keeps_alive = framing != BodyFraming::UntilClose && keeps_alive(&response);
+    Ok(ResponseHead { response, framing, keeps_alive })
+}
+
+fn body_framing(response: &Response<()>, method: &Method) -> Result<BodyFraming, ResponseError> {
+    let headers = response.headers();
+    if !framing::is_unambiguous(headers) {
+        return Err(ResponseError::Malformed("its length is ambiguous"));
+    }
+    let is_chunked = headers.contains_key(TRANSFER_ENCODING);
+    if is_chunked && response.version() == Version::HTTP_10 {
+        return Err(ResponseError::Malformed("HTTP/1.0 has no chunks"));
+    }
+    let has_body = !response.status().is_informational()
+        && !matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+        && method != Method::HEAD;
+    let length = headers.get(CONTENT_LENGTH).map(length).transpose()?;
+    Ok(match length {
+        _ if !has_body => BodyFraming::Length(0),
+        _ if is_chunked => BodyFraming::Chunked,
+        Some(length) => BodyFraming::Length(length),
+        None => BodyFraming::UntilClose,
+    })
+}
+
+/// The length that a header gives; [`framing`] has looked at its form.
+fn length(value: &HeaderValue) -> Result<u64, ResponseError> {
+    let length = value.to_str().ok().and_then(|digits| digits.parse().ok());
+    length.filter(|length| *length <= MAX_LENGTH).ok_or(ResponseError::Malformed("its length is too large"))
+}
+
+fn keeps_alive(response: &Response<()>) -> bool {
+    let says = |word| has_token(response.headers(), word);
+    match response.version() {
+        Version::HTTP_10 => says("keep-alive") && !says("close"),
+        _ => !says("close"),
+    }
+}
+
+fn has_token(headers: &HeaderMap, word: &str) -> bool {
+    headers.get_all(CONNECTION).iter().any(|value| {
+        value
+            .as_bytes()
+            .split(|byte| *byte == b',')
+            .any(|token| token.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
+    })
+}
+
+/// As many as of a request.
+const MAX_HEADERS: usize = 100;
+const MAX_HEAD: usize = 64 * 1024;
+/// hyper reserves the largest numbers.
+const MAX_LENGTH: u64 = u64::MAX - 2;

@@ -1,0 +1,149 @@
+//! Sends a request: its head, and its body as it comes from the client.
+
+use std::io::{Cursor, Write as _};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::buf::Chain;
+use bytes::{Buf as _, Bytes};
+use http::request::Parts;
+use http_body::Body as _;
+use tokio::io::AsyncWrite as _;
+use tokio_util::io::poll_write_buf;
+
+use super::ResponseError;
+use super::request_head::{self, UploadFraming};
+use crate::net::stream::NetStream;
+use crate::proxy::body::{BodyError, RequestBody};
+
+/// What is still to be sent of a request.
+pub(in crate::proxy::upstream) struct Upload {
+    /// A head or the line of a chunk, a piece of the body, and the end of its chunk.
+    unsent: Chain<Chain<Cursor<Vec<u8>>, Bytes>, &'static [u8]>,
+    /// `None` once all of it was read.
+    body: Option<RequestBody>,
+    framing: UploadFraming,
+    state: UploadPhase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UploadPhase {
+    Sending,
+    /// The last byte has left.
+    Complete,
+    /// The upstream takes no more; it may answer all the same.
+    Refused,
+}
+
+impl Upload {
+    pub(super) fn new(head: &Parts, body: RequestBody) -> Self {
+        let (lines, framing) = request_head::encode(head, &body);
+        let unsent = Cursor::new(lines).chain(Bytes::new()).chain(&b""[..]);
+        let body = Some(body).filter(|_| framing != UploadFraming::Length(0));
+        Self { unsent, body, framing, state: UploadPhase::Sending }
+    }
+
+    /// Whether the upstream took the whole request.
+    pub(super) fn is_complete(&self) -> bool {
+        self.state == UploadPhase::Complete
+    }
+
+    /// Sends what there is. Ready at the end of the request, or when the upstream takes no more of it.
+    ///
+    /// # Errors
+    /// The client's body failed.
+    pub(super) fn poll_send(
+        &mut self,
+        stream: &mut NetStream,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), BodyError>> {
+        while self.state == UploadPhase::Sending {
+            // The first piece of the body leaves together with the head.
+            let waits = !self.has_piece() && self.poll_piece(cx)?.is_pending();
+            if self.unsent.has_remaining() {
+                let sent = ready!(poll_write_buf(Pin::new(&mut *stream), cx, &mut self.unsent));
+                self.refuse_after(sent.is_err());
+                continue;
+            }
+            let flushed = Pin::new(&mut *stream).poll_flush(cx);
+            if waits {
+                return Poll::Pending;
+            }
+            if self.body.is_none() {
+                let is_err = ready!(flushed).is_err();
+                self.state = UploadPhase::Complete;
+                self.refuse_after(is_err);
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn refuse_after(&mut self, is_err: bool) {
+        if is_err {
+            self.state = UploadPhase::Refused;
+            self.body = None;
+        }
+    }
+
+    fn has_piece(&self) -> bool {
+        self.unsent.first_ref().last_ref().has_remaining() || self.unsent.last_ref().has_remaining()
+    }
+
+    /// Reads the next piece of the body, if there is one; pending if the client is slow.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(Ok(())) };
+        match ready!(Pin::new(body).poll_frame(cx)) {
+            Some(frame) => self.take_piece(frame?.into_data().unwrap_or_default()),
+            None => self.end(),
+        }
+        .map_or(Poll::Ready(Ok(())), |error| Poll::Ready(Err(error)))
+    }
+
+    fn take_piece(&mut self, piece: Bytes) -> Option<BodyError> {
+        if piece.is_empty() {
+            return None;
+        }
+        match &mut self.framing {
+            UploadFraming::Chunked => {
+                let length = piece.len();
+                self.push_line(format_args!("{length:x}\r\n"));
+                *self.unsent.last_mut() = b"\r\n";
+            }
+            UploadFraming::Length(left) => match left.checked_sub(piece.len() as u64) {
+                Some(rest) => *left = rest,
+                None => return Some(wrong_length()),
+            },
+        }
+        if self.framing == UploadFraming::Length(0) {
+            self.body = None;
+        }
+        *self.unsent.first_mut().last_mut() = piece;
+        None
+    }
+
+    fn end(&mut self) -> Option<BodyError> {
+        self.body = None;
+        match self.framing {
+            UploadFraming::Chunked => self.push_line(format_args!("0\r\n\r\n")),
+            UploadFraming::Length(0) => {}
+            UploadFraming::Length(_) => return Some(wrong_length()),
+        }
+        None
+    }
+
+    /// Appends to the lines that are sent before the piece.
+    fn push_line(&mut self, line: std::fmt::Arguments<'_>) {
+        let lines = self.unsent.first_mut().first_mut();
+        if !lines.has_remaining() {
+            lines.get_mut().clear();
+            lines.set_position(0);
+        }
+        // Writing to a vector does not fail.
+        let _ = lines.get_mut().write_fmt(line);
+    }
+}
+
+/// The client's body is not as long as it was announced; hyper prevents it.
+fn wrong_length() -> BodyError {
+    BodyError::broken(ResponseError::Upload)
+}
