@@ -61,6 +61,21 @@ macro_rules! delegate {
 }
 
 impl NetStream {
+    /// Ready when there may be something to read: bytes, the end of the stream, or an error.
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let ready = match self {
+            Self::Tcp(stream) => stream.poll_read_ready(cx),
+            Self::Unix(stream) => stream.poll_read_ready(cx),
+            Self::Tls(stream) => match stream.get_ref() {
+                (stream, session) if session.wants_read() => stream.poll_read_ready(cx),
+                // What has come is decrypted already.
+                _ => Poll::Ready(Ok(())),
+            },
+        };
+        // An error shows in the next read.
+        ready.map(drop)
+    }
+
     /// Makes the peer see a reset instead of an orderly end when this is closed. Unix sockets have no resets.
     pub fn reset_on_close(&self) {
         if let Self::Tcp(stream) = self {

@@ -33,6 +33,11 @@ impl Http1Io {
         Self { stream: TokioIo::new(stream), connection, linger: Linger::default() }
     }
 
+    /// Ready when the client has sent something, or has gone.
+    pub(super) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.stream.inner().stream.poll_readable(cx)
+    }
+
     /// Writes an error page in place of hyper's empty response. The part that does not fit into the socket's buffer is
     /// lost: the connection ends.
     fn write_error(&mut self, status: http::StatusCode, cx: &mut Context<'_>) {
@@ -69,6 +74,7 @@ impl Read for Http1Io {
         if read.is_ready() {
             let tap = &mut this.stream.inner_mut().tap;
             state.received_bytes(tap.count);
+            state.set_between_requests(tap.is_between_requests());
             if let Some(request) = tap.take_violation() {
                 state.mark_ambiguous_from(request);
             }
@@ -118,6 +124,10 @@ impl Write for Http1Io {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let this = self.get_mut();
+        // hyper leaves, and the connection stays.
+        if this.connection.state.is_resting() {
+            return Poll::Ready(Ok(()));
+        }
         if !this.linger.has_begun() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
         }
