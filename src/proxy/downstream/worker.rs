@@ -40,7 +40,11 @@ pub fn run(
     heartbeat: Arc<Heartbeat>,
     make_server: impl FnOnce() -> Server,
 ) -> io::Result<()> {
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    let woken = Arc::clone(&heartbeat);
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .on_thread_unpark(move || woken.woke_up())
+        .build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let worker = Rc::new(Worker {
             server: Rc::new(make_server()),
@@ -344,12 +348,13 @@ impl Worker {
     }
 
     /// Closes upstream connections that were idle for too long, and beats the heartbeat. A worker without requests
-    /// follows a new configuration here.
+    /// follows a new configuration here, and [rests](Self::rest) after a second.
     async fn sweep(self: Rc<Self>) {
-        let mut waited = Duration::ZERO;
+        let (mut waited, mut quiet) = (Duration::ZERO, Duration::ZERO);
         loop {
             let pause = self.server.config.current().shared.settings.upstream_idle.to_std() / SWEEPS;
             let step = pause.clamp(QUIET_POLL, CONFIG_POLL);
+            let wakes = self.heartbeat.wakes();
             tokio::time::sleep(step).await;
             waited += step;
             self.heartbeat.beat();
@@ -358,7 +363,24 @@ impl Worker {
                 config.expire();
                 waited = Duration::ZERO;
             }
+            // This timer alone has woken the worker.
+            let is_quiet = self.heartbeat.wakes() == wakes + 1 && !config.has_idle();
+            drop(config);
+            quiet = if is_quiet { quiet + step } else { Duration::ZERO };
+            if quiet >= CONFIG_POLL {
+                self.rest().await;
+                quiet = Duration::ZERO;
+            }
         }
+    }
+
+    /// Sleeps until there is work, and answers the calls of the watchdog.
+    async fn rest(&self) {
+        while self.heartbeat.rest().await {
+            self.heartbeat.beat();
+            drop(self.server.config.current());
+        }
+        self.heartbeat.beat();
     }
 }
 
