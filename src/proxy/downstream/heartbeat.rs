@@ -21,8 +21,8 @@ use tokio::time::timeout;
 pub struct Heartbeat {
     beats: AtomicU64,
     progress: AtomicU8,
-    /// How often the worker's thread has woken up.
-    wakes: AtomicU64,
+    /// How often a task of the worker has been polled that works for clients.
+    polls: AtomicU64,
     rests: AtomicBool,
     /// A call that the worker has not answered.
     is_called: AtomicBool,
@@ -55,21 +55,19 @@ impl Heartbeat {
         self.beats.load(Relaxed)
     }
 
-    /// The worker's thread has woken up: to work, unless it is called. A call that comes together with work hides it
-    /// until the thread wakes up the next time.
-    pub(super) fn woke_up(&self) {
-        // One thread writes it.
-        self.wakes.store(self.wakes().wrapping_add(1), Relaxed);
-        if self.rests.load(Relaxed) && !self.is_called.load(Relaxed) {
+    /// Such a task is polled now, on the worker's own thread.
+    fn works(&self) {
+        self.polls.store(self.polls().wrapping_add(1), Relaxed);
+        if self.rests.load(Relaxed) {
             self.rests.store(false, Relaxed);
             self.roused.notify_one();
             self.works.notify_waiters();
         }
     }
 
-    /// How often the worker's thread has woken up.
-    pub(super) fn wakes(&self) -> u64 {
-        self.wakes.load(Relaxed)
+    /// How often tasks of the worker that work for clients have been polled.
+    pub(super) fn polls(&self) -> u64 {
+        self.polls.load(Relaxed)
     }
 
     /// Rests until the worker works again, or is called: then it returns `true`, and the worker has to answer by a
@@ -104,6 +102,29 @@ impl Heartbeat {
     #[must_use]
     pub fn has_reached(&self, progress: DrainProgress) -> bool {
         self.progress.load(Relaxed) >= progress as u8
+    }
+}
+
+/// A task that works for clients: each poll of it is work.
+pub(super) struct WorkingTask<F> {
+    // Boxed: a task is not moved once it was polled.
+    task: Pin<Box<F>>,
+    heartbeat: Arc<Heartbeat>,
+}
+
+impl<F: Future> WorkingTask<F> {
+    pub(super) fn new(task: F, heartbeat: &Arc<Heartbeat>) -> Self {
+        Self { task: Box::pin(task), heartbeat: Arc::clone(heartbeat) }
+    }
+}
+
+impl<F: Future> Future for WorkingTask<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.get_mut();
+        this.heartbeat.works();
+        this.task.as_mut().poll(cx)
     }
 }
 
@@ -160,7 +181,7 @@ mod tests {
         assert!(is_any_working(&heartbeats).await, "the other one works");
         rest(&heartbeats[1..]).await;
         assert!(!is_any_working(&heartbeats).await);
-        let (_, works) = tokio::join!(async { heartbeats[1].woke_up() }, is_any_working(&heartbeats));
+        let (_, works) = tokio::join!(async { heartbeats[1].works() }, is_any_working(&heartbeats));
         assert!(works && is_any_working(&heartbeats).await);
     }
 
@@ -171,11 +192,10 @@ mod tests {
         rest(&heartbeats).await;
         assert!(heartbeats[0].rests() && heartbeats[0].call());
         assert!(!heartbeats[0].rests() && !heartbeats[0].call(), "it is called already");
-        heartbeats[0].woke_up();
         assert!(!is_any_working(&heartbeats).await);
         assert_eq!(heartbeats[0].beats(), 1);
         assert!(heartbeats[0].rests());
-        heartbeats[0].woke_up();
+        WorkingTask::new(async {}, &heartbeats[0]).await;
         assert!(is_any_working(&heartbeats).await && !heartbeats[0].rests());
     }
 }

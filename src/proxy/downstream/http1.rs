@@ -43,7 +43,7 @@ pub(super) async fn serve<S>(
     loop {
         connection.state.set_resting(true);
         timer.set(&connection.state);
-        poll_fn(|cx| rest::poll_rest(&io, &connection, &mut timer, cx)).await;
+        poll_fn(|cx| rest::poll_rest(&mut io, &connection, &mut timer, cx)).await;
         connection.state.set_resting(false);
         // Boxed: a connection at rest holds nothing of it.
         let served = Box::pin(serve_with_hyper(io, &connection, service, &mut timer)).await;

@@ -12,7 +12,7 @@ use crate::proxy::connection::state::Overdue;
 
 /// Ready when the connection needs hyper.
 pub(super) fn poll_rest(
-    io: &Http1Io,
+    io: &mut Http1Io,
     connection: &DownstreamConnection,
     timer: &mut ConnectionTimer<'_>,
     cx: &mut Context<'_>,
