@@ -26,6 +26,7 @@ mod snapshot;
 mod sockets;
 mod status;
 mod supervisor;
+mod ticks;
 mod upgrade;
 mod upstreams;
 mod watchdog;

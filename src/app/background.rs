@@ -13,6 +13,7 @@ use tokio::time::MissedTickBehavior;
 use super::reload::Reload;
 use super::signals::{self, Signals};
 use super::supervisor::supervise;
+use super::ticks::next_tick;
 use super::upgrade::BinaryUpgrade;
 use super::{AppStartError, Parts, attack_mode, grammar, memory, service_manager, watchdog};
 use crate::event::Event;
@@ -104,10 +105,9 @@ impl Parts {
     /// Never ends.
     async fn keep_history(&self) {
         let Some(history) = &self.history else { return std::future::pending().await };
-        let mut steps = tokio::time::interval(AttemptHistory::STEP.to_std());
         loop {
-            steps.tick().await;
             history.end_step(self.engine.clock().now());
+            next_tick(AttemptHistory::STEP.to_std()).await;
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::service_manager::{self, State};
+use super::ticks::next_tick;
 use crate::observe::readiness::Readiness;
 use crate::proxy::downstream::heartbeat::Heartbeat;
 
@@ -22,7 +23,7 @@ pub(super) async fn watch(heartbeats: &[Arc<Heartbeat>], readiness: &Readiness, 
         for (number, worker) in watched.iter_mut().enumerate() {
             let stalled = worker.look();
             all_move &= !stalled;
-            all_rest &= worker.rests;
+            all_rest &= worker.heartbeat.rests();
             report(number, stalled, readiness);
         }
         let pause = at_most(if all_rest { REST_INTERVAL } else { CHECK_INTERVAL });
@@ -33,7 +34,7 @@ pub(super) async fn watch(heartbeats: &[Arc<Heartbeat>], readiness: &Readiness, 
             service_manager::notify(&[State::Watchdog]);
             notified = Some(Instant::now());
         }
-        tokio::time::sleep(pause).await;
+        next_tick(pause).await;
     }
 }
 
@@ -55,7 +56,8 @@ impl<'w> WatchedWorker<'w> {
     /// Looks, and calls a worker that rests, at every second look: the one between sees the answer. Returns whether the
     /// worker stands still.
     fn look(&mut self) -> bool {
-        let (beats, rests) = (self.heartbeat.beats(), self.heartbeat.rests());
+        let beats = self.heartbeat.beats();
+        let rests = self.heartbeat.rests() && !self.heartbeat.is_called();
         let has_beaten = beats != self.beats;
         if has_beaten || rests || self.rests {
             self.since = Instant::now();
@@ -76,8 +78,8 @@ fn report(number: usize, stalled: bool, readiness: &Readiness) {
 }
 
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// While all workers rest, and none is called.
-const REST_INTERVAL: Duration = Duration::from_secs(3);
+/// While all workers rest.
+const REST_INTERVAL: Duration = Duration::from_secs(2);
 /// Five missed heartbeats: a worker sends one each second.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -113,23 +115,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_worker_at_rest_has_to_answer() {
         let (heartbeats, readiness) = ([Arc::<Heartbeat>::default()], Readiness::default());
-        let worker = async |lets_go: u64| {
-            for answer in 0.. {
-                let is_called = heartbeats[0].rest().await;
-                assert!(is_called);
-                if answer == lets_go {
-                    return;
-                }
-                heartbeats[0].beat();
-            }
-        };
         let steps = async {
-            worker(3).await;
-            assert_eq!(readiness.reasons(), None);
-            tokio::time::sleep(STALL_TIMEOUT + CHECK_INTERVAL * 2).await;
+            for _ in 0..3 {
+                assert!(heartbeats[0].rest().await, "it is called");
+                heartbeats[0].beat();
+                assert_eq!(readiness.reasons(), None);
+            }
+            tokio::time::sleep(STALL_TIMEOUT + REST_INTERVAL * 3).await;
             assert_eq!(readiness.reasons(), Some("worker-0 stands still".to_owned()));
             heartbeats[0].beat();
-            tokio::time::sleep(CHECK_INTERVAL * 2).await;
+            tokio::time::sleep(REST_INTERVAL * 2).await;
             assert_eq!(readiness.reasons(), None);
         };
         tokio::select! {

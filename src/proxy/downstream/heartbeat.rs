@@ -88,10 +88,16 @@ impl Heartbeat {
         calls
     }
 
-    /// Whether the worker rests, so that no beat can be expected. A worker that is called does not rest.
+    /// Whether the worker rests, so that no beat can be expected unless it [is called](Self::is_called).
     #[must_use]
     pub fn rests(&self) -> bool {
-        self.rests.load(Relaxed) && !self.is_called.load(Relaxed)
+        self.rests.load(Relaxed)
+    }
+
+    /// Whether a call is not answered yet.
+    #[must_use]
+    pub fn is_called(&self) -> bool {
+        self.is_called.load(Relaxed)
     }
 
     pub(super) fn set_progress(&self, progress: DrainProgress) {
@@ -133,7 +139,7 @@ pub async fn until_any_works(heartbeats: &[Arc<Heartbeat>]) {
     let mut works: Vec<_> = heartbeats.iter().map(|heartbeat| Box::pin(heartbeat.works.notified())).collect();
     // Enabled before the check, so no change is missed between check and wait.
     works.iter_mut().for_each(|works| _ = works.as_mut().enable());
-    if heartbeats.iter().all(|heartbeat| heartbeat.rests.load(Relaxed)) {
+    if heartbeats.iter().all(|heartbeat| heartbeat.rests()) {
         // A time-out is as good: what was missed is seen then.
         let _ = timeout(MAX_REST, poll_fn(|cx| poll_any(&mut works, cx))).await;
     }
@@ -191,10 +197,10 @@ mod tests {
         assert!(!heartbeats[0].call(), "who works beats without a call");
         rest(&heartbeats).await;
         assert!(heartbeats[0].rests() && heartbeats[0].call());
-        assert!(!heartbeats[0].rests() && !heartbeats[0].call(), "it is called already");
+        assert!(heartbeats[0].is_called() && !heartbeats[0].call(), "it is called already");
         assert!(!is_any_working(&heartbeats).await);
         assert_eq!(heartbeats[0].beats(), 1);
-        assert!(heartbeats[0].rests());
+        assert!(heartbeats[0].rests() && !heartbeats[0].is_called());
         WorkingTask::new(async {}, &heartbeats[0]).await;
         assert!(is_any_working(&heartbeats).await && !heartbeats[0].rests());
     }
