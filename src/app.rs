@@ -3,6 +3,7 @@
 //! It binds everything before anything starts, so a gate either runs whole or not at all. The workers leave signals,
 //! files and the admin pages to one background runtime.
 
+mod allocator;
 mod attack_mode;
 mod background;
 mod certificates;
@@ -25,6 +26,7 @@ mod snapshot;
 mod sockets;
 mod status;
 mod supervisor;
+mod ticks;
 mod upgrade;
 mod upstreams;
 mod watchdog;
@@ -180,6 +182,7 @@ impl App {
         let config_status = ConfigStatus::new(&sources, clock.now());
         let reload = Reload::new(sources, &config, config_status.clone());
         let sandbox = Sandbox::enter(&config).map_err(AppStartError::Worker)?;
+        allocator::return_memory();
         let parts = Parts::build(config, clock, sandbox, old_process.as_mut())?;
         Ok(Self { parts, sockets, admin_sockets, reload, config_status, store, old_process })
     }

@@ -2,6 +2,12 @@
 
 use std::process::ExitCode;
 
+use tikv_jemallocator::Jemalloc;
+
+/// Gives memory back when connections have gone: see `tollgate::app`'s `allocator`.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
+
 fn main() -> ExitCode {
     tollgate::cli::main()
 }

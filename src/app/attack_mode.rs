@@ -18,6 +18,7 @@ use crate::event::{AttackChange, Event};
 use crate::observe::metrics::OutcomeCounts;
 use crate::observe::webhook::Webhooks;
 use crate::policy::AttackRule;
+use crate::proxy::downstream::heartbeat::until_any_works;
 use crate::time::Time;
 
 /// A route that is watched.
@@ -39,6 +40,10 @@ pub(super) async fn watch(parts: &Parts) {
         let now = parts.engine.clock().now();
         check_routes(&rules, &mut routes, parts, &mut webhooks, now);
         webhooks.forget_finished();
+        // Attack mode ends by time alone.
+        if !routes.values().any(|watched| watched.detector.is_on()) {
+            until_any_works(&parts.heartbeats).await;
+        }
     }
 }
 

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
 
 use super::reload::Reload;
 use super::signals::{self, Signals};
 use super::supervisor::supervise;
+use super::ticks::next_tick;
 use super::upgrade::BinaryUpgrade;
 use super::{AppStartError, Parts, attack_mode, grammar, memory, service_manager, watchdog};
 use crate::event::Event;
@@ -20,6 +22,7 @@ use crate::net::shutdown::{Shutdown, Stage, Trigger};
 use crate::net::worker_sockets::ListenFds;
 use crate::observe::admin::{Admin, AdminSocket, AdminSources, ControlApi};
 use crate::observe::history::AttemptHistory;
+use crate::proxy::downstream::heartbeat::until_any_works;
 
 impl Parts {
     pub(super) fn serve_admin(
@@ -69,7 +72,7 @@ impl Parts {
             process = binary_upgrade.serve(&mut upgrade) => Some(process),
             () = self.supervised("reload", async || reload.serve(self, &mut hang_up).await) => None,
             () = reopen.for_each(async || self.logs.reopen(self.sandbox.broker()).await) => None,
-            () = self.supervised("memory", async || memory::watch(&self.connection_limit).await) => None,
+            () = self.supervised("memory", async || memory::watch(&self.connection_limit, heartbeats).await) => None,
             () = watchdog::watch(heartbeats, &self.readiness, service_manager::watchdog_interval()) => None,
             () = self.supervised("attack mode", async || attack_mode::watch(self).await) => None,
             () = self.supervised("wiring", async || self.watch_wiring().await) => None,
@@ -82,10 +85,12 @@ impl Parts {
     /// Never ends.
     async fn watch_wiring(&self) {
         let mut ticks = tokio::time::interval(WIRING_PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             let warnings = self.wiring.check(|warning| self.events.emit(&Event::Miswired { warning }));
             self.readiness.set_warnings(warnings);
+            until_any_works(&self.heartbeats).await;
         }
     }
 
@@ -100,10 +105,9 @@ impl Parts {
     /// Never ends.
     async fn keep_history(&self) {
         let Some(history) = &self.history else { return std::future::pending().await };
-        let mut steps = tokio::time::interval(AttemptHistory::STEP.to_std());
         loop {
-            steps.tick().await;
             history.end_step(self.engine.clock().now());
+            next_tick(AttemptHistory::STEP.to_std()).await;
         }
     }
 

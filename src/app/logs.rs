@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::AppStartError;
 use super::sandbox::Broker;
+use super::ticks::next_tick;
 use crate::event::EventListener;
 use crate::observe::access_log::AccessLines;
 use crate::observe::client_format::ClientFormatter;
@@ -71,7 +72,7 @@ impl GateLogs {
     pub(super) async fn sweep(&self, clock: &Clock) {
         let Some(summary) = &self.refusal_summary else { return std::future::pending().await };
         loop {
-            tokio::time::sleep(BETWEEN_SWEEPS).await;
+            next_tick(BETWEEN_SWEEPS).await;
             summary.sweep(clock.now());
         }
     }

@@ -1,18 +1,21 @@
 //! Caps connections while memory is short, before the kernel kills the process.
 //!
-//! It looks 20 times a second, on the background runtime; without a memory limit it does nothing. While memory is
+//! It looks 20 times a second while any worker works, on the background runtime; without a memory limit it does nothing.
+//! While memory is
 //! short, open connections are capped at the number that was open when the shortage began. To refuse all new
 //! connections would be wrong: memory of closed ones may stay with the process for good.
 
 mod limit;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use self::limit::{MemoryLimits, MemoryUsage};
 use crate::net::connection_limit::ConnectionLimit;
+use crate::proxy::downstream::heartbeat::{Heartbeat, until_any_works};
 
 /// Watches until it is dropped.
-pub(super) async fn watch(connection_limit: &ConnectionLimit) {
+pub(super) async fn watch(connection_limit: &ConnectionLimit, heartbeats: &[Arc<Heartbeat>]) {
     let limits = MemoryLimits::of_this_process();
     let mut memory = MemoryCeiling::default();
     loop {
@@ -20,6 +23,9 @@ pub(super) async fn watch(connection_limit: &ConnectionLimit) {
         let before = memory.ceiling;
         memory.update(limits.tightest(), connection_limit.active());
         if before == memory.ceiling {
+            if before.is_none() {
+                until_any_works(heartbeats).await;
+            }
             continue;
         }
         connection_limit.set_ceiling(memory.ceiling);

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::sleep;
 
 use super::certificates::{acceptors, newly_expired};
 use super::config_diff::{ConfigView, diff};
 use super::file_watcher::FileWatcher;
 use super::signals::SignalStream;
 use super::status::ConfigStatus;
+use super::ticks::next_tick;
 use super::{AppStartError, Parts, new_connections, service_manager, upstreams};
 use crate::config::{Config, Diagnostic, RestartOnly, Sources, load_again};
 use crate::engine::Rules;
@@ -73,14 +74,12 @@ impl Reload {
     /// Reloads at each signal, command and change of a file, and changes the rules for a while; never ends. A
     /// [command](Self::sender) gets its outcome.
     pub(super) async fn serve(&mut self, parts: &Parts, hang_up: &mut SignalStream) {
-        let mut ticks = interval(PERIOD);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 () = hang_up.next() => drop(self.reload(ReloadScope::File, parts).await),
                 Some(command) = self.incoming.recv() => self.obey(command, parts).await,
                 () = sleep(parts.until_next_override_ends()) => self.retire(parts.end_overrides()),
-                _ = ticks.tick() => self.tick(parts).await,
+                () = next_tick(PERIOD) => self.tick(parts).await,
             }
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! It decides before a byte is read. Descriptors are not counted: the kernel gives out the lowest free number, so a
 //! high one means that all below it are taken. Memory is watched elsewhere, which sets a ceiling here. If slots or
-//! resources run short, an idle connection is evicted.
+//! resources run short, an idle connection is evicted; if only those of one prefix do, one of that prefix.
 
 mod client_rate;
 mod open_connections;
@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use rustix::process::{Resource, getrlimit};
+use tokio::task::yield_now;
 use tokio::time::sleep;
 
 pub use self::client_rate::{ClientRateLimiter, ConnectionQuota};
@@ -123,19 +124,27 @@ impl ConnectionLimit {
         self.check_resources(socket, prefix).await?;
         let (number, connection) = self.open().register();
         let permit = Permit { _slot: slot, connection, number, open: Arc::clone(&self.open) };
-        self.identify(permit, prefix)
+        self.identify(permit, prefix).await
     }
 
-    /// Applies the limits of a client to a connection whose client is known now.
+    /// Applies the limits of a client to a connection whose client is known now. If its prefix holds all connections that
+    /// it may, an idle one of them is evicted.
     ///
     /// # Errors
     /// [`AdmitError::ClientRate`] and [`AdmitError::ClientMax`].
-    pub fn identify(&self, mut permit: Permit, prefix: Option<IpAddr>) -> Result<Permit, AdmitError> {
+    pub async fn identify(&self, mut permit: Permit, prefix: Option<IpAddr>) -> Result<Permit, AdmitError> {
         let Some(prefix) = prefix else { return Ok(permit) };
         if self.rate.load().as_ref().is_some_and(|rate| !rate.allows(prefix)) {
             return Err(AdmitError::ClientRate);
         }
-        let identified = self.open().identify(permit.number, prefix, self.per_client.load(Relaxed));
+        let identify = || self.open().identify(permit.number, prefix, self.per_client.load(Relaxed));
+        let mut identified = identify();
+        if identified.is_none() {
+            let leaving = self.open().evict_own(prefix, self.clock.now());
+            if has_gone(&leaving.ok_or(AdmitError::ClientMax)?).await {
+                identified = identify();
+            }
+        }
         permit.connection = identified.ok_or(AdmitError::ClientMax)?;
         Ok(permit)
     }
@@ -211,7 +220,8 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(self.number);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.remove(self.connection.prefix, self.number);
     }
 }
 
@@ -227,6 +237,8 @@ fn limiter(rate: Option<ConnectionQuota>, clock: &Clock) -> Option<Arc<ClientRat
 
 /// Whether an evicted connection has closed, within the moment that it takes.
 async fn has_gone(leaving: &Weak<OpenConnection>) -> bool {
+    // One of the same worker closes at once.
+    yield_now().await;
     for _ in 0..EVICT_POLLS {
         if leaving.strong_count() == 0 {
             return true;
@@ -329,9 +341,9 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_is_identified_later_has_the_same_limits() {
         let limit = ConnectionLimit::new(10, 1, None, &Clock::system());
-        let first = limit.identify(enter(&limit, None).await.unwrap(), prefix(1)).unwrap();
+        let first = limit.identify(enter(&limit, None).await.unwrap(), prefix(1)).await.unwrap();
         let second = enter(&limit, None).await.unwrap();
-        assert_eq!(limit.identify(second, prefix(1)).unwrap_err(), AdmitError::ClientMax);
+        assert_eq!(limit.identify(second, prefix(1)).await.unwrap_err(), AdmitError::ClientMax);
         assert_eq!(limit.active(), 1, "the rejected one has left its slot");
         assert_eq!(first.request_begins(), Some(ClientLoad { prefix: prefix(1).unwrap(), requests: 1 }));
     }
@@ -360,6 +372,22 @@ mod tests {
             drop(idle);
         });
         newcomer.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_prefix_that_holds_its_share_replaces_its_own_idle_connection() {
+        let limit = ConnectionLimit::new(9, 1, None, &Clock::system());
+        let idle = enter(&limit, prefix(1)).await.unwrap();
+        assert!(!idle.poll_evicted(Some(Time::from_nanos(1)), &Context::from_waker(Waker::noop())));
+        let (newcomer, ()) = tokio::join!(enter(&limit, prefix(1)), async {
+            assert!(idle.poll_evicted(Some(Time::from_nanos(1)), &Context::from_waker(Waker::noop())));
+            drop(idle);
+        });
+        let newcomer = newcomer.unwrap();
+        assert_eq!(limit.active(), 1);
+        assert_eq!(enter(&limit, prefix(1)).await.unwrap_err(), AdmitError::ClientMax, "it serves");
+        drop(newcomer);
+        assert!(enter(&limit, prefix(1)).await.is_ok());
     }
 
     #[tokio::test]

@@ -3,12 +3,13 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustix::net::{RecvFlags, recv};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
 
@@ -61,6 +62,40 @@ macro_rules! delegate {
 }
 
 impl NetStream {
+    /// Ready when there may be something to read: bytes, the end of the stream, or an error. A socket of which nothing was
+    /// read yet is always taken for readable: see [`has_nothing`](Self::has_nothing).
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let ready = match self {
+            Self::Tcp(stream) => stream.poll_read_ready(cx),
+            Self::Unix(stream) => stream.poll_read_ready(cx),
+            Self::Tls(stream) => match stream.get_ref() {
+                (stream, session) if session.wants_read() => stream.poll_read_ready(cx),
+                // What has come is decrypted already.
+                _ => Poll::Ready(Ok(())),
+            },
+        };
+        // An error shows in the next read.
+        ready.map(drop)
+    }
+
+    /// Asks the kernel, which knows: nothing has come that was not read. After that
+    /// [`poll_readable`](Self::poll_readable) waits.
+    #[must_use]
+    pub fn has_nothing(&self) -> bool {
+        let peek = |socket: BorrowedFd<'_>| Ok(recv(socket, &mut [0; 1], RecvFlags::PEEK)?.1);
+        let peeked = match self {
+            Self::Tcp(stream) => stream.try_io(Interest::READABLE, || peek(stream.as_fd())),
+            Self::Unix(stream) => stream.try_io(Interest::READABLE, || peek(stream.as_fd())),
+            Self::Tls(stream) => match stream.get_ref() {
+                (stream, session) if session.wants_read() => {
+                    stream.try_io(Interest::READABLE, || peek(stream.as_fd()))
+                }
+                _ => return false,
+            },
+        };
+        peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+
     /// Makes the peer see a reset instead of an orderly end when this is closed. Unix sockets have no resets.
     pub fn reset_on_close(&self) {
         if let Self::Tcp(stream) = self {

@@ -1,8 +1,8 @@
 //! A log of lines about responses, written by a thread of its own: the access log, and the log of every decision.
 //!
 //! A request formats its lines into memory and goes on: logging never blocks a request. The writer sweeps the buffers
-//! of all threads several times a second, so an idle worker's lines are written, too. Lines that it cannot keep up with
-//! are dropped and counted. What a line says is left to a [`LineFormat`].
+//! of all threads several times a second, so an idle worker's lines are written, too; while there are none, it sleeps
+//! until one comes. Lines that it cannot keep up with are dropped and counted. What a line says is left to a [`LineFormat`].
 
 mod buffer;
 mod syslog;
@@ -58,6 +58,8 @@ struct LogState {
     /// Opened by [`LineLog::reopen`], picked up by the writer before the next line.
     replacement: Mutex<Option<File>>,
     stopping: AtomicBool,
+    /// The writer waits without sweeping: whoever has a line wakes it.
+    resting: AtomicBool,
 }
 
 impl LineLog {
@@ -131,6 +133,7 @@ impl LineLog {
             dropped,
             replacement: Mutex::default(),
             stopping: AtomicBool::new(false),
+            resting: AtomicBool::new(false),
         });
         let writer = LogWriter::new(sink, name, Arc::clone(&shared), waiting, clock);
         std::thread::Builder::new().name(name.replace(' ', "-")).spawn(move || {
@@ -156,6 +159,9 @@ impl EventListener for LineLog {
             let (std::sync::mpsc::TrySendError::Full(batch)
             | std::sync::mpsc::TrySendError::Disconnected(batch)) = refused;
             self.shared.dropped.inc_by(batch.lines);
+        }
+        if self.shared.resting.load(Ordering::Relaxed) && self.shared.resting.swap(false, Ordering::Relaxed) {
+            self.wake();
         }
     }
 }

@@ -153,4 +153,10 @@ impl WorkerConfig {
     pub fn expire(&self) {
         self.backends.iter().for_each(|backend| backend.expire());
     }
+
+    /// Whether an idle connection to an upstream is left.
+    #[must_use]
+    pub fn has_idle(&self) -> bool {
+        self.backends.iter().any(|backend| backend.has_idle())
+    }
 }

@@ -191,6 +191,11 @@ impl Backend {
         self.pool.expire(SWEEPS);
     }
 
+    /// Whether an idle connection is left, so that [`expire`](Self::expire) has to be called.
+    pub fn has_idle(&self) -> bool {
+        !self.pool.is_empty()
+    }
+
     async fn forward(
         self: &Rc<Self>,
         request: &mut UnsentRequest,

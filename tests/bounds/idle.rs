@@ -42,38 +42,45 @@ capacity = 10_000
 connections = 20_000
 client_max = 20_000
 client_rate = \"off\"
-header_timeout = \"1h\"
-idle_timeout = \"1h\"
 ";
 
+const LONG: &str = "header_timeout = \"1h\"\nidle_timeout = \"1h\"\n";
+
 /// How a connection came to be idle.
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Kind {
     Fresh,
     Plain,
+    /// Over TCP, as those before, with a POST that was refused to three of four.
+    Refused,
     Tls,
     Http2,
 }
 
 /// A connection that is idle.
-enum Idle {
+pub(crate) enum Idle {
     Http1(Client),
     Http2(Box<Raw>),
 }
 
 /// A gate with TLS, an application behind it, and those who connect.
-struct Setting {
-    gate: Gate,
+pub(crate) struct Setting {
+    pub(crate) gate: Gate,
     upstream: Upstream,
     tls: [Arc<ClientConfig>; 2],
     next: AtomicU64,
 }
 
 impl Setting {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
+        Self::with(LONG)
+    }
+
+    /// `lines` are added to the table of the proxy.
+    pub(crate) fn with(lines: &str) -> Self {
         let (upstream, authority) = (Upstream::start(), Authority::new());
         let pair = authority.issue(&["app.test"]);
-        let file = upstream.file(&format!("{FILE}{TABLE}"));
+        let file = upstream.file(&format!("{FILE}{lines}{TABLE}"));
         let gate = Launch::new(&file).on_tls_too().with(&pair, "server").start();
         let tls = [&b"http/1.1"[..], b"h2"].map(|protocol| {
             let mut config = authority.client_config(BOTH);
@@ -98,18 +105,19 @@ impl Setting {
         StreamOwned::new(connection, self.tcp(self.gate.tls))
     }
 
-    fn open(&self, kind: Kind) -> Idle {
+    pub(crate) fn open(&self, kind: Kind) -> Idle {
         let mut idle = match kind {
             Kind::Fresh => return Idle::Http1(Client::over_tcp(self.tcp(self.gate.address))),
-            Kind::Plain => Idle::Http1(Client::over_tcp(self.tcp(self.gate.address))),
+            Kind::Plain | Kind::Refused => Idle::Http1(Client::over_tcp(self.tcp(self.gate.address))),
             Kind::Tls => Idle::Http1(Client::over_tls(self.tls(&self.tls[0]))),
             Kind::Http2 => Idle::Http2(Box::new(Raw::over(self.tls(&self.tls[1])))),
         };
-        assert!(idle.is_served(1), "a new connection is served");
+        let is_answered = if kind == Kind::Refused { idle.is_refused() } else { idle.is_served(1) };
+        assert!(is_answered, "a new connection is served");
         idle
     }
 
-    fn open_many(&self, kind: Kind, count: usize) -> Vec<Idle> {
+    pub(crate) fn open_many(&self, kind: Kind, count: usize) -> Vec<Idle> {
         let several = |_| (0..count / 4).map(|_| self.open(kind)).collect::<Vec<_>>();
         let opened = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|number| scope.spawn(move || several(number))).collect();
@@ -121,6 +129,13 @@ impl Setting {
 }
 
 impl Idle {
+    /// Three of four are: see [`Setting::tcp`].
+    fn is_refused(&mut self) -> bool {
+        let Self::Http1(client) = self else { return false };
+        client.send_what_goes(b"POST /closed HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na=b");
+        client.try_answer().is_some_and(|answer| matches!(answer.status, 200 | 429))
+    }
+
     /// `stream` is the number of a stream of HTTP/2 that was not used yet.
     fn is_served(&mut self, stream: u32) -> bool {
         match self {
@@ -137,7 +152,7 @@ impl Idle {
 }
 
 /// As many as there are descriptors for, on this side and on the gate's; the gate has a limit of its own.
-fn raise_descriptors() -> usize {
+pub(crate) fn raise_descriptors() -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit).unwrap();
@@ -287,6 +302,7 @@ fn an_idle_connection_takes_little() {
     for (kind, name, most) in [
         (Kind::Fresh, "plain, nothing said yet", 16),
         (Kind::Plain, "plain, after a request", 16),
+        (Kind::Refused, "plain, after a refused POST", 16),
         (Kind::Tls, "TLS, after a request", 64),
         (Kind::Http2, "HTTP/2, after a request", 96),
     ] {

@@ -31,4 +31,5 @@ mod idle;
 mod memory;
 mod nested;
 mod places;
+mod rest;
 mod slow;

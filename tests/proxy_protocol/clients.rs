@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::support::{Client, Gate, Launch, ONE_AN_HOUR, Upstream, eventually, get_with, post_with};
+use crate::support::{Client, Gate, Launch, ONE_AN_HOUR, Reply, Upstream, eventually, get_with, post_with};
 use crate::{block, connect, file, gate, v1, v2};
 
 /// The status of an attempt to sign in, and the address that the application hears with it.
@@ -95,14 +95,18 @@ fn the_access_log_names_the_client_and_not_the_proxy() {
 /// H4: the bounds on connections are the client's; the proxy has none.
 #[test]
 fn a_client_behind_the_proxy_has_no_more_connections_than_others() {
-    let upstream = Upstream::start();
+    let slow = |request: &[u8], _| {
+        if request.starts_with(b"GET /slow") { Reply::Silence } else { Reply::ok() }
+    };
+    let upstream = Upstream::answering(slow);
     let gate = gate(&upstream, "any", "client_max = 2");
     let is_served = |client: &mut Client| {
         client.send_what_goes(get_with("/", "").as_bytes());
         client.try_answer().is_some_and(|answer| answer.status == 200)
     };
     let mut held: Vec<Client> = (0..2).map(|_| connect(&gate, &v1("198.51.100.7"))).collect();
-    assert!(held.iter_mut().all(is_served));
+    held.iter_mut().for_each(|client| client.send(get_with("/slow", "")));
+    upstream.wait_for(2);
     assert!(!is_served(&mut connect(&gate, &v1("198.51.100.7"))), "the third is turned away");
     assert_eq!(gate.metric("tollgate_connections_refused_total", "reason=\"client_max\""), 1.0);
     assert!(gate.messages().contains("198.51.100.7"), "{}", gate.messages());

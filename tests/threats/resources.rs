@@ -72,20 +72,39 @@ fn a_client_that_drips_its_second_head_is_cut_off() {
     assert!(client.ends_within(Duration::from_secs(5)));
 }
 
-/// H4: idle connections of one client.
+/// H4: connections of one client, each with a request that is served.
 #[test]
 fn one_client_cannot_take_more_connections_than_allowed() {
-    let (_upstream, gate) = started("client_max = 8");
+    let slow = |request: &[u8], _| {
+        if request.starts_with(b"GET /slow") { Reply::Silence } else { Reply::ok() }
+    };
+    let upstream = Upstream::answering(slow);
+    let gate = Gate::start(&upstream.file("[proxy]\nclient_max = 8\n"));
     let mut held: Vec<Client> = (0..8).map(|_| gate.connect()).collect();
-    for client in &mut held {
-        client.send(get_with("/", ""));
-        assert_eq!(client.answer().status, 200);
-    }
+    held.iter_mut().for_each(|client| client.send(get_with("/slow", "")));
+    upstream.wait_for(8);
     assert!(!is_served(&gate, Ipv4Addr::LOCALHOST), "the ninth is refused");
     assert!(is_served(&gate, Ipv4Addr::new(127, 0, 0, 2)), "another client is served");
     assert!(gate.metric("tollgate_connections_refused_total", "") >= 1.0, "refused connections are counted");
     drop(held);
     assert!(eventually(Duration::from_secs(5), || is_served(&gate, Ipv4Addr::LOCALHOST)), "places come free");
+}
+
+/// L11: idle connections of one client hold all that it may have.
+#[test]
+fn a_clients_own_idle_connection_gives_way_to_its_next_one() {
+    let (_upstream, gate) = started("client_max = 8\nthreads = 2");
+    let localhost = Ipv4Addr::LOCALHOST;
+    let mut held: Vec<Client> = (0..8).map(|_| served(&gate, localhost)).collect();
+    let other = served(&gate, Ipv4Addr::new(127, 0, 0, 2));
+    let newcomers: Vec<Client> = (0..3).map(|_| served(&gate, localhost)).collect();
+    let evicted = || gate.metric("tollgate_connections_evicted_total", "") >= 3.0;
+    assert!(eventually(Duration::from_secs(10), evicted));
+    assert_eq!(gate.metric("tollgate_connections_refused_total", "client_max"), 0.0);
+    let ended: Vec<bool> =
+        held.iter_mut().map(|client| client.ends_well_within(Duration::from_millis(1))).collect();
+    assert_eq!(ended, [true, true, true, false, false, false, false, false], "those that were idle longest");
+    drop((other, newcomers));
 }
 
 /// H4: connections in all, each with a request that is served.

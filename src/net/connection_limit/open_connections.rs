@@ -3,9 +3,10 @@
 //!
 //! That is the one that has been idle longest, first among the clients that hold most. It is only asked: closing is
 //! left to the connection's own task, which alone knows whether it is idle. One scan of all connections finds several
-//! candidates, so a new connection pays for a few of them and not for all.
+//! candidates, so a new connection pays for a few of them and not for all. A client that holds all that it may gives way
+//! to itself.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -18,7 +19,8 @@ use crate::time::{Span, Time};
 #[derive(Debug, Default)]
 pub(super) struct OpenConnections {
     next: u64,
-    all: HashMap<u64, Arc<OpenConnection>>,
+    /// By prefix and number.
+    all: BTreeMap<(Option<IpAddr>, u64), Arc<OpenConnection>>,
     /// Only prefixes with connections.
     clients: HashMap<IpAddr, Arc<ClientCounters>>,
     /// What the last scan found, the first to be evicted last.
@@ -33,6 +35,8 @@ pub(super) struct ClientCounters {
     connections: AtomicUsize,
     /// Requests at upstreams.
     pub(super) requests: AtomicUsize,
+    /// When a scan last found none of them idle, in nanoseconds.
+    all_busy: AtomicU64,
 }
 
 /// What is known of one connection.
@@ -72,7 +76,7 @@ impl OpenConnections {
     pub(super) fn register(&mut self) -> (u64, Arc<OpenConnection>) {
         let (number, connection) = (self.next, Arc::default());
         self.next += 1;
-        self.all.insert(number, Arc::clone(&connection));
+        self.all.insert((None, number), Arc::clone(&connection));
         (number, connection)
     }
 
@@ -91,18 +95,36 @@ impl OpenConnections {
         let client = Arc::clone(client);
         let connection =
             Arc::new(OpenConnection { prefix: Some(prefix), client, ..OpenConnection::default() });
-        self.all.insert(number, Arc::clone(&connection));
+        self.all.remove(&(None, number));
+        self.all.insert((Some(prefix), number), Arc::clone(&connection));
         Some(connection)
     }
 
-    /// Removes a connection.
-    pub(super) fn remove(&mut self, number: u64) {
-        if let Some(connection) = self.all.remove(&number)
-            && let Some(prefix) = connection.prefix
+    /// Removes a connection of a client with this prefix.
+    pub(super) fn remove(&mut self, prefix: Option<IpAddr>, number: u64) {
+        if let Some(connection) = self.all.remove(&(prefix, number))
+            && let Some(prefix) = prefix
             && connection.client.connections.fetch_sub(1, Relaxed) == 1
         {
             self.clients.remove(&prefix);
         }
+    }
+
+    /// Asks the connection of this prefix that has been idle longest to close for another one of the same prefix; `None`
+    /// if none is idle.
+    pub(super) fn evict_own(&mut self, prefix: IpAddr, now: Time) -> Option<Weak<OpenConnection>> {
+        let client = self.clients.get(&prefix)?;
+        // Another scan so soon would find none either.
+        if now.since(Time::from_nanos(client.all_busy.load(Relaxed))) < MIN_SCAN_INTERVAL {
+            return None;
+        }
+        let own = self.all.range((Some(prefix), 0)..=(Some(prefix), u64::MAX));
+        let idle = own.filter_map(|(_, connection)| Candidate::of(connection, now));
+        let oldest = idle.min_by_key(|candidate| candidate.since);
+        if oldest.is_none() {
+            client.all_busy.store(now.as_nanos(), Relaxed);
+        }
+        oldest.map(Candidate::request)
     }
 
     /// Asks one connection to close for a client with this prefix.
@@ -132,12 +154,7 @@ impl OpenConnections {
     }
 
     fn scan(&mut self, now: Time) {
-        let idle = self.all.values().filter_map(|connection| {
-            let since = connection.idle_since.load(Acquire);
-            let is_candidate =
-                since != 0 && since <= now.as_nanos() && connection.requested.load(Relaxed) != since;
-            is_candidate.then(|| Candidate { connection: Arc::clone(connection), since, prefix_rank: 0 })
-        });
+        let idle = self.all.values().filter_map(|connection| Candidate::of(connection, now));
         let mut idle: Vec<_> = idle.collect();
         // All connections that are not counted are of one prefix, which holds none.
         idle.sort_unstable_by_key(|candidate| (candidate.connection.prefix, candidate.since));
@@ -170,6 +187,14 @@ impl OpenConnection {
 }
 
 impl Candidate {
+    /// `None` if the connection is not idle, or was asked to close already.
+    fn of(connection: &Arc<OpenConnection>, now: Time) -> Option<Self> {
+        let since = connection.idle_since.load(Acquire);
+        let is_candidate =
+            since != 0 && since <= now.as_nanos() && connection.requested.load(Relaxed) != since;
+        is_candidate.then(|| Self { connection: Arc::clone(connection), since, prefix_rank: 0 })
+    }
+
     fn is_still_idle(&self) -> bool {
         self.connection.idle_since.load(Acquire) == self.since
     }
@@ -260,7 +285,7 @@ mod tests {
         let few = setting.idle(1, 2);
         let serving = setting.enter(NEWCOMER, 3);
         assert!(matches!(setting.evict(), EvictOutcome::Denied));
-        setting.open.remove(serving[0].0);
+        setting.open.remove(Some(prefix(NEWCOMER)), serving[0].0);
         assert!(matches!(setting.evict(), EvictOutcome::Requested(_)));
         assert!(is_requested(&few[0]) && !is_requested(&few[1]));
     }
@@ -274,13 +299,30 @@ mod tests {
         assert!(!entries[0].1.poll_evicted(Some(setting.now), &noop_context()), "and was answered");
         assert_ne!(leaving.strong_count(), 0);
         let (number, connection) = entries.remove(0);
-        setting.open.remove(number);
+        setting.open.remove(Some(prefix(1)), number);
         drop(connection);
         assert_eq!(leaving.strong_count(), 0);
         assert!(!entries[0].1.poll_evicted(None, &noop_context()));
         assert!(matches!(setting.evict(), EvictOutcome::Nothing));
-        setting.open.remove(entries[0].0);
+        setting.open.remove(Some(prefix(1)), entries[0].0);
         assert!(setting.open.all.is_empty() && setting.open.clients.is_empty());
+    }
+
+    #[test]
+    fn a_client_gives_way_to_itself_by_what_has_been_idle_longest() {
+        let mut setting = Setting::new();
+        let (own, others) = (setting.idle(1, 2), setting.idle(2, 9));
+        let serving = setting.enter(1, 1);
+        let evict = |setting: &mut Setting| setting.open.evict_own(prefix(1), setting.now).is_some();
+        assert!(evict(&mut setting));
+        assert!(is_requested(&own[0]) && !is_requested(&own[1]));
+        assert!(evict(&mut setting) && is_requested(&own[1]));
+        assert!(!evict(&mut setting), "the third one serves");
+        assert!(!serving[0].1.poll_evicted(Some(setting.now), &noop_context()));
+        assert!(!evict(&mut setting), "another scan has to wait");
+        setting.now = setting.now.after(MIN_SCAN_INTERVAL);
+        assert!(evict(&mut setting));
+        assert!(!others.iter().any(is_requested));
     }
 
     #[test]

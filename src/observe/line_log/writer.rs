@@ -54,8 +54,9 @@ impl<W: LineSink> LogWriter<W> {
 
     /// Writes until the log is closed.
     pub(super) fn run(mut self) {
+        let mut rests = false;
         loop {
-            let received = self.waiting.recv_timeout(BETWEEN_SWEEPS.to_std());
+            let received = self.receive(rests);
             let ending = self.shared.stopping.load(Ordering::Acquire)
                 || matches!(received, Err(RecvTimeoutError::Disconnected));
             let now = self.clock.now();
@@ -63,28 +64,54 @@ impl<W: LineSink> LogWriter<W> {
             if let Ok(batch) = received {
                 self.write(&batch);
             }
+            let mut found = !idle;
             if idle || ending || now.since(self.swept) >= BETWEEN_SWEEPS {
-                self.sweep(now);
+                found |= self.sweep(now);
             }
             if ending {
                 return;
             }
+            rests = !found && self.can_rest(now);
         }
     }
 
-    /// Writes the queue, then the buffers of the threads, so that a thread's lines stay in order.
-    fn sweep(&mut self, now: Time) {
+    /// Waits for the next batch: until the next sweep is due, or as long as it takes.
+    fn receive(&self, rests: bool) -> Result<LineBatch, RecvTimeoutError> {
+        if !rests {
+            return self.waiting.recv_timeout(BETWEEN_SWEEPS.to_std());
+        }
+        let received = self.waiting.recv().map_err(|_| RecvTimeoutError::Disconnected);
+        self.shared.resting.store(false, Ordering::Relaxed);
+        received
+    }
+
+    /// Whether no line is left, so that the thread with the next one has to wake the writer.
+    fn can_rest(&mut self, now: Time) -> bool {
+        self.shared.resting.store(true, Ordering::Relaxed);
+        // A line that came before this store was seen is found here: both sides hold the lock of its buffer.
+        let rests = !self.sweep(now) && self.shared.dropped.get() == self.reported;
+        self.shared.resting.store(rests, Ordering::Relaxed);
+        rests
+    }
+
+    /// Writes the queue, then the buffers of the threads, so that a thread's lines stay in order. Returns whether there
+    /// was anything.
+    fn sweep(&mut self, now: Time) -> bool {
         self.swept = now;
+        let mut found = false;
         for _ in 0..MAX_WAITING {
             let Ok(batch) = self.waiting.try_recv() else { break };
             self.write(&batch);
+            found = true;
         }
         let shared = Arc::clone(&self.shared);
         for buffer in shared.buffers.iter() {
             let batch = lock(buffer).take();
             self.write(&batch);
+            found |= batch.lines > 0;
         }
         self.report(now);
+        found
     }
 
     fn write(&mut self, batch: &LineBatch) {

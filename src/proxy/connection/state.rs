@@ -48,6 +48,9 @@ pub struct ConnectionState {
     tunnel: AtomicBool,
     aborted: AtomicBool,
     evicted: AtomicBool,
+    /// The bytes read so far end with a request.
+    between_requests: AtomicBool,
+    resting: AtomicBool,
     waker: OnceLock<Waker>,
 }
 
@@ -71,6 +74,8 @@ impl ConnectionState {
             tunnel: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
             evicted: AtomicBool::new(false),
+            between_requests: AtomicBool::new(true),
+            resting: AtomicBool::new(false),
             waker: OnceLock::new(),
         }
     }
@@ -171,6 +176,27 @@ impl ConnectionState {
         if self.phase() == Phase::Idle {
             self.phase.store(Phase::Head as u8, Relaxed);
         }
+    }
+
+    /// Whether the bytes read so far end with a request.
+    pub(in crate::proxy) fn set_between_requests(&self, between: bool) {
+        self.between_requests.store(between, Relaxed);
+    }
+
+    /// Whether nothing of the connection is in hyper, so that it needs none until its next byte.
+    fn can_rest(&self) -> bool {
+        let is_unread = self.received() == 0 && self.between_requests.load(Relaxed);
+        is_unread && self.is_quiet() && !self.is_tunnel() && !self.is_resting()
+    }
+
+    /// Begins or ends a rest without hyper.
+    pub(in crate::proxy) fn set_resting(&self, rests: bool) {
+        self.resting.store(rests, Relaxed);
+    }
+
+    /// Whether the connection waits for its next byte without hyper, or is about to.
+    pub(in crate::proxy) fn is_resting(&self) -> bool {
+        self.resting.load(Relaxed)
     }
 
     pub(in crate::proxy) fn mark_ambiguous_from(&self, request: u64) {
@@ -299,6 +325,8 @@ pub(in crate::proxy) enum Overdue {
     Head,
     Idle,
     Write,
+    /// Nothing is late, and the connection can go on without hyper.
+    Rest,
 }
 
 impl Deadlines {
@@ -308,13 +336,15 @@ impl Deadlines {
 
     /// The time until the next check, at least [`MIN_TIMER`].
     pub(in crate::proxy) fn next(&self, state: &ConnectionState) -> Span {
+        let since = Time::from_nanos(state.since.load(Relaxed));
         let due = match state.phase() {
+            _ if state.can_rest() => since.after(REST_AFTER.min(self.idle).min(self.head)),
             // The connection may become idle before, and the idle time may be shorter.
             Phase::Head => {
-                let due = Time::from_nanos(state.since.load(Relaxed)).after(self.head);
+                let due = since.after(self.head);
                 due.min(state.clock.now().after(self.idle))
             }
-            Phase::Idle => Time::from_nanos(state.since.load(Relaxed)).after(self.idle),
+            Phase::Idle => since.after(self.idle),
             Phase::Busy => state.clock.now().after(self.idle),
         };
         due.since(state.clock.now()).max(MIN_TIMER)
@@ -327,12 +357,15 @@ impl Deadlines {
             _ if state.is_below_min_rate(self.idle) => Overdue::Write,
             Phase::Head if passed >= self.head => Overdue::Head,
             Phase::Idle if passed >= self.idle => Overdue::Idle,
+            _ if state.can_rest() && passed >= REST_AFTER => Overdue::Rest,
             _ => Overdue::Nothing,
         }
     }
 }
 
 const MIN_TIMER: Span = Span::from_millis(5);
+/// An active client sends its next request within this time, so its connection keeps its buffers.
+const REST_AFTER: Span = Span::from_secs(1);
 /// Time for a handshake or a head before the connection can be evicted: more than honest clients need.
 pub(in crate::proxy) const NEW_REQUEST_GRACE: Span = Span::from_secs(1);
 
@@ -425,9 +458,35 @@ mod tests {
         let clock = Clock::manual(Time::from_nanos(1_000_000_000_000));
         let state = ConnectionState::new(clock.clone());
         let deadlines = Deadlines { head: Span::from_secs(10), idle: Span::from_secs(2) };
+        state.set_resting(true);
         assert_eq!(deadlines.next(&state), Span::from_secs(2), "it may be idle before");
         pass(&clock, 9);
         assert_eq!(deadlines.next(&state), Span::from_secs(1));
+    }
+
+    #[test]
+    fn only_a_connection_of_which_nothing_is_left_in_hyper_rests() {
+        let (clock, state, deadlines) = setup();
+        let rests_after = |secs| {
+            pass(&clock, secs);
+            deadlines.overdue(&state) == Overdue::Rest
+        };
+        assert!(!rests_after(0) && rests_after(1), "nothing has come yet");
+        state.received_bytes(9);
+        assert!(!rests_after(1), "a head is being read");
+        state.request_begins(clock.now());
+        state.set_between_requests(false);
+        state.response_ends(clock.now());
+        assert!(!rests_after(1), "the response is not flushed");
+        state.flushed();
+        assert!(!rests_after(1), "the body has not come");
+        state.set_between_requests(true);
+        assert!(rests_after(0));
+        state.set_resting(true);
+        assert!(!rests_after(1), "it rests already");
+        state.set_resting(false);
+        state.tunnel_opens();
+        assert!(!rests_after(1));
     }
 
     #[test]

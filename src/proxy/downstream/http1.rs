@@ -1,86 +1,128 @@
 //! Drives an HTTP/1 client connection: hyper's settings, deadlines and the end.
 //!
-//! hyper reads and writes. This module adds time-outs for heads and idle connections (hyper's own needs a timer for
-//! each request), and [`io`] a lingering close and error pages in place of hyper's empty ones. One timer serves a
-//! connection for its whole life. `transaction` serves the requests.
+//! hyper reads and writes while there is something to read or write; meanwhile a connection [rests](rest) without it.
+//! This module adds time-outs for heads and idle connections (hyper's own needs a timer for each request), and [`io`] a
+//! lingering close and error pages in place of hyper's empty ones. `transaction` serves the requests.
 
 pub(super) mod io;
+mod rest;
+mod timer;
 mod validating_tap;
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::HttpService;
-use tokio::time::Instant;
 
 use self::io::Http1Io;
+use self::timer::ConnectionTimer;
 use crate::net::stream::NetStream;
 use crate::proxy::body::ResponseBody;
+use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::connection::state::{Deadlines, Overdue};
-use crate::proxy::connection::{DownstreamConnection, Phase};
 use crate::proxy::settings::ProxySettings;
 
 /// Serves a connection until it ends: by itself, by a deadline, or by a drain.
 pub(super) async fn serve<S>(
     stream: NetStream,
     connection: Arc<DownstreamConnection>,
-    service: S,
+    mut service: S,
     settings: &ProxySettings,
 ) where
-    S: HttpService<hyper::body::Incoming, ResBody = ResponseBody>,
+    S: HttpService<Incoming, ResBody = ResponseBody> + Unpin,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let deadlines = Deadlines::new(settings);
-    let io = Http1Io::new(stream, Arc::clone(&connection));
-    let mut driver = pin!(builder().serve_connection(io, service).with_upgrades());
-    let mut timer = pin!(tokio::time::sleep(Duration::ZERO));
-    timer.as_mut().reset(Instant::now() + deadlines.next(&connection.state).to_std());
-    let (mut closing, mut armed_for, mut registered) = (false, Phase::Head, false);
-    poll_fn(|cx| {
-        connection.state.remember_waker(cx);
+    let sleep = pin!(tokio::time::sleep(Duration::ZERO));
+    let mut timer = ConnectionTimer::new(sleep, Deadlines::new(settings));
+    let mut io = Http1Io::new(stream, Arc::clone(&connection));
+    loop {
+        connection.state.set_resting(true);
+        timer.set(&connection.state);
+        poll_fn(|cx| rest::poll_rest(&mut io, &connection, &mut timer, cx)).await;
+        connection.state.set_resting(false);
+        // Boxed: a connection at rest holds nothing of it.
+        let served = Box::pin(serve_with_hyper(io, &connection, service, &mut timer)).await;
+        let Some(parts) = served else { return };
+        (io, service) = parts;
+    }
+}
+
+/// Serves requests until the connection ends, or rests again: then it returns what goes on.
+async fn serve_with_hyper<S>(
+    io: Http1Io,
+    connection: &DownstreamConnection,
+    service: S,
+    timer: &mut ConnectionTimer<'_>,
+) -> Option<(Http1Io, S)>
+where
+    S: HttpService<Incoming, ResBody = ResponseBody> + Unpin,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut driver =
+        Driver { hyper: builder().serve_connection(io, service).with_upgrades(), closing: false };
+    if !poll_fn(|cx| driver.poll(connection, timer, cx)).await {
+        return None;
+    }
+    // Nothing was read since the last request, so nothing can be left; if it were, the connection would have to end.
+    let parts = driver.hyper.into_parts().filter(|parts| parts.read_buf.is_empty())?;
+    Some((parts.io, parts.service))
+}
+
+/// A connection in hyper's hands.
+struct Driver<S: HttpService<Incoming>> {
+    hyper: http1::UpgradeableConnection<Http1Io, S>,
+    closing: bool,
+}
+
+impl<S> Driver<S>
+where
+    S: HttpService<Incoming, ResBody = ResponseBody> + Unpin,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    /// Ready when the connection has ended, or rests: then `true`.
+    fn poll(
+        &mut self,
+        connection: &DownstreamConnection,
+        timer: &mut ConnectionTimer<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<bool> {
+        let state = &connection.state;
         loop {
-            if connection.state.is_draining() && !closing {
-                driver.as_mut().graceful_shutdown();
-                closing = true;
+            if state.is_draining() && !self.closing {
+                Pin::new(&mut self.hyper).graceful_shutdown();
+                self.closing = true;
             }
-            if driver.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
+            if Pin::new(&mut self.hyper).poll(cx).is_ready() || self.closing && state.is_quiet() {
+                return Poll::Ready(false);
             }
-            if closing && connection.state.is_quiet() {
-                return Poll::Ready(());
-            }
-            // The only change of phase that makes the deadline earlier.
-            if connection.state.phase() == Phase::Head && armed_for != Phase::Head {
-                connection.state.head_begins();
-                timer.as_mut().reset(Instant::now() + deadlines.next(&connection.state).to_std());
-                (armed_for, registered) = (Phase::Head, false);
-            }
+            timer.follow(state);
             if connection.should_evict(cx) {
-                connection.state.evict();
+                state.evict();
                 continue;
             }
-            // Once polled, the timer wakes this task; until then polling it again is useless.
-            if registered && !timer.is_elapsed() {
-                return Poll::Pending;
+            match ready!(timer.poll(state, cx)) {
+                Overdue::Head => state.expire_head(),
+                Overdue::Idle => state.drain(),
+                Overdue::Rest => {
+                    state.set_resting(true);
+                    return Poll::Ready(self.has_left(cx));
+                }
+                Overdue::Nothing | Overdue::Write => return Poll::Ready(false),
             }
-            registered = true;
-            ready!(timer.as_mut().poll(cx));
-            registered = false;
-            match deadlines.overdue(&connection.state) {
-                Overdue::Nothing => {}
-                Overdue::Head => connection.state.expire_head(),
-                Overdue::Idle => connection.state.drain(),
-                Overdue::Write => return Poll::Ready(()),
-            }
-            armed_for = connection.state.phase();
-            timer.as_mut().reset(Instant::now() + deadlines.next(&connection.state).to_std());
+            timer.set(state);
         }
-    })
-    .await;
+    }
+
+    /// Whether hyper has let go of an idle connection without closing it.
+    fn has_left(&mut self, cx: &mut Context<'_>) -> bool {
+        Pin::new(&mut self.hyper).graceful_shutdown();
+        matches!(Pin::new(&mut self.hyper).poll(cx), Poll::Ready(Ok(())))
+    }
 }
 
 fn builder() -> http1::Builder {

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::budget::WorkBudget;
-use super::heartbeat::{DrainProgress, Heartbeat};
+use super::heartbeat::{DrainProgress, Heartbeat, WorkingTask};
 use super::{handshake, http1, http2};
 use crate::event::{Event, RejectReason};
 use crate::net::connection_limit::{AdmitError, ConnectionLimit, Permit};
@@ -57,7 +58,7 @@ pub fn run(
         worker.accepting.set(listeners.len());
         let accepting = listeners
             .into_iter()
-            .map(|listener| tokio::task::spawn_local(Rc::clone(&worker).accept(listener, shutdown.clone())));
+            .map(|listener| worker.spawn(Rc::clone(&worker).accept(listener, shutdown.clone())));
         let accepting: Vec<_> = accepting.collect();
         let sweeping = tokio::task::spawn_local(Rc::clone(&worker).sweep());
         let budget = Rc::clone(&worker.budget);
@@ -101,6 +102,11 @@ struct AcceptedConnection {
 }
 
 impl Worker {
+    /// Starts a task that works for clients.
+    fn spawn(&self, task: impl Future<Output = ()> + 'static) -> JoinHandle<()> {
+        tokio::task::spawn_local(WorkingTask::new(task, &self.heartbeat))
+    }
+
     /// Accepts until the drain. Connections in the listen backlog are then still accepted, unless another process
     /// listens on the same socket.
     async fn accept(self: Rc<Self>, listener: Listener, mut shutdown: Shutdown) {
@@ -164,13 +170,13 @@ impl Worker {
     /// task of its own, because the header may take time.
     fn read_proxy_header(self: &Rc<Self>, accepted: AcceptedConnection, version: ProxyProtocolVersion) {
         let (worker, number) = (Rc::clone(self), self.register(None));
-        tokio::task::spawn_local(async move {
+        self.spawn(async move {
             let _guard = ConnectionGuard::register(&worker, number);
             let header_timeout = worker.server.config.current().shared.settings.header_timeout;
             let header = proxy_protocol::receive(&accepted.stream, version);
             match timeout(header_timeout.min(PROXY_HEADER_TIMEOUT).to_std(), header).await {
                 Ok(Ok(source)) => {
-                    worker.identify(accepted, source.map(PeerAddr::Ip));
+                    worker.identify(accepted, source.map(PeerAddr::Ip)).await;
                     if worker.drains_new.get() {
                         // The client's task runs first, and reads a request that has arrived already.
                         tokio::task::yield_now().await;
@@ -186,10 +192,10 @@ impl Worker {
     }
 
     /// Serves the client that a proxy has named, within the limits of its prefix.
-    fn identify(self: &Rc<Self>, accepted: AcceptedConnection, client: Option<PeerAddr>) {
+    async fn identify(self: &Rc<Self>, accepted: AcceptedConnection, client: Option<PeerAddr>) {
         let peer = client.unwrap_or(accepted.peer);
         let prefix = self.server.config.current().shared.client.connection_prefix(peer);
-        match self.connection_limit.identify(accepted.permit, prefix) {
+        match self.connection_limit.identify(accepted.permit, prefix).await {
             Ok(permit) => self.serve(AcceptedConnection { peer, permit, ..accepted }),
             Err(error) => self.reject(peer, event_reason(error)),
         }
@@ -221,7 +227,7 @@ impl Worker {
             connection.state.close_after_next();
         }
         let (worker, number) = (Rc::clone(self), self.register(Some(Arc::clone(&connection))));
-        tokio::task::spawn_local(async move {
+        self.spawn(async move {
             let _guard = ConnectionGuard::register(&worker, number);
             // Only the settings: a connection would keep an old configuration alive.
             let settings = Arc::clone(&worker.server.config.current().shared.settings);
@@ -344,12 +350,13 @@ impl Worker {
     }
 
     /// Closes upstream connections that were idle for too long, and beats the heartbeat. A worker without requests
-    /// follows a new configuration here.
+    /// follows a new configuration here, and [rests](Self::rest) after a second.
     async fn sweep(self: Rc<Self>) {
-        let mut waited = Duration::ZERO;
+        let (mut waited, mut quiet) = (Duration::ZERO, Duration::ZERO);
         loop {
             let pause = self.server.config.current().shared.settings.upstream_idle.to_std() / SWEEPS;
             let step = pause.clamp(QUIET_POLL, CONFIG_POLL);
+            let polls = self.heartbeat.polls();
             tokio::time::sleep(step).await;
             waited += step;
             self.heartbeat.beat();
@@ -358,7 +365,23 @@ impl Worker {
                 config.expire();
                 waited = Duration::ZERO;
             }
+            let is_quiet = self.heartbeat.polls() == polls && !config.has_idle();
+            drop(config);
+            quiet = if is_quiet { quiet + step } else { Duration::ZERO };
+            if quiet >= CONFIG_POLL {
+                self.rest().await;
+                quiet = Duration::ZERO;
+            }
         }
+    }
+
+    /// Sleeps until there is work, and answers the calls of the watchdog.
+    async fn rest(&self) {
+        while self.heartbeat.rest().await {
+            self.heartbeat.beat();
+            drop(self.server.config.current());
+        }
+        self.heartbeat.beat();
     }
 }
 

@@ -100,6 +100,12 @@ impl Validator {
         self.request
     }
 
+    /// Whether all bytes so far belong to complete requests.
+    #[must_use]
+    pub fn is_between_requests(&self) -> bool {
+        self.next == ValidatorState::Line(ExpectedLine::Request(0)) && self.partial.is_empty()
+    }
+
     /// Validates the next bytes. Must not be called after an error.
     ///
     /// # Errors

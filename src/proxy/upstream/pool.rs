@@ -79,6 +79,11 @@ impl ConnectionPool {
         self.waiting.borrow_mut().retain(|waiter| !waiter.is_closed());
     }
 
+    /// Whether it holds no connection, and no request waits for one.
+    pub(super) fn is_empty(&self) -> bool {
+        self.idle.borrow().is_empty() && self.waiting.borrow().is_empty()
+    }
+
     /// Closes the `count` oldest idle connections.
     fn close(&self, count: usize) {
         let mut idle = self.idle.borrow_mut();

@@ -6,6 +6,7 @@
 //! `http1` checks the deadlines.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::mem::replace;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -25,12 +26,24 @@ pub(super) struct Http1Io {
     stream: TokioIo<TappedStream<ValidatingTap>>,
     connection: Arc<DownstreamConnection>,
     linger: Linger,
+    /// The first time needs another look.
+    was_readable: bool,
 }
 
 impl Http1Io {
     pub(super) fn new(stream: NetStream, connection: Arc<DownstreamConnection>) -> Self {
         let stream = TappedStream { stream, tap: ValidatingTap::new() };
-        Self { stream: TokioIo::new(stream), connection, linger: Linger::default() }
+        Self { stream: TokioIo::new(stream), connection, linger: Linger::default(), was_readable: false }
+    }
+
+    /// Ready when the client has sent something, or has gone.
+    pub(super) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let stream = &self.stream.inner().stream;
+        ready!(stream.poll_readable(cx));
+        if !replace(&mut self.was_readable, true) && stream.has_nothing() {
+            return stream.poll_readable(cx);
+        }
+        Poll::Ready(())
     }
 
     /// Writes an error page in place of hyper's empty response. The part that does not fit into the socket's buffer is
@@ -69,6 +82,7 @@ impl Read for Http1Io {
         if read.is_ready() {
             let tap = &mut this.stream.inner_mut().tap;
             state.received_bytes(tap.count);
+            state.set_between_requests(tap.is_between_requests());
             if let Some(request) = tap.take_violation() {
                 state.mark_ambiguous_from(request);
             }
@@ -118,6 +132,10 @@ impl Write for Http1Io {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let this = self.get_mut();
+        // hyper leaves, and the connection stays.
+        if this.connection.state.is_resting() {
+            return Poll::Ready(Ok(()));
+        }
         if !this.linger.has_begun() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
         }

@@ -31,6 +31,11 @@ impl ValidatingTap {
         self.violation.take()
     }
 
+    /// Whether all bytes so far belong to complete requests.
+    pub(super) fn is_between_requests(&self) -> bool {
+        self.validator.as_ref().is_some_and(Validator::is_between_requests)
+    }
+
     /// Stops validating: the connection is a tunnel.
     pub(super) fn stop(&mut self) {
         self.validator = None;
