@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustix::net::{RecvFlags, recv};
@@ -102,23 +102,6 @@ impl NetStream {
             // A connection that is gone already cannot be reset.
             let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
-    }
-}
-
-impl NetStream {
-    /// Whether the peer has neither sent anything nor closed the connection, as far as the runtime has seen. If it has, a
-    /// byte is lost.
-    pub fn is_silent(&mut self) -> bool {
-        let mut byte = [0];
-        let read = match self {
-            Self::Tcp(stream) => stream.try_read(&mut byte).map(drop),
-            Self::Unix(stream) => stream.try_read(&mut byte).map(drop),
-            Self::Tls(stream) => {
-                let mut cx = Context::from_waker(Waker::noop());
-                return Pin::new(&mut **stream).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)).is_pending();
-            }
-        };
-        read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 }
 

@@ -39,9 +39,9 @@ impl BufferedSocket {
     }
 
     /// Whether another request may be sent: the upstream has neither closed the connection nor sent more than was asked
-    /// for, as far as this machine knows.
-    pub(in crate::proxy::upstream) fn is_idle(&mut self) -> bool {
-        self.buffer.is_empty() && self.stream.is_silent()
+    /// for, as far as the runtime has seen.
+    pub(in crate::proxy::upstream) fn is_idle(&self) -> bool {
+        self.buffer.is_empty() && self.stream.has_nothing()
     }
 }
 
