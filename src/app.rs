@@ -67,6 +67,7 @@ use crate::observe::heavy_hitters::HeavyHitters;
 use crate::observe::history::AttemptHistory;
 use crate::observe::metrics::Metrics;
 use crate::observe::readiness::Readiness;
+use crate::observe::settings::LogTarget;
 use crate::observe::wiring::Wiring;
 use crate::proxy::body::BodyMemory;
 use crate::proxy::downstream::heartbeat::Heartbeat;
@@ -133,11 +134,11 @@ pub enum AppStartError {
     #[error(transparent)]
     Store(#[from] shared::StoreStartError),
     /// The access log cannot be opened.
-    #[error("log.access: {0}")]
-    AccessLog(io::Error),
+    #[error("log.access: {0}: {1}")]
+    AccessLog(LogTarget, io::Error),
     /// The decision log cannot be opened.
-    #[error("log.decisions: {0}")]
-    DecisionLog(io::Error),
+    #[error("log.decisions: {0}: {1}")]
+    DecisionLog(LogTarget, io::Error),
     /// The certificates, keys or roots cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsConfigError),

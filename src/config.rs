@@ -119,6 +119,20 @@ impl Sources {
         Ok(Self { base, path: Some(path.to_path_buf()), ..sources })
     }
 
+    /// What a stream holds, such as standard input; relative paths in it start from the working directory.
+    ///
+    /// # Errors
+    /// When it cannot be read, is not UTF-8 or larger than a file may be.
+    pub fn from_reader(name: &str, reader: impl Read) -> io::Result<Self> {
+        Ok(Self::from_text(name, &bounded_text(reader)?))
+    }
+
+    /// Whether the environment or the command line sets a key.
+    #[must_use]
+    pub fn has_overrides(&self) -> bool {
+        !self.set.is_empty() || overrides::has_settings(&self.environment)
+    }
+
     /// The same text alone: nothing that it names is read.
     #[must_use]
     pub fn sealed(self) -> Self {
@@ -181,8 +195,12 @@ impl std::fmt::Debug for Sources {
 
 /// Reads a file once, as it may be a pipe. A file larger than [`MAX_FILE`] is an error.
 fn text_of(path: &Path) -> io::Result<String> {
+    bounded_text(File::open(path)?)
+}
+
+fn bounded_text(reader: impl Read) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    reader.take(MAX_FILE + 1).read_to_string(&mut text)?;
     match text.len() as u64 > MAX_FILE {
         true => Err(io::Error::other("it is larger than 64 MiB")),
         false => Ok(text),

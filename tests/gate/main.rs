@@ -29,4 +29,5 @@ mod strict_reader;
 #[path = "../support/mod.rs"]
 mod support;
 mod traces_gate;
+mod typed;
 mod wiring;
