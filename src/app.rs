@@ -24,6 +24,7 @@ mod signals;
 mod snapshot;
 mod sockets;
 mod status;
+mod store_check;
 mod supervisor;
 mod upgrade;
 mod upstreams;
@@ -31,6 +32,7 @@ mod watchdog;
 
 pub use self::sandbox::confine_writer;
 pub use self::signals::Signals;
+pub use self::sockets::descriptor_limit;
 pub use self::upgrade::Inherited;
 
 use std::cell::Cell;
@@ -52,7 +54,7 @@ use self::sandbox::{Confinement, Sandbox};
 use self::snapshot::Snapshotter;
 use self::status::ConfigStatus;
 use self::upgrade::OldProcess;
-use crate::config::{Config, Sources};
+use crate::config::{Config, Sources, StoreSettings};
 use crate::engine::Engine;
 use crate::event::Events;
 use crate::net::connection_limit::{ConnectionLimit, ConnectionQuota};
@@ -89,7 +91,7 @@ pub struct App {
     admin_sockets: Vec<BoundSocket>,
     reload: Reload,
     config_status: ConfigStatus,
-    store: String,
+    store: StoreSettings,
     old_process: Option<OldProcess>,
 }
 
@@ -177,7 +179,7 @@ impl App {
             sockets.fds.add(&bound).map_err(AppStartError::Share)?;
             admin_sockets.push(bound);
         }
-        let (clock, store) = (Clock::system(), config.store.address.to_string());
+        let (clock, store) = (Clock::system(), config.store.clone());
         let config_status = ConfigStatus::new(&sources, clock.now());
         let reload = Reload::new(sources, &config, config_status.clone());
         let sandbox = Sandbox::enter(&config).map_err(AppStartError::Worker)?;
@@ -218,6 +220,7 @@ impl App {
         if let Some(requests) = self.parts.sandbox.take_requests() {
             tokio::spawn(requests.serve());
         }
+        tokio::spawn(store_check::tell_of_store(self.store));
         let workers = self.parts.spawn_workers(workers, &shutdown)?;
         if let Some(mut old_process) = self.old_process.take() {
             old_process.confirm_serving().map_err(AppStartError::OldProcess)?;

@@ -8,13 +8,16 @@ mod check;
 mod completions;
 mod control;
 pub mod demo;
+mod doctor;
 mod explain;
 mod init;
+mod man;
 mod migrate;
 mod mode;
 mod presets;
 mod replay;
 mod run;
+mod schema;
 mod sources;
 mod store;
 #[cfg(feature = "top")]
@@ -104,8 +107,14 @@ enum CliCommand {
     Migrate(migrate::MigrateArgs),
     /// List the presets of known applications, or print one as TOML
     Presets(presets::PresetsArgs),
+    /// Find what is wrong with this set-up, and say what mends it; changes nothing
+    Doctor(doctor::DoctorArgs),
+    /// Print the JSON Schema of the configuration file, for editors
+    Schema,
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
+    /// Write the man pages to a directory
+    Man(man::ManArgs),
 }
 
 impl CliCommand {
@@ -126,7 +135,9 @@ impl CliCommand {
             #[cfg(not(feature = "top"))]
             Self::Top { .. } => None,
             Self::Migrate(arguments) => Some(arguments.config_mut()),
-            Self::Init(_) | Self::Demo(_) | Self::Presets(_) | Self::Completions(_) => None,
+            Self::Doctor(arguments) => Some(arguments.config_mut()),
+            Self::Init(_) | Self::Demo(_) | Self::Presets(_) => None,
+            Self::Schema | Self::Completions(_) | Self::Man(_) => None,
         }
     }
 }
@@ -170,7 +181,10 @@ fn run_command(command: CliCommand) -> anyhow::Result<Exit> {
         CliCommand::Drain(arguments) => control::drain(&arguments),
         CliCommand::Migrate(arguments) => migrate::migrate(&arguments),
         CliCommand::Presets(arguments) => presets::presets_of(&arguments),
+        CliCommand::Doctor(arguments) => doctor::doctor(&arguments),
+        CliCommand::Schema => schema::schema(),
         CliCommand::Completions(arguments) => completions::completions(&arguments),
+        CliCommand::Man(arguments) => man::man(&arguments),
     }
 }
 

@@ -13,6 +13,7 @@ pub mod preset;
 mod raw;
 mod report;
 mod restart_only;
+mod schema;
 mod section;
 pub mod values;
 mod worst_case;
@@ -20,6 +21,7 @@ mod worst_case;
 pub use check::store::{Secret, StoreSettings};
 pub use diagnostic::{Diagnostic, Severity, grouped};
 pub use restart_only::RestartOnly;
+pub use schema::schema;
 pub use worst_case::{CombinedBound, CombinedLimits, combined, worst_case, worst_cases};
 
 use std::ffi::OsString;
@@ -131,6 +133,12 @@ impl Sources {
     #[must_use]
     pub fn has_overrides(&self) -> bool {
         !self.set.is_empty() || overrides::has_settings(&self.environment)
+    }
+
+    /// The directory that systemd makes for the unit and names in this variable; of several the first.
+    pub(super) fn unit_directory(&self, variable: &str) -> Option<&Path> {
+        let (_, paths) = self.environment.iter().find(|(name, _)| name == variable)?;
+        paths.split(':').next().map(Path::new).filter(|path| path.is_absolute())
     }
 
     /// The same text alone: nothing that it names is read.

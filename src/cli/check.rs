@@ -3,7 +3,7 @@
 //! It binds nothing and connects to no server, so it runs anywhere. With `--probe` it connects to the store, from the
 //! machine where it runs; the gate's own machine may differ.
 
-mod probe;
+pub(super) mod probe;
 
 use std::path::PathBuf;
 

@@ -44,7 +44,7 @@ impl Folder {
         Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.0.join(name)).unwrap()
     }
 

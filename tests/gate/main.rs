@@ -24,6 +24,7 @@ mod proxy;
 mod questions;
 mod reload;
 mod sandbox;
+mod set_up;
 mod snapshot;
 mod strict_reader;
 #[path = "../support/mod.rs"]
