@@ -25,6 +25,7 @@ mod signals;
 mod snapshot;
 mod sockets;
 mod status;
+mod store_check;
 mod supervisor;
 mod ticks;
 mod upgrade;
@@ -33,6 +34,7 @@ mod watchdog;
 
 pub use self::sandbox::confine_writer;
 pub use self::signals::Signals;
+pub use self::sockets::descriptor_limit;
 pub use self::upgrade::Inherited;
 
 use std::cell::Cell;
@@ -54,7 +56,7 @@ use self::sandbox::{Confinement, Sandbox};
 use self::snapshot::Snapshotter;
 use self::status::ConfigStatus;
 use self::upgrade::OldProcess;
-use crate::config::{Config, Sources};
+use crate::config::{Config, Sources, StoreSettings};
 use crate::engine::Engine;
 use crate::event::Events;
 use crate::net::connection_limit::{ConnectionLimit, ConnectionQuota};
@@ -69,6 +71,7 @@ use crate::observe::heavy_hitters::HeavyHitters;
 use crate::observe::history::AttemptHistory;
 use crate::observe::metrics::Metrics;
 use crate::observe::readiness::Readiness;
+use crate::observe::settings::LogTarget;
 use crate::observe::wiring::Wiring;
 use crate::proxy::body::BodyMemory;
 use crate::proxy::downstream::heartbeat::Heartbeat;
@@ -90,7 +93,7 @@ pub struct App {
     admin_sockets: Vec<BoundSocket>,
     reload: Reload,
     config_status: ConfigStatus,
-    store: String,
+    store: StoreSettings,
     old_process: Option<OldProcess>,
 }
 
@@ -135,11 +138,11 @@ pub enum AppStartError {
     #[error(transparent)]
     Store(#[from] shared::StoreStartError),
     /// The access log cannot be opened.
-    #[error("log.access: {0}")]
-    AccessLog(io::Error),
+    #[error("log.access: {0}: {1}")]
+    AccessLog(LogTarget, io::Error),
     /// The decision log cannot be opened.
-    #[error("log.decisions: {0}")]
-    DecisionLog(io::Error),
+    #[error("log.decisions: {0}: {1}")]
+    DecisionLog(LogTarget, io::Error),
     /// The certificates, keys or roots cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsConfigError),
@@ -178,7 +181,7 @@ impl App {
             sockets.fds.add(&bound).map_err(AppStartError::Share)?;
             admin_sockets.push(bound);
         }
-        let (clock, store) = (Clock::system(), config.store.address.to_string());
+        let (clock, store) = (Clock::system(), config.store.clone());
         let config_status = ConfigStatus::new(&sources, clock.now());
         let reload = Reload::new(sources, &config, config_status.clone());
         let sandbox = Sandbox::enter(&config).map_err(AppStartError::Worker)?;
@@ -220,6 +223,7 @@ impl App {
         if let Some(requests) = self.parts.sandbox.take_requests() {
             tokio::spawn(requests.serve());
         }
+        tokio::spawn(store_check::tell_of_store(self.store));
         let workers = self.parts.spawn_workers(workers, &shutdown)?;
         if let Some(mut old_process) = self.old_process.take() {
             old_process.confirm_serving().map_err(AppStartError::OldProcess)?;

@@ -8,25 +8,30 @@ mod check;
 mod completions;
 mod control;
 pub mod demo;
+mod doctor;
 mod explain;
 mod init;
+mod man;
 mod migrate;
 mod mode;
 mod presets;
 mod replay;
 mod run;
+mod schema;
 mod sources;
 mod store;
 #[cfg(feature = "top")]
 mod top;
 
-use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use self::run::RunArgs;
+use self::sources::ConfigArgs;
 
 /// The exit status of the program, for scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +59,7 @@ impl From<Exit> for ExitCode {
     name = "tollgate",
     version,
     about = "A reverse proxy that gives sign-in forms exact rate limits by client address",
-    after_help = "Without a command the gate runs.",
-    args_conflicts_with_subcommands = true
+    after_help = "Without a command the gate runs; on a terminal it wants the word `run`, or a file."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -88,6 +92,13 @@ enum CliCommand {
     /// Watch a running gate: who is there, who is refused, and what its limits decide
     #[cfg(feature = "top")]
     Top(top::TopArgs),
+    /// Watch a running gate (not in this build)
+    #[cfg(not(feature = "top"))]
+    #[command(hide = true)]
+    Top {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _words: Vec<String>,
+    },
     /// Have a running gate read its configuration again; a bad one is shown and refused
     Reload(control::ControlArgs),
     /// Have a running gate finish what is in flight and end
@@ -96,37 +107,50 @@ enum CliCommand {
     Migrate(migrate::MigrateArgs),
     /// List the presets of known applications, or print one as TOML
     Presets(presets::PresetsArgs),
+    /// Find what is wrong with this set-up, and say what mends it; changes nothing
+    Doctor(doctor::DoctorArgs),
+    /// Print the JSON Schema of the configuration file, for editors
+    Schema,
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
-    #[command(external_subcommand)]
-    Other(Vec<OsString>),
+    /// Write the man pages to a directory
+    Man(man::ManArgs),
+}
+
+impl CliCommand {
+    /// The configuration that the command reads, if it reads one.
+    fn config_mut(&mut self) -> Option<&mut ConfigArgs> {
+        match self {
+            Self::Run(arguments) => Some(arguments.config_mut()),
+            Self::Check(arguments) => Some(arguments.config_mut()),
+            Self::Explain(arguments) => Some(arguments.config_mut()),
+            Self::Replay(arguments) => Some(arguments.config_mut()),
+            Self::Buckets(arguments) => arguments.config_mut(),
+            Self::Mode(arguments) => Some(arguments.config_mut()),
+            Self::Status(arguments) | Self::Reload(arguments) | Self::Drain(arguments) => {
+                Some(arguments.config_mut())
+            }
+            #[cfg(feature = "top")]
+            Self::Top(arguments) => Some(arguments.config_mut()),
+            #[cfg(not(feature = "top"))]
+            Self::Top { .. } => None,
+            Self::Migrate(arguments) => Some(arguments.config_mut()),
+            Self::Doctor(arguments) => Some(arguments.config_mut()),
+            Self::Init(_) | Self::Demo(_) | Self::Presets(_) => None,
+            Self::Schema | Self::Completions(_) | Self::Man(_) => None,
+        }
+    }
 }
 
 /// Parses the arguments and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
-    let arguments = Cli::parse();
-    let done = match arguments.command {
-        None => run::run(&arguments.run),
-        Some(CliCommand::Run(arguments)) => run::run(&arguments),
-        Some(CliCommand::Check(arguments)) => check::check(&arguments),
-        Some(CliCommand::Explain(arguments)) => explain::explain(&arguments),
-        Some(CliCommand::Replay(arguments)) => replay::run(&arguments),
-        Some(CliCommand::Init(arguments)) => init::init(&arguments),
-        Some(CliCommand::Demo(arguments)) => demo::demo(&arguments),
-        Some(CliCommand::Buckets(arguments)) => buckets::buckets(&arguments),
-        Some(CliCommand::Mode(arguments)) => mode::mode(&arguments),
-        Some(CliCommand::Status(arguments)) => control::status(&arguments),
-        #[cfg(feature = "top")]
-        Some(CliCommand::Top(arguments)) => top::top(&arguments),
-        Some(CliCommand::Reload(arguments)) => control::reload(&arguments),
-        Some(CliCommand::Drain(arguments)) => control::drain(&arguments),
-        Some(CliCommand::Migrate(arguments)) => migrate::migrate(&arguments),
-        Some(CliCommand::Presets(arguments)) => presets::presets_of(&arguments),
-        Some(CliCommand::Completions(arguments)) => completions::completions(&arguments),
-        Some(CliCommand::Other(words)) => unknown(&words),
-    };
-    match done {
+    if std::env::args_os().len() < 2 && std::io::stdout().is_terminal() {
+        eprint!("{}", Cli::command().render_help().ansi());
+        return ExitCode::from(2);
+    }
+    let arguments = Cli::try_parse().unwrap_or_else(|error| with_file_hint(error).exit());
+    match run_command(with_options_before(arguments)) {
         Ok(exit) => exit.into(),
         Err(error) => {
             eprintln!("tollgate: {error:#}");
@@ -136,22 +160,68 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Exits with 2, and says whether the command is unknown, not built yet or not part of this build.
-fn unknown(words: &[OsString]) -> ! {
-    let word = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
-    let message = match &*word {
-        // Where the feature is on, clap knows the command.
-        "top" => "this build has no live view: build tollgate with the feature `top`".to_owned(),
-        later if NOT_BUILT.contains(&later) => format!("`tollgate {later}` is not built yet in this version"),
-        other => format!("`{other}` is not a command"),
-    };
-    usage_error(ErrorKind::InvalidSubcommand, message)
+fn run_command(command: CliCommand) -> anyhow::Result<Exit> {
+    match command {
+        CliCommand::Run(arguments) => run::run(&arguments),
+        CliCommand::Check(arguments) => check::check(&arguments),
+        CliCommand::Explain(arguments) => explain::explain(&arguments),
+        CliCommand::Replay(arguments) => replay::run(&arguments),
+        CliCommand::Init(arguments) => init::init(&arguments),
+        CliCommand::Demo(arguments) => demo::demo(&arguments),
+        CliCommand::Buckets(arguments) => buckets::buckets(&arguments),
+        CliCommand::Mode(arguments) => mode::mode(&arguments),
+        CliCommand::Status(arguments) => control::status(&arguments),
+        #[cfg(feature = "top")]
+        CliCommand::Top(arguments) => top::top(&arguments),
+        #[cfg(not(feature = "top"))]
+        CliCommand::Top { .. } => {
+            anyhow::bail!("this build has no live view: build it with the feature `top`")
+        }
+        CliCommand::Reload(arguments) => control::reload(&arguments),
+        CliCommand::Drain(arguments) => control::drain(&arguments),
+        CliCommand::Migrate(arguments) => migrate::migrate(&arguments),
+        CliCommand::Presets(arguments) => presets::presets_of(&arguments),
+        CliCommand::Doctor(arguments) => doctor::doctor(&arguments),
+        CliCommand::Schema => schema::schema(),
+        CliCommand::Completions(arguments) => completions::completions(&arguments),
+        CliCommand::Man(arguments) => man::man(&arguments),
+    }
+}
+
+/// The command with the options that stand before it; without one the gate runs.
+fn with_options_before(Cli { command, run }: Cli) -> CliCommand {
+    let Some(mut command) = command else { return CliCommand::Run(run) };
+    let RunArgs { config, observe } = run;
+    match &mut command {
+        CliCommand::Run(own) => own.observe |= observe,
+        _ if observe => usage_error(ErrorKind::ArgumentConflict, "--observe is an option of `tollgate run`"),
+        _ => {}
+    }
+    match command.config_mut() {
+        Some(own) => own.add(config),
+        None if config.is_given() => {
+            usage_error(
+                ErrorKind::ArgumentConflict,
+                "this command reads no configuration: leave out -c and --set",
+            );
+        }
+        None => {}
+    }
+    command
+}
+
+/// Somebody who writes a file where a command belongs wants to run it.
+fn with_file_hint(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+        && (word.ends_with(".toml") || Path::new(word).is_file())
+    {
+        let hint = format!("`tollgate -c {word}` runs the gate with this file");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
+    error
 }
 
 /// Exits with 2, and says what is wrong with the arguments.
 fn usage_error(kind: ErrorKind, message: impl std::fmt::Display) -> ! {
     Cli::command().error(kind, message).exit()
 }
-
-/// Commands of later versions.
-const NOT_BUILT: [&str; 1] = ["man"];

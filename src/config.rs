@@ -13,6 +13,7 @@ pub mod preset;
 mod raw;
 mod report;
 mod restart_only;
+mod schema;
 mod section;
 pub mod values;
 mod worst_case;
@@ -20,6 +21,7 @@ mod worst_case;
 pub use check::store::{Secret, StoreSettings};
 pub use diagnostic::{Diagnostic, Severity, grouped};
 pub use restart_only::RestartOnly;
+pub use schema::schema;
 pub use worst_case::{CombinedBound, CombinedLimits, combined, worst_case, worst_cases};
 
 use std::ffi::OsString;
@@ -119,6 +121,26 @@ impl Sources {
         Ok(Self { base, path: Some(path.to_path_buf()), ..sources })
     }
 
+    /// What a stream holds, such as standard input; relative paths in it start from the working directory.
+    ///
+    /// # Errors
+    /// When it cannot be read, is not UTF-8 or larger than a file may be.
+    pub fn from_reader(name: &str, reader: impl Read) -> io::Result<Self> {
+        Ok(Self::from_text(name, &bounded_text(reader)?))
+    }
+
+    /// Whether the environment or the command line sets a key.
+    #[must_use]
+    pub fn has_overrides(&self) -> bool {
+        !self.set.is_empty() || overrides::has_settings(&self.environment)
+    }
+
+    /// The directory that systemd makes for the unit and names in this variable; of several the first.
+    pub(super) fn unit_directory(&self, variable: &str) -> Option<&Path> {
+        let (_, paths) = self.environment.iter().find(|(name, _)| name == variable)?;
+        paths.split(':').next().map(Path::new).filter(|path| path.is_absolute())
+    }
+
     /// The same text alone: nothing that it names is read.
     #[must_use]
     pub fn sealed(self) -> Self {
@@ -181,8 +203,12 @@ impl std::fmt::Debug for Sources {
 
 /// Reads a file once, as it may be a pipe. A file larger than [`MAX_FILE`] is an error.
 fn text_of(path: &Path) -> io::Result<String> {
+    bounded_text(File::open(path)?)
+}
+
+fn bounded_text(reader: impl Read) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    reader.take(MAX_FILE + 1).read_to_string(&mut text)?;
     match text.len() as u64 > MAX_FILE {
         true => Err(io::Error::other("it is larger than 64 MiB")),
         false => Ok(text),

@@ -39,12 +39,14 @@ impl GateLogs {
         if let Some(target) = &log.access {
             let (lines, dropped) = (AccessLines::new(log.style, clients.clone()), metrics.lines_dropped());
             let opened = LineLog::open("access log", target.clone(), lines, dropped, clock.clone());
-            line_logs.push(Arc::new(opened.map_err(AppStartError::AccessLog)?));
+            line_logs
+                .push(Arc::new(opened.map_err(|error| AppStartError::AccessLog(target.clone(), error))?));
         }
         if let DecisionLog::Every(target) = &log.decisions {
             let (lines, dropped) = (DecisionLines::new(target, clients.clone()), metrics.decisions_dropped());
             let opened = LineLog::open("decision log", target.clone(), lines, dropped, clock.clone());
-            line_logs.push(Arc::new(opened.map_err(AppStartError::DecisionLog)?));
+            line_logs
+                .push(Arc::new(opened.map_err(|error| AppStartError::DecisionLog(target.clone(), error))?));
         }
         let wants_summary = log.decisions == DecisionLog::Summary;
         let refusal_summary = wants_summary.then(|| Arc::new(RefusalSummary::new(clients.clone())));

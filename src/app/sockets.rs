@@ -18,6 +18,12 @@ pub(super) fn bind(
     Ok(sockets)
 }
 
+/// The number of files that this process may open at most; `None` for any number.
+#[must_use]
+pub fn descriptor_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum
+}
+
 /// Raises the limit of open files to what the machine allows: a connection takes one descriptor, and one more to the
 /// upstream. Without it the gate serves what it can, and pauses accepting when descriptors run out.
 pub(super) fn raise_descriptor_limit() {

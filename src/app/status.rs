@@ -80,7 +80,7 @@ impl App {
             listen: self.addresses(),
             admin: self.admin_addresses(),
             workers: self.sockets.workers.len(),
-            store: self.store.clone(),
+            store: self.store.address.to_string(),
             sandbox: parts.sandbox.summary().to_owned(),
             engine: Arc::clone(&parts.engine),
             config: Arc::clone(&parts.config),

@@ -36,6 +36,10 @@ pub(super) enum OutputFormat {
 }
 
 impl AdminArgs {
+    pub(super) fn config_mut(&mut self) -> &mut ConfigArgs {
+        &mut self.config
+    }
+
     /// Sends a request; `None` if the configuration is needed and bad, which is then reported.
     ///
     /// # Errors

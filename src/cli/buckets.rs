@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use self::exempt::{ExemptArgs, exempt};
 use super::admin_api::{AdminArgs, ApiRequest};
+use super::sources::ConfigArgs;
 use super::{Exit, usage_error};
 use crate::config::values;
 use crate::policy::bucket_ref::BucketSelector;
@@ -96,6 +97,21 @@ struct BucketCommand<'a> {
     /// Behind the key in the path.
     below: &'static str,
     body: Option<Value>,
+}
+
+impl BucketsArgs {
+    pub(super) fn config_mut(&mut self) -> Option<&mut ConfigArgs> {
+        let admin = match &mut self.action {
+            BucketsAction::List(list) => &mut list.admin,
+            BucketsAction::Rate(rate) => &mut rate.admin,
+            BucketsAction::Exempt(exempt) => &mut exempt.admin,
+            BucketsAction::Show(at) | BucketsAction::Credit { at, .. } | BucketsAction::Reset { at, .. } => {
+                &mut at.admin
+            }
+            BucketsAction::Ban { .. } => return None,
+        };
+        Some(admin.config_mut())
+    }
 }
 
 pub(super) fn buckets(BucketsArgs { action }: &BucketsArgs) -> anyhow::Result<Exit> {

@@ -3,7 +3,9 @@
 //! It binds nothing and connects to no server, so it runs anywhere. With `--probe` it connects to the store, from the
 //! machine where it runs; the gate's own machine may differ.
 
-mod probe;
+pub(super) mod probe;
+
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
@@ -15,6 +17,9 @@ use crate::config::{Loaded, combined, load, worst_cases};
 
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
+    /// The same as -c FILE
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
     /// How the result is printed
@@ -31,8 +36,16 @@ enum CheckFormat {
     Json,
 }
 
+impl CheckArgs {
+    pub(super) fn config_mut(&mut self) -> &mut ConfigArgs {
+        &mut self.config
+    }
+}
+
 pub(super) fn check(arguments: &CheckArgs) -> anyhow::Result<Exit> {
-    let sources = arguments.config.sources()?;
+    let mut config = arguments.config.clone();
+    config.add(ConfigArgs::of_file(arguments.file.clone()));
+    let sources = config.sources()?;
     let loaded = load(&sources);
     let selected = loaded.config.as_ref().filter(|_| arguments.probe);
     let probed = selected.map(|config| probe(&config.store));

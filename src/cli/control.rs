@@ -11,11 +11,18 @@ use serde_json::Value;
 
 use super::Exit;
 use super::admin_api::{AdminArgs, ApiRequest, OutputFormat, lines, plain};
+use super::sources::ConfigArgs;
 
 #[derive(Debug, Args)]
 pub(super) struct ControlArgs {
     #[command(flatten)]
     at: AdminArgs,
+}
+
+impl ControlArgs {
+    pub(super) fn config_mut(&mut self) -> &mut ConfigArgs {
+        self.at.config_mut()
+    }
 }
 
 pub(super) fn status(ControlArgs { at }: &ControlArgs) -> anyhow::Result<Exit> {

@@ -96,8 +96,9 @@ fn build_app(port: u16, upstream: SocketAddr, token: &str) -> anyhow::Result<Opt
             loaded.diagnostics.iter().for_each(report);
             return Ok(None);
         };
-        // The application and its attacker live in this process, too.
+        // The application and its attacker live in this process, too, and its standard output is for people.
         config.sandbox = false;
+        config.log.access = None;
         match App::build(config, sources, Inherited::default()) {
             Ok(app) => return Ok(Some(app)),
             Err(error) => tracing::warn!("{error}"),

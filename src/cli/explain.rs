@@ -5,12 +5,13 @@
 use std::net::IpAddr;
 
 use clap::Args;
+use clap::error::ErrorKind;
 use http::{HeaderName, HeaderValue, Method, Uri};
 use serde_json::{Map, Value, json};
 
-use super::Exit;
 use super::admin_api::{AdminArgs, ApiRequest, plain};
-use super::sources::load_and_report;
+use super::sources::{ConfigArgs, load_and_report};
+use super::{Exit, usage_error};
 use crate::app::explain::Explanation;
 use crate::observe::admin::{DEFAULT_PEER, ExplainRequest};
 
@@ -33,26 +34,25 @@ pub(super) struct ExplainArgs {
     /// The body, for routes that count the attempts in it
     #[arg(long, value_name = "BODY")]
     data: Option<String>,
-    /// The method
-    method: Method,
-    /// The address asked for, or only its path
-    url: Uri,
+    /// The method [default: POST], and the address asked for or only its path
+    #[arg(required = true, num_args = 1..=2, value_names = ["METHOD", "URL"])]
+    target: Vec<String>,
 }
 
 pub(super) fn explain(arguments: &ExplainArgs) -> anyhow::Result<Exit> {
+    let request = arguments.request();
     if arguments.live {
-        return explain_live(arguments);
+        return explain_live(arguments, &request);
     }
     let Some(config) = load_and_report(&arguments.admin.sources()?) else {
         return Ok(Exit::BadConfiguration);
     };
-    let explanation = Explanation::of_config(config, &arguments.request())?;
+    let explanation = Explanation::of_config(config, &request)?;
     arguments.admin.print(&explanation.to_json(), |_| explanation.to_text())
 }
 
-fn explain_live(arguments: &ExplainArgs) -> anyhow::Result<Exit> {
-    let request =
-        ApiRequest { method: "POST", path: "/api/v1/explain".into(), body: Some(arguments.body()?) };
+fn explain_live(arguments: &ExplainArgs, asked: &ExplainRequest) -> anyhow::Result<Exit> {
+    let request = ApiRequest { method: "POST", path: "/api/v1/explain".into(), body: Some(body(asked)?) };
     let Some(response) = arguments.admin.call(request)? else { return Ok(Exit::BadConfiguration) };
     arguments.admin.print(&response.success()?, |value| {
         let steps = value["steps"].as_array().into_iter().flatten();
@@ -66,39 +66,59 @@ fn explain_live(arguments: &ExplainArgs) -> anyhow::Result<Exit> {
 }
 
 impl ExplainArgs {
+    pub(super) fn config_mut(&mut self) -> &mut ConfigArgs {
+        self.admin.config_mut()
+    }
+
+    /// The method and the address; other words are a usage error.
+    fn target(&self) -> (Method, Uri) {
+        let (method, url) = match &self.target[..] {
+            [method, url] => (method.as_str(), url.as_str()),
+            [url] if url.contains('/') => ("POST", url.as_str()),
+            words => wrong_target(&words.concat(), "is no address: write a path, as in POST /login"),
+        };
+        let method = method.parse().unwrap_or_else(|_| wrong_target(method, "is not a method of HTTP"));
+        (method, url.parse().unwrap_or_else(|_| wrong_target(url, "is neither an address nor a path")))
+    }
+
     fn request(&self) -> ExplainRequest {
+        let (method, url) = self.target();
         ExplainRequest {
-            method: self.method.clone(),
-            url: self.url.clone(),
+            method,
+            url,
             from: self.from,
             peer: self.peer,
             headers: self.headers.clone(),
             data: self.data.clone(),
         }
     }
+}
 
-    /// The same for a running gate, which takes each header once.
-    fn body(&self) -> anyhow::Result<Value> {
-        let mut headers = Map::new();
-        for (name, value) in &self.headers {
-            if headers.insert(name.to_string(), value.to_str()?.into()).is_some() {
-                anyhow::bail!("`{name}` is there twice: --live takes each header once");
-            }
+/// The request for a running gate, which takes each header once.
+fn body(request: &ExplainRequest) -> anyhow::Result<Value> {
+    let mut headers = Map::new();
+    for (name, value) in &request.headers {
+        if headers.insert(name.to_string(), value.to_str()?.into()).is_some() {
+            anyhow::bail!("`{name}` is there twice: --live takes each header once");
         }
-        let mut body = json!({
-            "method": self.method.as_str(),
-            "url": self.url.to_string(),
-            "peer": self.peer.to_string(),
-            "headers": headers,
-        });
-        if let Some(from) = self.from {
-            body["from"] = from.to_string().into();
-        }
-        if let Some(data) = &self.data {
-            body["data"] = data.as_str().into();
-        }
-        Ok(body)
     }
+    let mut body = json!({
+        "method": request.method.as_str(),
+        "url": request.url.to_string(),
+        "peer": request.peer.to_string(),
+        "headers": headers,
+    });
+    if let Some(from) = request.from {
+        body["from"] = from.to_string().into();
+    }
+    if let Some(data) = &request.data {
+        body["data"] = data.as_str().into();
+    }
+    Ok(body)
+}
+
+fn wrong_target(word: &str, what: &str) -> ! {
+    usage_error(ErrorKind::ValueValidation, format!("`{word}` {what}"))
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {

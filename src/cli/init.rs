@@ -1,7 +1,9 @@
 //! `tollgate init`: writes a first file, with comments and a ladder of limits.
 //!
 //! It never overwrites a file, and what it writes passes the same check as every file. The sets of limits are TOML
-//! files, `presets/limits/*.toml`.
+//! files, `presets/limits/*.toml`, and so are the tables for proxies in front, `presets/behind/*.toml`.
+
+mod device_keys;
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -43,6 +45,15 @@ pub(super) struct InitArgs {
         value_parser = PossibleValuesParser::new(SETS.map(|set| set.name))
     )]
     limits: String,
+    /// Let every limit observe at first: decide, count and log, and refuse nothing
+    #[arg(long)]
+    observe: bool,
+    /// Know browsers that have signed in before, and make the file with the key, device.keys
+    #[arg(long)]
+    device: bool,
+    /// The proxy in front of this gate: whom to believe who the client is
+    #[arg(long, value_name = "PROXY", value_parser = PossibleValuesParser::new(BEHIND.map(|(name, _)| name)))]
+    behind: Option<String>,
     /// Show the sets of limits and what they let through at worst
     #[arg(long, exclusive = true)]
     list: bool,
@@ -53,16 +64,18 @@ pub(super) fn init(arguments: &InitArgs) -> anyhow::Result<Exit> {
         return list(arguments);
     }
     let text = arguments.text(&arguments.limits);
-    let name = arguments.file.display().to_string();
-    if load_text(&name, &text).is_none() {
+    if load_text(&arguments.file.display().to_string(), &text).is_none() {
         return Ok(Exit::BadConfiguration);
     }
     if arguments.file == Path::new("-") {
         io::stdout().write_all(text.as_bytes())?;
-    } else {
-        write_new(&arguments.file, &text)?;
-        eprintln!("{name} is written; `tollgate check -c {name}` says what its limits let through");
+        return Ok(Exit::Ok);
     }
+    write_new(&arguments.file, &text)?;
+    if arguments.device {
+        device_keys::make(&arguments.file)?;
+    }
+    eprint!("{}", arguments.next_commands());
     Ok(Exit::Ok)
 }
 
@@ -88,12 +101,55 @@ impl InitArgs {
         }
     }
 
+    fn mode(&self) -> String {
+        if self.observe { "mode = \"observe\"" } else { "#mode = \"observe\"" }.to_owned()
+    }
+
+    fn client(&self) -> String {
+        let known = |proxy: &String| BEHIND.iter().find(|(name, _)| name == proxy);
+        self.behind.as_ref().and_then(known).map_or(NO_PROXY, |(_, table)| table.trim_end()).to_owned()
+    }
+
+    fn device(&self) -> String {
+        let comment = if self.device { "" } else { "#" };
+        format!("{comment}[device]\n{comment}secret = \"${{file:{}}}\"", device_keys::NAME)
+    }
+
+    /// What to do with the file now.
+    fn next_commands(&self) -> String {
+        let file = self.file.display().to_string();
+        let is_default = file == "config.toml";
+        let option = if is_default { String::new() } else { format!(" -c {file}") };
+        let word = if is_default { String::new() } else { format!(" {file}") };
+        let commands = [
+            (format!("check{word}"), "what its limits let through at worst"),
+            (format!("explain{option} {}", self.example_path()), "what would happen to an attempt"),
+            (format!("run{option}"), "start the gate"),
+        ];
+        let width = commands.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
+        let lines = commands.map(|(command, what)| format!("  tollgate {command:<width$}   {what}\n"));
+        format!("{file} is written. Next:\n\n{}", lines.concat())
+    }
+
+    /// A path that is protected.
+    fn example_path(&self) -> String {
+        let pattern = match self.preset.as_deref().and_then(|name| named(name).ok()) {
+            Some(preset) => preset.text.split('"').find(|word| word.starts_with("POST /")),
+            None => self.patterns.first().map(String::as_str),
+        };
+        let path = pattern.and_then(|pattern| pattern.split_whitespace().nth(1)).unwrap_or("/");
+        path.replace("/**", "").replace('*', "x")
+    }
+
     /// The file with one of the sets.
     fn text(&self, set: &str) -> String {
         let limits = SETS.iter().find(|known| known.name == set).map_or("", |set| set.parts().1);
         let values = [
             ("{listen}", toml_of(&self.listen)),
             ("{upstream}", toml_of(&self.upstream)),
+            ("{mode}", self.mode()),
+            ("{client}", self.client()),
+            ("{device}", self.device()),
             ("{protected}", self.protected()),
             ("{set}", set.to_owned()),
             ("{limits}", limits.to_owned()),
@@ -123,7 +179,13 @@ fn list(arguments: &InitArgs) -> anyhow::Result<Exit> {
 
 /// The configuration of a text; prints its mistakes and warnings.
 fn load_text(name: &str, text: &str) -> Option<Config> {
-    let loaded = load(&Sources::from_text(name, text));
+    let mut sources = Sources::from_text(name, text);
+    if text.contains("\n[device]\n") {
+        // The file of the keys is made later, and its place says nothing about the text.
+        sources.environment.push(("KEY".to_owned(), "0".repeat(32)));
+        sources = sources.with_set([("device.secret".to_owned(), "${KEY}".to_owned())]);
+    }
+    let loaded = load(&sources);
     loaded.diagnostics.iter().for_each(report);
     loaded.config
 }
@@ -185,6 +247,17 @@ fn preset(text: &str) -> Result<String, String> {
     named(text).map(|preset| preset.name.to_owned()).map_err(|hint| format!("unknown preset: {hint}"))
 }
 
+const NO_PROXY: &str = "\
+# If another proxy stands in front of this gate, name its address here. Otherwise all its visitors are one client.
+#[client]
+#trust = \"192.0.2.10\"";
+/// Tables for proxies in front of the gate.
+const BEHIND: [(&str, &str); 4] = [
+    ("nginx", include_str!("../../presets/behind/nginx.toml")),
+    ("caddy", include_str!("../../presets/behind/caddy.toml")),
+    ("traefik", include_str!("../../presets/behind/traefik.toml")),
+    ("cloudflare", include_str!("../../presets/behind/cloudflare.toml")),
+];
 const STARTER: &str = include_str!("../../presets/starter.toml");
 /// The first set is the default.
 const SETS: [StarterSet; 3] = [

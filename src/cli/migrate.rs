@@ -21,6 +21,12 @@ pub(super) struct MigrateArgs {
     print: bool,
 }
 
+impl MigrateArgs {
+    pub(super) fn config_mut(&mut self) -> &mut ConfigArgs {
+        &mut self.config
+    }
+}
+
 pub(super) fn migrate(arguments: &MigrateArgs) -> anyhow::Result<Exit> {
     let Some(config) = load_and_report(&arguments.config.sources()?) else {
         return Ok(Exit::BadConfiguration);

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::Exit;
 use super::admin_api::{AdminArgs, ApiRequest, plain};
 use super::buckets::time;
+use super::sources::ConfigArgs;
 
 #[derive(Debug, Args)]
 pub(super) struct ModeArgs {
@@ -26,6 +27,12 @@ pub(super) struct ModeArgs {
 enum ModeWord {
     Observe,
     Enforce,
+}
+
+impl ModeArgs {
+    pub(super) fn config_mut(&mut self) -> &mut ConfigArgs {
+        self.admin.config_mut()
+    }
 }
 
 pub(super) fn mode(ModeArgs { mode, limit, lasts, admin }: &ModeArgs) -> anyhow::Result<Exit> {

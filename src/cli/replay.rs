@@ -61,6 +61,12 @@ enum ReplayOutput {
     Json,
 }
 
+impl ReplayArgs {
+    pub(super) fn config_mut(&mut self) -> &mut ConfigArgs {
+        &mut self.config
+    }
+}
+
 pub(super) fn run(arguments: &ReplayArgs) -> anyhow::Result<Exit> {
     let sources = arguments.config.sources()?;
     let compared = arguments.compare.as_deref().map(Sources::from_file).transpose();

@@ -11,10 +11,16 @@ use crate::observe::messages;
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
     #[command(flatten)]
-    config: ConfigArgs,
+    pub(super) config: ConfigArgs,
     /// Refuse nothing: every limit only observes, whatever the file says; as --set mode=observe
     #[arg(long)]
-    observe: bool,
+    pub(super) observe: bool,
+}
+
+impl RunArgs {
+    pub(super) fn config_mut(&mut self) -> &mut ConfigArgs {
+        &mut self.config
+    }
 }
 
 /// Runs the gate.

@@ -1,16 +1,18 @@
 //! Finds the configuration, and prints what is wrong with it.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::error::ErrorKind;
 
+use super::usage_error;
 use crate::config::{Config, Diagnostic, Sources, load};
 
 /// Arguments of every command that reads a configuration.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ConfigArgs {
-    /// The file [default: $TOLLGATE_CONFIG, ./config.toml, /etc/tollgate/config.toml]
+    /// The file, or - for standard input [default: $TOLLGATE_CONFIG, ./config.toml, /etc/tollgate/config.toml]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Set one key over the file and the environment, as in --set store.capacity=5000
@@ -19,32 +21,53 @@ pub(super) struct ConfigArgs {
 }
 
 impl ConfigArgs {
+    /// A file that is named without an option.
+    pub(super) fn of_file(config: Option<PathBuf>) -> Self {
+        Self { config, set: Vec::new() }
+    }
+
+    pub(super) fn is_given(&self) -> bool {
+        self.config.is_some() || !self.set.is_empty()
+    }
+
+    /// Adds arguments from another place on the command line; a second file is a usage error. Own keys win.
+    pub(super) fn add(&mut self, before: Self) {
+        if self.config.is_some() && before.config.is_some() {
+            usage_error(ErrorKind::ArgumentConflict, "the configuration is named twice");
+        }
+        self.config = self.config.take().or(before.config);
+        self.set.splice(0..0, before.set);
+    }
+
     /// The file, the environment and the command line together.
     ///
     /// # Errors
     /// If there is no file, or it cannot be read.
     pub(super) fn sources(&self) -> anyhow::Result<Sources> {
-        let path = self.path()?;
-        let sources = Sources::from_file(&path).map_err(|error| {
-            NoConfiguration(format!("cannot read the configuration {}: {error}", path.display()))
+        let read = match self.path() {
+            Some(path) if path == Path::new("-") => Sources::from_reader("standard input", io::stdin()),
+            Some(path) => Sources::from_file(&path),
+            None => Ok(Sources::from_text("environment", "")),
+        };
+        let sources = read.map_err(|error| {
+            let name = self.path().unwrap_or_default();
+            NoConfiguration(format!("cannot read the configuration {}: {error}", name.display()))
         })?;
-        Ok(sources.with_environment(std::env::vars_os()).with_set(self.set.clone()))
-    }
-
-    fn path(&self) -> Result<PathBuf, NoConfiguration> {
-        if let Some(path) = &self.config {
-            return Ok(path.clone());
-        }
-        if let Some(path) = std::env::var_os("TOLLGATE_CONFIG") {
-            return Ok(path.into());
-        }
-        let found = DEFAULTS.iter().map(Path::new).find(|path| path.exists());
-        found.map(Path::to_path_buf).ok_or_else(|| {
-            NoConfiguration(format!(
-                "no configuration: there is neither {} nor {}; name one with --config FILE",
+        let sources = sources.with_environment(std::env::vars_os()).with_set(self.set.clone());
+        match sources.text.is_empty() && self.path().is_none() && !sources.has_overrides() {
+            true => Err(NoConfiguration(format!(
+                "no configuration: there is neither {} nor {}; `tollgate init` writes one, and -c FILE names one",
                 DEFAULTS[0], DEFAULTS[1]
             ))
-        })
+            .into()),
+            false => Ok(sources),
+        }
+    }
+
+    /// The file; `None` leaves the environment and the command line.
+    fn path(&self) -> Option<PathBuf> {
+        let named = self.config.clone().or_else(|| std::env::var_os("TOLLGATE_CONFIG").map(PathBuf::from));
+        named.or_else(|| DEFAULTS.iter().map(PathBuf::from).find(|path| path.exists()))
     }
 }
 
@@ -63,7 +86,7 @@ pub(super) fn load_and_report(sources: &Sources) -> Option<Config> {
 /// Prints one mistake or warning, in colour on a terminal unless `NO_COLOR` is set.
 pub(super) fn report(diagnostic: &Diagnostic) {
     let colour =
-        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     eprintln!("{}\n", diagnostic.render(colour).trim_end());
 }
 

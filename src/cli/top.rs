@@ -19,6 +19,7 @@ use self::screen::Palette;
 use self::state::TopState;
 use super::Exit;
 use super::admin_api::{AdminArgs, OutputFormat};
+use super::sources::ConfigArgs;
 use crate::config::values;
 use crate::time::Span;
 
@@ -42,6 +43,12 @@ pub(super) struct TopArgs {
     /// What is counted: the last minute, the last ten or the last sixty
     #[arg(long, value_enum, default_value_t = Minutes::Ten)]
     minutes: Minutes,
+}
+
+impl TopArgs {
+    pub(super) fn config_mut(&mut self) -> &mut ConfigArgs {
+        self.at.config_mut()
+    }
 }
 
 /// Shows the gate until the operator quits, or prints one overview.

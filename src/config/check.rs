@@ -96,7 +96,7 @@ pub(super) fn check(
         tls: tls_settings,
         redirect,
         otel: otel::check(&raw.otel, f),
-        log: log::log(&raw.log, &sources.base, f),
+        log: log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f),
         admin,
         admin_token: admin::token(&raw.admin, &sources.environment, &mut files, f),
         files: files.read,

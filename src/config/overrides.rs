@@ -59,6 +59,11 @@ fn holds_the_secret(name: &str, root: &TomlTable, sources: &Sources) -> bool {
     above || matches!(in_file, Some(TomlValue::String(value)) if *value == reference)
 }
 
+/// Whether one of these variables is a setting.
+pub(super) fn has_settings(environment: &[(String, String)]) -> bool {
+    environment.iter().any(|(name, _)| setting(name).is_some())
+}
+
 fn setting(name: &str) -> Option<&str> {
     let setting = name.strip_prefix("TOLLGATE_")?;
     let kubernetes = setting == "PORT" || setting.starts_with("PORT_") || setting.starts_with("SERVICE_");

@@ -5,7 +5,7 @@
 
 use super::diagnostic::Findings;
 use super::document::{Located, TomlTable, TomlValue};
-use super::section::{FromKey, RawKey, RawTable, SecretText, StringList, raw_tables};
+use super::section::{FromKey, KeyType, RawKey, RawTable, SecretText, StringList, raw_tables};
 
 pub(super) use super::section::{RawItem, RawNamed};
 

@@ -22,6 +22,10 @@ macro_rules! raw_tables {
         impl RawTable for $table {
             const KEYS: &'static [&'static str] = &[$(raw_tables!(@key $field $($key)?)),*];
 
+            fn keys() -> Vec<(&'static str, KeyType)> {
+                vec![$((raw_tables!(@key $field $($key)?), <$kind as FromKey>::key_type())),*]
+            }
+
             fn values(table: &TomlTable, f: &mut Findings) -> Self {
                 Self { $($field: FromKey::from_key(table.get(raw_tables!(@key $field $($key)?)), f),)* }
             }
@@ -35,6 +39,9 @@ pub(super) trait RawTable: Sized {
     /// Its keys, in the order in which hints list them.
     const KEYS: &'static [&'static str];
 
+    /// Its keys with the types of their values.
+    fn keys() -> Vec<(&'static str, KeyType)>;
+
     /// Reads the value of each key.
     fn values(table: &TomlTable, f: &mut Findings) -> Self;
 
@@ -45,13 +52,37 @@ pub(super) trait RawTable: Sized {
     }
 }
 
+/// The type of a key's value, for descriptions of the file.
+pub(super) enum KeyType {
+    Text,
+    /// A string or a list of strings.
+    TextList,
+    /// A string that may be `${...}`.
+    Secret,
+    Integer,
+    Number,
+    Boolean,
+    /// The check of this key reads several types.
+    Any,
+    /// A table with these keys.
+    Table(Vec<(&'static str, Self)>),
+    /// One such table, or a list of them.
+    TableList(Vec<(&'static str, Self)>),
+    /// A table whose keys are names of the user's choice.
+    Named(Box<Self>),
+}
+
 /// What a key becomes, whether it is there or not.
 pub(super) trait FromKey {
+    fn key_type() -> KeyType;
+
     fn from_key(entry: Option<&TomlEntry>, f: &mut Findings) -> Self;
 }
 
 /// What a key that is there becomes; `None` after a mistake was reported.
 pub(super) trait FromEntry: Sized {
+    fn entry_type() -> KeyType;
+
     fn from_entry(entry: &TomlEntry, f: &mut Findings) -> Option<Self>;
 }
 
@@ -89,6 +120,10 @@ pub(super) struct StringList {
 pub(super) struct SecretText(pub(super) String);
 
 impl<T: RawTable> FromKey for T {
+    fn key_type() -> KeyType {
+        KeyType::Table(T::keys())
+    }
+
     fn from_key(entry: Option<&TomlEntry>, f: &mut Findings) -> Self {
         let table = entry.and_then(|entry| table_of(entry, f));
         Self::read(table.unwrap_or(&TomlTable::default()), f)
@@ -96,12 +131,20 @@ impl<T: RawTable> FromKey for T {
 }
 
 impl<T: FromEntry> FromKey for Option<T> {
+    fn key_type() -> KeyType {
+        T::entry_type()
+    }
+
     fn from_key(entry: Option<&TomlEntry>, f: &mut Findings) -> Self {
         T::from_entry(entry?, f)
     }
 }
 
 impl<T: FromEntry> FromKey for RawKey<T> {
+    fn key_type() -> KeyType {
+        T::entry_type()
+    }
+
     fn from_key(entry: Option<&TomlEntry>, f: &mut Findings) -> Self {
         let key = entry.map(|entry| entry.key.spot.clone());
         Self { value: Option::from_key(entry, f), key }
@@ -110,6 +153,10 @@ impl<T: FromEntry> FromKey for RawKey<T> {
 
 /// The entries of a table; none if it is absent.
 impl<T: FromEntry> FromKey for Vec<RawNamed<T>> {
+    fn key_type() -> KeyType {
+        KeyType::Named(Box::new(T::entry_type()))
+    }
+
     fn from_key(entry: Option<&TomlEntry>, f: &mut Findings) -> Self {
         let table = entry.and_then(|entry| table_of(entry, f));
         table
@@ -122,12 +169,20 @@ impl<T: FromEntry> FromKey for Vec<RawNamed<T>> {
 
 /// One table or a list of them; none if the key is absent.
 impl<T: RawTable> FromKey for Vec<RawItem<T>> {
+    fn key_type() -> KeyType {
+        KeyType::TableList(T::keys())
+    }
+
     fn from_key(entry: Option<&TomlEntry>, f: &mut Findings) -> Self {
         Option::from_key(entry, f).unwrap_or_default()
     }
 }
 
 impl<T: RawTable> FromEntry for Vec<RawItem<T>> {
+    fn entry_type() -> KeyType {
+        KeyType::TableList(T::keys())
+    }
+
     fn from_entry(TomlEntry { key, node }: &TomlEntry, f: &mut Findings) -> Option<Self> {
         let nodes = match &node.value {
             TomlValue::List(nodes) => nodes.as_slice(),
@@ -152,30 +207,50 @@ impl<T: RawTable> FromEntry for Vec<RawItem<T>> {
 }
 
 impl<T: RawTable> FromEntry for T {
+    fn entry_type() -> KeyType {
+        KeyType::Table(T::keys())
+    }
+
     fn from_entry(entry: &TomlEntry, f: &mut Findings) -> Option<Self> {
         Some(Self::from_key(Some(entry), f))
     }
 }
 
 impl<T: FromEntry> FromEntry for RawNamed<T> {
+    fn entry_type() -> KeyType {
+        T::entry_type()
+    }
+
     fn from_entry(entry: &TomlEntry, f: &mut Findings) -> Option<Self> {
         Some(Self { name: entry.key.clone(), value: T::from_entry(entry, f)? })
     }
 }
 
 impl FromEntry for StringList {
+    fn entry_type() -> KeyType {
+        KeyType::TextList
+    }
+
     fn from_entry(entry: &TomlEntry, f: &mut Findings) -> Option<Self> {
         Some(strings(&entry.node, f))
     }
 }
 
 impl FromEntry for Located<String> {
+    fn entry_type() -> KeyType {
+        KeyType::Text
+    }
+
     fn from_entry(entry: &TomlEntry, f: &mut Findings) -> Option<Self> {
         string(&entry.node, f)
     }
 }
 
 impl FromEntry for Located<SecretText> {
+    fn entry_type() -> KeyType {
+        KeyType::Secret
+    }
+
     fn from_entry(TomlEntry { node, .. }: &TomlEntry, f: &mut Findings) -> Option<Self> {
         match &node.value {
             TomlValue::String(text) => Some(node.with(SecretText(text.clone()))),
@@ -186,6 +261,10 @@ impl FromEntry for Located<SecretText> {
 }
 
 impl FromEntry for Located<i64> {
+    fn entry_type() -> KeyType {
+        KeyType::Integer
+    }
+
     fn from_entry(TomlEntry { node, .. }: &TomlEntry, f: &mut Findings) -> Option<Self> {
         match node.value {
             TomlValue::Integer(value) => Some(node.with(value)),
@@ -195,6 +274,10 @@ impl FromEntry for Located<i64> {
 }
 
 impl FromEntry for Located<bool> {
+    fn entry_type() -> KeyType {
+        KeyType::Boolean
+    }
+
     fn from_entry(TomlEntry { node, .. }: &TomlEntry, f: &mut Findings) -> Option<Self> {
         match node.value {
             TomlValue::Boolean(value) => Some(node.with(value)),
@@ -204,6 +287,10 @@ impl FromEntry for Located<bool> {
 }
 
 impl FromEntry for Located<f64> {
+    fn entry_type() -> KeyType {
+        KeyType::Number
+    }
+
     fn from_entry(TomlEntry { node, .. }: &TomlEntry, f: &mut Findings) -> Option<Self> {
         match node.value {
             TomlValue::Float(value) => Some(node.with(value)),
@@ -218,6 +305,10 @@ impl FromEntry for Located<f64> {
 
 /// A value of any type, as written.
 impl FromEntry for Located<TomlValue> {
+    fn entry_type() -> KeyType {
+        KeyType::Any
+    }
+
     fn from_entry(entry: &TomlEntry, _: &mut Findings) -> Option<Self> {
         Some(entry.node.clone())
     }

@@ -63,7 +63,7 @@ pub struct BoundSocket {
 
 /// An address that cannot be listened at.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen at {address}: {error}{}", hint(error))]
+#[error("cannot listen at {address}: {error}{}", hint(address, error))]
 pub struct BindError {
     address: ListenAddress,
     error: io::Error,
@@ -342,12 +342,31 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     if is_dead { std::fs::remove_file(path) } else { Err(io::ErrorKind::AddrInUse.into()) }
 }
 
-fn hint(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => "; another program listens there: stop it or choose another port",
-        io::ErrorKind::PermissionDenied => "; ports below 1024 need CAP_NET_BIND_SERVICE",
-        io::ErrorKind::AddrNotAvailable => "; this machine does not have that address",
-        _ => "",
+/// What would help.
+fn hint(address: &ListenAddress, error: &io::Error) -> String {
+    match (address, error.kind()) {
+        (ListenAddress::Unix(path), kind) => unix_hint(path, kind),
+        (_, io::ErrorKind::AddrInUse) => {
+            "; another program listens there: stop it or choose another port".into()
+        }
+        (ListenAddress::Tcp(at) | ListenAddress::Tls(at), io::ErrorKind::PermissionDenied)
+            if at.port() < 1024 =>
+        {
+            "; ports below 1024 need CAP_NET_BIND_SERVICE".into()
+        }
+        (_, io::ErrorKind::AddrNotAvailable) => "; this machine does not have that address".into(),
+        _ => String::new(),
+    }
+}
+
+fn unix_hint(path: &Path, kind: io::ErrorKind) -> String {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = parent.display();
+    match kind {
+        io::ErrorKind::AddrInUse => "; another program listens there: stop it or choose another path".into(),
+        io::ErrorKind::PermissionDenied => format!("; this user may not create a socket in {directory}"),
+        io::ErrorKind::NotFound => format!("; make the directory {directory} first"),
+        _ => String::new(),
     }
 }
 
@@ -395,6 +414,22 @@ mod tests {
         std::fs::write(&path, "a letter").unwrap();
         assert!(bind(&address, 1).is_err(), "another file is never removed");
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn hints_are_about_the_address_that_failed() {
+        let words = |address: &ListenAddress, kind: io::ErrorKind| hint(address, &kind.into());
+        let unix = ListenAddress::Unix("/run/gate/a.sock".into());
+        let tcp = |port| ListenAddress::Tcp(([127, 0, 0, 1], port).into());
+        let denied = io::ErrorKind::PermissionDenied;
+        assert_eq!(words(&unix, denied), "; this user may not create a socket in /run/gate");
+        assert_eq!(words(&unix, io::ErrorKind::NotFound), "; make the directory /run/gate first");
+        assert_eq!(
+            words(&ListenAddress::Unix("a.sock".into()), denied),
+            "; this user may not create a socket in ."
+        );
+        assert!(words(&tcp(80), denied).contains("below 1024"));
+        assert_eq!(words(&tcp(8080), denied), "");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The checked settings of logs and exports: `[log]`, `[otel]`.
 
+use std::fmt;
 use std::path::PathBuf;
 
 /// `[log]`.
@@ -63,6 +64,16 @@ pub enum LogTarget {
     File(PathBuf),
     /// `"syslog:"`: a datagram for each line. Its format writes the header.
     Syslog(SyslogAddress),
+}
+
+impl fmt::Display for LogTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StandardOutput => write!(f, "standard output"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Syslog(_) => write!(f, "syslog"),
+        }
+    }
 }
 
 /// Where a syslog server receives datagrams.

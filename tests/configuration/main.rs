@@ -9,5 +9,7 @@ mod file;
 mod policy;
 mod preset_paths;
 mod presets;
+mod recipes;
+mod schema;
 #[path = "../support/mod.rs"]
 mod support;

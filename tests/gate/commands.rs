@@ -5,35 +5,46 @@
 use crate::support;
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use support::{BINARY, new_directory};
 
 /// What a run of the program said, and how it ended.
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 /// A directory that is gone at the end.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(new_directory())
     }
 
-    fn run(&self, arguments: &[&str]) -> Said {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
+        self.run_in(arguments, &[], "")
+    }
+
+    /// The same with these variables and this standard input.
+    pub(crate) fn run_in(&self, arguments: &[&str], environment: &[(&str, &str)], input: &str) -> Said {
         let mut command = Command::new(BINARY);
-        let output =
-            command.current_dir(&self.0).args(arguments).env_remove("TOLLGATE_CONFIG").output().unwrap();
+        command.current_dir(&self.0).args(arguments).env_remove("TOLLGATE_CONFIG");
+        command.envs(environment.iter().copied());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        // A command that does not read its input may have ended.
+        let _ = process.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = process.wait_with_output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.0.join(name)).unwrap()
     }
 

@@ -24,9 +24,11 @@ mod proxy;
 mod questions;
 mod reload;
 mod sandbox;
+mod set_up;
 mod snapshot;
 mod strict_reader;
 #[path = "../support/mod.rs"]
 mod support;
 mod traces_gate;
+mod typed;
 mod wiring;

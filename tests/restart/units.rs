@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use crate::support::{BINARY, new_directory};
+use crate::support::{BINARY, Client, eventually, free_port, new_directory, post};
 
 fn unit(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/systemd").join(name)).unwrap()
@@ -72,11 +74,54 @@ fn systemd_takes_the_units_and_finds_them_guarded() {
     verify("tollgate.socket");
     let service = directory.join("tollgate.service");
     let output = Command::new("systemd-analyze")
-        .args(["security", "--offline=yes", "--threshold=20", "--no-pager"])
+        .args(["security", "--offline=yes", "--threshold=15", "--no-pager"])
         .arg(service)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let _ = fs::remove_dir_all(directory);
+}
+
+/// As the unit's comment tells people to: keys are credentials, the log and the snapshot have bare names.
+#[test]
+fn a_gate_finds_its_credentials_and_directories_where_systemd_puts_them() {
+    let directory = new_directory();
+    for name in ["credentials", "logs", "state", "etc"] {
+        fs::create_dir(directory.join(name)).unwrap();
+    }
+    fs::write(directory.join("credentials/device.keys"), "k".repeat(40)).unwrap();
+    let file = directory.join("etc/config.toml");
+    let port = free_port();
+    let text = format!(
+        "listen = \"http://127.0.0.1:{port}\"\nupstream = \"http://127.0.0.1:{}\"\n\
+         [route.login]\nmatch = \"POST /login\"\nuser = \"form:user\"\n[limit.address]\nrate = \"10 per 5m\"\n\
+         [device]\nsecret = \"${{file:device.keys}}\"\n[log]\naccess = \"access.log\"\n[store]\nsnapshot = \"buckets\"\n",
+        free_port()
+    );
+    fs::write(&file, text).unwrap();
+    let path = |name: &str| directory.join(name);
+    let mut gate = Command::new(BINARY)
+        .args(["run", "-c"])
+        .arg(&file)
+        .env("CREDENTIALS_DIRECTORY", path("credentials"))
+        .env("LOGS_DIRECTORY", path("logs"))
+        .env("STATE_DIRECTORY", path("state"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    assert!(eventually(Duration::from_secs(20), || TcpStream::connect(address).is_ok()), "the gate listens");
+    let mut client = Client::connect(address);
+    client.send(post("/login", "user=alice"));
+    client.answer();
+    let is_there = |name: &str| fs::metadata(path(name)).is_ok_and(|about| about.len() > 0);
+    for name in ["logs/access.log", "state/buckets"] {
+        assert!(eventually(Duration::from_secs(20), || is_there(name)), "{name}");
+    }
+    let beside: Vec<_> = fs::read_dir(path("etc")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(beside, ["config.toml"], "nothing is written beside the configuration");
+    gate.kill().unwrap();
+    gate.wait().unwrap();
     let _ = fs::remove_dir_all(directory);
 }

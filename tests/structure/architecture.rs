@@ -69,6 +69,7 @@ const CRATES: &[(&str, &str)] = &[
     ("libc", "app"),
     ("clap", "cli"),
     ("clap_complete", "cli"),
+    ("clap_mangen", "cli"),
     ("anyhow", "cli"),
     ("indicatif", "cli"),
     ("cardinality_estimator", "replay"),

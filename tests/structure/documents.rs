@@ -23,6 +23,17 @@ fn every_link_in_a_document_leads_to_a_file_and_a_heading() {
     demand_none(Document::dead_links);
 }
 
+/// The pages of the site, which `mdbook` makes of `docs`.
+#[test]
+fn every_page_is_in_the_summary_of_the_site() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let pages = files(Path::new("docs")).into_iter().filter(|path| has_extension(path, &["md"]));
+    let pages = pages.map(|path| path.strip_prefix("docs").unwrap().display().to_string());
+    let missing: Vec<String> =
+        pages.filter(|page| page != "SUMMARY.md" && !summary.contains(&format!("]({page})"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 #[test]
 fn every_name_in_a_document_exists() {
     demand_none(|document| match document.path.to_str() {

@@ -24,7 +24,7 @@ pub(super) struct ExemptArgs {
     #[arg(long, group = "how", requires = "prefix")]
     end: bool,
     #[command(flatten)]
-    admin: AdminArgs,
+    pub(in crate::cli) admin: AdminArgs,
 }
 
 pub(super) fn exempt(ExemptArgs { prefix, lasts, why, end, admin }: &ExemptArgs) -> anyhow::Result<Exit> {

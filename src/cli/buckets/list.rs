@@ -35,7 +35,7 @@ pub(super) struct ListArgs {
     #[arg(long)]
     watch: bool,
     #[command(flatten)]
-    admin: AdminArgs,
+    pub(in crate::cli) admin: AdminArgs,
 }
 
 impl ListArgs {

@@ -14,17 +14,17 @@ use crate::time::{Span, Time};
 
 /// The result of a probe.
 #[derive(Debug, Default)]
-pub(super) struct ProbeReport {
+pub(in crate::cli) struct ProbeReport {
     /// The name of the store: `memory`, `redis` and so on.
-    pub(super) store: String,
+    pub(in crate::cli) store: String,
     /// Faults for which the gate would decide without the store.
-    pub(super) errors: Vec<String>,
+    pub(in crate::cli) errors: Vec<String>,
     /// Settings that an operator should know about.
-    pub(super) warnings: Vec<String>,
+    pub(in crate::cli) warnings: Vec<String>,
 }
 
 /// Probes the store.
-pub(super) fn probe(store: &StoreSettings) -> ProbeReport {
+pub(in crate::cli) fn probe(store: &StoreSettings) -> ProbeReport {
     let mut probed = ProbeReport { store: store.address.to_string(), ..ProbeReport::default() };
     match open(store) {
         Ok(None) => {}

@@ -11,6 +11,10 @@ use super::super::diagnostic::{Findings, SourceKind, SourceText, Spot};
 /// Reads files relative to the configuration, and remembers which.
 pub(super) struct Files<'b> {
     base: &'b Path,
+    /// Where systemd puts the unit's credentials.
+    credentials: Option<&'b Path>,
+    /// Where systemd lets the unit keep its state.
+    state: Option<&'b Path>,
     /// All files that were read, each once.
     pub(super) read: Vec<PathBuf>,
     /// Whether nothing is read that the text names: see [`Sources::is_sealed`].
@@ -19,12 +23,24 @@ pub(super) struct Files<'b> {
 
 impl<'b> Files<'b> {
     pub(super) fn of(sources: &'b Sources) -> Self {
-        Self { base: &sources.base, read: Vec::new(), is_sealed: sources.is_sealed }
+        Self {
+            base: &sources.base,
+            credentials: sources.unit_directory("CREDENTIALS_DIRECTORY"),
+            state: sources.unit_directory("STATE_DIRECTORY"),
+            read: Vec::new(),
+            is_sealed: sources.is_sealed,
+        }
     }
 
-    /// The path of a file that the configuration names.
+    /// The path of a file that the configuration names: a credential of the unit, or a file beside the configuration.
     pub(super) fn resolve(&self, path: &str) -> PathBuf {
-        self.base.join(path)
+        let credential = self.credentials.map(|directory| directory.join(path));
+        credential.filter(|file| file.is_file()).unwrap_or_else(|| self.base.join(path))
+    }
+
+    /// The path of a file that the gate writes: in the unit's state directory, or beside the configuration.
+    pub(super) fn resolve_state(&self, path: &str) -> PathBuf {
+        self.state.unwrap_or(self.base).join(path)
     }
 
     /// The text of a file; `spot` names it.

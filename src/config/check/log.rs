@@ -24,8 +24,13 @@ pub(super) fn log(raw: &raw::RawLog, base: &Path, f: &mut Findings) -> LogSettin
     let styles = [("combined", AccessLogStyle::Combined), ("json", AccessLogStyle::Json)];
     let clients =
         [("full", ClientsShown::Full), ("prefix", ClientsShown::Prefix), ("hash", ClientsShown::Hash)];
-    let access = raw.access.as_ref().and_then(|path| stream_or_file(&path.value, base));
     let decisions = raw.decisions.as_ref().map_or(DecisionLog::Summary, |text| decisions(text, base, f));
+    let access = match &raw.access {
+        Some(path) => stream_or_file(&path.value, base),
+        // A stream holds one log.
+        None if decisions == DecisionLog::Every(LogTarget::StandardOutput) => None,
+        None => Some(LogTarget::StandardOutput),
+    };
     refuse_one_target(raw.decisions.as_ref(), access.as_ref(), &decisions, f);
     LogSettings {
         level: one_of(raw.level.as_ref(), &levels, f).unwrap_or_default(),

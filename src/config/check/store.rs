@@ -148,7 +148,7 @@ fn secret(
 /// The path of the snapshot. Its folder must exist: each write replaces the file.
 fn snapshot(raw: &raw::RawStore, files: &Files<'_>, f: &mut Findings) -> Option<PathBuf> {
     let Located { value, spot } = raw.snapshot.as_ref().filter(|snapshot| !snapshot.value.is_empty())?;
-    let path = files.resolve(value);
+    let path = files.resolve_state(value);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
         let message = format!("no file can be at `{}`", path.display());

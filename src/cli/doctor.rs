@@ -1,0 +1,113 @@
+//! `tollgate doctor`: what is wrong with this set-up, each with what mends it. It changes nothing.
+//!
+//! `check` judges the text of a configuration; this command looks at the machine around it: ports, files, clock, store,
+//! upstreams, limits of the process. It sees what the user who runs it sees, so run it as the gate's user.
+
+mod files;
+mod listeners;
+mod machine;
+mod stores;
+mod upstreams;
+
+use std::fmt;
+
+use clap::Args;
+
+use super::Exit;
+use super::sources::{ConfigArgs, report};
+use crate::config::load;
+
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// A page of the application that shows the client's address: does it believe X-Forwarded-For?
+    #[arg(long, value_name = "PATH")]
+    whoami: Option<String>,
+}
+
+impl DoctorArgs {
+    pub(super) fn config_mut(&mut self) -> &mut ConfigArgs {
+        &mut self.config
+    }
+}
+
+/// What was found in one place.
+struct Symptom {
+    severity: SymptomSeverity,
+    /// What was looked at, as in `listen http://[::]:80`.
+    place: String,
+    words: String,
+    /// What mends it; empty if nothing is wrong.
+    mend: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SymptomSeverity {
+    Good,
+    /// The gate works, but not as people expect.
+    Doubtful,
+    /// The gate cannot work like this.
+    Bad,
+}
+
+impl Symptom {
+    fn good(place: impl Into<String>, words: impl Into<String>) -> Self {
+        Self::new(SymptomSeverity::Good, place, words, "")
+    }
+
+    fn doubtful(place: impl Into<String>, words: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self::new(SymptomSeverity::Doubtful, place, words, mend)
+    }
+
+    fn bad(place: impl Into<String>, words: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self::new(SymptomSeverity::Bad, place, words, mend)
+    }
+
+    fn new(
+        severity: SymptomSeverity,
+        place: impl Into<String>,
+        words: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        Self { severity, place: place.into(), words: words.into(), mend: mend.into() }
+    }
+}
+
+impl fmt::Display for Symptom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = match self.severity {
+            SymptomSeverity::Good => "ok  ",
+            SymptomSeverity::Doubtful => "warn",
+            SymptomSeverity::Bad => "BAD ",
+        };
+        write!(f, "{sign}  {}: {}", self.place, self.words)?;
+        match self.mend.as_str() {
+            "" => Ok(()),
+            mend => write!(f, "\n      mend: {mend}"),
+        }
+    }
+}
+
+/// Exits with 1 if something is bad, and with 78 if the configuration is.
+pub(super) fn doctor(arguments: &DoctorArgs) -> anyhow::Result<Exit> {
+    let sources = arguments.config.sources()?;
+    let loaded = load(&sources);
+    loaded.diagnostics.iter().for_each(report);
+    let Some(config) = loaded.config else { return Ok(Exit::BadConfiguration) };
+    let mut found = Vec::new();
+    let mut show = |symptoms: Vec<Symptom>| {
+        symptoms.iter().for_each(|symptom| println!("{symptom}"));
+        found.extend(symptoms.iter().map(|symptom| symptom.severity));
+    };
+    show(listeners::look(&config));
+    show(listeners::trust(&config));
+    show(files::look(&config, &sources));
+    show(machine::descriptors(&config));
+    show(upstreams::look(&config, arguments.whoami.as_deref()));
+    show(stores::look(&config.store));
+    let count = |severity| found.iter().filter(|known| **known == severity).count();
+    let (bad, doubtful) = (count(SymptomSeverity::Bad), count(SymptomSeverity::Doubtful));
+    println!("{}: {bad} bad, {doubtful} doubtful, {} good", sources.name, count(SymptomSeverity::Good));
+    Ok(if bad > 0 { Exit::Failed } else { Exit::Ok })
+}

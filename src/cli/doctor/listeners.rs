@@ -1,0 +1,101 @@
+//! Whether the gate could listen, and whom it believes.
+//!
+//! A running gate holds its ports: then another program "listens there", which `tollgate status` tells apart.
+
+use std::io::{Error, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use super::Symptom;
+use crate::config::Config;
+use crate::net::listener::ListenAddress;
+
+/// Whether each address is free, or a gate has it.
+pub(super) fn look(config: &Config) -> Vec<Symptom> {
+    let running = is_running(config);
+    let clients = config.listen.iter().map(|address| ("listen", address));
+    let operators = config.admin.iter().map(|address| ("admin.listen", address));
+    clients.chain(operators).map(|(key, address)| listener(key, address, running)).collect()
+}
+
+/// Whether a gate answers at the admin socket of this configuration.
+fn is_running(config: &Config) -> bool {
+    config.admin.iter().any(|address| match address {
+        ListenAddress::Unix(path) => UnixStream::connect(path).is_ok(),
+        _ => false,
+    })
+}
+
+fn listener(key: &str, address: &ListenAddress, running: bool) -> Symptom {
+    let place = format!("{key} {address}");
+    match address {
+        ListenAddress::Tcp(at) | ListenAddress::Tls(at) => tcp(place, *at, running),
+        ListenAddress::Unix(path) => unix(place, path),
+        ListenAddress::Systemd { name, .. } => {
+            Symptom::good(place, format!("a socket unit has to say FileDescriptorName={name}"))
+        }
+    }
+}
+
+fn tcp(place: String, at: SocketAddr, running: bool) -> Symptom {
+    match TcpListener::bind(at) {
+        Ok(_) => Symptom::good(place, "free"),
+        Err(error) => refused(place, at, &error, running),
+    }
+}
+
+fn refused(place: String, at: SocketAddr, error: &Error, running: bool) -> Symptom {
+    match error.kind() {
+        ErrorKind::AddrInUse if running => Symptom::good(place, "in use, and a gate of this file runs"),
+        ErrorKind::AddrInUse => {
+            let mend = format!(
+                "`ss -ltnp 'sport = :{}'` names the program: stop it, or choose another port",
+                at.port()
+            );
+            Symptom::bad(place, "another program listens there", mend)
+        }
+        ErrorKind::PermissionDenied => {
+            let mend = "AmbientCapabilities=CAP_NET_BIND_SERVICE in the unit, or \
+                        `setcap cap_net_bind_service=+ep` on the program, or a port from 1024 on";
+            Symptom::bad(place, "this user may not bind it", mend)
+        }
+        ErrorKind::AddrNotAvailable => {
+            let mend = "write an address of this machine (`ip address`), or [::] for all of them";
+            Symptom::bad(place, "this machine does not have that address", mend)
+        }
+        _ => Symptom::bad(place, error.to_string(), "choose another address"),
+    }
+}
+
+fn unix(place: String, path: &Path) -> Symptom {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    match directory.is_dir() {
+        true => Symptom::good(place, "its directory is there"),
+        false => {
+            let shown = directory.display();
+            let mend =
+                format!("make {shown}: RuntimeDirectory= in the unit, or `install -d -o USER {shown}`");
+            Symptom::bad(place, format!("there is no directory {shown}"), mend)
+        }
+    }
+}
+
+/// A gate that hears only its own machine has a proxy in front, whom it has to believe.
+pub(super) fn trust(config: &Config) -> Vec<Symptom> {
+    let is_local = |address: &ListenAddress| match address {
+        ListenAddress::Tcp(at) | ListenAddress::Tls(at) => at.ip().is_loopback(),
+        ListenAddress::Unix(_) => true,
+        ListenAddress::Systemd { .. } => false,
+    };
+    let believes = config.client.trust_unix || !config.client.trust.is_empty();
+    vec![if !believes && config.listen.iter().all(is_local) {
+        let words =
+            "the gate listens on this machine alone and believes no proxy: all visitors are one client";
+        Symptom::doubtful("client.trust", words, "name the proxy, as in trust = [\"127.0.0.1\", \"::1\"]")
+    } else if believes {
+        Symptom::good("client.trust", "a proxy in front may name the client")
+    } else {
+        Symptom::good("client.trust", "nobody is believed: the client is who connects")
+    }]
+}
