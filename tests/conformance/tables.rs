@@ -73,7 +73,7 @@ pub(crate) fn the_usual_questions_are_one_statement_each(mut server: impl Tables
     for _ in 0..10 {
         assert_eq!(gate.load(Key(7)).map(|stored| stored.version), version);
         version = Some(gate.write(Key(7), version, record(b"one")));
-        gate.ask(|store| store.probe()).unwrap();
+        gate.probe().unwrap();
     }
     let counted = crate::support::eventually(Duration::from_secs(5), || server.questions() - before == 20);
     assert!(counted, "{} questions", server.questions() - before);
@@ -193,7 +193,7 @@ pub(crate) fn a_missing_table_says_what_to_run(server: impl Tables) {
 pub(crate) fn a_probe_fails_while_the_table_is_away_or_not_as_it_should_be(server: impl Tables) {
     let gate = Gate::ready(&server.url());
     let missing = Err(StoreError::Refused(MISSING.to_owned()));
-    let probe = || gate.ask(|store| store.probe());
+    let probe = || gate.probe();
     assert_eq!(probe(), Ok(()));
     server.sql("DROP TABLE tollgate_buckets");
     assert_eq!(probe(), missing);
@@ -210,7 +210,7 @@ pub(crate) fn a_probe_fails_while_the_table_is_away_or_not_as_it_should_be(serve
 pub(crate) fn a_wrong_password_is_refused_without_repeating_it(server: impl Tables) {
     let gate = Gate::new(&server.url().replace("secret", "hunter2"));
     for _ in 0..2 {
-        let error = gate.ask(|store| store.probe()).unwrap_err();
+        let error = gate.probe().unwrap_err();
         assert!(matches!(error, StoreError::Refused(_)), "{error}");
         assert!(!error.to_string().contains("hunter2"), "{error}");
     }

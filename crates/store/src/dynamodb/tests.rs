@@ -12,7 +12,9 @@ use tokio_rustls::TlsAcceptor;
 
 use super::address::DynamoDbAddress;
 use crate::address::Remote;
-use crate::{CompareAndSwap, Namespace, RecordVersion, StoreClock, StoreError, StoreRecord, Stored, Swap};
+use crate::{
+    CompareAndSwap, Namespace, RecordVersion, ServerId, StoreClock, StoreError, StoreRecord, Stored, Swap,
+};
 use tollgate_bucket::Key;
 use tollgate_bucket::{Span, Time};
 
@@ -167,7 +169,7 @@ const KEY: Key = Key(7);
 async fn a_question_is_signed_with_all_that_it_says_and_stamped_with_the_servers_time() {
     let server = Listener::start(|_, _| Say(nothing_there())).await;
     let store = server.store();
-    let clock = store.probe().await.unwrap().clock;
+    let clock = store.probe(ServerId::ONLY).await.unwrap().clock;
     assert_eq!(clock, Some(StoreClock::Seconds(Time::from_nanos(784_111_777_000_000_000))));
     assert_eq!(store.load(KEY).await.unwrap().value, None);
     let requests = server.requests();
@@ -282,7 +284,7 @@ async fn an_answer_without_a_caller_is_not_taken_for_another() {
     })
     .await;
     let store = server.store();
-    store.probe().await.unwrap();
+    store.probe(ServerId::ONLY).await.unwrap();
     let given_up = tokio::time::timeout(Duration::from_millis(30), store.load(KEY)).await;
     assert!(given_up.is_err());
     tokio::time::sleep(Duration::from_millis(250)).await;
@@ -343,7 +345,7 @@ async fn a_connection_that_ended_while_idle_is_no_error() {
     .await;
     let store = server.store();
     for _ in 0..3 {
-        store.probe().await.unwrap();
+        store.probe(ServerId::ONLY).await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(server.connections(), 2);

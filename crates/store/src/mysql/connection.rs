@@ -136,9 +136,12 @@ impl SqlQueries for MysqlConnection {
         Ok(Clocked { value: conflict(old, found.value)?, clock: found.clock })
     }
 
-    async fn probe(&self, statements: &Statements<PurgeStatements>) -> SqlReply<()> {
-        let row = self.row(&statements.table, &statements.probe, Vec::new()).await?;
-        Ok(Clocked::with_clock((), clock(row.as_ref())?))
+    async fn probe(&self, statements: &Statements<PurgeStatements>, key: Key) -> SqlReply<()> {
+        let key = vec![bytes_of(key).into()];
+        let (_, clock) = self.write(&statements.table, &statements.probe, key).await?;
+        let clock =
+            clock.ok_or_else(|| StoreError::UnexpectedResponse("a write without a time".to_owned()))?;
+        Ok(Clocked::with_clock((), time(clock)))
     }
 
     async fn purge(&self, statements: &Statements<PurgeStatements>, cursor: &PurgeCursor) -> SqlReply<u64> {

@@ -21,6 +21,7 @@ pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
     let full_at = format!("TIMESTAMPADD(MICROSECOND, ?, {EPOCH})");
     let expires_at = "TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6))";
     let updated_at = format!("TIMESTAMPADD(MICROSECOND, LAST_INSERT_ID({CLOCK}), {EPOCH})");
+    let probed_at = &updated_at;
     let taken =
         |column: &str| format!("{column} = IF(expires_at <= UTC_TIMESTAMP(6), VALUES({column}), {column})");
     let all_taken =
@@ -43,7 +44,12 @@ pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
             "INSERT INTO {table} (version, state, limit_name, full_at, updated_at, expires_at, `key`) \
              VALUES (?, ?, ?, {full_at}, {updated_at}, {expires_at}, ?) ON DUPLICATE KEY UPDATE {all_taken}"
         ),
-        probe: format!("SELECT {CLOCK}, EXISTS ({columns})"),
+        probe: format!(
+            "INSERT INTO {table} (`key`, version, state, limit_name, full_at, expires_at, updated_at) \
+             VALUES (?, 1, '', 'probe', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), {probed_at}) \
+             ON DUPLICATE KEY UPDATE full_at = VALUES(full_at), expires_at = VALUES(expires_at), \
+             updated_at = {probed_at}"
+        ),
         permission_checks: [
             columns,
             format!("INSERT INTO {table} SELECT * FROM {table} WHERE FALSE"),

@@ -121,8 +121,9 @@ impl SqlQueries for PostgresConnection {
         Ok(Clocked::with_clock(swap, clock(&row)?))
     }
 
-    async fn probe(&self, statements: &Statements<String>) -> SqlReply<()> {
-        let row = self.query_one(&statements.table, &statements.probe, &[]).await?;
+    async fn probe(&self, statements: &Statements<String>, key: Key) -> SqlReply<()> {
+        let values: [Parameter<'_>; 1] = [(&&bytes_of(key)[..], Type::BYTEA)];
+        let row = self.query_one(&statements.table, &statements.probe, &values).await?;
         Ok(Clocked::with_clock((), clock(&row)?))
     }
 

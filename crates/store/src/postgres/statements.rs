@@ -38,7 +38,11 @@ pub(super) fn statements(table: &str) -> Statements<String> {
              full_at = excluded.full_at, expires_at = {expires} WHERE held.expires_at <= clock_timestamp() \
              RETURNING 1) {found}"
         ),
-        probe: format!("SELECT clock_timestamp(), EXISTS ({columns})"),
+        probe: format!(
+            "INSERT INTO {table} AS held (key, version, state, limit_name, full_at, expires_at) \
+             VALUES ($1, 1, '', 'probe', clock_timestamp(), clock_timestamp()) ON CONFLICT (key) DO UPDATE SET \
+             full_at = excluded.full_at, expires_at = excluded.expires_at RETURNING clock_timestamp()"
+        ),
         permission_checks: [
             columns,
             format!("INSERT INTO {table} SELECT * FROM {table} WHERE false"),

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 
 use super::*;
 use crate::memory::Buckets;
-use crate::{StoreClock, StoreFuture};
+use crate::{ServerId, StoreClock, StoreFuture};
 use tollgate_bucket::{Continuous, Op, Own, Spec, Verdict};
 
 /// A backend in memory that can be told to misbehave.
@@ -91,7 +91,7 @@ impl CompareAndSwap for Ledger {
         })
     }
 
-    fn probe(&self) -> StoreFuture<'_, ()> {
+    fn probe(&self, _server: ServerId) -> StoreFuture<'_, ()> {
         // A probe does not count as a call.
         let calls = self.asked.load(Ordering::SeqCst);
         let answer = self.answer(|_| ());
@@ -104,7 +104,8 @@ struct Quiet;
 
 impl StoreObserver for Quiet {
     fn call_finished(&self, _result: CallOutcome, _took: Span) {}
-    fn availability_changed(&self, _up: bool, _why: &str) {}
+    fn availability_changed(&self, _change: &AvailabilityChange<'_>) {}
+    fn availability_reported(&self, _change: &AvailabilityChange<'_>) {}
     fn warned(&self, _what: &str) {}
 }
 
@@ -177,6 +178,10 @@ impl Process {
 
     fn enqueue(&self, op: Op) {
         self.shared.enqueue(&self.mirror, bucket(), StoreOp::Step(op));
+    }
+
+    fn probe(&self) {
+        self.runtime.block_on(self.shared.probe(&self.shared.server_of(bucket().key)));
     }
 
     fn flush(&self) {
@@ -448,7 +453,7 @@ fn processes_whose_clocks_disagree_decide_by_the_stores() {
     let (one, other) = (Process::on(&ledger), Process::on(&ledger));
     // As if it ran on a machine that is five minutes ahead.
     other.clock.set(NOW.after(Span::from_secs(300)));
-    other.runtime.block_on(other.shared.probe());
+    other.probe();
     assert!(one.take(10));
     assert_eq!(other.left(), 0);
     assert_eq!((one.shared.now(), other.shared.now()), (truth.now(), truth.now()));
