@@ -150,7 +150,9 @@ fn swaps_touch_no_index() {
     let shares = "SELECT n_tup_hot_upd || ' of ' || n_tup_upd FROM pg_stat_user_tables";
     // A session hands in its counts a second late.
     drop(gate);
-    let told = eventually(Duration::from_secs(10), || server.sql(shares) == "299 of 299");
+    // `due` may change once meanwhile, and has an index.
+    let is_told = || ["299 of 299", "298 of 299"].contains(&&server.sql(shares)[..]);
+    let told = eventually(Duration::from_secs(10), is_told);
     assert!(told, "{}", server.sql(shares));
     let kilobytes: u32 = server.sql("SELECT pg_relation_size('tollgate_buckets') / 1024").parse().unwrap();
     assert!(kilobytes <= 16, "300 swaps of one bucket made {kilobytes} KiB");

@@ -133,7 +133,7 @@ pub(crate) fn a_swap_without_a_caller_is_written_once_or_not_at_all(server: impl
 pub(crate) fn expired_rows_are_tidied_in_batches(server: impl Tables) {
     let gate = Gate::ready(&server.url());
     gate.write(Key(7), None, record(b"stays"));
-    server.fill(2500, 120);
+    server.fill(2500, 480);
     server.fill(10, 30);
     let mut removed = Vec::new();
     for _ in 0..5 {
@@ -147,7 +147,7 @@ pub(crate) fn expired_rows_are_tidied_in_batches(server: impl Tables) {
 pub(crate) fn one_gate_tidies_at_a_time(server: impl Tables) {
     let gate = Gate::ready(&server.url());
     let other = gate.beside(&server.url());
-    server.fill(1500, 120);
+    server.fill(1500, 480);
     // A row that cannot be removed yet holds the first one up.
     let mut holder = server.hold_all(Duration::from_millis(1200));
     std::thread::sleep(Duration::from_millis(300));
@@ -223,7 +223,7 @@ pub(crate) fn a_database_that_may_only_be_read_is_told(server: impl Tables) {
     let found = gate.ask(|store| store.inspect()).unwrap();
     assert!(found.iter().any(|said| said.contains("read-only") || said.contains("read_only")), "{found:?}");
     let swap = gate.ask(|store| store.swap(Key(7), None, record(b"one")));
-    assert!(matches!(swap, Err(StoreError::Refused(_))), "{swap:?}");
+    assert!(matches!(swap, Err(StoreError::ReadOnly(_))), "{swap:?}");
 }
 
 pub(crate) fn missing_rights_are_told(server: impl Tables) {

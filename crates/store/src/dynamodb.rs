@@ -123,8 +123,8 @@ fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// For a response about an item. The caller usually gives up long before, and closes the dead connection with that.
-const ITEM_TIMEOUT: Duration = Duration::from_secs(3);
+/// For a response about an item. The caller usually gives up long before; its connection is given up after this.
+const ITEM_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests;

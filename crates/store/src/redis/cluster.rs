@@ -77,13 +77,13 @@ impl Cluster {
     /// Writes to this server, and returns its time.
     pub(super) async fn probe(&self, server: ServerId, prefix: &str) -> Result<Option<Value>, StoreError> {
         self.await_slots().await?;
-        let (node, key) = match self.inner.map().probe_target(server, prefix, &self.inner.login) {
-            Some(target) => target,
-            None if server == ServerId::ONLY && self.inner.map().slots.are_complete() => return Ok(None),
-            None => {
-                self.inner.stale.notify_one();
-                return Err(StoreError::Refused("no server of the cluster has these slots".to_owned()));
+        let (target, are_complete) = self.inner.probe_target(server, prefix);
+        let Some((node, key)) = target else {
+            if server == ServerId::ONLY && are_complete {
+                return Ok(None);
             }
+            self.inner.stale.notify_one();
+            return Err(StoreError::Refused("no server of the cluster has these slots".to_owned()));
         };
         let connection = node.connection().await.inspect_err(|_| self.inner.stale.notify_one())?;
         let time = connection.probe(&key).await.inspect_err(|_| self.inner.stale.notify_one());
@@ -145,6 +145,12 @@ impl ClusterInner {
             return Err(StoreError::Refused(format!("no server of the cluster has slot {slot}")));
         };
         Ok(map.node(owner, &self.login))
+    }
+
+    /// The server of this number and a key that it has; and whether every slot has an owner.
+    fn probe_target(&self, server: ServerId, prefix: &str) -> (Option<(Arc<Node>, String)>, bool) {
+        let mut map = self.map();
+        (map.probe_target(server, prefix, &self.login), map.slots.are_complete())
     }
 
     fn owners(&self) -> Vec<Arc<Node>> {

@@ -7,16 +7,17 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::circuit_breaker::CallKind;
 use super::queue::RequestQueue;
 use super::server::StoreServer;
 use super::servers::StoreServers;
-use super::{CallOutcome, SharedStore, StoreObserver, StoreOptions};
+use super::{AvailabilityChange, CallOutcome, SharedStore, StoreObserver, StoreOptions};
 use crate::time::Clock;
 use crate::{CompareAndSwap, Namespace, StoreAddress, StoreError};
 
@@ -150,7 +151,13 @@ impl SharedStore {
     /// Follows the backend's list of servers: tells of those that left, and probes those that are new.
     fn update_servers(self: &Arc<Self>, first: &mpsc::Sender<()>) {
         for gone in self.servers.update(self.backend.servers()) {
-            self.observer.server_left(&gone.name, self.is_up());
+            let is_store_up = self.is_up();
+            self.observer.server_left(&gone.name, is_store_up);
+            if gone.is_told_down() {
+                let why = "other servers of the store have its buckets now";
+                let change = AvailabilityChange { server: &gone.name, up: true, is_store_up, why };
+                self.observer.availability_reported(&change);
+            }
         }
         for server in self.servers.all().iter().filter(|server| server.begins_probing()) {
             let (server, first) = (Arc::downgrade(server), first.clone());

@@ -60,7 +60,7 @@ impl StoreServer {
     /// what is true when the minute is over.
     pub(super) fn tells_availability(&self) -> bool {
         let is_down = self.breaker.is_open();
-        if self.is_told_down.load(Ordering::Relaxed) == is_down {
+        if self.is_told_down() == is_down {
             return false;
         }
         let tells = self.reports().tells(if is_down { ReportKind::Down } else { ReportKind::Up });
@@ -68,6 +68,11 @@ impl StoreServer {
             self.is_told_down.store(is_down, Ordering::Relaxed);
         }
         tells
+    }
+
+    /// Whether operators were told last that it is down.
+    pub(super) fn is_told_down(&self) -> bool {
+        self.is_told_down.load(Ordering::Relaxed)
     }
 
     /// Whether operators are to be told of a correction of its clock.

@@ -44,15 +44,14 @@ impl StoreServers {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut list = self.list.load().to_vec();
         // Another thread may have been faster.
-        let server = find(&list, id).unwrap_or_else(|| {
+        find(&list, id).unwrap_or_else(|| {
             let entry = ServerEntry { id, name: name.unwrap_or_default() };
             let new = Arc::new(StoreServer::new(entry));
             list.push(Arc::clone(&new));
             list.sort_unstable_by_key(|server| server.id);
             self.list.store(Arc::new(list));
             new
-        });
-        server
+        })
     }
 
     /// Adds and drops servers as listed; returns those that were dropped.

@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod attempts;
 #[cfg(test)]
+mod several_servers;
+#[cfg(test)]
 mod simulation;
 
 use std::collections::HashMap;
@@ -17,7 +19,7 @@ use tokio::runtime::Runtime;
 
 use super::*;
 use crate::memory::Buckets;
-use crate::{ServerId, StoreClock, StoreFuture};
+use crate::{ServerEntry, ServerId, StoreClock, StoreFuture};
 use tollgate_bucket::{Continuous, Op, Own, Spec, Verdict};
 
 /// A backend in memory that can be told to misbehave.
@@ -31,6 +33,10 @@ struct Ledger {
     away: AtomicBool,
     /// Does what it is told, and then answers that it is unreachable.
     loses_answers: AtomicBool,
+    /// Answers, and refuses what is to be written.
+    is_full: AtomicBool,
+    /// The key that it takes no requests about.
+    throttled: Mutex<Option<u128>>,
     /// Panics at the next request.
     panics: AtomicBool,
     /// By how many seconds its clock is ahead.
@@ -80,6 +86,12 @@ impl CompareAndSwap for Ledger {
     }
 
     fn swap(&self, Key(key): Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
+        if self.is_full.load(Ordering::SeqCst) {
+            return Box::pin(async { Err(StoreError::Refused("full".to_owned())) });
+        }
+        if *self.throttled.lock().unwrap() == Some(key) {
+            return Box::pin(async { Err(StoreError::Throttled("slow down".to_owned())) });
+        }
         self.answer(move |rows| {
             let current = rows.get(&key).cloned();
             if current.as_ref().map(|stored| stored.version) != old {
@@ -92,6 +104,9 @@ impl CompareAndSwap for Ledger {
     }
 
     fn probe(&self, _server: ServerId) -> StoreFuture<'_, ()> {
+        if self.is_full.load(Ordering::SeqCst) {
+            return Box::pin(async { Err(StoreError::Refused("full".to_owned())) });
+        }
         // A probe does not count as a call.
         let calls = self.asked.load(Ordering::SeqCst);
         let answer = self.answer(|_| ());

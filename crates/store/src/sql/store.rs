@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{PurgeCursor, SqlConnection, SqlConnector, SqlPool};
+use super::{SqlConnection, SqlConnector, SqlPool};
 use crate::compare_and_swap::{
     Clocked, CompareAndSwap, RecordVersion, ServerId, StoreError, StoreFuture, StoreRecord, Stored, Swap,
 };
@@ -41,12 +41,8 @@ pub(crate) trait SqlQueries: SqlConnection {
         key: Key,
     ) -> impl Future<Output = SqlReply<()>> + Send;
 
-    /// Purges the next window, unless another gate purges.
-    fn purge(
-        &self,
-        statements: &Statements<Self::Purge>,
-        cursor: &PurgeCursor,
-    ) -> impl Future<Output = SqlReply<u64>> + Send;
+    /// Removes a batch of rows that are due, unless another gate does.
+    fn purge(&self, statements: &Statements<Self::Purge>) -> impl Future<Output = SqlReply<u64>> + Send;
 
     /// Runs a statement about this table that returns no rows.
     fn execute(&self, table: &str, text: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
@@ -71,7 +67,6 @@ pub(crate) struct Statements<T> {
 pub(crate) struct SqlStore<D: SqlConnector<Connection: SqlQueries>> {
     pool: SqlPool<D>,
     statements: Arc<Statements<Purge<D>>>,
-    purge_cursor: Arc<PurgeCursor>,
     /// The row that this gate's probes write: one of its own, so that no gate waits for another one.
     probe_key: Key,
     is_exposed: bool,
@@ -93,7 +88,6 @@ impl<D: SqlConnector<Connection: SqlQueries>> SqlStore<D> {
         Ok(Self {
             pool: SqlPool::new(connector)?,
             statements: Arc::new(statements),
-            purge_cursor: Arc::default(),
             probe_key: Key(RecordVersion::random().0.into()),
             is_exposed,
         })
@@ -133,10 +127,8 @@ impl<D: SqlConnector<Connection: SqlQueries>> CompareAndSwap for SqlStore<D> {
     }
 
     fn purge(&self) -> StoreFuture<'_, u64> {
-        let (statements, cursor) = (Arc::clone(&self.statements), Arc::clone(&self.purge_cursor));
-        Box::pin(
-            self.pool.call_alone(|connection| async move { connection.purge(&statements, &cursor).await }),
-        )
+        let statements = Arc::clone(&self.statements);
+        Box::pin(self.pool.call_alone(|connection| async move { connection.purge(&statements).await }))
     }
 
     fn schema(&self) -> Vec<String> {
