@@ -108,12 +108,16 @@ pub enum Event<'a> {
         /// The duration of the call.
         took: Span,
     },
-    /// The store became unavailable, or available again.
-    StoreUp {
-        /// Whether it is available.
-        up: bool,
-        /// The reason, in words for operators.
-        why: &'a str,
+    /// A server of the store became unavailable, or available again.
+    StoreUp(StoreChange<'a>),
+    /// The same for people to read: at most once a minute for each server and direction.
+    StoreReport(StoreChange<'a>),
+    /// The store has a server no more.
+    StoreServerLeft {
+        /// Its name.
+        server: &'a str,
+        /// Whether the other servers are available.
+        is_store_up: bool,
     },
     /// The store has a warning for the operator.
     StoreWarning(&'a str),
@@ -165,6 +169,19 @@ pub enum LimitDecision {
     Exempt,
 }
 
+/// A server of the store that calls go to from now on, or do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreChange<'a> {
+    /// Its name; empty if the store has one server only.
+    pub server: &'a str,
+    /// Whether it is available.
+    pub up: bool,
+    /// Whether all servers of the store are available.
+    pub is_store_up: bool,
+    /// The reason, in words for operators.
+    pub why: &'a str,
+}
+
 /// How an attempt was decided without the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fallback {
@@ -185,6 +202,8 @@ pub enum StoreCallResult {
     Conflict,
     /// The store did not reply in time.
     Timeout,
+    /// The store takes no more requests about this bucket at present.
+    Throttled,
     /// The store replied with an error.
     Error,
 }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::StoreSettings;
-use crate::store::{CompareAndSwap, StoreError, StoreFuture};
+use crate::store::{CompareAndSwap, ServerId, StoreError, StoreFuture};
 
 /// A store that several gates share.
 pub(super) struct OpenedStore {
@@ -35,6 +35,11 @@ impl OpenedStore {
     /// The statements that prepare the store.
     pub(super) fn schema(&self) -> Vec<String> {
         self.backend.schema()
+    }
+
+    /// The servers of the store, as far as they are known.
+    pub(super) fn servers(&self) -> Vec<ServerId> {
+        self.backend.servers().into_iter().map(|server| server.id).collect()
     }
 
     /// Calls the store, and waits at most `timeout` for its reply.

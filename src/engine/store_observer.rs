@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::event::{Event, Events, Fallback, StoreCallResult};
-use crate::store::shared::{CallOutcome, OnError, StoreObserver};
+use crate::event::{Event, Events, Fallback, StoreCallResult, StoreChange};
+use crate::store::shared::{AvailabilityChange, CallOutcome, OnError, StoreObserver};
 use crate::time::Span;
 
 /// An observer that emits each notification as an event.
@@ -22,13 +22,22 @@ impl StoreObserver for StoreEvents {
             CallOutcome::Ok => StoreCallResult::Ok,
             CallOutcome::Conflict => StoreCallResult::Conflict,
             CallOutcome::Timeout => StoreCallResult::Timeout,
+            CallOutcome::Throttled => StoreCallResult::Throttled,
             CallOutcome::Error => StoreCallResult::Error,
         };
         self.0.emit(&Event::StoreCalled { result, took });
     }
 
-    fn availability_changed(&self, up: bool, why: &str) {
-        self.0.emit(&Event::StoreUp { up, why });
+    fn availability_changed(&self, change: &AvailabilityChange<'_>) {
+        self.0.emit(&Event::StoreUp(store_change(change)));
+    }
+
+    fn availability_reported(&self, change: &AvailabilityChange<'_>) {
+        self.0.emit(&Event::StoreReport(store_change(change)));
+    }
+
+    fn server_left(&self, server: &str, is_store_up: bool) {
+        self.0.emit(&Event::StoreServerLeft { server, is_store_up });
     }
 
     fn warned(&self, what: &str) {
@@ -46,4 +55,9 @@ impl StoreObserver for StoreEvents {
             OnError::Deny => Fallback::Deny,
         }));
     }
+}
+
+fn store_change<'a>(change: &AvailabilityChange<'a>) -> StoreChange<'a> {
+    let &AvailabilityChange { server, up, is_store_up, why } = change;
+    StoreChange { server, up, is_store_up, why }
 }

@@ -14,7 +14,7 @@ use tokio::sync::broadcast;
 use super::client_format::ClientFormatter;
 use super::decision_line;
 use super::timestamp::rfc3339;
-use crate::event::{AccessLogEntry, AttackChange, AttemptRecord, Event, EventListener};
+use crate::event::{AccessLogEntry, AttackChange, AttemptRecord, Event, EventListener, StoreChange};
 use crate::time::Clock;
 
 /// Passes events to all viewers.
@@ -115,7 +115,9 @@ impl EventListener for EventFeed {
             Event::Reloaded { taken, changes } => {
                 self.send("reload", &json!({"taken": taken, "changes": changes}));
             }
-            Event::StoreUp { up, why } => self.send("store", &json!({"up": up, "why": why})),
+            Event::StoreUp(StoreChange { server, up, why, .. }) => {
+                self.send("store", &json!({"up": up, "server": server, "why": why}));
+            }
             Event::UpstreamUp { upstream, up } => {
                 self.send("upstream", &json!({"upstream": upstream, "up": up}));
             }

@@ -22,7 +22,7 @@ use self::queue::MessageQueue;
 use super::client_format::ClientFormatter;
 use super::log_throttle::LogThrottle;
 use super::settings::{LogFormat, LogLevel};
-use crate::event::{AttackChange, Event, EventListener, Failure, RejectReason};
+use crate::event::{AttackChange, Event, EventListener, Failure, RejectReason, StoreChange};
 use crate::policy::attempt::Client;
 use crate::time::{Clock, Span};
 
@@ -211,13 +211,7 @@ impl EventListener for Messages {
                     error!(left_out, "a task panicked, its connection is gone: please report this");
                 }
             }
-            Event::StoreUp { up: true, why } => info!(why, "store available again"),
-            Event::StoreUp { up: false, why } => {
-                error!(
-                    why,
-                    "store unavailable: attempts are decided as store.on_error says until it answers"
-                );
-            }
+            Event::StoreReport(change) => store_report(change),
             Event::AttackMode(change) => attack_mode(&change),
             Event::Miswired { warning } => warn!("{warning}"),
             Event::StoreWarning(what) => warn!("store: {what}"),
@@ -225,12 +219,26 @@ impl EventListener for Messages {
             | Event::Mirrored { .. }
             | Event::FellBack(_)
             | Event::StoreCalled { .. }
+            | Event::StoreUp(_)
+            | Event::StoreServerLeft { .. }
             | Event::Decided { .. }
             | Event::Settled { .. }
             | Event::RequestCompleted(_)
             | Event::Connected
             | Event::Disconnected => {}
         }
+    }
+}
+
+fn store_report(StoreChange { server, up, why, .. }: StoreChange<'_>) {
+    let server = (!server.is_empty()).then_some(server);
+    if up {
+        info!(server, why, "store available again");
+    } else {
+        error!(
+            server,
+            why, "store unavailable: attempts are decided as store.on_error says until it answers"
+        );
     }
 }
 

@@ -266,9 +266,11 @@ impl EventListener for Metrics {
             Event::Mirrored { .. }
             | Event::FellBack(_)
             | Event::StoreCalled { .. }
-            | Event::StoreUp { .. } => self.store.on_event(event),
+            | Event::StoreUp(_)
+            | Event::StoreServerLeft { .. } => self.store.on_event(event),
             Event::AcceptFailed(_)
             | Event::StoreWarning(_)
+            | Event::StoreReport(_)
             | Event::Miswired { .. }
             | Event::CommandReceived { .. }
             | Event::BucketsChanged(_)

@@ -49,7 +49,9 @@ impl<S: Server> Opened<S> {
             self.rest(Duration::from_millis(100));
             let patience = Duration::from_millis(200);
             // A probe speaks for one server of several.
-            matches!(self.within(patience, |store| store.probe()), Some(Ok(())))
+            let mut servers = self.store.servers().into_iter();
+            servers
+                .all(|server| matches!(self.within(patience, |store| store.probe(server.id)), Some(Ok(()))))
                 && matches!(self.within(patience, |store| store.load(KEY)), Some(Ok(_)))
         })
     }
@@ -197,9 +199,12 @@ pub(crate) fn a_key_that_was_gone_gets_a_version_that_it_never_had(server: impl 
 
 pub(crate) fn answers_bring_a_clock_that_runs(server: impl Server) {
     let opened = Opened::new(server);
+    // From now on it is known which servers there are.
+    opened.load(KEY);
     let clock = || {
         let before = now();
-        let answer = opened.block_on(opened.store.probe()).unwrap();
+        let server = opened.store.servers()[0].id;
+        let answer = opened.block_on(opened.store.probe(server)).unwrap();
         (before, answer.clock.expect("a probe brings the clock"), now())
     };
     let (before, first, after) = clock();

@@ -14,7 +14,7 @@ fn a_load_and_a_swap_are_one_question_each_and_a_probe_is_none() {
     let gate = Gate::new(&server.url());
     let asked = |server: &mut Dynalite, questions: u64| assert_eq!(server.questions(), questions);
     gate.ask(|store| store.migrate()).unwrap();
-    gate.ask(|store| store.probe()).unwrap();
+    gate.probe().unwrap();
     asked(&mut server, 0);
     gate.load(Key(1));
     asked(&mut server, 1);

@@ -70,6 +70,15 @@ impl Gate {
         answer.ok().map(|answer| answer.map(|answer| answer.value))
     }
 
+    /// Probes every server; of a cluster, once it is known which there are.
+    pub(crate) fn probe(&self) -> Result<(), StoreError> {
+        let probe_all = || -> Result<(), StoreError> {
+            let mut servers = self.store.servers().into_iter();
+            servers.try_for_each(|server| self.ask(|store| store.probe(server.id)))
+        };
+        probe_all().and_then(|()| probe_all())
+    }
+
     pub(crate) fn load(&self, key: Key) -> Option<Stored> {
         self.ask(|store| store.load(key)).unwrap()
     }

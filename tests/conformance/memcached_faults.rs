@@ -105,7 +105,10 @@ fn one_of_three_servers_away_leaves_the_keys_of_the_others() {
     let names = servers.nodes()[1].address().to_string();
     let refused = swap(&gate, before[0], None, b"elsewhere").unwrap_err().to_string();
     assert!(refused.contains(&names), "{refused}");
-    gate.ask(|store| store.probe()).unwrap();
+    let all = gate.store.servers();
+    let down: Vec<_> =
+        all.iter().filter(|server| gate.ask(|store| store.probe(server.id)).is_err()).collect();
+    assert_eq!((all.len(), down.len(), &*down[0].name), (3, 1, &names[..]));
     servers.nodes()[1].run().unwrap();
     gate.rest(Duration::from_millis(500));
     assert_eq!(lost(), [0; 0]);

@@ -22,12 +22,12 @@ fn tls_is_spoken_to_trusted_servers_only() {
     let own = format!("sslmode=verify-full&sslrootcert={}", server.root().display());
     Gate::ready(&address("localhost", &own)).write(Key(7), None, record(b"one"));
     for (host, options) in [("localhost", "sslmode=require"), ("127.0.0.1", &own[..])] {
-        let told = Gate::new(&address(host, options)).ask(|store| store.probe());
+        let told = Gate::new(&address(host, options)).probe();
         assert!(
             matches!(&told, Err(StoreError::Unreachable(why)) if why.contains("certificate")),
             "{told:?}"
         );
     }
-    let told = Gate::new(&address("localhost", "sslmode=disable")).ask(|store| store.probe());
+    let told = Gate::new(&address("localhost", "sslmode=disable")).probe();
     assert!(matches!(told, Err(StoreError::Refused(_))), "{told:?}");
 }

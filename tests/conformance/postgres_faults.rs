@@ -100,7 +100,7 @@ fn a_lost_answer_is_an_error_that_is_not_asked_again() {
     let stored = watcher.load(KEY).expect("the server did it");
     assert_eq!((stored.bytes, wire.done()), (b"one".to_vec(), (0, 1)));
     wire.faults(0, 0);
-    let found = eventually(Duration::from_secs(10), || gate.ask(|store| store.probe()).is_ok());
+    let found = eventually(Duration::from_secs(10), || gate.probe().is_ok());
     assert!(found, "it is not connected again");
     let again = gate.ask(|store| store.swap(KEY, None, record(b"two"))).unwrap();
     assert!(matches!(again, Swap::Conflict(Some(found)) if found.version == stored.version));
@@ -133,7 +133,7 @@ fn never_do_two_win_a_round_though_answers_are_lost() {
         // Connections come back one by one, a tenth of a second apart.
         wire.faults(0, 0);
         for gate in &gates {
-            assert!(eventually(Duration::from_secs(10), || gate.ask(|store| store.probe()).is_ok()));
+            assert!(eventually(Duration::from_secs(10), || gate.probe().is_ok()));
         }
     }
     assert!(unknown > 5, "only {unknown} answers were lost");
@@ -150,7 +150,9 @@ fn swaps_touch_no_index() {
     let shares = "SELECT n_tup_hot_upd || ' of ' || n_tup_upd FROM pg_stat_user_tables";
     // A session hands in its counts a second late.
     drop(gate);
-    let told = eventually(Duration::from_secs(10), || server.sql(shares) == "299 of 299");
+    // `due` may change once meanwhile, and has an index.
+    let is_told = || ["299 of 299", "298 of 299"].contains(&&server.sql(shares)[..]);
+    let told = eventually(Duration::from_secs(10), is_told);
     assert!(told, "{}", server.sql(shares));
     let kilobytes: u32 = server.sql("SELECT pg_relation_size('tollgate_buckets') / 1024").parse().unwrap();
     assert!(kilobytes <= 16, "300 swaps of one bucket made {kilobytes} KiB");
@@ -173,7 +175,7 @@ fn tls_is_spoken_to_trusted_servers_only() {
         "1"
     );
     for (host, options) in [("localhost", "sslmode=require"), ("127.0.0.1", &own[..])] {
-        let told = Gate::new(&address(host, options)).ask(|store| store.probe());
+        let told = Gate::new(&address(host, options)).probe();
         assert!(
             matches!(&told, Err(StoreError::Unreachable(why)) if why.contains("certificate")),
             "{told:?}"

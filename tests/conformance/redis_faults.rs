@@ -14,7 +14,8 @@ use tollgate::store::{RecordVersion, StoreAddress, StoreError, StoreRecord, Stor
 use tollgate::time::{Span, Time};
 
 use crate::gate;
-use crate::support::servers::redis::{Redis, RedisCluster, RedisTls};
+use crate::support::servers::or_skipped;
+use crate::support::servers::redis::{ClusterPlan, Redis, RedisCluster, RedisTls, RedisWithSentinel};
 use crate::support::{Server, eventually, started};
 
 /// A gate that asks for one key.
@@ -224,7 +225,7 @@ fn a_user_with_no_other_rights_than_it_needs_is_enough() {
     let gate = Gate::new(&format!("redis://gate:any@127.0.0.1:{}", server.port()));
     let version = done(gate.swap(None, b"one"));
     assert_eq!(gate.load(), Ok(Some(Stored { bytes: b"one".to_vec(), version })));
-    assert_eq!(gate.ask(|store| store.probe()), Ok(()));
+    assert_eq!(gate.probe(), Ok(()));
     assert_eq!(gate.ask(|store| store.inspect()), Ok(vec![]), "who may not ask says nothing");
     server.cli(&["ACL", "SETUSER", "gate", "-set"]);
     assert!(
@@ -289,6 +290,35 @@ fn a_slot_that_is_moved_takes_its_buckets_along() {
     }
     write(b"moved");
     write(b"and known to have moved");
+}
+
+#[test]
+fn a_cluster_is_spoken_to_over_tls() {
+    let plan = ClusterPlan { is_tls: true, ..ClusterPlan::default() };
+    let cluster = RedisCluster::start_with(&plan);
+    let Some(cluster) = or_skipped("redis-server with TLS as a cluster", cluster) else { return };
+    let gate = gate::Gate::new(&cluster.url());
+    for key in 0..20 {
+        let version = gate.write(Key(key), None, record(b"one"));
+        assert_eq!(gate.load(Key(key)).unwrap().version, version);
+    }
+    assert_eq!((gate.probe(), gate.store.servers().len()), (Ok(()), 3));
+    let in_clear_text = Gate::new(&cluster.url().replace("rediss", "redis").split('?').next().unwrap());
+    assert!(in_clear_text.load().is_err());
+}
+
+#[test]
+fn a_primary_is_found_by_its_sentinels() {
+    if started::<Redis>().is_none() {
+        return;
+    }
+    let servers = RedisWithSentinel::start().unwrap();
+    let gate = Gate::new(&servers.url());
+    done(gate.swap(None, b"one"));
+    let size = servers.primary.cli(&["-a", "secret", "--no-auth-warning", "EXISTS", NAME]);
+    assert_eq!(size, "1");
+    let unknown = Gate::new(&servers.url().replace("/gate", "/other"));
+    assert!(unknown.refusal(None).contains("knows no primary of this name"), "{}", unknown.refusal(None));
 }
 
 #[test]
@@ -410,7 +440,7 @@ fn mistakes_in_an_address_are_said_without_repeating_it() {
         ("redis://:hunter2@hunter3@host", not_encoded),
         ("redis://:hunter2/@host", not_encoded),
         ("redis://:hunter2#@host", not_encoded),
-        ("redis://:hunter2%ff@host", "percent-encoded text before `@` or in `ca` is not UTF-8"),
+        ("redis://:hunter2%ff@host", "percent-encoded text is not UTF-8"),
         ("redis://host:", port),
         ("redis://host:0", port),
         ("redis://host:hunter2", port),
@@ -425,6 +455,12 @@ fn mistakes_in_an_address_are_said_without_repeating_it() {
         ("rediss://host?ca=", after),
         ("rediss://host?insecure", after),
         ("rediss://host?ca=/a&b=c", after),
+        (
+            "redis+sentinel://a,b",
+            "the name of the primary is missing: write `redis+sentinel://host,host/name`",
+        ),
+        ("redis+sentinel://a/name/x", "the part after `/` is not the number of a database"),
+        ("redis-cluster://a?ca=/roots.pem", "`ca` is for `rediss://`; this is not encrypted"),
         ("redis-cluster://a,,b", "the name of a server is missing"),
         ("redis-cluster://a:1,b:c", port),
         ("redis-cluster://a/1", "a cluster has no databases to choose from after `/`"),
@@ -446,6 +482,9 @@ fn addresses_that_are_right_are_taken() {
         "rediss://host/?ca=/etc/my%20roots.pem",
         "rediss://name:pass@host:6380/1?ca=roots.pem",
         "redis-cluster://a",
+        "rediss-cluster://name:pass@a,b?ca=roots.pem",
+        "redis+sentinel://a/primary",
+        "rediss+sentinel://name:pass@a,[::1]:26380/primary/1?ca=roots.pem",
         "redis-cluster://name:pass@a:7000,b:7001,[::1]:7002/",
     ] {
         assert!(address.parse::<StoreAddress>().is_ok_and(|address| address.is_shared()), "{address}");

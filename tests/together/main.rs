@@ -22,6 +22,7 @@
 
 mod clocks;
 mod exact;
+mod failovers;
 mod faults;
 mod fleet;
 mod hot_key;

@@ -106,7 +106,7 @@ impl fmt::Debug for StoreAddress {
 }
 
 /// Whether traffic to this name or address, without brackets, stays on this machine.
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "dynamodb"))]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql", feature = "dynamodb"))]
 pub(super) fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }

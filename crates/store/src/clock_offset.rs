@@ -11,7 +11,7 @@
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use crate::StoreClock;
 use tollgate_bucket::{Span, Time};
@@ -21,6 +21,7 @@ use tollgate_bucket::{Span, Time};
 pub(crate) struct ClockOffset {
     /// To the earliest time, so that a decision needs no lock.
     nanos: AtomicI64,
+    is_known: AtomicBool,
     known: Mutex<Option<ClockSample>>,
 }
 
@@ -48,9 +49,18 @@ pub(crate) struct ClockCorrection {
 impl ClockOffset {
     /// The store's time when this process's clock shows `own`.
     pub(crate) fn apply(&self, own: Time) -> Time {
-        let nanos = self.nanos.load(Ordering::Relaxed);
-        let by = Span::from_nanos(nanos.unsigned_abs());
-        if nanos < 0 { own.before(by) } else { own.after(by) }
+        shifted(own, self.nanos.load(Ordering::Relaxed))
+    }
+
+    /// The time by this clock when it is `time` by another one.
+    pub(crate) fn convert(&self, time: Time, other: &Self) -> Time {
+        let nanos = |offset: &Self| offset.nanos.load(Ordering::Relaxed);
+        shifted(time, nanos(self).saturating_sub(nanos(other)))
+    }
+
+    /// Whether the store has told its time.
+    pub(crate) fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
     }
 
     /// The bounds of the store's time when this process's clock shows `own`; `None` before the first reply.
@@ -67,6 +77,7 @@ impl ClockOffset {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let store = known.map_or(told, |known| known.at(own).narrowed(told));
         *known = Some(ClockSample { own, store });
+        self.is_known.store(true, Ordering::Relaxed);
         let current = self.nanos.load(Ordering::Relaxed);
         // Whole seconds are too coarse to correct an offset that may be right to the millisecond.
         if matches!(clock, StoreClock::Seconds(_)) && current == 0 && store.is_within(SECOND, own) {
@@ -128,6 +139,11 @@ impl fmt::Display for ClockCorrection {
             (self.nanos.unsigned_abs() / 1_000_000_000, if self.nanos < 0 { "behind" } else { "ahead of" });
         write!(f, "the store's clock is {seconds} s {side} this machine's; the store's decides")
     }
+}
+
+fn shifted(time: Time, nanos: i64) -> Time {
+    let by = Span::from_nanos(nanos.unsigned_abs());
+    if nanos < 0 { time.before(by) } else { time.after(by) }
 }
 
 fn difference(store: Time, own: Time) -> i64 {

@@ -25,8 +25,20 @@ pub trait CompareAndSwap: Send + Sync {
     /// and returns the current record.
     fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap>;
 
-    /// Reads the clock but no bucket: checks that the database is reachable, and that its table exists if it needs one.
-    fn probe(&self) -> StoreFuture<'_, ()>;
+    /// The servers that hold buckets, as far as they are known; at least one.
+    fn servers(&self) -> Vec<ServerEntry> {
+        vec![ServerEntry { id: ServerId::ONLY, name: "".into() }]
+    }
+
+    /// The server that holds this key, as far as is known. The clock of a reply counts as that server's if this is the
+    /// same before and after the request.
+    fn server_of(&self, _key: Key) -> ServerId {
+        ServerId::ONLY
+    }
+
+    /// Writes a short-lived record that no gate reads, and reads the clock: checks that this server takes writes, and
+    /// that its table exists if it needs one. A server that answers and takes no writes fails this.
+    fn probe(&self, server: ServerId) -> StoreFuture<'_, ()>;
 
     /// Warnings for the operator about the database's settings, one sentence each; for example that it evicts live
     /// records when its memory is full.
@@ -50,6 +62,20 @@ pub trait CompareAndSwap: Send + Sync {
     fn migrate(&self) -> StoreFuture<'_, ()> {
         Box::pin(async { Ok(Clocked { value: (), clock: None }) })
     }
+}
+
+/// One server of a database, for as long as the database is open. The number of a server that is gone is never that of
+/// another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(pub u32);
+
+/// A server, and its name for operators.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerEntry {
+    /// Its number.
+    pub id: ServerId,
+    /// Its host and port; empty if the database has one server only.
+    pub name: Arc<str>,
 }
 
 /// A request in flight.
@@ -119,6 +145,12 @@ pub enum StoreError {
     /// The database refused: credentials, permissions, full memory, a missing table.
     #[error("refused: {0}")]
     Refused(String),
+    /// The server takes no writes: another one may have become the writer. The connection is closed.
+    #[error("refused: {0}")]
+    ReadOnly(String),
+    /// The database does not take more requests about this key at present; others may go on.
+    #[error("throttled: {0}")]
+    Throttled(String),
     /// The response breaks the protocol or makes no sense.
     #[error("unexpected response: {0}")]
     UnexpectedResponse(String),
@@ -221,6 +253,11 @@ impl<T> Clocked<T> {
     pub fn without_clock(value: T) -> Self {
         Self { value, clock: None }
     }
+}
+
+impl ServerId {
+    /// The server of a database that has only one.
+    pub const ONLY: Self = Self(0);
 }
 
 impl RecordVersion {

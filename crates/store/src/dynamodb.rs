@@ -23,9 +23,10 @@ use self::address::DynamoDbAddress;
 use self::client::DynamoDbClient;
 use super::address::Remote;
 use super::compare_and_swap::{
-    Clocked, CompareAndSwap, Namespace, RecordVersion, StoreError, StoreFuture, StoreRecord, Stored, Swap,
+    Clocked, CompareAndSwap, Namespace, RecordVersion, ServerId, StoreError, StoreFuture, StoreRecord,
+    Stored, Swap,
 };
-use tollgate_bucket::Key;
+use tollgate_bucket::{Key, Span, Time};
 
 /// Parses an address.
 pub(super) fn parse(url: &str) -> Result<Arc<dyn Remote>, String> {
@@ -54,11 +55,13 @@ impl CompareAndSwap for DynamoDb {
         Box::pin(async move { self.put(&self.namespace.key(key), old, &new).await })
     }
 
-    /// Reads an item that is never written: this needs the same permissions as the load of a bucket, and costs half as
-    /// much.
-    fn probe(&self) -> StoreFuture<'_, ()> {
+    /// Writes an item that is never read; that it was written by another gate a moment ago is as good.
+    fn probe(&self, _server: ServerId) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let Clocked { clock, .. } = self.read(&format!("{}:probe", self.namespace), false).await?;
+            let ttl = Span::from_secs(1);
+            let (limit, full_at) = ("probe".into(), Time::default());
+            let new = StoreRecord { bytes: vec![0], ttl, limit, full_at };
+            let Clocked { clock, .. } = self.put(&format!("{}:probe", self.namespace), None, &new).await?;
             Ok(Clocked { value: (), clock })
         })
     }
@@ -120,8 +123,8 @@ fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// For a response about an item. The caller usually gives up long before, and closes the dead connection with that.
-const ITEM_TIMEOUT: Duration = Duration::from_secs(3);
+/// For a response about an item. The caller usually gives up long before; its connection is given up after this.
+const ITEM_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests;

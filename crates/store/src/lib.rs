@@ -35,8 +35,8 @@ pub mod tls;
 
 pub use self::address::{BadStoreAddress, StoreAddress};
 pub use self::compare_and_swap::{
-    BadNamespace, Clocked, CompareAndSwap, Namespace, RecordVersion, StoreClock, StoreError, StoreFuture,
-    StoreRecord, Stored, Swap,
+    BadNamespace, Clocked, CompareAndSwap, Namespace, RecordVersion, ServerEntry, ServerId, StoreClock,
+    StoreError, StoreFuture, StoreRecord, Stored, Swap,
 };
 pub use self::limits::{Limiter, Limits, TakeOutcome};
 pub use self::store::{
@@ -44,14 +44,25 @@ pub use self::store::{
 };
 
 /// How the addresses of all backends begin, in this build or not.
-const SCHEMES: [&str; 7] =
-    ["redis://", "rediss://", "redis-cluster://", "memcached://", "postgres://", "mysql://", "dynamodb://"];
+const SCHEMES: [&str; 10] = [
+    "redis://",
+    "rediss://",
+    "redis-cluster://",
+    "rediss-cluster://",
+    "redis+sentinel://",
+    "rediss+sentinel://",
+    "memcached://",
+    "postgres://",
+    "mysql://",
+    "dynamodb://",
+];
 
 /// The parser of addresses that begin so; `None` if this build has no backend for it.
 fn parser_of(scheme: &str) -> Option<address::ParseAddress> {
     match scheme {
         #[cfg(feature = "redis")]
-        "redis://" | "rediss://" | "redis-cluster://" => Some(redis::parse),
+        "redis://" | "rediss://" | "redis-cluster://" | "rediss-cluster://" | "redis+sentinel://"
+        | "rediss+sentinel://" => Some(redis::parse),
         #[cfg(feature = "memcached")]
         "memcached://" => Some(memcached::parse),
         #[cfg(feature = "postgres")]

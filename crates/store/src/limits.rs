@@ -10,7 +10,9 @@ use std::sync::Arc;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::memory::{BucketKey, Stale, TooLarge, Withdrawal};
-use crate::shared::{CallOutcome, StoreObserver, StoreOptions, StoreStartError, Unavailable};
+use crate::shared::{
+    AvailabilityChange, CallOutcome, StoreObserver, StoreOptions, StoreStartError, Unavailable,
+};
 use crate::time::Clock;
 use crate::{DecidedBy, LimitBuckets, Namespace, Store, StoreAddress, TakeState};
 use tollgate_bucket::{Admission, Effect, Key, Op, Receipt, Span, Spec, Time, Verdict};
@@ -217,7 +219,9 @@ struct Unobserved;
 impl StoreObserver for Unobserved {
     fn call_finished(&self, _result: CallOutcome, _took: Span) {}
 
-    fn availability_changed(&self, _up: bool, _why: &str) {}
+    fn availability_changed(&self, _change: &AvailabilityChange<'_>) {}
+
+    fn availability_reported(&self, _change: &AvailabilityChange<'_>) {}
 
     fn warned(&self, _what: &str) {}
 }

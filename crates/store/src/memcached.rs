@@ -22,8 +22,8 @@ use self::servers::MemcachedServer;
 use self::stats::Stats;
 use super::address::Remote;
 use super::compare_and_swap::{
-    Clocked, CompareAndSwap, Namespace, RecordVersion, StoreClock, StoreError, StoreFuture, StoreRecord,
-    Stored, Swap,
+    Clocked, CompareAndSwap, Namespace, RecordVersion, ServerEntry, ServerId, StoreClock, StoreError,
+    StoreFuture, StoreRecord, Stored, Swap,
 };
 use tollgate_bucket::Key;
 
@@ -62,7 +62,7 @@ impl CompareAndSwap for Memcached {
 
     fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
         Box::pin(async move {
-            let swap = match self.call(self.server_of(key), MemcachedRequest::Swap(key, old, new)).await? {
+            let swap = match self.call(self.position_of(key), MemcachedRequest::Swap(key, old, new)).await? {
                 MemcachedReply::Written(version) => Swap::Done(version),
                 MemcachedReply::Gone => Swap::Conflict(None),
                 MemcachedReply::Taken => Swap::Conflict(self.load_value(key).await?),
@@ -72,11 +72,32 @@ impl CompareAndSwap for Memcached {
         })
     }
 
-    /// The clock is that of the first server that answers, in the order that all gates have. One server that is down
-    /// does not make the store unreachable; a server that is silent is waited for.
-    fn probe(&self) -> StoreFuture<'_, ()> {
+    fn servers(&self) -> Vec<ServerEntry> {
+        let entry = |(id, name): (u32, &String)| {
+            // One alone is the store, and needs no name.
+            let name = if self.names.len() > 1 { &name[..] } else { "" };
+            ServerEntry { id: ServerId(id), name: name.into() }
+        };
+        (0..).zip(&self.names).map(entry).collect()
+    }
+
+    fn server_of(&self, key: Key) -> ServerId {
+        ServerId(u32::try_from(self.position_of(key)).unwrap_or_default())
+    }
+
+    fn probe(&self, ServerId(server): ServerId) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let clock = self.all_stats().await?.first().and_then(|(_, stats)| stats.clock());
+            let server = usize::try_from(server).unwrap_or_default().min(self.names.len() - 1);
+            let (stats, written) =
+                (self.send(server, MemcachedRequest::Stats), self.send(server, MemcachedRequest::Probe));
+            let clock = match await_reply(stats).await? {
+                MemcachedReply::Stats(stats) => stats.clock(),
+                _ => return Err(wrong_reply()),
+            };
+            match await_reply(written).await? {
+                MemcachedReply::Written(_) => {}
+                _ => return Err(wrong_reply()),
+            }
             Ok(Clocked { value: (), clock: clock.map(StoreClock::Seconds) })
         })
     }
@@ -84,25 +105,19 @@ impl CompareAndSwap for Memcached {
     fn inspect(&self) -> StoreFuture<'_, Vec<String>> {
         Box::pin(async move {
             let all = self.all_stats().await?;
-            let mut warnings: Vec<String> =
-                all.iter().flat_map(|(name, stats)| stats.warnings(name)).collect();
-            let times = || all.iter().map(|(_, stats)| stats.time);
-            let apart = times().max().unwrap_or_default() - times().min().unwrap_or_default();
-            if apart > 2 {
-                warnings.push(format!("the clocks of the memcached servers are {apart} seconds apart"));
-            }
+            let warnings = all.iter().flat_map(|(name, stats)| stats.warnings(name)).collect();
             Ok(Clocked::without_clock(warnings))
         })
     }
 }
 
 impl Memcached {
-    fn server_of(&self, key: Key) -> usize {
+    fn position_of(&self, key: Key) -> usize {
         servers::server_of(&self.names, key)
     }
 
     async fn load_value(&self, key: Key) -> Result<Option<Stored>, StoreError> {
-        match self.call(self.server_of(key), MemcachedRequest::Load(key)).await? {
+        match self.call(self.position_of(key), MemcachedRequest::Load(key)).await? {
             MemcachedReply::Loaded(stored) => Ok(stored),
             _ => Err(wrong_reply()),
         }

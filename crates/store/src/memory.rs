@@ -16,8 +16,7 @@ pub use self::buckets::{
 };
 pub(super) use self::table::BucketTable;
 pub use self::table::TooLarge;
-use tollgate_bucket::Time;
-use tollgate_bucket::{Effect, Op, Receipt, Step, Verdict};
+use tollgate_bucket::{Effect, Key, Op, Receipt, Step, Time, Verdict};
 
 /// Tokens wanted from one bucket, as part of an attempt.
 #[derive(Debug)]
@@ -44,6 +43,9 @@ pub struct CombinedVerdict {
     pub verdicts: SmallVec<[Verdict; 2]>,
 }
 
+/// The present time for each key: over a database of several servers each of them has a clock.
+pub(super) type TimeAt<'t> = &'t dyn Fn(Key) -> Time;
+
 /// Takes from all buckets or from none.
 ///
 /// A refused attempt leaves only debt behind, in the buckets that refused it and allow debt.
@@ -54,8 +56,16 @@ pub fn take_all<L: AsRef<Buckets>>(
     withdrawals: &[Withdrawal<'_, L>],
     now: Time,
 ) -> Result<CombinedVerdict, Stale> {
+    take_all_at(withdrawals, &|_| now)
+}
+
+/// The same where keys have clocks of their own.
+pub(super) fn take_all_at<L: AsRef<Buckets>>(
+    withdrawals: &[Withdrawal<'_, L>],
+    now: TimeAt<'_>,
+) -> Result<CombinedVerdict, Stale> {
     if let [only] = withdrawals {
-        let verdict = only.buckets.as_ref().apply(&only.bucket, now, only.take())?;
+        let verdict = only.buckets.as_ref().apply(&only.bucket, now(only.bucket.key), only.take())?;
         let admitted = verdict.is_admitted() || !only.effect.is_enforced();
         return Ok(CombinedVerdict { admitted, verdicts: [verdict].into_iter().collect() });
     }
@@ -75,6 +85,14 @@ pub fn refuse_all<L: AsRef<Buckets>>(
     withdrawals: &[Withdrawal<'_, L>],
     now: Time,
 ) -> Result<Option<CombinedVerdict>, Stale> {
+    refuse_all_at(withdrawals, &|_| now)
+}
+
+/// The same where keys have clocks of their own.
+pub(super) fn refuse_all_at<L: AsRef<Buckets>>(
+    withdrawals: &[Withdrawal<'_, L>],
+    now: TimeAt<'_>,
+) -> Result<Option<CombinedVerdict>, Stale> {
     let seen = dry_run_all(withdrawals, now);
     if !is_refused(withdrawals, &seen) {
         return Ok(None);
@@ -84,16 +102,17 @@ pub fn refuse_all<L: AsRef<Buckets>>(
     }
     let _held = lock_all(withdrawals)?;
     let dry_run = |withdrawal: &Withdrawal<'_, L>| {
+        let now = now(withdrawal.bucket.key);
         withdrawal.buckets.as_ref().dry_run_locked(&withdrawal.bucket, now, withdrawal.take())
     };
     let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(dry_run).collect();
     Ok(is_refused(withdrawals, &seen).then(|| take_locked(withdrawals, now)))
 }
 
-fn dry_run_all<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], now: Time) -> SmallVec<[Step; 2]> {
+fn dry_run_all<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], now: TimeAt<'_>) -> SmallVec<[Step; 2]> {
     let mut seen = SmallVec::new();
     for withdrawal in withdrawals {
-        seen.push(withdrawal.dry_run(now));
+        seen.push(withdrawal.dry_run(now(withdrawal.bucket.key)));
     }
     seen
 }
@@ -132,20 +151,24 @@ pub(super) fn gives<L>(
 fn refused<L: AsRef<Buckets>>(
     withdrawals: &[Withdrawal<'_, L>],
     seen: &[Step],
-    now: Time,
+    now: TimeAt<'_>,
 ) -> CombinedVerdict {
     let verdicts = withdrawals.iter().zip(seen).map(|(withdrawal, step)| match step.verdict.is_admitted() {
-        true => withdrawal.buckets.as_ref().dry_run(&withdrawal.bucket, now, withdrawal.peek()).verdict,
+        true => {
+            let now = now(withdrawal.bucket.key);
+            withdrawal.buckets.as_ref().dry_run(&withdrawal.bucket, now, withdrawal.peek()).verdict
+        }
         false => step.verdict,
     });
     CombinedVerdict { admitted: false, verdicts: verdicts.collect() }
 }
 
-fn take_locked<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], now: Time) -> CombinedVerdict {
+fn take_locked<L: AsRef<Buckets>>(withdrawals: &[Withdrawal<'_, L>], now: TimeAt<'_>) -> CombinedVerdict {
     let apply = |withdrawal: &Withdrawal<'_, L>, op| {
-        withdrawal.buckets.as_ref().apply_locked(&withdrawal.bucket, now, op)
+        withdrawal.buckets.as_ref().apply_locked(&withdrawal.bucket, now(withdrawal.bucket.key), op)
     };
     let dry_run = |withdrawal: &Withdrawal<'_, L>| {
+        let now = now(withdrawal.bucket.key);
         withdrawal.buckets.as_ref().dry_run_locked(&withdrawal.bucket, now, withdrawal.take())
     };
     let seen: SmallVec<[Step; 2]> = withdrawals.iter().map(dry_run).collect();

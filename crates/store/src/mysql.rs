@@ -1,6 +1,6 @@
 //! Buckets in MySQL or MariaDB: a table with one row for each bucket.
 //!
-//! The address is `mysql://user:password@host:port/database`, with `sslmode=disable|require|verify-full` and
+//! The address is `mysql://user:password@host:port/database`, with several hosts if one of them is the writer, and `sslmode=disable|require|verify-full` and
 //! `sslrootcert=FILE` (`require` checks the certificate too), or `socket=PATH`. A swap is one statement that returns
 //! only two numbers, the rows written and the time; after a conflict a second statement reads the row. The pool is left
 //! to [`sql`](super::sql).

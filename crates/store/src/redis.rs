@@ -1,4 +1,4 @@
-//! Buckets in Redis or Valkey: one server, or a cluster.
+//! Buckets in Redis or Valkey: one server, the primary that Sentinels name, or a cluster.
 //!
 //! A value is a random version (8 bytes) and the record; one script compares, writes, and returns the clock. The redis
 //! crate's connection managers and its cluster client are not used, because they let a request wait for a connection
@@ -11,6 +11,7 @@ mod inspect;
 mod liveness;
 mod node;
 mod reply;
+mod sentinel;
 mod slots;
 mod stream;
 #[cfg(test)]
@@ -21,13 +22,15 @@ use std::sync::Arc;
 use redis::{RedisError, Value};
 use tokio::task::JoinSet;
 
-use self::address::{Login, RedisAddress};
+use self::address::{AddressKind, Login, RedisAddress};
 use self::cluster::Cluster;
-use self::node::Node;
+use self::node::{Node, Target};
 use self::reply::ScriptReply;
+use self::sentinel::Sentinels;
 use super::address::Remote;
 use super::compare_and_swap::{
-    Clocked, CompareAndSwap, Namespace, RecordVersion, StoreError, StoreFuture, StoreRecord, Stored, Swap,
+    Clocked, CompareAndSwap, Namespace, RecordVersion, ServerEntry, ServerId, StoreClock, StoreError,
+    StoreFuture, StoreRecord, Stored, Swap,
 };
 use super::tls;
 use tollgate_bucket::Key;
@@ -44,11 +47,15 @@ impl Remote for RedisAddress {
             None => None,
         };
         let login = Arc::new(Login { tls, credentials: self.credentials.clone(), database: self.database });
-        let topology = match &self.hosts[..] {
-            [host] if !self.is_cluster => RedisTopology::Single(Node::open(host.clone(), login)),
-            hosts => RedisTopology::Cluster(Cluster::open(hosts, &login)),
+        let single = |target| RedisTopology::Single(Node::open(target, Arc::clone(&login)));
+        let topology = match (&self.kind, &self.hosts[..]) {
+            (AddressKind::Single, [host]) => single(Target::Host(host.clone())),
+            (AddressKind::Sentinel(primary), hosts) => {
+                single(Target::Primary(Sentinels::new(hosts, primary)))
+            }
+            (_, hosts) => RedisTopology::Cluster(Cluster::open(hosts, &login)),
         };
-        Ok(Arc::new(Redis { namespace: namespace.clone(), topology }))
+        Ok(Arc::new(Redis { namespace: namespace.clone(), topology, is_exposed: self.is_exposed() }))
     }
 }
 
@@ -56,6 +63,8 @@ impl Remote for RedisAddress {
 struct Redis {
     namespace: Namespace,
     topology: RedisTopology,
+    /// Whether its password can be read on the way.
+    is_exposed: bool,
 }
 
 enum RedisTopology {
@@ -66,14 +75,26 @@ enum RedisTopology {
 impl RedisTopology {
     /// Runs the script on the server that has this key.
     async fn run(&self, key: &str, arguments: &[&[u8]]) -> Result<Clocked<ScriptReply>, StoreError> {
-        let value = match self {
+        let (value, is_owner) = match self {
             Self::Single(node) => {
                 let answer = node.connection().await?.run(key, arguments, false).await;
-                answer.map_err(|error| reply::store_error(&error))?
+                (answer.map_err(|error| reply::store_error(&error))?, true)
             }
             Self::Cluster(cluster) => cluster.run(key, arguments).await?,
         };
-        reply::script_reply(value)
+        let reply = reply::script_reply(value)?;
+        Ok(Clocked { clock: reply.clock.filter(|_| is_owner), ..reply })
+    }
+
+    /// Writes to this server, and returns its time if there is one to tell.
+    async fn probe(&self, server: ServerId, prefix: &str) -> Result<Option<Value>, StoreError> {
+        match self {
+            Self::Single(node) => {
+                let time = node.connection().await?.probe(&format!("{prefix}:probe:0")).await;
+                time.map(Some).map_err(|error| reply::store_error(&error))
+            }
+            Self::Cluster(cluster) => cluster.probe(server, prefix).await,
+        }
     }
 
     /// Sends a command to every server that has keys, to all at once.
@@ -115,21 +136,31 @@ impl CompareAndSwap for Redis {
         })
     }
 
-    fn probe(&self) -> StoreFuture<'_, ()> {
+    fn servers(&self) -> Vec<ServerEntry> {
+        match &self.topology {
+            RedisTopology::Single(_) => vec![ServerEntry { id: ServerId::ONLY, name: "".into() }],
+            RedisTopology::Cluster(cluster) => cluster.servers(),
+        }
+    }
+
+    fn server_of(&self, key: Key) -> ServerId {
+        match &self.topology {
+            RedisTopology::Single(_) => ServerId::ONLY,
+            RedisTopology::Cluster(cluster) => cluster.server_of(&self.namespace.key(key)),
+        }
+    }
+
+    fn probe(&self, server: ServerId) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let mut clock = None;
-            // All servers of a cluster must answer: the server that the next request needs is not known yet.
-            for time in self.topology.call_each("TIME").await? {
-                clock = clock.or(Some(reply::clock(time.map_err(|error| reply::store_error(&error))?)?));
-            }
-            let clock = clock.ok_or_else(|| StoreError::unreachable("no server of the cluster is known"))?;
-            Ok(Clocked::with_clock((), clock))
+            let time = self.topology.probe(server, self.namespace.as_str()).await?;
+            let clock = time.map(reply::clock).transpose()?;
+            Ok(Clocked { value: (), clock: clock.map(StoreClock::Exact) })
         })
     }
 
     fn inspect(&self) -> StoreFuture<'_, Vec<String>> {
         Box::pin(async move {
-            let mut sentences = Vec::new();
+            let mut sentences = inspect::exposed(self.is_exposed);
             for info in self.topology.call_each("INFO").await? {
                 match info.and_then(|info| Ok(redis::from_redis_value::<String>(info)?)) {
                     Ok(info) => sentences.extend(inspect::sentences(&info)),

@@ -1,7 +1,7 @@
 //! Buckets that several gates share: everything around a [`CompareAndSwap`], once for all databases.
 //!
 //! A mirror answers refusals and starts admissions, requests for one bucket are batched, every call has a deadline, and
-//! a breaker stops the calls while the store does not answer. The arithmetic is left to [`step`](tollgate_bucket::step),
+//! a breaker stops the calls to a server that does not answer; each server of a store has a breaker and a clock. The arithmetic is left to [`step`](tollgate_bucket::step),
 //! as everywhere. All calls to the database are made by one thread of the store's own, whichever threads wait for them.
 
 mod batch;
@@ -11,14 +11,16 @@ mod maintenance;
 mod mirror;
 mod queue;
 mod request;
+mod server;
+mod servers;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 pub use self::maintenance::StoreStartError;
@@ -26,10 +28,11 @@ pub use self::mirror::Mirror;
 pub use self::request::{StoreOp, StoreReply, Unavailable};
 
 use self::batch::StoreBatch;
-use self::circuit_breaker::CircuitBreaker;
+use self::circuit_breaker::CallKind;
 use self::queue::RequestQueue;
 use self::request::{Completion, StoreRequest, UncertainWrite};
-use super::clock_offset::ClockOffset;
+use self::server::StoreServer;
+use self::servers::StoreServers;
 use super::memory::BucketKey;
 use super::{Clocked, CompareAndSwap, RecordVersion, StoreError, StoreRecord, Stored, Swap};
 use crate::time::Clock;
@@ -67,14 +70,31 @@ impl Default for StoreOptions {
 pub trait StoreObserver: Send + Sync {
     /// A call has finished.
     fn call_finished(&self, result: CallOutcome, took: Span);
-    /// Calls to the store start again (`up`) or stop, for this reason.
-    fn availability_changed(&self, up: bool, why: &str);
+    /// Calls to a server start, start again, or stop. Each change, for counters.
+    fn availability_changed(&self, change: &AvailabilityChange<'_>);
+    /// The same for people to read: at most once a minute for each server and direction.
+    fn availability_reported(&self, change: &AvailabilityChange<'_>);
+    /// The store has a server no more.
+    fn server_left(&self, _server: &str, _is_store_up: bool) {}
     /// A warning for the operator.
     fn warned(&self, what: &str);
     /// The mirror of this limit refused an attempt, without a call.
     fn refused_by_mirror(&self, _limit: &Arc<str>) {}
     /// An attempt is decided without the store, as this option says.
     fn fell_back(&self, _on_error: OnError) {}
+}
+
+/// A server of a store that calls go to from now on, or do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AvailabilityChange<'a> {
+    /// Its name; empty if the store has one server only.
+    pub server: &'a str,
+    /// Whether calls go to it.
+    pub up: bool,
+    /// Whether calls go to all servers of the store.
+    pub is_store_up: bool,
+    /// The reason, in words for operators.
+    pub why: &'a str,
 }
 
 /// The result of a call to the store.
@@ -86,6 +106,8 @@ pub enum CallOutcome {
     Conflict,
     /// No answer came in time.
     Timeout,
+    /// The store takes no more calls about this key at present.
+    Throttled,
     /// The answer was an error.
     Error,
 }
@@ -95,13 +117,11 @@ pub struct SharedStore {
     backend: Arc<dyn CompareAndSwap>,
     options: StoreOptions,
     clock: Clock,
-    offset: ClockOffset,
-    breaker: CircuitBreaker,
+    servers: StoreServers,
     queue: RequestQueue,
     observer: Arc<dyn StoreObserver>,
     runtime: Handle,
-    /// Wakes the probe loop.
-    went_down: Arc<Notify>,
+    is_inspected: AtomicBool,
     /// Enqueued requests that are not done yet.
     enqueued: AtomicUsize,
     randomness: AtomicU64,
@@ -110,10 +130,15 @@ pub struct SharedStore {
 }
 
 impl SharedStore {
-    /// The store's time when this process's clock shows `own`.
+    /// The store's time when this process's clock shows `own`; of a store of several servers, the first one's.
     #[must_use]
     pub fn time(&self, own: Time) -> Time {
-        self.offset.apply(own)
+        self.servers.time(own)
+    }
+
+    /// The time at the server of this key when the store's time is `now`.
+    pub(super) fn time_at(&self, key: Key, now: Time) -> Time {
+        if self.servers.is_single() { now } else { self.servers.time_at(&self.server_of(key), now) }
     }
 
     /// The store's present time.
@@ -133,10 +158,21 @@ impl SharedStore {
         &*self.observer
     }
 
-    /// Whether the store answers, as far as is known.
+    /// Whether all servers of the store take calls, as far as is known.
     #[must_use]
     pub fn is_up(&self) -> bool {
-        !self.breaker.is_open()
+        self.servers.are_up()
+    }
+
+    /// The present time at this server.
+    fn now_at(&self, server: &StoreServer) -> Time {
+        let own = self.clock.now();
+        if server.offset.is_known() { server.offset.apply(own) } else { self.time(own) }
+    }
+
+    /// The server that holds this key.
+    fn server_of(&self, key: Key) -> Arc<StoreServer> {
+        self.servers.get(self.backend.server_of(key), &*self.backend)
     }
 
     /// Runs one operation on a bucket. Needs a tokio runtime with time; waits no longer than the deadline.
@@ -150,7 +186,7 @@ impl SharedStore {
         op: StoreOp,
     ) -> impl Future<Output = Result<StoreReply, Unavailable>> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
-        let is_up = !self.breaker.is_open();
+        let is_up = !self.server_of(bucket.key).breaker.is_open();
         if is_up {
             let (mirror, completion) = (Arc::clone(mirror), Completion::Call(sender));
             self.push_request(StoreRequest { mirror, bucket, op, completion, since: Instant::now() });
@@ -176,7 +212,8 @@ impl SharedStore {
         }
         let (mirror, completion) = (Arc::clone(mirror), Completion::Enqueued { tries: 0, uncertain: None });
         let request = StoreRequest { mirror, bucket, op, completion, since: Instant::now() };
-        if self.breaker.is_open() { self.fail(request, None) } else { self.push_request(request) }
+        let is_down = self.server_of(bucket.key).breaker.is_open();
+        if is_down { self.fail(request, None) } else { self.push_request(request) }
     }
 
     /// Waits until all enqueued operations are done, at most this long.
@@ -234,34 +271,54 @@ impl SharedStore {
         }
     }
 
-    async fn load(&self, key: Key) -> Result<Option<Stored>, StoreError> {
-        self.call_backend(self.backend.load(key), |_| CallOutcome::Ok).await
+    async fn load(&self, server: &StoreServer, key: Key) -> Result<Option<Stored>, StoreError> {
+        let call = self.backend.load(key);
+        self.call_backend(server, CallKind::Read, key, call, |_| CallOutcome::Ok).await
     }
 
-    async fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> Result<Swap, StoreError> {
+    async fn swap(
+        &self,
+        server: &StoreServer,
+        key: Key,
+        old: Option<RecordVersion>,
+        new: StoreRecord,
+    ) -> Result<Swap, StoreError> {
         let result = |swap: &Swap| match swap {
             Swap::Done(_) => CallOutcome::Ok,
             Swap::Conflict(_) => CallOutcome::Conflict,
         };
-        self.call_backend(self.backend.swap(key, old, new), result).await
+        let call = self.backend.swap(key, old, new);
+        self.call_backend(server, CallKind::Write, key, call, result).await
     }
 
-    /// Calls the database within the deadline, and records the outcome and the database's clock.
+    /// Calls the database within the deadline, and records the outcome and the clock of the key's server.
     async fn call_backend<T>(
         &self,
+        server: &StoreServer,
+        kind: CallKind,
+        key: Key,
         call: impl Future<Output = Result<Clocked<T>, StoreError>>,
         result: impl FnOnce(&T) -> CallOutcome,
     ) -> Result<T, StoreError> {
         let begun = self.clock.now();
-        if self.breaker.is_open() {
+        if server.breaker.is_open() {
             return Err(StoreError::unreachable("it did not answer lately"));
         }
         let answer = tokio::time::timeout(self.options.timeout.to_std(), call).await;
-        self.record_outcome(begun, answer.unwrap_or(Err(timeout_error())), result)
+        let mut answer = answer.unwrap_or(Err(timeout_error()));
+        if self.backend.server_of(key) != server.id
+            && let Ok(answer) = &mut answer
+        {
+            // The key has moved, so another server may have answered.
+            answer.clock = None;
+        }
+        self.record_outcome(server, kind, begun, answer, result)
     }
 
     fn record_outcome<T>(
         &self,
+        server: &StoreServer,
+        kind: CallKind,
         begun: Time,
         answer: Result<Clocked<T>, StoreError>,
         result: impl FnOnce(&T) -> CallOutcome,
@@ -270,39 +327,52 @@ impl SharedStore {
         let outcome = match &answer {
             Ok(answer) => result(&answer.value),
             Err(StoreError::WriteConflict) => CallOutcome::Conflict,
+            Err(StoreError::Throttled(_)) => CallOutcome::Throttled,
             Err(error) if *error == timeout_error() => CallOutcome::Timeout,
             Err(_) => CallOutcome::Error,
         };
         self.observer.call_finished(outcome, now.since(begun));
-        match &answer {
-            Err(error) if *error != StoreError::WriteConflict => {
-                if self.breaker.failed(Instant::now(), self.options.timeout.to_std()) {
-                    self.went_down.notify_one();
-                    self.observer.availability_changed(false, &error.to_string());
-                }
+        if let Some(clock) = answer.as_ref().ok().and_then(|answer| answer.clock)
+            && let Some(correction) = server.offset.record(clock, begun, now)
+            && server.tells_clock()
+        {
+            self.observer.warned(&server.describe(correction));
+        }
+        self.record_availability(server, kind, outcome, answer.as_ref().err());
+        Ok(answer?.value)
+    }
+
+    fn record_availability(
+        &self,
+        server: &StoreServer,
+        kind: CallKind,
+        outcome: CallOutcome,
+        error: Option<&StoreError>,
+    ) {
+        let has_changed = match outcome {
+            CallOutcome::Ok => server.breaker.succeeded(kind, self.now_at(server)),
+            // Nothing was written, but the server answered; throttling concerns one key.
+            CallOutcome::Conflict | CallOutcome::Throttled => {
+                server.breaker.succeeded(CallKind::Read, self.now_at(server))
             }
-            _ => self.mark_up(),
+            CallOutcome::Timeout | CallOutcome::Error => {
+                server.breaker.failed(kind, Instant::now(), self.options.timeout.to_std())
+            }
+        };
+        let tells = server.tells_availability();
+        if !has_changed && !tells {
+            return;
         }
-        let answer = answer?;
-        if let Some(correction) = answer.clock.and_then(|clock| self.offset.record(clock, begun, now)) {
-            self.observer.warned(&correction.to_string());
+        let up = !server.breaker.is_open();
+        let why = error.map_or_else(|| "it answers again".to_owned(), StoreError::to_string);
+        let change = AvailabilityChange { server: &server.name, up, is_store_up: self.is_up(), why: &why };
+        if has_changed {
+            server.went_down.notify_one();
+            self.observer.availability_changed(&change);
         }
-        Ok(answer.value)
-    }
-
-    fn mark_up(&self) {
-        if self.breaker.succeeded(self.now()) {
-            self.observer.availability_changed(true, "it answers again");
+        if tells {
+            self.observer.availability_reported(&change);
         }
-    }
-
-    /// Whether the store has ever answered; before that its clock is unknown.
-    fn has_ever_answered(&self) -> bool {
-        self.breaker.has_ever_succeeded()
-    }
-
-    fn back_since(&self) -> Time {
-        self.breaker.back_since()
     }
 
     fn timeout(&self) -> Span {

@@ -1,15 +1,13 @@
 //! What PostgreSQL and MySQL share: the table, the connection pool, and how an address is parsed.
 //!
-//! The SQL is left to each database's module. Expired rows are found by walking along the primary key, one window at a
-//! time, and not by an index on `expires_at`: every swap changes that column, so an index on it would make each swap
-//! write twice and, in PostgreSQL, rule out updates that touch no index (HOT).
+//! The SQL is left to each database's module. Expired rows are found by an index on `due`, the period of a few minutes in
+//! which they expire, and not by one on `expires_at`: every swap changes that column, so an index on it would make each
+//! swap write twice and, in PostgreSQL, rule out updates that touch no index (HOT).
 
 pub(super) mod address;
 mod pool;
 mod pooled_connection;
 mod store;
-
-use std::sync::{Mutex, PoisonError};
 
 use self::pool::SqlPool;
 pub(super) use self::pool::{SqlConnecting, SqlConnector};
@@ -18,30 +16,11 @@ pub(super) use self::store::{SqlQueries, SqlReply, SqlStore, Statements};
 use super::compare_and_swap::{RecordVersion, StoreError, Stored, Swap};
 use tollgate_bucket::Key;
 
-/// Rows that one purge looks at.
-pub(super) const WINDOW: u64 = 10_000;
-
 /// Rows that one purge removes at most.
 pub(super) const BATCH: u64 = 1_000;
 
-/// Where the next purge continues: behind this key.
-#[derive(Debug, Default)]
-pub(super) struct PurgeCursor(Mutex<Vec<u8>>);
-
-impl PurgeCursor {
-    /// The last key that was looked at.
-    pub(super) fn position(&self) -> Vec<u8> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Continues behind `last`, the last key of the window, or from the start if there is none. A window that held a
-    /// whole batch may hold more, and is looked at again.
-    pub(super) fn advance(&self, last: Option<Vec<u8>>, removed: u64) {
-        if removed < BATCH {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = last.unwrap_or_default();
-        }
-    }
-}
+/// A row is due for removal by the period, of so many seconds, in which it expires.
+pub(super) const PERIOD: u64 = 300;
 
 /// The result of a swap that was not done, if the row that was found explains it.
 ///
@@ -102,16 +81,5 @@ mod tests {
         assert_eq!(conflict(Some(RecordVersion(1)), stored(2)), Ok(Swap::Conflict(stored(2))));
         assert_eq!(conflict(Some(RecordVersion(1)), None), Ok(Swap::Conflict(None)));
         assert_eq!(conflict(None, stored(2)), Ok(Swap::Conflict(stored(2))));
-    }
-
-    #[test]
-    fn a_broom_stays_where_more_may_lie_and_begins_again_at_the_end() {
-        let cursor = PurgeCursor::default();
-        cursor.advance(Some(vec![7]), BATCH - 1);
-        assert_eq!(cursor.position(), [7]);
-        cursor.advance(Some(vec![9]), BATCH);
-        assert_eq!(cursor.position(), [7]);
-        cursor.advance(None, 0);
-        assert!(cursor.position().is_empty());
     }
 }

@@ -67,8 +67,11 @@ impl ProbeReport {
 /// Makes every call that a gate makes, on a bucket that no client has.
 fn probe_all(opened: &OpenedStore) -> Result<(), StoreError> {
     let key = unused_key();
-    opened.call(PROBE_TIMEOUT, |store| store.probe())?;
+    // Of a cluster the first answer tells which servers there are.
     opened.call(PROBE_TIMEOUT, |store| store.load(key))?;
+    for server in opened.servers() {
+        opened.call(PROBE_TIMEOUT, |store| store.probe(server))?;
+    }
     let record = StoreRecord {
         bytes: vec![0],
         ttl: Span::from_secs(1),

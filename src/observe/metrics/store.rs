@@ -13,13 +13,15 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::Label;
-use crate::event::{Event, Fallback, StoreCallResult};
+use crate::event::{Event, Fallback, StoreCallResult, StoreChange};
 use crate::time::Span;
 
 /// Counts requests and fallbacks.
 #[derive(Debug)]
 pub(super) struct StoreCounters {
     up: Family<NoLabels, Gauge>,
+    /// Shown for stores of several servers.
+    server_up: Family<ServerLabel, Gauge>,
     requests: Family<Label, Counter>,
     duration: Family<NoLabels, Histogram, fn() -> Histogram>,
     fallbacks: Family<Label, Counter>,
@@ -30,6 +32,11 @@ pub(super) struct StoreCounters {
 type NoLabels = [(&'static str, &'static str); 0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ServerLabel {
+    server: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LimitLabel {
     limit: Arc<str>,
 }
@@ -38,6 +45,7 @@ impl Default for StoreCounters {
     fn default() -> Self {
         Self {
             up: Family::default(),
+            server_up: Family::default(),
             requests: Family::default(),
             duration: Family::new_with_constructor(|| Histogram::new(BOUNDS)),
             fallbacks: Family::default(),
@@ -48,7 +56,10 @@ impl Default for StoreCounters {
 
 impl StoreCounters {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("tollgate_store_up", "Whether the shared store is available", self.up.clone());
+        let help = "Whether all servers of the shared store are available";
+        registry.register("tollgate_store_up", help, self.up.clone());
+        let help = "Whether a server of the shared store is available";
+        registry.register("tollgate_store_server_up", help, self.server_up.clone());
         let requests = self.requests.clone();
         registry.register("tollgate_store_requests", "Requests to the shared store", requests);
         let (name, help) =
@@ -69,15 +80,19 @@ impl StoreCounters {
                 self.fallbacks.get_or_create_owned(&[("action", fallback_name(fallback))]).inc();
             }
             Event::StoreCalled { result, took } => {
-                if result == StoreCallResult::Ok {
-                    // The first call precedes all decisions, so the store is shown as up from then on.
-                    self.up.get_or_create_owned(&[]).set(1);
-                }
                 self.requests.get_or_create_owned(&[("result", result_name(result))]).inc();
                 self.duration.get_or_create_owned(&[]).observe(seconds(took));
             }
-            Event::StoreUp { up, .. } => {
-                self.up.get_or_create_owned(&[]).set(i64::from(up));
+            Event::StoreUp(StoreChange { server, up, is_store_up, .. }) => {
+                self.up.get_or_create_owned(&[]).set(i64::from(is_store_up));
+                if !server.is_empty() {
+                    let label = ServerLabel { server: server.to_owned() };
+                    self.server_up.get_or_create_owned(&label).set(i64::from(up));
+                }
+            }
+            Event::StoreServerLeft { server, is_store_up } => {
+                self.up.get_or_create_owned(&[]).set(i64::from(is_store_up));
+                self.server_up.remove(&ServerLabel { server: server.to_owned() });
             }
             _ => {}
         }
@@ -101,6 +116,7 @@ fn result_name(result: StoreCallResult) -> &'static str {
         StoreCallResult::Ok => "ok",
         StoreCallResult::Conflict => "lost",
         StoreCallResult::Timeout => "timeout",
+        StoreCallResult::Throttled => "throttled",
         StoreCallResult::Error => "error",
     }
 }

@@ -19,14 +19,46 @@ pub(crate) struct MariaDb {
     directory: PathBuf,
     port: u16,
     speaks_tls: bool,
+    /// More on its command line.
+    arguments: Vec<String>,
 }
 
 impl MariaDb {
     /// Starts it, with a certificate of its own if it shall speak TLS.
     pub(crate) fn with(speaks_tls: bool) -> Result<Self, String> {
-        let mut server = Self { process: None, directory: new_directory(), port: free_port(), speaks_tls };
+        Self::with_arguments(speaks_tls, &[])
+    }
+
+    fn with_arguments(speaks_tls: bool, arguments: &[&str]) -> Result<Self, String> {
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        let (directory, port) = (new_directory(), free_port());
+        let mut server = Self { process: None, directory, port, speaks_tls, arguments };
         server.launch()?;
         Ok(server)
+    }
+
+    /// A primary, and a replica that is read-only.
+    pub(crate) fn pair() -> Result<[Self; 2], String> {
+        let primary = Self::with_arguments(false, &["--log-bin=b", "--server-id=1"])?;
+        let replica = Self::with_arguments(false, &["--log-bin=b", "--server-id=2", "--read-only=1"])?;
+        primary
+            .sql("CREATE USER follower IDENTIFIED BY 'secret'; GRANT REPLICATION SLAVE ON *.* TO follower");
+        replica.follow(&primary);
+        Ok([primary, replica])
+    }
+
+    /// Becomes a replica of this server, from the beginning of its log.
+    fn follow(&self, primary: &Self) {
+        self.sql(&format!(
+            "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={}, MASTER_USER='follower', \
+             MASTER_PASSWORD='secret', MASTER_LOG_FILE='b.000001', MASTER_LOG_POS=4; START SLAVE",
+            primary.port
+        ));
+    }
+
+    /// `store.url` for both.
+    pub(crate) fn url_of_pair([one, other]: &[Self; 2]) -> String {
+        format!("mysql://tollgate:secret@127.0.0.1:{},127.0.0.1:{}/tollgate", one.port, other.port)
     }
 
     /// The certificate that it shows, if it speaks TLS: its own root.
@@ -80,6 +112,7 @@ impl MariaDb {
         ] {
             command.arg(format!("--{option}={}", self.directory.join(file).display()));
         }
+        command.args(&self.arguments);
         if self.speaks_tls {
             certificate(&self.data(), USERS)?;
             command.arg("--ssl-cert=server.crt").arg("--ssl-key=server.key");
@@ -134,7 +167,7 @@ impl Server for MariaDb {
         let log = String::from_utf8_lossy(&log);
         let asked = |line: &&str| line.contains("Execute\t") && line.contains("_buckets");
         let is_beside =
-            |line: &&str| ["SHA1", "DELETE", "OFFSET", "WHERE FALSE"].iter().any(|word| line.contains(word));
+            |line: &&str| ["SHA1", "DELETE", "WHERE FALSE", "'probe'"].iter().any(|word| line.contains(word));
         u64::try_from(log.lines().filter(asked).filter(|line| !is_beside(line)).count()).unwrap()
     }
 
@@ -167,7 +200,8 @@ impl Tables for MariaDb {
 
     fn fill(&self, rows: u32, late: u32) {
         self.sql(&format!(
-            "INSERT INTO tollgate_buckets SELECT UNHEX(MD5(CONCAT({late}, ' ', seq))), seq, '', '', UTC_TIMESTAMP(6), \
+            "INSERT INTO tollgate_buckets (`key`, version, state, limit_name, full_at, expires_at, updated_at) \
+             SELECT UNHEX(MD5(CONCAT({late}, ' ', seq))), seq, '', '', UTC_TIMESTAMP(6), \
              UTC_TIMESTAMP(6) - INTERVAL {late} SECOND, UTC_TIMESTAMP(6) FROM seq_1_to_{rows}"
         ));
     }

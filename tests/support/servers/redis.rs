@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::super::{eventually, free_port, new_directory};
+use super::sql::{made_once, run};
 use super::{Process, Server, wait_for};
 
 /// One server, without a password.
@@ -26,11 +27,19 @@ pub(crate) struct Alone<const TLS: bool>(Member);
 /// Three servers, each with a third of the slots.
 pub(crate) struct RedisCluster(Vec<Member>);
 
+/// A primary, its replica and the one Sentinel that watches them.
+pub(crate) struct RedisWithSentinel {
+    pub(crate) primary: Redis,
+    pub(crate) replica: Redis,
+    sentinel: Redis,
+}
+
 /// One process.
 pub(crate) struct Member {
     port: u16,
     directory: PathBuf,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
     process: Option<Process>,
 }
 
@@ -97,31 +106,27 @@ impl Redis {
     pub(crate) fn cli(&self, arguments: &[&str]) -> String {
         self.0.cli(arguments)
     }
+
+    /// A section of what it says of itself, by the password `secret`.
+    pub(crate) fn says(&self, section: &str) -> String {
+        self.cli(&["-a", "secret", "--no-auth-warning", "INFO", section])
+    }
 }
 
 impl Server for RedisCluster {
     const NAME: &'static str = "redis-server as a cluster";
 
     fn start() -> Result<Self, String> {
-        let mut members = Vec::new();
-        for _ in 0..3 {
-            let (port, bus) = (free_port().to_string(), free_port().to_string());
-            let own = ["--port", &port, "--cluster-enabled", "yes", "--cluster-port", &bus];
-            members.push(Member::started(port.parse().unwrap(), new_directory(), &own)?);
-        }
-        let all: Vec<String> = members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
-        let mut arguments = vec!["--cluster", "create"];
-        arguments.extend(all.iter().map(|address| &address[..]));
-        arguments.extend(["--cluster-replicas", "0", "--cluster-yes"]);
-        let said = members[0].cli(&arguments);
-        assert!(said.contains("All 16384 slots covered"), "{said}");
-        let cluster = Self(members);
-        cluster.wait();
-        Ok(cluster)
+        Self::start_with(&ClusterPlan::default())
     }
 
     fn url(&self) -> String {
-        format!("redis-cluster://127.0.0.1:{},127.0.0.1:{}", self.0[0].port, self.0[1].port)
+        let (host, one, other) = ("127.0.0.1", self.0[0].port, self.0[1].port);
+        if self.0[0].is_tls() {
+            let roots = self.0[0].directory.join("roots.pem");
+            return format!("rediss-cluster://{host}:{one},{host}:{other}?ca={}", roots.display());
+        }
+        format!("redis-cluster://{host}:{one},{host}:{other}")
     }
 
     fn pause(&mut self) {
@@ -150,7 +155,71 @@ impl Server for RedisCluster {
     }
 }
 
+/// How a cluster is set up.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ClusterPlan<'a> {
+    /// For each of its three primaries.
+    pub(crate) replicas: usize,
+    /// More on the command line of each server.
+    pub(crate) arguments: &'a [&'a str],
+    /// Whether it speaks nothing but TLS.
+    pub(crate) is_tls: bool,
+    /// The environment of the first server.
+    pub(crate) first: &'a [(String, String)],
+}
+
 impl RedisCluster {
+    pub(crate) fn start_with(plan: &ClusterPlan<'_>) -> Result<Self, String> {
+        let roots = new_directory();
+        if plan.is_tls {
+            certificate(&roots)?;
+        }
+        let mut members = Vec::new();
+        for at in 0..3 * (1 + plan.replicas) {
+            let (port, bus, directory) = (free_port(), free_port().to_string(), new_directory());
+            let mut own =
+                vec!["--cluster-enabled".to_owned(), "yes".to_owned(), "--cluster-port".to_owned(), bus];
+            own.extend(["--repl-diskless-sync-delay".to_owned(), "0".to_owned()]);
+            own.extend(plan.arguments.iter().map(|&argument| argument.to_owned()));
+            if plan.is_tls {
+                for name in ["roots.pem", "server.pem", "server.key"] {
+                    fs::copy(roots.join(name), directory.join(name)).unwrap();
+                }
+                own.extend(tls_arguments(port, &directory));
+                own.extend(["--tls-cluster".to_owned(), "yes".to_owned()]);
+            } else {
+                own.extend(["--port".to_owned(), port.to_string()]);
+            }
+            let own: Vec<&str> = own.iter().map(|argument| &argument[..]).collect();
+            let environment = if at == 0 { plan.first } else { &[] };
+            members.push(Member::started_within(port, directory, &own, environment)?);
+        }
+        fs::remove_dir_all(&roots).unwrap();
+        let all: Vec<String> = members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
+        let mut arguments = vec!["--cluster", "create"];
+        arguments.extend(all.iter().map(|address| &address[..]));
+        let replicas = plan.replicas.to_string();
+        arguments.extend(["--cluster-replicas", &replicas, "--cluster-yes"]);
+        let said = members[0].cli(&arguments);
+        assert!(said.contains("All 16384 slots covered"), "{said}");
+        let cluster = Self(members);
+        cluster.wait();
+        let follows =
+            |member: &Member| !member.cli(&["INFO", "replication"]).contains("master_link_status:down");
+        assert!(eventually(Duration::from_secs(20), || cluster.0.iter().all(follows)), "a replica is late");
+        Ok(cluster)
+    }
+
+    /// Ends one of its servers, and starts it again.
+    pub(crate) fn kill_member(&mut self, at: usize) {
+        self.0[at].process = None;
+    }
+
+    pub(crate) fn start_member(&mut self, at: usize) {
+        self.0[at].start().unwrap();
+        self.wait();
+    }
+
     /// Its servers.
     pub(crate) fn members(&self) -> &[Member] {
         &self.0
@@ -168,14 +237,71 @@ impl RedisCluster {
     }
 }
 
+impl RedisWithSentinel {
+    /// With a password that all of them want.
+    pub(crate) fn start() -> Result<Self, String> {
+        let primary = Redis::start_with(&["--requirepass", "secret", "--masterauth", "secret"])?;
+        let port = primary.port().to_string();
+        let replica = Redis::start_with(&[
+            "--requirepass",
+            "secret",
+            "--masterauth",
+            "secret",
+            "--replicaof",
+            "127.0.0.1",
+            &port,
+        ])?;
+        let directory = new_directory();
+        let file = directory.join("sentinel.conf");
+        let watched = format!(
+            "sentinel monitor gate 127.0.0.1 {port} 1\nsentinel auth-pass gate secret\n\
+             sentinel down-after-milliseconds gate 500\nsentinel failover-timeout gate 2000\n"
+        );
+        fs::write(&file, watched).unwrap();
+        let (own, name) = (free_port(), file.display().to_string());
+        let arguments = [&name, "--sentinel", "--bind", "127.0.0.1", "--port", &own.to_string(), "--dir"];
+        let mut arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        arguments.push(directory.display().to_string());
+        let (environment, process) = (Vec::new(), None);
+        let mut sentinel = Member { port: own, directory, arguments, environment, process };
+        sentinel.start()?;
+        sentinel.wait();
+        let both = Self { primary, replica, sentinel: Alone(sentinel) };
+        let knows = || both.sentinel.cli(&["SENTINEL", "REPLICAS", "gate"]).contains("slave");
+        let follows = || both.replica.says("replication").contains("master_link_status:up");
+        assert!(eventually(Duration::from_secs(30), || knows() && follows()), "the replica is not known");
+        Ok(both)
+    }
+
+    /// Whether the Sentinel names the replica as the primary.
+    pub(crate) fn names_replica(&self) -> bool {
+        let named = self.sentinel.cli(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "gate"]);
+        named.ends_with(&self.replica.port().to_string())
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis+sentinel://:secret@127.0.0.1:{}/gate", self.sentinel.port())
+    }
+}
+
 impl Member {
     /// With these arguments of its own, as soon as it answers.
     fn started(port: u16, directory: PathBuf, own: &[&str]) -> Result<Self, String> {
+        Self::started_within(port, directory, own, &[])
+    }
+
+    fn started_within(
+        port: u16,
+        directory: PathBuf,
+        own: &[&str],
+        environment: &[(String, String)],
+    ) -> Result<Self, String> {
         let usual = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir"];
         let directory_name = directory.display().to_string();
         let arguments =
             usual.iter().chain([&&directory_name[..]]).chain(own).map(|&word| word.to_owned()).collect();
-        let mut member = Self { port, directory, arguments, process: None };
+        let environment = environment.to_vec();
+        let mut member = Self { port, directory, arguments, environment, process: None };
         member.start()?;
         member.wait();
         Ok(member)
@@ -206,7 +332,9 @@ impl Member {
     }
 
     fn start(&mut self) -> Result<(), String> {
-        self.process = Some(Process::spawn(Command::new("redis-server").args(&self.arguments))?);
+        let mut command = Command::new("redis-server");
+        command.args(&self.arguments).envs(self.environment.iter().cloned());
+        self.process = Some(Process::spawn(&mut command)?);
         Ok(())
     }
 
@@ -267,13 +395,31 @@ fn pings(address: SocketAddr) -> std::io::Result<bool> {
 /// Arguments for this port, with a certificate that was made in this directory.
 fn over_tls(port: u16, directory: &Path) -> Result<Vec<String>, String> {
     certificate(directory)?;
+    Ok(tls_arguments(port, directory))
+}
+
+fn tls_arguments(port: u16, directory: &Path) -> Vec<String> {
     let file = |name: &str| directory.join(name).display().to_string();
     let mut arguments = vec!["--port".to_owned(), "0".to_owned(), "--tls-port".to_owned(), port.to_string()];
     arguments.extend(["--tls-cert-file".to_owned(), file("server.pem")]);
     arguments.extend(["--tls-key-file".to_owned(), file("server.key")]);
     arguments.extend(["--tls-ca-cert-file".to_owned(), file("roots.pem")]);
     arguments.extend(["--tls-auth-clients".to_owned(), "no".to_owned()]);
-    Ok(arguments)
+    arguments
+}
+
+/// The environment of a server whose clock is ahead by so many seconds.
+///
+/// # Errors
+/// If there is no C compiler.
+pub(crate) fn clock_ahead(seconds: u32) -> Result<Vec<(String, String)>, String> {
+    let library = made_once("shifted-clock-1", &[], |making| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/servers/shifted_clock.c");
+        let mut compiler = Command::new("cc");
+        run(compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(making.join("shifted.so")).arg(source))
+    })?;
+    let library = library.join("shifted.so").display().to_string();
+    Ok(vec![("LD_PRELOAD".to_owned(), library), ("CLOCK_SHIFT".to_owned(), seconds.to_string())])
 }
 
 /// An authority, and a certificate for `localhost` that it signed.

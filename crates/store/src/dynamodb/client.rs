@@ -147,6 +147,7 @@ impl DynamoDbError {
         match &self.kind[..] {
             "TransactionConflictException" => StoreError::WriteConflict,
             NO_TABLE => StoreError::Refused(format!("there is no table `{table}`: run `tollgate migrate`")),
+            kind if THROTTLED.contains(&kind) => StoreError::Throttled(self.words()),
             _ if self.status.is_server_error() => StoreError::Unreachable(self.words()),
             _ => StoreError::Refused(self.words()),
         }
@@ -191,6 +192,9 @@ pub(super) const NO_TABLE: &str = "ResourceNotFoundException";
 const TOLERATED: Span = Span::from_secs(15 * 60);
 const TYPE: &str = "application/x-amz-json-1.0";
 const MAX_MESSAGE_LEN: usize = 300;
+/// A hot partition, a table or an account has used up its capacity: other items may go on.
+const THROTTLED: [&str; 3] =
+    ["ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"];
 const ABOUT_KEYS: [&str; 6] = [
     "ExpiredTokenException",
     "ExpiredToken",
@@ -228,12 +232,12 @@ mod tests {
             (
                 400,
                 r#"{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"Slow down."}"#,
-                "refused: ProvisionedThroughputExceededException: Slow down.",
+                "throttled: ProvisionedThroughputExceededException: Slow down.",
             ),
             (
                 400,
                 r#"{"__type":"com.amazon.coral.availability#ThrottlingException","Message":"Rate exceeded"}"#,
-                "refused: ThrottlingException: Rate exceeded",
+                "throttled: ThrottlingException: Rate exceeded",
             ),
             (400, r#"{"__type":"TransactionConflictException"}"#, "write conflict"),
             (500, r#"{"__type":"x#InternalServerError"}"#, "cannot be reached: InternalServerError"),

@@ -44,8 +44,8 @@ struct PooledHttpConnection {
 }
 
 /// A connection in use. Dropped with an unread response, it closes the connection.
-struct HttpLease<'a> {
-    pool: &'a HttpPool,
+struct HttpLease {
+    pool: Arc<HttpPool>,
     pooled: Option<PooledHttpConnection>,
     is_in_use: bool,
 }
@@ -58,7 +58,8 @@ impl HttpPool {
     }
 
     /// Sends a request on the first free connection, and waits for the response at most this long. It tries another
-    /// connection only if the request certainly has not been sent.
+    /// connection only if the request certainly has not been sent. A request that was sent runs to its end, even if its
+    /// caller is gone: a new connection costs more than a late response.
     pub(super) async fn call(
         self: &Arc<Self>,
         mut request: Unsent,
@@ -66,20 +67,18 @@ impl HttpPool {
     ) -> Result<HttpReply, StoreError> {
         let mut last = StoreError::unreachable("every connection had ended");
         for _ in 0..=MAX_CONNECTIONS {
-            let mut lease = self.take().await?;
-            match lease.call(&mut request, timeout).await {
-                Ok(reply) => {
-                    lease.give_back();
-                    return Ok(reply);
-                }
-                Err(error) if request.is_none() => return Err(error),
-                Err(error) => last = error,
+            let lease = self.take().await?;
+            let ended = tokio::spawn(lease.run(request, timeout)).await;
+            let (answer, unsent) = ended.map_err(|_| StoreError::unreachable("the request was dropped"))?;
+            match answer {
+                Err(error) if unsent.is_some() => (last, request) = (error, unsent),
+                answer => return answer,
             }
         }
         Err(last)
     }
 
-    async fn take(self: &Arc<Self>) -> Result<HttpLease<'_>, StoreError> {
+    async fn take(self: &Arc<Self>) -> Result<HttpLease, StoreError> {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -91,12 +90,12 @@ impl HttpPool {
     }
 
     /// `None` while it is worth waiting for a connection.
-    fn try_take(self: &Arc<Self>) -> Result<Option<HttpLease<'_>>, StoreError> {
+    fn try_take(self: &Arc<Self>) -> Result<Option<HttpLease>, StoreError> {
         let now = Instant::now();
         let mut state = self.state();
         state.idle.retain(|pooled| !pooled.connection.is_closed() && now - pooled.last_good < IDLE_TIMEOUT);
         if let Some(pooled) = state.idle.pop_back() {
-            return Ok(Some(HttpLease { pool: self, pooled: Some(pooled), is_in_use: false }));
+            return Ok(Some(HttpLease { pool: Arc::clone(self), pooled: Some(pooled), is_in_use: false }));
         }
         if state.is_connecting {
             return Ok(None);
@@ -140,7 +139,20 @@ async fn connect(pool: Arc<HttpPool>, permit: OwnedSemaphorePermit) {
     pool.changed.notify_waiters();
 }
 
-impl HttpLease<'_> {
+impl HttpLease {
+    /// Sends a request, and returns the response, and the request if it was not sent.
+    async fn run(
+        mut self,
+        mut request: Unsent,
+        timeout: Duration,
+    ) -> (Result<HttpReply, StoreError>, Unsent) {
+        let answer = self.call(&mut request, timeout).await;
+        if answer.is_ok() {
+            self.give_back();
+        }
+        (answer, request)
+    }
+
     async fn call(&mut self, request: &mut Unsent, timeout: Duration) -> Result<HttpReply, StoreError> {
         let Some(pooled) = &mut self.pooled else { return Err(StoreError::WriteConflict) };
         if !pooled.connection.is_ready().await {
@@ -164,7 +176,7 @@ impl HttpLease<'_> {
     }
 }
 
-impl Drop for HttpLease<'_> {
+impl Drop for HttpLease {
     fn drop(&mut self) {
         let is_lost = self.pooled.take().is_some();
         if self.is_in_use {

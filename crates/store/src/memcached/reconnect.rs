@@ -61,6 +61,8 @@ fn named(server: &MemcachedServer, error: StoreError) -> StoreError {
     match error {
         StoreError::Unreachable(why) => StoreError::Unreachable(format!("{server}: {why}")),
         StoreError::Refused(why) => StoreError::Refused(format!("{server}: {why}")),
+        StoreError::ReadOnly(why) => StoreError::ReadOnly(format!("{server}: {why}")),
+        StoreError::Throttled(why) => StoreError::Throttled(format!("{server}: {why}")),
         StoreError::UnexpectedResponse(why) => StoreError::UnexpectedResponse(format!("{server}: {why}")),
         StoreError::WriteConflict => StoreError::WriteConflict,
     }

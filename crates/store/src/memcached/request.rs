@@ -17,6 +17,8 @@ pub(super) enum MemcachedRequest {
     Load(Key),
     Swap(Key, Option<RecordVersion>, StoreRecord),
     Stats,
+    /// Writes a record that no gate reads.
+    Probe,
 }
 
 /// The reply to a request.
@@ -73,6 +75,10 @@ impl MemcachedRequest {
                 out.extend_from_slice(b"\r\n");
             }
             Self::Stats => out.extend_from_slice(b"stats\r\n"),
+            Self::Probe => {
+                let line = format!("ms {namespace}:probe 0 T1 c O{opaque}\r\n\r\n");
+                out.extend_from_slice(line.as_bytes());
+            }
         }
     }
 
@@ -85,7 +91,7 @@ impl MemcachedRequest {
                 Ok(MemcachedReply::Loaded(Some(Stored { bytes, version })))
             }
             (Self::Load(_), MetaCode::Miss, _, _) => Ok(MemcachedReply::Loaded(None)),
-            (Self::Swap(..), MetaCode::Done, Some(cas @ 1..), _) => {
+            (Self::Swap(..) | Self::Probe, MetaCode::Done, Some(cas @ 1..), _) => {
                 Ok(MemcachedReply::Written(epoch.version(cas)))
             }
             (Self::Swap(..), MetaCode::NotStored | MetaCode::Exists, _, _) => Ok(MemcachedReply::Taken),

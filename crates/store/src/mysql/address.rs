@@ -1,4 +1,4 @@
-//! The address of a MySQL database: `mysql://user:password@host:port/database?options`.
+//! The address of a MySQL database: `mysql://user:password@host:port,host:port/database?options`.
 
 use crate::address::is_loopback;
 use crate::sql::address::{SqlTls, decoded, split};
@@ -8,8 +8,8 @@ use crate::sql::address::{SqlTls, decoded, split};
 pub(crate) struct MysqlAddress {
     pub(super) user: String,
     pub(super) password: Option<String>,
-    pub(super) host: String,
-    pub(super) port: u16,
+    /// At least one name and port; of several, one is the writer. An empty name stands for the socket.
+    pub(super) hosts: Vec<(String, u16)>,
     pub(super) socket: Option<String>,
     pub(super) database: String,
     pub(super) tls: SqlTls,
@@ -26,22 +26,28 @@ pub(super) fn parse(url: &str) -> Result<MysqlAddress, String> {
         None => (credentials, None),
     };
     let (server, database) = rest.split_once('/').ok_or_else(|| wrong("no database"))?;
-    let (host, port) = host_and_port(server).ok_or_else(|| wrong("not a host and a port"))?;
+    let hosts = server.split(',').map(|server| {
+        let (host, port) = host_and_port(server).ok_or_else(|| wrong("not a host and a port"))?;
+        Ok::<_, String>((decoded(host)?, port))
+    });
+    let hosts: Vec<_> = hosts.collect::<Result<_, _>>()?;
     let socket = split.options.first().map(|(_, path)| decoded(path)).transpose()?;
-    if user.is_empty() || database.is_empty() || host.is_empty() && socket.is_none() {
+    let is_unnamed = hosts.iter().any(|(host, _)| host.is_empty()) && (hosts.len() > 1 || socket.is_none());
+    if user.is_empty() || database.is_empty() || is_unnamed {
         return Err(wrong("no user, no host or no database"));
     }
     if socket.is_some() && split.tls != SqlTls::Off {
         return Err("TLS is not spoken over a Unix socket".to_owned());
     }
-    let (user, host, database) = (decoded(user)?, decoded(host)?, decoded(database)?);
-    Ok(MysqlAddress { user, password, host, port, socket, database, tls: split.tls })
+    let (user, database) = (decoded(user)?, decoded(database)?);
+    Ok(MysqlAddress { user, password, hosts, socket, database, tls: split.tls })
 }
 
 impl MysqlAddress {
     /// Whether traffic goes in clear text over a network.
     pub(super) fn is_exposed(&self) -> bool {
-        self.tls == SqlTls::Off && self.socket.is_none() && !is_loopback(&self.host)
+        let is_far = |(host, _): &(String, u16)| !is_loopback(host);
+        self.tls == SqlTls::Off && self.socket.is_none() && self.hosts.iter().any(is_far)
     }
 }
 
@@ -74,6 +80,7 @@ mod tests {
             ("mysql://u:p@h/", "no user, no host or no database"),
             ("mysql://:hunter2@h/db", "no user, no host or no database"),
             ("mysql://u:hunter2@/db", "no user, no host or no database"),
+            ("mysql://u:hunter2@h,/db", "no user, no host or no database"),
         ] {
             assert_eq!(parse(url), Err(format!("{what}: {write}")), "{url}");
         }
@@ -85,12 +92,14 @@ mod tests {
     fn hosts_sockets_and_percent_signs_are_read() {
         let read = parse("mysql://u%40v:p%2Fw@[::1]:3307/d%20b?sslmode=verify-full").unwrap();
         assert_eq!((&read.user[..], read.password.as_deref()), ("u@v", Some("p/w")));
-        assert_eq!((&read.host[..], read.port, &read.database[..]), ("::1", 3307, "d b"));
+        assert_eq!((&read.hosts[..], &read.database[..]), (&[("::1".to_owned(), 3307)][..], "d b"));
         assert_eq!(read.tls, SqlTls::On(None));
         let read = parse("mysql://u@/db?socket=/run/mysqld/mysqld.sock").unwrap();
         assert_eq!(read.socket.as_deref(), Some("/run/mysqld/mysqld.sock"));
         assert!(!read.is_exposed());
-        assert_eq!(parse("mysql://u@h/db").unwrap().port, 3306);
+        assert_eq!(parse("mysql://u@h/db").unwrap().hosts, [("h".to_owned(), 3306)]);
+        let two = [("h1".to_owned(), 3307), ("h2".to_owned(), 3306)];
+        assert_eq!(parse("mysql://u@h1:3307,h2/db").unwrap().hosts, two);
     }
 
     #[test]

@@ -4,12 +4,14 @@
 //! so requests run to their end ([`sql`](crate::sql)), and a connection on which one did not is never used
 //! again. The SQL is left to [`statements`](super::statements).
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable as _;
 use mysql_async::{Conn, Error, Opts, OptsBuilder, Row, SslOpts, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use super::address::MysqlAddress;
 use super::error;
@@ -17,15 +19,18 @@ use super::statements::{PurgeStatements, SESSION};
 use crate::compare_and_swap::{Clocked, RecordVersion, StoreError, StoreRecord, Stored, Swap};
 use crate::sql::address::SqlTls;
 use crate::sql::{
-    BATCH, PurgeCursor, SqlConnecting, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of, conflict,
-    readable,
+    SqlConnecting, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of, conflict, readable,
 };
 use crate::{sql, tls};
 use tollgate_bucket::Key;
 use tollgate_bucket::{Span, Time};
 
-/// Makes connections.
-pub(super) struct MysqlConnector(Opts);
+/// Makes connections: to the only host, or to the one of several that takes writes.
+pub(super) struct MysqlConnector {
+    hosts: Vec<Opts>,
+    /// The position of the host of the last connection.
+    last: AtomicUsize,
+}
 
 /// A connection. Closed when dropped.
 pub(super) struct MysqlConnection(Mutex<Option<Conn>>);
@@ -39,9 +44,7 @@ impl MysqlConnector {
                 Some(SslOpts::default().with_disable_built_in_roots(true).with_root_certs(roots.collect()))
             }
         };
-        let options = OptsBuilder::default()
-            .ip_or_hostname(address.host.clone())
-            .tcp_port(address.port)
+        let usual = OptsBuilder::default()
             .socket(address.socket.clone())
             // Otherwise the driver leaves the given address for a socket that the server names.
             .prefer_socket(false)
@@ -56,7 +59,40 @@ impl MysqlConnector {
             // Counts the rows that were changed, not those that were found.
             .client_found_rows(false)
             .setup(SESSION.to_vec());
-        Ok(Self(options.into()))
+        let options =
+            |(host, port): &(String, u16)| usual.clone().ip_or_hostname(host.clone()).tcp_port(*port).into();
+        Ok(Self { hosts: address.hosts.iter().map(options).collect(), last: AtomicUsize::new(0) })
+    }
+
+    /// Tries the hosts in turn, first the one that worked last.
+    async fn try_connect(&self) -> Result<Conn, StoreError> {
+        let (first, count) = (self.last.load(Ordering::Relaxed), self.hosts.len());
+        let mut last = StoreError::unreachable("no host is known");
+        for at in (0..count).map(|at| (first + at) % count) {
+            match timeout(HOST_TIMEOUT, self.connect_to(&self.hosts[at])).await {
+                Ok(Ok(connection)) => {
+                    self.last.store(at, Ordering::Relaxed);
+                    return Ok(connection);
+                }
+                Ok(Err(error)) => last = error,
+                Err(_) => last = StoreError::unreachable("connecting took too long"),
+            }
+        }
+        Err(last)
+    }
+
+    async fn connect_to(&self, host: &Opts) -> Result<Conn, StoreError> {
+        let error = |error| error::store_error(&error, "");
+        let mut connection = Conn::new(host.clone()).await.map_err(error)?;
+        if self.hosts.len() > 1 {
+            let found: Option<(String, String)> =
+                connection.query_first(IS_READ_ONLY).await.map_err(error)?;
+            let is_off = |value: &String| matches!(&value[..], "0" | "OFF");
+            if !found.is_some_and(|(server, engine)| is_off(&server) && is_off(&engine)) {
+                return Err(StoreError::ReadOnly("no host takes writes: all are read-only".to_owned()));
+            }
+        }
+        Ok(connection)
     }
 }
 
@@ -64,11 +100,7 @@ impl SqlConnector for MysqlConnector {
     type Connection = MysqlConnection;
 
     fn connect(&self) -> SqlConnecting<'_, MysqlConnection> {
-        Box::pin(async {
-            let connection =
-                Conn::new(self.0.clone()).await.map_err(|error| error::store_error(&error, ""))?;
-            Ok(MysqlConnection(Mutex::new(Some(connection))))
-        })
+        Box::pin(async { Ok(MysqlConnection(Mutex::new(Some(self.try_connect().await?)))) })
     }
 }
 
@@ -136,29 +168,30 @@ impl SqlQueries for MysqlConnection {
         Ok(Clocked { value: conflict(old, found.value)?, clock: found.clock })
     }
 
-    async fn probe(&self, statements: &Statements<PurgeStatements>) -> SqlReply<()> {
-        let row = self.row(&statements.table, &statements.probe, Vec::new()).await?;
-        Ok(Clocked::with_clock((), clock(row.as_ref())?))
+    async fn probe(&self, statements: &Statements<PurgeStatements>, key: Key) -> SqlReply<()> {
+        let key = vec![bytes_of(key).into()];
+        let (_, clock) = self.write(&statements.table, &statements.probe, key).await?;
+        let clock =
+            clock.ok_or_else(|| StoreError::UnexpectedResponse("a write without a time".to_owned()))?;
+        Ok(Clocked::with_clock((), time(clock)))
     }
 
-    async fn purge(&self, statements: &Statements<PurgeStatements>, cursor: &PurgeCursor) -> SqlReply<u64> {
+    async fn purge(&self, statements: &Statements<PurgeStatements>) -> SqlReply<u64> {
         let locked = self.row(&statements.table, &statements.purge.lock, Vec::new()).await?;
         if locked.as_ref().and_then(|row| row.as_ref(0)) != Some(&Value::Int(1)) {
             return Ok(Clocked::without_clock(0));
         }
-        let first = cursor.position();
-        let last = self.row(&statements.table, &statements.purge.find, vec![first.clone().into()]).await?;
-        let last = last.and_then(|mut row| row.take::<Vec<u8>, _>(0));
-        let end = last.clone().unwrap_or_else(|| vec![u8::MAX; 16]);
-        let (removed, _) =
-            self.write(&statements.table, &statements.purge.remove, vec![first.into(), end.into()]).await?;
-        cursor.advance(last, removed.min(BATCH));
+        let (removed, _) = self.write(&statements.table, &statements.purge.remove, Vec::new()).await?;
         self.write(&statements.table, &statements.purge.unlock, Vec::new()).await?;
         Ok(Clocked::without_clock(removed))
     }
 
     async fn execute(&self, table: &str, text: &str) -> Result<(), StoreError> {
-        self.write(table, text, Vec::new()).await.map(|_| ())
+        let mut connection = self.0.lock().await;
+        match connection.as_mut().ok_or_else(closed)?.query_drop(text).await {
+            Err(Error::Server(error)) if error.code == DUPLICATE_COLUMN => Ok(()),
+            done => done.map_err(|error| error::store_error(&error, table)),
+        }
     }
 }
 
@@ -191,7 +224,7 @@ impl Drop for MysqlConnection {
         let connection = self.0.get_mut().take();
         // Without this the driver would try to disconnect for as long as the server does not listen.
         if let (Some(connection), Ok(runtime)) = (connection, Handle::try_current()) {
-            runtime.spawn(tokio::time::timeout(DISCONNECT_TIMEOUT, connection.disconnect()));
+            runtime.spawn(timeout(DISCONNECT_TIMEOUT, connection.disconnect()));
         }
     }
 }
@@ -212,7 +245,16 @@ fn time(micros: u64) -> Time {
     Time::from_nanos(micros.saturating_mul(1000))
 }
 
+/// MySQL has no way to add a column only where it is missing.
+const DUPLICATE_COLUMN: u16 = 1060;
+
 /// More than the longest record.
 const MAX_PACKET_LEN: usize = 1 << 20;
 
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// For each of several hosts: one that is down must not use up the time of the others.
+const HOST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A server that replicates from another one; a replica of Aurora, which says so in the second column only.
+const IS_READ_ONLY: &str = "SELECT @@global.read_only, @@global.innodb_read_only";

@@ -35,6 +35,10 @@ fn of_server_error(error: &ServerError, table: &str) -> StoreError {
         1213 | 1205 | 1062 | 1020 | 3101 => StoreError::WriteConflict,
         // No such table, no such column.
         1146 | 1054 => missing_table(table),
+        // The server is read-only, or a member of a cluster that has no majority: another one is the writer.
+        1290 | 1792 | 1836 | 1047 => {
+            StoreError::ReadOnly(format!("{} (error {})", error.message, error.code))
+        }
         // Shutdown, killed, the statement is unknown to this connection.
         1053 | 1317 | 1927 | 3169 | 1243 => StoreError::Unreachable(error.message.clone()),
         code => StoreError::Refused(format!("{} (error {code})", error.message)),

@@ -4,14 +4,12 @@
 //! `LAST_INSERT_ID(x)` makes a write return a number of our own: the database's clock. Assignments take effect from
 //! left to right, and later ones see earlier ones, so `expires_at` is written last.
 
-use crate::sql::{BATCH, Statements, WINDOW};
+use crate::sql::{BATCH, PERIOD, Statements};
 
 /// One gate purges at a time. The lock's name is hashed, because MySQL limits its length.
 pub(super) struct PurgeStatements {
     pub(super) lock: String,
     pub(super) unlock: String,
-    /// The last key of a window.
-    pub(super) find: String,
     pub(super) remove: String,
 }
 
@@ -21,13 +19,13 @@ pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
     let full_at = format!("TIMESTAMPADD(MICROSECOND, ?, {EPOCH})");
     let expires_at = "TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6))";
     let updated_at = format!("TIMESTAMPADD(MICROSECOND, LAST_INSERT_ID({CLOCK}), {EPOCH})");
+    let probed_at = &updated_at;
     let taken =
         |column: &str| format!("{column} = IF(expires_at <= UTC_TIMESTAMP(6), VALUES({column}), {column})");
     let all_taken =
         ["version", "state", "limit_name", "full_at", "updated_at", "expires_at"].map(taken).join(", ");
-    let columns = format!(
-        "SELECT `key`, version, state, limit_name, full_at, expires_at, updated_at FROM {table} WHERE FALSE"
-    );
+    let written = "`key`, version, state, limit_name, full_at, expires_at, updated_at";
+    let columns = format!("SELECT {written}, due FROM {table} WHERE FALSE");
     Statements {
         table: table.to_owned(),
         load: format!(
@@ -43,10 +41,15 @@ pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
             "INSERT INTO {table} (version, state, limit_name, full_at, updated_at, expires_at, `key`) \
              VALUES (?, ?, ?, {full_at}, {updated_at}, {expires_at}, ?) ON DUPLICATE KEY UPDATE {all_taken}"
         ),
-        probe: format!("SELECT {CLOCK}, EXISTS ({columns})"),
+        probe: format!(
+            "INSERT INTO {table} (`key`, version, state, limit_name, full_at, expires_at, updated_at) \
+             VALUES (?, 1, '', 'probe', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), {probed_at}) \
+             ON DUPLICATE KEY UPDATE full_at = VALUES(full_at), expires_at = VALUES(expires_at), \
+             updated_at = {probed_at}"
+        ),
         permission_checks: [
             columns,
-            format!("INSERT INTO {table} SELECT * FROM {table} WHERE FALSE"),
+            format!("INSERT INTO {table} ({written}) SELECT {written} FROM {table} WHERE FALSE"),
             format!("UPDATE {table} SET version = version WHERE FALSE"),
             format!("DELETE FROM {table} WHERE FALSE"),
         ],
@@ -61,13 +64,10 @@ impl PurgeStatements {
         Self {
             lock: format!("SELECT GET_LOCK({name}, 0)"),
             unlock: format!("DO RELEASE_LOCK({name})"),
-            find: format!(
-                "SELECT `key` FROM {table} WHERE `key` > ? ORDER BY `key` LIMIT 1 OFFSET {last}",
-                last = WINDOW - 1
-            ),
             remove: format!(
-                "DELETE FROM {table} WHERE `key` > ? AND `key` <= ? \
-                 AND expires_at < UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE ORDER BY `key` LIMIT {BATCH}"
+                "DELETE FROM {table} WHERE due < \
+                 TIMESTAMPDIFF(SECOND, {EPOCH}, UTC_TIMESTAMP() - INTERVAL 1 MINUTE) DIV {PERIOD} \
+                 ORDER BY due LIMIT {BATCH}"
             ),
         }
     }
@@ -84,8 +84,10 @@ pub(super) const SESSION: [&str; 2] = [
     "SET SESSION innodb_lock_wait_timeout = 1, autocommit = 1, sql_mode = 'STRICT_ALL_TABLES'",
 ];
 
+/// `due` changes once in a period and not with every write, so its index costs little.
 fn schema(table: &str) -> Vec<String> {
-    vec![format!(
+    let due = format!("TIMESTAMPDIFF(SECOND, {EPOCH}, expires_at) DIV {PERIOD}");
+    let create = format!(
         "CREATE TABLE IF NOT EXISTS {table} (\
          `key` BINARY(16) NOT NULL PRIMARY KEY, \
          version BIGINT NOT NULL, \
@@ -95,5 +97,10 @@ fn schema(table: &str) -> Vec<String> {
          expires_at DATETIME(6) NOT NULL, \
          updated_at DATETIME(6) NOT NULL\
          ) ENGINE=InnoDB"
-    )]
+    );
+    let index = format!(
+        "ALTER TABLE {table} ADD COLUMN due BIGINT GENERATED ALWAYS AS ({due}) STORED, \
+         ADD INDEX {table}_due (due)"
+    );
+    vec![create, index]
 }

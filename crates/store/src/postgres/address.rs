@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use crate::address::is_loopback;
 use crate::sql::address::{SqlTls, split};
@@ -33,6 +33,11 @@ pub(super) fn parse(url: &str) -> Result<PostgresAddress, String> {
     if config.get_connect_timeout().is_none() {
         // For each of several hosts: one that is down must not use up the time of the others.
         config.connect_timeout(Duration::from_secs(1));
+    }
+    let is_chosen = split.options.iter().any(|(name, _)| *name == "target_session_attrs");
+    if config.get_hosts().len() > 1 && !is_chosen {
+        // Of several hosts one is the primary, and only it takes writes.
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     }
     if config.get_application_name().is_none() {
         config.application_name("tollgate");
@@ -101,6 +106,14 @@ mod tests {
         assert_eq!(read.config.get_hosts(), [Host::Unix("/var/run/postgresql".into())]);
         assert!(!read.is_exposed());
         assert!(parse("postgres:///db?host=/var/run/postgresql").is_ok());
+    }
+
+    #[test]
+    fn several_hosts_imply_a_writer() {
+        let attributes = |url: &str| parse(url).unwrap().config.get_target_session_attrs();
+        assert_eq!(attributes("postgres://u@h1,h2/db"), TargetSessionAttrs::ReadWrite);
+        assert_eq!(attributes("postgres://u@h1,h2/db?target_session_attrs=any"), TargetSessionAttrs::Any);
+        assert_eq!(attributes("postgres://u@h1/db"), TargetSessionAttrs::Any);
     }
 
     #[test]

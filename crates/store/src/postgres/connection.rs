@@ -15,8 +15,8 @@ use super::error;
 use crate::compare_and_swap::{Clocked, RecordVersion, StoreError, StoreRecord, Stored, Swap};
 use crate::sql::address::SqlTls;
 use crate::sql::{
-    PurgeCursor, SqlConnecting, SqlConnection as _, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of,
-    conflict, readable,
+    SqlConnecting, SqlConnection as _, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of, conflict,
+    readable,
 };
 use crate::{sql, tls};
 use tollgate_bucket::Key;
@@ -121,17 +121,16 @@ impl SqlQueries for PostgresConnection {
         Ok(Clocked::with_clock(swap, clock(&row)?))
     }
 
-    async fn probe(&self, statements: &Statements<String>) -> SqlReply<()> {
-        let row = self.query_one(&statements.table, &statements.probe, &[]).await?;
+    async fn probe(&self, statements: &Statements<String>, key: Key) -> SqlReply<()> {
+        let values: [Parameter<'_>; 1] = [(&&bytes_of(key)[..], Type::BYTEA)];
+        let row = self.query_one(&statements.table, &statements.probe, &values).await?;
         Ok(Clocked::with_clock((), clock(&row)?))
     }
 
-    async fn purge(&self, statements: &Statements<String>, cursor: &PurgeCursor) -> SqlReply<u64> {
-        let values: [Parameter<'_>; 2] =
-            [(&lock(&statements.table), Type::INT8), (&cursor.position(), Type::BYTEA)];
+    async fn purge(&self, statements: &Statements<String>) -> SqlReply<u64> {
+        let values: [Parameter<'_>; 1] = [(&lock(&statements.table), Type::INT8)];
         let row = self.query_one(&statements.table, &statements.purge, &values).await?;
         let removed = column::<i64>(&row, 0)?.unsigned_abs();
-        cursor.advance(column(&row, 1)?, removed);
         Ok(Clocked::without_clock(removed))
     }
 

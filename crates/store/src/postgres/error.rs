@@ -31,6 +31,8 @@ fn of_server_error(error: &DbError, table: &str) -> StoreError {
         StoreError::WriteConflict
     } else if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::UNDEFINED_COLUMN {
         missing_table(table)
+    } else if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
+        StoreError::ReadOnly(error.message().to_owned())
     } else if is_ending(code) {
         StoreError::Unreachable(error.message().to_owned())
     } else {

@@ -6,7 +6,7 @@
 //! [`conflict`](crate::sql::conflict). Every statement uses `clock_timestamp()`, because `now()` stands still
 //! while a statement waits.
 
-use crate::sql::{BATCH, Statements, WINDOW};
+use crate::sql::{BATCH, PERIOD, Statements};
 
 /// The statements about this table.
 pub(super) fn statements(table: &str) -> Statements<String> {
@@ -19,8 +19,8 @@ pub(super) fn statements(table: &str) -> Statements<String> {
         "SELECT clock_timestamp(), EXISTS (SELECT FROM won), held.version, held.state FROM (SELECT 1) AS one \
          LEFT JOIN {table} AS held ON {is_live} AND NOT EXISTS (SELECT FROM won)"
     );
-    let columns =
-        format!("SELECT key, version, state, limit_name, full_at, expires_at FROM {table} WHERE false");
+    let written = "key, version, state, limit_name, full_at, expires_at";
+    let columns = format!("SELECT {written}, due FROM {table} WHERE false");
     Statements {
         table: table.to_owned(),
         load: format!(
@@ -38,10 +38,14 @@ pub(super) fn statements(table: &str) -> Statements<String> {
              full_at = excluded.full_at, expires_at = {expires} WHERE held.expires_at <= clock_timestamp() \
              RETURNING 1) {found}"
         ),
-        probe: format!("SELECT clock_timestamp(), EXISTS ({columns})"),
+        probe: format!(
+            "INSERT INTO {table} AS held (key, version, state, limit_name, full_at, expires_at) \
+             VALUES ($1, 1, '', 'probe', clock_timestamp(), clock_timestamp()) ON CONFLICT (key) DO UPDATE SET \
+             full_at = excluded.full_at, expires_at = excluded.expires_at RETURNING clock_timestamp()"
+        ),
         permission_checks: [
             columns,
-            format!("INSERT INTO {table} SELECT * FROM {table} WHERE false"),
+            format!("INSERT INTO {table} ({written}) SELECT {written} FROM {table} WHERE false"),
             format!("UPDATE {table} SET version = version WHERE false"),
             format!("DELETE FROM {table} WHERE false"),
         ],
@@ -53,29 +57,40 @@ pub(super) fn statements(table: &str) -> Statements<String> {
 /// One gate purges at a time: the lock belongs to the transaction, so it ends with it in any case, and a pooler may
 /// stand between.
 fn purge(table: &str) -> String {
-    let late = "expires_at < clock_timestamp() - interval '1 minute'";
+    // As a subquery the clock is read once, so that the index serves.
+    let late = format!(
+        "due < (SELECT floor((extract(epoch FROM clock_timestamp()) - 60) / {PERIOD})::bigint) \
+         AND (SELECT is_mine FROM gate)"
+    );
     format!(
         "WITH gate AS (SELECT pg_try_advisory_xact_lock($1) AS is_mine), \
-         seen AS (SELECT key, expires_at FROM {table} WHERE key > $2 AND (SELECT is_mine FROM gate) \
-         ORDER BY key LIMIT {WINDOW}), \
-         gone AS (DELETE FROM {table} WHERE key IN (SELECT key FROM seen WHERE {late} LIMIT {BATCH}) AND {late} \
-         RETURNING 1) \
-         SELECT (SELECT count(*) FROM gone), (SELECT key FROM seen ORDER BY key OFFSET {last} LIMIT 1)",
-        last = WINDOW - 1
+         gone AS (DELETE FROM {table} WHERE key IN \
+         (SELECT key FROM {table} WHERE {late} ORDER BY due LIMIT {BATCH}) AND {late} RETURNING 1) \
+         SELECT count(*) FROM gone"
     )
 }
 
-/// Each page keeps free room (`fillfactor`), and no column that a swap changes has an index. So a swap writes one row
-/// in its own page (a HOT update), and the dead row is reused without a vacuum.
+/// Each page keeps free room (`fillfactor`), and no column that a swap changes has an index, but for `due`, which changes
+/// once in a period. So a swap writes one row in its own page (a HOT update), and the dead row is reused without a vacuum.
 fn schema(table: &str) -> Vec<String> {
-    vec![format!(
+    let due = format!(
+        "due bigint GENERATED ALWAYS AS \
+         (floor(extract(epoch FROM expires_at AT TIME ZONE 'UTC') / {PERIOD})::bigint) STORED"
+    );
+    let create = format!(
         "CREATE TABLE IF NOT EXISTS {table} (\
          key bytea PRIMARY KEY, \
          version bigint NOT NULL, \
          state bytea NOT NULL, \
          limit_name text NOT NULL, \
          full_at timestamptz NOT NULL, \
-         expires_at timestamptz NOT NULL\
+         expires_at timestamptz NOT NULL, \
+         {due}\
          ) WITH (fillfactor = 70)"
-    )]
+    );
+    vec![
+        create,
+        format!("ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {due}"),
+        format!("CREATE INDEX IF NOT EXISTS {table}_due ON {table} (due ASC)"),
+    ]
 }

@@ -1,24 +1,38 @@
-//! The address of Redis: `redis://[name:password@]host[:port][/database]`, `rediss://` with `?ca=FILE`, and
-//! `redis-cluster://host,host`.
+//! The address of Redis: `redis://[name:password@]host[:port][/database]`, `redis-cluster://host,host`,
+//! `redis+sentinel://host,host/primary[/database]`; each with a second `s` for TLS, and then `?ca=FILE`.
 //!
 //! No name is looked up here. Errors repeat no part of the address, because any part may belong to a password that was
 //! not encoded. Connecting is left to [`stream`](super::stream).
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
 use rustls::ClientConfig;
 
+use crate::address::is_loopback;
+
 /// A parsed address.
 pub(super) struct RedisAddress {
-    /// At least one; for a cluster, the servers that are asked for the others.
+    /// At least one; of a cluster, the servers that are asked for the others; of a primary, its Sentinels.
     pub(super) hosts: Vec<Host>,
-    pub(super) is_cluster: bool,
+    pub(super) kind: AddressKind,
     /// Whether to speak TLS, and the file of roots to trust instead of the system's.
     pub(super) tls: Option<Option<PathBuf>>,
     pub(super) credentials: Option<Credentials>,
     pub(super) database: u16,
+}
+
+/// What the hosts of an address are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum AddressKind {
+    /// The only server.
+    Single,
+    /// Some servers of a cluster.
+    Cluster,
+    /// The Sentinels that know the primary of this name.
+    Sentinel(String),
 }
 
 /// The name and the port of a server.
@@ -49,33 +63,66 @@ impl RedisAddress {
     /// Parses an address.
     pub(super) fn parse(url: &str) -> Result<Self, String> {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
-        let is_cluster = scheme == "redis-cluster";
         let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let (path, query) = tail.split_once('?').map_or((tail, None), |(path, query)| (path, Some(query)));
         let (login, hosts) = authority.rsplit_once('@').map_or((None, authority), |(l, h)| (Some(l), h));
         if tail.contains(['@', '#']) || login.is_some_and(|login| login.contains('@')) {
             return Err(NOT_ENCODED.to_owned());
         }
-        let hosts: Vec<Host> = hosts.split(',').map(host).collect::<Result<_, _>>()?;
-        if hosts.len() > 1 && !is_cluster {
+        let is_sentinel = scheme.ends_with("+sentinel");
+        let port = if is_sentinel { 26379 } else { 6379 };
+        let hosts = hosts.split(',').map(|text| host_at(text, port)).collect::<Result<Vec<_>, _>>()?;
+        let path = path.strip_prefix('/').unwrap_or_default();
+        let (kind, database) = match scheme {
+            "redis-cluster" | "rediss-cluster" => (AddressKind::Cluster, path),
+            _ if is_sentinel => primary(path)?,
+            _ => (AddressKind::Single, path),
+        };
+        if hosts.len() > 1 && kind == AddressKind::Single {
             return Err("several servers are a cluster: write `redis-cluster://`".to_owned());
         }
-        let database = path.strip_prefix('/').unwrap_or_default();
-        if is_cluster && !database.is_empty() {
+        if kind == AddressKind::Cluster && !database.is_empty() {
             return Err("a cluster has no databases to choose from after `/`".to_owned());
         }
         Ok(Self {
             hosts,
-            is_cluster,
-            tls: roots(scheme == "rediss", query)?,
+            kind,
+            tls: roots(scheme.starts_with("rediss"), query)?,
             credentials: login.map(credentials).transpose()?,
             database: if database.is_empty() { 0 } else { number(database)? },
         })
     }
+
+    /// Whether a password goes in clear text over a network.
+    pub(super) fn is_exposed(&self) -> bool {
+        let is_far = |host: &Host| !is_loopback(&host.name);
+        self.tls.is_none() && self.credentials.is_some() && self.hosts.iter().any(is_far)
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, port } = self;
+        if name.contains(':') { write!(f, "[{name}]:{port}") } else { write!(f, "{name}:{port}") }
+    }
+}
+
+/// The name that Sentinels have for a primary, and a database's number after it.
+fn primary(path: &str) -> Result<(AddressKind, &str), String> {
+    let (name, database) = path.split_once('/').unwrap_or((path, ""));
+    if name.is_empty() {
+        return Err("the name of the primary is missing: write `redis+sentinel://host,host/name`".to_owned());
+    }
+    Ok((AddressKind::Sentinel(decoded(name)?), database))
 }
 
 /// Parses a host with or without a port.
+#[cfg(test)]
 pub(super) fn host(text: &str) -> Result<Host, String> {
+    host_at(text, 6379)
+}
+
+fn host_at(text: &str, usual_port: u16) -> Result<Host, String> {
     let bracketed = text.strip_prefix('[').and_then(|text| text.split_once(']'));
     let (name, port) = match bracketed {
         Some((name, "")) => (name, None),
@@ -90,7 +137,7 @@ pub(super) fn host(text: &str) -> Result<Host, String> {
         return Err("the name of a server has invalid characters".to_owned());
     }
     let port = match port.map(str::parse) {
-        None => 6379,
+        None => usual_port,
         Some(Ok(port)) if port > 0 => port,
         Some(_) => return Err(NO_PORT.to_owned()),
     };
@@ -109,7 +156,7 @@ fn credentials(login: &str) -> Result<Credentials, String> {
 
 fn decoded(text: &str) -> Result<String, String> {
     let decoded = percent_decode_str(text).decode_utf8();
-    Ok(decoded.map_err(|_| "percent-encoded text before `@` or in `ca` is not UTF-8")?.into_owned())
+    Ok(decoded.map_err(|_| "percent-encoded text is not UTF-8")?.into_owned())
 }
 
 fn number(database: &str) -> Result<u16, String> {

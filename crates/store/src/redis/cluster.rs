@@ -15,10 +15,10 @@ use tokio::time::{sleep, timeout};
 
 use super::address::{Host, Login};
 use super::connection::RedisConnection;
-use super::node::{self, Node};
+use super::node::{self, Node, Target};
 use super::reply::store_error;
 use super::slots::{Slots, redirected, slot};
-use crate::compare_and_swap::StoreError;
+use crate::compare_and_swap::{ServerEntry, ServerId, StoreError};
 
 /// A cluster.
 pub(super) struct Cluster {
@@ -39,6 +39,11 @@ struct ClusterInner {
 struct ClusterMap {
     slots: Slots,
     nodes: HashMap<Host, Arc<Node>>,
+    /// The numbers of the owners.
+    ids: HashMap<Host, ServerId>,
+    last_id: u32,
+    /// Keys for probes, one that each owner has.
+    probe_keys: HashMap<ServerId, Option<String>>,
 }
 
 impl Cluster {
@@ -56,8 +61,38 @@ impl Cluster {
         Self { inner, slots_known, task }
     }
 
-    /// Runs the script on the server that has this key.
-    pub(super) async fn run(&self, key: &str, arguments: &[&[u8]]) -> Result<Value, StoreError> {
+    /// The servers that have slots. The number [`ONLY`](ServerId::ONLY) stands for slots that none has, as far as is
+    /// known.
+    pub(super) fn servers(&self) -> Vec<ServerEntry> {
+        self.inner.map().servers()
+    }
+
+    /// The server that has this key.
+    pub(super) fn server_of(&self, key: &str) -> ServerId {
+        let mut map = self.inner.map();
+        let owner = map.slots.owner(slot(key)).cloned();
+        owner.map_or(ServerId::ONLY, |owner| map.id_of(owner))
+    }
+
+    /// Writes to this server, and returns its time.
+    pub(super) async fn probe(&self, server: ServerId, prefix: &str) -> Result<Option<Value>, StoreError> {
+        self.await_slots().await?;
+        let (target, are_complete) = self.inner.probe_target(server, prefix);
+        let Some((node, key)) = target else {
+            if server == ServerId::ONLY && are_complete {
+                return Ok(None);
+            }
+            self.inner.stale.notify_one();
+            return Err(StoreError::Refused("no server of the cluster has these slots".to_owned()));
+        };
+        let connection = node.connection().await.inspect_err(|_| self.inner.stale.notify_one())?;
+        let time = connection.probe(&key).await.inspect_err(|_| self.inner.stale.notify_one());
+        time.map(Some).map_err(|error| store_error(&error))
+    }
+
+    /// Runs the script on the server that has this key. Also tells whether that server owns the key's slot: while the
+    /// slot is being moved it may be another one.
+    pub(super) async fn run(&self, key: &str, arguments: &[&[u8]]) -> Result<(Value, bool), StoreError> {
         self.await_slots().await?;
         let slot = slot(key);
         let mut asking = false;
@@ -65,7 +100,7 @@ impl Cluster {
         for _ in 0..MAX_REDIRECTIONS {
             let connection = node.connection().await.inspect_err(|_| self.inner.stale.notify_one())?;
             let error = match connection.run(key, arguments, asking).await {
-                Ok(value) => return Ok(value),
+                Ok(value) => return Ok((value, !asking)),
                 Err(error) => error,
             };
             (node, asking) =
@@ -74,12 +109,12 @@ impl Cluster {
         Err(StoreError::Refused("its servers redirect a request in a circle".to_owned()))
     }
 
-    /// A connection to each server that has slots.
+    /// A connection to each server that has slots and can be reached.
     pub(super) async fn connections(&self) -> Result<Vec<RedisConnection>, StoreError> {
         self.await_slots().await?;
         let mut connections = Vec::new();
         for node in self.inner.owners() {
-            connections.push(node.connection().await.inspect_err(|_| self.inner.stale.notify_one())?);
+            connections.extend(node.connection().await);
         }
         Ok(connections)
     }
@@ -110,6 +145,12 @@ impl ClusterInner {
             return Err(StoreError::Refused(format!("no server of the cluster has slot {slot}")));
         };
         Ok(map.node(owner, &self.login))
+    }
+
+    /// The server of this number and a key that it has; and whether every slot has an owner.
+    fn probe_target(&self, server: ServerId, prefix: &str) -> (Option<(Arc<Node>, String)>, bool) {
+        let mut map = self.map();
+        (map.probe_target(server, prefix, &self.login), map.slots.are_complete())
     }
 
     fn owners(&self) -> Vec<Arc<Node>> {
@@ -169,13 +210,53 @@ impl ClusterInner {
             map.node(host, &self.login);
         }
         map.slots = slots;
+        map.probe_keys.clear();
+        let ClusterMap { ids, slots, .. } = &mut *map;
+        // A server that comes back gets another number: what was known of it is old.
+        let owners: HashSet<&Host> = slots.owners().collect();
+        ids.retain(|host, _| owners.contains(host));
     }
 }
 
 impl ClusterMap {
     fn node(&mut self, host: Host, login: &Arc<Login>) -> Arc<Node> {
         let node = self.nodes.entry(host.clone());
-        Arc::clone(node.or_insert_with(|| Arc::new(Node::open(host, Arc::clone(login)))))
+        Arc::clone(node.or_insert_with(|| Arc::new(Node::open(Target::Host(host), Arc::clone(login)))))
+    }
+
+    /// The number of an owner.
+    fn id_of(&mut self, owner: Host) -> ServerId {
+        *self.ids.entry(owner).or_insert_with(|| {
+            self.last_id = self.last_id.saturating_add(1);
+            ServerId(self.last_id)
+        })
+    }
+
+    fn servers(&mut self) -> Vec<ServerEntry> {
+        let owners: HashSet<Host> = self.slots.owners().cloned().collect();
+        let mut servers: Vec<ServerEntry> = owners
+            .into_iter()
+            .map(|owner| ServerEntry { name: owner.to_string().into(), id: self.id_of(owner) })
+            .collect();
+        if !self.slots.are_complete() {
+            let name = if servers.is_empty() { "" } else { "slots of no server" };
+            servers.push(ServerEntry { id: ServerId::ONLY, name: name.into() });
+        }
+        servers.sort_unstable_by_key(|server| server.id);
+        servers
+    }
+
+    /// The server of this number, and a key that it has.
+    fn probe_target(
+        &mut self,
+        server: ServerId,
+        prefix: &str,
+        login: &Arc<Login>,
+    ) -> Option<(Arc<Node>, String)> {
+        let owner = self.ids.iter().find(|(_, id)| **id == server)?.0.clone();
+        let key = self.probe_keys.entry(server);
+        let key = key.or_insert_with(|| self.slots.key_of(&owner, &format!("{prefix}:probe:"))).clone()?;
+        Some((self.node(owner, login), key))
     }
 }
 

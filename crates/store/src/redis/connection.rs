@@ -42,20 +42,11 @@ pub(super) struct RedisDriver {
 type DriverFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl RedisConnection {
-    /// Connects and logs in.
+    /// Connects, logs in and loads the script.
     pub(super) async fn open(host: &Host, login: &Login) -> Result<(Self, RedisDriver), StoreError> {
         let liveness = Arc::new(Liveness::new());
-        let stream = RedisStream::connect(host, login, CONNECT_TIMEOUT, Arc::clone(&liveness)).await?;
-        let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
-        let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
-        let (mut connection, driver) = MultiplexedConnection::new_with_config(&settings, stream, config)
-            .await
-            .map_err(|error| reply::store_error(&error))?;
-        let mut driver: DriverFuture = Box::pin(driver);
-        let script = tokio::select! {
-            script = log_in(&mut connection, login) => script.map_err(|error| reply::store_error(&error))?,
-            () = &mut driver => return Err(StoreError::unreachable("the connection was closed at once")),
-        };
+        let (mut connection, mut driver) = dial(host, login, &liveness).await?;
+        let script = drive(&mut driver, log_in(&mut connection, login)).await?;
         let (sender, end) = mpsc::channel(1);
         let opened = Self {
             connection,
@@ -76,6 +67,15 @@ impl RedisConnection {
     pub(super) async fn call<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RedisError> {
         self.liveness.mark_sent();
         self.check_rejection(command.query_async(&mut self.connection.clone()).await)
+    }
+
+    /// Writes a record that is gone at once, and returns the time.
+    pub(super) async fn probe(&self, key: &str) -> Result<Value, RedisError> {
+        let mut both = redis::pipe();
+        both.cmd("SET").arg(key).arg("").arg("PX").arg(1).ignore().cmd("TIME");
+        self.liveness.mark_sent();
+        let (time,) = self.check_rejection(both.query_async(&mut self.connection.clone()).await)?;
+        Ok(time)
     }
 
     /// Runs the script; `asking` after an `ASK` redirection. A server that does not know the script has run nothing, so
@@ -132,18 +132,62 @@ impl RedisDriver {
     }
 }
 
-/// Logs in and loads the script; returns its digest. It sends `AUTH` itself, because the crate would not report the
-/// server's error.
+/// Asks a server that is no store one command, on a connection of its own; logs in only if the server wants that.
+pub(super) async fn ask_once(host: &Host, login: &Login, command: &Cmd) -> Result<Value, StoreError> {
+    let (mut connection, mut driver) = dial(host, login, &Arc::new(Liveness::new())).await?;
+    let answer = async {
+        match command.query_async(&mut connection).await {
+            Err(error) if RedisError::code(&error) == Some("NOAUTH") => {
+                authenticate(&mut connection, login).await?;
+                command.query_async(&mut connection).await
+            }
+            answer => answer,
+        }
+    };
+    drive(&mut driver, answer).await
+}
+
+async fn dial(
+    host: &Host,
+    login: &Login,
+    liveness: &Arc<Liveness>,
+) -> Result<(MultiplexedConnection, DriverFuture), StoreError> {
+    let stream = RedisStream::connect(host, login, CONNECT_TIMEOUT, Arc::clone(liveness)).await?;
+    let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+    let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+    let opened = MultiplexedConnection::new_with_config(&settings, stream, config).await;
+    let (connection, driver) = opened.map_err(|error| reply::store_error(&error))?;
+    Ok((connection, Box::pin(driver)))
+}
+
+/// Waits for an answer while the connection is kept open.
+async fn drive<T>(
+    driver: &mut DriverFuture,
+    answer: impl Future<Output = Result<T, RedisError>>,
+) -> Result<T, StoreError> {
+    tokio::select! {
+        answer = answer => answer.map_err(|error| reply::store_error(&error)),
+        () = driver => Err(StoreError::unreachable("the connection was closed at once")),
+    }
+}
+
+/// Logs in and loads the script; returns its digest. `AUTH` is sent here, because the crate would not report the server's
+/// error.
 async fn log_in(connection: &mut MultiplexedConnection, login: &Login) -> Result<String, RedisError> {
+    authenticate(connection, login).await?;
+    if login.database != 0 {
+        let _: Value = redis::cmd("SELECT").arg(login.database).query_async(connection).await?;
+    }
+    load().query_async(connection).await
+}
+
+async fn authenticate(connection: &mut MultiplexedConnection, login: &Login) -> Result<(), RedisError> {
     if let Some(Credentials { name, password }) = &login.credentials {
         let mut auth = redis::cmd("AUTH");
         auth.arg(name).arg(password);
         let _: Value = auth.query_async(connection).await?;
     }
-    if login.database != 0 {
-        let _: Value = redis::cmd("SELECT").arg(login.database).query_async(connection).await?;
-    }
-    load().query_async(connection).await
+    Ok(())
 }
 
 fn load() -> Cmd {

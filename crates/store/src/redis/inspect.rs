@@ -23,3 +23,9 @@ pub(super) fn sentences(info: &str) -> Vec<String> {
     }
     sentences
 }
+
+/// The warning about a password in clear text.
+pub(super) fn exposed(is_exposed: bool) -> Vec<String> {
+    let warning = "the password goes to Redis in clear text: write `rediss://`, `rediss-cluster://` or `rediss+sentinel://`";
+    is_exposed.then(|| warning.to_owned()).into_iter().collect()
+}

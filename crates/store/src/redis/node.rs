@@ -1,4 +1,5 @@
-//! One server, and the connection to it: made in the background, and made again when it breaks.
+//! One server, and the connection to it: made in the background, and made again when it breaks. A primary that Sentinels
+//! name may be another server each time.
 //!
 //! While there is no connection, a request fails at once with the reason. Only before the first attempt has ended does
 //! a request wait; otherwise the first one of every process would fail. The protocol is left to
@@ -12,9 +13,17 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::address::{Host, Login};
-use super::connection::{CONNECT_TIMEOUT, RedisConnection};
+use super::connection::{CONNECT_TIMEOUT, RedisConnection, RedisDriver};
+use super::sentinel::Sentinels;
 use crate::backoff::reconnect_pause;
 use crate::compare_and_swap::StoreError;
+
+/// Where a connection leads.
+pub(super) enum Target {
+    Host(Host),
+    /// To the primary that they name.
+    Primary(Sentinels),
+}
 
 /// One server.
 pub(super) struct Node {
@@ -32,9 +41,9 @@ enum NodeState {
 
 impl Node {
     /// Starts to connect.
-    pub(super) fn open(host: Host, login: Arc<Login>) -> Self {
+    pub(super) fn open(target: Target, login: Arc<Login>) -> Self {
         let (sender, state) = watch::channel(NodeState::New);
-        let task = tokio::spawn(reconnect_loop(host, login, sender)).abort_handle();
+        let task = tokio::spawn(reconnect_loop(target, login, sender)).abort_handle();
         Self { state, task }
     }
 
@@ -56,11 +65,20 @@ impl Drop for Node {
     }
 }
 
-async fn reconnect_loop(host: Host, login: Arc<Login>, state: watch::Sender<NodeState>) {
+impl Target {
+    async fn connect(&self, login: &Login) -> Result<(RedisConnection, RedisDriver), StoreError> {
+        match self {
+            Self::Host(host) => RedisConnection::open(host, login).await,
+            Self::Primary(sentinels) => RedisConnection::open(&sentinels.primary(login).await?, login).await,
+        }
+    }
+}
+
+async fn reconnect_loop(target: Target, login: Arc<Login>, state: watch::Sender<NodeState>) {
     let mut failures = 0;
     loop {
         failures += 1;
-        let why = match timeout(CONNECT_TIMEOUT, RedisConnection::open(&host, &login)).await {
+        let why = match timeout(CONNECT_TIMEOUT, target.connect(&login)).await {
             Ok(Ok((connection, driver))) => {
                 failures = 0;
                 state.send_replace(NodeState::Up(connection));
@@ -74,7 +92,7 @@ async fn reconnect_loop(host: Host, login: Arc<Login>, state: watch::Sender<Node
     }
 }
 
-/// The pause after this number of failed attempts in a row: 100 to 150 ms, later up to 600 ms.
+/// The pause after this number of failed attempts in a row: 100 to 150 ms, later up to 300 ms.
 pub(super) fn pause_after(failures: u32) -> Duration {
-    reconnect_pause() * (1 << failures.min(2))
+    reconnect_pause() * (1 << failures.min(1))
 }

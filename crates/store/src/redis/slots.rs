@@ -34,6 +34,18 @@ impl Slots {
         self.moved.get(&slot).or_else(|| known().map(|(_, (_, host))| host))
     }
 
+    /// Whether every slot has an owner.
+    pub(super) fn are_complete(&self) -> bool {
+        let count = |(first, (last, _)): (&u16, &(u16, Host))| u32::from(*last) + 1 - u32::from(*first);
+        self.ranges.iter().filter(|(first, (last, _))| *first <= last).map(count).sum::<u32>() >= SLOTS
+    }
+
+    /// A key that a server owns, with this text in front.
+    pub(super) fn key_of(&self, owner: &Host, text: &str) -> Option<String> {
+        let keys = (0..MAX_KEYS).map(|number| format!("{text}{number}"));
+        keys.into_iter().find(|key| self.owner(slot(key)) == Some(owner))
+    }
+
     /// All owners.
     pub(super) fn owners(&self) -> impl Iterator<Item = &Host> {
         self.ranges.values().map(|(_, host)| host).chain(self.moved.values())
@@ -52,6 +64,10 @@ pub(super) fn slot(key: &str) -> u16 {
     });
     crc % 16384
 }
+
+const SLOTS: u32 = 16384;
+/// More than are needed to find one for a server with a thousandth of the slots.
+const MAX_KEYS: u32 = 10_000;
 
 /// Reads `host:port` from a redirection by this server.
 pub(super) fn redirected(text: &str, server: &Host) -> Option<Host> {

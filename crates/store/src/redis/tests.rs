@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::address::{Host, host};
+use super::address::{Host, RedisAddress, host};
 use super::inspect::sentences;
 use super::node::pause_after;
 use super::slots::{Slots, redirected, slot};
@@ -87,4 +87,17 @@ fn an_answer_without_the_fields_says_nothing() {
     assert_eq!(sentences("maxmemory:5\r\n"), [""; 0]);
     assert_eq!(sentences("role:slave\r\nslave_read_only:0\r\n"), [""; 0]);
     assert_eq!(sentences("role:slave\r\nslave_read_only:1\r\n").len(), 1);
+}
+
+#[test]
+fn a_password_in_clear_text_over_a_network_is_told() {
+    let is_exposed = |url: &str| RedisAddress::parse(url).unwrap().is_exposed();
+    for url in
+        ["redis://:p@db.example", "redis-cluster://n:p@127.0.0.1,10.0.0.1", "redis+sentinel://:p@s/one"]
+    {
+        assert!(is_exposed(url), "{url}");
+    }
+    for url in ["redis://db.example", "redis://:p@localhost", "redis://:p@[::1]", "rediss://:p@db.example"] {
+        assert!(!is_exposed(url), "{url}");
+    }
 }

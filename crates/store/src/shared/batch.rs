@@ -16,6 +16,7 @@ use super::SharedStore;
 use super::bucket_state::BucketState;
 use super::mirror::is_recent;
 use super::request::{Completion, StoreOp, StoreReply, StoreRequest, UncertainWrite};
+use super::server::StoreServer;
 use crate::{RecordVersion, StoreError, StoreRecord, Stored, Swap};
 use tollgate_bucket::{Admission, Key, Op, Receipt};
 use tollgate_bucket::{Span, Time};
@@ -23,6 +24,8 @@ use tollgate_bucket::{Span, Time};
 /// The requests for one bucket that are decided together.
 pub(super) struct StoreBatch<'s> {
     shared: &'s Arc<SharedStore>,
+    /// The server of the bucket when the batch began.
+    server: Arc<StoreServer>,
     key: Key,
     requests: Vec<StoreRequest>,
 }
@@ -58,17 +61,17 @@ enum BatchStep {
 impl<'s> StoreBatch<'s> {
     /// A batch of requests for one bucket.
     pub(super) fn new(shared: &'s Arc<SharedStore>, key: Key, requests: Vec<StoreRequest>) -> Self {
-        Self { shared, key, requests }
+        Self { shared, server: shared.server_of(key), key, requests }
     }
 
     /// Runs the batch until every caller has a reply.
     pub(super) async fn run(mut self) {
         self.requests.retain(|request| !request.is_cancelled());
         let Some(first) = self.requests.first() else { return };
-        let mut draft = BatchState::recall(first, self.shared);
-        // A write that may have been done must be looked up before it is repeated, and the store's clock must be known.
+        let mut draft = BatchState::recall(first, &self.server, self.now());
+        // A write that may have been done must be looked up before it is repeated, and the server's clock must be known.
         let is_in_doubt = self.requests.iter().any(|request| request.uncertain().is_some())
-            || !self.shared.has_ever_answered();
+            || !self.server.breaker.has_ever_succeeded();
         if is_in_doubt && self.load(&mut draft).await == BatchStep::Done {
             return;
         }
@@ -88,7 +91,7 @@ impl<'s> StoreBatch<'s> {
         if draft.is_outdated {
             return self.load(draft).await;
         }
-        let now = self.shared.now();
+        let now = self.now();
         let (replies, changed) = self.decide(&mut draft.state, now);
         if !changed && !draft.is_dirty {
             let is_good_enough = draft.is_loaded || !self.requests.iter().any(StoreRequest::is_inspection);
@@ -103,16 +106,16 @@ impl<'s> StoreBatch<'s> {
             self.reply(replies);
             return BatchStep::Done;
         }
-        if !self.shared.is_up() {
+        if self.server.breaker.is_open() {
             // No call is made, so no write is uncertain.
             return self.fail(None);
         }
         let until = draft.state.gone_at().max(now.after(SHORTEST_TTL));
         let record = self.record(&draft.state, until.since(now));
-        match self.shared.swap(self.key, draft.version, record).await {
+        match self.shared.swap(&self.server, self.key, draft.version, record).await {
             Ok(Swap::Done(version)) => {
                 if let Some(request) = self.requests.first() {
-                    let seen = (Some(draft.mirror_digest), self.shared.now());
+                    let seen = (Some(draft.mirror_digest), self.now());
                     request.mirror.remember(&request.bucket, &draft.state, (version, until), seen);
                 }
                 self.reply(replies);
@@ -127,7 +130,7 @@ impl<'s> StoreBatch<'s> {
     /// Reads the current record.
     async fn load(&mut self, draft: &mut BatchState) -> BatchStep {
         draft.is_outdated = true;
-        match self.shared.load(self.key).await {
+        match self.shared.load(&self.server, self.key).await {
             Ok(stored) => self.apply_stored(draft, stored),
             Err(StoreError::WriteConflict) => BatchStep::Retry,
             Err(_) => self.fail(None),
@@ -143,8 +146,13 @@ impl<'s> StoreBatch<'s> {
         self.requests.retain(is_undone);
         self.shared.release_enqueued(waiting - self.requests.len());
         let Some(request) = self.requests.first() else { return BatchStep::Done };
-        draft.apply_stored(request, stored, self.shared.now());
+        draft.apply_stored(request, stored, self.now());
         BatchStep::Retry
+    }
+
+    /// The present time at the server.
+    fn now(&self) -> Time {
+        self.shared.now_at(&self.server)
     }
 
     fn decide(&self, state: &mut BucketState, now: Time) -> (Vec<StoreReply>, bool) {
@@ -174,7 +182,7 @@ impl<'s> StoreBatch<'s> {
         if !self.requests.iter().any(&is_late) {
             return;
         }
-        let (mut replies, _) = self.decide(&mut draft.state.clone(), self.shared.now());
+        let (mut replies, _) = self.decide(&mut draft.state.clone(), self.now());
         for StoreReply { verdict, .. } in replies.iter_mut().filter(|reply| reply.verdict.is_admitted()) {
             verdict.admission = Admission::Refused { wait: CONFLICT_WAIT };
             verdict.receipt = Receipt::default();
@@ -214,11 +222,10 @@ fn is_deferrable((request, reply): (&StoreRequest, &StoreReply)) -> bool {
 }
 
 impl BatchState {
-    fn recall(request: &StoreRequest, shared: &SharedStore) -> Self {
-        let now = shared.now();
+    fn recall(request: &StoreRequest, server: &StoreServer, now: Time) -> Self {
         let (content, known) = request.mirror.recall(&request.bucket, now);
         // A record that was seen before an outage may be lost in the store, and is written again.
-        let is_old = known.seen_at < shared.back_since();
+        let is_old = known.seen_at < server.breaker.back_since();
         let may_be_lost = known.version.is_some() && is_old;
         Self {
             local_state: (known.is_ahead || may_be_lost).then(|| content.clone()),

@@ -1,20 +1,23 @@
 //! The maintenance thread of a store: it probes, purges and inspects.
 //!
-//! A probe tells whether the store answers and what time it is there, a purge removes expired records, an inspection
-//! warns the operator of bad settings. While the store is down, the probe is the only call, one at a time, so a store
-//! that comes back meets no burst. Requests are left to [`batch`](super::batch).
+//! A probe tells whether a server takes writes and what time it is there, a purge removes expired records, an inspection
+//! warns the operator of bad settings. Each server is probed by a task of its own. While a server is down, the probe is
+//! its only call, one at a time, so a server that comes back meets no burst. Requests are left to [`batch`](super::batch).
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
-use super::circuit_breaker::CircuitBreaker;
+use super::circuit_breaker::CallKind;
 use super::queue::RequestQueue;
-use super::{CallOutcome, SharedStore, StoreObserver, StoreOptions};
-use crate::clock_offset::ClockOffset;
+use super::server::StoreServer;
+use super::servers::StoreServers;
+use super::{AvailabilityChange, CallOutcome, SharedStore, StoreObserver, StoreOptions};
 use crate::time::Clock;
 use crate::{CompareAndSwap, Namespace, StoreAddress, StoreError};
 
@@ -81,7 +84,10 @@ impl SharedStore {
         let (backend, runtime) = opened.recv().map_err(|_| StoreStartError::Ended)??;
         let (shared, first) = Self::start_within(runtime, backend, options, clock, observer, alive);
         // A store that is down is no error: the gate starts all the same.
-        let _ = first.recv_timeout(FIRST_PROBE_TIMEOUT);
+        let end = Instant::now() + FIRST_PROBE_TIMEOUT;
+        for _ in &*shared.servers.all() {
+            let _ = first.recv_timeout(end.saturating_duration_since(Instant::now()));
+        }
         Ok(shared)
     }
 
@@ -95,21 +101,20 @@ impl SharedStore {
         alive: oneshot::Sender<()>,
     ) -> (Arc<Self>, mpsc::Receiver<()>) {
         let shared = Arc::new(Self {
+            servers: StoreServers::of(&*backend),
             backend,
             options,
             randomness: clock.now().as_nanos().into(),
             clock,
-            offset: ClockOffset::default(),
-            breaker: CircuitBreaker::default(),
             queue: RequestQueue::default(),
             observer,
             runtime: runtime.clone(),
-            went_down: Arc::default(),
+            is_inspected: false.into(),
             enqueued: 0.into(),
             _alive: alive,
         });
         let (probed, first) = mpsc::channel();
-        shared.respawn_on_panic(&runtime, move |shared| probe_loop(shared, probed.clone()));
+        shared.respawn_on_panic(&runtime, move |shared| watch_servers(shared, probed.clone()));
         shared.respawn_on_panic(&runtime, purge_loop);
         (shared, first)
     }
@@ -135,38 +140,64 @@ impl SharedStore {
         });
     }
 
-    pub(super) async fn probe(&self) {
+    pub(super) async fn probe(&self, server: &StoreServer) {
         let begun = self.clock.now();
-        let answer = tokio::time::timeout(self.options.timeout.to_std(), self.backend.probe()).await;
+        let answer = tokio::time::timeout(self.options.timeout.to_std(), self.backend.probe(server.id)).await;
+        let answer = answer.unwrap_or(Err(super::timeout_error()));
         // A failure counts and is reported like that of any call.
-        let _ =
-            self.record_outcome(begun, answer.unwrap_or(Err(super::timeout_error())), |()| CallOutcome::Ok);
+        let _ = self.record_outcome(server, CallKind::Write, begun, answer, |()| CallOutcome::Ok);
+    }
+
+    /// Follows the backend's list of servers: tells of those that left, and probes those that are new.
+    fn update_servers(self: &Arc<Self>, first: &mpsc::Sender<()>) {
+        for gone in self.servers.update(self.backend.servers()) {
+            let is_store_up = self.is_up();
+            self.observer.server_left(&gone.name, is_store_up);
+            if gone.is_told_down() {
+                let why = "other servers of the store have its buckets now";
+                let change = AvailabilityChange { server: &gone.name, up: true, is_store_up, why };
+                self.observer.availability_reported(&change);
+            }
+        }
+        for server in self.servers.all().iter().filter(|server| server.begins_probing()) {
+            let (server, first) = (Arc::downgrade(server), first.clone());
+            let runtime = self.runtime.clone();
+            self.respawn_on_panic(&runtime, move |shared| {
+                probe_loop(shared, Weak::clone(&server), first.clone())
+            });
+        }
     }
 }
 
-/// Probes the store: now and then while it is up, often while it is down.
-async fn probe_loop(shared: Weak<SharedStore>, first: mpsc::Sender<()>) {
-    let mut inspected = false;
+async fn watch_servers(shared: Weak<SharedStore>, first: mpsc::Sender<()>) {
+    while let Some(shared) = shared.upgrade() {
+        shared.update_servers(&first);
+        drop(shared);
+        tokio::time::sleep(WATCH_INTERVAL).await;
+    }
+}
+
+/// Probes a server as long as the store has it: now and then while it is up, often while it is down.
+async fn probe_loop(shared: Weak<SharedStore>, server: Weak<StoreServer>, first: mpsc::Sender<()>) {
     loop {
-        let Some(shared) = shared.upgrade() else { return };
-        shared.probe().await;
-        if shared.breaker.has_no_failures() && !inspected {
-            inspected = true;
+        let (Some(shared), Some(server)) = (shared.upgrade(), server.upgrade()) else { return };
+        shared.probe(&server).await;
+        let is_well = server.breaker.has_no_failures();
+        if is_well && !shared.is_inspected.swap(true, Ordering::Relaxed) {
             inspect(&*shared.backend, &*shared.observer).await;
         }
         // The receiver may be gone.
         let _ = first.send(());
-        let pause = if shared.breaker.has_no_failures() { PROBE_INTERVAL } else { PROBE_INTERVAL_WHILE_DOWN };
+        let pause = if is_well { PROBE_INTERVAL } else { PROBE_INTERVAL_WHILE_DOWN };
         let pause = pause + shared.jitter(pause);
-        if !shared.breaker.has_no_failures() {
-            drop(shared);
+        // Holds no reference while it waits: the store must end when its last user drops it.
+        let went_down = Arc::clone(&server.went_down);
+        drop((shared, server));
+        if is_well {
+            let _ = tokio::time::timeout(pause, went_down.notified()).await;
+        } else {
             tokio::time::sleep(pause).await;
-            continue;
         }
-        // Holds no reference to the store while it waits: the store must end when its last user drops it.
-        let went_down = Arc::clone(&shared.went_down);
-        drop(shared);
-        let _ = tokio::time::timeout(pause, went_down.notified()).await;
     }
 }
 
@@ -181,7 +212,7 @@ async fn purge_loop(shared: Weak<SharedStore>) {
     let mut pause = PURGE_INTERVAL;
     while let Some(after) = shared.upgrade().map(|shared| pause + shared.jitter(pause)) {
         tokio::time::sleep(after).await;
-        let Some(shared) = shared.upgrade().filter(|shared| !shared.breaker.is_open()) else { continue };
+        let Some(shared) = shared.upgrade().filter(|shared| shared.is_up()) else { continue };
         let purged = tokio::time::timeout(INSPECT_TIMEOUT, shared.backend.purge()).await;
         let is_more = matches!(purged, Ok(Ok(answer)) if answer.value > 0);
         pause = if is_more { PURGE_INTERVAL_WHILE_BUSY } else { PURGE_INTERVAL };
@@ -191,7 +222,10 @@ async fn purge_loop(shared: Weak<SharedStore>) {
 const FIRST_PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 const INSPECT_TIMEOUT: Duration = Duration::from_secs(5);
 const RESPAWN_PAUSE: Duration = Duration::from_secs(1);
+/// How soon a server that no call has named yet is probed.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 const PROBE_INTERVAL: Duration = Duration::from_secs(2);
-const PROBE_INTERVAL_WHILE_DOWN: Duration = Duration::from_millis(250);
-const PURGE_INTERVAL: Duration = Duration::from_secs(2);
+const PROBE_INTERVAL_WHILE_DOWN: Duration = Duration::from_millis(150);
+/// A record stays this much longer than it is needed, and each gate looks this often for what is due.
+const PURGE_INTERVAL: Duration = Duration::from_secs(30);
 const PURGE_INTERVAL_WHILE_BUSY: Duration = Duration::from_millis(200);

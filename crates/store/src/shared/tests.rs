@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod attempts;
 #[cfg(test)]
+mod several_servers;
+#[cfg(test)]
 mod simulation;
 
 use std::collections::HashMap;
@@ -17,7 +19,7 @@ use tokio::runtime::Runtime;
 
 use super::*;
 use crate::memory::Buckets;
-use crate::{StoreClock, StoreFuture};
+use crate::{ServerEntry, ServerId, StoreClock, StoreFuture};
 use tollgate_bucket::{Continuous, Op, Own, Spec, Verdict};
 
 /// A backend in memory that can be told to misbehave.
@@ -31,6 +33,10 @@ struct Ledger {
     away: AtomicBool,
     /// Does what it is told, and then answers that it is unreachable.
     loses_answers: AtomicBool,
+    /// Answers, and refuses what is to be written.
+    is_full: AtomicBool,
+    /// The key that it takes no requests about.
+    throttled: Mutex<Option<u128>>,
     /// Panics at the next request.
     panics: AtomicBool,
     /// By how many seconds its clock is ahead.
@@ -80,6 +86,12 @@ impl CompareAndSwap for Ledger {
     }
 
     fn swap(&self, Key(key): Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
+        if self.is_full.load(Ordering::SeqCst) {
+            return Box::pin(async { Err(StoreError::Refused("full".to_owned())) });
+        }
+        if *self.throttled.lock().unwrap() == Some(key) {
+            return Box::pin(async { Err(StoreError::Throttled("slow down".to_owned())) });
+        }
         self.answer(move |rows| {
             let current = rows.get(&key).cloned();
             if current.as_ref().map(|stored| stored.version) != old {
@@ -91,7 +103,10 @@ impl CompareAndSwap for Ledger {
         })
     }
 
-    fn probe(&self) -> StoreFuture<'_, ()> {
+    fn probe(&self, _server: ServerId) -> StoreFuture<'_, ()> {
+        if self.is_full.load(Ordering::SeqCst) {
+            return Box::pin(async { Err(StoreError::Refused("full".to_owned())) });
+        }
         // A probe does not count as a call.
         let calls = self.asked.load(Ordering::SeqCst);
         let answer = self.answer(|_| ());
@@ -104,7 +119,8 @@ struct Quiet;
 
 impl StoreObserver for Quiet {
     fn call_finished(&self, _result: CallOutcome, _took: Span) {}
-    fn availability_changed(&self, _up: bool, _why: &str) {}
+    fn availability_changed(&self, _change: &AvailabilityChange<'_>) {}
+    fn availability_reported(&self, _change: &AvailabilityChange<'_>) {}
     fn warned(&self, _what: &str) {}
 }
 
@@ -177,6 +193,10 @@ impl Process {
 
     fn enqueue(&self, op: Op) {
         self.shared.enqueue(&self.mirror, bucket(), StoreOp::Step(op));
+    }
+
+    fn probe(&self) {
+        self.runtime.block_on(self.shared.probe(&self.shared.server_of(bucket().key)));
     }
 
     fn flush(&self) {
@@ -448,7 +468,7 @@ fn processes_whose_clocks_disagree_decide_by_the_stores() {
     let (one, other) = (Process::on(&ledger), Process::on(&ledger));
     // As if it ran on a machine that is five minutes ahead.
     other.clock.set(NOW.after(Span::from_secs(300)));
-    other.runtime.block_on(other.shared.probe());
+    other.probe();
     assert!(one.take(10));
     assert_eq!(other.left(), 0);
     assert_eq!((one.shared.now(), other.shared.now()), (truth.now(), truth.now()));

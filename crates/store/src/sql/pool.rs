@@ -74,7 +74,9 @@ impl<D: SqlConnector> SqlPool<D> {
         let slot = self.acquire().await?;
         self.run_to_end(async move {
             let answer = slot.connection.wait(request(Arc::clone(&slot.connection.connection))).await;
-            if let Err(why @ (StoreError::Unreachable(_) | StoreError::UnexpectedResponse(_))) = &answer {
+            if let Err(why) = &answer
+                && ends_connection(why)
+            {
                 slot.inner.discard(&slot.connection, why);
             }
             answer
@@ -239,6 +241,12 @@ impl<D: SqlConnector> Drop for SqlSlot<D> {
         self.connection.end();
         self.inner.changed.notify_one();
     }
+}
+
+/// Whether no other request may use the connection. One to a server that takes no writes any more ends, too: the next one
+/// may find the writer.
+fn ends_connection(why: &StoreError) -> bool {
+    matches!(why, StoreError::Unreachable(_) | StoreError::UnexpectedResponse(_) | StoreError::ReadOnly(_))
 }
 
 async fn in_time<T>(

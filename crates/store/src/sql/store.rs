@@ -1,14 +1,14 @@
 //! Buckets as rows of a table: the part that PostgreSQL and MySQL share.
 //!
-//! The statements, and how their results are read, are left to each database ([`SqlQueries`]). A probe names the table
-//! too: without the table every request fails, and a database whose probes succeed would be called and given up again
-//! several times a second.
+//! The statements, and how their results are read, are left to each database ([`SqlQueries`]). A probe writes a row of
+//! the table: without the table every request fails, on a replica every write, and a database whose probes succeed would
+//! be called and given up again several times a second.
 
 use std::sync::Arc;
 
-use super::{PurgeCursor, SqlConnection, SqlConnector, SqlPool};
+use super::{SqlConnection, SqlConnector, SqlPool};
 use crate::compare_and_swap::{
-    Clocked, CompareAndSwap, RecordVersion, StoreError, StoreFuture, StoreRecord, Stored, Swap,
+    Clocked, CompareAndSwap, RecordVersion, ServerId, StoreError, StoreFuture, StoreRecord, Stored, Swap,
 };
 use tollgate_bucket::Key;
 
@@ -34,14 +34,15 @@ pub(crate) trait SqlQueries: SqlConnection {
         new: &StoreRecord,
     ) -> impl Future<Output = SqlReply<Swap>> + Send;
 
-    fn probe(&self, statements: &Statements<Self::Purge>) -> impl Future<Output = SqlReply<()>> + Send;
-
-    /// Purges the next window, unless another gate purges.
-    fn purge(
+    /// Writes the row of this key, whatever stands there.
+    fn probe(
         &self,
         statements: &Statements<Self::Purge>,
-        cursor: &PurgeCursor,
-    ) -> impl Future<Output = SqlReply<u64>> + Send;
+        key: Key,
+    ) -> impl Future<Output = SqlReply<()>> + Send;
+
+    /// Removes a batch of rows that are due, unless another gate does.
+    fn purge(&self, statements: &Statements<Self::Purge>) -> impl Future<Output = SqlReply<u64>> + Send;
 
     /// Runs a statement about this table that returns no rows.
     fn execute(&self, table: &str, text: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
@@ -66,7 +67,8 @@ pub(crate) struct Statements<T> {
 pub(crate) struct SqlStore<D: SqlConnector<Connection: SqlQueries>> {
     pool: SqlPool<D>,
     statements: Arc<Statements<Purge<D>>>,
-    purge_cursor: Arc<PurgeCursor>,
+    /// The row that this gate's probes write: one of its own, so that no gate waits for another one.
+    probe_key: Key,
     is_exposed: bool,
 }
 
@@ -86,7 +88,7 @@ impl<D: SqlConnector<Connection: SqlQueries>> SqlStore<D> {
         Ok(Self {
             pool: SqlPool::new(connector)?,
             statements: Arc::new(statements),
-            purge_cursor: Arc::default(),
+            probe_key: Key(RecordVersion::random().0.into()),
             is_exposed,
         })
     }
@@ -106,9 +108,9 @@ impl<D: SqlConnector<Connection: SqlQueries>> CompareAndSwap for SqlStore<D> {
         )
     }
 
-    fn probe(&self) -> StoreFuture<'_, ()> {
-        let statements = Arc::clone(&self.statements);
-        Box::pin(self.pool.call(|connection| async move { connection.probe(&statements).await }))
+    fn probe(&self, _server: ServerId) -> StoreFuture<'_, ()> {
+        let (statements, key) = (Arc::clone(&self.statements), self.probe_key);
+        Box::pin(self.pool.call(move |connection| async move { connection.probe(&statements, key).await }))
     }
 
     fn inspect(&self) -> StoreFuture<'_, Vec<String>> {
@@ -125,10 +127,8 @@ impl<D: SqlConnector<Connection: SqlQueries>> CompareAndSwap for SqlStore<D> {
     }
 
     fn purge(&self) -> StoreFuture<'_, u64> {
-        let (statements, cursor) = (Arc::clone(&self.statements), Arc::clone(&self.purge_cursor));
-        Box::pin(
-            self.pool.call_alone(|connection| async move { connection.purge(&statements, &cursor).await }),
-        )
+        let statements = Arc::clone(&self.statements);
+        Box::pin(self.pool.call_alone(|connection| async move { connection.purge(&statements).await }))
     }
 
     fn schema(&self) -> Vec<String> {
@@ -158,8 +158,8 @@ fn refusals(results: impl IntoIterator<Item = Result<(), StoreError>>) -> Result
     let mut refusals = Vec::new();
     for result in results {
         match result {
-            Err(StoreError::Refused(why)) if refusals.contains(&why) => {}
-            Err(StoreError::Refused(why)) => refusals.push(why),
+            Err(StoreError::Refused(why) | StoreError::ReadOnly(why)) if refusals.contains(&why) => {}
+            Err(StoreError::Refused(why) | StoreError::ReadOnly(why)) => refusals.push(why),
             other => other?,
         }
     }

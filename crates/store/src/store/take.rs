@@ -14,7 +14,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{LimitBuckets, Store};
-use crate::memory::{CombinedVerdict, Stale, Withdrawal, gives, refuse_all, take_all};
+use crate::memory::{
+    CombinedVerdict, Stale, TimeAt, Withdrawal, gives, refuse_all, refuse_all_at, take_all, take_all_at,
+};
 use crate::shared::{Mirror, OnError, SharedStore, StoreOp, StoreReply, Unavailable};
 use tollgate_bucket::{Op, Time, Verdict};
 
@@ -66,6 +68,7 @@ impl Store {
         let Some(database) = &self.database else {
             return take_all(withdrawals, now).map(TakeState::Done);
         };
+        let now: TimeAt<'_> = &|key| database.time_at(key, now);
         Ok(match refuse_at_once(database, withdrawals, now) {
             Some(verdict) => TakeState::Done(verdict),
             None => TakeState::Pending(PendingTake::new(database, withdrawals, now)),
@@ -83,7 +86,7 @@ impl Store {
     ) -> Result<Option<CombinedVerdict>, Stale> {
         match &self.database {
             None => refuse_all(withdrawals, now),
-            Some(database) => Ok(refuse_at_once(database, withdrawals, now)),
+            Some(database) => Ok(refuse_at_once(database, withdrawals, &|key| database.time_at(key, now))),
         }
     }
 
@@ -106,7 +109,7 @@ impl Store {
 }
 
 impl PendingTake {
-    fn new(database: &Arc<SharedStore>, withdrawals: &[LimitWithdrawal<'_>], now: Time) -> Self {
+    fn new(database: &Arc<SharedStore>, withdrawals: &[LimitWithdrawal<'_>], now: TimeAt<'_>) -> Self {
         // The oldest entry first, so that each bucket has its turn.
         let oldest =
             refusing(withdrawals, now).min_by_key(|(withdrawal, mirror)| mirror.seen_at(&withdrawal.bucket));
@@ -136,7 +139,9 @@ impl PendingTake {
                 if call.await.is_err() {
                     return Ok((decide_without(&database, withdrawals)?, DecidedBy::Memory));
                 }
-                if let Some((_, verdict)) = refuse_by_mirror(withdrawals, database.now()) {
+                let now = database.now();
+                let refused = refuse_by_mirror(withdrawals, &|key| database.time_at(key, now));
+                if let Some((_, verdict)) = refused {
                     return Ok((verdict, DecidedBy::Memory));
                 }
                 call_all(&database, withdrawals)
@@ -199,7 +204,10 @@ fn decide_without(
         OnError::Deny => Err(Unavailable),
         OnError::Allow => Ok(CombinedVerdict { admitted: true, verdicts: SmallVec::new() }),
         // The buckets of a mirror are never closed.
-        OnError::Local => take_all(withdrawals, database.now()).map_err(|Stale| Unavailable),
+        OnError::Local => {
+            let now = database.now();
+            take_all_at(withdrawals, &|key| database.time_at(key, now)).map_err(|Stale| Unavailable)
+        }
     }
 }
 
@@ -207,7 +215,7 @@ fn decide_without(
 fn refuse_at_once(
     database: &SharedStore,
     withdrawals: &[LimitWithdrawal<'_>],
-    now: Time,
+    now: TimeAt<'_>,
 ) -> Option<CombinedVerdict> {
     let (mirror, verdict) = refuse_by_mirror(withdrawals, now)?;
     database.observer().refused_by_mirror(mirror.limit());
@@ -217,21 +225,24 @@ fn refuse_at_once(
 /// Refuses by the mirrors; `None` if no fresh entry refuses. Also returns the mirror that refused.
 fn refuse_by_mirror<'b>(
     withdrawals: &[LimitWithdrawal<'b>],
-    now: Time,
+    now: TimeAt<'_>,
 ) -> Option<(&'b Arc<Mirror>, CombinedVerdict)> {
-    let (_, mirror) =
-        refusing(withdrawals, now).find(|(withdrawal, mirror)| mirror.is_fresh(&withdrawal.bucket, now))?;
+    let is_fresh = |(withdrawal, mirror): &(&LimitWithdrawal<'b>, &Arc<Mirror>)| {
+        mirror.is_fresh(&withdrawal.bucket, now(withdrawal.bucket.key))
+    };
+    let (_, mirror) = refusing(withdrawals, now).find(is_fresh)?;
     // The buckets of a mirror are never closed.
-    Some((mirror, refuse_all(withdrawals, now).ok()??))
+    Some((mirror, refuse_all_at(withdrawals, now).ok()??))
 }
 
 /// The withdrawals that the mirrors refuse.
 fn refusing<'w, 'b>(
     withdrawals: &'w [LimitWithdrawal<'b>],
-    now: Time,
+    now: TimeAt<'w>,
 ) -> impl Iterator<Item = (&'w LimitWithdrawal<'b>, &'b Arc<Mirror>)> {
     let refuses = move |withdrawal: &&LimitWithdrawal<'b>| {
-        withdrawal.effect.is_enforced() && !withdrawal.dry_run(now).verdict.is_admitted()
+        withdrawal.effect.is_enforced()
+            && !withdrawal.dry_run(now(withdrawal.bucket.key)).verdict.is_admitted()
     };
     let with_mirror =
         |withdrawal: &'w LimitWithdrawal<'b>| Some((withdrawal, withdrawal.buckets.mirror.as_ref()?));

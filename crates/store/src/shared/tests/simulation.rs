@@ -43,7 +43,8 @@ struct Quiet;
 
 impl StoreObserver for Quiet {
     fn call_finished(&self, _result: CallOutcome, _took: Span) {}
-    fn availability_changed(&self, _up: bool, _why: &str) {}
+    fn availability_changed(&self, _change: &AvailabilityChange<'_>) {}
+    fn availability_reported(&self, _change: &AvailabilityChange<'_>) {}
     fn warned(&self, _what: &str) {}
 }
 

@@ -10,7 +10,9 @@ use tokio::time::Instant;
 
 use super::Dice;
 use crate::time::Clock;
-use crate::{Clocked, CompareAndSwap, RecordVersion, StoreError, StoreFuture, StoreRecord, Stored, Swap};
+use crate::{
+    Clocked, CompareAndSwap, RecordVersion, ServerId, StoreError, StoreFuture, StoreRecord, Stored, Swap,
+};
 use tollgate_bucket::Key;
 use tollgate_bucket::{Span, Time};
 
@@ -156,7 +158,7 @@ impl CompareAndSwap for Store {
         })
     }
 
-    fn probe(&self) -> StoreFuture<'_, ()> {
+    fn probe(&self, _server: ServerId) -> StoreFuture<'_, ()> {
         self.call(|_, _| ())
     }
 }
