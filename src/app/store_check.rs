@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use crate::config::StoreSettings;
 use crate::store::shared::OnError;
+use crate::store::{CompareAndSwap, StoreError};
 
 /// Asks, and tells how the store answered.
 pub(super) async fn tell_of_store(settings: StoreSettings) {
     let Some(Ok(backend)) = settings.address.open(&settings.names) else { return };
     let name = &settings.address;
-    let why = match tokio::time::timeout(PATIENCE, backend.probe()).await {
-        Ok(Ok(_)) => {
+    let why = match tokio::time::timeout(PATIENCE, probe_all(&*backend)).await {
+        Ok(Ok(())) => {
             tracing::info!("the store ({name}) answers");
             return;
         }
@@ -25,6 +26,14 @@ pub(super) async fn tell_of_store(settings: StoreSettings) {
         OnError::Deny => "every attempt is answered 503",
     };
     tracing::error!("the store ({name}) cannot be used: {why}: until it can, {until} (store.on_error)");
+}
+
+/// Asks each of its servers.
+async fn probe_all(backend: &dyn CompareAndSwap) -> Result<(), StoreError> {
+    for server in backend.servers() {
+        backend.probe(server.id).await?;
+    }
+    Ok(())
 }
 
 /// A store that needs longer for its first connection is as good as away.

@@ -28,8 +28,9 @@ pub(super) fn look(store: &StoreSettings) -> Vec<Symptom> {
 fn latency(opened: &OpenedStore) -> Option<Span> {
     let (clock, mut times) = (Clock::system(), Vec::new());
     for _ in 0..CALLS {
+        let server = *opened.servers().first()?;
         let begin = clock.now().as_nanos();
-        opened.call(CALL_TIMEOUT, |store| store.probe()).ok()?;
+        opened.call(CALL_TIMEOUT, |store| store.probe(server)).ok()?;
         times.push(clock.now().as_nanos().saturating_sub(begin));
     }
     times.sort_unstable();
