@@ -49,7 +49,7 @@ impl Heartbeat {
         self.beats.fetch_add(1, Relaxed);
     }
 
-    /// The number of beats. It changes at least once a second, and at rest after each [call](Self::call).
+    /// The number of beats. It changes at least once a second, and at rest after each call of the watchdog.
     #[must_use]
     pub fn beats(&self) -> u64 {
         self.beats.load(Relaxed)
@@ -134,7 +134,7 @@ impl<F: Future> Future for WorkingTask<F> {
     }
 }
 
-/// Waits until a worker works, at most [`MAX_REST`]; returns at once if one does.
+/// Waits until a worker works, at most a minute; returns at once if one does.
 pub async fn until_any_works(heartbeats: &[Arc<Heartbeat>]) {
     let mut works: Vec<_> = heartbeats.iter().map(|heartbeat| Box::pin(heartbeat.works.notified())).collect();
     // Enabled before the check, so no change is missed between check and wait.
