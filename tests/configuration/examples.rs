@@ -218,10 +218,13 @@ fn readme() -> String {
     fs::read_to_string("README.md").unwrap()
 }
 
-/// The words that follow the program's name in code: after a prompt, a backtick, or cargo's `--`.
+/// The words that follow the program's name in code: after a prompt, a backtick, at the start of a line of a block, or
+/// cargo's `--`.
 fn commands(text: &str) -> BTreeSet<String> {
     let after = ["$ tollgate ", "`tollgate ", "cargo run --release -- "];
     let words = after.iter().flat_map(|front| text.split(front).skip(1));
+    let blocks = text.split("```sh").skip(1).filter_map(|rest| rest.split("```").next());
+    let words = words.chain(blocks.flat_map(|block| block.split("\ntollgate ").skip(1)));
     let words = words.map(|rest| rest.chars().take_while(|letter| letter.is_ascii_lowercase()).collect());
     words.filter(|word: &String| !word.is_empty()).collect()
 }
