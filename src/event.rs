@@ -99,6 +99,8 @@ pub enum Event<'a> {
         /// The name of the limit that refused.
         limit: &'a Arc<str>,
     },
+    /// Writes of other gates to a bucket of this limit won until an operation had no time left.
+    RaceLost(&'a Arc<str>),
     /// The store did not reply, and an attempt was decided without it.
     FellBack(Fallback),
     /// A call to the store ended.

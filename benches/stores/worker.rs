@@ -92,7 +92,8 @@ impl EventListener for Count {
 fn gate(url: &str, count: &Arc<Count>) -> Limits {
     let events = Events::from_iter([Arc::clone(count) as Arc<dyn EventListener>]);
     // So long that a slow store shows as slow, and a decision without the store as an error.
-    let options = StoreOptions { timeout: Span::from_secs(2), on_error: OnError::Deny };
+    let options =
+        StoreOptions { timeout: Span::from_secs(2), on_error: OnError::Deny, ..StoreOptions::default() };
     let limits =
         Limits::open_as(&url.parse().unwrap(), &Namespace::default(), b"", options, store_observer(events));
     limits.unwrap().with_capacity(10_000)

@@ -129,6 +129,7 @@ raw_tables! {
         url: Option<Located<SecretText>>,
         timeout: Option<Text>,
         on_error: Option<Text>,
+        arithmetic: Option<Text>,
         prefix: Option<Text>,
         secret: Option<Located<SecretText>>,
         capacity: Option<Located<i64>>,

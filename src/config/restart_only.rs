@@ -65,6 +65,7 @@ impl RestartOnly {
             ("store.secret", *secret == new.store.secret),
             ("store.timeout", options.timeout == new.store.options.timeout),
             ("store.on_error", options.on_error == new.store.options.on_error),
+            ("store.arithmetic", options.arithmetic == new.store.options.arithmetic),
             ("store.capacity", *capacity == new.store.capacity),
             ("store.snapshot", *snapshot == new.store.snapshot),
             ("log.format", *format == new.log.format),
@@ -184,6 +185,7 @@ mod tests {
             ("store.secret", vec![("store.secret", secret)]),
             ("store.timeout", vec![("store.timeout", "70ms")]),
             ("store.on_error", vec![("store.on_error", "deny")]),
+            ("store.arithmetic", vec![("store.arithmetic", "gate")]),
             ("store.capacity", vec![("store.capacity", "5")]),
             ("store.snapshot", vec![("store.snapshot", "buckets")]),
         ] {

@@ -48,6 +48,10 @@ impl StoreObserver for StoreEvents {
         self.0.emit(&Event::Mirrored { limit });
     }
 
+    fn race_lost(&self, limit: &Arc<str>) {
+        self.0.emit(&Event::RaceLost(limit));
+    }
+
     fn fell_back(&self, on_error: OnError) {
         self.0.emit(&Event::FellBack(match on_error {
             OnError::Local => Fallback::Local,

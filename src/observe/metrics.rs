@@ -264,6 +264,7 @@ impl EventListener for Metrics {
             Event::BodyRefused => drop(self.bodies_refused.inc()),
             Event::Panicked => drop(self.panics.inc()),
             Event::Mirrored { .. }
+            | Event::RaceLost(_)
             | Event::FellBack(_)
             | Event::StoreCalled { .. }
             | Event::StoreUp(_)

@@ -123,6 +123,7 @@ pub(crate) fn of_many_at_once_one_wins_each_round(server: impl Server) {
             match opened.wait(task) {
                 Swap::Done(version) => won.push((rival, version)),
                 Swap::Conflict(stored) => assert!(stored.is_some()),
+                Swap::Stepped { .. } => panic!("no step was asked for"),
             }
         }
         let [(winner, version)] = won[..] else { panic!("{won:?} in round {round}") };

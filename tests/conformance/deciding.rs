@@ -76,7 +76,7 @@ impl<S: Server> Processes<S> {
 
 /// With time for a store on a machine on which everything else runs too.
 fn patient(on_error: OnError) -> StoreOptions {
-    StoreOptions { timeout: Span::from_secs(5), on_error }
+    StoreOptions { timeout: Span::from_secs(5), on_error, ..StoreOptions::default() }
 }
 
 fn prepare(runtime: &Runtime, address: &StoreAddress) {

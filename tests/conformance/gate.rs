@@ -118,6 +118,6 @@ impl Gate {
 pub(crate) fn done(swap: Swap) -> RecordVersion {
     match swap {
         Swap::Done(version) => version,
-        Swap::Conflict(stored) => panic!("{stored:?} stands there"),
+        other => panic!("{other:?}"),
     }
 }

@@ -9,6 +9,7 @@
     reason = "a test that cannot go on says so, and asks the real clock"
 )]
 
+mod arithmetic;
 mod contract;
 mod deciding;
 #[cfg(feature = "dynamodb")]
@@ -21,7 +22,11 @@ mod mysql_tls;
 #[cfg(feature = "postgres")]
 mod postgres_faults;
 #[cfg(feature = "redis")]
+mod redis_arithmetic;
+#[cfg(feature = "redis")]
 mod redis_faults;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod sql_arithmetic;
 #[path = "../support/mod.rs"]
 mod support;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -109,9 +114,33 @@ macro_rules! tables {
                 missing_rights_are_told
                 a_connection_is_attempted_ten_times_a_second_at_most
             );
+            mount!(stepping, $server, sql_arithmetic: a_continuous_bucket_is_stepped_as_by_the_gate);
         }
     };
 }
+
+/// Mounts what databases with arithmetic promise.
+macro_rules! arithmetic {
+    ($name:ident, $server:ty) => {
+        mod $name {
+            use crate::support::mount;
+            mount!(arithmetic, $server, arithmetic:
+                a_lost_race_is_a_step_and_one_question
+                what_differs_in_more_than_its_state_is_not_stepped
+                a_late_step_is_not_taken
+            );
+        }
+    };
+}
+
+#[cfg(feature = "redis")]
+arithmetic!(redis_steps, crate::support::servers::redis::Redis);
+#[cfg(feature = "redis")]
+arithmetic!(redis_cluster_steps, crate::support::servers::redis::RedisCluster);
+#[cfg(feature = "postgres")]
+arithmetic!(postgres_steps, crate::support::servers::postgres::Postgres);
+#[cfg(feature = "mysql")]
+arithmetic!(mariadb_steps, crate::support::servers::mysql::MariaDb);
 
 #[cfg(feature = "redis")]
 store!(redis, crate::support::servers::redis::Redis);

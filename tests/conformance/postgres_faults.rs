@@ -38,7 +38,7 @@ fn round(gates: &[Gate], old: Option<RecordVersion>, round: u32) -> Vec<Came> {
                     Err(error) => panic!("{error}"),
                     Ok(answer) => match answer.value {
                         Swap::Done(version) => return Came::Won(version),
-                        Swap::Conflict(_) => return Came::Lost,
+                        Swap::Conflict(_) | Swap::Stepped { .. } => return Came::Lost,
                     },
                 }
             }

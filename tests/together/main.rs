@@ -21,6 +21,8 @@
 )]
 
 mod clocks;
+mod contention;
+mod delay;
 mod exact;
 mod failovers;
 mod faults;

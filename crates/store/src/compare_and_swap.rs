@@ -1,4 +1,5 @@
-//! The contract of a database backend: one compare-and-swap, and little else.
+//! The contract of a database backend: one compare-and-swap, and little else. A database that can do arithmetic may
+//! offer a step besides.
 //!
 //! Retries, deadlines, outages and the format of the bytes are left to [`shared`](super::shared). Every reply carries
 //! the database's clock, because gates whose own clocks disagree must decide by one.
@@ -9,6 +10,7 @@ use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::step_program::{StepProgram, StepShape};
 use sha2::{Digest, Sha256};
 use tollgate_bucket::{Key, LAYOUT};
 use tollgate_bucket::{Span, Time};
@@ -24,6 +26,26 @@ pub trait CompareAndSwap: Send + Sync {
     /// Writes `new` if the record still has the version `old` (`None`: if there is no record). Otherwise writes nothing
     /// and returns the current record.
     fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap>;
+
+    /// Whether the database can do the arithmetic of this shape: then it [steps](Self::swap_or_step) such a record.
+    fn can_step(&self, _shape: &StepShape) -> bool {
+        false
+    }
+
+    /// As [`swap`](Self::swap), but if the record has another version and only its state differs from `new`, takes the
+    /// step that `program` describes there, in the same request. May swap only, whatever is asked.
+    ///
+    /// A swap that is repeated is done once; a step would be taken twice. So none is taken from
+    /// [`until`](StepProgram::until) on.
+    fn swap_or_step(
+        &self,
+        key: Key,
+        old: Option<RecordVersion>,
+        new: StoreRecord,
+        _program: StepProgram,
+    ) -> StoreFuture<'_, Swap> {
+        self.swap(key, old, new)
+    }
 
     /// The servers that hold buckets, as far as they are known; at least one.
     fn servers(&self) -> Vec<ServerEntry> {
@@ -134,6 +156,15 @@ pub enum Swap {
     Done(RecordVersion),
     /// Another record was found, or none.
     Conflict(Option<Stored>),
+    /// Another record was found, and the database stepped it.
+    Stepped {
+        /// The bytes that were found.
+        found: Vec<u8>,
+        /// The time of the step.
+        now: Time,
+        /// The version of the record after the step.
+        version: RecordVersion,
+    },
 }
 
 /// Why a request to a database failed.

@@ -2,7 +2,7 @@
 //!
 //! A store does one atomic read-modify-write of one bucket; the arithmetic is [`bucket::step`](tollgate_bucket::step) in
 //! every store. [`memory`] belongs to this process. A database implements only [`CompareAndSwap`], and [`shared`] makes
-//! a store of it. A [`StoreAddress`] is checked without a connection, and a store opens while its database is down: the
+//! a store of it; a database that can do the arithmetic may take a step by a [`StepProgram`]. A [`StoreAddress`] is checked without a connection, and a store opens while its database is down: the
 //! first call shows whether it is up.
 
 mod address;
@@ -26,6 +26,7 @@ pub mod shared;
 pub mod snapshot;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod sql;
+mod step_program;
 mod store;
 #[cfg(any(feature = "redis", feature = "dynamodb"))]
 mod stream;
@@ -39,6 +40,7 @@ pub use self::compare_and_swap::{
     StoreError, StoreFuture, StoreRecord, Stored, Swap,
 };
 pub use self::limits::{Limiter, Limits, TakeOutcome};
+pub use self::step_program::{StepOp, StepProgram, StepRate, StepShape, StepSum};
 pub use self::store::{
     BucketChange, BucketChangeError, DecidedBy, LimitBuckets, LimitWithdrawal, PendingTake, Store, TakeState,
 };

@@ -1,6 +1,6 @@
 //! Buckets in Redis or Valkey: one server, the primary that Sentinels name, or a cluster.
 //!
-//! A value is a random version (8 bytes) and the record; one script compares, writes, and returns the clock. The redis
+//! A value is a random version (8 bytes) and the record; one script compares, writes or steps, and returns the clock. The redis
 //! crate's connection managers and its cluster client are not used, because they let a request wait for a connection
 //! and repeat what may have been written. Only the crate's protocol is used, over the streams of [`stream`].
 
@@ -32,6 +32,7 @@ use super::compare_and_swap::{
     Clocked, CompareAndSwap, Namespace, RecordVersion, ServerEntry, ServerId, StoreClock, StoreError,
     StoreFuture, StoreRecord, Stored, Swap,
 };
+use super::step_program::{StepProgram, StepShape};
 use super::tls;
 use tollgate_bucket::Key;
 
@@ -115,25 +116,55 @@ impl RedisTopology {
     }
 }
 
+impl Redis {
+    async fn write(
+        &self,
+        key: Key,
+        old: Option<RecordVersion>,
+        new: StoreRecord,
+        program: Option<Vec<u8>>,
+    ) -> Result<Clocked<Swap>, StoreError> {
+        let version = RecordVersion::random();
+        let old = old.map(|RecordVersion(old)| old.to_be_bytes());
+        let value = [&version.0.to_be_bytes()[..], &new.bytes].concat();
+        let millis = new.ttl.as_nanos().div_ceil(1_000_000).max(1).to_string();
+        let mut arguments = vec![old.as_ref().map_or(&[][..], |old| &old[..]), &value, millis.as_bytes()];
+        arguments.extend(program.as_deref());
+        let Clocked { value, clock } = self.topology.run(&self.namespace.key(key), &arguments).await?;
+        let swap = match value {
+            ScriptReply::Written => Swap::Done(version),
+            ScriptReply::Stepped(found, now) => Swap::Stepped { found, now, version },
+            ScriptReply::Found(stored) => Swap::Conflict(stored),
+        };
+        Ok(Clocked { value: swap, clock })
+    }
+}
+
 impl CompareAndSwap for Redis {
     fn load(&self, key: Key) -> StoreFuture<'_, Option<Stored>> {
         Box::pin(async move {
             let Clocked { value, clock } = self.topology.run(&self.namespace.key(key), &[]).await?;
-            Ok(Clocked { value: value.stored, clock })
+            let ScriptReply::Found(stored) = value else { return Err(reply::unexpected()) };
+            Ok(Clocked { value: stored, clock })
         })
     }
 
     fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
-        Box::pin(async move {
-            let version = RecordVersion::random();
-            let old = old.map(|RecordVersion(old)| old.to_be_bytes());
-            let value = [&version.0.to_be_bytes()[..], &new.bytes].concat();
-            let millis = new.ttl.as_nanos().div_ceil(1_000_000).max(1).to_string();
-            let arguments = [old.as_ref().map_or(&[][..], |old| &old[..]), &value, millis.as_bytes()];
-            let Clocked { value, clock } = self.topology.run(&self.namespace.key(key), &arguments).await?;
-            let swap = if value.written { Swap::Done(version) } else { Swap::Conflict(value.stored) };
-            Ok(Clocked { value: swap, clock })
-        })
+        Box::pin(self.write(key, old, new, None))
+    }
+
+    fn can_step(&self, _shape: &StepShape) -> bool {
+        true
+    }
+
+    fn swap_or_step(
+        &self,
+        key: Key,
+        old: Option<RecordVersion>,
+        new: StoreRecord,
+        program: StepProgram,
+    ) -> StoreFuture<'_, Swap> {
+        Box::pin(self.write(key, old, new, Some(program.encode())))
     }
 
     fn servers(&self) -> Vec<ServerEntry> {

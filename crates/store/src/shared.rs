@@ -34,9 +34,11 @@ use self::request::{Completion, StoreRequest, UncertainWrite};
 use self::server::StoreServer;
 use self::servers::StoreServers;
 use super::memory::BucketKey;
-use super::{Clocked, CompareAndSwap, RecordVersion, StoreError, StoreRecord, Stored, Swap};
+use super::{
+    Clocked, CompareAndSwap, RecordVersion, StepProgram, StepShape, StoreError, StoreRecord, Stored, Swap,
+};
 use crate::time::Clock;
-use tollgate_bucket::Key;
+use tollgate_bucket::{Key, Spec};
 use tollgate_bucket::{Span, Time};
 
 /// The options of a store: `[store]`.
@@ -46,6 +48,18 @@ pub struct StoreOptions {
     pub timeout: Span,
     /// What happens to an attempt when the store does not answer.
     pub on_error: OnError,
+    /// Who calculates where several gates write at once.
+    pub arithmetic: Arithmetic,
+}
+
+/// Who calculates where several gates write to a bucket at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Arithmetic {
+    /// The database, where it can.
+    #[default]
+    Store,
+    /// The gate always: it repeats what a concurrent write made void.
+    Gate,
 }
 
 /// What happens to an attempt when the store does not answer.
@@ -62,7 +76,7 @@ pub enum OnError {
 impl Default for StoreOptions {
     /// The defaults of the file.
     fn default() -> Self {
-        Self { timeout: Span::from_millis(50), on_error: OnError::Local }
+        Self { timeout: Span::from_millis(50), on_error: OnError::Local, arithmetic: Arithmetic::Store }
     }
 }
 
@@ -80,6 +94,8 @@ pub trait StoreObserver: Send + Sync {
     fn warned(&self, what: &str);
     /// The mirror of this limit refused an attempt, without a call.
     fn refused_by_mirror(&self, _limit: &Arc<str>) {}
+    /// Concurrent writes to a bucket of this limit won until an attempt had no time left.
+    fn race_lost(&self, _limit: &Arc<str>) {}
     /// An attempt is decided without the store, as this option says.
     fn fell_back(&self, _on_error: OnError) {}
 }
@@ -261,7 +277,9 @@ impl SharedStore {
             }
             Completion::Enqueued { tries, uncertain: before } => {
                 let completion = Completion::Enqueued { tries: tries + 1, uncertain: uncertain.or(before) };
-                let (shared, pause) = (Arc::clone(self), FIRST_PAUSE * (1 << tries));
+                // Longer than an earlier try may be on its way and wait for its row.
+                let late = uncertain.map_or(Duration::ZERO, |_| self.options.timeout.to_std() + LONGEST_WAIT);
+                let (shared, pause) = (Arc::clone(self), late + FIRST_PAUSE * (1 << tries));
                 let pause = pause + self.jitter(pause);
                 self.runtime.spawn(async move {
                     tokio::time::sleep(pause).await;
@@ -282,13 +300,23 @@ impl SharedStore {
         key: Key,
         old: Option<RecordVersion>,
         new: StoreRecord,
+        program: Option<StepProgram>,
     ) -> Result<Swap, StoreError> {
         let result = |swap: &Swap| match swap {
-            Swap::Done(_) => CallOutcome::Ok,
+            Swap::Done(_) | Swap::Stepped { .. } => CallOutcome::Ok,
             Swap::Conflict(_) => CallOutcome::Conflict,
         };
-        let call = self.backend.swap(key, old, new);
+        let call = match program {
+            Some(program) => self.backend.swap_or_step(key, old, new, program),
+            None => self.backend.swap(key, old, new),
+        };
         self.call_backend(server, CallKind::Write, key, call, result).await
+    }
+
+    /// Whether the database steps buckets like this one.
+    fn can_step(&self, spec: &Spec) -> bool {
+        self.options.arithmetic == Arithmetic::Store
+            && StepShape::of(spec).is_some_and(|shape| self.backend.can_step(&shape))
     }
 
     /// Calls the database within the deadline, and records the outcome and the clock of the key's server.
@@ -427,6 +455,8 @@ fn timeout_error() -> StoreError {
 const MAX_ENQUEUED: usize = 20_000;
 const MAX_TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// How long a database lets a statement wait for a row.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests;

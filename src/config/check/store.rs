@@ -15,7 +15,7 @@ use super::fields::{duration_within, one_of, within};
 use super::files::Files;
 use super::secret::{resolve, resolve_within};
 use crate::policy::Limit;
-use crate::store::shared::{OnError, StoreOptions};
+use crate::store::shared::{Arithmetic, OnError, StoreOptions};
 use crate::store::{Namespace, StoreAddress};
 use crate::time::Span;
 
@@ -62,6 +62,7 @@ pub(super) fn check(
     f: &mut Findings,
 ) -> StoreSettings {
     let ways = [("local", OnError::Local), ("allow", OnError::Allow), ("deny", OnError::Deny)];
+    let places = [("store", Arithmetic::Store), ("gate", Arithmetic::Gate)];
     let default = StoreOptions::default();
     StoreSettings {
         address: address(raw, environment, files, f),
@@ -70,6 +71,7 @@ pub(super) fn check(
         options: StoreOptions {
             timeout: duration_within(raw.timeout.as_ref(), TIMEOUT, f).unwrap_or(default.timeout),
             on_error: one_of(raw.on_error.as_ref(), &ways, f).unwrap_or(default.on_error),
+            arithmetic: one_of(raw.arithmetic.as_ref(), &places, f).unwrap_or(default.arithmetic),
         },
         capacity: within(raw.capacity.as_ref(), 1..=1_000_000_000, f).unwrap_or(1_000_000),
         snapshot: snapshot(raw, files, f),
@@ -91,6 +93,7 @@ pub(super) fn warn(raw: &raw::RawStore, store: &StoreSettings, limits: &[Limit],
         for (key, spot) in [
             ("timeout", raw.timeout.as_ref().map(|text| &text.spot)),
             ("on_error", raw.on_error.as_ref().map(|text| &text.spot)),
+            ("arithmetic", raw.arithmetic.as_ref().map(|text| &text.spot)),
             ("prefix", raw.prefix.as_ref().map(|text| &text.spot)),
             ("secret", raw.secret.as_ref().map(|text| &text.spot)),
         ] {

@@ -26,6 +26,7 @@ pub(super) struct StoreCounters {
     duration: Family<NoLabels, Histogram, fn() -> Histogram>,
     fallbacks: Family<Label, Counter>,
     mirrored: Family<LimitLabel, Counter>,
+    races_lost: Family<LimitLabel, Counter>,
 }
 
 /// A family without labels, which shows nothing before its first value.
@@ -50,6 +51,7 @@ impl Default for StoreCounters {
             duration: Family::new_with_constructor(|| Histogram::new(BOUNDS)),
             fallbacks: Family::default(),
             mirrored: Family::default(),
+            races_lost: Family::default(),
         }
     }
 }
@@ -69,12 +71,18 @@ impl StoreCounters {
         registry.register(name, help, self.fallbacks.clone());
         let (name, help) = ("tollgate_mirror_answers", "Refusals repeated without asking the shared store");
         registry.register(name, help, self.mirrored.clone());
+        let (name, help) =
+            ("tollgate_store_races_lost", "Operations that other gates' writes left no time for");
+        registry.register(name, help, self.races_lost.clone());
     }
 
     pub(super) fn on_event(&self, event: &Event<'_>) {
         match *event {
             Event::Mirrored { limit } => {
                 self.mirrored.get_or_create_owned(&LimitLabel { limit: Arc::clone(limit) }).inc();
+            }
+            Event::RaceLost(limit) => {
+                self.races_lost.get_or_create_owned(&LimitLabel { limit: Arc::clone(limit) }).inc();
             }
             Event::FellBack(fallback) => {
                 self.fallbacks.get_or_create_owned(&[("action", fallback_name(fallback))]).inc();

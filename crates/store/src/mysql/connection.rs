@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable as _;
-use mysql_async::{Conn, Error, Opts, OptsBuilder, Row, SslOpts, Value};
+use mysql_async::{Conn, Error, Opts, OptsBuilder, Params, Row, SslOpts, Value, params};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::address::MysqlAddress;
 use super::error;
 use super::statements::{PurgeStatements, SESSION};
+use crate::StepSum;
 use crate::compare_and_swap::{Clocked, RecordVersion, StoreError, StoreRecord, Stored, Swap};
 use crate::sql::address::SqlTls;
 use crate::sql::{
@@ -168,8 +169,51 @@ impl SqlQueries for MysqlConnection {
         Ok(Clocked { value: conflict(old, found.value)?, clock: found.clock })
     }
 
+    async fn replace_or_step(
+        &self,
+        statements: &Statements<PurgeStatements>,
+        key: Key,
+        old: RecordVersion,
+        new: &StoreRecord,
+        (sum, until): (StepSum, Time),
+    ) -> SqlReply<Swap> {
+        let version = RecordVersion::random();
+        let header = new.bytes.len().saturating_sub(8);
+        let values = params! {
+            "version" => version.0.cast_signed(),
+            "state" => new.bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
+            "name" => readable(&new.limit),
+            "full_at" => new.full_at.as_nanos() / 1000,
+            // A statement's clock stands still while it waits for a row, for a second at most.
+            "ttl" => new.ttl.plus(Span::from_secs(1)).as_nanos().div_ceil(1000),
+            "key" => &bytes_of(key)[..],
+            "old" => old.0.cast_signed(),
+            "header" => header,
+            "now" => sum.now,
+            "add" => sum.add,
+            "floor" => sum.floor,
+            "limit" => sum.limit,
+            "max_ttl" => sum.max_ttl,
+            "from" => sum.from / 1000,
+            "until" => until.as_nanos() / 1000,
+        };
+        let (written, number) = self.write(&statements.table, &statements.replace_or_step, values).await?;
+        match number.filter(|_| written > 0) {
+            Some(tat) if tat >= FIRST_NANOS => {
+                let found = [&new.bytes[..header], &tat.to_be_bytes()[..]].concat();
+                let now = Time::from_nanos(sum.now.unsigned_abs());
+                Ok(Clocked::without_clock(Swap::Stepped { found, now, version }))
+            }
+            Some(clock) => Ok(Clocked::with_clock(Swap::Done(version), time(clock))),
+            None => {
+                let found = self.load(statements, key).await?;
+                Ok(Clocked { value: conflict(Some(old), found.value)?, clock: found.clock })
+            }
+        }
+    }
+
     async fn probe(&self, statements: &Statements<PurgeStatements>, key: Key) -> SqlReply<()> {
-        let key = vec![bytes_of(key).into()];
+        let key: Vec<Value> = vec![bytes_of(key).into()];
         let (_, clock) = self.write(&statements.table, &statements.probe, key).await?;
         let clock =
             clock.ok_or_else(|| StoreError::UnexpectedResponse("a write without a time".to_owned()))?;
@@ -181,8 +225,8 @@ impl SqlQueries for MysqlConnection {
         if locked.as_ref().and_then(|row| row.as_ref(0)) != Some(&Value::Int(1)) {
             return Ok(Clocked::without_clock(0));
         }
-        let (removed, _) = self.write(&statements.table, &statements.purge.remove, Vec::new()).await?;
-        self.write(&statements.table, &statements.purge.unlock, Vec::new()).await?;
+        let (removed, _) = self.write(&statements.table, &statements.purge.remove, ()).await?;
+        self.write(&statements.table, &statements.purge.unlock, ()).await?;
         Ok(Clocked::without_clock(removed))
     }
 
@@ -209,11 +253,11 @@ impl MysqlConnection {
         &self,
         table: &str,
         text: &str,
-        values: Vec<Value>,
+        values: impl Into<Params> + Send,
     ) -> Result<(u64, Option<u64>), StoreError> {
         let mut connection = self.0.lock().await;
         let connection = connection.as_mut().ok_or_else(closed)?;
-        let done = connection.exec_drop(text, values).await;
+        let done = connection.exec_drop(text, values.into()).await;
         done.map_err(|error| error::store_error(&error, table))?;
         Ok((connection.affected_rows(), connection.last_insert_id()))
     }
@@ -250,6 +294,9 @@ const DUPLICATE_COLUMN: u16 = 1060;
 
 /// More than the longest record.
 const MAX_PACKET_LEN: usize = 1 << 20;
+
+/// Numbers from here on are nanoseconds since 1970, smaller ones microseconds: until the year 2286.
+const FIRST_NANOS: u64 = 10_000_000_000_000_000;
 
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 

@@ -37,6 +37,7 @@ pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
              updated_at = {updated_at}, expires_at = {expires_at} \
              WHERE `key` = ? AND version = ? AND expires_at > UTC_TIMESTAMP(6)"
         ),
+        replace_or_step: replace_or_step(table),
         insert: format!(
             "INSERT INTO {table} (version, state, limit_name, full_at, updated_at, expires_at, `key`) \
              VALUES (?, ?, ?, {full_at}, {updated_at}, {expires_at}, ?) ON DUPLICATE KEY UPDATE {all_taken}"
@@ -56,6 +57,32 @@ pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
         purge: PurgeStatements::new(table),
         schema: schema(table),
     }
+}
+
+/// An update of a row that has the version `:old`, or otherwise of one that can be stepped. Its number is the clock in
+/// microseconds if the version was that, otherwise the last word of the state before: nanoseconds, a thousand times as
+/// many. Rivals wait for the row, and the conditions are those of the row after that.
+fn replace_or_step(table: &str) -> String {
+    let tat = "CAST(CONV(HEX(RIGHT(state, 8)), 16, 10) AS SIGNED)";
+    let next = format!(":now + GREATEST(GREATEST({tat} - :now, 0) + :add, :floor)");
+    let is_expected = "version = :old";
+    // A parameter counts as text in an expression, whose letters may have several bytes.
+    let new = "UNHEX(:state)";
+    let micros = |nanos: &str| format!("({nanos}) DIV 1000 + 1");
+    let (full_at, lives) = (micros(&next), micros(&format!("GREATEST({next} - :now, 1000000000)")));
+    // From left to right: what the others need of the row is written last.
+    format!(
+        "UPDATE {table} SET limit_name = :name, \
+         updated_at = TIMESTAMPADD(MICROSECOND, \
+         IF({is_expected}, LAST_INSERT_ID({CLOCK}), {CLOCK} + 0 * LAST_INSERT_ID({tat})), {EPOCH}), \
+         full_at = TIMESTAMPADD(MICROSECOND, IF({is_expected}, :full_at, {full_at}), {EPOCH}), \
+         expires_at = TIMESTAMPADD(MICROSECOND, IF({is_expected}, :ttl, {lives} + 1000000), UTC_TIMESTAMP(6)), \
+         state = IF({is_expected}, {new}, CONCAT(LEFT({new}, :header), UNHEX(LPAD(HEX({next}), 16, '0')))), \
+         version = :version \
+         WHERE `key` = :key AND expires_at > UTC_TIMESTAMP(6) AND ({is_expected} OR IF(\
+         LENGTH(state) = :header + 8 AND LEFT(state, :header) = LEFT({new}, :header) AND ORD(RIGHT(state, 8)) < 64, \
+         {tat} > 0 AND {tat} - :now <= :max_ttl AND GREATEST({tat} - :now, 0) <= :limit AND {CLOCK} >= :from AND {CLOCK} < :until, FALSE))"
+    )
 }
 
 impl PurgeStatements {

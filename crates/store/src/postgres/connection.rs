@@ -12,6 +12,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::PostgresAddress;
 use super::error;
+use crate::StepSum;
 use crate::compare_and_swap::{Clocked, RecordVersion, StoreError, StoreRecord, Stored, Swap};
 use crate::sql::address::SqlTls;
 use crate::sql::{
@@ -118,6 +119,49 @@ impl SqlQueries for PostgresConnection {
         };
         let row = self.query_one(&statements.table, text, &values).await?;
         let swap = if column(&row, 1)? { Swap::Done(written) } else { conflict(old, stored(&row, 2)?)? };
+        Ok(Clocked::with_clock(swap, clock(&row)?))
+    }
+
+    async fn replace_or_step(
+        &self,
+        statements: &Statements<String>,
+        key: Key,
+        RecordVersion(old): RecordVersion,
+        new: &StoreRecord,
+        (sum, until): (StepSum, Time),
+    ) -> SqlReply<Swap> {
+        let version = RecordVersion::random();
+        let (key, bytes, written, old) =
+            (bytes_of(key), &new.bytes, version.0.cast_signed(), old.cast_signed());
+        let (name, full_at) = (readable(&new.limit), wall(new.full_at));
+        let (from, until) = (wall(Time::from_nanos(sum.from.unsigned_abs())), wall(until));
+        let ttl = i64::try_from(new.ttl.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX);
+        let header = i32::try_from(bytes.len().saturating_sub(8)).unwrap_or(0);
+        let values: [Parameter<'_>; 15] = [
+            (&&key[..], Type::BYTEA),
+            (&written, Type::INT8),
+            (bytes, Type::BYTEA),
+            (&name, Type::TEXT),
+            (&full_at, Type::TIMESTAMPTZ),
+            (&ttl, Type::INT8),
+            (&old, Type::INT8),
+            (&header, Type::INT4),
+            (&sum.now, Type::INT8),
+            (&sum.add, Type::INT8),
+            (&sum.floor, Type::INT8),
+            (&sum.limit, Type::INT8),
+            (&sum.max_ttl, Type::INT8),
+            (&from, Type::TIMESTAMPTZ),
+            (&until, Type::TIMESTAMPTZ),
+        ];
+        let row = self.query_one(&statements.table, &statements.replace_or_step, &values).await?;
+        let swap = match (column::<Option<bool>>(&row, 1)?, stored(&row, 2)?) {
+            (Some(true), _) => Swap::Done(version),
+            (Some(false), Some(Stored { bytes: found, .. })) => {
+                Swap::Stepped { found, now: Time::from_nanos(sum.now.unsigned_abs()), version }
+            }
+            (_, found) => conflict(Some(RecordVersion(old.cast_unsigned())), found)?,
+        };
         Ok(Clocked::with_clock(swap, clock(&row)?))
     }
 

@@ -31,6 +31,7 @@ pub(super) fn statements(table: &str) -> Statements<String> {
             "WITH won AS (UPDATE {table} AS held SET version = $2, state = $3, limit_name = $4, full_at = $5, \
              expires_at = {expires} WHERE {is_live} AND held.version = $7 AND {lock_timeout} RETURNING 1) {found}"
         ),
+        replace_or_step: replace_or_step(table),
         insert: format!(
             "WITH won AS (INSERT INTO {table} AS held (key, version, state, limit_name, full_at, expires_at) \
              SELECT $1, $2, $3, $4, $5, {expires} WHERE {lock_timeout} ON CONFLICT (key) DO UPDATE SET \
@@ -52,6 +53,31 @@ pub(super) fn statements(table: &str) -> Statements<String> {
         purge: purge(table),
         schema: schema(table),
     }
+}
+
+/// Rivals wait for the row in `held`, which is read again after that, and not before the update: what is decided there
+/// stays true. `$8` is the length of what comes before the state, `$9` the time of the step, `$10` to `$13` the numbers
+/// of a [`StepSum`](crate::StepSum), `$14` and `$15` the times between which a step is taken.
+fn replace_or_step(table: &str) -> String {
+    let micros = |nanos: &str| format!("(({nanos}) / 1000 + 1) * interval '1 microsecond'");
+    let (full_at, lives) = (micros("next"), micros("greatest(next - $9, 1000000000)"));
+    format!(
+        "WITH held AS MATERIALIZED (SELECT version, state, clock_timestamp() AS now, \
+         CASE WHEN length(state) = $8 + 8 AND substring(state FOR $8) = substring($3 FOR $8) \
+         THEN ('x' || encode(substring(state FROM $8 + 1), 'hex'))::bit(64)::bigint END AS tat \
+         FROM {table} WHERE key = $1 AND expires_at > clock_timestamp() \
+         AND set_config('lock_timeout', '500ms', true) IS NOT NULL FOR NO KEY UPDATE), \
+         found AS MATERIALIZED (SELECT version, state, version = $7 AS is_expected, \
+         CASE WHEN tat > 0 AND now >= $14 AND now < $15 AND tat - $9 <= $13 AND greatest(tat - $9, 0) <= $12 \
+         THEN $9 + greatest(greatest(tat - $9, 0) + $10, $11) END AS next FROM held), \
+         won AS (UPDATE {table} SET version = $2, limit_name = $4, \
+         state = CASE WHEN is_expected THEN $3 ELSE substring($3 FOR $8) || int8send(next) END, \
+         full_at = CASE WHEN is_expected THEN $5 ELSE timestamptz 'epoch' + {full_at} END, \
+         expires_at = clock_timestamp() + CASE WHEN is_expected THEN $6 * interval '1 microsecond' ELSE {lives} END \
+         FROM found WHERE key = $1 AND (is_expected OR next IS NOT NULL) RETURNING is_expected) \
+         SELECT clock_timestamp(), won.is_expected, found.version, found.state \
+         FROM (SELECT 1) AS one LEFT JOIN found ON true LEFT JOIN won ON true"
+    )
 }
 
 /// One gate purges at a time: the lock belongs to the transaction, so it ends with it in any case, and a pooler may

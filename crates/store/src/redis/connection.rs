@@ -196,7 +196,7 @@ fn load() -> Cmd {
     load
 }
 
-/// One compare-and-swap, and the clock.
+/// One compare-and-swap, a step where it is lost, and the clock.
 const SCRIPT: &str = include_str!("swap.lua");
 
 /// How long an attempt to connect and to log in may take.

@@ -9,11 +9,13 @@ use crate::compare_and_swap::{Clocked, RecordVersion, StoreError, Stored};
 use tollgate_bucket::{Span, Time};
 
 /// The reply of the script.
-pub(super) struct ScriptReply {
-    /// Whether it wrote.
-    pub(super) written: bool,
-    /// The record that it found, if it did not write.
-    pub(super) stored: Option<Stored>,
+pub(super) enum ScriptReply {
+    /// It wrote what it was given.
+    Written,
+    /// It stepped the record with these bytes, at the time of the reply.
+    Stepped(Vec<u8>, Time),
+    /// It wrote nothing, and found this record.
+    Found(Option<Stored>),
 }
 
 /// Reads the reply of the script.
@@ -24,12 +26,16 @@ pub(super) fn script_reply(value: Value) -> Result<Clocked<ScriptReply>, StoreEr
         return Err(unexpected());
     };
     let clock = clock(time)?;
-    let stored = match record {
-        Value::BulkString(bytes) => Some(Stored { bytes, version: self::version(&version)? }),
-        Value::Nil => None,
+    let reply = match (written, record) {
+        (1, _) => ScriptReply::Written,
+        (2, Value::BulkString(bytes)) => ScriptReply::Stepped(bytes, clock),
+        (0, Value::BulkString(bytes)) => {
+            ScriptReply::Found(Some(Stored { bytes, version: self::version(&version)? }))
+        }
+        (0, Value::Nil) => ScriptReply::Found(None),
         _ => return Err(unexpected()),
     };
-    Ok(Clocked::with_clock(ScriptReply { written: written == 1, stored }, clock))
+    Ok(Clocked::with_clock(reply, clock))
 }
 
 /// Reads the reply to `TIME`: seconds and microseconds, as decimal text.

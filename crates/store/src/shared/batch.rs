@@ -5,19 +5,20 @@
 //! nothing, because all requests are refused, calls the store only if the mirror's state is older than a second.
 //! Waiting for a turn is left to [`queue`](super::queue).
 //!
-//! Losing a race is no failure, so it never leads to a decision without the store: a request that cannot win in time is
-//! refused. Where a bucket refuses all requests for a while, a batch that loses does not try again: the winners write
-//! debt and strikes.
+//! Where the database can do the arithmetic, a swap that would be lost takes the step there, so that a batch takes one
+//! call all the same. Elsewhere a batch that loses tries again. A request that cannot win in time is refused if the bucket
+//! as last seen refuses it or is running out; otherwise it is answered as if the store had not answered. Where a bucket refuses all requests for a while, a batch that loses does not try again: the
+//! winners write debt and strikes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::SharedStore;
 use super::bucket_state::BucketState;
 use super::mirror::is_recent;
-use super::request::{Completion, StoreOp, StoreReply, StoreRequest, UncertainWrite};
+use super::request::{StoreOp, StoreReply, StoreRequest, UncertainWrite};
 use super::server::StoreServer;
-use crate::{RecordVersion, StoreError, StoreRecord, Stored, Swap};
+use super::{OnError, SharedStore};
+use crate::{RecordVersion, StepProgram, StoreError, StoreRecord, Stored, Swap};
 use tollgate_bucket::{Admission, Key, Op, Receipt};
 use tollgate_bucket::{Span, Time};
 
@@ -82,7 +83,7 @@ impl<'s> StoreBatch<'s> {
             self.pause(tries).await;
             self.requests.retain(|request| !request.is_cancelled());
             // Counted from the request's own start: one that has waited for this batch has less time left.
-            self.refuse(&draft, |request| tries >= MAX_TRIES || request.since.elapsed() > timeout);
+            self.give_up(&draft, |request| tries >= MAX_TRIES || request.since.elapsed() > timeout);
         }
     }
 
@@ -112,18 +113,60 @@ impl<'s> StoreBatch<'s> {
         }
         let until = draft.state.gone_at().max(now.after(SHORTEST_TTL));
         let record = self.record(&draft.state, until.since(now));
-        match self.shared.swap(&self.server, self.key, draft.version, record).await {
+        let program = self.program(draft, now);
+        match self.shared.swap(&self.server, self.key, draft.version, record, program).await {
             Ok(Swap::Done(version)) => {
-                if let Some(request) = self.requests.first() {
-                    let seen = (Some(draft.mirror_digest), self.now());
-                    request.mirror.remember(&request.bucket, &draft.state, (version, until), seen);
-                }
+                self.remember(draft, version, until);
                 self.reply(replies);
                 BatchStep::Done
             }
             Ok(Swap::Conflict(stored)) => self.apply_stored(draft, stored),
+            Ok(Swap::Stepped { found, now, version }) => self.apply_step(draft, &found, now, version),
             Err(StoreError::WriteConflict) => self.load(draft).await,
             Err(_) => self.fail(Some(UncertainWrite { old: draft.version })),
+        }
+    }
+
+    /// What the database needs to decide these requests by itself; `None` if they are decided here only. Nothing of what
+    /// the record lacks may be left out, and a request that may have been done must not be done again.
+    fn program(&self, draft: &BatchState, now: Time) -> Option<StepProgram> {
+        let header = draft.state.header;
+        let is_plain = draft.local_state.is_none() && !draft.is_dirty && header.own_until.is_none();
+        if !is_plain || !self.shared.can_step(&header.spec) {
+            return None;
+        }
+        let op = |request: &StoreRequest| match request.op {
+            StoreOp::Step(op) if request.bucket.spec == header.spec && request.uncertain().is_none() => {
+                Some(op)
+            }
+            _ => None,
+        };
+        let ops: Vec<Op> = self.requests.iter().map(op).collect::<Option<_>>()?;
+        StepProgram::new(&header.spec, ops, (now, now.after(self.shared.timeout())))
+    }
+
+    /// Takes the step that the database took: this gives the verdicts and the state there.
+    fn apply_step(
+        &mut self,
+        draft: &mut BatchState,
+        found: &[u8],
+        now: Time,
+        version: RecordVersion,
+    ) -> BatchStep {
+        let Some(found) = BucketState::decode(found) else { return self.fail(None) };
+        draft.state = found;
+        let (replies, _) = self.decide(&mut draft.state, now);
+        let until = draft.state.gone_at().max(now.after(SHORTEST_TTL));
+        self.remember(draft, version, until);
+        self.reply(replies);
+        BatchStep::Done
+    }
+
+    /// Records what the store has now, until then.
+    fn remember(&self, draft: &BatchState, version: RecordVersion, until: Time) {
+        if let Some(request) = self.requests.first() {
+            let seen = (Some(draft.mirror_digest), self.now());
+            request.mirror.remember(&request.bucket, &draft.state, (version, until), seen);
         }
     }
 
@@ -177,21 +220,25 @@ impl<'s> StoreBatch<'s> {
         }
     }
 
-    /// Refuses the requests that can wait no longer, because concurrent writers keep winning.
-    fn refuse(&mut self, draft: &BatchState, is_late: impl Fn(&StoreRequest) -> bool) {
+    /// Ends the requests that can wait no longer, because concurrent writers keep winning: what the bucket refuses is
+    /// refused, and all else has no answer. To decide without the store takes tokens that no rival sees taken; so where
+    /// that is what would follow, and less than half a bucket is left, the rivals get what is left.
+    fn give_up(&mut self, draft: &BatchState, is_late: impl Fn(&StoreRequest) -> bool) {
         if !self.requests.iter().any(&is_late) {
             return;
         }
-        let (mut replies, _) = self.decide(&mut draft.state.clone(), self.now());
-        for StoreReply { verdict, .. } in replies.iter_mut().filter(|reply| reply.verdict.is_admitted()) {
-            verdict.admission = Admission::Refused { wait: CONFLICT_WAIT };
-            verdict.receipt = Receipt::default();
-        }
+        let (replies, _) = self.decide(&mut draft.state.clone(), self.now());
         for (request, reply) in std::mem::take(&mut self.requests).into_iter().zip(replies) {
-            match request.completion {
-                _ if !is_late(&request) => self.requests.push(request),
-                Completion::Call(_) => self.shared.complete(request, reply),
-                Completion::Enqueued { .. } => self.shared.fail(request, None),
+            if !is_late(&request) {
+                self.requests.push(request);
+            } else if !draft.is_outdated && is_deferrable((&request, &reply)) {
+                self.shared.complete(request, reply);
+            } else if self.shared.on_error() == OnError::Local && is_scarce(&request, &reply) {
+                self.shared.observer.race_lost(request.mirror.limit());
+                self.shared.complete(request, refused(reply));
+            } else {
+                self.shared.observer.race_lost(request.mirror.limit());
+                self.shared.fail(request, None);
             }
         }
     }
@@ -210,6 +257,19 @@ impl<'s> StoreBatch<'s> {
             tokio::time::sleep(self.shared.jitter(max)).await;
         }
     }
+}
+
+/// Whether less than half a bucket would be left for others.
+fn is_scarce(request: &StoreRequest, reply: &StoreReply) -> bool {
+    let is_attempt = matches!(request.op, StoreOp::Step(Op::Take(_) | Op::TakeOnce { .. }));
+    is_attempt && reply.verdict.left < request.bucket.spec.burst() / 2
+}
+
+/// The reply that others get what is left: the attempt has to wait for the next token.
+fn refused(mut reply: StoreReply) -> StoreReply {
+    reply.verdict.admission = Admission::Refused { wait: reply.verdict.next_token };
+    reply.verdict.receipt = Receipt::default();
+    reply
 }
 
 /// Whether the request was refused, and its effect may be written later.
@@ -280,7 +340,5 @@ const HOT_SPAN: Span = Span::from_secs(4);
 const MAX_TRIES: u32 = 32;
 /// How much of an attempt's longest wait conflicts may take.
 const RETRY_PERCENT: u32 = 80;
-/// The wait of a request that cannot win.
-const CONFLICT_WAIT: Span = Span::from_secs(1);
 /// The shortest time to live: no process works on a bucket for longer than that.
 const SHORTEST_TTL: Span = Span::from_secs(1);

@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 use super::*;
 use crate::memory::Buckets;
 use crate::{ServerEntry, ServerId, StoreClock, StoreFuture};
-use tollgate_bucket::{Continuous, Op, Own, Spec, Verdict};
+use tollgate_bucket::{Admission, Continuous, Op, Own, Spec, Verdict};
 
 /// A backend in memory that can be told to misbehave.
 #[derive(Default)]
@@ -37,6 +37,8 @@ struct Ledger {
     is_full: AtomicBool,
     /// The key that it takes no requests about.
     throttled: Mutex<Option<u128>>,
+    /// Another gate writes before each write.
+    has_rivals: AtomicBool,
     /// Panics at the next request.
     panics: AtomicBool,
     /// By how many seconds its clock is ahead.
@@ -92,7 +94,11 @@ impl CompareAndSwap for Ledger {
         if *self.throttled.lock().unwrap() == Some(key) {
             return Box::pin(async { Err(StoreError::Throttled("slow down".to_owned())) });
         }
+        let has_rivals = self.has_rivals.load(Ordering::SeqCst);
         self.answer(move |rows| {
+            if let Some(stored) = rows.get_mut(&key).filter(|_| has_rivals) {
+                stored.version = RecordVersion::random();
+            }
             let current = rows.get(&key).cloned();
             if current.as_ref().map(|stored| stored.version) != old {
                 return Swap::Conflict(current);
@@ -148,7 +154,11 @@ impl Process {
     fn on(ledger: &Arc<Ledger>) -> Self {
         let clock = Clock::manual(NOW);
         let backend = Arc::clone(ledger) as Arc<dyn CompareAndSwap>;
-        let options = StoreOptions { timeout: Span::from_millis(100), on_error: OnError::Local };
+        let options = StoreOptions {
+            timeout: Span::from_millis(100),
+            on_error: OnError::Local,
+            ..StoreOptions::default()
+        };
         let shared =
             SharedStore::start_on(move || Ok(backend), options, clock.clone(), Arc::new(Quiet)).unwrap();
         let buckets = Arc::new(Buckets::new(100, &[spec()]).unwrap());
@@ -265,6 +275,29 @@ fn processes_that_race_get_exactly_the_tokens() {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     assert_eq!(admitted, 10);
+}
+
+/// A gate once refused with a wait of a second what it could not write in time.
+#[test]
+fn who_loses_every_race_is_not_refused_by_a_bucket_that_has_plenty() {
+    let (ledger, process) = Process::alone();
+    assert!(process.take(1));
+    ledger.has_rivals.store(true, Ordering::SeqCst);
+    ledger.take_asked();
+    assert_eq!(process.call(StoreOp::Step(Op::Take(1))), Err(Unavailable));
+    assert!((3..=34).contains(&ledger.take_asked()), "it tries again, and not for ever");
+    assert!(process.shared.is_up(), "losing is no failure of the store");
+}
+
+#[test]
+fn who_loses_every_race_for_the_last_tokens_waits_for_the_next_one() {
+    let (ledger, process) = Process::alone();
+    assert!(process.take(9));
+    ledger.has_rivals.store(true, Ordering::SeqCst);
+    let verdict = process.step(Op::Take(1));
+    assert!(!verdict.is_admitted() && !process.take(2));
+    let Admission::Refused { wait } = verdict.admission else { panic!("{verdict:?}") };
+    assert!(wait > Span::from_secs(50) && wait <= MINUTE, "{wait:?}");
 }
 
 #[test]

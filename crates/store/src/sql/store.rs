@@ -10,7 +10,8 @@ use super::{SqlConnection, SqlConnector, SqlPool};
 use crate::compare_and_swap::{
     Clocked, CompareAndSwap, RecordVersion, ServerId, StoreError, StoreFuture, StoreRecord, Stored, Swap,
 };
-use tollgate_bucket::Key;
+use crate::{StepProgram, StepShape, StepSum};
+use tollgate_bucket::{Key, Time};
 
 /// A database's reply, or its error.
 pub(crate) type SqlReply<T> = Result<Clocked<T>, StoreError>;
@@ -34,6 +35,16 @@ pub(crate) trait SqlQueries: SqlConnection {
         new: &StoreRecord,
     ) -> impl Future<Output = SqlReply<Swap>> + Send;
 
+    /// A swap of a row of this version; a row that differs in the last word of its state only is stepped instead.
+    fn replace_or_step(
+        &self,
+        statements: &Statements<Self::Purge>,
+        key: Key,
+        old: RecordVersion,
+        new: &StoreRecord,
+        step: (StepSum, Time),
+    ) -> impl Future<Output = SqlReply<Swap>> + Send;
+
     /// Writes the row of this key, whatever stands there.
     fn probe(
         &self,
@@ -54,6 +65,8 @@ pub(crate) struct Statements<T> {
     pub(crate) load: String,
     /// Replaces a row of the expected version.
     pub(crate) replace: String,
+    /// Replaces a row of the expected version, or steps another one.
+    pub(crate) replace_or_step: String,
     /// Inserts a row where there is none.
     pub(crate) insert: String,
     pub(crate) probe: String,
@@ -106,6 +119,25 @@ impl<D: SqlConnector<Connection: SqlQueries>> CompareAndSwap for SqlStore<D> {
             self.pool
                 .call(move |connection| async move { connection.swap(&statements, key, old, &new).await }),
         )
+    }
+
+    fn can_step(&self, shape: &StepShape) -> bool {
+        matches!(shape, StepShape::Continuous(_))
+    }
+
+    /// Where there is no record yet, a step of a rival's would be a second statement, and so is a second swap.
+    fn swap_or_step(
+        &self,
+        key: Key,
+        old: Option<RecordVersion>,
+        new: StoreRecord,
+        program: StepProgram,
+    ) -> StoreFuture<'_, Swap> {
+        let (Some(old), Some(sum)) = (old, program.sum()) else { return self.swap(key, old, new) };
+        let statements = Arc::clone(&self.statements);
+        Box::pin(self.pool.call(move |connection| async move {
+            connection.replace_or_step(&statements, key, old, &new, (sum, program.until)).await
+        }))
     }
 
     fn probe(&self, _server: ServerId) -> StoreFuture<'_, ()> {

@@ -15,7 +15,7 @@ struct TwoLimits {
 impl TwoLimits {
     fn on(ledger: &Arc<Ledger>, on_error: OnError) -> Self {
         let (clock, backend) = (Clock::manual(NOW), Arc::clone(ledger) as Arc<dyn CompareAndSwap>);
-        let options = StoreOptions { timeout: Span::from_secs(5), on_error };
+        let options = StoreOptions { timeout: Span::from_secs(5), on_error, ..StoreOptions::default() };
         let database =
             SharedStore::start_on(move || Ok(backend), options, clock.clone(), Arc::new(Quiet)).unwrap();
         let store = Store::over(database, 100, clock);

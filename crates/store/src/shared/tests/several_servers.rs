@@ -69,7 +69,11 @@ impl Gate {
     fn on(pair: &Arc<Pair>) -> Self {
         let (clock, told) = (Clock::manual(NOW), Arc::new(Told::default()));
         let (backend, observer) = (Arc::clone(pair) as Arc<dyn CompareAndSwap>, Arc::clone(&told));
-        let options = StoreOptions { timeout: Span::from_millis(100), on_error: OnError::Deny };
+        let options = StoreOptions {
+            timeout: Span::from_millis(100),
+            on_error: OnError::Deny,
+            arithmetic: Arithmetic::Store,
+        };
         let shared = SharedStore::start_on(move || Ok(backend), options, clock.clone(), observer).unwrap();
         let buckets = Arc::new(Buckets::new(100, &[spec()]).unwrap());
         let mirror = Arc::new(Mirror::new(&"address".into(), &buckets).unwrap());

@@ -70,7 +70,6 @@ struct Seen {
     admitted: u32,
     refused: u32,
     mirrored: u32,
-    contended: u32,
     unavailable: u32,
     refunds: u32,
     reloads: u32,
@@ -109,9 +108,11 @@ impl World {
     async fn new(seed: u64, on_error: OnError, healthy: bool) -> Rc<Self> {
         let mut dice = Dice(seed.wrapping_mul(0xD134_2543_DE82_EF95));
         let store = Store::new(dice.below(u64::MAX));
-        let options = StoreOptions { timeout: Span::from_millis(50), on_error };
         let mut gates = Vec::new();
         for number in 0..3 {
+            // One of them calculates by itself.
+            let arithmetic = if number == 0 { Arithmetic::Gate } else { Arithmetic::Store };
+            let options = StoreOptions { timeout: Span::from_millis(50), on_error, arithmetic };
             // Healthy or not, the gates' own clocks differ by minutes.
             let clock = store.clock_of_gate((number as i64 - 1) * 300_000_000_000);
             let (alive, end) = oneshot::channel();
@@ -160,7 +161,6 @@ impl World {
         };
         if !verdict.is_admitted() {
             seen.refused += 1;
-            seen.contended += u32::from(verdict.admission == Told::Refused { wait: Span::from_secs(1) });
             return Some(verdict);
         }
         seen.admitted += 1;
@@ -330,15 +330,15 @@ fn simulate(on_error: OnError, healthy: bool, check: impl Fn(&Observer, u64)) {
             seen.admitted > 1000 && seen.refused > 300 && seen.refunds > 300 && seen.waits > 0,
             "{seen:?}"
         );
-        assert_eq!(healthy, seen.unavailable == 0, "{seen:?}");
+        // Of many at once some lose all their races, where the store does no arithmetic.
+        assert_eq!(healthy, seen.unavailable * 200 < seen.admitted, "{seen:?}");
         check(&world.observer.borrow(), seed);
     }
 }
 
 #[test]
 fn gates_on_a_healthy_store_admit_what_one_would() {
-    // Without lost or late replies no attempt is decided without the store, so `on_error` does not matter.
-    simulate(OnError::Local, true, |observer, seed| observer.demand(1, seed));
+    simulate(OnError::Deny, true, |observer, seed| observer.demand(1, seed));
 }
 
 /// E15, G9: a clock that is set, and a store that loses acknowledged writes.

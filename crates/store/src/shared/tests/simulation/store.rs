@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use super::Dice;
 use crate::time::Clock;
 use crate::{
-    Clocked, CompareAndSwap, RecordVersion, ServerId, StoreError, StoreFuture, StoreRecord, Stored, Swap,
+    Clocked, CompareAndSwap, RecordVersion, ServerId, StepProgram, StepShape, StoreError, StoreFuture,
+    StoreRecord, Stored, Swap,
 };
 use tollgate_bucket::Key;
 use tollgate_bucket::{Span, Time};
@@ -158,7 +159,49 @@ impl CompareAndSwap for Store {
         })
     }
 
+    fn can_step(&self, shape: &StepShape) -> bool {
+        matches!(shape, StepShape::Continuous(_))
+    }
+
+    fn swap_or_step(
+        &self,
+        Key(key): Key,
+        old: Option<RecordVersion>,
+        new: StoreRecord,
+        program: StepProgram,
+    ) -> StoreFuture<'_, Swap> {
+        self.call(move |store, rows| {
+            let current = rows.get(&key).map(|(stored, _)| stored.clone());
+            let version = store.version();
+            if current.as_ref().map(|stored| stored.version) == old {
+                rows.insert(key, (Stored { bytes: new.bytes, version }, store.now().after(new.ttl)));
+                return Swap::Done(version);
+            }
+            let Some(Stored { bytes: found, .. }) = current.clone() else { return Swap::Conflict(None) };
+            let Some(tat) = stepped(&found, &new.bytes, &program, store.now()) else {
+                return Swap::Conflict(current);
+            };
+            let bytes = [&found[..found.len() - 8], &tat.to_be_bytes()].concat();
+            let (now, full_at) = (program.now, Time::from_nanos(tat.unsigned_abs()));
+            let ttl = full_at.since(now).max(Span::from_secs(1));
+            rows.insert(key, (Stored { bytes, version }, store.now().after(ttl)));
+            Swap::Stepped { found, now, version }
+        })
+    }
+
     fn probe(&self, _server: ServerId) -> StoreFuture<'_, ()> {
         self.call(|_, _| ())
     }
+}
+
+/// The next state of a continuous bucket, as a database with expressions calculates it.
+fn stepped(found: &[u8], new: &[u8], program: &StepProgram, now: Time) -> Option<i64> {
+    let sum = program.sum()?;
+    let (header, state) = found.split_at_checked(found.len().checked_sub(8)?)?;
+    let tat = i64::from_be_bytes(state.try_into().ok()?);
+    let ahead = (tat - sum.now).max(0);
+    let is_in_time = now.as_nanos() >= sum.from.unsigned_abs() && now < program.until;
+    let is_ours = found.len() == new.len() && new.starts_with(header) && is_in_time;
+    let fits = tat > 0 && ahead <= sum.limit && ahead <= sum.max_ttl;
+    (is_ours && fits).then(|| sum.now + (ahead + sum.add).max(sum.floor))
 }
