@@ -303,7 +303,7 @@ fn a_cluster_is_spoken_to_over_tls() {
         assert_eq!(gate.load(Key(key)).unwrap().version, version);
     }
     assert_eq!((gate.probe(), gate.store.servers().len()), (Ok(()), 3));
-    let in_clear_text = Gate::new(&cluster.url().replace("rediss", "redis").split('?').next().unwrap());
+    let in_clear_text = Gate::new(cluster.url().replace("rediss", "redis").split('?').next().unwrap());
     assert!(in_clear_text.load().is_err());
 }
 
