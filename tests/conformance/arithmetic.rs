@@ -7,7 +7,7 @@
 use tollgate::bucket::{
     Continuous, Floor, Interval, Key, MAX_RECORD_LEN, Op, PeriodStart, Receipt, RecordHeader, Spec, step,
 };
-use tollgate::store::{RecordVersion, StepProgram, StoreClock, StoreRecord, Swap};
+use tollgate::store::{RecordVersion, ServerId, StepProgram, StoreClock, StoreRecord, Swap};
 use tollgate::time::{Span, Time};
 
 use crate::gate::Gate;
@@ -136,7 +136,7 @@ fn record(gate: &Gate, spec: Spec, tokens: u32) -> StoreRecord {
 }
 
 pub(crate) fn clock(gate: &Gate) -> Time {
-    match gate.block_on(gate.store.probe()).unwrap().clock {
+    match gate.block_on(gate.store.probe(ServerId::ONLY)).unwrap().clock {
         Some(StoreClock::Exact(now)) => now,
         clock => panic!("{clock:?}"),
     }

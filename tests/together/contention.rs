@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tollgate::bucket::{Continuous, Span, Spec};
-use tollgate::store::shared::{Arithmetic, CallOutcome, OnError, StoreObserver, StoreOptions};
+use tollgate::store::shared::{
+    Arithmetic, AvailabilityChange, CallOutcome, OnError, StoreObserver, StoreOptions,
+};
 use tollgate::store::{Limiter, Limits, Namespace, StoreAddress};
 
 use crate::delay::lengthened;
@@ -204,7 +206,9 @@ impl StoreObserver for Counts {
         self.lost.fetch_add(u64::from(result == CallOutcome::Conflict), Ordering::Relaxed);
     }
 
-    fn availability_changed(&self, _up: bool, _why: &str) {}
+    fn availability_changed(&self, _change: &AvailabilityChange<'_>) {}
+
+    fn availability_reported(&self, _change: &AvailabilityChange<'_>) {}
 
     fn warned(&self, _what: &str) {}
 
