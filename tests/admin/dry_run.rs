@@ -48,7 +48,17 @@ fn a_text_cannot_be_used_to_read_files_or_variables() {
     }
     assert!(said.matches("was not read: the text is checked alone").count() >= 5, "{said}");
     let missing = ask_locally(&gate, "POST", "/api/v1/check", &text.replace("/secret", "/secreu")).1;
-    assert_eq!(missing.to_string().replace("/secreu", "/secret"), said, "it does not tell which files exist");
+    let same = without_excerpts(&missing).replace("/secreu", "/secret");
+    assert_eq!(same, without_excerpts(&checked), "it does not tell which files exist");
+}
+
+/// An answer without the excerpts of the text, which are cut to the width of a terminal.
+fn without_excerpts(answer: &Value) -> String {
+    let mut answer = answer.clone();
+    for diagnostic in answer["diagnostics"].as_array_mut().unwrap() {
+        diagnostic.as_object_mut().unwrap().remove("text").unwrap();
+    }
+    answer.to_string()
 }
 
 #[test]
