@@ -36,7 +36,6 @@ impl Case {
     pub(crate) fn all(shape: Shape, usually: usize, nows: &[u64]) -> impl Iterator<Item = Self> {
         let count = std::env::var("STEP_CASES").map_or(usually, |count| count.parse().unwrap());
         let seed = std::env::var("STEP_SEED").map_or(1, |seed| seed.parse().unwrap());
-        eprintln!("{count} cases of {shape:?}, seed {seed}");
         let mut dice = Dice(seed);
         (0..count).map(move |_| Self::random(shape, nows, &mut dice))
     }

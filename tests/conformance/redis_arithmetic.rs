@@ -52,7 +52,6 @@ fn same_as_step(shape: Shape) {
         let lasts = millis + 20 >= life && millis <= life + 2;
         assert!(lasts, "{} lives {millis} of {life} ms", what());
     }
-    eprintln!("{stepped} were stepped, and {usual} had to be");
     assert!(stepped > usual / 2 && usual > 100);
 }
 

@@ -45,7 +45,6 @@ pub(crate) fn a_continuous_bucket_is_stepped_as_by_the_gate(server: impl Server)
             other => panic!("{other:?}: {}", what()),
         }
     }
-    eprintln!("{stepped} were stepped");
     assert!(stepped > 100);
 }
 
