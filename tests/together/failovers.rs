@@ -204,7 +204,7 @@ impl Run {
         let back = load.elapsed().saturating_sub(ready);
         std::thread::sleep(Duration::from_secs(1));
         assert_eq!(fleet.total("tollgate_panics_total", ""), 0);
-        let is_about_store = |line: &&str| line.contains("store");
+        let is_about_store = |line: &&str| line.contains("store ") && line.contains("available");
         let lines = fleet.gates.iter().map(|gate| {
             let messages = gate.messages();
             messages.lines().filter(is_about_store).map(str::to_owned).collect::<Vec<_>>()

@@ -51,6 +51,8 @@ pub struct ConnectionState {
     /// The bytes read so far end with a request.
     between_requests: AtomicBool,
     resting: AtomicBool,
+    /// The sending half is being closed.
+    closing: AtomicBool,
     waker: OnceLock<Waker>,
 }
 
@@ -76,6 +78,7 @@ impl ConnectionState {
             evicted: AtomicBool::new(false),
             between_requests: AtomicBool::new(true),
             resting: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
             waker: OnceLock::new(),
         }
     }
@@ -186,7 +189,13 @@ impl ConnectionState {
     /// Whether nothing of the connection is in hyper, so that it needs none until its next byte.
     fn can_rest(&self) -> bool {
         let is_unread = self.received() == 0 && self.between_requests.load(Relaxed);
-        is_unread && self.is_quiet() && !self.is_tunnel() && !self.is_resting()
+        let goes_on = !self.is_tunnel() && !self.closing.load(Relaxed);
+        is_unread && self.is_quiet() && goes_on && !self.is_resting()
+    }
+
+    /// Hyper closes the connection, which may take as long as it lingers.
+    pub(in crate::proxy) fn begin_to_close(&self) {
+        self.closing.store(true, Relaxed);
     }
 
     /// Begins or ends a rest without hyper.
@@ -485,8 +494,8 @@ mod tests {
         state.set_resting(true);
         assert!(!rests_after(1), "it rests already");
         state.set_resting(false);
-        state.tunnel_opens();
-        assert!(!rests_after(1));
+        state.begin_to_close();
+        assert!(!rests_after(1), "it lingers");
     }
 
     #[test]

@@ -55,7 +55,8 @@ pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
             format!("DELETE FROM {table} WHERE FALSE"),
         ],
         purge: PurgeStatements::new(table),
-        schema: schema(table),
+        schema: vec![create(table)],
+        upgrade: vec![format!("ALTER TABLE {table} ADD COLUMN {}, ADD {}", due(), due_index(table))],
     }
 }
 
@@ -111,10 +112,8 @@ pub(super) const SESSION: [&str; 2] = [
     "SET SESSION innodb_lock_wait_timeout = 1, autocommit = 1, sql_mode = 'STRICT_ALL_TABLES'",
 ];
 
-/// `due` changes once in a period and not with every write, so its index costs little.
-fn schema(table: &str) -> Vec<String> {
-    let due = format!("TIMESTAMPDIFF(SECOND, {EPOCH}, expires_at) DIV {PERIOD}");
-    let create = format!(
+fn create(table: &str) -> String {
+    format!(
         "CREATE TABLE IF NOT EXISTS {table} (\
          `key` BINARY(16) NOT NULL PRIMARY KEY, \
          version BIGINT NOT NULL, \
@@ -122,12 +121,19 @@ fn schema(table: &str) -> Vec<String> {
          limit_name VARCHAR(100) CHARACTER SET utf8mb4 NOT NULL, \
          full_at DATETIME(6) NOT NULL, \
          expires_at DATETIME(6) NOT NULL, \
-         updated_at DATETIME(6) NOT NULL\
-         ) ENGINE=InnoDB"
-    );
-    let index = format!(
-        "ALTER TABLE {table} ADD COLUMN due BIGINT GENERATED ALWAYS AS ({due}) STORED, \
-         ADD INDEX {table}_due (due)"
-    );
-    vec![create, index]
+         updated_at DATETIME(6) NOT NULL, \
+         {}, {}\
+         ) ENGINE=InnoDB",
+        due(),
+        due_index(table)
+    )
+}
+
+/// It changes once in a period and not with every write, so its index costs little.
+fn due() -> String {
+    format!("due BIGINT GENERATED ALWAYS AS (TIMESTAMPDIFF(SECOND, {EPOCH}, expires_at) DIV {PERIOD}) STORED")
+}
+
+fn due_index(table: &str) -> String {
+    format!("INDEX {table}_due (due)")
 }

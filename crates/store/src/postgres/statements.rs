@@ -52,6 +52,7 @@ pub(super) fn statements(table: &str) -> Statements<String> {
         ],
         purge: purge(table),
         schema: schema(table),
+        upgrade: Vec::new(),
     }
 }
 

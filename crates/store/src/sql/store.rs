@@ -74,6 +74,8 @@ pub(crate) struct Statements<T> {
     pub(crate) permission_checks: [String; 4],
     pub(crate) purge: T,
     pub(crate) schema: Vec<String>,
+    /// What a table of an earlier version lacks; fails if it lacks nothing, which the connection passes over.
+    pub(crate) upgrade: Vec<String>,
 }
 
 /// Buckets in one table.
@@ -164,13 +166,16 @@ impl<D: SqlConnector<Connection: SqlQueries>> CompareAndSwap for SqlStore<D> {
     }
 
     fn schema(&self) -> Vec<String> {
-        self.statements.schema.iter().map(|statement| format!("{statement};")).collect()
+        let Statements { schema, upgrade, .. } = &*self.statements;
+        let upgrade =
+            upgrade.iter().map(|statement| format!("-- a table of an earlier version: {statement};"));
+        schema.iter().map(|statement| format!("{statement};")).chain(upgrade).collect()
     }
 
     fn migrate(&self) -> StoreFuture<'_, ()> {
         let statements = Arc::clone(&self.statements);
         Box::pin(self.pool.call_alone(|connection| async move {
-            for statement in &statements.schema {
+            for statement in statements.schema.iter().chain(&statements.upgrade) {
                 connection.execute(&statements.table, statement).await?;
             }
             Ok(Clocked::without_clock(()))

@@ -136,6 +136,7 @@ impl Write for Http1Io {
         if this.connection.state.is_resting() {
             return Poll::Ready(Ok(()));
         }
+        this.connection.state.begin_to_close();
         if !this.linger.has_begun() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
         }
