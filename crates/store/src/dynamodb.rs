@@ -124,7 +124,7 @@ fn environment(name: &str) -> Option<String> {
 }
 
 /// For a response about an item. The caller usually gives up long before; its connection is given up after this.
-const ITEM_TIMEOUT: Duration = Duration::from_secs(1);
+const ITEM_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
 mod tests;
