@@ -26,6 +26,7 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
         "limit.*.count" => &["attempts", "failures"],
         "limit.*.unit" => &["attempts", "users", "passwords"],
         "store.on_error" => &["local", "allow", "deny"],
+        "store.arithmetic" => &["store", "gate"],
         "refuse.headers" => &["refused", "always", "never"],
         "proxy.proxy_protocol" => &["off", "v1", "v2", "any"],
         "proxy.underscores" => &["drop", "pass"],
