@@ -7,7 +7,7 @@
 //!
 //! Where the database can do the arithmetic, a swap that would be lost takes the step there, so that a batch takes one
 //! call all the same. Elsewhere a batch that loses tries again. A request that cannot win in time is refused if the bucket
-//! as last seen refuses it or is running out; otherwise it is answered as if the store had not answered. Where a bucket refuses all requests for a while, a batch that loses does not try again: the
+//! as last seen refuses it, or if this gate would decide alone; otherwise it is answered as if the store had not answered. Where a bucket refuses all requests for a while, a batch that loses does not try again: the
 //! winners write debt and strikes.
 
 use std::sync::Arc;
@@ -221,8 +221,8 @@ impl<'s> StoreBatch<'s> {
     }
 
     /// Ends the requests that can wait no longer, because concurrent writers keep winning: what the bucket refuses is
-    /// refused, and all else has no answer. To decide without the store takes tokens that no rival sees taken; so where
-    /// that is what would follow, and less than half a bucket is left, the rivals get what is left.
+    /// refused, and all else has no answer. To decide without the store would take tokens that no rival sees taken; so
+    /// where that is what would follow, the attempt waits for the next token.
     fn give_up(&mut self, draft: &BatchState, is_late: impl Fn(&StoreRequest) -> bool) {
         if !self.requests.iter().any(&is_late) {
             return;
@@ -233,7 +233,7 @@ impl<'s> StoreBatch<'s> {
                 self.requests.push(request);
             } else if !draft.is_outdated && is_deferrable((&request, &reply)) {
                 self.shared.complete(request, reply);
-            } else if self.shared.on_error() == OnError::Local && is_scarce(&request, &reply) {
+            } else if self.shared.on_error() == OnError::Local {
                 self.shared.observer.race_lost(request.mirror.limit());
                 self.shared.complete(request, refused(reply));
             } else {
@@ -257,12 +257,6 @@ impl<'s> StoreBatch<'s> {
             tokio::time::sleep(self.shared.jitter(max)).await;
         }
     }
-}
-
-/// Whether less than half a bucket would be left for others.
-fn is_scarce(request: &StoreRequest, reply: &StoreReply) -> bool {
-    let is_attempt = matches!(request.op, StoreOp::Step(Op::Take(_) | Op::TakeOnce { .. }));
-    is_attempt && reply.verdict.left < request.bucket.spec.burst() / 2
 }
 
 /// The reply that others get what is left: the attempt has to wait for the next token.
