@@ -9,7 +9,7 @@ use std::time::Duration;
 use tollgate::bucket::{
     Continuous, Floor, Interval, Key, MAX_RECORD_LEN, Op, PeriodStart, Receipt, RecordHeader, Spec, step,
 };
-use tollgate::store::{RecordVersion, ServerId, StepProgram, StoreClock, StoreRecord, Swap};
+use tollgate::store::{RecordVersion, StepProgram, StoreClock, StoreRecord, Swap};
 use tollgate::time::{Span, Time};
 
 use crate::gate::Gate;
@@ -139,7 +139,8 @@ fn record(gate: &Gate, spec: Spec, tokens: u32) -> StoreRecord {
 pub(crate) fn clock(gate: &Gate) -> Time {
     let mut clock = None;
     let asked = eventually(Duration::from_secs(20), || {
-        clock = gate.block_on(gate.store.probe(ServerId::ONLY)).ok().and_then(|answer| answer.clock);
+        clock =
+            gate.block_on(gate.store.probe(gate.store.servers()[0].id)).ok().and_then(|answer| answer.clock);
         clock.is_some()
     });
     match clock {
