@@ -152,13 +152,13 @@ fn bucket() -> BucketKey {
 
 impl Process {
     fn on(ledger: &Arc<Ledger>) -> Self {
+        Self::with(ledger, OnError::Local)
+    }
+
+    fn with(ledger: &Arc<Ledger>, on_error: OnError) -> Self {
         let clock = Clock::manual(NOW);
         let backend = Arc::clone(ledger) as Arc<dyn CompareAndSwap>;
-        let options = StoreOptions {
-            timeout: Span::from_millis(100),
-            on_error: OnError::Local,
-            ..StoreOptions::default()
-        };
+        let options = StoreOptions { timeout: Span::from_millis(100), on_error, ..StoreOptions::default() };
         let shared =
             SharedStore::start_on(move || Ok(backend), options, clock.clone(), Arc::new(Quiet)).unwrap();
         let buckets = Arc::new(Buckets::new(100, &[spec()]).unwrap());
@@ -279,8 +279,9 @@ fn processes_that_race_get_exactly_the_tokens() {
 
 /// A gate once refused with a wait of a second what it could not write in time.
 #[test]
-fn who_loses_every_race_is_not_refused_by_a_bucket_that_has_plenty() {
-    let (ledger, process) = Process::alone();
+fn who_loses_every_race_for_a_bucket_with_tokens_has_no_answer() {
+    let ledger = Arc::new(Ledger::default());
+    let process = Process::with(&ledger, OnError::Deny);
     assert!(process.take(1));
     ledger.has_rivals.store(true, Ordering::SeqCst);
     ledger.take_asked();
@@ -290,9 +291,9 @@ fn who_loses_every_race_is_not_refused_by_a_bucket_that_has_plenty() {
 }
 
 #[test]
-fn who_loses_every_race_for_the_last_tokens_waits_for_the_next_one() {
+fn who_loses_every_race_and_would_decide_alone_waits_for_the_next_token() {
     let (ledger, process) = Process::alone();
-    assert!(process.take(9));
+    assert!(process.take(2));
     ledger.has_rivals.store(true, Ordering::SeqCst);
     let verdict = process.step(Op::Take(1));
     assert!(!verdict.is_admitted() && !process.take(2));
