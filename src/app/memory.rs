@@ -1,8 +1,7 @@
 //! Caps connections while memory is short, before the kernel kills the process.
 //!
 //! It looks 20 times a second while any worker works, on the background runtime; without a memory limit it does nothing.
-//! While memory is
-//! short, open connections are capped at the number that was open when the shortage began. To refuse all new
+//! While memory is short, open connections are capped at the number that was open when the shortage began. To refuse all new
 //! connections would be wrong: memory of closed ones may stay with the process for good.
 
 mod limit;

@@ -1,7 +1,7 @@
 //! The worker watchdog: reports workers that make no progress.
 //!
-//! A worker at rest is called now and then, and has to answer. It only reports: in the log, in `/readyz`, and to systemd by sending no more keep-alives, after which systemd
-//! restarts the gate. It runs on the background runtime, so a stall there silences the keep-alives too.
+//! A worker at rest is called now and then, and has to answer. The watchdog only reports: in the log, in `/readyz`, and to
+//! systemd by sending no more keep-alives, after which systemd restarts the gate. It runs on the background runtime, so a stall there silences the keep-alives too.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,8 @@
 //!
 //! A request formats its lines into memory and goes on: logging never blocks a request. The writer sweeps the buffers
 //! of all threads several times a second, so an idle worker's lines are written, too; while there are none, it sleeps
-//! until one comes. Lines that it cannot keep up with are dropped and counted. What a line says is left to a [`LineFormat`].
+//! until one comes. Lines that it cannot keep up with are dropped and counted. What a line says is left to a
+//! [`LineFormat`].
 
 mod buffer;
 mod syslog;
@@ -58,7 +59,7 @@ struct LogState {
     /// Opened by [`LineLog::reopen`], picked up by the writer before the next line.
     replacement: Mutex<Option<File>>,
     stopping: AtomicBool,
-    /// The writer waits without sweeping: whoever has a line wakes it.
+    /// The writer waits without sweeping: the thread with the next line wakes it.
     resting: AtomicBool,
 }
 

@@ -31,7 +31,7 @@ use tokio::time::{Instant, Sleep};
 use self::fair_queue::{FairQueue, FairQueuePermit};
 pub use self::health::Health;
 pub use self::http1::UpstreamBody;
-use self::http1::{BufferedSocket, Exchange, ResponseHead, Upload};
+use self::http1::{BufferedSocket, PendingResponse, ResponseHead, Upload};
 use self::pool::{ConnectionPool, DemandGuard, IdleCloser};
 use super::body::{RequestBody, UploadProgress, UploadState};
 use super::error::Error;
@@ -247,13 +247,13 @@ impl Backend {
             request.headers_mut().insert(HOST, self.health.host.clone());
         }
         let (head, body) = request.into_parts();
-        let mut exchange = Exchange::new(head, body);
+        let mut pending = PendingResponse::new(head, body);
         let UpstreamConnection { socket, timer, .. } = connection;
         let timeout = settings.reply_timeout.to_std();
         timer.as_mut().reset(Instant::now() + timeout);
         let received = poll_fn(|cx| {
             loop {
-                if let Poll::Ready(received) = exchange.poll_head(socket, cx) {
+                if let Poll::Ready(received) = pending.poll_head(socket, cx) {
                     return Poll::Ready(Some(received));
                 }
                 ready!(timer.as_mut().poll(cx));
@@ -269,7 +269,7 @@ impl Backend {
         });
         match received.await {
             None => Err(self.failed(Failure::Timeout)),
-            Some(Ok(head)) => Ok((head, exchange.into_upload())),
+            Some(Ok(head)) => Ok((head, pending.into_upload())),
             Some(Err(_)) => Err(match progress.state() {
                 UploadState::Stalled => Error::ClientStalled,
                 UploadState::Aborted => Error::ClientDisconnected,

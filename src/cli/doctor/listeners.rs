@@ -96,6 +96,6 @@ pub(super) fn trust(config: &Config) -> Vec<Symptom> {
     } else if believes {
         Symptom::good("client.trust", "a proxy in front may name the client")
     } else {
-        Symptom::good("client.trust", "nobody is believed: the client is who connects")
+        Symptom::good("client.trust", "no proxy is trusted: the client is the address that connects")
     }]
 }

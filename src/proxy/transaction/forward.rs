@@ -230,7 +230,6 @@ fn body_failure(error: BodyError) -> Error {
     })
 }
 
-/// Replaces an absolute target by its path and query. An HTTP/1.0 client may have named the host only there.
 fn is_form(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     kind.get(..FORM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(FORM))
@@ -238,6 +237,7 @@ fn is_form(headers: &HeaderMap) -> bool {
 
 const FORM: &[u8] = b"application/x-www-form-urlencoded";
 
+/// Replaces an absolute target by its path and query. An HTTP/1.0 client may have named the host only there.
 fn set_host<B>(request: &mut Request<B>) {
     let Some(authority) = request.uri().authority() else { return };
     let host = HeaderValue::from_str(authority.as_str());

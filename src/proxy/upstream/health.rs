@@ -36,7 +36,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// A healthy upstream with at max_connections `max_connections` connections.
+    /// A healthy upstream with at most `max_connections` connections.
     #[must_use]
     pub fn new(address: UpstreamAddress, max_connections: usize, clock: Clock, events: Events) -> Arc<Self> {
         Self::with_connector(Connector::default(), address, max_connections, clock, events)

@@ -1,11 +1,11 @@
 //! HTTP/1.1 to an upstream (RFC 9112), polled inside the task of the request.
 //!
-//! An [`Exchange`] sends one request and reads the head of its response; [`UpstreamBody`] reads the rest, and sends what
-//! is left of the request meanwhile. Framing is strict: whatever two readers could read in two ways is an error. The
+//! A [`PendingResponse`] sends one request and reads the head of its response; [`UpstreamBody`] reads the rest, and sends
+//! what is left of the request meanwhile. Framing is strict: whatever two readers could read in two ways is an error. The
 //! time-outs are left to `upstream` and `body::timeout`, the reuse of connections to `pool`.
 
 mod chunked;
-mod exchange;
+mod pending_response;
 mod request_head;
 mod response_body;
 mod response_head;
@@ -14,7 +14,7 @@ mod socket;
 mod tests;
 mod upload;
 
-pub(super) use self::exchange::Exchange;
+pub(super) use self::pending_response::PendingResponse;
 pub use self::response_body::UpstreamBody;
 pub(super) use self::response_head::ResponseHead;
 pub(super) use self::socket::BufferedSocket;

@@ -85,8 +85,8 @@ async fn read(response: &str, step: usize, method: &Method) -> Found {
     let mut socket = BufferedSocket::new(NetStream::Unix(feed(response, step)));
     let (head, ()) = Request::builder().method(method).uri("/").body(()).unwrap().into_parts();
     let (body, _) = RequestBody::new(IncomingBody::Buffered(None), Duration::from_secs(9));
-    let mut exchange = Exchange::new(head, body);
-    let head = std::future::poll_fn(|cx| exchange.poll_head(&mut socket, cx)).await.ok()?;
+    let mut pending = PendingResponse::new(head, body);
+    let head = std::future::poll_fn(|cx| pending.poll_head(&mut socket, cx)).await.ok()?;
     let (mut unread, mut body) = (Unread::new(head.framing), Vec::new());
     while let Some(piece) = std::future::poll_fn(|cx| unread.poll_piece(&mut socket, cx)).await.ok()? {
         body.extend_from_slice(&piece);

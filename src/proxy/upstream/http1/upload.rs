@@ -92,16 +92,15 @@ impl Upload {
     /// Reads the next piece of the body, if there is one; pending if the client is slow.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         let Some(body) = &mut self.body else { return Poll::Ready(Ok(())) };
-        match ready!(Pin::new(body).poll_frame(cx)) {
+        Poll::Ready(match ready!(Pin::new(body).poll_frame(cx)) {
             Some(frame) => self.take_piece(frame?.into_data().unwrap_or_default()),
             None => self.end(),
-        }
-        .map_or(Poll::Ready(Ok(())), |error| Poll::Ready(Err(error)))
+        })
     }
 
-    fn take_piece(&mut self, piece: Bytes) -> Option<BodyError> {
+    fn take_piece(&mut self, piece: Bytes) -> Result<(), BodyError> {
         if piece.is_empty() {
-            return None;
+            return Ok(());
         }
         match &mut self.framing {
             UploadFraming::Chunked => {
@@ -109,26 +108,25 @@ impl Upload {
                 self.push_line(format_args!("{length:x}\r\n"));
                 *self.unsent.last_mut() = b"\r\n";
             }
-            UploadFraming::Length(left) => match left.checked_sub(piece.len() as u64) {
-                Some(rest) => *left = rest,
-                None => return Some(wrong_length()),
-            },
+            UploadFraming::Length(left) => {
+                *left = left.checked_sub(piece.len() as u64).ok_or_else(wrong_length)?;
+            }
         }
         if self.framing == UploadFraming::Length(0) {
             self.body = None;
         }
         *self.unsent.first_mut().last_mut() = piece;
-        None
+        Ok(())
     }
 
-    fn end(&mut self) -> Option<BodyError> {
+    fn end(&mut self) -> Result<(), BodyError> {
         self.body = None;
         match self.framing {
             UploadFraming::Chunked => self.push_line(format_args!("0\r\n\r\n")),
             UploadFraming::Length(0) => {}
-            UploadFraming::Length(_) => return Some(wrong_length()),
+            UploadFraming::Length(_) => return Err(wrong_length()),
         }
-        None
+        Ok(())
     }
 
     /// Appends to the lines that are sent before the piece.

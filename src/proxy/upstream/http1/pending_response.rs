@@ -10,7 +10,7 @@ use super::{BufferedSocket, ResponseError, Upload};
 use crate::proxy::body::RequestBody;
 
 /// A request that is being sent, and the head of its response.
-pub(in crate::proxy::upstream) struct Exchange {
+pub(in crate::proxy::upstream) struct PendingResponse {
     upload: Upload,
     method: Method,
     /// Bytes of the buffer that hold no end of a head.
@@ -19,7 +19,7 @@ pub(in crate::proxy::upstream) struct Exchange {
     interim: usize,
 }
 
-impl Exchange {
+impl PendingResponse {
     pub(in crate::proxy::upstream) fn new(head: Parts, body: RequestBody) -> Self {
         Self { upload: Upload::new(&head, body), method: head.method, searched: 0, interim: 0 }
     }
