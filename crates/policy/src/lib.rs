@@ -45,7 +45,6 @@ use self::device::Devices;
 use self::field::{FieldNames, NameKinds, RequestFields};
 use self::inspection::Inspection;
 use self::matcher::{MethodReading, Pattern};
-use self::method::MethodReadings;
 use self::query::{ParameterPattern, QueryParameters};
 use self::route::RouteFieldSlots;
 
@@ -66,6 +65,8 @@ pub struct Policy {
     parameters: Vec<ParameterPattern>,
     /// Whether the routes of a request may depend on its body.
     body_chooses_routes: bool,
+    /// Whether a route reads `Authorization: Basic`.
+    reads_basic: bool,
 }
 
 /// The routes that a request is counted for, indices into [`Policy::routes`].
@@ -110,7 +111,8 @@ impl Policy {
         let names = PrivateNames::of(field_names);
         let slots = routes.iter().map(|route| RouteFieldSlots::of(route, names.field_names())).collect();
         let body_chooses_routes = routes.iter().any(Route::may_be_chosen_by_body);
-        Self { routes, limits, devices: None, names, slots, parameters, body_chooses_routes }
+        let reads_basic = routes.iter().any(Route::reads_basic);
+        Self { routes, limits, devices: None, names, slots, parameters, body_chooses_routes, reads_basic }
     }
 
     /// The same policy with known devices.
@@ -155,7 +157,7 @@ impl Policy {
                     matches
                 }
             };
-        let has_basic = field::has_basic(attempt);
+        let has_basic = self.reads_basic && field::has_basic(attempt);
         let mut match_reading = |reading: &[&[u8]]| {
             for candidates in &candidates {
                 let mut search = RouteSearch { any: true, basic: has_basic };
@@ -192,19 +194,20 @@ impl Policy {
     fn candidates<'p>(&'p self, inspection: &Inspection<'_>) -> [SmallVec<[Candidate<'p>; 2]>; 3] {
         let attempt = inspection.fields.attempt;
         let parameters = QueryParameters::of(&inspection.fields, &self.parameters);
-        let routes = self.routes.iter().zip(&self.slots);
-        let readings: SmallVec<[MethodReadings; 16]> =
-            routes.map(|(route, slots)| inspection.method_readings(route, slots)).collect();
-        MethodReading::ALL.map(|reading| {
-            // Most requests have one reading.
-            if !readings.iter().any(|readings| readings.has(reading)) {
-                return SmallVec::new();
+        let mut found = <[SmallVec<[Candidate<'p>; 2]>; 3]>::default();
+        for (index, (route, slots)) in self.routes.iter().zip(&self.slots).enumerate() {
+            let readings = inspection.method_readings(route, slots);
+            for (reading, found) in MethodReading::ALL.into_iter().zip(&mut found) {
+                if !readings.has(reading) {
+                    continue;
+                }
+                let patterns = route.candidates(attempt, &parameters, reading);
+                if !patterns.is_empty() {
+                    found.push((index, route, patterns));
+                }
             }
-            let routes = self.routes.iter().enumerate().filter(|(index, _)| readings[*index].has(reading));
-            let routes =
-                routes.map(|(index, route)| (index, route, route.candidates(attempt, &parameters, reading)));
-            routes.filter(|(_, _, patterns)| !patterns.is_empty()).collect()
-        })
+        }
+        found
     }
 
     /// Whether an application with one of these routes could read the request as a write, although its method is not

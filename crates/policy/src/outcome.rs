@@ -101,7 +101,7 @@ impl OutcomeRules {
     /// The outcome by the head alone; `None` if it depends on the body.
     #[must_use]
     pub fn by_head(&self, response: &ResponseView<'_>) -> Option<Outcome> {
-        let view = BodyView::before_body(response);
+        let view = if self.read_bodies() { BodyView::before_body(response) } else { BodyView::NotRead };
         self.check(response, &view).or_else(|| view.is_unreadable().then_some(Outcome::Failure))
     }
 

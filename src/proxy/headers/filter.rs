@@ -25,10 +25,10 @@ pub struct HeaderFilter {
     lengths: LengthsByBeginning,
 }
 
-/// For each beginning of two bytes, as a hash of eight bits, the lengths of listed names, a bit each: the last bit is
-/// for all longer ones.
+/// For each beginning of three bytes, as a hash of nine bits, the lengths of names with a rule, a bit each: the last
+/// bit is for all longer ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct LengthsByBeginning(Box<[u64; 256]>);
+struct LengthsByBeginning(Box<[u64; BEGINNINGS]>);
 
 impl LengthsByBeginning {
     fn may_have(&self, text: &str) -> bool {
@@ -39,7 +39,7 @@ impl LengthsByBeginning {
         let text = pattern.text.as_bytes();
         let shortest = 1 << text.len().min(63);
         let lengths = if pattern.is_prefix { !(shortest - 1) } else { shortest };
-        if text.len() < 2 {
+        if text.len() < 3 {
             self.0.iter_mut().for_each(|known| *known |= lengths);
         } else {
             self.0[Self::slot(text)] |= lengths;
@@ -47,10 +47,12 @@ impl LengthsByBeginning {
     }
 
     fn slot(text: &[u8]) -> usize {
-        let byte = |at| text.get(at).copied().unwrap_or_default();
-        usize::from(byte(0).wrapping_mul(37) ^ byte(1))
+        let byte = |at| usize::from(text.get(at).copied().unwrap_or_default());
+        (byte(0) * 37 ^ byte(1) * 5 ^ byte(2) * 89) % BEGINNINGS
     }
 }
+
+const BEGINNINGS: usize = 512;
 
 /// Which peers may send a listed header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +76,7 @@ impl Default for HeaderFilter {
     /// The built-in lists alone.
     fn default() -> Self {
         let (names, prefixes) = Default::default();
-        let lengths = LengthsByBeginning(Box::new([0; 256]));
+        let lengths = LengthsByBeginning(Box::new([0; BEGINNINGS]));
         let mut filter = Self { drop_odd: true, names, prefixes, lengths };
         for name in ALWAYS_PASSED {
             filter.set(&NamePattern::of(name), None);
@@ -171,7 +173,9 @@ impl HeaderFilter {
     }
 
     fn set(&mut self, pattern: &NamePattern, kind: Option<SenderRule>) {
-        self.lengths.add(pattern);
+        if kind.is_some() {
+            self.lengths.add(pattern);
+        }
         if pattern.is_prefix {
             let at = self.prefixes.partition_point(|(known, _)| known.len() > pattern.text.len());
             self.prefixes.insert(at, (pattern.text.clone(), kind));
@@ -202,10 +206,21 @@ impl NamePattern {
     }
 }
 
-/// Without an early end, so that the compiler checks many bytes at once.
+/// By a table: names are too short for vector instructions.
 fn is_plain(text: &str) -> bool {
-    text.bytes().fold(true, |plain, byte| plain & (byte.is_ascii_alphanumeric() | (byte == b'-')))
+    text.bytes().all(|byte| PLAIN[usize::from(byte)])
 }
+
+/// Letters, digits and the hyphen.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        plain[byte as usize] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'-';
+        byte += 1;
+    }
+    plain
+};
 
 #[cfg(test)]
 mod tests;

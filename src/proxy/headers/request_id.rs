@@ -11,22 +11,26 @@ use http::HeaderValue;
 /// The generator of one worker.
 #[derive(Debug)]
 pub struct RequestIds {
-    worker: u64,
+    /// The worker's first half of each id.
+    worker: [u8; 16],
     state: Cell<u64>,
 }
 
 impl Default for RequestIds {
     fn default() -> Self {
-        Self { worker: *PROCESS << 32 | random() >> 32, state: Cell::new(random()) }
+        let mut worker = [0; 16];
+        write_hex(&(*PROCESS << 32 | random() >> 32).to_be_bytes(), &mut worker);
+        Self { worker, state: Cell::new(random()) }
     }
 }
 
 impl RequestIds {
     /// The next id.
     pub fn next(&self) -> HeaderValue {
-        let bits = u128::from(self.worker) << 64 | u128::from(self.next_bits());
         let mut digits = [0; 32];
-        write_hex(&bits.to_be_bytes(), &mut digits);
+        let (worker, number) = digits.split_at_mut(16);
+        worker.copy_from_slice(&self.worker);
+        write_hex(&self.next_bits().to_be_bytes(), number);
         // Hexadecimal digits are always a header value.
         HeaderValue::from_bytes(&digits).unwrap_or(HeaderValue::from_static("-"))
     }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::header::{CONNECTION, HOST, REFERER, USER_AGENT};
+use http::header::CONNECTION;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
 
 use super::redact;
@@ -16,7 +16,7 @@ use crate::net::stream::PeerAddr;
 use crate::policy::attempt::Client;
 use crate::proxy::body::{AtEnd, ResponseBody};
 use crate::proxy::connection::DownstreamConnection;
-use crate::proxy::headers;
+use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::time::{Span, Time};
 
 /// Where an attempt that is settled leaves its outcome and the time.
@@ -44,13 +44,12 @@ impl AccessRecord {
     pub(super) fn begin<B>(
         server: &Rc<Server>,
         connection: &Arc<DownstreamConnection>,
-        request: &Request<B>,
+        (request, recorded): (&Request<B>, &RecordedHeaders<'_>),
         client: Client,
         (request_id, has_own_id): (HeaderValue, bool),
         at: Time,
     ) -> Self {
-        let header = |name| request.headers().get(name).cloned();
-        let (target, referer) = redacted(server, request);
+        let (target, referer) = redacted(server, request.uri(), recorded.referer);
         let tracer = server.tracer.as_ref();
         let span =
             tracer.and_then(|tracer| tracer.begin(request.headers(), &server.ids, connection.is_secure()));
@@ -59,11 +58,11 @@ impl AccessRecord {
             method: request.method().clone(),
             target,
             version: request.version(),
-            host: header(HOST),
+            host: recorded.host.cloned(),
             referer,
-            user_agent: header(USER_AGENT),
+            user_agent: recorded.user_agent.cloned(),
             request_id: Some(request_id),
-            signs: signs_of(request, client, connection.peer, has_own_id),
+            signs: signs_of(recorded, client, connection.peer, has_own_id),
             attempt: None,
             span,
             status: StatusCode::OK,
@@ -159,16 +158,15 @@ impl AccessRecord {
 }
 
 /// What the head of a request shows about the wiring of the gate.
-fn signs_of<B>(request: &Request<B>, client: Client, peer: PeerAddr, has_own_id: bool) -> WiringSigns {
+fn signs_of(recorded: &RecordedHeaders<'_>, client: Client, peer: PeerAddr, has_own_id: bool) -> WiringSigns {
     // A trusted peer is never the client itself.
     let untrusted_peer = match peer {
         PeerAddr::Ip(address) if client == Client::from_ip(address.ip()) => client.ip(),
         PeerAddr::Ip(_) | PeerAddr::Unix => None,
     };
-    let names_client = || headers::names_client(request.headers());
     WiringSigns {
         untrusted_peer,
-        names_client: untrusted_peer.is_some() && names_client(),
+        names_client: untrusted_peer.is_some() && recorded.names_client,
         has_own_id,
         has_uncovered_password: false,
     }
@@ -183,8 +181,7 @@ fn set_connection_close(response: &mut Response<ResponseBody>) {
 }
 
 /// Target and `Referer`, redacted. Most have no query, and need no look-up of the routes.
-fn redacted<B>(server: &Server, request: &Request<B>) -> (Uri, Option<HeaderValue>) {
-    let (target, referer) = (request.uri(), request.headers().get(REFERER));
+fn redacted(server: &Server, target: &Uri, referer: Option<&HeaderValue>) -> (Uri, Option<HeaderValue>) {
     let has_query = target.query().is_some() || referer.is_some_and(|value| value.as_bytes().contains(&b'?'));
     if !has_query {
         return (target.clone(), referer.cloned());

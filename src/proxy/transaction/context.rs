@@ -2,15 +2,15 @@
 //!
 //! It outlives the head of the request, which is forwarded. `respond` renders the responses.
 
-use http::header::{ACCEPT, CONNECTION};
-use http::{HeaderValue, Method, Request, Response};
+use http::header::CONNECTION;
+use http::{HeaderValue, Method, Response};
 
 use super::access_record::AccessRecord;
 use super::response_future::ResponseFuture;
 use crate::proxy::body::ResponseBody;
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
-use crate::proxy::headers;
+use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::headers::request_id::RequestIds;
 use crate::proxy::respond::{self, Negotiation};
 
@@ -31,11 +31,11 @@ pub(super) struct RequestContext {
 }
 
 impl RequestSummary {
-    pub(super) fn of<B>(request: &Request<B>, ids: &RequestIds) -> Self {
-        let own = headers::usable_request_id(request.headers());
+    pub(super) fn of(method: &Method, recorded: &RecordedHeaders<'_>, ids: &RequestIds) -> Self {
+        let own = recorded.usable_request_id();
         Self {
-            accept: request.headers().get(ACCEPT).cloned(),
-            head: request.method() == Method::HEAD,
+            accept: recorded.accept.cloned(),
+            head: method == Method::HEAD,
             request_id: own.cloned().unwrap_or_else(|| ids.next()),
             id_is_ours: own.is_none(),
             id_came_back: own.is_some_and(RequestIds::is_generated),

@@ -48,7 +48,7 @@ pub(super) struct UpstreamRequest {
 }
 
 impl UpstreamRequest {
-    /// Prepares a request for the upstream.
+    /// Prepares a request for the upstream. Boxed, because it is moved several times.
     pub(super) fn prepare(
         mut request: Request<IncomingBody>,
         connection: &DownstreamConnection,
@@ -56,7 +56,7 @@ impl UpstreamRequest {
         group: usize,
         attempt: Option<AdmittedAttempt>,
         RequestContext { summary, record }: &RequestContext,
-    ) -> Self {
+    ) -> Box<Self> {
         let RuntimeConfig { rules, client, settings, .. } = &*config.shared;
         let upgrade = UpgradeRequest::of(&mut request);
         let info = ForwardedInfo {
@@ -87,7 +87,7 @@ impl UpstreamRequest {
             body = body.watched();
         }
         let request = Some(Request::from_parts(parts, body));
-        Self { request, progress, config: Rc::clone(config), group, upgrade, method, attempt }
+        Box::new(Self { request, progress, config: Rc::clone(config), group, upgrade, method, attempt })
     }
 
     /// Whether the request is a form with a password that no route covers, as far as it was sent.

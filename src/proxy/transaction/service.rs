@@ -30,6 +30,7 @@ use crate::proxy::body::{self, BufferedBody, IncomingBody, MemoryReservation, Re
 use crate::proxy::connection::DownstreamConnection;
 use crate::proxy::error::Error;
 use crate::proxy::error::MalformedRequest;
+use crate::proxy::headers::recorded::RecordedHeaders;
 use crate::proxy::request::redirect;
 use crate::proxy::request::scheme::is_secure;
 use crate::proxy::request::target;
@@ -46,7 +47,8 @@ pub struct Service {
 /// A decision, the configuration it was made by, and the number of the upstream group.
 struct RoutedDecision {
     config: Rc<WorkerConfig>,
-    decision: Decision,
+    /// Boxed, because it is moved several times.
+    decision: Box<Decision>,
     group: usize,
 }
 
@@ -56,7 +58,7 @@ enum HeadDecision {
     /// The client is redirected to `https://` with this `Location`.
     Redirected(HeaderValue),
     /// The decision needs the store.
-    AwaitsStore(Rc<WorkerConfig>, PendingDecision, usize),
+    AwaitsStore(Rc<WorkerConfig>, Box<PendingDecision>, usize),
     /// The decision needs the body.
     NeedsBody(Rc<WorkerConfig>, UnreadAttempt),
 }
@@ -69,13 +71,24 @@ struct UnreadAttempt {
     generation: u64,
 }
 
-/// The same, before the configuration in force is known.
-#[expect(clippy::large_enum_variant, reason = "it is moved once and not stored")]
+/// The same, before the configuration in force is known. Decisions are boxed, because they are moved several times.
 enum HeadCheck {
     Malformed(MalformedRequest),
     Redirected,
-    Checked(DecisionState, Option<usize>),
+    Decided(Box<Decision>, usize),
+    AwaitsStore(Box<PendingDecision>, usize),
     NeedsBody(UnreadAttempt),
+}
+
+impl HeadCheck {
+    /// By the state of a decision, and the number of the upstream group if a route names it.
+    fn by(state: DecisionState, group: Option<usize>) -> Self {
+        let group = group.unwrap_or(0);
+        match state {
+            DecisionState::Ready(decision) => Self::Decided(Box::new(decision), group),
+            DecisionState::Pending(pending) => Self::AwaitsStore(Box::new(pending), group),
+        }
+    }
 }
 
 impl Service {
@@ -110,7 +123,8 @@ impl Server {
     ) -> ResponseFuture {
         let now = self.engine.clock().now();
         connection.state.request_begins(now);
-        let summary = RequestSummary::of(&request, &self.ids);
+        let recorded = RecordedHeaders::of(request.headers());
+        let summary = RequestSummary::of(request.method(), &recorded, &self.ids);
         let checked = self.check(connection, &request, now);
         let client = match &checked {
             Ok((client, _)) => *client,
@@ -119,7 +133,7 @@ impl Server {
         let record = AccessRecord::begin(
             self,
             connection,
-            &request,
+            (&request, &recorded),
             client,
             (summary.request_id.clone(), summary.id_came_back),
             now,
@@ -135,7 +149,7 @@ impl Server {
             Ok(HeadDecision::AwaitsStore(config, pending, group)) => {
                 let (server, connection) = (Rc::clone(self), Arc::clone(connection));
                 ResponseFuture::Boxed(Box::pin(async move {
-                    let decision = server.await_store(pending, &config).await;
+                    let decision = Box::new(server.await_store(*pending, &config).await);
                     let routed = RoutedDecision { config, decision, group };
                     let Ok(response) = server
                         .respond(&connection, routed, request.map(IncomingBody::Streaming), context)
@@ -144,13 +158,13 @@ impl Server {
                 }))
             }
             Ok(HeadDecision::NeedsBody(config, unread)) => {
-                let (server, connection) = (Rc::clone(self), Arc::clone(connection));
                 let timeout = config.shared.settings.body_timeout.to_std();
                 let owner = client.ip().map(|ip| config.shared.client.prefixes.mask(ip));
-                ResponseFuture::Boxed(Box::pin(async move {
-                    let memory = server.body_memory.reserve(owner);
-                    server.handle_with_body(&connection, request, unread, timeout, memory, context).await
-                }))
+                let memory = self.body_memory.reserve(owner);
+                let (server, connection) = (Rc::clone(self), Arc::clone(connection));
+                let handled =
+                    server.handle_with_body(connection, request, unread, (timeout, memory), context);
+                ResponseFuture::Boxed(Box::pin(handled))
             }
             Err(error) => context.finish_with_error(&error, connection),
         }
@@ -187,7 +201,7 @@ impl Server {
                     if has_body { rules.policy.body_requirement(&attempt, &routes)? } else { None };
                 let Some(requirement) = requirement else {
                     let state = self.engine.decide_on(rules, &attempt, routes, now)?;
-                    return Ok((client, HeadCheck::Checked(state, rules.policy.upstream_of(&attempt))));
+                    return Ok((client, HeadCheck::by(state, rules.policy.upstream_of(&attempt))));
                 };
                 // If every body would be refused, the refusal comes before the body is read.
                 let refusal = if requirement.may_be_no_attempt {
@@ -195,9 +209,8 @@ impl Server {
                 } else {
                     self.engine.refuse(rules, &attempt, routes.clone(), now)?
                 };
-                let refused = refusal.map(|refusal| {
-                    HeadCheck::Checked(DecisionState::Ready(Decision::Refused(refusal)), None)
-                });
+                let refused =
+                    refusal.map(|refusal| HeadCheck::Decided(Box::new(Decision::Refused(refusal)), 0));
                 let unread = || UnreadAttempt { requirement, routes, generation: rules.generation };
                 Ok((client, refused.unwrap_or_else(|| HeadCheck::NeedsBody(unread()))))
             },
@@ -207,12 +220,10 @@ impl Server {
             HeadCheck::Redirected => {
                 HeadDecision::Redirected(config.shared.redirect_location(connection, request)?)
             }
-            HeadCheck::Checked(DecisionState::Ready(decision), group) => {
-                HeadDecision::Decided(RoutedDecision { config, decision, group: group.unwrap_or(0) })
+            HeadCheck::Decided(decision, group) => {
+                HeadDecision::Decided(RoutedDecision { config, decision, group })
             }
-            HeadCheck::Checked(DecisionState::Pending(pending), group) => {
-                HeadDecision::AwaitsStore(config, pending, group.unwrap_or(0))
-            }
+            HeadCheck::AwaitsStore(pending, group) => HeadDecision::AwaitsStore(config, pending, group),
             HeadCheck::NeedsBody(unread) => HeadDecision::NeedsBody(config, unread),
         };
         Ok((client, decision))
@@ -221,14 +232,14 @@ impl Server {
     /// Reads the body, then decides and responds.
     async fn handle_with_body(
         self: Rc<Self>,
-        connection: &Arc<DownstreamConnection>,
+        connection: Arc<DownstreamConnection>,
         request: Request<Incoming>,
         unread: UnreadAttempt,
-        timeout: Duration,
-        memory: MemoryReservation,
+        (timeout, memory): (Duration, MemoryReservation),
         mut context: RequestContext,
     ) -> Response<ResponseBody> {
         let (head, incoming) = request.into_parts();
+        let mut request = Request::from_parts(head, IncomingBody::Buffered(None));
         context.record.pause(self.engine.clock().now());
         let guard = UnreadGuard::begins(&self.unread_bodies);
         let buffered = body::read(incoming, unread.requirement.max_bytes, timeout, memory).await;
@@ -237,37 +248,37 @@ impl Server {
         }
         context.record.resume(self.engine.clock().now());
         let decided = match buffered {
-            Ok(buffered) => self.decide_with_body(connection, head, buffered, unread).await,
+            Ok(buffered) => self.decide_with_body(&connection, &mut request, buffered, unread).await,
             Err(error) => Err(error),
         };
         drop(guard);
         let Ok(response) = match decided {
-            Ok((decision, request)) => self.respond(connection, decision, request, context),
-            Err(error) => context.finish_with_error(&error, connection),
+            Ok(decision) => self.respond(&connection, decision, request, context),
+            Err(error) => context.finish_with_error(&error, &connection),
         }
         .await;
         response
     }
 
-    /// Decides on a request with a buffered body.
+    /// Decides on a request with a buffered body, which becomes its body.
     async fn decide_with_body(
         &self,
         connection: &DownstreamConnection,
-        head: http::request::Parts,
+        request: &mut Request<IncomingBody>,
         buffered: BufferedBody,
         unread: UnreadAttempt,
-    ) -> Result<(RoutedDecision, Request<IncomingBody>), Error> {
-        let (body, incoming) = match &buffered {
-            BufferedBody::Whole(bytes) => (AttemptBody::Whole(bytes), IncomingBody::Buffered(some(bytes))),
+    ) -> Result<RoutedDecision, Error> {
+        let body = match &buffered {
+            BufferedBody::Whole(bytes) => AttemptBody::Whole(bytes),
             BufferedBody::Longer(..) if unread.requirement.refuse_longer => return Err(Error::BodyTooLong),
-            BufferedBody::Longer(..) => (AttemptBody::TooLong, IncomingBody::Buffered(None)),
+            BufferedBody::Longer(..) => AttemptBody::TooLong,
         };
-        let mut request = Request::from_parts(head, incoming);
-        let decision = self.decide(connection, &request, body, unread).await?;
-        if let BufferedBody::Longer(beginning, rest) = buffered {
-            *request.body_mut() = IncomingBody::Prefixed(some(&beginning), rest);
-        }
-        Ok((decision, request))
+        let decision = self.decide(connection, request, body, unread).await?;
+        *request.body_mut() = match buffered {
+            BufferedBody::Whole(bytes) => IncomingBody::Buffered(some(&bytes)),
+            BufferedBody::Longer(beginning, rest) => IncomingBody::Prefixed(some(&beginning), rest),
+        };
+        Ok(decision)
     }
 
     async fn await_store(&self, pending: PendingDecision, config: &WorkerConfig) -> Decision {
@@ -303,8 +314,8 @@ impl Server {
         )?;
         let (state, group) = checked?;
         let decision = match state {
-            DecisionState::Ready(decision) => decision,
-            DecisionState::Pending(pending) => self.await_store(pending, &config).await,
+            DecisionState::Ready(decision) => Box::new(decision),
+            DecisionState::Pending(pending) => Box::new(self.await_store(pending, &config).await),
         };
         Ok(RoutedDecision { config, decision, group: group.unwrap_or(0) })
     }
@@ -318,7 +329,7 @@ impl Server {
         mut context: RequestContext,
     ) -> ResponseFuture {
         let (shared, rules) = (&config.shared, &config.shared.rules);
-        let reservation = match decision {
+        let reservation = match *decision {
             Decision::Uncounted => None,
             Decision::Denied => return context.finish_with_error(&Error::StoreUnavailable, connection),
             Decision::Admitted(reservation) => {
@@ -331,9 +342,9 @@ impl Server {
                 context.record.hold_permits(permits);
                 Some((reservation, outcome))
             }
-            Decision::Refused(refusal) => {
-                context.record.refused(rules, &refusal);
-                let response = self.refuse(connection, shared, &refusal, request, &context.summary);
+            Decision::Refused(ref refusal) => {
+                context.record.refused(rules, refusal);
+                let response = self.refuse(connection, shared, refusal, request, &context.summary);
                 return ResponseFuture::delayed(shared.refuse.delay, context.record.finish(response));
             }
         };
@@ -351,15 +362,14 @@ impl Server {
         let upstream_request =
             UpstreamRequest::prepare(request, connection, &config, group, attempt, &context);
         let (server, connection) = (Rc::clone(self), Arc::clone(connection));
-        ResponseFuture::Boxed(Box::pin(async move {
-            server.forward(upstream_request, &connection, hold, limit_headers, context).await
-        }))
+        let forwarded = server.forward(upstream_request, connection, hold, limit_headers, context);
+        ResponseFuture::Boxed(Box::pin(forwarded))
     }
 
     async fn forward(
-        &self,
-        mut request: UpstreamRequest,
-        connection: &Arc<DownstreamConnection>,
+        self: Rc<Self>,
+        mut request: Box<UpstreamRequest>,
+        connection: Arc<DownstreamConnection>,
         hold: Span,
         limit_headers: Option<RateLimitHeaders>,
         RequestContext { summary, mut record }: RequestContext,
@@ -370,7 +380,7 @@ impl Server {
             record.resume(self.engine.clock().now());
             record.end_hold();
         }
-        let sent = request.send(self, connection, &mut record).await;
+        let sent = request.send(&self, &connection, &mut record).await;
         record.set_uncovered_password(request.has_uncovered_password());
         match sent {
             Ok(mut response) => {
@@ -379,7 +389,7 @@ impl Server {
                 }
                 record.finish(response)
             }
-            Err(error) => record.finish(error_response(connection, &error, &summary)),
+            Err(error) => record.finish(error_response(&connection, &error, &summary)),
         }
     }
 

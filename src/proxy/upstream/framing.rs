@@ -8,16 +8,30 @@
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue};
 
-/// Whether these response headers frame the body in at most one way.
+/// How headers frame a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeclaredFraming<'a> {
+    /// By nothing.
+    None,
+    /// By a number of bytes: digits without a leading zero.
+    Length(&'a HeaderValue),
+    /// By chunks.
+    Chunked,
+}
+
+/// How these response headers frame the body; `None` if they do it in two ways, or in one that can be misread.
 #[must_use]
-pub fn is_unambiguous(headers: &HeaderMap) -> bool {
-    let Some(length) = headers.get(CONTENT_LENGTH) else {
-        let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
-        let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
-        return codings.next().is_none_or(is_chunked) && codings.next().is_none();
+pub fn declared(headers: &HeaderMap) -> Option<DeclaredFraming<'_>> {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    let framing = match (lengths.next(), codings.next()) {
+        (None, None) => DeclaredFraming::None,
+        (Some(length), None) if is_plain(length.as_bytes()) => DeclaredFraming::Length(length),
+        (None, Some(coding)) if is_chunked(coding) => DeclaredFraming::Chunked,
+        _ => return None,
     };
-    let is_only = || headers.get_all(CONTENT_LENGTH).iter().nth(1).is_none();
-    is_plain(length.as_bytes()) && is_only() && !headers.contains_key(TRANSFER_ENCODING)
+    (lengths.next().is_none() && codings.next().is_none()).then_some(framing)
 }
 
 /// Digits without a leading zero.
@@ -34,7 +48,7 @@ mod tests {
         for (name, value) in lines {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        is_unambiguous(&headers)
+        declared(&headers).is_some()
     }
 
     #[test]

@@ -5,14 +5,14 @@
 use std::mem::MaybeUninit;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::CONNECTION;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
 use httparse::{ParserConfig, Status};
 use hyper::ext::ReasonPhrase;
 use memchr::memchr_iter;
 
 use super::ResponseError;
-use crate::proxy::upstream::framing;
+use crate::proxy::upstream::framing::{self, DeclaredFraming};
 
 /// The head of a response.
 pub(in crate::proxy::upstream) struct ResponseHead {
@@ -107,24 +107,21 @@ fn parse(head: &Bytes, method: &Method) -> Result<ResponseHead, ResponseError> {
 }
 
 fn body_framing(response: &Response<()>, method: &Method) -> Result<BodyFraming, ResponseError> {
-    let headers = response.headers();
-    if !framing::is_unambiguous(headers) {
+    let Some(declared) = framing::declared(response.headers()) else {
         return Err(ResponseError::Malformed("its length is ambiguous"));
-    }
-    let is_chunked = headers.contains_key(TRANSFER_ENCODING);
-    if is_chunked && response.version() == Version::HTTP_10 {
-        return Err(ResponseError::Malformed("HTTP/1.0 has no chunks"));
-    }
+    };
+    let framing = match declared {
+        DeclaredFraming::None => BodyFraming::UntilClose,
+        DeclaredFraming::Length(digits) => BodyFraming::Length(length(digits)?),
+        DeclaredFraming::Chunked if response.version() == Version::HTTP_10 => {
+            return Err(ResponseError::Malformed("HTTP/1.0 has no chunks"));
+        }
+        DeclaredFraming::Chunked => BodyFraming::Chunked,
+    };
     let has_body = !response.status().is_informational()
         && !matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
         && method != Method::HEAD;
-    let length = headers.get(CONTENT_LENGTH).map(length).transpose()?;
-    Ok(match length {
-        _ if !has_body => BodyFraming::Length(0),
-        _ if is_chunked => BodyFraming::Chunked,
-        Some(length) => BodyFraming::Length(length),
-        None => BodyFraming::UntilClose,
-    })
+    Ok(if has_body { framing } else { BodyFraming::Length(0) })
 }
 
 /// The length that a header gives; [`framing`] has looked at its form.

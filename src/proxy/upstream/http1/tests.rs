@@ -51,7 +51,7 @@ fn has_good_length(version: Version, headers: &HeaderMap) -> bool {
         return false;
     }
     let is_number = |length: &http::HeaderValue| length.to_str().unwrap().parse::<u64>().is_ok();
-    framing::is_unambiguous(headers) && headers.get(CONTENT_LENGTH).is_none_or(is_number)
+    framing::declared(headers).is_some() && headers.get(CONTENT_LENGTH).is_none_or(is_number)
 }
 
 fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {

@@ -1,0 +1,110 @@
+//! The headers that records and generated responses take from a request, found in one pass.
+//!
+//! Each look-up by name hashes it; a pass over the names of a browser's request costs less than three of them. What
+//! decides about a request is looked up where it is decided.
+
+use http::{HeaderMap, HeaderValue};
+
+/// The first header of each of these names.
+#[derive(Debug, Default)]
+pub struct RecordedHeaders<'a> {
+    /// `Accept`.
+    pub accept: Option<&'a HeaderValue>,
+    /// `Host`.
+    pub host: Option<&'a HeaderValue>,
+    /// `Referer`.
+    pub referer: Option<&'a HeaderValue>,
+    /// `User-Agent`.
+    pub user_agent: Option<&'a HeaderValue>,
+    /// Whether the request names another client than its peer, as a proxy does.
+    pub names_client: bool,
+    request_id: Option<&'a HeaderValue>,
+    has_several_ids: bool,
+}
+
+impl<'a> RecordedHeaders<'a> {
+    /// Those of a request.
+    #[must_use]
+    pub fn of(headers: &'a HeaderMap) -> Self {
+        let mut found = Self::default();
+        for (name, value) in headers {
+            let place = match name.as_str() {
+                "accept" => &mut found.accept,
+                "host" => &mut found.host,
+                "referer" => &mut found.referer,
+                "user-agent" => &mut found.user_agent,
+                "x-request-id" => {
+                    found.has_several_ids = found.request_id.is_some();
+                    &mut found.request_id
+                }
+                "forwarded" | "x-forwarded-for" => {
+                    found.names_client = true;
+                    continue;
+                }
+                _ => continue,
+            };
+            place.get_or_insert(value);
+        }
+        found
+    }
+
+    /// The client's own request id, if it is safe in logs and headers: one header of visible ASCII characters, at most
+    /// `MAX_REQUEST_ID_LEN` of them.
+    #[must_use]
+    pub fn usable_request_id(&self) -> Option<&'a HeaderValue> {
+        let is_usable = |id: &&HeaderValue| {
+            (1..=MAX_REQUEST_ID_LEN).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic)
+        };
+        self.request_id.filter(|_| !self.has_several_ids).filter(is_usable)
+    }
+}
+
+/// Bytes of a client's own request id.
+const MAX_REQUEST_ID_LEN: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderName;
+
+    use super::*;
+
+    fn map(lines: &[(&str, &str)]) -> HeaderMap {
+        let lines =
+            lines.iter().map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap()));
+        lines.fold(HeaderMap::new(), |mut map, (name, value)| {
+            map.append(name, value);
+            map
+        })
+    }
+
+    #[test]
+    fn a_request_id_is_kept_if_it_can_go_anywhere() {
+        let usable = |lines: &[(&str, &str)]| RecordedHeaders::of(&map(lines)).usable_request_id().is_some();
+        assert!(usable(&[("x-request-id", "0b1-c")]));
+        for bad in ["", "a b", &"x".repeat(129)] {
+            assert!(!usable(&[("x-request-id", bad)]), "{bad}");
+        }
+        assert!(!usable(&[("x-request-id", "a"), ("x-request-id", "b")]));
+        assert!(!usable(&[("x-request-id", "a"), ("x-request-id", "b"), ("x-request-id", "c")]));
+        assert!(!usable(&[("accept", "a")]));
+    }
+
+    #[test]
+    fn the_first_of_several_lines_is_recorded() {
+        let names = ["accept", "host", "referer", "user-agent"];
+        let lines: Vec<_> = names.iter().flat_map(|name| [(*name, "first"), (*name, "second")]).collect();
+        let headers = map(&lines);
+        let found = RecordedHeaders::of(&headers);
+        for value in [found.accept, found.host, found.referer, found.user_agent] {
+            assert_eq!(value, headers.get("host"));
+        }
+        assert!(!found.names_client);
+    }
+
+    #[test]
+    fn a_request_that_names_a_client_is_told() {
+        for name in ["X-Forwarded-For", "Forwarded"] {
+            assert!(RecordedHeaders::of(&map(&[(name, "192.0.2.1")])).names_client, "{name}");
+        }
+    }
+}
