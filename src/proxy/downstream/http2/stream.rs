@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Instant;
@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::translate::to_http1;
 use crate::event::{Event, Events};
 use crate::proxy::body::{BodyError, ResponseBody};
+use crate::proxy::headers::REQUEST_ID;
 use crate::proxy::transaction::response_future::ResponseFuture;
 use crate::proxy::transaction::service::Service;
 
@@ -118,10 +119,19 @@ impl Future for StreamResponse {
     type Output = Result<Response<TrackedBody>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Ok(response) = ready!(Pin::new(&mut self.response).poll(cx));
+        let Ok(mut response) = ready!(Pin::new(&mut self.response).poll(cx));
+        forget_id(response.headers_mut());
         self.activity.last_activity.set(Some(Instant::now()));
         let activity = Rc::clone(&self.activity);
         Poll::Ready(Ok(response.map(|body| TrackedBody { body, activity })))
+    }
+}
+
+/// Keeps the request's id out of the table of the header compression (RFC 7541, 7.1.3): no id comes twice, and each would
+/// be compared with all the ones before.
+fn forget_id(headers: &mut HeaderMap) {
+    if let Some(id) = headers.get_mut(REQUEST_ID) {
+        id.set_sensitive(true);
     }
 }
 
