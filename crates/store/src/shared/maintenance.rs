@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::circuit_breaker::CallKind;
+use super::leases::Leases;
 use super::queue::RequestQueue;
 use super::server::StoreServer;
 use super::servers::StoreServers;
@@ -107,6 +108,7 @@ impl SharedStore {
             randomness: clock.now().as_nanos().into(),
             clock,
             queue: RequestQueue::default(),
+            leases: Leases::default(),
             observer,
             runtime: runtime.clone(),
             is_inspected: false.into(),
