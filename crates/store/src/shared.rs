@@ -4,6 +4,7 @@
 //! a breaker stops the calls to a server that does not answer; each server of a store has a breaker and a clock. The arithmetic is left to [`step`](tollgate_bucket::step),
 //! as everywhere. All calls to the database are made by one thread of the store's own, whichever threads wait for them.
 
+mod backend;
 mod batch;
 mod bucket_state;
 mod circuit_breaker;
@@ -32,18 +33,16 @@ pub use self::mirror::Mirror;
 pub use self::request::{ReplyFuture, StoreCall, StoreOp, StoreReply, Unavailable};
 
 use self::batch::StoreBatch;
-use self::circuit_breaker::CallKind;
 use self::leases::Leases;
 use self::queue::RequestQueue;
 use self::request::{Completion, StoreRequest, UncertainWrite};
 use self::server::StoreServer;
 use self::servers::StoreServers;
 use self::swap_group::GroupMember;
+use super::CompareAndSwap;
 use super::memory::BucketKey;
-use super::{Clocked, CompareAndSwap, StepShape, StoreError, Stored, Swap, SwapRequest, SwapResults};
 use crate::time::Clock;
-use tollgate_bucket::{Key, Spec};
-use tollgate_bucket::{Span, Time};
+use tollgate_bucket::{Key, Span, Time};
 
 /// The options of a store: `[store]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -349,127 +348,6 @@ impl SharedStore {
         }
     }
 
-    async fn load(&self, server: &StoreServer, key: Key) -> Result<Option<Stored>, StoreError> {
-        let call = self.backend.load(key);
-        self.call_backend(server, CallKind::Read, key, call, |_| CallOutcome::Ok).await
-    }
-
-    async fn swap(
-        &self,
-        server: &StoreServer,
-        SwapRequest { key, old, new, program }: SwapRequest,
-    ) -> Result<Swap, StoreError> {
-        let call = match program {
-            Some(program) => self.backend.swap_or_step(key, old, new, program),
-            None => self.backend.swap(key, old, new),
-        };
-        self.call_backend(server, CallKind::Write, key, call, outcome_of).await
-    }
-
-    /// Swaps records that the database writes in one request.
-    async fn swap_all(&self, mut swaps: Vec<SwapRequest>) -> Result<SwapResults, StoreError> {
-        let Some(key) = swaps.first().map(|swap| swap.key) else { return Ok(Vec::new()) };
-        let server = self.server_of(key);
-        if swaps.len() == 1 {
-            return Ok(vec![self.swap(&server, swaps.remove(0)).await]);
-        }
-        let result = |results: &SwapResults| {
-            let is_ok = |result| matches!(result, &Ok(ref swap) if outcome_of(swap) == CallOutcome::Ok);
-            if results.iter().all(is_ok) { CallOutcome::Ok } else { CallOutcome::Conflict }
-        };
-        self.call_backend(&server, CallKind::Write, key, self.backend.swap_all(swaps), result).await
-    }
-
-    /// Whether the database steps buckets like this one.
-    fn can_step(&self, spec: &Spec) -> bool {
-        self.options.arithmetic == Arithmetic::Store
-            && StepShape::of(spec).is_some_and(|shape| self.backend.can_step(&shape))
-    }
-
-    /// Calls the database within the deadline, and records the outcome and the clock of the key's server.
-    async fn call_backend<T>(
-        &self,
-        server: &StoreServer,
-        kind: CallKind,
-        key: Key,
-        call: impl Future<Output = Result<Clocked<T>, StoreError>>,
-        result: impl FnOnce(&T) -> CallOutcome,
-    ) -> Result<T, StoreError> {
-        let begun = self.clock.now();
-        if server.breaker.is_open() {
-            return Err(StoreError::unreachable("it did not answer lately"));
-        }
-        let answer = tokio::time::timeout(self.options.timeout.to_std(), call).await;
-        let mut answer = answer.unwrap_or(Err(timeout_error()));
-        if self.backend.server_of(key) != server.id
-            && let Ok(answer) = &mut answer
-        {
-            // The key has moved, so another server may have answered.
-            answer.clock = None;
-        }
-        self.record_outcome(server, kind, begun, answer, result)
-    }
-
-    fn record_outcome<T>(
-        &self,
-        server: &StoreServer,
-        kind: CallKind,
-        begun: Time,
-        answer: Result<Clocked<T>, StoreError>,
-        result: impl FnOnce(&T) -> CallOutcome,
-    ) -> Result<T, StoreError> {
-        let now = self.clock.now();
-        let outcome = match &answer {
-            Ok(answer) => result(&answer.value),
-            Err(StoreError::WriteConflict) => CallOutcome::Conflict,
-            Err(StoreError::Throttled(_)) => CallOutcome::Throttled,
-            Err(error) if *error == timeout_error() => CallOutcome::Timeout,
-            Err(_) => CallOutcome::Error,
-        };
-        self.observer.call_finished(outcome, now.since(begun));
-        if let Some(clock) = answer.as_ref().ok().and_then(|answer| answer.clock)
-            && let Some(correction) = server.offset.record(clock, begun, now)
-            && server.tells_clock()
-        {
-            self.observer.warned(&server.describe(correction));
-        }
-        self.record_availability(server, kind, outcome, answer.as_ref().err());
-        Ok(answer?.value)
-    }
-
-    fn record_availability(
-        &self,
-        server: &StoreServer,
-        kind: CallKind,
-        outcome: CallOutcome,
-        error: Option<&StoreError>,
-    ) {
-        let has_changed = match outcome {
-            CallOutcome::Ok => server.breaker.succeeded(kind, self.now_at(server)),
-            // Nothing was written, but the server answered; throttling concerns one key.
-            CallOutcome::Conflict | CallOutcome::Throttled => {
-                server.breaker.succeeded(CallKind::Read, self.now_at(server))
-            }
-            CallOutcome::Timeout | CallOutcome::Error => {
-                server.breaker.failed(kind, Instant::now(), self.options.timeout.to_std())
-            }
-        };
-        let tells = server.tells_availability();
-        if !has_changed && !tells {
-            return;
-        }
-        let up = !server.breaker.is_open();
-        let why = error.map_or_else(|| "it answers again".to_owned(), StoreError::to_string);
-        let change = AvailabilityChange { server: &server.name, up, is_store_up: self.is_up(), why: &why };
-        if has_changed {
-            server.went_down.notify_one();
-            self.observer.availability_changed(&change);
-        }
-        if tells {
-            self.observer.availability_reported(&change);
-        }
-    }
-
     fn timeout(&self) -> Span {
         self.options.timeout
     }
@@ -516,17 +394,6 @@ impl Drop for KeyWorker {
             self.shared.release_enqueued(left.iter().filter(|request| request.is_enqueued()).count());
         }
     }
-}
-
-fn outcome_of(swap: &Swap) -> CallOutcome {
-    match swap {
-        Swap::Done(_) | Swap::Stepped { .. } => CallOutcome::Ok,
-        Swap::Conflict(_) => CallOutcome::Conflict,
-    }
-}
-
-fn timeout_error() -> StoreError {
-    StoreError::unreachable("no answer in time")
 }
 
 /// A request takes two hundred bytes.

@@ -46,7 +46,7 @@ pub(super) fn statement(table: &str) -> String {
          WHERE kept.expires_at <= clock_timestamp() RETURNING key) \
          SELECT clock_timestamp(), CASE WHEN fresh.key IS NULL THEN won.is_expected ELSE true END, \
          found.version, found.state FROM asked LEFT JOIN found USING (nth) LEFT JOIN won USING (nth) \
-         LEFT JOIN fresh ON fresh.key = asked.key ORDER BY at"
+         LEFT JOIN fresh ON fresh.key = asked.key ORDER BY nth"
     )
 }
 

@@ -120,3 +120,6 @@ impl Lease {
 const CLOCK_LAG: Span = Span::from_millis(10);
 /// The tokens of the largest attempt whose refund is counted on.
 const LARGEST_REFUND: u32 = 16;
+
+#[cfg(test)]
+mod tests;

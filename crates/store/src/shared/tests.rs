@@ -19,7 +19,10 @@ use tokio::runtime::Runtime;
 
 use super::*;
 use crate::memory::Buckets;
-use crate::{RecordVersion, ServerEntry, ServerId, StoreClock, StoreFuture, StoreRecord};
+use crate::{
+    Clocked, RecordVersion, ServerEntry, ServerId, StoreClock, StoreError, StoreFuture, StoreRecord, Stored,
+    Swap, SwapRequest, SwapResults,
+};
 use tollgate_bucket::{Admission, Continuous, Op, Own, Spec, Verdict};
 
 /// A backend in memory that can be told to misbehave.

@@ -61,8 +61,13 @@ impl Crowd {
         Rc::new(Self { gates, store, observer: RefCell::new(observer), dice, ideal, figures })
     }
 
-    fn below(&self, max: u64) -> u64 {
-        self.dice.borrow_mut().below(max)
+    fn below(&self, max: usize) -> usize {
+        usize::try_from(self.dice.borrow_mut().below(max as u64)).unwrap()
+    }
+
+    /// From one number on, below the sum of both.
+    fn number(&self, from: u64, more: u64) -> u64 {
+        from + self.dice.borrow_mut().below(more)
     }
 
     fn ideally(&self, key: usize, op: Op) -> Verdict {
@@ -96,7 +101,7 @@ impl Crowd {
         self.figures.borrow_mut().admitted += 1;
         let id = self.observer.borrow_mut().admitted(key, self.store.now(), 1);
         if ideal.is_admitted() && self.below(4) == 0 {
-            let (world, open_for) = (Rc::clone(self), [1, 30, 400][self.below(3) as usize]);
+            let (world, open_for) = (Rc::clone(self), [1, 30, 400][self.below(3)]);
             spawn_local(async move {
                 world.store.rest(Duration::from_millis(open_for)).await;
                 world.observer.borrow_mut().refunded(key, id, world.store.now());
@@ -111,12 +116,12 @@ impl Crowd {
     async fn client(self: Rc<Self>, gate: usize) {
         let end = Instant::now() + Duration::from_secs(MINUTES * 60);
         while Instant::now() < end {
-            let (key, pause) = (self.below(4) as usize, 5 + self.below(30));
+            let (key, pause) = (self.below(4), self.number(5, 30));
             for _ in 0..self.below(600) {
                 self.attempt(gate, key).await;
-                self.store.rest(Duration::from_micros(pause * (500 + self.below(1_000)))).await;
+                self.store.rest(Duration::from_micros(pause * self.number(500, 1_000))).await;
             }
-            self.store.rest(Duration::from_millis(self.below(3_000))).await;
+            self.store.rest(Duration::from_millis(self.number(0, 3_000))).await;
         }
     }
 
