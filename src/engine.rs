@@ -331,10 +331,18 @@ impl Engine {
         Ok(statuses)
     }
 
-    /// Runs one operation on the bucket of a decided charge.
-    fn apply(&self, rules: &Rules, decided_by: DecidedBy, charge: &Charge, op: Op) {
-        let Withdrawal { buckets, bucket, .. } = rules.withdrawal(charge);
-        self.store.apply(buckets, decided_by, bucket, op);
+    /// Runs operations on the buckets of decided charges.
+    fn apply<'c>(
+        &self,
+        rules: &Rules,
+        decided_by: DecidedBy,
+        ops: impl IntoIterator<Item = (&'c Charge, Op)>,
+    ) {
+        let of_bucket = |(charge, op)| {
+            let Withdrawal { buckets, bucket, .. } = rules.withdrawal(charge);
+            (buckets, bucket, op)
+        };
+        self.store.apply(decided_by, ops.into_iter().map(of_bucket));
     }
 
     /// The status of each limit; also emits each limit's decision.

@@ -83,36 +83,33 @@ impl Reservation {
         }
         // Limits that enforced would have refused it: it would have no outcome.
         let is_observed_refusal = self.statuses.iter().any(LimitStatus::would_refuse);
-        for status in &self.statuses {
-            if !(is_observed_refusal && status.charge.effect == Effect::Observe) {
-                self.settle_one(status, engine, rules, outcome);
-            }
-        }
-        if outcome == Outcome::Success && self.is_of_one_account {
-            for charge in &self.refilled_on_success {
-                engine.apply(rules, self.decided_by, charge, Op::Give(u32::MAX));
-            }
-        }
+        let settled = self.statuses.iter().filter_map(|status| {
+            let is_settled = !(is_observed_refusal && status.charge.effect == Effect::Observe);
+            Some((&status.charge, self.settling(status, rules, outcome).filter(|_| is_settled)?))
+        });
+        let is_reset = outcome == Outcome::Success && self.is_of_one_account;
+        let reset = self.refilled_on_success.iter().filter(|_| is_reset);
+        let reset = reset.map(|charge| (charge, Op::Give(u32::MAX)));
+        engine.apply(rules, self.decided_by, settled.chain(reset));
     }
 
-    fn settle_one(
+    /// What this outcome does to the bucket of a limit.
+    fn settling(
         &self,
         LimitStatus { charge, verdict }: &LimitStatus,
-        engine: &Engine,
         rules: &Rules,
         outcome: Outcome,
-    ) {
+    ) -> Option<Op> {
         let limit = &rules.policy.limits[charge.limit];
-        let op = match (limit.kind, outcome) {
-            _ if limit.charge_on == ChargeOn::Attempts => return,
-            (LimitKind::Escalation, Outcome::Failure) => Op::Strike,
+        match (limit.kind, outcome) {
+            _ if limit.charge_on == ChargeOn::Attempts => None,
+            (LimitKind::Escalation, Outcome::Failure) => Some(Op::Strike),
             (LimitKind::Escalation | LimitKind::Cap, Outcome::Success) if self.belongs_to_account(limit) => {
-                Op::Give(u32::MAX)
+                Some(Op::Give(u32::MAX))
             }
-            (LimitKind::Escalation, _) | (_, Outcome::Failure) => return,
-            (LimitKind::Rate | LimitKind::Cap, _) => Op::Refund(verdict.receipt),
-        };
-        engine.apply(rules, self.decided_by, charge, op);
+            (LimitKind::Escalation, _) | (_, Outcome::Failure) => None,
+            (LimitKind::Rate | LimitKind::Cap, _) => Some(Op::Refund(verdict.receipt)),
+        }
     }
 
     /// Whether the buckets of this limit belong to the account that signed in.
@@ -125,8 +122,7 @@ impl Reservation {
         if rules.generation != self.generation {
             return;
         }
-        for LimitStatus { charge, verdict } in &self.statuses {
-            engine.apply(rules, self.decided_by, charge, Op::Refund(verdict.receipt));
-        }
+        let refunds = self.statuses.iter().map(|status| (&status.charge, Op::Refund(status.verdict.receipt)));
+        engine.apply(rules, self.decided_by, refunds);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tollgate::bucket::{
     Continuous, Floor, Interval, Key, MAX_RECORD_LEN, Op, PeriodStart, Receipt, RecordHeader, Spec, step,
 };
-use tollgate::store::{RecordVersion, StepProgram, StoreClock, StoreRecord, Swap};
+use tollgate::store::{RecordVersion, StepProgram, StoreClock, StoreRecord, Stored, Swap, SwapRequest};
 use tollgate::time::{Span, Time};
 
 use crate::gate::Gate;
@@ -200,6 +200,49 @@ pub(crate) fn a_late_step_is_not_taken(server: impl Server) {
     let new = record(&gate, spec(), 2);
     assert_eq!(swap_or_step(&gate, new, clock(&gate)), Swap::Conflict(there.clone()));
     assert_eq!(gate.load(KEY), there);
+}
+
+/// One that is expected, one that is not there, one that a rival has changed, one that a rival has inserted, and one that
+/// is not stepped: each is done by itself.
+pub(crate) fn several_buckets_are_one_question(mut server: impl Server) {
+    let gate = Gate::ready(&server.url());
+    let there = record(&gate, spec(), 3);
+    let versions: Vec<_> = [1, 3, 4, 5].map(|key| gate.write(Key(key), None, there.clone())).into();
+    let (new, now) = (record(&gate, spec(), 2), clock(&gate));
+    let program = program(now, now.after(Span::from_secs(20)));
+    let swap = |key, old, program| SwapRequest { key: Key(key), old, new: new.clone(), program };
+    let swaps = vec![
+        swap(5, Some(RecordVersion(7)), None),
+        swap(4, None, Some(program.clone())),
+        swap(3, Some(RecordVersion(7)), Some(program.clone())),
+        swap(2, None, Some(program.clone())),
+        swap(1, Some(versions[0]), Some(program)),
+    ];
+    assert!(gate.store.can_swap_together(&[Key(1), Key(2)]));
+    let before = server.questions();
+    let results = gate.ask(|store| store.swap_all(swaps)).unwrap();
+    // Some servers count late.
+    assert!(eventually(Duration::from_secs(10), || server.questions() - before == 1));
+    let [Ok(lost), Ok(inserted), Ok(changed), Ok(absent), Ok(expected)] = &results[..] else {
+        panic!("{results:?}")
+    };
+    let before = Stored { bytes: there.bytes.clone(), version: versions[3] };
+    assert_eq!(*lost, Swap::Conflict(Some(before)));
+    for (key, stepped) in [(4, inserted), (3, changed)] {
+        let Swap::Stepped { found, now, version } = stepped else { panic!("{stepped:?}") };
+        assert_eq!(*found, there.bytes);
+        let mut words = [0; Spec::MAX_WORDS];
+        let header = RecordHeader::decode(found, &mut words).unwrap();
+        let _ = step(&header.spec, &mut words[..1], *now, Op::Take(2));
+        let case = Case { spec: header.spec, words: Vec::new(), ops: Vec::new(), now: *now };
+        let stored = Stored { bytes: case.record(&words), version: *version };
+        assert_eq!(gate.load(Key(key)), Some(stored));
+    }
+    for (key, written) in [(2, absent), (1, expected)] {
+        let Swap::Done(version) = written else { panic!("{written:?}") };
+        assert_eq!(gate.load(Key(key)), Some(Stored { bytes: new.bytes.clone(), version: *version }));
+    }
+    assert_eq!(gate.load(Key(5)).unwrap().bytes, there.bytes);
 }
 
 /// Seeded randomness (splitmix64).

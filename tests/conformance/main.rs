@@ -139,6 +139,10 @@ arithmetic!(redis_steps, crate::support::servers::redis::Redis);
 arithmetic!(redis_cluster_steps, crate::support::servers::redis::RedisCluster);
 #[cfg(feature = "postgres")]
 arithmetic!(postgres_steps, crate::support::servers::postgres::Postgres);
+#[cfg(feature = "redis")]
+support::mount!(redis_together, crate::support::servers::redis::Redis, arithmetic: several_buckets_are_one_question);
+#[cfg(feature = "postgres")]
+support::mount!(postgres_together, crate::support::servers::postgres::Postgres, arithmetic: several_buckets_are_one_question);
 #[cfg(feature = "mysql")]
 arithmetic!(mariadb_steps, crate::support::servers::mysql::MariaDb);
 

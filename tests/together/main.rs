@@ -30,5 +30,6 @@ mod fleet;
 mod hot_key;
 mod load;
 mod relay;
+mod several_limits;
 #[path = "../support/mod.rs"]
 mod support;

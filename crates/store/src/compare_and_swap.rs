@@ -47,6 +47,19 @@ pub trait CompareAndSwap: Send + Sync {
         self.swap(key, old, new)
     }
 
+    /// Whether these buckets can be [written together](Self::swap_all).
+    fn can_swap_together(&self, _keys: &[Key]) -> bool {
+        false
+    }
+
+    /// As [`swap_or_step`](Self::swap_or_step) for several keys in one request, each by itself: one that is lost does not
+    /// hinder the others. The results are in the order of the swaps; one is [`StoreError::WriteConflict`] if it was lost and
+    /// the record is unknown. Only for keys that can be [written
+    /// together](Self::can_swap_together).
+    fn swap_all(&self, _swaps: Vec<SwapRequest>) -> StoreFuture<'_, SwapResults> {
+        Box::pin(async { Err(StoreError::Refused("writes one bucket at a time".to_owned())) })
+    }
+
     /// The servers that hold buckets, as far as they are known; at least one.
     fn servers(&self) -> Vec<ServerEntry> {
         vec![ServerEntry { id: ServerId::ONLY, name: "".into() }]
@@ -149,6 +162,19 @@ pub struct StoreRecord {
     pub full_at: Time,
 }
 
+/// One swap of several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwapRequest {
+    /// The key of the record.
+    pub key: Key,
+    /// The version that is replaced; `None` if there is no record.
+    pub old: Option<RecordVersion>,
+    /// What is written.
+    pub new: StoreRecord,
+    /// The step that is taken if the record has another version.
+    pub program: Option<StepProgram>,
+}
+
 /// The result of a swap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Swap {
@@ -166,6 +192,9 @@ pub enum Swap {
         version: RecordVersion,
     },
 }
+
+/// The result of each of several swaps.
+pub type SwapResults = Vec<Result<Swap, StoreError>>;
 
 /// Why a request to a database failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -37,7 +37,7 @@ pub mod tls;
 pub use self::address::{BadStoreAddress, StoreAddress};
 pub use self::compare_and_swap::{
     BadNamespace, Clocked, CompareAndSwap, Namespace, RecordVersion, ServerEntry, ServerId, StoreClock,
-    StoreError, StoreFuture, StoreRecord, Stored, Swap,
+    StoreError, StoreFuture, StoreRecord, Stored, Swap, SwapRequest, SwapResults,
 };
 pub use self::limits::{Limiter, Limits, TakeOutcome};
 pub use self::step_program::{StepOp, StepProgram, StepRate, StepShape, StepSum};

@@ -178,7 +178,7 @@ impl Limiter {
     /// Refunds what a call took, as if it had never been made: at once in memory, soon in a shared store.
     pub fn refund(&self, taken: TakeOutcome) {
         let TakeOutcome { verdict, bucket, decided_by } = taken;
-        self.store.apply(&self.buckets, decided_by, bucket, Op::Refund(verdict.receipt));
+        self.store.apply(decided_by, [(&self.buckets, bucket, Op::Refund(verdict.receipt))]);
     }
 
     fn bucket_key(&self, key: &[u8]) -> BucketKey {

@@ -1,6 +1,6 @@
 //! Buckets in Redis or Valkey: one server, the primary that Sentinels name, or a cluster.
 //!
-//! A value is a random version (8 bytes) and the record; one script compares, writes or steps, and returns the clock. The redis
+//! A value is a random version (8 bytes) and the record; one script compares, writes or steps, for one key or several, and returns the clock. The redis
 //! crate's connection managers and its cluster client are not used, because they let a request wait for a connection
 //! and repeat what may have been written. Only the crate's protocol is used, over the streams of [`stream`].
 
@@ -30,7 +30,7 @@ use self::sentinel::Sentinels;
 use super::address::Remote;
 use super::compare_and_swap::{
     Clocked, CompareAndSwap, Namespace, RecordVersion, ServerEntry, ServerId, StoreClock, StoreError,
-    StoreFuture, StoreRecord, Stored, Swap,
+    StoreFuture, StoreRecord, Stored, Swap, SwapRequest, SwapResults,
 };
 use super::step_program::{StepProgram, StepShape};
 use super::tls;
@@ -75,16 +75,14 @@ enum RedisTopology {
 
 impl RedisTopology {
     /// Runs the script on the server that has this key.
-    async fn run(&self, key: &str, arguments: &[&[u8]]) -> Result<Clocked<ScriptReply>, StoreError> {
+    async fn run(&self, key: String, arguments: &[&[u8]]) -> Result<Clocked<ScriptReply>, StoreError> {
         let (value, is_owner) = match self {
-            Self::Single(node) => {
-                let answer = node.connection().await?.run(key, arguments, false).await;
-                (answer.map_err(|error| reply::store_error(&error))?, true)
-            }
+            Self::Single(node) => (run_all(node, &[key], arguments).await?, true),
             Self::Cluster(cluster) => cluster.run(key, arguments).await?,
         };
-        let reply = reply::script_reply(value)?;
-        Ok(Clocked { clock: reply.clock.filter(|_| is_owner), ..reply })
+        let Clocked { mut value, clock } = reply::script_replies(value)?;
+        let reply = value.pop().filter(|_| value.is_empty()).ok_or_else(reply::unexpected)?;
+        Ok(Clocked { value: reply, clock: clock.filter(|_| is_owner) })
     }
 
     /// Writes to this server, and returns its time if there is one to tell.
@@ -116,41 +114,76 @@ impl RedisTopology {
     }
 }
 
-impl Redis {
-    async fn write(
-        &self,
-        key: Key,
-        old: Option<RecordVersion>,
-        new: StoreRecord,
-        program: Option<Vec<u8>>,
-    ) -> Result<Clocked<Swap>, StoreError> {
+/// Runs the script on keys of this server.
+async fn run_all(node: &Node, keys: &[String], arguments: &[&[u8]]) -> Result<Value, StoreError> {
+    let value = node.connection().await?.run(keys, arguments, false).await;
+    value.map_err(|error| reply::store_error(&error))
+}
+
+/// What the script is told of one key.
+struct ScriptArguments {
+    key: String,
+    version: RecordVersion,
+    /// The expected version, the value, its milliseconds, and the program; empty for none.
+    arguments: [Vec<u8>; 4],
+}
+
+impl ScriptArguments {
+    fn of(SwapRequest { key, old, new, program }: SwapRequest, namespace: &Namespace) -> Self {
         let version = RecordVersion::random();
-        let old = old.map(|RecordVersion(old)| old.to_be_bytes());
+        let old = old.map_or_else(Vec::new, |RecordVersion(old)| old.to_be_bytes().to_vec());
         let value = [&version.0.to_be_bytes()[..], &new.bytes].concat();
-        let millis = new.ttl.as_nanos().div_ceil(1_000_000).max(1).to_string();
-        let mut arguments = vec![old.as_ref().map_or(&[][..], |old| &old[..]), &value, millis.as_bytes()];
-        arguments.extend(program.as_deref());
-        let Clocked { value, clock } = self.topology.run(&self.namespace.key(key), &arguments).await?;
-        let swap = match value {
-            ScriptReply::Written => Swap::Done(version),
-            ScriptReply::Stepped(found, now) => Swap::Stepped { found, now, version },
+        let millis = new.ttl.as_nanos().div_ceil(1_000_000).max(1).to_string().into_bytes();
+        let program = program.map_or_else(Vec::new, |program| program.encode());
+        Self { key: namespace.key(key), version, arguments: [old, value, millis, program] }
+    }
+
+    fn slices(&self) -> [&[u8]; 4] {
+        self.arguments.each_ref().map(|argument| &argument[..])
+    }
+
+    fn swap_of(&self, reply: ScriptReply) -> Swap {
+        match reply {
+            ScriptReply::Written => Swap::Done(self.version),
+            ScriptReply::Stepped(found, now) => Swap::Stepped { found, now, version: self.version },
             ScriptReply::Found(stored) => Swap::Conflict(stored),
-        };
-        Ok(Clocked { value: swap, clock })
+        }
+    }
+}
+
+impl Redis {
+    async fn write(&self, swap: SwapRequest) -> Result<Clocked<Swap>, StoreError> {
+        let asked = ScriptArguments::of(swap, &self.namespace);
+        let Clocked { value, clock } = self.topology.run(asked.key.clone(), &asked.slices()).await?;
+        Ok(Clocked { value: asked.swap_of(value), clock })
+    }
+
+    async fn write_all(&self, swaps: Vec<SwapRequest>) -> Result<Clocked<SwapResults>, StoreError> {
+        let RedisTopology::Single(node) = &self.topology else { return Err(reply::unexpected()) };
+        let asked: Vec<_> =
+            swaps.into_iter().map(|swap| ScriptArguments::of(swap, &self.namespace)).collect();
+        let keys: Vec<_> = asked.iter().map(|asked| asked.key.clone()).collect();
+        let arguments: Vec<_> = asked.iter().flat_map(ScriptArguments::slices).collect();
+        let Clocked { value, clock } = reply::script_replies(run_all(node, &keys, &arguments).await?)?;
+        if value.len() != asked.len() {
+            return Err(reply::unexpected());
+        }
+        let swaps = asked.iter().zip(value).map(|(asked, reply)| Ok(asked.swap_of(reply))).collect();
+        Ok(Clocked { value: swaps, clock })
     }
 }
 
 impl CompareAndSwap for Redis {
     fn load(&self, key: Key) -> StoreFuture<'_, Option<Stored>> {
         Box::pin(async move {
-            let Clocked { value, clock } = self.topology.run(&self.namespace.key(key), &[]).await?;
+            let Clocked { value, clock } = self.topology.run(self.namespace.key(key), &[]).await?;
             let ScriptReply::Found(stored) = value else { return Err(reply::unexpected()) };
             Ok(Clocked { value: stored, clock })
         })
     }
 
     fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
-        Box::pin(self.write(key, old, new, None))
+        Box::pin(self.write(SwapRequest { key, old, new, program: None }))
     }
 
     fn can_step(&self, _shape: &StepShape) -> bool {
@@ -164,7 +197,16 @@ impl CompareAndSwap for Redis {
         new: StoreRecord,
         program: StepProgram,
     ) -> StoreFuture<'_, Swap> {
-        Box::pin(self.write(key, old, new, Some(program.encode())))
+        Box::pin(self.write(SwapRequest { key, old, new, program: Some(program) }))
+    }
+
+    /// A script of a cluster reaches one slot only, and the keys of an attempt are in several.
+    fn can_swap_together(&self, _keys: &[Key]) -> bool {
+        matches!(self.topology, RedisTopology::Single(_))
+    }
+
+    fn swap_all(&self, swaps: Vec<SwapRequest>) -> StoreFuture<'_, SwapResults> {
+        Box::pin(self.write_all(swaps))
     }
 
     fn servers(&self) -> Vec<ServerEntry> {

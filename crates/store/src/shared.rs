@@ -4,42 +4,45 @@
 //! a breaker stops the calls to a server that does not answer; each server of a store has a breaker and a clock. The arithmetic is left to [`step`](tollgate_bucket::step),
 //! as everywhere. All calls to the database are made by one thread of the store's own, whichever threads wait for them.
 
+mod backend;
 mod batch;
 mod bucket_state;
 mod circuit_breaker;
+mod lease;
+mod leases;
 mod maintenance;
 mod mirror;
 mod queue;
 mod request;
 mod server;
 mod servers;
+mod swap_group;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 pub use self::maintenance::StoreStartError;
 pub use self::mirror::Mirror;
-pub use self::request::{StoreOp, StoreReply, Unavailable};
+pub use self::request::{ReplyFuture, StoreCall, StoreOp, StoreReply, Unavailable};
 
 use self::batch::StoreBatch;
-use self::circuit_breaker::CallKind;
+use self::leases::Leases;
 use self::queue::RequestQueue;
 use self::request::{Completion, StoreRequest, UncertainWrite};
 use self::server::StoreServer;
 use self::servers::StoreServers;
+use self::swap_group::GroupMember;
+use super::CompareAndSwap;
 use super::memory::BucketKey;
-use super::{
-    Clocked, CompareAndSwap, RecordVersion, StepProgram, StepShape, StoreError, StoreRecord, Stored, Swap,
-};
 use crate::time::Clock;
-use tollgate_bucket::{Key, Spec};
-use tollgate_bucket::{Span, Time};
+use tollgate_bucket::{Key, Span, Time};
 
 /// The options of a store: `[store]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +138,7 @@ pub struct SharedStore {
     clock: Clock,
     servers: StoreServers,
     queue: RequestQueue,
+    leases: Leases,
     observer: Arc<dyn StoreObserver>,
     runtime: Handle,
     is_inspected: AtomicBool,
@@ -201,35 +205,88 @@ impl SharedStore {
         bucket: BucketKey,
         op: StoreOp,
     ) -> impl Future<Output = Result<StoreReply, Unavailable>> + Send + use<> {
+        let (request, reply) = self.decide(StoreCall { mirror, bucket, op });
+        self.push_requests(request);
+        reply
+    }
+
+    /// [Calls](Self::call) for several buckets, all at the same time: in one request, where the database can.
+    pub fn call_all<'m>(
+        self: &Arc<Self>,
+        calls: impl IntoIterator<Item = StoreCall<'m>>,
+    ) -> SmallVec<[ReplyFuture; 2]> {
+        let mut replies = SmallVec::new();
+        let requests = calls.into_iter().filter_map(|call| {
+            let (request, reply) = self.decide(call);
+            replies.push(Box::pin(reply) as ReplyFuture);
+            request
+        });
+        self.push_requests(requests);
+        replies
+    }
+
+    /// The reply to a call, by a lease of the bucket or to a request.
+    fn decide(
+        &self,
+        call: StoreCall<'_>,
+    ) -> (Option<StoreRequest>, impl Future<Output = Result<StoreReply, Unavailable>> + Send + use<>) {
+        let leased = self.take_leased(&call);
+        let (request, reply) = leased.is_none().then(|| self.request_of(call)).unzip();
+        let reply = async move {
+            match (leased, reply) {
+                (Some(leased), _) => Ok(leased),
+                (None, Some(reply)) => reply.await,
+                (None, None) => Err(Unavailable),
+            }
+        };
+        (request.flatten(), reply)
+    }
+
+    /// A call's request, if calls go to the server, and its reply.
+    fn request_of(
+        &self,
+        StoreCall { mirror, bucket, op }: StoreCall<'_>,
+    ) -> (Option<StoreRequest>, impl Future<Output = Result<StoreReply, Unavailable>> + Send + use<>) {
         let (sender, receiver) = oneshot::channel();
         let is_up = !self.server_of(bucket.key).breaker.is_open();
-        if is_up {
+        let request = is_up.then(|| {
             let (mirror, completion) = (Arc::clone(mirror), Completion::Call(sender));
-            self.push_request(StoreRequest { mirror, bucket, op, completion, since: Instant::now() });
-        }
+            StoreRequest { mirror, bucket, op, completion, since: Instant::now() }
+        });
         // From now and not from the first poll: several calls are made first and awaited together.
         let deadline = Instant::now() + self.options.timeout.to_std();
-        async move {
+        let reply = async move {
             if !is_up {
                 return Err(Unavailable);
             }
             let answer = tokio::time::timeout_at(deadline, receiver).await;
             answer.map_err(|_| Unavailable)?.map_err(|_| Unavailable)?
-        }
+        };
+        (request, reply)
     }
 
-    /// Runs one operation on a bucket in the background. While the store is down it is retried for about half a minute,
-    /// for a bounded number of operations at once. What is lost by that is usually in the client's favour, so it errs
-    /// on the strict side.
-    pub fn enqueue(self: &Arc<Self>, mirror: &Arc<Mirror>, bucket: BucketKey, op: StoreOp) {
-        if self.enqueued.fetch_add(1, Ordering::Relaxed) >= MAX_ENQUEUED {
-            self.enqueued.fetch_sub(1, Ordering::Relaxed);
-            return;
-        }
-        let (mirror, completion) = (Arc::clone(mirror), Completion::Enqueued { tries: 0, uncertain: None });
-        let request = StoreRequest { mirror, bucket, op, completion, since: Instant::now() };
-        let is_down = self.server_of(bucket.key).breaker.is_open();
-        if is_down { self.fail(request, None) } else { self.push_request(request) }
+    /// Runs operations on buckets in the background, in one request where the database can. While the store is down they
+    /// are retried for about half a minute, for a bounded number of operations at once. What is lost by that is usually
+    /// in the client's favour, so it errs on the strict side.
+    pub fn enqueue<'m>(self: &Arc<Self>, calls: impl IntoIterator<Item = StoreCall<'m>>) {
+        let requests = calls.into_iter().filter_map(|StoreCall { mirror, bucket, op }| {
+            if self.return_leased(&bucket, op) {
+                return None;
+            }
+            if self.enqueued.fetch_add(1, Ordering::Relaxed) >= MAX_ENQUEUED {
+                self.enqueued.fetch_sub(1, Ordering::Relaxed);
+                return None;
+            }
+            let (mirror, completion) =
+                (Arc::clone(mirror), Completion::Enqueued { tries: 0, uncertain: None });
+            let request = StoreRequest { mirror, bucket, op, completion, since: Instant::now() };
+            if self.server_of(bucket.key).breaker.is_open() {
+                self.fail(request, None);
+                return None;
+            }
+            Some(request)
+        });
+        self.push_requests(requests);
     }
 
     /// Waits until all enqueued operations are done, at most this long.
@@ -243,16 +300,18 @@ impl SharedStore {
         let _ = tokio::time::timeout(timeout, done).await;
     }
 
-    fn push_request(self: &Arc<Self>, request: StoreRequest) {
-        let key = request.bucket.key;
-        if self.queue.push(request) {
+    /// Queues requests that were made together.
+    fn push_requests(self: &Arc<Self>, requests: impl IntoIterator<Item = StoreRequest>) {
+        let needs_worker = |request: StoreRequest| {
+            let key = request.bucket.key;
+            self.queue.push(request).then_some(key)
+        };
+        let keys: SmallVec<[Key; 2]> = requests.into_iter().filter_map(needs_worker).collect();
+        let are_together = (2..=MAX_TOGETHER).contains(&keys.len()) && self.backend.can_swap_together(&keys);
+        let mut members = if are_together { GroupMember::group(self, keys.len()) } else { Vec::new() };
+        for key in keys {
             let worker = KeyWorker { shared: Arc::clone(self), key, is_finished: false };
-            self.runtime.spawn(async move {
-                while let Some(requests) = worker.shared.queue.take(key) {
-                    StoreBatch::new(&worker.shared, key, requests).run().await;
-                }
-                worker.finish();
-            });
+            self.runtime.spawn(worker.run(members.pop()));
         }
     }
 
@@ -283,123 +342,9 @@ impl SharedStore {
                 let pause = pause + self.jitter(pause);
                 self.runtime.spawn(async move {
                     tokio::time::sleep(pause).await;
-                    shared.push_request(StoreRequest { completion, since: Instant::now(), ..request });
+                    shared.push_requests([StoreRequest { completion, since: Instant::now(), ..request }]);
                 });
             }
-        }
-    }
-
-    async fn load(&self, server: &StoreServer, key: Key) -> Result<Option<Stored>, StoreError> {
-        let call = self.backend.load(key);
-        self.call_backend(server, CallKind::Read, key, call, |_| CallOutcome::Ok).await
-    }
-
-    async fn swap(
-        &self,
-        server: &StoreServer,
-        key: Key,
-        old: Option<RecordVersion>,
-        new: StoreRecord,
-        program: Option<StepProgram>,
-    ) -> Result<Swap, StoreError> {
-        let result = |swap: &Swap| match swap {
-            Swap::Done(_) | Swap::Stepped { .. } => CallOutcome::Ok,
-            Swap::Conflict(_) => CallOutcome::Conflict,
-        };
-        let call = match program {
-            Some(program) => self.backend.swap_or_step(key, old, new, program),
-            None => self.backend.swap(key, old, new),
-        };
-        self.call_backend(server, CallKind::Write, key, call, result).await
-    }
-
-    /// Whether the database steps buckets like this one.
-    fn can_step(&self, spec: &Spec) -> bool {
-        self.options.arithmetic == Arithmetic::Store
-            && StepShape::of(spec).is_some_and(|shape| self.backend.can_step(&shape))
-    }
-
-    /// Calls the database within the deadline, and records the outcome and the clock of the key's server.
-    async fn call_backend<T>(
-        &self,
-        server: &StoreServer,
-        kind: CallKind,
-        key: Key,
-        call: impl Future<Output = Result<Clocked<T>, StoreError>>,
-        result: impl FnOnce(&T) -> CallOutcome,
-    ) -> Result<T, StoreError> {
-        let begun = self.clock.now();
-        if server.breaker.is_open() {
-            return Err(StoreError::unreachable("it did not answer lately"));
-        }
-        let answer = tokio::time::timeout(self.options.timeout.to_std(), call).await;
-        let mut answer = answer.unwrap_or(Err(timeout_error()));
-        if self.backend.server_of(key) != server.id
-            && let Ok(answer) = &mut answer
-        {
-            // The key has moved, so another server may have answered.
-            answer.clock = None;
-        }
-        self.record_outcome(server, kind, begun, answer, result)
-    }
-
-    fn record_outcome<T>(
-        &self,
-        server: &StoreServer,
-        kind: CallKind,
-        begun: Time,
-        answer: Result<Clocked<T>, StoreError>,
-        result: impl FnOnce(&T) -> CallOutcome,
-    ) -> Result<T, StoreError> {
-        let now = self.clock.now();
-        let outcome = match &answer {
-            Ok(answer) => result(&answer.value),
-            Err(StoreError::WriteConflict) => CallOutcome::Conflict,
-            Err(StoreError::Throttled(_)) => CallOutcome::Throttled,
-            Err(error) if *error == timeout_error() => CallOutcome::Timeout,
-            Err(_) => CallOutcome::Error,
-        };
-        self.observer.call_finished(outcome, now.since(begun));
-        if let Some(clock) = answer.as_ref().ok().and_then(|answer| answer.clock)
-            && let Some(correction) = server.offset.record(clock, begun, now)
-            && server.tells_clock()
-        {
-            self.observer.warned(&server.describe(correction));
-        }
-        self.record_availability(server, kind, outcome, answer.as_ref().err());
-        Ok(answer?.value)
-    }
-
-    fn record_availability(
-        &self,
-        server: &StoreServer,
-        kind: CallKind,
-        outcome: CallOutcome,
-        error: Option<&StoreError>,
-    ) {
-        let has_changed = match outcome {
-            CallOutcome::Ok => server.breaker.succeeded(kind, self.now_at(server)),
-            // Nothing was written, but the server answered; throttling concerns one key.
-            CallOutcome::Conflict | CallOutcome::Throttled => {
-                server.breaker.succeeded(CallKind::Read, self.now_at(server))
-            }
-            CallOutcome::Timeout | CallOutcome::Error => {
-                server.breaker.failed(kind, Instant::now(), self.options.timeout.to_std())
-            }
-        };
-        let tells = server.tells_availability();
-        if !has_changed && !tells {
-            return;
-        }
-        let up = !server.breaker.is_open();
-        let why = error.map_or_else(|| "it answers again".to_owned(), StoreError::to_string);
-        let change = AvailabilityChange { server: &server.name, up, is_store_up: self.is_up(), why: &why };
-        if has_changed {
-            server.went_down.notify_one();
-            self.observer.availability_changed(&change);
-        }
-        if tells {
-            self.observer.availability_reported(&change);
         }
     }
 
@@ -432,7 +377,11 @@ struct KeyWorker {
 }
 
 impl KeyWorker {
-    fn finish(mut self) {
+    /// The first batch may be one of a group.
+    async fn run(mut self, mut member: Option<GroupMember>) {
+        while let Some(requests) = self.shared.queue.take(self.key) {
+            StoreBatch::new(&self.shared, self.key, requests, member.take()).run().await;
+        }
         self.is_finished = true;
     }
 }
@@ -447,12 +396,10 @@ impl Drop for KeyWorker {
     }
 }
 
-fn timeout_error() -> StoreError {
-    StoreError::unreachable("no answer in time")
-}
-
 /// A request takes two hundred bytes.
 const MAX_ENQUEUED: usize = 20_000;
+/// Buckets that are written in one request: more than an attempt usually has.
+const MAX_TOGETHER: usize = 16;
 const MAX_TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// How long a database lets a statement wait for a row.

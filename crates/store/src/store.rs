@@ -16,7 +16,7 @@ pub use self::change::{BucketChange, BucketChangeError};
 pub use self::take::{DecidedBy, LimitWithdrawal, PendingTake, TakeState};
 
 use crate::memory::{BucketKey, Buckets, BucketsSnapshot, RestoreError, TooLarge};
-use crate::shared::{Mirror, SharedStore, StoreObserver, StoreOp, StoreOptions, StoreStartError};
+use crate::shared::{Mirror, SharedStore, StoreCall, StoreObserver, StoreOp, StoreOptions, StoreStartError};
 use crate::time::Clock;
 use crate::{Namespace, StoreAddress};
 use tollgate_bucket::{Op, Spec, Time};
@@ -153,15 +153,22 @@ impl Store {
         Ok(LimitBuckets { buckets, mirror })
     }
 
-    /// Runs one operation on a bucket for which `by` has decided: at once in memory, soon in a database. Nothing is done
-    /// if the limit was changed meanwhile, which errs on the strict side.
-    pub fn apply(&self, limit: &LimitBuckets, by: DecidedBy, bucket: BucketKey, op: Op) {
-        match (self.database_of(limit), by) {
-            (Some((database, mirror)), DecidedBy::Database) => {
-                database.enqueue(mirror, bucket, StoreOp::Step(op));
+    /// Runs operations on buckets for which `by` has decided: at once in memory, soon in a database. Nothing is done to
+    /// a limit that was changed meanwhile, which errs on the strict side.
+    pub fn apply<'b>(&self, by: DecidedBy, ops: impl IntoIterator<Item = (&'b LimitBuckets, BucketKey, Op)>) {
+        let in_memory = |buckets: &Buckets, bucket, op| {
+            let _ = buckets.apply(&bucket, self.now(), op);
+        };
+        let Some(database) = self.database.as_ref().filter(|_| by == DecidedBy::Database) else {
+            return ops.into_iter().for_each(|(limit, bucket, op)| in_memory(&limit.buckets, bucket, op));
+        };
+        database.enqueue(ops.into_iter().filter_map(|(limit, bucket, op)| {
+            let mirror = limit.mirror.as_ref();
+            if mirror.is_none() {
+                in_memory(&limit.buckets, bucket, op);
             }
-            _ => drop(limit.buckets.apply(&bucket, self.now(), op)),
-        }
+            Some(StoreCall { mirror: mirror?, bucket, op: StoreOp::Step(op) })
+        }));
     }
 
     /// Stops taking, refunding and adding tokens, since a new process decides by a snapshot of these limits. Refusals

@@ -50,6 +50,18 @@ fn a_period_that_follows_the_clock_from_now_on_ends_when_the_clock_says_so() {
     assert_eq!(bucket.peek(NOW + HOUR.as_nanos(), 1).left, 2);
 }
 
+/// Gates that have read different files convert a bucket to and fro: then it is full as soon as under either of them.
+#[test]
+fn a_bucket_refills_as_under_the_specification_that_it_is_kept_under() {
+    let minutes = |count: u64| count * 60 * S;
+    let of = |burst| Spec::Continuous(Continuous::new(1, Span::from_secs(60), burst).unwrap());
+    let mut bucket = TestBucket::new(of(10));
+    assert!(bucket.take(NOW, 10).is_admitted());
+    let bucket = converted(bucket, of(8), NOW);
+    let bucket = converted(bucket, of(10), NOW + minutes(8));
+    assert_eq!(bucket.peek(NOW + minutes(8), 1).left, 10);
+}
+
 #[test]
 fn debt_is_cut_to_the_debt_that_is_allowed_now() {
     let from = Continuous::new(1, HOUR, 2).unwrap().with_debt(100).unwrap();

@@ -17,7 +17,9 @@ use super::address::MysqlAddress;
 use super::error;
 use super::statements::{PurgeStatements, SESSION};
 use crate::StepSum;
-use crate::compare_and_swap::{Clocked, RecordVersion, StoreError, StoreRecord, Stored, Swap};
+use crate::compare_and_swap::{
+    Clocked, RecordVersion, StoreError, StoreRecord, Stored, Swap, SwapRequest, SwapResults,
+};
 use crate::sql::address::SqlTls;
 use crate::sql::{
     SqlConnecting, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of, conflict, readable,
@@ -210,6 +212,14 @@ impl SqlQueries for MysqlConnection {
                 Ok(Clocked { value: conflict(Some(old), found.value)?, clock: found.clock })
             }
         }
+    }
+
+    async fn swap_all(
+        &self,
+        _statements: &Statements<PurgeStatements>,
+        _swaps: &[SwapRequest],
+    ) -> SqlReply<SwapResults> {
+        Err(StoreError::Refused("writes one row at a time".to_owned()))
     }
 
     async fn probe(&self, statements: &Statements<PurgeStatements>, key: Key) -> SqlReply<()> {

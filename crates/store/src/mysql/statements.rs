@@ -38,6 +38,7 @@ pub(super) fn statements(table: &str) -> Statements<PurgeStatements> {
              WHERE `key` = ? AND version = ? AND expires_at > UTC_TIMESTAMP(6)"
         ),
         replace_or_step: replace_or_step(table),
+        swap_all: String::new(),
         insert: format!(
             "INSERT INTO {table} (version, state, limit_name, full_at, updated_at, expires_at, `key`) \
              VALUES (?, ?, ?, {full_at}, {updated_at}, {expires_at}, ?) ON DUPLICATE KEY UPDATE {all_taken}"

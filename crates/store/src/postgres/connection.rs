@@ -12,8 +12,11 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::PostgresAddress;
 use super::error;
+use super::swap_all::SwapColumns;
 use crate::StepSum;
-use crate::compare_and_swap::{Clocked, RecordVersion, StoreError, StoreRecord, Stored, Swap};
+use crate::compare_and_swap::{
+    Clocked, RecordVersion, StoreError, StoreRecord, Stored, Swap, SwapRequest, SwapResults,
+};
 use crate::sql::address::SqlTls;
 use crate::sql::{
     SqlConnecting, SqlConnection as _, SqlConnector, SqlQueries, SqlReply, Statements, bytes_of, conflict,
@@ -165,6 +168,18 @@ impl SqlQueries for PostgresConnection {
         Ok(Clocked::with_clock(swap, clock(&row)?))
     }
 
+    async fn swap_all(
+        &self,
+        statements: &Statements<String>,
+        swaps: &[SwapRequest],
+    ) -> SqlReply<SwapResults> {
+        let columns = SwapColumns::of(swaps);
+        let rows = self.client.query_typed(&statements.swap_all, &columns.parameters()).await;
+        let rows = rows.map_err(|error| error::store_error(&error, &statements.table))?;
+        let first = rows.first().ok_or_else(|| StoreError::UnexpectedResponse("no rows".to_owned()))?;
+        Ok(Clocked::with_clock(columns.results(&rows)?, clock(first)?))
+    }
+
     async fn probe(&self, statements: &Statements<String>, key: Key) -> SqlReply<()> {
         let values: [Parameter<'_>; 1] = [(&&bytes_of(key)[..], Type::BYTEA)];
         let row = self.query_one(&statements.table, &statements.probe, &values).await?;
@@ -198,14 +213,14 @@ impl Drop for PostgresConnection {
 }
 
 /// A parameter and its type.
-type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-fn column<'r, T: FromSql<'r>>(row: &'r Row, at: usize) -> Result<T, StoreError> {
+pub(super) fn column<'r, T: FromSql<'r>>(row: &'r Row, at: usize) -> Result<T, StoreError> {
     row.try_get(at).map_err(|error| StoreError::UnexpectedResponse(error.to_string()))
 }
 
 /// The version and the bytes in two columns, both null if there is no row.
-fn stored(row: &Row, at: usize) -> Result<Option<Stored>, StoreError> {
+pub(super) fn stored(row: &Row, at: usize) -> Result<Option<Stored>, StoreError> {
     let Some(version) = column::<Option<i64>>(row, at)? else { return Ok(None) };
     Ok(Some(Stored { version: RecordVersion(version.cast_unsigned()), bytes: column(row, at + 1)? }))
 }
@@ -216,7 +231,7 @@ fn clock(row: &Row) -> Result<Time, StoreError> {
     Ok(Time::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)))
 }
 
-fn wall(time: Time) -> SystemTime {
+pub(super) fn wall(time: Time) -> SystemTime {
     UNIX_EPOCH + Duration::from_nanos(time.as_nanos())
 }
 

@@ -6,6 +6,7 @@
 //! [`conflict`](crate::sql::conflict). Every statement uses `clock_timestamp()`, because `now()` stands still
 //! while a statement waits.
 
+use super::swap_all;
 use crate::sql::{BATCH, PERIOD, Statements};
 
 /// The statements about this table.
@@ -32,6 +33,7 @@ pub(super) fn statements(table: &str) -> Statements<String> {
              expires_at = {expires} WHERE {is_live} AND held.version = $7 AND {lock_timeout} RETURNING 1) {found}"
         ),
         replace_or_step: replace_or_step(table),
+        swap_all: swap_all::statement(table),
         insert: format!(
             "WITH won AS (INSERT INTO {table} AS held (key, version, state, limit_name, full_at, expires_at) \
              SELECT $1, $2, $3, $4, $5, {expires} WHERE {lock_timeout} ON CONFLICT (key) DO UPDATE SET \

@@ -92,14 +92,15 @@ impl Cluster {
 
     /// Runs the script on the server that has this key. Also tells whether that server owns the key's slot: while the
     /// slot is being moved it may be another one.
-    pub(super) async fn run(&self, key: &str, arguments: &[&[u8]]) -> Result<(Value, bool), StoreError> {
+    pub(super) async fn run(&self, key: String, arguments: &[&[u8]]) -> Result<(Value, bool), StoreError> {
         self.await_slots().await?;
-        let slot = slot(key);
+        let slot = slot(&key);
+        let keys = [key];
         let mut asking = false;
         let mut node = self.inner.owner(slot)?;
         for _ in 0..MAX_REDIRECTIONS {
             let connection = node.connection().await.inspect_err(|_| self.inner.stale.notify_one())?;
-            let error = match connection.run(key, arguments, asking).await {
+            let error = match connection.run(&keys, arguments, asking).await {
                 Ok(value) => return Ok((value, !asking)),
                 Err(error) => error,
             };

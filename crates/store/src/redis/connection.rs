@@ -78,26 +78,31 @@ impl RedisConnection {
         Ok(time)
     }
 
-    /// Runs the script; `asking` after an `ASK` redirection. A server that does not know the script has run nothing, so
+    /// Runs the script on these keys; `asking` after an `ASK` redirection. A server that does not know the script has run nothing, so
     /// the script is loaded and run again.
     pub(super) async fn run(
         &self,
-        key: &str,
+        keys: &[String],
         arguments: &[&[u8]],
         asking: bool,
     ) -> Result<Value, RedisError> {
-        match self.run_known(key, arguments, asking).await {
+        match self.run_known(keys, arguments, asking).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                 let _: Value = self.call(&load()).await?;
-                self.run_known(key, arguments, asking).await
+                self.run_known(keys, arguments, asking).await
             }
             answer => answer,
         }
     }
 
-    async fn run_known(&self, key: &str, arguments: &[&[u8]], asking: bool) -> Result<Value, RedisError> {
+    async fn run_known(
+        &self,
+        keys: &[String],
+        arguments: &[&[u8]],
+        asking: bool,
+    ) -> Result<Value, RedisError> {
         let mut command = redis::cmd("EVALSHA");
-        command.arg(&*self.script).arg(1).arg(key).arg(arguments);
+        command.arg(&*self.script).arg(keys.len()).arg(keys).arg(arguments);
         if !asking {
             return self.call(&command).await;
         }

@@ -18,24 +18,30 @@ pub(super) enum ScriptReply {
     Found(Option<Stored>),
 }
 
-/// Reads the reply of the script.
-pub(super) fn script_reply(value: Value) -> Result<Clocked<ScriptReply>, StoreError> {
+/// Reads the reply of the script, which has a part for each key.
+pub(super) fn script_replies(value: Value) -> Result<Clocked<Vec<ScriptReply>>, StoreError> {
     let Value::Array(parts) = value else { return Err(unexpected()) };
-    let parts: [Value; 4] = parts.try_into().map_err(|_| unexpected())?;
-    let [Value::Int(written), Value::BulkString(version), record, time] = parts else {
+    let mut parts = parts.into_iter();
+    let clock = clock(parts.next().ok_or_else(unexpected)?)?;
+    let replies = parts.map(|part| script_reply(part, clock)).collect::<Result<_, _>>()?;
+    Ok(Clocked::with_clock(replies, clock))
+}
+
+fn script_reply(part: Value, clock: Time) -> Result<ScriptReply, StoreError> {
+    let Value::Array(parts) = part else { return Err(unexpected()) };
+    let mut parts = parts.into_iter();
+    let (Some(Value::Int(written)), Some(Value::BulkString(version))) = (parts.next(), parts.next()) else {
         return Err(unexpected());
     };
-    let clock = clock(time)?;
-    let reply = match (written, record) {
+    Ok(match (written, parts.next()) {
         (1, _) => ScriptReply::Written,
-        (2, Value::BulkString(bytes)) => ScriptReply::Stepped(bytes, clock),
-        (0, Value::BulkString(bytes)) => {
+        (2, Some(Value::BulkString(bytes))) => ScriptReply::Stepped(bytes, clock),
+        (0, Some(Value::BulkString(bytes))) => {
             ScriptReply::Found(Some(Stored { bytes, version: self::version(&version)? }))
         }
-        (0, Value::Nil) => ScriptReply::Found(None),
+        (0, None | Some(Value::Nil)) => ScriptReply::Found(None),
         _ => return Err(unexpected()),
-    };
-    Ok(Clocked::with_clock(reply, clock))
+    })
 }
 
 /// Reads the reply to `TIME`: seconds and microseconds, as decimal text.

@@ -17,9 +17,10 @@ use super::bucket_state::BucketState;
 use super::mirror::is_recent;
 use super::request::{StoreOp, StoreReply, StoreRequest, UncertainWrite};
 use super::server::StoreServer;
+use super::swap_group::GroupMember;
 use super::{OnError, SharedStore};
-use crate::{RecordVersion, StepProgram, StoreError, StoreRecord, Stored, Swap};
-use tollgate_bucket::{Admission, Key, Op, Receipt};
+use crate::{RecordVersion, StepProgram, StoreError, StoreRecord, Stored, Swap, SwapRequest};
+use tollgate_bucket::{Admission, Key, Op, Receipt, RecordHeader};
 use tollgate_bucket::{Span, Time};
 
 /// The requests for one bucket that are decided together.
@@ -29,6 +30,8 @@ pub(super) struct StoreBatch<'s> {
     server: Arc<StoreServer>,
     key: Key,
     requests: Vec<StoreRequest>,
+    /// Whose first swap this batch's is sent with.
+    group: Option<GroupMember>,
 }
 
 /// What a batch knows of its bucket.
@@ -61,8 +64,13 @@ enum BatchStep {
 
 impl<'s> StoreBatch<'s> {
     /// A batch of requests for one bucket.
-    pub(super) fn new(shared: &'s Arc<SharedStore>, key: Key, requests: Vec<StoreRequest>) -> Self {
-        Self { shared, server: shared.server_of(key), key, requests }
+    pub(super) fn new(
+        shared: &'s Arc<SharedStore>,
+        key: Key,
+        requests: Vec<StoreRequest>,
+        group: Option<GroupMember>,
+    ) -> Self {
+        Self { shared, server: shared.server_of(key), key, requests, group }
     }
 
     /// Runs the batch until every caller has a reply.
@@ -76,14 +84,29 @@ impl<'s> StoreBatch<'s> {
         if is_in_doubt && self.load(&mut draft).await == BatchStep::Done {
             return;
         }
+        if self.requests.len() >= HOT_BATCH {
+            self.begin_lease(&draft);
+        }
         let timeout = self.shared.timeout().to_std() * RETRY_PERCENT / 100;
         let mut tries = 0;
         while !self.requests.is_empty() && self.decide_and_write(&mut draft).await == BatchStep::Retry {
             tries += 1;
+            if tries == HOT_TRIES {
+                self.begin_lease(&draft);
+            }
             self.pause(tries).await;
             self.requests.retain(|request| !request.is_cancelled());
             // Counted from the request's own start: one that has waited for this batch has less time left.
             self.give_up(&draft, |request| tries >= MAX_TRIES || request.since.elapsed() > timeout);
+        }
+    }
+
+    /// Takes tokens in advance from now on, if the bucket is as its limit says.
+    fn begin_lease(&self, draft: &BatchState) {
+        if let Some(request) = self.requests.first()
+            && draft.state.header == RecordHeader::of(request.bucket.spec)
+        {
+            self.shared.begin_lease(request, self.requests.len());
         }
     }
 
@@ -114,7 +137,7 @@ impl<'s> StoreBatch<'s> {
         let until = draft.state.gone_at().max(now.after(SHORTEST_TTL));
         let record = self.record(&draft.state, until.since(now));
         let program = self.program(draft, now);
-        match self.shared.swap(&self.server, self.key, draft.version, record, program).await {
+        match self.swap(SwapRequest { key: self.key, old: draft.version, new: record, program }).await {
             Ok(Swap::Done(version)) => {
                 self.remember(draft, version, until);
                 self.reply(replies);
@@ -124,6 +147,13 @@ impl<'s> StoreBatch<'s> {
             Ok(Swap::Stepped { found, now, version }) => self.apply_step(draft, &found, now, version),
             Err(StoreError::WriteConflict) => self.load(draft).await,
             Err(_) => self.fail(Some(UncertainWrite { old: draft.version })),
+        }
+    }
+
+    async fn swap(&mut self, swap: SwapRequest) -> Result<Swap, StoreError> {
+        match self.group.take() {
+            Some(member) => member.swap(swap).await,
+            None => self.shared.swap(&self.server, swap).await,
         }
     }
 
@@ -173,6 +203,7 @@ impl<'s> StoreBatch<'s> {
     /// Reads the current record.
     async fn load(&mut self, draft: &mut BatchState) -> BatchStep {
         draft.is_outdated = true;
+        self.group = None;
         match self.shared.load(&self.server, self.key).await {
             Ok(stored) => self.apply_stored(draft, stored),
             Err(StoreError::WriteConflict) => BatchStep::Retry,
@@ -330,6 +361,10 @@ impl BatchState {
 /// A bucket that was seen this recently is in constant use. Longer than a refusal is repeated, because several limits
 /// that refuse the same attempts take turns.
 const HOT_SPAN: Span = Span::from_secs(4);
+/// As many attempts at once on one bucket get a lease.
+const HOT_BATCH: usize = 8;
+/// A batch that has lost as many races gets one: the first is usual, since another gate may have written long before.
+const HOT_TRIES: u32 = 2;
 /// More conflicts than a handful of gates can cause.
 const MAX_TRIES: u32 = 32;
 /// How much of an attempt's longest wait conflicts may take.

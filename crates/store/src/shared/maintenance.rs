@@ -13,7 +13,9 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::backend::timeout_error;
 use super::circuit_breaker::CallKind;
+use super::leases::Leases;
 use super::queue::RequestQueue;
 use super::server::StoreServer;
 use super::servers::StoreServers;
@@ -107,6 +109,7 @@ impl SharedStore {
             randomness: clock.now().as_nanos().into(),
             clock,
             queue: RequestQueue::default(),
+            leases: Leases::default(),
             observer,
             runtime: runtime.clone(),
             is_inspected: false.into(),
@@ -143,7 +146,7 @@ impl SharedStore {
     pub(super) async fn probe(&self, server: &StoreServer) {
         let begun = self.clock.now();
         let answer = tokio::time::timeout(self.options.timeout.to_std(), self.backend.probe(server.id)).await;
-        let answer = answer.unwrap_or(Err(super::timeout_error()));
+        let answer = answer.unwrap_or(Err(timeout_error()));
         // A failure counts and is reported like that of any call.
         let _ = self.record_outcome(server, CallKind::Write, begun, answer, |()| CallOutcome::Ok);
     }

@@ -4,6 +4,7 @@
 //! certainly was not done: a token that is refunded twice would be one too many. Queueing is left to
 //! [`queue`](super::queue).
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -35,6 +36,20 @@ pub struct StoreReply {
     /// The bucket's own rate, if it has one.
     pub own: Option<Own>,
 }
+
+/// An operation on a bucket, and the mirror of its limit.
+#[derive(Debug, Clone, Copy)]
+pub struct StoreCall<'m> {
+    /// The mirror.
+    pub mirror: &'m Arc<Mirror>,
+    /// The bucket.
+    pub bucket: BucketKey,
+    /// The operation.
+    pub op: StoreOp,
+}
+
+/// A reply that is waited for.
+pub type ReplyFuture = Pin<Box<dyn Future<Output = Result<StoreReply, Unavailable>> + Send>>;
 
 /// The store did not answer in time, or calls to it are stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -19,7 +19,10 @@ use tokio::runtime::Runtime;
 
 use super::*;
 use crate::memory::Buckets;
-use crate::{ServerEntry, ServerId, StoreClock, StoreFuture};
+use crate::{
+    Clocked, RecordVersion, ServerEntry, ServerId, StoreClock, StoreError, StoreFuture, StoreRecord, Stored,
+    Swap, SwapRequest, SwapResults,
+};
 use tollgate_bucket::{Admission, Continuous, Op, Own, Spec, Verdict};
 
 /// A backend in memory that can be told to misbehave.
@@ -39,6 +42,8 @@ struct Ledger {
     throttled: Mutex<Option<u128>>,
     /// Another gate writes before each write.
     has_rivals: AtomicBool,
+    /// Writes several buckets in one request.
+    writes_together: AtomicBool,
     /// Panics at the next request.
     panics: AtomicBool,
     /// By how many seconds its clock is ahead.
@@ -82,6 +87,20 @@ impl Ledger {
     }
 }
 
+fn swap_in(
+    rows: &mut HashMap<u128, Stored>,
+    (key, old): (u128, Option<RecordVersion>),
+    new: StoreRecord,
+) -> Swap {
+    let current = rows.get(&key).cloned();
+    if current.as_ref().map(|stored| stored.version) != old {
+        return Swap::Conflict(current);
+    }
+    let version = RecordVersion::random();
+    rows.insert(key, Stored { bytes: new.bytes, version });
+    Swap::Done(version)
+}
+
 impl CompareAndSwap for Ledger {
     fn load(&self, Key(key): Key) -> StoreFuture<'_, Option<Stored>> {
         self.answer(move |rows| rows.get(&key).cloned())
@@ -99,13 +118,18 @@ impl CompareAndSwap for Ledger {
             if let Some(stored) = rows.get_mut(&key).filter(|_| has_rivals) {
                 stored.version = RecordVersion::random();
             }
-            let current = rows.get(&key).cloned();
-            if current.as_ref().map(|stored| stored.version) != old {
-                return Swap::Conflict(current);
-            }
-            let version = RecordVersion::random();
-            rows.insert(key, Stored { bytes: new.bytes, version });
-            Swap::Done(version)
+            swap_in(rows, (key, old), new)
+        })
+    }
+
+    fn can_swap_together(&self, _keys: &[Key]) -> bool {
+        self.writes_together.load(Ordering::SeqCst)
+    }
+
+    fn swap_all(&self, swaps: Vec<SwapRequest>) -> StoreFuture<'_, SwapResults> {
+        self.answer(move |rows| {
+            let swap = |SwapRequest { key: Key(key), old, new, .. }| Ok(swap_in(rows, (key, old), new));
+            swaps.into_iter().map(swap).collect()
         })
     }
 
@@ -202,7 +226,7 @@ impl Process {
     }
 
     fn enqueue(&self, op: Op) {
-        self.shared.enqueue(&self.mirror, bucket(), StoreOp::Step(op));
+        self.shared.enqueue([StoreCall { mirror: &self.mirror, bucket: bucket(), op: StoreOp::Step(op) }]);
     }
 
     fn probe(&self) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::{SqlConnection, SqlConnector, SqlPool};
 use crate::compare_and_swap::{
     Clocked, CompareAndSwap, RecordVersion, ServerId, StoreError, StoreFuture, StoreRecord, Stored, Swap,
+    SwapRequest, SwapResults,
 };
 use crate::{StepProgram, StepShape, StepSum};
 use tollgate_bucket::{Key, Time};
@@ -45,6 +46,13 @@ pub(crate) trait SqlQueries: SqlConnection {
         step: (StepSum, Time),
     ) -> impl Future<Output = SqlReply<Swap>> + Send;
 
+    /// Replaces, steps or inserts several rows in one request, each by itself.
+    fn swap_all(
+        &self,
+        statements: &Statements<Self::Purge>,
+        swaps: &[SwapRequest],
+    ) -> impl Future<Output = SqlReply<SwapResults>> + Send;
+
     /// Writes the row of this key, whatever stands there.
     fn probe(
         &self,
@@ -67,6 +75,8 @@ pub(crate) struct Statements<T> {
     pub(crate) replace: String,
     /// Replaces a row of the expected version, or steps another one.
     pub(crate) replace_or_step: String,
+    /// Replaces, steps or inserts several rows; empty if no statement can.
+    pub(crate) swap_all: String,
     /// Inserts a row where there is none.
     pub(crate) insert: String,
     pub(crate) probe: String,
@@ -109,6 +119,20 @@ impl<D: SqlConnector<Connection: SqlQueries>> SqlStore<D> {
     }
 }
 
+impl<D: SqlConnector<Connection: SqlQueries>> SqlStore<D> {
+    /// Inserts a row, or steps one that a rival has inserted, where one statement can do both.
+    fn insert_or_step(&self, swap: SwapRequest) -> StoreFuture<'_, Swap> {
+        if self.statements.swap_all.is_empty() {
+            return self.swap(swap.key, swap.old, swap.new);
+        }
+        Box::pin(async move {
+            let Clocked { mut value, clock } = self.swap_all(vec![swap]).await?;
+            let only = value.pop().unwrap_or(Err(StoreError::WriteConflict))?;
+            Ok(Clocked { value: only, clock })
+        })
+    }
+}
+
 impl<D: SqlConnector<Connection: SqlQueries>> CompareAndSwap for SqlStore<D> {
     fn load(&self, key: Key) -> StoreFuture<'_, Option<Stored>> {
         let statements = Arc::clone(&self.statements);
@@ -127,7 +151,6 @@ impl<D: SqlConnector<Connection: SqlQueries>> CompareAndSwap for SqlStore<D> {
         matches!(shape, StepShape::Continuous(_))
     }
 
-    /// Where there is no record yet, a step of a rival's would be a second statement, and so is a second swap.
     fn swap_or_step(
         &self,
         key: Key,
@@ -135,11 +158,25 @@ impl<D: SqlConnector<Connection: SqlQueries>> CompareAndSwap for SqlStore<D> {
         new: StoreRecord,
         program: StepProgram,
     ) -> StoreFuture<'_, Swap> {
-        let (Some(old), Some(sum)) = (old, program.sum()) else { return self.swap(key, old, new) };
+        let Some(sum) = program.sum() else { return self.swap(key, old, new) };
+        let Some(old) = old else {
+            return self.insert_or_step(SwapRequest { key, old, new, program: Some(program) });
+        };
         let statements = Arc::clone(&self.statements);
         Box::pin(self.pool.call(move |connection| async move {
             connection.replace_or_step(&statements, key, old, &new, (sum, program.until)).await
         }))
+    }
+
+    fn can_swap_together(&self, _keys: &[Key]) -> bool {
+        !self.statements.swap_all.is_empty()
+    }
+
+    fn swap_all(&self, swaps: Vec<SwapRequest>) -> StoreFuture<'_, SwapResults> {
+        let statements = Arc::clone(&self.statements);
+        Box::pin(
+            self.pool.call(move |connection| async move { connection.swap_all(&statements, &swaps).await }),
+        )
     }
 
     fn probe(&self, _server: ServerId) -> StoreFuture<'_, ()> {

@@ -8,7 +8,6 @@
 //! For refusals by the mirror, debt is counted here first and reaches the database with the next call: a client that is
 //! refused a thousand times a second does not cause a thousand calls.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -17,7 +16,7 @@ use super::{LimitBuckets, Store};
 use crate::memory::{
     CombinedVerdict, Stale, TimeAt, Withdrawal, gives, refuse_all, refuse_all_at, take_all, take_all_at,
 };
-use crate::shared::{Mirror, OnError, SharedStore, StoreOp, StoreReply, Unavailable};
+use crate::shared::{Mirror, OnError, ReplyFuture, SharedStore, StoreCall, StoreOp, StoreReply, Unavailable};
 use tollgate_bucket::{Op, Time, Verdict};
 
 /// Tokens wanted from one bucket of a limit, as part of an attempt.
@@ -56,7 +55,6 @@ enum StoreCalls {
     Take(ReplyFutures),
 }
 
-type ReplyFuture = Pin<Box<dyn Future<Output = Result<StoreReply, Unavailable>> + Send>>;
 type ReplyFutures = SmallVec<[ReplyFuture; 2]>;
 
 impl Store {
@@ -111,8 +109,8 @@ impl Store {
 impl PendingTake {
     fn new(database: &Arc<SharedStore>, withdrawals: &[LimitWithdrawal<'_>], now: TimeAt<'_>) -> Self {
         // The oldest entry first, so that each bucket has its turn.
-        let oldest =
-            refusing(withdrawals, now).min_by_key(|(withdrawal, mirror)| mirror.seen_at(&withdrawal.bucket));
+        let oldest = refusing(database, withdrawals, now)
+            .min_by_key(|(withdrawal, mirror)| mirror.seen_at(&withdrawal.bucket));
         let calls = match oldest {
             Some((withdrawal, mirror)) => {
                 let peek = StoreOp::Step(withdrawal.peek());
@@ -140,7 +138,7 @@ impl PendingTake {
                     return Ok((decide_without(&database, withdrawals)?, DecidedBy::Memory));
                 }
                 let now = database.now();
-                let refused = refuse_by_mirror(withdrawals, &|key| database.time_at(key, now));
+                let refused = refuse_by_mirror(&database, withdrawals, &|key| database.time_at(key, now));
                 if let Some((_, verdict)) = refused {
                     return Ok((verdict, DecidedBy::Memory));
                 }
@@ -157,11 +155,10 @@ impl PendingTake {
         match verdicts {
             Ok(verdicts) => Ok((all_or_none(&database, withdrawals, verdicts), DecidedBy::Database)),
             Err(Unavailable) => {
-                for (withdrawal, reply) in withdrawals.iter().zip(&replies) {
-                    if let Ok(StoreReply { verdict, .. }) = reply {
-                        refund(&database, withdrawal, verdict);
-                    }
-                }
+                let both = withdrawals.iter().zip(&replies);
+                let given_back =
+                    both.filter_map(|(withdrawal, reply)| refund(withdrawal, &reply.ok()?.verdict));
+                database.enqueue(given_back);
                 Ok((decide_without(&database, withdrawals)?, DecidedBy::Memory))
             }
         }
@@ -178,13 +175,15 @@ fn all_or_none(
     let admitted =
         !both.any(|(withdrawal, verdict)| withdrawal.effect.is_enforced() && !verdict.is_admitted());
     let gives = gives(withdrawals, |at| verdicts.get(at).is_some_and(Verdict::is_admitted));
+    let mut refunds: SmallVec<[StoreCall<'_>; 2]> = SmallVec::new();
     for ((withdrawal, verdict), gives) in withdrawals.iter().zip(&mut verdicts).zip(gives) {
         if verdict.is_admitted() && !gives {
-            refund(database, withdrawal, verdict);
+            refunds.extend(refund(withdrawal, verdict));
             verdict.left = verdict.left.saturating_add(verdict.receipt.tokens);
             verdict.receipt.tokens = 0;
         }
     }
+    database.enqueue(refunds);
     CombinedVerdict { admitted, verdicts }
 }
 
@@ -217,32 +216,36 @@ fn refuse_at_once(
     withdrawals: &[LimitWithdrawal<'_>],
     now: TimeAt<'_>,
 ) -> Option<CombinedVerdict> {
-    let (mirror, verdict) = refuse_by_mirror(withdrawals, now)?;
+    let (mirror, verdict) = refuse_by_mirror(database, withdrawals, now)?;
     database.observer().refused_by_mirror(mirror.limit());
     Some(verdict)
 }
 
 /// Refuses by the mirrors; `None` if no fresh entry refuses. Also returns the mirror that refused.
 fn refuse_by_mirror<'b>(
+    database: &SharedStore,
     withdrawals: &[LimitWithdrawal<'b>],
     now: TimeAt<'_>,
 ) -> Option<(&'b Arc<Mirror>, CombinedVerdict)> {
     let is_fresh = |(withdrawal, mirror): &(&LimitWithdrawal<'b>, &Arc<Mirror>)| {
         mirror.is_fresh(&withdrawal.bucket, now(withdrawal.bucket.key))
     };
-    let (_, mirror) = refusing(withdrawals, now).find(is_fresh)?;
+    let (_, mirror) = refusing(database, withdrawals, now).find(is_fresh)?;
     // The buckets of a mirror are never closed.
     Some((mirror, refuse_all_at(withdrawals, now).ok()??))
 }
 
-/// The withdrawals that the mirrors refuse.
+/// The withdrawals that the mirrors refuse. A bucket of which this gate has leased tokens may be empty in its mirror.
 fn refusing<'w, 'b>(
+    database: &'w SharedStore,
     withdrawals: &'w [LimitWithdrawal<'b>],
     now: TimeAt<'w>,
 ) -> impl Iterator<Item = (&'w LimitWithdrawal<'b>, &'b Arc<Mirror>)> {
     let refuses = move |withdrawal: &&LimitWithdrawal<'b>| {
+        let now = now(withdrawal.bucket.key);
         withdrawal.effect.is_enforced()
-            && !withdrawal.dry_run(now(withdrawal.bucket.key)).verdict.is_admitted()
+            && !withdrawal.dry_run(now).verdict.is_admitted()
+            && !database.has_leased(&withdrawal.bucket, now)
     };
     let with_mirror =
         |withdrawal: &'w LimitWithdrawal<'b>| Some((withdrawal, withdrawal.buckets.mirror.as_ref()?));
@@ -250,20 +253,17 @@ fn refusing<'w, 'b>(
 }
 
 fn call_all(database: &Arc<SharedStore>, withdrawals: &[LimitWithdrawal<'_>]) -> ReplyFutures {
-    let call = |withdrawal: &LimitWithdrawal<'_>| {
-        let mirror = withdrawal.buckets.mirror.as_ref()?;
-        let op = StoreOp::Step(withdrawal.take());
-        Some(Box::pin(database.call(mirror, withdrawal.bucket, op)) as ReplyFuture)
-    };
-    withdrawals.iter().filter_map(call).collect()
+    database.call_all(withdrawals.iter().filter_map(|withdrawal| call(withdrawal, withdrawal.take())))
 }
 
-fn refund(database: &Arc<SharedStore>, withdrawal: &LimitWithdrawal<'_>, verdict: &Verdict) {
-    if let Some(mirror) = &withdrawal.buckets.mirror
-        && verdict.is_admitted()
-    {
-        database.enqueue(mirror, withdrawal.bucket, StoreOp::Step(Op::Refund(verdict.receipt)));
-    }
+/// The call that undoes an admission.
+fn refund<'b>(withdrawal: &LimitWithdrawal<'b>, verdict: &Verdict) -> Option<StoreCall<'b>> {
+    verdict.is_admitted().then(|| call(withdrawal, Op::Refund(verdict.receipt)))?
+}
+
+fn call<'b>(withdrawal: &LimitWithdrawal<'b>, op: Op) -> Option<StoreCall<'b>> {
+    let mirror = withdrawal.buckets.mirror.as_ref()?;
+    Some(StoreCall { mirror, bucket: withdrawal.bucket, op: StoreOp::Step(op) })
 }
 
 impl std::fmt::Debug for PendingTake {

@@ -10,6 +10,7 @@ struct TwoLimits {
     store: Store,
     limits: [LimitBuckets; 2],
     runtime: Runtime,
+    database: Arc<SharedStore>,
 }
 
 impl TwoLimits {
@@ -18,10 +19,10 @@ impl TwoLimits {
         let options = StoreOptions { timeout: Span::from_secs(5), on_error, ..StoreOptions::default() };
         let database =
             SharedStore::start_on(move || Ok(backend), options, clock.clone(), Arc::new(Quiet)).unwrap();
-        let store = Store::over(database, 100, clock);
+        let store = Store::over(Arc::clone(&database), 100, clock);
         let limits = ["address", "subnet"].map(|name| store.limit(&name.into(), &[spec()]).unwrap());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Self { store, limits, runtime }
+        Self { store, limits, runtime, database }
     }
 
     /// Takes tokens from the limits at these positions, or from none.
@@ -44,6 +45,16 @@ impl TwoLimits {
 
     fn is_admitted(&self, costs: &[(usize, u32)]) -> bool {
         self.take(costs).is_ok_and(|verdict| verdict.admitted)
+    }
+
+    /// Waits until nothing is under way.
+    fn rest(&self) {
+        self.runtime.block_on(async {
+            self.store.flush(Duration::from_secs(5)).await;
+            while !self.database.queue.is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
     }
 }
 
@@ -72,4 +83,51 @@ fn without_the_database_on_error_decides() {
         let admitted = (0..20).filter(|_| process.is_admitted(&[(0, 1), (1, 1)])).count();
         assert_eq!(admitted, expected, "{on_error:?}");
     }
+}
+
+fn ledger_of_several() -> Arc<Ledger> {
+    let ledger = Ledger::default();
+    ledger.writes_together.store(true, Ordering::SeqCst);
+    Arc::new(ledger)
+}
+
+#[test]
+fn all_buckets_of_an_attempt_are_one_request_where_the_store_can() {
+    let ledger = ledger_of_several();
+    let process = TwoLimits::on(&ledger, OnError::Deny);
+    assert!(process.is_admitted(&[(0, 1), (1, 1)]));
+    process.rest();
+    ledger.take_asked();
+    assert!(process.is_admitted(&[(0, 1), (1, 1)]));
+    assert_eq!(ledger.take_asked(), 1);
+}
+
+#[test]
+fn what_one_bucket_refuses_is_given_back_to_the_others_in_one_request() {
+    let ledger = ledger_of_several();
+    assert!(TwoLimits::on(&ledger, OnError::Deny).is_admitted(&[(1, 10)]));
+    let process = TwoLimits::on(&ledger, OnError::Deny);
+    // Its clock is known.
+    assert!(process.is_admitted(&[(0, 1)]));
+    process.rest();
+    ledger.take_asked();
+    assert!(!process.is_admitted(&[(0, 1), (1, 1)]));
+    process.rest();
+    assert_eq!(ledger.take_asked(), 2, "one takes, one gives back");
+    assert!(TwoLimits::on(&ledger, OnError::Deny).is_admitted(&[(0, 9)]));
+}
+
+/// One of two swaps sent together is lost: it alone is repeated.
+#[test]
+fn a_race_lost_in_a_group_is_repeated_alone() {
+    let ledger = ledger_of_several();
+    let process = TwoLimits::on(&ledger, OnError::Deny);
+    assert!(process.is_admitted(&[(0, 1), (1, 1)]));
+    process.rest();
+    assert!(TwoLimits::on(&ledger, OnError::Deny).is_admitted(&[(0, 1)]));
+    ledger.take_asked();
+    let verdict = process.take(&[(0, 1), (1, 1)]).unwrap();
+    assert!(verdict.admitted);
+    assert_eq!((verdict.verdicts[0].left, verdict.verdicts[1].left), (7, 8));
+    assert_eq!(ledger.take_asked(), 2);
 }

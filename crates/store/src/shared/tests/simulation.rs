@@ -7,6 +7,8 @@
 #![allow(clippy::print_stdout, reason = "these are tests")]
 
 #[cfg(test)]
+mod crowd;
+#[cfg(test)]
 mod observer;
 #[cfg(test)]
 mod store;
@@ -127,7 +129,7 @@ impl World {
         if !healthy {
             store.faults.lock().unwrap().lost = 40;
         }
-        let (observer, dice) = (RefCell::new(Observer::new(&specs(false))), RefCell::new(dice));
+        let (observer, dice) = (RefCell::new(Observer::new(&specs(false), &specs(true))), RefCell::new(dice));
         Rc::new(Self { gates, store, observer, dice, on_error, seen: RefCell::default() })
     }
 
@@ -141,7 +143,7 @@ impl World {
         let (mirror, bucket) = (Arc::clone(&mirror.borrow()), bucket(key, changed.get()));
         let (now, begun) = (shared.now(), Instant::now());
         let known = mirror.buckets.peek(&bucket, now, tokens);
-        if !known.is_admitted() && mirror.is_fresh(&bucket, now) {
+        if !known.is_admitted() && mirror.is_fresh(&bucket, now) && !shared.has_leased(&bucket, now) {
             self.seen.borrow_mut().mirrored += 1;
             return Some(known);
         }
@@ -192,7 +194,7 @@ impl World {
         if is_local {
             let _ = mirror.buckets.apply(&bucket, shared.now(), op);
         } else {
-            shared.enqueue(&mirror, bucket, StoreOp::Step(op));
+            shared.enqueue([StoreCall { mirror: &mirror, bucket, op: StoreOp::Step(op) }]);
         }
     }
 

@@ -9,6 +9,7 @@ pub(super) struct Observer {
     pub(super) misfortunes: u32,
 }
 
+#[derive(Clone, Copy)]
 enum Promise {
     /// `burst` tokens at once, and one more every `per_token` seconds.
     Rate { burst: f64, per_token: f64 },
@@ -42,8 +43,11 @@ const LATER: Span = Span::from_millis(200);
 const SLACK: f64 = 0.5;
 
 impl Observer {
-    pub(super) fn new(specs: &[Spec]) -> Self {
-        Self { keys: specs.iter().map(|spec| (Promise::of(spec), Vec::new())).collect(), misfortunes: 0 }
+    /// Of buckets that are kept under one of two files, in turns.
+    pub(super) fn new(before: &[Spec], after: &[Spec]) -> Self {
+        let promise = |(before, after)| Promise::of(before).or(&Promise::of(after));
+        let keys = before.iter().zip(after).map(|both| (promise(both), Vec::new()));
+        Self { keys: keys.collect(), misfortunes: 0 }
     }
 
     pub(super) fn admitted(&mut self, key: usize, at: Time, tokens: u32) -> usize {
@@ -76,8 +80,8 @@ impl Observer {
     /// Asserts that no key got more than this number of independent gates may give.
     pub(super) fn demand(&self, gates: u32, seed: u64) {
         for (key, (promise, seen)) in self.keys.iter().enumerate() {
-            let most = promise.most(seen);
-            let allowed = f64::from(gates) * promise.allowed() + SLACK;
+            let promise = promise.of_gates(gates.into());
+            let (most, allowed) = (promise.most(seen), promise.allowed() + SLACK);
             println!("seed {seed}, key {key}: {most:.2} of {allowed:.2}");
             assert!(most <= allowed, "seed {seed}, key {key}: {most} of {allowed}");
         }
@@ -106,6 +110,30 @@ impl Promise {
                 most: rolling.quota().into(),
             },
             Spec::Escalation(_) => unreachable!("has no tokens"),
+        }
+    }
+
+    /// What a bucket may give that is kept under either of two specifications. A changed limit keeps its level in
+    /// proportion, so a bucket refills as under the one that it is full under soonest: one of ten that is kept for a
+    /// while as one of eight is full after the time of eight tokens, and then gives ten.
+    fn or(self, other: &Self) -> Self {
+        match (self, *other) {
+            (Self::Rate { burst, per_token }, Self::Rate { burst: other, per_token: of_other }) => {
+                let soonest = (burst * per_token).min(other * of_other);
+                let burst = burst.max(other);
+                Self::Rate { burst, per_token: soonest / burst }
+            }
+            (same, _) => same,
+        }
+    }
+
+    /// What so many give, each by itself.
+    fn of_gates(self, gates: f64) -> Self {
+        match self {
+            Self::Rate { burst, per_token } => {
+                Self::Rate { burst: gates * burst, per_token: per_token / gates }
+            }
+            Self::Window { length, most } => Self::Window { length, most: gates * most },
         }
     }
 

@@ -1,7 +1,7 @@
 //! A store that executes requests and sometimes loses the reply; its clock and those of the gates.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub(super) struct Store {
     ahead: AtomicI64,
     clocks: Mutex<Vec<(Clock, i64)>>,
     versions: Mutex<u64>,
+    /// Requests so far.
+    pub(super) asked: AtomicU64,
 }
 
 const BEGINNING: Time = Time::from_nanos(1_800_000_000_000_000_000);
@@ -51,6 +53,7 @@ impl Store {
             ahead: AtomicI64::default(),
             clocks: Mutex::default(),
             versions: Mutex::default(),
+            asked: AtomicU64::default(),
         })
     }
 
@@ -116,6 +119,7 @@ impl Store {
         &self,
         what: impl FnOnce(&Self, &mut HashMap<u128, (Stored, Time)>) -> T + Send + 'static,
     ) -> StoreFuture<'_, T> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         let faults = *self.faults.lock().unwrap();
         if faults.silent {
             return Box::pin(std::future::pending());

@@ -1,0 +1,150 @@
+//! The calls of a store to its database: within the deadline, and with their outcome recorded.
+//!
+//! Each reply tells the clock of the key's server and whether the server takes calls. What is asked is left to
+//! [`batch`](super::batch) and [`swap_group`](super::swap_group).
+
+use std::future::Future;
+
+use tokio::time::Instant;
+
+use super::circuit_breaker::CallKind;
+use super::server::StoreServer;
+use super::{Arithmetic, AvailabilityChange, CallOutcome, SharedStore};
+use crate::{Clocked, StepShape, StoreError, Stored, Swap, SwapRequest, SwapResults};
+use tollgate_bucket::{Key, Spec, Time};
+
+impl SharedStore {
+    pub(super) async fn load(&self, server: &StoreServer, key: Key) -> Result<Option<Stored>, StoreError> {
+        let call = self.backend.load(key);
+        self.call_backend(server, CallKind::Read, key, call, |_| CallOutcome::Ok).await
+    }
+
+    pub(super) async fn swap(
+        &self,
+        server: &StoreServer,
+        SwapRequest { key, old, new, program }: SwapRequest,
+    ) -> Result<Swap, StoreError> {
+        let call = match program {
+            Some(program) => self.backend.swap_or_step(key, old, new, program),
+            None => self.backend.swap(key, old, new),
+        };
+        self.call_backend(server, CallKind::Write, key, call, outcome_of).await
+    }
+
+    /// Swaps records that the database writes in one request.
+    pub(super) async fn swap_all(&self, mut swaps: Vec<SwapRequest>) -> Result<SwapResults, StoreError> {
+        let Some(key) = swaps.first().map(|swap| swap.key) else { return Ok(Vec::new()) };
+        let server = self.server_of(key);
+        if swaps.len() == 1 {
+            return Ok(vec![self.swap(&server, swaps.remove(0)).await]);
+        }
+        let result = |results: &SwapResults| {
+            let is_won = |result: &Result<Swap, StoreError>| {
+                result.as_ref().is_ok_and(|swap| outcome_of(swap) == CallOutcome::Ok)
+            };
+            if results.iter().all(is_won) { CallOutcome::Ok } else { CallOutcome::Conflict }
+        };
+        self.call_backend(&server, CallKind::Write, key, self.backend.swap_all(swaps), result).await
+    }
+
+    /// Whether the database steps buckets like this one.
+    pub(super) fn can_step(&self, spec: &Spec) -> bool {
+        self.options.arithmetic == Arithmetic::Store
+            && StepShape::of(spec).is_some_and(|shape| self.backend.can_step(&shape))
+    }
+
+    /// Calls the database within the deadline, and records the outcome and the clock of the key's server.
+    pub(super) async fn call_backend<T>(
+        &self,
+        server: &StoreServer,
+        kind: CallKind,
+        key: Key,
+        call: impl Future<Output = Result<Clocked<T>, StoreError>>,
+        result: impl FnOnce(&T) -> CallOutcome,
+    ) -> Result<T, StoreError> {
+        let begun = self.clock.now();
+        if server.breaker.is_open() {
+            return Err(StoreError::unreachable("it did not answer lately"));
+        }
+        let answer = tokio::time::timeout(self.options.timeout.to_std(), call).await;
+        let mut answer = answer.unwrap_or(Err(timeout_error()));
+        if self.backend.server_of(key) != server.id
+            && let Ok(answer) = &mut answer
+        {
+            // The key has moved, so another server may have answered.
+            answer.clock = None;
+        }
+        self.record_outcome(server, kind, begun, answer, result)
+    }
+
+    pub(super) fn record_outcome<T>(
+        &self,
+        server: &StoreServer,
+        kind: CallKind,
+        begun: Time,
+        answer: Result<Clocked<T>, StoreError>,
+        result: impl FnOnce(&T) -> CallOutcome,
+    ) -> Result<T, StoreError> {
+        let now = self.clock.now();
+        let outcome = match &answer {
+            Ok(answer) => result(&answer.value),
+            Err(StoreError::WriteConflict) => CallOutcome::Conflict,
+            Err(StoreError::Throttled(_)) => CallOutcome::Throttled,
+            Err(error) if *error == timeout_error() => CallOutcome::Timeout,
+            Err(_) => CallOutcome::Error,
+        };
+        self.observer.call_finished(outcome, now.since(begun));
+        if let Some(clock) = answer.as_ref().ok().and_then(|answer| answer.clock)
+            && let Some(correction) = server.offset.record(clock, begun, now)
+            && server.tells_clock()
+        {
+            self.observer.warned(&server.describe(correction));
+        }
+        self.record_availability(server, kind, outcome, answer.as_ref().err());
+        Ok(answer?.value)
+    }
+
+    fn record_availability(
+        &self,
+        server: &StoreServer,
+        kind: CallKind,
+        outcome: CallOutcome,
+        error: Option<&StoreError>,
+    ) {
+        let has_changed = match outcome {
+            CallOutcome::Ok => server.breaker.succeeded(kind, self.now_at(server)),
+            // Nothing was written, but the server answered; throttling concerns one key.
+            CallOutcome::Conflict | CallOutcome::Throttled => {
+                server.breaker.succeeded(CallKind::Read, self.now_at(server))
+            }
+            CallOutcome::Timeout | CallOutcome::Error => {
+                server.breaker.failed(kind, Instant::now(), self.options.timeout.to_std())
+            }
+        };
+        let tells = server.tells_availability();
+        if !has_changed && !tells {
+            return;
+        }
+        let up = !server.breaker.is_open();
+        let why = error.map_or_else(|| "it answers again".to_owned(), StoreError::to_string);
+        let change = AvailabilityChange { server: &server.name, up, is_store_up: self.is_up(), why: &why };
+        if has_changed {
+            server.went_down.notify_one();
+            self.observer.availability_changed(&change);
+        }
+        if tells {
+            self.observer.availability_reported(&change);
+        }
+    }
+}
+
+fn outcome_of(swap: &Swap) -> CallOutcome {
+    match swap {
+        Swap::Done(_) | Swap::Stepped { .. } => CallOutcome::Ok,
+        Swap::Conflict(_) => CallOutcome::Conflict,
+    }
+}
+
+pub(super) fn timeout_error() -> StoreError {
+    StoreError::unreachable("no answer in time")
+}

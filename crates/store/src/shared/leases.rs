@@ -1,0 +1,202 @@
+//! Leases of buckets that are hot: where attempts on one bucket meet, a gate takes a part of its tokens in advance and
+//! hands them out alone.
+//!
+//! A lease begins where a batch loses several races, or is large. A task of its own keeps as many tokens as the bucket is
+//! asked for in a short time, never more than a small part of what is left, and ends the lease when no attempt comes. Its
+//! tokens are taken as those of an attempt are; what they are worth later is left to [`lease`](super::lease). Buckets
+//! where refused attempts take tokens, too, or are held, have none.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::SharedStore;
+use super::lease::{Lease, Slice};
+use super::mirror::Mirror;
+use super::request::{StoreCall, StoreOp, StoreReply, StoreRequest};
+use crate::memory::BucketKey;
+use tollgate_bucket::{Admission, Continuous, Key, Op, Span, Spec, Time};
+
+/// The leases of this gate.
+#[derive(Debug, Default)]
+pub(super) struct Leases {
+    /// Their number, so that a gate without any takes no lock.
+    count: AtomicUsize,
+    by_key: Mutex<HashMap<Key, (Spec, Lease)>>,
+}
+
+impl Leases {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, (Spec, Lease)>> {
+        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Begins a lease without tokens, unless there is one or there are too many.
+    fn begin(&self, bucket: &BucketKey) -> bool {
+        let mut leases = self.lock();
+        let is_new = !leases.contains_key(&bucket.key) && leases.len() < MAX_LEASES;
+        if is_new {
+            leases.insert(bucket.key, (bucket.spec, Lease::default()));
+            self.count.store(leases.len(), Ordering::Relaxed);
+        }
+        is_new
+    }
+
+    fn end(&self, key: Key) -> Option<Lease> {
+        let mut leases = self.lock();
+        let ended = leases.remove(&key);
+        self.count.store(leases.len(), Ordering::Relaxed);
+        ended.map(|(_, lease)| lease)
+    }
+
+    /// Runs this on the lease of a bucket, if it has one.
+    fn with<T>(&self, bucket: &BucketKey, run: impl FnOnce(&mut Lease) -> T) -> Option<T> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut leases = self.lock();
+        leases.get_mut(&bucket.key).filter(|(spec, _)| *spec == bucket.spec).map(|(_, lease)| run(lease))
+    }
+}
+
+impl SharedStore {
+    /// Decides by the lease of the bucket, if it has the tokens.
+    pub(super) fn take_leased(&self, StoreCall { mirror, bucket, op }: &StoreCall<'_>) -> Option<StoreReply> {
+        match op {
+            StoreOp::Step(Op::Take(tokens)) if !self.leases.is_empty() => {
+                let now = self.now_of(bucket.key);
+                let taken = |lease: &mut Lease| Some((lease.take(*tokens, now)?, lease.left(now)));
+                let (receipt, left) = self.leases.with(bucket, taken)??;
+                let mut verdict = mirror.buckets.peek(bucket, now, *tokens);
+                verdict.left = verdict.left.saturating_add(left);
+                (verdict.admission, verdict.receipt) = (Admission::Admitted, receipt);
+                Some(StoreReply { verdict, own: None })
+            }
+            // A bucket that becomes full has no other tokens beside it.
+            StoreOp::Reset | StoreOp::Rate(_) if !self.leases.is_empty() => {
+                self.leases.with(bucket, |lease| *lease = Lease::default());
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Gives the tokens of an attempt back to the lease of the bucket, if it has one.
+    pub(super) fn return_leased(&self, bucket: &BucketKey, op: StoreOp) -> bool {
+        let StoreOp::Step(Op::Refund(receipt)) = op else { return false };
+        self.leases.with(bucket, |lease| lease.put_back(receipt, self.now_of(bucket.key))) == Some(true)
+    }
+
+    /// Whether a lease of the bucket has tokens left.
+    pub(crate) fn has_leased(&self, bucket: &BucketKey, now: Time) -> bool {
+        self.leases.with(bucket, |lease| lease.left(now) > 0) == Some(true)
+    }
+
+    /// Begins a lease for a bucket of which so many tokens are wanted at once.
+    pub(super) fn begin_lease(self: &Arc<Self>, request: &StoreRequest, wanted: usize) {
+        let (mirror, bucket) = (&request.mirror, request.bucket);
+        if let Some(rate) = leasable(&bucket.spec)
+            && self.leases.begin(&bucket)
+        {
+            let keeper = LeaseKeeper {
+                shared: Arc::clone(self),
+                mirror: Arc::clone(mirror),
+                bucket,
+                rate,
+                demand: u32::try_from(wanted).unwrap_or(u32::MAX),
+            };
+            self.runtime.spawn(keeper.run());
+        }
+    }
+
+    fn now_of(&self, key: Key) -> Time {
+        self.now_at(&self.server_of(key))
+    }
+}
+
+/// Keeps tokens of one bucket as long as attempts come.
+struct LeaseKeeper {
+    shared: Arc<SharedStore>,
+    mirror: Arc<Mirror>,
+    bucket: BucketKey,
+    rate: Continuous,
+    /// Tokens that are wanted in a round.
+    demand: u32,
+}
+
+impl LeaseKeeper {
+    async fn run(mut self) {
+        let mut idle = 0;
+        while idle < IDLE_ROUNDS {
+            let now = self.now();
+            let Some((wanted, left)) = self.with_lease(|lease| (lease.take_wanted(), lease.left(now))) else {
+                break;
+            };
+            idle = if wanted == 0 { idle + 1 } else { 0 };
+            self.demand = wanted.max(self.demand / 4 * 3);
+            if left < self.demand.saturating_mul(2) {
+                self.refill(now).await;
+            }
+            tokio::time::sleep(ROUND).await;
+        }
+    }
+
+    /// Takes tokens as an attempt does. A bucket with few tokens is left to the attempts.
+    async fn refill(&self, now: Time) {
+        let part = self.mirror.buckets.peek(&self.bucket, now, 1).left / PART;
+        let tokens = self.demand.saturating_mul(ROUNDS_AHEAD).min(part);
+        if tokens < self.demand.max(2) {
+            return;
+        }
+        let (request, reply) = self.shared.request_of(self.call(Op::Take(tokens)));
+        self.shared.push_requests(request);
+        if let Ok(StoreReply { verdict, .. }) = reply.await
+            && verdict.is_admitted()
+        {
+            let slice = Slice::new(self.rate.per_token(), verdict.receipt, verdict.full_at);
+            // Without a lease any more they are lost, which errs on the strict side.
+            self.with_lease(|lease| lease.add(slice));
+        }
+    }
+
+    fn call(&self, op: Op) -> StoreCall<'_> {
+        StoreCall { mirror: &self.mirror, bucket: self.bucket, op: StoreOp::Step(op) }
+    }
+
+    fn with_lease<T>(&self, run: impl FnOnce(&mut Lease) -> T) -> Option<T> {
+        self.shared.leases.with(&self.bucket, run)
+    }
+
+    fn now(&self) -> Time {
+        self.shared.now_of(self.bucket.key)
+    }
+}
+
+/// However it ends, the lease ends with it, and another may begin.
+impl Drop for LeaseKeeper {
+    fn drop(&mut self) {
+        let Some(lease) = self.shared.leases.end(self.bucket.key) else { return };
+        let refund = |receipt| self.call(Op::Refund(receipt));
+        self.shared.enqueue(lease.into_receipts(self.now()).map(refund));
+    }
+}
+
+/// The rate of a bucket whose tokens can be taken in advance.
+fn leasable(spec: &Spec) -> Option<Continuous> {
+    let Spec::Continuous(rate) = spec else { return None };
+    (rate.debt() == 0 && rate.hold() == Span::ZERO).then_some(*rate)
+}
+
+/// Of the tokens that are left, a gate takes one in so many at once.
+const PART: u32 = 16;
+const ROUND: Duration = Duration::from_millis(50);
+/// For how many rounds tokens are taken.
+const ROUNDS_AHEAD: u32 = 8;
+/// After so many rounds without an attempt a lease ends: a second.
+const IDLE_ROUNDS: u32 = 20;
+/// Leases of a gate at once; each has a task and some hundred bytes.
+const MAX_LEASES: usize = 1_000;
