@@ -125,7 +125,7 @@ impl CliCommand {
             Self::Check(arguments) => Some(arguments.config_mut()),
             Self::Explain(arguments) => Some(arguments.config_mut()),
             Self::Replay(arguments) => Some(arguments.config_mut()),
-            Self::Buckets(arguments) => arguments.config_mut(),
+            Self::Buckets(arguments) => Some(arguments.config_mut()),
             Self::Mode(arguments) => Some(arguments.config_mut()),
             Self::Status(arguments) | Self::Reload(arguments) | Self::Drain(arguments) => {
                 Some(arguments.config_mut())
