@@ -13,6 +13,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use self::exempt::{ExemptArgs, exempt};
+pub(super) use self::table::aligned;
 use super::admin_api::{AdminArgs, ApiRequest};
 use super::sources::ConfigArgs;
 use super::{Exit, usage_error};

@@ -29,6 +29,7 @@ mod faults;
 mod fleet;
 mod hot_key;
 mod load;
+mod policy;
 mod relay;
 #[path = "../support/mod.rs"]
 mod support;
