@@ -60,6 +60,12 @@ impl BucketView {
         let own = self.own.filter(|own| own.rate.burst() == 1)?;
         (self.rate.verdict.left == 0 && self.rate.verdict.full_at == own.until).then_some(own.until)
     }
+
+    /// The end of its [exemption](Engine::exempt), if it has one.
+    #[must_use]
+    pub fn exempt_until(&self) -> Option<Time> {
+        self.own.filter(|own| own.rate.burst() == BOUNDLESS).map(|own| own.until)
+    }
 }
 
 /// The level of a bucket; reading it takes nothing.
@@ -159,6 +165,24 @@ impl Engine {
     ) -> Result<BucketReport, BucketAdminError> {
         let until = self.time().after(lasts);
         self.change(selector, Some(limit), is_rate, Change::RateGiven { rate, until }, by).await
+    }
+
+    /// Exempts a client or an account from the rates of all limits, or from that of one, for the time `lasts`: by a rate
+    /// of its own that no attempts can use up. Failures in a row go on counting.
+    ///
+    /// # Errors
+    /// See [`BucketAdminError`].
+    pub async fn exempt(
+        &self,
+        selector: &BucketSelector,
+        limit: Option<&str>,
+        lasts: Span,
+        by: Operator,
+    ) -> Result<BucketReport, BucketAdminError> {
+        let until = self.time().after(lasts);
+        let rate =
+            Continuous::new(BOUNDLESS, Span::from_secs(1), BOUNDLESS).map_err(BucketAdminError::Ban)?;
+        self.change(selector, limit, is_rate, Change::RateGiven { rate, until }, by).await
     }
 
     /// Ends the own rates of a client or an account, or the one under one limit.
@@ -437,6 +461,9 @@ impl Rules {
         })
     }
 }
+
+/// Tokens a second, and in the bucket, that no gate can use up.
+const BOUNDLESS: u32 = 1_000_000_000;
 
 fn bucket_key(bucket_ref: &BucketRef) -> BucketKey {
     BucketKey { key: bucket_ref.key, class: bucket_ref.class, spec: bucket_ref.spec }

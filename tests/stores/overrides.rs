@@ -13,6 +13,7 @@ mount!(redis, super::Redis, overrides:
     exemptions_and_modes_hold_on_all_gates_and_outlive_them
     a_mode_without_an_end_ends_with_the_reload_of_any_gate
     a_ban_holds_on_all_gates_until_it_ends
+    an_exempt_account_is_refused_by_no_gate
     a_change_while_the_store_is_away_is_refused);
 mount!(postgres, super::Postgres, overrides:
     exemptions_and_modes_hold_on_all_gates_and_outlive_them
@@ -100,6 +101,19 @@ fn a_ban_holds_on_all_gates_until_it_ends(server: impl Server) {
     becomes(&other, 429);
     assert_eq!(neighbour(&other), 200);
     assert!(eventually(Duration::from_secs(5), || login(&other) == 200), "it ends");
+}
+
+fn an_exempt_account_is_refused_by_no_gate(server: impl Server) {
+    let upstream = Upstream::start();
+    let strict = file(&upstream).replace("1 per 1h", "1000/s");
+    let strict = strict.replace("key = \"user\"\nrate = \"1000/s\"", "key = \"user\"\nrate = \"1 per 1h\"");
+    let [one, other] = two_gates(&server, &strict);
+    assert_eq!([login(&one), login(&other)], [200, 429]);
+    assert!(tollgate(&one, &["buckets", "exempt", "user:alice", "--for", "1h"]).contains("exempt until "));
+    becomes(&other, 200);
+    assert_eq!([login(&one), login(&one), login(&other)], [200; 3]);
+    tollgate(&other, &["buckets", "exempt", "user:alice", "--end"]);
+    assert!(tollgate(&one, &["buckets", "show", "user:alice"]).contains("of 1"));
 }
 
 fn a_change_while_the_store_is_away_is_refused(mut server: impl Server) {

@@ -50,6 +50,8 @@ fn notes(bucket: &Value) -> String {
     }
     if let Some(until) = bucket.get("banned_until") {
         notes.push(format!("banned until {}", plain(until)));
+    } else if let Some(until) = bucket.get("exempt_until") {
+        notes.push(format!("exempt until {}", plain(until)));
     } else if let Some(own) = bucket.get("own") {
         let interval = seconds(own["seconds_per_token"].as_f64().unwrap_or_default());
         notes.push(format!("own rate: one every {interval}, until {}", plain(&own["until"])));

@@ -87,6 +87,10 @@ impl BucketsApi {
                 let (rate, lasts) = request.rate()?;
                 engine.give_rate(selector, request.limit()?, (rate, lasts), by).await
             }
+            (BucketResource::Exemption, &Method::PUT) => {
+                request.has_only(&["limit", "for"])?;
+                engine.exempt(selector, limit, request.lasts("an exemption is ended by DELETE")?, by).await
+            }
             (BucketResource::Ban, &Method::PUT) => {
                 request.has_only(&["limit", "for"])?;
                 engine.ban(selector, limit, request.lasts("a ban is ended by DELETE")?, by).await
@@ -95,7 +99,7 @@ impl BucketsApi {
                 request.has_only(&["limit"])?;
                 engine.end_ban(selector, limit, by).await
             }
-            (BucketResource::Rate, _) => {
+            (BucketResource::Rate | BucketResource::Exemption, _) => {
                 request.has_only(&["limit"])?;
                 engine.end_rate(selector, limit, by).await
             }

@@ -41,6 +41,7 @@ pub(super) enum BucketResource {
     Credit,
     Rate,
     Ban,
+    Exemption,
 }
 
 /// The request besides its path.
@@ -60,6 +61,7 @@ impl BucketPath {
             (Some("credit"), None) => BucketResource::Credit,
             (Some("rate"), None) => BucketResource::Rate,
             (Some("ban"), None) => BucketResource::Ban,
+            (Some("exemption"), None) => BucketResource::Exemption,
             _ => return None,
         };
         let is_escaped = key.split('%').skip(1).all(|rest| {
@@ -83,7 +85,7 @@ impl BucketResource {
         match self {
             Self::Bucket => "GET, HEAD, DELETE",
             Self::Credit => "POST",
-            Self::Rate | Self::Ban => "PUT, DELETE",
+            Self::Rate | Self::Ban | Self::Exemption => "PUT, DELETE",
         }
     }
 }
