@@ -11,6 +11,7 @@ mod config_diff;
 mod dry_run;
 pub mod explain;
 mod file_watcher;
+mod fleet;
 mod grammar;
 mod limits_page;
 mod logs;

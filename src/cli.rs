@@ -14,12 +14,14 @@ mod init;
 mod man;
 mod migrate;
 mod mode;
+mod policy;
 mod presets;
 mod replay;
 mod run;
 mod schema;
 mod sources;
 mod store;
+mod stored_policy;
 #[cfg(feature = "top")]
 mod top;
 
@@ -103,6 +105,8 @@ enum CliCommand {
     Reload(control::ControlArgs),
     /// Have a running gate finish what is in flight and end
     Drain(control::ControlArgs),
+    /// Put one policy for all gates into the store that they share, show it, or go back to an earlier one
+    Policy(policy::PolicyArgs),
     /// Prepare the store that several gates share; changes nothing that is there
     Migrate(migrate::MigrateArgs),
     /// List the presets of known applications, or print one as TOML
@@ -125,7 +129,7 @@ impl CliCommand {
             Self::Check(arguments) => Some(arguments.config_mut()),
             Self::Explain(arguments) => Some(arguments.config_mut()),
             Self::Replay(arguments) => Some(arguments.config_mut()),
-            Self::Buckets(arguments) => arguments.config_mut(),
+            Self::Buckets(arguments) => Some(arguments.config_mut()),
             Self::Mode(arguments) => Some(arguments.config_mut()),
             Self::Status(arguments) | Self::Reload(arguments) | Self::Drain(arguments) => {
                 Some(arguments.config_mut())
@@ -134,6 +138,7 @@ impl CliCommand {
             Self::Top(arguments) => Some(arguments.config_mut()),
             #[cfg(not(feature = "top"))]
             Self::Top { .. } => None,
+            Self::Policy(arguments) => Some(arguments.config_mut()),
             Self::Migrate(arguments) => Some(arguments.config_mut()),
             Self::Doctor(arguments) => Some(arguments.config_mut()),
             Self::Init(_) | Self::Demo(_) | Self::Presets(_) => None,
@@ -179,6 +184,7 @@ fn run_command(command: CliCommand) -> anyhow::Result<Exit> {
         }
         CliCommand::Reload(arguments) => control::reload(&arguments),
         CliCommand::Drain(arguments) => control::drain(&arguments),
+        CliCommand::Policy(arguments) => policy::policy(&arguments),
         CliCommand::Migrate(arguments) => migrate::migrate(&arguments),
         CliCommand::Presets(arguments) => presets::presets_of(&arguments),
         CliCommand::Doctor(arguments) => doctor::doctor(&arguments),

@@ -15,6 +15,7 @@ mod report;
 mod restart_only;
 mod schema;
 mod section;
+mod stored_policy;
 pub mod values;
 mod worst_case;
 
@@ -22,13 +23,13 @@ pub use check::store::{Secret, StoreSettings};
 pub use diagnostic::{Diagnostic, Severity, grouped};
 pub use restart_only::RestartOnly;
 pub use schema::schema;
+pub use stored_policy::{PolicyOrigin, StoredPolicy, policy_origin, store_of};
 pub use worst_case::{CombinedBound, CombinedLimits, combined, worst_case, worst_cases};
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -42,7 +43,7 @@ use crate::proxy::request::redirect::Redirect;
 use crate::proxy::respond::RefuseSettings;
 use crate::proxy::settings::ProxySettings;
 use crate::proxy::upstream::UpstreamAddress;
-use diagnostic::{Findings, SourceKind, SourceText};
+use diagnostic::Findings;
 use section::RawTable;
 
 /// A checked configuration.
@@ -79,12 +80,14 @@ pub struct Config {
     pub admin: Vec<ListenAddress>,
     /// `admin.token`, hashed; `None` leaves callers over TCP health and metrics.
     pub admin_token: Option<AdminToken>,
+    /// Where the gate keeps the policy of the store; `None` if it has its policy from its file.
+    pub policy_copy: Option<PathBuf>,
     /// Files that the configuration names (`@path` in `[networks]`, pages of `[refuse]`, keys of `[device]`,
     /// certificates of `[tls]`): a change of one causes a reload.
     pub files: Vec<PathBuf>,
 }
 
-/// The sources of settings; a later one wins: file, environment, command line.
+/// The sources of settings; a later one wins: policy of the store, file, environment, command line.
 #[derive(Clone, Default)]
 pub struct Sources {
     /// The name of the file in diagnostics.
@@ -99,6 +102,8 @@ pub struct Sources {
     pub environment: Vec<(String, String)>,
     /// `--set KEY=VALUE`, split at the first `=`.
     pub set: Vec<(String, String)>,
+    /// The policy of the store, which lies below the file, for a file with `policy = "store"`.
+    pub policy: Option<StoredPolicy>,
     /// Whether only the text is read: files and variables that it names are not, and each gets a warning instead. For
     /// texts of callers who may not read what the gate may.
     pub is_sealed: bool,
@@ -168,6 +173,7 @@ impl Sources {
             hash.update(text);
         };
         part(&self.text);
+        self.policy.iter().for_each(|policy| part(&policy.text));
         let mut settings: Vec<_> =
             self.environment.iter().filter(|(name, _)| name.starts_with("TOLLGATE_")).collect();
         settings.sort_unstable();
@@ -241,9 +247,7 @@ const MAX_FILE: u64 = 64 << 20;
 
 fn load_with(sources: &Sources, running: Option<&RestartOnly>) -> Loaded {
     let mut findings = Findings::default();
-    let file = SourceText { kind: SourceKind::File, name: sources.name.clone(), text: sources.text.clone() };
-    let file = Arc::new(file);
-    let config = document::TomlTable::parse(&file, &mut findings).map(|mut root| {
+    let config = stored_policy::merged(sources, &mut findings).map(|(mut root, file)| {
         overrides::merge_environment(&mut root, sources, &mut findings);
         overrides::merge_set(&mut root, &sources.set, &mut findings);
         let applications = preset::expand(&mut root, &mut findings);

@@ -152,7 +152,7 @@ impl Engine {
     /// [`TooLarge`] as above; nothing is published.
     pub fn replace_and(&self, policy: Policy, publish: impl FnOnce(&Arc<Rules>)) -> Result<(), TooLarge> {
         let policy = Arc::new(policy);
-        let overrides = self.rules().overrides.after_reload(&policy);
+        let overrides = self.rules().overrides.after_reload();
         self.put_in_force(policy, overrides, publish)
     }
 

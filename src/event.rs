@@ -299,6 +299,13 @@ pub enum Change {
     },
     /// The buckets have the limit's rate again.
     RateEnded,
+    /// The buckets refuse everything.
+    Banned {
+        /// Until then.
+        until: Time,
+    },
+    /// The buckets are full and refuse nothing more than before the ban.
+    BanEnded,
 }
 
 /// One request and its response, for the access log.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Parts;
-use crate::engine::{OverrideChange, OverrideError, Rules};
+use crate::engine::{OverrideChange, OverrideError, Overrides, Rules};
 use crate::proxy::runtime_config::RuntimeConfig;
 
 impl Parts {
@@ -18,6 +18,16 @@ impl Parts {
         let former = self.config.load_full();
         self.engine.override_and(change, |rules| self.publish_rules(rules))?;
         Ok(former)
+    }
+
+    /// Puts the changes of all gates in force; returns the configuration that it replaced, if they are others.
+    pub(super) fn set_overrides(
+        &self,
+        overrides: Overrides,
+    ) -> Result<Option<Arc<RuntimeConfig>>, OverrideError> {
+        let former = self.config.load_full();
+        let is_changed = self.engine.set_overrides_and(overrides, |rules| self.publish_rules(rules))?;
+        Ok(is_changed.then_some(former))
     }
 
     /// Ends the changes that are over; returns the configuration that it replaced, if it did.
@@ -39,7 +49,7 @@ impl Parts {
     /// The time until a change is over, at least a moment, so that one that cannot end is tried again later.
     pub(super) fn until_next_override_ends(&self) -> Duration {
         let end = self.engine.rules().overrides.next_end();
-        let left = end.map(|end| end.since(self.engine.clock().now()).to_std());
+        let left = end.map(|end| end.since(self.engine.time()).to_std());
         left.map_or(NEVER, |left| left.clamp(MOMENT, NEVER))
     }
 

@@ -1,7 +1,10 @@
-//! Reloads while the gate runs: on SIGHUP the whole file, at other times the files that it names.
+//! Reloads while the gate runs: on SIGHUP the whole file, at other times the files that it names, or the policy of the
+//! store.
 //!
 //! Reloads run one after the other; a request during a reload leads to one more. If only a named list changes, the
 //! file's text is taken as last read: an edit of the file itself waits for SIGHUP.
+
+mod follow;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +13,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use self::follow::Follower;
 use super::certificates::{acceptors, newly_expired};
 use super::config_diff::{ConfigView, diff};
 use super::file_watcher::FileWatcher;
@@ -37,6 +41,7 @@ pub(super) struct Reload {
     log: LogSettings,
     tls: tls::TlsSettings,
     watcher: FileWatcher,
+    follower: Follower,
     /// Replaced configurations that a worker may still hold. Dropping one may take a while, which no worker should
     /// spend.
     retired: Vec<Arc<RuntimeConfig>>,
@@ -54,6 +59,7 @@ impl Reload {
     pub(super) fn new(sources: Sources, config: &Config, config_status: ConfigStatus) -> Self {
         let (commands, incoming) = mpsc::channel(MAX_REQUESTS);
         Self {
+            follower: Follower::new(&sources, config),
             sources,
             commands,
             incoming,
@@ -74,11 +80,13 @@ impl Reload {
     /// Reloads at each signal, command and change of a file, and changes the rules for a while; never ends. A
     /// [command](Self::sender) gets its outcome.
     pub(super) async fn serve(&mut self, parts: &Parts, hang_up: &mut SignalStream) {
+        self.show_policy(None, parts);
         loop {
             tokio::select! {
                 () = hang_up.next() => drop(self.reload(ReloadScope::File, parts).await),
                 Some(command) = self.incoming.recv() => self.obey(command, parts).await,
                 () = sleep(parts.until_next_override_ends()) => self.retire(parts.end_overrides()),
+                () = self.follower.tick() => self.follow(parts).await,
                 () = next_tick(PERIOD) => self.tick(parts).await,
             }
         }
@@ -89,8 +97,7 @@ impl Reload {
         match command {
             GateCommand::Reload(reply) => drop(reply.send(self.reload(ReloadScope::File, parts).await)),
             GateCommand::Override { change, reply } => {
-                let changed = parts.override_rules(&change);
-                drop(reply.send(changed.map(|former| self.retire(Some(former)))));
+                drop(reply.send(self.override_rules(change, parts).await));
             }
         }
     }
@@ -110,7 +117,10 @@ impl Reload {
     async fn reload(&mut self, scope: ReloadScope, parts: &Parts) -> Reloaded {
         self.watcher.poll();
         service_manager::reloading();
-        let (sources, restart_only) = (self.sources.clone(), self.restart_only.clone());
+        let (mut sources, restart_only) = (self.sources.clone(), self.restart_only.clone());
+        if let (ReloadScope::File, Some(refused)) = (scope, self.follower.refused()) {
+            sources.policy = Some(refused);
+        }
         // On the broker: a file may be on a disk that hangs, and this thread still has to handle signals.
         let read = parts.sandbox.broker().run(move || read(sources, scope, &restart_only)).await;
         let read = read
@@ -119,6 +129,9 @@ impl Reload {
         let changed = changes.as_deref().unwrap_or_default();
         parts.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
         service_manager::ready();
+        if scope == ReloadScope::File && changes.is_ok() {
+            self.show_policy(None, parts);
+        }
         Reloaded { changes, diagnostics: read.diagnostics }
     }
 
@@ -140,6 +153,8 @@ impl Reload {
         self.config_status.replace(&sources, parts.engine.clock().now());
         self.retire(Some(former));
         (self.sources, self.log, self.tls) = (sources, log, tls);
+        self.has_taken_policy();
+        self.follower.has_reloaded();
         Ok(changes)
     }
 }
@@ -219,6 +234,11 @@ fn read(sources: Sources, scope: ReloadScope, restart_only: &RestartOnly) -> Loa
             return LoadAttempt::broken(format!("cannot read the configuration {}: {error}", sources.name));
         }
     };
+    check(sources, restart_only)
+}
+
+/// Checks the next configuration. Its mistakes go to the log as well.
+fn check(sources: Sources, restart_only: &RestartOnly) -> LoadAttempt {
     let loaded = load_again(&sources, restart_only);
     let diagnostics = loaded.diagnostics.iter().map(log_diagnostic).collect();
     let mistakes = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();

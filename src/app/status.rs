@@ -21,6 +21,7 @@ use crate::observe::readiness::Readiness;
 use crate::observe::timestamp::rfc3339;
 use crate::policy::Mode;
 use crate::proxy::runtime_config::RuntimeConfig;
+use crate::store::PolicyEntry;
 use crate::time::Time;
 
 /// Handles to all that the status shows.
@@ -47,6 +48,10 @@ struct ConfigFile {
     name: String,
     hash: String,
     read: Time,
+    /// The version and the hash of the policy of the store.
+    policy: Option<(u64, String)>,
+    /// One that this gate cannot take, and why.
+    refused: Option<(u64, String)>,
 }
 
 impl ConfigStatus {
@@ -60,15 +65,30 @@ impl ConfigStatus {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ConfigFile::of(sources, now);
     }
 
+    /// A policy of the store cannot be taken, or there is none such.
+    pub(super) fn refuse_policy(&self, refused: Option<(u64, String)>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).refused = refused;
+    }
+
     fn to_json(&self) -> Value {
-        let ConfigFile { name, hash, read } = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ConfigFile { name, hash, read, .. } = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
         json!({"name": name, "hash": hash, "read": rfc3339(*read)})
+    }
+
+    /// `null` for a gate that has its policy from its file.
+    fn policy_to_json(&self) -> Value {
+        let ConfigFile { policy, refused, .. } = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((version, hash)) = policy else { return Value::Null };
+        let refused = refused.as_ref().map(|(version, why)| json!({"version": version, "why": why}));
+        json!({"version": version, "hash": hash, "refused": refused})
     }
 }
 
 impl ConfigFile {
     fn of(sources: &Sources, now: Time) -> Self {
-        Self { name: sources.name.clone(), hash: sources.hash(), read: now }
+        let policy = sources.policy.as_ref();
+        let policy = policy.map(|policy| (policy.version, PolicyEntry::hash_of(&policy.text)));
+        Self { name: sources.name.clone(), hash: sources.hash(), read: now, policy, refused: None }
     }
 }
 
@@ -139,6 +159,7 @@ impl Status {
             "warnings": self.readiness.warnings().into_iter().map(|warning| warning.text).collect::<Vec<_>>(),
             "attacks": self.engine.rules().under_attack().collect::<Vec<_>>(),
             "config": self.file.to_json(),
+            "policy": self.file.policy_to_json(),
         })
     }
 }

@@ -13,6 +13,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use self::exempt::{ExemptArgs, exempt};
+pub(super) use self::table::aligned;
 use super::admin_api::{AdminArgs, ApiRequest};
 use super::sources::ConfigArgs;
 use super::{Exit, usage_error};
@@ -54,11 +55,19 @@ enum BucketsAction {
     Rate(RateArgs),
     /// Exempt clients from all limits for a while, end that, or list who is exempt
     Exempt(ExemptArgs),
-    /// Refuse everything of one bucket for a while (not built yet)
-    #[command(hide = true)]
+    /// Refuse everything of a client or an account for a while, or end that
     Ban {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        _words: Vec<String>,
+        #[command(flatten)]
+        at: BucketKeyArgs,
+        /// For how long: 1h, 1d
+        #[arg(long = "for", value_name = "TIME", value_parser = time, required_unless_present = "end")]
+        lasts: Option<String>,
+        /// End it now
+        #[arg(long, conflicts_with = "lasts")]
+        end: bool,
+        /// Under this limit only [default: of an address, those with the narrowest prefix]
+        #[arg(long, value_name = "NAME")]
+        limit: Option<String>,
     },
 }
 
@@ -100,32 +109,32 @@ struct BucketCommand<'a> {
 }
 
 impl BucketsArgs {
-    pub(super) fn config_mut(&mut self) -> Option<&mut ConfigArgs> {
+    pub(super) fn config_mut(&mut self) -> &mut ConfigArgs {
         let admin = match &mut self.action {
             BucketsAction::List(list) => &mut list.admin,
             BucketsAction::Rate(rate) => &mut rate.admin,
             BucketsAction::Exempt(exempt) => &mut exempt.admin,
-            BucketsAction::Show(at) | BucketsAction::Credit { at, .. } | BucketsAction::Reset { at, .. } => {
-                &mut at.admin
-            }
-            BucketsAction::Ban { .. } => return None,
+            BucketsAction::Show(at)
+            | BucketsAction::Credit { at, .. }
+            | BucketsAction::Reset { at, .. }
+            | BucketsAction::Ban { at, .. } => &mut at.admin,
         };
-        Some(admin.config_mut())
+        admin.config_mut()
     }
 }
 
 pub(super) fn buckets(BucketsArgs { action }: &BucketsArgs) -> anyhow::Result<Exit> {
     let (at, method, below, body) = match action {
         BucketsAction::Exempt(arguments) => return exempt(arguments),
-        BucketsAction::Ban { .. } => anyhow::bail!(
-            "`buckets ban` is not built yet in this version: \
-             `tollgate buckets rate KEY LIMIT \"1 per 1d\" --for 1h` is close to it"
-        ),
         BucketsAction::List(list) => return list.run(),
         BucketsAction::Rate(rate) => return rate.run(),
         BucketsAction::Show(at) => (at, "GET", "", None),
         BucketsAction::Credit { at, tokens, limit } => {
             (at, "POST", "/credit", Some(with_limit(json!({"tokens": tokens}), limit.as_deref())))
+        }
+        BucketsAction::Ban { at, lasts, end, limit } => {
+            let (method, body) = if *end { ("DELETE", json!({})) } else { ("PUT", json!({"for": lasts})) };
+            (at, method, "/ban", Some(with_limit(body, limit.as_deref())))
         }
         BucketsAction::Reset { at, limit } => {
             (at, "DELETE", "", Some(with_limit(json!({}), limit.as_deref())))

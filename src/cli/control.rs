@@ -93,5 +93,12 @@ fn text(status: &Value) -> String {
         "config",
         format!("{} ({}), read {}", plain(&config["name"]), plain(&config["hash"]), plain(&config["read"])),
     );
+    let policy = &status["policy"];
+    if policy.is_object() {
+        line("policy", format!("{} ({}) of the store", policy["version"], plain(&policy["hash"])));
+    }
+    if let Some(refused) = policy["refused"].as_object() {
+        line("refused", format!("policy {}: {}", refused["version"], plain(&refused["why"])));
+    }
     text
 }

@@ -11,6 +11,7 @@ use clap::Args;
 use super::Exit;
 use super::sources::{ConfigArgs, load_and_report};
 use super::store::open;
+use crate::config::{Sources, StoreSettings, policy_origin};
 
 #[derive(Debug, Args)]
 pub(super) struct MigrateArgs {
@@ -28,10 +29,10 @@ impl MigrateArgs {
 }
 
 pub(super) fn migrate(arguments: &MigrateArgs) -> anyhow::Result<Exit> {
-    let Some(config) = load_and_report(&arguments.config.sources()?) else {
+    let Some(store) = store(&arguments.config.own_sources()?) else {
         return Ok(Exit::BadConfiguration);
     };
-    let store = &config.store;
+    let store = &store;
     let Some(opened) = open(store)? else {
         eprintln!("tollgate: the buckets are in memory: nothing has to be prepared");
         return Ok(Exit::Ok);
@@ -50,6 +51,15 @@ pub(super) fn migrate(arguments: &MigrateArgs) -> anyhow::Result<Exit> {
         eprintln!("tollgate: the store ({}) is prepared; what was there is as it was", store.address);
     }
     Ok(Exit::Ok)
+}
+
+/// The store of a valid configuration. One that has its policy from the store is asked for no more than that: before
+/// the store is prepared, no policy can be in it.
+fn store(sources: &Sources) -> Option<StoreSettings> {
+    match policy_origin(sources) {
+        Some(origin) => Some(origin.store),
+        None => Some(load_and_report(sources)?.store),
+    }
 }
 
 /// DynamoDB takes a while to create a table; SQL waits for locks on one.

@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::error::ErrorKind;
 
+use super::stored_policy::with_policy;
 use super::usage_error;
 use crate::config::{Config, Diagnostic, Sources, load};
 
 /// Arguments of every command that reads a configuration.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ConfigArgs {
-    /// The file, or - for standard input [default: $TOLLGATE_CONFIG, ./config.toml, /etc/tollgate/config.toml]
+    /// The file, - for standard input, or store: for the policy of the store that the environment names
+    /// [default: $TOLLGATE_CONFIG, ./config.toml, /etc/tollgate/config.toml]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Set one key over the file and the environment, as in --set store.capacity=5000
@@ -39,21 +41,45 @@ impl ConfigArgs {
         self.set.splice(0..0, before.set);
     }
 
-    /// The file, the environment and the command line together.
+    /// The file, the environment and the command line together, and the policy of the store if they name it.
     ///
     /// # Errors
     /// If there is no file, or it cannot be read.
     pub(super) fn sources(&self) -> anyhow::Result<Sources> {
+        Ok(with_policy(self.own_sources()?))
+    }
+
+    /// As [`own_sources`](Self::own_sources); `None` if there is no file and no setting.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(super) fn own_sources_or_none(&self) -> anyhow::Result<Option<Sources>> {
+        let sources = self.own_sources();
+        if self.path().is_none() { Ok(sources.ok()) } else { sources.map(Some) }
+    }
+
+    /// These sources, with the environment and the command line above them.
+    pub(super) fn above(&self, sources: Sources) -> Sources {
+        sources.with_environment(std::env::vars_os()).with_set(self.set.clone())
+    }
+
+    /// The file, the environment and the command line together, without asking a store.
+    ///
+    /// # Errors
+    /// If there is no file, or it cannot be read.
+    pub(super) fn own_sources(&self) -> anyhow::Result<Sources> {
         let read = match self.path() {
+            Some(path) if path == Path::new("store:") => {
+                Ok(Sources::from_text("store:", "policy = \"store\"\n"))
+            }
             Some(path) if path == Path::new("-") => Sources::from_reader("standard input", io::stdin()),
             Some(path) => Sources::from_file(&path),
             None => Ok(Sources::from_text("environment", "")),
         };
         let sources = read.map_err(|error| {
-            let name = self.path().unwrap_or_default();
-            NoConfiguration(format!("cannot read the configuration {}: {error}", name.display()))
+            NoConfiguration::of(&self.path().unwrap_or_default().display().to_string(), &error)
         })?;
-        let sources = sources.with_environment(std::env::vars_os()).with_set(self.set.clone());
+        let sources = self.above(sources);
         match sources.text.is_empty() && self.path().is_none() && !sources.has_overrides() {
             true => Err(NoConfiguration(format!(
                 "no configuration: there is neither {} nor {}; `tollgate init` writes one, and -c FILE names one",
@@ -75,6 +101,13 @@ impl ConfigArgs {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct NoConfiguration(String);
+
+impl NoConfiguration {
+    /// A file cannot be read.
+    pub(super) fn of(name: &str, error: &io::Error) -> Self {
+        Self(format!("cannot read the configuration {name}: {error}"))
+    }
+}
 
 /// Prints all mistakes and warnings; returns the configuration if it is valid.
 pub(super) fn load_and_report(sources: &Sources) -> Option<Config> {

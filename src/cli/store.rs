@@ -9,7 +9,7 @@ use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::StoreSettings;
-use crate::store::{CompareAndSwap, ServerId, StoreError, StoreFuture};
+use crate::store::{CompareAndSwap, Fleet, FleetKeys, ServerId, StoreError, StoreFuture};
 
 /// A store that several gates share.
 pub(super) struct OpenedStore {
@@ -40,6 +40,16 @@ impl OpenedStore {
     /// The servers of the store, as far as they are known.
     pub(super) fn servers(&self) -> Vec<ServerId> {
         self.backend.servers().into_iter().map(|server| server.id).collect()
+    }
+
+    /// What gates share in the store beside their buckets.
+    pub(super) fn fleet(&self, keys: FleetKeys) -> Fleet {
+        Fleet::new(std::sync::Arc::clone(&self.backend), keys)
+    }
+
+    /// Waits for requests to the store, at most this long.
+    pub(super) fn wait<T>(&self, timeout: Duration, requests: impl Future<Output = T>) -> Option<T> {
+        self.runtime.block_on(async { tokio::time::timeout(timeout, requests).await.ok() })
     }
 
     /// Calls the store, and waits at most `timeout` for its reply.

@@ -12,7 +12,7 @@ mod buckets;
 mod device;
 mod escalate;
 mod fields;
-mod files;
+pub(super) mod files;
 mod headers;
 mod hosts;
 mod limit_kinds;
@@ -22,6 +22,7 @@ mod methods;
 mod networks;
 mod otel;
 mod outcome;
+pub(super) mod policy;
 mod rate_parts;
 mod rates;
 mod routes;
@@ -83,6 +84,7 @@ pub(super) fn check(
     settings::bodies(raw, proxy.body_memory, &routes, &whole, f);
     let store = store::check(&raw.store, &sources.environment, &mut files, f);
     store::warn(&raw.store, &store, &limits, f);
+    let policy_copy = policy::check(raw.policy.as_ref(), (&raw.store, &store), &files, f);
     Config {
         listen,
         upstreams,
@@ -99,6 +101,7 @@ pub(super) fn check(
         log: log::log(&raw.log, sources.unit_directory("LOGS_DIRECTORY").unwrap_or(&sources.base), f),
         admin,
         admin_token: admin::token(&raw.admin, &sources.environment, &mut files, f),
+        policy_copy,
         files: files.read,
     }
 }

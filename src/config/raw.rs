@@ -18,6 +18,7 @@ raw_tables! {
         upstream: Option<StringList>,
         sandbox: Option<Text>,
         mode: Option<Text>,
+        policy: Option<Text>,
         client: RawClient,
         networks: Vec<RawNamed<StringList>>,
         routes("route"): Vec<RawNamed<RawRoute>>,

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::hash::Hash;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::diagnostic::{Findings, SourceText, Spot};
@@ -19,6 +20,8 @@ pub struct RestartOnly {
     listen: Vec<ListenAddress>,
     admin: Vec<ListenAddress>,
     sandbox: bool,
+    /// Whether the policy comes from the store.
+    policy_copy: Option<PathBuf>,
     threads: usize,
     store: StoreSettings,
     /// All but `level` and `clients`.
@@ -34,6 +37,7 @@ impl RestartOnly {
             listen: config.listen.clone(),
             admin: config.admin.clone(),
             sandbox: config.sandbox,
+            policy_copy: config.policy_copy.clone(),
             threads: config.proxy.threads,
             store: config.store.clone(),
             log: config.log.clone(),
@@ -58,6 +62,7 @@ impl RestartOnly {
         for (key, stays) in [
             ("listen", same(&self.listen, &new.listen)),
             ("sandbox", self.sandbox == new.sandbox),
+            ("policy", self.policy_copy.is_some() == new.policy_copy.is_some()),
             ("proxy.threads", self.threads == new.threads),
             ("admin.listen", same(&self.admin, &new.admin)),
             ("store.url", *address == new.store.address),

@@ -7,17 +7,19 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use smallvec::{SmallVec, smallvec};
 
 use super::{Engine, MAX_TRIES, Rules};
-use crate::bucket::{Continuous, Own, Spec, Verdict};
+use crate::bucket::{Continuous, Own, Spec, SpecError, Verdict};
 use crate::event::{BucketOwner, BucketsChanged, Change, Event, Operator};
 use crate::policy::attempt::Client;
 use crate::policy::bucket_ref::{BucketRef, BucketSelector, SelectedBuckets};
+use crate::policy::key::KeyPart;
 use crate::policy::{LimitKind, Mode};
 use crate::store::memory::{BucketKey, OwnRateError, Stale};
 use crate::store::shared::Unavailable;
 use crate::store::{BucketChange, BucketChangeError};
-use crate::time::Span;
+use crate::time::{Span, Time};
 
 /// The buckets of a client or an account, for an operator.
 #[derive(Debug, Clone, Default)]
@@ -51,6 +53,21 @@ pub struct BucketView {
     pub escalation: Option<BucketLevel>,
 }
 
+impl BucketView {
+    /// The end of its [ban](Own::ban), if it has one: its only token comes with the end of its own rate.
+    #[must_use]
+    pub fn banned_until(&self) -> Option<Time> {
+        let own = self.own.filter(|own| own.rate.burst() == 1)?;
+        (self.rate.verdict.left == 0 && self.rate.verdict.full_at == own.until).then_some(own.until)
+    }
+
+    /// The end of its [exemption](Engine::exempt), if it has one.
+    #[must_use]
+    pub fn exempt_until(&self) -> Option<Time> {
+        self.own.filter(|own| own.rate.burst() == BOUNDLESS).map(|own| own.until)
+    }
+}
+
 /// The level of a bucket; reading it takes nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct BucketLevel {
@@ -66,6 +83,9 @@ pub enum BucketAdminError {
     /// The client or account has no bucket under that limit.
     #[error("{0}")]
     NoBucket(String),
+    /// The bucket counts no such time.
+    #[error("a ban lasts 73 years at most")]
+    Ban(SpecError),
     /// The store refused the own rate.
     #[error(transparent)]
     OwnRate(#[from] OwnRateError),
@@ -147,6 +167,24 @@ impl Engine {
         self.change(selector, Some(limit), is_rate, Change::RateGiven { rate, until }, by).await
     }
 
+    /// Exempts a client or an account from the rates of all limits, or from that of one, for the time `lasts`: by a rate
+    /// of its own that no attempts can use up. Failures in a row go on counting.
+    ///
+    /// # Errors
+    /// See [`BucketAdminError`].
+    pub async fn exempt(
+        &self,
+        selector: &BucketSelector,
+        limit: Option<&str>,
+        lasts: Span,
+        by: Operator,
+    ) -> Result<BucketReport, BucketAdminError> {
+        let until = self.time().after(lasts);
+        let rate =
+            Continuous::new(BOUNDLESS, Span::from_secs(1), BOUNDLESS).map_err(BucketAdminError::Ban)?;
+        self.change(selector, limit, is_rate, Change::RateGiven { rate, until }, by).await
+    }
+
     /// Ends the own rates of a client or an account, or the one under one limit.
     ///
     /// # Errors
@@ -160,6 +198,37 @@ impl Engine {
         self.change(selector, limit, is_rate, Change::RateEnded, by).await
     }
 
+    /// Has the buckets of a client or an account refuse everything for the time `lasts`, or that of one limit. Then they
+    /// are full. Without a limit, neighbours of an address are spared: only the limits with its narrowest prefix ban it.
+    ///
+    /// # Errors
+    /// See [`BucketAdminError`].
+    pub async fn ban(
+        &self,
+        selector: &BucketSelector,
+        limit: Option<&str>,
+        lasts: Span,
+        by: Operator,
+    ) -> Result<BucketReport, BucketAdminError> {
+        let now = self.time();
+        let until = now.after(lasts);
+        Own::ban(now, until).map_err(BucketAdminError::Ban)?;
+        self.change(selector, limit, is_rate, Change::Banned { until }, by).await
+    }
+
+    /// Ends the bans of a client or an account, or the one under one limit: the buckets are full.
+    ///
+    /// # Errors
+    /// See [`BucketAdminError`].
+    pub async fn end_ban(
+        &self,
+        selector: &BucketSelector,
+        limit: Option<&str>,
+        by: Operator,
+    ) -> Result<BucketReport, BucketAdminError> {
+        self.change(selector, limit, is_rate, Change::BanEnded, by).await
+    }
+
     /// Changes each selected bucket, and emits one event for all of them.
     async fn change(
         &self,
@@ -171,7 +240,10 @@ impl Engine {
     ) -> Result<BucketReport, BucketAdminError> {
         let rules = self.rules.load_full();
         let selected = rules.policy.buckets_of(selector, &self.hasher);
-        let targets = rules.targets(selector, &selected, limit, kinds)?;
+        let mut targets = rules.targets(selector, &selected, limit, kinds)?;
+        if let (Change::Banned { .. } | Change::BanEnded, None) = (change, limit) {
+            rules.spare_neighbours(selector, &mut targets);
+        }
         let (mut limits, mut done): (Vec<Arc<str>>, _) = (Vec::new(), Ok(()));
         for target in targets {
             done = self.change_one(selector, &target, change).await;
@@ -184,7 +256,7 @@ impl Engine {
         }
         if !limits.is_empty() {
             let owner = self.owner_of(selector, &selected);
-            if let Change::RateGiven { .. } = change {
+            if let Change::RateGiven { .. } | Change::Banned { .. } = change {
                 let is_changed =
                     |bucket: &&BucketRef| limits.contains(&rules.policy.limits[bucket.limit].name);
                 let changed = selected.buckets.iter().filter(is_changed);
@@ -224,8 +296,7 @@ impl Engine {
             let Some(bucket) = found.iter().find(|bucket| *target == rules.target(bucket)) else {
                 return Ok(());
             };
-            let change = change_of(change, &bucket.spec);
-            match self.store.change(&rules.buckets[bucket.limit], bucket_key(bucket), change).await {
+            match self.change_bucket(&rules, bucket, change).await {
                 Err(BucketChangeError::OwnRate(OwnRateError::Stale(Stale))) => std::thread::yield_now(),
                 Err(BucketChangeError::OwnRate(error)) => return Err(error.into()),
                 Err(BucketChangeError::Unavailable(error)) => return Err(error.into()),
@@ -233,6 +304,18 @@ impl Engine {
             }
         }
         Err(OwnRateError::Stale(Stale).into())
+    }
+
+    async fn change_bucket(
+        &self,
+        rules: &Rules,
+        bucket: &BucketRef,
+        change: Change,
+    ) -> Result<(), BucketChangeError> {
+        for change in changes_of(change, &bucket.spec, self.time()) {
+            self.store.change(&rules.buckets[bucket.limit], bucket_key(bucket), change).await?;
+        }
+        Ok(())
     }
 
     async fn show_of(
@@ -345,6 +428,18 @@ impl Rules {
         }
     }
 
+    /// Leaves out the limits that count an address together with more neighbours than others do.
+    fn spare_neighbours(&self, selector: &BucketSelector, targets: &mut Vec<BucketTarget>) {
+        let Some(ip) = selector.client().and_then(Client::ip) else { return };
+        let length = |target: &BucketTarget| {
+            let limit = &self.policy.limits[self.index_of(&target.limit, target.kind)?];
+            let is_by_address = limit.key.contains(&KeyPart::Ip);
+            is_by_address.then(|| limit.prefixes.network_of(ip)).flatten().map(|network| network.prefix_len())
+        };
+        let narrowest = targets.iter().filter_map(length).max();
+        targets.retain(|target| length(target) == narrowest);
+    }
+
     /// Why the selector names no bucket under this limit.
     fn no_bucket(
         &self,
@@ -367,6 +462,9 @@ impl Rules {
     }
 }
 
+/// Tokens a second, and in the bucket, that no gate can use up.
+const BOUNDLESS: u32 = 1_000_000_000;
+
 fn bucket_key(bucket_ref: &BucketRef) -> BucketKey {
     BucketKey { key: bucket_ref.key, class: bucket_ref.class, spec: bucket_ref.spec }
 }
@@ -375,15 +473,18 @@ fn is_rate(kind: LimitKind) -> bool {
     kind == LimitKind::Rate
 }
 
-/// The change for a bucket with this spec.
-fn change_of(change: Change, spec: &Spec) -> BucketChange {
+/// The changes for a bucket with this spec, one after the other.
+fn changes_of(change: Change, spec: &Spec, now: Time) -> SmallVec<[BucketChange; 2]> {
     match change {
-        Change::Credited(tokens) => BucketChange::Credit(tokens),
-        Change::Reset => BucketChange::Reset,
+        Change::Credited(tokens) => smallvec![BucketChange::Credit(tokens)],
+        Change::Reset => smallvec![BucketChange::Reset],
         Change::RateGiven { rate, until } => {
-            BucketChange::OwnRate(Some(Own { rate: with_debt_and_wait_of(spec, rate), until }))
+            smallvec![BucketChange::OwnRate(Some(Own { rate: with_debt_and_wait_of(spec, rate), until }))]
         }
-        Change::RateEnded => BucketChange::OwnRate(None),
+        Change::RateEnded => smallvec![BucketChange::OwnRate(None)],
+        // One that is over by now changes nothing.
+        Change::Banned { until } => Own::ban(now, until).map(BucketChange::Ban).into_iter().collect(),
+        Change::BanEnded => smallvec![BucketChange::OwnRate(None), BucketChange::Reset],
     }
 }
 

@@ -1,7 +1,10 @@
 //! Temporary changes of the rules by operators: exempt prefixes, and limits that observe or enforce for a while.
 //!
-//! They change the policy itself, once, so that no request pays for them. They live in memory only: a new process
-//! begins without them. Who asked, and when they end, is left to the layers above.
+//! They change the policy itself, once, so that no request pays for them. A snapshot keeps them over a restart, and
+//! gates that share a store have them in common. Who asked, when they end, and how other gates hear of them is left to
+//! the layers above.
+
+mod record;
 
 use std::sync::Arc;
 
@@ -25,7 +28,7 @@ pub struct Overrides {
 pub struct Exemption {
     /// The clients.
     pub prefix: IpNet,
-    /// The end, by the clock of this process.
+    /// The end, by the clock of the store.
     pub until: Time,
     /// The operator's reason; may be empty.
     pub why: String,
@@ -38,7 +41,7 @@ pub struct ModeOverride {
     pub limit: Option<Arc<str>>,
     /// Its mode.
     pub mode: Mode,
-    /// The end, by the clock of this process; `None` is the next reload.
+    /// The end, by the clock of the store; `None` is the next reload.
     pub until: Option<Time>,
 }
 
@@ -68,6 +71,9 @@ pub enum OverrideError {
     /// Another process is taking over.
     #[error("a new process takes over: ask that one")]
     Frozen,
+    /// The store that gates share does not answer, or has no room for the change.
+    #[error("the store {0}: no gate has changed its rules, as far as is known")]
+    Store(String),
     /// The buckets of the changed rules do not fit.
     #[error(transparent)]
     Capacity(#[from] TooLarge),
@@ -139,13 +145,11 @@ impl Overrides {
         Ok(changed)
     }
 
-    /// What outlives a reload: all that has an end of its own, and a limit.
-    pub(super) fn after_reload(&self, configured: &Policy) -> Self {
-        let stays = |mode: &&ModeOverride| {
-            mode.until.is_some() && mode.limit.as_ref().is_none_or(|name| has_limit(configured, name))
-        };
-        let modes = self.modes.iter().filter(stays).cloned().collect();
-        Self { exemptions: self.exemptions.clone(), modes }
+    /// What outlives a reload: all that has an end of its own.
+    #[must_use]
+    pub fn after_reload(&self) -> Self {
+        let modes = self.modes.iter().filter(|mode| mode.until.is_some());
+        Self { exemptions: self.exemptions.clone(), modes: modes.cloned().collect() }
     }
 
     fn without_ended(&self, now: Time) -> Self {
@@ -156,6 +160,18 @@ impl Overrides {
 }
 
 impl Engine {
+    /// What a change makes of these changes.
+    ///
+    /// # Errors
+    /// See [`OverrideError`].
+    pub fn changed_overrides(
+        &self,
+        before: &Overrides,
+        change: &OverrideChange,
+    ) -> Result<Overrides, OverrideError> {
+        before.without_ended(self.time()).changed(change, &self.rules().configured)
+    }
+
     /// Makes a change, and puts the changed rules in force as [`replace_and`](Self::replace_and) does.
     ///
     /// # Errors
@@ -165,12 +181,28 @@ impl Engine {
         change: &OverrideChange,
         publish: impl FnOnce(&Arc<Rules>),
     ) -> Result<(), OverrideError> {
+        let overrides = self.changed_overrides(&self.rules().overrides, change)?;
+        self.set_overrides_and(overrides, publish).map(drop)
+    }
+
+    /// Puts these changes in force in the place of all others. Returns whether they are others.
+    ///
+    /// # Errors
+    /// [`OverrideError::Frozen`] and [`OverrideError::Capacity`]; nothing has changed.
+    pub fn set_overrides_and(
+        &self,
+        overrides: Overrides,
+        publish: impl FnOnce(&Arc<Rules>),
+    ) -> Result<bool, OverrideError> {
         if self.is_frozen() {
             return Err(OverrideError::Frozen);
         }
         let rules = self.rules.load_full();
-        let overrides = rules.overrides.changed(change, &rules.configured)?;
-        Ok(self.put_in_force(Arc::clone(&rules.configured), overrides, publish)?)
+        if rules.overrides == overrides {
+            return Ok(false);
+        }
+        self.put_in_force(Arc::clone(&rules.configured), overrides, publish)?;
+        Ok(true)
     }
 
     /// Ends the changes that are over by now. Returns whether there were any.
@@ -178,7 +210,7 @@ impl Engine {
     /// # Errors
     /// [`OverrideError::Capacity`]; nothing has changed.
     pub fn end_overrides_and(&self, publish: impl FnOnce(&Arc<Rules>)) -> Result<bool, OverrideError> {
-        let (rules, now) = (self.rules.load_full(), self.clock().now());
+        let (rules, now) = (self.rules.load_full(), self.time());
         let is_over = !self.is_frozen() && rules.overrides.next_end().is_some_and(|end| end <= now);
         if is_over {
             let overrides = rules.overrides.without_ended(now);
@@ -251,6 +283,23 @@ mod tests {
         assert_eq!(engine.end_overrides_and(|_| {}), Ok(true));
         assert_eq!(modes(&engine), [Mode::Enforce; 2]);
         assert!(Arc::ptr_eq(&engine.rules().policy, &engine.rules().configured), "nothing is left of it");
+    }
+
+    #[test]
+    fn changes_outlive_the_process_by_its_snapshot() {
+        let (old, _) = engine(&[("a", Mode::Enforce), ("b", Mode::Enforce)]);
+        let until = AT.after(Span::from_secs(60));
+        set(&old, Some("a"), Mode::Observe, Some(until)).unwrap();
+        let prefix: IpNet = "203.0.113.0/24".parse().unwrap();
+        let exemption = Exemption { prefix, until, why: "audit".to_owned() };
+        old.override_and(&OverrideChange::Exempt(exemption.clone()), |_| {}).unwrap();
+        let (new, clock) = engine(&[("a", Mode::Enforce), ("b", Mode::Enforce)]);
+        let (new, anew) = new.with_snapshot(&old.snapshot());
+        assert_eq!((modes(&new), anew), (vec![Mode::Observe, Mode::Enforce], Vec::new()));
+        assert_eq!(new.rules().overrides.exemptions(), [exemption]);
+        clock.set(until);
+        assert_eq!(new.end_overrides_and(|_| {}), Ok(true));
+        assert_eq!(modes(&new), [Mode::Enforce; 2]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Takes a snapshot of the buckets of the rules in force, and restores one into the engine of the next process.
+//! Takes a snapshot of the buckets of the rules in force and of the changes of operators, and restores one into the engine of the next process.
 //!
 //! It reads and writes no file. A limit that was changed while the gate was down is treated as one changed while it
 //! runs: its buckets keep their fill level in proportion.
@@ -8,8 +8,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use super::rules::{classes_of, specs};
-use super::{Engine, Rules};
+use super::{Engine, Overrides, Rules};
 use crate::bucket::Spec;
+use crate::event::Event;
 use crate::policy::key::KeyHasher;
 use crate::policy::{Limit, LimitKind};
 use crate::store::memory::{EncodedSpec, RestoreError};
@@ -33,7 +34,7 @@ impl Engine {
             buckets: buckets.in_memory().snapshot(now),
         };
         let limits = rules.policy.limits.iter().zip(&rules.buckets).map(encode).collect();
-        Snapshot { secret: self.hasher.secret(), limits }
+        Snapshot { secret: self.hasher.secret(), limits, overrides: rules.overrides.encode() }
     }
 
     /// The same engine with the buckets of a snapshot; only before the first attempt. Also returns the limits that
@@ -56,7 +57,11 @@ impl Engine {
             }
         });
         let buckets = restored.collect();
-        let rules = Rules::first(policy.clone(), buckets);
+        let mut rules = Rules::first(policy.clone(), buckets);
+        // Bytes that a later version wrote are left out.
+        rules.overrides = Overrides::decode(&snapshot.overrides).unwrap_or_default();
+        rules.policy = rules.overrides.apply(&rules.configured);
+        self.events.emit(&Event::Rules { generation: 0, policy: &rules.policy });
         let hasher = KeyHasher::of_secret(snapshot.secret);
         (Self { hasher, rules: ArcSwap::from_pointee(rules), ..self }, anew)
     }

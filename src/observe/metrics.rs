@@ -43,6 +43,8 @@ pub struct Metrics {
     upstream_errors: Family<UpstreamErrorLabels, Counter>,
     reloads: Family<Label, Counter>,
     certificates: Family<CertificateLabels, Gauge>,
+    policy_version: Gauge,
+    policy_refused: Gauge,
     evicted: Counter,
     bodies_refused: Counter,
     panics: Counter,
@@ -85,6 +87,8 @@ impl Metrics {
             upstream_errors: Family::default(),
             reloads: Family::default(),
             certificates: Family::default(),
+            policy_version: Gauge::default(),
+            policy_refused: Gauge::default(),
             evicted: Counter::default(),
             bodies_refused: Counter::default(),
             panics: Counter::default(),
@@ -136,6 +140,12 @@ impl Metrics {
             let other = shown.get();
             shown.set(if other == 0 { expires } else { other.min(expires) });
         }
+    }
+
+    /// Shows which policy of the store is in force, 0 for one of a file, and whether a newer one is refused.
+    pub fn show_policy(&self, version: u64, is_refused: bool) {
+        self.policy_version.set(i64::try_from(version).unwrap_or(i64::MAX));
+        self.policy_refused.set(i64::from(is_refused));
     }
 
     /// The counter of dropped access-log lines, for the log to increment.
@@ -213,6 +223,20 @@ impl Metrics {
                 &self.decisions_dropped,
             ),
             ("tollgate_spans_dropped", "Spans that were not exported", &self.spans_dropped),
+        ] {
+            registry.register(name, help, metric.clone());
+        }
+        for (name, help, metric) in [
+            (
+                "tollgate_policy_version",
+                "The policy of the store that is in force, 0 without one",
+                &self.policy_version,
+            ),
+            (
+                "tollgate_policy_refused",
+                "Whether the newest policy of the store is refused",
+                &self.policy_refused,
+            ),
         ] {
             registry.register(name, help, metric.clone());
         }

@@ -22,6 +22,8 @@
 mod application;
 mod buckets;
 mod commands;
+mod overrides;
+mod policy;
 mod signins;
 #[path = "../support/mod.rs"]
 mod support;

@@ -29,6 +29,7 @@ mod faults;
 mod fleet;
 mod hot_key;
 mod load;
+mod policy;
 mod relay;
 mod several_limits;
 #[path = "../support/mod.rs"]

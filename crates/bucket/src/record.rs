@@ -29,6 +29,16 @@ pub struct Own {
     pub until: Time,
 }
 
+impl Own {
+    /// The rate by which a bucket refuses everything until a time: one token in all that time.
+    ///
+    /// # Errors
+    /// [`SpecError`] if that time is over, or further away than a bucket may count.
+    pub fn ban(now: Time, until: Time) -> Result<Self, SpecError> {
+        Ok(Self { rate: Continuous::new(1, until.since(now), 1)?, until })
+    }
+}
+
 /// Why bytes are not a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodeError {
@@ -68,6 +78,17 @@ impl RecordHeader {
             own_until: Some(own.until),
         });
         self.convert_to(to, state, now);
+    }
+
+    /// Has the bucket refuse everything until the end of this [ban](Own::ban); then it is full. A refund for an attempt
+    /// that began before ends the ban earlier, by the time that the limit has for those tokens.
+    pub fn ban(&mut self, ban: Own, state: &mut [u64; Spec::MAX_WORDS]) {
+        // Plain, whatever the limit is: a bucket that remembers tags would let known ones pass.
+        *self = Self { spec: Spec::Continuous(ban.rate), own_until: Some(ban.until) };
+        state.fill(0);
+        if let Some(full_at) = state.first_mut() {
+            *full_at = ban.until.as_nanos();
+        }
     }
 
     /// The specification in force now: the bucket's own rate until its end, then the limit's. Converts the state once

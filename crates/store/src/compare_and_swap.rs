@@ -151,7 +151,8 @@ pub struct RecordVersion(pub u64);
 /// A record to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreRecord {
-    /// A bucket's bytes, at most [`MAX_RECORD_LEN`](tollgate_bucket::MAX_RECORD_LEN).
+    /// A bucket's bytes, at most [`MAX_RECORD_LEN`](tollgate_bucket::MAX_RECORD_LEN), or a text of gates
+    /// ([`Fleet`](crate::Fleet)), at most [`MAX_TEXT_LEN`](crate::MAX_TEXT_LEN) and a little more.
     pub bytes: Vec<u8>,
     /// The minimum time to live, from the database's write on; more than zero. A backend rounds it up to the database's
     /// unit, never down.
@@ -244,13 +245,15 @@ impl Namespace {
         self.key_secret_of(LAYOUT, secret)
     }
 
+    /// The key of a record that is no bucket. Two names, or a name and a bucket, have the same key with a chance of one
+    /// in 10^38.
+    pub(crate) fn document_key(&self, name: &[u8]) -> Key {
+        let hash = hash_of(&[b"tollgate document", self.as_str().as_bytes(), name]);
+        Key(hash.first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes)))
+    }
+
     fn key_secret_of(&self, layout: u8, secret: &[u8]) -> [u64; 2] {
-        let mut hash = Sha256::new();
-        for part in [b"tollgate bucket names", &[layout][..], self.as_str().as_bytes(), secret] {
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part);
-        }
-        let bytes = hash.finalize();
+        let bytes = hash_of(&[b"tollgate bucket names", &[layout], self.as_str().as_bytes(), secret]);
         let half = |at: usize| bytes[at..].first_chunk().map_or(0, |half| u64::from_le_bytes(*half));
         [half(0), half(8)]
     }
@@ -273,6 +276,16 @@ impl Namespace {
     pub fn key(&self, Key(key): Key) -> String {
         format!("{}:{LAYOUT}:{key:032x}", self.0)
     }
+}
+
+/// The hash of these parts, each with its length before it.
+fn hash_of(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
 }
 
 impl Default for Namespace {

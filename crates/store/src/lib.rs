@@ -12,6 +12,7 @@ mod clock_offset;
 mod compare_and_swap;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
+mod fleet;
 mod limits;
 #[cfg(feature = "memcached")]
 pub mod memcached;
@@ -38,6 +39,9 @@ pub use self::address::{BadStoreAddress, StoreAddress};
 pub use self::compare_and_swap::{
     BadNamespace, Clocked, CompareAndSwap, Namespace, RecordVersion, ServerEntry, ServerId, StoreClock,
     StoreError, StoreFuture, StoreRecord, Stored, Swap, SwapRequest, SwapResults,
+};
+pub use self::fleet::{
+    Fleet, FleetError, FleetHead, FleetKeys, MAX_HISTORY, MAX_TEXT_LEN, PolicyEntry, PolicyNote,
 };
 pub use self::limits::{Limiter, Limits, TakeOutcome};
 pub use self::step_program::{StepOp, StepProgram, StepRate, StepShape, StepSum};

@@ -289,6 +289,29 @@ impl SharedStore {
         self.push_requests(requests);
     }
 
+    /// Runs other requests than those about buckets on the store's thread, the first of them about this key, and waits
+    /// at most `timeout` for their result. Asks nothing while the server of the key is down.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if there is no result by then. What the requests write may have been written all the same.
+    pub async fn run<T: Send + 'static, F>(
+        &self,
+        key: Key,
+        timeout: Duration,
+        requests: impl FnOnce(Arc<dyn CompareAndSwap>) -> F,
+    ) -> Result<T, Unavailable>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        if self.server_of(key).breaker.is_open() {
+            return Err(Unavailable);
+        }
+        let requests = requests(Arc::clone(&self.backend));
+        // The time-out drops the requests there, as their contract wants it.
+        let running = self.runtime.spawn(async move { tokio::time::timeout(timeout, requests).await });
+        running.await.map_err(|_| Unavailable)?.map_err(|_| Unavailable)
+    }
+
     /// Waits until all enqueued operations are done, at most this long.
     pub async fn flush(&self, timeout: Duration) {
         let done = async {

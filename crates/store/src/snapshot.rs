@@ -15,13 +15,15 @@ use sha2::{Digest as _, Sha256};
 
 use super::memory::{BucketsSnapshot, EncodedSpec};
 
-/// All buckets of a gate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// All buckets of a gate, and what operators changed for a while.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snapshot {
     /// The secret that bucket keys are derived with.
     pub secret: [u64; 2],
     /// One entry for each kind of each limit.
     pub limits: Vec<LimitSnapshot>,
+    /// The changes of operators, as the engine encodes them.
+    pub overrides: Vec<u8>,
 }
 
 /// The buckets of one kind of one limit.
@@ -57,7 +59,9 @@ impl Snapshot {
     /// # Errors
     /// None in practice: every snapshot can be encoded.
     pub fn encode(&self) -> io::Result<Vec<u8>> {
-        let content = postcard::to_stdvec(self).map_err(io::Error::other)?;
+        let content = postcard::to_stdvec(&(&self.secret, &self.limits)).map_err(io::Error::other)?;
+        // Behind the buckets, where earlier versions look at nothing.
+        let content = postcard::to_extend(&self.overrides, content).map_err(io::Error::other)?;
         Ok([MAGIC, &Sha256::digest(&content)[..], &content].concat())
     }
 
@@ -71,7 +75,11 @@ impl Snapshot {
         if Sha256::digest(content)[..] != *checksum {
             return Err(SnapshotError::Damaged);
         }
-        postcard::from_bytes(content).map_err(|_| SnapshotError::Damaged)
+        let ((secret, limits), rest) =
+            postcard::take_from_bytes(content).map_err(|_| SnapshotError::Damaged)?;
+        // Earlier versions wrote only buckets.
+        let overrides = if rest.is_empty() { Ok(Vec::new()) } else { postcard::from_bytes(rest) };
+        Ok(Self { secret, limits, overrides: overrides.map_err(|_| SnapshotError::Damaged)? })
     }
 
     /// Replaces the file at `path`.
@@ -79,22 +87,7 @@ impl Snapshot {
     /// # Errors
     /// What the system reports; the old file stays intact.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        let (bytes, beside) = (self.encode()?, with_suffix(path, ".new"));
-        // A file left by a crash may be readable by other users.
-        if let Err(error) = fs::remove_file(&beside)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(error);
-        }
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)?;
-        // Without this, a crash of the machine may undo the rename.
-        match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
-            _ => File::open(".")?.sync_all(),
-        }
+        replace_file(path, &self.encode()?)
     }
 
     /// Reads the file; `None` if there is none.
@@ -108,6 +101,29 @@ impl Snapshot {
             file => file?.read_to_end(&mut bytes)?,
         };
         Self::decode(&bytes).map(Some)
+    }
+}
+
+/// Replaces a file, which only its owner may read. Whatever happens meanwhile, the old one or the new one is there.
+///
+/// # Errors
+/// What the system reports; the old file stays intact.
+pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = with_suffix(path, ".new");
+    // A file left by a crash may be readable by other users.
+    if let Err(error) = fs::remove_file(&beside)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    // Without this, a crash of the machine may undo the rename.
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
     }
 }
 

@@ -112,6 +112,12 @@ impl Store {
         }
     }
 
+    /// The database that several gates share; `None` if the buckets are in memory.
+    #[must_use]
+    pub fn database(&self) -> Option<&Arc<SharedStore>> {
+        self.database.as_ref()
+    }
+
     /// New buckets for a limit with these specs, one for each class of clients.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! `tollgate buckets exempt`: a prefix that no limit of a running gate sees for a while, over its admin socket.
+//! `tollgate buckets exempt`: a prefix, or any other key, that no limit of a running gate refuses for a while, over its
+//! admin socket.
 
 use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -6,18 +7,18 @@ use serde_json::{Value, json};
 
 use super::super::Exit;
 use super::super::admin_api::{AdminArgs, ApiRequest, plain};
-use super::{time, words_of};
+use super::{BucketCommand, key, refuse, time, words_of};
 use crate::config::values::Prefix;
 
 #[derive(Debug, Args)]
 pub(super) struct ExemptArgs {
-    /// The clients: 203.0.113.0/24, 2001:db8::1 [default: list all exemptions]
-    #[arg(value_parser = prefix, requires = "how")]
+    /// The clients: 203.0.113.0/24, 2001:db8::1; or another key as for `show` [default: list all exempt prefixes]
+    #[arg(value_name = "PREFIX|KEY", value_parser = exempt_key, requires = "how")]
     prefix: Option<String>,
     /// For how long: 1h, 1d
     #[arg(long = "for", value_name = "TIME", value_parser = time, group = "how", requires = "prefix")]
     lasts: Option<String>,
-    /// The reason, for the log
+    /// The reason, for the log; of a prefix only
     #[arg(long, value_name = "TEXT", requires = "lasts")]
     why: Option<String>,
     /// End it now
@@ -27,7 +28,16 @@ pub(super) struct ExemptArgs {
     pub(in crate::cli) admin: AdminArgs,
 }
 
-pub(super) fn exempt(ExemptArgs { prefix, lasts, why, end, admin }: &ExemptArgs) -> anyhow::Result<Exit> {
+pub(super) fn exempt(arguments: &ExemptArgs) -> anyhow::Result<Exit> {
+    let ExemptArgs { prefix, lasts, why, end, admin } = arguments;
+    if let Some(key) = prefix.as_ref().filter(|text| text.parse::<Prefix>().is_err()) {
+        if why.is_some() {
+            refuse("--why goes with a prefix");
+        }
+        let (method, body) = if *end { ("DELETE", None) } else { ("PUT", Some(json!({"for": lasts}))) };
+        let keys = std::slice::from_ref(key);
+        return BucketCommand { keys, admin, method, below: "/exemption", body }.run();
+    }
     let path = match prefix {
         Some(prefix) => format!("/api/v1/exemptions/{}", utf8_percent_encode(prefix, NON_ALPHANUMERIC)),
         None => "/api/v1/exemptions".to_owned(),
@@ -63,6 +73,9 @@ fn line(exemption: &Value) -> String {
     format!("{prefix}: exempt until {}{why}\n", plain(&exemption["until"]))
 }
 
-fn prefix(text: &str) -> Result<String, String> {
-    text.parse::<Prefix>().map(|_| text.to_owned()).map_err(words_of)
+fn exempt_key(text: &str) -> Result<String, String> {
+    match text.parse::<Prefix>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(mistake) => key(text).map_err(|_| words_of(mistake)),
+    }
 }

@@ -48,7 +48,11 @@ fn notes(bucket: &Value) -> String {
     if let Some(network) = bucket.get("network") {
         notes.push(plain(network));
     }
-    if let Some(own) = bucket.get("own") {
+    if let Some(until) = bucket.get("banned_until") {
+        notes.push(format!("banned until {}", plain(until)));
+    } else if let Some(until) = bucket.get("exempt_until") {
+        notes.push(format!("exempt until {}", plain(until)));
+    } else if let Some(own) = bucket.get("own") {
         let interval = seconds(own["seconds_per_token"].as_f64().unwrap_or_default());
         notes.push(format!("own rate: one every {interval}, until {}", plain(&own["until"])));
     }
@@ -68,7 +72,7 @@ fn notes(bucket: &Value) -> String {
 }
 
 /// Columns of equal width.
-pub(super) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+pub(in crate::cli) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);
     let mut text = String::new();

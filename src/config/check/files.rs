@@ -9,7 +9,7 @@ use super::super::Sources;
 use super::super::diagnostic::{Findings, SourceKind, SourceText, Spot};
 
 /// Reads files relative to the configuration, and remembers which.
-pub(super) struct Files<'b> {
+pub(in crate::config) struct Files<'b> {
     base: &'b Path,
     /// Where systemd puts the unit's credentials.
     credentials: Option<&'b Path>,
@@ -22,7 +22,7 @@ pub(super) struct Files<'b> {
 }
 
 impl<'b> Files<'b> {
-    pub(super) fn of(sources: &'b Sources) -> Self {
+    pub(in crate::config) fn of(sources: &'b Sources) -> Self {
         Self {
             base: &sources.base,
             credentials: sources.unit_directory("CREDENTIALS_DIRECTORY"),

@@ -55,7 +55,7 @@ impl std::fmt::Debug for Secret {
 }
 
 /// The settings; with defaults where there are mistakes.
-pub(super) fn check(
+pub(in crate::config) fn check(
     raw: &raw::RawStore,
     environment: &[(String, String)],
     files: &mut Files<'_>,

@@ -18,6 +18,7 @@ pub(super) fn words(path: &str) -> Option<&'static [&'static str]> {
     Some(match path {
         "sandbox" => &["on", "off"],
         "mode" => &["enforce", "observe"],
+        "policy" => &["file", "store"],
         "route.*.case" => &["insensitive", "sensitive"],
         "route.*.otherwise" => &["failure", "success", "neutral"],
         "limit.*.mode" => &["enforce", "observe", "off"],

@@ -87,7 +87,19 @@ impl BucketsApi {
                 let (rate, lasts) = request.rate()?;
                 engine.give_rate(selector, request.limit()?, (rate, lasts), by).await
             }
-            (BucketResource::Rate, _) => {
+            (BucketResource::Exemption, &Method::PUT) => {
+                request.has_only(&["limit", "for"])?;
+                engine.exempt(selector, limit, request.lasts("an exemption is ended by DELETE")?, by).await
+            }
+            (BucketResource::Ban, &Method::PUT) => {
+                request.has_only(&["limit", "for"])?;
+                engine.ban(selector, limit, request.lasts("a ban is ended by DELETE")?, by).await
+            }
+            (BucketResource::Ban, _) => {
+                request.has_only(&["limit"])?;
+                engine.end_ban(selector, limit, by).await
+            }
+            (BucketResource::Rate | BucketResource::Exemption, _) => {
                 request.has_only(&["limit"])?;
                 engine.end_rate(selector, limit, by).await
             }
@@ -95,6 +107,7 @@ impl BucketsApi {
         done.map_err(|error| {
             let status = match error {
                 BucketAdminError::NoBucket(_) => StatusCode::NOT_FOUND,
+                BucketAdminError::Ban(_) => StatusCode::UNPROCESSABLE_ENTITY,
                 BucketAdminError::OwnRate(OwnRateError::TooMany) => StatusCode::CONFLICT,
                 BucketAdminError::OwnRate(_) | BucketAdminError::Unavailable(_) => {
                     StatusCode::SERVICE_UNAVAILABLE

@@ -149,7 +149,7 @@ impl OverridesApi {
         let lasts = (self.grammar.span)(lasts).map_err(wrong)?;
         match lasts.as_nanos() {
             0 => Err(wrong("`for` is zero")),
-            _ => Ok(Some(self.engine.clock().now().after(lasts))),
+            _ => Ok(Some(self.engine.time().after(lasts))),
         }
     }
 
@@ -202,7 +202,9 @@ fn status_of(error: &OverrideError) -> StatusCode {
     match error {
         OverrideError::TooMany => StatusCode::CONFLICT,
         OverrideError::NoExemption(_) | OverrideError::NoLimit(_) => StatusCode::NOT_FOUND,
-        OverrideError::Frozen | OverrideError::Capacity(_) => StatusCode::SERVICE_UNAVAILABLE,
+        OverrideError::Frozen | OverrideError::Capacity(_) | OverrideError::Store(_) => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
     }
 }
 

@@ -43,6 +43,11 @@ pub(super) fn write(done: &BucketsChanged<'_>, clients: &ClientFormatter) {
                 "an operator gave a rate of its own"
             );
         }
+        Change::Banned { until } => {
+            let until = rfc3339(until);
+            info!(uid, pid, from, bucket, limits, until, "an operator banned whom these buckets belong to");
+        }
+        Change::BanEnded => info!(uid, pid, from, bucket, limits, "an operator ended a ban"),
         Change::RateEnded => info!(uid, pid, from, bucket, limits, "an operator ended a rate of its own"),
     }
 }

@@ -3,6 +3,7 @@
 //! It knows the meta commands and `stats`; which request a response belongs to is left to the connection. An error of
 //! the grammar ends the reading, because the start of the next response is not known any more.
 
+use crate::MAX_TEXT_LEN;
 use tollgate_bucket::MAX_RECORD_LEN;
 
 /// Reads responses.
@@ -71,8 +72,9 @@ pub enum BadResponse {
 /// Bytes of the longest line, without its end.
 pub const MAX_LINE_LEN: usize = 1024;
 
-/// Bytes of the longest value: that of a record, and some room for foreign values.
-pub const MAX_VALUE_LEN: usize = MAX_RECORD_LEN + 1024;
+/// Bytes of the longest value: that of a text of all gates, longer than any bucket, and some room for foreign values.
+pub const MAX_VALUE_LEN: usize = MAX_TEXT_LEN + 1024;
+const _: () = assert!(MAX_RECORD_LEN < MAX_TEXT_LEN);
 
 impl ResponseReader {
     /// Adds bytes that have arrived.

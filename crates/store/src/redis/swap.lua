@@ -189,7 +189,7 @@ local function swap(key, expected, new, millis, program)
     end
     version, record = string.rep('\255', 8), ''
   elseif found and #found >= 8 then
-    version, record = string.sub(found, 1, 8), string.sub(found, 9, 8192)
+    version, record = string.sub(found, 1, 8), string.sub(found, 9, 65536)
   elseif found then
     version, record = string.char(128 + #found) .. found .. string.rep('\0', 7 - #found), found
   end

@@ -26,6 +26,8 @@ pub enum StoreOp {
     Reset,
     /// Gives the bucket an own rate, or takes it away.
     Rate(Option<Own>),
+    /// Has the bucket refuse everything for a while.
+    Ban(Own),
 }
 
 /// The reply to an operation.
@@ -104,6 +106,10 @@ impl StoreRequest {
                 header.give_rate(&self.bucket.spec, own, state, now);
                 (Op::Peek(1), true)
             }
+            StoreOp::Ban(ban) => {
+                header.ban(ban, state);
+                (Op::Peek(1), true)
+            }
         };
         let words = header.spec.words().min(state.len());
         let step = step(&header.spec, &mut state[..words], now, op);
@@ -114,7 +120,10 @@ impl StoreRequest {
     pub(super) fn is_inspection(&self) -> bool {
         matches!(
             self.op,
-            StoreOp::Step(Op::Peek(_) | Op::PeekOnce { .. }) | StoreOp::Reset | StoreOp::Rate(_)
+            StoreOp::Step(Op::Peek(_) | Op::PeekOnce { .. })
+                | StoreOp::Reset
+                | StoreOp::Rate(_)
+                | StoreOp::Ban(_)
         )
     }
 

@@ -14,6 +14,8 @@ pub enum BucketChange {
     Reset,
     /// Gives the bucket an own rate, or takes it away.
     OwnRate(Option<Own>),
+    /// Has the bucket refuse everything until the end of a [ban](Own::ban); an own rate ends with it.
+    Ban(Own),
 }
 
 /// Why a bucket was not changed.
@@ -66,6 +68,7 @@ impl Store {
             }
             BucketChange::Reset => StoreOp::Reset,
             BucketChange::OwnRate(own) => StoreOp::Rate(own),
+            BucketChange::Ban(ban) => StoreOp::Ban(ban),
         };
         database.call(mirror, bucket, op).await?;
         Ok(())
@@ -87,6 +90,7 @@ impl Store {
             }
             BucketChange::Reset => buckets.reset(bucket, now)?,
             BucketChange::OwnRate(own) => buckets.set_own_rate(bucket, own, now)?,
+            BucketChange::Ban(ban) => buckets.ban(bucket, ban, now)?,
         }
         Ok(())
     }

@@ -31,6 +31,8 @@ fn bucket(view: &BucketView) -> Value {
         ("class", (!view.class.is_empty()).then(|| json!(&*view.class))),
         ("network", view.network.map(|network| json!(network.to_string()))),
         ("own", view.own.as_ref().map(own)),
+        ("exempt_until", view.exempt_until().map(|until| json!(rfc3339(until)))),
+        ("banned_until", view.banned_until().map(|until| json!(rfc3339(until)))),
         ("max_failures", view.cap.map(cap)),
         ("escalate", view.escalation.map(escalation)),
     ];

@@ -40,6 +40,8 @@ pub(super) enum BucketResource {
     Bucket,
     Credit,
     Rate,
+    Ban,
+    Exemption,
 }
 
 /// The request besides its path.
@@ -58,6 +60,8 @@ impl BucketPath {
             (None, _) => BucketResource::Bucket,
             (Some("credit"), None) => BucketResource::Credit,
             (Some("rate"), None) => BucketResource::Rate,
+            (Some("ban"), None) => BucketResource::Ban,
+            (Some("exemption"), None) => BucketResource::Exemption,
             _ => return None,
         };
         let is_escaped = key.split('%').skip(1).all(|rest| {
@@ -81,7 +85,7 @@ impl BucketResource {
         match self {
             Self::Bucket => "GET, HEAD, DELETE",
             Self::Credit => "POST",
-            Self::Rate => "PUT, DELETE",
+            Self::Rate | Self::Ban | Self::Exemption => "PUT, DELETE",
         }
     }
 }
@@ -127,10 +131,14 @@ impl BucketRequest {
     pub(super) fn rate(&self) -> Result<(Continuous, Span), AdminProblem> {
         self.has_only(&["limit", "rate", "for"])?;
         let rate = (self.grammar.rate)(self.text("rate", "a rate, as in \"60/min\"")?);
-        let span = (self.grammar.span)(self.text("for", "a duration, as in \"1d\"")?);
-        match (rate.map_err(wrong)?, span.map_err(wrong)?) {
-            (_, Span::ZERO) => Err(wrong("`for` is zero: a rate is ended by DELETE")),
-            both => Ok(both),
+        Ok((rate.map_err(wrong)?, self.lasts("a rate is ended by DELETE")?))
+    }
+
+    /// The time that `for` names.
+    pub(super) fn lasts(&self, end: &str) -> Result<Span, AdminProblem> {
+        match (self.grammar.span)(self.text("for", "a duration, as in \"1d\"")?).map_err(wrong)? {
+            Span::ZERO => Err(wrong(format!("`for` is zero: {end}"))),
+            lasts => Ok(lasts),
         }
     }
 

@@ -37,10 +37,30 @@ impl Buckets {
     /// # Errors
     /// See [`OwnRateError`]; then the bucket is unchanged.
     pub fn set_own_rate(&self, bucket: &BucketKey, own: Option<Own>, now: Time) -> Result<(), OwnRateError> {
+        let own = own.filter(|own| own.until > now);
+        self.change_own_rate(bucket, own, now, |header, state| {
+            header.give_rate(&bucket.spec, own, state, now)
+        })
+    }
+
+    /// Has a bucket refuse everything until the end of a [ban](Own::ban), in place of its present own rate.
+    ///
+    /// # Errors
+    /// See [`OwnRateError`]; then the bucket is unchanged.
+    pub fn ban(&self, bucket: &BucketKey, ban: Own, now: Time) -> Result<(), OwnRateError> {
+        self.change_own_rate(bucket, Some(ban), now, |header, state| header.ban(ban, state))
+    }
+
+    fn change_own_rate(
+        &self,
+        bucket: &BucketKey,
+        own: Option<Own>,
+        now: Time,
+        change: impl FnOnce(&mut RecordHeader, &mut [u64; Spec::MAX_WORDS]),
+    ) -> Result<(), OwnRateError> {
         if own.is_some() && matches!(bucket.spec, Spec::Escalation(_)) {
             return Err(OwnRateError::NoRate);
         }
-        let own = own.filter(|own| own.until > now);
         let _held = self.lock_open(bucket.key)?;
         let (mut header, mut state) = self.own_rates.get(bucket.key).unwrap_or_else(|| {
             let mut state = [0; Spec::MAX_WORDS];
@@ -48,7 +68,7 @@ impl Buckets {
             (RecordHeader::of(bucket.spec), state)
         });
         header.effective_spec(&bucket.spec, &mut state, now);
-        header.give_rate(&bucket.spec, own, &mut state, now);
+        change(&mut header, &mut state);
         if let Some(own) = own {
             self.own_rates.insert(bucket.key, OwnRateEntry::new(own, header.spec, &state))?;
             self.forget(bucket.key, now);

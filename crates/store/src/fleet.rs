@@ -1,0 +1,268 @@
+//! What the gates of an installation share beside their buckets: the policy with its history, and the changes that
+//! operators make for a while.
+//!
+//! One small record, the [head](FleetHead), names all others. A text is written once, under a random name, before the
+//! head names it: so a reader finds all of a change or nothing of it, and of two writers one loses the swap of the
+//! head. Every record carries a keyed hash under the installation's secret, because who writes a policy decides where
+//! passwords go. What the texts mean is left to the layers above.
+
+mod head;
+mod sealed;
+
+use std::sync::Arc;
+
+pub use self::head::{FleetHead, MAX_HISTORY, PolicyEntry};
+
+use self::head::DocumentName;
+use self::sealed::DocumentSeal;
+use crate::{CompareAndSwap, Namespace, RecordVersion, StoreError, StoreRecord, Swap};
+use tollgate_bucket::{Key, Span, Time};
+
+/// The shared records of an installation. Each method is a few requests one after the other, without a deadline: the
+/// caller has one.
+#[derive(Clone)]
+pub struct Fleet {
+    backend: Arc<dyn CompareAndSwap>,
+    keys: FleetKeys,
+}
+
+/// Where the shared records of an installation are, and how they are authenticated.
+#[derive(Clone)]
+pub struct FleetKeys {
+    namespace: Namespace,
+    seal: DocumentSeal,
+}
+
+/// Why a shared record cannot be read or written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FleetError {
+    /// The database does not answer, or refuses.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The record is damaged, or was written by an installation with another secret.
+    #[error("holds a {0} that was not written with this `store.secret`")]
+    Foreign(&'static str),
+    /// The head names a text that is gone: the database has dropped it.
+    #[error("has lost the {0}")]
+    Lost(&'static str),
+    /// The text is longer than every database takes.
+    #[error("takes a text of at most {MAX_TEXT_LEN} bytes, and this one has {0}")]
+    TooLong(usize),
+    /// Another writer came first.
+    #[error("was changed by another operator meanwhile")]
+    Conflict,
+}
+
+/// Who put a policy into the store, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PolicyNote {
+    /// When, by the writer's clock.
+    pub at: Time,
+    /// Who, as far as the machine of the writer knows.
+    pub by: String,
+    /// The writer's reason; may be empty.
+    pub comment: String,
+}
+
+impl FleetKeys {
+    /// For the installation with this prefix and secret.
+    #[must_use]
+    pub fn new(namespace: &Namespace, secret: &[u8]) -> Self {
+        Self { namespace: namespace.clone(), seal: DocumentSeal::new(secret) }
+    }
+
+    /// The key of the head.
+    #[must_use]
+    pub fn head(&self) -> Key {
+        self.namespace.document_key(b"head")
+    }
+
+    fn text(&self, DocumentName(name): DocumentName) -> Key {
+        self.namespace.document_key(&name.to_be_bytes())
+    }
+}
+
+impl Fleet {
+    /// The shared records in this database.
+    #[must_use]
+    pub fn new(backend: Arc<dyn CompareAndSwap>, keys: FleetKeys) -> Self {
+        Self { backend, keys }
+    }
+
+    /// The head: one request. The default if there is none yet.
+    ///
+    /// # Errors
+    /// See [`FleetError`].
+    pub async fn head(&self) -> Result<FleetHead, FleetError> {
+        Ok(self.load_head().await?.0)
+    }
+
+    /// The text of a policy in the history.
+    ///
+    /// # Errors
+    /// See [`FleetError`].
+    pub async fn policy(&self, entry: &PolicyEntry) -> Result<String, FleetError> {
+        let text = self.text(entry.name, "policy").await?;
+        String::from_utf8(text).map_err(|_| FleetError::Foreign("policy"))
+    }
+
+    /// Makes this text the policy of all gates. `newest` is the version that the writer has seen.
+    ///
+    /// # Errors
+    /// See [`FleetError`]; [`Conflict`](FleetError::Conflict) if there is a newer one than that.
+    pub async fn push(
+        &self,
+        text: &str,
+        newest: Option<u64>,
+        note: PolicyNote,
+    ) -> Result<PolicyEntry, FleetError> {
+        let (mut head, version) = self.load_head().await?;
+        if head.newest().map(|entry| entry.version) != newest {
+            return Err(FleetError::Conflict);
+        }
+        let name = self.write_text(text.as_bytes(), "policy").await?;
+        let (entry, dropped) = head.push(name, text, note);
+        self.replace_head(version, &head, name, dropped).await?;
+        Ok(entry)
+    }
+
+    /// The changes of operators, as they were written; empty if there are none.
+    ///
+    /// # Errors
+    /// See [`FleetError`].
+    pub async fn overrides(&self, head: &FleetHead) -> Result<Vec<u8>, FleetError> {
+        match head.overrides {
+            Some(name) => self.text(name, "list of changes").await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Replaces the changes of operators by what `change` makes of them, unless it returns the same. Asks `change` again
+    /// if another gate came first. Returns the head and the changes by then.
+    ///
+    /// # Errors
+    /// The inner error is that of `change`; the outer one is that of the store.
+    pub async fn change_overrides<E>(
+        &self,
+        change: impl Fn(&[u8]) -> Result<Vec<u8>, E>,
+    ) -> Result<Result<(FleetHead, Vec<u8>), E>, FleetError> {
+        for _ in 0..MAX_TRIES {
+            let (mut head, version) = self.load_head().await?;
+            let before = self.overrides(&head).await.or_else(empty_if_lost)?;
+            let after = match change(&before) {
+                Ok(after) if after == before => return Ok(Ok((head, after))),
+                Ok(after) => after,
+                Err(error) => return Ok(Err(error)),
+            };
+            let name = self.write_text(&after, "overrides").await?;
+            let dropped = head.overrides.replace(name);
+            match self.replace_head(version, &head, name, dropped).await {
+                Err(FleetError::Conflict) => {}
+                replaced => return replaced.map(|()| Ok((head, after))),
+            }
+        }
+        Err(FleetError::Conflict)
+    }
+
+    async fn load_head(&self) -> Result<(FleetHead, Option<RecordVersion>), FleetError> {
+        let key = self.keys.head();
+        let Some(stored) = self.backend.load(key).await?.value else { return Ok(Default::default()) };
+        let head = self.keys.seal.open(key, &stored.bytes).and_then(FleetHead::decode);
+        Ok((head.ok_or(FleetError::Foreign("policy"))?, Some(stored.version)))
+    }
+
+    /// Puts the new head in the place of the one that was read; without success it takes back the new text. With it,
+    /// the text that no head names any more goes.
+    async fn replace_head(
+        &self,
+        old: Option<RecordVersion>,
+        head: &FleetHead,
+        new: DocumentName,
+        dropped: Option<DocumentName>,
+    ) -> Result<(), FleetError> {
+        let written = self.swap(self.keys.head(), old, &head.encode(), "policies").await;
+        let unused = match &written {
+            Ok(()) => dropped,
+            Err(FleetError::Conflict) => Some(new),
+            // It may have been written all the same.
+            Err(_) => None,
+        };
+        if let Some(unused) = unused {
+            // What stays behind takes a little room.
+            let _ = self.remove(self.keys.text(unused)).await;
+        }
+        written
+    }
+
+    async fn text(&self, name: DocumentName, what: &'static str) -> Result<Vec<u8>, FleetError> {
+        let key = self.keys.text(name);
+        let stored = self.backend.load(key).await?.value.ok_or(FleetError::Lost(what))?;
+        let text = self.keys.seal.open(key, &stored.bytes).ok_or(FleetError::Foreign(what))?;
+        Ok(text.to_vec())
+    }
+
+    async fn write_text(&self, text: &[u8], what: &str) -> Result<DocumentName, FleetError> {
+        if text.len() > MAX_TEXT_LEN {
+            return Err(FleetError::TooLong(text.len()));
+        }
+        let name = DocumentName(RecordVersion::random().0);
+        self.swap(self.keys.text(name), None, text, what).await?;
+        Ok(name)
+    }
+
+    async fn swap(
+        &self,
+        key: Key,
+        old: Option<RecordVersion>,
+        text: &[u8],
+        what: &str,
+    ) -> Result<(), FleetError> {
+        let bytes = self.keys.seal.seal(key, text);
+        let new = StoreRecord { bytes, ttl: FOR_GOOD, limit: what.into(), full_at: Time::default() };
+        match self.backend.swap(key, old, new).await {
+            Ok(written) => match written.value {
+                Swap::Done(_) => Ok(()),
+                Swap::Conflict(_) | Swap::Stepped { .. } => Err(FleetError::Conflict),
+            },
+            Err(StoreError::WriteConflict) => Err(FleetError::Conflict),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Has a record expire at once: backends have no other removal.
+    async fn remove(&self, key: Key) -> Result<(), StoreError> {
+        if let Some(stored) = self.backend.load(key).await?.value {
+            let (limit, full_at) = ("removed".into(), Time::default());
+            let gone = StoreRecord { bytes: vec![0], ttl: Span::from_millis(1), limit, full_at };
+            self.backend.swap(key, Some(stored.version), gone).await?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Fleet")
+    }
+}
+
+impl std::fmt::Debug for FleetKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FleetKeys, secret hidden")
+    }
+}
+
+/// Changes that the database has dropped have ended: the next change begins a new list.
+fn empty_if_lost(error: FleetError) -> Result<Vec<u8>, FleetError> {
+    if let FleetError::Lost(_) = error { Ok(Vec::new()) } else { Err(error) }
+}
+
+/// Bytes of a text: what the smallest column of all databases takes (a `BLOB` of MySQL), and some room for the seal.
+pub const MAX_TEXT_LEN: usize = 60 * 1024;
+/// A hundred years: every database takes it.
+const FOR_GOOD: Span = Span::from_secs(100 * 365 * 86_400);
+/// Operators do not change things often: the bound only keeps the loop finite.
+const MAX_TRIES: u32 = 20;
+
+#[cfg(test)]
+mod tests;

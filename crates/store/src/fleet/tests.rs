@@ -1,0 +1,120 @@
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use super::*;
+use crate::{Clocked, ServerId, StoreFuture, Stored};
+
+/// A database without failures: what is tested is what the records say of each other.
+#[derive(Default)]
+struct Records(Mutex<HashMap<Key, Stored>>);
+
+impl Records {
+    fn count(&self) -> usize {
+        self.0.lock().unwrap().values().filter(|stored| stored.bytes.len() > 1).count()
+    }
+
+    fn spoil(&self) {
+        for stored in self.0.lock().unwrap().values_mut() {
+            if let Some(last) = stored.bytes.last_mut() {
+                *last ^= 1;
+            }
+        }
+    }
+}
+
+impl CompareAndSwap for Records {
+    fn load(&self, key: Key) -> StoreFuture<'_, Option<Stored>> {
+        let found = self.0.lock().unwrap().get(&key).cloned();
+        Box::pin(async { Ok(Clocked::without_clock(found)) })
+    }
+
+    fn swap(&self, key: Key, old: Option<RecordVersion>, new: StoreRecord) -> StoreFuture<'_, Swap> {
+        let mut records = self.0.lock().unwrap();
+        let found = records.get(&key).cloned();
+        let swap = if found.as_ref().map(|stored| stored.version) == old {
+            let version = RecordVersion::random();
+            records.insert(key, Stored { bytes: new.bytes, version });
+            Swap::Done(version)
+        } else {
+            Swap::Conflict(found)
+        };
+        Box::pin(async { Ok(Clocked::without_clock(swap)) })
+    }
+
+    fn probe(&self, _: ServerId) -> StoreFuture<'_, ()> {
+        Box::pin(async { Ok(Clocked::without_clock(())) })
+    }
+}
+
+fn fleet(records: &Arc<Records>, secret: &[u8]) -> Fleet {
+    let backend: Arc<dyn CompareAndSwap> = Arc::<Records>::clone(records);
+    Fleet::new(backend, FleetKeys::new(&Namespace::default(), secret))
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+#[test]
+fn a_pushed_text_is_the_newest_and_the_history_is_bounded() {
+    let records = Arc::default();
+    let fleet = fleet(&records, b"secret");
+    assert_eq!(run(fleet.head()).unwrap(), FleetHead::default());
+    for version in 1..=MAX_HISTORY as u64 + 5 {
+        let before = Some(version - 1).filter(|before| *before > 0);
+        let entry = run(fleet.push(&format!("# {version}"), before, PolicyNote::default())).unwrap();
+        assert_eq!(entry.version, version);
+    }
+    let head = run(fleet.head()).unwrap();
+    assert_eq!(head.policies().len(), MAX_HISTORY);
+    assert_eq!((head.policies()[0].version, head.policy(5)), (6, None));
+    for entry in head.policies() {
+        assert_eq!(run(fleet.policy(entry)).unwrap(), format!("# {}", entry.version));
+    }
+    assert_eq!(records.count(), MAX_HISTORY + 1, "a text that left the history is gone");
+}
+
+#[test]
+fn of_two_writers_who_saw_the_same_policy_one_is_refused() {
+    let records = Arc::default();
+    let fleet = fleet(&records, b"secret");
+    run(fleet.push("a = 1", None, PolicyNote::default())).unwrap();
+    let late = run(fleet.push("a = 2", None, PolicyNote::default()));
+    assert_eq!(late, Err(FleetError::Conflict));
+    assert_eq!((run(fleet.head()).unwrap().policies().len(), records.count()), (1, 2));
+}
+
+/// Who can write to the database and has not the secret changes no policy.
+#[test]
+fn a_text_of_another_secret_or_a_spoilt_one_is_refused() {
+    let records = Arc::default();
+    run(fleet(&records, b"secret").push("a = 1", None, PolicyNote::default())).unwrap();
+    assert_eq!(run(fleet(&records, b"Secret").head()), Err(FleetError::Foreign("policy")));
+    let head = run(fleet(&records, b"secret").head()).unwrap();
+    records.spoil();
+    let text = run(fleet(&records, b"secret").policy(head.newest().unwrap()));
+    assert_eq!(text, Err(FleetError::Foreign("policy")));
+}
+
+#[test]
+fn a_text_that_the_smallest_database_cannot_hold_is_refused() {
+    let records = Arc::default();
+    let text = "#".repeat(MAX_TEXT_LEN + 1);
+    let pushed = run(fleet(&records, b"").push(&text, None, PolicyNote::default()));
+    assert_eq!(pushed, Err(FleetError::TooLong(MAX_TEXT_LEN + 1)));
+    assert_eq!(records.count(), 0);
+}
+
+#[test]
+fn changes_of_several_gates_add_up_and_what_changes_nothing_writes_nothing() {
+    let records = Arc::default();
+    let (one, two) = (fleet(&records, b"s"), fleet(&records, b"s"));
+    let add = |letter: u8| move |before: &[u8]| Ok::<_, ()>([before, &[letter]].concat());
+    run(one.change_overrides(add(b'a'))).unwrap().unwrap();
+    let (head, after) = run(two.change_overrides(add(b'b'))).unwrap().unwrap();
+    assert_eq!((after, run(one.overrides(&head)).unwrap()), (b"ab".to_vec(), b"ab".to_vec()));
+    let (same, _) = run(one.change_overrides(|before| Ok::<_, ()>(before.to_vec()))).unwrap().unwrap();
+    assert!(same.has_same_overrides(&head));
+    assert_eq!(run(one.change_overrides(|_| Err(7))).unwrap(), Err(7));
+    assert_eq!(records.count(), 2);
+}

@@ -1,0 +1,90 @@
+//! Asks the store for what gates share beside their buckets: the policy, and the changes of operators.
+//!
+//! One question every [`PERIOD`] tells whether anything is new. What follows from it is left to `reload`, which does
+//! one thing after the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Parts;
+use crate::config::StoreSettings;
+use crate::engine::{OverrideChange, OverrideError, Overrides};
+use crate::store::shared::SharedStore;
+use crate::store::{Fleet, FleetError, FleetHead, FleetKeys, PolicyEntry, StoreError};
+
+/// The shared records of this gate's installation.
+pub(super) struct FleetLink {
+    store: Arc<SharedStore>,
+    keys: FleetKeys,
+}
+
+impl FleetLink {
+    /// `None` if this gate shares its buckets with no other.
+    pub(super) fn of(parts: &Parts, settings: &StoreSettings) -> Option<Self> {
+        let store = Arc::clone(parts.engine.store().database()?);
+        Some(Self { store, keys: FleetKeys::new(&settings.names, settings.secret.reveal()) })
+    }
+
+    /// What there is: one question.
+    pub(super) async fn head(&self) -> Result<FleetHead, FleetError> {
+        self.run(async |fleet: Fleet| fleet.head().await).await
+    }
+
+    /// The text of a policy.
+    pub(super) async fn policy(&self, entry: PolicyEntry) -> Result<String, FleetError> {
+        self.run(move |fleet| async move { fleet.policy(&entry).await }).await
+    }
+
+    /// The changes of operators.
+    pub(super) async fn overrides(&self, head: &FleetHead) -> Result<Overrides, FleetError> {
+        let head = head.clone();
+        let bytes = self.run(move |fleet| async move { fleet.overrides(&head).await }).await?;
+        Overrides::decode(&bytes).ok_or(FleetError::Foreign("list of changes"))
+    }
+
+    /// Makes a change for all gates. Returns the head and all changes after it.
+    pub(super) async fn change(
+        &self,
+        parts: &Parts,
+        change: OverrideChange,
+    ) -> Result<(FleetHead, Overrides), OverrideError> {
+        let engine = Arc::clone(&parts.engine);
+        let changed = move |before: &Overrides| engine.changed_overrides(before, &change);
+        self.rewrite(changed).await
+    }
+
+    /// Ends the changes that last until a reload.
+    pub(super) async fn end_with_reload(&self) -> Result<(FleetHead, Overrides), OverrideError> {
+        self.rewrite(|before| Ok(before.after_reload())).await
+    }
+
+    async fn rewrite(
+        &self,
+        change: impl Fn(&Overrides) -> Result<Overrides, OverrideError> + Send + 'static,
+    ) -> Result<(FleetHead, Overrides), OverrideError> {
+        let on_bytes = move |bytes: &[u8]| {
+            // A list that cannot be read gives way to a new one.
+            let before = Overrides::decode(bytes).unwrap_or_default();
+            change(&before).map(|after| after.encode())
+        };
+        let rewritten = self.run(move |fleet| async move { fleet.change_overrides(on_bytes).await }).await;
+        let (head, bytes) = rewritten.map_err(|error| OverrideError::Store(error.to_string()))??;
+        Ok((head, Overrides::decode(&bytes).unwrap_or_default()))
+    }
+
+    async fn run<T, F>(&self, requests: impl FnOnce(Fleet) -> F) -> Result<T, FleetError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, FleetError>> + Send + 'static,
+    {
+        let keys = self.keys.clone();
+        let on_backend = |backend| requests(Fleet::new(backend, keys));
+        let done = self.store.run(self.keys.head(), TIMEOUT, on_backend).await;
+        done.unwrap_or_else(|unavailable| Err(StoreError::Unreachable(unavailable.to_string()).into()))
+    }
+}
+
+/// How often a gate asks: all of them follow within twice that.
+pub(super) const PERIOD: Duration = Duration::from_millis(400);
+/// For a few questions one after the other.
+const TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,0 +1,225 @@
+//! Follows the store: takes over a new policy as a reload does, and the changes that operators made at other gates.
+//!
+//! A policy that this gate cannot take leaves the one in force; the log, a metric and the status say so, and a reload
+//! tries it again. The last one that was taken is kept in a file, by which the gate starts while the store is away.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::super::fleet::{FleetLink, PERIOD};
+use super::super::{Parts, service_manager};
+use super::{LoadAttempt, Reload, check};
+use crate::config::{Config, Sources, StoreSettings, StoredPolicy};
+use crate::engine::{OverrideChange, OverrideError, Overrides};
+use crate::event::Event;
+use crate::store::snapshot::replace_file;
+use crate::store::{FleetError, FleetHead, PolicyEntry};
+
+/// What this gate knows of the shared records.
+pub(super) struct Follower {
+    store: StoreSettings,
+    ticks: Interval,
+    link: Option<Arc<FleetLink>>,
+    seen: FleetHead,
+    policy: Option<FollowedPolicy>,
+    /// Whether changes that last until a reload have ended here, but not in the store.
+    has_reloaded: bool,
+    /// The last failure, which is logged once.
+    failure: Option<FleetError>,
+}
+
+/// The policy of a gate that has it from the store.
+struct FollowedPolicy {
+    /// The newest that was tried: its version and its hash.
+    tried: (u64, String),
+    /// One that this gate could not take.
+    refused: Option<StoredPolicy>,
+    copy: PathBuf,
+    is_copied: bool,
+}
+
+impl Follower {
+    pub(super) fn new(sources: &Sources, config: &Config) -> Self {
+        let mut ticks = interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let followed = |copy: &PathBuf| {
+            let StoredPolicy { version, text } = sources.policy.clone().unwrap_or_default();
+            let tried = (version, PolicyEntry::hash_of(&text));
+            FollowedPolicy { tried, refused: None, copy: copy.clone(), is_copied: false }
+        };
+        Self {
+            store: config.store.clone(),
+            ticks,
+            link: None,
+            seen: FleetHead::default(),
+            policy: config.policy_copy.as_ref().map(followed),
+            has_reloaded: false,
+            failure: None,
+        }
+    }
+
+    /// When it is time to ask; never where nothing is shared.
+    pub(super) async fn tick(&mut self) {
+        if !self.store.address.is_shared() {
+            return std::future::pending().await;
+        }
+        self.ticks.tick().await;
+    }
+
+    /// The policy that a reload has to try: one that could not be taken before.
+    pub(super) fn refused(&self) -> Option<StoredPolicy> {
+        self.policy.as_ref()?.refused.clone()
+    }
+
+    /// A reload has succeeded.
+    pub(super) fn has_reloaded(&mut self) {
+        self.has_reloaded = self.link.is_some();
+    }
+
+    fn link(&mut self, parts: &Parts) -> Option<Arc<FleetLink>> {
+        if self.link.is_none() {
+            self.link = FleetLink::of(parts, &self.store).map(Arc::new);
+        }
+        self.link.clone()
+    }
+
+    /// The newest policy, if this gate wants it and has not tried it yet.
+    fn untried<'h>(&self, head: &'h FleetHead) -> Option<&'h PolicyEntry> {
+        let policy = self.policy.as_ref()?;
+        head.newest().filter(|entry| (entry.version, &entry.hash) != (policy.tried.0, &policy.tried.1))
+    }
+
+    fn tell(&mut self, error: FleetError) {
+        // The store itself says that it is away.
+        let is_told = matches!(error, FleetError::Store(_)) || self.failure.as_ref() == Some(&error);
+        if !is_told {
+            tracing::error!("the store ({}) {error}: this gate goes on as it is", self.store.address);
+        }
+        self.failure = Some(error);
+    }
+}
+
+impl Reload {
+    /// Asks the store what is new, and takes it over.
+    pub(super) async fn follow(&mut self, parts: &Parts) {
+        if parts.engine.is_frozen() {
+            return;
+        }
+        self.keep_copy(parts).await;
+        match self.ask(parts).await {
+            Ok(()) => self.follower.failure = None,
+            Err(error) => self.follower.tell(error),
+        }
+    }
+
+    async fn ask(&mut self, parts: &Parts) -> Result<(), FleetError> {
+        let Some(link) = self.follower.link(parts) else { return Ok(()) };
+        let head = link.head().await?;
+        if let Some(entry) = self.follower.untried(&head) {
+            let text = link.policy(entry.clone()).await?;
+            self.take_policy(entry, text, parts).await;
+        }
+        if self.follower.has_reloaded {
+            self.end_with_reload(&link, parts).await;
+        } else if !head.has_same_overrides(&self.follower.seen) {
+            let overrides = link.overrides(&head).await?;
+            self.follower.seen = head;
+            self.put_in_force(overrides, parts);
+        }
+        Ok(())
+    }
+
+    /// Makes a change on all gates, or on this one if it is alone.
+    pub(super) async fn override_rules(
+        &mut self,
+        change: OverrideChange,
+        parts: &Parts,
+    ) -> Result<(), OverrideError> {
+        let Some(link) = self.follower.link(parts) else {
+            let former = parts.override_rules(&change)?;
+            self.retire(Some(former));
+            return Ok(());
+        };
+        let (head, overrides) = link.change(parts, change).await?;
+        self.follower.seen = head;
+        self.put_in_force(overrides, parts);
+        Ok(())
+    }
+
+    /// Other gates need not hear of it: each ends these changes when it reloads, or finds them gone.
+    async fn end_with_reload(&mut self, link: &FleetLink, parts: &Parts) {
+        if let Ok((head, overrides)) = link.end_with_reload().await {
+            (self.follower.seen, self.follower.has_reloaded) = (head, false);
+            self.put_in_force(overrides, parts);
+        }
+    }
+
+    fn put_in_force(&mut self, overrides: Overrides, parts: &Parts) {
+        match parts.set_overrides(overrides) {
+            Ok(former) => self.retire(former),
+            Err(error) => {
+                tracing::error!("changes that operators made at other gates are not made here: {error}")
+            }
+        }
+    }
+
+    async fn take_policy(&mut self, entry: &PolicyEntry, text: String, parts: &Parts) {
+        let stored = StoredPolicy { version: entry.version, text };
+        let sources = Sources { policy: Some(stored.clone()), ..self.sources.clone() };
+        service_manager::reloading();
+        let restart_only = self.restart_only.clone();
+        let read = parts.sandbox.broker().run(move || check(sources, &restart_only)).await;
+        let read =
+            read.unwrap_or_else(|error| LoadAttempt::broken(format!("cannot read the policy: {error}")));
+        let changes = read.config.and_then(|(sources, config)| self.apply(sources, config, parts));
+        let changed = changes.as_deref().unwrap_or_default();
+        parts.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
+        service_manager::ready();
+        if let Some(policy) = &mut self.follower.policy {
+            policy.tried = (entry.version, entry.hash.clone());
+            policy.refused = changes.is_err().then_some(stored);
+        }
+        match &changes {
+            Ok(_) => tracing::info!("policy {} of {} is in force", entry.version, entry.by),
+            Err(why) => tracing::error!(
+                "policy {} of {} is refused, the old one stays: {why}",
+                entry.version,
+                entry.by
+            ),
+        }
+        let refused = changes.err().map(|why| (entry.version, why));
+        self.show_policy(refused, parts);
+        self.keep_copy(parts).await;
+    }
+
+    /// Tells the metrics and the status which policy is in force, and which one is refused.
+    pub(super) fn show_policy(&mut self, refused: Option<(u64, String)>, parts: &Parts) {
+        let version = self.sources.policy.as_ref().map_or(0, |policy| policy.version);
+        parts.metrics.show_policy(version, refused.is_some());
+        self.config_status.refuse_policy(refused);
+    }
+
+    /// A policy is in force, from the store or from a reload.
+    pub(super) fn has_taken_policy(&mut self) {
+        if let (Some(policy), Some(_)) = (&mut self.follower.policy, &self.sources.policy) {
+            (policy.refused, policy.is_copied) = (None, false);
+        }
+    }
+
+    /// Writes the policy in force to its file, once.
+    async fn keep_copy(&mut self, parts: &Parts) {
+        let Some(policy) = self.follower.policy.as_mut().filter(|policy| !policy.is_copied) else { return };
+        policy.is_copied = true;
+        let Some(stored) = &self.sources.policy else { return };
+        let (path, text) = (policy.copy.clone(), stored.to_copy());
+        let shown = path.display().to_string();
+        let written = parts.sandbox.broker().run(move || replace_file(&path, text.as_bytes())).await;
+        if let Err(error) = written.and_then(|written| written) {
+            tracing::warn!(
+                "the policy cannot be kept in {shown}: {error}: without the store this gate cannot start"
+            );
+        }
+    }
+}

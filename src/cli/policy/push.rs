@@ -1,0 +1,99 @@
+//! `tollgate policy push` and `rollback`: what changes the policy of all gates.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use clap::Args;
+
+use super::super::Exit;
+use super::super::sources::ConfigArgs;
+use super::super::stored_policy::SharedPolicies;
+use super::checked::CheckedPolicy;
+use super::{entry_of, opened};
+use crate::config::{StoreSettings, StoredPolicy};
+use crate::store::{PolicyEntry, PolicyNote};
+use crate::time::Clock;
+
+#[derive(Debug, Args)]
+pub(super) struct PushArgs {
+    /// The file, or - for standard input
+    file: PathBuf,
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+    /// The reason, for the history
+    #[arg(short = 'm', long, value_name = "TEXT", default_value = "")]
+    comment: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RollbackArgs {
+    /// The version [default: the one before the newest]
+    version: Option<u64>,
+    #[command(flatten)]
+    pub(super) config: ConfigArgs,
+    /// The reason, for the history [default: the version]
+    #[arg(short = 'm', long, value_name = "TEXT")]
+    comment: Option<String>,
+}
+
+impl PushArgs {
+    pub(super) fn run(&self) -> anyhow::Result<Exit> {
+        let CheckedPolicy { text, store } = CheckedPolicy::read(&self.file, &self.config)?;
+        push(store, &text, &self.comment)
+    }
+}
+
+impl RollbackArgs {
+    pub(super) fn run(&self) -> anyhow::Result<Exit> {
+        let own = self.config.own_sources()?;
+        let stored = opened(&own)?.run(async |fleet| {
+            let head = fleet.head().await?;
+            let entry = match (self.version, head.policies()) {
+                (None, [.., before, _]) => before,
+                (None, _) => bail!("has no earlier policy"),
+                (version, _) => entry_of(&head, version)?,
+            };
+            Ok(StoredPolicy { version: entry.version, text: fleet.policy(entry).await? })
+        })?;
+        let comment = self.comment.clone().unwrap_or_else(|| format!("back to {}", stored.version));
+        let CheckedPolicy { text, store } = CheckedPolicy::of_stored(stored, own, &self.config)?;
+        push(store, &text, &comment)
+    }
+}
+
+fn push(store: Option<StoreSettings>, text: &str, comment: &str) -> anyhow::Result<Exit> {
+    let Some(store) = store else {
+        eprintln!("refused, the policy in the store stays");
+        return Ok(Exit::BadConfiguration);
+    };
+    let policies = SharedPolicies::open(&store)?;
+    let entry = policies.run(async |fleet| {
+        let head = fleet.head().await?;
+        let newest = head.newest();
+        if let Some(same) = newest.filter(|newest| newest.hash == PolicyEntry::hash_of(text)) {
+            return Ok(Err(same.version));
+        }
+        let note = PolicyNote { at: Clock::system().now(), by: author(), comment: comment.to_owned() };
+        Ok(Ok(fleet.push(text, newest.map(|newest| newest.version), note).await?))
+    })?;
+    match entry {
+        Ok(PolicyEntry { version, hash, .. }) => {
+            println!(
+                "policy {version} ({hash}) is in the store ({}): gates follow within two seconds",
+                policies.name
+            );
+        }
+        Err(version) => {
+            println!("policy {version} in the store ({}) is the same: nothing to change", policies.name)
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Who pushes, as far as this machine knows: for people, not for proof.
+fn author() -> String {
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let user = variable("SUDO_USER").or_else(|| variable("USER")).or_else(|| variable("LOGNAME"));
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}@{}", user.as_deref().unwrap_or("unknown"), host.trim())
+}

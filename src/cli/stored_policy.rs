@@ -1,0 +1,78 @@
+//! Fetches the policy of the store for a configuration with `policy = "store"`, or reads the one that the gate kept.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::store::{OpenedStore, open};
+use crate::config::{PolicyOrigin, Sources, StoreSettings, StoredPolicy, policy_origin};
+use crate::store::{Fleet, FleetKeys};
+
+/// The sources with the policy that they name, if they name one. Without a store that answers it is the one that the
+/// gate has kept. Without that, [`load`](crate::config::load) reports the mistake.
+pub(super) fn with_policy(sources: Sources) -> Sources {
+    let Some(origin) = policy_origin(&sources) else { return sources };
+    let policy = match newest(&origin.store) {
+        Ok(Some(policy)) => Some(policy),
+        Ok(None) => kept(&origin, "the store has no policy"),
+        Err(error) => kept(&origin, &format!("{error:#}")),
+    };
+    Sources { policy, ..sources }
+}
+
+fn kept(PolicyOrigin { copy, .. }: &PolicyOrigin, why: &str) -> Option<StoredPolicy> {
+    let kept = std::fs::read_to_string(copy).ok().and_then(|text| StoredPolicy::from_copy(&text));
+    match &kept {
+        Some(StoredPolicy { version, .. }) => {
+            eprintln!("tollgate: {why}: policy {version} is used, as it was kept in {}", copy.display());
+        }
+        None => eprintln!("tollgate: {why}, and none is kept in {}", copy.display()),
+    }
+    kept
+}
+
+fn newest(store: &StoreSettings) -> anyhow::Result<Option<StoredPolicy>> {
+    SharedPolicies::open(store)?.run(async |fleet| {
+        let head = fleet.head().await?;
+        let Some(entry) = head.newest() else { return Ok(None) };
+        Ok(Some(StoredPolicy { version: entry.version, text: fleet.policy(entry).await? }))
+    })
+}
+
+/// The policies in a store.
+pub(super) struct SharedPolicies {
+    opened: OpenedStore,
+    fleet: Fleet,
+    /// The scheme of the store, for messages.
+    pub(super) name: String,
+}
+
+impl SharedPolicies {
+    /// Opens the store; no server is asked for that.
+    ///
+    /// # Errors
+    /// If the buckets are in memory, or the address cannot work.
+    pub(super) fn open(store: &StoreSettings) -> anyhow::Result<Self> {
+        let Some(opened) = open(store)? else {
+            bail!("the buckets are in memory: a policy needs `store.url`")
+        };
+        let keys = FleetKeys::new(&store.names, store.secret.reveal());
+        let (fleet, name) = (opened.fleet(keys), store.address.to_string());
+        Ok(Self { opened, fleet, name })
+    }
+
+    /// Asks the store, and waits a few seconds at most.
+    pub(super) fn run<T>(
+        &self,
+        requests: impl AsyncFnOnce(&Fleet) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let done = self.opened.wait(TIMEOUT, requests(&self.fleet));
+        let late = || format!("no answer within {} s", TIMEOUT.as_secs());
+        done.with_context(late).and_then(|done| done).map_err(|error| {
+            // One sentence: "the store (redis) cannot be reached: ...".
+            anyhow::anyhow!("the store ({}) {error:#}", self.name)
+        })
+    }
+}
+
+const TIMEOUT: Duration = Duration::from_secs(5);

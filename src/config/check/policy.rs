@@ -1,0 +1,38 @@
+//! `policy`: whether the gate has its policy from its file or from the store.
+
+use std::path::PathBuf;
+
+use super::super::diagnostic::Findings;
+use super::super::document::Located;
+use super::super::raw::RawStore;
+use super::fields::one_of;
+use super::files::Files;
+use super::store::StoreSettings;
+
+/// The file in which a gate keeps the policy of the store; `None` for a gate that has its policy from its file.
+pub(super) fn check(
+    raw: Option<&Located<String>>,
+    (raw_store, store): (&RawStore, &StoreSettings),
+    files: &Files<'_>,
+    f: &mut Findings,
+) -> Option<PathBuf> {
+    let word = raw.filter(|_| one_of(raw, &[("file", false), (FROM_STORE, true)], f) == Some(true))?;
+    if files.is_sealed {
+        let message = "the policy of the store was not read: the text is checked alone";
+        f.warning(&word.spot, message, "`tollgate check` on the gate's machine reads it");
+    }
+    // An invalid address has been reported.
+    if !store.address.is_shared() && raw_store.url.as_ref().is_none_or(|url| url.value.0 == "memory:") {
+        let message = "this store is shared with no other gate, so it has no policy";
+        f.error(&word.spot, message, "set `store.url` to the store that has it");
+    }
+    Some(copy_path(store, files))
+}
+
+/// Beside the snapshot: where the unit keeps its state, or beside the file. Gates of two prefixes share no copy.
+pub(in crate::config) fn copy_path(store: &StoreSettings, files: &Files<'_>) -> PathBuf {
+    files.resolve_state(&format!("{}.policy.toml", store.names))
+}
+
+/// The word for a policy that is in the store.
+pub(in crate::config) const FROM_STORE: &str = "store";
