@@ -31,12 +31,12 @@ impl AdmittedAttempt {
     pub(super) fn new(
         server: &Rc<Server>,
         config: &Rc<WorkerConfig>,
-        reservation: Reservation,
+        reservation: Box<Reservation>,
         outcome: OutcomeCell,
         is_secure: bool,
     ) -> Self {
         let (server, config) = (Rc::clone(server), Rc::clone(config));
-        Self { server, config, reservation: Some(Box::new(reservation)), outcome, is_secure }
+        Self { server, config, reservation: Some(reservation), outcome, is_secure }
     }
 
     /// Whether a rule reads the body of the response.

@@ -333,6 +333,7 @@ impl Server {
             Decision::Uncounted => None,
             Decision::Denied => return context.finish_with_error(&Error::StoreUnavailable, connection),
             Decision::Admitted(reservation) => {
+                let reservation = Box::new(reservation);
                 let outcome = context.record.admitted(rules, &reservation);
                 let Some(permits) = rules.acquire_permits(&reservation) else {
                     // The application never sees the request, so it is no attempt.
