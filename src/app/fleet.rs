@@ -85,6 +85,6 @@ impl FleetLink {
 }
 
 /// How often a gate asks: all of them follow within twice that.
-pub(super) const PERIOD: Duration = Duration::from_millis(400);
+pub(super) const PERIOD: Duration = Duration::from_millis(500);
 /// For a few questions one after the other.
 const TIMEOUT: Duration = Duration::from_secs(2);

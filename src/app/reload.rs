@@ -80,7 +80,7 @@ impl Reload {
     /// Reloads at each signal, command and change of a file, and changes the rules for a while; never ends. A
     /// [command](Self::sender) gets its outcome.
     pub(super) async fn serve(&mut self, parts: &Parts, hang_up: &mut SignalStream) {
-        self.show_policy(None, parts);
+        self.show_policy(parts);
         loop {
             tokio::select! {
                 () = hang_up.next() => drop(self.reload(ReloadScope::File, parts).await),
@@ -130,7 +130,7 @@ impl Reload {
         parts.events.emit(&Event::Reloaded { taken: changes.is_ok(), changes: changed });
         service_manager::ready();
         if scope == ReloadScope::File && changes.is_ok() {
-            self.show_policy(None, parts);
+            self.show_policy(parts);
         }
         Reloaded { changes, diagnostics: read.diagnostics }
     }

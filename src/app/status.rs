@@ -62,7 +62,8 @@ impl ConfigStatus {
 
     /// A reload has put another configuration in force.
     pub(super) fn replace(&self, sources: &Sources, now: Time) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ConfigFile::of(sources, now);
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *file = ConfigFile { refused: file.refused.take(), ..ConfigFile::of(sources, now) };
     }
 
     /// A policy of the store cannot be taken, or there is none such.

@@ -114,7 +114,11 @@ fn stand_in(sources: &Sources, f: &mut Findings) -> Option<StoredPolicy> {
     if store.is_some_and(|store| store.address.is_shared()) {
         let file = file_of(sources);
         let spot = own.get("policy").map_or_else(|| Spot::whole(&file), |key| key.node.spot.clone());
-        f.error(&spot, "no policy is known", "`tollgate policy push FILE` puts one into the store");
+        f.error(
+            &spot,
+            "the policy of the store is missing",
+            "`tollgate policy push FILE` puts one into the store",
+        );
     }
     Some(StoredPolicy { version: 0, text: STAND_IN.to_owned() })
 }

@@ -31,6 +31,9 @@ const PAGES: &[(&str, &str, &str, u16)] = &[
     ("DELETE", "/api/v1/buckets/ip:127.0.0.1", "", 200),
     ("POST", "/api/v1/buckets/ip:127.0.0.1/credit", r#"{"tokens":1}"#, 200),
     ("PUT", "/api/v1/buckets/ip:127.0.0.1/rate", r#"{"limit":"address","rate":"9/min","for":"1h"}"#, 200),
+    ("PUT", "/api/v1/buckets/ip:127.0.0.1/ban", r#"{"for":"1h"}"#, 200),
+    ("DELETE", "/api/v1/buckets/ip:127.0.0.1/ban", "", 200),
+    ("PUT", "/api/v1/buckets/ip:127.0.0.1/exemption", r#"{"for":"1h"}"#, 200),
 ];
 
 /// K4: all but health and metrics needs the token.

@@ -115,10 +115,16 @@ fn limits_are_listed_with_what_they_did() {
 }
 
 #[test]
-fn what_is_not_built_says_so() {
+fn a_ban_refuses_an_address_and_spares_its_neighbours_until_it_ends() {
     let upstream = Upstream::start();
     let gate = gate(&upstream, LOGIN);
-    let (code, _, error) = tollgate(&gate, &["buckets", "ban", "ip:127.0.0.1", "--for", "1h"]);
-    assert_eq!(code, Some(1));
-    assert!(error.contains("not built yet"), "{error}");
+    let (code, out, error) = tollgate(&gate, &["buckets", "ban", "127.1.1.1", "--for", "3s"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(out.contains("banned until "), "{out}");
+    assert_eq!(attempts(&gate, [127, 1, 1, 1], 2), [429, 429]);
+    assert_eq!(attempts(&gate, [127, 1, 1, 2], 1), [200]);
+    assert!(eventually(Duration::from_secs(10), || attempts(&gate, [127, 1, 1, 1], 1) == [200]));
+    assert_eq!(attempts(&gate, [127, 1, 1, 1], 2), [200, 429], "the bucket is full after the ban");
+    let too_long = ask(&gate, "PUT", "/api/v1/buckets/ip:127.1.1.1/ban", r#"{"for":"36500d"}"#);
+    assert_eq!((too_long.0, &too_long.1["detail"]), (422, &json!("a ban lasts 73 years at most")));
 }

@@ -178,7 +178,7 @@ fn a_gate_without_a_file_finds_the_store_in_its_environment() {
         (output.status.code(), output.stdout, String::from_utf8(output.stderr).unwrap())
     };
     assert_eq!(code, Some(78), "{err}");
-    assert!(err.contains("error: no policy is known\n --> store::1:10\n"), "{err}");
+    assert!(err.contains("error: the policy of the store is missing\n --> store::1:10\n"), "{err}");
     desk.push(&file);
     let mut gate = Running(desk.command(&["run", "-c", "store:"]).stderr(Stdio::null()).spawn().unwrap());
     let is_there = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();

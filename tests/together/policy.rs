@@ -11,7 +11,7 @@ use crate::support::{BINARY, Gate, Launch, Server, Upstream, eventually, new_dir
 
 const KEYS: usize = 8;
 /// Tokens of each key.
-const BURST: usize = 100;
+const BURST: usize = 20;
 
 fn policy(upstream: &Upstream, rate: &str) -> String {
     upstream.file(&format!("[route.login]\nmatch = \"POST /login\"\n[limit.address]\nrate = \"{rate}\"\n"))
@@ -49,8 +49,9 @@ fn a_policy_pushed_under_load_reaches_all_gates_and_refills_no_bucket() {
     let before = hash(&gates[0]);
     let plan = LoadPlan { connections: KEYS, keys: KEYS, pause: Duration::from_millis(20) };
     let load = Load::start(gates.iter().map(|gate| gate.address).collect(), plan);
-    // Some buckets are empty by now, and some are not.
-    std::thread::sleep(Duration::from_millis(700));
+    // Until the buckets are empty, at all gates.
+    let refuses = |gate: &Gate| gate.metric("tollgate_decisions_total", "decision=\"refuse\"") > 20.0;
+    assert!(eventually(Duration::from_secs(20), || gates.iter().all(refuses)));
     push(&server.url(), &policy(&upstream, &format!("{BURST} per 9h")));
     let pushed = Instant::now();
     let follows = |gate: &Gate| gate.metric("tollgate_policy_version", "") == 2.0;

@@ -121,7 +121,7 @@ impl Fleet {
             return Err(FleetError::Conflict);
         }
         let name = self.write_text(text.as_bytes(), "policy").await?;
-        let (entry, dropped) = head.push(name, text, note);
+        let (entry, dropped) = head.push(name, text, &note);
         self.replace_head(version, &head, name, dropped).await?;
         Ok(entry)
     }

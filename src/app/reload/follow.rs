@@ -34,8 +34,8 @@ pub(super) struct Follower {
 struct FollowedPolicy {
     /// The newest that was tried: its version and its hash.
     tried: (u64, String),
-    /// One that this gate could not take.
-    refused: Option<StoredPolicy>,
+    /// One that this gate could not take, and why.
+    refused: Option<(StoredPolicy, String)>,
     copy: PathBuf,
     is_copied: bool,
 }
@@ -70,7 +70,7 @@ impl Follower {
 
     /// The policy that a reload has to try: one that could not be taken before.
     pub(super) fn refused(&self) -> Option<StoredPolicy> {
-        self.policy.as_ref()?.refused.clone()
+        Some(self.policy.as_ref()?.refused.as_ref()?.0.clone())
     }
 
     /// A reload has succeeded.
@@ -179,7 +179,7 @@ impl Reload {
         service_manager::ready();
         if let Some(policy) = &mut self.follower.policy {
             policy.tried = (entry.version, entry.hash.clone());
-            policy.refused = changes.is_err().then_some(stored);
+            policy.refused = changes.as_ref().err().map(|why| (stored, why.clone()));
         }
         match &changes {
             Ok(_) => tracing::info!("policy {} of {} is in force", entry.version, entry.by),
@@ -189,13 +189,14 @@ impl Reload {
                 entry.by
             ),
         }
-        let refused = changes.err().map(|why| (entry.version, why));
-        self.show_policy(refused, parts);
+        self.show_policy(parts);
         self.keep_copy(parts).await;
     }
 
     /// Tells the metrics and the status which policy is in force, and which one is refused.
-    pub(super) fn show_policy(&mut self, refused: Option<(u64, String)>, parts: &Parts) {
+    pub(super) fn show_policy(&mut self, parts: &Parts) {
+        let refused = self.follower.policy.as_ref().and_then(|policy| policy.refused.as_ref());
+        let refused = refused.map(|(policy, why)| (policy.version, why.clone()));
         let version = self.sources.policy.as_ref().map_or(0, |policy| policy.version);
         parts.metrics.show_policy(version, refused.is_some());
         self.config_status.refuse_policy(refused);
@@ -203,8 +204,9 @@ impl Reload {
 
     /// A policy is in force, from the store or from a reload.
     pub(super) fn has_taken_policy(&mut self) {
-        if let (Some(policy), Some(_)) = (&mut self.follower.policy, &self.sources.policy) {
-            (policy.refused, policy.is_copied) = (None, false);
+        if let (Some(policy), Some(taken)) = (&mut self.follower.policy, &self.sources.policy) {
+            policy.refused.take_if(|(refused, _)| refused == taken);
+            policy.is_copied = false;
         }
     }
 

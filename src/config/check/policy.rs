@@ -23,8 +23,8 @@ pub(super) fn check(
     }
     // An invalid address has been reported.
     if !store.address.is_shared() && raw_store.url.as_ref().is_none_or(|url| url.value.0 == "memory:") {
-        let message = "this store is shared with no other gate, so it has no policy";
-        f.error(&word.spot, message, "set `store.url` to the store that has it");
+        let hint = "name the store that has the policy";
+        f.error(&word.spot, "a `store.url` that gates share is missing", hint);
     }
     Some(copy_path(store, files))
 }

@@ -1,7 +1,5 @@
 //! The record that names all others: the history of the policy, and the present changes of operators.
 
-use std::mem;
-
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -68,15 +66,15 @@ impl FleetHead {
         &mut self,
         name: DocumentName,
         text: &str,
-        note: PolicyNote,
+        note: &PolicyNote,
     ) -> (PolicyEntry, Option<DocumentName>) {
         let entry = PolicyEntry {
             version: self.newest().map_or(0, |entry| entry.version) + 1,
             hash: PolicyEntry::hash_of(text),
             length: text.len() as u64,
             at: note.at.as_nanos(),
-            by: shortened(note.by),
-            comment: shortened(note.comment),
+            by: shortened(&note.by),
+            comment: shortened(&note.comment),
             name,
         };
         let dropped = (self.policies.len() >= MAX_HISTORY).then(|| self.policies.remove(0).name);
@@ -109,9 +107,8 @@ impl PolicyEntry {
 }
 
 /// At most 200 characters, none of which controls a terminal.
-fn shortened(mut text: String) -> String {
-    let readable = mem::take(&mut text);
-    readable.chars().filter(|letter| !letter.is_control()).take(200).collect()
+fn shortened(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(200).collect()
 }
 
 /// Policies that the store keeps.
