@@ -1,4 +1,4 @@
-//! Pages that a program writes or quotes are what it says today: docs/reference and docs/tuning.md.
+//! Pages that a program writes or quotes are what it says today: docs/reference and docs/tuning.md. Sentences are short.
 
 use std::fs;
 use std::path::Path;
@@ -33,6 +33,12 @@ fn the_page_about_tuning_shows_what_replay_says_of_its_day() {
     assert!(page.contains(&format!("day.log\n{report}```")), "docs/tuning.md does not show\n{report}");
     let (_, difference) = compared.split_once("\nboth ").unwrap();
     assert!(page.contains(&format!("\nboth {difference}```")), "docs/tuning.md does not show\n{difference}");
+}
+
+#[test]
+fn the_median_sentence_of_every_document_has_at_most_18_words() {
+    let Some(output) = python("scripts/prose", &[]) else { return };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 /// What a script prints; `None` without python.
