@@ -17,8 +17,8 @@ use tollgate::store::{Namespace, StoreAddress};
 
 #[test]
 fn every_example_loads_without_a_word() {
-    let folders =
-        ["", "/origins", "/stores", "/two-gates-one-redis"].map(|folder| format!("examples{folder}"));
+    let folders = ["", "/origins", "/stores", "/tuning", "/two-gates-one-redis"]
+        .map(|folder| format!("examples{folder}"));
     let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() >= 18, "{files:?}");

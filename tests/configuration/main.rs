@@ -10,6 +10,7 @@ mod policy;
 mod preset_paths;
 mod presets;
 mod recipes;
+mod reference;
 mod schema;
 #[path = "../support/mod.rs"]
 mod support;

@@ -112,8 +112,8 @@ impl Document {
     }
 
     fn has_path(&self, path: &str, code: &Code) -> bool {
-        // `presets/NAME.toml` stands for any file of that folder.
-        let path = path.split("NAME").next().unwrap();
+        // `presets/NAME.toml` stands for any file of that folder; a heading behind `#` is for `has_link`.
+        let path = path.split('#').next().unwrap().split("NAME").next().unwrap();
         if !path.contains('/') {
             return code.files.iter().any(|file| file.ends_with(path));
         }

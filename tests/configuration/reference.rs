@@ -1,0 +1,57 @@
+//! Pages that a program writes or quotes are what it says today: docs/reference and docs/tuning.md. Sentences are short.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::support::new_directory;
+
+#[test]
+fn the_reference_in_the_documents_is_what_the_code_says() {
+    let words = ["--check", "--tollgate", env!("CARGO_BIN_EXE_tollgate")];
+    let Some(output) = python("scripts/reference", &words) else { return };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "scripts/reference writes these pages anew:\n{said}");
+}
+
+#[test]
+fn the_page_about_tuning_shows_what_replay_says_of_its_day() {
+    let Some(day) = python("examples/tuning/day.py", &[]) else { return };
+    let folder = new_directory();
+    fs::write(folder.join("day.log"), day.stdout).unwrap();
+    for file in ["gate.toml", "tuned.toml"] {
+        fs::copy(root().join("examples/tuning").join(file), folder.join(file)).unwrap();
+    }
+    let replay = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command.args(["replay", "-c", "gate.toml"]).args(words).arg("day.log").current_dir(&folder);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let (report, compared) = (replay(&[]), replay(&["--compare", "tuned.toml"]));
+    fs::remove_dir_all(&folder).unwrap();
+    let page = fs::read_to_string(root().join("docs/tuning.md")).unwrap();
+    assert!(page.contains(&format!("day.log\n{report}```")), "docs/tuning.md does not show\n{report}");
+    let (_, difference) = compared.split_once("\nboth ").unwrap();
+    assert!(page.contains(&format!("\nboth {difference}```")), "docs/tuning.md does not show\n{difference}");
+}
+
+#[test]
+fn the_median_sentence_of_every_document_has_at_most_18_words() {
+    let Some(output) = python("scripts/prose", &[]) else { return };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// What a script prints; `None` without python.
+#[allow(clippy::print_stderr, reason = "a test that is skipped says why")]
+fn python(script: &str, words: &[&str]) -> Option<Output> {
+    let output = Command::new("python3").arg(root().join(script)).args(words).output().ok();
+    if output.is_none() {
+        assert!(std::env::var_os("REQUIRE_STORES").is_none(), "no python3");
+        eprintln!("skipped: no python3");
+    }
+    output
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
